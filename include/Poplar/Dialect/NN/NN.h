@@ -1,0 +1,48 @@
+//===- NN.h - The nn dialect ------------------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_NN_NN_H
+#define POPLAR_DIALECT_NN_NN_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "Poplar/Dialect/NN/NNInterfaces.h"
+
+#include "Poplar/Dialect/NN/NNDialect.h.inc"
+#include "Poplar/Dialect/NN/NNEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "Poplar/Dialect/NN/NNAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/NN/NNOps.h.inc"
+
+namespace poplar::nn {
+
+/// Name of the discardable attributes of the dialect.
+/// On a `func.func`: the function is a unit (of sharding, recomputation and
+/// scheduling).
+inline constexpr llvm::StringLiteral kUnitAttr = "nn.unit";
+/// On a unit's argument: it is a parameter (its callers pass the result of
+/// `nn.get_parameter`).
+inline constexpr llvm::StringLiteral kParameterAttr = "nn.parameter";
+/// On the module: dictionary with what the tools need to know of the model
+/// (`architecture`, `vocab_size`, `seq_len`, `objective` = "causal" | "masked",
+/// `config` = the source config.json as a string, ...).
+inline constexpr llvm::StringLiteral kModelAttr = "nn.model";
+
+/// Row layout of attention operands: number of elements of q, k and v in a row
+/// of the packed operand, and where they start.
+inline constexpr int32_t kIgnoredTarget = -1;
+
+} // namespace poplar::nn
+
+#endif // POPLAR_DIALECT_NN_NN_H

@@ -1,0 +1,530 @@
+//===- NNOps.td - The nn dialect --------------------------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_NN_NNOPS_TD
+#define POPLAR_DIALECT_NN_NNOPS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "Poplar/Dialect/NN/NNInterfaces.td"
+
+//===----------------------------------------------------------------------===//
+// Dialect
+//===----------------------------------------------------------------------===//
+
+def NNDialect : Dialect {
+  let name = "nn";
+  let cppNamespace = "::poplar::nn";
+  let summary = "Transformer models, their gradients and their optimizer";
+  let description = [{
+    The level at which models are imported and differentiated. Activations are
+    `tensor<?xTxD>`: the batch is dynamic, everything else static. Heavy ops
+    (linear, attention, norms, loss) are named; anything else may be plain
+    `linalg` on tensors. See docs/Rationale.md.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 0;
+}
+
+class NN_Op<string mnemonic, list<Trait> traits = []>
+    : Op<NNDialect, mnemonic, traits>;
+
+/// An op of the forward pass: pure, differentiable, costed.
+class NN_ForwardOp<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, !listconcat([Pure,
+        DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+        DeclareOpInterfaceMethods<CostOpInterface>], traits)> {
+  let hasVerifier = 1;
+}
+
+/// An op that only the differentiation pass makes.
+class NN_GradientOp<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, !listconcat([Pure,
+        DeclareOpInterfaceMethods<CostOpInterface>], traits)> {
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Types and attributes
+//===----------------------------------------------------------------------===//
+
+def NN_Float : AnyTypeOf<[F32, BF16, F16]>;
+/// Activations [B, T, D], B dynamic.
+def NN_Activation : 3DTensorOf<[NN_Float]>;
+/// Token ids or targets [B, T].
+def NN_Ids : 2DTensorOf<[I32]>;
+/// One f32 per token [B, T].
+def NN_PerToken : 2DTensorOf<[F32]>;
+def NN_Matrix : 2DTensorOf<[NN_Float]>;
+def NN_Vector : 1DTensorOf<[NN_Float]>;
+/// Per-sample random keys [B, 2], see nn.dropout.
+def NN_Keys : 2DTensorOf<[I32]>;
+/// Gradients are accumulated in f32 whatever the activations' type.
+def NN_F32Matrix : 2DTensorOf<[F32]>;
+def NN_F32Vector : 1DTensorOf<[F32]>;
+
+def NN_WeightLayout : I32EnumAttr<"WeightLayout",
+    "how the weight of a linear op is stored", [
+      I32EnumAttrCase<"OutIn", 0, "out_in">,
+      I32EnumAttrCase<"InOut", 1, "in_out">]> {
+  let cppNamespace = "::poplar::nn";
+  let genSpecializedAttr = 0;
+}
+def NN_WeightLayoutAttr : EnumAttr<NNDialect, NN_WeightLayout, "layout">;
+
+def NN_InitKind : I32EnumAttr<"InitKind", "initial distribution", [
+      I32EnumAttrCase<"Normal", 0, "normal">,
+      I32EnumAttrCase<"Zeros", 1, "zeros">,
+      I32EnumAttrCase<"Ones", 2, "ones">]> {
+  let cppNamespace = "::poplar::nn";
+  let genSpecializedAttr = 0;
+}
+def NN_InitKindAttr : EnumAttr<NNDialect, NN_InitKind, "init">;
+
+def NN_GeluKind : I32EnumAttr<"GeluKind", "form of GELU", [
+      I32EnumAttrCase<"Erf", 0, "erf">,
+      I32EnumAttrCase<"Tanh", 1, "tanh">]> {
+  let cppNamespace = "::poplar::nn";
+  let genSpecializedAttr = 0;
+}
+def NN_GeluKindAttr : EnumAttr<NNDialect, NN_GeluKind, "gelu_form">;
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
+  let summary = "A trained tensor of the model, named as its checkpoint does";
+  let description = [{
+    ```mlir
+    nn.parameter @"transformer.wte.weight" : tensor<256x64xf32> normal 2.0e-02 decay
+    nn.parameter @"transformer.ln_f.bias" : tensor<64xf32> zeros
+    ```
+    `decay` marks tensors under AdamW's decoupled weight decay. `normal` takes
+    the standard deviation.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<AnyStaticShapeTensor>:$type,
+                       NN_InitKindAttr:$init,
+                       DefaultValuedAttr<F64Attr, "0.0">:$std_dev,
+                       UnitAttr:$decay);
+  let assemblyFormat = [{
+    $sym_name `:` $type $init (`std` $std_dev^)? (`decay` $decay^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_GetParameterOp : NN_Op<"get_parameter",
+    [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Current value of a parameter";
+  let arguments = (ins FlatSymbolRefAttr:$parameter);
+  let results = (outs AnyStaticShapeTensor:$value);
+  let assemblyFormat = "$parameter attr-dict `:` type($value)";
+}
+
+def NN_GetGradientOp : NN_Op<"get_gradient",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Running f32 gradient of a parameter";
+  let arguments = (ins FlatSymbolRefAttr:$parameter);
+  let results = (outs AnyStaticShapeTensor:$value);
+  let assemblyFormat = "$parameter attr-dict `:` type($value)";
+}
+
+def NN_SetGradientOp : NN_Op<"set_gradient",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Ends the chain of additions begun by nn.get_gradient";
+  let arguments = (ins FlatSymbolRefAttr:$parameter,
+                       AnyStaticShapeTensor:$value);
+  let assemblyFormat = "$parameter `,` $value attr-dict `:` type($value)";
+}
+
+//===----------------------------------------------------------------------===//
+// Forward ops
+//===----------------------------------------------------------------------===//
+
+def NN_EmbeddingOp : NN_ForwardOp<"embedding"> {
+  let summary = "Rows of a table: [B,T] ids, [V,D] table -> [B,T,D]";
+  let arguments = (ins NN_Ids:$ids, NN_Matrix:$table);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat =
+    "$ids `,` $table attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_PositionEmbeddingOp : NN_ForwardOp<"position_embedding"> {
+  let summary = "Adds row t of a table (or row 0 always) to position t";
+  let description = [{
+    `result[b,t,:] = x[b,t,:] + table[constant_row ? 0 : t, :]`; the table has
+    at least T rows (one with `constant_row`, which serves BERT's token types).
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Matrix:$table,
+                       UnitAttr:$constant_row);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x `,` $table (`constant_row` $constant_row^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_LinearOp : NN_ForwardOp<"linear"> {
+  let summary = "x W^T + bias over the last dimension";
+  let description = [{
+    x is [B,T,K]; the weight is [N,K] with layout `out_in` (the default, as
+    torch.nn.Linear stores it) or [K,N] with `in_out` (GPT-2's Conv1D); the
+    bias is [N]. The gradient with respect to x is the same op with the other
+    layout.
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Matrix:$weight,
+                       Optional<NN_Vector>:$bias,
+                       DefaultValuedAttr<NN_WeightLayoutAttr,
+                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x `,` $weight (`bias` $bias^)? (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_LayerNormOp : NN_ForwardOp<"layer_norm"> {
+  let summary = "Normalises rows to zero mean and unit variance";
+  let description = [{
+    Results: y, and per token the f32 mean and 1/sqrt(var + eps), which its
+    gradient needs. Statistics are computed in f32 for every element type.
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Vector:$gamma, NN_Vector:$beta,
+                       F64Attr:$eps);
+  let results = (outs NN_Activation:$result, NN_PerToken:$mean,
+                      NN_PerToken:$rstd);
+  let assemblyFormat = [{
+    $x `,` $gamma `,` $beta `eps` $eps attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_RMSNormOp : NN_ForwardOp<"rms_norm"> {
+  let summary = "Divides rows by their root mean square";
+  let description = "Results: y and per token the f32 1/sqrt(mean(x^2) + eps).";
+  let arguments = (ins NN_Activation:$x, NN_Vector:$gamma, F64Attr:$eps);
+  let results = (outs NN_Activation:$result, NN_PerToken:$rstd);
+  let assemblyFormat = [{
+    $x `,` $gamma `eps` $eps attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_RopeOp : NN_ForwardOp<"rope",
+    [AllTypesMatch<["x", "result"]>]> {
+  let summary = "Rotary position embedding, half-split (HF Llama) convention";
+  let description = [{
+    x is [B,T,H*head_dim]. For every head and j < head_dim/2, with
+    a = t * inv_freq[j], the pair (x_j, x_{j + head_dim/2}) is rotated by a
+    (by -a with `inverse`, which is the gradient) and multiplied by `scale`
+    (attention factor of scaled RoPE). Scaling schemes differ in the inv_freq
+    that the importer computes.
+  }];
+  let arguments = (ins NN_Activation:$x, I64Attr:$head_dim,
+                       DenseF64ArrayAttr:$inv_freq,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       UnitAttr:$inverse);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x (`inverse` $inverse^)? `head_dim` $head_dim `inv_freq` $inv_freq
+    (`scale` $scale^)? attr-dict `:` type($x)
+  }];
+}
+
+def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments]> {
+  let summary = "Scaled dot-product attention, grouped-query, never T x T";
+  let description = [{
+    q is [B,T,H*d], k and v are [B,T,Hkv*d]; query head h reads key head
+    h / (H/Hkv). With k and v absent, q is the packed [B,T,(H + 2 Hkv)*d], q
+    first, then k, then v (GPT-2). `causal` masks keys after the query;
+    `window` = w > 0 also masks keys more than w - 1 positions before it
+    (Mistral). With `keys`, attention probabilities are dropped with
+    probability `dropout`, drawn as nn.dropout draws, with op id `op_id` and
+    element (h*T + i)*T + j. Results: out [B,T,H*d] and the log-sum-exp of each
+    row's scores, f32 [B,H,T], which the gradient needs.
+  }];
+  let arguments = (ins NN_Activation:$q, Optional<NN_Activation>:$k,
+                       Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
+                       I64Attr:$num_heads, I64Attr:$num_kv_heads,
+                       F64Attr:$scale, UnitAttr:$causal,
+                       DefaultValuedAttr<I64Attr, "0">:$window,
+                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+                       DefaultValuedAttr<I64Attr, "0">:$op_id);
+  let results = (outs NN_Activation:$result, 3DTensorOf<[F32]>:$lse);
+  let assemblyFormat = [{
+    $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`causal` $causal^)?
+    `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
+    (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    /// Elements per head.
+    int64_t getHeadDim() {
+      auto type = ::llvm::cast<::mlir::RankedTensorType>(getResult().getType());
+      return type.getDimSize(2) / getNumHeads();
+    }
+    bool isPacked() { return !getK(); }
+  }];
+}
+
+def NN_GeluOp : NN_ForwardOp<"gelu", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x Phi(x), exact (erf) or by tanh";
+  let arguments = (ins NN_Activation:$x, NN_GeluKindAttr:$form);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = "$x `form` $form attr-dict `:` type($x)";
+}
+
+class NN_UnaryOp<string mnemonic, string what> : NN_ForwardOp<mnemonic,
+    [AllTypesMatch<["x", "result"]>]> {
+  let summary = what;
+  let arguments = (ins NN_Activation:$x);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+  let hasVerifier = 0;
+}
+def NN_SiluOp : NN_UnaryOp<"silu", "x / (1 + exp(-x))">;
+def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)">;
+
+class NN_BinaryOp<string mnemonic, string what> : NN_ForwardOp<mnemonic,
+    [Commutative, AllTypesMatch<["lhs", "rhs", "result"]>]> {
+  let summary = what;
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs)";
+  let hasVerifier = 0;
+}
+def NN_AddOp : NN_BinaryOp<"add", "Elementwise sum">;
+def NN_MulOp : NN_BinaryOp<"mul", "Elementwise product">;
+
+def NN_CastOp : NN_ForwardOp<"cast"> {
+  let summary = "Changes the element type, rounding to nearest even";
+  let arguments = (ins AnyRankedTensor:$x);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `to` type($result)";
+}
+
+def NN_FoldKeyOp : NN_Op<"fold_key",
+    [Pure, AllTypesMatch<["keys", "result"]>]> {
+  let summary = "Independent keys for one of several calls of a unit";
+  let description = [{
+    The 64-bit key k = (keys[b,1] << 32 | keys[b,0]) becomes
+    splitmix64(k + 0x9E3779B97F4A7C15 * (data + 1)).
+  }];
+  let arguments = (ins NN_Keys:$keys, I64Attr:$data);
+  let results = (outs NN_Keys:$result);
+  let assemblyFormat = "$keys `,` $data attr-dict `:` type($keys)";
+}
+
+def NN_DropoutOp : NN_ForwardOp<"dropout",
+    [AllTypesMatch<["x", "result"]>]> {
+  let summary = "Zeroes elements with probability p, scales the rest by 1/(1-p)";
+  let description = [{
+    Counter-based: element e (row-major in the sample, t*D + d) of sample b is
+    kept iff the top 24 bits of
+    splitmix64(key[b] + 0x9E3779B97F4A7C15 * (op_id * 2^40 + e + 1)), as an
+    integer over 2^24, is >= p. The key is a function of (seed, step, global
+    sample), so the mask is the same under any split of the batch and under
+    recomputation; the gradient is the same op on the cotangent.
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Keys:$keys, F64Attr:$p,
+                       I64Attr:$op_id);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x `keys` $keys `p` $p `op_id` $op_id attr-dict `:` type($x) `,` type($keys)
+  }];
+}
+
+def NN_CrossEntropyOp : NN_ForwardOp<"cross_entropy"> {
+  let summary = "Per-token -log softmax(logits)[target]";
+  let description = [{
+    logits [B,T,V], targets [B,T]; a target of -1 is not counted and has loss
+    0. Results: loss [B,T], not reduced: sums and weights by the global token
+    count are the runtime's; and the f32 log-sum-exp [B,T].
+  }];
+  let arguments = (ins NN_Activation:$logits, NN_Ids:$targets);
+  let results = (outs NN_PerToken:$loss, NN_PerToken:$lse);
+  let assemblyFormat =
+    "$logits `,` $targets attr-dict `:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
+// Gradient ops. Those with an `acc` operand return acc + gradient, in f32.
+//===----------------------------------------------------------------------===//
+
+def NN_EmbeddingGradOp : NN_GradientOp<"embedding_grad",
+    [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "acc[ids[b,t], :] += dy[b,t,:], in token order";
+  let arguments = (ins NN_Activation:$dy, NN_Ids:$ids, NN_F32Matrix:$acc);
+  let results = (outs NN_F32Matrix:$result);
+  let assemblyFormat =
+    "$dy `,` $ids `into` $acc attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_PositionEmbeddingGradOp : NN_GradientOp<"position_embedding_grad",
+    [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "acc[constant_row ? 0 : t, :] += sum_b dy[b,t,:]";
+  let arguments = (ins NN_Activation:$dy, NN_F32Matrix:$acc,
+                       UnitAttr:$constant_row);
+  let results = (outs NN_F32Matrix:$result);
+  let assemblyFormat = [{
+    $dy `into` $acc (`constant_row` $constant_row^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_LinearGradWeightOp : NN_GradientOp<"linear_grad_weight",
+    [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "acc += dy^T x (out_in) or x^T dy (in_out), over all tokens";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x, NN_F32Matrix:$acc,
+                       DefaultValuedAttr<NN_WeightLayoutAttr,
+                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+  let results = (outs NN_F32Matrix:$result);
+  let assemblyFormat = [{
+    $dy `,` $x `into` $acc (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_SumRowsOp : NN_GradientOp<"sum_rows",
+    [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "acc[:] += sum_{b,t} dy[b,t,:] (gradient of a bias)";
+  let arguments = (ins NN_Activation:$dy, NN_F32Vector:$acc);
+  let results = (outs NN_F32Vector:$result);
+  let assemblyFormat =
+    "$dy `into` $acc attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_NormGradGammaOp : NN_GradientOp<"norm_grad_gamma",
+    [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "acc[:] += sum_{b,t} dy (x - mean) rstd";
+  let description = "Without `mean`, the gradient of rms_norm's gamma.";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x,
+                       NN_PerToken:$rstd, Optional<NN_PerToken>:$mean,
+                       NN_F32Vector:$acc);
+  let results = (outs NN_F32Vector:$result);
+  let assemblyFormat = [{
+    $dy `,` $x `rstd` $rstd (`mean` $mean^)? `into` $acc attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_LayerNormGradOp : NN_GradientOp<"layer_norm_grad"> {
+  let summary = "Gradient of layer_norm with respect to x";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x, NN_Vector:$gamma,
+                       NN_PerToken:$mean, NN_PerToken:$rstd);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $gamma `mean` $mean `rstd` $rstd attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_RMSNormGradOp : NN_GradientOp<"rms_norm_grad"> {
+  let summary = "Gradient of rms_norm with respect to x";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x, NN_Vector:$gamma,
+                       NN_PerToken:$rstd);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $gamma `rstd` $rstd attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_AttentionGradOp : NN_GradientOp<"attention_grad",
+    [AttrSizedOperandSegments, AttrSizedResultSegments]> {
+  let summary = "Gradient of attention with respect to q, k, v (or packed)";
+  let description = "Attributes and operand forms as in nn.attention.";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$out,
+                       3DTensorOf<[F32]>:$lse,
+                       NN_Activation:$q, Optional<NN_Activation>:$k,
+                       Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
+                       I64Attr:$num_heads, I64Attr:$num_kv_heads,
+                       F64Attr:$scale, UnitAttr:$causal,
+                       DefaultValuedAttr<I64Attr, "0">:$window,
+                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+                       DefaultValuedAttr<I64Attr, "0">:$op_id);
+  let results = (outs NN_Activation:$dq, Optional<NN_Activation>:$dk,
+                      Optional<NN_Activation>:$dv);
+  let assemblyFormat = [{
+    $dy `out` $out `lse` $lse `qkv` $q (`,` $k^ `,` $v)? (`keys` $keys^)?
+    (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
+    `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
+    (`op_id` $op_id^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    int64_t getHeadDim() {
+      auto type = ::llvm::cast<::mlir::RankedTensorType>(getDy().getType());
+      return type.getDimSize(2) / getNumHeads();
+    }
+    bool isPacked() { return !getK(); }
+  }];
+}
+
+def NN_GeluGradOp : NN_GradientOp<"gelu_grad",
+    [AllTypesMatch<["dy", "x", "result"]>]> {
+  let summary = "dy gelu'(x)";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x,
+                       NN_GeluKindAttr:$form);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = "$dy `,` $x `form` $form attr-dict `:` type($x)";
+  let hasVerifier = 0;
+}
+
+class NN_UnaryGradOp<string mnemonic, string what> : NN_GradientOp<mnemonic,
+    [AllTypesMatch<["dy", "x", "result"]>]> {
+  let summary = what;
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = "$dy `,` $x attr-dict `:` type($x)";
+  let hasVerifier = 0;
+}
+def NN_SiluGradOp : NN_UnaryGradOp<"silu_grad", "dy silu'(x)">;
+def NN_ReluGradOp : NN_UnaryGradOp<"relu_grad", "dy where x > 0, else 0">;
+
+def NN_CrossEntropyGradOp : NN_GradientOp<"cross_entropy_grad"> {
+  let summary = "dloss (softmax(logits) - onehot(target)), 0 where uncounted";
+  let description = "logits [B,T,V], targets, lse and dloss [B,T].";
+  let arguments = (ins NN_Activation:$logits, NN_Ids:$targets,
+                       NN_PerToken:$lse, NN_PerToken:$dloss);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $logits `,` $targets `lse` $lse `dloss` $dloss attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer
+//===----------------------------------------------------------------------===//
+
+def NN_AdamWOp : NN_Op<"adamw", [Pure]> {
+  let summary = "One AdamW step (Loshchilov & Hutter 2019) on flat f32 state";
+  let description = [{
+    p, g, m, v are flat [n] (a parameter or a shard of one). `hyper` holds
+    lr, beta1, beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, grad_scale.
+    With g' = g * grad_scale: m' = b1 m + (1-b1) g'; v' = b2 v + (1-b2) g'^2;
+    p' = p (1 - lr wd) - lr (m'/(1-b1^t)) / (sqrt(v'/(1-b2^t)) + eps).
+  }];
+  let arguments = (ins NN_F32Vector:$p, NN_F32Vector:$g, NN_F32Vector:$m,
+                       NN_F32Vector:$v, NN_F32Vector:$hyper);
+  let results = (outs NN_F32Vector:$new_p, NN_F32Vector:$new_m,
+                      NN_F32Vector:$new_v);
+  let assemblyFormat = [{
+    $p `,` $g `,` $m `,` $v `hyper` $hyper attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // POPLAR_DIALECT_NN_NNOPS_TD

@@ -1,0 +1,147 @@
+//===- ABI.h - Where generated code and the runtime meet ----------*- C -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The one header that the compiler (lib/) and the runtime (runtime/) share. An
+// executable is generated code, which defines `poplar_program`, linked against
+// the runtime, which defines `main` and the `poplar_rt_*` functions below.
+//
+// Memory. A rank owns one arena, allocated once. It starts with the fixed
+// region (optimizer state, gradients, library scratch; `fixed_bytes`) and ends
+// with the batch region, in which every buffer scales with the micro-batch:
+//   fixed buffer at `offset`:  arena + offset
+//   batch buffer at `offset`:  arena + fixed_bytes + batch * offset
+//   peak_bytes(batch) = fixed_bytes + batch * bytes_per_sample
+// All offsets and per-sample sizes are multiples of POPLAR_ALIGNMENT.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_ABI_H
+#define POPLAR_RUNTIME_ABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
+#define POPLAR_ABI_VERSION 1u
+#define POPLAR_ALIGNMENT 64
+
+/// Element types, also of GEMM operands.
+enum PoplarType { POPLAR_F32 = 0, POPLAR_BF16 = 1, POPLAR_F16 = 2 };
+
+enum PoplarInit { POPLAR_NORMAL = 0, POPLAR_ZEROS = 1, POPLAR_ONES = 2 };
+
+/// A trained tensor. Offsets are of fixed buffers, in bytes.
+typedef struct PoplarParameter {
+  const char *name; /* as in the Hugging Face checkpoint */
+  int64_t rank, shape[4], elements;
+  int32_t init;  /* PoplarInit */
+  int32_t decay; /* 1: under weight decay */
+  double std_dev;
+  int64_t master;    /* f32 */
+  int64_t gradient;  /* f32, summed over micro-batches */
+  int64_t moment1;   /* f32 */
+  int64_t moment2;   /* f32 */
+  int64_t working;   /* copy read by the forward pass, type `working_type`;
+                        equal to `master` when that is f32 */
+  int32_t working_type; /* PoplarType */
+  int32_t reserved;
+} PoplarParameter;
+
+/// C[m,n] = op(A)[m,k] op(B)[k,n] (+ bias[n]) (+ C if accumulate); all row
+/// major and dense. A is [m,k], or [k,m] if trans_a; B is [k,n], or [n,k] if
+/// trans_b. One of m and k may be per sample: it is multiplied by the batch.
+typedef struct PoplarGemm {
+  int64_t m, n, k;
+  int32_t batched; /* 0: none, 1: m, 2: k */
+  int32_t trans_a, trans_b, accumulate, has_bias;
+  int32_t a_type, b_type, c_type; /* PoplarType; bias has c_type */
+} PoplarGemm;
+
+/// Shapes of an attention op, all compile-time constants in generated code.
+/// Strides and offsets are in elements, of rows (tokens) of q, k, v, out; a
+/// packed QKV operand has one pointer for all three and nonzero offsets.
+typedef struct PoplarAttention {
+  int64_t seq_len, num_heads, num_kv_heads, head_dim;
+  int64_t q_stride, k_stride, v_stride, out_stride;
+  int64_t q_offset, k_offset, v_offset;
+  int64_t window; /* 0: unlimited */
+  int64_t op_id;  /* of the dropout mask */
+  double scale, dropout;
+  int32_t causal, type; /* PoplarType */
+} PoplarAttention;
+
+/// A generated kernel: does the part [begin, end) of its `extent`.
+typedef void (*PoplarKernel)(void *const *args, int64_t batch, int64_t begin,
+                             int64_t end);
+
+/// One of the functions of a program: runs a micro-batch of `batch` samples.
+typedef void (*PoplarFunction)(void *context, char *arena, int64_t batch);
+
+typedef struct PoplarProgram {
+  uint32_t magic, version;
+  /// JSON object: the module's nn.model dictionary and the build's choices
+  /// (architecture, config, seq_len, vocab_size, objective, precision,
+  /// recompute, device_type, ...).
+  const char *description;
+  int64_t fixed_bytes, bytes_per_sample;
+  /// Library scratch, a fixed buffer.
+  int64_t scratch_offset, scratch_bytes;
+  /// Batch buffers, by their offset. The runtime fills the inputs before a
+  /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
+  /// (see nn.dropout), dloss f32 [B,T] (the seed of the backward pass: one
+  /// over the global count of targets, times a loss scale). It reads loss f32
+  /// [B,T], per token, after train and evaluate, and logits [B,T,V], of type
+  /// logits_type, after infer. The outputs may share memory with inputs of
+  /// other functions: read them before the next call.
+  int64_t ids, targets, keys, dloss, train_loss, evaluate_loss, logits;
+  int32_t logits_type, reserved;
+  int64_t num_parameters;
+  const PoplarParameter *parameters;
+  /// Every GEMM the program issues, so that a runtime can prepare them.
+  int64_t num_gemms;
+  const PoplarGemm *const *gemms;
+  /// FLOPs of one sample, forward and backward without recomputation.
+  double flops_per_sample;
+  /// Forward and backward; adds to the gradients of all parameters.
+  PoplarFunction train;
+  /// Forward with loss, dropout off.
+  PoplarFunction evaluate;
+  /// Forward to the logits, dropout off.
+  PoplarFunction infer;
+  /// nn.adamw over flat f32 arrays; args: p, g, m, v, hyper (f32[8]); the
+  /// updates are in place. Extent: elements. `batch` is the element count.
+  PoplarKernel adamw;
+  /// Rounds f32 to the working type; args: source, destination.
+  PoplarKernel convert_working; /* null if all working types are f32 */
+} PoplarProgram;
+
+extern const PoplarProgram poplar_program;
+
+/// Runs kernel(args, batch, b, e) over a partition of [0, extent) into ranges
+/// of multiples of `grain` (but the last), on the rank's threads; returns when
+/// all are done. Results never depend on the partition.
+void poplar_rt_dispatch(void *context, PoplarKernel kernel, void *const *args,
+                        int64_t batch, int64_t extent, int64_t grain);
+
+/// Runs a GEMM on the rank's threads; `bias` may be null.
+void poplar_rt_gemm(void *context, const PoplarGemm *gemm, const void *a,
+                    const void *b, const void *bias, void *c, int64_t batch);
+
+/// Bytes of scratch a GEMM needs for any batch up to `max_batch` on this
+/// machine with `threads` threads. Called by the compiler's memory plan, too.
+int64_t poplar_gemm_scratch_bytes(const PoplarGemm *gemm, int64_t max_batch,
+                                  int32_t threads);
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif // POPLAR_RUNTIME_ABI_H

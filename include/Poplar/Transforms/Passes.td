@@ -1,0 +1,90 @@
+//===- Passes.td - All of Poplar's passes -----------------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TRANSFORMS_PASSES_TD
+#define POPLAR_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+//===----------------------------------------------------------------------===//
+// Model level
+//===----------------------------------------------------------------------===//
+
+def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
+  let summary = "Compute in bf16 or f16, with f32 master parameters";
+  let description = [{
+    Activations and the parameters' working copies become `type`; parameters,
+    gradients, statistics and losses stay f32.
+  }];
+  let options = [
+    Option<"type", "type", "std::string", "\"bf16\"", "bf16, f16 or f32">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// Train level
+//===----------------------------------------------------------------------===//
+
+def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Build forward, backward and the training step";
+  let description = [{
+    For every unit @f makes @f.forward, which also returns the residuals, and
+    @f.backward, which takes them; from @model makes @train, @evaluate and
+    @infer. `recompute` chooses the residuals.
+  }];
+  let options = [
+    Option<"recompute", "recompute", "std::string", "\"keep\"",
+           "keep, recompute-attention or recompute-unit">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::mlir::func::FuncDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
+    "::mlir::math::MathDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// Code generation for hosts
+//===----------------------------------------------------------------------===//
+
+def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
+  let summary = "Lower row-wise nn ops to linalg on tensors";
+  let description = [{
+    Everything but GEMMs, attention, embedding gradients and parameters.
+  }];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
+  let summary = "Outline groups of linalg ops that share their rows";
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
+def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
+  let summary = "Place every buffer in a static arena";
+  let description = [{
+    Offsets are linear in the micro-batch:
+    peak_bytes(b) = fixed + b * per_sample (recorded on the module).
+  }];
+}
+
+def LowerKernels : Pass<"lower-kernels", "::mlir::ModuleOp"> {
+  let summary = "Lower outlined kernels to loops over a part of their extent";
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+    "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect", "::mlir::math::MathDialect"];
+}
+
+def LowerProgram : Pass<"lower-program", "::mlir::ModuleOp"> {
+  let summary = "Lower units and steps to calls of kernels and the runtime";
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // POPLAR_TRANSFORMS_PASSES_TD
