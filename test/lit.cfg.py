@@ -1,11 +1,13 @@
 import os
+import subprocess
+import sys
 
 import lit.formats
 
 config.name = "Poplar"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test", ".json"]
-config.excludes = ["Inputs", "CMakeLists.txt"]
+config.excludes = ["Inputs", "goldens", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.poplar_obj_root, "test")
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope"
@@ -16,8 +18,30 @@ config.environment["PATH"] = os.pathsep.join(
         os.environ["PATH"],
     ]
 )
+for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+    if variable in os.environ:
+        config.environment[variable] = os.environ[variable]
 config.substitutions.append(("%examples", os.path.join(config.poplar_src_root, "examples")))
 config.substitutions.append(("%scripts", os.path.join(config.poplar_src_root, "scripts")))
-# The same suite once more, with every module printed and parsed back.
+config.substitutions.append(("%goldens", os.path.join(config.test_source_root, "Integration", "goldens")))
+config.substitutions.append(("%python", sys.executable))
+
+# The same suite once more, with every module printed and parsed back. The
+# integration tests do not call poplar-opt, so they are not repeated.
 if lit_config.params.get("verify_roundtrip"):
     config.substitutions.append(("poplar-opt ", "poplar-opt --verify-roundtrip "))
+    config.test_exec_root = os.path.join(config.poplar_obj_root, "test-roundtrip")
+    config.excludes.append("Integration")
+
+
+def has_pipeline():
+    """Whether the driver of this build goes all the way to an executable."""
+    poplar = os.path.join(config.poplar_obj_root, "bin", "poplar")
+    if not os.path.exists(poplar):
+        return False
+    result = subprocess.run([poplar, "build", "--help"], capture_output=True)
+    return result.returncode == 0
+
+
+if has_pipeline():
+    config.available_features.add("pipeline")
