@@ -2,7 +2,7 @@
 
 nn.parameter @"wte.weight" : tensor<16x8xf32> normal std 2.0e-02 decay
 
-// CHECK-LABEL: func @unit
+// CHECK-LABEL: func.func private @unit
 func.func private @unit(%ids: tensor<?x4xi32>, %w: tensor<16x8xf32> {nn.parameter},
     %g: tensor<8xf32>, %keys: tensor<?x2xi32>) -> tensor<?x4x8xf32> attributes {nn.unit} {
   // CHECK: nn.embedding %{{.*}}, %{{.*}} : (tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
