@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# ===- make_goldens.py - Expected values from PyTorch ----------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Writes test/Integration/goldens: tiny models, batches and what PyTorch makes
+of them. Needs exactly the versions in requirements.txt; everything is drawn
+from fixed seeds, in f32, without dropout.
+
+For every model:
+  config.json, model.safetensors      a Hugging Face checkpoint directory
+  batch{1,3}.tokens                   raw i32, per sample ids [T], targets [T];
+                                      a target of -1 is not counted
+  batch{1,3}.gradients.safetensors    of the mean loss over counted targets
+  steps10.safetensors                 the parameters after 10 steps of AdamW on
+                                      batch 3
+  expected.json                       seq_len, losses, counts, global norms
+"""
+
+import argparse
+import json
+import os
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+SEQ_LEN = 24
+STEPS = 10
+OPTIMIZER = {
+    "lr": 1e-3,
+    "beta1": 0.9,
+    "beta2": 0.95,
+    "eps": 1e-8,
+    "weight_decay": 0.1,
+    "clip": 1.0,
+}
+
+CONFIGS = {
+    # Grouped-query attention, an untied head.
+    "llama": transformers.LlamaConfig(
+        vocab_size=256,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=False,
+    ),
+    # Packed QKV, learned positions of which not all are used, a tied head.
+    "gpt2": transformers.GPT2Config(
+        vocab_size=256,
+        n_positions=32,
+        n_embd=64,
+        n_layer=2,
+        n_head=4,
+        n_inner=128,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=0,
+    ),
+    # Not causal, masked targets, a tied head with a transform.
+    "bert": transformers.BertConfig(
+        vocab_size=256,
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=32,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    ),
+}
+CLASSES = {
+    "llama": transformers.LlamaForCausalLM,
+    "gpt2": transformers.GPT2LMHeadModel,
+    "bert": transformers.BertForMaskedLM,
+}
+BERT_MASK_ID = 103
+
+
+def make_model(name):
+    model = CLASSES[name](CONFIGS[name])
+    generator = torch.Generator().manual_seed(1)
+    # Biases and gains away from 0 and 1, so that none of them can be ignored.
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.dim() == 2:
+                parameter.copy_(0.08 * noise)
+            else:
+                parameter.add_(0.1 * noise)
+    return model.train()
+
+
+def make_batch(name, batch):
+    generator = torch.Generator().manual_seed(100 + batch)
+    ids = torch.randint(0, 256, (batch, SEQ_LEN + 1), generator=generator)
+    if name != "bert":
+        targets = ids[:, 1:].clone()
+        # Some targets are not counted, as at the end of a document.
+        targets[-1, -5:] = -1
+        return ids[:, :-1].contiguous(), targets
+    ids = ids[:, :-1].contiguous()
+    targets = torch.full_like(ids, -1)
+    for row in range(batch):
+        # An unequal number of masked positions in every sample.
+        count = 2 + 3 * row
+        where = torch.randperm(SEQ_LEN, generator=generator)[:count]
+        targets[row, where] = ids[row, where]
+        ids[row, where] = BERT_MASK_ID
+    return ids, targets
+
+
+def mean_loss(model, ids, targets):
+    logits = model(input_ids=ids).logits.float()
+    total = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
+    )
+    return total / (targets >= 0).sum()
+
+
+def tensors_of(model, select):
+    # Tied parameters appear once, under the name the checkpoint stores.
+    return {
+        name: select(parameter).detach().clone().contiguous()
+        for name, parameter in model.named_parameters()
+    }
+
+
+def write_tokens(path, ids, targets):
+    both = torch.stack([ids, targets], dim=1).to(torch.int32).contiguous()
+    with open(path, "wb") as file:
+        file.write(both.numpy().astype("<i4").tobytes())
+
+
+def make(name, directory):
+    os.makedirs(directory, exist_ok=True)
+    model = make_model(name)
+    model.save_pretrained(directory)
+    extra = os.path.join(directory, "generation_config.json")
+    if os.path.exists(extra):
+        os.remove(extra)
+
+    expected = {
+        "seq_len": SEQ_LEN,
+        "steps": STEPS,
+        "optimizer": OPTIMIZER,
+        "versions": {
+            "torch": torch.__version__.split("+")[0],
+            "transformers": transformers.__version__,
+        },
+        "batches": {},
+    }
+    for batch in (1, 3):
+        ids, targets = make_batch(name, batch)
+        write_tokens(os.path.join(directory, f"batch{batch}.tokens"), ids, targets)
+        model.zero_grad()
+        loss = mean_loss(model, ids, targets)
+        loss.backward()
+        gradients = tensors_of(model, lambda parameter: parameter.grad)
+        save_file(
+            gradients, os.path.join(directory, f"batch{batch}.gradients.safetensors")
+        )
+        norm = torch.stack([g.double().norm() for g in gradients.values()]).norm()
+        expected["batches"][str(batch)] = {
+            "loss": loss.item(),
+            "targets": int((targets >= 0).sum()),
+            "gradient_norm": norm.item(),
+        }
+
+    decayed = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": decayed, "weight_decay": OPTIMIZER["weight_decay"]},
+            {"params": others, "weight_decay": 0.0},
+        ],
+        lr=OPTIMIZER["lr"],
+        betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]),
+        eps=OPTIMIZER["eps"],
+    )
+    ids, targets = make_batch(name, 3)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = mean_loss(model, ids, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), OPTIMIZER["clip"])
+        optimizer.step()
+        losses.append(loss.item())
+    expected["step_losses"] = losses
+    save_file(
+        tensors_of(model, lambda parameter: parameter),
+        os.path.join(directory, "steps10.safetensors"),
+    )
+    with open(os.path.join(directory, "expected.json"), "w") as file:
+        json.dump(expected, file, indent=2)
+        file.write("\n")
+    print(f"{name}: {expected['batches']}, last loss {losses[-1]:.6f}")
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    default = os.path.join(here, "..", "..", "test", "Integration", "goldens")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", default=os.path.normpath(default))
+    arguments = parser.parse_args()
+    # One thread: the order of additions, and so the last bits, are fixed.
+    torch.set_num_threads(1)
+    for name in CONFIGS:
+        make(name, os.path.join(arguments.out, name))
+
+
+if __name__ == "__main__":
+    main()

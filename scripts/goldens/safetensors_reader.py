@@ -1,0 +1,40 @@
+# ===- safetensors_reader.py - Safetensors with the standard library -------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Reads f32 tensors of a safetensors file into arrays, so that checking the
+goldens needs nothing but python3."""
+
+import array
+import json
+import struct
+import sys
+
+
+def read(path):
+    """Returns ({name: (shape, array of f32)}, metadata)."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if len(data) < 8:
+        raise ValueError(f"{path}: truncated before the header")
+    (size,) = struct.unpack_from("<Q", data)
+    if size > len(data) - 8:
+        raise ValueError(f"{path}: truncated in the header")
+    header = json.loads(data[8 : 8 + size])
+    metadata = header.pop("__metadata__", {})
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        if entry["dtype"] != "F32":
+            raise ValueError(f"{path}: {name} is {entry['dtype']}, expected F32")
+        if end > len(data):
+            raise ValueError(f"{path}: truncated in {name}")
+        values = array.array("f")
+        values.frombytes(data[begin:end])
+        if sys.byteorder == "big":
+            values.byteswap()
+        tensors[name] = (tuple(entry["shape"]), values)
+    return tensors, metadata
