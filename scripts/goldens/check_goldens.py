@@ -23,7 +23,6 @@ left out of the updates and cosines, by name.
 """
 
 import argparse
-import csv
 import json
 import math
 import os
@@ -130,14 +129,14 @@ class Checker:
         print(f"updates: worst tensor at {worst:.3f} of its tolerance")
 
 
-def loss_of_metrics(path):
-    """Training loss of the first step recorded in a metrics.csv."""
-    with open(path, newline="") as file:
-        for row in csv.DictReader(file):
-            for column in ("train_loss", "loss"):
-                if row.get(column):
-                    return float(row[column])
-    raise ValueError(f"{path}: no row with a loss")
+def loss_of_log(path):
+    """The loss that `poplar train --dump-gradients` prints."""
+    with open(path) as file:
+        for line in file:
+            words = line.split()
+            if len(words) == 2 and words[0] == "loss":
+                return float(words[1])
+    raise ValueError(f"{path}: no line `loss X`")
 
 
 def main():
@@ -147,11 +146,11 @@ def main():
     parser.add_argument("golden", help="a directory of test/Integration/goldens")
     parser.add_argument("--batch", choices=["1", "3"], default="3")
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
-    parser.add_argument("--metrics", help="metrics.csv whose first loss is checked")
+    parser.add_argument("--log", help="what the command that dumped the gradients printed")
     parser.add_argument("--gradients", help="safetensors dump of the gradients")
     parser.add_argument("--updated", help="model.safetensors after the steps")
     arguments = parser.parse_args()
-    if not (arguments.metrics or arguments.gradients or arguments.updated):
+    if not (arguments.log or arguments.gradients or arguments.updated):
         parser.error("nothing to check")
 
     def golden(name):
@@ -161,8 +160,8 @@ def main():
         expected = json.load(file)["batches"][arguments.batch]
     checker = Checker()
     try:
-        if arguments.metrics:
-            loss = loss_of_metrics(arguments.metrics)
+        if arguments.log:
+            loss = loss_of_log(arguments.log)
             checker.loss(loss, expected["loss"], arguments.precision)
         if arguments.gradients:
             ours, _ = safetensors_reader.read(arguments.gradients)
