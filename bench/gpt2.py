@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# ===- gpt2.py - GPT-2 124M here and in PyTorch, side by side --------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Measures training steps of GPT-2 124M on the CPU: forward, backward, clipping
+and AdamW, without dropout, by Poplar and by PyTorch eager, in turns.
+
+Each cell of the table is the median over --rounds turns of the median step of
+a turn. The last column is the part of the machine's GEMM rate that Poplar
+reaches, counting the FLOPs of matrix products and attention only; that rate
+is measured by the training program itself before it starts, with the same threads.
+
+Needs torch and transformers (scripts/goldens/requirements.txt) and a build:
+  bench/gpt2.py --poplar build/release/bin/poplar
+"""
+
+import argparse
+import csv
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+LAYERS, WIDTH, HEADS, VOCABULARY, POSITIONS = 12, 768, 12, 50257, 1024
+CONFIG = {
+    "architectures": ["GPT2LMHeadModel"],
+    "model_type": "gpt2",
+    "activation_function": "gelu_new",
+    "vocab_size": VOCABULARY,
+    "n_positions": POSITIONS,
+    "n_embd": WIDTH,
+    "n_layer": LAYERS,
+    "n_head": HEADS,
+    "layer_norm_epsilon": 1e-5,
+    "initializer_range": 0.02,
+    "embd_pdrop": 0.0,
+    "attn_pdrop": 0.0,
+    "resid_pdrop": 0.0,
+    "tie_word_embeddings": True,
+}
+# The first steps of a turn pay for page faults and warm caches.
+WARMUP_STEPS = 2
+
+
+def flops_per_token(seq_len):
+    """Of a training step; the backward pass is twice the forward pass."""
+    products = 2 * (12 * LAYERS * WIDTH * WIDTH + VOCABULARY * WIDTH)
+    # Causal: on average half of the keys are seen.
+    attention = LAYERS * 2 * 2 * WIDTH * seq_len / 2
+    return 3 * (products + attention)
+
+
+def pytorch_turn(arguments):
+    """Child process: prints the median tokens per second of one turn."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    settings = {k: v for k, v in CONFIG.items() if k != "architectures"}
+    del settings["model_type"]
+    settings.update(bos_token_id=0, eos_token_id=0)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**settings))
+    model.train()
+    decayed = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    # The fused AdamW is the fastest PyTorch has on the CPU.
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed}, {"params": others, "weight_decay": 0.0}],
+        lr=1e-4,
+        weight_decay=0.1,
+        fused=True,
+    )
+    shape = (arguments.batch, arguments.seq_len)
+    half = arguments.precision == "bf16"
+    seconds = []
+    for _ in range(WARMUP_STEPS + arguments.steps):
+        ids = torch.randint(0, VOCABULARY, shape)
+        targets = torch.randint(0, VOCABULARY, shape)
+        begin = time.perf_counter()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+            logits = model(input_ids=ids).logits
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1).float(), targets.flatten()
+        )
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        seconds.append(time.perf_counter() - begin)
+    tokens = arguments.batch * arguments.seq_len
+    print(tokens / statistics.median(seconds[WARMUP_STEPS:]))
+
+
+def run(*command):
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        sys.exit(f"error: {' '.join(command)}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+class Poplar:
+    """Builds a program per shape and precision, once, and times its steps."""
+
+    def __init__(self, poplar, directory, steps):
+        self.poplar, self.directory, self.steps = poplar, directory, steps
+        self.programs, self.turns = {}, 0
+        self.config = os.path.join(directory, "gpt2.json")
+        with open(self.config, "w") as file:
+            json.dump(CONFIG, file)
+
+    def program(self, seq_len, precision):
+        key = f"{seq_len}-{precision}"
+        if key not in self.programs:
+            path = os.path.join(self.directory, key)
+            run(
+                self.poplar, "import", self.config, "--seq-len", str(seq_len),
+                "-o", path + ".mlir",
+            )  # fmt: skip
+            run(
+                self.poplar, "build", path + ".mlir", "--precision", precision,
+                "-o", path,
+            )  # fmt: skip
+            tokens = [random.randrange(VOCABULARY) for _ in range(64 * seq_len)]
+            with open(path + ".tokens", "wb") as file:
+                file.write(struct.pack(f"<{len(tokens)}i", *tokens))
+            self.programs[key] = path
+        return self.programs[key]
+
+    def turn(self, batch, seq_len, threads, precision):
+        """Tokens per second, and the GEMM rate measured with as many threads."""
+        path = self.program(seq_len, precision)
+        self.turns += 1
+        out = os.path.join(self.directory, f"run{self.turns}")
+        text = run(
+            self.poplar, "train", path, "--data-ids", path + ".tokens",
+            "--batch", str(batch), "--global-batch", str(batch),
+            "--steps", str(WARMUP_STEPS + self.steps), "--threads", str(threads),
+            "--lr", "1e-4", "--eval-every", "0", "--out", out,
+        )  # fmt: skip
+        with open(os.path.join(out, "metrics.csv"), newline="") as file:
+            rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
+        # A checkpoint of this model is 1.5 GB.
+        shutil.rmtree(out)
+        peak = re.search(r"([0-9.]+) GFLOP/s peak", text)
+        return statistics.median(rates[WARMUP_STEPS:]), float(peak[1]) * 1e9
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    here = os.path.dirname(os.path.abspath(__file__))
+    default = os.path.join(here, "..", "build", "release", "bin", "poplar")
+    parser.add_argument("--poplar", default=os.path.normpath(default))
+    parser.add_argument("--precisions", default="f32,bf16")
+    parser.add_argument("--shapes", default="4x64,4x256", help="batch x tokens")
+    parser.add_argument("--threads-list", default="1,2")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=8, help="timed steps of a turn")
+    parser.add_argument("--pytorch-turn", action="store_true", help=argparse.SUPPRESS)
+    for name in ("batch", "seq-len", "threads"):
+        parser.add_argument(f"--{name}", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--precision", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.pytorch_turn:
+        return pytorch_turn(arguments)
+
+    columns = ["precision", "shape", "threads", "Poplar tokens/s"]
+    columns += ["PyTorch tokens/s", "ratio", "of GEMM rate"]
+    print("| " + " | ".join(columns) + " |")
+    print("|" + " --- |" * len(columns))
+    with tempfile.TemporaryDirectory() as directory:
+        poplar = Poplar(arguments.poplar, directory, arguments.steps)
+        for precision in arguments.precisions.split(","):
+            for shape in arguments.shapes.split(","):
+                for threads in map(int, arguments.threads_list.split(",")):
+                    measure(poplar, arguments, precision, shape, threads)
+    return 0
+
+
+def measure(poplar, arguments, precision, shape, threads):
+    batch, seq_len = map(int, shape.split("x"))
+    ours, theirs, peaks = [], [], []
+    for _ in range(arguments.rounds):
+        rate, peak = poplar.turn(batch, seq_len, threads, precision)
+        ours.append(rate)
+        peaks.append(peak)
+        output = run(
+            sys.executable, os.path.abspath(__file__), "--pytorch-turn",
+            "--batch", str(batch), "--seq-len", str(seq_len),
+            "--threads", str(threads), "--precision", precision,
+            "--steps", str(arguments.steps),
+        )  # fmt: skip
+        theirs.append(float(output))
+    rate, other = statistics.median(ours), statistics.median(theirs)
+    fraction = rate * flops_per_token(seq_len) / statistics.median(peaks)
+    print(
+        f"| {precision} | {shape} | {threads} | {rate:.0f} | {other:.0f} | "
+        f"{rate / other:.2f} | {100 * fraction:.0f} % |",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
