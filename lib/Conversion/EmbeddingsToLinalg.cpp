@@ -1,0 +1,109 @@
+//===- EmbeddingsToLinalg.cpp - Lower embeddings and rope -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "NNToLinalg.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::nn;
+
+static SmallVector<Value> lowerEmbedding(LinalgBuilder &l, EmbeddingOp op) {
+  Value table = op.getTable();
+  auto body = [=](ElementBuilder &b, ValueRange in) {
+    Value row = arith::IndexCastOp::create(b, b.getIndexType(), in[0]);
+    return b.extract(table, {row, b.position(2)});
+  };
+  return {l.map("btd", op.getType(), {{op.getIds(), "bt"}}, body)};
+}
+
+static SmallVector<Value> lowerPositionEmbedding(LinalgBuilder &l,
+                                                 PositionEmbeddingOp op) {
+  Value table = op.getTable();
+  bool constantRow = op.getConstantRow();
+  // The table may have more rows than there are positions, so that no operand
+  // map fits it.
+  auto body = [=](ElementBuilder &b, ValueRange in) {
+    Value row = constantRow ? b.index(0) : b.position(1);
+    return b.add(in[0], b.toF32(b.extract(table, {row, b.position(2)})));
+  };
+  return {l.map("btd", op.getType(), {{op.getX(), "btd"}}, body)};
+}
+
+static SmallVector<Value>
+lowerPositionEmbeddingGrad(LinalgBuilder &l, PositionEmbeddingGradOp op) {
+  auto body = [](ElementBuilder &b, ValueRange in, ValueRange out) {
+    return SmallVector<Value>{b.accumulate(out[0], in[0])};
+  };
+  Operand dy{op.getDy(), "btd"};
+  if (op.getConstantRow())
+    return llvm::to_vector(l.generic("BTd", {dy}, {{op.getAcc(), "0d"}}, body));
+  int64_t rows = op.getType().getDimSize(0);
+  bool fits = rows == op.getDy().getType().getDimSize(1);
+  return llvm::to_vector(
+      l.generic("Btd", {dy}, {{op.getAcc(), "td", fits ? 0 : rows}}, body));
+}
+
+/// cos and sin of t * inv_freq[j], times the scale, [T, head_dim / 2]. Computed
+/// in double: t * inv_freq rounded to f32 is off by a visible angle at large t.
+static std::pair<Value, Value> buildRopeTables(LinalgBuilder &l, RopeOp op) {
+  int64_t length = op.getType().getDimSize(1);
+  ArrayRef<double> frequencies = op.getInvFreq();
+  double scale = op.getScale().convertToDouble();
+  SmallVector<float> cos, sin;
+  for (int64_t t = 0; t < length; ++t)
+    for (double frequency : frequencies) {
+      cos.push_back(std::cos(t * frequency) * scale);
+      sin.push_back(std::sin(t * frequency) * scale);
+    }
+  auto type =
+      RankedTensorType::get({length, static_cast<int64_t>(frequencies.size())},
+                            l.rewriter.getF32Type());
+  auto constant = [&](ArrayRef<float> values) -> Value {
+    return arith::ConstantOp::create(l.rewriter, l.loc,
+                                     DenseElementsAttr::get(type, values));
+  };
+  return {constant(cos), constant(sin)};
+}
+
+static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
+  auto [cosTable, sinTable] = buildRopeTables(l, op);
+  Value x = op.getX();
+  int64_t headDim = op.getHeadDim();
+  bool inverse = op.getInverse();
+  // y_j = x_j cos_j - x_{j+half} sin_j and
+  // y_{j+half} = x_{j+half} cos_j + x_j sin_j, in one loop over d.
+  auto body = [=](ElementBuilder &b, ValueRange in) -> Value {
+    Value half = b.index(headDim / 2), t = b.position(1), d = b.position(2);
+    Value j = arith::RemUIOp::create(b, d, b.index(headDim));
+    Value isFirst =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ult, j, half);
+    auto select = [&](Value first, Value second) -> Value {
+      return arith::SelectOp::create(b, isFirst, first, second);
+    };
+    Value pair = select(arith::AddIOp::create(b, d, half),
+                        arith::SubIOp::create(b, d, half));
+    Value column = select(j, arith::SubIOp::create(b, j, half));
+    Value other = b.toF32(b.extract(x, {b.position(0), t, pair}));
+    Value cos = b.extract(cosTable, {t, column});
+    Value sin = b.extract(sinTable, {t, column});
+    Value signedSin =
+        inverse ? select(sin, b.neg(sin)) : select(b.neg(sin), sin);
+    return b.add(b.mul(in[0], cos), b.mul(other, signedSin));
+  };
+  return {l.map("btd", op.getType(), {{x, "btd"}}, body)};
+}
+
+void poplar::addEmbeddingLowerings(RewritePatternSet &patterns) {
+  addLowering<EmbeddingOp>(patterns, lowerEmbedding);
+  addLowering<PositionEmbeddingOp>(patterns, lowerPositionEmbedding);
+  addLowering<PositionEmbeddingGradOp>(patterns, lowerPositionEmbeddingGrad);
+  addLowering<RopeOp>(patterns, lowerRope);
+}

@@ -1,0 +1,144 @@
+//===- NormsToLinalg.cpp - Lower norms and sums of rows -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "NNToLinalg.h"
+#include "Poplar/Dialect/NN/NN.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::nn;
+
+static double rowLength(Value activations) {
+  return cast<RankedTensorType>(activations.getType()).getDimSize(2);
+}
+
+/// 1 / sqrt(sum / n + eps) of every row's `sum`.
+static Value buildRstd(LinalgBuilder &l, Value sums, double n, double eps) {
+  return l.mapTokens({sums}, [=](ElementBuilder &b, ValueRange in) {
+    Value variance = b.mul(in[0], b.f32(1.0 / n));
+    return b.div(b.f32(1.0), b.sqrt(b.add(variance, b.f32(eps))));
+  });
+}
+
+static SmallVector<Value> lowerLayerNorm(LinalgBuilder &l, LayerNormOp op) {
+  Value x = op.getX();
+  double n = rowLength(x);
+  Value sums = l.sumRows({{x, "btd"}},
+                         [](ElementBuilder &, ValueRange in) { return in[0]; });
+  Value mean = l.mapTokens({sums}, [=](ElementBuilder &b, ValueRange in) {
+    return b.mul(in[0], b.f32(1.0 / n));
+  });
+  // In a second pass, as E[x^2] - mean^2 would cancel.
+  Value squares = l.sumRows({{x, "btd"}, {mean, "bt"}},
+                            [](ElementBuilder &b, ValueRange in) {
+                              Value centred = b.sub(in[0], in[1]);
+                              return b.mul(centred, centred);
+                            });
+  Value rstd = buildRstd(l, squares, n, op.getEps().convertToDouble());
+  Value y = l.map("btd", op.getResult().getType(),
+                  {{x, "btd"},
+                   {mean, "bt"},
+                   {rstd, "bt"},
+                   {op.getGamma(), "d"},
+                   {op.getBeta(), "d"}},
+                  [](ElementBuilder &b, ValueRange in) {
+                    Value xhat = b.mul(b.sub(in[0], in[1]), in[2]);
+                    return b.add(b.mul(xhat, in[3]), in[4]);
+                  });
+  return {y, mean, rstd};
+}
+
+static SmallVector<Value> lowerRMSNorm(LinalgBuilder &l, RMSNormOp op) {
+  Value x = op.getX();
+  Value squares = l.sumRows({{x, "btd"}}, [](ElementBuilder &b, ValueRange in) {
+    return b.mul(in[0], in[0]);
+  });
+  Value rstd =
+      buildRstd(l, squares, rowLength(x), op.getEps().convertToDouble());
+  Value y = l.map("btd", op.getResult().getType(),
+                  {{x, "btd"}, {rstd, "bt"}, {op.getGamma(), "d"}},
+                  [](ElementBuilder &b, ValueRange in) {
+                    return b.mul(b.mul(in[0], in[1]), in[2]);
+                  });
+  return {y, rstd};
+}
+
+// With w = dy gamma and xhat the normalised row,
+//   layer_norm: dx = rstd (w - mean(w) - xhat mean(w xhat))
+//   rms_norm:   dx = rstd (w - xhat mean(w xhat)).
+
+static SmallVector<Value> lowerLayerNormGrad(LinalgBuilder &l,
+                                             LayerNormGradOp op) {
+  double n = rowLength(op.getX());
+  Operand dy{op.getDy(), "btd"}, x{op.getX(), "btd"}, gamma{op.getGamma(), "d"},
+      mean{op.getMean(), "bt"}, rstd{op.getRstd(), "bt"};
+  Value sums = l.sumRows({dy, gamma}, [](ElementBuilder &b, ValueRange in) {
+    return b.mul(in[0], in[1]);
+  });
+  Value products = l.sumRows({dy, gamma, x, mean, rstd},
+                             [](ElementBuilder &b, ValueRange in) {
+                               Value xhat = b.mul(b.sub(in[2], in[3]), in[4]);
+                               return b.mul(b.mul(in[0], in[1]), xhat);
+                             });
+  return {l.map("btd", op.getType(),
+                {dy, gamma, x, mean, rstd, {sums, "bt"}, {products, "bt"}},
+                [=](ElementBuilder &b, ValueRange in) {
+                  Value inverse = b.f32(1.0 / n), rstd = in[4];
+                  Value w = b.mul(in[0], in[1]);
+                  Value xhat = b.mul(b.sub(in[2], in[3]), rstd);
+                  Value c1 = b.mul(in[5], inverse), c2 = b.mul(in[6], inverse);
+                  return b.mul(rstd, b.sub(b.sub(w, c1), b.mul(xhat, c2)));
+                })};
+}
+
+static SmallVector<Value> lowerRMSNormGrad(LinalgBuilder &l, RMSNormGradOp op) {
+  double n = rowLength(op.getX());
+  Operand dy{op.getDy(), "btd"}, x{op.getX(), "btd"}, gamma{op.getGamma(), "d"},
+      rstd{op.getRstd(), "bt"};
+  Value products =
+      l.sumRows({dy, gamma, x, rstd}, [](ElementBuilder &b, ValueRange in) {
+        return b.mul(b.mul(in[0], in[1]), b.mul(in[2], in[3]));
+      });
+  return {l.map("btd", op.getType(), {dy, gamma, x, rstd, {products, "bt"}},
+                [=](ElementBuilder &b, ValueRange in) {
+                  Value w = b.mul(in[0], in[1]), rstd = in[3];
+                  Value c2 = b.mul(in[4], b.f32(1.0 / n));
+                  return b.mul(rstd, b.sub(w, b.mul(b.mul(in[2], rstd), c2)));
+                })};
+}
+
+static SmallVector<Value> lowerNormGradGamma(LinalgBuilder &l,
+                                             NormGradGammaOp op) {
+  SmallVector<Operand> inputs = {
+      {op.getDy(), "btd"}, {op.getX(), "btd"}, {op.getRstd(), "bt"}};
+  if (op.getMean())
+    inputs.push_back({op.getMean(), "bt"});
+  auto body = [](ElementBuilder &b, ValueRange in, ValueRange out) {
+    Value centred = in.size() == 4 ? b.sub(in[1], in[3]) : in[1];
+    Value term = b.mul(in[0], b.mul(centred, in[2]));
+    return SmallVector<Value>{b.accumulate(out[0], term)};
+  };
+  return llvm::to_vector(l.generic("BTd", inputs, {{op.getAcc(), "d"}}, body));
+}
+
+static SmallVector<Value> lowerSumRows(LinalgBuilder &l, SumRowsOp op) {
+  auto body = [](ElementBuilder &b, ValueRange in, ValueRange out) {
+    return SmallVector<Value>{b.accumulate(out[0], in[0])};
+  };
+  return llvm::to_vector(
+      l.generic("BTd", {{op.getDy(), "btd"}}, {{op.getAcc(), "d"}}, body));
+}
+
+void poplar::addNormLowerings(RewritePatternSet &patterns) {
+  addLowering<LayerNormOp>(patterns, lowerLayerNorm);
+  addLowering<RMSNormOp>(patterns, lowerRMSNorm);
+  addLowering<LayerNormGradOp>(patterns, lowerLayerNormGrad);
+  addLowering<RMSNormGradOp>(patterns, lowerRMSNormGrad);
+  addLowering<NormGradGammaOp>(patterns, lowerNormGradGamma);
+  addLowering<SumRowsOp>(patterns, lowerSumRows);
+}

@@ -1,0 +1,90 @@
+//===- RandomToLinalg.cpp - Lower dropout and its keys --------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "NNToLinalg.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::nn;
+
+static constexpr uint64_t kGoldenGamma = 0x9E3779B97F4A7C15;
+
+/// The output function of splitmix64 (Steele et al. 2014). Its state after n
+/// steps is seed + n * kGoldenGamma, so any element can be drawn alone.
+static Value buildSplitMix64(ElementBuilder &b, Value z) {
+  auto xorShift = [&](Value value, int64_t bits) -> Value {
+    return arith::XOrIOp::create(b, value,
+                                 arith::ShRUIOp::create(b, value, b.i64(bits)));
+  };
+  auto multiply = [&](Value value, uint64_t factor) -> Value {
+    return arith::MulIOp::create(b, value, b.i64(factor));
+  };
+  z = multiply(xorShift(z, 30), 0xBF58476D1CE4E5B9);
+  z = multiply(xorShift(z, 27), 0x94D049BB133111EB);
+  return xorShift(z, 31);
+}
+
+/// keys[b,1] << 32 | keys[b,0] of the sample at hand.
+static Value readKey(ElementBuilder &b, Value keys) {
+  auto word = [&](int64_t i) -> Value {
+    return arith::ExtUIOp::create(b, b.getI64Type(),
+                                  b.extract(keys, {b.position(0), b.index(i)}));
+  };
+  return arith::OrIOp::create(b, arith::ShLIOp::create(b, word(1), b.i64(32)),
+                              word(0));
+}
+
+static SmallVector<Value> lowerFoldKey(LinalgBuilder &l, FoldKeyOp op) {
+  Value keys = op.getKeys();
+  uint64_t offset = kGoldenGamma * (static_cast<uint64_t>(op.getData()) + 1);
+  auto body = [=](ElementBuilder &b, ValueRange, ValueRange) {
+    Value key = buildSplitMix64(
+        b, arith::AddIOp::create(b, readKey(b, keys), b.i64(offset)));
+    Value word = arith::IndexCastOp::create(b, b.getI64Type(), b.position(1));
+    Value shift = arith::MulIOp::create(b, word, b.i64(32));
+    Value half = arith::ShRUIOp::create(b, key, shift);
+    return SmallVector<Value>{arith::TruncIOp::create(b, b.getI32Type(), half)};
+  };
+  Value init = l.empty(keys, op.getType().getShape(), l.rewriter.getI32Type());
+  return llvm::to_vector(l.generic("bt", {}, {{init, "bt"}}, body));
+}
+
+static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
+  Value keys = op.getKeys();
+  double p = op.getP().convertToDouble();
+  int64_t width = op.getType().getDimSize(2);
+  uint64_t first = (static_cast<uint64_t>(op.getOpId()) << 40) + 1;
+  auto body = [=](ElementBuilder &b, ValueRange in) -> Value {
+    auto toI64 = [&](Value index) -> Value {
+      return arith::IndexCastOp::create(b, b.getI64Type(), index);
+    };
+    Value element = arith::AddIOp::create(
+        b, arith::MulIOp::create(b, toI64(b.position(1)), b.i64(width)),
+        toI64(b.position(2)));
+    Value counter = arith::AddIOp::create(b, element, b.i64(first));
+    Value state = arith::AddIOp::create(
+        b, readKey(b, keys),
+        arith::MulIOp::create(b, counter, b.i64(kGoldenGamma)));
+    Value bits =
+        arith::ShRUIOp::create(b, buildSplitMix64(b, state), b.i64(40));
+    // bits / 2^24 >= p, exactly, in integers.
+    auto threshold = static_cast<int64_t>(std::ceil(std::ldexp(p, 24)));
+    Value kept = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, bits,
+                                       b.i64(threshold));
+    return arith::SelectOp::create(
+        b, kept, b.mul(in[0], b.f32(1.0 / (1.0 - p))), b.f32(0.0));
+  };
+  return {l.map("btd", op.getType(), {{op.getX(), "btd"}}, body)};
+}
+
+void poplar::addRandomLowerings(RewritePatternSet &patterns) {
+  addLowering<FoldKeyOp>(patterns, lowerFoldKey);
+  addLowering<DropoutOp>(patterns, lowerDropout);
+}
