@@ -3,15 +3,15 @@
 // The iteration spaces and operands are what --form-kernels relies on; the
 // arithmetic is tested by running it (nn-numerics.mlir).
 
-// CHECK-DAG: #[[BTD:.+]] = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
-// CHECK-DAG: #[[BT:.+]] = affine_map<(d0, d1, d2) -> (d0, d1)>
+// CHECK-DAG: #[[$BTD:.+]] = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+// CHECK-DAG: #[[$BT:.+]] = affine_map<(d0, d1, d2) -> (d0, d1)>
 
 // CHECK-LABEL: func @embedding
 // CHECK-SAME: %[[IDS:.+]]: tensor<?x4xi32>, %[[TABLE:.+]]: tensor<16x8xf32>
 func.func @embedding(%ids: tensor<?x4xi32>, %table: tensor<16x8xf32>) -> tensor<?x4x8xf32> {
   // CHECK: %[[B:.+]] = tensor.dim %[[IDS]], %{{.+}}
   // CHECK: %[[INIT:.+]] = tensor.empty(%[[B]]) : tensor<?x4x8xf32>
-  // CHECK: linalg.generic {indexing_maps = [#[[BT]], #[[BTD]]], iterator_types = ["parallel", "parallel", "parallel"]} ins(%[[IDS]] : tensor<?x4xi32>) outs(%[[INIT]]
+  // CHECK: linalg.generic {indexing_maps = [#[[$BT]], #[[$BTD]]], iterator_types = ["parallel", "parallel", "parallel"]} ins(%[[IDS]] : tensor<?x4xi32>) outs(%[[INIT]]
   // CHECK: tensor.extract %[[TABLE]]
   %0 = nn.embedding %ids, %table : (tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
   return %0 : tensor<?x4x8xf32>
@@ -33,20 +33,20 @@ func.func @position_embedding(%x: tensor<?x4x8xf32>, %table: tensor<16x8xf32>, %
 
 // -----
 
-// CHECK-DAG: #[[TD:.+]] = affine_map<(d0, d1, d2) -> (d1, d2)>
-// CHECK-DAG: #[[WRAP:.+]] = affine_map<(d0, d1, d2) -> (d1 mod 16, d2)>
-// CHECK-DAG: #[[ROW0:.+]] = affine_map<(d0, d1, d2) -> (0, d2)>
+// CHECK-DAG: #[[$TD:.+]] = affine_map<(d0, d1, d2) -> (d1, d2)>
+// CHECK-DAG: #[[$WRAP:.+]] = affine_map<(d0, d1, d2) -> (d1 mod 16, d2)>
+// CHECK-DAG: #[[$ROW0:.+]] = affine_map<(d0, d1, d2) -> (0, d2)>
 
 // CHECK-LABEL: func @position_embedding_grad
 // CHECK-SAME: %[[DY:.+]]: tensor<?x4x8xbf16>, %[[A:.+]]: tensor<4x8xf32>, %[[B:.+]]: tensor<16x8xf32>, %[[C:.+]]: tensor<2x8xf32>
 func.func @position_embedding_grad(%dy: tensor<?x4x8xbf16>, %a: tensor<4x8xf32>, %b: tensor<16x8xf32>, %c: tensor<2x8xf32>)
     -> (tensor<4x8xf32>, tensor<16x8xf32>, tensor<2x8xf32>) {
-  // CHECK: linalg.generic {indexing_maps = [#{{.+}}, #[[TD]]], iterator_types = ["reduction", "parallel", "parallel"]} ins(%[[DY]] : tensor<?x4x8xbf16>) outs(%[[A]]
+  // CHECK: linalg.generic {indexing_maps = [#{{.+}}, #[[$TD]]], iterator_types = ["reduction", "parallel", "parallel"]} ins(%[[DY]] : tensor<?x4x8xbf16>) outs(%[[A]]
   %0 = nn.position_embedding_grad %dy into %a : (tensor<?x4x8xbf16>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // A table longer than the sequence.
-  // CHECK: linalg.generic {indexing_maps = [#{{.+}}, #[[WRAP]]], iterator_types = ["reduction", "parallel", "parallel"]} ins(%[[DY]] : tensor<?x4x8xbf16>) outs(%[[B]]
+  // CHECK: linalg.generic {indexing_maps = [#{{.+}}, #[[$WRAP]]], iterator_types = ["reduction", "parallel", "parallel"]} ins(%[[DY]] : tensor<?x4x8xbf16>) outs(%[[B]]
   %1 = nn.position_embedding_grad %dy into %b : (tensor<?x4x8xbf16>, tensor<16x8xf32>) -> tensor<16x8xf32>
-  // CHECK: linalg.generic {indexing_maps = [#{{.+}}, #[[ROW0]]], iterator_types = ["reduction", "reduction", "parallel"]} ins(%[[DY]] : tensor<?x4x8xbf16>) outs(%[[C]]
+  // CHECK: linalg.generic {indexing_maps = [#{{.+}}, #[[$ROW0]]], iterator_types = ["reduction", "reduction", "parallel"]} ins(%[[DY]] : tensor<?x4x8xbf16>) outs(%[[C]]
   %2 = nn.position_embedding_grad %dy into %c constant_row : (tensor<?x4x8xbf16>, tensor<2x8xf32>) -> tensor<2x8xf32>
   return %0, %1, %2 : tensor<4x8xf32>, tensor<16x8xf32>, tensor<2x8xf32>
 }

@@ -405,8 +405,11 @@ def NN_SumRowsOp : NN_GradientOp<"sum_rows",
     "$dy `into` $acc attr-dict `:` functional-type(operands, results)";
 }
 
+// Not AllTypesMatch: the type inference it implies numbers operands as if the
+// optional one were always there.
 def NN_NormGradGammaOp : NN_GradientOp<"norm_grad_gamma",
-    [AllTypesMatch<["acc", "result"]>]> {
+    [PredOpTrait<"result has the type of acc",
+       CPred<"$acc.getType() == $result.getType()">>]> {
   let summary = "acc[:] += sum_{b,t} dy (x - mean) rstd";
   let description = "Without `mean`, the gradient of rms_norm's gamma.";
   let arguments = (ins NN_Activation:$dy, NN_Activation:$x,
