@@ -1,0 +1,72 @@
+//===- Batch.cpp - Samples of a step, cut into micro-batches --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Batch.h"
+#include "Random.h"
+
+#include <algorithm>
+
+using namespace poplar::runtime;
+
+BatchRunner::BatchRunner(Executor &Exec, int64_t MicroBatch, int64_t MaxSamples,
+                         uint64_t Seed)
+    : Exec(Exec), MicroBatch(MicroBatch), Seed(Seed),
+      Ids(static_cast<size_t>(MaxSamples * Exec.model().SeqLen)),
+      TargetIds(Ids.size()) {}
+
+int64_t BatchRunner::load(SampleSource &Source, int64_t First, int64_t NewCount,
+                          int64_t NewStep) {
+  const ModelInfo &Model = Exec.model();
+  Count = NewCount;
+  Step = NewStep;
+  for (int64_t B = 0; B < Count; ++B) {
+    int32_t *SampleIds = Ids.data() + B * Model.SeqLen;
+    int32_t *SampleTargets = TargetIds.data() + B * Model.SeqLen;
+    Source.read(First + B, SampleIds, SampleTargets);
+    // Raw samples come with the targets they want.
+    if (Model.Masked && Source.needsMasking())
+      maskTokens(
+          hashCounters(Seed, static_cast<uint64_t>(Stream::Masking), Step, B),
+          Model, SampleIds, SampleTargets);
+  }
+  Targets = countTargets(TargetIds.data(), Count * Model.SeqLen);
+  return Targets;
+}
+
+double BatchRunner::run(bool Backward) {
+  const PoplarProgram &Program = Exec.program();
+  int64_t SeqLen = Exec.model().SeqLen;
+  float Seed32 = static_cast<float>(1.0 / static_cast<double>(Targets));
+  double Sum = 0;
+  for (int64_t First = 0; First < Count; First += MicroBatch) {
+    int64_t B = std::min(MicroBatch, Count - First), N = B * SeqLen;
+    const int32_t *MicroTargets = TargetIds.data() + First * SeqLen;
+    std::copy_n(Ids.data() + First * SeqLen, N,
+                Exec.sized<int32_t>(Program.ids, B));
+    std::copy_n(MicroTargets, N, Exec.sized<int32_t>(Program.targets, B));
+    if (Backward) {
+      uint32_t *Keys = Exec.sized<uint32_t>(Program.keys, B);
+      for (int64_t I = 0; I < B; ++I) {
+        uint64_t Key = hashCounters(
+            Seed, static_cast<uint64_t>(Stream::Dropout), Step, First + I);
+        Keys[2 * I] = static_cast<uint32_t>(Key);
+        Keys[2 * I + 1] = static_cast<uint32_t>(Key >> 32);
+      }
+      std::fill_n(Exec.sized<float>(Program.dloss, B), N, Seed32);
+      Exec.train(B);
+    } else {
+      Exec.evaluate(B);
+    }
+    const float *Loss = Exec.sized<float>(
+        Backward ? Program.train_loss : Program.evaluate_loss, B);
+    for (int64_t I = 0; I < N; ++I)
+      if (MicroTargets[I] != -1)
+        Sum += Loss[I];
+  }
+  return Sum / static_cast<double>(Targets);
+}

@@ -1,0 +1,228 @@
+//===- Checkpoint.cpp - Saving and loading the state of a run -------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Checkpoint.h"
+#include "Error.h"
+#include "Files.h"
+#include "Safetensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+using namespace poplar::runtime;
+namespace fs = std::filesystem;
+
+/// All parameters with the data at one of their offsets.
+static void addTensors(const Executor &Exec, int64_t PoplarParameter::*Offset,
+                       const char *Suffix, std::vector<TensorSource> &Out) {
+  const PoplarProgram &Program = Exec.program();
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    Out.push_back({P.name + std::string(Suffix),
+                   {P.shape, P.shape + P.rank},
+                   Exec.fixed(P.*Offset)});
+  }
+}
+
+static void writeText(const std::string &Path, const std::string &Text) {
+  OutputFile File(Path);
+  File.write(Text);
+  File.close();
+}
+
+static std::string formatState(const TrainingState &State) {
+  char Best[32];
+  std::snprintf(Best, sizeof(Best), "%.9g", State.BestLoss);
+  return "{\n  \"version\": 1,\n  \"step\": " + std::to_string(State.Step) +
+         ",\n  \"samples\": " + std::to_string(State.Samples) +
+         ",\n  \"seed\": " + std::to_string(State.Seed) +
+         ",\n  \"options_hash\": " + json::quote(State.OptionsHash) +
+         ",\n  \"best_val_loss\": " +
+         (std::isfinite(State.BestLoss) ? Best : "null") + "\n}\n";
+}
+
+static void writeContents(const Executor &Exec, const TrainingState &State,
+                          const std::string &Directory) {
+  createDirectories(Directory);
+  std::vector<TensorSource> Weights, Moments;
+  addTensors(Exec, &PoplarParameter::master, "", Weights);
+  addTensors(Exec, &PoplarParameter::moment1, ".m", Moments);
+  addTensors(Exec, &PoplarParameter::moment2, ".v", Moments);
+  writeSafetensors(Directory + "/model.safetensors", Weights);
+  writeSafetensors(Directory + "/optimizer.safetensors", Moments);
+  writeText(Directory + "/config.json", Exec.model().Config);
+  writeText(Directory + "/state.json", formatState(State));
+  syncDirectory(Directory);
+}
+
+static const std::string Prefix = "checkpoint-";
+
+/// Steps of the checkpoints in a run, ascending.
+static std::vector<int64_t> listCheckpoints(const std::string &Run) {
+  std::vector<int64_t> Steps;
+  std::error_code Code;
+  for (const fs::directory_entry &Entry : fs::directory_iterator(Run, Code)) {
+    std::string Name = Entry.path().filename().string();
+    if (Name.compare(0, Prefix.size(), Prefix) != 0)
+      continue;
+    std::string Digits = Name.substr(Prefix.size());
+    if (!Digits.empty() && Digits.size() <= 18 &&
+        Digits.find_first_not_of("0123456789") == std::string::npos)
+      Steps.push_back(std::stoll(Digits));
+  }
+  std::sort(Steps.begin(), Steps.end());
+  return Steps;
+}
+
+void poplar::runtime::saveCheckpoint(const Executor &Exec,
+                                     const TrainingState &State,
+                                     const std::string &Run, int64_t Keep) {
+  std::string Name = Prefix + std::to_string(State.Step);
+  std::string Final = Run + "/" + Name, Temporary = Run + "/." + Name + ".tmp";
+  std::error_code Code;
+  fs::remove_all(Temporary, Code);
+  try {
+    writeContents(Exec, State, Temporary);
+  } catch (const Error &E) {
+    fs::remove_all(Temporary, Code);
+    std::string Previous = findLatestCheckpoint(Run);
+    fail("checkpoint of step ", State.Step, " not saved: ", E.what(),
+         Previous.empty() ? "" : "; the last good one is '" + Previous + "'");
+  }
+  fs::remove_all(Final, Code); // of the same step, saved by an earlier run
+  renamePath(Temporary, Final);
+  replaceSymlink(Name, Run + "/latest");
+  syncDirectory(Run);
+  std::vector<int64_t> Steps = listCheckpoints(Run);
+  // Those of later steps are from before the run was resumed further back.
+  Steps.erase(std::upper_bound(Steps.begin(), Steps.end(), State.Step),
+              Steps.end());
+  if (Keep > 0)
+    for (size_t I = 0; I + static_cast<size_t>(Keep) < Steps.size(); ++I)
+      fs::remove_all(Run + "/" + Prefix + std::to_string(Steps[I]), Code);
+}
+
+std::string poplar::runtime::findLatestCheckpoint(const std::string &Run) {
+  std::error_code Code;
+  fs::path Target = fs::read_symlink(Run + "/latest", Code);
+  if (!Code && fs::is_directory(fs::path(Run) / Target, Code))
+    return (fs::path(Run) / Target).string();
+  std::vector<int64_t> Steps = listCheckpoints(Run);
+  return Steps.empty() ? "" : Run + "/" + Prefix + std::to_string(Steps.back());
+}
+
+/// Checks that `View` is what parameter `P` needs.
+static void checkTensor(const PoplarParameter &P, const std::string &Name,
+                        const TensorView *View, const std::string &Path) {
+  std::string Wanted = formatShape(P.shape, static_cast<size_t>(P.rank));
+  if (!View)
+    fail("'", Path, "' is of another model: it has no tensor '", Name, "' (",
+         Wanted, ")");
+  if (!std::equal(View->Shape.begin(), View->Shape.end(), P.shape,
+                  P.shape + P.rank))
+    fail("'", *View->File, "' is of another model: tensor '", Name, "' is ",
+         formatShape(View->Shape.data(), View->Shape.size()),
+         " and this model's is ", Wanted);
+  if (View->ElementType == TensorView::Other)
+    fail("'", *View->File, "': tensor '", Name, "' is of type ", View->TypeName,
+         "; F32, BF16 and F16 can be read");
+}
+
+/// Checkpoints made by transformers hold buffers and heads besides the trained
+/// tensors; ones of the base model lack, and others add, the first component.
+static bool isKnownExtra(const std::string &Name) {
+  static constexpr std::string_view Endings[] = {".attn.bias",
+                                                 ".attn.masked_bias",
+                                                 "position_ids",
+                                                 ".inv_freq",
+                                                 "lm_head.weight",
+                                                 "token_type_ids",
+                                                 "decoder.weight",
+                                                 "decoder.bias",
+                                                 "pooler.dense.weight",
+                                                 "pooler.dense.bias",
+                                                 "cls.seq_relationship.weight",
+                                                 "cls.seq_relationship.bias"};
+  for (std::string_view Ending : Endings)
+    if (Name.size() >= Ending.size() &&
+        std::string_view(Name).substr(Name.size() - Ending.size()) == Ending)
+      return true;
+  return false;
+}
+
+/// The name of parameter `P` in the files: as it is, or without its first
+/// component.
+static std::string findName(const TensorFiles &Files,
+                            const PoplarParameter &P) {
+  std::string Name = P.name;
+  if (Files.find(Name))
+    return Name;
+  size_t Dot = Name.find('.');
+  if (Dot != std::string::npos && Files.find(Name.substr(Dot + 1)))
+    return Name.substr(Dot + 1);
+  return Name;
+}
+
+void poplar::runtime::loadWeights(Executor &Exec, const std::string &Path) {
+  TensorFiles Files = TensorFiles::open(Path);
+  const PoplarProgram &Program = Exec.program();
+  std::vector<std::string> Used;
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    Used.push_back(findName(Files, P));
+    checkTensor(P, Used.back(), Files.find(Used.back()), Path);
+  }
+  std::vector<std::string> Sorted = Used;
+  std::sort(Sorted.begin(), Sorted.end());
+  for (const auto &[Name, View] : Files.tensors())
+    if (!std::binary_search(Sorted.begin(), Sorted.end(), Name) &&
+        !isKnownExtra(Name))
+      fail("'", *View.File, "' is of another model: this one has no tensor '",
+           Name, "'");
+  for (int64_t I = 0; I < Program.num_parameters; ++I)
+    Files.find(Used[static_cast<size_t>(I)])
+        ->copyTo(Exec.fixed(Program.parameters[I].master));
+  Exec.convertWorking();
+}
+
+TrainingState poplar::runtime::loadCheckpoint(Executor &Exec,
+                                              const std::string &Directory) {
+  std::string StatePath = Directory + "/state.json";
+  MappedFile StateFile(StatePath);
+  json::Value Root = json::parse(StateFile.text(), "'" + StatePath + "'");
+  TrainingState State;
+  State.Step = Root.integer("step", -1);
+  State.Samples = Root.integer("samples", -1);
+  State.Seed = Root.integer("seed", 0);
+  State.OptionsHash = Root.string("options_hash", "");
+  State.BestLoss = Root.number("best_val_loss", State.BestLoss);
+  if (State.Step < 0 || State.Samples < 0)
+    fail("'", StatePath, "' lacks the step or the number of samples");
+
+  loadWeights(Exec, Directory + "/model.safetensors");
+  std::string MomentPath = Directory + "/optimizer.safetensors";
+  TensorFiles Moments = TensorFiles::open(MomentPath);
+  const PoplarProgram &Program = Exec.program();
+  for (const char *Suffix : {".m", ".v"})
+    for (int64_t I = 0; I < Program.num_parameters; ++I) {
+      const PoplarParameter &P = Program.parameters[I];
+      const TensorView *View = Moments.find(P.name + std::string(Suffix));
+      checkTensor(P, P.name + std::string(Suffix), View, MomentPath);
+      View->copyTo(Exec.fixed(Suffix[1] == 'm' ? P.moment1 : P.moment2));
+    }
+  return State;
+}
+
+void poplar::runtime::writeGradients(const Executor &Exec,
+                                     const std::string &Path) {
+  std::vector<TensorSource> Gradients;
+  addTensors(Exec, &PoplarParameter::gradient, "", Gradients);
+  writeSafetensors(Path, Gradients);
+}

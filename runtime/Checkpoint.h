@@ -1,0 +1,51 @@
+//===- Checkpoint.h - Saving and loading the state of a run -----*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_CHECKPOINT_H
+#define POPLAR_RUNTIME_CHECKPOINT_H
+
+#include "Executor.h"
+
+#include <limits>
+
+namespace poplar::runtime {
+
+/// What state.json holds: with the tensors, all that a run depends on.
+struct TrainingState {
+  int64_t Step = 0;
+  /// Samples drawn so far, the position in the shuffled data.
+  int64_t Samples = 0;
+  int64_t Seed = 0;
+  /// Of the options that decide the course of training.
+  std::string OptionsHash;
+  double BestLoss = std::numeric_limits<double>::infinity();
+};
+
+/// Writes RUN/checkpoint-<step>/ (model.safetensors, config.json,
+/// optimizer.safetensors, state.json), complete or not at all, points
+/// RUN/latest at it, and removes all but the last `Keep` (0: none is removed).
+void saveCheckpoint(const Executor &Exec, const TrainingState &State,
+                    const std::string &Run, int64_t Keep);
+
+/// The newest checkpoint directory of a run; empty if it has none.
+std::string findLatestCheckpoint(const std::string &Run);
+
+/// Fills the masters and working copies from a checkpoint of this project or
+/// of Hugging Face: a directory or a safetensors file. An Error names the
+/// first tensor that is missing, superfluous or of another shape.
+void loadWeights(Executor &Exec, const std::string &Path);
+
+/// loadWeights and the optimizer's state.
+TrainingState loadCheckpoint(Executor &Exec, const std::string &Directory);
+
+/// Writes all gradients to a safetensors file.
+void writeGradients(const Executor &Exec, const std::string &Path);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_CHECKPOINT_H

@@ -1,0 +1,56 @@
+//===- Dispatch.cpp - Entry points that generated code calls --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Error.h"
+#include "Executor.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <omp.h>
+
+using namespace poplar::runtime;
+
+void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
+                        int64_t Extent, int64_t Grain) {
+  if (Extent <= 0)
+    return;
+  Grain = std::max<int64_t>(Grain, 1);
+  int64_t Blocks = (Extent - 1) / Grain + 1;
+  if (Threads == 1 || Blocks == 1)
+    return Kernel(Args, Batch, 0, Extent);
+  // A contiguous, static share for each thread: neighbouring kernels then find
+  // their operands in the cache of the same core.
+#pragma omp parallel num_threads(Threads)
+  {
+    int64_t Team = omp_get_num_threads(), Id = omp_get_thread_num();
+    int64_t Begin = Blocks * Id / Team * Grain;
+    int64_t End = std::min(Blocks * (Id + 1) / Team * Grain, Extent);
+    if (Begin < End)
+      Kernel(Args, Batch, Begin, End);
+  }
+}
+
+extern "C" void poplar_rt_dispatch(void *Context, PoplarKernel Kernel,
+                                   void *const *Args, int64_t Batch,
+                                   int64_t Extent, int64_t Grain) {
+  static_cast<Executor *>(Context)->dispatch(Kernel, Args, Batch, Extent,
+                                             Grain);
+}
+
+extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,
+                               const void *A, const void *B, const void *Bias,
+                               void *C, int64_t Batch) {
+  // No exception may cross generated code, which has no unwind tables.
+  try {
+    static_cast<Executor *>(Context)->gemms().run(*Gemm, A, B, Bias, C, Batch);
+  } catch (const Error &E) {
+    std::fprintf(stderr, "train: error: %s\n", E.what());
+    std::_Exit(1);
+  }
+}

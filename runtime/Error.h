@@ -1,0 +1,36 @@
+//===- Error.h - How the runtime reports failure ----------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every failure is one exception with one sentence for the user; runMain turns
+// it into `train: error: <sentence>` and exit status 1.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_ERROR_H
+#define POPLAR_RUNTIME_ERROR_H
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace poplar::runtime {
+
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws an Error whose message is the parts streamed one after the other.
+template <typename... Ts> [[noreturn]] void fail(const Ts &...Parts) {
+  std::ostringstream OS;
+  (OS << ... << Parts);
+  throw Error(OS.str());
+}
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_ERROR_H

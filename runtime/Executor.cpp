@@ -1,0 +1,112 @@
+//===- Executor.cpp - A program with its memory and threads ---------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Executor.h"
+#include "Error.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <omp.h>
+#include <sys/mman.h>
+
+using namespace poplar::runtime;
+
+std::string poplar::runtime::formatBytes(int64_t Bytes) {
+  static const char *const Units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double Value = static_cast<double>(Bytes);
+  unsigned Unit = 0;
+  for (; Value >= 1024 && Unit < 4; ++Unit)
+    Value /= 1024;
+  char Buffer[32];
+  std::snprintf(Buffer, sizeof(Buffer), Unit ? "%.2f %s" : "%.0f %s", Value,
+                Units[Unit]);
+  return Buffer;
+}
+
+Arena::Arena(int64_t Bytes) { allocate(Bytes); }
+
+void Arena::allocate(int64_t Size) {
+  void *Address =
+      mmap(nullptr, static_cast<size_t>(Size), PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (Address == MAP_FAILED)
+    fail("cannot allocate ", formatBytes(Size),
+         " of memory; use a smaller --batch");
+  // Fewer TLB misses in GEMM operands; the kernel may decline.
+  madvise(Address, static_cast<size_t>(Size), MADV_HUGEPAGE);
+  Memory = static_cast<char *>(Address);
+  Bytes = Size;
+}
+
+Arena::~Arena() {
+  if (Memory)
+    munmap(Memory, static_cast<size_t>(Bytes));
+}
+
+ModelInfo::ModelInfo(const PoplarProgram &Program) {
+  if (Program.magic != POPLAR_ABI_MAGIC ||
+      Program.version != POPLAR_ABI_VERSION)
+    fail("the program was compiled for another runtime (ABI version ",
+         Program.version, ", this runtime's is ", POPLAR_ABI_VERSION,
+         "); build it again");
+  json::Value Description =
+      json::parse(Program.description, "description of the program");
+  Architecture = Description.string("architecture", "unknown");
+  Config = Description.string("config", "{}");
+  Precision = Description.string("precision", "f32");
+  DeviceType = Description.string("device_type", "host");
+  Masked = Description.string("objective", "causal") == "masked";
+  VocabSize = Description.integer("vocab_size", 0);
+  SeqLen = Description.integer("seq_len", 0);
+  MaskToken = Description.integer("mask_token_id", VocabSize - 1);
+  if (VocabSize < 1 || SeqLen < 1)
+    fail("the program's description lacks vocab_size or seq_len");
+  if (MaskToken < 0 || MaskToken >= VocabSize)
+    fail("mask_token_id ", MaskToken, " is outside the vocabulary of ",
+         VocabSize);
+}
+
+static int chooseThreads(int Requested) {
+  int Count = Requested > 0 ? Requested : omp_get_num_procs();
+  // oneDNN and poplar_rt_dispatch then share one team; a team whose size
+  // varied would be torn down and started again between kernels.
+  omp_set_dynamic(0);
+  omp_set_num_threads(Count);
+  return Count;
+}
+
+Executor::Executor(const PoplarProgram &Program,
+                   const std::vector<int64_t> &Batches, int RequestedThreads)
+    : Program(Program), Model(Program),
+      Threads(chooseThreads(RequestedThreads)) {
+  for (int64_t Batch : Batches)
+    for (int64_t I = 0; I < Program.num_gemms; ++I)
+      Gemms.prepare(*Program.gemms[I], Batch);
+  PeakBytes =
+      getPeakBytes(Program, *std::max_element(Batches.begin(), Batches.end()));
+  Memory.allocate(PeakBytes);
+  // The plan's bound was made on the machine that compiled; another one, or
+  // other threads, may need more.
+  if (Gemms.getScratchBytes() > Program.scratch_bytes) {
+    ExtraScratch.allocate(Gemms.getScratchBytes());
+    PeakBytes += Gemms.getScratchBytes();
+    Gemms.setScratch(ExtraScratch.data());
+  } else {
+    Gemms.setScratch(fixed<char>(Program.scratch_offset));
+  }
+}
+
+void Executor::convertWorking() {
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    if (P.working_type == POPLAR_F32)
+      continue;
+    void *Args[] = {fixed(P.master), fixed(P.working)};
+    dispatch(Program.convert_working, Args, P.elements, P.elements, 4096);
+  }
+}

@@ -1,0 +1,49 @@
+//===- Files.h - Writing files so that they are whole or absent -*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_FILES_H
+#define POPLAR_RUNTIME_FILES_H
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace poplar::runtime {
+
+/// A file being written. Any failure (a full disk, say) is an Error naming the
+/// file; a file that was not closed is incomplete and its maker removes it.
+class OutputFile {
+public:
+  explicit OutputFile(const std::string &Path);
+  ~OutputFile();
+  OutputFile(const OutputFile &) = delete;
+  OutputFile &operator=(const OutputFile &) = delete;
+
+  void write(const void *Data, size_t Bytes);
+  void write(std::string_view Text) { write(Text.data(), Text.size()); }
+  /// Waits until the content is on the disk, and closes.
+  void close();
+
+private:
+  std::string Path;
+  int FD;
+};
+
+/// Writes `Text` under another name and renames it to `Path`.
+void writeFileAtomically(const std::string &Path, std::string_view Text);
+/// Makes symlink `Path` point at `Target` without a moment of absence.
+void replaceSymlink(const std::string &Target, const std::string &Path);
+/// Makes renames in a directory durable.
+void syncDirectory(const std::string &Path);
+void createDirectories(const std::string &Path);
+/// Renames a file or directory.
+void renamePath(const std::string &From, const std::string &To);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_FILES_H

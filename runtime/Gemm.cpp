@@ -1,0 +1,131 @@
+//===- Gemm.cpp - Prepared matrix products --------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Gemm.h"
+#include "Error.h"
+#include "GemmDescriptor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_map>
+#include <vector>
+
+using namespace poplar::runtime;
+
+namespace {
+
+struct Key {
+  const PoplarGemm *Gemm;
+  int64_t Batch;
+  bool operator==(const Key &Other) const {
+    return Gemm == Other.Gemm && Batch == Other.Batch;
+  }
+};
+
+struct KeyHash {
+  size_t operator()(const Key &K) const {
+    return std::hash<const void *>()(K.Gemm) ^
+           static_cast<size_t>(K.Batch) * 0x9E3779B97F4A7C15u;
+  }
+};
+
+/// A primitive with its memory objects, whose pointers are set for each run.
+/// It is run through the C interface because the C++ one builds a vector of
+/// the arguments at every call.
+struct Prepared {
+  explicit Prepared(const dnnl::matmul::primitive_desc &Desc)
+      : Primitive(Desc), A(make(Desc.src_desc())), B(make(Desc.weights_desc())),
+        Bias(make(Desc.bias_desc())), C(make(Desc.dst_desc())),
+        Scratch(make(Desc.scratchpad_desc())) {}
+
+  static dnnl::memory make(const dnnl::memory::desc &Desc) {
+    return dnnl::memory(Desc, getCPUEngine(), nullptr);
+  }
+
+  dnnl::matmul Primitive;
+  dnnl::memory A, B, Bias, C, Scratch;
+};
+
+} // namespace
+
+struct GemmCache::Impl {
+  dnnl::stream Stream{getCPUEngine()};
+  std::unordered_map<Key, Prepared, KeyHash> Primitives;
+  int64_t ScratchBytes = 0;
+};
+
+GemmCache::GemmCache() : Data(std::make_unique<Impl>()) {}
+GemmCache::~GemmCache() = default;
+
+void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
+  Key K{&Gemm, Batch};
+  if (Data->Primitives.count(K))
+    return;
+  try {
+    dnnl::matmul::primitive_desc Desc = describeGemm(Gemm, Batch);
+    int64_t Bytes = static_cast<int64_t>(Desc.scratchpad_desc().get_size());
+    Data->ScratchBytes = std::max(Data->ScratchBytes, Bytes);
+    Data->Primitives.emplace(K, Prepared(Desc));
+  } catch (const dnnl::error &E) {
+    static const char *const Types[] = {"f32", "bf16", "f16"};
+    fail("this CPU cannot multiply [", Gemm.m, ",", Gemm.k, "] by [", Gemm.k,
+         ",", Gemm.n, "] in ", Types[Gemm.a_type], " (oneDNN: ", E.message,
+         "); build for another device type");
+  }
+}
+
+int64_t GemmCache::getScratchBytes() const { return Data->ScratchBytes; }
+
+void GemmCache::setScratch(void *Memory) {
+  for (auto &Entry : Data->Primitives)
+    Entry.second.Scratch.set_data_handle(Memory);
+}
+
+void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
+                    const void *Bias, void *C, int64_t Batch) {
+  auto It = Data->Primitives.find(Key{&Gemm, Batch});
+  if (It == Data->Primitives.end())
+    fail("a GEMM of ", Batch, " samples was not prepared");
+  Prepared &P = It->second;
+  P.A.set_data_handle(const_cast<void *>(A));
+  P.B.set_data_handle(const_cast<void *>(B));
+  P.C.set_data_handle(C);
+  dnnl_exec_arg_t Arguments[5] = {{DNNL_ARG_SRC, P.A.get()},
+                                  {DNNL_ARG_WEIGHTS, P.B.get()},
+                                  {DNNL_ARG_DST, P.C.get()},
+                                  {DNNL_ARG_SCRATCHPAD, P.Scratch.get()}};
+  int Count = 4;
+  if (Gemm.has_bias) {
+    P.Bias.set_data_handle(const_cast<void *>(Bias));
+    Arguments[Count++] = {DNNL_ARG_BIAS, P.Bias.get()};
+  }
+  dnnl_status_t Status = dnnl_primitive_execute(
+      P.Primitive.get(), Data->Stream.get(), Count, Arguments);
+  if (Status != dnnl_success)
+    fail("oneDNN could not run a GEMM: status ", Status);
+}
+
+double poplar::runtime::measurePeakFlops(PoplarType Type) {
+  constexpr int64_t Size = 1024;
+  PoplarGemm Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type};
+  GemmCache Cache;
+  Cache.prepare(Gemm, 1);
+  // Zeros cost as much as anything else.
+  std::vector<float> A(Size * Size), B(Size * Size), C(Size * Size);
+  std::vector<char> Scratch(Cache.getScratchBytes() + POPLAR_ALIGNMENT);
+  Cache.setScratch(Scratch.data());
+  using Clock = std::chrono::steady_clock;
+  double Best = 0;
+  for (int Run = 0; Run < 8; ++Run) {
+    auto Begin = Clock::now();
+    Cache.run(Gemm, A.data(), B.data(), nullptr, C.data(), 1);
+    std::chrono::duration<double> Seconds = Clock::now() - Begin;
+    Best = std::max(Best, 2.0 * Size * Size * Size / Seconds.count());
+  }
+  return Best;
+}

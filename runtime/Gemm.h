@@ -1,0 +1,49 @@
+//===- Gemm.h - Prepared matrix products ------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_GEMM_H
+#define POPLAR_RUNTIME_GEMM_H
+
+#include "Poplar/Runtime/ABI.h"
+
+#include <memory>
+
+namespace poplar::runtime {
+
+/// oneDNN primitives of a program's GEMMs, one per (GEMM, batch), made before
+/// the loop so that running one allocates no memory (beside the few hundred
+/// bytes in which oneDNN itself passes arguments).
+class GemmCache {
+public:
+  GemmCache();
+  ~GemmCache();
+
+  /// Makes the primitive of `Gemm` for `Batch`; does nothing if it exists.
+  /// Throws an Error if oneDNN cannot run it here.
+  void prepare(const PoplarGemm &Gemm, int64_t Batch);
+
+  /// The most scratch any prepared primitive needs.
+  int64_t getScratchBytes() const;
+  /// Scratch for all primitives, of at least getScratchBytes() bytes.
+  void setScratch(void *Memory);
+
+  void run(const PoplarGemm &Gemm, const void *A, const void *B,
+           const void *Bias, void *C, int64_t Batch);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> Data;
+};
+
+/// FLOP/s of a square matrix product on the current threads: what MFU is
+/// measured against.
+double measurePeakFlops(PoplarType Type);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_GEMM_H

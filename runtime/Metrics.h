@@ -1,0 +1,58 @@
+//===- Metrics.h - The record of a run --------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_METRICS_H
+#define POPLAR_RUNTIME_METRICS_H
+
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace poplar::runtime {
+
+constexpr double NotMeasured = std::numeric_limits<double>::quiet_NaN();
+
+/// A row of metrics.csv.
+struct Metrics {
+  int64_t Step = 0;
+  double Loss = NotMeasured, ValLoss = NotMeasured, Rate = 0, GradientNorm = 0,
+         TokensPerSecond = 0;
+};
+
+/// RUN/metrics.csv, appended row by row, and all its rows in memory.
+class MetricsFile {
+public:
+  /// Keeps the rows of an existing file up to step `Resumed`, drops the rest,
+  /// and makes room for rows up to step `Last` so that adding one allocates
+  /// nothing.
+  MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile &) = delete;
+  MetricsFile &operator=(const MetricsFile &) = delete;
+
+  void add(const Metrics &Row);
+  /// Hands what was added to the system.
+  void flush();
+  const std::vector<Metrics> &rows() const { return Rows; }
+
+private:
+  std::string Path;
+  std::FILE *File = nullptr;
+  std::vector<Metrics> Rows;
+};
+
+/// Draws training and validation loss over the steps, and a horizontal line
+/// at `Baseline` unless it is NaN.
+std::string drawLossCurve(const std::vector<Metrics> &Rows, double Baseline,
+                          const std::string &BaselineName);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_METRICS_H

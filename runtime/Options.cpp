@@ -1,0 +1,288 @@
+//===- Options.cpp - Command line and configuration files -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "Error.h"
+#include "MappedFile.h"
+#include "Random.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <variant>
+#include <vector>
+
+using namespace poplar::runtime;
+
+namespace {
+
+using Target = std::variant<std::string *, int64_t *, double *, bool *>;
+
+/// One option. `Help` is empty for hidden ones; `Least` bounds numbers.
+struct Spec {
+  const char *Name;
+  Target Where;
+  double Least;
+  const char *Placeholder, *Help;
+  /// Starts a group in --help.
+  const char *Group = nullptr;
+};
+
+} // namespace
+
+static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
+  return {
+      {"data", &O.Data, 0, "FILE|GLOB", "the corpus; shards by a quoted glob",
+       "Data"},
+      {"data-format", &O.DataFormat, 0, "NAME",
+       "auto (default), text (bytes), nanogpt, llmc, tokens16"},
+      {"val-data", &O.ValData, 0, "FILE|GLOB",
+       "validate on this instead of the end of --data"},
+      {"val-fraction", &O.ValFraction, 0, "X",
+       "part of --data held out at its end (0.1)"},
+      {"data-ids", &O.DataIds, 0, "FILE",
+       "samples as raw i32: seq_len ids, then seq_len targets"},
+      {"steps", &O.Steps, 0, "N", "optimizer steps, counted from the start",
+       "Run"},
+      {"out", &O.Out, 0, "RUN", "directory of checkpoints and metrics"},
+      {"resume", &O.Resume, 0, "", "continue from the latest checkpoint"},
+      {"init", &O.Init, 0, "PATH",
+       "start from a Hugging Face checkpoint, directory or file"},
+      {"seed", &O.Seed, 0, "N", "of weights, data order, dropout (1)"},
+      {"save-every", &O.SaveEvery, 0, "N",
+       "steps between checkpoints (0: only the last)"},
+      {"keep", &O.Keep, 0, "N", "checkpoints to keep (2; 0: all)"},
+      {"eval-every", &O.EvalEvery, 0, "N",
+       "steps between validations (100; 0: never)"},
+      {"eval-batches", &O.EvalBatches, 1, "N",
+       "micro-batches of a validation (20)"},
+      {"log-every", &O.LogEvery, 1, "N", "steps between lines (10)"},
+      {"bigram-baseline", &O.BigramBaseline, 0, "",
+       "also score a bigram model of the training part"},
+      {"config", &Config, 0, "FILE", "lines `option = value`, # comments"},
+      {"batch", &O.MicroBatch, 0, "N",
+       "samples per micro-batch (0: by the memory at hand)", "Batch"},
+      {"global-batch", &O.GlobalBatch, 1, "N", "samples per step (8)"},
+      {"threads", &O.Threads, 0, "N", "(0: all cores)"},
+      {"peak-gflops", &O.PeakGFlops, 0, "X",
+       "of this machine, for MFU (0: measure)"},
+      {"lr", &O.Rate, 0, "X", "peak learning rate (6e-4)", "Optimizer (AdamW)"},
+      {"min-lr", &O.MinRate, 0, "X", "last learning rate (lr / 10)"},
+      {"warmup", &O.Warmup, 0, "N", "steps of warm-up (steps/20, at most 100)"},
+      {"schedule", &O.ScheduleName, 0, "NAME",
+       "constant, linear, cosine (default), wsd"},
+      {"decay-steps", &O.DecaySteps, 0, "N",
+       "step at which min-lr is reached (steps); wsd: length of the decay"},
+      {"weight-decay", &O.WeightDecay, 0, "X", "(0.1)"},
+      {"beta1", &O.Beta1, 0, "X", "(0.9)"},
+      {"beta2", &O.Beta2, 0, "X", "(0.95)"},
+      {"eps", &O.Epsilon, 0, "X", "(1e-8)"},
+      {"clip", &O.Clip, 0, "X", "largest gradient norm (1; 0: any)"},
+      {"checkpoint", &O.Checkpoint, 0, "PATH", "a RUN, or a checkpoint of it",
+       "Sampling"},
+      {"prompt", &O.Prompt, 0, "TEXT", "to be continued"},
+      {"prompt-ids", &O.PromptIds, 0, "N,N,...", "the prompt as token ids"},
+      {"tokens", &O.Tokens, 1, "N", "how many (200)"},
+      {"temperature", &O.Temperature, 0, "X", "(0.8; 0: the likeliest token)"},
+      {"top-k", &O.TopK, 0, "N", "choose among the K likeliest (0: all)"},
+      {"dump-gradients", &O.DumpGradients, 0, "FILE",
+       "write the gradients of the first batch and stop", "Testing"},
+      {"dump-loss", &O.DumpLoss, 0, "", "print its loss and stop"},
+      {"check-allocations", &O.CheckAllocations, 0, "",
+       "fail if a step leaves memory allocated"},
+  };
+}
+
+template <typename T>
+static void parseNumber(const Spec &S, const std::string &Text, T &Result,
+                        const std::string &Place) {
+  const char *End = Text.data() + Text.size();
+  T Value{};
+  auto [Stop, Code] = std::from_chars(Text.data(), End, Value);
+  bool Finite = true;
+  if constexpr (std::is_floating_point_v<T>)
+    Finite = std::isfinite(Value);
+  if (Code != std::errc() || Stop != End || !Finite)
+    fail(Place, "--", S.Name, " expects ",
+         std::is_integral_v<T> ? "an integer" : "a number", ", not '", Text,
+         "'");
+  if (static_cast<double>(Value) < S.Least)
+    fail(Place, "--", S.Name, " must be at least ", S.Least, ", not ", Text);
+  Result = Value;
+}
+
+static void assign(const Spec &S, const std::string &Text,
+                   const std::string &Place) {
+  if (auto *const *String = std::get_if<std::string *>(&S.Where))
+    **String = Text;
+  else if (auto *const *Integer = std::get_if<int64_t *>(&S.Where))
+    parseNumber(S, Text, **Integer, Place);
+  else if (auto *const *Real = std::get_if<double *>(&S.Where))
+    parseNumber(S, Text, **Real, Place);
+  else if (Text == "true" || Text == "false")
+    *std::get<bool *>(S.Where) = Text == "true";
+  else
+    fail(Place, "--", S.Name, " expects true or false, not '", Text, "'");
+}
+
+static const Spec &findSpec(const std::vector<Spec> &Specs,
+                            const std::string &Name, const std::string &Place) {
+  for (const Spec &S : Specs)
+    if (Name == S.Name)
+      return S;
+  fail(Place, "unknown option --", Name, "; --help lists what there is");
+}
+
+static std::string trim(const std::string &Text) {
+  size_t Begin = Text.find_first_not_of(" \t\r");
+  if (Begin == std::string::npos)
+    return "";
+  return Text.substr(Begin, Text.find_last_not_of(" \t\r") - Begin + 1);
+}
+
+static void readConfig(const std::string &Path,
+                       const std::vector<Spec> &Specs) {
+  MappedFile File(Path);
+  std::istringstream Lines{std::string(File.text())};
+  std::string Line;
+  for (int Number = 1; std::getline(Lines, Line); ++Number) {
+    std::string Place = Path + ":" + std::to_string(Number) + ": ";
+    Line = trim(Line.substr(0, Line.find('#')));
+    if (Line.empty())
+      continue;
+    size_t Equals = Line.find('=');
+    if (Equals == std::string::npos)
+      fail(Place, "expected `option = value`");
+    const Spec &S = findSpec(Specs, trim(Line.substr(0, Equals)), Place);
+    assign(S, trim(Line.substr(Equals + 1)), Place);
+  }
+}
+
+/// Assigns all options after the command; only --config if `OnlyConfig`.
+static void readArguments(const std::vector<std::string> &Args,
+                          const std::vector<Spec> &Specs, bool OnlyConfig) {
+  for (size_t I = 0; I < Args.size(); ++I) {
+    if (Args[I].compare(0, 2, "--") != 0)
+      fail("unexpected argument '", Args[I], "'; see --help");
+    std::string Name = Args[I].substr(2), Text;
+    size_t Equals = Name.find('=');
+    bool HasText = Equals != std::string::npos;
+    if (HasText) {
+      Text = Name.substr(Equals + 1);
+      Name.resize(Equals);
+    }
+    const Spec &S = findSpec(Specs, Name, "");
+    if (!HasText) {
+      if (std::holds_alternative<bool *>(S.Where))
+        Text = "true";
+      else if (I + 1 < Args.size())
+        Text = Args[++I];
+      else
+        fail("--", Name, " expects a value");
+    }
+    if (!OnlyConfig || Name == "config")
+      assign(S, Text, "");
+  }
+}
+
+static void check(const Options &O) {
+  auto Require = [](bool Condition, const char *What) {
+    if (!Condition)
+      fail(What);
+  };
+  Require(O.ValFraction < 1, "--val-fraction must be below 1");
+  Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
+  Require(O.Threads <= 4096, "--threads is at most 4096");
+  if (O.TheCommand == Options::Sample) {
+    Require(!O.Checkpoint.empty(), "sample needs --checkpoint");
+    Require(O.Prompt.empty() || O.PromptIds.empty(),
+            "give --prompt or --prompt-ids, not both");
+  }
+  if (O.TheCommand != Options::Train)
+    return;
+  Require(!O.Data.empty() || !O.DataIds.empty(), "train needs --data FILE");
+  Require(O.Data.empty() || O.DataIds.empty(),
+          "give --data or --data-ids, not both");
+  if (!O.DumpGradients.empty() || O.DumpLoss)
+    return;
+  Require(O.Steps > 0, "train needs --steps N");
+  Require(!O.Out.empty(), "train needs --out RUN");
+  Require(!O.Resume || O.Init.empty(), "give --resume or --init, not both");
+}
+
+Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
+  Options O;
+  std::vector<std::string> Args(Argv + 1, Argv + Argc);
+  for (const std::string &Arg : Args)
+    if (Arg == "--help" || Arg == "-h") {
+      O.TheCommand = Options::Help;
+      return O;
+    }
+  if (!Args.empty() && Args[0].compare(0, 2, "--") != 0) {
+    if (Args[0] == "train")
+      O.TheCommand = Options::Train;
+    else if (Args[0] == "sample")
+      O.TheCommand = Options::Sample;
+    else if (Args[0] == "info")
+      O.TheCommand = Options::Info;
+    else
+      fail("unknown command '", Args[0], "'; there are train, sample, info");
+    Args.erase(Args.begin());
+  }
+  std::string Config;
+  std::vector<Spec> Specs = getSpecs(O, Config);
+  readArguments(Args, Specs, /*OnlyConfig=*/true);
+  if (!Config.empty())
+    readConfig(Config, Specs);
+  readArguments(Args, Specs, /*OnlyConfig=*/false);
+  check(O);
+  return O;
+}
+
+std::string Options::hash() const {
+  std::ostringstream Text;
+  Text.precision(17);
+  Text << Data << '\n' << DataFormat << '\n' << ValData << '\n' << DataIds;
+  for (double Number : {ValFraction, double(Seed), double(GlobalBatch), Rate,
+                        MinRate, WeightDecay, Beta1, Beta2, Epsilon, Clip,
+                        double(Warmup), double(DecaySteps)})
+    Text << '\n' << Number;
+  Text << '\n' << ScheduleName;
+  uint64_t Hash = 0;
+  for (char C : Text.str())
+    Hash = hashCounters(Hash, static_cast<unsigned char>(C));
+  char Buffer[17];
+  std::snprintf(Buffer, sizeof(Buffer), "%016llx",
+                static_cast<unsigned long long>(Hash));
+  return Buffer;
+}
+
+std::string poplar::runtime::getHelp() {
+  Options Defaults;
+  std::string Config;
+  std::ostringstream Text;
+  Text << "Trains the model this program was compiled for.\n\n"
+          "  train [train] --data FILE --steps N --out RUN [options]\n"
+          "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
+          "  train info [options]\n\n"
+          "Examples:\n"
+          "  train --data book.txt --steps 1000 --out run\n"
+          "  train --data book.txt --steps 2000 --out run --resume\n"
+          "  train --data 'fineweb_train_*.bin' --val-data fineweb_val_0.bin "
+          "\\\n        --steps 20000 --global-batch 512 --schedule wsd --out "
+          "run\n"
+          "  train sample --checkpoint run --prompt 'Once upon' --tokens 300\n";
+  for (const Spec &S : getSpecs(Defaults, Config)) {
+    if (S.Group)
+      Text << '\n' << S.Group << ":\n";
+    std::string Left = std::string("  --") + S.Name + " " + S.Placeholder;
+    Left.resize(std::max<size_t>(Left.size() + 1, 26), ' ');
+    Text << Left << S.Help << '\n';
+  }
+  return Text.str();
+}

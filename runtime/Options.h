@@ -1,0 +1,57 @@
+//===- Options.h - Command line and configuration files ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_OPTIONS_H
+#define POPLAR_RUNTIME_OPTIONS_H
+
+#include <cstdint>
+#include <string>
+
+namespace poplar::runtime {
+
+struct Options {
+  enum Command { Train, Sample, Info, Help };
+  Command TheCommand = Train;
+
+  // Data.
+  std::string Data, DataFormat = "auto", ValData, DataIds;
+  double ValFraction = 0.1;
+  // Run.
+  std::string Out, Init;
+  int64_t Steps = 0, Seed = 1, SaveEvery = 0, Keep = 2, LogEvery = 10;
+  int64_t EvalEvery = 100, EvalBatches = 20;
+  bool Resume = false, BigramBaseline = false;
+  // Batch and machine. A micro-batch of 0 is chosen by the memory at hand.
+  int64_t MicroBatch = 0, GlobalBatch = 8, Threads = 0;
+  double PeakGFlops = 0;
+  // Optimizer. Negative values stand for defaults that depend on others.
+  double Rate = 6e-4, MinRate = -1, WeightDecay = 0.1, Beta1 = 0.9,
+         Beta2 = 0.95, Epsilon = 1e-8, Clip = 1.0;
+  std::string ScheduleName = "cosine";
+  int64_t Warmup = -1, DecaySteps = -1;
+  // For tests.
+  std::string DumpGradients;
+  bool DumpLoss = false, CheckAllocations = false;
+  // Sampling.
+  std::string Checkpoint, Prompt, PromptIds;
+  int64_t Tokens = 200, TopK = 0;
+  double Temperature = 0.8;
+
+  /// A hash, in hexadecimal, of what decides the course of training.
+  std::string hash() const;
+};
+
+/// Reads the command line and the --config file it names, which it overrides.
+Options parseOptions(int Argc, const char *const *Argv);
+
+/// The text of --help.
+std::string getHelp();
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_OPTIONS_H

@@ -1,0 +1,82 @@
+//===- Program.cpp - Commands of a generated executable -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Error.h"
+#include "Executor.h"
+#include "Trainer.h"
+
+#include <cstdio>
+#include <new>
+
+using namespace poplar::runtime;
+
+void poplar::runtime::printInfo(const PoplarProgram &Program,
+                                const Options &O) {
+  ModelInfo Model(Program);
+  int64_t Elements = 0;
+  for (int64_t I = 0; I < Program.num_parameters; ++I)
+    Elements += Program.parameters[I].elements;
+  auto Print = [](const char *What, long long Value, const char *Unit) {
+    std::printf("%-18s %15lld%s\n", What, Value, Unit);
+  };
+  std::printf("%-18s %15s\n%-18s %15s\n%-18s %15s\n", "architecture",
+              Model.Architecture.c_str(), "device type",
+              Model.DeviceType.c_str(), "precision", Model.Precision.c_str());
+  Print("sequence length", Model.SeqLen, "");
+  Print("vocabulary", Model.VocabSize, "");
+  Print("parameters", Elements, "");
+  Print("tensors", Program.num_parameters, "");
+  Print("fixed", Program.fixed_bytes, " bytes");
+  Print("  of it scratch", Program.scratch_bytes, " bytes");
+  Print("per sample", Program.bytes_per_sample, " bytes");
+  std::printf("%-18s %15.6g\n", "FLOPs per sample", Program.flops_per_sample);
+  std::printf("peak_bytes(b) = %lld + b * %lld\n",
+              static_cast<long long>(Program.fixed_bytes),
+              static_cast<long long>(Program.bytes_per_sample));
+  int64_t Largest = O.MicroBatch ? O.MicroBatch : 64;
+  for (int64_t Batch = 1; Batch <= Largest; Batch *= 2)
+    std::printf("  batch %-4lld %s\n", static_cast<long long>(Batch),
+                formatBytes(getPeakBytes(Program, Batch)).c_str());
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    std::printf("  %-56s [", P.name);
+    for (int64_t D = 0; D < P.rank; ++D)
+      std::printf(D ? ",%lld" : "%lld", static_cast<long long>(P.shape[D]));
+    std::printf("]%s\n", P.decay ? " decay" : "");
+  }
+}
+
+int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
+                             const char *const *Argv) {
+  try {
+    Options O = parseOptions(Argc, Argv);
+    switch (O.TheCommand) {
+    case Options::Train:
+      runTraining(Program, O);
+      break;
+    case Options::Sample:
+      runSampling(Program, O);
+      break;
+    case Options::Info:
+      printInfo(Program, O);
+      break;
+    case Options::Help:
+      std::fputs(getHelp().c_str(), stdout);
+      break;
+    }
+    if (std::fflush(stdout) != 0)
+      fail("cannot write to the standard output");
+    return 0;
+  } catch (const std::bad_alloc &) {
+    std::fprintf(stderr, "train: error: out of memory\n");
+  } catch (const std::exception &E) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "train: error: %s\n", E.what());
+  }
+  return 1;
+}

@@ -1,0 +1,124 @@
+//===- Sample.cpp - Continuing a prompt -----------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Checkpoint.h"
+#include "Error.h"
+#include "Random.h"
+#include "Trainer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+using namespace poplar::runtime;
+
+static std::vector<int32_t> parsePrompt(const Options &O,
+                                        const ModelInfo &Model) {
+  std::vector<int32_t> Ids;
+  for (unsigned char C : O.Prompt)
+    Ids.push_back(C);
+  const char *Next = O.PromptIds.data(), *End = Next + O.PromptIds.size();
+  while (Next != End) {
+    int32_t Id = 0;
+    auto [Stop, Code] = std::from_chars(Next, End, Id);
+    if (Code != std::errc() || (Stop != End && *Stop != ','))
+      fail("--prompt-ids expects integers separated by commas");
+    Ids.push_back(Id);
+    Next = Stop == End ? End : Stop + 1;
+  }
+  if (Ids.empty())
+    Ids.push_back('\n' < Model.VocabSize ? '\n' : 0);
+  for (int32_t Id : Ids)
+    if (Id < 0 || Id >= Model.VocabSize)
+      fail("token ", Id, " of the prompt is outside the vocabulary of ",
+           Model.VocabSize);
+  return Ids;
+}
+
+/// Draws a token from logits; `Uniform` is in [0, 1).
+static int32_t drawToken(const std::vector<float> &Logits, double Temperature,
+                         int64_t TopK, double Uniform) {
+  std::vector<int32_t> Order(Logits.size());
+  for (size_t I = 0; I < Order.size(); ++I)
+    Order[I] = static_cast<int32_t>(I);
+  // Equal logits in the order of their ids, for the same text everywhere.
+  std::stable_sort(Order.begin(), Order.end(), [&](int32_t A, int32_t B) {
+    return Logits[static_cast<size_t>(A)] > Logits[static_cast<size_t>(B)];
+  });
+  if (Temperature <= 0)
+    return Order.front();
+  if (TopK > 0 && static_cast<size_t>(TopK) < Order.size())
+    Order.resize(static_cast<size_t>(TopK));
+  double Highest = Logits[static_cast<size_t>(Order.front())], Sum = 0;
+  std::vector<double> Weights;
+  for (int32_t Id : Order) {
+    Weights.push_back(
+        std::exp((Logits[static_cast<size_t>(Id)] - Highest) / Temperature));
+    Sum += Weights.back();
+  }
+  double Rest = Uniform * Sum;
+  for (size_t I = 0; I < Order.size(); ++I)
+    if ((Rest -= Weights[I]) < 0)
+      return Order[I];
+  return Order.back();
+}
+
+static void printToken(int32_t Id, bool AsText) {
+  if (AsText && Id < 256)
+    std::putchar(Id);
+  else
+    std::printf(AsText ? "<%d>" : "%d ", Id);
+}
+
+void poplar::runtime::runSampling(const PoplarProgram &Program,
+                                  const Options &O) {
+  Executor Exec(Program, {1}, static_cast<int>(O.Threads));
+  const ModelInfo &Model = Exec.model();
+  if (Model.Masked)
+    fail("sample continues text, which a masked model cannot; it was trained "
+         "to fill gaps");
+  std::vector<int32_t> Text = parsePrompt(O, Model);
+  // A whole run stands for its newest checkpoint.
+  std::string Latest = findLatestCheckpoint(O.Checkpoint);
+  loadWeights(Exec, Latest.empty() ? O.Checkpoint : Latest);
+
+  size_t Window = static_cast<size_t>(Model.SeqLen),
+         Vocab = static_cast<size_t>(Model.VocabSize);
+  std::vector<float> Logits(Vocab);
+  bool AsText = O.PromptIds.empty();
+  for (int32_t Id : Text)
+    printToken(Id, AsText);
+  for (int64_t I = 0; I < O.Tokens; ++I) {
+    // The newest tokens that fit; what follows them is masked by causality.
+    size_t Count = std::min(Text.size(), Window);
+    int32_t *Ids = Exec.sized<int32_t>(Program.ids, 1);
+    std::fill(
+        std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(), Ids),
+        Ids + Window, 0);
+    Exec.infer(1);
+    size_t Row = (Count - 1) * Vocab;
+    if (Program.logits_type == POPLAR_F32) {
+      std::copy_n(Exec.sized<float>(Program.logits, 1) + Row, Vocab,
+                  Logits.begin());
+    } else {
+      const uint16_t *Half = Exec.sized<uint16_t>(Program.logits, 1) + Row;
+      for (size_t V = 0; V < Vocab; ++V) {
+        uint32_t Wide = static_cast<uint32_t>(Half[V]) << 16;
+        std::memcpy(&Logits[V], &Wide, sizeof(Wide));
+      }
+    }
+    uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
+                                 static_cast<uint64_t>(Stream::Sampling), I);
+    Text.push_back(drawToken(Logits, O.Temperature, O.TopK, toUniform(Bits)));
+    printToken(Text.back(), AsText);
+    std::fflush(stdout);
+  }
+  std::putchar('\n');
+}

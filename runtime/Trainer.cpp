@@ -1,0 +1,350 @@
+//===- Trainer.cpp - The training loop ------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Trainer.h"
+#include "Baseline.h"
+#include "Batch.h"
+#include "Checkpoint.h"
+#include "Error.h"
+#include "Files.h"
+#include "Optimizer.h"
+#include "Progress.h"
+#include "Schedule.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <malloc.h>
+#include <unistd.h>
+
+using namespace poplar::runtime;
+
+namespace {
+
+volatile std::sig_atomic_t StopRequested = 0;
+
+void requestStop(int) { StopRequested = 1; }
+
+/// SIGINT and SIGTERM ask for a stop after the current step, while this lives.
+class StopSignals {
+public:
+  StopSignals() {
+    StopRequested = 0;
+    struct sigaction Action = {};
+    Action.sa_handler = requestStop;
+    // A second signal ends the process at once.
+    Action.sa_flags = SA_RESETHAND | SA_RESTART;
+    sigaction(SIGINT, &Action, &OldInterrupt);
+    sigaction(SIGTERM, &Action, &OldTerminate);
+  }
+  ~StopSignals() {
+    sigaction(SIGINT, &OldInterrupt, nullptr);
+    sigaction(SIGTERM, &OldTerminate, nullptr);
+  }
+
+private:
+  struct sigaction OldInterrupt, OldTerminate;
+};
+
+/// Training and validation samples, from whatever the options name.
+struct Sources {
+  Sources(const Options &O, const ModelInfo &Model);
+
+  std::unique_ptr<Corpus> TrainTokens, ValTokens;
+  int64_t TrainEnd = 0;
+  std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
+};
+
+/// One run: everything it needs, made before the first step.
+class Trainer {
+public:
+  Trainer(const PoplarProgram &Program, const Options &O);
+  void run();
+  /// One batch without an update, for comparisons.
+  void dump();
+
+private:
+  void start();
+  void resume(const std::string &Directory);
+  Metrics step();
+  double validate();
+  void save();
+  bool isDue(int64_t Every) const {
+    return Every > 0 && State.Step % Every == 0;
+  }
+
+  const Options &O;
+  ModelInfo Model;
+  Sources Data;
+  int64_t MicroBatch, ValSamples;
+  Executor Exec;
+  BatchRunner Batches;
+  Optimizer Optim;
+  Schedule Rates;
+  TrainingState State;
+  double Baseline = NotMeasured;
+};
+
+} // namespace
+
+Sources::Sources(const Options &O, const ModelInfo &Model) {
+  if (!O.DataIds.empty()) {
+    Train = std::make_unique<RawSource>(O.DataIds, Model);
+    return;
+  }
+  TokenFormat Format;
+  if (!parseTokenFormat(O.DataFormat, Format))
+    fail("unknown --data-format '", O.DataFormat,
+         "'; there are auto, text, nanogpt, llmc, tokens16");
+  TrainTokens = std::make_unique<Corpus>(O.Data, Format, Model.VocabSize);
+  uint64_t Seed = static_cast<uint64_t>(O.Seed);
+  int64_t Size = TrainTokens->size();
+  TrainEnd = Size;
+  if (!O.ValData.empty()) {
+    ValTokens = std::make_unique<Corpus>(O.ValData, Format, Model.VocabSize);
+    Validation = std::make_unique<CorpusSource>(
+        *ValTokens, 0, ValTokens->size(), Model, Seed, false, "validation");
+  } else if (O.ValFraction > 0) {
+    TrainEnd =
+        Size - static_cast<int64_t>(O.ValFraction * static_cast<double>(Size));
+  }
+  Train = std::make_unique<CorpusSource>(*TrainTokens, 0, TrainEnd, Model, Seed,
+                                         true, "training");
+  if (Validation || TrainEnd == Size)
+    return;
+  if (Size - TrainEnd < Model.SeqLen + 1) {
+    std::printf("no validation: the last %lld tokens of the data are fewer "
+                "than one sequence\n",
+                static_cast<long long>(Size - TrainEnd));
+    return;
+  }
+  Validation = std::make_unique<CorpusSource>(*TrainTokens, TrainEnd, Size,
+                                              Model, Seed, false, "validation");
+}
+
+/// The largest micro-batch of at most `Samples` that fits four fifths of the
+/// free memory. More than a few thousand tokens would not run faster.
+static int64_t chooseMicroBatch(const PoplarProgram &Program,
+                                const ModelInfo &Model, int64_t Samples) {
+  double Free = 0.8 * static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) *
+                static_cast<double>(sysconf(_SC_PAGESIZE));
+  int64_t Batch = std::min(Samples, std::max<int64_t>(1, 4096 / Model.SeqLen));
+  while (Batch > 1 && static_cast<double>(getPeakBytes(Program, Batch)) > Free)
+    --Batch;
+  return Batch;
+}
+
+/// Every size of micro-batch that a batch of one of `Counts` is cut into.
+static std::vector<int64_t>
+getBatchSizes(int64_t MicroBatch, std::initializer_list<int64_t> Counts) {
+  std::vector<int64_t> Sizes = {MicroBatch};
+  for (int64_t Count : Counts)
+    if (Count % MicroBatch)
+      Sizes.push_back(Count % MicroBatch);
+  return Sizes;
+}
+
+static Schedule makeSchedule(const Options &O) {
+  Schedule S;
+  if (!Schedule::parse(O.ScheduleName, S.Kind))
+    fail("unknown --schedule '", O.ScheduleName,
+         "'; there are constant, linear, cosine, wsd");
+  S.Peak = O.Rate;
+  S.Minimum = O.MinRate >= 0 ? O.MinRate : O.Rate / 10;
+  S.Warmup = O.Warmup >= 0 ? O.Warmup : std::min<int64_t>(O.Steps / 20, 100);
+  S.Steps = O.Steps;
+  S.Decay = O.Steps / 5;
+  if (O.DecaySteps >= 0)
+    (S.Kind == Schedule::WarmupStableDecay ? S.Decay : S.Steps) = O.DecaySteps;
+  return S;
+}
+
+static int64_t getValSamples(const Options &O, const Sources &Data,
+                             int64_t MicroBatch) {
+  if (!Data.Validation || O.EvalEvery == 0)
+    return 0;
+  return std::min(O.EvalBatches * MicroBatch, Data.Validation->size());
+}
+
+Trainer::Trainer(const PoplarProgram &Program, const Options &O)
+    : O(O), Model(Program), Data(O, Model),
+      MicroBatch(O.MicroBatch
+                     ? std::min(O.MicroBatch, O.GlobalBatch)
+                     : chooseMicroBatch(Program, Model, O.GlobalBatch)),
+      ValSamples(getValSamples(O, Data, MicroBatch)),
+      Exec(Program, getBatchSizes(MicroBatch, {O.GlobalBatch, ValSamples}),
+           static_cast<int>(O.Threads)),
+      Batches(Exec, MicroBatch, std::max(O.GlobalBatch, ValSamples),
+              static_cast<uint64_t>(O.Seed)),
+      Optim(Exec, {O.Beta1, O.Beta2, O.Epsilon, O.WeightDecay, O.Clip}),
+      Rates(makeSchedule(O)) {
+  State.Seed = O.Seed;
+  State.OptionsHash = O.hash();
+}
+
+void Trainer::start() {
+  if (O.Init.empty())
+    initializeParameters(Exec, static_cast<uint64_t>(O.Seed));
+  else
+    loadWeights(Exec, O.Init);
+  Exec.convertWorking();
+}
+
+void Trainer::resume(const std::string &Directory) {
+  State = loadCheckpoint(Exec, Directory);
+  std::printf("resuming from '%s'\n", Directory.c_str());
+  if (State.Seed != O.Seed)
+    fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
+  if (State.OptionsHash != O.hash())
+    std::printf("note: options or data differ from those the run was started "
+                "with\n");
+  State.OptionsHash = O.hash();
+  if (State.Step >= O.Steps)
+    fail("the run has had its ", State.Step,
+         " steps already; ask for more --steps");
+}
+
+double Trainer::validate() {
+  // Random numbers of a step that training never takes.
+  if (Batches.load(*Data.Validation, 0, ValSamples, -1) == 0)
+    return NotMeasured;
+  double Loss = Batches.evaluate();
+  State.BestLoss = std::min(State.BestLoss, Loss);
+  return Loss;
+}
+
+/// One optimizer step. A batch without targets changes nothing.
+Metrics Trainer::step() {
+  Metrics Row;
+  Row.Rate = Rates.at(State.Step);
+  int64_t Targets =
+      Batches.load(*Data.Train, State.Samples, O.GlobalBatch, State.Step);
+  if (Targets) {
+    Optim.zeroGradients();
+    Row.Loss = Batches.train();
+    Row.GradientNorm = Optim.getGradientNorm();
+    if (!std::isfinite(Row.Loss) || !std::isfinite(Row.GradientNorm))
+      fail("the loss or gradient of step ", State.Step + 1,
+           " is not finite; lower --lr or raise --warmup (checkpoints of "
+           "earlier steps are unharmed)");
+    Optim.update(State.Step, Row.Rate, Row.GradientNorm);
+  }
+  State.Samples += O.GlobalBatch;
+  Row.Step = ++State.Step;
+  return Row;
+}
+
+void Trainer::save() {
+  saveCheckpoint(Exec, State, O.Out, O.Keep);
+  std::printf("saved '%s/checkpoint-%lld'\n", O.Out.c_str(),
+              static_cast<long long>(State.Step));
+}
+
+void Trainer::dump() {
+  start();
+  if (Batches.load(*Data.Train, 0, O.GlobalBatch, 0) == 0)
+    fail("the first batch has no targets");
+  Optim.zeroGradients();
+  std::printf("loss %.9g\n", Batches.train());
+  if (!O.DumpGradients.empty())
+    writeGradients(Exec, O.DumpGradients);
+}
+
+/// Bytes in use on the heap.
+static size_t getHeapBytes() {
+  struct mallinfo2 Info = mallinfo2();
+  return Info.uordblks + Info.hblkhd;
+}
+
+void Trainer::run() {
+  std::string Latest = findLatestCheckpoint(O.Out);
+  if (!Latest.empty() && !O.Resume)
+    fail("'", O.Out,
+         "' holds a run already; continue it with --resume or "
+         "choose another --out");
+  if (O.Resume && Latest.empty())
+    std::printf("'%s' has no checkpoint yet: starting\n", O.Out.c_str());
+  if (Latest.empty())
+    start();
+  else
+    resume(Latest);
+  createDirectories(O.Out);
+  MetricsFile Record(O.Out, State.Step, O.Steps);
+
+  PoplarType Type = Model.Precision == "bf16" ? POPLAR_BF16 : POPLAR_F32;
+  double Peak = O.PeakGFlops > 0 ? O.PeakGFlops * 1e9 : measurePeakFlops(Type);
+  std::printf("%s, %s, %d threads, %.1f GFLOP/s peak; %lld samples a step in "
+              "micro-batches of %lld; %s of memory\n",
+              Model.Architecture.c_str(), Model.Precision.c_str(),
+              Exec.threads(), Peak / 1e9, static_cast<long long>(O.GlobalBatch),
+              static_cast<long long>(MicroBatch),
+              formatBytes(Exec.peakBytes()).c_str());
+  if (O.BigramBaseline && ValSamples && Data.TrainTokens) {
+    Baseline = getBigramLoss(*Data.TrainTokens, Data.TrainEnd, *Data.Validation,
+                             ValSamples, Model);
+    std::printf("bigram baseline: validation loss %.4f\n", Baseline);
+    char Text[32];
+    std::snprintf(Text, sizeof(Text), "%.9g\n", Baseline);
+    writeFileAtomically(O.Out + "/bigram-val-loss.txt", Text);
+  }
+  std::fflush(stdout);
+
+  StopSignals Signals;
+  int64_t FirstStep = State.Step, TokensPerStep = O.GlobalBatch * Model.SeqLen;
+  Progress Report(FirstStep, O.Steps,
+                  Exec.program().flops_per_sample /
+                      static_cast<double>(Model.SeqLen),
+                  Peak);
+  bool Saved = false;
+  while (State.Step < O.Steps && !StopRequested) {
+    size_t HeapBytes = O.CheckAllocations ? getHeapBytes() : 0;
+    auto Begin = std::chrono::steady_clock::now();
+    Metrics Row = step();
+    std::chrono::duration<double> Seconds =
+        std::chrono::steady_clock::now() - Begin;
+    // The first step may leave caches behind, of OpenMP for instance.
+    if (O.CheckAllocations && State.Step > FirstStep + 1 &&
+        getHeapBytes() != HeapBytes)
+      fail("step ", State.Step, " left memory allocated");
+    Row.TokensPerSecond = static_cast<double>(TokensPerStep) / Seconds.count();
+    Report.addStep(Seconds.count(), TokensPerStep);
+    bool Last = State.Step == O.Steps;
+    if (ValSamples && (Last || isDue(O.EvalEvery)))
+      Row.ValLoss = validate();
+    Record.add(Row);
+    if (Last || isDue(O.LogEvery) || !std::isnan(Row.ValLoss) ||
+        State.Step == FirstStep + 1) {
+      Report.print(Row);
+      Record.flush();
+    }
+    Saved = isDue(O.SaveEvery);
+    if (Saved)
+      save();
+  }
+  Record.flush();
+  if (!Saved)
+    save();
+  writeFileAtomically(O.Out + "/loss.svg",
+                      drawLossCurve(Record.rows(), Baseline, "bigram model"));
+  if (State.Step < O.Steps)
+    std::printf("stopped by a signal after step %lld; continue with --resume\n",
+                static_cast<long long>(State.Step));
+  std::fflush(stdout);
+}
+
+void poplar::runtime::runTraining(const PoplarProgram &Program,
+                                  const Options &O) {
+  Trainer T(Program, O);
+  if (!O.DumpGradients.empty() || O.DumpLoss)
+    T.dump();
+  else
+    T.run();
+}

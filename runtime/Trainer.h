@@ -1,0 +1,31 @@
+//===- Trainer.h - The training loop ----------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_TRAINER_H
+#define POPLAR_RUNTIME_TRAINER_H
+
+#include "Options.h"
+#include "Poplar/Runtime/ABI.h"
+
+namespace poplar::runtime {
+
+/// Trains as the options say; failures are Errors.
+void runTraining(const PoplarProgram &Program, const Options &O);
+
+/// Continues a prompt from a checkpoint, on stdout.
+void runSampling(const PoplarProgram &Program, const Options &O);
+
+/// Prints the memory plan and the parameters.
+void printInfo(const PoplarProgram &Program, const Options &O);
+
+/// The whole executable: parses, runs, reports; returns the exit status.
+int runMain(const PoplarProgram &Program, int Argc, const char *const *Argv);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_TRAINER_H

@@ -1,0 +1,244 @@
+//===- TrainerTest.cpp - Training from end to end -------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestProgram.h"
+#include "TestSupport.h"
+
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+using testprogram::Program;
+
+namespace {
+
+class TrainerTest : public testing::Test {
+protected:
+  TrainerTest() : Data(Dir / "text.txt") { writeFile(Data, makeText(20000)); }
+
+  Result train(const std::string &Run, int Steps,
+               const std::vector<std::string> &More = {},
+               const PoplarProgram &P = Program) {
+    std::vector<std::string> Args = {"--data",         Data,
+                                     "--out",          Dir / Run,
+                                     "--steps",        std::to_string(Steps),
+                                     "--lr",           "0.02",
+                                     "--schedule",     "constant",
+                                     "--warmup",       "0",
+                                     "--global-batch", "5",
+                                     "--batch",        "2",
+                                     "--peak-gflops",  "100",
+                                     "--threads",      "2"};
+    Args.insert(Args.end(), More.begin(), More.end());
+    return runProgram(P, Args);
+  }
+  std::string weights(const std::string &Run, int Step) {
+    return readFile(Dir / (Run + "/checkpoint-" + std::to_string(Step) +
+                           "/model.safetensors"));
+  }
+  std::string moments(const std::string &Run, int Step) {
+    return readFile(Dir / (Run + "/checkpoint-" + std::to_string(Step) +
+                           "/optimizer.safetensors"));
+  }
+
+  TempDir Dir;
+  std::string Data;
+};
+
+TEST_F(TrainerTest, ReducesLossBelowBigramStart) {
+  Result R = train("run", 200, {"--bigram-baseline", "--eval-every", "50"});
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  std::vector<double> Loss = readColumn(Dir / "run/metrics.csv", 1);
+  ASSERT_EQ(Loss.size(), 200u);
+  EXPECT_NEAR(Loss.front(), 5.545, 0.05); // log 256
+  EXPECT_LT(Loss.back(), 1.0);
+  std::vector<double> Val = readColumn(Dir / "run/metrics.csv", 2);
+  ASSERT_EQ(Val.size(), 4u);
+  EXPECT_LT(Val.back(), 1.0);
+  EXPECT_NE(readFile(Dir / "run/loss.svg").find("bigram model"),
+            std::string::npos);
+  EXPECT_NE(R.Out.find("bigram baseline"), std::string::npos);
+}
+
+TEST_F(TrainerTest, ResumesBitIdentically) {
+  ASSERT_EQ(train("whole", 30, {"--eval-every", "10"}).Status, 0);
+  ASSERT_EQ(train("parts", 13, {"--eval-every", "10"}).Status, 0);
+  Result R = train("parts", 30, {"--eval-every", "10", "--resume"});
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  EXPECT_EQ(weights("whole", 30), weights("parts", 30));
+  EXPECT_EQ(moments("whole", 30), moments("parts", 30));
+  EXPECT_FALSE(weights("whole", 30).empty());
+  EXPECT_EQ(readColumn(Dir / "whole/metrics.csv", 1),
+            readColumn(Dir / "parts/metrics.csv", 1));
+}
+
+TEST_F(TrainerTest, ResumesMaskedBitIdentically) {
+  const PoplarProgram &P = testprogram::MaskedProgram;
+  ASSERT_EQ(train("whole", 12, {}, P).Status, 0);
+  ASSERT_EQ(train("parts", 5, {}, P).Status, 0);
+  ASSERT_EQ(train("parts", 12, {"--resume"}, P).Status, 0);
+  EXPECT_EQ(weights("whole", 12), weights("parts", 12));
+}
+
+TEST_F(TrainerTest, TruncatesMetricsToResumePoint) {
+  ASSERT_EQ(train("run", 10, {"--save-every", "5"}).Status, 0);
+  std::filesystem::remove_all(Dir / "run/checkpoint-10");
+  ASSERT_EQ(train("run", 8, {"--resume"}).Status, 0);
+  std::vector<double> Steps = readColumn(Dir / "run/metrics.csv", 0);
+  ASSERT_EQ(Steps.size(), 8u);
+  for (size_t I = 0; I < Steps.size(); ++I)
+    EXPECT_EQ(Steps[I], static_cast<double>(I + 1));
+}
+
+TEST_F(TrainerTest, ThreadsDoNotChangeResults) {
+  ASSERT_EQ(train("two", 20, {"--threads", "2"}).Status, 0);
+  ASSERT_EQ(train("one", 20, {"--threads", "1"}).Status, 0);
+  // Up to rounding: oneDNN may split a sum over threads.
+  std::vector<double> One = readColumn(Dir / "one/metrics.csv", 1);
+  std::vector<double> Two = readColumn(Dir / "two/metrics.csv", 1);
+  ASSERT_EQ(One.size(), Two.size());
+  for (size_t I = 0; I < One.size(); ++I)
+    EXPECT_NEAR(One[I], Two[I], 1e-5);
+}
+
+TEST_F(TrainerTest, MicroBatchDoesNotChangeResults) {
+  ASSERT_EQ(train("small", 20, {"--batch", "1"}).Status, 0);
+  ASSERT_EQ(train("whole", 20, {"--batch", "5"}).Status, 0);
+  std::vector<double> Small = readColumn(Dir / "small/metrics.csv", 1);
+  std::vector<double> Whole = readColumn(Dir / "whole/metrics.csv", 1);
+  for (size_t I = 0; I < Small.size(); ++I)
+    EXPECT_NEAR(Small[I], Whole[I], 1e-5);
+}
+
+TEST_F(TrainerTest, KeepsTheLastCheckpoints) {
+  ASSERT_EQ(train("run", 8, {"--save-every", "2"}).Status, 0);
+  EXPECT_FALSE(std::filesystem::exists(Dir / "run/checkpoint-4"));
+  EXPECT_TRUE(std::filesystem::exists(Dir / "run/checkpoint-6"));
+  EXPECT_TRUE(std::filesystem::exists(Dir / "run/checkpoint-8"));
+  EXPECT_EQ(std::filesystem::read_symlink(Dir / "run/latest"), "checkpoint-8");
+  EXPECT_EQ(readFile(Dir / "run/latest/config.json"),
+            "{\"model_type\": \"bigram\"}");
+}
+
+TEST_F(TrainerTest, RefusesToOverwriteARun) {
+  ASSERT_EQ(train("run", 2).Status, 0);
+  Result R = train("run", 2);
+  EXPECT_EQ(R.Status, 1);
+  EXPECT_NE(R.Err.find("--resume"), std::string::npos) << R.Err;
+}
+
+TEST_F(TrainerTest, StopsOnSignalAndResumes) {
+  // The process's handlers exist only while the loop runs; with a default
+  // action in their place an early signal would end the test program.
+  struct sigaction Ignore = {}, Old;
+  Ignore.sa_handler = SIG_IGN;
+  sigaction(SIGTERM, &Ignore, &Old);
+  std::thread Killer([this] {
+    while (readFile(Dir / "run/metrics.csv").find("\n1,") == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    kill(getpid(), SIGTERM);
+  });
+  Result R = train("run", 1000000, {"--log-every", "1", "--eval-every", "0"});
+  Killer.join();
+  sigaction(SIGTERM, &Old, nullptr);
+  EXPECT_EQ(R.Status, 0) << R.Err;
+  EXPECT_NE(R.Out.find("stopped by a signal"), std::string::npos) << R.Out;
+  size_t Steps = readColumn(Dir / "run/metrics.csv", 0).size();
+  EXPECT_FALSE(weights("run", static_cast<int>(Steps)).empty());
+  EXPECT_EQ(train("run", static_cast<int>(Steps) + 3, {"--resume"}).Status, 0);
+}
+
+TEST_F(TrainerTest, InitialisesFromCheckpoint) {
+  ASSERT_EQ(train("first", 10).Status, 0);
+  Result R =
+      train("second", 1, {"--init", Dir / "first/latest", "--eval-every", "1"});
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  EXPECT_LT(readColumn(Dir / "second/metrics.csv", 1).front(), 5.4);
+}
+
+TEST_F(TrainerTest, RefusesCheckpointOfAnotherModel) {
+  ASSERT_EQ(train("run", 1).Status, 0);
+  Result R = train("other", 1, {"--init", Dir / "run/latest"},
+                   testprogram::OtherProgram);
+  EXPECT_EQ(R.Status, 1);
+  EXPECT_NE(R.Err.find("'head.weight' is [256,16] and this model's is "
+                       "[128,32]"),
+            std::string::npos)
+      << R.Err;
+  EXPECT_FALSE(std::filesystem::exists(Dir / "other"));
+}
+
+TEST_F(TrainerTest, RefusesTruncatedCheckpoint) {
+  ASSERT_EQ(train("run", 1).Status, 0);
+  std::string Path = Dir / "run/checkpoint-1/model.safetensors";
+  std::string Whole = readFile(Path);
+  writeFile(Path, Whole.substr(0, Whole.size() - 100));
+  Result R = train("run", 2, {"--resume"});
+  EXPECT_EQ(R.Status, 1);
+  EXPECT_NE(R.Err.find("truncated"), std::string::npos) << R.Err;
+  EXPECT_NE(R.Err.find(std::to_string(Whole.size() - 100)), std::string::npos);
+}
+
+TEST_F(TrainerTest, LeavesNoMemoryAllocated) {
+  Result R = train("run", 20, {"--check-allocations", "--log-every", "5"});
+  EXPECT_EQ(R.Status, 0) << R.Err;
+}
+
+TEST_F(TrainerTest, DumpsGradientsAndLoss) {
+  Result R =
+      runProgram(Program, {"--data", Data, "--dump-loss", "--dump-gradients",
+                           Dir / "gradients.safetensors"});
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  EXPECT_EQ(R.Out.substr(0, 8), "loss 5.5");
+  EXPECT_GT(readFile(Dir / "gradients.safetensors").size(), 2u * 256 * 16 * 4);
+}
+
+TEST_F(TrainerTest, SamplesWhatWasLearnt) {
+  ASSERT_EQ(train("run", 200).Status, 0);
+  Result R =
+      runProgram(Program, {"sample", "--checkpoint", Dir / "run", "--prompt",
+                           "a", "--tokens", "5", "--temperature", "0"});
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  EXPECT_EQ(R.Out, "adspad\n"); // x -> 5x + 3 modulo 26
+}
+
+TEST_F(TrainerTest, ReadsConfig) {
+  writeFile(Dir / "run.cfg", "# a comment\nsteps = 100\nkeep = 1\n");
+  Result R = train("run", 3, {"--config", Dir / "run.cfg"});
+  EXPECT_EQ(R.Status, 0) << R.Err;
+  EXPECT_EQ(readColumn(Dir / "run/metrics.csv", 0).size(), 3u);
+  writeFile(Dir / "bad.cfg", "steps = 3\nstep = 4\n");
+  R = train("bad", 3, {"--config", Dir / "bad.cfg"});
+  EXPECT_EQ(R.Status, 1);
+  EXPECT_NE(R.Err.find("bad.cfg:2: unknown option --step"), std::string::npos);
+}
+
+TEST_F(TrainerTest, ReportsBadUse) {
+  auto Error = [&](std::vector<std::string> Args) {
+    Result R = runProgram(Program, Args);
+    EXPECT_EQ(R.Status, 1);
+    EXPECT_EQ(R.Err.rfind("train: error: ", 0), 0u) << R.Err;
+    return R.Err;
+  };
+  EXPECT_NE(Error({}).find("--data"), std::string::npos);
+  EXPECT_NE(Error({"fly"}).find("'fly'"), std::string::npos);
+  EXPECT_NE(Error({"--steps", "many"}).find("integer"), std::string::npos);
+  EXPECT_NE(Error({"--lr", "-1"}).find("at least"), std::string::npos);
+  EXPECT_NE(Error({"--lr", "nan"}).find("number"), std::string::npos);
+  EXPECT_NE(Error({"--steps"}).find("expects a value"), std::string::npos);
+  EXPECT_NE(
+      Error({"--data", Dir / "absent", "--steps", "1", "--out", Dir / "run"})
+          .find("No such file"),
+      std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(Dir / "run"));
+  EXPECT_EQ(runProgram(Program, {"--help"}).Status, 0);
+  EXPECT_NE(runProgram(Program, {"info"}).Out.find("peak_bytes"),
+            std::string::npos);
+}
+
+} // namespace
