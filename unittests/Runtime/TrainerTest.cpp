@@ -33,7 +33,7 @@ protected:
                                      "--global-batch", "5",
                                      "--batch",        "2",
                                      "--peak-gflops",  "100",
-                                     "--threads",      "2"};
+                                     "--threads",      "1"};
     Args.insert(Args.end(), More.begin(), More.end());
     return runProgram(P, Args);
   }

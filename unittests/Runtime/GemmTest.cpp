@@ -1,0 +1,133 @@
+//===- GemmTest.cpp - Matrix products against plain loops -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Gemm.h"
+#include "Error.h"
+#include "GemmDescriptor.h"
+#include "Random.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <tuple>
+
+using namespace poplar::runtime;
+
+namespace {
+
+float truncate(float Value, int32_t Type) {
+  if (Type == POPLAR_F32)
+    return Value;
+  uint32_t Bits;
+  std::memcpy(&Bits, &Value, 4);
+  Bits &= 0xFFFF0000u;
+  std::memcpy(&Value, &Bits, 4);
+  return Value;
+}
+
+/// A matrix of some type, with its exact f32 values beside.
+struct Matrix {
+  Matrix(int64_t Size, int32_t Type, uint64_t Key)
+      : Type(Type), Values(static_cast<size_t>(Size)), Half(Values.size()) {
+    for (size_t I = 0; I < Values.size(); ++I) {
+      Values[I] = truncate(static_cast<float>(normalAt(Key, I)), Type);
+      uint32_t Bits;
+      std::memcpy(&Bits, &Values[I], 4);
+      Half[I] = static_cast<uint16_t>(Bits >> 16);
+    }
+  }
+  void *data() {
+    return Type == POPLAR_F32 ? static_cast<void *>(Values.data())
+                              : static_cast<void *>(Half.data());
+  }
+  float result(size_t I) const {
+    if (Type == POPLAR_F32)
+      return Values[I];
+    uint32_t Bits = static_cast<uint32_t>(Half[I]) << 16;
+    float Value;
+    std::memcpy(&Value, &Bits, 4);
+    return Value;
+  }
+
+  int32_t Type;
+  std::vector<float> Values;
+  std::vector<uint16_t> Half;
+};
+
+// trans_a, trans_b, accumulate, has_bias, batched, {a and b, c} types.
+using Case = std::tuple<int, int, int, int, int, std::pair<int, int>>;
+
+class GemmTest : public testing::TestWithParam<Case> {};
+
+TEST_P(GemmTest, AgreesWithLoops) {
+  auto [TransA, TransB, Accumulate, HasBias, Batched, Types] = GetParam();
+  auto [InType, OutType] = Types;
+  PoplarGemm Gemm{24,         33,      20,     Batched, TransA, TransB,
+                  Accumulate, HasBias, InType, InType,  OutType};
+  constexpr int64_t Batch = 3;
+  int64_t M = Gemm.m * (Batched == 1 ? Batch : 1), N = Gemm.n,
+          K = Gemm.k * (Batched == 2 ? Batch : 1);
+  GemmCache Cache;
+  try {
+    Cache.prepare(Gemm, Batch);
+  } catch (const Error &E) {
+    // bf16 needs AVX-512; f32 runs everywhere.
+    ASSERT_EQ(InType, POPLAR_BF16) << E.what();
+    GTEST_SKIP() << E.what();
+  }
+  int64_t Bound = poplar_gemm_scratch_bytes(&Gemm, 4, 2);
+  ASSERT_GE(Bound, Cache.getScratchBytes());
+  std::vector<char> Scratch(static_cast<size_t>(Bound) + 1);
+  Cache.setScratch(Scratch.data());
+
+  Matrix A(M * K, InType, 1), B(K * N, InType, 2), C(M * N, OutType, 3),
+      Bias(N, OutType, 4);
+  std::vector<double> Expected(static_cast<size_t>(M * N));
+  for (int64_t I = 0; I < M; ++I)
+    for (int64_t J = 0; J < N; ++J) {
+      size_t Index = static_cast<size_t>(I * N + J);
+      double Sum = Accumulate ? C.Values[Index] : 0;
+      if (HasBias)
+        Sum += Bias.Values[static_cast<size_t>(J)];
+      for (int64_t L = 0; L < K; ++L)
+        Sum +=
+            static_cast<double>(
+                A.Values[static_cast<size_t>(TransA ? L * M + I : I * K + L)]) *
+            B.Values[static_cast<size_t>(TransB ? J * K + L : L * N + J)];
+      Expected[Index] = Sum;
+    }
+  Cache.run(Gemm, A.data(), B.data(), HasBias ? Bias.data() : nullptr, C.data(),
+            Batch);
+  double Tolerance = OutType == POPLAR_F32 ? 1e-4 : 0.2;
+  for (size_t I = 0; I < Expected.size(); ++I)
+    ASSERT_NEAR(C.result(I), Expected[I], Tolerance) << "element " << I;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    AllForms, GemmTest,
+    testing::Combine(testing::Values(0, 1), testing::Values(0, 1),
+                     testing::Values(0, 1), testing::Values(0, 1),
+                     testing::Values(0, 1, 2),
+                     testing::Values(std::pair(0, 0), std::pair(1, 0),
+                                     std::pair(1, 1))));
+
+TEST(GemmScratch, CoversEveryBatchAndIsAligned) {
+  PoplarGemm Gemm{64, 96, 128, 2, 1, 0, 1, 0, 0, 0, 0};
+  int64_t Bound = poplar_gemm_scratch_bytes(&Gemm, 16, 2);
+  EXPECT_EQ(Bound % POPLAR_ALIGNMENT, 0);
+  for (int64_t Batch = 1; Batch <= 16; ++Batch)
+    EXPECT_LE(poplar_gemm_scratch_bytes(&Gemm, Batch, 2), Bound);
+}
+
+TEST(GemmCacheTest, RefusesWhatWasNotPrepared) {
+  PoplarGemm Gemm{4, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0};
+  GemmCache Cache;
+  EXPECT_THROW(Cache.run(Gemm, nullptr, nullptr, nullptr, nullptr, 1), Error);
+}
+
+} // namespace

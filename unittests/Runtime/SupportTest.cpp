@@ -1,0 +1,256 @@
+//===- SupportTest.cpp - Random numbers, schedules, JSON, tensor files ----===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Checkpoint.h"
+#include "Error.h"
+#include "Files.h"
+#include "JSON.h"
+#include "Metrics.h"
+#include "Random.h"
+#include "Safetensors.h"
+#include "Schedule.h"
+#include "TestSupport.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace poplar::runtime;
+
+namespace {
+
+TEST(Random, PermutationIsOne) {
+  for (uint64_t Size : {1, 2, 3, 7, 64, 1000, 4097}) {
+    Permutation P(Size, 99);
+    std::vector<bool> Seen(Size);
+    for (uint64_t I = 0; I < Size; ++I) {
+      uint64_t To = P(I);
+      ASSERT_LT(To, Size);
+      ASSERT_FALSE(Seen[To]);
+      Seen[To] = true;
+    }
+  }
+}
+
+TEST(Random, Normal) {
+  double Sum = 0, Squares = 0;
+  constexpr int Count = 100000;
+  for (int I = 0; I < Count; ++I) {
+    double X = normalAt(5, I);
+    Sum += X;
+    Squares += X * X;
+  }
+  EXPECT_NEAR(Sum / Count, 0, 0.02);
+  EXPECT_NEAR(Squares / Count, 1, 0.02);
+  EXPECT_NE(normalAt(5, 0), normalAt(6, 0));
+}
+
+TEST(Schedule, Shapes) {
+  Schedule S;
+  S.Peak = 1;
+  S.Minimum = 0.1;
+  S.Warmup = 10;
+  S.Steps = 110;
+  S.Decay = 20;
+  for (auto Kind : {Schedule::Constant, Schedule::Linear, Schedule::Cosine,
+                    Schedule::WarmupStableDecay}) {
+    S.Kind = Kind;
+    EXPECT_DOUBLE_EQ(S.at(0), 0.1);
+    EXPECT_DOUBLE_EQ(S.at(9), 1.0);
+    EXPECT_DOUBLE_EQ(S.at(10), 1.0);
+    EXPECT_DOUBLE_EQ(S.at(1000), Kind == Schedule::Constant ? 1.0 : 0.1);
+  }
+  S.Kind = Schedule::Linear;
+  EXPECT_DOUBLE_EQ(S.at(60), 0.55);
+  S.Kind = Schedule::Cosine;
+  EXPECT_DOUBLE_EQ(S.at(60), 0.55);
+  EXPECT_NEAR(S.at(35), 0.1 + 0.9 * 0.5 * (1 + std::sqrt(0.5)), 1e-12);
+  S.Kind = Schedule::WarmupStableDecay;
+  EXPECT_DOUBLE_EQ(S.at(89), 1.0);
+  EXPECT_DOUBLE_EQ(S.at(100), 0.55);
+  Schedule::Shape Kind;
+  EXPECT_TRUE(Schedule::parse("wsd", Kind));
+  EXPECT_FALSE(Schedule::parse("step", Kind));
+}
+
+TEST(JSON, Parses) {
+  json::Value V = json::parse(
+      R"( {"a": [1, -2.5e1, true, null], "b": {"c": "x\n\u00e9\ud83d\ude00"}} )",
+      "test");
+  int64_t One = 0;
+  const json::Value *A = V.find("a");
+  ASSERT_TRUE(A && A->elements().size() == 4);
+  EXPECT_TRUE(A->elements()[0].asInteger(One));
+  EXPECT_EQ(One, 1);
+  EXPECT_EQ(A->elements()[1].asDouble(), -25);
+  EXPECT_FALSE(A->elements()[1].asInteger(One));
+  EXPECT_TRUE(A->elements()[2].asBool());
+  EXPECT_EQ(V.find("b")->string("c", ""), "x\n\xC3\xA9\xF0\x9F\x98\x80");
+  EXPECT_EQ(json::parse(json::quote("\"\\\n\x01z"), "test").asString(),
+            "\"\\\n\x01z");
+}
+
+TEST(JSON, RefusesWhatIsNotJSON) {
+  std::string Deep(100000, '[');
+  for (const std::string &Text :
+       {std::string(""), std::string("{"), std::string("[1,]"),
+        std::string("{\"a\":1,\"a\":2}"), std::string("01"), std::string("1."),
+        std::string("\"\\x\""), std::string("\"\\u12\""),
+        std::string("\"\\ud800\""), std::string("\"\n\""), std::string("1 2"),
+        std::string("nul"), std::string("-"), Deep})
+    EXPECT_THROW(json::parse(Text, "test"), Error) << Text.substr(0, 20);
+}
+
+std::string makeTensorFile(const std::string &Header, const std::string &Data) {
+  uint64_t Size = Header.size();
+  std::string Bytes(8, '\0');
+  std::memcpy(Bytes.data(), &Size, 8);
+  return Bytes + Header + Data;
+}
+
+TEST(Safetensors, RoundTrip) {
+  TempDir Dir;
+  std::vector<float> A = {1, 2, 3, 4, 5, 6}, B = {7}, Out(6);
+  writeSafetensors(Dir / "t", {{"a", {2, 3}, A.data()}, {"b", {1}, B.data()}});
+  TensorFiles Files = TensorFiles::open(Dir / "t");
+  const TensorView *View = Files.find("a");
+  ASSERT_TRUE(View);
+  EXPECT_EQ(View->Shape, (std::vector<int64_t>{2, 3}));
+  View->copyTo(Out.data());
+  EXPECT_EQ(Out, A);
+  EXPECT_FALSE(Files.find("c"));
+}
+
+TEST(Safetensors, ConvertsHalfTypes) {
+  TempDir Dir;
+  std::string Header =
+      R"({"b":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
+      R"("h":{"dtype":"F16","shape":[3],"data_offsets":[4,10]}})";
+  uint16_t Data[] = {0x3F80, 0xC000, 0x3C00, 0x0001, 0xFC00};
+  writeFile(Dir / "t",
+            makeTensorFile(Header, std::string(reinterpret_cast<char *>(Data),
+                                               sizeof(Data))));
+  TensorFiles Files = TensorFiles::open(Dir / "t");
+  float Out[3];
+  Files.find("b")->copyTo(Out);
+  EXPECT_EQ(Out[0], 1.0f);
+  EXPECT_EQ(Out[1], -2.0f);
+  Files.find("h")->copyTo(Out);
+  EXPECT_EQ(Out[0], 1.0f);
+  EXPECT_EQ(Out[1], 0x1p-24f);
+  EXPECT_EQ(Out[2], -INFINITY);
+}
+
+TEST(Safetensors, ReadsShardsByIndex) {
+  TempDir Dir;
+  float X = 1, Y = 2;
+  writeSafetensors(Dir / "1.safetensors", {{"x", {1}, &X}});
+  writeSafetensors(Dir / "2.safetensors", {{"y", {1}, &Y}});
+  std::string Index = Dir / "model.safetensors.index.json";
+  writeFile(Index, R"({"weight_map":{"x":"1.safetensors",)"
+                   R"("y":"2.safetensors"}})");
+  TensorFiles Files = TensorFiles::open(Dir / "");
+  EXPECT_TRUE(Files.find("x") && Files.find("y"));
+  writeFile(Index, R"({"weight_map":{"x":"../secret"}})");
+  EXPECT_THROW(TensorFiles::open(Dir / ""), Error);
+}
+
+TEST(Safetensors, RefusesDamage) {
+  TempDir Dir;
+  auto Refuse = [&](const std::string &Content, const char *Part) {
+    writeFile(Dir / "t", Content);
+    try {
+      TensorFiles::open(Dir / "t");
+      ADD_FAILURE() << "accepted: " << Part;
+    } catch (const Error &E) {
+      EXPECT_NE(std::string(E.what()).find(Part), std::string::npos)
+          << E.what();
+    }
+  };
+  Refuse("abc", "has 3 bytes");
+  Refuse(std::string(8, '\xFF') + "{}", "not a safetensors file");
+  Refuse(makeTensorFile("{}", "").substr(0, 9), "header ends at byte 10");
+  Refuse(makeTensorFile("[]", ""), "no object");
+  Refuse(makeTensorFile("{", ""), "byte 1");
+  auto Tensor = [](const char *Entry) {
+    return makeTensorFile(std::string("{\"a\":") + Entry + "}", "12345678");
+  };
+  Refuse(Tensor(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})"),
+         "truncated");
+  Refuse(Tensor(R"({"dtype":"F32","shape":[1],"data_offsets":[0,8]})"),
+         "do not fit");
+  Refuse(Tensor(R"({"dtype":"F32","shape":[1],"data_offsets":[8,4]})"),
+         "do not fit");
+  Refuse(Tensor(R"({"dtype":"F32","shape":[1],"data_offsets":[-4,0]})"),
+         "do not fit");
+  Refuse(Tensor(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})"),
+         "natural number");
+  Refuse(Tensor(R"({"dtype":"F32","shape":[4611686018427387904,4],)"
+                R"("data_offsets":[0,4]})"),
+         "overflows");
+  Refuse(Tensor(R"({"dtype":"Q4","shape":[1],"data_offsets":[0,4]})"),
+         "unknown dtype");
+  Refuse(Tensor(R"({"dtype":"F32","shape":7,"data_offsets":[0,4]})"),
+         "expected an array");
+  Refuse(Tensor(R"({"dtype":"F32","shape":[1]})"), "data_offsets");
+  Refuse(Tensor("7"), "unknown dtype");
+}
+
+// Every prefix of a good file, and every single flipped byte of its header,
+// must end in success or an Error, never in a crash.
+TEST(Safetensors, SurvivesMutations) {
+  TempDir Dir;
+  std::vector<float> A = {1, 2, 3, 4};
+  writeSafetensors(Dir / "good", {{"a", {2, 2}, A.data()}});
+  std::string Good = readFile(Dir / "good");
+  auto Try = [&](const std::string &Content) {
+    writeFile(Dir / "t", Content);
+    try {
+      TensorFiles Files = TensorFiles::open(Dir / "t");
+      for (const auto &[Name, View] : Files.tensors()) {
+        std::vector<float> Out(static_cast<size_t>(View.Elements));
+        if (View.ElementType != TensorView::Other)
+          View.copyTo(Out.data());
+      }
+    } catch (const Error &) {
+    }
+  };
+  for (size_t Size = 0; Size < Good.size(); ++Size)
+    Try(Good.substr(0, Size));
+  for (size_t I = 0; I < Good.size() - 16; ++I)
+    for (int Bit = 0; Bit < 8; ++Bit) {
+      std::string Bad = Good;
+      Bad[I] = static_cast<char>(Bad[I] ^ (1 << Bit));
+      Try(Bad);
+    }
+}
+
+TEST(Files, FullDiskIsAnError) {
+  try {
+    OutputFile File("/dev/full");
+    File.write("text");
+    ADD_FAILURE() << "wrote to a full device";
+  } catch (const Error &E) {
+    EXPECT_NE(std::string(E.what()).find("No space left"), std::string::npos);
+  }
+}
+
+TEST(Metrics, CurveIsDrawn) {
+  std::vector<Metrics> Rows(3);
+  for (int I = 0; I < 3; ++I) {
+    Rows[static_cast<size_t>(I)].Step = I + 1;
+    Rows[static_cast<size_t>(I)].Loss = 3 - I;
+  }
+  Rows[2].ValLoss = 1.5;
+  std::string SVG = drawLossCurve(Rows, 2.0, "baseline");
+  EXPECT_EQ(SVG.find("nan"), std::string::npos);
+  EXPECT_NE(SVG.find("baseline 2"), std::string::npos);
+  EXPECT_NE(drawLossCurve({}, NotMeasured, "").find("</svg>"),
+            std::string::npos);
+}
+
+} // namespace
