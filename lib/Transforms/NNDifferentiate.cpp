@@ -1,4 +1,4 @@
-//===- NNDifferentiate.cpp - Reverse mode ===//
+//===- NNDifferentiate.cpp - Forward, backward and training step ----------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,16 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "DifferentiateUnit.h"
+#include "TrainingStep.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <optional>
 
 namespace poplar {
 #define GEN_PASS_DEF_NNDIFFERENTIATE
@@ -25,12 +27,104 @@ namespace poplar {
 using namespace mlir;
 using namespace poplar;
 
+static std::optional<Recompute> parsePolicy(StringRef name) {
+  return llvm::StringSwitch<std::optional<Recompute>>(name)
+      .Case("keep", Recompute::Keep)
+      .Case("recompute-attention", Recompute::Attention)
+      .Case("recompute-unit", Recompute::Unit)
+      .Default(std::nullopt);
+}
+
+/// The form the importer gives @model:
+///   (ids [?,T] i32, targets [?,T] i32, keys [?,2] i32) -> loss [?,T] f32
+static LogicalResult checkModel(func::FuncOp model) {
+  auto isTensor = [](Type type, auto isElement) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() == 2 &&
+           isElement(tensor.getElementType());
+  };
+  auto isI32 = [](Type type) { return type.isInteger(32); };
+  auto isF32 = [](Type type) { return type.isF32(); };
+  FunctionType type = model.getFunctionType();
+  if (type.getNumInputs() != 3 || type.getNumResults() != 1 ||
+      !llvm::all_of(type.getInputs(),
+                    [&](Type input) { return isTensor(input, isI32); }) ||
+      !isTensor(type.getResult(0), isF32))
+    return model.emitOpError("expected ids, targets and keys (rank-2 i32 "
+                             "tensors) and one result, the loss (a rank-2 f32 "
+                             "tensor), but its type is ")
+           << type;
+  if (!model.getBody().hasOneBlock())
+    return model.emitOpError("expected a body of one block");
+  return success();
+}
+
+/// Every call in @model must be of a unit, which is differentiated on its own.
+static FailureOr<func::FuncOp> getUnit(func::CallOp call,
+                                       SymbolTable &symbols) {
+  auto unit = symbols.lookup<func::FuncOp>(call.getCallee());
+  if (!unit || !unit->hasAttr(nn::kUnitAttr))
+    return call.emitOpError("expected a call of a unit, but @")
+           << call.getCallee() << " has no attribute " << nn::kUnitAttr;
+  if (!unit.getBody().hasOneBlock())
+    return unit.emitOpError("cannot be differentiated: expected a body of one "
+                            "block");
+  return unit;
+}
+
 namespace {
-struct NNDifferentiatePass : public poplar::impl::NNDifferentiateBase<NNDifferentiatePass> {
+struct NNDifferentiatePass
+    : public poplar::impl::NNDifferentiateBase<NNDifferentiatePass> {
   using Base::Base;
+
   void runOnOperation() override {
-    getOperation().emitError("NNDifferentiate is not there yet");
-    signalPassFailure();
+    if (failed(differentiate()))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult differentiate() {
+    ModuleOp module = getOperation();
+    std::optional<Recompute> policy = parsePolicy(recompute);
+    if (!policy)
+      return module.emitError("unknown recomputation policy '")
+             << recompute
+             << "', expected keep, recompute-attention or recompute-unit";
+    SymbolTable symbols(module);
+    auto model = symbols.lookup<func::FuncOp>("model");
+    if (!model || model.isExternal())
+      return module.emitError("expected a function @model to differentiate");
+    if (failed(checkModel(model)))
+      return failure();
+    for (StringRef name : {"train", "evaluate", "infer"})
+      if (Operation *other = symbols.lookup(name))
+        return other->emitOpError("is in the way: @")
+               << name << " is a function that this pass makes";
+
+    DifferentiatedUnits units;
+    for (func::CallOp call : model.getOps<func::CallOp>()) {
+      FailureOr<func::FuncOp> unit = getUnit(call, symbols);
+      if (failed(unit))
+        return failure();
+      if (units.contains(*unit))
+        continue;
+      FailureOr<DifferentiatedUnit> differentiated =
+          differentiateUnit(*unit, symbols, *policy);
+      if (failed(differentiated))
+        return failure();
+      units.insert({*unit, std::move(*differentiated)});
+    }
+    if (failed(buildTrain(model, symbols, units)) ||
+        failed(buildInference(model, symbols)))
+      return failure();
+
+    symbols.erase(model);
+    for (auto function :
+         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (function.isPrivate() && function->hasAttr(nn::kUnitAttr) &&
+          SymbolTable::symbolKnownUseEmpty(function, module))
+        symbols.erase(function);
+    return success();
   }
 };
 } // namespace

@@ -34,6 +34,10 @@ inline constexpr llvm::StringLiteral kUnitAttr = "nn.unit";
 /// On a unit's argument: it is a parameter (its callers pass the result of
 /// `nn.get_parameter`).
 inline constexpr llvm::StringLiteral kParameterAttr = "nn.parameter";
+/// On an argument of a unit's backward function: the running f32 gradient of a
+/// parameter. The i-th of these arguments is updated in place by the i-th of
+/// the function's last results.
+inline constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
 /// On the module: dictionary with what the tools need to know of the model
 /// (`architecture`, `vocab_size`, `seq_len`, `objective` = "causal" | "masked",
 /// `config` = the source config.json as a string, ...).

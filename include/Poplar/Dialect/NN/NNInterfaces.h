@@ -12,6 +12,11 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace mlir::linalg {
+class GenericOp;
+} // namespace mlir::linalg
 
 namespace poplar::nn {
 
@@ -30,21 +35,25 @@ public:
     return cotangents.lookup(value);
   }
   /// Adds `gradient` to the cotangent of `value`; for a parameter, adds it to
-  /// the running gradient elementwise.
+  /// the running gradient elementwise. Does nothing if `value` needs none.
   void add(mlir::Value value, mlir::Value gradient);
+  /// As `add`, for an op that adds into an f32 tensor of the shape of `value`:
+  /// `addInto` gets the running gradient of a parameter, or zeros to begin the
+  /// gradient of anything else (of static shape), and returns the sum.
+  void accumulate(mlir::Value value,
+                  llvm::function_ref<mlir::Value(mlir::Value)> addInto);
 
   /// Running f32 gradient of a parameter, null if `value` is not one (then the
-  /// op must use `add`, or nothing if `value` needs no gradient).
-  mlir::Value accumulator(mlir::Value value) const {
-    return accumulators.lookup(value);
-  }
-  void setAccumulator(mlir::Value value, mlir::Value gradient) {
-    accumulators[value] = gradient;
-  }
+  /// op must use `add`, or nothing if `value` needs no gradient). An `nn.cast`
+  /// of a parameter shares the parameter's.
+  mlir::Value accumulator(mlir::Value value) const;
+  void setAccumulator(mlir::Value value, mlir::Value gradient);
   /// False for integer values and for what does not lead to a wanted input;
   /// such operands' gradients need not be built.
   bool isNeeded(mlir::Value value) const;
   void setNeeded(mlir::Value value) { needed[value] = true; }
+  /// Marks the floating-point results of an op that reads a needed value.
+  void propagateNeeded(mlir::Operation *op);
 
 private:
   mlir::OpBuilder &builder;
@@ -61,6 +70,17 @@ struct OpCost {
   OpClass opClass = OpClass::Row;
   double flops = 0, bytes = 0, fixedBytes = 0;
 };
+
+/// Adds, through `grads`, the cotangents of the operands of `op` from those of
+/// its results: does nothing where the results have none, and fails, with a
+/// diagnostic at the op, where no derivative exists.
+llvm::LogicalResult buildVJP(mlir::Operation *op, mlir::OpBuilder &builder,
+                             Gradients &grads);
+
+/// Reverse mode of elementwise and sum-reducing `linalg.generic` ops on
+/// tensors, by reverse mode of their scalar regions.
+llvm::LogicalResult buildLinalgVJP(mlir::linalg::GenericOp op,
+                                   mlir::OpBuilder &builder, Gradients &grads);
 
 } // namespace poplar::nn
 

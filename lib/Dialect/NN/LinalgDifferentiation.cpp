@@ -1,0 +1,512 @@
+//===- LinalgDifferentiation.cpp - Reverse mode of linalg.generic ---------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// An op computes, at every point of its iteration domain, a scalar function f
+// of the elements its maps select, and either stores it (elementwise) or adds
+// it to its output (sum reduction). With dy the cotangent of the output,
+//
+//   dx[map_x(i)] += dy[map_y(i)] * df/dx(i)     for every point i
+//
+// is again such an op on the same domain: what x was broadcast along is summed,
+// what was summed is broadcast. One op is built per operand that needs it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallBitVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace poplar::nn;
+
+//===----------------------------------------------------------------------===//
+// Reverse mode of scalars
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Adjoints of the scalars of a body with respect to one of them.
+class ScalarReverse {
+public:
+  ScalarReverse(OpBuilder &builder, Location loc, Value input)
+      : builder(builder), loc(loc) {
+    active.insert(input);
+  }
+
+  /// Marks the results of `op` that depend on the input; an integer result
+  /// (a comparison, say) is locally constant.
+  void propagateActive(Operation *op) {
+    if (llvm::none_of(op->getOperands(),
+                      [&](Value value) { return active.contains(value); }))
+      return;
+    for (Value result : op->getResults())
+      if (isa<FloatType>(result.getType()))
+        active.insert(result);
+  }
+  bool isActive(Value value) const { return active.contains(value); }
+
+  Value adjoint(Value value) const { return adjoints.lookup(value); }
+  void add(Value value, Value adjoint) {
+    if (!active.contains(value))
+      return;
+    Value &sum = adjoints[value];
+    sum = sum ? arith::AddFOp::create(builder, loc, sum, adjoint) : adjoint;
+  }
+
+  /// Adds the adjoints of the operands of `op` from that of its result.
+  LogicalResult reverse(Operation *op);
+
+private:
+  Value constant(Type type, double value) {
+    return arith::ConstantOp::create(builder, loc,
+                                     builder.getFloatAttr(type, value));
+  }
+  Value mul(Value lhs, Value rhs) {
+    return arith::MulFOp::create(builder, loc, lhs, rhs);
+  }
+  Value div(Value lhs, Value rhs) {
+    return arith::DivFOp::create(builder, loc, lhs, rhs);
+  }
+  Value negate(Value value) {
+    return arith::NegFOp::create(builder, loc, value);
+  }
+  Value select(Value condition, Value lhs, Value rhs) {
+    return arith::SelectOp::create(builder, loc, condition, lhs, rhs);
+  }
+  Value compare(arith::CmpFPredicate predicate, Value lhs, Value rhs) {
+    return arith::CmpFOp::create(builder, loc, predicate, lhs, rhs);
+  }
+  /// The larger (or smaller) operand gets the adjoint, equal ones half each,
+  /// as torch.maximum's do.
+  void addExtremum(Operation *op, arith::CmpFPredicate wins, Value dy);
+
+  OpBuilder &builder;
+  Location loc;
+  llvm::DenseMap<Value, Value> adjoints;
+  llvm::DenseSet<Value> active;
+};
+} // namespace
+
+void ScalarReverse::addExtremum(Operation *op, arith::CmpFPredicate wins,
+                                Value dy) {
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  Value zero = constant(dy.getType(), 0.0);
+  Value half = mul(dy, constant(dy.getType(), 0.5));
+  Value tie = select(compare(arith::CmpFPredicate::OEQ, lhs, rhs), half, zero);
+  if (isActive(lhs))
+    add(lhs, select(compare(wins, lhs, rhs), dy, tie));
+  if (isActive(rhs))
+    add(rhs, select(compare(wins, rhs, lhs), dy, tie));
+}
+
+LogicalResult ScalarReverse::reverse(Operation *op) {
+  if (llvm::none_of(op->getResults(),
+                    [&](Value result) { return adjoint(result); }))
+    return success();
+  if (op->getNumResults() != 1)
+    return failure();
+  Value y = op->getResult(0), dy = adjoint(y);
+  Type type = dy.getType();
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](arith::AddFOp op) {
+        add(op.getLhs(), dy);
+        add(op.getRhs(), dy);
+        return success();
+      })
+      .Case([&](arith::SubFOp op) {
+        add(op.getLhs(), dy);
+        if (isActive(op.getRhs()))
+          add(op.getRhs(), negate(dy));
+        return success();
+      })
+      .Case([&](arith::MulFOp op) {
+        if (isActive(op.getLhs()))
+          add(op.getLhs(), mul(dy, op.getRhs()));
+        if (isActive(op.getRhs()))
+          add(op.getRhs(), mul(dy, op.getLhs()));
+        return success();
+      })
+      .Case([&](arith::DivFOp op) {
+        Value ratio = div(dy, op.getRhs());
+        add(op.getLhs(), ratio);
+        if (isActive(op.getRhs()))
+          add(op.getRhs(), negate(mul(ratio, y)));
+        return success();
+      })
+      .Case([&](arith::NegFOp op) {
+        add(op.getOperand(), negate(dy));
+        return success();
+      })
+      .Case([&](arith::ExtFOp op) {
+        add(op.getIn(), arith::TruncFOp::create(builder, loc,
+                                                op.getIn().getType(), dy));
+        return success();
+      })
+      .Case([&](arith::TruncFOp op) {
+        add(op.getIn(),
+            arith::ExtFOp::create(builder, loc, op.getIn().getType(), dy));
+        return success();
+      })
+      .Case([&](arith::SelectOp op) {
+        Value zero = constant(type, 0.0);
+        if (isActive(op.getTrueValue()))
+          add(op.getTrueValue(), select(op.getCondition(), dy, zero));
+        if (isActive(op.getFalseValue()))
+          add(op.getFalseValue(), select(op.getCondition(), zero, dy));
+        return success();
+      })
+      .Case<arith::MaximumFOp, arith::MaxNumFOp>([&](Operation *op) {
+        addExtremum(op, arith::CmpFPredicate::OGT, dy);
+        return success();
+      })
+      .Case<arith::MinimumFOp, arith::MinNumFOp>([&](Operation *op) {
+        addExtremum(op, arith::CmpFPredicate::OLT, dy);
+        return success();
+      })
+      .Case([&](math::ExpOp op) {
+        add(op.getOperand(), mul(dy, y));
+        return success();
+      })
+      .Case([&](math::LogOp op) {
+        add(op.getOperand(), div(dy, op.getOperand()));
+        return success();
+      })
+      .Case([&](math::SqrtOp op) {
+        // 1 / (2 sqrt x)
+        add(op.getOperand(), div(mul(dy, constant(type, 0.5)), y));
+        return success();
+      })
+      .Case([&](math::RsqrtOp op) {
+        // -1/2 x^(-3/2)
+        Value cube = mul(mul(y, y), y);
+        add(op.getOperand(), mul(mul(dy, constant(type, -0.5)), cube));
+        return success();
+      })
+      .Case([&](math::TanhOp op) {
+        Value slope = arith::SubFOp::create(builder, loc, constant(type, 1.0),
+                                            mul(y, y));
+        add(op.getOperand(), mul(dy, slope));
+        return success();
+      })
+      .Case([&](math::ErfOp op) {
+        // 2 / sqrt(pi) exp(-x^2)
+        Value x = op.getOperand();
+        Value bell = math::ExpOp::create(builder, loc, negate(mul(x, x)));
+        Value slope = mul(constant(type, 2.0 / std::sqrt(M_PI)), bell);
+        add(x, mul(dy, slope));
+        return success();
+      })
+      .Default([](Operation *) { return failure(); });
+}
+
+//===----------------------------------------------------------------------===//
+// linalg.generic
+//===----------------------------------------------------------------------===//
+
+/// For output `index` of a sum reduction, the scalar that is added to it; null
+/// if the body does anything else with the output.
+static Value getSummand(linalg::GenericOp op, unsigned index) {
+  BlockArgument output = op.getRegionOutputArgs()[index];
+  auto add = op.getBody()->getTerminator()->getOperand(index)
+                 .getDefiningOp<arith::AddFOp>();
+  if (!add || !output.hasOneUse() || !add->hasOneUse() ||
+      *output.user_begin() != add)
+    return {};
+  return add.getLhs() == output ? add.getRhs() : add.getLhs();
+}
+
+/// The result holds every point of the domain, so nothing is summed into it.
+static bool isElementwise(linalg::GenericOp op, unsigned index) {
+  AffineMap map = op.getIndexingMapMatchingResult(op->getResult(index));
+  return map.getNumResults() == op.getNumLoops();
+}
+
+/// Refuses what the file comment's formula does not cover.
+static LogicalResult checkSupported(linalg::GenericOp op,
+                                    const Gradients &grads) {
+  if (!op.hasPureTensorSemantics())
+    return op.emitOpError("has no derivative: its operands are not all tensors");
+  bool reduces = op.getNumParallelLoops() != op.getNumLoops();
+  for (OpOperand &operand : op->getOpOperands()) {
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    if (grads.isNeeded(operand.get()) && !map.isProjectedPermutation())
+      return op.emitOpError("has no derivative: the indexing map of operand ")
+             << operand.getOperandNumber()
+             << " is not a projected permutation";
+    if (grads.isNeeded(operand.get()) &&
+        !isa<RankedTensorType>(operand.get().getType()))
+      return op.emitOpError("has no derivative: operand ")
+             << operand.getOperandNumber() << " is a scalar that needs one";
+  }
+  for (auto [index, result] : llvm::enumerate(op->getResults())) {
+    if (!grads.cotangent(result))
+      continue;
+    AffineMap map = op.getIndexingMapMatchingResult(cast<OpResult>(result));
+    if (!map.isProjectedPermutation())
+      return op.emitOpError("has no derivative: the indexing map of result ")
+             << index << " is not a projected permutation";
+    // A parallel loop that the output does not have writes each element more
+    // than once.
+    if (!isElementwise(op, index) && (!reduces || !getSummand(op, index)))
+      return op.emitOpError("has no derivative: result ")
+             << index
+             << " is reduced by something else than adding to it "
+                "(only sums are supported)";
+  }
+  llvm::SetVector<Value> captured;
+  getUsedValuesDefinedAbove(op->getRegions(), captured);
+  for (Value value : captured)
+    if (grads.isNeeded(value))
+      return op.emitOpError("has no derivative: its body captures a value that "
+                            "needs one");
+  return success();
+}
+
+namespace {
+/// Builds the op that yields the cotangent of one operand of `op`.
+class OperandVJP {
+public:
+  OperandVJP(linalg::GenericOp op, OpOperand &operand, OpBuilder &builder,
+             Gradients &grads)
+      : op(op), operand(operand), map(op.getMatchingIndexingMap(&operand)),
+        builder(builder), grads(grads), loc(op.getLoc()) {}
+
+  LogicalResult build();
+
+private:
+  /// Something the new op may read.
+  struct Input {
+    Value value;
+    AffineMap map;
+    BlockArgument scalar;
+    bool chosen = false;
+  };
+
+  /// Clones the body into `scratch`, with one argument per possible input, and
+  /// appends its reverse. Returns the adjoint of the operand, null if it
+  /// influences nothing.
+  FailureOr<Value> buildBody();
+  /// Chooses the inputs that the adjoint reads or that are needed to know the
+  /// extent of a loop: each one more may be one more residual.
+  void chooseInputs(Value adjoint);
+  Value getInit(RankedTensorType type, bool zeroed);
+  Value convert(OpBuilder &builder, Value scalar, Type type);
+
+  linalg::GenericOp op;
+  OpOperand &operand;
+  AffineMap map;
+  OpBuilder &builder;
+  Gradients &grads;
+  Location loc;
+  SmallVector<Input> inputs;
+  Block scratch;
+};
+} // namespace
+
+FailureOr<Value> OperandVJP::buildBody() {
+  auto addInput = [&](Value value, AffineMap map) {
+    BlockArgument scalar =
+        scratch.addArgument(getElementTypeOrSelf(value.getType()), loc);
+    inputs.push_back({value, map, scalar});
+    return scalar;
+  };
+  IRMapping mapping;
+  for (OpOperand &other : op->getOpOperands())
+    mapping.map(op.getMatchingBlockArgument(&other),
+                addInput(other.get(), op.getMatchingIndexingMap(&other)));
+
+  OpBuilder body = OpBuilder::atBlockEnd(&scratch);
+  ScalarReverse reverse(body, loc,
+                        mapping.lookup(op.getMatchingBlockArgument(&operand)));
+  SmallVector<Operation *> forward;
+  for (Operation &scalarOp : op.getBody()->without_terminator()) {
+    forward.push_back(body.clone(scalarOp, mapping));
+    reverse.propagateActive(forward.back());
+  }
+  for (auto [index, result] : llvm::enumerate(op->getResults())) {
+    Value dy = grads.cotangent(result);
+    if (!dy)
+      continue;
+    Value scalar = isElementwise(op, index)
+                       ? op.getBody()->getTerminator()->getOperand(index)
+                       : getSummand(op, index);
+    reverse.add(mapping.lookupOrDefault(scalar),
+                addInput(dy, op.getIndexingMapMatchingResult(result)));
+  }
+  for (Operation *scalarOp : llvm::reverse(forward))
+    if (failed(reverse.reverse(scalarOp)))
+      return op.emitOpError("has no derivative: '")
+             << scalarOp->getName() << "' in its body has none";
+
+  Value adjoint = reverse.adjoint(inputs[operand.getOperandNumber()].scalar);
+  if (!adjoint)
+    return Value();
+  // What is dead now would keep inputs alive.
+  for (Operation &scalarOp :
+       llvm::make_early_inc_range(llvm::reverse(scratch.getOperations())))
+    if (&scalarOp != adjoint.getDefiningOp() && isOpTriviallyDead(&scalarOp))
+      scalarOp.erase();
+  return adjoint;
+}
+
+void OperandVJP::chooseInputs(Value adjoint) {
+  llvm::SmallBitVector known(op.getNumLoops());
+  auto know = [&](AffineMap map) {
+    for (AffineExpr expr : map.getResults())
+      if (auto dim = dyn_cast<AffineDimExpr>(expr))
+        known.set(dim.getPosition());
+  };
+  know(map);
+  for (Input &input : inputs)
+    if ((input.chosen = input.scalar == adjoint || !input.scalar.use_empty()))
+      know(input.map);
+  for (unsigned loop = 0, end = op.getNumLoops(); loop != end; ++loop) {
+    if (known[loop])
+      continue;
+    // Cotangents, which come last, exist anyway.
+    for (Input &input : llvm::reverse(inputs)) {
+      if (!input.map.isFunctionOfDim(loop) ||
+          !input.map.isProjectedPermutation())
+        continue;
+      input.chosen = true;
+      know(input.map);
+      break;
+    }
+  }
+}
+
+Value OperandVJP::getInit(RankedTensorType type, bool zeroed) {
+  SmallVector<Value> sizes;
+  for (int64_t dim = 0, rank = type.getRank(); dim != rank; ++dim) {
+    if (!type.isDynamicDim(dim))
+      continue;
+    // The operand itself is the last resort: asking for its size would make a
+    // residual of it.
+    Value source = operand.get();
+    unsigned position = dim;
+    for (Input &input : inputs) {
+      auto found = input.map.getResultPosition(map.getResult(dim));
+      if (!input.chosen || !found)
+        continue;
+      source = input.value;
+      position = *found;
+    }
+    sizes.push_back(tensor::DimOp::create(builder, loc, source, position));
+  }
+  Value empty = tensor::EmptyOp::create(builder, loc, type.getShape(),
+                                        type.getElementType(), sizes);
+  if (!zeroed)
+    return empty;
+  Value zero = arith::ConstantOp::create(
+      builder, loc, builder.getFloatAttr(type.getElementType(), 0.0));
+  return linalg::FillOp::create(builder, loc, zero, empty).getResult(0);
+}
+
+Value OperandVJP::convert(OpBuilder &builder, Value scalar, Type type) {
+  unsigned from = scalar.getType().getIntOrFloatBitWidth();
+  unsigned to = type.getIntOrFloatBitWidth();
+  if (from < to)
+    return arith::ExtFOp::create(builder, loc, type, scalar);
+  if (from > to)
+    return arith::TruncFOp::create(builder, loc, type, scalar);
+  return scalar;
+}
+
+LogicalResult OperandVJP::build() {
+  FailureOr<Value> adjoint = buildBody();
+  if (failed(adjoint))
+    return failure();
+  if (!*adjoint)
+    return success();
+  chooseInputs(*adjoint);
+
+  // Sums are formed in f32. A parameter's begins with its running gradient.
+  auto operandType = cast<RankedTensorType>(operand.get().getType());
+  bool sums = map.getNumResults() != op.getNumLoops();
+  Value init = grads.accumulator(operand.get());
+  bool intoRunning = static_cast<bool>(init);
+  if (!init) {
+    Type elementType = sums && operandType.getElementTypeBitWidth() < 32
+                           ? builder.getF32Type()
+                           : operandType.getElementType();
+    init = getInit(operandType.clone(elementType), /*zeroed=*/sums);
+  }
+
+  SmallVector<Value> values;
+  SmallVector<AffineMap> maps;
+  SmallVector<BlockArgument> scalars;
+  for (Input &input : inputs) {
+    if (!input.chosen)
+      continue;
+    values.push_back(input.value);
+    maps.push_back(input.map);
+    scalars.push_back(input.scalar);
+  }
+  maps.push_back(map);
+  SmallVector<utils::IteratorType> iterators;
+  for (unsigned loop = 0, end = op.getNumLoops(); loop != end; ++loop)
+    iterators.push_back(map.isFunctionOfDim(loop)
+                            ? utils::IteratorType::parallel
+                            : utils::IteratorType::reduction);
+  auto gradient = linalg::GenericOp::create(
+      builder, loc, init.getType(), values, init, maps, iterators,
+      [&](OpBuilder &body, Location, ValueRange arguments) {
+        IRMapping mapping;
+        mapping.map(ValueRange(ArrayRef<Value>(
+                        SmallVector<Value>(scalars.begin(), scalars.end()))),
+                    arguments.drop_back());
+        for (Operation &scalarOp : scratch)
+          body.clone(scalarOp, mapping);
+        Value sum = arguments.back();
+        Value yielded = convert(body, mapping.lookupOrDefault(*adjoint),
+                                sum.getType());
+        if (sums || intoRunning)
+          yielded = arith::AddFOp::create(body, loc, sum, yielded);
+        linalg::YieldOp::create(body, loc, yielded);
+      });
+  Value result = gradient.getResult(0);
+  if (intoRunning) {
+    grads.setAccumulator(operand.get(), result);
+    return success();
+  }
+  if (result.getType() != operandType)
+    result = CastOp::create(builder, loc, operandType, result);
+  grads.add(operand.get(), result);
+  return success();
+}
+
+LogicalResult poplar::nn::buildLinalgVJP(linalg::GenericOp op,
+                                         OpBuilder &builder,
+                                         Gradients &grads) {
+  if (failed(checkSupported(op, grads)))
+    return failure();
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!grads.isNeeded(operand.get()))
+      continue;
+    if (op.isDpsInit(&operand)) {
+      OpResult result = op.getTiedOpResult(&operand);
+      Value dy = grads.cotangent(result);
+      // What a sum starts from.
+      if (!isElementwise(op, result.getResultNumber())) {
+        if (dy)
+          grads.add(operand.get(), dy);
+        continue;
+      }
+    }
+    if (failed(OperandVJP(op, operand, builder, grads).build()))
+      return failure();
+  }
+  return success();
+}
