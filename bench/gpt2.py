@@ -32,32 +32,21 @@ import sys
 import tempfile
 import time
 
-LAYERS, WIDTH, HEADS, VOCABULARY, POSITIONS = 12, 768, 12, 50257, 1024
-CONFIG = {
-    "architectures": ["GPT2LMHeadModel"],
-    "model_type": "gpt2",
-    "activation_function": "gelu_new",
-    "vocab_size": VOCABULARY,
-    "n_positions": POSITIONS,
-    "n_embd": WIDTH,
-    "n_layer": LAYERS,
-    "n_head": HEADS,
-    "layer_norm_epsilon": 1e-5,
-    "initializer_range": 0.02,
-    "embd_pdrop": 0.0,
-    "attn_pdrop": 0.0,
-    "resid_pdrop": 0.0,
-    "tie_word_embeddings": True,
-}
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONFIG_PATH = os.path.join(HERE, "..", "examples", "models", "gpt2-124m.json")
+with open(CONFIG_PATH) as config_file:
+    CONFIG = json.load(config_file)
+VOCABULARY = CONFIG["vocab_size"]
 # The first steps of a turn pay for page faults and warm caches.
 WARMUP_STEPS = 2
 
 
 def flops_per_token(seq_len):
     """Of a training step; the backward pass is twice the forward pass."""
-    products = 2 * (12 * LAYERS * WIDTH * WIDTH + VOCABULARY * WIDTH)
+    layers, width = CONFIG["n_layer"], CONFIG["n_embd"]
+    products = 2 * (12 * layers * width * width + VOCABULARY * width)
     # Causal: on average half of the keys are seen.
-    attention = LAYERS * 2 * 2 * WIDTH * seq_len / 2
+    attention = layers * 2 * 2 * width * seq_len / 2
     return 3 * (products + attention)
 
 
@@ -68,10 +57,9 @@ def pytorch_turn(arguments):
 
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    settings = {k: v for k, v in CONFIG.items() if k != "architectures"}
-    del settings["model_type"]
-    settings.update(bos_token_id=0, eos_token_id=0)
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**settings))
+    config = transformers.GPT2Config.from_json_file(CONFIG_PATH)
+    config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.0
+    model = transformers.GPT2LMHeadModel(config)
     model.train()
     decayed = [p for p in model.parameters() if p.dim() == 2]
     others = [p for p in model.parameters() if p.dim() != 2]
@@ -116,17 +104,14 @@ class Poplar:
     def __init__(self, poplar, directory, steps):
         self.poplar, self.directory, self.steps = poplar, directory, steps
         self.programs, self.turns = {}, 0
-        self.config = os.path.join(directory, "gpt2.json")
-        with open(self.config, "w") as file:
-            json.dump(CONFIG, file)
 
     def program(self, seq_len, precision):
         key = f"{seq_len}-{precision}"
         if key not in self.programs:
             path = os.path.join(self.directory, key)
             run(
-                self.poplar, "import", self.config, "--seq-len", str(seq_len),
-                "-o", path + ".mlir",
+                self.poplar, "import", CONFIG_PATH, "--seq-len", str(seq_len),
+                "--dropout", "0", "-o", path + ".mlir",
             )  # fmt: skip
             run(
                 self.poplar, "build", path + ".mlir", "--precision", precision,
@@ -161,8 +146,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    here = os.path.dirname(os.path.abspath(__file__))
-    default = os.path.join(here, "..", "build", "release", "bin", "poplar")
+    default = os.path.join(HERE, "..", "build", "release", "bin", "poplar")
     parser.add_argument("--poplar", default=os.path.normpath(default))
     parser.add_argument("--precisions", default="f32,bf16")
     parser.add_argument("--shapes", default="4x64,4x256", help="batch x tokens")

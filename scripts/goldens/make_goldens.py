@@ -18,6 +18,7 @@ For every model:
   steps10.safetensors                 the parameters after 10 steps of AdamW on
                                       batch 3
   expected.json                       seq_len, losses, counts, global norms
+The variants of Llama have only batch 3 and no steps.
 """
 
 import argparse
@@ -83,11 +84,51 @@ CLASSES = {
     "gpt2": transformers.GPT2LMHeadModel,
     "bert": transformers.BertForMaskedLM,
 }
+# Variants: smaller, and only the gradients of batch 3.
+SMALL = {
+    "vocab_size": 256,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 64,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
+VARIANTS = {
+    # A window shorter than the sequence.
+    "mistral": transformers.MistralConfig(
+        **SMALL, head_dim=16, sliding_window=8, tie_word_embeddings=True
+    ),
+    # Biases of q, k and v, a tied head.
+    "qwen2": transformers.Qwen2Config(
+        **SMALL, use_sliding_window=False, tie_word_embeddings=True
+    ),
+    # All three bands of Llama 3's scaled frequencies.
+    "llama3": transformers.LlamaConfig(
+        **SMALL,
+        tie_word_embeddings=True,
+        rope_parameters={
+            "rope_type": "llama3",
+            "rope_theta": 100.0,
+            "factor": 4.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+    ),
+}
+CLASSES |= {
+    "mistral": transformers.MistralForCausalLM,
+    "qwen2": transformers.Qwen2ForCausalLM,
+    "llama3": transformers.LlamaForCausalLM,
+}
 BERT_MASK_ID = 103
 
 
 def make_model(name):
-    model = CLASSES[name](CONFIGS[name])
+    model = CLASSES[name]((CONFIGS | VARIANTS)[name])
     generator = torch.Generator().manual_seed(1)
     # Biases and gains away from 0 and 1, so that none of them can be ignored.
     with torch.no_grad():
@@ -141,6 +182,25 @@ def write_tokens(path, ids, targets):
         file.write(both.numpy().astype("<i4").tobytes())
 
 
+def train(model, ids, targets):
+    decayed = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": decayed, "weight_decay": OPTIMIZER["weight_decay"]},
+            {"params": others, "weight_decay": 0.0},
+        ],
+        lr=OPTIMIZER["lr"],
+        betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]),
+        eps=OPTIMIZER["eps"],
+    )
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        mean_loss(model, ids, targets).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), OPTIMIZER["clip"])
+        optimizer.step()
+
+
 def make(name, directory):
     os.makedirs(directory, exist_ok=True)
     model = make_model(name)
@@ -159,7 +219,8 @@ def make(name, directory):
         },
         "batches": {},
     }
-    for batch in (1, 3):
+    variant = name in VARIANTS
+    for batch in (3,) if variant else (1, 3):
         ids, targets = make_batch(name, batch)
         write_tokens(os.path.join(directory, f"batch{batch}.tokens"), ids, targets)
         model.zero_grad()
@@ -176,28 +237,12 @@ def make(name, directory):
             "gradient_norm": norm.item(),
         }
 
-    decayed = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": decayed, "weight_decay": OPTIMIZER["weight_decay"]},
-            {"params": others, "weight_decay": 0.0},
-        ],
-        lr=OPTIMIZER["lr"],
-        betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]),
-        eps=OPTIMIZER["eps"],
-    )
-    ids, targets = make_batch(name, 3)
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = mean_loss(model, ids, targets)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), OPTIMIZER["clip"])
-        optimizer.step()
-    save_file(
-        tensors_of(model, lambda parameter: parameter),
-        os.path.join(directory, "steps10.safetensors"),
-    )
+    if not variant:
+        train(model, *make_batch(name, 3))
+        save_file(
+            tensors_of(model, lambda parameter: parameter),
+            os.path.join(directory, "steps10.safetensors"),
+        )
     with open(os.path.join(directory, "expected.json"), "w") as file:
         json.dump(expected, file, indent=2)
         file.write("\n")
@@ -212,7 +257,7 @@ def main():
     arguments = parser.parse_args()
     # One thread: the order of additions, and so the last bits, are fixed.
     torch.set_num_threads(1)
-    for name in CONFIGS:
+    for name in CONFIGS | VARIANTS:
         make(name, os.path.join(arguments.out, name))
 
 
