@@ -43,6 +43,7 @@ static std::string formatState(const TrainingState &State) {
   return "{\n  \"version\": 1,\n  \"step\": " + std::to_string(State.Step) +
          ",\n  \"samples\": " + std::to_string(State.Samples) +
          ",\n  \"seed\": " + std::to_string(State.Seed) +
+         ",\n  \"micro_batch\": " + std::to_string(State.MicroBatch) +
          ",\n  \"options_hash\": " + json::quote(State.OptionsHash) +
          ",\n  \"best_val_loss\": " +
          (std::isfinite(State.BestLoss) ? Best : "null") + "\n}\n";
@@ -81,13 +82,24 @@ static std::vector<int64_t> listCheckpoints(const std::string &Run) {
   return Steps;
 }
 
+/// Removes what a process that was killed while saving left behind.
+static void removeUnfinished(const std::string &Run) {
+  std::vector<fs::path> Stale;
+  std::error_code Code;
+  for (const fs::directory_entry &Entry : fs::directory_iterator(Run, Code))
+    if (Entry.path().filename().string().rfind("." + Prefix, 0) == 0)
+      Stale.push_back(Entry.path());
+  for (const fs::path &Path : Stale)
+    fs::remove_all(Path, Code);
+}
+
 void poplar::runtime::saveCheckpoint(const Executor &Exec,
                                      const TrainingState &State,
                                      const std::string &Run, int64_t Keep) {
   std::string Name = Prefix + std::to_string(State.Step);
   std::string Final = Run + "/" + Name, Temporary = Run + "/." + Name + ".tmp";
+  removeUnfinished(Run);
   std::error_code Code;
-  fs::remove_all(Temporary, Code);
   try {
     writeContents(Exec, State, Temporary);
   } catch (const Error &E) {
@@ -192,8 +204,7 @@ void poplar::runtime::loadWeights(Executor &Exec, const std::string &Path) {
   Exec.convertWorking();
 }
 
-TrainingState poplar::runtime::loadCheckpoint(Executor &Exec,
-                                              const std::string &Directory) {
+TrainingState poplar::runtime::readState(const std::string &Directory) {
   std::string StatePath = Directory + "/state.json";
   MappedFile StateFile(StatePath);
   json::Value Root = json::parse(StateFile.text(), "'" + StatePath + "'");
@@ -201,11 +212,16 @@ TrainingState poplar::runtime::loadCheckpoint(Executor &Exec,
   State.Step = Root.integer("step", -1);
   State.Samples = Root.integer("samples", -1);
   State.Seed = Root.integer("seed", 0);
+  State.MicroBatch = Root.integer("micro_batch", -1);
   State.OptionsHash = Root.string("options_hash", "");
   State.BestLoss = Root.number("best_val_loss", State.BestLoss);
-  if (State.Step < 0 || State.Samples < 0)
-    fail("'", StatePath, "' lacks the step or the number of samples");
+  if (State.Step < 0 || State.Samples < 0 || State.MicroBatch < 1)
+    fail("'", StatePath, "' lacks step, samples or micro_batch");
+  return State;
+}
 
+void poplar::runtime::loadTensors(Executor &Exec,
+                                  const std::string &Directory) {
   loadWeights(Exec, Directory + "/model.safetensors");
   std::string MomentPath = Directory + "/optimizer.safetensors";
   TensorFiles Moments = TensorFiles::open(MomentPath);
@@ -217,7 +233,6 @@ TrainingState poplar::runtime::loadCheckpoint(Executor &Exec,
       checkTensor(P, P.name + std::string(Suffix), View, MomentPath);
       View->copyTo(Exec.fixed(Suffix[1] == 'm' ? P.moment1 : P.moment2));
     }
-  return State;
 }
 
 void poplar::runtime::writeGradients(const Executor &Exec,

@@ -21,6 +21,8 @@ struct TrainingState {
   /// Samples drawn so far, the position in the shuffled data.
   int64_t Samples = 0;
   int64_t Seed = 0;
+  /// Sums depend in their last bits on how a batch was cut.
+  int64_t MicroBatch = 0;
   /// Of the options that decide the course of training.
   std::string OptionsHash;
   double BestLoss = std::numeric_limits<double>::infinity();
@@ -40,8 +42,11 @@ std::string findLatestCheckpoint(const std::string &Run);
 /// first tensor that is missing, superfluous or of another shape.
 void loadWeights(Executor &Exec, const std::string &Path);
 
-/// loadWeights and the optimizer's state.
-TrainingState loadCheckpoint(Executor &Exec, const std::string &Directory);
+/// The state.json of a checkpoint.
+TrainingState readState(const std::string &Directory);
+
+/// loadWeights, and the same for the optimizer's moments.
+void loadTensors(Executor &Exec, const std::string &Directory);
 
 /// Writes all gradients to a safetensors file.
 void writeGradients(const Executor &Exec, const std::string &Path);

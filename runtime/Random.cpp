@@ -12,13 +12,12 @@
 
 using namespace poplar::runtime;
 
-double poplar::runtime::normalAt(uint64_t Key, uint64_t Index) {
-  // Both members of a Box-Muller pair come from the same two uniforms.
-  uint64_t Pair = Index / 2;
+std::pair<double, double> poplar::runtime::normalPairAt(uint64_t Key,
+                                                        uint64_t Pair) {
   double U = 1.0 - toUniform(hashCounters(Key, Pair, 0)); // in (0, 1]
   double Angle = 2.0 * M_PI * toUniform(hashCounters(Key, Pair, 1));
   double Radius = std::sqrt(-2.0 * std::log(U));
-  return Radius * (Index % 2 ? std::sin(Angle) : std::cos(Angle));
+  return {Radius * std::cos(Angle), Radius * std::sin(Angle)};
 }
 
 Permutation::Permutation(uint64_t Size, uint64_t Key)

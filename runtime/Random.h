@@ -16,6 +16,7 @@
 #define POPLAR_RUNTIME_RANDOM_H
 
 #include <cstdint>
+#include <utility>
 
 namespace poplar::runtime {
 
@@ -44,8 +45,9 @@ inline double toUniform(uint64_t Bits) {
   return static_cast<double>(Bits >> 11) * 0x1p-53;
 }
 
-/// Element `Index` of a standard normal sequence named by `Key` (Box-Muller).
-double normalAt(uint64_t Key, uint64_t Index);
+/// Elements 2 * `Pair` and 2 * `Pair` + 1 of a standard normal sequence named
+/// by `Key` (Box-Muller).
+std::pair<double, double> normalPairAt(uint64_t Key, uint64_t Pair);
 
 /// A pseudo-random permutation of [0, Size): a four-round Feistel network on
 /// the smallest even number of bits, walked along its cycle until it falls

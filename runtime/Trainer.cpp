@@ -73,7 +73,7 @@ public:
 
 private:
   void start();
-  void resume(const std::string &Directory);
+  void resume();
   Metrics step();
   double validate();
   void save();
@@ -84,6 +84,8 @@ private:
   const Options &O;
   ModelInfo Model;
   Sources Data;
+  /// The checkpoint to resume from; empty when there is none.
+  std::string Latest;
   int64_t MicroBatch, ValSamples;
   Executor Exec;
   BatchRunner Batches;
@@ -142,6 +144,28 @@ static int64_t chooseMicroBatch(const PoplarProgram &Program,
   return Batch;
 }
 
+/// What was asked for; else what a resumed run had, for the same bits; else
+/// what fits.
+static int64_t getMicroBatch(const PoplarProgram &Program,
+                             const ModelInfo &Model, const Options &O,
+                             const std::string &Latest) {
+  if (O.MicroBatch)
+    return std::min(O.MicroBatch, O.GlobalBatch);
+  if (!Latest.empty())
+    return std::min(readState(Latest).MicroBatch, O.GlobalBatch);
+  return chooseMicroBatch(Program, Model, O.GlobalBatch);
+}
+
+/// The newest checkpoint of the run that the options continue, if any.
+static std::string getLatest(const Options &O) {
+  std::string Latest = O.Out.empty() ? "" : findLatestCheckpoint(O.Out);
+  if (!Latest.empty() && !O.Resume)
+    fail("'", O.Out,
+         "' holds a run already; continue it with --resume or choose another "
+         "--out");
+  return Latest;
+}
+
 /// Every size of micro-batch that a batch of one of `Counts` is cut into.
 static std::vector<int64_t>
 getBatchSizes(int64_t MicroBatch, std::initializer_list<int64_t> Counts) {
@@ -175,10 +199,8 @@ static int64_t getValSamples(const Options &O, const Sources &Data,
 }
 
 Trainer::Trainer(const PoplarProgram &Program, const Options &O)
-    : O(O), Model(Program), Data(O, Model),
-      MicroBatch(O.MicroBatch
-                     ? std::min(O.MicroBatch, O.GlobalBatch)
-                     : chooseMicroBatch(Program, Model, O.GlobalBatch)),
+    : O(O), Model(Program), Data(O, Model), Latest(getLatest(O)),
+      MicroBatch(getMicroBatch(Program, Model, O, Latest)),
       ValSamples(getValSamples(O, Data, MicroBatch)),
       Exec(Program, getBatchSizes(MicroBatch, {O.GlobalBatch, ValSamples}),
            static_cast<int>(O.Threads)),
@@ -187,6 +209,7 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &O)
       Optim(Exec, {O.Beta1, O.Beta2, O.Epsilon, O.WeightDecay, O.Clip}),
       Rates(makeSchedule(O)) {
   State.Seed = O.Seed;
+  State.MicroBatch = MicroBatch;
   State.OptionsHash = O.hash();
 }
 
@@ -198,14 +221,17 @@ void Trainer::start() {
   Exec.convertWorking();
 }
 
-void Trainer::resume(const std::string &Directory) {
-  State = loadCheckpoint(Exec, Directory);
-  std::printf("resuming from '%s'\n", Directory.c_str());
+void Trainer::resume() {
+  State = readState(Latest);
+  loadTensors(Exec, Latest);
+  std::printf("resuming from '%s' at step %lld\n", Latest.c_str(),
+              static_cast<long long>(State.Step));
   if (State.Seed != O.Seed)
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
   if (State.OptionsHash != O.hash())
     std::printf("note: options or data differ from those the run was started "
                 "with\n");
+  State.MicroBatch = MicroBatch;
   State.OptionsHash = O.hash();
   if (State.Step >= O.Steps)
     fail("the run has had its ", State.Step,
@@ -265,17 +291,12 @@ static size_t getHeapBytes() {
 }
 
 void Trainer::run() {
-  std::string Latest = findLatestCheckpoint(O.Out);
-  if (!Latest.empty() && !O.Resume)
-    fail("'", O.Out,
-         "' holds a run already; continue it with --resume or "
-         "choose another --out");
   if (O.Resume && Latest.empty())
     std::printf("'%s' has no checkpoint yet: starting\n", O.Out.c_str());
   if (Latest.empty())
     start();
   else
-    resume(Latest);
+    resume();
   createDirectories(O.Out);
   MetricsFile Record(O.Out, State.Step, O.Steps);
 

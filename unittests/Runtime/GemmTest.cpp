@@ -35,7 +35,8 @@ struct Matrix {
   Matrix(int64_t Size, int32_t Type, uint64_t Key)
       : Type(Type), Values(static_cast<size_t>(Size)), Half(Values.size()) {
     for (size_t I = 0; I < Values.size(); ++I) {
-      Values[I] = truncate(static_cast<float>(normalAt(Key, I)), Type);
+      Values[I] =
+          truncate(static_cast<float>(normalPairAt(Key, I).first), Type);
       uint32_t Bits;
       std::memcpy(&Bits, &Values[I], 4);
       Half[I] = static_cast<uint16_t>(Bits >> 16);

@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <sys/resource.h>
 #include <thread>
 
 using testprogram::Program;
@@ -182,6 +183,39 @@ TEST_F(TrainerTest, RefusesTruncatedCheckpoint) {
   EXPECT_EQ(R.Status, 1);
   EXPECT_NE(R.Err.find("truncated"), std::string::npos) << R.Err;
   EXPECT_NE(R.Err.find(std::to_string(Whole.size() - 100)), std::string::npos);
+}
+
+// A limit on the size of files stands in for a full disk.
+TEST_F(TrainerTest, FailedSaveKeepsTheLastCheckpoint) {
+  ASSERT_EQ(train("run", 3).Status, 0);
+  struct rlimit Old, Small;
+  getrlimit(RLIMIT_FSIZE, &Old);
+  Small = Old;
+  Small.rlim_cur = 20000;
+  auto *OldHandler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &Small);
+  Result R = train("run", 6, {"--resume"});
+  setrlimit(RLIMIT_FSIZE, &Old);
+  std::signal(SIGXFSZ, OldHandler);
+  EXPECT_EQ(R.Status, 1);
+  EXPECT_NE(R.Err.find("the last good one is"), std::string::npos) << R.Err;
+  EXPECT_FALSE(std::filesystem::exists(Dir / "run/checkpoint-6"));
+  EXPECT_FALSE(std::filesystem::exists(Dir / "run/.checkpoint-6.tmp"));
+  EXPECT_EQ(train("run", 6, {"--resume"}).Status, 0);
+}
+
+TEST_F(TrainerTest, RemovesWhatAKilledProcessLeft) {
+  std::filesystem::create_directories(Dir / "run/.checkpoint-1.tmp");
+  ASSERT_EQ(train("run", 2).Status, 0);
+  EXPECT_FALSE(std::filesystem::exists(Dir / "run/.checkpoint-1.tmp"));
+}
+
+// Without --batch a resumed run takes the micro-batch it had.
+TEST_F(TrainerTest, ResumesTheMicroBatch) {
+  ASSERT_EQ(train("run", 3).Status, 0);
+  ASSERT_EQ(train("run", 6, {"--resume", "--batch", "0"}).Status, 0);
+  EXPECT_NE(readFile(Dir / "run/latest/state.json").find("\"micro_batch\": 2"),
+            std::string::npos);
 }
 
 TEST_F(TrainerTest, LeavesNoMemoryAllocated) {
