@@ -78,9 +78,35 @@ typedef struct PoplarAttention {
   int32_t causal, type; /* PoplarType */
 } PoplarAttention;
 
+/// Shapes of the gradient of an embedding; dy has type `type`.
+typedef struct PoplarEmbeddingGrad {
+  int64_t seq_len, width;
+  int32_t type; /* PoplarType */
+} PoplarEmbeddingGrad;
+
 /// A generated kernel: does the part [begin, end) of its `extent`.
 typedef void (*PoplarKernel)(void *const *args, int64_t batch, int64_t begin,
                              int64_t end);
+
+/// Kernels that are linked into generated code as bitcode and specialised
+/// there for constant descriptors (kernels.bc). Head dimensions up to
+/// POPLAR_MAX_HEAD_DIM, types f32 and bf16.
+///
+/// Forward. args: q, k, v, keys, out, lse; k and v equal q when it is packed,
+/// keys is null without dropout. Extent:
+/// batch * num_heads * ceil(seq_len / POPLAR_ATTENTION_BLOCK).
+#define POPLAR_ATTENTION_BLOCK 64
+#define POPLAR_MAX_HEAD_DIM 256
+void poplar_attention_forward(const PoplarAttention *desc, void *const *args,
+                              int64_t batch, int64_t begin, int64_t end);
+/// Backward. args: dy, out, lse, q, k, v, keys, dq, dk, dv; the gradients lie
+/// as q, k and v do. Extent: batch * num_kv_heads.
+void poplar_attention_backward(const PoplarAttention *desc, void *const *args,
+                               int64_t batch, int64_t begin, int64_t end);
+/// args: dy, ids, acc (f32). Extent: width; a part owns its columns, and adds
+/// the tokens in their order.
+void poplar_embedding_grad(const PoplarEmbeddingGrad *desc, void *const *args,
+                           int64_t batch, int64_t begin, int64_t end);
 
 /// One of the functions of a program: runs a micro-batch of `batch` samples.
 typedef void (*PoplarFunction)(void *context, char *arena, int64_t batch);
