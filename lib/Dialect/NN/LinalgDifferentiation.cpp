@@ -327,7 +327,8 @@ FailureOr<Value> OperandVJP::buildBody() {
     mapping.map(op.getMatchingBlockArgument(&other),
                 addInput(other.get(), op.getMatchingIndexingMap(&other)));
 
-  OpBuilder body = OpBuilder::atBlockEnd(&scratch);
+  OpBuilder body(op.getContext());
+  body.setInsertionPointToEnd(&scratch);
   ScalarReverse reverse(body, loc,
                         mapping.lookup(op.getMatchingBlockArgument(&operand)));
   SmallVector<Operation *> forward;
@@ -430,10 +431,17 @@ LogicalResult OperandVJP::build() {
     return failure();
   if (!*adjoint)
     return success();
+  // dx is dy where the op just passes x on (x + f(y), say).
+  auto operandType = cast<RankedTensorType>(operand.get().getType());
+  for (const Input &input : inputs)
+    if (input.scalar == *adjoint && input.map == map &&
+        input.value.getType() == operandType) {
+      grads.add(operand.get(), input.value);
+      return success();
+    }
   chooseInputs(*adjoint);
 
   // Sums are formed in f32. A parameter's begins with its running gradient.
-  auto operandType = cast<RankedTensorType>(operand.get().getType());
   bool sums = map.getNumResults() != op.getNumLoops();
   Value init = grads.accumulator(operand.get());
   bool intoRunning = static_cast<bool>(init);
@@ -464,9 +472,8 @@ LogicalResult OperandVJP::build() {
       builder, loc, init.getType(), values, init, maps, iterators,
       [&](OpBuilder &body, Location, ValueRange arguments) {
         IRMapping mapping;
-        mapping.map(ValueRange(ArrayRef<Value>(
-                        SmallVector<Value>(scalars.begin(), scalars.end()))),
-                    arguments.drop_back());
+        for (auto [from, to] : llvm::zip_equal(scalars, arguments.drop_back()))
+          mapping.map(from, to);
         for (Operation &scalarOp : scratch)
           body.clone(scalarOp, mapping);
         Value sum = arguments.back();
