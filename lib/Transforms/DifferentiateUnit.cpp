@@ -120,9 +120,9 @@ LogicalResult UnitDifferentiation::buildReverse() {
   for (unsigned parameter : info.parameters) {
     Value value = body.getArgument(parameter);
     auto type = cast<RankedTensorType>(value.getType());
-    grads.setAccumulator(value,
-                         body.addArgument(type.clone(builder.getF32Type()),
-                                          value.getLoc()));
+    grads.setAccumulator(
+        value,
+        body.addArgument(type.clone(builder.getF32Type()), value.getLoc()));
   }
   for (Operation *op : llvm::reverse(forwardOps))
     if (failed(buildVJP(op, builder, grads)))
@@ -236,11 +236,10 @@ func::FuncOp UnitDifferentiation::buildBackward() {
   SmallVector<Attribute> attributes;
   auto addArgument = [&](Value value, StringRef attribute) {
     mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
-    attributes.push_back(
-        attribute.empty()
-            ? builder.getDictionaryAttr({})
-            : builder.getDictionaryAttr(builder.getNamedAttr(
-                  attribute, builder.getUnitAttr())));
+    attributes.push_back(attribute.empty()
+                             ? builder.getDictionaryAttr({})
+                             : builder.getDictionaryAttr(builder.getNamedAttr(
+                                   attribute, builder.getUnitAttr())));
   };
   for (Value residual : residuals)
     addArgument(residual, "");
@@ -252,8 +251,8 @@ func::FuncOp UnitDifferentiation::buildBackward() {
        llvm::enumerate(body.getArguments().drop_front(numArguments)))
     addArgument(argument,
                 index < numCotangents ? "" : StringRef(kGradientAttr));
-  function.setType(builder.getFunctionType(
-      block->getArgumentTypes(), ValueRange(gradients).getTypes()));
+  function.setType(builder.getFunctionType(block->getArgumentTypes(),
+                                           ValueRange(gradients).getTypes()));
   function.setAllArgAttrs(attributes);
 
   for (Operation &op : body)
@@ -289,9 +288,9 @@ func::FuncOp UnitDifferentiation::buildForward() {
   return work;
 }
 
-FailureOr<DifferentiatedUnit>
-poplar::differentiateUnit(func::FuncOp unit, SymbolTable &symbols,
-                          Recompute policy) {
+FailureOr<DifferentiatedUnit> poplar::differentiateUnit(func::FuncOp unit,
+                                                        SymbolTable &symbols,
+                                                        Recompute policy) {
   for (StringRef suffix : {".forward", ".backward"})
     if (symbols.lookup((unit.getSymName() + suffix).str()))
       return unit.emitOpError("cannot be differentiated: there is a symbol @")

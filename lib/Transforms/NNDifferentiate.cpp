@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "DifferentiateUnit.h"
-#include "TrainingStep.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Transforms/Passes.h"
+#include "TrainingStep.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -124,14 +124,13 @@ LogicalResult TrainBuilder::buildBackwardCall(func::CallOp forward,
     operands.push_back(gradient);
   }
 
-  auto backward = func::CallOp::create(builder, original.getLoc(),
-                                       unit.backward, operands);
+  auto backward =
+      func::CallOp::create(builder, original.getLoc(), unit.backward, operands);
   unsigned next = 0;
   for (unsigned index : unit.activations)
     grads.add(forward.getOperand(index), backward.getResult(next++));
   for (unsigned index : unit.parameters)
-    grads.setAccumulator(forward.getOperand(index),
-                         backward.getResult(next++));
+    grads.setAccumulator(forward.getOperand(index), backward.getResult(next++));
   return success();
 }
 
@@ -175,8 +174,7 @@ LogicalResult TrainBuilder::build() {
   for (Operation &op : model.front().without_terminator())
     if (failed(buildForward(op)))
       return failure();
-  Value loss =
-      mapping.lookup(model.front().getTerminator()->getOperand(0));
+  Value loss = mapping.lookup(model.front().getTerminator()->getOperand(0));
   auto returnOp = func::ReturnOp::create(builder, loc, loss);
   builder.setInsertionPoint(returnOp);
 
@@ -320,8 +318,8 @@ static LogicalResult buildInference(func::FuncOp model, StringRef name,
     SmallVector<Value> operands;
     for (unsigned index : unit.arguments.set_bits())
       operands.push_back(mapping.lookup(call.getOperand(index)));
-    auto inference = func::CallOp::create(builder, call.getLoc(),
-                                          unit.function, operands);
+    auto inference =
+        func::CallOp::create(builder, call.getLoc(), unit.function, operands);
     mapping.map(call.getResults(), inference.getResults());
   }
   func::ReturnOp::create(builder, model.getLoc(), mapping.lookup(wanted));
@@ -366,8 +364,8 @@ LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
   if (failed(logits))
     return failure();
   // Inserted right after the model: the last one comes first.
-  if (failed(::buildInference(model, "infer", *logits, kIds + 1, symbols,
-                              units)))
+  if (failed(
+          ::buildInference(model, "infer", *logits, kIds + 1, symbols, units)))
     return failure();
   return ::buildInference(model, "evaluate",
                           model.front().getTerminator()->getOperand(0),

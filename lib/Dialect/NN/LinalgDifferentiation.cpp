@@ -150,8 +150,8 @@ LogicalResult ScalarReverse::reverse(Operation *op) {
         return success();
       })
       .Case([&](arith::ExtFOp op) {
-        add(op.getIn(), arith::TruncFOp::create(builder, loc,
-                                                op.getIn().getType(), dy));
+        add(op.getIn(),
+            arith::TruncFOp::create(builder, loc, op.getIn().getType(), dy));
         return success();
       })
       .Case([&](arith::TruncFOp op) {
@@ -195,8 +195,8 @@ LogicalResult ScalarReverse::reverse(Operation *op) {
         return success();
       })
       .Case([&](math::TanhOp op) {
-        Value slope = arith::SubFOp::create(builder, loc, constant(type, 1.0),
-                                            mul(y, y));
+        Value slope =
+            arith::SubFOp::create(builder, loc, constant(type, 1.0), mul(y, y));
         add(op.getOperand(), mul(dy, slope));
         return success();
       })
@@ -219,7 +219,9 @@ LogicalResult ScalarReverse::reverse(Operation *op) {
 /// if the body does anything else with the output.
 static Value getSummand(linalg::GenericOp op, unsigned index) {
   BlockArgument output = op.getRegionOutputArgs()[index];
-  auto add = op.getBody()->getTerminator()->getOperand(index)
+  auto add = op.getBody()
+                 ->getTerminator()
+                 ->getOperand(index)
                  .getDefiningOp<arith::AddFOp>();
   if (!add || !output.hasOneUse() || !add->hasOneUse() ||
       *output.user_begin() != add)
@@ -237,14 +239,13 @@ static bool isElementwise(linalg::GenericOp op, unsigned index) {
 static LogicalResult checkSupported(linalg::GenericOp op,
                                     const Gradients &grads) {
   if (!op.hasPureTensorSemantics())
-    return op.emitOpError("has no derivative: its operands are not all tensors");
-  bool reduces = op.getNumParallelLoops() != op.getNumLoops();
+    return op.emitOpError(
+        "has no derivative: its operands are not all tensors");
   for (OpOperand &operand : op->getOpOperands()) {
     AffineMap map = op.getMatchingIndexingMap(&operand);
     if (grads.isNeeded(operand.get()) && !map.isProjectedPermutation())
       return op.emitOpError("has no derivative: the indexing map of operand ")
-             << operand.getOperandNumber()
-             << " is not a projected permutation";
+             << operand.getOperandNumber() << " is not a projected permutation";
     if (grads.isNeeded(operand.get()) &&
         !isa<RankedTensorType>(operand.get().getType()))
       return op.emitOpError("has no derivative: operand ")
@@ -257,9 +258,7 @@ static LogicalResult checkSupported(linalg::GenericOp op,
     if (!map.isProjectedPermutation())
       return op.emitOpError("has no derivative: the indexing map of result ")
              << index << " is not a projected permutation";
-    // A parallel loop that the output does not have writes each element more
-    // than once.
-    if (!isElementwise(op, index) && (!reduces || !getSummand(op, index)))
+    if (!isElementwise(op, index) && !getSummand(op, index))
       return op.emitOpError("has no derivative: result ")
              << index
              << " is reduced by something else than adding to it "
@@ -477,8 +476,8 @@ LogicalResult OperandVJP::build() {
         for (Operation &scalarOp : scratch)
           body.clone(scalarOp, mapping);
         Value sum = arguments.back();
-        Value yielded = convert(body, mapping.lookupOrDefault(*adjoint),
-                                sum.getType());
+        Value yielded =
+            convert(body, mapping.lookupOrDefault(*adjoint), sum.getType());
         if (sums || intoRunning)
           yielded = arith::AddFOp::create(body, loc, sum, yielded);
         linalg::YieldOp::create(body, loc, yielded);
@@ -495,8 +494,7 @@ LogicalResult OperandVJP::build() {
 }
 
 LogicalResult poplar::nn::buildLinalgVJP(linalg::GenericOp op,
-                                         OpBuilder &builder,
-                                         Gradients &grads) {
+                                         OpBuilder &builder, Gradients &grads) {
   if (failed(checkSupported(op, grads)))
     return failure();
   for (OpOperand &operand : op->getOpOperands()) {

@@ -52,8 +52,8 @@ void Gradients::add(Value value, Value gradient) {
   Location loc = gradient.getLoc();
   if (Value acc = accumulator(value)) {
     gradient = castTo(builder, loc, gradient, acc.getType());
-    setAccumulator(value, AddOp::create(builder, loc, acc.getType(), acc,
-                                        gradient));
+    setAccumulator(value,
+                   AddOp::create(builder, loc, acc.getType(), acc, gradient));
     return;
   }
   assert(gradient.getType() == value.getType() &&
@@ -167,13 +167,12 @@ LogicalResult LayerNormOp::buildVJP(OpBuilder &builder, Gradients &grads) {
     return failure();
   Value dy = grads.cotangent(getResult());
   if (grads.isNeeded(getX()))
-    grads.add(getX(), LayerNormGradOp::create(builder, getLoc(),
-                                              getX().getType(), dy, getX(),
-                                              getGamma(), getMean(),
-                                              getRstd()));
+    grads.add(getX(), LayerNormGradOp::create(
+                          builder, getLoc(), getX().getType(), dy, getX(),
+                          getGamma(), getMean(), getRstd()));
   grads.accumulate(getGamma(), [&](Value acc) -> Value {
-    return NormGradGammaOp::create(builder, getLoc(), acc.getType(), dy,
-                                   getX(), getRstd(), getMean(), acc);
+    return NormGradGammaOp::create(builder, getLoc(), acc.getType(), dy, getX(),
+                                   getRstd(), getMean(), acc);
   });
   grads.accumulate(getBeta(), [&](Value acc) -> Value {
     return SumRowsOp::create(builder, getLoc(), acc.getType(), dy, acc);
@@ -186,12 +185,11 @@ LogicalResult RMSNormOp::buildVJP(OpBuilder &builder, Gradients &grads) {
     return failure();
   Value dy = grads.cotangent(getResult());
   if (grads.isNeeded(getX()))
-    grads.add(getX(),
-              RMSNormGradOp::create(builder, getLoc(), getX().getType(), dy,
-                                    getX(), getGamma(), getRstd()));
+    grads.add(getX(), RMSNormGradOp::create(builder, getLoc(), getX().getType(),
+                                            dy, getX(), getGamma(), getRstd()));
   grads.accumulate(getGamma(), [&](Value acc) -> Value {
-    return NormGradGammaOp::create(builder, getLoc(), acc.getType(), dy,
-                                   getX(), getRstd(), /*mean=*/Value(), acc);
+    return NormGradGammaOp::create(builder, getLoc(), acc.getType(), dy, getX(),
+                                   getRstd(), /*mean=*/Value(), acc);
   });
   return success();
 }
@@ -221,9 +219,8 @@ LogicalResult CrossEntropyOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   if (failed(refuseCotangents(*this, {getLse()}, grads)))
     return failure();
   grads.add(getLogits(),
-            CrossEntropyGradOp::create(builder, getLoc(),
-                                       getLogits().getType(), getLogits(),
-                                       getTargets(), getLse(),
+            CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(),
+                                       getLogits(), getTargets(), getLse(),
                                        grads.cotangent(getLoss())));
   return success();
 }
