@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 using namespace poplar::runtime;
@@ -147,25 +148,37 @@ static void checkTensor(const PoplarParameter &P, const std::string &Name,
          "; F32, BF16 and F16 can be read");
 }
 
-/// Checkpoints made by transformers hold buffers and heads besides the trained
-/// tensors; ones of the base model lack, and others add, the first component.
-static bool isKnownExtra(const std::string &Name) {
-  static constexpr std::string_view Endings[] = {".attn.bias",
-                                                 ".attn.masked_bias",
-                                                 "position_ids",
-                                                 ".inv_freq",
-                                                 "lm_head.weight",
-                                                 "token_type_ids",
-                                                 "decoder.weight",
-                                                 "decoder.bias",
-                                                 "pooler.dense.weight",
-                                                 "pooler.dense.bias",
-                                                 "cls.seq_relationship.weight",
-                                                 "cls.seq_relationship.bias"};
-  for (std::string_view Ending : Endings)
-    if (Name.size() >= Ending.size() &&
-        std::string_view(Name).substr(Name.size() - Ending.size()) == Ending)
+static bool endsWith(std::string_view Name, std::string_view Ending) {
+  return Name.size() >= Ending.size() &&
+         Name.substr(Name.size() - Ending.size()) == Ending;
+}
+
+/// Checkpoints of Hugging Face hold buffers and heads that are not trained
+/// here.
+static bool isIgnored(std::string_view Name) {
+  for (std::string_view Ending :
+       {".attn.bias", ".attn.masked_bias", "position_ids", "token_type_ids",
+        ".inv_freq", "pooler.dense.weight", "pooler.dense.bias",
+        "cls.seq_relationship.weight", "cls.seq_relationship.bias"})
+    if (endsWith(Name, Ending))
       return true;
+  return false;
+}
+
+/// They may repeat a tied tensor under the name of the head, too.
+static bool isTiedCopy(std::string_view Name, const TensorView &View,
+                       const TensorFiles &Files,
+                       const std::vector<std::string> &Used) {
+  if (!endsWith(Name, "lm_head.weight") && !endsWith(Name, "decoder.weight") &&
+      !endsWith(Name, "decoder.bias"))
+    return false;
+  for (const std::string &Other : Used) {
+    const TensorView &Candidate = *Files.find(Other);
+    if (Candidate.Shape == View.Shape && Candidate.Bytes == View.Bytes &&
+        std::memcmp(Candidate.Data, View.Data,
+                    static_cast<size_t>(View.Bytes)) == 0)
+      return true;
+  }
   return false;
 }
 
@@ -182,7 +195,10 @@ static std::string findName(const TensorFiles &Files,
   return Name;
 }
 
-void poplar::runtime::loadWeights(Executor &Exec, const std::string &Path) {
+void poplar::runtime::loadWeights(Executor &Exec,
+                                  const std::string &RunOrCheckpoint) {
+  std::string Latest = findLatestCheckpoint(RunOrCheckpoint);
+  const std::string &Path = Latest.empty() ? RunOrCheckpoint : Latest;
   TensorFiles Files = TensorFiles::open(Path);
   const PoplarProgram &Program = Exec.program();
   std::vector<std::string> Used;
@@ -195,7 +211,7 @@ void poplar::runtime::loadWeights(Executor &Exec, const std::string &Path) {
   std::sort(Sorted.begin(), Sorted.end());
   for (const auto &[Name, View] : Files.tensors())
     if (!std::binary_search(Sorted.begin(), Sorted.end(), Name) &&
-        !isKnownExtra(Name))
+        !isIgnored(Name) && !isTiedCopy(Name, View, Files, Used))
       fail("'", *View.File, "' is of another model: this one has no tensor '",
            Name, "'");
   for (int64_t I = 0; I < Program.num_parameters; ++I)

@@ -38,9 +38,10 @@ void saveCheckpoint(const Executor &Exec, const TrainingState &State,
 std::string findLatestCheckpoint(const std::string &Run);
 
 /// Fills the masters and working copies from a checkpoint of this project or
-/// of Hugging Face: a directory or a safetensors file. An Error names the
-/// first tensor that is missing, superfluous or of another shape.
-void loadWeights(Executor &Exec, const std::string &Path);
+/// of Hugging Face, a directory or a safetensors file; a run stands for its
+/// newest checkpoint. An Error names the first tensor that is missing,
+/// superfluous or of another shape.
+void loadWeights(Executor &Exec, const std::string &RunOrCheckpoint);
 
 /// The state.json of a checkpoint.
 TrainingState readState(const std::string &Directory);

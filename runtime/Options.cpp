@@ -52,7 +52,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"out", &O.Out, 0, "RUN", "directory of checkpoints and metrics"},
       {"resume", &O.Resume, 0, "", "continue from the latest checkpoint"},
       {"init", &O.Init, 0, "PATH",
-       "start from a Hugging Face checkpoint, directory or file"},
+       "start from a run, or a checkpoint of Hugging Face's form"},
       {"seed", &O.Seed, 0, "N", "of weights, data order, dropout (1)"},
       {"save-every", &O.SaveEvery, 0, "N",
        "steps between checkpoints (0: only the last)"},

@@ -118,6 +118,7 @@ static TensorView parseEntry(const MappedFile &File, const std::string &Name,
              static_cast<size_t>(End),
          " and the file has ", File.size(), " bytes");
   View.Data = Data + Begin;
+  View.Bytes = Bytes;
   return View;
 }
 

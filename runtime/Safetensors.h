@@ -24,7 +24,7 @@ struct TensorView {
   Type ElementType = Other;
   std::string TypeName;
   std::vector<int64_t> Shape;
-  int64_t Elements = 0;
+  int64_t Elements = 0, Bytes = 0;
   const char *Data = nullptr;
   const std::string *File = nullptr;
 

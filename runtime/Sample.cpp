@@ -85,9 +85,7 @@ void poplar::runtime::runSampling(const PoplarProgram &Program,
     fail("sample continues text, which a masked model cannot; it was trained "
          "to fill gaps");
   std::vector<int32_t> Text = parsePrompt(O, Model);
-  // A whole run stands for its newest checkpoint.
-  std::string Latest = findLatestCheckpoint(O.Checkpoint);
-  loadWeights(Exec, Latest.empty() ? O.Checkpoint : Latest);
+  loadWeights(Exec, O.Checkpoint);
 
   size_t Window = static_cast<size_t>(Model.SeqLen),
          Vocab = static_cast<size_t>(Model.VocabSize);

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Safetensors.h"
 #include "TestProgram.h"
 #include "TestSupport.h"
 
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <thread>
 
+using poplar::runtime::writeSafetensors;
 using testprogram::Program;
 
 namespace {
@@ -172,6 +174,26 @@ TEST_F(TrainerTest, RefusesCheckpointOfAnotherModel) {
             std::string::npos)
       << R.Err;
   EXPECT_FALSE(std::filesystem::exists(Dir / "other"));
+}
+
+// Tied weights may be stored twice, but only if they are tied.
+TEST_F(TrainerTest, ChecksSuperfluousTensors) {
+  std::vector<float> Embedding(256 * 16, 1), Head(256 * 16, 2);
+  std::vector<float> Other(256 * 16, 3);
+  auto Init = [&](const char *Name, const std::vector<float> &Data) {
+    writeSafetensors(Dir / "t",
+                     {{"model.embed.weight", {256, 16}, &Embedding[0]},
+                      {"head.weight", {256, 16}, &Head[0]},
+                      {Name, {256, 16}, &Data[0]}});
+    std::filesystem::remove_all(Dir / "run");
+    return train("run", 1, {"--init", Dir / "t"}).Err;
+  };
+  EXPECT_EQ(Init("h.0.attn.bias", Other), "");
+  EXPECT_EQ(Init("lm_head.weight", Embedding), "");
+  EXPECT_NE(Init("lm_head.weight", Other).find("no tensor 'lm_head.weight'"),
+            std::string::npos);
+  EXPECT_NE(Init("layer.weight", Embedding).find("no tensor 'layer.weight'"),
+            std::string::npos);
 }
 
 TEST_F(TrainerTest, RefusesTruncatedCheckpoint) {
