@@ -35,11 +35,11 @@ struct Axes {
 
 } // namespace
 
-/// A step of 1, 2 or 5 times a power of ten that gives about five ticks.
+/// A step of 1, 2 or 5 times a power of ten that gives at most eight ticks.
 static double chooseTick(double Range) {
   double Power = std::pow(10, std::floor(std::log10(Range / 5)));
   for (double Factor : {1.0, 2.0, 5.0})
-    if (Range / (Factor * Power) <= 6)
+    if (Range / (Factor * Power) <= 8)
       return Factor * Power;
   return 10 * Power;
 }
