@@ -12,7 +12,8 @@ and AdamW, without dropout, by Poplar and by PyTorch eager, in turns.
 Each cell of the table is the median over --rounds turns of the median step of
 a turn. The last column is the part of the machine's GEMM rate that Poplar
 reaches, counting the FLOPs of matrix products and attention only; that rate
-is measured by the training program itself before it starts, with the same threads.
+is what the program gemm-ceiling beside `poplar` measures in the same turns for
+the GEMMs of this model, with the same tokens, threads and precision.
 
 Needs torch and transformers (scripts/goldens/requirements.txt) and a build:
   bench/gpt2.py --poplar build/release/bin/poplar
@@ -124,11 +125,11 @@ class Poplar:
         return self.programs[key]
 
     def turn(self, batch, seq_len, threads, precision):
-        """Tokens per second, and the GEMM rate measured with as many threads."""
+        """Median tokens per second of a run."""
         path = self.program(seq_len, precision)
         self.turns += 1
         out = os.path.join(self.directory, f"run{self.turns}")
-        text = run(
+        run(
             self.poplar, "train", path, "--data-ids", path + ".tokens",
             "--batch", str(batch), "--global-batch", str(batch),
             "--steps", str(WARMUP_STEPS + self.steps), "--threads", str(threads),
@@ -138,8 +139,14 @@ class Poplar:
             rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
         # A checkpoint of this model is 1.5 GB.
         shutil.rmtree(out)
-        peak = re.search(r"([0-9.]+) GFLOP/s peak", text)
-        return statistics.median(rates[WARMUP_STEPS:]), float(peak[1]) * 1e9
+        return statistics.median(rates[WARMUP_STEPS:])
+
+    def ceiling(self, tokens, threads, precision):
+        """FLOP/s of the GEMMs alone."""
+        program = os.path.join(os.path.dirname(self.poplar), "gemm-ceiling")
+        command = [program, "--tokens", str(tokens), "--threads", str(threads)]
+        text = run(*command, *(["--bf16"] if precision == "bf16" else []))
+        return float(re.search(r"ceiling ([0-9.]+) GFLOP/s", text)[1]) * 1e9
 
 
 def main():
@@ -178,9 +185,8 @@ def measure(poplar, arguments, precision, shape, threads):
     batch, seq_len = map(int, shape.split("x"))
     ours, theirs, peaks = [], [], []
     for _ in range(arguments.rounds):
-        rate, peak = poplar.turn(batch, seq_len, threads, precision)
-        ours.append(rate)
-        peaks.append(peak)
+        ours.append(poplar.turn(batch, seq_len, threads, precision))
+        peaks.append(poplar.ceiling(batch * seq_len, threads, precision))
         output = run(
             sys.executable, os.path.abspath(__file__), "--pytorch-turn",
             "--batch", str(batch), "--seq-len", str(seq_len),
