@@ -253,6 +253,9 @@ std::string Options::hash() const {
                         double(Warmup), double(DecaySteps)})
     Text << '\n' << Number;
   Text << '\n' << ScheduleName;
+  // Only then do the rates of the steps so far not depend on how many follow.
+  if (ScheduleName != "constant" || Warmup < 0)
+    Text << '\n' << Steps;
   uint64_t Hash = 0;
   for (char C : Text.str())
     Hash = hashCounters(Hash, static_cast<unsigned char>(C));
