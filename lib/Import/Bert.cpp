@@ -1,0 +1,110 @@
+//===- Bert.cpp - BERT with its masked-LM head ----------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Config.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::import;
+
+OwningOpRef<ModuleOp> import::importBert(const Config &config) {
+  config.expectNeutral("position_embedding_type", "absolute");
+  config.expectNeutral("is_decoder");
+  config.expectNeutral("add_cross_attention");
+  config.expectNeutral("quantization_config");
+  if (!config["tie_word_embeddings"].getBool(true))
+    config["tie_word_embeddings"].error("false is not supported (only true)");
+  int64_t vocabSize = config.getSize("vocab_size");
+  int64_t hidden = config.getSize("hidden_size");
+  int64_t inner = config.getSize("intermediate_size");
+  int64_t layers = config.getLayers("num_hidden_layers");
+  int64_t positions = config.getSize("max_position_embeddings", 512);
+  int64_t tokenTypes = config.getSize("type_vocab_size", 2);
+  double eps = config.getPositive("layer_norm_eps", 1e-12);
+  double stdDev = config.getPositive("initializer_range", 0.02);
+  double dropout = config.getDropout("hidden_dropout_prob", 0.1);
+  std::string activation = config.getActivation("hidden_act", "gelu");
+  int64_t seqLen = config.getSeqLen(positions, /*learned=*/true);
+  Unit::Attention attention;
+  attention.heads = attention.kvHeads = config.getSize("num_attention_heads");
+  attention.dropout = config.getDropout("attention_probs_dropout_prob", 0.1);
+  attention.causal = false;
+  if (config.failed())
+    return {};
+  attention.headDim = config.divide("hidden_size", hidden,
+                                    "num_attention_heads", attention.heads);
+  attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
+  if (config.failed())
+    return {};
+
+  ModelBuilder model(config.context, config.file, seqLen);
+  Type activations = model.getActivationType(hidden);
+  const std::string embeddings = "bert.embeddings.";
+  const std::string words = embeddings + "word_embeddings";
+
+  // Every token is of the first type.
+  Unit &embed = model.define(
+      "embed", model.getIdsType(), dropout > 0, [&](Unit &unit) {
+        Value x = unit.embedding(words, unit.getInput(0), vocabSize, hidden,
+                                 stdDev);
+        x = unit.positionEmbedding(embeddings + "token_type_embeddings", x,
+                                   tokenTypes, stdDev, /*constantRow=*/true);
+        x = unit.positionEmbedding(embeddings + "position_embeddings", x,
+                                   positions, stdDev, /*constantRow=*/false);
+        x = unit.layerNorm(embeddings + "LayerNorm", x, eps);
+        return unit.dropout(embeddings + "dropout", x, dropout);
+      });
+  // The norm follows the addition.
+  Unit &block = model.define(
+      "block", activations, dropout > 0 || attention.dropout > 0,
+      [&](Unit &unit) {
+        Value x = unit.getInput(0);
+        Value query =
+            unit.linear("attention.self.query", x, hidden, stdDev, true);
+        Value key = unit.linear("attention.self.key", x, hidden, stdDev, true);
+        Value value =
+            unit.linear("attention.self.value", x, hidden, stdDev, true);
+        Value mixed =
+            unit.attention("attention.self", query, key, value, attention);
+        Value delta =
+            unit.linear("attention.output.dense", mixed, hidden, stdDev, true);
+        delta = unit.dropout("attention.output.dropout", delta, dropout);
+        x = unit.layerNorm("attention.output.LayerNorm", unit.add(delta, x),
+                           eps);
+        Value wide =
+            unit.linear("intermediate.dense", x, inner, stdDev, true);
+        delta = unit.linear("output.dense", unit.activation(activation, wide),
+                            hidden, stdDev, true);
+        delta = unit.dropout("output.dropout", delta, dropout);
+        return unit.layerNorm("output.LayerNorm", unit.add(delta, x), eps);
+      });
+  // The decoder's matrix is the word embeddings', its bias is the head's own.
+  Unit &head = model.define("head", activations, false, [&](Unit &unit) {
+    const std::string transform = "cls.predictions.transform.";
+    Value x =
+        unit.linear(transform + "dense", unit.getInput(0), hidden, stdDev, true);
+    x = unit.layerNorm(transform + "LayerNorm",
+                       unit.activation(activation, x), eps);
+    return unit.linear(words, x, vocabSize, stdDev, true,
+                       nn::WeightLayout::OutIn, "cls.predictions.bias");
+  });
+  Unit &loss = model.define(
+      "loss", {model.getActivationType(vocabSize), model.getIdsType()}, false,
+      [](Unit &unit) {
+        return unit.crossEntropy(unit.getInput(0), unit.getInput(1));
+      });
+
+  Value x = model.call(embed, model.getIds());
+  for (int64_t layer = 0; layer < layers; ++layer)
+    x = model.call(block, x,
+                   "bert.encoder.layer." + std::to_string(layer) + ".");
+  Value logits = model.call(head, x);
+  return config.finish(model, model.call(loss, {logits, model.getTargets()}),
+                       {"bert", "masked", vocabSize, seqLen, hidden, layers});
+}

@@ -1,0 +1,98 @@
+//===- GPT2.cpp - GPT-2 ---------------------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Config.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::import;
+
+OwningOpRef<ModuleOp> import::importGPT2(const Config &config) {
+  config.expectNeutral("scale_attn_by_inverse_layer_idx");
+  config.expectNeutral("add_cross_attention");
+  config.expectNeutral("quantization_config");
+  int64_t vocabSize = config.getSize("vocab_size");
+  int64_t hidden = config.getSize("n_embd");
+  int64_t layers = config.getLayers("n_layer");
+  int64_t positions = config.getSize("n_positions", 1024);
+  double eps = config.getPositive("layer_norm_epsilon", 1e-5);
+  double stdDev = config.getPositive("initializer_range", 0.02);
+  double embeddingDropout = config.getDropout("embd_pdrop", 0.1);
+  double residualDropout = config.getDropout("resid_pdrop", 0.1);
+  std::string activation =
+      config.getActivation("activation_function", "gelu_new");
+  bool tied = config["tie_word_embeddings"].getBool(true);
+  bool scaled = config["scale_attn_weights"].getBool(true);
+  int64_t seqLen = config.getSeqLen(positions, /*learned=*/true);
+  Unit::Attention attention;
+  attention.heads = attention.kvHeads = config.getSize("n_head");
+  attention.dropout = config.getDropout("attn_pdrop", 0.1);
+  attention.causal = true;
+  if (config.failed())
+    return {};
+  int64_t inner = config.getSize("n_inner", 4 * hidden);
+  config.checkSize("4 * n_embd", 4.0 * hidden);
+  attention.headDim =
+      config.divide("n_embd", hidden, "n_head", attention.heads);
+  attention.scale =
+      scaled ? 1 / std::sqrt(static_cast<double>(attention.headDim)) : 1.0;
+  if (config.failed())
+    return {};
+  // Each layer adds to the residual stream twice.
+  double residualStdDev = stdDev / std::sqrt(2.0 * layers);
+
+  ModelBuilder model(config.context, config.file, seqLen);
+  Type activations = model.getActivationType(hidden);
+  const auto inOut = nn::WeightLayout::InOut; // Conv1D
+
+  Unit &embed = model.define(
+      "embed", model.getIdsType(), embeddingDropout > 0, [&](Unit &unit) {
+        Value x = unit.embedding("transformer.wte", unit.getInput(0), vocabSize,
+                                 hidden, stdDev);
+        x = unit.positionEmbedding("transformer.wpe", x, positions, stdDev,
+                                   /*constantRow=*/false);
+        return unit.dropout("transformer.drop", x, embeddingDropout);
+      });
+  Unit &block = model.define(
+      "block", activations, attention.dropout > 0 || residualDropout > 0,
+      [&](Unit &unit) {
+        Value x = unit.getInput(0);
+        Value normed = unit.layerNorm("ln_1", x, eps);
+        Value packed = unit.linear("attn.c_attn", normed, 3 * hidden, stdDev,
+                                   true, inOut);
+        Value mixed = unit.attention("attn", packed, {}, {}, attention);
+        Value delta = unit.linear("attn.c_proj", mixed, hidden, residualStdDev,
+                                  true, inOut);
+        x = unit.add(
+            x, unit.dropout("attn.resid_dropout", delta, residualDropout));
+        normed = unit.layerNorm("ln_2", x, eps);
+        Value wide =
+            unit.linear("mlp.c_fc", normed, inner, stdDev, true, inOut);
+        delta = unit.linear("mlp.c_proj", unit.activation(activation, wide),
+                            hidden, residualStdDev, true, inOut);
+        return unit.add(x, unit.dropout("mlp.dropout", delta, residualDropout));
+      });
+  Unit &head = model.define("head", activations, false, [&](Unit &unit) {
+    Value x = unit.layerNorm("transformer.ln_f", unit.getInput(0), eps);
+    return unit.linear(tied ? "transformer.wte" : "lm_head", x, vocabSize,
+                       stdDev, false);
+  });
+  Unit &loss = model.define(
+      "loss", {model.getActivationType(vocabSize), model.getIdsType()}, false,
+      [](Unit &unit) {
+        return unit.crossEntropy(unit.getInput(0), unit.getInput(1));
+      });
+
+  Value x = model.call(embed, model.getIds());
+  for (int64_t layer = 0; layer < layers; ++layer)
+    x = model.call(block, x, "transformer.h." + std::to_string(layer) + ".");
+  Value logits = model.call(head, x);
+  return config.finish(model, model.call(loss, {logits, model.getTargets()}),
+                       {"gpt2", "causal", vocabSize, seqLen, hidden, layers});
+}

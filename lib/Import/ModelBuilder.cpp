@@ -1,0 +1,277 @@
+//===- ModelBuilder.cpp - Builds modules of units -------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ModelBuilder.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::import;
+
+//===----------------------------------------------------------------------===//
+// Unit
+//===----------------------------------------------------------------------===//
+
+Location Unit::at(StringRef name) {
+  return NameLoc::get(builder.getStringAttr(name), location);
+}
+
+static RankedTensorType getTensor(Value x) {
+  return cast<RankedTensorType>(x.getType());
+}
+
+Type Unit::withWidth(Value x, int64_t width) {
+  auto type = getTensor(x);
+  return RankedTensorType::get({type.getDimSize(0), type.getDimSize(1), width},
+                               builder.getF32Type());
+}
+
+RankedTensorType Unit::perToken(Value x) {
+  return RankedTensorType::get(getTensor(x).getShape().take_front(2),
+                               builder.getF32Type());
+}
+
+Value Unit::parameter(StringRef name, ArrayRef<int64_t> shape, Init init) {
+  auto type = RankedTensorType::get(shape, builder.getF32Type());
+  parameters.push_back({name.str(), type, init});
+  return body->addArgument(type, at(name));
+}
+
+Value Unit::linear(StringRef name, Value x, int64_t outputs, double stdDev,
+                   bool bias, nn::WeightLayout layout, StringRef biasName) {
+  int64_t inputs = getTensor(x).getDimSize(2);
+  SmallVector<int64_t> shape = {outputs, inputs};
+  if (layout == nn::WeightLayout::InOut)
+    std::swap(shape[0], shape[1]);
+  Value weight =
+      parameter((name + ".weight").str(), shape, Init::normal(stdDev));
+  Value offset;
+  if (bias)
+    offset = parameter(biasName.empty() ? (name + ".bias").str()
+                                        : biasName.str(),
+                       {outputs}, Init::zeros());
+  return nn::LinearOp::create(builder, at(name), withWidth(x, outputs), x,
+                              weight, offset, layout);
+}
+
+Value Unit::embedding(StringRef name, Value ids, int64_t rows, int64_t width,
+                      double stdDev) {
+  Value table =
+      parameter((name + ".weight").str(), {rows, width}, Init::normal(stdDev));
+  return nn::EmbeddingOp::create(builder, at(name), withWidth(ids, width), ids,
+                                 table);
+}
+
+Value Unit::positionEmbedding(StringRef name, Value x, int64_t rows,
+                              double stdDev, bool constantRow) {
+  Value table = parameter((name + ".weight").str(),
+                          {rows, getTensor(x).getDimSize(2)},
+                          Init::normal(stdDev));
+  return nn::PositionEmbeddingOp::create(builder, at(name), x.getType(), x,
+                                         table, constantRow);
+}
+
+Value Unit::layerNorm(StringRef name, Value x, double eps) {
+  int64_t width = getTensor(x).getDimSize(2);
+  Value gamma = parameter((name + ".weight").str(), {width}, Init::ones());
+  Value beta = parameter((name + ".bias").str(), {width}, Init::zeros());
+  return nn::LayerNormOp::create(builder, at(name), x.getType(), perToken(x),
+                                 perToken(x), x, gamma, beta,
+                                 builder.getF64FloatAttr(eps))
+      .getResult();
+}
+
+Value Unit::rmsNorm(StringRef name, Value x, double eps) {
+  int64_t width = getTensor(x).getDimSize(2);
+  Value gamma = parameter((name + ".weight").str(), {width}, Init::ones());
+  return nn::RMSNormOp::create(builder, at(name), x.getType(), perToken(x), x,
+                               gamma, builder.getF64FloatAttr(eps))
+      .getResult();
+}
+
+Value Unit::rope(StringRef name, Value x, int64_t headDim,
+                 ArrayRef<double> inverseFrequencies) {
+  return nn::RopeOp::create(builder, at(name), x.getType(), x, headDim,
+                            inverseFrequencies, llvm::APFloat(1.0),
+                            /*inverse=*/false);
+}
+
+Value Unit::attention(StringRef name, Value query, Value key, Value value,
+                      const Attention &shape) {
+  auto type = getTensor(query);
+  auto lse = RankedTensorType::get(
+      {type.getDimSize(0), shape.heads, type.getDimSize(1)},
+      builder.getF32Type());
+  bool draws = shape.dropout > 0;
+  return nn::AttentionOp::create(
+             builder, at(name), withWidth(query, shape.heads * shape.headDim),
+             lse, query, key, value, draws ? keys : Value(), shape.heads,
+             shape.kvHeads, llvm::APFloat(shape.scale), shape.causal,
+             shape.window, llvm::APFloat(shape.dropout),
+             draws ? nextOpId++ : 0)
+      .getResult();
+}
+
+namespace {
+enum class Activation { GeluErf, GeluTanh, Silu, Relu, Unknown };
+} // namespace
+
+static Activation getActivation(StringRef name) {
+  return llvm::StringSwitch<Activation>(name)
+      .Case("gelu", Activation::GeluErf)
+      .Cases({"gelu_new", "gelu_pytorch_tanh"}, Activation::GeluTanh)
+      .Cases({"silu", "swish"}, Activation::Silu)
+      .Case("relu", Activation::Relu)
+      .Default(Activation::Unknown);
+}
+
+StringRef import::getActivations() {
+  return "gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish";
+}
+
+bool import::isActivation(StringRef name) {
+  return getActivation(name) != Activation::Unknown;
+}
+
+Value Unit::activation(StringRef name, Value x) {
+  switch (getActivation(name)) {
+  case Activation::GeluErf:
+    return nn::GeluOp::create(builder, at(name), x, nn::GeluKind::Erf);
+  case Activation::GeluTanh:
+    return nn::GeluOp::create(builder, at(name), x, nn::GeluKind::Tanh);
+  case Activation::Silu:
+    return nn::SiluOp::create(builder, at(name), x);
+  case Activation::Relu:
+    return nn::ReluOp::create(builder, at(name), x);
+  case Activation::Unknown:
+    break;
+  }
+  llvm_unreachable("configurations are checked before units are built");
+}
+
+Value Unit::add(Value a, Value b) {
+  return nn::AddOp::create(builder, at("residual"), a, b);
+}
+
+Value Unit::multiply(Value a, Value b) {
+  return nn::MulOp::create(builder, at("gate"), a, b);
+}
+
+Value Unit::dropout(StringRef name, Value x, double p) {
+  if (p == 0)
+    return x;
+  return nn::DropoutOp::create(builder, at(name), x, keys, llvm::APFloat(p),
+                               nextOpId++);
+}
+
+Value Unit::crossEntropy(Value logits, Value targets) {
+  return nn::CrossEntropyOp::create(builder, at("loss"), perToken(logits),
+                                    perToken(logits), logits, targets)
+      .getLoss();
+}
+
+//===----------------------------------------------------------------------===//
+// ModelBuilder
+//===----------------------------------------------------------------------===//
+
+static Type getIdsOf(OpBuilder &builder, int64_t width) {
+  return RankedTensorType::get({ShapedType::kDynamic, width},
+                               builder.getI32Type());
+}
+
+ModelBuilder::ModelBuilder(MLIRContext &context, StringRef file, int64_t seqLen)
+    : builder(&context), location(FileLineColLoc::get(&context, file, 0, 0)),
+      seqLen(seqLen), module(ModuleOp::create(location)) {
+  builder.setInsertionPointToEnd(module->getBody());
+  Type ids = getIdsOf(builder, seqLen), keys = getIdsOf(builder, 2);
+  Type loss = RankedTensorType::get({ShapedType::kDynamic, seqLen},
+                                    builder.getF32Type());
+  model = func::FuncOp::create(
+      builder, location, "model",
+      builder.getFunctionType({ids, ids, keys}, {loss}));
+  builder.setInsertionPointToStart(model.addEntryBlock());
+}
+
+Type ModelBuilder::getActivationType(int64_t width) {
+  return RankedTensorType::get({ShapedType::kDynamic, seqLen, width},
+                               builder.getF32Type());
+}
+
+Unit &ModelBuilder::define(StringRef name, ArrayRef<Type> inputs, bool draws,
+                           llvm::function_ref<Value(Unit &)> build) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(model);
+  units.push_back(
+      std::unique_ptr<Unit>(new Unit(builder, location)));
+  Unit &unit = *units.back();
+  // The type is known when the body is.
+  unit.function = func::FuncOp::create(builder, location, name,
+                                       builder.getFunctionType({}, {}));
+  unit.function.setPrivate();
+  unit.function->setAttr(nn::kUnitAttr, builder.getUnitAttr());
+  unit.body = unit.function.addEntryBlock();
+  unit.builder.setInsertionPointToStart(unit.body);
+  for (Type input : inputs)
+    unit.body->addArgument(input, location);
+  if (draws)
+    unit.keys = unit.body->addArgument(getIdsOf(builder, 2), location);
+
+  Value result = build(unit);
+  func::ReturnOp::create(unit.builder, location, result);
+  unit.function.setFunctionType(builder.getFunctionType(
+      unit.body->getArgumentTypes(), {result.getType()}));
+  unsigned numArguments = unit.body->getNumArguments();
+  for (unsigned i = numArguments - unit.parameters.size(); i < numArguments;
+       ++i)
+    unit.function.setArgAttr(i, nn::kParameterAttr, builder.getUnitAttr());
+  return unit;
+}
+
+Value ModelBuilder::getParameter(const Unit::Parameter &parameter,
+                                 StringRef prefix) {
+  std::string name = (prefix + parameter.name).str();
+  Value &value = parameterValues[name];
+  if (value)
+    return value;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    if (lastParameter)
+      builder.setInsertionPointAfter(lastParameter);
+    else
+      builder.setInsertionPointToStart(module->getBody());
+    lastParameter = nn::ParameterOp::create(
+        builder, location, builder.getStringAttr(name),
+        TypeAttr::get(parameter.type),
+        nn::InitKindAttr::get(builder.getContext(), parameter.init.kind),
+        builder.getF64FloatAttr(parameter.init.stdDev),
+        parameter.init.decay ? builder.getUnitAttr() : UnitAttr());
+  }
+  numElements += static_cast<double>(parameter.type.getNumElements());
+  return value = nn::GetParameterOp::create(builder, location, parameter.type,
+                                            name);
+}
+
+Value ModelBuilder::call(Unit &unit, ValueRange inputs, StringRef prefix) {
+  SmallVector<Value> operands(inputs);
+  // Every call draws from keys of its own, whether or not others draw.
+  int64_t index = numCalls++;
+  if (unit.keys)
+    operands.push_back(nn::FoldKeyOp::create(builder, location,
+                                             model.getArgument(2), index));
+  for (const Unit::Parameter &parameter : unit.parameters)
+    operands.push_back(getParameter(parameter, prefix));
+  return func::CallOp::create(builder, location, unit.function, operands)
+      .getResult(0);
+}
+
+OwningOpRef<ModuleOp> ModelBuilder::finish(Value loss,
+                                           DictionaryAttr description) {
+  func::ReturnOp::create(builder, location, loss);
+  (*module)->setAttr(nn::kModelAttr, description);
+  return std::move(module);
+}

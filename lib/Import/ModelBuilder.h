@@ -1,0 +1,146 @@
+//===- ModelBuilder.h - Builds modules of units -----------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_IMPORT_MODELBUILDER_H
+#define POPLAR_LIB_IMPORT_MODELBUILDER_H
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace poplar::import {
+
+/// How a parameter starts and whether AdamW decays it.
+struct Init {
+  nn::InitKind kind;
+  double stdDev = 0;
+  bool decay = false;
+
+  /// Matrices and embeddings decay, norms and biases do not.
+  static Init normal(double stdDev) {
+    return {nn::InitKind::Normal, stdDev, true};
+  }
+  static Init zeros() { return {nn::InitKind::Zeros}; }
+  static Init ones() { return {nn::InitKind::Ones}; }
+};
+
+/// A function under construction. Its helpers name parameters relative to the
+/// prefix of each call (`self_attn.q_proj.weight`); ops take the name of the
+/// module they come from as their location.
+class Unit {
+public:
+  mlir::Value getInput(unsigned index) { return body->getArgument(index); }
+
+  /// The argument that carries a parameter.
+  mlir::Value parameter(llvm::StringRef name, llvm::ArrayRef<int64_t> shape,
+                        Init init);
+
+  /// `<name>.weight` [out,in] (or [in,out]) and, if asked, `<name>.bias`, or a
+  /// bias of another name.
+  mlir::Value linear(llvm::StringRef name, mlir::Value x, int64_t outputs,
+                     double stdDev, bool bias,
+                     nn::WeightLayout layout = nn::WeightLayout::OutIn,
+                     llvm::StringRef biasName = "");
+  mlir::Value embedding(llvm::StringRef name, mlir::Value ids, int64_t rows,
+                        int64_t width, double stdDev);
+  mlir::Value positionEmbedding(llvm::StringRef name, mlir::Value x,
+                                int64_t rows, double stdDev, bool constantRow);
+  mlir::Value layerNorm(llvm::StringRef name, mlir::Value x, double eps);
+  mlir::Value rmsNorm(llvm::StringRef name, mlir::Value x, double eps);
+  mlir::Value rope(llvm::StringRef name, mlir::Value x, int64_t headDim,
+                   llvm::ArrayRef<double> inverseFrequencies);
+  /// `key` and `value` are null when `query` is packed.
+  struct Attention {
+    int64_t heads, kvHeads, headDim;
+    double scale;
+    bool causal;
+    int64_t window = 0;
+    double dropout = 0;
+  };
+  mlir::Value attention(llvm::StringRef name, mlir::Value query,
+                        mlir::Value key, mlir::Value value,
+                        const Attention &shape);
+  /// By the name that configurations use, one of `getActivations()`.
+  mlir::Value activation(llvm::StringRef name, mlir::Value x);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value multiply(mlir::Value a, mlir::Value b);
+  /// x itself if p is zero.
+  mlir::Value dropout(llvm::StringRef name, mlir::Value x, double p);
+  mlir::Value crossEntropy(mlir::Value logits, mlir::Value targets);
+
+private:
+  friend class ModelBuilder;
+  struct Parameter {
+    std::string name;
+    mlir::RankedTensorType type;
+    Init init;
+  };
+  Unit(mlir::OpBuilder builder, mlir::Location location)
+      : builder(builder), location(location) {}
+  mlir::Location at(llvm::StringRef name);
+  mlir::Type withWidth(mlir::Value x, int64_t width);
+  mlir::RankedTensorType perToken(mlir::Value x);
+
+  mlir::func::FuncOp function;
+  mlir::Block *body = nullptr;
+  mlir::Value keys;
+  mlir::OpBuilder builder;
+  mlir::Location location;
+  std::vector<Parameter> parameters;
+  /// Distinguishes the random draws of one call.
+  int64_t nextOpId = 0;
+};
+
+/// Names that `Unit::activation` knows, separated by commas.
+llvm::StringRef getActivations();
+bool isActivation(llvm::StringRef name);
+
+/// Builds `@model` and what it calls: units first, then their calls in order.
+class ModelBuilder {
+public:
+  ModelBuilder(mlir::MLIRContext &context, llvm::StringRef file, int64_t seqLen);
+
+  /// Defines @name(inputs..., keys if it draws, parameters...). `build` returns
+  /// the unit's result.
+  Unit &define(llvm::StringRef name, llvm::ArrayRef<mlir::Type> inputs,
+               bool draws, llvm::function_ref<mlir::Value(Unit &)> build);
+
+  /// Calls a unit from @model; its parameters are named prefix + name and are
+  /// created when first met, so that equal names are one (tied) parameter.
+  mlir::Value call(Unit &unit, mlir::ValueRange inputs,
+                   llvm::StringRef prefix = "");
+
+  mlir::Value getIds() { return model.getArgument(0); }
+  mlir::Value getTargets() { return model.getArgument(1); }
+  mlir::Type getIdsType() { return getIds().getType(); }
+  mlir::Type getActivationType(int64_t width);
+  double getNumElements() const { return numElements; }
+
+  mlir::OwningOpRef<mlir::ModuleOp> finish(mlir::Value loss,
+                                           mlir::DictionaryAttr description);
+
+private:
+  mlir::Value getParameter(const Unit::Parameter &parameter,
+                           llvm::StringRef prefix);
+
+  mlir::OpBuilder builder;
+  mlir::Location location;
+  int64_t seqLen;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp model;
+  mlir::Operation *lastParameter = nullptr;
+  llvm::StringMap<mlir::Value> parameterValues;
+  std::vector<std::unique_ptr<Unit>> units;
+  double numElements = 0;
+  int64_t numCalls = 0;
+};
+
+} // namespace poplar::import
+
+#endif // POPLAR_LIB_IMPORT_MODELBUILDER_H

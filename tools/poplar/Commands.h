@@ -1,0 +1,26 @@
+//===- Commands.h - Subcommands of poplar -----------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TOOLS_COMMANDS_H
+#define POPLAR_TOOLS_COMMANDS_H
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+/// Each adds one subcommand, whose callback runs it and sets `status`, the exit
+/// status of the process.
+void addImportCommand(CLI::App &app, int &status);
+
+/// Prints `poplar: error: <message>`; returns the exit status of a failure.
+int reportError(const std::string &message);
+
+/// Writes a whole file or leaves the old one; "-" is standard output. Reports
+/// and returns false if it cannot.
+bool writeFile(const std::string &path, const std::string &contents);
+
+#endif // POPLAR_TOOLS_COMMANDS_H

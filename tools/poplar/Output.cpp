@@ -1,0 +1,71 @@
+//===- Output.cpp - Errors and files --------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+int reportError(const std::string &message) {
+  llvm::errs() << "poplar: error: " << message << "\n";
+  return 1;
+}
+
+/// True if everything reached the file; a stream destroyed with an error
+/// pending would end the process.
+static bool write(llvm::raw_fd_ostream &stream, const std::string &contents,
+                  const std::string &path) {
+  stream << contents;
+  stream.flush();
+  if (!stream.has_error())
+    return true;
+  reportError(path + ": " + stream.error().message());
+  stream.clear_error();
+  return false;
+}
+
+bool writeFile(const std::string &path, const std::string &contents) {
+  if (path == "-")
+    return write(llvm::outs(), contents, "standard output");
+  // What is no regular file (a device, a pipe) cannot be replaced.
+  llvm::sys::fs::file_status status;
+  if (!llvm::sys::fs::status(path, status) &&
+      status.type() != llvm::sys::fs::file_type::regular_file) {
+    std::error_code code;
+    llvm::raw_fd_ostream stream(path, code);
+    if (code) {
+      reportError(path + ": " + code.message());
+      return false;
+    }
+    return write(stream, contents, path);
+  }
+  // Beside the target, as only within a file system a rename is atomic.
+  llvm::Expected<llvm::sys::fs::TempFile> file =
+      llvm::sys::fs::TempFile::create(
+          path + ".tmp-%%%%%%",
+          llvm::sys::fs::all_read | llvm::sys::fs::owner_write |
+              llvm::sys::fs::group_write);
+  if (!file) {
+    reportError(path + ": " + llvm::toString(file.takeError()));
+    return false;
+  }
+  bool written;
+  {
+    llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
+    written = write(stream, contents, path);
+  }
+  if (!written) {
+    llvm::consumeError(file->discard());
+    return false;
+  }
+  if (llvm::Error error = file->keep(path)) {
+    reportError(path + ": " + llvm::toString(std::move(error)));
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,30 @@
+//===- poplar.cpp - The command line --------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "llvm/Support/InitLLVM.h"
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  CLI::App app("Compiles and trains transformers on mixed accelerators.",
+               "poplar");
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App *, const CLI::Error &error) {
+    return std::string("poplar: error: ") + error.what() +
+           "\nRun with --help for more.\n";
+  });
+  int status = 0;
+  addImportCommand(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    // Help is an "error" whose status is 0; all others have one of their own.
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  return status;
+}
