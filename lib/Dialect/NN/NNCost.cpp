@@ -1,38 +1,164 @@
-//===- NNCost.cpp - FLOPs and bytes of nn ops ===//
+//===- NNCost.cpp - FLOPs and bytes of nn ops -----------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Per sample. Bytes count every operand read and every result written once, as
+// if each op were a kernel of its own: an upper bound once kernels are fused.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+
 using namespace mlir;
 using namespace poplar::nn;
-OpCost EmbeddingOp::getCost() { return {}; }
-OpCost PositionEmbeddingOp::getCost() { return {}; }
-OpCost LinearOp::getCost() { return {}; }
-OpCost LayerNormOp::getCost() { return {}; }
-OpCost RMSNormOp::getCost() { return {}; }
-OpCost RopeOp::getCost() { return {}; }
-OpCost AttentionOp::getCost() { return {}; }
-OpCost GeluOp::getCost() { return {}; }
-OpCost CastOp::getCost() { return {}; }
-OpCost DropoutOp::getCost() { return {}; }
-OpCost CrossEntropyOp::getCost() { return {}; }
-OpCost SiluOp::getCost() { return {}; }
-OpCost ReluOp::getCost() { return {}; }
-OpCost AddOp::getCost() { return {}; }
-OpCost MulOp::getCost() { return {}; }
-OpCost EmbeddingGradOp::getCost() { return {}; }
-OpCost PositionEmbeddingGradOp::getCost() { return {}; }
-OpCost LinearGradWeightOp::getCost() { return {}; }
-OpCost SumRowsOp::getCost() { return {}; }
-OpCost NormGradGammaOp::getCost() { return {}; }
-OpCost LayerNormGradOp::getCost() { return {}; }
-OpCost RMSNormGradOp::getCost() { return {}; }
-OpCost AttentionGradOp::getCost() { return {}; }
-OpCost CrossEntropyGradOp::getCost() { return {}; }
-OpCost GeluGradOp::getCost() { return {}; }
-OpCost SiluGradOp::getCost() { return {}; }
-OpCost ReluGradOp::getCost() { return {}; }
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// Elements of one sample; of the whole tensor if it has no batch.
+static double getElements(Value value) {
+  double elements = 1;
+  for (int64_t size : getShape(value))
+    if (!ShapedType::isDynamic(size))
+      elements *= static_cast<double>(size);
+  return elements;
+}
+
+static double getBytes(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return getElements(value) * type.getElementTypeBitWidth() / 8;
+}
+
+/// All of the op's memory traffic; what has no batch dimension is a parameter
+/// or its gradient.
+static OpCost getTraffic(Operation *op, OpClass opClass, double flops) {
+  OpCost cost;
+  cost.opClass = opClass;
+  cost.flops = flops;
+  auto count = [&](Value value) {
+    bool perSample = llvm::any_of(getShape(value), ShapedType::isDynamic);
+    (perSample ? cost.bytes : cost.fixedBytes) += getBytes(value);
+  };
+  llvm::for_each(op->getOperands(), count);
+  llvm::for_each(op->getResults(), count);
+  return cost;
+}
+
+/// A row op does `flopsPerElement` for each element of `value`. The numbers
+/// count +, *, / and transcendental functions as one; such ops are bound by
+/// memory everywhere, so only the order matters.
+static OpCost getRowCost(Operation *op, Value value, double flopsPerElement) {
+  return getTraffic(op, OpClass::Row, flopsPerElement * getElements(value));
+}
+
+/// A table is not read as a whole: only one row per token.
+static OpCost getGatherCost(Operation *op, Value rows, Value table,
+                            double flopsPerElement) {
+  OpCost cost =
+      getTraffic(op, OpClass::Gather, flopsPerElement * getElements(rows));
+  cost.fixedBytes = 0;
+  cost.bytes +=
+      getElements(rows) *
+      cast<RankedTensorType>(table.getType()).getElementTypeBitWidth() / 8;
+  return cost;
+}
+
+/// Query-key pairs that are not masked: for query i, keys from
+/// max(0, i - window + 1) to i (causal) or to the last.
+template <typename Op> static double getPairs(Op op, int64_t seqLen) {
+  double t = static_cast<double>(seqLen);
+  double pairs = op.getCausal() ? t * (t + 1) / 2 : t * t;
+  // Query i >= window loses i - window + 1 keys.
+  double beyond = op.getWindow() ? t - static_cast<double>(op.getWindow()) : 0;
+  if (beyond > 0)
+    pairs -= beyond * (beyond + 1) / 2;
+  return pairs;
+}
+
+/// `products` matrix products over the pairs, 2 d FLOPs a pair and head each.
+template <typename Op>
+static OpCost getAttentionCost(Op op, Value out, int products) {
+  double width = static_cast<double>(getShape(out)[2]);
+  return getTraffic(op, OpClass::Attention,
+                    2.0 * products * width * getPairs(op, getShape(out)[1]));
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix products: 2 m n k
+//===----------------------------------------------------------------------===//
+
+OpCost LinearOp::getCost() {
+  double inputs = static_cast<double>(getShape(getX())[2]);
+  double flops = 2 * inputs * getElements(getResult());
+  if (getBias())
+    flops += getElements(getResult());
+  return getTraffic(*this, OpClass::Gemm, flops);
+}
+
+OpCost LinearGradWeightOp::getCost() {
+  double inputs = static_cast<double>(getShape(getX())[2]);
+  return getTraffic(*this, OpClass::Gemm, 2 * inputs * getElements(getDy()));
+}
+
+//===----------------------------------------------------------------------===//
+// Attention: forward QK' and PV; backward those of the scores again, dV, dP,
+// dQ and dK
+//===----------------------------------------------------------------------===//
+
+OpCost AttentionOp::getCost() {
+  return getAttentionCost(*this, getResult(), 2);
+}
+OpCost AttentionGradOp::getCost() {
+  return getAttentionCost(*this, getDy(), 5);
+}
+
+//===----------------------------------------------------------------------===//
+// Gathers
+//===----------------------------------------------------------------------===//
+
+OpCost EmbeddingOp::getCost() {
+  return getGatherCost(*this, getResult(), getTable(), 0);
+}
+OpCost EmbeddingGradOp::getCost() {
+  // The gradient's rows are read and written.
+  OpCost cost = getGatherCost(*this, getDy(), getAcc(), 1);
+  cost.bytes += getElements(getDy()) * sizeof(float);
+  return cost;
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+OpCost PositionEmbeddingOp::getCost() { return getRowCost(*this, getX(), 1); }
+OpCost LayerNormOp::getCost() { return getRowCost(*this, getX(), 8); }
+OpCost RMSNormOp::getCost() { return getRowCost(*this, getX(), 4); }
+OpCost RopeOp::getCost() { return getRowCost(*this, getX(), 3); }
+OpCost GeluOp::getCost() { return getRowCost(*this, getX(), 8); }
+OpCost SiluOp::getCost() { return getRowCost(*this, getX(), 4); }
+OpCost ReluOp::getCost() { return getRowCost(*this, getX(), 1); }
+OpCost AddOp::getCost() { return getRowCost(*this, getLhs(), 1); }
+OpCost MulOp::getCost() { return getRowCost(*this, getLhs(), 1); }
+OpCost CastOp::getCost() { return getRowCost(*this, getX(), 0); }
+// The hash is integer arithmetic.
+OpCost DropoutOp::getCost() { return getRowCost(*this, getX(), 1); }
+OpCost CrossEntropyOp::getCost() { return getRowCost(*this, getLogits(), 4); }
+
+OpCost PositionEmbeddingGradOp::getCost() {
+  return getRowCost(*this, getDy(), 1);
+}
+OpCost SumRowsOp::getCost() { return getRowCost(*this, getDy(), 1); }
+OpCost NormGradGammaOp::getCost() { return getRowCost(*this, getDy(), 4); }
+OpCost LayerNormGradOp::getCost() { return getRowCost(*this, getDy(), 11); }
+OpCost RMSNormGradOp::getCost() { return getRowCost(*this, getDy(), 8); }
+OpCost GeluGradOp::getCost() { return getRowCost(*this, getX(), 13); }
+OpCost SiluGradOp::getCost() { return getRowCost(*this, getX(), 7); }
+OpCost ReluGradOp::getCost() { return getRowCost(*this, getX(), 1); }
+OpCost CrossEntropyGradOp::getCost() {
+  return getRowCost(*this, getLogits(), 4);
+}

@@ -1,30 +1,498 @@
+//===- NNOps.cpp - Verifiers of nn ops ------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
 #include "Poplar/Dialect/NN/NN.h"
+#include "llvm/ADT/STLExtras.h"
+
 using namespace mlir;
 using namespace poplar::nn;
+
 #define GET_OP_CLASSES
 #include "Poplar/Dialect/NN/NNOps.cpp.inc"
-LogicalResult EmbeddingOp::verify() { return success(); }
-LogicalResult PositionEmbeddingOp::verify() { return success(); }
-LogicalResult LinearOp::verify() { return success(); }
-LogicalResult LayerNormOp::verify() { return success(); }
-LogicalResult RMSNormOp::verify() { return success(); }
-LogicalResult RopeOp::verify() { return success(); }
-LogicalResult AttentionOp::verify() { return success(); }
+
+//===----------------------------------------------------------------------===//
+// What verifiers share
+//===----------------------------------------------------------------------===//
+
+static RankedTensorType getTensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return getTensor(value).getShape();
+}
+
+static int64_t getDim(Value value, unsigned index) {
+  return getShape(value)[index];
+}
+
+/// `[?,64,128]`
+static std::string show(ArrayRef<int64_t> shape) {
+  std::string text = "[";
+  for (auto [i, size] : llvm::enumerate(shape))
+    text += (i ? "," : "") +
+            (ShapedType::isDynamic(size) ? "?" : std::to_string(size));
+  return text + "]";
+}
+
+namespace {
+/// An operand or result with its name in messages.
+struct Named {
+  StringRef name;
+  Value value;
+};
+} // namespace
+
+/// `subject` must have this shape; `reference` is what asks for it.
+static LogicalResult expectShape(Operation *op, Named subject,
+                                 ArrayRef<int64_t> expected, Named reference) {
+  if (getShape(subject.value) == expected)
+    return success();
+  return op->emitOpError() << subject.name << " is "
+                           << show(getShape(subject.value)) << ", expected "
+                           << show(expected) << " to fit " << reference.name
+                           << " " << show(getShape(reference.value));
+}
+
+/// All must have the element type of the first.
+static LogicalResult expectSameElements(Operation *op, ArrayRef<Named> values) {
+  Type expected = getTensor(values.front().value).getElementType();
+  for (Named other : values.drop_front()) {
+    Type found = getTensor(other.value).getElementType();
+    if (found != expected)
+      return op->emitOpError()
+             << other.name << " has elements " << found << ", expected "
+             << expected << " as " << values.front().name << " has";
+  }
+  return success();
+}
+
+static LogicalResult expectSameType(Operation *op, Named subject,
+                                    Named reference) {
+  if (failed(expectShape(op, subject, getShape(reference.value), reference)))
+    return failure();
+  return expectSameElements(op, {reference, subject});
+}
+
+/// [B,T] beside x [B,T,D].
+static LogicalResult expectPerToken(Operation *op, Named subject, Named x) {
+  return expectShape(op, subject, getShape(x.value).take_front(2), x);
+}
+
+/// [D] beside x [B,T,D].
+static LogicalResult expectPerColumn(Operation *op, Named subject, Named x) {
+  return expectShape(op, subject, getShape(x.value).take_back(1), x);
+}
+
+static LogicalResult expectKeys(Operation *op, Value keys, Named x) {
+  return expectShape(op, {"keys", keys}, {getDim(x.value, 0), 2}, x);
+}
+
+static LogicalResult expectProbability(Operation *op, StringRef name,
+                                       double p) {
+  if (p >= 0 && p < 1)
+    return success();
+  return op->emitOpError() << name << " is " << p
+                           << ", expected a probability in [0, 1)";
+}
+
+/// Shape of a [out,in] or [in,out] weight.
+static SmallVector<int64_t> getWeightShape(int64_t outputs, int64_t inputs,
+                                           WeightLayout layout) {
+  if (layout == WeightLayout::OutIn)
+    return {outputs, inputs};
+  return {inputs, outputs};
+}
+
+static LogicalResult verifyWeight(Operation *op, Named weight, Named x,
+                                  int64_t outputs, WeightLayout layout) {
+  SmallVector<int64_t> expected =
+      getWeightShape(outputs, getDim(x.value, 2), layout);
+  if (getShape(weight.value) == ArrayRef<int64_t>(expected))
+    return success();
+  return op->emitOpError() << weight.name
+                           << (layout == WeightLayout::OutIn ? " [out,in]"
+                                                             : " [in,out]")
+                           << " is " << show(getShape(weight.value))
+                           << ", expected " << show(expected) << " to fit x "
+                           << show(getShape(x.value)) << " and " << outputs
+                           << " outputs";
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+// - elements are f32 (lower formats are working copies)
+// - std is finite and not negative, and zero unless the init is normal
+LogicalResult ParameterOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (!type.getElementType().isF32())
+    return emitOpError() << "has elements " << type.getElementType()
+                         << ", expected f32 (other types are working copies)";
+  double stdDev = getStdDev().convertToDouble();
+  if (!(stdDev >= 0) || getStdDev().isInfinity())
+    return emitOpError() << "std is " << stdDev
+                         << ", expected a finite number, not negative";
+  if (stdDev != 0 && getInit() != InitKind::Normal)
+    return emitOpError() << "std needs the init 'normal', found '"
+                         << stringifyInitKind(getInit()) << "'";
+  return success();
+}
+
+/// The symbol names a parameter of the value's shape; working copies may be in
+/// a lower format.
+static LogicalResult verifyParameterUse(Operation *op, FlatSymbolRefAttr name,
+                                        Type valueType, bool mayBeLower,
+                                        SymbolTableCollection &symbols) {
+  auto parameter =
+      symbols.lookupNearestSymbolFrom<ParameterOp>(op, name.getAttr());
+  if (!parameter)
+    return op->emitOpError() << name << " is not the name of an nn.parameter";
+  auto declared = cast<RankedTensorType>(parameter.getType());
+  auto used = cast<RankedTensorType>(valueType);
+  Type element = used.getElementType();
+  bool sameElement = element == declared.getElementType() ||
+                     (mayBeLower && (element.isBF16() || element.isF16()));
+  if (used.getShape() == declared.getShape() && sameElement)
+    return success();
+  InFlightDiagnostic diagnostic = op->emitOpError()
+                                  << "has type " << used
+                                  << ", but the parameter is " << declared;
+  diagnostic.attachNote(parameter.getLoc()) << "parameter declared here";
+  return diagnostic;
+}
+
+LogicalResult GetParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyParameterUse(*this, getParameterAttr(), getValue().getType(),
+                            /*mayBeLower=*/true, symbols);
+}
+
+LogicalResult GetGradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyParameterUse(*this, getParameterAttr(), getValue().getType(),
+                            /*mayBeLower=*/false, symbols);
+}
+
+LogicalResult SetGradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyParameterUse(*this, getParameterAttr(), getValue().getType(),
+                            /*mayBeLower=*/false, symbols);
+}
+
+//===----------------------------------------------------------------------===//
+// Embeddings and linear layers
+//===----------------------------------------------------------------------===//
+
+// - result [B,T,D] for ids [B,T] and table [V,D], elements as the table's
+LogicalResult EmbeddingOp::verify() {
+  Named ids{"ids", getIds()}, result{"result", getResult()};
+  if (failed(expectPerToken(*this, ids, result)) ||
+      failed(expectShape(*this, {"table", getTable()},
+                         {getDim(getTable(), 0), getDim(getResult(), 2)},
+                         result)))
+    return failure();
+  return expectSameElements(*this, {{"table", getTable()}, result});
+}
+
+/// A table with a row for each position of x, or at least one.
+static LogicalResult verifyPositionTable(Operation *op, Named table, Named x,
+                                         bool constantRow) {
+  int64_t rows = getDim(table.value, 0);
+  if (failed(expectShape(op, table, {rows, getDim(x.value, 2)}, x)))
+    return failure();
+  int64_t needed = constantRow ? 1 : getDim(x.value, 1);
+  if (rows < needed)
+    return op->emitOpError() << table.name << " has " << rows
+                             << " rows, expected at least " << needed;
+  return success();
+}
+
+// - result as x [B,T,D]; table [P,D], P >= T (1 with constant_row)
+LogicalResult PositionEmbeddingOp::verify() {
+  Named x{"x", getX()}, table{"table", getTable()};
+  if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
+      failed(verifyPositionTable(*this, table, x, getConstantRow())))
+    return failure();
+  return expectSameElements(*this, {x, table});
+}
+
+// - x [B,T,K], result [B,T,N], weight [N,K] (out_in) or [K,N], bias [N]
+// - one element type
+LogicalResult LinearOp::verify() {
+  Named x{"x", getX()}, result{"result", getResult()};
+  Named weight{"weight", getWeight()};
+  int64_t outputs = getDim(getResult(), 2);
+  if (failed(expectShape(*this, result,
+                         {getDim(getX(), 0), getDim(getX(), 1), outputs}, x)) ||
+      failed(verifyWeight(*this, weight, x, outputs, getLayout())) ||
+      failed(expectSameElements(*this, {x, weight, result})))
+    return failure();
+  if (!getBias())
+    return success();
+  Named bias{"bias", getBias()};
+  if (failed(expectPerColumn(*this, bias, result)))
+    return failure();
+  return expectSameElements(*this, {x, bias});
+}
+
+// - ids [B,T] and acc [V,D] for dy [B,T,D]
+LogicalResult EmbeddingGradOp::verify() {
+  Named dy{"dy", getDy()};
+  if (failed(expectPerToken(*this, {"ids", getIds()}, dy)))
+    return failure();
+  return expectShape(*this, {"acc", getAcc()},
+                     {getDim(getAcc(), 0), getDim(getDy(), 2)}, dy);
+}
+
+// - acc [P,D], P >= T (1 with constant_row)
+LogicalResult PositionEmbeddingGradOp::verify() {
+  return verifyPositionTable(*this, {"acc", getAcc()}, {"dy", getDy()},
+                             getConstantRow());
+}
+
+// - dy [B,T,N] and x [B,T,K] of one element type, acc [N,K] or [K,N]
+LogicalResult LinearGradWeightOp::verify() {
+  Named dy{"dy", getDy()}, x{"x", getX()};
+  int64_t outputs = getDim(getDy(), 2);
+  if (failed(expectShape(*this, dy,
+                         {getDim(getX(), 0), getDim(getX(), 1), outputs}, x)) ||
+      failed(verifyWeight(*this, {"acc", getAcc()}, x, outputs, getLayout())))
+    return failure();
+  return expectSameElements(*this, {x, dy});
+}
+
+// - acc [D] for dy [B,T,D]
+LogicalResult SumRowsOp::verify() {
+  return expectPerColumn(*this, {"acc", getAcc()}, {"dy", getDy()});
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyEps(Operation *op, const APFloat &eps) {
+  double value = eps.convertToDouble();
+  if (value > 0 && !eps.isInfinity())
+    return success();
+  return op->emitOpError() << "eps is " << value
+                           << ", expected a finite number above 0";
+}
+
+// - result as x [B,T,D]; gamma and beta [D] of its element type; mean and rstd
+//   [B,T]; eps > 0
+LogicalResult LayerNormOp::verify() {
+  Named x{"x", getX()}, gamma{"gamma", getGamma()}, beta{"beta", getBeta()};
+  if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
+      failed(expectPerColumn(*this, gamma, x)) ||
+      failed(expectPerColumn(*this, beta, x)) ||
+      failed(expectSameElements(*this, {x, gamma, beta})) ||
+      failed(expectPerToken(*this, {"mean", getMean()}, x)) ||
+      failed(expectPerToken(*this, {"rstd", getRstd()}, x)))
+    return failure();
+  return verifyEps(*this, getEps());
+}
+
+// - result as x [B,T,D]; gamma [D] of its element type; rstd [B,T]; eps > 0
+LogicalResult RMSNormOp::verify() {
+  Named x{"x", getX()}, gamma{"gamma", getGamma()};
+  if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
+      failed(expectPerColumn(*this, gamma, x)) ||
+      failed(expectSameElements(*this, {x, gamma})) ||
+      failed(expectPerToken(*this, {"rstd", getRstd()}, x)))
+    return failure();
+  return verifyEps(*this, getEps());
+}
+
+// - dy as x [B,T,D]; rstd and mean [B,T]; acc [D]
+LogicalResult NormGradGammaOp::verify() {
+  Named x{"x", getX()};
+  if (failed(expectSameType(*this, {"dy", getDy()}, x)) ||
+      failed(expectPerToken(*this, {"rstd", getRstd()}, x)) ||
+      failed(expectPerColumn(*this, {"acc", getAcc()}, x)))
+    return failure();
+  return getMean() ? expectPerToken(*this, {"mean", getMean()}, x) : success();
+}
+
+/// What the gradients of both norms have.
+static LogicalResult verifyNormGrad(Operation *op, Named dy, Named x,
+                                    Named gamma, Named rstd, Named result) {
+  if (failed(expectSameType(op, dy, x)) ||
+      failed(expectSameType(op, result, x)) ||
+      failed(expectPerColumn(op, gamma, x)) ||
+      failed(expectSameElements(op, {x, gamma})))
+    return failure();
+  return expectPerToken(op, rstd, x);
+}
+
+// - dy and result as x [B,T,D]; gamma [D]; mean and rstd [B,T]
+LogicalResult LayerNormGradOp::verify() {
+  Named x{"x", getX()};
+  if (failed(verifyNormGrad(*this, {"dy", getDy()}, x, {"gamma", getGamma()},
+                            {"rstd", getRstd()}, {"result", getResult()})))
+    return failure();
+  return expectPerToken(*this, {"mean", getMean()}, x);
+}
+
+// - dy and result as x [B,T,D]; gamma [D]; rstd [B,T]
+LogicalResult RMSNormGradOp::verify() {
+  return verifyNormGrad(*this, {"dy", getDy()}, {"x", getX()},
+                        {"gamma", getGamma()}, {"rstd", getRstd()},
+                        {"result", getResult()});
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+// - head_dim even, a divisor of x's width; one inv_freq per pair
+LogicalResult RopeOp::verify() {
+  auto headDim = static_cast<int64_t>(getHeadDim());
+  int64_t width = getDim(getX(), 2);
+  if (headDim < 2 || headDim % 2)
+    return emitOpError() << "head_dim is " << headDim
+                         << ", expected an even number above 0";
+  if (width % headDim)
+    return emitOpError() << "x " << show(getShape(getX()))
+                         << " does not consist of heads of " << headDim;
+  if (static_cast<int64_t>(getInvFreq().size()) != headDim / 2)
+    return emitOpError() << "has " << getInvFreq().size()
+                         << " frequencies, expected head_dim / 2 = "
+                         << headDim / 2;
+  return success();
+}
+
+/// What attention and its gradient have in common: `out` [B,T,H*d] is divided
+/// into heads, and q, k, v, lse and keys fit it.
+template <typename Op> static LogicalResult verifyAttention(Op op, Named out) {
+  auto heads = static_cast<int64_t>(op.getNumHeads());
+  auto kvHeads = static_cast<int64_t>(op.getNumKvHeads());
+  ArrayRef<int64_t> shape = getShape(out.value);
+  if (heads < 1 || shape[2] % heads)
+    return op.emitOpError() << out.name << " " << show(shape)
+                            << " does not divide into " << heads << " heads";
+  if (kvHeads < 1 || heads % kvHeads)
+    return op.emitOpError() << heads << " heads cannot share " << kvHeads
+                            << " key-value heads evenly";
+  if (!op.getK() != !op.getV())
+    return op.emitOpError() << "needs both k and v, or a packed q alone";
+  int64_t headDim = shape[2] / heads;
+  auto withWidth = [&](int64_t width) {
+    return SmallVector<int64_t>{shape[0], shape[1], width};
+  };
+  Named q{"q", op.getQ()};
+  if (op.isPacked()) {
+    q.name = "packed q";
+    if (failed(expectShape(op, q, withWidth((heads + 2 * kvHeads) * headDim),
+                           out)))
+      return failure();
+  } else {
+    Named k{"k", op.getK()}, v{"v", op.getV()};
+    if (failed(expectShape(op, q, shape, out)) ||
+        failed(expectShape(op, k, withWidth(kvHeads * headDim), out)) ||
+        failed(expectShape(op, v, withWidth(kvHeads * headDim), out)) ||
+        failed(expectSameElements(op, {q, k, v})))
+      return failure();
+  }
+  if (failed(expectSameElements(op, {q, out})) ||
+      failed(expectShape(op, {"lse", op.getLse()}, {shape[0], heads, shape[1]},
+                         out)))
+    return failure();
+  if (static_cast<int64_t>(op.getWindow()) < 0)
+    return op.emitOpError()
+           << "window is " << static_cast<int64_t>(op.getWindow())
+           << ", expected 0 (none) or more";
+  double dropout = op.getDropout().convertToDouble();
+  if (failed(expectProbability(op, "dropout", dropout)))
+    return failure();
+  if (op.getKeys())
+    return expectKeys(op, op.getKeys(), out);
+  if (dropout > 0)
+    return op.emitOpError("draws dropout but has no keys");
+  return success();
+}
+
+// - q [B,T,H*d] with k, v [B,T,Hkv*d], or q packed [B,T,(H+2Hkv)*d]; H is a
+//   multiple of Hkv; result [B,T,H*d]; lse [B,H,T]
+// - keys [B,2] if dropout > 0; dropout in [0,1); window >= 0
+LogicalResult AttentionOp::verify() {
+  return verifyAttention(*this, {"result", getResult()});
+}
+
+// - as for attention, with dy and out in the place of its result
+// - dq, dk, dv have the types of q, k, v
+LogicalResult AttentionGradOp::verify() {
+  Named dy{"dy", getDy()};
+  if (failed(expectSameType(*this, {"out", getOut()}, dy)) ||
+      failed(verifyAttention(*this, dy)) ||
+      failed(expectSameType(*this, {"dq", getDq()}, {"q", getQ()})))
+    return failure();
+  if (!getDk() != isPacked() || !getDv() != isPacked())
+    return emitOpError("needs dk and dv exactly if it has k and v");
+  if (isPacked())
+    return success();
+  if (failed(expectSameType(*this, {"dk", getDk()}, {"k", getK()})))
+    return failure();
+  return expectSameType(*this, {"dv", getDv()}, {"v", getV()});
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise ops, dropout, loss, optimizer
+//===----------------------------------------------------------------------===//
+
+// The types are equal by trait.
 LogicalResult GeluOp::verify() { return success(); }
-LogicalResult CastOp::verify() { return success(); }
-LogicalResult DropoutOp::verify() { return success(); }
-LogicalResult CrossEntropyOp::verify() { return success(); }
-LogicalResult EmbeddingGradOp::verify() { return success(); }
-LogicalResult PositionEmbeddingGradOp::verify() { return success(); }
-LogicalResult LinearGradWeightOp::verify() { return success(); }
-LogicalResult SumRowsOp::verify() { return success(); }
-LogicalResult NormGradGammaOp::verify() { return success(); }
-LogicalResult LayerNormGradOp::verify() { return success(); }
-LogicalResult RMSNormGradOp::verify() { return success(); }
-LogicalResult AttentionGradOp::verify() { return success(); }
-LogicalResult CrossEntropyGradOp::verify() { return success(); }
-LogicalResult ParameterOp::verify() { return success(); }
-LogicalResult AdamWOp::verify() { return success(); }
-LogicalResult GetParameterOp::verifySymbolUses(SymbolTableCollection &) { return success(); }
-LogicalResult GetGradientOp::verifySymbolUses(SymbolTableCollection &) { return success(); }
-LogicalResult SetGradientOp::verifySymbolUses(SymbolTableCollection &) { return success(); }
+
+// - the same shape, floats on both sides
+LogicalResult CastOp::verify() {
+  Named x{"x", getX()}, result{"result", getResult()};
+  for (Named value : {x, result})
+    if (!isa<FloatType>(getTensor(value.value).getElementType()))
+      return emitOpError() << value.name << " has elements "
+                           << getTensor(value.value).getElementType()
+                           << ", expected floats";
+  return expectShape(*this, result, getShape(getX()), x);
+}
+
+// - keys [B,2]; p in [0,1)
+LogicalResult DropoutOp::verify() {
+  if (failed(expectKeys(*this, getKeys(), {"x", getX()})))
+    return failure();
+  return expectProbability(*this, "p", getP().convertToDouble());
+}
+
+// - targets, loss and lse [B,T] for logits [B,T,V]
+LogicalResult CrossEntropyOp::verify() {
+  Named logits{"logits", getLogits()};
+  if (failed(expectPerToken(*this, {"targets", getTargets()}, logits)) ||
+      failed(expectPerToken(*this, {"loss", getLoss()}, logits)))
+    return failure();
+  return expectPerToken(*this, {"lse", getLse()}, logits);
+}
+
+// - targets, lse and dloss [B,T]; result as logits
+LogicalResult CrossEntropyGradOp::verify() {
+  Named logits{"logits", getLogits()};
+  if (failed(expectPerToken(*this, {"targets", getTargets()}, logits)) ||
+      failed(expectPerToken(*this, {"lse", getLse()}, logits)) ||
+      failed(expectPerToken(*this, {"dloss", getDloss()}, logits)))
+    return failure();
+  return expectSameType(*this, {"result", getResult()}, logits);
+}
+
+// - g, m, v and the results as p [n]; hyper [8]
+LogicalResult AdamWOp::verify() {
+  Named p{"p", getP()};
+  for (Named other : {Named{"g", getG()}, Named{"m", getM()},
+                      Named{"v", getV()}, Named{"new_p", getNewP()},
+                      Named{"new_m", getNewM()}, Named{"new_v", getNewV()}})
+    if (failed(expectSameType(*this, other, p)))
+      return failure();
+  if (getShape(getHyper()) != ArrayRef<int64_t>{8})
+    return emitOpError() << "hyper is " << show(getShape(getHyper()))
+                         << ", expected [8]";
+  return success();
+}
