@@ -49,10 +49,10 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
   const std::string words = embeddings + "word_embeddings";
 
   // Every token is of the first type.
-  Unit &embed = model.define(
-      "embed", model.getIdsType(), dropout > 0, [&](Unit &unit) {
-        Value x = unit.embedding(words, unit.getInput(0), vocabSize, hidden,
-                                 stdDev);
+  Unit &embed =
+      model.define("embed", model.getIdsType(), dropout > 0, [&](Unit &unit) {
+        Value x =
+            unit.embedding(words, unit.getInput(0), vocabSize, hidden, stdDev);
         x = unit.positionEmbedding(embeddings + "token_type_embeddings", x,
                                    tokenTypes, stdDev, /*constantRow=*/true);
         x = unit.positionEmbedding(embeddings + "position_embeddings", x,
@@ -77,8 +77,7 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
         delta = unit.dropout("attention.output.dropout", delta, dropout);
         x = unit.layerNorm("attention.output.LayerNorm", unit.add(delta, x),
                            eps);
-        Value wide =
-            unit.linear("intermediate.dense", x, inner, stdDev, true);
+        Value wide = unit.linear("intermediate.dense", x, inner, stdDev, true);
         delta = unit.linear("output.dense", unit.activation(activation, wide),
                             hidden, stdDev, true);
         delta = unit.dropout("output.dropout", delta, dropout);
@@ -87,10 +86,10 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
   // The decoder's matrix is the word embeddings', its bias is the head's own.
   Unit &head = model.define("head", activations, false, [&](Unit &unit) {
     const std::string transform = "cls.predictions.transform.";
-    Value x =
-        unit.linear(transform + "dense", unit.getInput(0), hidden, stdDev, true);
-    x = unit.layerNorm(transform + "LayerNorm",
-                       unit.activation(activation, x), eps);
+    Value x = unit.linear(transform + "dense", unit.getInput(0), hidden, stdDev,
+                          true);
+    x = unit.layerNorm(transform + "LayerNorm", unit.activation(activation, x),
+                       eps);
     return unit.linear(words, x, vocabSize, stdDev, true,
                        nn::WeightLayout::OutIn, "cls.predictions.bias");
   });

@@ -90,7 +90,8 @@ void Config::expectNeutral(const std::string &key) const {
   json::Value value = (*this)[key];
   if (!value.isPresent() || value.describe() == "false")
     return;
-  value.error(value.describe() + " is not supported (only false, null or none)");
+  value.error(value.describe() +
+              " is not supported (only false, null or none)");
 }
 
 void Config::expectNeutral(const std::string &key, double neutral) const {
@@ -130,8 +131,7 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
            entry("seq_len", attrs.getI64IntegerAttr(summary.seqLen)),
            entry("hidden_size", attrs.getI64IntegerAttr(summary.hiddenSize)),
            entry("num_layers", attrs.getI64IntegerAttr(summary.layers)),
-           entry("num_parameters",
-                 attrs.getI64IntegerAttr(
-                     static_cast<int64_t>(builder.getNumElements()))),
+           entry("num_parameters", attrs.getI64IntegerAttr(static_cast<int64_t>(
+                                       builder.getNumElements()))),
            entry("config", attrs.getStringAttr(document.getText()))}));
 }

@@ -63,9 +63,8 @@ public:
     int64_t vocabSize, seqLen, hiddenSize, layers;
   };
   /// Ends the build; null if the model is absurdly large.
-  mlir::OwningOpRef<mlir::ModuleOp> finish(ModelBuilder &builder,
-                                           mlir::Value loss,
-                                           const Summary &summary) const;
+  mlir::OwningOpRef<mlir::ModuleOp>
+  finish(ModelBuilder &builder, mlir::Value loss, const Summary &summary) const;
 
   mlir::MLIRContext &context;
   llvm::StringRef file;

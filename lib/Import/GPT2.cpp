@@ -64,8 +64,8 @@ OwningOpRef<ModuleOp> import::importGPT2(const Config &config) {
       [&](Unit &unit) {
         Value x = unit.getInput(0);
         Value normed = unit.layerNorm("ln_1", x, eps);
-        Value packed = unit.linear("attn.c_attn", normed, 3 * hidden, stdDev,
-                                   true, inOut);
+        Value packed =
+            unit.linear("attn.c_attn", normed, 3 * hidden, stdDev, true, inOut);
         Value mixed = unit.attention("attn", packed, {}, {}, attention);
         Value delta = unit.linear("attn.c_proj", mixed, hidden, residualStdDev,
                                   true, inOut);

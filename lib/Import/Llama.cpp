@@ -28,17 +28,17 @@ struct Family {
 };
 } // namespace
 
-/// Relatives of these models that differ by such keys would be imported wrongly.
+/// Relatives of these models that differ by such keys would be imported
+/// wrongly.
 static void refuseRelatives(const Config &config) {
   for (const char *key :
        {"num_local_experts", "num_experts", "n_routed_experts",
         "moe_intermediate_size", "num_experts_per_tok"})
     if (config[key].isPresent())
       config[key].error("mixtures of experts are not supported");
-  for (const char *key :
-       {"attn_logit_softcapping", "final_logit_softcapping",
-        "quantization_config", "use_qk_norm", "qk_layernorm", "clip_qkv",
-        "kv_lora_rank", "is_encoder_decoder"})
+  for (const char *key : {"attn_logit_softcapping", "final_logit_softcapping",
+                          "quantization_config", "use_qk_norm", "qk_layernorm",
+                          "clip_qkv", "kv_lora_rank", "is_encoder_decoder"})
     config.expectNeutral(key);
   for (const char *key : {"logit_scale", "logits_scaling",
                           "embedding_multiplier", "residual_multiplier"})
@@ -63,9 +63,8 @@ static OwningOpRef<ModuleOp> importFamily(const Config &config,
 
   Unit::Attention attention;
   attention.heads = config.getSize("num_attention_heads");
-  attention.kvHeads =
-      config.getSize("num_key_value_heads",
-                     family.kvHeads ? family.kvHeads : attention.heads);
+  attention.kvHeads = config.getSize(
+      "num_key_value_heads", family.kvHeads ? family.kvHeads : attention.heads);
   if (config.failed())
     return {};
   config.divide("num_attention_heads", attention.heads, "num_key_value_heads",
@@ -94,8 +93,8 @@ static OwningOpRef<ModuleOp> importFamily(const Config &config,
 
   Unit &embed =
       model.define("embed", model.getIdsType(), false, [&](Unit &unit) {
-        return unit.embedding("model.embed_tokens", unit.getInput(0),
-                              vocabSize, hidden, stdDev);
+        return unit.embedding("model.embed_tokens", unit.getInput(0), vocabSize,
+                              hidden, stdDev);
       });
 
   auto buildBlock = [&](Unit &unit) -> Value {
@@ -182,6 +181,6 @@ OwningOpRef<ModuleOp> import::importQwen2(const Config &config) {
     types.error("is not supported together with use_sliding_window (say "
                 "max_window_layers instead)");
   auto windowOf = [=](int64_t layer) { return layer >= first ? window : 0; };
-  return importFamily(
-      config, {"qwen2", 32768, true, false, false, 32, windowOf});
+  return importFamily(config,
+                      {"qwen2", 32768, true, false, false, 32, windowOf});
 }

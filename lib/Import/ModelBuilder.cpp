@@ -52,9 +52,9 @@ Value Unit::linear(StringRef name, Value x, int64_t outputs, double stdDev,
       parameter((name + ".weight").str(), shape, Init::normal(stdDev));
   Value offset;
   if (bias)
-    offset = parameter(biasName.empty() ? (name + ".bias").str()
-                                        : biasName.str(),
-                       {outputs}, Init::zeros());
+    offset =
+        parameter(biasName.empty() ? (name + ".bias").str() : biasName.str(),
+                  {outputs}, Init::zeros());
   return nn::LinearOp::create(builder, at(name), withWidth(x, outputs), x,
                               weight, offset, layout);
 }
@@ -69,9 +69,9 @@ Value Unit::embedding(StringRef name, Value ids, int64_t rows, int64_t width,
 
 Value Unit::positionEmbedding(StringRef name, Value x, int64_t rows,
                               double stdDev, bool constantRow) {
-  Value table = parameter((name + ".weight").str(),
-                          {rows, getTensor(x).getDimSize(2)},
-                          Init::normal(stdDev));
+  Value table =
+      parameter((name + ".weight").str(), {rows, getTensor(x).getDimSize(2)},
+                Init::normal(stdDev));
   return nn::PositionEmbeddingOp::create(builder, at(name), x.getType(), x,
                                          table, constantRow);
 }
@@ -112,8 +112,7 @@ Value Unit::attention(StringRef name, Value query, Value key, Value value,
              builder, at(name), withWidth(query, shape.heads * shape.headDim),
              lse, query, key, value, draws ? keys : Value(), shape.heads,
              shape.kvHeads, llvm::APFloat(shape.scale), shape.causal,
-             shape.window, llvm::APFloat(shape.dropout),
-             draws ? nextOpId++ : 0)
+             shape.window, llvm::APFloat(shape.dropout), draws ? nextOpId++ : 0)
       .getResult();
 }
 
@@ -191,9 +190,9 @@ ModelBuilder::ModelBuilder(MLIRContext &context, StringRef file, int64_t seqLen)
   Type ids = getIdsOf(builder, seqLen), keys = getIdsOf(builder, 2);
   Type loss = RankedTensorType::get({ShapedType::kDynamic, seqLen},
                                     builder.getF32Type());
-  model = func::FuncOp::create(
-      builder, location, "model",
-      builder.getFunctionType({ids, ids, keys}, {loss}));
+  model =
+      func::FuncOp::create(builder, location, "model",
+                           builder.getFunctionType({ids, ids, keys}, {loss}));
   builder.setInsertionPointToStart(model.addEntryBlock());
 }
 
@@ -206,8 +205,7 @@ Unit &ModelBuilder::define(StringRef name, ArrayRef<Type> inputs, bool draws,
                            llvm::function_ref<Value(Unit &)> build) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(model);
-  units.push_back(
-      std::unique_ptr<Unit>(new Unit(builder, location)));
+  units.push_back(std::unique_ptr<Unit>(new Unit(builder, location)));
   Unit &unit = *units.back();
   // The type is known when the body is.
   unit.function = func::FuncOp::create(builder, location, name,
@@ -261,8 +259,8 @@ Value ModelBuilder::call(Unit &unit, ValueRange inputs, StringRef prefix) {
   // Every call draws from keys of its own, whether or not others draw.
   int64_t index = numCalls++;
   if (unit.keys)
-    operands.push_back(nn::FoldKeyOp::create(builder, location,
-                                             model.getArgument(2), index));
+    operands.push_back(
+        nn::FoldKeyOp::create(builder, location, model.getArgument(2), index));
   for (const Unit::Parameter &parameter : unit.parameters)
     operands.push_back(getParameter(parameter, prefix));
   return func::CallOp::create(builder, location, unit.function, operands)

@@ -104,7 +104,8 @@ bool isActivation(llvm::StringRef name);
 /// Builds `@model` and what it calls: units first, then their calls in order.
 class ModelBuilder {
 public:
-  ModelBuilder(mlir::MLIRContext &context, llvm::StringRef file, int64_t seqLen);
+  ModelBuilder(mlir::MLIRContext &context, llvm::StringRef file,
+               int64_t seqLen);
 
   /// Defines @name(inputs..., keys if it draws, parameters...). `build` returns
   /// the unit's result.

@@ -72,8 +72,9 @@ std::vector<double> import::getInverseFrequencies(const Config &config,
 
   std::vector<float> frequencies;
   for (int64_t j = 0; j < headDim; j += 2)
-    frequencies.push_back(1.0f / std::pow(base, static_cast<float>(j) /
-                                                    static_cast<float>(headDim)));
+    frequencies.push_back(
+        1.0f /
+        std::pow(base, static_cast<float>(j) / static_cast<float>(headDim)));
   if (type == "linear" || type == "llama3") {
     auto factor = static_cast<float>(scaling["factor"].getNumber());
     if (!(factor > 0 && std::isfinite(factor)))

@@ -35,14 +35,15 @@ void addImportCommand(CLI::App &app, int &status) {
       ->type_name("CONFIG_JSON|HF_DIR")
       ->required();
   CLI::Option *seqLen =
-      command->add_option("--seq-len", arguments->seqLen,
-                          "Tokens per sample (default: the model's "
-                          "positions, at most 1024)")
+      command
+          ->add_option("--seq-len", arguments->seqLen,
+                       "Tokens per sample (default: the model's "
+                       "positions, at most 1024)")
           ->type_name("N");
-  CLI::Option *dropout =
-      command->add_option("--dropout", arguments->dropout,
-                          "Replaces every dropout probability")
-          ->type_name("P");
+  CLI::Option *dropout = command
+                             ->add_option("--dropout", arguments->dropout,
+                                          "Replaces every dropout probability")
+                             ->type_name("P");
   command
       ->add_option("-o,--output", arguments->output,
                    "The model, as MLIR; - for standard output")

@@ -46,10 +46,10 @@ bool writeFile(const std::string &path, const std::string &contents) {
   }
   // Beside the target, as only within a file system a rename is atomic.
   llvm::Expected<llvm::sys::fs::TempFile> file =
-      llvm::sys::fs::TempFile::create(
-          path + ".tmp-%%%%%%",
-          llvm::sys::fs::all_read | llvm::sys::fs::owner_write |
-              llvm::sys::fs::group_write);
+      llvm::sys::fs::TempFile::create(path + ".tmp-%%%%%%",
+                                      llvm::sys::fs::all_read |
+                                          llvm::sys::fs::owner_write |
+                                          llvm::sys::fs::group_write);
   if (!file) {
     reportError(path + ": " + llvm::toString(file.takeError()));
     return false;

@@ -1,0 +1,20 @@
+// RUN: poplar-opt %s -split-input-file -verify-diagnostics --nn-convert-precision=type=bf16
+// RUN: not poplar-opt %s --nn-convert-precision=type=f8 2>&1 | FileCheck %s
+
+// CHECK: error: unknown precision 'f8' (known: bf16, f16, f32)
+
+func.func private @unit(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit} {
+  // expected-error @below {{has no rule for a change of precision}}
+  %0 = math.exp %x : tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+
+// -----
+
+nn.parameter @p : tensor<4xf32> ones
+func.func @train() {
+  // expected-error @below {{must run after a change of precision}}
+  %0 = nn.get_gradient @p : tensor<4xf32>
+  nn.set_gradient @p, %0 : tensor<4xf32>
+  return
+}
