@@ -1,21 +1,31 @@
-//===- LowerProgram.cpp - LowerProgram ===//
+//===- LowerProgram.cpp - Units and steps to calls ------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Functions of tensors become functions of pointers:
+//
+//   unit: (context, scratch, batch, arguments..., results not in place...)
+//   step: (context, arena, batch)
+//
+// with every pointer computed from the memory plan, kernels started through
+// poplar_rt_dispatch and GEMMs through poplar_rt_gemm (Runtime/ABI.h).
+//
+//===----------------------------------------------------------------------===//
 
+#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
+#include <cstring>
 
 namespace poplar {
 #define GEN_PASS_DEF_LOWERPROGRAM
@@ -26,11 +36,416 @@ using namespace mlir;
 using namespace poplar;
 
 namespace {
-struct LowerProgramPass : public poplar::impl::LowerProgramBase<LowerProgramPass> {
+
+/// What the functions of a module share.
+struct ModuleContext {
+  explicit ModuleContext(ModuleOp module)
+      : module(module), symbols(module), builder(module.getContext()),
+        pointer(LLVM::LLVMPointerType::get(module.getContext())),
+        i64(builder.getI64Type()) {}
+
+  /// A constant with the bytes of an ABI struct, as 64-bit words, so that
+  /// LLVM folds loads from it. Equal constants are one.
+  template <typename T>
+  StringRef getStruct(StringRef name, const T &value) {
+    static_assert(sizeof(T) % 8 == 0, "ABI structs are made of whole words");
+    std::vector<int64_t> words(sizeof(T) / 8);
+    std::memcpy(words.data(), &value, sizeof(T));
+    auto type = RankedTensorType::get({int64_t(words.size())}, i64);
+    auto data = DenseElementsAttr::get(type, ArrayRef<int64_t>(words));
+    StringRef &known = structs[data];
+    if (known.empty()) {
+      builder.setInsertionPointToStart(module.getBody());
+      auto global = LLVM::GlobalOp::create(
+          builder, module.getLoc(),
+          LLVM::LLVMArrayType::get(i64, words.size()), /*isConstant=*/true,
+          LLVM::Linkage::Internal, name, data, /*alignment=*/8);
+      symbols.insert(global); // makes the name unique
+      known = global.getSymName();
+    }
+    return known;
+  }
+
+  /// Declares a function of the runtime or of the kernel library.
+  void declare(StringRef name, ArrayRef<Type> arguments) {
+    if (symbols.lookup(name))
+      return;
+    builder.setInsertionPointToStart(module.getBody());
+    auto type = LLVM::LLVMFunctionType::get(
+        LLVM::LLVMVoidType::get(module.getContext()), arguments);
+    symbols.insert(
+        LLVM::LLVMFuncOp::create(builder, module.getLoc(), name, type));
+  }
+
+  ModuleOp module;
+  SymbolTable symbols;
+  OpBuilder builder;
+  Type pointer, i64;
+  DenseMap<Attribute, StringRef> structs;
+};
+
+class FunctionLowering {
+public:
+  FunctionLowering(func::FuncOp function, ModuleContext &shared)
+      : source(function), shared(shared), builder(function.getContext()),
+        loc(function.getLoc()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult lowerCall(func::CallOp call);
+  void lowerGemm(Operation *op, const PoplarGemm &gemm);
+  void lowerAttention(nn::AttentionOp op);
+  void lowerAttentionGrad(nn::AttentionGradOp op);
+  void lowerEmbeddingGrad(nn::EmbeddingGradOp op);
+
+  Value constant(int64_t value) {
+    return arith::ConstantIntOp::create(builder, loc, value, 64);
+  }
+  /// base + batch * offset, or base + offset.
+  Value advance(Value base, int64_t offset, bool perSample);
+  void bindResults(Operation *op);
+  Value addressOf(StringRef symbol) {
+    return LLVM::AddressOfOp::create(builder, loc, shared.pointer, symbol);
+  }
+  Value null() { return LLVM::ZeroOp::create(builder, loc, shared.pointer); }
+  Value pointerOf(Value value) { return value ? pointers.lookup(value) : null(); }
+
+  void dispatch(Value kernel, ArrayRef<Value> arguments, int64_t parts,
+                bool batched, int64_t grain);
+  /// A PoplarKernel that passes `desc` to a function of the kernel library.
+  StringRef wrap(StringRef function, StringRef desc);
+
+  func::FuncOp source;
+  ModuleContext &shared;
+  OpBuilder builder;
+  Location loc;
+  Value context, base, batch;
+  /// Start of the region offsets are relative to, and the arena (steps only).
+  Value region;
+  DenseMap<Value, Value> pointers;
+  Block *entry = nullptr;
+};
+
+class LowerProgramPass
+    : public poplar::impl::LowerProgramBase<LowerProgramPass> {
+public:
   using Base::Base;
   void runOnOperation() override {
-    getOperation().emitError("LowerProgram is not there yet");
-    signalPassFailure();
+    ModuleOp module = getOperation();
+    if (!module->hasAttr(kMemoryAttr)) {
+      module.emitError("has no memory plan: run --plan-memory first");
+      return signalPassFailure();
+    }
+    ModuleContext shared(module);
+    Type pointer = shared.pointer, i64 = shared.i64;
+    shared.declare("poplar_rt_dispatch",
+                   {pointer, pointer, pointer, i64, i64, i64});
+    shared.declare("poplar_rt_gemm",
+                   {pointer, pointer, pointer, pointer, pointer, pointer, i64});
+    SmallVector<func::FuncOp> functions;
+    SmallVector<Operation *> done;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      bool isStep = function->hasAttr(kInputOffsetsAttr);
+      if (isStep || function->hasAttr(nn::kUnitAttr))
+        functions.push_back(function);
+      if (isStep || function->hasAttr(nn::kUnitAttr) ||
+          function->hasAttr(kKernelAttr) ||
+          function->hasAttr(kInPlaceUpdateAttr))
+        done.push_back(function);
+    }
+    for (func::FuncOp function : functions)
+      if (failed(FunctionLowering(function, shared).run()))
+        return signalPassFailure();
+    // Parameters are places in the arena now, which nn.memory's readers know.
+    llvm::append_range(done, llvm::map_range(
+        module.getOps<nn::ParameterOp>(),
+        [](nn::ParameterOp op) { return op.getOperation(); }));
+    for (Operation *op : done)
+      op->erase();
   }
 };
+
+int64_t dim(Value value, unsigned index) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(index);
+}
+
+/// nn.attention or nn.attention_grad, whose attributes are the same.
+template <typename AttentionOp>
+PoplarAttention describeAttention(AttentionOp op, Value out) {
+  PoplarAttention desc = {};
+  desc.seq_len = dim(out, 1);
+  desc.num_heads = op.getNumHeads();
+  desc.num_kv_heads = op.getNumKvHeads();
+  desc.head_dim = op.getHeadDim();
+  desc.out_stride = dim(out, 2);
+  desc.q_stride = dim(op.getQ(), 2);
+  desc.k_stride = op.isPacked() ? desc.q_stride : dim(op.getK(), 2);
+  desc.v_stride = desc.k_stride;
+  if (op.isPacked()) {
+    desc.k_offset = desc.num_heads * desc.head_dim;
+    desc.v_offset = desc.k_offset + desc.num_kv_heads * desc.head_dim;
+  }
+  desc.window = op.getWindow();
+  desc.op_id = op.getOpId();
+  desc.scale = op.getScale().convertToDouble();
+  desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
+  desc.causal = op.getCausal();
+  desc.type = getPoplarType(
+      cast<RankedTensorType>(out.getType()).getElementType());
+  return desc;
+}
+
 } // namespace
+
+Value FunctionLowering::advance(Value base, int64_t offset, bool perSample) {
+  if (offset == 0)
+    return base;
+  Value bytes = constant(offset);
+  if (perSample)
+    bytes = arith::MulIOp::create(builder, loc, batch, bytes);
+  return LLVM::GEPOp::create(builder, loc, shared.pointer, builder.getI8Type(),
+                             base, ValueRange{bytes});
+}
+
+/// Pointers of the results of a step: planned, or shared with an operand.
+void FunctionLowering::bindResults(Operation *op) {
+  auto offsets = op->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
+  for (OpResult result : op->getResults()) {
+    if (pointers.count(result))
+      continue; // the caller's
+    if (OpOperand *operand = getInPlaceOperand(op, result.getResultNumber()))
+      pointers[result] = pointerOf(operand->get());
+    else
+      pointers[result] =
+          advance(region, offsets[result.getResultNumber()], true);
+  }
+}
+
+void FunctionLowering::dispatch(Value kernel, ArrayRef<Value> arguments,
+                                int64_t parts, bool batched, int64_t grain) {
+  Value array;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(entry);
+    array = LLVM::AllocaOp::create(builder, loc, shared.pointer, shared.pointer,
+                                   constant(arguments.size()));
+  }
+  for (auto [index, argument] : llvm::enumerate(arguments)) {
+    Value slot = LLVM::GEPOp::create(builder, loc, shared.pointer,
+                                     shared.pointer, array,
+                                     ArrayRef<LLVM::GEPArg>{int32_t(index)});
+    LLVM::StoreOp::create(builder, loc, argument, slot);
+  }
+  Value extent = constant(parts);
+  if (batched)
+    extent = arith::MulIOp::create(builder, loc, batch, extent);
+  LLVM::CallOp::create(builder, loc, TypeRange{}, "poplar_rt_dispatch",
+                       ValueRange{context, kernel, array, batch, extent,
+                                  constant(grain)});
+}
+
+StringRef FunctionLowering::wrap(StringRef function, StringRef desc) {
+  std::string name = (function + "." + desc).str();
+  if (auto known = shared.symbols.lookup<LLVM::LLVMFuncOp>(name))
+    return known.getSymName();
+  Type pointer = shared.pointer, i64 = shared.i64;
+  shared.declare(function, {pointer, pointer, i64, i64, i64});
+  OpBuilder atEnd = OpBuilder::atBlockEnd(shared.module.getBody());
+  auto type = LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(builder.getContext()),
+      {pointer, i64, i64, i64});
+  auto wrapper = LLVM::LLVMFuncOp::create(atEnd, loc, name, type,
+                                          LLVM::Linkage::Internal);
+  shared.symbols.insert(wrapper);
+  Block *body = wrapper.addEntryBlock(atEnd);
+  atEnd.setInsertionPointToStart(body);
+  SmallVector<Value> arguments = {
+      LLVM::AddressOfOp::create(atEnd, loc, pointer, desc)};
+  llvm::append_range(arguments, body->getArguments());
+  LLVM::CallOp::create(atEnd, loc, TypeRange{}, function, arguments);
+  LLVM::ReturnOp::create(atEnd, loc, ValueRange{});
+  return wrapper.getSymName();
+}
+
+void FunctionLowering::lowerGemm(Operation *op, const PoplarGemm &gemm) {
+  Value a, b, bias, c = pointerOf(op->getResult(0));
+  if (auto linear = dyn_cast<nn::LinearOp>(op)) {
+    a = linear.getX();
+    b = linear.getWeight();
+    bias = linear.getBias();
+  } else {
+    auto grad = cast<nn::LinearGradWeightOp>(op);
+    bool outIn = grad.getLayout() == nn::WeightLayout::OutIn;
+    a = outIn ? grad.getDy() : grad.getX();
+    b = outIn ? grad.getX() : grad.getDy();
+  }
+  StringRef desc = shared.getStruct("gemm", gemm);
+  LLVM::CallOp::create(builder, loc, TypeRange{}, "poplar_rt_gemm",
+                       ValueRange{context, addressOf(desc), pointerOf(a),
+                                  pointerOf(b), pointerOf(bias), c, batch});
+}
+
+void FunctionLowering::lowerAttention(nn::AttentionOp op) {
+  PoplarAttention desc = describeAttention(op, op.getResult());
+  StringRef kernel = wrap("poplar_attention_forward",
+                          shared.getStruct("attention", desc));
+  Value q = pointerOf(op.getQ());
+  Value k = op.isPacked() ? q : pointerOf(op.getK());
+  Value v = op.isPacked() ? q : pointerOf(op.getV());
+  dispatch(addressOf(kernel),
+           {q, k, v, pointerOf(op.getKeys()), pointerOf(op.getResult()),
+            pointerOf(op.getLse())},
+           desc.num_heads *
+               llvm::divideCeil(desc.seq_len, POPLAR_ATTENTION_BLOCK),
+           /*batched=*/true, /*grain=*/1);
+}
+
+void FunctionLowering::lowerAttentionGrad(nn::AttentionGradOp op) {
+  PoplarAttention desc = describeAttention(op, op.getDy());
+  StringRef kernel = wrap("poplar_attention_backward",
+                          shared.getStruct("attention_grad", desc));
+  Value q = pointerOf(op.getQ()), dq = pointerOf(op.getDq());
+  bool packed = op.isPacked();
+  dispatch(addressOf(kernel),
+           {pointerOf(op.getDy()), pointerOf(op.getOut()),
+            pointerOf(op.getLse()), q, packed ? q : pointerOf(op.getK()),
+            packed ? q : pointerOf(op.getV()), pointerOf(op.getKeys()), dq,
+            packed ? dq : pointerOf(op.getDk()),
+            packed ? dq : pointerOf(op.getDv())},
+           desc.num_kv_heads, /*batched=*/true, /*grain=*/1);
+}
+
+void FunctionLowering::lowerEmbeddingGrad(nn::EmbeddingGradOp op) {
+  PoplarEmbeddingGrad desc = {};
+  auto dy = cast<RankedTensorType>(op.getDy().getType());
+  desc.seq_len = dy.getDimSize(1);
+  desc.width = dy.getDimSize(2);
+  desc.type = getPoplarType(dy.getElementType());
+  desc.padding_idx = op.getPaddingIdx().value_or(-1);
+  StringRef kernel = wrap("poplar_embedding_grad",
+                          shared.getStruct("embedding_grad", desc));
+  dispatch(addressOf(kernel),
+           {pointerOf(op.getDy()), pointerOf(op.getIds()),
+            pointerOf(op.getResult())},
+           desc.width, /*batched=*/false, /*grain=*/16);
+}
+
+LogicalResult FunctionLowering::lowerCall(func::CallOp call) {
+  auto callee =
+      SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call,
+                                                         call.getCalleeAttr());
+  SmallVector<Value> arguments;
+  for (Value operand : call.getOperands())
+    arguments.push_back(pointerOf(operand));
+  for (OpResult result : call.getResults())
+    if (!getInPlaceArgument(callee, result.getResultNumber()))
+      arguments.push_back(pointerOf(result));
+
+  if (auto kind = callee->getAttrOfType<StringAttr>(kKernelAttr)) {
+    // Columns and elements are split at cache lines.
+    int64_t parts = callee->getAttrOfType<IntegerAttr>(kPartsAttr).getInt();
+    bool byElement = *symbolizeKernelKind(kind.getValue()) ==
+                         KernelKind::Columns ||
+                     *symbolizeKernelKind(kind.getValue()) == KernelKind::Flat;
+    auto type = FunctionType::get(
+        builder.getContext(),
+        {shared.pointer, shared.i64, shared.i64, shared.i64}, {});
+    Value function =
+        func::ConstantOp::create(builder, loc, type, getKernelBodyName(callee));
+    Value address =
+        UnrealizedConversionCastOp::create(builder, loc, shared.pointer,
+                                           function)
+            .getResult(0);
+    dispatch(address, arguments, parts, callee->hasAttr(kBatchedAttr),
+             byElement ? 16 : 1);
+    return success();
+  }
+  auto scratch = call->getAttrOfType<IntegerAttr>(kScratchAttr);
+  if (!scratch)
+    return call.emitOpError("calls a function that is no planned unit");
+  Value scratchPointer = advance(region, scratch.getInt(), true);
+  SmallVector<Value> all = {context, scratchPointer, batch};
+  all.append(arguments);
+  func::CallOp::create(builder, loc, (callee.getName() + ".call").str(),
+                       TypeRange{}, all);
+  return success();
+}
+
+LogicalResult FunctionLowering::run() {
+  bool isUnit = source->hasAttr(nn::kUnitAttr);
+  SmallVector<Type> types = {shared.pointer, shared.pointer, shared.i64};
+  auto terminator =
+      cast<func::ReturnOp>(source.getBody().front().getTerminator());
+  SmallVector<Value> outputs;
+  if (isUnit) {
+    types.append(source.getNumArguments(), shared.pointer);
+    for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
+      if (getInPlaceArgument(source, index))
+        continue;
+      auto result = dyn_cast<OpResult>(value);
+      if (!result || llvm::is_contained(outputs, value) ||
+          getInPlaceOperand(result.getOwner(), result.getResultNumber()))
+        return terminator.emitOpError("operand #")
+               << index << " has no buffer of its own";
+      outputs.push_back(value);
+      types.push_back(shared.pointer);
+    }
+  }
+  builder.setInsertionPoint(source);
+  std::string name = source.getName().str() + (isUnit ? ".call" : ".step");
+  auto target = func::FuncOp::create(
+      builder, loc, name, FunctionType::get(builder.getContext(), types, {}));
+  entry = target.addEntryBlock();
+  builder.setInsertionPointToStart(entry);
+  context = entry->getArgument(0);
+  base = region = entry->getArgument(1);
+  batch = entry->getArgument(2);
+  if (isUnit) {
+    target.setPrivate();
+    unsigned next = 3;
+    for (Value argument : source.getArguments())
+      pointers[argument] = entry->getArgument(next++);
+    for (Value output : outputs)
+      pointers[output] = entry->getArgument(next++);
+  } else {
+    auto memory = shared.module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
+    region = advance(base, memory.getAs<IntegerAttr>("fixed").getInt(), false);
+    auto inputs = source->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr);
+    for (auto [argument, offset] :
+         llvm::zip_equal(source.getArguments(), inputs.asArrayRef()))
+      pointers[argument] = advance(region, offset, true);
+  }
+
+  for (Operation &op : source.getBody().front()) {
+    if (isa<tensor::DimOp, arith::ConstantOp, nn::SetGradientOp,
+            func::ReturnOp>(op))
+      continue;
+    if (isa<nn::GetParameterOp, nn::GetGradientOp>(op)) {
+      auto symbol = op.getAttrOfType<FlatSymbolRefAttr>("parameter");
+      auto parameter = shared.symbols.lookup<nn::ParameterOp>(symbol.getValue());
+      auto places = parameter->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr);
+      pointers[op.getResult(0)] =
+          advance(base, places[isa<nn::GetGradientOp>(op) ? 1 : 4], false);
+      continue;
+    }
+    bindResults(&op);
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      if (failed(lowerCall(call)))
+        return failure();
+    } else if (std::optional<PoplarGemm> gemm = getGemm(&op)) {
+      lowerGemm(&op, *gemm);
+    } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
+      lowerAttention(attention);
+    } else if (auto attention = dyn_cast<nn::AttentionGradOp>(op)) {
+      lowerAttentionGrad(attention);
+    } else if (auto embedding = dyn_cast<nn::EmbeddingGradOp>(op)) {
+      lowerEmbeddingGrad(embedding);
+    } else {
+      return op.emitOpError("cannot be lowered: it is neither in a kernel nor "
+                            "a call of the runtime");
+    }
+  }
+  func::ReturnOp::create(builder, loc);
+  return success();
+}

@@ -35,6 +35,8 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
   attention.heads = attention.kvHeads = config.getSize("num_attention_heads");
   attention.dropout = config.getDropout("attention_probs_dropout_prob", 0.1);
   attention.causal = false;
+  std::optional<int64_t> paddingIdx =
+      config.getPaddingIdx(vocabSize, /*fallback=*/0);
   if (config.failed())
     return {};
   attention.headDim = config.divide("hidden_size", hidden,
@@ -52,7 +54,8 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
   Unit &embed =
       model.define("embed", model.getIdsType(), dropout > 0, [&](Unit &unit) {
         Value x =
-            unit.embedding(words, unit.getInput(0), vocabSize, hidden, stdDev);
+            unit.embedding(words, unit.getInput(0), vocabSize, hidden, stdDev,
+                           paddingIdx);
         x = unit.positionEmbedding(embeddings + "token_type_embeddings", x,
                                    tokenTypes, stdDev, /*constantRow=*/true);
         x = unit.positionEmbedding(embeddings + "position_embeddings", x,

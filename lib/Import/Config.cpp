@@ -32,6 +32,17 @@ int64_t Config::getLayers(const std::string &key) const {
   return (*this)[key].getInteger(1, kMaxLayers);
 }
 
+std::optional<int64_t>
+Config::getPaddingIdx(int64_t vocabSize,
+                      std::optional<int64_t> fallback) const {
+  json::Value value = (*this)["pad_token_id"];
+  if (!value.isPresent())
+    return fallback;
+  // As torch.nn.Embedding counts, negative ids are from the end.
+  int64_t id = value.getInteger(-vocabSize, vocabSize - 1);
+  return id < 0 ? id + vocabSize : id;
+}
+
 double Config::getDropout(const std::string &key, double fallback) const {
   json::Value value = (*this)[key];
   double p = value.getNumber(fallback);

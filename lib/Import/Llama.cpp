@@ -88,13 +88,18 @@ static OwningOpRef<ModuleOp> importFamily(const Config &config,
   if (config.failed())
     return {};
 
+  std::optional<int64_t> paddingIdx =
+      config.getPaddingIdx(vocabSize, /*fallback=*/std::nullopt);
+  if (config.failed())
+    return {};
+
   ModelBuilder model(config.context, config.file, seqLen);
   Type activations = model.getActivationType(hidden);
 
   Unit &embed =
       model.define("embed", model.getIdsType(), false, [&](Unit &unit) {
         return unit.embedding("model.embed_tokens", unit.getInput(0), vocabSize,
-                              hidden, stdDev);
+                              hidden, stdDev, paddingIdx);
       });
 
   auto buildBlock = [&](Unit &unit) -> Value {

@@ -60,11 +60,14 @@ Value Unit::linear(StringRef name, Value x, int64_t outputs, double stdDev,
 }
 
 Value Unit::embedding(StringRef name, Value ids, int64_t rows, int64_t width,
-                      double stdDev) {
+                      double stdDev, std::optional<int64_t> paddingIdx) {
   Value table =
       parameter((name + ".weight").str(), {rows, width}, Init::normal(stdDev));
+  IntegerAttr padding;
+  if (paddingIdx)
+    padding = builder.getI64IntegerAttr(*paddingIdx);
   return nn::EmbeddingOp::create(builder, at(name), withWidth(ids, width), ids,
-                                 table);
+                                 table, padding);
 }
 
 Value Unit::positionEmbedding(StringRef name, Value x, int64_t rows,

@@ -48,7 +48,8 @@ public:
                      nn::WeightLayout layout = nn::WeightLayout::OutIn,
                      llvm::StringRef biasName = "");
   mlir::Value embedding(llvm::StringRef name, mlir::Value ids, int64_t rows,
-                        int64_t width, double stdDev);
+                        int64_t width, double stdDev,
+                        std::optional<int64_t> paddingIdx = std::nullopt);
   mlir::Value positionEmbedding(llvm::StringRef name, mlir::Value x,
                                 int64_t rows, double stdDev, bool constantRow);
   mlir::Value layerNorm(llvm::StringRef name, mlir::Value x, double eps);

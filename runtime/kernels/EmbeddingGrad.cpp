@@ -23,6 +23,8 @@ extern "C" void poplar_embedding_grad(const PoplarEmbeddingGrad *desc,
   float *accumulator = static_cast<float *>(args[2]);
   const bool isBF16 = desc->type == POPLAR_BF16;
   for (int64_t token = 0; token < batch * desc->seq_len; ++token) {
+    if (ids[token] == desc->padding_idx)
+      continue;
     float *row = accumulator + int64_t(ids[token]) * desc->width;
     int64_t at = token * desc->width, d = begin;
     for (; d + kLanes <= end; d += kLanes)

@@ -20,6 +20,10 @@ int main(int argc, char **argv) {
   });
   int status = 0;
   addImportCommand(app, status);
+  addPlanCommand(app, status);
+  addBuildCommand(app, status);
+  addTrainCommand(app, status);
+  addSampleCommand(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -23,7 +23,7 @@ TEST(EmbeddingGradTest, AddsTokensOfTheSameRow) {
   for (int64_t token = 0; token < batch * length; ++token)
     for (int64_t d = 0; d < width; ++d)
       expected[ids[token] * width + d] += dy[token * width + d];
-  PoplarEmbeddingGrad desc = {length, width, POPLAR_F32};
+  PoplarEmbeddingGrad desc = {length, width, POPLAR_F32, -1};
   void *args[] = {dy.data(), const_cast<int32_t *>(ids), acc.data()};
   poplar_embedding_grad(&desc, args, batch, 0, 20);
   poplar_embedding_grad(&desc, args, batch, 20, width);
@@ -34,7 +34,7 @@ TEST(EmbeddingGradTest, ReadsBF16) {
   const uint16_t dy[] = {0x3F80, 0xC000}; // 1, -2
   const int32_t ids[] = {0};
   float acc[] = {0.5f, 0.5f};
-  PoplarEmbeddingGrad desc = {1, 2, POPLAR_BF16};
+  PoplarEmbeddingGrad desc = {1, 2, POPLAR_BF16, -1};
   void *args[] = {const_cast<uint16_t *>(dy), const_cast<int32_t *>(ids), acc};
   poplar_embedding_grad(&desc, args, 1, 0, 2);
   EXPECT_EQ(acc[0], 1.5f);

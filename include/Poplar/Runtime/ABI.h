@@ -82,6 +82,7 @@ typedef struct PoplarAttention {
 typedef struct PoplarEmbeddingGrad {
   int64_t seq_len, width;
   int32_t type; /* PoplarType */
+  int32_t padding_idx; /* the row that gets no gradient, -1 if none */
 } PoplarEmbeddingGrad;
 
 /// A generated kernel: does the part [begin, end) of its `extent`.

@@ -27,6 +27,14 @@ def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
 
+def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
+  let summary = "Record the FLOPs of a training sample on the module";
+  let description = [{
+    Forward times three, the field's convention for forward and backward, over
+    all units that @model calls; recomputation is not counted as useful work.
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Train level
 //===----------------------------------------------------------------------===//
@@ -46,6 +54,17 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
     "::mlir::func::FuncDialect", "::mlir::linalg::LinalgDialect",
     "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
     "::mlir::math::MathDialect"];
+}
+
+def AddOptimizer : Pass<"add-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Add the optimizer's step as functions of flat arrays";
+  let description = [{
+    @adamw, and @convert_working if parameters are read in a lower format than
+    f32. They are called once per parameter or shard, with its element count
+    as the batch.
+  }];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::mlir::func::FuncDialect"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -73,6 +92,12 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     Offsets are linear in the micro-batch:
     peak_bytes(b) = fixed + b * per_sample (recorded on the module).
   }];
+  let options = [
+    Option<"threads", "threads", "int", "1",
+           "Threads that share the libraries' scratch">,
+    Option<"maxBatch", "max-batch", "int64_t", "64",
+           "Largest micro-batch the libraries' scratch must serve">
+  ];
 }
 
 def LowerKernels : Pass<"lower-kernels", "::mlir::ModuleOp"> {

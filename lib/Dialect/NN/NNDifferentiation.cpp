@@ -125,7 +125,7 @@ LogicalResult EmbeddingOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   Value dy = grads.cotangent(getResult());
   grads.accumulate(getTable(), [&](Value acc) -> Value {
     return EmbeddingGradOp::create(builder, getLoc(), acc.getType(), dy,
-                                   getIds(), acc);
+                                   getIds(), acc, getPaddingIdxAttr());
   });
   return success();
 }

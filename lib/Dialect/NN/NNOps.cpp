@@ -12,6 +12,28 @@
 using namespace mlir;
 using namespace poplar::nn;
 
+/// Frequencies are printed so that they parse back to the last bit; a DenseArray
+/// prints seven digits, which is an angle off by 1e-4 at long sequences.
+static ParseResult parseFrequencies(OpAsmParser &parser,
+                                    DenseF64ArrayAttr &frequencies) {
+  SmallVector<double> values;
+  if (parser.parseCommaSeparatedList(
+          OpAsmParser::Delimiter::Square,
+          [&] { return parser.parseFloat(values.emplace_back()); }))
+    return failure();
+  frequencies = parser.getBuilder().getDenseF64ArrayAttr(values);
+  return success();
+}
+
+static void printFrequencies(OpAsmPrinter &printer, Operation *,
+                             DenseF64ArrayAttr frequencies) {
+  printer << "[";
+  llvm::interleaveComma(
+      frequencies.asArrayRef(), printer,
+      [&](double value) { printer.printFloat(APFloat(value)); });
+  printer << "]";
+}
+
 #define GET_OP_CLASSES
 #include "Poplar/Dialect/NN/NNOps.cpp.inc"
 
@@ -187,13 +209,25 @@ LogicalResult SetGradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
 // Embeddings and linear layers
 //===----------------------------------------------------------------------===//
 
+static LogicalResult verifyPaddingIdx(Operation *op,
+                                      std::optional<int64_t> paddingIdx,
+                                      int64_t rows) {
+  if (paddingIdx && (*paddingIdx < 0 || *paddingIdx >= rows))
+    return op->emitOpError() << "padding_idx " << *paddingIdx
+                             << " is no row of a table of " << rows;
+  return success();
+}
+
 // - result [B,T,D] for ids [B,T] and table [V,D], elements as the table's
+// - padding_idx, if there, is a row of the table
 LogicalResult EmbeddingOp::verify() {
   Named ids{"ids", getIds()}, result{"result", getResult()};
   if (failed(expectPerToken(*this, ids, result)) ||
       failed(expectShape(*this, {"table", getTable()},
                          {getDim(getTable(), 0), getDim(getResult(), 2)},
                          result)))
+    return failure();
+  if (failed(verifyPaddingIdx(*this, getPaddingIdx(), getDim(getTable(), 0))))
     return failure();
   return expectSameElements(*this, {{"table", getTable()}, result});
 }
@@ -242,7 +276,8 @@ LogicalResult LinearOp::verify() {
 // - ids [B,T] and acc [V,D] for dy [B,T,D]
 LogicalResult EmbeddingGradOp::verify() {
   Named dy{"dy", getDy()};
-  if (failed(expectPerToken(*this, {"ids", getIds()}, dy)))
+  if (failed(expectPerToken(*this, {"ids", getIds()}, dy)) ||
+      failed(verifyPaddingIdx(*this, getPaddingIdx(), getDim(getAcc(), 0))))
     return failure();
   return expectShape(*this, {"acc", getAcc()},
                      {getDim(getAcc(), 0), getDim(getDy(), 2)}, dy);

@@ -154,10 +154,17 @@ def NN_SetGradientOp : NN_Op<"set_gradient",
 
 def NN_EmbeddingOp : NN_ForwardOp<"embedding"> {
   let summary = "Rows of a table: [B,T] ids, [V,D] table -> [B,T,D]";
-  let arguments = (ins NN_Ids:$ids, NN_Matrix:$table);
+  let description = [{
+    The row `padding_idx` gets no gradient from look-ups, as with
+    torch.nn.Embedding (BERT's word embeddings).
+  }];
+  let arguments = (ins NN_Ids:$ids, NN_Matrix:$table,
+                       OptionalAttr<I64Attr>:$padding_idx);
   let results = (outs NN_Activation:$result);
-  let assemblyFormat =
-    "$ids `,` $table attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $ids `,` $table (`padding_idx` $padding_idx^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
 }
 
 def NN_PositionEmbeddingOp : NN_ForwardOp<"position_embedding"> {
@@ -237,7 +244,8 @@ def NN_RopeOp : NN_ForwardOp<"rope",
                        UnitAttr:$inverse);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x (`inverse` $inverse^)? `head_dim` $head_dim `inv_freq` $inv_freq
+    $x (`inverse` $inverse^)? `head_dim` $head_dim
+    `inv_freq` custom<Frequencies>($inv_freq)
     (`scale` $scale^)? attr-dict `:` type($x)
   }];
 }
@@ -365,10 +373,13 @@ def NN_CrossEntropyOp : NN_ForwardOp<"cross_entropy"> {
 def NN_EmbeddingGradOp : NN_GradientOp<"embedding_grad",
     [AllTypesMatch<["acc", "result"]>]> {
   let summary = "acc[ids[b,t], :] += dy[b,t,:], in token order";
-  let arguments = (ins NN_Activation:$dy, NN_Ids:$ids, NN_F32Matrix:$acc);
+  let arguments = (ins NN_Activation:$dy, NN_Ids:$ids, NN_F32Matrix:$acc,
+                       OptionalAttr<I64Attr>:$padding_idx);
   let results = (outs NN_F32Matrix:$result);
-  let assemblyFormat =
-    "$dy `,` $ids `into` $acc attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $dy `,` $ids `into` $acc (`padding_idx` $padding_idx^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
 }
 
 def NN_PositionEmbeddingGradOp : NN_GradientOp<"position_embedding_grad",
@@ -445,7 +456,7 @@ def NN_RMSNormGradOp : NN_GradientOp<"rms_norm_grad"> {
 }
 
 def NN_AttentionGradOp : NN_GradientOp<"attention_grad",
-    [AttrSizedOperandSegments, AttrSizedResultSegments]> {
+    [AttrSizedOperandSegments, SameVariadicResultSize]> {
   let summary = "Gradient of attention with respect to q, k, v (or packed)";
   let description = "Attributes and operand forms as in nn.attention.";
   let arguments = (ins NN_Activation:$dy, NN_Activation:$out,

@@ -1,0 +1,48 @@
+//===- Program.h - Steps of a planned function ------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What --plan-memory and --lower-program both need to know of the ops that are
+// left once kernels are formed: calls, linear ops, attention, gradients of
+// embeddings.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_CONVERSION_PROGRAM_H
+#define POPLAR_CONVERSION_PROGRAM_H
+
+#include "Poplar/Runtime/ABI.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <optional>
+
+namespace poplar {
+
+/// The argument of `function` that its result `index` is accumulated into.
+std::optional<unsigned> getInPlaceArgument(mlir::func::FuncOp function,
+                                           unsigned index);
+
+/// The operand of `op` (a step of a program) whose buffer result `index`
+/// shares, because the op accumulates into it.
+mlir::OpOperand *getInPlaceOperand(mlir::Operation *op, unsigned index);
+
+/// The GEMM that an nn.linear or nn.linear_grad_weight is.
+std::optional<PoplarGemm> getGemm(mlir::Operation *op);
+
+/// PoplarType of an element type, f32, bf16 or f16.
+int32_t getPoplarType(mlir::Type elementType);
+
+/// Bytes of a value for one sample, if its first dimension is the batch
+/// (aligned up), or in all.
+struct BufferSize {
+  int64_t bytes;
+  bool batched;
+};
+BufferSize getBufferSize(mlir::Type type);
+
+} // namespace poplar
+
+#endif // POPLAR_CONVERSION_PROGRAM_H

@@ -1,0 +1,60 @@
+//===- Host.h - Executables for CPUs ----------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TARGET_HOST_H
+#define POPLAR_TARGET_HOST_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include <string>
+
+namespace poplar {
+
+struct HostOptions {
+  /// LLVM's name of the CPU; "native" asks the machine at hand.
+  std::string cpu = "native";
+  /// bf16 or f32: what activations and working copies are kept in.
+  std::string precision = "f32";
+  /// keep, recompute-attention or recompute-unit.
+  std::string recompute = "keep";
+  /// Threads that the libraries' scratch is planned for.
+  int threads = 1;
+  /// Largest micro-batch that the libraries' scratch is planned for.
+  int64_t maxBatch = 64;
+  /// Bitcode of the kernel library (attention), linked into every program.
+  std::string kernelLibrary;
+  /// Archive with the runtime, which holds `main`.
+  std::string runtimeLibrary;
+};
+
+/// From the model level to the memory plan: precision, differentiation,
+/// kernels, plan.
+void buildPlanPipeline(mlir::OpPassManager &pm, const HostOptions &options);
+
+/// From the memory plan to the llvm dialect.
+void buildLoweringPipeline(mlir::OpPassManager &pm);
+
+/// Registers both with the pass manager's text form, as `--poplar-plan` and
+/// `--poplar-lower`.
+void registerHostPipelines();
+
+/// Lowers a module that has gone through the plan pipeline and compiles it to
+/// an object file that defines `poplar_program`. Errors are diagnostics.
+llvm::LogicalResult emitHostObject(mlir::ModuleOp module,
+                                   const HostOptions &options,
+                                   llvm::StringRef objectPath);
+
+/// Links an object with the runtime into an executable.
+llvm::LogicalResult linkHostExecutable(mlir::ModuleOp module,
+                                       const HostOptions &options,
+                                       llvm::StringRef objectPath,
+                                       llvm::StringRef executablePath);
+
+} // namespace poplar
+
+#endif // POPLAR_TARGET_HOST_H

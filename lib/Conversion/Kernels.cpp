@@ -1,0 +1,67 @@
+//===- Kernels.cpp - What a kernel is, between the passes -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Kernels.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace poplar;
+
+std::string poplar::getKernelBodyName(func::FuncOp kernel) {
+  return (kernel.getName() + ".body").str();
+}
+
+llvm::StringRef poplar::stringifyKernelKind(KernelKind kind) {
+  switch (kind) {
+  case KernelKind::Rows:
+    return "rows";
+  case KernelKind::Columns:
+    return "columns";
+  case KernelKind::Positions:
+    return "positions";
+  case KernelKind::Flat:
+    return "flat";
+  }
+  llvm_unreachable("unknown kernel kind");
+}
+
+std::optional<KernelKind> poplar::symbolizeKernelKind(StringRef name) {
+  return llvm::StringSwitch<std::optional<KernelKind>>(name)
+      .Case("rows", KernelKind::Rows)
+      .Case("columns", KernelKind::Columns)
+      .Case("positions", KernelKind::Positions)
+      .Case("flat", KernelKind::Flat)
+      .Default(std::nullopt);
+}
+
+std::optional<KernelDomain> poplar::getKernelDomain(linalg::GenericOp op) {
+  auto iterators = op.getIteratorTypesArray();
+  SmallVector<int64_t, 4> ranges = op.getStaticLoopRanges();
+  auto parallel = [&](unsigned dim) {
+    return iterators[dim] == utils::IteratorType::parallel;
+  };
+  auto isStatic = [&](unsigned dim) { return !ShapedType::isDynamic(ranges[dim]); };
+
+  if (iterators.size() == 1 && parallel(0))
+    return KernelDomain{KernelKind::Flat, isStatic(0) ? ranges[0] : 1,
+                        !isStatic(0)};
+  if (iterators.size() < 2 || iterators.size() > 3 || !isStatic(1))
+    return std::nullopt;
+  if (parallel(0) && parallel(1)) {
+    if (iterators.size() == 3 && !isStatic(2))
+      return std::nullopt;
+    return KernelDomain{KernelKind::Rows,
+                        isStatic(0) ? ranges[0] * ranges[1] : ranges[1],
+                        !isStatic(0)};
+  }
+  if (iterators.size() != 3 || !isStatic(2) || parallel(0) || !parallel(2))
+    return std::nullopt;
+  if (parallel(1))
+    return KernelDomain{KernelKind::Positions, ranges[1], false};
+  return KernelDomain{KernelKind::Columns, ranges[2], false};
+}

@@ -1,0 +1,101 @@
+//===- Program.cpp - Steps of a planned function --------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Program.h"
+#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace poplar;
+
+std::optional<unsigned> poplar::getInPlaceArgument(func::FuncOp function,
+                                                   unsigned index) {
+  if (auto arg = function.getResultAttrOfType<IntegerAttr>(index, kInPlaceAttr))
+    return arg.getInt();
+  SmallVector<unsigned> gradients;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, nn::kGradientAttr))
+      gradients.push_back(i);
+  unsigned first = function.getNumResults() - gradients.size();
+  if (index < first)
+    return std::nullopt;
+  return gradients[index - first];
+}
+
+OpOperand *poplar::getInPlaceOperand(Operation *op, unsigned index) {
+  if (auto call = dyn_cast<func::CallOp>(op)) {
+    auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+        op, call.getCalleeAttr());
+    if (auto arg = getInPlaceArgument(callee, index))
+      return &op->getOpOperand(*arg);
+    return nullptr;
+  }
+  return TypeSwitch<Operation *, OpOperand *>(op)
+      .Case<nn::LinearGradWeightOp, nn::EmbeddingGradOp>(
+          [](auto grad) { return &grad.getAccMutable(); })
+      .Default([](Operation *) { return nullptr; });
+}
+
+int32_t poplar::getPoplarType(Type elementType) {
+  if (elementType.isBF16())
+    return POPLAR_BF16;
+  return elementType.isF16() ? POPLAR_F16 : POPLAR_F32;
+}
+
+static int32_t getElementType(Value value) {
+  return getPoplarType(cast<RankedTensorType>(value.getType()).getElementType());
+}
+
+std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
+  PoplarGemm gemm = {};
+  if (auto linear = dyn_cast<nn::LinearOp>(op)) {
+    auto x = cast<RankedTensorType>(linear.getX().getType());
+    auto y = cast<RankedTensorType>(linear.getResult().getType());
+    gemm.m = x.getDimSize(1);
+    gemm.n = y.getDimSize(2);
+    gemm.k = x.getDimSize(2);
+    gemm.batched = 1;
+    gemm.trans_b = linear.getLayout() == nn::WeightLayout::OutIn;
+    gemm.has_bias = linear.getBias() ? 1 : 0;
+    gemm.a_type = getElementType(linear.getX());
+    gemm.b_type = getElementType(linear.getWeight());
+    gemm.c_type = getElementType(linear.getResult());
+    return gemm;
+  }
+  if (auto grad = dyn_cast<nn::LinearGradWeightOp>(op)) {
+    auto acc = cast<RankedTensorType>(grad.getAcc().getType());
+    bool outIn = grad.getLayout() == nn::WeightLayout::OutIn;
+    gemm.m = acc.getDimSize(0);
+    gemm.n = acc.getDimSize(1);
+    gemm.k = cast<RankedTensorType>(grad.getX().getType()).getDimSize(1);
+    gemm.batched = 2;
+    gemm.trans_a = 1;
+    gemm.accumulate = 1;
+    gemm.a_type = getElementType(outIn ? grad.getDy() : grad.getX());
+    gemm.b_type = getElementType(outIn ? grad.getX() : grad.getDy());
+    gemm.c_type = POPLAR_F32;
+    return gemm;
+  }
+  return std::nullopt;
+}
+
+BufferSize poplar::getBufferSize(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t elements = 1;
+  bool batched = false;
+  for (auto [index, size] : llvm::enumerate(tensor.getShape())) {
+    if (ShapedType::isDynamic(size))
+      batched = true;
+    else
+      elements *= size;
+  }
+  int64_t bytes = elements * tensor.getElementTypeBitWidth() / 8;
+  return {int64_t(llvm::alignTo(bytes, POPLAR_ALIGNMENT)), batched};
+}

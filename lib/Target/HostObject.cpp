@@ -1,0 +1,169 @@
+//===- HostObject.cpp - Object files and executables for CPUs -------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Target/Host.h"
+#include "Poplar/Target/ProgramDescription.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// CPU and features of a HostOptions::cpu. A virtual machine's CPU may carry
+/// the name of one that lacks some of its features, so "native" also asks for
+/// what the processor says it has.
+void resolveCPU(StringRef cpu, std::string &name, std::string &features) {
+  name = cpu.str();
+  if (cpu != "native")
+    return;
+  name = llvm::sys::getHostCPUName().str();
+  for (auto &feature : llvm::sys::getHostCPUFeatures())
+    features += (features.empty() ? "" : ",") +
+                ((feature.second ? "+" : "-") + feature.first()).str();
+}
+
+std::unique_ptr<llvm::TargetMachine>
+createTargetMachine(ModuleOp module, StringRef cpu, StringRef features) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string error;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target) {
+    module.emitError("no code generator for ") << triple.str() << ": " << error;
+    return nullptr;
+  }
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, cpu, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+} // namespace
+
+LogicalResult poplar::emitHostObject(ModuleOp module,
+                                     const HostOptions &options,
+                                     StringRef objectPath) {
+  std::string cpu, features;
+  resolveCPU(options.cpu, cpu, features);
+  auto machine = createTargetMachine(module, cpu, features);
+  if (!machine)
+    return failure();
+
+  ProgramDescription description;
+  if (failed(description.take(module, options)))
+    return failure();
+  PassManager lowering(module.getContext());
+  buildLoweringPipeline(lowering);
+  if (failed(lowering.run(module)))
+    return failure();
+
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  llvm::LLVMContext context;
+  auto llvmModule = translateModuleToLLVMIR(module, context, "poplar");
+  if (!llvmModule)
+    return module.emitError("cannot be translated to LLVM IR");
+  llvmModule->setDataLayout(machine->createDataLayout());
+  llvmModule->setTargetTriple(machine->getTargetTriple());
+  description.emit(*llvmModule);
+
+  llvm::SMDiagnostic diagnostic;
+  auto library = llvm::parseIRFile(options.kernelLibrary, diagnostic, context);
+  if (!library)
+    return module.emitError("kernel library ")
+           << options.kernelLibrary << ": " << diagnostic.getMessage();
+  library->setDataLayout(llvmModule->getDataLayout());
+  library->setTargetTriple(llvmModule->getTargetTriple());
+  if (llvm::Linker::linkModules(*llvmModule, std::move(library),
+                                llvm::Linker::LinkOnlyNeeded))
+    return module.emitError("kernel library ")
+           << options.kernelLibrary << " cannot be linked";
+
+  llvm::internalizeModule(*llvmModule, [](const llvm::GlobalValue &value) {
+    return value.getName() == "poplar_program";
+  });
+  for (llvm::Function &function : *llvmModule) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", cpu);
+    function.addFnAttr("target-features", features);
+    // The default tuning of many CPUs prefers half-width vectors, at half the
+    // speed in loops like ours.
+    function.addFnAttr("prefer-vector-width", "512");
+    function.addFnAttr("no-trapping-math", "true");
+  }
+
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(machine.get());
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(*llvmModule, modules);
+
+  std::error_code error;
+  llvm::raw_fd_ostream out(objectPath, error);
+  if (error)
+    return module.emitError("cannot write ")
+           << objectPath << ": " << error.message();
+  llvm::legacy::PassManager codegen;
+  if (machine->addPassesToEmitFile(codegen, out, nullptr,
+                                   llvm::CodeGenFileType::ObjectFile))
+    return module.emitError("this target emits no object files");
+  codegen.run(*llvmModule);
+  out.close();
+  if (out.has_error()) {
+    std::string message = out.error().message();
+    out.clear_error();
+    return module.emitError("cannot write ") << objectPath << ": " << message;
+  }
+  return success();
+}
+
+LogicalResult poplar::linkHostExecutable(ModuleOp module,
+                                         const HostOptions &options,
+                                         StringRef objectPath,
+                                         StringRef executablePath) {
+  auto linker = llvm::sys::findProgramByName("c++");
+  if (!linker)
+    return module.emitError("no linker driver `c++` was found; on Debian: "
+                            "apt-get install g++");
+  SmallVector<StringRef> arguments = {
+      *linker,  "-o",      executablePath, objectPath, options.runtimeLibrary,
+      "-ldnnl", "-lgomp",  "-lm",          "-lpthread"};
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, {},
+                                         0, 0, &message);
+  if (status != 0)
+    return module.emitError("linking ")
+           << executablePath << " failed" << (message.empty() ? "" : ": ")
+           << message;
+  return success();
+}

@@ -1,0 +1,104 @@
+//===- HostPipeline.cpp - From the model to the llvm dialect --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Target/Host.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// exp, tanh, erf and log as polynomials of basic operations, which LLVM
+/// vectorises with the loop they stand in; calls of libm it would not.
+class ExpandMathPass
+    : public PassWrapper<ExpandMathPass, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMathPass)
+  StringRef getArgument() const override { return "expand-math"; }
+  StringRef getDescription() const override {
+    return "Approximate transcendental functions by polynomials";
+  }
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    populateMathPolynomialApproximationPatterns(patterns);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
+  Option<std::string> precision{*this, "precision",
+                                llvm::cl::desc("f32 or bf16"),
+                                llvm::cl::init("f32")};
+  Option<std::string> recompute{
+      *this, "recompute",
+      llvm::cl::desc("keep, recompute-attention or recompute-unit"),
+      llvm::cl::init("keep")};
+};
+
+} // namespace
+
+void poplar::buildPlanPipeline(OpPassManager &pm, const HostOptions &options) {
+  // Model level to train level.
+  pm.addPass(createAnnotateCost());
+  if (options.precision != "f32")
+    pm.addPass(createNNConvertPrecision({options.precision}));
+  pm.addPass(createNNDifferentiate({options.recompute}));
+  pm.addPass(createAddOptimizer());
+  pm.addPass(createCSEPass());
+  // Everything by rows becomes loops...
+  pm.addPass(createConvertNNToLinalg());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addNestedPass<func::FuncOp>(createLinalgElementwiseOpFusionPass());
+  pm.addPass(createCSEPass());
+  // ...in as few kernels as can be, between buffers in their places.
+  pm.addPass(createFormKernels());
+  PlanMemoryOptions memory;
+  memory.threads = options.threads;
+  memory.maxBatch = options.maxBatch;
+  pm.addPass(createPlanMemory(memory));
+}
+
+void poplar::buildLoweringPipeline(OpPassManager &pm) {
+  pm.addPass(createLowerKernels());
+  pm.addPass(createLowerProgram());
+  pm.addPass(createCSEPass());
+  pm.addPass(std::make_unique<ExpandMathPass>());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertIndexToLLVMPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createConvertFuncToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+}
+
+void poplar::registerHostPipelines() {
+  PassPipelineRegistration<PlanPipelineOptions>(
+      "poplar-plan", "From the model level to the memory plan",
+      [](OpPassManager &pm, const PlanPipelineOptions &options) {
+        HostOptions host;
+        host.precision = options.precision;
+        host.recompute = options.recompute;
+        buildPlanPipeline(pm, host);
+      });
+  PassPipelineRegistration<>("poplar-lower",
+                             "From the memory plan to the llvm dialect",
+                             [](OpPassManager &pm) { buildLoweringPipeline(pm); });
+}

@@ -1,0 +1,53 @@
+//===- AnnotateCost.cpp - FLOPs of a training sample ----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_ANNOTATECOST
+#include "Poplar/Transforms/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+class AnnotateCostPass
+    : public poplar::impl::AnnotateCostBase<AnnotateCostPass> {
+public:
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto model = module.lookupSymbol<func::FuncOp>("model");
+    if (!model) {
+      module.emitError("has no function @model");
+      return signalPassFailure();
+    }
+    llvm::StringMap<double> unitFlops;
+    double forward = 0;
+    model.walk([&](func::CallOp call) {
+      auto [entry, isNew] = unitFlops.try_emplace(call.getCallee(), 0.0);
+      if (isNew)
+        if (auto unit = module.lookupSymbol<func::FuncOp>(call.getCallee()))
+          unit.walk([&, &flops = entry->second](nn::CostOpInterface op) {
+            flops += op.getCost().flops;
+          });
+      forward += entry->second;
+    });
+    module->setAttr(kFlopsAttr,
+                    Builder(module).getF64FloatAttr(3.0 * forward));
+  }
+};
+
+} // namespace

@@ -1,0 +1,20 @@
+//===- Installation.cpp - Where poplar finds its libraries ----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Installation.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+void locateLibraries(poplar::HostOptions &options) {
+  std::string self = llvm::sys::fs::getMainExecutable(
+      nullptr, reinterpret_cast<void *>(&locateLibraries));
+  llvm::StringRef root =
+      llvm::sys::path::parent_path(llvm::sys::path::parent_path(self));
+  options.kernelLibrary = (root + "/lib/poplar/kernels.bc").str();
+  options.runtimeLibrary = (root + "/lib/libpoplar_runtime_host.a").str();
+}

@@ -1,0 +1,111 @@
+//===- RunCommands.cpp - poplar train and poplar sample -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Both start the executable that `poplar build` made, in place of this process,
+// so that signals, exit status and output are its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+/// In a run's directory: link to the executable that trains it.
+constexpr const char *kExecutableLink = "executable";
+
+int execute(const std::string &program, std::vector<std::string> arguments) {
+  std::vector<char *> argv = {const_cast<char *>(program.c_str())};
+  for (std::string &argument : arguments)
+    argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  return reportError(program + ": " + std::strerror(errno));
+}
+
+/// Value of an option among the arguments passed on, empty if not there.
+std::string findOption(const std::vector<std::string> &arguments,
+                       const std::string &name) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == name && i + 1 < arguments.size())
+      return arguments[i + 1];
+    if (arguments[i].compare(0, name.size() + 1, name + "=") == 0)
+      return arguments[i].substr(name.size() + 1);
+  }
+  return "";
+}
+
+} // namespace
+
+void addTrainCommand(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand("train", "Train what was built");
+  command->prefix_command();
+  command->footer(
+      "Options are those of the executable: poplar train DIR --help lists "
+      "them.\n\nExample:\n  poplar train build/gpt2 --data corpus.txt "
+      "--steps 1000 --batch 8 --out runs/gpt2");
+  auto directory = std::make_shared<std::string>();
+  command->add_option("dir", *directory, "Directory written by poplar build")
+      ->type_name("DIR")
+      ->required();
+  command->callback([=, &status] {
+    llvm::SmallString<256> program(*directory + "/host/train");
+    llvm::sys::fs::make_absolute(program);
+    if (!llvm::sys::fs::can_execute(program)) {
+      status = reportError(*directory + ": holds no executable host/train; "
+                                        "make it with poplar build");
+      return;
+    }
+    std::vector<std::string> arguments = command->remaining();
+    std::string run = findOption(arguments, "--out");
+    if (!run.empty()) {
+      // For poplar sample, which is given the run alone.
+      if (std::error_code code = llvm::sys::fs::create_directories(run)) {
+        status = reportError(run + ": " + code.message());
+        return;
+      }
+      std::string link = run + "/" + kExecutableLink;
+      llvm::sys::fs::remove(link);
+      if (std::error_code code = llvm::sys::fs::create_link(program, link)) {
+        status = reportError(link + ": " + code.message());
+        return;
+      }
+    }
+    arguments.insert(arguments.begin(), "train");
+    status = execute(program.str().str(), std::move(arguments));
+  });
+}
+
+void addSampleCommand(CLI::App &app, int &status) {
+  CLI::App *command =
+      app.add_subcommand("sample", "Continue a prompt from a trained run");
+  command->prefix_command();
+  command->footer("Example:\n  poplar sample runs/demo --prompt \"ROMEO:\" "
+                  "--tokens 200 --temperature 0.8");
+  auto run = std::make_shared<std::string>();
+  command->add_option("run", *run, "Directory given to poplar train --out")
+      ->type_name("RUN")
+      ->required();
+  command->callback([=, &status] {
+    std::string program = *run + "/" + kExecutableLink;
+    if (!llvm::sys::fs::can_execute(program)) {
+      status = reportError(*run + ": is no run of poplar train, or what it ran "
+                                  "is gone");
+      return;
+    }
+    std::vector<std::string> arguments = command->remaining();
+    arguments.insert(arguments.begin(), {"sample", "--checkpoint", *run});
+    status = execute(program, std::move(arguments));
+  });
+}
