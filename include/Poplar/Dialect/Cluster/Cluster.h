@@ -1,0 +1,52 @@
+//===- Cluster.h - The cluster dialect --------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_CLUSTER_CLUSTER_H
+#define POPLAR_DIALECT_CLUSTER_CLUSTER_H
+
+#include "Poplar/Planner/Cluster.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+
+#include "Poplar/Dialect/Cluster/ClusterDialect.h.inc"
+#include "Poplar/Dialect/Cluster/ClusterEnums.h.inc"
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/Cluster/ClusterOps.h.inc"
+
+namespace poplar::cluster {
+
+/// Devices of one node, and of one run `n x @type`, at most.
+inline constexpr int64_t kMaxDevicesPerNode = 65536;
+
+/// What code can be generated for, by the name that device types give.
+struct Target {
+  enum class Kind { Host, CUDA, HIP };
+  llvm::StringLiteral name;
+  Kind kind;
+  /// Formats the target computes in, or keeps data in, the best first.
+  llvm::ArrayRef<NumberFormat> formats;
+};
+
+/// All of them, in the order in which messages list them.
+llvm::ArrayRef<Target> getTargets();
+/// Null if there is no target of this name.
+const Target *findTarget(llvm::StringRef name);
+
+/// Recomputation policies, the one that keeps most first.
+llvm::ArrayRef<llvm::StringLiteral> getRecomputePolicies();
+
+/// What the cluster ops of a verified module say, for the planner. Without
+/// nodes there are no ranks.
+ClusterView buildClusterView(mlir::ModuleOp module);
+
+} // namespace poplar::cluster
+
+#endif // POPLAR_DIALECT_CLUSTER_CLUSTER_H
