@@ -1,0 +1,332 @@
+//===- ExactPolicy.cpp - The optimum --------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The least time over the class of plans in BatchProblem.h, without looking at
+// devices one by one.
+//
+// Stages 2 and 3. S(n) is a staircase (StepTimes) of V levels, one per distinct
+// t_i(b). Given the level of the steps and their number q but the last, a
+// larger n only makes the last step smaller; so n is the level's most samples
+// N. More than floor((G-1) / N) steps of a level never pay: with as many, the
+// last step has at most N samples and takes no longer than the step saved.
+// Fewer steps leave a last step above N, which the capacity bounds. There are
+// at most capacity / N such q, hence O(V + capacity log V) plans in all.
+//
+// Stages 0 and 1. The time f_i(B) of a rank's best steps for B samples does not
+// fall with B, so an iteration of T seconds is possible if the most samples
+// each rank can do in T add up to the global batch. T is found by bisection
+// over the floating-point numbers themselves: the least that is possible, not
+// close to it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExactPolicy.h"
+#include "Splits.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+using namespace poplar;
+
+/// Rounding makes equal times differ. Plans as close as this are equal, and the
+/// one with fewer steps is meant.
+static constexpr double equalTimes = 1 + 1e-12;
+
+//===----------------------------------------------------------------------===//
+// Stages 2 and 3
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct StepPlan {
+  double seconds;
+  /// Steps; samples of each but the last, and of the last.
+  int64_t steps, samples, last;
+
+  /// Of plans of equal time: few steps, and a last one that is not larger.
+  auto preference() const {
+    return std::make_tuple(steps, last > samples, samples);
+  }
+};
+
+class StepSearch {
+public:
+  explicit StepSearch(const BatchProblem &problem)
+      : problem(problem), times(problem) {}
+
+  std::vector<Allocation> run(size_t count) const;
+
+private:
+  /// Visits all plans that may take at most `bound` seconds, which `visit` may
+  /// lower.
+  template <typename Visitor>
+  void forEachPlan(double &bound, Visitor &&visit) const;
+  StepPlan makePlan(int64_t steps, double seconds, int64_t samples,
+                    double lastSeconds, int64_t last) const {
+    return {static_cast<double>(steps - 1) * (seconds + problem.stepSync) +
+                (lastSeconds + problem.stepSync),
+            steps, samples, last};
+  }
+
+  const BatchProblem &problem;
+  StepTimes times;
+};
+
+} // namespace
+
+template <typename Visitor>
+void StepSearch::forEachPlan(double &bound, Visitor &&visit) const {
+  int64_t batch = problem.globalBatch, capacity = times.capacity();
+  if (batch <= capacity)
+    visit(makePlan(1, 0, batch, times.seconds(batch), batch));
+  for (const StepTimes::Level &level : times.getLevels()) {
+    int64_t most = (batch - 1) / level.samples;
+    int64_t least =
+        (std::max<int64_t>(batch - capacity, 0) + level.samples - 1) /
+        level.samples;
+    for (int64_t full = most; full >= std::max<int64_t>(least, 1); --full) {
+      int64_t last = batch - full * level.samples;
+      double lastSeconds = times.seconds(last);
+      // The last step only grows from here on.
+      if (lastSeconds + problem.stepSync > bound)
+        break;
+      visit(
+          makePlan(full + 1, level.seconds, level.samples, lastSeconds, last));
+    }
+  }
+}
+
+std::vector<Allocation> StepSearch::run(size_t count) const {
+  double bound = std::numeric_limits<double>::infinity();
+  forEachPlan(bound, [&](const StepPlan &plan) {
+    bound = std::min(bound, plan.seconds);
+  });
+
+  std::vector<StepPlan> plans;
+  bound *= equalTimes;
+  forEachPlan(bound, [&](const StepPlan &plan) {
+    if (plan.seconds > bound)
+      return;
+    if (plans.empty())
+      plans.push_back(plan);
+    else if (plan.preference() < plans[0].preference())
+      plans[0] = plan;
+  });
+
+  // The best for each other number of steps, of which the best are kept.
+  if (count > 1) {
+    std::vector<StepPlan> others;
+    bound = std::numeric_limits<double>::infinity();
+    auto visit = [&](const StepPlan &plan) {
+      if (plan.steps == plans[0].steps || plan.seconds >= bound)
+        return;
+      auto same = std::find_if(
+          others.begin(), others.end(),
+          [&](const StepPlan &other) { return other.steps == plan.steps; });
+      if (same == others.end())
+        others.push_back(plan);
+      else if (plan.seconds < same->seconds)
+        *same = plan;
+      std::stable_sort(others.begin(), others.end(),
+                       [](const StepPlan &a, const StepPlan &b) {
+                         return a.seconds < b.seconds;
+                       });
+      if (others.size() >= count)
+        others.resize(count - 1);
+      if (others.size() == count - 1)
+        bound = others.back().seconds;
+    };
+    forEachPlan(bound, visit);
+    // Given the number of steps, the largest n may be none of the levels' most.
+    int64_t batch = problem.globalBatch;
+    double least = times.getLevels().front().seconds + problem.stepSync;
+    for (int64_t full = 1; full < batch && full * least <= bound; ++full) {
+      int64_t samples = (batch - 1) / full, last = batch - full * samples;
+      if (samples <= times.capacity() && last <= times.capacity())
+        visit(makePlan(full + 1, times.seconds(samples), samples,
+                       times.seconds(last), last));
+    }
+    plans.insert(plans.end(), others.begin(), others.end());
+  }
+
+  std::vector<Allocation> allocations;
+  for (const StepPlan &plan : plans)
+    allocations.push_back(makeStepwise(problem, plan.steps,
+                                       times.split(plan.samples),
+                                       times.split(plan.last)));
+  return allocations;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages 0 and 1
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The best steps of one rank on its own.
+class RankTimes {
+public:
+  RankTimes(const BatchProblem::DeviceType &type, int64_t globalBatch)
+      : curve(type.curve), globalBatch(globalBatch) {
+    for (int64_t b = 1; b <= std::min(type.largestBatch, globalBatch); ++b)
+      batches.push_back({b, curve.seconds(b)});
+    // By throughput, so that the first ones rule out most of the others.
+    std::stable_sort(batches.begin(), batches.end(),
+                     [](const Batch &a, const Batch &b) {
+                       return a.seconds * b.samples < b.seconds * a.samples;
+                     });
+  }
+
+  /// The most samples, up to the global batch, that take at most `seconds`.
+  int64_t largestWithin(double seconds) const;
+  /// The fastest steps for `samples` samples; few ones where there is a choice.
+  RankShare best(int64_t samples) const;
+
+private:
+  struct Batch {
+    int64_t samples;
+    double seconds;
+  };
+  const Curve &curve;
+  int64_t globalBatch;
+  std::vector<Batch> batches;
+};
+
+} // namespace
+
+int64_t RankTimes::largestWithin(double seconds) const {
+  int64_t most = 0;
+  for (const Batch &batch : batches) {
+    double ratio =
+        std::min(seconds / batch.seconds,
+                 static_cast<double>(globalBatch / batch.samples + 1));
+    int64_t full = static_cast<int64_t>(ratio);
+    // The quotient is rounded, and what counts is the product.
+    while (static_cast<double>(full + 1) * batch.seconds <= seconds &&
+           full * batch.samples <= globalBatch)
+      ++full;
+    while (full > 0 && static_cast<double>(full) * batch.seconds > seconds)
+      --full;
+    if ((full + 1) * batch.samples - 1 <= most)
+      continue;
+    int64_t low = 0, high = batch.samples - 1;
+    while (low < high) {
+      int64_t middle = (low + high + 1) / 2;
+      double total =
+          static_cast<double>(full) * batch.seconds + curve.seconds(middle);
+      if (total <= seconds)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    most = std::max(most, full * batch.samples + low);
+    if (most >= globalBatch)
+      return globalBatch;
+  }
+  return most;
+}
+
+RankShare RankTimes::best(int64_t samples) const {
+  RankShare best;
+  double bestSeconds = std::numeric_limits<double>::infinity();
+  if (samples == 0)
+    return best;
+  auto consider = [&](const RankShare &share) {
+    double seconds = share.seconds(curve);
+    bool equal = seconds <= bestSeconds * equalTimes &&
+                 bestSeconds <= seconds * equalTimes;
+    if (equal ? share.steps < best.steps : seconds < bestSeconds) {
+      best = share;
+      bestSeconds = seconds;
+    }
+  };
+  for (const Batch &batch : batches)
+    consider(makeShare(samples, batch.samples));
+  return best;
+}
+
+/// The positive double halfway between two, counted in representable numbers.
+static double middleOf(double low, double high) {
+  uint64_t lowBits, highBits;
+  std::memcpy(&lowBits, &low, sizeof(low));
+  std::memcpy(&highBits, &high, sizeof(high));
+  lowBits += (highBits - lowBits) / 2;
+  std::memcpy(&low, &lowBits, sizeof(low));
+  return low;
+}
+
+static Allocation solveRankwise(const BatchProblem &problem) {
+  int64_t batch = problem.globalBatch;
+  std::vector<RankTimes> times;
+  double possible = 0, impossible = 0;
+  for (const auto &type : problem.types) {
+    times.emplace_back(type, batch);
+    if (type.count == 0 || type.largestBatch == 0)
+      continue;
+    int64_t share = (batch + type.count - 1) / type.count;
+    double alone = times.back().best(share).seconds(type.curve);
+    possible = possible == 0 ? alone : std::min(possible, alone);
+  }
+
+  auto mostWithin = [&](double seconds) {
+    Split most;
+    for (size_t i = 0; i < times.size(); ++i)
+      most.push_back(problem.types[i].count * times[i].largestWithin(seconds));
+    return most;
+  };
+  auto sum = [](const Split &split) {
+    return std::accumulate(split.begin(), split.end(), int64_t(0));
+  };
+  for (double middle; (middle = middleOf(impossible, possible)) != impossible;)
+    (sum(mostWithin(middle)) >= batch ? possible : impossible) = middle;
+
+  // As in StepTimes::split(): only what needs all the time is a choice.
+  Split samples = mostWithin(impossible), most = mostWithin(possible);
+  int64_t left = batch - sum(samples);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    int64_t more = std::min(left, most[i] - samples[i]);
+    samples[i] += more;
+    left -= more;
+  }
+  return makeRankwise(problem, samples, [&](size_t type, int64_t each) {
+    return times[type].best(each);
+  });
+}
+
+static std::vector<Allocation> solveRankwise(const BatchProblem &problem,
+                                             size_t count) {
+  std::vector<Allocation> allocations = {solveRankwise(problem)}, others;
+  for (size_t i = 0; count > 1 && i < problem.types.size(); ++i) {
+    int64_t largest = 0;
+    for (const Allocation::Group &group : allocations[0].types[i].groups)
+      largest = std::max(largest, group.share.microBatch);
+    if (largest == 0)
+      continue;
+    BatchProblem limited = problem;
+    limited.types[i].largestBatch = largest - 1;
+    if (limited.check().empty())
+      others.push_back(solveRankwise(limited));
+  }
+  std::stable_sort(others.begin(), others.end(),
+                   [&](const Allocation &a, const Allocation &b) {
+                     return a.predict(problem) < b.predict(problem);
+                   });
+  if (others.size() >= count)
+    others.resize(count - 1);
+  allocations.insert(allocations.end(), others.begin(), others.end());
+  return allocations;
+}
+
+std::vector<Allocation> poplar::findBestAllocations(const BatchProblem &problem,
+                                                    size_t count) {
+  return problem.sharesSteps() ? StepSearch(problem).run(count)
+                               : solveRankwise(problem, count);
+}
