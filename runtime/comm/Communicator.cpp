@@ -1,0 +1,52 @@
+//===- Communicator.cpp - Collectives of a group of ranks -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "comm/Communicator.h"
+
+#include <algorithm>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::comm;
+
+void Communicator::allReduce(const float *Source, float *Result, Type Wire,
+                             const int64_t *Bounds) {
+  float *Own = Result + Bounds[Rank];
+  reduceScatter(Source, Own, /*Accumulate=*/false, Wire, Bounds);
+  allGather(Own, Type::F32, Result, Type::F32, Wire, Bounds);
+}
+
+void Communicator::barrier() {
+  int64_t Nothing = 0;
+  allReduceMax(&Nothing, 1);
+}
+
+std::vector<std::string> Communicator::gatherStrings(const std::string &Mine,
+                                                     int Root) {
+  std::vector<int64_t> Bounds(size() + 1);
+  Bounds[Rank + 1] = static_cast<int64_t>(Mine.size());
+  allReduceSum(Bounds.data() + 1, size());
+  for (int R = 0; R < size(); ++R)
+    Bounds[R + 1] += Bounds[R];
+  std::string All(Rank == Root ? Bounds[size()] : 0, 0);
+  gather(Mine.data(), &All[0], Type::Raw8, Bounds.data(), Root);
+  std::vector<std::string> Result;
+  for (int R = 0; Rank == Root && R < size(); ++R)
+    Result.push_back(All.substr(Bounds[R], Bounds[R + 1] - Bounds[R]));
+  return Result;
+}
+
+int64_t comm::getScratchBytes(int Size) {
+  return std::max<int64_t>(4 << 20, static_cast<int64_t>(Size) << 16);
+}
+
+std::vector<int64_t> comm::getEqualBounds(int64_t Count, int Size) {
+  std::vector<int64_t> Bounds;
+  for (int64_t R = 0; R <= Size; ++R)
+    Bounds.push_back(Count / Size * R + std::min<int64_t>(R, Count % Size));
+  return Bounds;
+}

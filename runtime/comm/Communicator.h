@@ -1,0 +1,125 @@
+//===- Communicator.h - Collectives of a group of ranks ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every call but abort() and interrupt() is collective: all ranks of the group
+// make the same calls in the same order, from one thread each. A communicator
+// never blocks in the kernel or spins: it polls, and sleeps between polls.
+//
+// Slices. A flat array of Bounds[size] elements is cut at Bounds[0] = 0 <=
+// Bounds[1] <= ...: rank r owns [Bounds[r], Bounds[r + 1]), its shard, which
+// may be empty. Bounds and wire types are the same on all ranks; the types of
+// memory need not be.
+//
+// Sums. A contribution is rounded to the wire type, the receiver's own, too,
+// and added in f32 in the order of the ranks; where several of several nodes'
+// ranks share a node, first inside each node, and the node's sum is rounded to
+// the wire type in turn. So a sum depends neither on timing nor on the bounds.
+//
+// Errors are poplar::runtime::Error. After one, only abort() is of use.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COMM_COMMUNICATOR_H
+#define POPLAR_RUNTIME_COMM_COMMUNICATOR_H
+
+#include "comm/Topology.h"
+#include "comm/Wire.h"
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+namespace poplar::runtime::comm {
+
+class Communicator {
+public:
+  explicit Communicator(int Rank, Topology Topo)
+      : Rank(Rank), Topo(std::move(Topo)) {}
+  virtual ~Communicator() = default;
+
+  /// self, threads or mpi.
+  virtual const char *getBackend() const = 0;
+  int rank() const { return Rank; }
+  int size() const { return Topo.size(); }
+  int localRank() const { return Topo.getLocalRank(Rank); }
+  int localSize() const {
+    return static_cast<int>(Topo.getMembers(Topo.getNode(Rank)).size());
+  }
+  const Topology &getTopology() const { return Topo; }
+
+  /// Puts the shards of all ranks together: `Full` gets all Bounds[size]
+  /// elements. `Shard` may be the own slice of `Full` if the types are the
+  /// same. All ranks get what the wire carried, the owner of a slice, too.
+  virtual void allGather(const void *Shard, Type ShardType, void *Full,
+                         Type FullType, Type Wire, const int64_t *Bounds) = 0;
+
+  /// The sum over all ranks of `Full`, of which each rank gets its own slice:
+  /// added to what is in `Shard`, or written there. `Shard` may be the own
+  /// slice of `Full`.
+  virtual void reduceScatter(const float *Full, float *Shard, bool Accumulate,
+                             Type Wire, const int64_t *Bounds) = 0;
+
+  /// The sum over all ranks of `Source`, the same bits on each: reduceScatter,
+  /// then allGather. `Result` may be `Source`. The bounds say who adds what.
+  void allReduce(const float *Source, float *Result, Type Wire,
+                 const int64_t *Bounds);
+
+  /// In place, and in the order of the ranks: the same bits on each.
+  virtual void allReduceSum(int64_t *Values, int64_t Count) = 0;
+  virtual void allReduceMax(int64_t *Values, int64_t Count) = 0;
+  virtual void allReduceSum(double *Values, int64_t Count) = 0;
+
+  virtual void broadcast(void *Data, int64_t Bytes, int Root) = 0;
+
+  /// `Root` gets all shards in `Full`, which others do not touch. `Shard` may
+  /// be the own slice of `Full`.
+  virtual void gather(const void *Shard, void *Full, Type T,
+                      const int64_t *Bounds, int Root) = 0;
+
+  /// Returns when all ranks have called it.
+  void barrier();
+
+  /// Strings of any length, by rank; empty but on the root.
+  std::vector<std::string> gatherStrings(const std::string &Mine, int Root);
+
+  /// Working memory from now on, instead of what the communicator allocated for
+  /// itself: 64-byte aligned, at least getScratchBytes(size()) bytes, as many
+  /// on all ranks. Collective.
+  virtual void useScratch(void *Memory, int64_t Bytes) = 0;
+
+  /// Bytes sent so far, to ranks of the own node and of others.
+  virtual int64_t getLocalBytes() const = 0;
+  virtual int64_t getRemoteBytes() const = 0;
+
+  /// Orderly end. Collective; not called after a failure.
+  virtual void close() = 0;
+
+  /// Ends the job of a failed rank: other processes are ended by the launcher,
+  /// other threads by an Error with this message.
+  virtual void abort(const std::string &Message) = 0;
+
+  /// From any thread: a call under way or made later throws.
+  void interrupt() { Interrupted = true; }
+
+protected:
+  int Rank;
+  Topology Topo;
+  std::atomic<bool> Interrupted{false};
+};
+
+/// Working memory with which a communicator of `Size` ranks performs well. The
+/// memory plan counts on exactly this: 4 MiB up to 64 ranks, then 64 KiB a
+/// rank.
+int64_t getScratchBytes(int Size);
+
+/// Cuts `Count` elements into `Size` slices as equal as can be.
+std::vector<int64_t> getEqualBounds(int64_t Count, int Size);
+
+} // namespace poplar::runtime::comm
+
+#endif // POPLAR_RUNTIME_COMM_COMMUNICATOR_H

@@ -1,0 +1,270 @@
+//===- MessageCommunicator.cpp - Collectives by messages ------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "comm/MessageCommunicator.h"
+#include "Error.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <sched.h>
+#include <thread>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::comm;
+
+/// Values of a rank in one exchange of the small reductions.
+static constexpr int64_t ExchangeCount = 64;
+static constexpr int64_t Alignment = 64;
+
+namespace {
+
+/// Between two polls that found nothing to do. The thread shares its core with
+/// computation: it gives way at once, and soon sleeps, up to 200 us at a time.
+class Pause {
+public:
+  void wait(Clock::time_point NextEvent) {
+    Clock::time_point Now = Clock::now();
+    if (Idle == Clock::time_point())
+      Idle = Now;
+    if (Now - Idle < std::chrono::microseconds(50)) {
+      sched_yield();
+      return;
+    }
+    if (NextEvent <= Now)
+      return;
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(Sleep, NextEvent - Now));
+    Sleep =
+        std::min<Clock::duration>(Sleep * 2, std::chrono::microseconds(200));
+  }
+
+private:
+  Clock::time_point Idle;
+  Clock::duration Sleep = std::chrono::microseconds(20);
+};
+
+} // namespace
+
+static Topology makeTree(const Transport &Messages, const MessageOptions &O) {
+  Topology Topo(Messages.getNodes());
+  if (O.TwoLevel && Topo.isTwoLevel())
+    return Topo;
+  std::vector<int> Apart(Messages.size());
+  std::iota(Apart.begin(), Apart.end(), 0);
+  return Topology(Apart);
+}
+
+MessageCommunicator::MessageCommunicator(std::unique_ptr<Transport> TheMessages,
+                                         const MessageOptions &O)
+    : Communicator(TheMessages->rank(), Topology(TheMessages->getNodes())),
+      Messages(std::move(TheMessages)), Options(O),
+      Tree(makeTree(*Messages, O)), Gathering(*Messages, Tree),
+      Reducing(*Messages, Tree), OwnScratch(nullptr, &std::free),
+      Exchanged(ExchangeCount * size()), Bounds(size() + 1) {
+  Messages->reserve(std::max(AllGather::countRequests(Tree),
+                             ReduceScatter::countSlots(Tree)));
+  int64_t Bytes = getScratchBytes(size());
+  OwnScratch.reset(static_cast<char *>(std::aligned_alloc(Alignment, Bytes)));
+  if (!OwnScratch)
+    throw std::bad_alloc();
+  setScratch(OwnScratch.get(), Bytes);
+}
+
+void MessageCommunicator::setScratch(char *Memory, int64_t Bytes) {
+  int NumSlots =
+      std::max(AllGather::countSlots(Tree), ReduceScatter::countSlots(Tree));
+  Slots = Memory;
+  SlotBytes = Bytes / NumSlots / Alignment * Alignment;
+  if (SlotBytes == 0)
+    fail("the communicator needs ", NumSlots * Alignment,
+         " bytes of scratch, and got ", Bytes);
+}
+
+void MessageCommunicator::useScratch(void *Memory, int64_t Bytes) {
+  // Unequal sizes would cut slices into unequal chunks.
+  int64_t Limits[] = {Bytes, -Bytes};
+  allReduceMax(Limits, 2);
+  if (Limits[0] != -Limits[1])
+    fail("ranks give the communicator between ", -Limits[1], " and ", Limits[0],
+         " bytes of scratch; it must be the same on all");
+  if (reinterpret_cast<uintptr_t>(Memory) % Alignment != 0)
+    fail("the scratch of the communicator is not ", Alignment, "-byte aligned");
+  setScratch(static_cast<char *>(Memory), Bytes);
+  OwnScratch.reset();
+}
+
+int64_t MessageCommunicator::getChunkElements(Type Wire) const {
+  // A sum is kept in f32 whatever the wire carries.
+  int64_t Fit = SlotBytes / std::max<int64_t>(4, getBytes(Wire));
+  return std::min(Fit, Options.MaxElements);
+}
+
+template <typename Machine> void MessageCommunicator::finish(Machine &M) {
+  Pause P;
+  while (!M.isDone()) {
+    if (Interrupted)
+      fail("interrupted");
+    if (M.advance())
+      P = Pause();
+    else
+      P.wait(Messages->getNextEvent());
+  }
+}
+
+void MessageCommunicator::allGather(const void *Shard, Type ShardType,
+                                    void *Full, Type FullType, Type Wire,
+                                    const int64_t *TheBounds) {
+  Gathering.start({static_cast<const char *>(Shard), ShardType,
+                   static_cast<char *>(Full), FullType, Wire, TheBounds,
+                   getChunkElements(Wire), Slots, SlotBytes});
+  finish(Gathering);
+}
+
+void MessageCommunicator::reduceScatter(const float *Full, float *Shard,
+                                        bool Accumulate, Type Wire,
+                                        const int64_t *TheBounds) {
+  Reducing.start({Full, Shard, Accumulate, Wire, TheBounds,
+                  getChunkElements(Wire), Slots, SlotBytes});
+  finish(Reducing);
+}
+
+template <typename T, typename Function>
+void MessageCommunicator::reduceInOrder(T *Values, int64_t Count,
+                                        Function Combine) {
+  static_assert(sizeof(T) == sizeof(int64_t), "exchanged as raw words");
+  for (int64_t Begin = 0; Begin < Count; Begin += ExchangeCount) {
+    int64_t Part = std::min(ExchangeCount, Count - Begin);
+    for (int R = 0; R <= size(); ++R)
+      Bounds[R] = R * Part;
+    allGather(Values + Begin, Type::Raw64, Exchanged.data(), Type::Raw64,
+              Type::Raw64, Bounds.data());
+    for (int64_t I = 0; I < Part; ++I) {
+      T Result, Next;
+      std::memcpy(&Result, &Exchanged[I], sizeof(T));
+      for (int R = 1; R < size(); ++R) {
+        std::memcpy(&Next, &Exchanged[R * Part + I], sizeof(T));
+        Result = Combine(Result, Next);
+      }
+      Values[Begin + I] = Result;
+    }
+  }
+}
+
+void MessageCommunicator::allReduceSum(int64_t *Values, int64_t Count) {
+  reduceInOrder(Values, Count, [](int64_t A, int64_t B) { return A + B; });
+}
+
+void MessageCommunicator::allReduceMax(int64_t *Values, int64_t Count) {
+  reduceInOrder(Values, Count,
+                [](int64_t A, int64_t B) { return std::max(A, B); });
+}
+
+void MessageCommunicator::allReduceSum(double *Values, int64_t Count) {
+  reduceInOrder(Values, Count, [](double A, double B) { return A + B; });
+}
+
+void MessageCommunicator::broadcast(void *Data, int64_t Bytes, int Root) {
+  for (int R = 0; R <= size(); ++R)
+    Bounds[R] = R <= Root ? 0 : Bytes;
+  allGather(Data, Type::Raw8, Data, Type::Raw8, Type::Raw8, Bounds.data());
+}
+
+namespace {
+
+/// The root receives from one rank after the other, in windows; the others
+/// send.
+class Gather {
+public:
+  Gather(Transport &Messages, const char *Shard, char *Full, Type T,
+         const int64_t *Bounds, int Root, int64_t ChunkElements)
+      : Messages(Messages), Shard(Shard), Full(Full), Bytes(getBytes(T)),
+        Bounds(Bounds), Root(Root), ChunkElements(ChunkElements) {
+    bool IsRoot = Messages.rank() == Root;
+    int64_t Own = Bounds[Messages.rank() + 1] - Bounds[Messages.rank()];
+    if (IsRoot && Shard != getSlice(Root))
+      std::memcpy(getSlice(Root), Shard, static_cast<size_t>(Own * Bytes));
+    Peer = IsRoot ? 0 : Messages.rank();
+  }
+
+  bool isDone() const {
+    return Finished == Posted &&
+           (Messages.rank() == Root ? Peer == Messages.size() : isPosted());
+  }
+
+  bool advance() {
+    bool Moved = false;
+    for (; Finished < Posted && Messages.test(Windows[Finished % Depth]);
+         ++Finished)
+      Moved = true;
+    for (; !isPosted() && Posted - Finished < Depth; ++Posted, Moved = true)
+      Windows[Posted % Depth] = post();
+    if (Messages.rank() == Root && Peer < Messages.size() && isPosted()) {
+      ++Peer;
+      Begin = 0;
+      Moved = true;
+    }
+    return Moved;
+  }
+
+private:
+  char *getSlice(int Rank) const { return Full + Bounds[Rank] * Bytes; }
+  /// Whether all messages from the current peer have a window.
+  bool isPosted() const {
+    return Peer == Messages.size() || (Peer == Root) ||
+           Begin == Bounds[Peer + 1] - Bounds[Peer];
+  }
+  Transport::Request post() {
+    int64_t Elements =
+        std::min(ChunkElements, Bounds[Peer + 1] - Bounds[Peer] - Begin);
+    int64_t Offset = Begin * Bytes;
+    auto Size = static_cast<size_t>(Elements * Bytes);
+    Begin += Elements;
+    if (Messages.rank() == Root)
+      return Messages.receive(Peer, Peer, getSlice(Peer) + Offset, Size);
+    return Messages.send(Root, Peer, Shard + Offset, Size);
+  }
+
+  Transport &Messages;
+  const char *Shard;
+  char *Full;
+  int64_t Bytes;
+  const int64_t *Bounds;
+  int Root;
+  int64_t ChunkElements;
+  int Peer;
+  int64_t Begin = 0, Posted = 0, Finished = 0;
+  Transport::Request Windows[Depth];
+};
+
+} // namespace
+
+void MessageCommunicator::gather(const void *Shard, void *Full, Type T,
+                                 const int64_t *TheBounds, int Root) {
+  Gather Machine(*Messages, static_cast<const char *>(Shard),
+                 static_cast<char *>(Full), T, TheBounds, Root,
+                 getChunkElements(T));
+  finish(Machine);
+}
+
+int64_t MessageCommunicator::getLocalBytes() const {
+  int64_t Bytes = 0;
+  for (int R = 0; R < size(); ++R)
+    if (Topo.getNode(R) == Topo.getNode(Rank))
+      Bytes += Messages->getSentBytes(R);
+  return Bytes;
+}
+
+int64_t MessageCommunicator::getRemoteBytes() const {
+  int64_t Bytes = 0;
+  for (int R = 0; R < size(); ++R)
+    if (Topo.getNode(R) != Topo.getNode(Rank))
+      Bytes += Messages->getSentBytes(R);
+  return Bytes;
+}

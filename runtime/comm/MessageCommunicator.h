@@ -1,0 +1,78 @@
+//===- MessageCommunicator.h - Collectives by messages ----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A communicator over any transport. All algorithms are here and in the two
+// state machines, so that every backend computes the same bits.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COMM_MESSAGECOMMUNICATOR_H
+#define POPLAR_RUNTIME_COMM_MESSAGECOMMUNICATOR_H
+
+#include "comm/AllGather.h"
+#include "comm/Communicator.h"
+#include "comm/ReduceScatter.h"
+
+#include <cstdlib>
+#include <memory>
+
+namespace poplar::runtime::comm {
+
+struct MessageOptions {
+  /// No message has more elements; libraries count in 32 bits.
+  int64_t MaxElements = int64_t(1) << 30;
+  /// Cross between nodes once per node, not once per rank.
+  bool TwoLevel = true;
+};
+
+class MessageCommunicator : public Communicator {
+public:
+  MessageCommunicator(std::unique_ptr<Transport> Messages,
+                      const MessageOptions &O = {});
+
+  const char *getBackend() const override { return Messages->getName(); }
+  void allGather(const void *Shard, Type ShardType, void *Full, Type FullType,
+                 Type Wire, const int64_t *Bounds) override;
+  void reduceScatter(const float *Full, float *Shard, bool Accumulate,
+                     Type Wire, const int64_t *Bounds) override;
+  void allReduceSum(int64_t *Values, int64_t Count) override;
+  void allReduceMax(int64_t *Values, int64_t Count) override;
+  void allReduceSum(double *Values, int64_t Count) override;
+  void broadcast(void *Data, int64_t Bytes, int Root) override;
+  void gather(const void *Shard, void *Full, Type T, const int64_t *Bounds,
+              int Root) override;
+  void useScratch(void *Memory, int64_t Bytes) override;
+  int64_t getLocalBytes() const override;
+  int64_t getRemoteBytes() const override;
+  void close() override { Messages->close(); }
+  void abort(const std::string &Message) override { Messages->abort(Message); }
+
+private:
+  void setScratch(char *Memory, int64_t Bytes);
+  int64_t getChunkElements(Type Wire) const;
+  template <typename Machine> void finish(Machine &M);
+  template <typename T, typename Function>
+  void reduceInOrder(T *Values, int64_t Count, Function Combine);
+
+  std::unique_ptr<Transport> Messages;
+  MessageOptions Options;
+  /// Each rank a node of its own where that is as good.
+  Topology Tree;
+  AllGather Gathering;
+  ReduceScatter Reducing;
+  /// The scratch, cut into slots for chunks.
+  std::unique_ptr<char, decltype(&std::free)> OwnScratch;
+  char *Slots = nullptr;
+  int64_t SlotBytes = 0;
+  /// Values of all ranks, and the bounds to exchange them.
+  std::vector<int64_t> Exchanged, Bounds;
+};
+
+} // namespace poplar::runtime::comm
+
+#endif // POPLAR_RUNTIME_COMM_MESSAGECOMMUNICATOR_H

@@ -1,0 +1,91 @@
+//===- ReduceScatter.h - Reduce-scatter by messages -------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A state machine that never waits: its owner calls advance() until isDone().
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COMM_REDUCESCATTER_H
+#define POPLAR_RUNTIME_COMM_REDUCESCATTER_H
+
+#include "comm/Transport.h"
+#include "comm/Trees.h"
+#include "comm/Wire.h"
+
+#include <cstdint>
+
+namespace poplar::runtime::comm {
+
+class ReduceScatter {
+public:
+  ReduceScatter(Transport &Messages, const Topology &Topo);
+
+  /// What any rank of the group needs: memory for chunks, each of which has at
+  /// most one message at a time.
+  static int countSlots(const Topology &Topo);
+
+  struct Arguments {
+    const float *Full;
+    float *Shard;
+    bool Accumulate;
+    Type Wire;
+    const int64_t *Bounds;
+    int64_t ChunkElements;
+    char *Slots;
+    int64_t SlotBytes;
+  };
+  void start(const Arguments &A);
+  /// Does what can be done now; whether that was anything.
+  bool advance();
+  bool isDone() const;
+
+private:
+  /// Chunks of a slice on their way to the next rank.
+  struct Outgoing {
+    int Peer, FirstSlot;
+    Transport::Request Sends[Depth];
+    int64_t Sent, Finished;
+  };
+  /// A rank's contribution to a sum; its own if there is no peer.
+  struct Term {
+    int Peer, FirstSlot;
+    /// The sum of the terms since the last one with this mark is rounded, and
+    /// added to the whole: they are all of one node.
+    bool EndsNode;
+    Transport::Request Receives[Depth];
+    int64_t Posted;
+  };
+  /// What this rank does about a slice: add up the terms, then keep the sum or
+  /// send it. Where there is but the own term, it is sent as it is.
+  struct Stream {
+    int Slice, SumSlot, NodeSumSlot;
+    bool OnlyOwn;
+    std::vector<Term> Terms;
+    Outgoing Out; // Peer -1: this rank owns the slice
+    int64_t NumChunks, Current;
+    size_t NextTerm;
+  };
+
+  char *getSlot(int Slot) const { return A.Slots + Slot * A.SlotBytes; }
+  int64_t getElements(const Stream &S, int64_t Chunk) const;
+  const float *getOwn(const Stream &S, int64_t Chunk) const;
+  bool advance(Stream &S);
+  void postReceives(Stream &S);
+  bool addTerm(Stream &S);
+  bool finishChunk(Stream &S);
+  bool retireSends(Outgoing &Out);
+
+  Transport &Messages;
+  Arguments A = {};
+  int NumNodes, NumSlots = 0;
+  std::vector<Stream> Streams;
+};
+
+} // namespace poplar::runtime::comm
+
+#endif // POPLAR_RUNTIME_COMM_REDUCESCATTER_H

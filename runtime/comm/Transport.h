@@ -1,0 +1,80 @@
+//===- Transport.h - Messages between ranks ---------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the collectives need of a communication library: nonblocking messages
+// between two ranks. A transport is used by one thread only. Messages with the
+// same sender, receiver and tag arrive in the order in which they were sent and
+// match receives in the order in which these were posted.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COMM_TRANSPORT_H
+#define POPLAR_RUNTIME_COMM_TRANSPORT_H
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace poplar::runtime::comm {
+
+using Clock = std::chrono::steady_clock;
+
+class Transport {
+public:
+  /// A message under way. `None` counts as complete.
+  using Request = int;
+  static constexpr Request None = -1;
+
+  virtual ~Transport() = default;
+  virtual const char *getName() const = 0;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// For each rank, a number that names its node.
+  virtual std::vector<int> getNodes() const = 0;
+
+  /// Room for this many messages under way: none is allocated later. Called
+  /// once, before the first message.
+  void reserve(int Requests) {
+    SentBytes.assign(static_cast<size_t>(size()), 0);
+    doReserve(Requests);
+  }
+  /// The memory belongs to the message until `test` has returned true.
+  Request send(int Peer, int Tag, const void *Data, size_t Bytes) {
+    SentBytes[static_cast<size_t>(Peer)] += static_cast<int64_t>(Bytes);
+    return doSend(Peer, Tag, Data, Bytes);
+  }
+  virtual Request receive(int Peer, int Tag, void *Data, size_t Bytes) = 0;
+  /// Whether the message is complete; if so, the request is no longer valid.
+  virtual bool test(Request R) = 0;
+  /// When something known will happen next: no use in polling earlier for it.
+  virtual Clock::time_point getNextEvent() const {
+    return Clock::time_point::max();
+  }
+  /// Ends all ranks, after a failure of this one.
+  virtual void abort(const std::string &Message) = 0;
+  /// Orderly end; collective. Not called after a failure.
+  virtual void close() {}
+
+  /// Bytes sent so far.
+  int64_t getSentBytes(int Peer) const {
+    return SentBytes[static_cast<size_t>(Peer)];
+  }
+
+protected:
+  virtual void doReserve(int Requests) = 0;
+  virtual Request doSend(int Peer, int Tag, const void *Data, size_t Bytes) = 0;
+
+private:
+  std::vector<int64_t> SentBytes;
+};
+
+} // namespace poplar::runtime::comm
+
+#endif // POPLAR_RUNTIME_COMM_TRANSPORT_H
