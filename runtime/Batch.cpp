@@ -38,6 +38,17 @@ int64_t BatchRunner::load(SampleSource &Source, int64_t First, int64_t NewCount,
   return Targets;
 }
 
+void BatchRunner::infer(float *Out) {
+  const ModelInfo &Model = Exec.model();
+  for (int64_t First = 0; First < Count; First += MicroBatch) {
+    int64_t B = std::min(MicroBatch, Count - First), N = B * Model.SeqLen;
+    std::copy_n(Ids.data() + First * Model.SeqLen, N,
+                Exec.sized<int32_t>(Exec.program().ids, B));
+    Exec.infer(B);
+    Exec.readLogits(B, 0, N, Out + First * Model.SeqLen * Model.VocabSize);
+  }
+}
+
 double BatchRunner::run(bool Backward) {
   const PoplarProgram &Program = Exec.program();
   int64_t SeqLen = Exec.model().SeqLen;

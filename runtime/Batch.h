@@ -33,6 +33,9 @@ public:
   double train() { return run(/*Backward=*/true); }
   /// The same without gradients.
   double evaluate() { return run(/*Backward=*/false); }
+  /// Writes the logits of what was loaded, [samples, SeqLen, VocabSize], to
+  /// `Out`, with dropout off.
+  void infer(float *Out);
 
 private:
   double run(bool Backward);

@@ -52,6 +52,18 @@ RawSource::RawSource(const std::string &Path, const ModelInfo &Model)
          " bytes, not a positive multiple of the ", SampleBytes,
          " of one sample (", Model.SeqLen, " ids and targets)");
   Count = static_cast<int64_t>(File.size() / SampleBytes);
+  std::vector<int32_t> Sample(static_cast<size_t>(Model.SeqLen) * 2);
+  for (int64_t Index = 0; Index < Count; ++Index) {
+    const int32_t *Targets = Sample.data() + Model.SeqLen;
+    RawSource::read(Index, Sample.data(), Sample.data() + Model.SeqLen);
+    for (int64_t I = 0; I < Model.SeqLen; ++I)
+      if (int32_t Id = Sample[static_cast<size_t>(I)];
+          Id < 0 || Id >= Model.VocabSize || Targets[I] < -1 ||
+          Targets[I] >= Model.VocabSize)
+        fail("'", Path, "': sample ", Index, ", position ", I, ": id ", Id,
+             " or target ", Targets[I], " is outside the vocabulary of ",
+             Model.VocabSize);
+  }
 }
 
 void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
@@ -60,12 +72,6 @@ void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
       File.data() + static_cast<size_t>(Index % Count) * 2 * Bytes;
   std::memcpy(Ids, Sample, Bytes);
   std::memcpy(Targets, Sample + Bytes, Bytes);
-  for (int64_t I = 0; I < Model.SeqLen; ++I)
-    if (Ids[I] < 0 || Ids[I] >= Model.VocabSize || Targets[I] < -1 ||
-        Targets[I] >= Model.VocabSize)
-      fail("'", File.path(), "': sample ", Index % Count, ", position ", I,
-           ": id ", Ids[I], " or target ", Targets[I],
-           " is outside the vocabulary of ", Model.VocabSize);
 }
 
 void poplar::runtime::maskTokens(uint64_t Key, const ModelInfo &Model,

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <omp.h>
 #include <sys/mman.h>
 
@@ -98,6 +99,21 @@ Executor::Executor(const PoplarProgram &Program,
     Gemms.setScratch(ExtraScratch.data());
   } else {
     Gemms.setScratch(fixed<char>(Program.scratch_offset));
+  }
+}
+
+void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
+                          float *Out) const {
+  First *= Model.VocabSize;
+  Count *= Model.VocabSize;
+  if (Program.logits_type == POPLAR_F32) {
+    std::copy_n(sized<float>(Program.logits, B) + First, Count, Out);
+    return;
+  }
+  const uint16_t *Half = sized<uint16_t>(Program.logits, B) + First;
+  for (int64_t I = 0; I < Count; ++I) {
+    uint32_t Wide = static_cast<uint32_t>(Half[I]) << 16;
+    std::memcpy(&Out[I], &Wide, sizeof(Wide));
   }
 }
 

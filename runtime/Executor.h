@@ -69,6 +69,9 @@ public:
   void train(int64_t B) { Program.train(this, Memory.data(), B); }
   void evaluate(int64_t B) { Program.evaluate(this, Memory.data(), B); }
   void infer(int64_t B) { Program.infer(this, Memory.data(), B); }
+  /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
+  /// from row `First` on, to `Out`.
+  void readLogits(int64_t B, int64_t First, int64_t Count, float *Out) const;
 
   void dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
                 int64_t Extent, int64_t Grain);

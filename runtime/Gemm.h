@@ -40,8 +40,8 @@ private:
   std::unique_ptr<Impl> Data;
 };
 
-/// FLOP/s of a square matrix product on the current threads: what MFU is
-/// measured against.
+/// FLOP/s of a square matrix product on the current threads, the best of
+/// several short runs: what MFU is measured against. Takes under half a second.
 double measurePeakFlops(PoplarType Type);
 
 } // namespace poplar::runtime

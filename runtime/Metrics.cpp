@@ -11,6 +11,7 @@
 #include "Files.h"
 #include "MappedFile.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -50,7 +51,9 @@ static bool parseRow(const std::string &Line, Metrics &M) {
 
 MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last)
     : Path(Run + "/metrics.csv") {
-  Rows.reserve(static_cast<size_t>(Last));
+  // Address space only, until there are rows; a run so long that it needs more
+  // allocates now and then.
+  Rows.reserve(static_cast<size_t>(std::min<int64_t>(Last, 1 << 24)));
   std::error_code Code;
   std::string Text = Header;
   if (Resumed > 0 && std::filesystem::exists(Path, Code)) {

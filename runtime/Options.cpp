@@ -92,6 +92,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"top-k", &O.TopK, 0, "N", "choose among the K likeliest (0: all)"},
       {"dump-gradients", &O.DumpGradients, 0, "FILE",
        "write the gradients of the first batch and stop", "Testing"},
+      {"dump-logits", &O.DumpLogits, 0, "FILE",
+       "write its logits, dropout off, and stop"},
       {"dump-loss", &O.DumpLoss, 0, "", "print its loss and stop"},
       {"check-allocations", &O.CheckAllocations, 0, "",
        "fail if a step leaves memory allocated"},
@@ -198,6 +200,8 @@ static void check(const Options &O) {
   Require(O.ValFraction < 1, "--val-fraction must be below 1");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Threads <= 4096, "--threads is at most 4096");
+  // Room for one row of metrics a step must be countable in bytes.
+  Require(O.Steps <= 1000000000, "--steps is at most 1000000000");
   if (O.TheCommand == Options::Sample) {
     Require(!O.Checkpoint.empty(), "sample needs --checkpoint");
     Require(O.Prompt.empty() || O.PromptIds.empty(),
@@ -208,7 +212,7 @@ static void check(const Options &O) {
   Require(!O.Data.empty() || !O.DataIds.empty(), "train needs --data FILE");
   Require(O.Data.empty() || O.DataIds.empty(),
           "give --data or --data-ids, not both");
-  if (!O.DumpGradients.empty() || O.DumpLoss)
+  if (O.isDump())
     return;
   Require(O.Steps > 0, "train needs --steps N");
   Require(!O.Out.empty(), "train needs --out RUN");

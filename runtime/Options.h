@@ -35,13 +35,17 @@ struct Options {
   std::string ScheduleName = "cosine";
   int64_t Warmup = -1, DecaySteps = -1;
   // For tests.
-  std::string DumpGradients;
+  std::string DumpGradients, DumpLogits;
   bool DumpLoss = false, CheckAllocations = false;
   // Sampling.
   std::string Checkpoint, Prompt, PromptIds;
   int64_t Tokens = 200, TopK = 0;
   double Temperature = 0.8;
 
+  /// Whether one batch is to be looked at, and nothing trained.
+  bool isDump() const {
+    return DumpLoss || !DumpGradients.empty() || !DumpLogits.empty();
+  }
   /// A hash, in hexadecimal, of what decides the course of training.
   std::string hash() const;
 };

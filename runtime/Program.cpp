@@ -73,7 +73,9 @@ int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
       fail("cannot write to the standard output");
     return 0;
   } catch (const std::bad_alloc &) {
-    std::fprintf(stderr, "train: error: out of memory\n");
+    std::fprintf(stderr,
+                 "train: error: out of memory; use a smaller --batch or "
+                 "--global-batch\n");
   } catch (const std::exception &E) {
     std::fflush(stdout);
     std::fprintf(stderr, "train: error: %s\n", E.what());

@@ -15,7 +15,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 using namespace poplar::runtime;
 
@@ -87,9 +86,8 @@ void poplar::runtime::runSampling(const PoplarProgram &Program,
   std::vector<int32_t> Text = parsePrompt(O, Model);
   loadWeights(Exec, O.Checkpoint);
 
-  size_t Window = static_cast<size_t>(Model.SeqLen),
-         Vocab = static_cast<size_t>(Model.VocabSize);
-  std::vector<float> Logits(Vocab);
+  size_t Window = static_cast<size_t>(Model.SeqLen);
+  std::vector<float> Logits(static_cast<size_t>(Model.VocabSize));
   bool AsText = O.PromptIds.empty();
   for (int32_t Id : Text)
     printToken(Id, AsText);
@@ -101,17 +99,7 @@ void poplar::runtime::runSampling(const PoplarProgram &Program,
         std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(), Ids),
         Ids + Window, 0);
     Exec.infer(1);
-    size_t Row = (Count - 1) * Vocab;
-    if (Program.logits_type == POPLAR_F32) {
-      std::copy_n(Exec.sized<float>(Program.logits, 1) + Row, Vocab,
-                  Logits.begin());
-    } else {
-      const uint16_t *Half = Exec.sized<uint16_t>(Program.logits, 1) + Row;
-      for (size_t V = 0; V < Vocab; ++V) {
-        uint32_t Wide = static_cast<uint32_t>(Half[V]) << 16;
-        std::memcpy(&Logits[V], &Wide, sizeof(Wide));
-      }
-    }
+    Exec.readLogits(1, static_cast<int64_t>(Count) - 1, 1, Logits.data());
     uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
                                  static_cast<uint64_t>(Stream::Sampling), I);
     Text.push_back(drawToken(Logits, O.Temperature, O.TopK, toUniform(Bits)));

@@ -107,6 +107,7 @@ Corpus::Corpus(const std::string &Pattern, TokenFormat Format,
     Shards.push_back(openShard(Path, Format));
     Total += Shards.back().Count;
   }
+  check();
 }
 
 /// `Width` is that of the stored tokens; the low bytes come first.
@@ -114,6 +115,31 @@ static uint32_t loadToken(const char *Tokens, int Width, int64_t Index) {
   uint32_t Token = 0;
   std::memcpy(&Token, Tokens + Index * Width, static_cast<size_t>(Width));
   return Token;
+}
+
+static bool isToken(uint32_t Token, int64_t VocabSize) {
+  return Token < static_cast<uint64_t>(VocabSize);
+}
+
+[[noreturn]] static void failOutside(const MappedFile &File, uint32_t Token,
+                                     int64_t Position, int64_t VocabSize) {
+  fail("'", File.path(), "': token ", Token, " at position ", Position,
+       " is outside the vocabulary of ", VocabSize);
+}
+
+void Corpus::check() const {
+  int64_t Rest = int64_t(1) << 30;
+  for (const Shard &S : Shards) {
+    // Narrow tokens cannot be too large for a wide vocabulary.
+    if (S.Width < 4 && VocabSize >= int64_t(1) << 8 * S.Width)
+      continue;
+    int64_t Count = std::min(S.Count, Rest / S.Width);
+    Rest -= Count * S.Width;
+    for (int64_t I = 0; I < Count; ++I)
+      if (uint32_t Token = loadToken(S.Tokens, S.Width, I);
+          !isToken(Token, VocabSize))
+        failOutside(S.File, Token, I, VocabSize);
+  }
 }
 
 void Corpus::read(int64_t Begin, int64_t Count, int32_t *Out) const {
@@ -125,9 +151,8 @@ void Corpus::read(int64_t Begin, int64_t Count, int32_t *Out) const {
     int64_t Here = std::min(Count, It->Count - Offset);
     for (int64_t I = 0; I < Here; ++I) {
       uint32_t Token = loadToken(It->Tokens, It->Width, Offset + I);
-      if (Token >= static_cast<uint64_t>(VocabSize))
-        fail("'", It->File.path(), "': token ", Token, " at position ",
-             Offset + I, " is outside the vocabulary of ", VocabSize);
+      if (!isToken(Token, VocabSize))
+        failOutside(It->File, Token, Offset + I, VocabSize);
       Out[I] = static_cast<int32_t>(Token);
     }
     Begin += Here;

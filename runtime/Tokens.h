@@ -32,7 +32,9 @@ bool parseTokenFormat(std::string_view Name, TokenFormat &Result);
 class Corpus {
 public:
   /// `Pattern` is a file or a glob, whose matches are taken in sorted order.
-  /// Tokens must be below `VocabSize`, which is checked as they are read.
+  /// Tokens must be below `VocabSize`: those of the first GiB are checked here,
+  /// so that no run starts on a damaged file of ordinary size, all of them as
+  /// they are read.
   Corpus(const std::string &Pattern, TokenFormat Format, int64_t VocabSize);
 
   int64_t size() const { return Total; }
@@ -50,6 +52,7 @@ private:
     int64_t First, Count;
   };
   Shard openShard(const std::string &Path, TokenFormat Format) const;
+  void check() const;
 
   std::string Pattern;
   int64_t VocabSize, Total = 0;

@@ -14,6 +14,7 @@
 #include "Files.h"
 #include "Optimizer.h"
 #include "Progress.h"
+#include "Safetensors.h"
 #include "Schedule.h"
 
 #include <algorithm>
@@ -282,6 +283,22 @@ void Trainer::dump() {
   std::printf("loss %.9g\n", Batches.train());
   if (!O.DumpGradients.empty())
     writeGradients(Exec, O.DumpGradients);
+  if (O.DumpLogits.empty())
+    return;
+  std::vector<int64_t> Shape = {O.GlobalBatch, Model.SeqLen, Model.VocabSize};
+  std::vector<float> Logits(
+      static_cast<size_t>(Shape[0] * Shape[1] * Shape[2]));
+  Batches.infer(Logits.data());
+  writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
+}
+
+/// For `poplar sample`, which is given the run alone.
+static void linkExecutable(const std::string &Run) {
+  std::error_code Code;
+  std::filesystem::path Self =
+      std::filesystem::read_symlink("/proc/self/exe", Code);
+  if (!Code)
+    replaceSymlink(Self.string(), Run + "/executable");
 }
 
 /// Bytes in use on the heap.
@@ -297,20 +314,24 @@ void Trainer::run() {
     start();
   else
     resume();
+  if (O.BigramBaseline && ValSamples && Data.TrainTokens)
+    Baseline = getBigramLoss(*Data.TrainTokens, Data.TrainEnd, *Data.Validation,
+                             ValSamples, Model);
+  // Up to here nothing is written: bad input leaves no trace.
   createDirectories(O.Out);
+  linkExecutable(O.Out);
   MetricsFile Record(O.Out, State.Step, O.Steps);
 
   PoplarType Type = Model.Precision == "bf16" ? POPLAR_BF16 : POPLAR_F32;
   double Peak = O.PeakGFlops > 0 ? O.PeakGFlops * 1e9 : measurePeakFlops(Type);
-  std::printf("%s, %s, %d threads, %.1f GFLOP/s peak; %lld samples a step in "
-              "micro-batches of %lld; %s of memory\n",
-              Model.Architecture.c_str(), Model.Precision.c_str(),
-              Exec.threads(), Peak / 1e9, static_cast<long long>(O.GlobalBatch),
-              static_cast<long long>(MicroBatch),
-              formatBytes(Exec.peakBytes()).c_str());
-  if (O.BigramBaseline && ValSamples && Data.TrainTokens) {
-    Baseline = getBigramLoss(*Data.TrainTokens, Data.TrainEnd, *Data.Validation,
-                             ValSamples, Model);
+  std::printf(
+      "%s, %s, %d threads, %.1f GFLOP/s %s peak; %lld samples a step "
+      "in micro-batches of %lld; %s of memory\n",
+      Model.Architecture.c_str(), Model.Precision.c_str(), Exec.threads(),
+      Peak / 1e9, O.PeakGFlops > 0 ? "given" : "measured",
+      static_cast<long long>(O.GlobalBatch), static_cast<long long>(MicroBatch),
+      formatBytes(Exec.peakBytes()).c_str());
+  if (!std::isnan(Baseline)) {
     std::printf("bigram baseline: validation loss %.4f\n", Baseline);
     char Text[32];
     std::snprintf(Text, sizeof(Text), "%.9g\n", Baseline);
@@ -364,7 +385,7 @@ void Trainer::run() {
 void poplar::runtime::runTraining(const PoplarProgram &Program,
                                   const Options &O) {
   Trainer T(Program, O);
-  if (!O.DumpGradients.empty() || O.DumpLoss)
+  if (O.isDump())
     T.dump();
   else
     T.run();

@@ -15,6 +15,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Linker/Linker.h"
+#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
@@ -43,14 +44,19 @@ void resolveCPU(StringRef cpu, std::string &name, std::string &features) {
                 ((feature.second ? "+" : "-") + feature.first()).str();
 }
 
-std::unique_ptr<llvm::TargetMachine>
-createTargetMachine(ModuleOp module, StringRef cpu, StringRef features) {
+/// Null, with the reason, if this build of LLVM cannot.
+const llvm::Target *findTarget(std::string &error) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
+  return llvm::TargetRegistry::lookupTarget(
+      llvm::Triple(llvm::sys::getDefaultTargetTriple()), error);
+}
+
+std::unique_ptr<llvm::TargetMachine>
+createTargetMachine(ModuleOp module, StringRef cpu, StringRef features) {
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   std::string error;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
+  const llvm::Target *target = findTarget(error);
   if (!target) {
     module.emitError("no code generator for ") << triple.str() << ": " << error;
     return nullptr;
@@ -61,6 +67,21 @@ createTargetMachine(ModuleOp module, StringRef cpu, StringRef features) {
 }
 
 } // namespace
+
+bool poplar::isKnownCPU(StringRef cpu) {
+  std::string ignored;
+  const llvm::Target *target = findTarget(ignored);
+  if (cpu == "native" || !target)
+    return true;
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  auto describe = [&](StringRef name) {
+    return std::unique_ptr<llvm::MCSubtargetInfo>(
+        target->createMCSubtargetInfo(triple, name, ""));
+  };
+  // LLVM still knows processors of 32 bits by name.
+  return describe("")->isCPUStringValid(cpu) &&
+         (!triple.isX86_64() || describe(cpu)->checkFeatures("+64bit"));
+}
 
 LogicalResult poplar::emitHostObject(ModuleOp module,
                                      const HostOptions &options,
@@ -156,8 +177,8 @@ LogicalResult poplar::linkHostExecutable(ModuleOp module,
     return module.emitError("no linker driver `c++` was found; on Debian: "
                             "apt-get install g++");
   SmallVector<StringRef> arguments = {
-      *linker,  "-o",      executablePath, objectPath, options.runtimeLibrary,
-      "-ldnnl", "-lgomp",  "-lm",          "-lpthread"};
+      *linker,  "-o",     executablePath, objectPath, options.runtimeLibrary,
+      "-ldnnl", "-lgomp", "-lm",          "-lpthread"};
   std::string message;
   int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, {},
                                          0, 0, &message);

@@ -19,7 +19,9 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/Threading.h"
 #include <chrono>
@@ -46,6 +48,11 @@ public:
   }
 
   bool plan(const std::string &path) {
+    if (!isKnownCPU(options.cpu)) {
+      error = "--cpu: LLVM knows no processor '" + options.cpu +
+              "' of this architecture; llc --mcpu=help lists those it knows";
+      return false;
+    }
     std::string message;
     mlir::DiagnosticEngine &engine = context.getDiagEngine();
     handler = engine.registerHandler([this](mlir::Diagnostic &diagnostic) {
@@ -53,12 +60,14 @@ public:
       if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error &&
           error.empty()) {
         llvm::raw_string_ostream stream(error);
-        stream << diagnostic.getLocation() << ": " << diagnostic;
+        stream << describe(diagnostic.getLocation()) << ": " << diagnostic;
       }
       return mlir::success();
     });
-    if (!llvm::sys::fs::exists(path)) {
-      error = path + ": No such file or directory";
+    source = path;
+    // The parser does not say why it cannot open a file.
+    if (auto file = llvm::MemoryBuffer::getFile(path); !file) {
+      error = path + ": " + file.getError().message();
       return false;
     }
     module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
@@ -69,33 +78,40 @@ public:
     return mlir::succeeded(pm.run(*module));
   }
 
+  /// Writes `directory`/train, or nothing at all.
   bool emit(const std::string &directory) {
-    std::string object = directory + "/program.o";
-    std::string executable = directory + "/train";
-    if (mlir::failed(emitHostObject(*module, options, object)) ||
-        mlir::failed(linkHostExecutable(*module, options, object,
-                                        executable + ".tmp")))
+    if (std::error_code code = llvm::sys::fs::create_directories(directory)) {
+      error = directory + ": " + code.message();
       return false;
-    llvm::sys::fs::remove(object);
+    }
+    llvm::FileRemover object(directory + "/program.o"),
+        temporary(directory + "/train.tmp");
+    std::string executable = directory + "/train";
+    if (mlir::failed(
+            emitHostObject(*module, options, directory + "/program.o")) ||
+        mlir::failed(linkHostExecutable(*module, options,
+                                        directory + "/program.o",
+                                        directory + "/train.tmp")))
+      return false;
     if (std::error_code code =
-            llvm::sys::fs::rename(executable + ".tmp", executable)) {
+            llvm::sys::fs::rename(directory + "/train.tmp", executable)) {
       error = executable + ": " + code.message();
       return false;
     }
+    temporary.releaseFile();
     return true;
   }
 
   /// peak_bytes(b) = fixed + b * per_sample, as a person reads it.
   void printMemory() const {
-    auto memory =
-        (*module)->getAttrOfType<mlir::DictionaryAttr>(kMemoryAttr);
+    auto memory = (*module)->getAttrOfType<mlir::DictionaryAttr>(kMemoryAttr);
     auto integer = [&](llvm::StringRef name) {
       return memory.getAs<mlir::IntegerAttr>(name).getInt();
     };
     int64_t fixed = integer("fixed"), perSample = integer("per_sample"),
             live = integer("live_per_sample");
-    llvm::outs() << llvm::formatv(
-        "memory    peak_bytes(b) = {0} + b * {1}\n", fixed, perSample);
+    llvm::outs() << llvm::formatv("memory    peak_bytes(b) = {0} + b * {1}\n",
+                                  fixed, perSample);
     for (int64_t batch : {1, 4, 16})
       llvm::outs() << llvm::formatv(
           "          micro-batch {0,2}: {1,10:f1} MiB\n", batch,
@@ -112,6 +128,16 @@ public:
   std::string error;
 
 private:
+  /// file:line:column; only the file where the rest is unknown.
+  std::string describe(mlir::Location location) const {
+    auto place = location->findInstanceOf<mlir::FileLineColLoc>();
+    if (!place || place.getLine() == 0)
+      return source;
+    return llvm::formatv("{0}:{1}:{2}", place.getFilename().getValue(),
+                         place.getLine(), place.getColumn());
+  }
+
+  std::string source;
   HostOptions options;
   mlir::MLIRContext context;
   mlir::DiagnosticEngine::HandlerID handler = 0;
@@ -134,7 +160,8 @@ void addHostOptions(CLI::App *command, const std::shared_ptr<Arguments> &args) {
       ->add_option("--cpu", args->host.cpu,
                    "LLVM's name of the CPU to generate code for")
       ->type_name("NAME");
-  args->host.threads = llvm::heavyweight_hardware_concurrency().compute_thread_count();
+  args->host.threads =
+      llvm::heavyweight_hardware_concurrency().compute_thread_count();
   command
       ->add_option("--threads", args->host.threads,
                    "Threads to plan the libraries' scratch for")
@@ -162,10 +189,6 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->callback([args, &status] {
     auto start = std::chrono::steady_clock::now();
     std::string directory = args->output + "/host";
-    if (std::error_code code = llvm::sys::fs::create_directories(directory)) {
-      status = reportError(directory + ": " + code.message());
-      return;
-    }
     locateLibraries(args->host);
     Compilation compilation(args->host);
     if (!compilation.plan(args->model)) {
@@ -179,8 +202,8 @@ void addBuildCommand(CLI::App &app, int &status) {
     }
     std::chrono::duration<double> seconds =
         std::chrono::steady_clock::now() - start;
-    llvm::outs() << llvm::formatv("built     {0}/train in {1:f1} s\n", directory,
-                                  seconds.count());
+    llvm::outs() << llvm::formatv("built     {0}/train in {1:f1} s\n",
+                                  directory, seconds.count());
   });
 }
 

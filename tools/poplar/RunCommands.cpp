@@ -22,7 +22,8 @@
 
 namespace {
 
-/// In a run's directory: link to the executable that trains it.
+/// In a run's directory: link to the executable that trained it, made by that
+/// executable.
 constexpr const char *kExecutableLink = "executable";
 
 int execute(const std::string &program, std::vector<std::string> arguments) {
@@ -32,18 +33,6 @@ int execute(const std::string &program, std::vector<std::string> arguments) {
   argv.push_back(nullptr);
   execv(program.c_str(), argv.data());
   return reportError(program + ": " + std::strerror(errno));
-}
-
-/// Value of an option among the arguments passed on, empty if not there.
-std::string findOption(const std::vector<std::string> &arguments,
-                       const std::string &name) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == name && i + 1 < arguments.size())
-      return arguments[i + 1];
-    if (arguments[i].compare(0, name.size() + 1, name + "=") == 0)
-      return arguments[i].substr(name.size() + 1);
-  }
-  return "";
 }
 
 } // namespace
@@ -68,20 +57,6 @@ void addTrainCommand(CLI::App &app, int &status) {
       return;
     }
     std::vector<std::string> arguments = command->remaining();
-    std::string run = findOption(arguments, "--out");
-    if (!run.empty()) {
-      // For poplar sample, which is given the run alone.
-      if (std::error_code code = llvm::sys::fs::create_directories(run)) {
-        status = reportError(run + ": " + code.message());
-        return;
-      }
-      std::string link = run + "/" + kExecutableLink;
-      llvm::sys::fs::remove(link);
-      if (std::error_code code = llvm::sys::fs::create_link(program, link)) {
-        status = reportError(link + ": " + code.message());
-        return;
-      }
-    }
     arguments.insert(arguments.begin(), "train");
     status = execute(program.str().str(), std::move(arguments));
   });

@@ -26,6 +26,17 @@ int main(int argc, char **argv) {
   addSampleCommand(app, status);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError &error) {
+    // The library would say that a command is missing, of a misspelt one, too.
+    if (!app.get_subcommands().empty() || argc < 2 || argv[1][0] == '-') {
+      app.exit(error);
+      return 1;
+    }
+    std::string known;
+    for (const CLI::App *command : app.get_subcommands(nullptr))
+      known += (known.empty() ? "" : ", ") + command->get_name();
+    return reportError("unknown command '" + std::string(argv[1]) +
+                       "'; there are " + known);
   } catch (const CLI::ParseError &error) {
     // Help is an "error" whose status is 0; all others have one of their own.
     return app.exit(error) == 0 ? 0 : 1;

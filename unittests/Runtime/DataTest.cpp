@@ -122,9 +122,9 @@ TEST(Corpus, BadFiles) {
   EXPECT_MENTIONS(messageOf([&] { Corpus(Dir / "", TokenFormat::Auto, 256); }),
                   "not a regular file");
   writeFile(Dir / "a.bin", toBytes<uint16_t>({1, 2, 300, 4}));
-  Corpus C(Dir / "a.bin", TokenFormat::Auto, 256);
-  EXPECT_MENTIONS(messageOf([&] { readAll(C); }),
-                  "a.bin': token 300 at position 2 is outside");
+  EXPECT_MENTIONS(
+      messageOf([&] { Corpus(Dir / "a.bin", TokenFormat::Auto, 256); }),
+      "a.bin': token 300 at position 2 is outside");
 }
 
 class SourceTest : public testing::Test {
@@ -184,9 +184,8 @@ TEST_F(SourceTest, RawSamples) {
   EXPECT_EQ(countTargets(Targets.data(), 16), 15);
   Values[0] = 256;
   writeFile(Dir / "b.ids", toBytes(Values));
-  RawSource Bad(Dir / "b.ids", Model);
-  EXPECT_MENTIONS(messageOf([&] { Bad.read(0, Ids.data(), Targets.data()); }),
-                  "id 256");
+  EXPECT_MENTIONS(messageOf([&] { RawSource(Dir / "b.ids", Model); }),
+                  "sample 0, position 0: id 256");
   writeFile(Dir / "c.ids", "1234");
   EXPECT_MENTIONS(messageOf([&] { RawSource(Dir / "c.ids", Model); }),
                   "not a positive multiple");

@@ -32,6 +32,10 @@ struct HostOptions {
   std::string runtimeLibrary;
 };
 
+/// Whether LLVM generates code for a HostOptions::cpu; it would only warn, and
+/// end the process later.
+bool isKnownCPU(llvm::StringRef cpu);
+
 /// From the model level to the memory plan: precision, differentiation,
 /// kernels, plan.
 void buildPlanPipeline(mlir::OpPassManager &pm, const HostOptions &options);
