@@ -43,5 +43,16 @@ def has_pipeline():
     return result.returncode == 0
 
 
+def has_bf16():
+    """Whether oneDNN multiplies bf16 on this CPU: it needs AVX-512."""
+    try:
+        with open("/proc/cpuinfo") as cpuinfo:
+            return "avx512bw" in cpuinfo.read()
+    except OSError:
+        return False
+
+
+if has_bf16():
+    config.available_features.add("bf16")
 if has_pipeline():
     config.available_features.add("pipeline")
