@@ -83,10 +83,9 @@ static ArenaPlan firstFit(const ArenaProblem &problem,
         continue;
       if (offset + size <= plan.offsets[other])
         break;
-      offset = std::max(offset,
-                        plan.offsets[other] +
-                            alignTo(problem.buffers[other].size,
-                                    problem.alignment));
+      offset = std::max(
+          offset, plan.offsets[other] +
+                      alignTo(problem.buffers[other].size, problem.alignment));
     }
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + size);
@@ -98,28 +97,61 @@ static ArenaPlan firstFit(const ArenaProblem &problem,
   return plan;
 }
 
+/// Repairs of one order. Large problems get fewer: a first fit is quadratic.
+static int64_t getNumRepairs(size_t numBuffers) {
+  constexpr int64_t mostRepairs = 500, pairBudget = 100'000'000;
+  int64_t pairs = static_cast<int64_t>(numBuffers * numBuffers) + 1;
+  return std::min(mostRepairs, pairBudget / pairs);
+}
+
 ArenaPlan poplar::planArena(const ArenaProblem &problem) {
   const auto &buffers = problem.buffers;
+  const int64_t bound = problem.largestLiveBytes();
+  const int64_t numRepairs = getNumRepairs(buffers.size());
   auto life = [&](size_t i) {
     return buffers[i].lastStep - buffers[i].firstStep + 1;
   };
   ArenaPlan best;
   best.bytes = -1;
+  std::vector<std::vector<size_t>> orders;
+  auto keepBetter = [&](ArenaPlan plan) {
+    if (best.bytes < 0 || plan.bytes < best.bytes)
+      best = std::move(plan);
+  };
   auto tryOrder = [&](auto &&before) {
     std::vector<size_t> order(buffers.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), before);
-    ArenaPlan plan = firstFit(problem, order);
-    if (best.bytes < 0 || plan.bytes < best.bytes)
-      best = std::move(plan);
+    keepBetter(firstFit(problem, order));
+    orders.push_back(std::move(order));
   };
-  tryOrder([&](size_t a, size_t b) { return buffers[a].size > buffers[b].size; });
+  tryOrder(
+      [&](size_t a, size_t b) { return buffers[a].size > buffers[b].size; });
   tryOrder([&](size_t a, size_t b) { return life(a) > life(b); });
   tryOrder([&](size_t a, size_t b) {
-    return double(buffers[a].size) * life(a) > double(buffers[b].size) * life(b);
+    return double(buffers[a].size) * life(a) >
+           double(buffers[b].size) * life(b);
   });
   tryOrder([&](size_t a, size_t b) {
     return buffers[a].firstStep < buffers[b].firstStep;
   });
+
+  // The buffer that ends highest came too late to find a lower place: let it
+  // go halfway to the front, and see.
+  for (std::vector<size_t> &order : orders) {
+    for (int64_t i = 0; i < numRepairs && best.bytes > bound; ++i) {
+      ArenaPlan plan = firstFit(problem, order);
+      auto end = [&](size_t index) {
+        return plan.offsets[index] +
+               alignTo(buffers[index].size, problem.alignment);
+      };
+      auto highest =
+          std::max_element(order.begin(), order.end(),
+                           [&](size_t a, size_t b) { return end(a) < end(b); });
+      auto to = order.begin() + (highest - order.begin()) / 2;
+      std::rotate(to, highest, highest + 1);
+      keepBetter(std::move(plan));
+    }
+  }
   return best;
 }

@@ -47,7 +47,8 @@ struct ArenaPlan {
 };
 
 /// First fit over several orders (by size, by lifetime, by their product, by
-/// start), of which the best is returned. Deterministic.
+/// start), each repaired step by step as long as the plan needs more than the
+/// live bytes; the best is returned. Deterministic.
 ArenaPlan planArena(const ArenaProblem &problem);
 
 } // namespace poplar
