@@ -70,12 +70,14 @@ struct NNConvertPrecisionPass
   void runOnOperation() override;
 
 private:
-  LogicalResult convertFunction(func::FuncOp function, Type element);
+  LogicalResult convertFunction(func::FuncOp function, Type element,
+                                const SymbolTable &symbols);
 };
 } // namespace
 
-LogicalResult NNConvertPrecisionPass::convertFunction(func::FuncOp function,
-                                                      Type element) {
+LogicalResult
+NNConvertPrecisionPass::convertFunction(func::FuncOp function, Type element,
+                                        const SymbolTable &symbols) {
   if (!llvm::hasSingleElement(function.getBody()))
     return function.emitOpError("is not a single block");
   for (BlockArgument argument : function.getArguments()) {
@@ -89,8 +91,7 @@ LogicalResult NNConvertPrecisionPass::convertFunction(func::FuncOp function,
   }
   for (Operation &op : function.getBody().front()) {
     if (auto call = dyn_cast<func::CallOp>(op)) {
-      auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-          call, call.getCalleeAttr());
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
       for (auto [result, type] : llvm::zip_equal(
                call.getResults(), callee.getFunctionType().getResults()))
         result.setType(type);
@@ -131,8 +132,9 @@ void NNConvertPrecisionPass::runOnOperation() {
       (function->hasAttr(nn::kUnitAttr) ? functions : callers)
           .push_back(function);
   functions.append(callers);
+  const SymbolTable symbols(module);
   for (func::FuncOp function : functions)
-    if (failed(convertFunction(function, element)))
+    if (failed(convertFunction(function, element, symbols)))
       return signalPassFailure();
 
   if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr)) {
