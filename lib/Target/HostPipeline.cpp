@@ -11,33 +11,13 @@
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
-#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace poplar;
 
 namespace {
-
-/// exp, tanh, erf and log as polynomials of basic operations, which LLVM
-/// vectorises with the loop they stand in; calls of libm it would not.
-class ExpandMathPass
-    : public PassWrapper<ExpandMathPass, OperationPass<ModuleOp>> {
-public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMathPass)
-  StringRef getArgument() const override { return "expand-math"; }
-  StringRef getDescription() const override {
-    return "Approximate transcendental functions by polynomials";
-  }
-  void runOnOperation() override {
-    RewritePatternSet patterns(&getContext());
-    populateMathPolynomialApproximationPatterns(patterns);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
-      signalPassFailure();
-  }
-};
 
 struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
   Option<std::string> precision{*this, "precision",
@@ -77,7 +57,7 @@ void poplar::buildLoweringPipeline(OpPassManager &pm) {
   pm.addPass(createLowerKernels());
   pm.addPass(createLowerProgram());
   pm.addPass(createCSEPass());
-  pm.addPass(std::make_unique<ExpandMathPass>());
+  pm.addPass(createExpandMath());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createSCFToControlFlowPass());

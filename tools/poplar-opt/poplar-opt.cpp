@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Transforms/Passes.h"
+#include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -30,6 +31,8 @@ int main(int argc, char **argv) {
                   mlir::tensor::TensorDialect>();
   poplar::registerPoplarPasses();
   poplar::registerHostPipelines();
+  // What the pipelines are made of, so that their text parses back.
+  mlir::registerConversionPasses();
   mlir::registerLinalgPasses();
   mlir::registerTransformsPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(

@@ -107,6 +107,16 @@ def LowerKernels : Pass<"lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::func::FuncDialect", "::mlir::math::MathDialect"];
 }
 
+def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
+  let summary = "Approximate transcendental functions by polynomials";
+  let description = [{
+    exp, tanh, erf and log become basic operations, which LLVM vectorises with
+    the loop they stand in; calls of libm it would not.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+    "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
+}
+
 def LowerProgram : Pass<"lower-program", "::mlir::ModuleOp"> {
   let summary = "Lower units and steps to calls of kernels and the runtime";
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
