@@ -1,0 +1,247 @@
+// RUN: poplar-opt %s --form-kernels --split-input-file | FileCheck %s
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#bt = affine_map<(d0, d1, d2) -> (d0, d1)>
+#d = affine_map<(d0, d1, d2) -> (d2)>
+
+// A norm: a reduction over rows and the op that reads its result in the same
+// row are one kernel. The sum stays inside, x may give its buffer to y, and what
+// initialises goes in with its ops.
+
+// CHECK-LABEL: func @rows
+// CHECK-SAME: %[[X:[^:]+]]: tensor<?x4x8xf32>, %[[G:[^:]+]]: tensor<8xf32>
+// CHECK-NEXT: %[[Y:.+]] = call @[[K:[a-z_0-9]+]](%[[X]], %[[G]])
+// CHECK-NEXT: return %[[Y]]
+// CHECK: func private @[[K]]
+// CHECK-SAME: -> (tensor<?x4x8xf32> {nn.reuse = array<i64: 0>})
+// CHECK-SAME: attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64}
+// CHECK: linalg.fill
+// CHECK: linalg.generic {{.*}}"reduction"]
+// CHECK: %[[R:.+]] = linalg.generic
+// CHECK: return %[[R]] : tensor<?x4x8xf32>
+func.func @rows(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> tensor<?x4x8xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
+  %e2 = tensor.empty(%b) : tensor<?x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e2 : tensor<?x4xf32>) -> tensor<?x4xf32>
+  %sum = linalg.generic {indexing_maps = [#btd, #bt], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<?x4x8xf32>) outs(%f : tensor<?x4xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %s = arith.addf %a, %acc : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  %e3 = tensor.empty(%b) : tensor<?x4x8xf32>
+  %y = linalg.generic {indexing_maps = [#btd, #bt, #d, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x, %sum, %g : tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<8xf32>) outs(%e3 : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %m: f32, %w: f32, %o: f32):
+    %s = arith.mulf %a, %m : f32
+    %t = arith.mulf %s, %w : f32
+    linalg.yield %t : f32
+  } -> tensor<?x4x8xf32>
+  return %y : tensor<?x4x8xf32>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
+// Equal kernels are one function. The linear op stands between them: what comes
+// after it cannot run before it, and it reads what comes before.
+
+// CHECK-LABEL: func @equal
+// CHECK: %[[A:.+]] = call @[[K:[a-z_0-9]+]](%{{.+}})
+// CHECK: %[[L:.+]] = nn.linear %[[A]]
+// CHECK: call @[[K]](%[[L]])
+// CHECK: func private @[[K]]
+// CHECK-NOT: func private
+func.func @equal(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32> {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
+  %e = tensor.empty(%b) : tensor<?x4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.negf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  %1 = nn.linear %0, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %2 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%1 : tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.negf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  return %2 : tensor<?x4x8xf32>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
+// A group waits for nobody's operands: the second op reads what it needs of the
+// first row by row, but also the result of the linear op, which reads the first.
+
+// CHECK-LABEL: func @order
+// CHECK: %[[A:.+]] = call @[[K0:[a-z_0-9]+]](%{{.+}})
+// CHECK: %[[L:.+]] = nn.linear %[[A]]
+// CHECK: call @[[K1:[a-z_0-9]+]](%[[A]], %[[L]])
+// CHECK: func private @[[K0]]
+// CHECK: func private @[[K1]]
+func.func @order(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32> {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
+  %e = tensor.empty(%b) : tensor<?x4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.negf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  %1 = nn.linear %0, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %2 = linalg.generic {indexing_maps = [#btd, #btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%0, %1 : tensor<?x4x8xf32>, tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %s = arith.mulf %a, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  return %2 : tensor<?x4x8xf32>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
+// A rotation reads other columns of its row by tensor.extract: that would be
+// true of a buffer that holds one row, but the kernel only promises elements.
+// So it is a kernel of its own, and may not take over the buffer it gathers from.
+
+// CHECK-LABEL: func @gather
+// CHECK: call @[[K0:[a-z_0-9]+]](
+// CHECK: call @[[K1:[a-z_0-9]+]](
+// CHECK: func private @[[K0]]({{.*}} {nn.reuse = array<i64: 0>}
+// CHECK: func private @[[K1]]
+// CHECK-NOT: nn.reuse
+func.func @gather(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
+  %e = tensor.empty(%b) : tensor<?x4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.negf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  %1 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%0 : tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %i = linalg.index 0 : index
+    %t = linalg.index 1 : index
+    %j = arith.constant 7 : index
+    %v = tensor.extract %0[%i, %t, %j] : tensor<?x4x8xf32>
+    %s = arith.subf %a, %v : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  return %1 : tensor<?x4x8xf32>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#bt = affine_map<(d0, d1, d2) -> (d0, d1)>
+#td = affine_map<(d0, d1, d2) -> (d1, d2)>
+#d = affine_map<(d0, d1, d2) -> (d2)>
+
+// Sums over rows go by columns, sums over samples by positions; both accumulate
+// into their argument. The two by columns read the same dy and share a pass.
+
+// CHECK-LABEL: func @accumulate
+// CHECK-SAME: %[[DY:[^:]+]]: tensor<?x4x8xf32>, %[[B:[^:]+]]: tensor<8xf32>, %[[C:[^:]+]]: tensor<8xf32>, %[[P:[^:]+]]: tensor<4x8xf32>
+// CHECK-NEXT: call @[[COLUMNS:[a-z_0-9]+]](%[[DY]], %[[B]], %[[C]])
+// CHECK-NEXT: call @[[POSITIONS:[a-z_0-9]+]](%[[DY]], %[[P]])
+// CHECK-NEXT: return
+// CHECK: func private @[[COLUMNS]]
+// CHECK-SAME: -> (tensor<8xf32> {nn.inplace = 1 : i64}, tensor<8xf32> {nn.inplace = 2 : i64})
+// CHECK-SAME: attributes {nn.kernel = "columns", nn.parts = 8 : i64}
+// CHECK: func private @[[POSITIONS]]
+// CHECK-SAME: -> (tensor<4x8xf32> {nn.inplace = 1 : i64})
+// CHECK-SAME: attributes {nn.kernel = "positions", nn.parts = 4 : i64}
+func.func @accumulate(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>, %c: tensor<8xf32>, %p: tensor<4x8xf32>)
+    -> (tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32>) {
+  %0 = linalg.generic {indexing_maps = [#btd, #d], iterator_types = ["reduction", "reduction", "parallel"]}
+      ins(%dy : tensor<?x4x8xf32>) outs(%b : tensor<8xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %s = arith.addf %acc, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %1 = linalg.generic {indexing_maps = [#btd, #td], iterator_types = ["reduction", "parallel", "parallel"]}
+      ins(%dy : tensor<?x4x8xf32>) outs(%p : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %s = arith.addf %acc, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4x8xf32>
+  %2 = linalg.generic {indexing_maps = [#btd, #d], iterator_types = ["reduction", "reduction", "parallel"]}
+      ins(%dy : tensor<?x4x8xf32>) outs(%c : tensor<8xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %q = arith.mulf %a, %a : f32
+    %s = arith.addf %acc, %q : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %0, %2, %1 : tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
+// Of the same domain, but with nothing in common: fusing them would only widen
+// the working set.
+
+// CHECK-LABEL: func @unrelated
+// CHECK: call @[[K:[a-z_0-9]+]](%{{.+}}) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+// CHECK: call @[[K]](%{{.+}}) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+func.func @unrelated(%x: tensor<?x4x8xf32>, %y: tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
+  %e = tensor.empty(%b) : tensor<?x4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.negf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  %1 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%y : tensor<?x4x8xf32>) outs(%e : tensor<?x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.negf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4x8xf32>
+  return %0, %1 : tensor<?x4x8xf32>, tensor<?x4x8xf32>
+}
+
+// -----
+
+#n = affine_map<(d0) -> (d0)>
+
+// The runtime calls the optimizer's kernel with the function's own arguments,
+// used or not, and expects updates where the state lies.
+
+// CHECK-LABEL: func @update
+// CHECK-SAME: %[[P:[^:]+]]: tensor<?xf32>, %[[G:[^:]+]]: tensor<?xf32>, %[[U:[^:]+]]: tensor<?xf32>
+// CHECK: call @[[K:[a-z_0-9]+]](%[[P]], %[[G]], %[[U]])
+// CHECK: func private @[[K]]
+// CHECK-SAME: -> (tensor<?xf32> {nn.inplace = 0 : i64})
+// CHECK-SAME: attributes {nn.batched, nn.kernel = "flat", nn.parts = 1 : i64}
+func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %unused: tensor<?xf32>) -> tensor<?xf32>
+    attributes {nn.inplace_update} {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %p, %c0 : tensor<?xf32>
+  %e = tensor.empty(%b) : tensor<?xf32>
+  %0 = linalg.generic {indexing_maps = [#n, #n, #n], iterator_types = ["parallel"]}
+      ins(%p, %g : tensor<?xf32>, tensor<?xf32>) outs(%e : tensor<?xf32>) {
+  ^bb0(%a: f32, %c: f32, %o: f32):
+    %s = arith.subf %a, %c : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
