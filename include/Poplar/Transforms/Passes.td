@@ -83,7 +83,8 @@ def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
 
 def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
   let summary = "Outline groups of linalg ops that share their rows";
-  let dependentDialects = ["::mlir::func::FuncDialect"];
+  let dependentDialects = ["::mlir::func::FuncDialect",
+    "::mlir::tensor::TensorDialect"];
 }
 
 def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
@@ -119,7 +120,8 @@ def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
 
 def LowerProgram : Pass<"lower-program", "::mlir::ModuleOp"> {
   let summary = "Lower units and steps to calls of kernels and the runtime";
-  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect"];
 }
 
 #endif // POPLAR_TRANSFORMS_PASSES_TD

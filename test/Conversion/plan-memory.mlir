@@ -1,0 +1,142 @@
+// RUN: poplar-opt %s --plan-memory --split-input-file | FileCheck %s
+
+// Every activation is 4*8 f32, 128 bytes a sample.
+
+func.func private @negate(tensor<?x4x8xf32>) -> (tensor<?x4x8xf32> {nn.reuse = array<i64: 0>})
+    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64}
+func.func private @sum(tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64}
+
+// @negate takes over the buffer of what it reads, which nobody reads after it;
+// the next linear op lives beside it, as @sum reads both. The result of a unit
+// is its caller's business.
+// CHECK-LABEL: func @block
+// CHECK-SAME: nn.scratch_bytes = 256 : i64
+// CHECK: nn.linear {{.*}} {nn.offsets = array<i64: [[A:[0-9]+]]>}
+// CHECK: call @negate{{.*}} {nn.offsets = array<i64: [[A]]>}
+// CHECK-NOT: nn.offsets = array<i64: [[A]]>
+// CHECK: nn.linear {{.*}} {nn.offsets = array<i64: {{0|128}}>}
+// CHECK: call @sum{{.*}} {nn.offsets = array<i64: -1>}
+func.func @block(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32> {nn.parameter}) -> tensor<?x4x8xf32> attributes {nn.unit} {
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %1 = call @negate(%0) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  %2 = nn.linear %1, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %3 = call @sum(%1, %2) : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return %3 : tensor<?x4x8xf32>
+}
+
+// %0 is read again below: its buffer cannot be taken over.
+// CHECK-LABEL: func @keep
+// CHECK-SAME: nn.scratch_bytes = 256 : i64
+// CHECK: nn.linear {{.*}} {nn.offsets = array<i64: [[A:[0-9]+]]>}
+// CHECK-NOT: nn.offsets = array<i64: [[A]]>
+// CHECK: call @negate{{.*}} {nn.offsets = array<i64: {{0|128}}>}
+func.func @keep(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32> {nn.parameter}) -> tensor<?x4x8xf32> attributes {nn.unit} {
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %1 = call @negate(%0) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  %2 = call @sum(%0, %1) : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return %2 : tensor<?x4x8xf32>
+}
+
+// A step: its input lies at 0. Each call of the unit gets its 256 bytes of
+// scratch in the same place, which is free in between; its results are beside.
+// The result may lie where the scratch was.
+// CHECK-LABEL: func @infer
+// CHECK-SAME: nn.input_offsets = array<i64: 0>, nn.result_offset = [[R:[0-9]+]] : i64
+// CHECK: call @block{{.*}} nn.scratch = [[S:[0-9]+]] : i64}
+// CHECK: call @block{{.*}} nn.scratch = [[S]] : i64}
+// CHECK: call @sum{{.*}} {nn.offsets = array<i64: [[R]]>}
+func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %w = nn.get_parameter @w : tensor<8x8xf32>
+  %0 = call @block(%x, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %1 = call @block(%0, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %2 = call @sum(%0, %1) : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return %2 : tensor<?x4x8xf32>
+}
+nn.parameter @w : tensor<8x8xf32> normal std 0.02
+
+// -----
+
+// The bytes of a sample: input, scratch and two results, none of which can
+// share. Library scratch lies behind the parameters and ends the fixed region.
+
+// CHECK: module attributes {nn.memory = {fixed = [[FIXED:[0-9]+]] : i64, live_per_sample = 640 : i64, per_sample = 640 : i64, scratch_bytes = [[SCRATCH:[0-9]+]] : i64, scratch_offset = [[OFFSET:[0-9]+]] : i64}}
+func.func @block(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32> {nn.parameter}) -> tensor<?x4x8xf32> attributes {nn.unit} {
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %1 = nn.linear %0, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %2 = call @sum(%0, %1) : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return %2 : tensor<?x4x8xf32>
+}
+func.func private @sum(tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64}
+func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %w = nn.get_parameter @w : tensor<8x8xf32>
+  %0 = call @block(%x, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %1 = call @block(%0, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %2 = call @sum(%0, %1) : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return %2 : tensor<?x4x8xf32>
+}
+nn.parameter @w : tensor<8x8xf32> normal std 0.02
+
+// -----
+
+// The longest list of inputs is reserved for all steps, which lie at the same
+// offsets: 4 i32 is 16 bytes, rounded up to 64.
+
+// CHECK-LABEL: func @train
+// CHECK-SAME: nn.input_offsets = array<i64: 0, 64, 128>
+// CHECK: nn.linear {{.*}} {nn.offsets = array<i64: 256>}
+func.func @train(%ids: tensor<?x4xi32>, %targets: tensor<?x4xi32>, %x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %w = nn.get_parameter @w : tensor<8x8xf32>
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+// CHECK-LABEL: func @evaluate
+// CHECK-SAME: nn.input_offsets = array<i64: 0>
+// CHECK: nn.linear {{.*}} {nn.offsets = array<i64: 256>}
+func.func @evaluate(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %w = nn.get_parameter @w : tensor<8x8xf32>
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+nn.parameter @w : tensor<8x8xf32> normal std 0.02
+
+// -----
+
+// A gradient is accumulated where it lies: no buffer of its own.
+
+// CHECK-LABEL: func @backward
+// CHECK: nn.linear_grad_weight {{.*}} {nn.offsets = array<i64: -1>}
+// CHECK: call @bias_grad({{.*}}) {nn.offsets = array<i64: -1>}
+func.func @backward(%dy: tensor<?x4x8xf32>, %x: tensor<?x4x8xf32>, %dw: tensor<8x8xf32> {nn.gradient}, %db: tensor<8xf32> {nn.gradient})
+    -> (tensor<8x8xf32>, tensor<8xf32>) attributes {nn.unit} {
+  %0 = nn.linear_grad_weight %dy, %x into %dw : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = call @bias_grad(%dy, %db) : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8x8xf32>, tensor<8xf32>
+}
+func.func private @bias_grad(tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<8xf32> {nn.inplace = 1 : i64})
+    attributes {nn.kernel = "columns", nn.parts = 8 : i64}
+
+// -----
+
+// The result of a unit may take over the buffer of the unit's argument if its
+// caller has no more use for it: recorded on the unit, and used by the caller
+// at the second call, whose argument is dead by then, but not at the first,
+// where it is an input.
+
+// CHECK-LABEL: func @unit
+// CHECK-SAME: -> (tensor<?x4x8xf32> {nn.reuse = array<i64: 0>})
+func.func @unit(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit} {
+  %0 = call @negate(%x) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+func.func private @negate(tensor<?x4x8xf32>) -> (tensor<?x4x8xf32> {nn.reuse = array<i64: 0>})
+    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64}
+// CHECK-LABEL: func @infer
+// CHECK: call @unit{{.*}} {nn.offsets = array<i64: 128>
+// CHECK: call @unit{{.*}} {nn.offsets = array<i64: 128>
+func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %0 = call @unit(%x) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  %1 = call @unit(%0) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return %1 : tensor<?x4x8xf32>
+}
