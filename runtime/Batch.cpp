@@ -13,49 +13,55 @@
 
 using namespace poplar::runtime;
 
-BatchRunner::BatchRunner(Executor &Exec, int64_t MicroBatch, int64_t MaxSamples,
-                         uint64_t Seed)
-    : Exec(Exec), MicroBatch(MicroBatch), Seed(Seed),
+BatchRunner::BatchRunner(Executor &Exec, int64_t MaxSamples, uint64_t Seed)
+    : Exec(Exec), Seed(Seed),
       Ids(static_cast<size_t>(MaxSamples * Exec.model().SeqLen)),
       TargetIds(Ids.size()) {}
 
-int64_t BatchRunner::load(SampleSource &Source, int64_t First, int64_t NewCount,
-                          int64_t NewStep) {
+int64_t BatchRunner::load(SampleSource &Source, int64_t First,
+                          const Share &NewPart, int64_t NewStep) {
   const ModelInfo &Model = Exec.model();
-  Count = NewCount;
+  Part = NewPart;
   Step = NewStep;
-  for (int64_t B = 0; B < Count; ++B) {
+  for (int64_t B = 0; B < Part.Samples; ++B) {
     int32_t *SampleIds = Ids.data() + B * Model.SeqLen;
     int32_t *SampleTargets = TargetIds.data() + B * Model.SeqLen;
-    Source.read(First + B, SampleIds, SampleTargets);
+    Source.read(First + Part.Offset + B, SampleIds, SampleTargets);
     // Raw samples come with the targets they want.
     if (Model.Masked && Source.needsMasking())
-      maskTokens(
-          hashCounters(Seed, static_cast<uint64_t>(Stream::Masking), Step, B),
-          Model, SampleIds, SampleTargets);
+      maskTokens(hashCounters(Seed, static_cast<uint64_t>(Stream::Masking),
+                              Step, Part.Offset + B),
+                 Model, SampleIds, SampleTargets);
   }
-  Targets = countTargets(TargetIds.data(), Count * Model.SeqLen);
-  return Targets;
+  return countTargets(TargetIds.data(), Part.Samples * Model.SeqLen);
 }
+
+double BatchRunner::train(int64_t Targets, double LossScale) {
+  return run(/*Backward=*/true,
+             static_cast<float>(LossScale / static_cast<double>(Targets)));
+}
+
+double BatchRunner::evaluate() { return run(/*Backward=*/false, 0); }
 
 void BatchRunner::infer(float *Out) {
   const ModelInfo &Model = Exec.model();
-  for (int64_t First = 0; First < Count; First += MicroBatch) {
-    int64_t B = std::min(MicroBatch, Count - First), N = B * Model.SeqLen;
-    std::copy_n(Ids.data() + First * Model.SeqLen, N,
+  for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
+    int64_t B = Part.size(MicroStep), N = B * Model.SeqLen;
+    int64_t First = Part.start(MicroStep) * Model.SeqLen;
+    std::copy_n(Ids.data() + First, N,
                 Exec.sized<int32_t>(Exec.program().ids, B));
     Exec.infer(B);
-    Exec.readLogits(B, 0, N, Out + First * Model.SeqLen * Model.VocabSize);
+    Exec.readLogits(B, 0, N, Out + First * Model.VocabSize);
   }
 }
 
-double BatchRunner::run(bool Backward) {
+double BatchRunner::run(bool Backward, float LossGradient) {
   const PoplarProgram &Program = Exec.program();
   int64_t SeqLen = Exec.model().SeqLen;
-  float Seed32 = static_cast<float>(1.0 / static_cast<double>(Targets));
   double Sum = 0;
-  for (int64_t First = 0; First < Count; First += MicroBatch) {
-    int64_t B = std::min(MicroBatch, Count - First), N = B * SeqLen;
+  for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
+    int64_t B = Part.size(MicroStep), N = B * SeqLen;
+    int64_t First = Part.start(MicroStep);
     const int32_t *MicroTargets = TargetIds.data() + First * SeqLen;
     std::copy_n(Ids.data() + First * SeqLen, N,
                 Exec.sized<int32_t>(Program.ids, B));
@@ -63,13 +69,14 @@ double BatchRunner::run(bool Backward) {
     if (Backward) {
       uint32_t *Keys = Exec.sized<uint32_t>(Program.keys, B);
       for (int64_t I = 0; I < B; ++I) {
-        uint64_t Key = hashCounters(
-            Seed, static_cast<uint64_t>(Stream::Dropout), Step, First + I);
+        uint64_t Key =
+            hashCounters(Seed, static_cast<uint64_t>(Stream::Dropout), Step,
+                         Part.Offset + First + I);
         Keys[2 * I] = static_cast<uint32_t>(Key);
         Keys[2 * I + 1] = static_cast<uint32_t>(Key >> 32);
       }
-      std::fill_n(Exec.sized<float>(Program.dloss, B), N, Seed32);
-      Exec.train(B);
+      std::fill_n(Exec.sized<float>(Program.dloss, B), N, LossGradient);
+      Exec.train(B, MicroStep + 1 == Part.Steps);
     } else {
       Exec.evaluate(B);
     }
@@ -79,5 +86,5 @@ double BatchRunner::run(bool Backward) {
       if (MicroTargets[I] != -1)
         Sum += Loss[I];
   }
-  return Sum / static_cast<double>(Targets);
+  return Sum;
 }

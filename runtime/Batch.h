@@ -12,38 +12,55 @@
 #include "Data.h"
 #include "Executor.h"
 
+#include <algorithm>
+
 namespace poplar::runtime {
 
-/// Feeds the program with a batch of any size in micro-batches of at most
-/// `MicroBatch` samples, the last one smaller. Losses and gradients are
+/// A rank's part of a batch: `Samples` from number `Offset` of the batch on, in
+/// `Steps` micro-steps of `MicroBatch` samples as long as there are any left;
+/// the last one takes the rest. Ranks that meet in every micro-step have the
+/// same number of them.
+struct Share {
+  int64_t Offset = 0, Samples = 0, MicroBatch = 0, Steps = 0;
+
+  int64_t start(int64_t Step) const {
+    return std::min(Step * MicroBatch, Samples);
+  }
+  int64_t size(int64_t Step) const {
+    return (Step + 1 < Steps ? start(Step + 1) : Samples) - start(Step);
+  }
+};
+
+/// Feeds the program with a share of a batch. Losses and gradients are
 /// normalised by the targets of the whole batch, so that the cut makes no
 /// difference but rounding. Allocates only when constructed.
 class BatchRunner {
 public:
-  BatchRunner(Executor &Exec, int64_t MicroBatch, int64_t MaxSamples,
-              uint64_t Seed);
+  /// For shares of up to `MaxSamples` samples.
+  BatchRunner(Executor &Exec, int64_t MaxSamples, uint64_t Seed);
 
-  /// Reads samples [First, First + Count) of a source and, for the masked
-  /// objective, masks them. `Step` names the draw of random numbers. Returns
-  /// the number of targets.
-  int64_t load(SampleSource &Source, int64_t First, int64_t Count,
+  /// Reads a share of the batch that starts at sample `First` of a source and,
+  /// for the masked objective, masks it. `Step` names the draw of random
+  /// numbers. Returns the number of targets.
+  int64_t load(SampleSource &Source, int64_t First, const Share &Part,
                int64_t Step);
-  /// Runs forward and backward on what was loaded, adding to the gradients;
-  /// returns the mean loss of the counted targets, of which there must be one.
-  double train() { return run(/*Backward=*/true); }
-  /// The same without gradients.
-  double evaluate() { return run(/*Backward=*/false); }
+  /// Runs forward and backward on what was loaded, adding to the gradients of
+  /// the loss times `LossScale`; `Targets` are those of the whole batch, of
+  /// which there must be one. Returns the sum of the share's losses.
+  double train(int64_t Targets, double LossScale = 1);
+  /// The sum of losses without gradients.
+  double evaluate();
   /// Writes the logits of what was loaded, [samples, SeqLen, VocabSize], to
   /// `Out`, with dropout off.
   void infer(float *Out);
 
 private:
-  double run(bool Backward);
+  double run(bool Backward, float LossGradient);
 
   Executor &Exec;
-  int64_t MicroBatch;
   uint64_t Seed;
-  int64_t Count = 0, Targets = 0, Step = 0;
+  Share Part;
+  int64_t Step = 0;
   std::vector<int32_t> Ids, TargetIds;
 };
 

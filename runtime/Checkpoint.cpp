@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Checkpoint.h"
+#include "Collectives.h"
 #include "Error.h"
 #include "Files.h"
 #include "Safetensors.h"
@@ -20,16 +21,76 @@
 using namespace poplar::runtime;
 namespace fs = std::filesystem;
 
-/// All parameters with the data at one of their offsets.
-static void addTensors(const Executor &Exec, int64_t PoplarParameter::*Offset,
-                       const char *Suffix, std::vector<TensorSource> &Out) {
-  const PoplarProgram &Program = Exec.program();
-  for (int64_t I = 0; I < Program.num_parameters; ++I) {
-    const PoplarParameter &P = Program.parameters[I];
-    Out.push_back({P.name + std::string(Suffix),
-                   {P.shape, P.shape + P.rank},
-                   Exec.fixed(P.*Offset)});
+namespace {
+/// Reads whole parameters, or what belongs to them, from the ranks' shards.
+class StateReader {
+public:
+  explicit StateReader(const Executor &Exec) : Exec(Exec) {}
+
+  /// Adds one array of all parameters. The sources may be read as long as the
+  /// reader lives; all ranks have to read them, and the first one gets the
+  /// elements.
+  void add(float *Shard::*Array, const char *Suffix,
+           std::vector<TensorSource> &Out) {
+    const PoplarProgram &Program = Exec.program();
+    for (int64_t I = 0; I < Program.num_parameters; ++I) {
+      const PoplarParameter &P = Program.parameters[I];
+      std::string Name = P.name + std::string(Suffix);
+      std::vector<int64_t> Shape(P.shape, P.shape + P.rank);
+      if (const float *Whole = findWhole(P, Array))
+        Out.push_back({Name, Shape, Whole});
+      else
+        Out.push_back({Name, Shape, [this, &P, Array](int64_t B, int64_t E) {
+                         return gather(P, Array, B, E);
+                       }});
+    }
   }
+
+private:
+  /// The array where this rank has all of it.
+  const float *findWhole(const PoplarParameter &P, float *Shard::*Array) {
+    const State &S = Exec.state();
+    if (Array == &Shard::Master && S.working(P) &&
+        Exec.program().working_type == POPLAR_F32)
+      return reinterpret_cast<const float *>(S.working(P));
+    const Shard &Own = S.shard(P.bucket);
+    if (Own.size() == Exec.program().buckets[P.bucket].elements)
+      return Own.*Array + P.offset;
+    return nullptr;
+  }
+
+  const float *gather(const PoplarParameter &P, float *Shard::*Array,
+                      int64_t Begin, int64_t End) {
+    const PoplarProgram &Program = Exec.program();
+    std::vector<int64_t> Bounds;
+    for (int64_t R = 0; R <= Program.world_size; ++R)
+      Bounds.push_back(std::clamp<int64_t>(Program.buckets[P.bucket].bounds[R] -
+                                               P.offset - Begin,
+                                           0, End - Begin));
+    const State &S = Exec.state();
+    const Shard &Own = S.shard(P.bucket);
+    int64_t First = Bounds[static_cast<size_t>(S.rank())];
+    const float *Part = Own.*Array;
+    if (First < Bounds[static_cast<size_t>(S.rank()) + 1])
+      Part += P.offset + Begin + First - Own.Begin;
+    if (S.rank() == 0)
+      Buffer.resize(static_cast<size_t>(End - Begin));
+    Exec.collectives->gather(Part, Buffer.data(), Bounds.data());
+    return Buffer.data();
+  }
+
+  const Executor &Exec;
+  std::vector<float> Buffer;
+};
+} // namespace
+
+/// Writes a file on the first rank, with the others' help.
+static void writeTensors(const Executor &Exec, const std::string &Path,
+                         const std::vector<TensorSource> &Tensors) {
+  if (Exec.state().rank() == 0)
+    writeSafetensors(Path, Tensors);
+  else
+    readTensors(Tensors, [](const float *, int64_t) {});
 }
 
 static void writeText(const std::string &Path, const std::string &Text) {
@@ -52,13 +113,18 @@ static std::string formatState(const TrainingState &State) {
 
 static void writeContents(const Executor &Exec, const TrainingState &State,
                           const std::string &Directory) {
-  createDirectories(Directory);
+  bool Leads = Exec.state().rank() == 0;
+  if (Leads)
+    createDirectories(Directory);
   std::vector<TensorSource> Weights, Moments;
-  addTensors(Exec, &PoplarParameter::master, "", Weights);
-  addTensors(Exec, &PoplarParameter::moment1, ".m", Moments);
-  addTensors(Exec, &PoplarParameter::moment2, ".v", Moments);
-  writeSafetensors(Directory + "/model.safetensors", Weights);
-  writeSafetensors(Directory + "/optimizer.safetensors", Moments);
+  StateReader Reader(Exec);
+  Reader.add(&Shard::Master, "", Weights);
+  Reader.add(&Shard::Moment1, ".m", Moments);
+  Reader.add(&Shard::Moment2, ".v", Moments);
+  writeTensors(Exec, Directory + "/model.safetensors", Weights);
+  writeTensors(Exec, Directory + "/optimizer.safetensors", Moments);
+  if (!Leads)
+    return;
   writeText(Directory + "/config.json", Exec.model().Config);
   writeText(Directory + "/state.json", formatState(State));
   syncDirectory(Directory);
@@ -99,6 +165,8 @@ void poplar::runtime::saveCheckpoint(const Executor &Exec,
                                      const std::string &Run, int64_t Keep) {
   std::string Name = Prefix + std::to_string(State.Step);
   std::string Final = Run + "/" + Name, Temporary = Run + "/." + Name + ".tmp";
+  if (Exec.state().rank() != 0) // helps the first rank, which writes
+    return writeContents(Exec, State, Temporary);
   removeUnfinished(Run);
   std::error_code Code;
   try {
@@ -214,10 +282,12 @@ void poplar::runtime::loadWeights(Executor &Exec,
         !isIgnored(Name) && !isTiedCopy(Name, View, Files, Used))
       fail("'", *View.File, "' is of another model: this one has no tensor '",
            Name, "'");
-  for (int64_t I = 0; I < Program.num_parameters; ++I)
-    Files.find(Used[static_cast<size_t>(I)])
-        ->copyTo(Exec.fixed(Program.parameters[I].master));
-  Exec.convertWorking();
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const TensorView &View = *Files.find(Used[static_cast<size_t>(I)]);
+    fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
+      View.copyTo(Out, Begin, End);
+    });
+  }
 }
 
 TrainingState poplar::runtime::readState(const std::string &Directory) {
@@ -242,18 +312,24 @@ void poplar::runtime::loadTensors(Executor &Exec,
   std::string MomentPath = Directory + "/optimizer.safetensors";
   TensorFiles Moments = TensorFiles::open(MomentPath);
   const PoplarProgram &Program = Exec.program();
-  for (const char *Suffix : {".m", ".v"})
+  using Array = std::pair<const char *, float *Shard::*>;
+  for (auto [Suffix, Member] :
+       {Array(".m", &Shard::Moment1), Array(".v", &Shard::Moment2)})
     for (int64_t I = 0; I < Program.num_parameters; ++I) {
       const PoplarParameter &P = Program.parameters[I];
       const TensorView *View = Moments.find(P.name + std::string(Suffix));
       checkTensor(P, P.name + std::string(Suffix), View, MomentPath);
-      View->copyTo(Exec.fixed(Suffix[1] == 'm' ? P.moment1 : P.moment2));
+      const Shard &Own = Exec.state().shard(P.bucket);
+      for (const Piece &Part : Exec.state().pieces(P.bucket))
+        if (Part.Parameter == I)
+          View->copyTo(Own.*Member + Part.Offset, Part.Begin, Part.End);
     }
 }
 
 void poplar::runtime::writeGradients(const Executor &Exec,
                                      const std::string &Path) {
   std::vector<TensorSource> Gradients;
-  addTensors(Exec, &PoplarParameter::gradient, "", Gradients);
-  writeSafetensors(Path, Gradients);
+  StateReader Reader(Exec);
+  Reader.add(&Shard::Gradient, "", Gradients);
+  writeTensors(Exec, Path, Gradients);
 }

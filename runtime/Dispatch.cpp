@@ -8,10 +8,12 @@
 
 #include "Error.h"
 #include "Executor.h"
+#include "Optimizer.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <omp.h>
 
 using namespace poplar::runtime;
@@ -41,6 +43,25 @@ extern "C" void poplar_rt_dispatch(void *Context, PoplarKernel Kernel,
                                    int64_t Extent, int64_t Grain) {
   static_cast<Executor *>(Context)->dispatch(Kernel, Args, Batch, Extent,
                                              Grain);
+}
+
+static void zeroKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
+  std::memset(static_cast<char *>(Args[0]) + Begin, 0,
+              static_cast<size_t>(End - Begin));
+}
+
+extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
+  void *Args[] = {Buffer};
+  static_cast<Executor *>(Context)->dispatch(zeroKernel, Args, 0, Bytes,
+                                             1 << 16);
+}
+
+extern "C" void poplar_rt_norm(void *Context, int64_t) {
+  static_cast<Executor *>(Context)->optimizer->norm();
+}
+
+extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
+  static_cast<Executor *>(Context)->optimizer->adamw(Bucket);
 }
 
 extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,

@@ -82,15 +82,18 @@ static int chooseThreads(int Requested) {
 }
 
 Executor::Executor(const PoplarProgram &Program,
-                   const std::vector<int64_t> &Batches, int RequestedThreads)
+                   const std::vector<int64_t> &Batches, int RequestedThreads,
+                   int Rank)
     : Program(Program), Model(Program),
-      Threads(chooseThreads(RequestedThreads)) {
+      Threads(chooseThreads(RequestedThreads)), TheState(Program, Rank) {
   for (int64_t Batch : Batches)
-    for (int64_t I = 0; I < Program.num_gemms; ++I)
+    for (int64_t I = 0; Batch && I < Program.num_gemms; ++I)
       Gemms.prepare(*Program.gemms[I], Batch);
-  PeakBytes =
-      getPeakBytes(Program, *std::max_element(Batches.begin(), Batches.end()));
+  int64_t Batch = *std::max_element(Batches.begin(), Batches.end());
+  PeakBytes = getPeakBytes(Program, Batch, Rank);
   Memory.allocate(PeakBytes);
+  TheState.bind(Memory.data(), Memory.data() + Program.fixed_bytes +
+                                   Batch * Program.bytes_per_sample);
   // The plan's bound was made on the machine that compiled; another one, or
   // other threads, may need more.
   if (Gemms.getScratchBytes() > Program.scratch_bytes) {
@@ -117,12 +120,13 @@ void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
   }
 }
 
-void Executor::convertWorking() {
-  for (int64_t I = 0; I < Program.num_parameters; ++I) {
-    const PoplarParameter &P = Program.parameters[I];
-    if (P.working_type == POPLAR_F32)
-      continue;
-    void *Args[] = {fixed(P.master), fixed(P.working)};
-    dispatch(Program.convert_working, Args, P.elements, P.elements, 4096);
-  }
+int64_t poplar::runtime::getPeakBytes(const PoplarProgram &Program,
+                                      int64_t Batch, int Rank) {
+  return Program.fixed_bytes + Batch * Program.bytes_per_sample +
+         State(Program, Rank).shardBytes();
+}
+
+void Executor::convertWorking(float *From, char *To, int64_t Elements) {
+  void *Args[] = {From, To};
+  dispatch(Program.convert_working, Args, Elements, Elements, 4096);
 }

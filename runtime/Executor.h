@@ -12,11 +12,15 @@
 #include "Gemm.h"
 #include "JSON.h"
 #include "Poplar/Runtime/ABI.h"
+#include "State.h"
 
 #include <string>
 #include <vector>
 
 namespace poplar::runtime {
+
+class Collectives;
+class Optimizer;
 
 /// Page-aligned, zeroed memory straight from the kernel.
 class Arena {
@@ -50,11 +54,12 @@ public:
   /// Prepares every GEMM for each of `Batches` (of which the largest decides
   /// the size of the arena). `Threads` of 0 means all of this process's cores.
   Executor(const PoplarProgram &Program, const std::vector<int64_t> &Batches,
-           int Threads);
+           int Threads, int Rank = 0);
 
   const PoplarProgram &program() const { return Program; }
   const ModelInfo &model() const { return Model; }
   int threads() const { return Threads; }
+  const State &state() const { return TheState; }
   /// All memory allocated for the program.
   int64_t peakBytes() const { return PeakBytes; }
 
@@ -66,7 +71,11 @@ public:
                                  Batch * Offset);
   }
 
-  void train(int64_t B) { Program.train(this, Memory.data(), B); }
+  /// A micro-step; `Last` of its iteration.
+  void train(int64_t B, bool Last) {
+    (Last ? Program.train_last : Program.train)(this, Memory.data(), B);
+  }
+  void update() { Program.update(this, Memory.data(), 0); }
   void evaluate(int64_t B) { Program.evaluate(this, Memory.data(), B); }
   void infer(int64_t B) { Program.infer(this, Memory.data(), B); }
   /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
@@ -77,8 +86,14 @@ public:
                 int64_t Extent, int64_t Grain);
   GemmCache &gemms() { return Gemms; }
 
-  /// Refreshes the working copies of all parameters from the masters.
-  void convertWorking();
+  /// Rounds f32 to the working type, which is another.
+  void convertWorking(float *From, char *To, int64_t Elements);
+
+  /// Who does the rest of generated code's bidding: poplar_rt_norm and
+  /// poplar_rt_adamw, poplar_rt_start and poplar_rt_wait. Set before either is
+  /// called; collectives are null where the rank is alone.
+  Optimizer *optimizer = nullptr;
+  Collectives *collectives = nullptr;
 
 private:
   const PoplarProgram &Program;
@@ -86,13 +101,12 @@ private:
   int Threads;
   int64_t PeakBytes = 0;
   GemmCache Gemms;
+  State TheState;
   Arena Memory, ExtraScratch;
 };
 
-/// fixed_bytes + Batch * bytes_per_sample.
-inline int64_t getPeakBytes(const PoplarProgram &Program, int64_t Batch) {
-  return Program.fixed_bytes + Batch * Program.bytes_per_sample;
-}
+/// fixed_bytes + Batch * bytes_per_sample + the rank's shards.
+int64_t getPeakBytes(const PoplarProgram &Program, int64_t Batch, int Rank = 0);
 
 /// "1.23 GiB".
 std::string formatBytes(int64_t Bytes);

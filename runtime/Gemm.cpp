@@ -89,6 +89,8 @@ void GemmCache::setScratch(void *Memory) {
 
 void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
                     const void *Bias, void *C, int64_t Batch) {
+  if (Gemm.batched && Batch == 0)
+    return; // no rows, or nothing to add
   auto It = Data->Primitives.find(Key{&Gemm, Batch});
   if (It == Data->Primitives.end())
     fail("a GEMM of ", Batch, " samples was not prepared");

@@ -20,11 +20,11 @@ static constexpr int64_t Chunk = 16384;
 
 Optimizer::Optimizer(Executor &Exec, const AdamWSettings &Settings)
     : Exec(Exec), Settings(Settings) {
-  const PoplarProgram &P = Exec.program();
   int64_t Largest = 0;
-  for (int64_t I = 0; I < P.num_parameters; ++I)
-    Largest = std::max(Largest, P.parameters[I].elements);
+  for (int64_t B = 0; B < Exec.program().num_buckets; ++B)
+    Largest = std::max(Largest, Exec.state().shard(B).size());
   Partial.resize(static_cast<size_t>(Largest / Chunk + 1));
+  Exec.optimizer = this;
 }
 
 static void zeroKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
@@ -34,10 +34,14 @@ static void zeroKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
 
 void Optimizer::zeroGradients() {
   const PoplarProgram &Program = Exec.program();
-  for (int64_t I = 0; I < Program.num_parameters; ++I) {
-    const PoplarParameter &P = Program.parameters[I];
-    void *Args[] = {Exec.fixed(P.gradient)};
-    Exec.dispatch(zeroKernel, Args, P.elements, P.elements, Chunk);
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    const Shard &S = Exec.state().shard(B);
+    bool Whole = Bucket.gradient >= 0;
+    float *Gradient = Whole ? Exec.fixed(Bucket.gradient) : S.Gradient;
+    int64_t Elements = Whole ? Bucket.elements : S.size();
+    void *Args[] = {Gradient};
+    Exec.dispatch(zeroKernel, Args, Elements, Elements, Chunk);
   }
 }
 
@@ -68,60 +72,69 @@ static void squareSumKernel(void *const *Args, int64_t, int64_t Begin,
   }
 }
 
-double Optimizer::getGradientNorm() {
-  const PoplarProgram &Program = Exec.program();
+void Optimizer::norm() {
   double Sum = 0;
-  for (int64_t I = 0; I < Program.num_parameters; ++I) {
-    const PoplarParameter &P = Program.parameters[I];
-    void *Args[] = {Exec.fixed(P.gradient), Partial.data()};
-    Exec.dispatch(squareSumKernel, Args, P.elements, P.elements, Chunk);
-    for (int64_t C = 0; C * Chunk < P.elements; ++C)
+  for (int64_t B = 0; B < Exec.program().num_buckets; ++B) {
+    const Shard &S = Exec.state().shard(B);
+    void *Args[] = {S.Gradient, Partial.data()};
+    Exec.dispatch(squareSumKernel, Args, S.size(), S.size(), Chunk);
+    for (int64_t C = 0; C * Chunk < S.size(); ++C)
       Sum += Partial[static_cast<size_t>(C)];
   }
-  return std::sqrt(Sum);
-}
-
-void Optimizer::update(int64_t Step, double Rate, double Norm) {
+  Norm = std::sqrt(Sum);
   double Scale =
       Settings.Clip > 0 && Norm > Settings.Clip ? Settings.Clip / Norm : 1.0;
-  double T = static_cast<double>(Step + 1);
-  float Hyper[8] = {static_cast<float>(Rate),
-                    static_cast<float>(Settings.Beta1),
-                    static_cast<float>(Settings.Beta2),
-                    static_cast<float>(Settings.Epsilon),
-                    0,
-                    static_cast<float>(1 - std::pow(Settings.Beta1, T)),
-                    static_cast<float>(1 - std::pow(Settings.Beta2, T)),
-                    static_cast<float>(Scale)};
+  Hyper[7] = std::isfinite(Norm) ? static_cast<float>(Scale) : 0.0f;
+}
+
+void Optimizer::adamw(int64_t Bucket) {
+  if (Hyper[7] == 0)
+    return;
   const PoplarProgram &Program = Exec.program();
-  for (int64_t I = 0; I < Program.num_parameters; ++I) {
-    const PoplarParameter &P = Program.parameters[I];
-    Hyper[4] = P.decay ? static_cast<float>(Settings.WeightDecay) : 0.0f;
-    void *Args[] = {Exec.fixed(P.master), Exec.fixed(P.gradient),
-                    Exec.fixed(P.moment1), Exec.fixed(P.moment2), Hyper};
-    Exec.dispatch(Program.adamw, Args, P.elements, P.elements, Chunk);
+  const Shard &S = Exec.state().shard(Bucket);
+  for (const Piece &Part : Exec.state().pieces(Bucket)) {
+    bool Decays = Program.parameters[Part.Parameter].decay;
+    Hyper[4] = Decays ? static_cast<float>(Settings.WeightDecay) : 0.0f;
+    int64_t Elements = Part.End - Part.Begin;
+    void *Args[] = {S.Master + Part.Offset, S.Gradient + Part.Offset,
+                    S.Moment1 + Part.Offset, S.Moment2 + Part.Offset, Hyper};
+    Exec.dispatch(Program.adamw, Args, Elements, Elements, Chunk);
   }
-  Exec.convertWorking();
+  if (Program.working_type != POPLAR_F32)
+    Exec.convertWorking(S.Master, S.Working, S.size());
+}
+
+double Optimizer::update(int64_t Step, double Rate) {
+  double T = static_cast<double>(Step + 1);
+  Hyper[0] = static_cast<float>(Rate);
+  Hyper[1] = static_cast<float>(Settings.Beta1);
+  Hyper[2] = static_cast<float>(Settings.Beta2);
+  Hyper[3] = static_cast<float>(Settings.Epsilon);
+  Hyper[5] = static_cast<float>(1 - std::pow(Settings.Beta1, T));
+  Hyper[6] = static_cast<float>(1 - std::pow(Settings.Beta2, T));
+  Exec.update();
+  return Norm;
 }
 
 namespace {
 struct NormalArgs {
   uint64_t Key;
   double StdDev;
+  int64_t First;
 };
 } // namespace
 
-/// args: output, NormalArgs; extent: elements, in ranges that begin at even
-/// ones.
+/// args: output from element `First` on, NormalArgs; extent: elements, in
+/// ranges that begin at even ones.
 static void normalKernel(void *const *Args, int64_t, int64_t Begin,
                          int64_t End) {
   float *Out = static_cast<float *>(Args[0]);
   const NormalArgs &Normal = *static_cast<const NormalArgs *>(Args[1]);
   for (int64_t I = Begin; I < End; I += 2) {
-    auto [First, Second] = normalPairAt(Normal.Key, I / 2);
-    Out[I] = static_cast<float>(Normal.StdDev * First);
+    auto [One, Other] = normalPairAt(Normal.Key, (Normal.First + I) / 2);
+    Out[I] = static_cast<float>(Normal.StdDev * One);
     if (I + 1 < End)
-      Out[I + 1] = static_cast<float>(Normal.StdDev * Second);
+      Out[I + 1] = static_cast<float>(Normal.StdDev * Other);
   }
 }
 
@@ -129,15 +142,15 @@ void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed) {
   const PoplarProgram &Program = Exec.program();
   for (int64_t I = 0; I < Program.num_parameters; ++I) {
     const PoplarParameter &P = Program.parameters[I];
-    float *Master = Exec.fixed(P.master);
-    if (P.init == POPLAR_NORMAL) {
-      NormalArgs Normal{
-          hashCounters(Seed, static_cast<uint64_t>(Stream::Init), I),
-          P.std_dev};
-      void *Args[] = {Master, &Normal};
-      Exec.dispatch(normalKernel, Args, P.elements, P.elements, Chunk);
-    } else {
-      std::fill_n(Master, P.elements, P.init == POPLAR_ONES ? 1.0f : 0.0f);
-    }
+    uint64_t Key = hashCounters(Seed, static_cast<uint64_t>(Stream::Init), I);
+    fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
+      if (P.init != POPLAR_NORMAL) {
+        std::fill_n(Out, End - Begin, P.init == POPLAR_ONES ? 1.0f : 0.0f);
+        return;
+      }
+      NormalArgs Normal{Key, P.std_dev, Begin};
+      void *Args[] = {Out, &Normal};
+      Exec.dispatch(normalKernel, Args, End - Begin, End - Begin, Chunk);
+    });
   }
 }

@@ -25,22 +25,33 @@ struct AdamWSettings {
 /// norm, the decay mask and bias correction. Allocates only when constructed.
 class Optimizer {
 public:
+  /// Makes itself the optimizer of `Exec`.
   Optimizer(Executor &Exec, const AdamWSettings &Settings);
 
+  /// Zeroes the rank's gradients, whole or sharded, before an iteration.
   void zeroGradients();
-  /// The 2-norm of all gradients. Sums partial sums of fixed chunks in their
-  /// order, so that it does not depend on the number of threads.
-  double getGradientNorm();
-  /// Update number `Step`, counted from 0, after clipping by `Norm`.
-  void update(int64_t Step, double Rate, double Norm);
+  /// Runs update number `Step`, counted from 0; returns the 2-norm of the
+  /// gradients, before clipping. Nothing is changed if that is not finite.
+  double update(int64_t Step, double Rate);
+
+  // What the program's update calls.
+
+  /// The norm of the gradients of all shards. Sums partial sums of fixed chunks
+  /// in their order, so that it does not depend on the number of threads.
+  void norm();
+  /// Updates a shard.
+  void adamw(int64_t Bucket);
 
 private:
   Executor &Exec;
   AdamWSettings Settings;
   std::vector<double> Partial;
+  /// Of the update under way. A clipping factor of 0 stands for no update.
+  double Norm = 0;
+  float Hyper[8] = {};
 };
 
-/// Fills the masters by the initial distributions of the program, keyed by
+/// Fills the parameters by the initial distributions of the program, keyed by
 /// (Seed, parameter, element).
 void initializeParameters(Executor &Exec, uint64_t Seed);
 

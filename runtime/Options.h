@@ -26,8 +26,9 @@ struct Options {
   int64_t Steps = 0, Seed = 1, SaveEvery = 0, Keep = 2, LogEvery = 10;
   int64_t EvalEvery = 100, EvalBatches = 20;
   bool Resume = false, BigramBaseline = false;
-  // Batch and machine. A micro-batch of 0 is chosen by the memory at hand.
-  int64_t MicroBatch = 0, GlobalBatch = 8, Threads = 0;
+  // Batch and machine. A micro-batch of 0 is chosen by the memory at hand, a
+  // global batch of 0 by the plan.
+  int64_t MicroBatch = 0, GlobalBatch = 0, Threads = 0;
   double PeakGFlops = 0;
   // Optimizer. Negative values stand for defaults that depend on others.
   double Rate = 6e-4, MinRate = -1, WeightDecay = 0.1, Beta1 = 0.9,

@@ -36,7 +36,7 @@ void poplar::runtime::printInfo(const PoplarProgram &Program,
   Print("per sample", Program.bytes_per_sample, " bytes");
   std::printf("%-18s %15.6g\n", "FLOPs per sample", Program.flops_per_sample);
   std::printf("peak_bytes(b) = %lld + b * %lld\n",
-              static_cast<long long>(Program.fixed_bytes),
+              static_cast<long long>(getPeakBytes(Program, 0)),
               static_cast<long long>(Program.bytes_per_sample));
   int64_t Largest = O.MicroBatch ? O.MicroBatch : 64;
   for (int64_t Batch = 1; Batch <= Largest; Batch *= 2)

@@ -11,6 +11,7 @@
 #include "Files.h"
 #include "JSON.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -41,16 +42,17 @@ static float convertF16(uint16_t Bits) {
   return Result;
 }
 
-void TensorView::copyTo(float *Out) const {
+void TensorView::copyTo(float *Out, int64_t Begin, int64_t End) const {
   // Tensors of a file need not be aligned.
   if (ElementType == F32) {
-    std::memcpy(Out, Data, static_cast<size_t>(Elements) * sizeof(float));
+    std::memcpy(Out, Data + Begin * static_cast<int64_t>(sizeof(float)),
+                static_cast<size_t>(End - Begin) * sizeof(float));
     return;
   }
-  for (int64_t I = 0; I < Elements; ++I) {
+  for (int64_t I = Begin; I < End; ++I) {
     uint16_t Bits;
     std::memcpy(&Bits, Data + 2 * I, sizeof(Bits));
-    Out[I] = ElementType == BF16 ? convertBF16(Bits) : convertF16(Bits);
+    Out[I - Begin] = ElementType == BF16 ? convertBF16(Bits) : convertF16(Bits);
   }
 }
 
@@ -186,16 +188,31 @@ TensorFiles TensorFiles::open(const std::string &FileOrDirectory) {
   return Result;
 }
 
+static int64_t countElements(const std::vector<int64_t> &Shape) {
+  int64_t Count = 1;
+  for (int64_t Dimension : Shape)
+    Count *= Dimension;
+  return Count;
+}
+
+void poplar::runtime::readTensors(
+    const std::vector<TensorSource> &Tensors,
+    const std::function<void(const float *, int64_t)> &Visit) {
+  constexpr int64_t Block = 1 << 20;
+  for (const TensorSource &T : Tensors)
+    for (int64_t Begin = 0, Count = countElements(T.Shape); Begin < Count;
+         Begin += Block) {
+      int64_t End = std::min(Begin + Block, Count);
+      Visit(T.Read(Begin, End), End - Begin);
+    }
+}
+
 void poplar::runtime::writeSafetensors(
     const std::string &Path, const std::vector<TensorSource> &Tensors) {
   std::string Header = "{\"__metadata__\":{\"format\":\"pt\"}";
-  std::vector<int64_t> Bytes;
   int64_t Offset = 0;
   for (const TensorSource &T : Tensors) {
-    int64_t Size = sizeof(float);
-    for (int64_t Dimension : T.Shape)
-      Size *= Dimension;
-    Bytes.push_back(Size);
+    int64_t Size = countElements(T.Shape) * static_cast<int64_t>(sizeof(float));
     Header += "," + json::quote(T.Name) + ":{\"dtype\":\"F32\",\"shape\":" +
               formatShape(T.Shape.data(), T.Shape.size()) +
               ",\"data_offsets\":[" + std::to_string(Offset) + "," +
@@ -209,7 +226,8 @@ void poplar::runtime::writeSafetensors(
   OutputFile File(Path);
   File.write(&HeaderBytes, sizeof(HeaderBytes));
   File.write(Header);
-  for (size_t I = 0; I < Tensors.size(); ++I)
-    File.write(Tensors[I].Data, static_cast<size_t>(Bytes[I]));
+  readTensors(Tensors, [&](const float *Data, int64_t Count) {
+    File.write(Data, static_cast<size_t>(Count) * sizeof(float));
+  });
   File.close();
 }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -28,8 +29,9 @@ struct TensorView {
   const char *Data = nullptr;
   const std::string *File = nullptr;
 
-  /// Writes the elements as f32; the type must not be Other.
-  void copyTo(float *Out) const;
+  /// Writes elements [Begin, End) as f32; the type must not be Other.
+  void copyTo(float *Out, int64_t Begin, int64_t End) const;
+  void copyTo(float *Out) const { copyTo(Out, 0, Elements); }
 };
 
 /// "[2,3]".
@@ -53,10 +55,24 @@ private:
 
 /// A tensor to be written, as f32.
 struct TensorSource {
+  /// Gives elements [Begin, End), valid until the next call.
+  using Reader = std::function<const float *(int64_t Begin, int64_t End)>;
+
+  TensorSource(std::string Name, std::vector<int64_t> Shape, Reader Read)
+      : Name(std::move(Name)), Shape(std::move(Shape)), Read(std::move(Read)) {}
+  TensorSource(std::string Name, std::vector<int64_t> Shape, const float *Data)
+      : TensorSource(std::move(Name), std::move(Shape),
+                     [Data](int64_t Begin, int64_t) { return Data + Begin; }) {}
+
   std::string Name;
   std::vector<int64_t> Shape;
-  const float *Data;
+  Reader Read;
 };
+
+/// Calls `Visit(Data, Count)` for all elements of all tensors, in order and in
+/// blocks that depend on the shapes alone.
+void readTensors(const std::vector<TensorSource> &Tensors,
+                 const std::function<void(const float *, int64_t)> &Visit);
 
 void writeSafetensors(const std::string &Path,
                       const std::vector<TensorSource> &Tensors);

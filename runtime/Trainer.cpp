@@ -10,6 +10,7 @@
 #include "Baseline.h"
 #include "Batch.h"
 #include "Checkpoint.h"
+#include "Collectives.h"
 #include "Error.h"
 #include "Files.h"
 #include "Optimizer.h"
@@ -24,6 +25,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <malloc.h>
+#include <optional>
 #include <unistd.h>
 
 using namespace poplar::runtime;
@@ -67,7 +69,8 @@ struct Sources {
 /// One run: everything it needs, made before the first step.
 class Trainer {
 public:
-  Trainer(const PoplarProgram &Program, const Options &O);
+  Trainer(const PoplarProgram &Program, const Options &O, Collectives *Group,
+          int Rank);
   void run();
   /// One batch without an update, for comparisons.
   void dump();
@@ -78,16 +81,33 @@ private:
   Metrics step();
   double validate();
   void save();
+  void finish(MetricsFile &Record);
   bool isDue(int64_t Every) const {
     return Every > 0 && State.Step % Every == 0;
   }
+  /// Sum over the ranks.
+  template <typename T> T sum(T Value) const {
+    if (Group)
+      Group->sum(&Value, 1);
+    return Value;
+  }
+  /// Whether any rank has been asked to stop.
+  bool mustStop() const;
+  /// Prints on the first rank only.
+  template <typename... Ts> void print(const char *Format, Ts... Values) const {
+    if (Leads)
+      std::printf(Format, Values...);
+  }
 
   const Options &O;
+  Collectives *Group; // null where the rank is alone
+  bool Leads;
   ModelInfo Model;
   Sources Data;
   /// The checkpoint to resume from; empty when there is none.
   std::string Latest;
-  int64_t MicroBatch, ValSamples;
+  int64_t GlobalBatch, MicroBatch, ValSamples;
+  Share TrainShare, ValShare;
   Executor Exec;
   BatchRunner Batches;
   Optimizer Optim;
@@ -145,21 +165,26 @@ static int64_t chooseMicroBatch(const PoplarProgram &Program,
   return Batch;
 }
 
-/// What was asked for; else what a resumed run had, for the same bits; else
-/// what fits.
-static int64_t getMicroBatch(const PoplarProgram &Program,
+/// What the plan says or was asked for; else what a resumed run had, for the
+/// same bits; else what fits.
+static int64_t getMicroBatch(const PoplarProgram &Program, int Rank,
                              const ModelInfo &Model, const Options &O,
-                             const std::string &Latest) {
+                             int64_t GlobalBatch, const std::string &Latest) {
+  if (Program.ranks)
+    return Program.ranks[Rank].micro_batch;
   if (O.MicroBatch)
-    return std::min(O.MicroBatch, O.GlobalBatch);
+    return std::min(O.MicroBatch, GlobalBatch);
   if (!Latest.empty())
-    return std::min(readState(Latest).MicroBatch, O.GlobalBatch);
-  return chooseMicroBatch(Program, Model, O.GlobalBatch);
+    return std::min(readState(Latest).MicroBatch, GlobalBatch);
+  return chooseMicroBatch(Program, Model, GlobalBatch);
 }
 
-/// The newest checkpoint of the run that the options continue, if any.
-static std::string getLatest(const Options &O) {
+/// The newest checkpoint of the run that the options continue, if any: the one
+/// that the first rank sees.
+static std::string getLatest(const Options &O, Collectives *Group) {
   std::string Latest = O.Out.empty() ? "" : findLatestCheckpoint(O.Out);
+  if (Group)
+    Latest = Group->broadcast(Latest);
   if (!Latest.empty() && !O.Resume)
     fail("'", O.Out,
          "' holds a run already; continue it with --resume or choose another "
@@ -167,13 +192,60 @@ static std::string getLatest(const Options &O) {
   return Latest;
 }
 
-/// Every size of micro-batch that a batch of one of `Counts` is cut into.
-static std::vector<int64_t>
-getBatchSizes(int64_t MicroBatch, std::initializer_list<int64_t> Counts) {
-  std::vector<int64_t> Sizes = {MicroBatch};
-  for (int64_t Count : Counts)
-    if (Count % MicroBatch)
-      Sizes.push_back(Count % MicroBatch);
+/// Samples of an iteration: the plan's, else the options'.
+static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
+  if (!Program.ranks)
+    return O.GlobalBatch ? O.GlobalBatch : 8;
+  int64_t Samples = 0;
+  for (int64_t R = 0; R < Program.world_size; ++R) {
+    const PoplarRank &Rank = Program.ranks[R];
+    Samples += (Rank.steps - 1) * Rank.micro_batch + Rank.last;
+  }
+  if ((O.GlobalBatch && O.GlobalBatch != Samples) || O.MicroBatch)
+    fail("the plan gives every rank its batch, ", Samples,
+         " samples in all; for another --global-batch or --batch make another "
+         "plan");
+  return Samples;
+}
+
+/// A rank's part of `Samples` samples, in proportion to its part of an
+/// iteration. All ranks get the same number of steps if they have to meet in
+/// each of them.
+static Share getShare(const PoplarProgram &Program, int Rank,
+                      int64_t MicroBatch, int64_t Samples, bool IsIteration) {
+  if (!Program.ranks)
+    return {0, Samples, MicroBatch, (Samples + MicroBatch - 1) / MicroBatch};
+  int64_t Total = 0, Before = 0;
+  std::vector<int64_t> Starts;
+  for (int64_t R = 0; R < Program.world_size; ++R) {
+    const PoplarRank &Entry = Program.ranks[R];
+    Starts.push_back(Total);
+    Total += (Entry.steps - 1) * Entry.micro_batch + Entry.last;
+  }
+  Starts.push_back(Total);
+  Share Result;
+  for (int64_t R = 0; R < Program.world_size; ++R) {
+    int64_t After = Samples * Starts[static_cast<size_t>(R) + 1] / Total;
+    int64_t Micro = Program.ranks[R].micro_batch;
+    if (R == Rank)
+      Result = {Before, After - Before, Micro, Result.Steps};
+    if (After > Before)
+      Result.Steps =
+          std::max(Result.Steps, (After - Before + Micro - 1) / Micro);
+    Before = After;
+  }
+  if (IsIteration)
+    Result.Steps = Program.ranks[Rank].steps;
+  return Result;
+}
+
+/// Every size of micro-batch that the shares are cut into.
+static std::vector<int64_t> getBatchSizes(std::initializer_list<Share> Shares) {
+  std::vector<int64_t> Sizes = {0};
+  for (const Share &S : Shares)
+    for (int64_t Step = 0; Step < S.Steps; ++Step)
+      if (std::find(Sizes.begin(), Sizes.end(), S.size(Step)) == Sizes.end())
+        Sizes.push_back(S.size(Step));
   return Sizes;
 }
 
@@ -193,24 +265,32 @@ static Schedule makeSchedule(const Options &O) {
 }
 
 static int64_t getValSamples(const Options &O, const Sources &Data,
-                             int64_t MicroBatch) {
+                             int64_t GlobalBatch, int64_t MicroBatch,
+                             bool Planned) {
   if (!Data.Validation || O.EvalEvery == 0)
     return 0;
-  return std::min(O.EvalBatches * MicroBatch, Data.Validation->size());
+  return std::min(O.EvalBatches * (Planned ? GlobalBatch : MicroBatch),
+                  Data.Validation->size());
 }
 
-Trainer::Trainer(const PoplarProgram &Program, const Options &O)
-    : O(O), Model(Program), Data(O, Model), Latest(getLatest(O)),
-      MicroBatch(getMicroBatch(Program, Model, O, Latest)),
-      ValSamples(getValSamples(O, Data, MicroBatch)),
-      Exec(Program, getBatchSizes(MicroBatch, {O.GlobalBatch, ValSamples}),
-           static_cast<int>(O.Threads)),
-      Batches(Exec, MicroBatch, std::max(O.GlobalBatch, ValSamples),
+Trainer::Trainer(const PoplarProgram &Program, const Options &O,
+                 Collectives *Group, int Rank)
+    : O(O), Group(Group), Leads(Rank == 0), Model(Program), Data(O, Model),
+      Latest(getLatest(O, Group)), GlobalBatch(getGlobalBatch(Program, O)),
+      MicroBatch(getMicroBatch(Program, Rank, Model, O, GlobalBatch, Latest)),
+      ValSamples(
+          getValSamples(O, Data, GlobalBatch, MicroBatch, Program.ranks)),
+      TrainShare(getShare(Program, Rank, MicroBatch, GlobalBatch, true)),
+      ValShare(getShare(Program, Rank, MicroBatch, ValSamples, false)),
+      Exec(Program, getBatchSizes({TrainShare, ValShare}),
+           static_cast<int>(O.Threads), Rank),
+      Batches(Exec, std::max(TrainShare.Samples, ValShare.Samples),
               static_cast<uint64_t>(O.Seed)),
       Optim(Exec, {O.Beta1, O.Beta2, O.Epsilon, O.WeightDecay, O.Clip}),
       Rates(makeSchedule(O)) {
+  Exec.collectives = Group;
   State.Seed = O.Seed;
-  State.MicroBatch = MicroBatch;
+  State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   State.OptionsHash = O.hash();
 }
 
@@ -219,20 +299,18 @@ void Trainer::start() {
     initializeParameters(Exec, static_cast<uint64_t>(O.Seed));
   else
     loadWeights(Exec, O.Init);
-  Exec.convertWorking();
 }
 
 void Trainer::resume() {
   State = readState(Latest);
   loadTensors(Exec, Latest);
-  std::printf("resuming from '%s' at step %lld\n", Latest.c_str(),
-              static_cast<long long>(State.Step));
+  print("resuming from '%s' at step %lld\n", Latest.c_str(),
+        static_cast<long long>(State.Step));
   if (State.Seed != O.Seed)
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
   if (State.OptionsHash != O.hash())
-    std::printf("note: options or data differ from those the run was started "
-                "with\n");
-  State.MicroBatch = MicroBatch;
+    print("note: options or data differ from those the run was started with\n");
+  State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   State.OptionsHash = O.hash();
   if (State.Step >= O.Steps)
     fail("the run has had its ", State.Step,
@@ -241,9 +319,10 @@ void Trainer::resume() {
 
 double Trainer::validate() {
   // Random numbers of a step that training never takes.
-  if (Batches.load(*Data.Validation, 0, ValSamples, -1) == 0)
+  int64_t Targets = sum(Batches.load(*Data.Validation, 0, ValShare, -1));
+  if (Targets == 0)
     return NotMeasured;
-  double Loss = Batches.evaluate();
+  double Loss = sum(Batches.evaluate()) / static_cast<double>(Targets);
   State.BestLoss = std::min(State.BestLoss, Loss);
   return Loss;
 }
@@ -253,39 +332,40 @@ Metrics Trainer::step() {
   Metrics Row;
   Row.Rate = Rates.at(State.Step);
   int64_t Targets =
-      Batches.load(*Data.Train, State.Samples, O.GlobalBatch, State.Step);
+      sum(Batches.load(*Data.Train, State.Samples, TrainShare, State.Step));
   if (Targets) {
     Optim.zeroGradients();
-    Row.Loss = Batches.train();
-    Row.GradientNorm = Optim.getGradientNorm();
+    Row.Loss = sum(Batches.train(Targets)) / static_cast<double>(Targets);
+    Row.GradientNorm = Optim.update(State.Step, Row.Rate);
     if (!std::isfinite(Row.Loss) || !std::isfinite(Row.GradientNorm))
       fail("the loss or gradient of step ", State.Step + 1,
            " is not finite; lower --lr or raise --warmup (checkpoints of "
            "earlier steps are unharmed)");
-    Optim.update(State.Step, Row.Rate, Row.GradientNorm);
   }
-  State.Samples += O.GlobalBatch;
+  State.Samples += GlobalBatch;
   Row.Step = ++State.Step;
   return Row;
 }
 
 void Trainer::save() {
   saveCheckpoint(Exec, State, O.Out, O.Keep);
-  std::printf("saved '%s/checkpoint-%lld'\n", O.Out.c_str(),
-              static_cast<long long>(State.Step));
+  print("saved '%s/checkpoint-%lld'\n", O.Out.c_str(),
+        static_cast<long long>(State.Step));
 }
 
 void Trainer::dump() {
   start();
-  if (Batches.load(*Data.Train, 0, O.GlobalBatch, 0) == 0)
+  int64_t Targets = sum(Batches.load(*Data.Train, 0, TrainShare, 0));
+  if (Targets == 0)
     fail("the first batch has no targets");
   Optim.zeroGradients();
-  std::printf("loss %.9g\n", Batches.train());
+  double Loss = sum(Batches.train(Targets)) / static_cast<double>(Targets);
+  print("loss %.9g\n", Loss);
   if (!O.DumpGradients.empty())
     writeGradients(Exec, O.DumpGradients);
   if (O.DumpLogits.empty())
     return;
-  std::vector<int64_t> Shape = {O.GlobalBatch, Model.SeqLen, Model.VocabSize};
+  std::vector<int64_t> Shape = {GlobalBatch, Model.SeqLen, Model.VocabSize};
   std::vector<float> Logits(
       static_cast<size_t>(Shape[0] * Shape[1] * Shape[2]));
   Batches.infer(Logits.data());
@@ -301,6 +381,13 @@ static void linkExecutable(const std::string &Run) {
     replaceSymlink(Self.string(), Run + "/executable");
 }
 
+bool Trainer::mustStop() const {
+  int64_t Stop = StopRequested;
+  if (Group)
+    Group->max(&Stop, 1);
+  return Stop != 0;
+}
+
 /// Bytes in use on the heap.
 static size_t getHeapBytes() {
   struct mallinfo2 Info = mallinfo2();
@@ -309,28 +396,32 @@ static size_t getHeapBytes() {
 
 void Trainer::run() {
   if (O.Resume && Latest.empty())
-    std::printf("'%s' has no checkpoint yet: starting\n", O.Out.c_str());
+    print("'%s' has no checkpoint yet: starting\n", O.Out.c_str());
   if (Latest.empty())
     start();
   else
     resume();
-  if (O.BigramBaseline && ValSamples && Data.TrainTokens)
+  if (Leads && O.BigramBaseline && ValSamples && Data.TrainTokens)
     Baseline = getBigramLoss(*Data.TrainTokens, Data.TrainEnd, *Data.Validation,
                              ValSamples, Model);
   // Up to here nothing is written: bad input leaves no trace.
-  createDirectories(O.Out);
-  linkExecutable(O.Out);
-  MetricsFile Record(O.Out, State.Step, O.Steps);
+  std::optional<MetricsFile> Record; // on the first rank
+  if (Leads) {
+    createDirectories(O.Out);
+    linkExecutable(O.Out);
+    Record.emplace(O.Out, State.Step, O.Steps);
+  }
 
   PoplarType Type = Model.Precision == "bf16" ? POPLAR_BF16 : POPLAR_F32;
   double Peak = O.PeakGFlops > 0 ? O.PeakGFlops * 1e9 : measurePeakFlops(Type);
-  std::printf(
-      "%s, %s, %d threads, %.1f GFLOP/s %s peak; %lld samples a step "
-      "in micro-batches of %lld; %s of memory\n",
-      Model.Architecture.c_str(), Model.Precision.c_str(), Exec.threads(),
-      Peak / 1e9, O.PeakGFlops > 0 ? "given" : "measured",
-      static_cast<long long>(O.GlobalBatch), static_cast<long long>(MicroBatch),
-      formatBytes(Exec.peakBytes()).c_str());
+  // That of a group is the sum of its ranks'.
+  Peak = sum(Peak);
+  print("%s, %s, %d threads, %.1f GFLOP/s %s peak; %lld samples a step "
+        "in micro-batches of %lld; %s of memory\n",
+        Model.Architecture.c_str(), Model.Precision.c_str(), Exec.threads(),
+        Peak / 1e9, O.PeakGFlops > 0 ? "given" : "measured",
+        static_cast<long long>(GlobalBatch), static_cast<long long>(MicroBatch),
+        formatBytes(Exec.peakBytes()).c_str());
   if (!std::isnan(Baseline)) {
     std::printf("bigram baseline: validation loss %.4f\n", Baseline);
     char Text[32];
@@ -340,13 +431,13 @@ void Trainer::run() {
   std::fflush(stdout);
 
   StopSignals Signals;
-  int64_t FirstStep = State.Step, TokensPerStep = O.GlobalBatch * Model.SeqLen;
+  int64_t FirstStep = State.Step, TokensPerStep = GlobalBatch * Model.SeqLen;
   Progress Report(FirstStep, O.Steps,
                   Exec.program().flops_per_sample /
                       static_cast<double>(Model.SeqLen),
                   Peak);
   bool Saved = false;
-  while (State.Step < O.Steps && !StopRequested) {
+  while (State.Step < O.Steps && !mustStop()) {
     size_t HeapBytes = O.CheckAllocations ? getHeapBytes() : 0;
     auto Begin = std::chrono::steady_clock::now();
     Metrics Row = step();
@@ -361,19 +452,25 @@ void Trainer::run() {
     bool Last = State.Step == O.Steps;
     if (ValSamples && (Last || isDue(O.EvalEvery)))
       Row.ValLoss = validate();
-    Record.add(Row);
-    if (Last || isDue(O.LogEvery) || !std::isnan(Row.ValLoss) ||
-        State.Step == FirstStep + 1) {
+    if (Record)
+      Record->add(Row);
+    if (Record && (Last || isDue(O.LogEvery) || !std::isnan(Row.ValLoss) ||
+                   State.Step == FirstStep + 1)) {
       Report.print(Row);
-      Record.flush();
+      Record->flush();
     }
     Saved = isDue(O.SaveEvery);
     if (Saved)
       save();
   }
-  Record.flush();
   if (!Saved)
     save();
+  if (Record)
+    finish(*Record);
+}
+
+void Trainer::finish(MetricsFile &Record) {
+  Record.flush();
   writeFileAtomically(O.Out + "/loss.svg",
                       drawLossCurve(Record.rows(), Baseline, "bigram model"));
   if (State.Step < O.Steps)
@@ -384,7 +481,7 @@ void Trainer::run() {
 
 void poplar::runtime::runTraining(const PoplarProgram &Program,
                                   const Options &O) {
-  Trainer T(Program, O);
+  Trainer T(Program, O, nullptr, 0);
   if (O.isDump())
     T.dump();
   else

@@ -12,13 +12,15 @@
 //   step: (context, arena, batch)
 //
 // with every pointer computed from the memory plan, kernels started through
-// poplar_rt_dispatch and GEMMs through poplar_rt_gemm (Runtime/ABI.h).
+// poplar_rt_dispatch, GEMMs through poplar_rt_gemm, collectives through
+// poplar_rt_start and poplar_rt_wait (Runtime/ABI.h).
 //
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -42,12 +44,29 @@ struct ModuleContext {
   explicit ModuleContext(ModuleOp module)
       : module(module), symbols(module), builder(module.getContext()),
         pointer(LLVM::LLVMPointerType::get(module.getContext())),
-        i64(builder.getI64Type()) {}
+        i64(builder.getI64Type()) {
+    SymbolTableCollection tables;
+    for (auto bucket : module.getOps<zero::BucketOp>()) {
+      Bucket entry = {int64_t(buckets.size()),
+                      bucket->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr),
+                      *zero::BucketLayout::get(bucket, tables)};
+      buckets.insert({bucket.getSymNameAttr(), entry});
+      for (auto [name, offset] : llvm::zip_equal(
+               bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
+               entry.layout.offsets))
+        parameters[name.getAttr()] = {bucket.getSymNameAttr(), offset};
+    }
+  }
+
+  struct Bucket {
+    int64_t index;
+    DenseI64ArrayAttr places;
+    zero::BucketLayout layout;
+  };
 
   /// A constant with the bytes of an ABI struct, as 64-bit words, so that
   /// LLVM folds loads from it. Equal constants are one.
-  template <typename T>
-  StringRef getStruct(StringRef name, const T &value) {
+  template <typename T> StringRef getStruct(StringRef name, const T &value) {
     static_assert(sizeof(T) % 8 == 0, "ABI structs are made of whole words");
     std::vector<int64_t> words(sizeof(T) / 8);
     std::memcpy(words.data(), &value, sizeof(T));
@@ -57,9 +76,9 @@ struct ModuleContext {
     if (known.empty()) {
       builder.setInsertionPointToStart(module.getBody());
       auto global = LLVM::GlobalOp::create(
-          builder, module.getLoc(),
-          LLVM::LLVMArrayType::get(i64, words.size()), /*isConstant=*/true,
-          LLVM::Linkage::Internal, name, data, /*alignment=*/8);
+          builder, module.getLoc(), LLVM::LLVMArrayType::get(i64, words.size()),
+          /*isConstant=*/true, LLVM::Linkage::Internal, name, data,
+          /*alignment=*/8);
       symbols.insert(global); // makes the name unique
       known = global.getSymName();
     }
@@ -81,7 +100,12 @@ struct ModuleContext {
   SymbolTable symbols;
   OpBuilder builder;
   Type pointer, i64;
+  SymbolTableCollection tables;
   DenseMap<Attribute, StringRef> structs;
+  DenseMap<StringAttr, Bucket> buckets;
+  /// Bucket and offset there, in elements.
+  DenseMap<StringAttr, std::pair<StringAttr, int64_t>> parameters;
+  int64_t numCollectives = 0;
 };
 
 class FunctionLowering {
@@ -98,6 +122,15 @@ private:
   void lowerAttention(nn::AttentionOp op);
   void lowerAttentionGrad(nn::AttentionGradOp op);
   void lowerEmbeddingGrad(nn::EmbeddingGradOp op);
+  void lowerParameter(Operation *op);
+  /// Ops of the zero dialect; false for all others.
+  bool lowerZero(Operation *op);
+  Value start(Operation *op, zero::CollectiveKind kind,
+              FlatSymbolRefAttr bucket, Type wire, ValueRange gradients,
+              bool isTransient, bool unscale);
+  Value bindTransient(Operation *op);
+  void bindSlices(ResultRange values, Value flat, FlatSymbolRefAttr bucket);
+  void callRuntime(StringRef name, ValueRange arguments);
 
   Value constant(int64_t value) {
     return arith::ConstantIntOp::create(builder, loc, value, 64);
@@ -109,7 +142,9 @@ private:
     return LLVM::AddressOfOp::create(builder, loc, shared.pointer, symbol);
   }
   Value null() { return LLVM::ZeroOp::create(builder, loc, shared.pointer); }
-  Value pointerOf(Value value) { return value ? pointers.lookup(value) : null(); }
+  Value pointerOf(Value value) {
+    return value ? pointers.lookup(value) : null();
+  }
 
   void dispatch(Value kernel, ArrayRef<Value> arguments, int64_t parts,
                 bool batched, int64_t grain);
@@ -124,6 +159,8 @@ private:
   /// Start of the region offsets are relative to, and the arena (steps only).
   Value region;
   DenseMap<Value, Value> pointers;
+  /// Descriptor and flat buffer of each collective under way.
+  DenseMap<Value, std::pair<Value, Value>> started;
   Block *entry = nullptr;
 };
 
@@ -143,6 +180,12 @@ public:
                    {pointer, pointer, pointer, i64, i64, i64});
     shared.declare("poplar_rt_gemm",
                    {pointer, pointer, pointer, pointer, pointer, pointer, i64});
+    shared.declare("poplar_rt_start", {pointer, pointer, pointer});
+    shared.declare("poplar_rt_wait", {pointer, pointer});
+    shared.declare("poplar_rt_zero", {pointer, pointer, i64});
+    shared.declare("poplar_rt_unscale", {pointer, i64, pointer});
+    shared.declare("poplar_rt_norm", {pointer, i64});
+    shared.declare("poplar_rt_adamw", {pointer, i64});
     SmallVector<func::FuncOp> functions;
     SmallVector<Operation *> done;
     for (auto function : module.getOps<func::FuncOp>()) {
@@ -158,9 +201,14 @@ public:
       if (failed(FunctionLowering(function, shared).run()))
         return signalPassFailure();
     // Parameters are places in the arena now, which nn.memory's readers know.
-    llvm::append_range(done, llvm::map_range(
-        module.getOps<nn::ParameterOp>(),
-        [](nn::ParameterOp op) { return op.getOperation(); }));
+    llvm::append_range(done, llvm::map_range(module.getOps<nn::ParameterOp>(),
+                                             [](nn::ParameterOp op) {
+                                               return op.getOperation();
+                                             }));
+    llvm::append_range(done, llvm::map_range(module.getOps<zero::BucketOp>(),
+                                             [](zero::BucketOp op) {
+                                               return op.getOperation();
+                                             }));
     for (Operation *op : done)
       op->erase();
   }
@@ -191,8 +239,8 @@ PoplarAttention describeAttention(AttentionOp op, Value out) {
   desc.scale = op.getScale().convertToDouble();
   desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
   desc.causal = op.getCausal();
-  desc.type = getPoplarType(
-      cast<RankedTensorType>(out.getType()).getElementType());
+  desc.type =
+      getPoplarType(cast<RankedTensorType>(out.getType()).getElementType());
   return desc;
 }
 
@@ -214,7 +262,8 @@ void FunctionLowering::bindResults(Operation *op) {
   for (OpResult result : op->getResults()) {
     if (pointers.count(result))
       continue; // the caller's
-    if (OpOperand *operand = getInPlaceOperand(op, result.getResultNumber()))
+    if (OpOperand *operand =
+            getInPlaceOperand(op, result.getResultNumber(), shared.tables))
       pointers[result] = pointerOf(operand->get());
     else
       pointers[result] =
@@ -232,17 +281,17 @@ void FunctionLowering::dispatch(Value kernel, ArrayRef<Value> arguments,
                                    constant(arguments.size()));
   }
   for (auto [index, argument] : llvm::enumerate(arguments)) {
-    Value slot = LLVM::GEPOp::create(builder, loc, shared.pointer,
-                                     shared.pointer, array,
-                                     ArrayRef<LLVM::GEPArg>{int32_t(index)});
+    Value slot =
+        LLVM::GEPOp::create(builder, loc, shared.pointer, shared.pointer, array,
+                            ArrayRef<LLVM::GEPArg>{int32_t(index)});
     LLVM::StoreOp::create(builder, loc, argument, slot);
   }
   Value extent = constant(parts);
   if (batched)
     extent = arith::MulIOp::create(builder, loc, batch, extent);
-  LLVM::CallOp::create(builder, loc, TypeRange{}, "poplar_rt_dispatch",
-                       ValueRange{context, kernel, array, batch, extent,
-                                  constant(grain)});
+  LLVM::CallOp::create(
+      builder, loc, TypeRange{}, "poplar_rt_dispatch",
+      ValueRange{context, kernel, array, batch, extent, constant(grain)});
 }
 
 StringRef FunctionLowering::wrap(StringRef function, StringRef desc) {
@@ -253,10 +302,9 @@ StringRef FunctionLowering::wrap(StringRef function, StringRef desc) {
   shared.declare(function, {pointer, pointer, i64, i64, i64});
   OpBuilder atEnd = OpBuilder::atBlockEnd(shared.module.getBody());
   auto type = LLVM::LLVMFunctionType::get(
-      LLVM::LLVMVoidType::get(builder.getContext()),
-      {pointer, i64, i64, i64});
-  auto wrapper = LLVM::LLVMFuncOp::create(atEnd, loc, name, type,
-                                          LLVM::Linkage::Internal);
+      LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64, i64});
+  auto wrapper =
+      LLVM::LLVMFuncOp::create(atEnd, loc, name, type, LLVM::Linkage::Internal);
   shared.symbols.insert(wrapper);
   Block *body = wrapper.addEntryBlock(atEnd);
   atEnd.setInsertionPointToStart(body);
@@ -288,8 +336,8 @@ void FunctionLowering::lowerGemm(Operation *op, const PoplarGemm &gemm) {
 
 void FunctionLowering::lowerAttention(nn::AttentionOp op) {
   PoplarAttention desc = describeAttention(op, op.getResult());
-  StringRef kernel = wrap("poplar_attention_forward",
-                          shared.getStruct("attention", desc));
+  StringRef kernel =
+      wrap("poplar_attention_forward", shared.getStruct("attention", desc));
   Value q = pointerOf(op.getQ());
   Value k = op.isPacked() ? q : pointerOf(op.getK());
   Value v = op.isPacked() ? q : pointerOf(op.getV());
@@ -323,8 +371,8 @@ void FunctionLowering::lowerEmbeddingGrad(nn::EmbeddingGradOp op) {
   desc.width = dy.getDimSize(2);
   desc.type = getPoplarType(dy.getElementType());
   desc.padding_idx = op.getPaddingIdx().value_or(-1);
-  StringRef kernel = wrap("poplar_embedding_grad",
-                          shared.getStruct("embedding_grad", desc));
+  StringRef kernel =
+      wrap("poplar_embedding_grad", shared.getStruct("embedding_grad", desc));
   dispatch(addressOf(kernel),
            {pointerOf(op.getDy()), pointerOf(op.getIds()),
             pointerOf(op.getResult())},
@@ -332,9 +380,8 @@ void FunctionLowering::lowerEmbeddingGrad(nn::EmbeddingGradOp op) {
 }
 
 LogicalResult FunctionLowering::lowerCall(func::CallOp call) {
-  auto callee =
-      SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call,
-                                                         call.getCalleeAttr());
+  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      call, call.getCalleeAttr());
   SmallVector<Value> arguments;
   for (Value operand : call.getOperands())
     arguments.push_back(pointerOf(operand));
@@ -345,18 +392,17 @@ LogicalResult FunctionLowering::lowerCall(func::CallOp call) {
   if (auto kind = callee->getAttrOfType<StringAttr>(kKernelAttr)) {
     // Columns and elements are split at cache lines.
     int64_t parts = callee->getAttrOfType<IntegerAttr>(kPartsAttr).getInt();
-    bool byElement = *symbolizeKernelKind(kind.getValue()) ==
-                         KernelKind::Columns ||
-                     *symbolizeKernelKind(kind.getValue()) == KernelKind::Flat;
+    bool byElement =
+        *symbolizeKernelKind(kind.getValue()) == KernelKind::Columns ||
+        *symbolizeKernelKind(kind.getValue()) == KernelKind::Flat;
     auto type = FunctionType::get(
         builder.getContext(),
         {shared.pointer, shared.i64, shared.i64, shared.i64}, {});
     Value function =
         func::ConstantOp::create(builder, loc, type, getKernelBodyName(callee));
-    Value address =
-        UnrealizedConversionCastOp::create(builder, loc, shared.pointer,
-                                           function)
-            .getResult(0);
+    Value address = UnrealizedConversionCastOp::create(builder, loc,
+                                                       shared.pointer, function)
+                        .getResult(0);
     dispatch(address, arguments, parts, callee->hasAttr(kBatchedAttr),
              byElement ? 16 : 1);
     return success();
@@ -372,6 +418,137 @@ LogicalResult FunctionLowering::lowerCall(func::CallOp call) {
   return success();
 }
 
+/// A parameter or its gradient is a slice of its bucket's.
+void FunctionLowering::lowerParameter(Operation *op) {
+  auto name = op->getAttrOfType<FlatSymbolRefAttr>("parameter").getAttr();
+  auto [bucketName, offset] = shared.parameters.lookup(name);
+  DenseI64ArrayAttr places = shared.buckets.find(bucketName)->second.places;
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  pointers[op->getResult(0)] =
+      advance(base,
+              places[isa<nn::GetGradientOp>(op) ? 1 : 0] +
+                  offset * type.getElementTypeBitWidth() / 8,
+              false);
+}
+
+void FunctionLowering::callRuntime(StringRef name, ValueRange arguments) {
+  SmallVector<Value> all = {context};
+  llvm::append_range(all, arguments);
+  LLVM::CallOp::create(builder, loc, TypeRange{}, name, all);
+}
+
+/// The transient buffer that the memory plan has given to a bucket.
+Value FunctionLowering::bindTransient(Operation *op) {
+  auto memory = shared.module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
+  int64_t start = memory.getAs<IntegerAttr>("transient_offset").getInt();
+  int64_t offset = op->getAttrOfType<IntegerAttr>(kTransientAttr).getInt();
+  return advance(base, start + offset, false);
+}
+
+void FunctionLowering::bindSlices(ResultRange values, Value flat,
+                                  FlatSymbolRefAttr bucket) {
+  const zero::BucketLayout &layout =
+      shared.buckets.find(bucket.getAttr())->second.layout;
+  for (auto [value, offset] : llvm::zip_equal(values, layout.offsets)) {
+    auto type = cast<RankedTensorType>(value.getType());
+    pointers[value] =
+        advance(flat, offset * type.getElementTypeBitWidth() / 8, false);
+  }
+}
+
+/// Starts a collective; returns its descriptor and leaves its buffer in
+/// `started` under the op's first result, if any.
+Value FunctionLowering::start(Operation *op, zero::CollectiveKind kind,
+                              FlatSymbolRefAttr name, Type wire,
+                              ValueRange gradients, bool isTransient,
+                              bool unscale) {
+  const ModuleContext::Bucket &bucket =
+      shared.buckets.find(name.getAttr())->second;
+  Value buffer;
+  if (isTransient)
+    buffer = bindTransient(op);
+  else if (!gradients.empty())
+    buffer = pointerOf(gradients.front());
+  else
+    buffer = advance(
+        base, bucket.places[kind == zero::CollectiveKind::AllGather ? 0 : 1],
+        false);
+  if (unscale)
+    callRuntime("poplar_rt_unscale", {constant(bucket.index), buffer});
+  PoplarCollective desc = {};
+  desc.id = shared.numCollectives++;
+  desc.kind = int32_t(kind);
+  desc.bucket = bucket.index;
+  desc.wire_type = getPoplarType(wire);
+  desc.transient = isTransient || !gradients.empty();
+  Value address = addressOf(shared.getStruct("collective", desc));
+  callRuntime("poplar_rt_start", {address, buffer});
+  if (op->getNumResults())
+    started[op->getResult(0)] = {address, buffer};
+  return address;
+}
+
+bool FunctionLowering::lowerZero(Operation *op) {
+  if (auto zeroed = dyn_cast<zero::GradientsOp>(op)) {
+    FlatSymbolRefAttr name = zeroed.getBucketAttr();
+    Value flat = bindTransient(op);
+    const zero::BucketLayout &layout =
+        shared.buckets.find(name.getAttr())->second.layout;
+    callRuntime("poplar_rt_zero", {flat, constant(layout.elements * 4)});
+    bindSlices(op->getResults(), flat, name);
+    return true;
+  }
+  if (auto gather = dyn_cast<zero::AllGatherOp>(op)) {
+    Value desc =
+        start(op, zero::CollectiveKind::AllGather, gather.getBucketAttr(),
+              gather.getWire(), {}, op->getNumResults() != 0, false);
+    callRuntime("poplar_rt_wait", desc);
+    if (op->getNumResults())
+      bindSlices(op->getResults(), started[op->getResult(0)].second,
+                 gather.getBucketAttr());
+    return true;
+  }
+  if (auto scatter = dyn_cast<zero::ReduceScatterOp>(op)) {
+    callRuntime("poplar_rt_wait",
+                start(op, zero::CollectiveKind::ReduceScatter,
+                      scatter.getBucketAttr(), scatter.getWire(),
+                      scatter.getGradients(), false, scatter.getUnscale()));
+    return true;
+  }
+  if (auto reduce = dyn_cast<zero::AllReduceOp>(op)) {
+    callRuntime("poplar_rt_wait",
+                start(op, zero::CollectiveKind::AllReduce,
+                      reduce.getBucketAttr(), reduce.getWire(), {}, false,
+                      reduce.getUnscale()));
+    return true;
+  }
+  if (auto async = dyn_cast<zero::StartOp>(op)) {
+    start(op, async.getKind(), async.getBucketAttr(), async.getWire(),
+          async.getGradients(), async.getTransient(), async.getUnscale());
+    return true;
+  }
+  if (auto wait = dyn_cast<zero::WaitOp>(op)) {
+    auto [desc, buffer] = started.lookup(wait.getToken());
+    callRuntime("poplar_rt_wait", desc);
+    if (op->getNumResults())
+      bindSlices(
+          op->getResults(), buffer,
+          wait.getToken().getDefiningOp<zero::StartOp>().getBucketAttr());
+    return true;
+  }
+  if (auto norm = dyn_cast<zero::NormOp>(op)) {
+    callRuntime("poplar_rt_norm", constant(norm.getUnscale()));
+    return true;
+  }
+  if (auto adamw = dyn_cast<zero::AdamWOp>(op)) {
+    callRuntime("poplar_rt_adamw",
+                constant(shared.buckets.find(adamw.getBucketAttr().getAttr())
+                             ->second.index));
+    return true;
+  }
+  return false;
+}
+
 LogicalResult FunctionLowering::run() {
   bool isUnit = source->hasAttr(nn::kUnitAttr);
   SmallVector<Type> types = {shared.pointer, shared.pointer, shared.i64};
@@ -385,7 +562,8 @@ LogicalResult FunctionLowering::run() {
         continue;
       auto result = dyn_cast<OpResult>(value);
       if (!result || llvm::is_contained(outputs, value) ||
-          getInPlaceOperand(result.getOwner(), result.getResultNumber()))
+          getInPlaceOperand(result.getOwner(), result.getResultNumber(),
+                            shared.tables))
         return terminator.emitOpError("operand #")
                << index << " has no buffer of its own";
       outputs.push_back(value);
@@ -422,13 +600,11 @@ LogicalResult FunctionLowering::run() {
             func::ReturnOp>(op))
       continue;
     if (isa<nn::GetParameterOp, nn::GetGradientOp>(op)) {
-      auto symbol = op.getAttrOfType<FlatSymbolRefAttr>("parameter");
-      auto parameter = shared.symbols.lookup<nn::ParameterOp>(symbol.getValue());
-      auto places = parameter->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr);
-      pointers[op.getResult(0)] =
-          advance(base, places[isa<nn::GetGradientOp>(op) ? 1 : 4], false);
+      lowerParameter(&op);
       continue;
     }
+    if (lowerZero(&op))
+      continue;
     bindResults(&op);
     if (auto call = dyn_cast<func::CallOp>(op)) {
       if (failed(lowerCall(call)))

@@ -7,15 +7,20 @@
 //===----------------------------------------------------------------------===//
 //
 // Two levels. A unit's temporaries live in a scratch area that its caller
-// gives it, planned once per unit; the steps (@train, @evaluate, @infer) place
-// the units' results and, for the time of each call, their scratch. All three
+// gives it, planned once per unit; the steps (@train, @evaluate, @infer, ...)
+// place the units' results and, for the time of each call, their scratch. All
 // steps share one arena, whose inputs lie at the same offsets.
+//
+// Two regions. What scales with the batch is in the batch region; gathered
+// parameters and the gradients of a micro-step (zero.all_gather,
+// zero.gradients) come and go in the transient part of the fixed region.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/ArenaPlan.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -37,27 +42,39 @@ namespace {
 /// Plan of one function: which values share a buffer, and where buffers are.
 class FunctionPlan {
 public:
-  FunctionPlan(func::FuncOp function, int64_t reserved)
-      : function(function), reserved(reserved) {}
+  FunctionPlan(func::FuncOp function, int64_t reserved,
+               SymbolTableCollection &symbols)
+      : function(function), reserved(reserved), symbols(symbols) {}
 
   /// Attaches offsets to the ops.
   LogicalResult run();
 
-  int64_t bytes = 0;
-  /// Largest sum of live bytes, the temporaries inside calls included.
-  int64_t liveBytes = 0;
+  /// Bytes placed and the largest sum of live bytes, the temporaries inside
+  /// calls included; `transient` is not per sample.
+  int64_t bytes = 0, liveBytes = 0;
+  int64_t transientBytes = 0, liveTransientBytes = 0;
 
 private:
+  enum class Region {
+    Batch,
+    Transient,
+    /// Belongs to the caller (arguments, results of units) or to the state in
+    /// the fixed region: has a pointer, but no place in this plan.
+    External
+  };
   struct Buffer {
     int64_t size, first, last;
-    /// Belongs to the caller (arguments, results of units) or to the fixed
-    /// region: has a pointer, but no place in this plan.
-    bool external = false;
+    Region region = Region::Batch;
   };
 
   LogicalResult collect();
+  void findLastUses();
   LogicalResult addResult(Operation *op, OpResult result, int64_t step);
-  int64_t addBuffer(Value value, int64_t step, bool external);
+  int64_t addBuffer(Value value, int64_t step, Region region);
+  void addBucketBuffer(Operation *op, FlatSymbolRefAttr bucket,
+                       Type elementType, int64_t step);
+  /// Places the buffers of a region.
+  FailureOr<ArenaPlan> place(Region region, int64_t &live);
   std::optional<int64_t> findReusable(Operation *op, OpResult result,
                                       int64_t step);
   void recordReusableArguments(OpResult result, ArrayRef<int64_t> operands);
@@ -65,10 +82,14 @@ private:
   func::FuncOp function;
   /// Bytes at the start of the region that hold the steps' inputs.
   int64_t reserved;
+  SymbolTableCollection &symbols;
   bool isUnit = false;
+  DenseMap<Operation *, int64_t> steps;
   DenseMap<Value, int64_t> bufferOf;
   DenseMap<Value, int64_t> lastUse;
   std::vector<Buffer> buffers;
+  /// Offset of each placed buffer in its region.
+  std::vector<int64_t> offsets;
   DenseMap<Operation *, int64_t> scratchOf;
 };
 
@@ -78,34 +99,54 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult planFixedRegion(int64_t &bytes, int64_t &scratchOffset,
-                                int64_t &scratchBytes);
+  /// Copies of the buckets, then transient memory and library scratch.
+  struct FixedRegion {
+    int64_t bytes = 0, transientOffset = 0, scratchOffset = 0, scratchBytes = 0;
+  };
+  FailureOr<FixedRegion> planFixedRegion(int64_t transientBytes);
+  FailureOr<Type> getWorkingType();
 };
 
 bool isStepOp(Operation &op) {
-  return !isa<tensor::DimOp, arith::ConstantOp, nn::GetParameterOp,
-              nn::GetGradientOp, nn::SetGradientOp, func::ReturnOp>(op);
+  return op.getNumResults() != 0 &&
+         !isa<tensor::DimOp, arith::ConstantOp, nn::GetParameterOp,
+              nn::GetGradientOp>(op);
 }
 
 } // namespace
 
-int64_t FunctionPlan::addBuffer(Value value, int64_t step, bool external) {
+int64_t FunctionPlan::addBuffer(Value value, int64_t step, Region region) {
   int64_t index = buffers.size();
+  bool external = region == Region::External;
   buffers.push_back({external ? 0 : getBufferSize(value.getType()).bytes, step,
-                     step, external});
+                     step, region});
   bufferOf[value] = index;
   return index;
 }
 
+/// One transient buffer for a whole bucket: the results of `op` are slices of
+/// it, or its token stands for it.
+void FunctionPlan::addBucketBuffer(Operation *op, FlatSymbolRefAttr name,
+                                   Type elementType, int64_t step) {
+  auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, name);
+  int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
+  int64_t last = step;
+  for (Value result : op->getResults()) {
+    bufferOf[result] = buffers.size();
+    last = std::max(last, lastUse.lookup(result));
+  }
+  buffers.push_back({elements * elementType.getIntOrFloatBitWidth() / 8, step,
+                     last, Region::Transient});
+}
+
 /// The buffer of an operand that dies at `step` and may become `result`'s.
-std::optional<int64_t> FunctionPlan::findReusable(Operation *op,
-                                                  OpResult result,
-                                                  int64_t step) {
+std::optional<int64_t>
+FunctionPlan::findReusable(Operation *op, OpResult result, int64_t step) {
   auto call = dyn_cast<func::CallOp>(op);
   if (!call)
     return std::nullopt;
-  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-      op, call.getCalleeAttr());
+  auto callee =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(op, call.getCalleeAttr());
   auto reusable = callee.getResultAttrOfType<DenseI64ArrayAttr>(
       result.getResultNumber(), kReuseAttr);
   if (!reusable)
@@ -119,7 +160,7 @@ std::optional<int64_t> FunctionPlan::findReusable(Operation *op,
   }
   for (int64_t operand : reusable.asArrayRef()) {
     int64_t buffer = bufferOf.lookup(op->getOperand(operand));
-    if (!buffers[buffer].external && buffers[buffer].last == step)
+    if (buffers[buffer].region == Region::Batch && buffers[buffer].last == step)
       return buffer;
   }
   return std::nullopt;
@@ -131,8 +172,7 @@ void FunctionPlan::recordReusableArguments(OpResult result,
                                            ArrayRef<int64_t> operands) {
   SmallVector<int64_t> reusable;
   for (int64_t operand : operands) {
-    auto arg = dyn_cast<BlockArgument>(
-        result.getOwner()->getOperand(operand));
+    auto arg = dyn_cast<BlockArgument>(result.getOwner()->getOperand(operand));
     if (!arg || function.getArgAttr(arg.getArgNumber(), nn::kParameterAttr))
       continue;
     bool readLater = llvm::any_of(arg.getUsers(), [&](Operation *user) {
@@ -151,7 +191,8 @@ void FunctionPlan::recordReusableArguments(OpResult result,
 
 LogicalResult FunctionPlan::addResult(Operation *op, OpResult result,
                                       int64_t step) {
-  if (OpOperand *operand = getInPlaceOperand(op, result.getResultNumber())) {
+  if (OpOperand *operand =
+          getInPlaceOperand(op, result.getResultNumber(), symbols)) {
     bufferOf[result] = bufferOf.lookup(operand->get());
     return success();
   }
@@ -168,46 +209,83 @@ LogicalResult FunctionPlan::addResult(Operation *op, OpResult result,
            << result.getResultNumber() << " of type " << result.getType()
            << " is neither of the batch nor accumulated into a parameter's "
               "gradient; such temporaries have no place in the arena";
-  int64_t buffer = addBuffer(result, step, isUnit && returned);
+  int64_t buffer = addBuffer(
+      result, step, isUnit && returned ? Region::External : Region::Batch);
   buffers[buffer].last = std::max(step, lastUse.lookup(result));
   return success();
 }
 
-LogicalResult FunctionPlan::collect() {
+/// The last step at which each value is read. A value is alive as long as what
+/// it becomes: an accumulation in place, or the collective that reads it.
+void FunctionPlan::findLastUses() {
   Block &body = function.getBody().front();
-  // Steps, and the last step at which each value is read: a value accumulated
-  // in place is alive as long as what it becomes.
-  DenseMap<Operation *, int64_t> steps;
   int64_t step = 0;
   for (Operation &op : body)
     steps[&op] = step++;
   for (Operation &op : body)
     for (Value operand : op.getOperands())
       lastUse[operand] = std::max(lastUse.lookup(operand), steps[&op]);
-  for (Operation &op : llvm::reverse(body))
-    for (OpResult result : op.getResults())
-      if (isStepOp(op))
-        if (OpOperand *operand =
-                getInPlaceOperand(&op, result.getResultNumber()))
-          lastUse[operand->get()] =
-              std::max(lastUse.lookup(operand->get()), lastUse.lookup(result));
+  auto prolong = [&](Value value, Value successor) {
+    lastUse[value] = std::max(lastUse.lookup(value), lastUse.lookup(successor));
+  };
+  for (Operation &op : llvm::reverse(body)) {
+    for (OpResult result : op.getResults()) {
+      if (isa<zero::WaitOp, zero::StartOp>(op)) {
+        for (Value operand : op.getOperands())
+          prolong(operand, result);
+        continue;
+      }
+      if (!isStepOp(op))
+        continue;
+      if (OpOperand *operand =
+              getInPlaceOperand(&op, result.getResultNumber(), symbols))
+        prolong(operand->get(), result);
+    }
+  }
+}
 
+LogicalResult FunctionPlan::collect() {
+  Block &body = function.getBody().front();
+  findLastUses();
   for (BlockArgument arg : body.getArguments())
-    addBuffer(arg, 0, /*external=*/true);
+    addBuffer(arg, 0, Region::External);
   for (Operation &op : body) {
     if (isa<nn::GetParameterOp, nn::GetGradientOp>(op)) {
-      addBuffer(op.getResult(0), steps[&op], /*external=*/true);
+      addBuffer(op.getResult(0), steps[&op], Region::External);
       continue;
     }
     if (!isStepOp(op))
       continue;
+    if (auto gather = dyn_cast<zero::AllGatherOp>(op)) {
+      addBucketBuffer(gather, gather.getBucketAttr(),
+                      getElementTypeOrSelf(gather.getType(0)), steps[gather]);
+      continue;
+    }
+    if (auto zeroed = dyn_cast<zero::GradientsOp>(op)) {
+      addBucketBuffer(zeroed, zeroed.getBucketAttr(),
+                      Float32Type::get(function.getContext()), steps[zeroed]);
+      continue;
+    }
+    if (auto start = dyn_cast<zero::StartOp>(op)) {
+      if (start.getTransient())
+        addBucketBuffer(
+            start, start.getBucketAttr(),
+            getElementTypeOrSelf((*start->user_begin())->getResult(0)),
+            steps[start]);
+      continue;
+    }
+    if (auto wait = dyn_cast<zero::WaitOp>(op)) {
+      for (Value value : wait.getValues())
+        bufferOf[value] = bufferOf.lookup(wait.getToken());
+      continue;
+    }
     for (OpResult result : op.getResults())
       if (failed(addResult(&op, result, steps[&op])))
         return failure();
     auto call = dyn_cast<func::CallOp>(op);
     if (!call)
       continue;
-    auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+    auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
         call, call.getCalleeAttr());
     if (auto scratch = callee->getAttrOfType<IntegerAttr>(kScratchBytesAttr)) {
       scratchOf[call] = buffers.size();
@@ -217,17 +295,13 @@ LogicalResult FunctionPlan::collect() {
   return success();
 }
 
-LogicalResult FunctionPlan::run() {
-  isUnit = function->hasAttr(nn::kUnitAttr);
-  if (failed(collect()))
-    return failure();
-
+FailureOr<ArenaPlan> FunctionPlan::place(Region region, int64_t &live) {
   ArenaProblem problem;
   problem.alignment = POPLAR_ALIGNMENT;
-  std::vector<int64_t> placed(buffers.size(), -1);
+  std::vector<size_t> indices;
   for (auto [index, buffer] : llvm::enumerate(buffers))
-    if (!buffer.external) {
-      placed[index] = problem.buffers.size();
+    if (buffer.region == region) {
+      indices.push_back(index);
       problem.buffers.push_back({buffer.size, buffer.first, buffer.last});
     }
   std::string error = problem.check();
@@ -236,17 +310,43 @@ LogicalResult FunctionPlan::run() {
     error = plan.verify(problem);
   if (!error.empty())
     return function.emitOpError("memory plan is wrong: ") << error;
-  bytes = reserved + plan.bytes;
-  liveBytes = reserved + problem.largestLiveBytes();
+  live = problem.largestLiveBytes();
+  for (auto [index, offset] : llvm::zip_equal(indices, plan.offsets))
+    offsets[index] = offset;
+  return plan;
+}
+
+LogicalResult FunctionPlan::run() {
+  isUnit = function->hasAttr(nn::kUnitAttr);
+  if (failed(collect()))
+    return failure();
+  offsets.assign(buffers.size(), -1);
+  FailureOr<ArenaPlan> batch = place(Region::Batch, liveBytes);
+  FailureOr<ArenaPlan> transient = place(Region::Transient, liveTransientBytes);
+  if (failed(batch) || failed(transient))
+    return failure();
+  bytes = reserved + batch->bytes;
+  liveBytes += reserved;
+  transientBytes = transient->bytes;
 
   auto offsetOf = [&](int64_t buffer) -> int64_t {
-    return placed[buffer] < 0 ? -1 : reserved + plan.offsets[placed[buffer]];
+    int64_t start = buffers[buffer].region == Region::Batch ? reserved : 0;
+    return offsets[buffer] < 0 ? -1 : start + offsets[buffer];
   };
   Builder builder(function);
   for (Operation &op : function.getBody().front()) {
     if (!isStepOp(op))
       continue;
     SmallVector<int64_t> offsets;
+    if (isa<zero::AllGatherOp, zero::GradientsOp, zero::StartOp>(op)) {
+      auto known = bufferOf.find(op.getResult(0));
+      if (known != bufferOf.end())
+        op.setAttr(kTransientAttr,
+                   builder.getI64IntegerAttr(offsetOf(known->second)));
+      continue;
+    }
+    if (isa<zero::WaitOp>(op))
+      continue;
     for (Value result : op.getResults())
       offsets.push_back(offsetOf(bufferOf.lookup(result)));
     op.setAttr(kOffsetsAttr, builder.getDenseI64ArrayAttr(offsets));
@@ -260,48 +360,62 @@ LogicalResult FunctionPlan::run() {
   }
   auto terminator =
       cast<func::ReturnOp>(function.getBody().front().getTerminator());
-  if (terminator.getNumOperands() != 1)
-    return function.emitOpError("has to return one value");
-  function->setAttr(kResultOffsetAttr,
-                    builder.getI64IntegerAttr(
-                        offsetOf(bufferOf.lookup(terminator.getOperand(0)))));
+  if (terminator.getNumOperands() > 1)
+    return function.emitOpError("has to return one value or none");
+  for (Value result : terminator.getOperands())
+    function->setAttr(kResultOffsetAttr, builder.getI64IntegerAttr(offsetOf(
+                                             bufferOf.lookup(result))));
   return success();
 }
 
-/// State of every parameter, then the libraries' scratch.
-LogicalResult PlanMemoryPass::planFixedRegion(int64_t &bytes,
-                                              int64_t &scratchOffset,
-                                              int64_t &scratchBytes) {
+/// The one type in which the steps read parameters.
+FailureOr<Type> PlanMemoryPass::getWorkingType() {
+  Type working;
+  WalkResult result = getOperation().walk([&](Operation *op) {
+    if (!isa<nn::GetParameterOp, zero::AllGatherOp, zero::WaitOp>(op) ||
+        op->getNumResults() == 0)
+      return WalkResult::advance();
+    Type type = getElementTypeOrSelf(op->getResult(0));
+    if (working && type != working) {
+      op->emitOpError("reads parameters as ")
+          << type << ", but elsewhere they are read as " << working;
+      return WalkResult::interrupt();
+    }
+    working = type;
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  return working ? working : Float32Type::get(&getContext());
+}
+
+FailureOr<PlanMemoryPass::FixedRegion>
+PlanMemoryPass::planFixedRegion(int64_t transientBytes) {
   ModuleOp module = getOperation();
   Builder builder(module);
-  // The type the steps read each parameter in.
-  DenseMap<StringAttr, Type> readAs;
-  module.walk([&](nn::GetParameterOp op) {
-    readAs[op.getParameterAttr().getAttr()] =
-        cast<RankedTensorType>(op.getValue().getType()).getElementType();
-  });
+  FailureOr<Type> working = getWorkingType();
+  if (failed(working))
+    return failure();
+  FixedRegion region;
   auto place = [&](int64_t size) {
-    int64_t offset = bytes;
-    bytes += llvm::alignTo(size, POPLAR_ALIGNMENT);
+    int64_t offset = region.bytes;
+    region.bytes += llvm::alignTo(size, POPLAR_ALIGNMENT);
     return offset;
   };
-  for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    auto type = cast<RankedTensorType>(parameter.getType());
-    int64_t elements = type.getNumElements();
-    int64_t master = place(elements * 4), gradient = place(elements * 4),
-            moment1 = place(elements * 4), moment2 = place(elements * 4);
-    Type working = readAs.lookup(parameter.getSymNameAttr());
-    if (!working)
-      working = type.getElementType();
-    int64_t copy = working.isF32()
-                       ? master
-                       : place(elements * working.getIntOrFloatBitWidth() / 8);
-    parameter->setAttr(kPlacesAttr,
-                       builder.getDenseI64ArrayAttr({master, gradient, moment1,
-                                                     moment2, copy,
-                                                     getPoplarType(working)}));
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
+  bool sharded = info.worldSize > 1;
+  SymbolTableCollection symbols;
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
+    int64_t copy = -1, gradient = -1;
+    if (!sharded || info.stage < 3)
+      copy = place(elements * working->getIntOrFloatBitWidth() / 8);
+    if (!sharded || info.stage < 2)
+      gradient = place(elements * 4);
+    bucket->setAttr(kPlacesAttr,
+                    builder.getDenseI64ArrayAttr(
+                        {copy, gradient, getPoplarType(*working)}));
   }
-  scratchBytes = 0;
   WalkResult result = module.walk([&](Operation *op) {
     if (std::optional<PoplarGemm> gemm = getGemm(op)) {
       int64_t needed = poplar_gemm_scratch_bytes(&*gemm, maxBatch, threads);
@@ -309,20 +423,23 @@ LogicalResult PlanMemoryPass::planFixedRegion(int64_t &bytes,
         op->emitOpError("has no GEMM of its types on this machine");
         return WalkResult::interrupt();
       }
-      scratchBytes = std::max(scratchBytes, needed);
+      region.scratchBytes = std::max(region.scratchBytes, needed);
     }
     return WalkResult::advance();
   });
-  scratchOffset = place(scratchBytes);
-  return failure(result.wasInterrupted());
+  region.transientOffset = place(transientBytes);
+  region.scratchOffset = place(region.scratchBytes);
+  if (result.wasInterrupted())
+    return failure();
+  return region;
 }
 
 void PlanMemoryPass::runOnOperation() {
   ModuleOp module = getOperation();
   Builder builder(module);
 
+  SymbolTableCollection symbols;
   SmallVector<func::FuncOp> steps;
-  int64_t unitLive = 0;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function->hasAttr(kKernelAttr) || function.isExternal() ||
         function->hasAttr(kInPlaceUpdateAttr))
@@ -331,10 +448,8 @@ void PlanMemoryPass::runOnOperation() {
       steps.push_back(function);
       continue;
     }
-    FunctionPlan plan(function, 0);
-    if (failed(plan.run()))
+    if (failed(FunctionPlan(function, 0, symbols).run()))
       return signalPassFailure();
-    unitLive = std::max(unitLive, plan.liveBytes);
   }
 
   // The steps' inputs: the longest list of them is @train's.
@@ -358,24 +473,30 @@ void PlanMemoryPass::runOnOperation() {
     reserved = std::max(reserved, end);
   }
 
-  int64_t perSample = 0, livePerSample = 0;
+  int64_t perSample = 0, livePerSample = 0, transient = 0, liveTransient = 0;
   for (func::FuncOp step : steps) {
-    FunctionPlan plan(step, reserved);
+    FunctionPlan plan(step, reserved, symbols);
     if (failed(plan.run()))
       return signalPassFailure();
     perSample = std::max(perSample, plan.bytes);
     livePerSample = std::max(livePerSample, plan.liveBytes);
+    transient = std::max(transient, plan.transientBytes);
+    liveTransient = std::max(liveTransient, plan.liveTransientBytes);
   }
-  int64_t fixed = 0, scratchOffset = 0, scratchBytes = 0;
-  if (failed(planFixedRegion(fixed, scratchOffset, scratchBytes)))
+  FailureOr<FixedRegion> fixed = planFixedRegion(transient);
+  if (failed(fixed))
     return signalPassFailure();
   auto integer = [&](StringRef name, int64_t value) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
   };
-  module->setAttr(kMemoryAttr,
-                  builder.getDictionaryAttr(
-                      {integer("fixed", fixed), integer("per_sample", perSample),
-                       integer("live_per_sample", livePerSample),
-                       integer("scratch_offset", scratchOffset),
-                       integer("scratch_bytes", scratchBytes)}));
+  module->setAttr(
+      kMemoryAttr,
+      builder.getDictionaryAttr(
+          {integer("fixed", fixed->bytes), integer("per_sample", perSample),
+           integer("live_per_sample", livePerSample),
+           integer("transient_offset", fixed->transientOffset),
+           integer("transient_bytes", transient),
+           integer("live_transient_bytes", liveTransient),
+           integer("scratch_offset", fixed->scratchOffset),
+           integer("scratch_bytes", fixed->scratchBytes)}));
 }

@@ -9,6 +9,7 @@
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -29,10 +30,11 @@ std::optional<unsigned> poplar::getInPlaceArgument(func::FuncOp function,
   return gradients[index - first];
 }
 
-OpOperand *poplar::getInPlaceOperand(Operation *op, unsigned index) {
+OpOperand *poplar::getInPlaceOperand(Operation *op, unsigned index,
+                                     SymbolTableCollection &symbols) {
   if (auto call = dyn_cast<func::CallOp>(op)) {
-    auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-        op, call.getCalleeAttr());
+    auto callee =
+        symbols.lookupNearestSymbolFrom<func::FuncOp>(op, call.getCalleeAttr());
     if (auto arg = getInPlaceArgument(callee, index))
       return &op->getOpOperand(*arg);
     return nullptr;
@@ -50,7 +52,8 @@ int32_t poplar::getPoplarType(Type elementType) {
 }
 
 static int32_t getElementType(Value value) {
-  return getPoplarType(cast<RankedTensorType>(value.getType()).getElementType());
+  return getPoplarType(
+      cast<RankedTensorType>(value.getType()).getElementType());
 }
 
 std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
@@ -84,6 +87,32 @@ std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
     return gemm;
   }
   return std::nullopt;
+}
+
+int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  bool whole = info.worldSize == 1 || info.stage == 0;
+  int64_t bytes = 0;
+  SymbolTableCollection symbols;
+  for (auto bucket : program.getOps<zero::BucketOp>()) {
+    int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
+    if (!whole)
+      elements = (*bucket.getBounds())[rank + 1] - (*bucket.getBounds())[rank];
+    auto places = bucket->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr);
+    auto add = [&](int64_t width) {
+      bytes += llvm::alignTo(elements * width, POPLAR_ALIGNMENT);
+    };
+    bool isF32 = places[2] == POPLAR_F32;
+    if (places[0] < 0)
+      add(isF32 ? 4 : 2); // working copy
+    if (!isF32)
+      add(4); // master
+    if (places[1] < 0)
+      add(4); // gradient
+    add(4);   // moments
+    add(4);
+  }
+  return bytes;
 }
 
 BufferSize poplar::getBufferSize(Type type) {

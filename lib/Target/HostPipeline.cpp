@@ -20,9 +20,8 @@ using namespace poplar;
 namespace {
 
 struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
-  Option<std::string> precision{*this, "precision",
-                                llvm::cl::desc("f32 or bf16"),
-                                llvm::cl::init("f32")};
+  Option<std::string> precision{
+      *this, "precision", llvm::cl::desc("f32 or bf16"), llvm::cl::init("f32")};
   Option<std::string> recompute{
       *this, "recompute",
       llvm::cl::desc("keep, recompute-attention or recompute-unit"),
@@ -34,10 +33,12 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 void poplar::buildPlanPipeline(OpPassManager &pm, const HostOptions &options) {
   // Model level to train level.
   pm.addPass(createAnnotateCost());
+  pm.addPass(createZeroFormBuckets({options.bucketBytes}));
   if (options.precision != "f32")
     pm.addPass(createNNConvertPrecision({options.precision}));
   pm.addPass(createNNDifferentiate({options.recompute}));
   pm.addPass(createAddOptimizer());
+  pm.addPass(createZeroMaterialize());
   pm.addPass(createCSEPass());
   // Everything by rows becomes loops...
   pm.addPass(createConvertNNToLinalg());
@@ -78,7 +79,7 @@ void poplar::registerHostPipelines() {
         host.recompute = options.recompute;
         buildPlanPipeline(pm, host);
       });
-  PassPipelineRegistration<>("poplar-lower",
-                             "From the memory plan to the llvm dialect",
-                             [](OpPassManager &pm) { buildLoweringPipeline(pm); });
+  PassPipelineRegistration<>(
+      "poplar-lower", "From the memory plan to the llvm dialect",
+      [](OpPassManager &pm) { buildLoweringPipeline(pm); });
 }

@@ -10,17 +10,20 @@
 #include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace poplar;
 
 /// The module's nn.model dictionary and the options of the build, as JSON.
-static std::string describe(DictionaryAttr model, const HostOptions &options) {
+static std::string describe(DictionaryAttr model, const HostOptions &options,
+                            const zero::ProgramInfo &info) {
   llvm::json::Object object;
   for (NamedAttribute entry : model) {
     StringRef name = entry.getName().getValue();
@@ -35,28 +38,39 @@ static std::string describe(DictionaryAttr model, const HostOptions &options) {
   }
   object["precision"] = options.precision;
   object["recompute"] = options.recompute;
-  object["device_type"] = "host:" + options.cpu;
+  object["device_type"] =
+      info.deviceType.empty() ? "host:" + options.cpu : info.deviceType;
+  object["target"] = info.target;
   return llvm::formatv("{0}", llvm::json::Value(std::move(object))).str();
 }
 
-LogicalResult ProgramDescription::take(ModuleOp module,
-                                       const HostOptions &options) {
-  auto memory = module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
-  auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-  if (!memory || !model)
-    return module.emitError(
-        "holds no planned model (nn.model and nn.memory attributes)");
-  auto integer = [&](StringRef name) {
-    return memory.getAs<IntegerAttr>(name).getInt();
-  };
-  json = describe(model, options);
-  fixedBytes = integer("fixed");
-  bytesPerSample = integer("per_sample");
-  scratchOffset = integer("scratch_offset");
-  scratchBytes = integer("scratch_bytes");
-  if (auto flops = module->getAttrOfType<FloatAttr>(kFlopsAttr))
-    flopsPerSample = flops.getValueAsDouble();
+/// A hash of all that has to be equal on every rank: the allocation, the
+/// shards, and every collective in its order.
+static uint64_t hashPlan(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  for (auto plan : module.getOps<zero::PlanOp>())
+    plan->print(stream, OpPrintingFlags().printGenericOpForm());
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    stream << bucket.getSymName() << bucket.getParameters();
+    if (bucket.getBoundsAttr())
+      stream << bucket.getBoundsAttr();
+  }
+  for (auto parameter : module.getOps<nn::ParameterOp>())
+    stream << parameter.getSymName() << parameter.getType();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    bool named = false;
+    function.walk([&](zero::CollectiveOpInterface op) {
+      if (!std::exchange(named, true))
+        stream << function.getSymName();
+      stream << zero::stringifyCollectiveKind(op.getCollectiveKind())
+             << op.getBucketName() << op.getWireType();
+    });
+  }
+  return llvm::xxh3_64bits(text);
+}
 
+LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
   for (StringRef name : {"train", "evaluate", "infer"}) {
     auto step = module.lookupSymbol<func::FuncOp>(name);
     if (!step)
@@ -78,17 +92,16 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   }
   if (inputs.size() != 4)
     return module.emitError("@train has to take ids, targets, keys and dloss");
-
-  for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    auto type = cast<RankedTensorType>(parameter.getType());
-    if (type.getRank() > 4)
-      return parameter.emitOpError("has more than four dimensions");
-    auto places = parameter->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr);
-    parameters.push_back({parameter.getSymName().str(), type.getShape().vec(),
-                          type.getNumElements(), int32_t(parameter.getInit()),
-                          parameter.getDecay(),
-                          parameter.getStdDev().convertToDouble(),
-                          places.asArrayRef().vec()});
+  if (!module.lookupSymbol<func::FuncOp>("update"))
+    return module.emitError("has no function @update: run --zero-materialize "
+                            "first");
+  trainLast = "train.step";
+  if (auto last = module.lookupSymbol<func::FuncOp>("train_last")) {
+    trainLast = "train_last.step";
+    // The runtime reads the loss of either at one place.
+    if (last->getAttrOfType<IntegerAttr>(kResultOffsetAttr).getInt() !=
+        trainLoss)
+      return last.emitOpError("leaves its loss at another place than @train");
   }
 
   auto kernelOf = [&](StringRef name) -> std::string {
@@ -106,6 +119,69 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   if (adamwKernel.empty())
     return module.emitError("has no optimizer: run --add-optimizer first");
   return success();
+}
+
+LogicalResult ProgramDescription::takeState(ModuleOp module) {
+  DenseMap<StringAttr, std::pair<int64_t, int64_t>> places;
+  SymbolTableCollection symbols;
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    zero::BucketLayout layout = *zero::BucketLayout::get(bucket, symbols);
+    for (auto [name, offset] :
+         llvm::zip_equal(bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
+                         layout.offsets))
+      places[name.getAttr()] = {int64_t(buckets.size()), offset};
+    auto fixed = bucket->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr);
+    workingType = int32_t(fixed[2]);
+    std::vector<int64_t> bounds = {0, layout.elements};
+    if (bucket.getBounds())
+      bounds = bucket.getBounds()->vec();
+    buckets.push_back({bucket.getSymName().str(), layout.elements, fixed[0],
+                       fixed[1], std::move(bounds)});
+  }
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    auto type = cast<RankedTensorType>(parameter.getType());
+    if (type.getRank() > 4)
+      return parameter.emitOpError("has more than four dimensions");
+    auto [bucket, offset] = places.lookup(parameter.getSymNameAttr());
+    parameters.push_back({parameter.getSymName().str(), type.getShape().vec(),
+                          type.getNumElements(), bucket, offset,
+                          int32_t(parameter.getInit()), parameter.getDecay(),
+                          parameter.getStdDev().convertToDouble()});
+  }
+  for (auto plan : module.getOps<zero::PlanOp>())
+    for (zero::RankOp rank : plan.getRanks())
+      ranks.push_back({rank.getDeviceType().str(), rank.getNode().str(),
+                       int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
+                       int64_t(rank.getLast())});
+  return success();
+}
+
+LogicalResult ProgramDescription::take(ModuleOp module,
+                                       const HostOptions &options) {
+  auto memory = module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
+  auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  if (!memory || !model)
+    return module.emitError(
+        "holds no planned model (nn.model and nn.memory attributes)");
+  auto integer = [&](StringRef name) {
+    return memory.getAs<IntegerAttr>(name).getInt();
+  };
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
+  json = describe(model, options, info);
+  stage = info.stage;
+  worldSize = info.worldSize;
+  planHash = hashPlan(module);
+  module.walk([&](Operation *op) {
+    if (isa<zero::CollectiveOpInterface>(op))
+      ++numCollectives;
+  });
+  fixedBytes = integer("fixed");
+  bytesPerSample = integer("per_sample");
+  scratchOffset = integer("scratch_offset");
+  scratchBytes = integer("scratch_bytes");
+  if (auto flops = module->getAttrOfType<FloatAttr>(kFlopsAttr))
+    flopsPerSample = flops.getValueAsDouble();
+  return failure(failed(takeSteps(module)) || failed(takeState(module)));
 }
 
 void ProgramDescription::emit(llvm::Module &module) const {
@@ -135,43 +211,87 @@ void ProgramDescription::emit(llvm::Module &module) const {
     return module.getNamedValue(name);
   };
 
+  auto integers = [&](ArrayRef<int64_t> values) {
+    std::vector<llvm::Constant *> constants;
+    for (int64_t value : values)
+      constants.push_back(int64(value));
+    return llvm::ConstantArray::get(llvm::ArrayType::get(i64, values.size()),
+                                    constants);
+  };
+  auto table = [&](ArrayRef<llvm::Constant *> entries,
+                   const char *name) -> llvm::Constant * {
+    if (entries.empty())
+      return llvm::ConstantPointerNull::get(pointer);
+    return global(
+        llvm::ConstantArray::get(
+            llvm::ArrayType::get(entries.front()->getType(), entries.size()),
+            entries),
+        name);
+  };
+
   // The order of fields is that of Runtime/ABI.h.
-  std::vector<llvm::Constant *> entries;
+  std::vector<llvm::Constant *> parameterEntries;
   for (const Parameter &parameter : parameters) {
-    std::vector<llvm::Constant *> shape;
-    for (unsigned i = 0; i < 4; ++i)
-      shape.push_back(int64(i < parameter.shape.size() ? parameter.shape[i] : 1));
-    auto *shapeType = llvm::ArrayType::get(i64, 4);
-    entries.push_back(llvm::ConstantStruct::getAnon(
-        {text(parameter.name), int64(parameter.shape.size()),
-         llvm::ConstantArray::get(shapeType, shape), int64(parameter.elements),
-         int32(parameter.init), int32(parameter.decay),
-         llvm::ConstantFP::get(f64, parameter.stdDev),
-         int64(parameter.places[0]), int64(parameter.places[1]),
-         int64(parameter.places[2]), int64(parameter.places[3]),
-         int64(parameter.places[4]), int32(parameter.places[5]), int32(0)}));
+    std::vector<int64_t> shape = parameter.shape;
+    shape.resize(4, 1);
+    parameterEntries.push_back(llvm::ConstantStruct::getAnon(
+        {text(parameter.name), int64(parameter.shape.size()), integers(shape),
+         int64(parameter.elements), int64(parameter.bucket),
+         int64(parameter.offset), int32(parameter.init), int32(parameter.decay),
+         llvm::ConstantFP::get(f64, parameter.stdDev)}));
   }
-  auto *table = llvm::ConstantArray::get(
-      llvm::ArrayType::get(entries.front()->getType(), entries.size()), entries);
+  std::vector<llvm::Constant *> bucketEntries;
+  for (const Bucket &bucket : buckets)
+    bucketEntries.push_back(llvm::ConstantStruct::getAnon(
+        {text(bucket.name), int64(bucket.elements), int64(bucket.working),
+         int64(bucket.gradient), global(integers(bucket.bounds), "bounds")}));
+  std::vector<llvm::Constant *> rankEntries;
+  for (const Rank &rank : ranks)
+    rankEntries.push_back(llvm::ConstantStruct::getAnon(
+        {text(rank.deviceType), text(rank.node), int64(rank.microBatch),
+         int64(rank.steps), int64(rank.last)}));
 
   std::vector<llvm::Constant *> gemms;
   for (llvm::GlobalVariable &variable : module.globals())
     if (variable.getName().starts_with("gemm"))
       gemms.push_back(&variable);
-  auto *gemmTable = llvm::ConstantArray::get(
-      llvm::ArrayType::get(pointer, gemms.size()), gemms);
-
-  auto *program = llvm::ConstantStruct::getAnon(
-      {int32(POPLAR_ABI_MAGIC), int32(POPLAR_ABI_VERSION), text(json),
-       int64(fixedBytes), int64(bytesPerSample), int64(scratchOffset),
-       int64(scratchBytes), int64(inputs[0]), int64(inputs[1]),
-       int64(inputs[2]), int64(inputs[3]), int64(trainLoss),
-       int64(evaluateLoss), int64(logits), int32(logitsType), int32(0),
-       int64(parameters.size()), global(table, "parameters"),
-       int64(gemms.size()), global(gemmTable, "gemms"),
-       llvm::ConstantFP::get(f64, flopsPerSample), symbol("train.step"),
-       symbol("evaluate.step"), symbol("infer.step"), symbol(adamwKernel),
-       symbol(convertKernel)});
+  auto *program =
+      llvm::ConstantStruct::getAnon({int32(POPLAR_ABI_MAGIC),
+                                     int32(POPLAR_ABI_VERSION),
+                                     text(json),
+                                     int64(int64_t(planHash)),
+                                     int64(stage),
+                                     int64(worldSize),
+                                     table(rankEntries, "ranks"),
+                                     int64(fixedBytes),
+                                     int64(bytesPerSample),
+                                     int64(scratchOffset),
+                                     int64(scratchBytes),
+                                     int64(inputs[0]),
+                                     int64(inputs[1]),
+                                     int64(inputs[2]),
+                                     int64(inputs[3]),
+                                     int64(trainLoss),
+                                     int64(evaluateLoss),
+                                     int64(logits),
+                                     int32(logitsType),
+                                     int32(0),
+                                     int64(parameters.size()),
+                                     table(parameterEntries, "parameters"),
+                                     int64(buckets.size()),
+                                     table(bucketEntries, "buckets"),
+                                     int32(workingType),
+                                     int32(numCollectives),
+                                     int64(gemms.size()),
+                                     table(gemms, "gemms"),
+                                     llvm::ConstantFP::get(f64, flopsPerSample),
+                                     symbol("train.step"),
+                                     symbol(trainLast),
+                                     symbol("update.step"),
+                                     symbol("evaluate.step"),
+                                     symbol("infer.step"),
+                                     symbol(adamwKernel),
+                                     symbol(convertKernel)});
   new llvm::GlobalVariable(module, program->getType(), /*isConstant=*/true,
                            llvm::GlobalValue::ExternalLinkage, program,
                            "poplar_program");

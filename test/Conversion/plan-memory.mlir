@@ -58,9 +58,14 @@ nn.parameter @w : tensor<8x8xf32> normal std 0.02
 // -----
 
 // The bytes of a sample: input, scratch and two results, none of which can
-// share. Library scratch lies behind the parameters and ends the fixed region.
+// share. Library scratch lies behind weights and gradients and ends the fixed
+// region.
 
-// CHECK: module attributes {nn.memory = {fixed = [[FIXED:[0-9]+]] : i64, live_per_sample = 640 : i64, per_sample = 640 : i64, scratch_bytes = [[SCRATCH:[0-9]+]] : i64, scratch_offset = [[OFFSET:[0-9]+]] : i64}}
+// CHECK: module attributes {nn.memory = {fixed = {{[0-9]+}} : i64,
+// CHECK-SAME: live_per_sample = 640 : i64, live_transient_bytes = 0 : i64,
+// CHECK-SAME: per_sample = 640 : i64, scratch_bytes = {{[0-9]+}} : i64,
+// CHECK-SAME: scratch_offset = 512 : i64, transient_bytes = 0 : i64,
+// CHECK-SAME: transient_offset = 512 : i64}}
 func.func @block(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32> {nn.parameter}) -> tensor<?x4x8xf32> attributes {nn.unit} {
   %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
   %1 = nn.linear %0, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
@@ -77,6 +82,7 @@ func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   return %2 : tensor<?x4x8xf32>
 }
 nn.parameter @w : tensor<8x8xf32> normal std 0.02
+zero.bucket @bucket [@w]
 
 // -----
 

@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
@@ -25,10 +26,10 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<poplar::cluster::ClusterDialect, poplar::nn::NNDialect,
-                  mlir::arith::ArithDialect, mlir::func::FuncDialect,
-                  mlir::linalg::LinalgDialect, mlir::LLVM::LLVMDialect,
-                  mlir::math::MathDialect, mlir::scf::SCFDialect,
-                  mlir::tensor::TensorDialect>();
+                  poplar::zero::ZeroDialect, mlir::arith::ArithDialect,
+                  mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
+                  mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
+                  mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
   poplar::registerPoplarPasses();
   poplar::registerHostPipelines();
   // What the pipelines are made of, so that their text parses back.

@@ -9,6 +9,7 @@
 #include "Commands.h"
 #include "Installation.h"
 #include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -108,7 +109,8 @@ public:
     auto integer = [&](llvm::StringRef name) {
       return memory.getAs<mlir::IntegerAttr>(name).getInt();
     };
-    int64_t fixed = integer("fixed"), perSample = integer("per_sample"),
+    int64_t fixed = integer("fixed") + getShardBytes(*module, 0),
+            perSample = integer("per_sample"),
             live = integer("live_per_sample");
     llvm::outs() << llvm::formatv("memory    peak_bytes(b) = {0} + b * {1}\n",
                                   fixed, perSample);

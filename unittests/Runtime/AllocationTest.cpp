@@ -48,17 +48,18 @@ TEST(AllocationTest, CounterCounts) {
 // tensor-sized block may appear.
 TEST(AllocationTest, StepsAllocateNothing) {
   Executor Exec(testprogram::Program, {4, 3}, 1);
-  BatchRunner Batches(Exec, 4, 7, 1);
+  BatchRunner Batches(Exec, 7, 1);
+  Share Whole{0, 7, 4, 2};
   Optimizer Optim(Exec, {0.9, 0.95, 1e-8, 0.1, 1.0});
   SyntheticSource Source;
   initializeParameters(Exec, 1);
   for (int64_t Step = 0; Step < 10; ++Step) {
     if (Step == 2)
       resetLargeAllocations();
-    ASSERT_EQ(Batches.load(Source, Step * 7, 7, Step), 7 * 16);
+    ASSERT_EQ(Batches.load(Source, Step * 7, Whole, Step), 7 * 16);
     Optim.zeroGradients();
-    Batches.train();
-    Optim.update(Step, 1e-3, Optim.getGradientNorm());
+    Batches.train(7 * 16);
+    Optim.update(Step, 1e-3);
     Batches.evaluate();
   }
   EXPECT_EQ(countLargeAllocations(), 0u);

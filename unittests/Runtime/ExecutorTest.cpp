@@ -56,9 +56,13 @@ TEST(Executor, DispatchPartitionsTheExtent) {
 
 TEST(Executor, PeakIsLinearInTheBatch) {
   const PoplarProgram &P = testprogram::Program;
+  // Weights and gradients are in the fixed region, two moments are not.
+  int64_t Moments = 0;
+  for (int64_t B = 0; B < P.num_buckets; ++B)
+    Moments += 8 * P.buckets[B].elements;
   for (int64_t Batch : {1, 2, 5})
     EXPECT_EQ(Executor(P, {1, Batch}, 1).peakBytes(),
-              P.fixed_bytes + Batch * P.bytes_per_sample);
+              P.fixed_bytes + Batch * P.bytes_per_sample + Moments);
 }
 
 // A plan made where a GEMM needs less scratch than here.
@@ -84,24 +88,28 @@ void roundToBF16(void *const *Args, int64_t, int64_t Begin, int64_t End) {
 
 TEST(Executor, RefreshesWorkingCopies) {
   PoplarProgram P = testprogram::Program;
-  PoplarParameter Parameters[2] = {P.parameters[0], P.parameters[1]};
-  // The scratch serves as the place of the copy.
-  Parameters[1].working = P.scratch_offset;
-  Parameters[1].working_type = POPLAR_BF16;
-  P.parameters = Parameters;
+  // Half as wide, they fit in the places of those in f32.
+  P.working_type = POPLAR_BF16;
   P.convert_working = roundToBF16;
   Executor Exec(P, {1}, 2);
   Optimizer Optim(Exec, {0.9, 0.95, 1e-8, 0.1, 0});
+  auto Check = [&] {
+    for (int64_t B = 0; B < P.num_buckets; ++B) {
+      const Shard &S = Exec.state().shard(B);
+      const uint16_t *Working = Exec.fixed<uint16_t>(P.buckets[B].working);
+      ASSERT_EQ(S.size(), P.buckets[B].elements);
+      for (int64_t I = 0; I < S.size(); ++I) {
+        uint32_t Bits;
+        std::memcpy(&Bits, &S.Master[I], 4);
+        ASSERT_EQ(Working[I], Bits >> 16);
+      }
+    }
+  };
   initializeParameters(Exec, 1);
+  Check();
   Optim.zeroGradients();
-  Optim.update(0, 1e-3, 0);
-  const float *Master = Exec.fixed(Parameters[1].master);
-  const uint16_t *Working = Exec.fixed<uint16_t>(P.scratch_offset);
-  for (int64_t I = 0; I < Parameters[1].elements; ++I) {
-    uint32_t Bits;
-    std::memcpy(&Bits, &Master[I], 4);
-    ASSERT_EQ(Working[I], Bits >> 16);
-  }
+  EXPECT_EQ(Optim.update(0, 1e-3), 0);
+  Check();
 }
 
 TEST(Executor, RefusesAnotherABI) {
@@ -120,20 +128,29 @@ TEST(Optimizer, NormAndClippingDoNotDependOnThreads) {
     Executor Exec(testprogram::Program, {1}, Threads);
     Optimizer Optim(Exec, {0.9, 0.95, 1e-8, 0.1, 0.5});
     initializeParameters(Exec, 3);
-    const PoplarParameter &P = Exec.program().parameters[0];
     Optim.zeroGradients();
-    float *Gradient = Exec.fixed(P.gradient);
-    for (int64_t I = 0; I < P.elements; ++I)
-      Gradient[I] = std::sin(static_cast<float>(I));
-    double Norm = Optim.getGradientNorm();
-    Optim.update(0, 1e-2, Norm);
-    Norms[Threads - 1] = Norm;
-    const float *Master = Exec.fixed(P.master);
-    Weights[Threads - 1].assign(Master, Master + P.elements);
+    const Shard &S = Exec.state().shard(0);
+    for (int64_t I = 0; I < S.size(); ++I)
+      S.Gradient[I] = std::sin(static_cast<float>(I));
+    Norms[Threads - 1] = Optim.update(0, 1e-2);
+    Weights[Threads - 1].assign(S.Master, S.Master + S.size());
   }
   EXPECT_EQ(Norms[0], Norms[1]);
   EXPECT_NEAR(Norms[0], std::sqrt(2048.0), 0.1);
   EXPECT_EQ(Weights[0], Weights[1]);
+}
+
+// An overflow must not reach the weights.
+TEST(Optimizer, LeavesTheStateAloneWhereTheNormIsNotFinite) {
+  Executor Exec(testprogram::Program, {1}, 1);
+  Optimizer Optim(Exec, {0.9, 0.95, 1e-8, 0.1, 0.5});
+  initializeParameters(Exec, 3);
+  Optim.zeroGradients();
+  const Shard &S = Exec.state().shard(1);
+  std::vector<float> Before(S.Master, S.Master + S.size());
+  S.Gradient[5] = INFINITY;
+  EXPECT_FALSE(std::isfinite(Optim.update(0, 1e-2)));
+  EXPECT_EQ(std::vector<float>(S.Master, S.Master + S.size()), Before);
 }
 
 } // namespace

@@ -21,9 +21,10 @@ constexpr int64_t align(int64_t Bytes) {
   return (Bytes + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
 }
 
-/// Fixed region: four arrays for each of the two parameters, then scratch.
+/// Fixed region: weight and gradient of each of the two parameters, then
+/// scratch.
 constexpr int64_t ParameterBytes = align(V * D * 4);
-constexpr int64_t Scratch = 8 * ParameterBytes, ScratchBytes = 1 << 20;
+constexpr int64_t Scratch = 4 * ParameterBytes, ScratchBytes = 1 << 20;
 constexpr int64_t FixedBytes = Scratch + ScratchBytes;
 
 /// Batch region, per sample.
@@ -34,53 +35,21 @@ constexpr int64_t Ids = 0, Targets = Ids + align(T * 4),
                   BytesPerSample = Logits + align(T * V * 4);
 
 constexpr int64_t array(int64_t Parameter, int64_t Which) {
-  return (4 * Parameter + Which) * ParameterBytes;
+  return (2 * Parameter + Which) * ParameterBytes;
 }
 
-const PoplarParameter Parameters[] = {{"model.embed.weight",
-                                       2,
-                                       {V, D},
-                                       V * D,
-                                       POPLAR_NORMAL,
-                                       1,
-                                       0.1,
-                                       array(0, 0),
-                                       array(0, 1),
-                                       array(0, 2),
-                                       array(0, 3),
-                                       array(0, 0),
-                                       POPLAR_F32,
-                                       0},
-                                      {"head.weight",
-                                       2,
-                                       {V, D},
-                                       V * D,
-                                       POPLAR_NORMAL,
-                                       0,
-                                       0.1,
-                                       array(1, 0),
-                                       array(1, 1),
-                                       array(1, 2),
-                                       array(1, 3),
-                                       array(1, 0),
-                                       POPLAR_F32,
-                                       0}};
+const PoplarParameter Parameters[] = {
+    {"model.embed.weight", 2, {V, D}, V * D, 0, 0, POPLAR_NORMAL, 1, 0.1},
+    {"head.weight", 2, {V, D}, V * D, 1, 0, POPLAR_NORMAL, 0, 0.1}};
 
-const PoplarParameter OtherParameters[] = {Parameters[0],
-                                           {"head.weight",
-                                            2,
-                                            {V / 2, D * 2},
-                                            V * D,
-                                            POPLAR_NORMAL,
-                                            0,
-                                            0.1,
-                                            array(1, 0),
-                                            array(1, 1),
-                                            array(1, 2),
-                                            array(1, 3),
-                                            array(1, 0),
-                                            POPLAR_F32,
-                                            0}};
+const PoplarParameter OtherParameters[] = {
+    Parameters[0],
+    {"head.weight", 2, {V / 2, D * 2}, V * D, 1, 0, POPLAR_NORMAL, 0, 0.1}};
+
+const int64_t Bounds[] = {0, V *D};
+const PoplarBucket Buckets[] = {
+    {"embed", V * D, array(0, 0), array(0, 1), Bounds},
+    {"head", V * D, array(1, 0), array(1, 1), Bounds}};
 
 // logits = X head^T; dX = dlogits head; dhead += dlogits^T X.
 const PoplarGemm Forward{T, V, D, 1, 0, 1, 0, 0, 0, 0, 0};
@@ -169,6 +138,12 @@ void train(void *Context, char *Arena, int64_t B) {
   poplar_rt_dispatch(Context, embedBackward, Args, B, D, 4);
 }
 
+void update(void *Context, char *, int64_t) {
+  poplar_rt_norm(Context, 0);
+  poplar_rt_adamw(Context, 0);
+  poplar_rt_adamw(Context, 1);
+}
+
 void adamw(void *const *Args, int64_t, int64_t Begin, int64_t End) {
   float *P = static_cast<float *>(Args[0]);
   const float *G = static_cast<const float *>(Args[1]);
@@ -189,6 +164,7 @@ PoplarProgram makeProgram(const char *Description,
   P.magic = POPLAR_ABI_MAGIC;
   P.version = POPLAR_ABI_VERSION;
   P.description = Description;
+  P.world_size = 1;
   P.fixed_bytes = FixedBytes;
   P.bytes_per_sample = BytesPerSample;
   P.scratch_offset = Scratch;
@@ -201,10 +177,13 @@ PoplarProgram makeProgram(const char *Description,
   P.logits = Logits;
   P.num_parameters = 2;
   P.parameters = Parameters;
+  P.num_buckets = 2;
+  P.buckets = Buckets;
   P.num_gemms = 3;
   P.gemms = Gemms;
   P.flops_per_sample = 6.0 * T * D * V;
-  P.train = train;
+  P.train = P.train_last = train;
+  P.update = update;
   P.evaluate = evaluate;
   P.infer = forward;
   P.adamw = adamw;

@@ -42,10 +42,13 @@ inline constexpr llvm::StringLiteral kOffsetsAttr = "nn.offsets";
 inline constexpr llvm::StringLiteral kScratchAttr = "nn.scratch";
 /// On a unit: bytes of temporaries per sample.
 inline constexpr llvm::StringLiteral kScratchBytesAttr = "nn.scratch_bytes";
+/// On an op that fills a bucket in transient memory: its offset there.
+inline constexpr llvm::StringLiteral kTransientAttr = "nn.transient";
 /// On a step (@train, @evaluate, @infer): offsets of its inputs and result.
 inline constexpr llvm::StringLiteral kInputOffsetsAttr = "nn.input_offsets";
 inline constexpr llvm::StringLiteral kResultOffsetAttr = "nn.result_offset";
-/// On a parameter: offsets in the fixed region.
+/// On a bucket: offsets in the fixed region of its whole working copy and
+/// gradients, -1 for what is sharded; PoplarType of the working copy.
 inline constexpr llvm::StringLiteral kPlacesAttr = "nn.places";
 /// On the module: the memory plan as a dictionary.
 inline constexpr llvm::StringLiteral kMemoryAttr = "nn.memory";

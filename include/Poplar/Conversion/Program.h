@@ -17,6 +17,8 @@
 
 #include "Poplar/Runtime/ABI.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/SymbolTable.h"
 #include <optional>
 
 namespace poplar {
@@ -27,10 +29,15 @@ std::optional<unsigned> getInPlaceArgument(mlir::func::FuncOp function,
 
 /// The operand of `op` (a step of a program) whose buffer result `index`
 /// shares, because the op accumulates into it.
-mlir::OpOperand *getInPlaceOperand(mlir::Operation *op, unsigned index);
+mlir::OpOperand *getInPlaceOperand(mlir::Operation *op, unsigned index,
+                                   mlir::SymbolTableCollection &symbols);
 
 /// The GEMM that an nn.linear or nn.linear_grad_weight is.
 std::optional<PoplarGemm> getGemm(mlir::Operation *op);
+
+/// Bytes of what a rank of a planned program holds sharded, behind the batch
+/// region (see Runtime/ABI.h), alignment included.
+int64_t getShardBytes(mlir::ModuleOp program, int64_t rank);
 
 /// PoplarType of an element type, f32, bf16 or f16.
 int32_t getPoplarType(mlir::Type elementType);

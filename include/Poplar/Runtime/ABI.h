@@ -11,12 +11,25 @@
 // the runtime, which defines `main` and the `poplar_rt_*` functions below.
 //
 // Memory. A rank owns one arena, allocated once. It starts with the fixed
-// region (optimizer state, gradients, library scratch; `fixed_bytes`) and ends
-// with the batch region, in which every buffer scales with the micro-batch:
+// region (whole copies of buckets, transient buckets, library scratch;
+// `fixed_bytes`), then comes the batch region, in which every buffer scales
+// with the micro-batch, then the rank's shards, whose sizes differ from rank to
+// rank and which generated code never touches:
 //   fixed buffer at `offset`:  arena + offset
 //   batch buffer at `offset`:  arena + fixed_bytes + batch * offset
-//   peak_bytes(batch) = fixed_bytes + batch * bytes_per_sample
+//   peak_bytes(rank, batch) = fixed_bytes + batch * bytes_per_sample
+//                             + shard_bytes(rank)
 // All offsets and per-sample sizes are multiples of POPLAR_ALIGNMENT.
+//
+// State. Parameters lie in buckets, flat arrays of `elements` elements in which
+// gaps between parameters stay 0. Rank r's shard of a bucket are the elements
+// [bounds[r], bounds[r+1]). Which of these a rank holds depends on the stage of
+// ZeRO (world_size > 1; otherwise everything is whole):
+//                     stage 0   stage 1   stage 2   stage 3
+//   working copy      whole     whole     whole     shard
+//   gradient, f32     whole     whole     shard     shard
+//   master, moments   whole     shard     shard     shard
+// A working copy in f32 is the master as well.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +43,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 1u
+#define POPLAR_ABI_VERSION 2u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
@@ -38,22 +51,49 @@ enum PoplarType { POPLAR_F32 = 0, POPLAR_BF16 = 1, POPLAR_F16 = 2 };
 
 enum PoplarInit { POPLAR_NORMAL = 0, POPLAR_ZEROS = 1, POPLAR_ONES = 2 };
 
-/// A trained tensor. Offsets are of fixed buffers, in bytes.
+/// A trained tensor.
 typedef struct PoplarParameter {
   const char *name; /* as in the Hugging Face checkpoint */
   int64_t rank, shape[4], elements;
-  int32_t init;  /* PoplarInit */
-  int32_t decay; /* 1: under weight decay */
+  int64_t bucket, offset; /* its place, in elements */
+  int32_t init;           /* PoplarInit */
+  int32_t decay;          /* 1: under weight decay */
   double std_dev;
-  int64_t master;    /* f32 */
-  int64_t gradient;  /* f32, summed over micro-batches */
-  int64_t moment1;   /* f32 */
-  int64_t moment2;   /* f32 */
-  int64_t working;   /* copy read by the forward pass, type `working_type`;
-                        equal to `master` when that is f32 */
-  int32_t working_type; /* PoplarType */
-  int32_t reserved;
 } PoplarParameter;
+
+/// Parameters that are sharded, gathered and reduced together.
+typedef struct PoplarBucket {
+  const char *name;
+  int64_t elements;
+  /// Whole working copy and gradient (f32): fixed buffers, -1 where sharded.
+  int64_t working, gradient;
+  const int64_t *bounds; /* world_size + 1 of them */
+} PoplarBucket;
+
+/// What one rank does in an iteration: `steps` micro-steps, all of
+/// `micro_batch` samples but the last one, which has `last`.
+typedef struct PoplarRank {
+  const char *device_type, *node;
+  int64_t micro_batch, steps, last;
+} PoplarRank;
+
+enum PoplarCollectiveKind {
+  POPLAR_ALL_GATHER = 0,
+  POPLAR_REDUCE_SCATTER = 1,
+  POPLAR_ALL_REDUCE = 2
+};
+
+/// A collective of generated code; there is one of each `id`.
+typedef struct PoplarCollective {
+  int64_t id;
+  int32_t kind; /* PoplarCollectiveKind */
+  int32_t bucket;
+  int32_t wire_type; /* PoplarType */
+  /* 1: the buffer given is transient (gathered parameters of stage 3; the
+     gradients of a micro-step, whose sum is added to the shard). 0: it is the
+     bucket's whole copy. */
+  int32_t transient;
+} PoplarCollective;
 
 /// C[m,n] = op(A)[m,k] op(B)[k,n] (+ bias[n]) (+ C if accumulate); all row
 /// major and dense. A is [m,k], or [k,m] if trans_a; B is [k,n], or [n,k] if
@@ -81,7 +121,7 @@ typedef struct PoplarAttention {
 /// Shapes of the gradient of an embedding; dy has type `type`.
 typedef struct PoplarEmbeddingGrad {
   int64_t seq_len, width;
-  int32_t type; /* PoplarType */
+  int32_t type;        /* PoplarType */
   int32_t padding_idx; /* the row that gets no gradient, -1 if none */
 } PoplarEmbeddingGrad;
 
@@ -118,6 +158,11 @@ typedef struct PoplarProgram {
   /// (architecture, config, seq_len, vocab_size, objective, precision,
   /// recompute, device_type, ...).
   const char *description;
+  /// Of everything the ranks must agree on: equal in all programs of a plan.
+  uint64_t plan_hash;
+  int64_t stage, world_size;
+  /// world_size of them; null where the batch is chosen at run time.
+  const PoplarRank *ranks;
   int64_t fixed_bytes, bytes_per_sample;
   /// Library scratch, a fixed buffer.
   int64_t scratch_offset, scratch_bytes;
@@ -132,13 +177,21 @@ typedef struct PoplarProgram {
   int32_t logits_type, reserved;
   int64_t num_parameters;
   const PoplarParameter *parameters;
+  int64_t num_buckets;
+  const PoplarBucket *buckets;
+  int32_t working_type; /* PoplarType of the working copies */
+  int32_t num_collectives;
   /// Every GEMM the program issues, so that a runtime can prepare them.
   int64_t num_gemms;
   const PoplarGemm *const *gemms;
   /// FLOPs of one sample, forward and backward without recomputation.
   double flops_per_sample;
-  /// Forward and backward; adds to the gradients of all parameters.
-  PoplarFunction train;
+  /// Forward and backward of a micro-step; adds to the gradients. The last one
+  /// of an iteration is `train_last`, which reduces them as well (in stages 2
+  /// and 3 the two are the same).
+  PoplarFunction train, train_last;
+  /// The optimizer's step; batch 0.
+  PoplarFunction update;
   /// Forward with loss, dropout off.
   PoplarFunction evaluate;
   /// Forward to the logits, dropout off.
@@ -147,7 +200,7 @@ typedef struct PoplarProgram {
   /// updates are in place. Extent: elements. `batch` is the element count.
   PoplarKernel adamw;
   /// Rounds f32 to the working type; args: source, destination.
-  PoplarKernel convert_working; /* null if all working types are f32 */
+  PoplarKernel convert_working; /* null if that is f32 */
 } PoplarProgram;
 
 extern const PoplarProgram poplar_program;
@@ -161,6 +214,27 @@ void poplar_rt_dispatch(void *context, PoplarKernel kernel, void *const *args,
 /// Runs a GEMM on the rank's threads; `bias` may be null.
 void poplar_rt_gemm(void *context, const PoplarGemm *gemm, const void *a,
                     const void *b, const void *bias, void *c, int64_t batch);
+
+/// Issues a collective over `buffer`, a whole bucket in the working type
+/// (all-gather) or in f32; and waits for it. Between the two, what the
+/// collective reads must not change and what it writes must not be touched.
+void poplar_rt_start(void *context, const PoplarCollective *collective,
+                     void *buffer);
+void poplar_rt_wait(void *context, const PoplarCollective *collective);
+
+/// Zeroes `bytes` bytes on the rank's threads.
+void poplar_rt_zero(void *context, void *buffer, int64_t bytes);
+
+/// Divides gradients of a whole bucket by the loss scale and notes overflows.
+void poplar_rt_unscale(void *context, int64_t bucket, void *gradients);
+
+/// Decides by the norm of the reduced gradient, over all ranks, by how much to
+/// clip, and by the noted overflows whether to update at all. `unscale`: the
+/// gradients still carry the loss scale.
+void poplar_rt_norm(void *context, int64_t unscale);
+
+/// Updates the rank's shard of a bucket: masters, moments, working copy.
+void poplar_rt_adamw(void *context, int64_t bucket);
 
 /// Bytes of scratch a GEMM needs for any batch up to `max_batch` on this
 /// machine with `threads` threads. Called by the compiler's memory plan, too.

@@ -26,6 +26,8 @@ struct HostOptions {
   int threads = 1;
   /// Largest micro-batch that the libraries' scratch is planned for.
   int64_t maxBatch = 64;
+  /// Neighbouring units with less than this (in f32) share a bucket.
+  int64_t bucketBytes = 1 << 20;
   /// Bitcode of the kernel library (attention), linked into every program.
   std::string kernelLibrary;
   /// Archive with the runtime, which holds `main`.

@@ -36,13 +36,28 @@ private:
   struct Parameter {
     std::string name;
     std::vector<int64_t> shape;
-    int64_t elements;
+    int64_t elements, bucket, offset;
     int32_t init, decay;
     double stdDev;
-    /// Offsets of master, gradient, moments, working copy; its type.
-    std::vector<int64_t> places;
   };
+  struct Bucket {
+    std::string name;
+    int64_t elements, working, gradient;
+    std::vector<int64_t> bounds;
+  };
+  struct Rank {
+    std::string deviceType, node;
+    int64_t microBatch, steps, last;
+  };
+  llvm::LogicalResult takeSteps(mlir::ModuleOp module);
+  llvm::LogicalResult takeState(mlir::ModuleOp module);
+
   std::vector<Parameter> parameters;
+  std::vector<Bucket> buckets;
+  std::vector<Rank> ranks;
+  int64_t stage = 0, worldSize = 1, numCollectives = 0;
+  uint64_t planHash = 0;
+  int32_t workingType = 0;
   std::string json;
   int64_t fixedBytes = 0, bytesPerSample = 0, scratchOffset = 0,
           scratchBytes = 0;
@@ -50,7 +65,8 @@ private:
   int64_t trainLoss = 0, evaluateLoss = 0, logits = 0;
   int32_t logitsType = 0;
   double flopsPerSample = 0;
-  std::string adamwKernel, convertKernel;
+  /// Functions, by their symbol; @train_last is @train where there is none.
+  std::string trainLast, adamwKernel, convertKernel;
 };
 
 } // namespace poplar

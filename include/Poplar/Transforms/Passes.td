@@ -68,6 +68,44 @@ def AddOptimizer : Pass<"add-optimizer", "::mlir::ModuleOp"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Zero level
+//===----------------------------------------------------------------------===//
+
+def ZeroFormBuckets : Pass<"zero-form-buckets", "::mlir::ModuleOp"> {
+  let summary = "Group the parameters into buckets and shard these";
+  let description = [{
+    One bucket per call of a unit in @model, in order; a parameter used by
+    several calls gets its own. Neighbours are merged until they have
+    `min-bytes` (in f32), so that small ones do not pay a latency each. Shards
+    follow the `state` shares of the module's zero.plan, in multiples of 16
+    elements; without a plan there is one rank.
+  }];
+  let options = [
+    Option<"minBytes", "min-bytes", "int64_t", "0",
+           "Merge neighbours until they have this many bytes">
+  ];
+  let dependentDialects = ["::poplar::zero::ZeroDialect"];
+}
+
+def ZeroMaterialize : Pass<"zero-materialize", "::mlir::ModuleOp"> {
+  let summary = "Add the collectives of a ZeRO stage, all synchronous";
+  let description = [{
+    Works on a program at the train level with buckets; stage and number of
+    ranks are in the module's `zero.program`. Makes @update, the optimizer's
+    step, and:
+
+    stage 0  @train_last = @train + an all_reduce of every bucket when its
+             gradients are complete
+    stage 1  the same with reduce_scatter; @update gathers the parameters
+    stage 2  @train reduce_scatters every unit's gradients; @update gathers
+    stage 3  every function gathers parameters before the units that use them;
+             @train reduce_scatters
+  }];
+  let dependentDialects = ["::poplar::zero::ZeroDialect",
+    "::mlir::func::FuncDialect"];
+}
+
+//===----------------------------------------------------------------------===//
 // Code generation for hosts
 //===----------------------------------------------------------------------===//
 

@@ -1,0 +1,82 @@
+//===- Zero.h - The zero dialect --------------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_ZERO_ZERO_H
+#define POPLAR_DIALECT_ZERO_ZERO_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "Poplar/Dialect/Zero/ZeroDialect.h.inc"
+#include "Poplar/Dialect/Zero/ZeroEnums.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "Poplar/Dialect/Zero/ZeroTypes.h.inc"
+
+#include "Poplar/Dialect/Zero/ZeroInterfaces.h.inc"
+
+namespace poplar::zero {
+class RankOp;
+} // namespace poplar::zero
+
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/Zero/ZeroOps.h.inc"
+
+namespace poplar::zero {
+
+/// On the module of one device type's program: what sets it apart, a
+/// dictionary (see ProgramInfo). A module without it is the program of one
+/// rank, the machine at hand.
+inline constexpr llvm::StringLiteral kProgramAttr = "zero.program";
+
+/// The kProgramAttr dictionary of a module, with defaults where it has none.
+struct ProgramInfo {
+  /// Symbol of the device type and its target, such as "host:avx512-f32".
+  std::string deviceType, target = "host";
+  /// f32, bf16 or f16: activations and working copies.
+  std::string precision = "f32";
+  std::string recompute = "keep";
+  int64_t stage = 0, worldSize = 1;
+  /// Element type of gathered parameters on the wire: the widest of all
+  /// device types.
+  std::string wire = "f32";
+
+  static ProgramInfo get(mlir::ModuleOp module);
+  mlir::DictionaryAttr getAttr(mlir::MLIRContext *context) const;
+  /// Whether gradients carry a loss scale until they are reduced.
+  bool isScaled() const { return precision == "f16"; }
+};
+
+/// "f32", "bf16", "f16" to the type; null for anything else.
+mlir::FloatType getFloatType(mlir::MLIRContext *context, llvm::StringRef name);
+
+/// Where the parameters of a bucket lie in its flat array.
+struct BucketLayout {
+  /// Parameters start at multiples of this many elements: 64 bytes, the
+  /// alignment of buffers, in the narrowest format.
+  static constexpr int64_t kAlignment = 32;
+
+  /// In elements, one per parameter.
+  llvm::SmallVector<int64_t> offsets;
+  /// Of the whole array, padding included.
+  int64_t elements = 0;
+
+  explicit BucketLayout(llvm::ArrayRef<int64_t> sizes);
+  /// Fails without a diagnostic where a parameter does not exist.
+  static llvm::FailureOr<BucketLayout>
+  get(BucketOp bucket, mlir::SymbolTableCollection &symbols);
+};
+
+} // namespace poplar::zero
+
+#endif // POPLAR_DIALECT_ZERO_ZERO_H

@@ -1,0 +1,29 @@
+//===- ZeroInterfaces.td - Interfaces of zero ops ---------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_ZERO_ZEROINTERFACES_TD
+#define POPLAR_DIALECT_ZERO_ZEROINTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::poplar::zero";
+  let description = [{
+    An op that issues a collective: every rank of the group has to issue the
+    same ones, in the same order, whatever its device type.
+  }];
+  let methods = [
+    InterfaceMethod<"What is done with the bucket.",
+      "::poplar::zero::CollectiveKind", "getCollectiveKind">,
+    InterfaceMethod<"Name of the bucket, null for the norm.",
+      "::mlir::FlatSymbolRefAttr", "getBucketName">,
+    InterfaceMethod<"Element type on the wire.", "::mlir::Type", "getWireType">
+  ];
+}
+
+#endif // POPLAR_DIALECT_ZERO_ZEROINTERFACES_TD

@@ -1,0 +1,258 @@
+//===- ZeroOps.td - The zero dialect ----------------------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_ZERO_ZEROOPS_TD
+#define POPLAR_DIALECT_ZERO_ZEROOPS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "Poplar/Dialect/Zero/ZeroInterfaces.td"
+
+//===----------------------------------------------------------------------===//
+// Dialect
+//===----------------------------------------------------------------------===//
+
+def ZeroDialect : Dialect {
+  let name = "zero";
+  let cppNamespace = "::poplar::zero";
+  let summary = "ZeRO: who holds what, who computes how much, what is sent when";
+  let description = [{
+    The plan (`zero.plan`), the shards (`zero.bucket`) and, in the functions of
+    a program, the collectives. Collectives act on whole buckets, in program
+    order, the same on every rank: a rank without samples runs the same
+    functions with a micro-batch of 0. See docs/Rationale.md, "ZeRO".
+  }];
+  let useDefaultTypePrinterParser = 1;
+}
+
+class Zero_Op<string mnemonic, list<Trait> traits = []>
+    : Op<ZeroDialect, mnemonic, traits>;
+
+def Zero_Token : TypeDef<ZeroDialect, "Token"> {
+  let mnemonic = "token";
+  let summary = "A collective under way";
+}
+
+def Zero_CollectiveKind : I32EnumAttr<"CollectiveKind",
+    "what a collective does with a bucket", [
+      I32EnumAttrCase<"AllGather", 0, "all_gather">,
+      I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
+      I32EnumAttrCase<"AllReduce", 2, "all_reduce">,
+      I32EnumAttrCase<"Norm", 3, "norm">]> {
+  let cppNamespace = "::poplar::zero";
+}
+
+def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16">;
+
+//===----------------------------------------------------------------------===//
+// The plan
+//===----------------------------------------------------------------------===//
+
+def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
+    NoTerminator, IsolatedFromAbove]> {
+  let summary = "Allocation of a global batch to ranks";
+  let description = [{
+    ```mlir
+    zero.plan stage 2 global_batch 15 policy "exact" {
+      zero.rank @a100 node "n0" micro_batch 4 steps 2 last 3
+      zero.rank @v100 node "n1" micro_batch 4 steps 2 last 4
+    }
+    ```
+    `stage` is ZeRO's: 0 replicates everything, 1 shards optimizer state, 2
+    gradients as well, 3 parameters as well. Ranks are in order. Shares add up
+    to `global_batch` samples; in stages 2 and 3, where ranks meet in every
+    micro-step, all have the same number of steps.
+  }];
+  let arguments = (ins
+    ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
+    ConfinedAttr<I64Attr, [IntPositive]>:$global_batch,
+    StrAttr:$policy);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `stage` $stage `global_batch` $global_batch `policy` $policy
+    attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    llvm::SmallVector<RankOp, 0> getRanks();
+  }];
+}
+
+def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
+  let summary = "What one rank does in an iteration";
+  let description = [{
+    `steps` micro-steps: all of `micro_batch` samples but the last one, which
+    has `last` (usually fewer). `state` is the rank's part of the sharded state, relative to
+    the other ranks'; without it, shards are equal.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$device_type, StrAttr:$node,
+    ConfinedAttr<I64Attr, [IntNonNegative]>:$micro_batch,
+    ConfinedAttr<I64Attr, [IntPositive]>:$steps,
+    ConfinedAttr<I64Attr, [IntNonNegative]>:$last,
+    DefaultValuedAttr<F64Attr, "1.0">:$state);
+  let assemblyFormat = [{
+    $device_type `node` $node `micro_batch` $micro_batch `steps` $steps
+    `last` $last (`state` $state^)? attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Samples of an iteration, and of its largest micro-step.
+    int64_t getSamples() {
+      return (getSteps() - 1) * getMicroBatch() + getLast();
+    }
+    int64_t getLargestStep() {
+      return getSteps() > 1 ? std::max(getMicroBatch(), getLast()) : getLast();
+    }
+  }];
+}
+
+def Zero_BucketOp : Zero_Op<"bucket",
+    [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Parameters that are sharded, gathered and reduced together";
+  let description = [{
+    ```mlir
+    zero.bucket @block0 [@"h.0.w", @"h.0.b"] bounds [0, 4096, 8224]
+    ```
+    The parameters lie one after the other in a flat array, each from a multiple
+    of 32 elements on. Rank r owns the elements [bounds[r], bounds[r+1]), which
+    may be none; without `bounds` there is one rank. In stage 0 the bounds only
+    divide the work of a reduction.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+    TypedArrayAttrBase<FlatSymbolRefAttr, "names of parameters">:$parameters,
+    OptionalAttr<DenseI64ArrayAttr>:$bounds);
+  let assemblyFormat = [{
+    $sym_name $parameters (`bounds` $bounds^)? attr-dict
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+class Zero_CollectiveOp<string mnemonic, string kind, list<Trait> traits = []>
+    : Zero_Op<mnemonic, !listconcat(traits, [
+        DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+        DeclareOpInterfaceMethods<CollectiveOpInterface>])> {
+  string collectiveKind = kind;
+}
+
+def Zero_AllGatherOp : Zero_CollectiveOp<"all_gather", "AllGather"> {
+  let summary = "Collects the parameters of a bucket from all ranks";
+  let description = [{
+    With results, these are the bucket's parameters, in transient memory (stage
+    3). Without, refreshes the rank's whole working copies from the shards that
+    the ranks have updated (stages 1 and 2).
+    ```mlir
+    %w, %b = zero.all_gather @block0 wire f32 : tensor<64x64xf32>, tensor<64xf32>
+    zero.all_gather @block0 wire bf16
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$values);
+  let assemblyFormat = [{
+    $bucket `wire` $wire attr-dict (`:` type($values)^)?
+  }];
+}
+
+def Zero_ReduceScatterOp : Zero_CollectiveOp<"reduce_scatter", "ReduceScatter"> {
+  let summary = "Adds the ranks' gradients, each sum to the rank that owns it";
+  let description = [{
+    With operands, the gradients of a micro-step, all of the bucket and in its
+    order: the sums are added to the rank's gradient shard (stages 2 and 3).
+    Without, the running gradients: the rank's slice of them is replaced by the
+    sums (stage 1). `unscale` divides by the loss scale first and notes
+    overflows.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire,
+    UnitAttr:$unscale, Variadic<AnyStaticShapeTensor>:$gradients);
+  let assemblyFormat = [{
+    $bucket `wire` $wire (`unscale` $unscale^)? attr-dict
+    (`(` $gradients^ `:` type($gradients) `)`)?
+  }];
+}
+
+def Zero_AllReduceOp : Zero_CollectiveOp<"all_reduce", "AllReduce"> {
+  let summary = "Replaces the running gradients of a bucket by the ranks' sum";
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire,
+    UnitAttr:$unscale);
+  let assemblyFormat = "$bucket `wire` $wire (`unscale` $unscale^)? attr-dict";
+}
+
+def Zero_StartOp : Zero_CollectiveOp<"start", ""> {
+  let summary = "Issues a collective without waiting for it";
+  let description = [{
+    The asynchronous half of zero.all_gather, zero.reduce_scatter and
+    zero.all_reduce. What it reads must stay as it is, and what it writes must
+    not be touched, until zero.wait.
+    ```mlir
+    %t = zero.start all_gather @block0 wire f32
+    %w, %b = zero.wait %t : tensor<64x64xf32>, tensor<64xf32>
+    ```
+    `transient` tells an all_gather into transient memory from one into the
+    working copies.
+  }];
+  let arguments = (ins Zero_CollectiveKind:$kind, FlatSymbolRefAttr:$bucket,
+    Zero_WireType:$wire, UnitAttr:$unscale, UnitAttr:$transient,
+    Variadic<AnyStaticShapeTensor>:$gradients);
+  let results = (outs Zero_Token:$token);
+  let assemblyFormat = [{
+    $kind $bucket `wire` $wire (`unscale` $unscale^)? (`transient` $transient^)?
+    attr-dict (`(` $gradients^ `:` type($gradients) `)`)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Zero_WaitOp : Zero_Op<"wait"> {
+  let summary = "Waits for a collective; gives what it gathered";
+  let arguments = (ins Zero_Token:$token);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$values);
+  let assemblyFormat = "$token attr-dict (`:` type($values)^)?";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
+
+def Zero_GradientsOp : Zero_Op<"gradients",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Zeroed f32 gradients of a bucket in transient memory";
+  let arguments = (ins FlatSymbolRefAttr:$bucket);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$values);
+  let assemblyFormat = "$bucket attr-dict `:` type($values)";
+}
+
+def Zero_NormOp : Zero_Op<"norm",
+    [DeclareOpInterfaceMethods<CollectiveOpInterface>]> {
+  let summary = "The 2-norm of the reduced gradient, over all ranks";
+  let description = [{
+    Partial sums of squares in f64, added in the order of the ranks, so that all
+    have the same bits; tied parameters count once. Decides by how much
+    zero.adamw clips and, if a rank has seen an overflow, that all skip the
+    update. With `unscale`, divides the gradients by the loss scale first.
+  }];
+  let arguments = (ins UnitAttr:$unscale);
+  let assemblyFormat = "(`unscale` $unscale^)? attr-dict";
+}
+
+def Zero_AdamWOp : Zero_Op<"adamw",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Updates the rank's shard of a bucket";
+  let description = [{
+    Masters and moments, then the working copy of the same elements.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$bucket);
+  let assemblyFormat = "$bucket attr-dict";
+}
+
+#endif // POPLAR_DIALECT_ZERO_ZEROOPS_TD

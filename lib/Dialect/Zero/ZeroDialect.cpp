@@ -1,0 +1,111 @@
+//===- ZeroDialect.cpp - The zero dialect ---------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::zero;
+
+#include "Poplar/Dialect/Zero/ZeroDialect.cpp.inc"
+#include "Poplar/Dialect/Zero/ZeroEnums.cpp.inc"
+#include "Poplar/Dialect/Zero/ZeroInterfaces.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "Poplar/Dialect/Zero/ZeroTypes.cpp.inc"
+
+void ZeroDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "Poplar/Dialect/Zero/ZeroOps.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "Poplar/Dialect/Zero/ZeroTypes.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// ProgramInfo
+//===----------------------------------------------------------------------===//
+
+FloatType zero::getFloatType(MLIRContext *context, StringRef name) {
+  return llvm::StringSwitch<FloatType>(name)
+      .Case("f32", Float32Type::get(context))
+      .Case("bf16", BFloat16Type::get(context))
+      .Case("f16", Float16Type::get(context))
+      .Default({});
+}
+
+ProgramInfo ProgramInfo::get(ModuleOp module) {
+  ProgramInfo info;
+  auto attr = module->getAttrOfType<DictionaryAttr>(kProgramAttr);
+  if (!attr)
+    return info;
+  auto text = [&](StringRef name, std::string &value) {
+    if (auto entry = attr.getAs<StringAttr>(name))
+      value = entry.getValue().str();
+  };
+  auto integer = [&](StringRef name, int64_t &value) {
+    if (auto entry = attr.getAs<IntegerAttr>(name))
+      value = entry.getInt();
+  };
+  text("device_type", info.deviceType);
+  text("target", info.target);
+  text("precision", info.precision);
+  text("recompute", info.recompute);
+  integer("stage", info.stage);
+  integer("world_size", info.worldSize);
+  text("wire", info.wire);
+  return info;
+}
+
+DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
+  Builder builder(context);
+  auto text = [&](StringRef name, StringRef value) {
+    return builder.getNamedAttr(name, builder.getStringAttr(value));
+  };
+  auto integer = [&](StringRef name, int64_t value) {
+    return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
+  };
+  return builder.getDictionaryAttr(
+      {text("device_type", deviceType), text("target", target),
+       text("precision", precision), text("recompute", recompute),
+       integer("stage", stage), integer("world_size", worldSize),
+       text("wire", wire)});
+}
+
+//===----------------------------------------------------------------------===//
+// BucketLayout
+//===----------------------------------------------------------------------===//
+
+BucketLayout::BucketLayout(ArrayRef<int64_t> sizes) {
+  for (int64_t size : sizes) {
+    offsets.push_back(elements);
+    elements += llvm::alignTo(size, kAlignment);
+  }
+}
+
+FailureOr<BucketLayout> BucketLayout::get(BucketOp bucket,
+                                          SymbolTableCollection &symbols) {
+  SmallVector<int64_t> sizes;
+  for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>()) {
+    auto parameter =
+        symbols.lookupNearestSymbolFrom<nn::ParameterOp>(bucket, name);
+    if (!parameter)
+      return failure();
+    sizes.push_back(
+        cast<RankedTensorType>(parameter.getType()).getNumElements());
+  }
+  return BucketLayout(sizes);
+}

@@ -1,0 +1,221 @@
+//===- ZeroOps.cpp - Verifiers of zero ops --------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::zero;
+
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/Zero/ZeroOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// The plan
+//===----------------------------------------------------------------------===//
+
+SmallVector<RankOp, 0> PlanOp::getRanks() {
+  return llvm::to_vector<0>(getBody().getOps<RankOp>());
+}
+
+LogicalResult PlanOp::verifyRegions() {
+  SmallVector<RankOp, 0> ranks = getRanks();
+  if (ranks.size() != getBody().front().getOperations().size())
+    return emitOpError("holds something else than zero.rank");
+  if (ranks.empty())
+    return emitOpError("has no ranks");
+  int64_t samples = 0;
+  for (RankOp rank : ranks)
+    samples += rank.getSamples();
+  if (samples != int64_t(getGlobalBatch()))
+    return emitOpError("gives its ranks ")
+           << samples << " samples in all, not the global batch of "
+           << getGlobalBatch();
+  if (getStage() < 2)
+    return success();
+  for (RankOp rank : ranks)
+    if (rank.getSteps() != ranks.front().getSteps()) {
+      InFlightDiagnostic diagnostic =
+          rank.emitOpError("has ")
+          << rank.getSteps() << " micro-steps, but another rank has "
+          << ranks.front().getSteps() << ": in stage " << getStage()
+          << " ranks meet in every micro-step";
+      diagnostic.attachNote(ranks.front().getLoc()) << "the other rank";
+      return diagnostic;
+    }
+  return success();
+}
+
+LogicalResult RankOp::verify() {
+  if (!(getState().convertToDouble() >= 0))
+    return emitOpError("has a negative share of the state");
+  return success();
+}
+
+LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getParameters().empty())
+    return emitOpError("has no parameters");
+  llvm::SmallDenseSet<Attribute> seen;
+  for (auto name : getParameters().getAsRange<FlatSymbolRefAttr>()) {
+    if (!symbols.lookupNearestSymbolFrom<nn::ParameterOp>(*this, name))
+      return emitOpError("names ") << name << ", which is no nn.parameter";
+    if (!seen.insert(name).second)
+      return emitOpError("names ") << name << " twice";
+  }
+  std::optional<ArrayRef<int64_t>> bounds = getBounds();
+  if (!bounds)
+    return success();
+  int64_t elements = BucketLayout::get(*this, symbols)->elements;
+  if (bounds->size() < 2)
+    return emitOpError("has bounds of no rank");
+  if (bounds->front() != 0)
+    return emitOpError("has shards that do not cover elements 0 to ")
+           << bounds->front() - 1;
+  for (size_t rank = 0; rank + 1 < bounds->size(); ++rank)
+    if ((*bounds)[rank + 1] < (*bounds)[rank])
+      return emitOpError("has shards of ranks ")
+             << rank << " and " << rank + 1
+             << " that overlap: bounds fall from " << (*bounds)[rank] << " to "
+             << (*bounds)[rank + 1];
+  if (bounds->back() != elements)
+    return emitOpError("has shards that end at ")
+           << bounds->back() << ", but the bucket has " << elements
+           << " elements";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Values of buckets
+//===----------------------------------------------------------------------===//
+
+static FailureOr<BucketOp> findBucket(Operation *op, FlatSymbolRefAttr name,
+                                      SymbolTableCollection &symbols) {
+  auto bucket = symbols.lookupNearestSymbolFrom<BucketOp>(op, name);
+  if (!bucket)
+    return op->emitOpError("names ") << name << ", which is no zero.bucket";
+  return bucket;
+}
+
+/// One value per parameter, of its shape; of type `elementType` if given.
+static LogicalResult verifyValues(Operation *op, FlatSymbolRefAttr name,
+                                  TypeRange types, Type elementType,
+                                  SymbolTableCollection &symbols) {
+  FailureOr<BucketOp> bucket = findBucket(op, name, symbols);
+  if (failed(bucket) || types.empty())
+    return bucket;
+  ArrayAttr parameters = bucket->getParameters();
+  if (types.size() != parameters.size())
+    return op->emitOpError("has ")
+           << types.size() << " values, but " << name << " has "
+           << parameters.size() << " parameters";
+  for (auto [type, parameterName] :
+       llvm::zip_equal(types, parameters.getAsRange<FlatSymbolRefAttr>())) {
+    auto parameter = symbols.lookupNearestSymbolFrom<nn::ParameterOp>(
+        *bucket, parameterName);
+    auto declared = cast<RankedTensorType>(parameter.getType());
+    auto tensor = cast<RankedTensorType>(type);
+    if (tensor.getShape() != declared.getShape() ||
+        (elementType && tensor.getElementType() != elementType))
+      return op->emitOpError("has a value of type ")
+             << type << " for " << parameterName << " of " << declared;
+  }
+  return success();
+}
+
+LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyValues(*this, getBucketAttr(), getValues().getTypes(), {},
+                      symbols);
+}
+
+LogicalResult
+ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyValues(*this, getBucketAttr(), getGradients().getTypes(),
+                      Float32Type::get(getContext()), symbols);
+}
+
+LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return findBucket(*this, getBucketAttr(), symbols);
+}
+
+LogicalResult StartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyValues(*this, getBucketAttr(), getGradients().getTypes(),
+                      Float32Type::get(getContext()), symbols);
+}
+
+LogicalResult GradientsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyValues(*this, getBucketAttr(), getValues().getTypes(),
+                      Float32Type::get(getContext()), symbols);
+}
+
+LogicalResult AdamWOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return findBucket(*this, getBucketAttr(), symbols);
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+CollectiveKind AllGatherOp::getCollectiveKind() {
+  return CollectiveKind::AllGather;
+}
+CollectiveKind ReduceScatterOp::getCollectiveKind() {
+  return CollectiveKind::ReduceScatter;
+}
+CollectiveKind AllReduceOp::getCollectiveKind() {
+  return CollectiveKind::AllReduce;
+}
+CollectiveKind StartOp::getCollectiveKind() { return getKind(); }
+CollectiveKind NormOp::getCollectiveKind() { return CollectiveKind::Norm; }
+
+FlatSymbolRefAttr AllGatherOp::getBucketName() { return getBucketAttr(); }
+FlatSymbolRefAttr ReduceScatterOp::getBucketName() { return getBucketAttr(); }
+FlatSymbolRefAttr AllReduceOp::getBucketName() { return getBucketAttr(); }
+FlatSymbolRefAttr StartOp::getBucketName() { return getBucketAttr(); }
+FlatSymbolRefAttr NormOp::getBucketName() { return {}; }
+
+Type AllGatherOp::getWireType() { return getWire(); }
+Type ReduceScatterOp::getWireType() { return getWire(); }
+Type AllReduceOp::getWireType() { return getWire(); }
+Type StartOp::getWireType() { return getWire(); }
+Type NormOp::getWireType() { return Float64Type::get(getContext()); }
+
+LogicalResult StartOp::verify() {
+  if (getKind() == CollectiveKind::Norm)
+    return emitOpError("cannot start a norm: zero.norm is synchronous");
+  if (!getGradients().empty() && getKind() != CollectiveKind::ReduceScatter)
+    return emitOpError("takes gradients only to reduce_scatter them");
+  if (getKind() == CollectiveKind::AllGather && getUnscale())
+    return emitOpError("has no gradients to unscale");
+  if (getKind() != CollectiveKind::AllGather && getTransient())
+    return emitOpError("gathers nothing into transient memory");
+  if (!llvm::hasSingleElement(getToken().getUses()) ||
+      !isa<WaitOp>(*getToken().user_begin()))
+    return emitOpError("has to be waited for once, by zero.wait");
+  return success();
+}
+
+LogicalResult WaitOp::verify() {
+  auto start = getToken().getDefiningOp<StartOp>();
+  if (!start)
+    return emitOpError("waits for no zero.start");
+  if (start->getBlock() != (*this)->getBlock())
+    return emitOpError("has to be in the block of its zero.start");
+  if (start.getTransient() == getValues().empty()) {
+    InFlightDiagnostic diagnostic =
+        emitOpError(start.getTransient()
+                        ? "has to give the values of a transient all_gather"
+                        : "gives values of a collective that gathers none");
+    diagnostic.attachNote(start.getLoc()) << "started here";
+    return diagnostic;
+  }
+  SymbolTableCollection symbols;
+  return verifyValues(*this, start.getBucketAttr(), getValues().getTypes(), {},
+                      symbols);
+}

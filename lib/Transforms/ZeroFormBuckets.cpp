@@ -1,0 +1,175 @@
+//===- ZeroFormBuckets.cpp - Group and shard parameters -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+
+namespace poplar {
+#define GEN_PASS_DEF_ZEROFORMBUCKETS
+#include "Poplar/Transforms/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// A bucket to be: parameters, and why they are together.
+struct Group {
+  std::string name;
+  SmallVector<Attribute> parameters;
+  int64_t bytes = 0;
+  /// Holds a parameter of several units, which is gathered and reduced for
+  /// each of them: nothing else should travel with it.
+  bool tied = false;
+};
+
+class ZeroFormBucketsPass
+    : public poplar::impl::ZeroFormBucketsBase<ZeroFormBucketsPass> {
+public:
+  using Base::Base;
+  void runOnOperation() override;
+
+private:
+  LogicalResult collect(func::FuncOp model, SmallVectorImpl<Group> &groups);
+  void mergeSmall(SmallVectorImpl<Group> &groups);
+};
+
+} // namespace
+
+/// What is in the name of a bucket before the dot: the unit's.
+static StringRef getUserName(Operation *op) {
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return call.getCallee();
+  return op->getName().stripDialect();
+}
+
+LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
+                                           SmallVectorImpl<Group> &groups) {
+  llvm::MapVector<StringAttr, llvm::SmallSetVector<Operation *, 2>> users;
+  for (auto get : model.getOps<nn::GetParameterOp>())
+    for (Operation *user : get->getUsers())
+      users[get.getParameterAttr().getAttr()].insert(user);
+  DenseMap<StringAttr, int64_t> sizes;
+  for (auto parameter : getOperation().getOps<nn::ParameterOp>()) {
+    if (users.lookup(parameter.getSymNameAttr()).empty())
+      return parameter.emitOpError("is not used by @model");
+    sizes[parameter.getSymNameAttr()] =
+        cast<RankedTensorType>(parameter.getType()).getNumElements() * 4;
+  }
+
+  llvm::StringMap<int64_t> count;
+  DenseSet<StringAttr> done;
+  for (Operation &op : model.front()) {
+    Group group;
+    group.name =
+        llvm::formatv("{0}.{1}", getUserName(&op), count[getUserName(&op)])
+            .str();
+    for (Value operand : op.getOperands()) {
+      auto get = operand.getDefiningOp<nn::GetParameterOp>();
+      if (!get || !done.insert(get.getParameterAttr().getAttr()).second)
+        continue;
+      StringAttr name = get.getParameterAttr().getAttr();
+      Attribute symbol = FlatSymbolRefAttr::get(name);
+      if (users[name].size() > 1) {
+        groups.push_back({llvm::formatv("tied.{0}", count["tied"]++).str(),
+                          {symbol},
+                          sizes[name],
+                          true});
+        continue;
+      }
+      group.parameters.push_back(symbol);
+      group.bytes += sizes[name];
+    }
+    if (group.parameters.empty())
+      continue;
+    ++count[getUserName(&op)];
+    groups.push_back(std::move(group));
+  }
+  return success();
+}
+
+void ZeroFormBucketsPass::mergeSmall(SmallVectorImpl<Group> &groups) {
+  SmallVector<Group> merged;
+  for (Group &group : groups) {
+    bool joins = !merged.empty() && !group.tied && !merged.back().tied &&
+                 (merged.back().bytes < minBytes ||
+                  (group.bytes < minBytes && &group == &groups.back()));
+    if (!joins) {
+      merged.push_back(std::move(group));
+      continue;
+    }
+    llvm::append_range(merged.back().parameters, group.parameters);
+    merged.back().bytes += group.bytes;
+  }
+  groups = std::move(merged);
+}
+
+/// Cuts [0, elements) by `shares`, at whole cache lines of f32.
+static SmallVector<int64_t> getBounds(int64_t elements,
+                                      ArrayRef<double> shares) {
+  double total = 0, sum = 0;
+  for (double share : shares)
+    total += share;
+  SmallVector<int64_t> bounds = {0};
+  for (double share : shares.drop_back()) {
+    sum += share;
+    auto exact = int64_t(std::llround(sum / total * double(elements) / 16));
+    bounds.push_back(std::clamp(exact * 16, bounds.back(), elements));
+  }
+  bounds.push_back(elements);
+  return bounds;
+}
+
+void ZeroFormBucketsPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  auto model = module.lookupSymbol<func::FuncOp>("model");
+  if (!model || model.isExternal()) {
+    module.emitError("has no function @model to take the units from");
+    return signalPassFailure();
+  }
+  if (!module.getOps<zero::BucketOp>().empty()) {
+    (*module.getOps<zero::BucketOp>().begin())
+        .emitOpError("is there already: buckets are formed once");
+    return signalPassFailure();
+  }
+  SmallVector<Group> groups;
+  if (failed(collect(model, groups)))
+    return signalPassFailure();
+  mergeSmall(groups);
+
+  SmallVector<double> shares;
+  for (auto plan : module.getOps<zero::PlanOp>())
+    for (zero::RankOp rank : plan.getRanks())
+      shares.push_back(rank.getState().convertToDouble());
+  if (!shares.empty() &&
+      llvm::all_of(shares, [](double s) { return s == 0; })) {
+    (*module.getOps<zero::PlanOp>().begin())
+        .emitOpError("has no rank that holds any state");
+    return signalPassFailure();
+  }
+
+  SymbolTable symbols(module);
+  SymbolTableCollection tables;
+  OpBuilder builder(model);
+  for (const Group &group : groups) {
+    auto bucket = zero::BucketOp::create(builder, model.getLoc(), group.name,
+                                         builder.getArrayAttr(group.parameters),
+                                         DenseI64ArrayAttr());
+    symbols.insert(bucket, Block::iterator(model));
+    if (!shares.empty())
+      bucket.setBounds(
+          getBounds(zero::BucketLayout::get(bucket, tables)->elements, shares));
+  }
+}

@@ -1,0 +1,304 @@
+//===- ZeroMaterialize.cpp - Collectives of a ZeRO stage ------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Correct first: every collective is synchronous and stands where its data is
+// complete, or right before it is needed. --zero-async and the passes after it
+// move them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_ZEROMATERIALIZE
+#include "Poplar/Transforms/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// Place of a parameter: its bucket and its index there.
+struct Place {
+  zero::BucketOp bucket;
+  unsigned index;
+};
+
+/// Current values of a bucket's parameters or gradients, in transient memory.
+using Values = SmallVector<Value>;
+using LiveBuckets = llvm::MapVector<zero::BucketOp, Values>;
+
+class ZeroMaterializePass
+    : public poplar::impl::ZeroMaterializeBase<ZeroMaterializePass> {
+public:
+  using Base::Base;
+  void runOnOperation() override;
+
+private:
+  LogicalResult findPlaces();
+  LogicalResult gatherParameters(func::FuncOp function);
+  LogicalResult scatterGradients(func::FuncOp train);
+  LogicalResult addTrainLast(func::FuncOp train);
+  void addUpdate();
+
+  /// Types of a bucket's parameters as `elementType`.
+  SmallVector<Type> getTypes(zero::BucketOp bucket, Type elementType);
+
+  zero::ProgramInfo info;
+  FloatType wire;
+  SmallVector<zero::BucketOp> buckets;
+  DenseMap<StringAttr, Place> places;
+  DenseMap<StringAttr, RankedTensorType> parameterTypes;
+};
+
+} // namespace
+
+LogicalResult ZeroMaterializePass::findPlaces() {
+  ModuleOp module = getOperation();
+  buckets = llvm::to_vector(module.getOps<zero::BucketOp>());
+  if (buckets.empty())
+    return module.emitError("has no zero.bucket: run --zero-form-buckets "
+                            "first");
+  for (zero::BucketOp bucket : buckets) {
+    int64_t ranks = bucket.getBounds() ? bucket.getBounds()->size() - 1 : 1;
+    if (ranks != info.worldSize)
+      return bucket.emitOpError("is sharded over ")
+             << ranks << " ranks, but the program is one of " << info.worldSize;
+    for (auto [index, name] : llvm::enumerate(
+             bucket.getParameters().getAsRange<FlatSymbolRefAttr>())) {
+      auto [known, isNew] =
+          places.insert({name.getAttr(), {bucket, unsigned(index)}});
+      if (isNew)
+        continue;
+      InFlightDiagnostic diagnostic = bucket.emitOpError("holds ")
+                                      << name << ", as another bucket does";
+      diagnostic.attachNote(known->second.bucket.getLoc())
+          << "the other bucket";
+      return diagnostic;
+    }
+  }
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    if (!places.count(parameter.getSymNameAttr()))
+      return parameter.emitOpError("is in no zero.bucket");
+    parameterTypes[parameter.getSymNameAttr()] =
+        cast<RankedTensorType>(parameter.getType());
+  }
+  return success();
+}
+
+SmallVector<Type> ZeroMaterializePass::getTypes(zero::BucketOp bucket,
+                                                Type elementType) {
+  SmallVector<Type> types;
+  for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
+    types.push_back(parameterTypes[name.getAttr()].clone(elementType));
+  return types;
+}
+
+/// Stage 3: gathers a bucket before each op that reads it, unless the op before
+/// that reads parameters has it, too.
+LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
+  Type working = zero::getFloatType(&getContext(), info.precision);
+  LiveBuckets live;
+  for (Operation &op : function.front()) {
+    LiveBuckets now;
+    for (OpOperand &operand : op.getOpOperands()) {
+      auto get = operand.get().getDefiningOp<nn::GetParameterOp>();
+      if (!get)
+        continue;
+      Place place = places.lookup(get.getParameterAttr().getAttr());
+      if (cast<RankedTensorType>(get.getType()).getElementType() != working)
+        return get.emitOpError("reads a parameter as ")
+               << get.getType() << " in a program of precision "
+               << info.precision;
+      Values &values = now[place.bucket];
+      if (values.empty())
+        values = live.lookup(place.bucket);
+      if (values.empty()) {
+        OpBuilder builder(&op);
+        auto gather = zero::AllGatherOp::create(
+            builder, op.getLoc(), getTypes(place.bucket, working),
+            place.bucket.getSymName(), TypeAttr::get(wire));
+        llvm::append_range(values, gather.getValues());
+      }
+      operand.set(values[place.index]);
+    }
+    if (!now.empty())
+      live = std::move(now);
+  }
+  for (auto get :
+       llvm::make_early_inc_range(function.getOps<nn::GetParameterOp>()))
+    get.erase();
+  return success();
+}
+
+/// The result of `call` that continues the running gradient passed as
+/// `operand`, if it is one.
+static Value getUpdatedGradient(OpOperand &operand,
+                                SymbolTableCollection &symbols) {
+  auto call = dyn_cast<func::CallOp>(operand.getOwner());
+  if (!call)
+    return {};
+  auto callee =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+  unsigned index = 0, count = 0;
+  bool found = false;
+  for (unsigned i = 0, e = callee.getNumArguments(); i < e; ++i) {
+    if (!callee.getArgAttr(i, nn::kGradientAttr))
+      continue;
+    if (i == operand.getOperandNumber()) {
+      index = count;
+      found = true;
+    }
+    ++count;
+  }
+  if (!found)
+    return {};
+  return call.getResult(call.getNumResults() - count + index);
+}
+
+/// Stages 2 and 3: the gradients of a micro-step are added in transient memory
+/// and leave it when the unit, or the last one in a row that shares the bucket,
+/// is done.
+LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
+  SymbolTableCollection symbols;
+  Type f32 = Float32Type::get(&getContext());
+  // Running gradients in the persistent chain that is taken apart here.
+  DenseMap<Value, Place> chain;
+  for (auto get : train.getOps<nn::GetGradientOp>())
+    chain[get.getValue()] = places.lookup(get.getParameterAttr().getAttr());
+
+  LiveBuckets live;
+  Operation *last = nullptr;
+  auto close = [&](const LiveBuckets &kept) {
+    for (auto &[bucket, values] : live) {
+      if (kept.contains(bucket))
+        continue;
+      OpBuilder builder(last->getBlock(), std::next(last->getIterator()));
+      last = zero::ReduceScatterOp::create(
+          builder, last->getLoc(), bucket.getSymName(), TypeAttr::get(f32),
+          info.isScaled(), values);
+    }
+  };
+  for (Operation &op : train.front()) {
+    LiveBuckets now;
+    for (OpOperand &operand : op.getOpOperands()) {
+      auto entry = chain.find(operand.get());
+      if (entry == chain.end() || isa<nn::SetGradientOp>(op))
+        continue;
+      Place place = entry->second;
+      Value updated = getUpdatedGradient(operand, symbols);
+      if (!updated)
+        return op.emitOpError("uses a parameter outside of a unit; in stage ")
+               << info.stage << " only units can";
+      Values &values = now[place.bucket];
+      if (values.empty())
+        values = live.lookup(place.bucket);
+      if (values.empty()) {
+        OpBuilder builder(&op);
+        auto zeroed = zero::GradientsOp::create(builder, op.getLoc(),
+                                                getTypes(place.bucket, f32),
+                                                place.bucket.getSymName());
+        llvm::append_range(values, zeroed.getValues());
+      }
+      operand.set(values[place.index]);
+      values[place.index] = updated;
+      chain[updated] = place;
+    }
+    if (now.empty())
+      continue;
+    close(now);
+    live = std::move(now);
+    last = &op;
+  }
+  close({});
+  for (auto set : llvm::make_early_inc_range(train.getOps<nn::SetGradientOp>()))
+    set.erase();
+  for (auto get : llvm::make_early_inc_range(train.getOps<nn::GetGradientOp>()))
+    get.erase();
+  return success();
+}
+
+/// Stages 0 and 1: the last micro-step reduces every bucket as soon as its
+/// gradients are complete.
+LogicalResult ZeroMaterializePass::addTrainLast(func::FuncOp train) {
+  func::FuncOp last = train.clone();
+  last.setSymName("train_last");
+  train->getParentRegion()->front().getOperations().insert(
+      std::next(train->getIterator()), last);
+  DenseMap<zero::BucketOp, Operation *> complete;
+  for (auto set : last.getOps<nn::SetGradientOp>())
+    complete[places.lookup(set.getParameterAttr().getAttr()).bucket] = set;
+  TypeAttr f32 = TypeAttr::get(Float32Type::get(&getContext()));
+  for (zero::BucketOp bucket : buckets) {
+    Operation *set = complete.lookup(bucket);
+    if (!set)
+      return bucket.emitOpError("has no gradients: no parameter of it is "
+                                "differentiated in @train");
+    OpBuilder builder(last->getContext());
+    builder.setInsertionPointAfter(set);
+    if (info.stage == 0)
+      zero::AllReduceOp::create(builder, set->getLoc(), bucket.getSymName(),
+                                f32, info.isScaled());
+    else
+      zero::ReduceScatterOp::create(builder, set->getLoc(), bucket.getSymName(),
+                                    f32, info.isScaled(), ValueRange());
+  }
+  return success();
+}
+
+void ZeroMaterializePass::addUpdate() {
+  ModuleOp module = getOperation();
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  Location loc = module.getLoc();
+  auto update = func::FuncOp::create(builder, loc, "update",
+                                     builder.getFunctionType({}, {}));
+  builder.setInsertionPointToStart(update.addEntryBlock());
+  // Reductions have divided by the loss scale, where there are any.
+  zero::NormOp::create(builder, loc, info.isScaled() && info.worldSize == 1);
+  for (zero::BucketOp bucket : buckets) {
+    zero::AdamWOp::create(builder, bucket.getLoc(), bucket.getSymName());
+    if (info.worldSize > 1 && (info.stage == 1 || info.stage == 2))
+      zero::AllGatherOp::create(builder, bucket.getLoc(), TypeRange(),
+                                bucket.getSymName(), TypeAttr::get(wire));
+  }
+  func::ReturnOp::create(builder, loc);
+}
+
+void ZeroMaterializePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  info = zero::ProgramInfo::get(module);
+  wire = zero::getFloatType(&getContext(), info.wire);
+  buckets.clear();
+  places.clear();
+  parameterTypes.clear();
+  auto train = module.lookupSymbol<func::FuncOp>("train");
+  if (!train) {
+    module.emitError("has no function @train: run --nn-differentiate first");
+    return signalPassFailure();
+  }
+  if (failed(findPlaces()))
+    return signalPassFailure();
+  addUpdate();
+  if (info.worldSize == 1)
+    return;
+  if (info.stage == 3)
+    for (StringRef name : {"train", "evaluate", "infer"})
+      if (auto function = module.lookupSymbol<func::FuncOp>(name))
+        if (failed(gatherParameters(function)))
+          return signalPassFailure();
+  LogicalResult result =
+      info.stage < 2 ? addTrainLast(train) : scatterGradients(train);
+  if (failed(result))
+    return signalPassFailure();
+}

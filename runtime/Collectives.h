@@ -1,0 +1,48 @@
+//===- Collectives.h - What a rank does with the others ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The group of a job, as the rest of the runtime sees it. Every function is
+// called by all ranks, in the same order. A rank that is alone has none.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COLLECTIVES_H
+#define POPLAR_RUNTIME_COLLECTIVES_H
+
+#include "Poplar/Runtime/ABI.h"
+
+#include <string>
+
+namespace poplar::runtime {
+
+class Collectives {
+public:
+  virtual ~Collectives() = default;
+
+  /// poplar_rt_start and poplar_rt_wait.
+  virtual void start(const PoplarCollective &What, void *Buffer) = 0;
+  virtual void wait(const PoplarCollective &What) = 0;
+
+  /// In place; sums of f64 in the order of the ranks, the same bits on each.
+  virtual void sum(int64_t *Values, int64_t Count) = 0;
+  virtual void sum(double *Values, int64_t Count) = 0;
+  virtual void max(int64_t *Values, int64_t Count) = 0;
+
+  /// Collects shards on rank 0: rank r has [Bounds[r], Bounds[r + 1]) of
+  /// `Full`, which only rank 0 has.
+  virtual void gather(const float *Shard, float *Full,
+                      const int64_t *Bounds) = 0;
+
+  /// Everyone gets rank 0's text.
+  virtual std::string broadcast(const std::string &Text) = 0;
+  virtual void barrier() = 0;
+};
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_COLLECTIVES_H

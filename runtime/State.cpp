@@ -1,0 +1,114 @@
+//===- State.cpp - What a rank holds of the trained state -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "State.h"
+#include "Executor.h"
+
+#include <algorithm>
+
+using namespace poplar::runtime;
+
+int64_t poplar::runtime::getTypeBytes(int32_t Type) {
+  return Type == POPLAR_F32 ? 4 : 2;
+}
+
+State::State(const PoplarProgram &Program, int Rank)
+    : Program(Program), Rank(Rank) {
+  bool Whole = Program.world_size == 1 || Program.stage == 0;
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    Shard S = {};
+    S.Begin = Whole ? 0 : Bucket.bounds[Rank];
+    S.End = Whole ? Bucket.elements : Bucket.bounds[Rank + 1];
+    Shards.push_back(S);
+  }
+  Pieces.resize(Shards.size());
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    const Shard &S = shard(P.bucket);
+    int64_t Begin = std::max(P.offset, S.Begin),
+            End = std::min(P.offset + P.elements, S.End);
+    if (Begin < End)
+      Pieces[static_cast<size_t>(P.bucket)].push_back(
+          {I, Begin - P.offset, End - P.offset, Begin - S.Begin});
+  }
+  for (std::vector<Piece> &List : Pieces)
+    std::sort(List.begin(), List.end(), [](const Piece &A, const Piece &B) {
+      return A.Offset < B.Offset;
+    });
+  bind(nullptr, nullptr); // for the size
+}
+
+void State::bind(char *NewArena, char *ShardMemory) {
+  Arena = NewArena;
+  ShardBytes = 0;
+  auto Place = [&](int64_t Bytes) {
+    char *Address = ShardMemory ? ShardMemory + ShardBytes : nullptr;
+    ShardBytes +=
+        (Bytes + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
+    return Address;
+  };
+  auto PlaceF32 = [&](int64_t Elements) {
+    return reinterpret_cast<float *>(Place(Elements * 4));
+  };
+  bool IsF32 = Program.working_type == POPLAR_F32;
+  int64_t Width = getTypeBytes(Program.working_type);
+  for (size_t B = 0; B < Shards.size(); ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    Shard &S = Shards[B];
+    S.Working = Bucket.working < 0 ? Place(S.size() * Width)
+                                   : Arena + Bucket.working + S.Begin * Width;
+    S.Master =
+        IsF32 ? reinterpret_cast<float *>(S.Working) : PlaceF32(S.size());
+    S.Gradient =
+        Bucket.gradient < 0
+            ? PlaceF32(S.size())
+            : reinterpret_cast<float *>(Arena + Bucket.gradient) + S.Begin;
+    S.Moment1 = PlaceF32(S.size());
+    S.Moment2 = PlaceF32(S.size());
+  }
+}
+
+char *State::working(const PoplarParameter &P) const {
+  int64_t Offset = Program.buckets[P.bucket].working;
+  if (Offset < 0)
+    return nullptr;
+  return Arena + Offset + P.offset * getTypeBytes(Program.working_type);
+}
+
+void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
+                                    const Filler &Fill) {
+  const PoplarProgram &Program = Exec.program();
+  const PoplarParameter &P = Program.parameters[Parameter];
+  const State &S = Exec.state();
+  bool IsF32 = Program.working_type == POPLAR_F32;
+  char *Working = S.working(P);
+  if (IsF32 && Working) // the master, too
+    return Fill(reinterpret_cast<float *>(Working), 0, P.elements);
+
+  const Shard &Own = S.shard(P.bucket);
+  for (const Piece &Part : S.pieces(P.bucket)) {
+    if (Part.Parameter != Parameter)
+      continue;
+    float *Master = Own.Master + Part.Offset;
+    Fill(Master, Part.Begin, Part.End);
+    if (!IsF32 && !Working)
+      Exec.convertWorking(Master, Own.Working + Part.Offset * 2,
+                          Part.End - Part.Begin);
+  }
+  if (IsF32 || !Working)
+    return;
+  // The whole working copy, block by block: there is no whole master.
+  constexpr int64_t Block = 1 << 16;
+  std::vector<float> Buffer(static_cast<size_t>(std::min(Block, P.elements)));
+  for (int64_t Begin = 0; Begin < P.elements; Begin += Block) {
+    int64_t End = std::min(Begin + Block, P.elements);
+    Fill(Buffer.data(), Begin, End);
+    Exec.convertWorking(Buffer.data(), Working + Begin * 2, End - Begin);
+  }
+}

@@ -1,0 +1,81 @@
+//===- State.h - What a rank holds of the trained state ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_STATE_H
+#define POPLAR_RUNTIME_STATE_H
+
+#include "Poplar/Runtime/ABI.h"
+
+#include <functional>
+#include <vector>
+
+namespace poplar::runtime {
+
+class Executor;
+
+/// The elements [Begin, End) of a bucket, which the rank updates. The arrays
+/// start at element Begin.
+struct Shard {
+  int64_t Begin, End;
+  float *Master, *Gradient, *Moment1, *Moment2;
+  /// Working copy; the master itself where that is in f32.
+  char *Working;
+
+  int64_t size() const { return End - Begin; }
+};
+
+/// A part of a parameter that lies in the rank's shard: its elements
+/// [Begin, End), the first of which is element `Offset` of the shard.
+struct Piece {
+  int64_t Parameter, Begin, End, Offset;
+};
+
+/// Lays the rank's shards out behind the batch region, as Runtime/ABI.h says,
+/// and knows where everything is.
+class State {
+public:
+  State(const PoplarProgram &Program, int Rank);
+
+  /// Memory for all that is not whole on every rank.
+  int64_t shardBytes() const { return ShardBytes; }
+  void bind(char *Arena, char *ShardMemory);
+
+  int rank() const { return Rank; }
+  const Shard &shard(int64_t Bucket) const {
+    return Shards[static_cast<size_t>(Bucket)];
+  }
+  /// The parts of parameters in a shard, in order.
+  const std::vector<Piece> &pieces(int64_t Bucket) const {
+    return Pieces[static_cast<size_t>(Bucket)];
+  }
+  /// The whole working copy of a parameter, null where it is sharded.
+  char *working(const PoplarParameter &P) const;
+
+private:
+  const PoplarProgram &Program;
+  int Rank;
+  int64_t ShardBytes = 0;
+  char *Arena = nullptr;
+  /// Until bind(), offsets in the shard memory or -1.
+  std::vector<Shard> Shards;
+  std::vector<std::vector<Piece>> Pieces;
+};
+
+/// Bytes of an element of a PoplarType.
+int64_t getTypeBytes(int32_t Type);
+
+/// Writes elements [Begin, End) of a parameter. Ranges begin at even elements.
+using Filler = std::function<void(float *Out, int64_t Begin, int64_t End)>;
+
+/// Sets a parameter, whatever the rank holds of it: its part of the master and
+/// the working copies.
+void fillParameter(Executor &Exec, int64_t Parameter, const Filler &Fill);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_STATE_H
