@@ -163,7 +163,7 @@ std::optional<Allocation> UniformPolicy::allocate(const BatchProblem &problem,
 // whale
 //===----------------------------------------------------------------------===//
 
-/// Whale's memory-constrained load balancing (ATC 2022, algorithm 1) for a step
+/// Whale's memory-constrained load balancing (ATC 2022) for a step
 /// of `total` samples: for each type, the samples of all its devices. The
 /// utilisation of memory is samples by the samples that fit, of FLOP/s samples
 /// by FLOP/s. Moves at most what is too much: the text has the valley take all

@@ -175,81 +175,70 @@ namespace {
 class RankTimes {
 public:
   RankTimes(const BatchProblem::DeviceType &type, int64_t globalBatch)
-      : curve(type.curve), globalBatch(globalBatch) {
-    for (int64_t b = 1; b <= std::min(type.largestBatch, globalBatch); ++b)
-      batches.push_back({b, curve.seconds(b)});
-    // By throughput, so that the first ones rule out most of the others.
-    std::stable_sort(batches.begin(), batches.end(),
-                     [](const Batch &a, const Batch &b) {
-                       return a.seconds * b.samples < b.seconds * a.samples;
-                     });
-  }
+      : curve(type.curve), globalBatch(globalBatch),
+        largest(std::min(type.largestBatch, globalBatch)),
+        peak(curve.peak(largest)) {}
 
+  /// The most samples per second.
+  double throughput() const { return peak > 0 ? curve.throughput(peak) : 0; }
   /// The most samples, up to the global batch, that take at most `seconds`.
   int64_t largestWithin(double seconds) const;
   /// The fastest steps for `samples` samples; few ones where there is a choice.
   RankShare best(int64_t samples) const;
 
 private:
-  struct Batch {
-    int64_t samples;
-    double seconds;
-  };
   const Curve &curve;
-  int64_t globalBatch;
-  std::vector<Batch> batches;
+  int64_t globalBatch, largest, peak;
 };
 
 } // namespace
 
 int64_t RankTimes::largestWithin(double seconds) const {
-  int64_t most = 0;
-  for (const Batch &batch : batches) {
-    double ratio =
-        std::min(seconds / batch.seconds,
-                 static_cast<double>(globalBatch / batch.samples + 1));
-    int64_t full = static_cast<int64_t>(ratio);
+  // In one step. Micro-batches that take longer are of no use.
+  int64_t single = curve.largestWithin(seconds, largest), most = single;
+  auto consider = [&](int64_t batch) {
+    double each = curve.seconds(batch);
+    int64_t full = static_cast<int64_t>(
+        std::min(seconds / each, static_cast<double>(globalBatch / batch + 1)));
     // The quotient is rounded, and what counts is the product.
-    while (static_cast<double>(full + 1) * batch.seconds <= seconds &&
-           full * batch.samples <= globalBatch)
+    while (static_cast<double>(full + 1) * each <= seconds &&
+           full * batch <= globalBatch)
       ++full;
-    while (full > 0 && static_cast<double>(full) * batch.seconds > seconds)
+    while (full > 0 && static_cast<double>(full) * each > seconds)
       --full;
-    if ((full + 1) * batch.samples - 1 <= most)
-      continue;
-    int64_t low = 0, high = batch.samples - 1;
+    // Most are ruled out here.
+    if ((full + 1) * batch - 1 <= most)
+      return;
+    int64_t low = 0, high = batch - 1;
     while (low < high) {
       int64_t middle = (low + high + 1) / 2;
-      double total =
-          static_cast<double>(full) * batch.seconds + curve.seconds(middle);
+      double total = static_cast<double>(full) * each + curve.seconds(middle);
       if (total <= seconds)
         low = middle;
       else
         high = middle - 1;
     }
-    most = std::max(most, full * batch.samples + low);
-    if (most >= globalBatch)
-      return globalBatch;
-  }
-  return most;
+    most = std::max(most, full * batch + low);
+  };
+  if (peak > 0 && peak <= single)
+    consider(peak);
+  for (int64_t batch = single; batch > 0 && most < globalBatch; --batch)
+    consider(batch);
+  return std::min(most, globalBatch);
 }
 
 RankShare RankTimes::best(int64_t samples) const {
   RankShare best;
   double bestSeconds = std::numeric_limits<double>::infinity();
-  if (samples == 0)
-    return best;
-  auto consider = [&](const RankShare &share) {
+  // From few steps to many.
+  for (int64_t batch = std::min(largest, samples); batch > 0; --batch) {
+    RankShare share = makeShare(samples, batch);
     double seconds = share.seconds(curve);
-    bool equal = seconds <= bestSeconds * equalTimes &&
-                 bestSeconds <= seconds * equalTimes;
-    if (equal ? share.steps < best.steps : seconds < bestSeconds) {
+    if (seconds * equalTimes < bestSeconds) {
       best = share;
       bestSeconds = seconds;
     }
-  };
-  for (const Batch &batch : batches)
-    consider(makeShare(samples, batch.samples));
+  }
   return best;
 }
 
@@ -266,27 +255,34 @@ static double middleOf(double low, double high) {
 static Allocation solveRankwise(const BatchProblem &problem) {
   int64_t batch = problem.globalBatch;
   std::vector<RankTimes> times;
-  double possible = 0, impossible = 0;
+  double throughput = 0;
   for (const auto &type : problem.types) {
     times.emplace_back(type, batch);
-    if (type.count == 0 || type.largestBatch == 0)
-      continue;
-    int64_t share = (batch + type.count - 1) / type.count;
-    double alone = times.back().best(share).seconds(type.curve);
-    possible = possible == 0 ? alone : std::min(possible, alone);
+    throughput += static_cast<double>(type.count) * times.back().throughput();
   }
-
   auto mostWithin = [&](double seconds) {
     Split most;
     for (size_t i = 0; i < times.size(); ++i)
-      most.push_back(problem.types[i].count * times[i].largestWithin(seconds));
+      most.push_back(problem.types[i].count > 0
+                         ? problem.types[i].count *
+                               times[i].largestWithin(seconds)
+                         : 0);
     return most;
   };
   auto sum = [](const Split &split) {
     return std::accumulate(split.begin(), split.end(), int64_t(0));
   };
+  auto isPossible = [&](double seconds) {
+    return sum(mostWithin(seconds)) >= batch;
+  };
+
+  // Nobody is faster than at the peak; the rest is rounding.
+  double impossible = static_cast<double>(batch) / throughput * (1 - 1e-9);
+  double possible = 2 * impossible;
+  for (; !isPossible(possible); possible *= 2)
+    impossible = possible;
   for (double middle; (middle = middleOf(impossible, possible)) != impossible;)
-    (sum(mostWithin(middle)) >= batch ? possible : impossible) = middle;
+    (isPossible(middle) ? possible : impossible) = middle;
 
   // As in StepTimes::split(): only what needs all the time is a choice.
   Split samples = mostWithin(impossible), most = mostWithin(possible);
@@ -329,4 +325,9 @@ std::vector<Allocation> poplar::findBestAllocations(const BatchProblem &problem,
                                                     size_t count) {
   return problem.sharesSteps() ? StepSearch(problem).run(count)
                                : solveRankwise(problem, count);
+}
+
+RankShare poplar::fastestShare(const BatchProblem::DeviceType &type,
+                               int64_t samples) {
+  return RankTimes(type, samples).best(samples);
 }

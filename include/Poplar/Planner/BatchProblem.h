@@ -9,7 +9,7 @@
 // The batch-allocation problem and its solutions, apart from the algorithms
 // that find them (BatchPolicy.h): a global batch of samples is shared among
 // ranks on devices of unlike speed and memory so that an iteration takes least
-// time. After Poplar (Zhang et al., AAAI 2025), sections on offline analysis.
+// time. After the offline part of Poplar (Zhang et al., AAAI 2025).
 //
 // The cost is a closed form. Write t_i(b) for rank i's seconds in a step of b
 // samples.
@@ -19,7 +19,9 @@
 //     T = max_i [ (s_i - 1) t_i(b_i) + t_i(l_i) ] + iterationSync
 //
 //   Stages 2 and 3: ranks meet in every step, so all have the same number of
-//   gradient accumulation steps s. In the last one, rank i has l_i samples:
+//   gradient accumulation steps s. The last one has a split of its own, l_i. As
+//   a rule it is the smaller one; where a larger one saves time (by some
+//   percent, at times) l_i may exceed b_i:
 //     T = (s - 1) (max_i t_i(b_i) + stepSync) + max_i t_i(l_i) + stepSync
 //         + iterationSync
 //

@@ -1,0 +1,55 @@
+//===- DeviceSelection.h - Which devices to leave out -----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A job need not use every device: a slow link makes everyone wait in every
+// collective, and where ranks meet in every step a few slow devices may cost
+// more than they bring. But with fewer devices each holds a larger shard, so
+// fewer samples fit. Hence every choice of devices is a problem of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_DEVICESELECTION_H
+#define POPLAR_PLANNER_DEVICESELECTION_H
+
+#include "Poplar/Planner/BatchPolicy.h"
+#include <functional>
+
+namespace poplar {
+
+/// Poses the problem for this many devices of each type: their curves, the
+/// micro-batches that fit, and the time of their collectives. Types are those
+/// of the whole job, in its order, with these counts. None if there is no such
+/// job.
+using ProblemOfCounts = std::function<std::optional<BatchProblem>(
+    const std::vector<int64_t> &counts)>;
+
+struct DeviceSelection {
+  /// Devices in use, by type.
+  std::vector<int64_t> counts;
+  /// The problem of these devices, but with all devices counted, so that
+  /// `allocation`, which drops the others, is a solution of it.
+  BatchProblem problem;
+  Allocation allocation;
+  /// Every choice was tried, so there is none better.
+  bool exhaustive = false;
+};
+
+/// Finds devices for which `policy` takes least time, and more of them where it
+/// makes no difference. Tries all choices where there are at most `budget`;
+/// else all choices of whole types, then from the best of them ever smaller
+/// changes of one type's count while they help, at most `budget` in all.
+/// Deterministic. On failure sets `error` to why all devices together do not
+/// solve the problem.
+std::optional<DeviceSelection>
+selectDevices(const std::vector<int64_t> &available,
+              const ProblemOfCounts &problemOf, const BatchPolicy &policy,
+              std::string &error, int64_t budget = 4096);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_DEVICESELECTION_H
