@@ -19,6 +19,8 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
@@ -179,12 +181,19 @@ LogicalResult poplar::linkHostExecutable(ModuleOp module,
   SmallVector<StringRef> arguments = {
       *linker,  "-o",     executablePath, objectPath, options.runtimeLibrary,
       "-ldnnl", "-lgomp", "-lm",          "-lpthread"};
+  // What the linker says becomes part of the one error.
+  std::string log = objectPath.str() + ".log";
+  llvm::FileRemover removeLog(log);
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, {},
-                                         0, 0, &message);
-  if (status != 0)
-    return module.emitError("linking ")
-           << executablePath << " failed" << (message.empty() ? "" : ": ")
-           << message;
-  return success();
+  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt,
+                                         {std::nullopt, std::nullopt, log}, 0,
+                                         0, &message);
+  if (status == 0)
+    return success();
+  if (message.empty())
+    if (auto said = llvm::MemoryBuffer::getFile(log))
+      message = (*said)->getBuffer().split('\n').first.str();
+  return module.emitError("linking ")
+         << executablePath << " failed" << (message.empty() ? "" : ": ")
+         << message;
 }
