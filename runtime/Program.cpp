@@ -10,6 +10,7 @@
 #include "Executor.h"
 #include "Trainer.h"
 
+#include <csignal>
 #include <cstdio>
 #include <new>
 
@@ -53,6 +54,8 @@ void poplar::runtime::printInfo(const PoplarProgram &Program,
 
 int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
                              const char *const *Argv) {
+  // A write beyond a limit on file sizes is then an error as on a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     Options O = parseOptions(Argc, Argv);
     switch (O.TheCommand) {

@@ -8,9 +8,12 @@
 
 #include "Commands.h"
 #include "llvm/Support/InitLLVM.h"
+#include <csignal>
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  // A write beyond a limit on file sizes is then an error as on a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Compiles and trains transformers on mixed accelerators.",
                "poplar");
   app.require_subcommand(1);
