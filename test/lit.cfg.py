@@ -52,6 +52,11 @@ def has_bf16():
         return False
 
 
+# Not there in sanitized builds, which replace malloc themselves.
+counter = os.path.join(config.poplar_obj_root, "lib", "poplar_allocation_counter.so")
+if os.path.exists(counter):
+    config.available_features.add("allocation-counter")
+    config.substitutions.append(("%allocation_counter", counter))
 if has_bf16():
     config.available_features.add("bf16")
 if has_pipeline():

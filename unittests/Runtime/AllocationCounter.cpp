@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Replaces glibc's malloc family in the whole process, oneDNN included, by
-// wrappers that count.
+// Replaces glibc's malloc family and mmap in the whole process, oneDNN
+// included, by wrappers that count.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +15,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 extern "C" {
 void *__libc_malloc(size_t Bytes);
@@ -62,6 +65,13 @@ void *aligned_alloc(size_t Alignment, size_t Bytes) {
 int posix_memalign(void **Result, size_t Alignment, size_t Bytes) {
   *Result = memalign(Alignment, Bytes);
   return *Result ? 0 : ENOMEM;
+}
+
+void *mmap(void *Address, size_t Bytes, int Protection, int Flags, int FD,
+           off_t Offset) {
+  count(Bytes);
+  return reinterpret_cast<void *>(
+      syscall(SYS_mmap, Address, Bytes, Protection, Flags, FD, Offset));
 }
 
 } // extern "C"
