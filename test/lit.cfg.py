@@ -18,6 +18,8 @@ config.environment["PATH"] = os.pathsep.join(
         os.environ["PATH"],
     ]
 )
+# Tests run side by side: threads that wait for others must leave them the cores.
+config.environment["OMP_WAIT_POLICY"] = "passive"
 for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
