@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 
 using namespace poplar::json;
@@ -76,29 +77,106 @@ std::unique_ptr<Document> Document::open(const std::string &file,
   return parse(std::move(text), name);
 }
 
+namespace {
+/// Goes through a text before a tree is made of it, for what the tree does not
+/// show: where an error is, and members of one name, of which it would keep the
+/// last.
+class Checker : public nlohmann::json_sax<Node> {
+public:
+  explicit Checker(const std::string &source) : source(source) {}
+
+  /// What follows the file's name in the error; empty if all is well.
+  std::string message;
+
+  bool null() override { return value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(number_integer_t) override { return value(); }
+  bool number_unsigned(number_unsigned_t) override { return value(); }
+  bool number_float(number_float_t, const string_t &) override {
+    return value();
+  }
+  bool string(string_t &) override { return value(); }
+  bool binary(binary_t &) override { return value(); }
+  bool start_object(size_t) override { return start(/*isArray=*/false); }
+  bool start_array(size_t) override { return start(/*isArray=*/true); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+
+  bool key(string_t &name) override {
+    scopes.back().key = name;
+    if (scopes.back().keys.insert(name).second)
+      return true;
+    message = ": " + getPath() + ": is given twice";
+    return false;
+  }
+
+  bool parse_error(size_t byte, const std::string &,
+                   const nlohmann::json::exception &e) override {
+    // The library counts bytes from 1 and stops after the one it dislikes.
+    size_t end = std::min(byte ? byte - 1 : 0, source.size());
+    size_t line = 1 + std::count(source.begin(), source.begin() + end, '\n');
+    size_t lineStart = end ? source.rfind('\n', end - 1) : std::string::npos;
+    size_t column = end - (lineStart == std::string::npos ? 0 : lineStart + 1);
+    // "[id] parse error at line L, column C: syntax error while parsing ..." or
+    // "[id] number overflow ...".
+    std::string what = e.what();
+    for (const char *prefix : {"] ", ": "})
+      if (size_t at = what.find(prefix); at != std::string::npos)
+        what.erase(0, at + 2);
+    for (char &c : what)
+      if (static_cast<unsigned char>(c) < ' ')
+        c = ' ';
+    message = ":" + std::to_string(line) + ":" + std::to_string(column + 1) +
+              ": " + what;
+    return false;
+  }
+
+private:
+  struct Scope {
+    bool isArray;
+    size_t index = 0;
+    std::string key;
+    std::set<std::string> keys;
+  };
+
+  bool value() {
+    if (!scopes.empty())
+      ++scopes.back().index;
+    return true;
+  }
+  bool start(bool isArray) {
+    scopes.push_back({isArray});
+    return true;
+  }
+  bool end() {
+    scopes.pop_back();
+    return value();
+  }
+  std::string getPath() const {
+    std::string path;
+    for (const Scope &scope : scopes)
+      if (scope.isArray)
+        path += "[" + std::to_string(scope.index) + "]";
+      else
+        path += (path.empty() ? "" : ".") + scope.key;
+    return path;
+  }
+
+  const std::string &source;
+  std::vector<Scope> scopes;
+};
+} // namespace
+
 std::unique_ptr<Document> Document::parse(std::string text,
                                           const std::string &name) {
   std::unique_ptr<Document> document(new Document(name));
   document->text = std::move(text);
-  const std::string &source = document->text;
+  Checker checker(document->text);
   try {
-    document->tree->root = Node::parse(source);
-  } catch (const nlohmann::json::parse_error &e) {
-    // The library counts bytes from 1 and stops after the one it dislikes.
-    size_t end = std::min(e.byte ? e.byte - 1 : 0, source.size());
-    size_t line = 1 + std::count(source.begin(), source.begin() + end, '\n');
-    size_t lineStart = end ? source.rfind('\n', end - 1) : std::string::npos;
-    size_t column = end - (lineStart == std::string::npos ? 0 : lineStart + 1);
-    // "[id] parse error at line L, column C: syntax error while parsing ..."
-    std::string what = e.what();
-    size_t colon = what.find(": ");
-    if (colon != std::string::npos)
-      what.erase(0, colon + 2);
-    for (char &c : what)
-      if (static_cast<unsigned char>(c) < ' ')
-        c = ' ';
-    document->message = name + ":" + std::to_string(line) + ":" +
-                        std::to_string(column + 1) + ": " + what;
+    if (Node::sax_parse(document->text, &checker))
+      document->tree->root = Node::parse(document->text);
+    else
+      document->message = name + checker.message;
   } catch (const std::exception &e) {
     document->error(e.what());
   }

@@ -15,6 +15,7 @@
 /// Each adds one subcommand, whose callback runs it and sets `status`, the exit
 /// status of the process.
 void addImportCommand(CLI::App &app, int &status);
+void addClusterCommand(CLI::App &app, int &status);
 void addPlanCommand(CLI::App &app, int &status);
 void addBuildCommand(CLI::App &app, int &status);
 void addTrainCommand(CLI::App &app, int &status);

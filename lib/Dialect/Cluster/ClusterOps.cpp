@@ -196,6 +196,9 @@ static void printEnds(OpAsmPrinter &printer, Operation *, LinkKindAttr kind,
 // What verifiers share
 //===----------------------------------------------------------------------===//
 
+static constexpr int64_t kMaxThreads = 4096;
+static constexpr int64_t kMaxMicroBatch = int64_t(1) << 31;
+
 /// With the digits a person would write.
 static std::string show(double value) {
   std::string text;
@@ -203,13 +206,13 @@ static std::string show(double value) {
   return text;
 }
 
-static LogicalResult expectAtLeast(Operation *op, StringRef name,
-                                   std::optional<int64_t> value,
-                                   int64_t minimum) {
-  if (!value || *value >= minimum)
+static LogicalResult expectRange(Operation *op, StringRef name,
+                                 std::optional<int64_t> value, int64_t minimum,
+                                 int64_t maximum) {
+  if (!value || (*value >= minimum && *value <= maximum))
     return success();
-  return op->emitError() << name << " is " << *value << ", expected at least "
-                         << minimum;
+  return op->emitError() << name << " is " << *value << ", expected " << minimum
+                         << " to " << maximum;
 }
 
 static LogicalResult expectPositive(Operation *op, const Twine &name,
@@ -285,8 +288,8 @@ LogicalResult DeviceTypeOp::verify() {
     return emitError("device type @")
            << getSymName() << " has no memory: say how many bytes a rank may "
            << "use";
-  if (failed(expectAtLeast(*this, "memory", getMemory(), 1)) ||
-      failed(expectAtLeast(*this, "threads", getThreads(), 1)) ||
+  if (failed(expectRange(*this, "memory", getMemory(), 1, kMaxBytes)) ||
+      failed(expectRange(*this, "threads", getThreads(), 1, kMaxThreads)) ||
       failed(verifyRecompute(*this, getRecompute())))
     return failure();
   if (getThreads() && target->kind != Target::Kind::Host)
@@ -326,12 +329,13 @@ public:
 
   /// - No direction between two nodes, and no inside of a node, has two links;
   ///   nor are there two defaults of a kind.
+  /// - There are not too many devices.
   /// - Any two devices have a link.
   LogicalResult verify() {
     for (LinkOp link : module.getOps<LinkOp>())
       if (failed(add(link)))
         return failure();
-    return verifyReachable();
+    return failure(failed(verifySize()) || failed(verifyReachable()));
   }
 
 private:
@@ -370,6 +374,16 @@ private:
     isThere = true;
     auto kind = link.getKindAttr();
     return add(link, {kind, kind});
+  }
+
+  LogicalResult verifySize() {
+    int64_t numRanks = 0;
+    for (NodeOp node : module.getOps<NodeOp>())
+      if ((numRanks += node.getDevices().size()) > kMaxRanks)
+        return node.emitError("with node @")
+               << node.getSymName() << " there are more than " << kMaxRanks
+               << " devices, which is refused";
+    return success();
   }
 
   LogicalResult verifyReachable() {
@@ -480,7 +494,8 @@ LogicalResult ProfileOp::verify() {
   if (getSpread() && getSpread()->size() != batches.size())
     return emitError("has ") << batches.size() << " micro-batches but "
                              << getSpread()->size() << " spreads";
-  if (failed(expectAtLeast(*this, "max_micro_batch", getMaxMicroBatch(), 0)))
+  if (failed(expectRange(*this, "max_micro_batch", getMaxMicroBatch(), 0,
+                         kMaxMicroBatch)))
     return failure();
   size_t needed = std::min<uint64_t>(2, getMaxMicroBatch().value_or(2));
   if (batches.size() < needed)
@@ -488,7 +503,7 @@ LogicalResult ProfileOp::verify() {
            << needed << " point" << (needed > 1 ? "s" : "") << ", this has "
            << batches.size();
   for (auto [i, batch] : llvm::enumerate(batches)) {
-    if (failed(expectAtLeast(*this, "micro-batch", batch, 1)))
+    if (failed(expectRange(*this, "micro-batch", batch, 1, kMaxMicroBatch)))
       return failure();
     if (i && batch <= batches[i - 1])
       return emitError("micro-batches must increase: ")
@@ -506,8 +521,10 @@ LogicalResult ProfileOp::verify() {
   }
   if (getFixedBytes().has_value() != getBytesPerSample().has_value())
     return emitError("memory needs both its fixed and its per-sample part");
-  if (failed(expectAtLeast(*this, "fixed memory", getFixedBytes(), 0)) ||
-      failed(expectAtLeast(*this, "memory per sample", getBytesPerSample(), 0)))
+  if (failed(
+          expectRange(*this, "fixed memory", getFixedBytes(), 0, kMaxBytes)) ||
+      failed(expectRange(*this, "memory per sample", getBytesPerSample(), 0,
+                         kMaxBytes)))
     return failure();
   if (getOptimizer() &&
       failed(expectNotNegative(*this, "optimizer",

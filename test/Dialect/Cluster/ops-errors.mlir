@@ -40,17 +40,22 @@ cluster.device_type @a target "host" precision f32
 
 // -----
 
-// expected-error @below {{memory is 0, expected at least 1}}
+// expected-error @below {{memory is 0, expected 1 to 4398046511104}}
 cluster.device_type @a target "host" memory 0 precision f32
 
 // -----
 
-// expected-error @below {{memory is -5, expected at least 1}}
+// expected-error @below {{memory is -5, expected 1 to 4398046511104}}
 cluster.device_type @a target "host" memory -5 precision f32
 
 // -----
 
-// expected-error @below {{threads is 0, expected at least 1}}
+// expected-error @below {{memory is 1000000000000000000, expected 1 to 4398046511104}}
+cluster.device_type @a target "host" memory 1000000000000000000 precision f32
+
+// -----
+
+// expected-error @below {{threads is 0, expected 1 to 4096}}
 cluster.device_type @a target "host" memory 1 precision f32 threads 0
 
 // -----
@@ -116,6 +121,30 @@ cluster.node @n devices [1000000000000000000 x @a]
 cluster.device_type @a target "host" memory 1 precision f32
 // expected-error @below {{node @n has 65537 devices; more than 65536 are refused}}
 cluster.node @n devices [65536 x @a, @a]
+
+// -----
+
+cluster.device_type @a target "host" memory 1 precision f32
+cluster.link inside nodes latency 0 bandwidth 1
+cluster.link between nodes latency 0 bandwidth 1
+cluster.node @n0 devices [65536 x @a]
+cluster.node @n1 devices [65536 x @a]
+cluster.node @n2 devices [65536 x @a]
+cluster.node @n3 devices [65536 x @a]
+cluster.node @n4 devices [65536 x @a]
+cluster.node @n5 devices [65536 x @a]
+cluster.node @n6 devices [65536 x @a]
+cluster.node @n7 devices [65536 x @a]
+cluster.node @n8 devices [65536 x @a]
+cluster.node @n9 devices [65536 x @a]
+cluster.node @n10 devices [65536 x @a]
+cluster.node @n11 devices [65536 x @a]
+cluster.node @n12 devices [65536 x @a]
+cluster.node @n13 devices [65536 x @a]
+cluster.node @n14 devices [65536 x @a]
+cluster.node @n15 devices [65536 x @a]
+// expected-error @below {{with node @n16 there are more than 1048576 devices, which is refused}}
+cluster.node @n16 devices [@a]
 
 // -----
 
@@ -313,7 +342,7 @@ cluster.profile @a stage 0 micro_batches [] seconds [] max_micro_batch 1
 
 // -----
 
-// expected-error @below {{max_micro_batch is -1, expected at least 0}}
+// expected-error @below {{max_micro_batch is -1, expected 0 to 2147483648}}
 cluster.profile @a stage 0 micro_batches [] seconds [] max_micro_batch -1
 
 // -----
@@ -323,7 +352,7 @@ cluster.profile @a stage 0 micro_batches [2, 4] seconds [0.1, 0.2] max_micro_bat
 
 // -----
 
-// expected-error @below {{micro-batch is 0, expected at least 1}}
+// expected-error @below {{micro-batch is 0, expected 1 to 2147483648}}
 cluster.profile @a stage 0 micro_batches [0, 1] seconds [0.1, 0.2]
 
 // -----
@@ -353,12 +382,12 @@ cluster.profile @a stage 0 micro_batches [1, 2] seconds [0.1, 0.2] spread [0, -0
 
 // -----
 
-// expected-error @below {{fixed memory is -1, expected at least 0}}
+// expected-error @below {{fixed memory is -1, expected 0 to 4398046511104}}
 cluster.profile @a stage 0 micro_batches [1, 2] seconds [0.1, 0.2] memory fixed -1 per_sample 1
 
 // -----
 
-// expected-error @below {{memory per sample is -1, expected at least 0}}
+// expected-error @below {{memory per sample is -1, expected 0 to 4398046511104}}
 cluster.profile @a stage 0 micro_batches [1, 2] seconds [0.1, 0.2] memory fixed 1 per_sample -1
 
 // -----

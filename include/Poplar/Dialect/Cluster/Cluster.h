@@ -23,8 +23,11 @@
 
 namespace poplar::cluster {
 
-/// Devices of one node, and of one run `n x @type`, at most.
+/// Devices of one node (and of one run `n x @type`) and of all, at most.
 inline constexpr int64_t kMaxDevicesPerNode = 65536;
+inline constexpr int64_t kMaxRanks = int64_t(1) << 20;
+/// Bytes of one device, at most: the sum over all ranks fits 63 bits.
+inline constexpr int64_t kMaxBytes = int64_t(1) << 42;
 
 /// What code can be generated for, by the name that device types give.
 struct Target {

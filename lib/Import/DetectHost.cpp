@@ -1,0 +1,132 @@
+//===- DetectHost.cpp - The cluster file of the machine at hand -----------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Import/Cluster.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Threading.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::cluster;
+
+namespace {
+/// Features, as LLVM names them, without which programs for a host target stop
+/// at an illegal instruction. The AVX-512 ones are what oneDNN asks for.
+struct HostType {
+  llvm::StringLiteral name;
+  std::initializer_list<llvm::StringLiteral> features;
+};
+} // namespace
+
+/// The fastest first.
+static llvm::ArrayRef<HostType> getAllHostTypes() {
+  static const HostType types[] = {
+      {"amx-bf16",
+       {"amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512dq", "avx512vl"}},
+      {"avx512-f32", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}},
+      {"avx2-f32", {"avx2", "fma"}},
+      {"f16-storage", {"avx2", "fma", "f16c"}},
+      {"sse41-f32", {"sse4.1"}}};
+  return types;
+}
+
+std::vector<std::string> poplar::getHostTypes(const HostMachine &machine) {
+  std::vector<std::string> names;
+  for (const HostType &type : getAllHostTypes())
+    if (llvm::all_of(type.features, [&](llvm::StringLiteral feature) {
+          return llvm::is_contained(machine.features, feature.str());
+        }))
+      names.push_back(type.name.str());
+  return names;
+}
+
+LogicalResult poplar::detectHost(HostMachine &machine, std::string &error) {
+  machine.processor = llvm::sys::getHostCPUName().str();
+  for (const auto &feature : llvm::sys::getHostCPUFeatures())
+    if (feature.getValue())
+      machine.features.push_back(feature.getKey().str());
+  llvm::sort(machine.features);
+  machine.cores = static_cast<int>(
+      llvm::heavyweight_hardware_concurrency().compute_thread_count());
+  // "MemAvailable:   22341368 kB"
+  constexpr llvm::StringLiteral file = "/proc/meminfo", key = "MemAvailable:";
+  auto buffer = llvm::MemoryBuffer::getFileAsStream(file);
+  if (!buffer) {
+    error = file.str() + ": " + buffer.getError().message();
+    return failure();
+  }
+  StringRef line = (*buffer)->getBuffer();
+  line =
+      line.substr(line.find(key)).take_until([](char c) { return c == '\n'; });
+  int64_t kibibytes = 0;
+  if (!line.consume_front(key) || !line.consume_back("kB") ||
+      line.trim().getAsInteger(10, kibibytes)) {
+    error = file.str() + ": holds no line '" + key.str() + " N kB'";
+    return failure();
+  }
+  machine.memory = kibibytes * 1024;
+  return success();
+}
+
+OwningOpRef<ModuleOp>
+poplar::describeHost(const HostMachine &machine,
+                     const std::vector<std::pair<std::string, int>> &ranks,
+                     MLIRContext &context, std::string &error) {
+  std::vector<std::string> types = getHostTypes(machine);
+  types.insert(types.begin(), "host");
+  int64_t numRanks = 0;
+  for (const auto &[type, count] : ranks) {
+    if (!llvm::is_contained(types, type)) {
+      error = "this machine (" + machine.processor + ") has no host type '" +
+              type + "' (it has: " + llvm::join(types, ", ") + ")";
+      return {};
+    }
+    numRanks += count;
+  }
+  if (numRanks < 1 || numRanks > machine.cores) {
+    error = "a rank needs a core of its own: " + std::to_string(numRanks) +
+            " ranks were asked for, expected 1 to " +
+            std::to_string(machine.cores);
+    return {};
+  }
+
+  context.loadDialect<ClusterDialect>();
+  Location loc = UnknownLoc::get(&context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  auto getText = [&](const Twine &text) { return builder.getStringAttr(text); };
+  StringAttr source =
+      getText("detected: " + machine.processor + ", equal shares of " +
+              Twine(machine.cores) + " cores; ranks: " + Twine(numRanks));
+  for (const std::string &type : types) {
+    StringAttr target = getText(type == "host" ? type : "host:" + type);
+    DeviceTypeOp::create(
+        builder, loc, getText(type), target,
+        builder.getI64IntegerAttr(
+            std::min(machine.memory / numRanks, kMaxBytes)),
+        NumberFormatAttr::get(&context, findTarget(target)->formats.front()),
+        getText("keep"), /*flops=*/nullptr, /*bandwidth=*/nullptr,
+        builder.getI64IntegerAttr(machine.cores / numRanks), source);
+  }
+  SmallVector<Attribute> devices;
+  for (const auto &[type, count] : ranks)
+    devices.append(count, FlatSymbolRefAttr::get(&context, type));
+  NodeOp::create(builder, loc, getText("localhost"),
+                 builder.getArrayAttr(devices));
+  LinkOp::create(builder, loc, LinkKindAttr::get(&context, LinkKind::Inside),
+                 /*first=*/nullptr, /*second=*/nullptr,
+                 builder.getF64FloatAttr(2e-6), builder.getF64FloatAttr(5e9),
+                 getText("assumed of shared memory, not measured"));
+  return module;
+}

@@ -1,0 +1,128 @@
+//===- ClusterCommand.cpp - poplar cluster --------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Poplar/Import/Cluster.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/raw_ostream.h"
+#include <memory>
+
+using namespace poplar;
+
+namespace {
+struct Arguments {
+  std::string file, profiles, output = "-", devices = "host=1";
+  bool json = false;
+};
+} // namespace
+
+static std::string print(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream);
+  return text + "\n";
+}
+
+/// "avx512-f32=1,sse41-f32=2"; false if it is anything else.
+static bool parseDevices(llvm::StringRef text,
+                         std::vector<std::pair<std::string, int>> &devices) {
+  while (!text.empty()) {
+    llvm::StringRef entry;
+    std::tie(entry, text) = text.split(',');
+    auto [type, number] = entry.split('=');
+    int count = 0;
+    if (type.empty() || number.getAsInteger(10, count) || count < 1 ||
+        count > 65536)
+      return false;
+    devices.emplace_back(type.str(), count);
+  }
+  return !devices.empty();
+}
+
+static void addShowCommand(CLI::App &app, int &status) {
+  CLI::App *command =
+      app.add_subcommand("show", "Check a cluster file and print it");
+  command->footer("Example:\n  poplar cluster show "
+                  "examples/clusters/v100-and-t4.json");
+  auto args = std::make_shared<Arguments>();
+  command->add_option("file", args->file, "A cluster file, JSON or MLIR")
+      ->type_name("CLUSTER")
+      ->required();
+  command
+      ->add_option("--profiles", args->profiles,
+                   "Profiles to add: a file or a directory of *.json")
+      ->type_name("DIR");
+  command->add_flag("--json", args->json, "Print JSON instead of MLIR");
+  command
+      ->add_option("-o,--output", args->output,
+                   "File to write; - for standard output")
+      ->type_name("FILE");
+  command->callback([args, &status] {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    std::string error;
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        importCluster(args->file, context, error);
+    if (!module ||
+        (!args->profiles.empty() &&
+         mlir::failed(applyProfiles(*module, args->profiles, error))))
+      status = reportError(error);
+    else
+      status = writeFile(args->output, args->json ? exportClusterJSON(*module)
+                                                  : print(*module))
+                   ? 0
+                   : 1;
+  });
+}
+
+static void addDetectCommand(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand(
+      "detect", "Write the cluster file of the machine at hand");
+  command->footer(
+      "Declares every host type that the CPU has the instructions for; ranks\n"
+      "share cores and memory equally.\n\nExample:\n"
+      "  poplar cluster detect --devices avx512-f32=1,sse41-f32=1 -o "
+      "cluster.json");
+  auto args = std::make_shared<Arguments>();
+  command
+      ->add_option("--devices", args->devices,
+                   "Ranks of each type (default: one of type host)")
+      ->type_name("TYPE=N,...");
+  command
+      ->add_option("-o,--output", args->output,
+                   "File to write; - for standard output")
+      ->type_name("FILE");
+  command->callback([args, &status] {
+    std::vector<std::pair<std::string, int>> devices;
+    if (!parseDevices(args->devices, devices)) {
+      status = reportError("--devices: expected TYPE=N,... with N from 1 to "
+                           "65536, found '" +
+                           args->devices + "'");
+      return;
+    }
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    HostMachine machine;
+    std::string error;
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    if (mlir::succeeded(detectHost(machine, error)))
+      module = describeHost(machine, devices, context, error);
+    if (!module)
+      status = reportError(error);
+    else
+      status = writeFile(args->output, exportClusterJSON(*module)) ? 0 : 1;
+  });
+}
+
+void addClusterCommand(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand(
+      "cluster", "Print, check, convert or detect a cluster");
+  command->footer("Cluster files are described in docs/cluster-file.md.\n\n"
+                  "Example:\n  poplar cluster detect -o cluster.json");
+  command->require_subcommand(1);
+  addShowCommand(*command, status);
+  addDetectCommand(*command, status);
+}

@@ -1,0 +1,141 @@
+//===- ClusterFileTest.cpp - Cluster files into modules -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Import/Cluster.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+constexpr llvm::StringLiteral kModel = R"mlir(
+  module @model {
+    module @inner {}
+  }
+)mlir";
+
+constexpr llvm::StringLiteral kCluster = R"json({
+  "device_types": {"cpu": {"target": "host", "memory": "1GiB"}},
+  "nodes": [{"name": "n", "devices": {"cpu": 1}}]
+})json";
+
+class ClusterFileTest : public testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("poplar", directory));
+    context.loadDialect<cluster::ClusterDialect>();
+    model = parseSourceString<ModuleOp>(kModel, &context);
+    ASSERT_TRUE(model);
+  }
+  void TearDown() override { llvm::sys::fs::remove_directories(directory); }
+
+  std::string write(llvm::StringRef name, llvm::StringRef text) {
+    llvm::SmallString<128> path(directory);
+    llvm::sys::path::append(path, name);
+    std::error_code code;
+    llvm::raw_fd_ostream(path, code) << text;
+    EXPECT_FALSE(code);
+    return path.str().str();
+  }
+
+  /// The names of the module's ops, in order.
+  std::string list() {
+    std::string names;
+    for (Operation &op : *model->getBody())
+      names += op.getName().getStringRef().str() + " ";
+    return names;
+  }
+
+  llvm::SmallString<128> directory;
+  MLIRContext context;
+  OwningOpRef<ModuleOp> model;
+  std::string error;
+};
+
+TEST_F(ClusterFileTest, GoesBeforeTheModel) {
+  std::string file = write("c.json", kCluster);
+  ASSERT_TRUE(succeeded(applyClusterFile(*model, file, error))) << error;
+  EXPECT_EQ(list(), "cluster.device_type cluster.node builtin.module ");
+
+  // Two clusters would be one with other ranks.
+  EXPECT_TRUE(failed(applyClusterFile(*model, file, error)));
+  EXPECT_EQ(error, file + ": the module describes a cluster already");
+  EXPECT_EQ(list(), "cluster.device_type cluster.node builtin.module ");
+}
+
+// Of a plan, what it plans for.
+TEST_F(ClusterFileTest, TakesClusterOpsOnly) {
+  std::string file = write("c.mlir", R"mlir(
+    module @other {}
+    cluster.device_type @cpu target "host" memory 1 precision f32
+    cluster.node @n devices [@cpu]
+  )mlir");
+  ASSERT_TRUE(succeeded(applyClusterFile(*model, file, error))) << error;
+  EXPECT_EQ(list(), "cluster.device_type cluster.node builtin.module ");
+}
+
+TEST_F(ClusterFileTest, NameOfTheModelIsTaken) {
+  std::string file = write("c.json", R"json({
+    "device_types": {"inner": {"target": "host", "memory": "1GiB"}},
+    "nodes": [{"name": "n", "devices": {"inner": 1}}]
+  })json");
+  EXPECT_TRUE(failed(applyClusterFile(*model, file, error)));
+  EXPECT_EQ(error, file + ": device_types.inner: the name 'inner' is taken in "
+                          "the module");
+  EXPECT_EQ(list(), "builtin.module ");
+}
+
+TEST_F(ClusterFileTest, ProfilesFollowTheCluster) {
+  ASSERT_TRUE(
+      succeeded(applyClusterFile(*model, write("c.json", kCluster), error)));
+  std::string file = write("p.json", R"json({"profiles": [
+    {"device_type": "cpu", "stage": 0, "micro_batches": [1, 2],
+     "seconds": [0.5, 0.75]}
+  ]})json");
+  ASSERT_TRUE(succeeded(applyProfiles(*model, file, error))) << error;
+  EXPECT_EQ(list(), "cluster.device_type cluster.node cluster.profile "
+                    "builtin.module ");
+  // The same once more is refused, and nothing of it stays.
+  EXPECT_TRUE(failed(applyProfiles(*model, file, error)));
+  EXPECT_EQ(error, file + ": profiles[0]: a second profile of @cpu in stage 0 "
+                          "for the same model, precision and recompute policy");
+  EXPECT_EQ(list(), "cluster.device_type cluster.node cluster.profile "
+                    "builtin.module ");
+}
+
+// What `poplar profile` writes is read back.
+TEST_F(ClusterFileTest, ExportsProfilesAlone) {
+  ASSERT_TRUE(
+      succeeded(applyClusterFile(*model, write("c.json", kCluster), error)));
+  Location loc = UnknownLoc::get(&context);
+  OwningOpRef<ModuleOp> profiles = ModuleOp::create(loc);
+  OpBuilder builder = OpBuilder::atBlockEnd(profiles->getBody());
+  cluster::ProfileOp::create(
+      builder, loc, FlatSymbolRefAttr::get(&context, "cpu"),
+      builder.getI64IntegerAttr(3), builder.getDenseI64ArrayAttr({1, 2}),
+      builder.getDenseF64ArrayAttr({0.1, 1.0 / 3}), /*spread=*/nullptr,
+      builder.getI64IntegerAttr(9), /*fixed_bytes=*/nullptr,
+      /*bytes_per_sample=*/nullptr, /*optimizer=*/nullptr,
+      /*precision=*/nullptr, /*recompute=*/nullptr, /*estimate=*/nullptr,
+      builder.getStringAttr("m"), builder.getStringAttr("quote \" and \\"),
+      /*versions=*/nullptr, /*source=*/nullptr);
+  std::string file = write("p.json", exportClusterJSON(*profiles));
+  ASSERT_TRUE(succeeded(applyProfiles(*model, file, error))) << error;
+  cluster::ProfileOp read = *model->getOps<cluster::ProfileOp>().begin();
+  EXPECT_EQ(read.getSeconds()[1], 1.0 / 3);
+  EXPECT_EQ(read.getMaxMicroBatch(), 9u);
+  EXPECT_EQ(read.getMachine(), "quote \" and \\");
+}
+
+} // namespace
