@@ -5,8 +5,8 @@
 // CHECK-SAME: flops {bf16 = 3.120000e+14, f32 = 1.950000e+13}
 // CHECK-SAME: bandwidth 1.555000e+12 source "datasheet"
 cluster.device_type @a100 target "cuda:sm_80" memory 85899345920 precision bf16
-    recompute "keep" flops {f32 = 1.95e13, bf16 = 3.12e14} bandwidth 1.555e12
-    source "datasheet"
+    source "datasheet" bandwidth 1.555e12 recompute "keep"
+    flops {f32 = 1.95e13, bf16 = 3.12e14}
 // CHECK: cluster.device_type @v100 target "cuda:sm_70" memory 34359738368 precision f16
 // CHECK-SAME: recompute "recompute-unit"
 cluster.device_type @v100 target "cuda:sm_70" memory 34359738368 precision f16
@@ -56,7 +56,7 @@ cluster.profile @a100 stage 2 micro_batches [1, 2] seconds [0.2, 0.4]
     precision f32 recompute "recompute-unit" model "3f786850"
 // CHECK: cluster.profile @a100 stage 2 {{.*}} estimate model "3f786850" source "roofline"
 cluster.profile @a100 stage 2 micro_batches [1, 2] seconds [0.2, 0.4]
-    estimate model "3f786850" source "roofline"
+    source "roofline" model "3f786850" estimate
 // Where fewer than two micro-batches fit, a curve has fewer points.
 // CHECK: cluster.profile @v100 stage 0 micro_batches [] seconds [] max_micro_batch 0
 cluster.profile @v100 stage 0 micro_batches [] seconds [] max_micro_batch 0

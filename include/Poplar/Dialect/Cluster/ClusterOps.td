@@ -37,7 +37,8 @@ def ClusterDialect : Dialect {
     ```
 
     Units are bytes, seconds, bytes per second and FLOP per second. The same in
-    JSON is described in docs/cluster-file.md.
+    JSON is described in docs/cluster-file.md. Optional clauses may stand in any
+    order.
   }];
 }
 
@@ -103,9 +104,10 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
                        OptionalAttr<StrAttr>:$source);
   let assemblyFormat = [{
     $sym_name `target` $target (`memory` $memory^)? `precision` $precision
-    (`recompute` $recompute^)? (`flops` custom<Flops>($flops)^)?
-    (`bandwidth` custom<Real>($bandwidth)^)? (`threads` $threads^)?
-    (`source` $source^)? attr-dict
+    oilist(`recompute` $recompute | `flops` custom<Flops>($flops)
+           | `bandwidth` custom<Real>($bandwidth) | `threads` $threads
+           | `source` $source)
+    attr-dict
   }];
 }
 
@@ -208,12 +210,12 @@ def Cluster_ProfileOp : Cluster_Op<"profile",
                        OptionalAttr<StrAttr>:$source);
   let assemblyFormat = [{
     $device_type `stage` $stage `micro_batches` $micro_batches
-    `seconds` custom<Reals>($seconds) (`spread` custom<Reals>($spread)^)?
-    (`max_micro_batch` $max_micro_batch^)?
-    (`memory` `fixed` $fixed_bytes^ `per_sample` $bytes_per_sample)?
-    (`optimizer` custom<Real>($optimizer)^)? (`precision` $precision^)?
-    (`recompute` $recompute^)? (`estimate` $estimate^)? (`model` $model^)?
-    (`machine` $machine^)? (`versions` $versions^)? (`source` $source^)?
+    `seconds` custom<Reals>($seconds)
+    oilist(`spread` custom<Reals>($spread) | `max_micro_batch` $max_micro_batch
+           | `memory` `fixed` $fixed_bytes `per_sample` $bytes_per_sample
+           | `optimizer` custom<Real>($optimizer) | `precision` $precision
+           | `recompute` $recompute | `estimate` $estimate | `model` $model
+           | `machine` $machine | `versions` $versions | `source` $source)
     attr-dict
   }];
 }
