@@ -95,6 +95,8 @@ public:
   /// Bytes sent so far, to ranks of the own node and of others.
   virtual int64_t getLocalBytes() const = 0;
   virtual int64_t getRemoteBytes() const = 0;
+  /// How long they occupied an injected link (LinkModel.h).
+  virtual double getLinkSeconds() const = 0;
 
   /// Orderly end. Collective; not called after a failure.
   virtual void close() = 0;

@@ -46,6 +46,7 @@ public:
   int rank() const override { return Inner->rank(); }
   int size() const override { return Inner->size(); }
   std::vector<int> getNodes() const override { return Nodes; }
+  double getLinkSeconds() const override { return LinkSeconds; }
   void close() override { Inner->close(); }
   void abort(const std::string &Message) override { Inner->abort(Message); }
 
@@ -68,8 +69,9 @@ public:
       return std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double>(Seconds));
     };
-    LinkFree = std::max(LinkFree, Clock::now()) +
-               ToDuration(static_cast<double>(Bytes) / Link.BytesPerSecond);
+    double Seconds = static_cast<double>(Bytes) / Link.BytesPerSecond;
+    LinkSeconds += Seconds;
+    LinkFree = std::max(LinkFree, Clock::now()) + ToDuration(Seconds);
     Queue[Index] = {
         Peer,  Tag, Data, Bytes, LinkFree + ToDuration(Link.LatencySeconds),
         false, None};
@@ -123,6 +125,7 @@ private:
   LinkModel Link;
   std::vector<int> Nodes;
   Clock::time_point LinkFree = Clock::time_point::min();
+  double LinkSeconds = 0;
   std::vector<Deferred> Queue;
   std::vector<int> Free, Waiting;
 };

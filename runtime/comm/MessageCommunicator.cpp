@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <sched.h>
 #include <thread>
 
 using namespace poplar::runtime;
@@ -26,28 +25,24 @@ static constexpr int64_t Alignment = 64;
 namespace {
 
 /// Between two polls that found nothing to do. The thread shares its core with
-/// computation: it gives way at once, and soon sleeps, up to 200 us at a time.
+/// computation, so it sleeps, 200 us at most. It does not yield: a computing
+/// thread would then keep the core for a whole time slice, milliseconds, whereas
+/// a thread that wakes up gets it at once.
 class Pause {
 public:
   void wait(Clock::time_point NextEvent) {
-    Clock::time_point Now = Clock::now();
-    if (Idle == Clock::time_point())
-      Idle = Now;
-    if (Now - Idle < std::chrono::microseconds(50)) {
-      sched_yield();
+    if (++Polls < 4)
       return;
-    }
-    if (NextEvent <= Now)
-      return;
-    std::this_thread::sleep_for(
-        std::min<Clock::duration>(Sleep, NextEvent - Now));
+    Clock::duration Rest = NextEvent - Clock::now();
+    if (Rest > Clock::duration::zero())
+      std::this_thread::sleep_for(std::min(Sleep, Rest));
     Sleep =
         std::min<Clock::duration>(Sleep * 2, std::chrono::microseconds(200));
   }
 
 private:
-  Clock::time_point Idle;
-  Clock::duration Sleep = std::chrono::microseconds(20);
+  int Polls = 0;
+  Clock::duration Sleep = std::chrono::microseconds(10);
 };
 
 } // namespace

@@ -49,6 +49,7 @@ public:
   void useScratch(void *Memory, int64_t Bytes) override;
   int64_t getLocalBytes() const override;
   int64_t getRemoteBytes() const override;
+  double getLinkSeconds() const override { return Messages->getLinkSeconds(); }
   void close() override { Messages->close(); }
   void abort(const std::string &Message) override { Messages->abort(Message); }
 

@@ -151,8 +151,12 @@ bool ThreadTransport::test(Request R) {
 }
 
 void ThreadTransport::abort(const std::string &Message) {
-  std::lock_guard<std::mutex> Lock(World.AbortMutex);
-  if (!World.Aborted)
-    World.AbortMessage = Message;
-  World.Aborted = true;
+  World.abort(Message);
+}
+
+void ThreadWorld::abort(const std::string &Message) {
+  std::lock_guard<std::mutex> Lock(AbortMutex);
+  if (!Aborted)
+    AbortMessage = Message;
+  Aborted = true;
 }

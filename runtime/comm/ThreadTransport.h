@@ -28,6 +28,9 @@ public:
   explicit ThreadWorld(int Size, std::vector<int> Nodes = {});
 
   std::unique_ptr<Transport> makeTransport(int Rank);
+  /// From any thread: whatever ranks do or wait for throws an Error with the
+  /// first such message.
+  void abort(const std::string &Message);
 
 private:
   friend class ThreadTransport;

@@ -59,6 +59,8 @@ public:
   }
   /// Ends all ranks, after a failure of this one.
   virtual void abort(const std::string &Message) = 0;
+  /// How long the messages sent so far occupied an injected link.
+  virtual double getLinkSeconds() const { return 0; }
   /// Orderly end; collective. Not called after a failure.
   virtual void close() {}
 

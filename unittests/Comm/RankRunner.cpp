@@ -12,35 +12,46 @@
 #include <cstdio>
 #include <cstdlib>
 #include <gtest/gtest.h>
-#include <thread>
 
 using namespace poplar::runtime::comm;
 
 static CommOptions Options;
 static int NumThreads = 1;
 /// The one of this process, unless ranks are threads.
-static std::unique_ptr<Communicator> Process;
+static std::unique_ptr<CommStream> Process;
 
 const CommOptions &getOptions() { return Options; }
 
-void onEachRank(const std::function<void(Communicator &)> &Body) {
-  auto Run = [&](Communicator &C) {
+void onEachStream(const std::function<void(CommStream &)> &Body) {
+  if (Process) {
+    // Other processes cannot go on without this one.
     try {
-      Body(C);
+      return Body(*Process);
     } catch (const std::exception &E) {
-      ADD_FAILURE() << "rank " << C.rank() << ": " << E.what();
-      C.abort(E.what());
+      std::fprintf(stderr, "rank %d: %s\n", Process->rank(), E.what());
+      std::_Exit(1);
     }
-  };
-  if (Process)
-    return Run(*Process);
+  }
   ThreadWorld World(NumThreads);
   std::vector<std::thread> Threads;
   for (int Rank = 0; Rank < NumThreads; ++Rank)
-    Threads.emplace_back(
-        [&, Rank] { Run(*makeThreadCommunicator(World, Rank, Options)); });
+    Threads.emplace_back([&, Rank] {
+      try {
+        CommStream Stream(
+            [&] { return makeThreadCommunicator(World, Rank, Options); });
+        Body(Stream);
+        Stream.close();
+      } catch (const std::exception &E) {
+        ADD_FAILURE() << "rank " << Rank << ": " << E.what();
+        World.abort(E.what());
+      }
+    });
   for (std::thread &T : Threads)
     T.join();
+}
+
+void onEachRank(const std::function<void(Communicator &)> &Body) {
+  onEachStream([&](CommStream &Stream) { Stream.run(Body); });
 }
 
 int main(int Argc, char **Argv) {
@@ -61,15 +72,17 @@ int main(int Argc, char **Argv) {
   }
   Options.Backend = Backend;
   if (Backend != "threads")
-    Process = makeCommunicator(Options);
+    Process =
+        std::make_unique<CommStream>([] { return makeCommunicator(Options); });
   // One rank's account is enough, unless it fails.
+  testing::TestEventListeners &Listeners =
+      testing::UnitTest::GetInstance()->listeners();
   if (Process && Process->rank() != 0)
-    delete testing::UnitTest::GetInstance()->listeners().Release(
-        testing::UnitTest::GetInstance()->listeners().default_result_printer());
+    delete Listeners.Release(Listeners.default_result_printer());
   int Result = RUN_ALL_TESTS();
   if (Process) {
     int64_t Failed = Result;
-    Process->allReduceMax(&Failed, 1);
+    Process->run([&](Communicator &C) { C.allReduceMax(&Failed, 1); });
     Result = static_cast<int>(Failed);
     Process->close();
   }

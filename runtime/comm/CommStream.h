@@ -1,0 +1,170 @@
+//===- CommStream.h - Collectives on a thread of their own ------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A communication thread that behaves like a stream: collectives are started in
+// program order and run one after the other while the caller computes.
+//
+//   caller  start(a) start(b) ...computes... wait(a) ...computes... wait(b)
+//   thread           |===== a =====|===== b =====|
+//
+// All ranks start the same collectives in the same order. All calls to the
+// communication library, its start and its end included, come from this thread.
+// Nothing is allocated once the stream runs.
+//
+// start(), wait() and run() are for one thread: the rank's own.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COMM_COMMSTREAM_H
+#define POPLAR_RUNTIME_COMM_COMMSTREAM_H
+
+#include "comm/Communicator.h"
+#include "comm/Trace.h"
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace poplar::runtime::comm {
+
+/// One collective; see Communicator for what each does.
+struct Collective {
+  enum Kind : int32_t { AllGather = 0, ReduceScatter = 1, AllReduce = 2 };
+  static constexpr int NumKinds = 3;
+
+  Kind TheKind = AllGather;
+  /// AllGather: the own shard. Otherwise: the whole array, f32.
+  const void *Send = nullptr;
+  /// ReduceScatter: the own shard, f32. Otherwise: the whole array.
+  void *Receive = nullptr;
+  /// Bounds[size + 1], in elements; read until the collective is complete.
+  const int64_t *Bounds = nullptr;
+  Type Wire = Type::F32;
+  /// Of the memory; AllGather only.
+  Type SendType = Type::F32, ReceiveType = Type::F32;
+  /// ReduceScatter: add to the shard instead of overwriting it.
+  bool Accumulate = false;
+  /// What the plan calls it, for reports: a bucket or unit number.
+  int32_t Bucket = -1;
+};
+
+/// all-gather, reduce-scatter, all-reduce
+const char *getName(Collective::Kind K);
+
+/// How much communication there was, and how much of it hid behind computation.
+struct CommStatistics {
+  struct PerKind {
+    int64_t Count = 0;
+    /// Sent by this rank, to ranks of its node and of others.
+    int64_t LocalBytes = 0, RemoteBytes = 0;
+    double ThreadSeconds = 0;  // the thread was busy with it
+    double ExposedSeconds = 0; // the caller waited for it
+  };
+  PerKind Kinds[Collective::NumKinds];
+  /// run(): counts, checks, messages; always waited for.
+  int64_t Calls = 0;
+  double CallSeconds = 0;
+  /// What the injected link was occupied by this rank's messages.
+  double LinkSeconds = 0;
+
+  double getThreadSeconds() const;
+  double getExposedSeconds() const;
+  /// The share of communication that the caller did not wait for, 0 to 1.
+  double getHiddenShare() const;
+};
+
+/// Where a rank's communication is, for a watchdog; read from any thread.
+struct CommStatus {
+  int64_t Started = 0, Completed = 0; // number of collectives
+  int32_t Kind = -1, Bucket = -1;     // of the last one started
+  bool Waiting = false;               // the rank's own thread waits
+};
+
+class CommStream {
+public:
+  /// Numbers collectives from 1.
+  using Ticket = int64_t;
+  using Factory = std::function<std::unique_ptr<Communicator>()>;
+
+  /// Makes the communicator on the new thread. With `TraceCapacity`, records as
+  /// many events per lane.
+  explicit CommStream(const Factory &Make, size_t TraceCapacity = 0);
+  /// Without close(), whatever is under way is interrupted.
+  ~CommStream();
+  CommStream(const CommStream &) = delete;
+  CommStream &operator=(const CommStream &) = delete;
+
+  int rank() const { return Comm->rank(); }
+  int size() const { return Comm->size(); }
+  const char *getBackend() const { return Comm->getBackend(); }
+  const Topology &getTopology() const { return Comm->getTopology(); }
+
+  /// Returns at once, unless very many collectives are under way.
+  Ticket start(const Collective &C);
+  /// Returns when the collective and all before it are complete. Throws what
+  /// went wrong, from then on always. Ticket 0 is complete.
+  void wait(Ticket T);
+  void waitAll() { wait(Issued); }
+
+  /// Calls `Body(Communicator &)` on the thread, after what was started before,
+  /// and returns or throws when it does.
+  template <typename Function> void run(Function &&Body) {
+    using Callable = std::remove_reference_t<Function>;
+    call([](void *Context,
+            Communicator &C) { (*static_cast<Callable *>(Context))(C); },
+         const_cast<void *>(static_cast<const void *>(&Body)));
+  }
+
+  /// Orderly end; collective.
+  void close();
+  /// From any thread: makes what is under way throw.
+  void interrupt() { Comm->interrupt(); }
+
+  /// Of what is complete. Call it when nothing is under way.
+  const CommStatistics &getStatistics() const { return Statistics; }
+  CommStatus getStatus() const;
+  /// Null without TraceCapacity.
+  Trace *getTrace() { return Events.get(); }
+
+private:
+  using CallFunction = void (*)(void *, Communicator &);
+  struct Operation {
+    Collective C;
+    CallFunction Function; // null for a collective
+    void *Context;
+  };
+  static constexpr size_t Capacity = 1024;
+
+  void call(CallFunction Function, void *Context);
+  Ticket enqueue(const Operation &Op);
+  void loop(const Factory &Make);
+  void execute(const Operation &Op);
+  void executeCollective(const Collective &C);
+  void throwFailure() const;
+
+  std::unique_ptr<Communicator> Comm;
+  std::unique_ptr<Trace> Events;
+  CommStatistics Statistics;
+
+  mutable std::mutex Mutex;
+  std::condition_variable Work, Progress;
+  std::vector<Operation> Ring;
+  /// Operations are numbered from 1, calls included.
+  Ticket Issued = 0, Completed = 0;
+  bool Ready = false, Closing = false, Waiting = false;
+  std::exception_ptr Failure, CallFailure;
+  CommStatus Status;
+  std::thread Thread;
+};
+
+} // namespace poplar::runtime::comm
+
+#endif // POPLAR_RUNTIME_COMM_COMMSTREAM_H

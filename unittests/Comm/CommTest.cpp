@@ -1,0 +1,243 @@
+//===- CommTest.cpp - Parts of the communication runtime ------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Error.h"
+#include "JSON.h"
+#include "comm/Backend.h"
+#include "comm/CommStream.h"
+#include "comm/ThreadTransport.h"
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::comm;
+
+static std::string getMessage(const std::function<void()> &Body) {
+  try {
+    Body();
+  } catch (const Error &E) {
+    return E.what();
+  }
+  return "";
+}
+
+/// Runs `Body` on each of `Size` ranks, each on a node of its own.
+static void onThreads(int Size, const CommOptions &O,
+                      const std::function<void(CommStream &)> &Body) {
+  std::vector<int> Nodes;
+  for (int Rank = 0; Rank < Size; ++Rank)
+    Nodes.push_back(Rank);
+  ThreadWorld World(Size, Nodes);
+  std::vector<std::thread> Threads;
+  for (int Rank = 0; Rank < Size; ++Rank)
+    Threads.emplace_back([&, Rank] {
+      CommStream Stream([&] { return makeThreadCommunicator(World, Rank, O); },
+                        /*TraceCapacity=*/100);
+      Body(Stream);
+      Stream.close();
+    });
+  for (std::thread &T : Threads)
+    T.join();
+}
+
+TEST(Wire, RoundsToNearestEven) {
+  auto To = [](Type Wire, float Value) {
+    roundTo(&Value, Wire, 1);
+    return Value;
+  };
+  EXPECT_EQ(To(Type::BF16, 1 + 1 / 256.f), 1.f);
+  EXPECT_EQ(To(Type::BF16, 1 + 3 / 256.f), 1 + 1 / 64.f);
+  EXPECT_EQ(To(Type::F16, 1 + 1 / 2048.f), 1.f);
+  EXPECT_EQ(To(Type::F16, 1 + 3 / 2048.f), 1 + 1 / 512.f);
+  EXPECT_EQ(To(Type::F16, 65519.f), 65504.f);
+  EXPECT_EQ(To(Type::F16, 65520.f), INFINITY);
+  EXPECT_EQ(To(Type::F16, -1e10f), -INFINITY);
+  // Subnormals of f16, down to half of the smallest.
+  EXPECT_EQ(To(Type::F16, std::ldexp(3.f, -24)), std::ldexp(3.f, -24));
+  EXPECT_EQ(To(Type::F16, std::ldexp(1.f, -25)), 0.f);
+  EXPECT_EQ(To(Type::F16, std::ldexp(1.1f, -25)), std::ldexp(1.f, -24));
+  for (Type Wire : {Type::BF16, Type::F16}) {
+    EXPECT_TRUE(std::isnan(To(Wire, NAN)));
+    EXPECT_EQ(To(Wire, -INFINITY), -INFINITY);
+    EXPECT_TRUE(std::signbit(To(Wire, -0.f)));
+  }
+}
+
+TEST(Wire, EveryHalfSurvivesARoundTrip) {
+  for (Type Wire : {Type::BF16, Type::F16})
+    for (uint32_t Bits = 0; Bits < 65536; ++Bits) {
+      auto Half = static_cast<uint16_t>(Bits);
+      float Value;
+      convert(&Half, Wire, &Value, Type::F32, 1);
+      if (std::isnan(Value))
+        continue;
+      uint16_t Back;
+      convert(&Value, Type::F32, &Back, Wire, 1);
+      ASSERT_EQ(Back, Half) << comm::getName(Wire) << " " << Value;
+    }
+}
+
+TEST(Topology, LeadersAreSpread) {
+  Topology Topo({7, 3, 7, 3, 3});
+  EXPECT_EQ(Topo.numNodes(), 2);
+  EXPECT_TRUE(Topo.isTwoLevel());
+  EXPECT_EQ(Topo.getMembers(0), (std::vector<int>{0, 2}));
+  EXPECT_EQ(Topo.getLocalRank(4), 2);
+  EXPECT_EQ(Topo.getLeader(0, 2), 2); // owners lead
+  EXPECT_NE(Topo.getLeader(1, 0), Topo.getLeader(1, 2));
+  EXPECT_FALSE(Topology({0, 0, 0}).isTwoLevel());
+  EXPECT_FALSE(Topology({0, 1, 2}).isTwoLevel());
+}
+
+TEST(Topology, NodeMapsAreChecked) {
+  EXPECT_EQ(parseNodes("0,0,12", 3, "N"), (std::vector<int>{0, 0, 12}));
+  EXPECT_EQ(getMessage([] { parseNodes("0,1", 3, "N"); }),
+            "N=0,1 names the nodes of 2 ranks; there are 3");
+  EXPECT_EQ(getMessage([] { parseNodes("0,,1", 3, "N"); }),
+            "N=0,,1: '' is no node number");
+}
+
+TEST(LinkModel, OptionIsChecked) {
+  LinkModel Link = parseLinkModel("50,1.25");
+  EXPECT_DOUBLE_EQ(Link.LatencySeconds, 50e-6);
+  EXPECT_DOUBLE_EQ(Link.BytesPerSecond, 1.25e9);
+  for (const char *Bad : {"", "50", "50,", "50,0", "-1,1", "1,nan", "1,2,3"})
+    EXPECT_NE(getMessage([&] { parseLinkModel(Bad); }), "") << Bad;
+}
+
+TEST(Backend, UnknownOnesAreRefused) {
+  CommOptions O;
+  O.Backend = "smoke-signals";
+  EXPECT_EQ(getMessage([&] { makeCommunicator(O); }),
+            "unknown communicator 'smoke-signals'; there are auto, self, mpi");
+}
+
+TEST(LinkModel, TransfersTakeTheirTimeAndHide) {
+  // 2 MB at 100 MB/s: 20 ms on the link.
+  constexpr int64_t Count = 1000000;
+  CommOptions O;
+  O.Link = parseLinkModel("1000,0.1");
+  onThreads(2, O, [&](CommStream &Stream) {
+    std::vector<int64_t> Bounds = getEqualBounds(Count, 2);
+    std::vector<float> Full(Count, 1);
+    Collective C;
+    C.TheKind = Collective::AllGather;
+    C.Bounds = Bounds.data();
+    C.Send = Full.data() + Bounds[Stream.rank()];
+    C.Receive = Full.data();
+    Stream.run([](Communicator &Comm) { Comm.barrier(); });
+    double LinkBefore = Stream.getStatistics().LinkSeconds;
+    // Waited for at once, all of it shows.
+    Clock::time_point Begin = Clock::now();
+    Stream.wait(Stream.start(C));
+    EXPECT_GE(Clock::now() - Begin, std::chrono::milliseconds(20));
+    CommStatistics Before = Stream.getStatistics();
+    EXPECT_GE(Before.getExposedSeconds(), 0.015);
+    EXPECT_NEAR(Before.LinkSeconds - LinkBefore, 0.02, 0.001);
+    EXPECT_EQ(Before.Kinds[Collective::AllGather].RemoteBytes, Count * 2);
+    EXPECT_EQ(Before.Kinds[Collective::AllGather].LocalBytes, 0);
+    // Behind a longer computation, none does, and it needs no processor.
+    Stream.run([](Communicator &Comm) { Comm.barrier(); });
+    CommStream::Ticket T = Stream.start(C);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    Stream.wait(T);
+    const CommStatistics &After = Stream.getStatistics();
+    EXPECT_LT(After.getExposedSeconds() - Before.getExposedSeconds(), 0.01);
+    EXPECT_GE(After.getThreadSeconds() - Before.getThreadSeconds(), 0.02);
+    EXPECT_GT(After.getHiddenShare(), 0);
+    EXPECT_EQ(After.Kinds[Collective::AllGather].Count, 2);
+  });
+}
+
+TEST(TwoLevel, CrossesBetweenNodesOncePerNode) {
+  constexpr int64_t Count = 4000;
+  for (bool TwoLevel : {false, true}) {
+    ThreadWorld World(4, {0, 0, 1, 1});
+    CommOptions O;
+    O.Messages.TwoLevel = TwoLevel;
+    std::atomic<int64_t> Remote{0};
+    std::vector<std::thread> Threads;
+    for (int Rank = 0; Rank < 4; ++Rank)
+      Threads.emplace_back([&, Rank] {
+        auto C = makeThreadCommunicator(World, Rank, O);
+        std::vector<float> Values(Count, 1);
+        C->allReduce(Values.data(), Values.data(), Type::F32,
+                     getEqualBounds(Count, 4).data());
+        EXPECT_EQ(Values, std::vector<float>(Count, 4));
+        Remote += C->getRemoteBytes();
+      });
+    for (std::thread &T : Threads)
+      T.join();
+    // Each slice crosses to the other node, and comes from it, once per node;
+    // else once per rank there.
+    EXPECT_EQ(Remote, 2 * Count * 4 * (TwoLevel ? 1 : 2));
+  }
+}
+
+TEST(Faults, OneRanksErrorReachesTheOthers) {
+  ThreadWorld World(3);
+  std::vector<std::thread> Threads;
+  for (int Rank = 0; Rank < 3; ++Rank)
+    Threads.emplace_back([&, Rank] {
+      CommStream Stream(
+          [&] { return makeThreadCommunicator(World, Rank, {}); });
+      if (Rank == 1)
+        return World.abort("rank 1: out of memory");
+      auto Barrier = [&] { Stream.run([](Communicator &C) { C.barrier(); }); };
+      EXPECT_EQ(getMessage(Barrier), "rank 1: out of memory");
+    });
+  for (std::thread &T : Threads)
+    T.join();
+}
+
+TEST(Faults, AStreamCanBeAbandoned) {
+  // The other rank never comes; the destructor must not wait for it.
+  ThreadWorld World(2);
+  CommStream Stream([&] { return makeThreadCommunicator(World, 0, {}); });
+  std::vector<int64_t> Bounds = {0, 5, 10};
+  std::vector<float> Values(10);
+  Collective C;
+  C.TheKind = Collective::AllReduce;
+  C.Send = C.Receive = Values.data();
+  C.Bounds = Bounds.data();
+  Stream.start(C);
+}
+
+TEST(Trace, IsValidJSON) {
+  std::string Path = testing::TempDir() + "poplar-trace.json";
+  onThreads(2, {}, [&](CommStream &Stream) {
+    std::vector<int64_t> Bounds = {0, 100, 200};
+    std::vector<float> Values(200);
+    Collective C;
+    C.TheKind = Collective::AllReduce;
+    C.Send = C.Receive = Values.data();
+    C.Bounds = Bounds.data();
+    C.Bucket = 17;
+    for (int I = 0; I < 200; ++I) // more than there is room for
+      Stream.wait(Stream.start(C));
+    Stream.run([&](Communicator &Comm) {
+      Stream.getTrace()->write(Comm, Path, "a \"quoted\" host");
+    });
+  });
+  std::ifstream File(Path);
+  std::stringstream Text;
+  Text << File.rdbuf();
+  json::Value Root = json::parse(Text.str(), Path);
+  const json::Value *Events = Root.find("traceEvents");
+  ASSERT_TRUE(Events);
+  int NumCollectives = 0;
+  for (const json::Value &Event : Events->elements())
+    NumCollectives += Event.string("name", "") == "all-reduce" &&
+                      Event.find("args")->integer("number", 0) == 17;
+  EXPECT_EQ(NumCollectives, 200); // 100 of each rank
+  EXPECT_NE(Text.str().find("100 events did not fit"), std::string::npos);
+}

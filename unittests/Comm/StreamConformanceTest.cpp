@@ -1,0 +1,142 @@
+//===- StreamConformanceTest.cpp - Collectives on a thread ----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Part of the conformance suite: what a stream must do over any backend.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Error.h"
+#include "RankRunner.h"
+#include "comm/PlanCheck.h"
+
+#include <gtest/gtest.h>
+#include <numeric>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::comm;
+
+namespace {
+
+/// A collective and the memory it works on; integers, so that sums are exact.
+struct Task {
+  Task(int Rank, int Size, int Number)
+      : Count(10 + 97 * Number), Size(Size), Number(Number),
+        Bounds(getEqualBounds(Count, Size)), Full(Count), Shard(Count) {
+    C.TheKind = static_cast<Collective::Kind>(Number % Collective::NumKinds);
+    C.Bounds = Bounds.data();
+    C.Bucket = Number;
+    for (int64_t I = 0; I < Count; ++I)
+      Full[I] = static_cast<float>(Rank + I % 50);
+    C.Send = Full.data();
+    C.Receive = Full.data();
+    if (C.TheKind == Collective::ReduceScatter)
+      C.Receive = Shard.data();
+    if (C.TheKind == Collective::AllGather)
+      C.Send = Full.data() + Bounds[Rank];
+  }
+
+  void check(int Rank) const {
+    for (int64_t I = 0, Owner = 0; I < Count; ++I) {
+      while (I >= Bounds[Owner + 1])
+        ++Owner;
+      float Sum = static_cast<float>(Size * (Size - 1) / 2 + Size * (I % 50));
+      switch (C.TheKind) {
+      case Collective::AllGather:
+        ASSERT_EQ(Full[I], static_cast<float>(Owner + I % 50));
+        break;
+      case Collective::ReduceScatter:
+        if (Owner == Rank) {
+          ASSERT_EQ(Shard[I - Bounds[Rank]], Sum);
+        }
+        break;
+      case Collective::AllReduce:
+        ASSERT_EQ(Full[I], Sum);
+        break;
+      }
+    }
+  }
+
+  int64_t Count;
+  int Size, Number;
+  std::vector<int64_t> Bounds;
+  std::vector<float> Full, Shard;
+  Collective C;
+};
+
+} // namespace
+
+TEST(StreamConformance, TicketsOverlap) {
+  onEachStream([](CommStream &Stream) {
+    constexpr int NumTasks = 12;
+    std::vector<std::unique_ptr<Task>> Tasks;
+    std::vector<CommStream::Ticket> Tickets;
+    for (int I = 0; I < NumTasks; ++I) {
+      Tasks.push_back(std::make_unique<Task>(Stream.rank(), Stream.size(), I));
+      Tickets.push_back(Stream.start(Tasks.back()->C));
+    }
+    // Ranks wait in unlike orders, and more than once.
+    for (int I = 0; I < NumTasks; ++I) {
+      int Which = Stream.rank() % 2 ? NumTasks - 1 - I : I;
+      Stream.wait(Tickets[Which]);
+      Tasks[Which]->check(Stream.rank());
+      Stream.wait(Tickets[Which]);
+    }
+  });
+}
+
+TEST(StreamConformance, OneDependsOnTheOther) {
+  // Each starts from what the one before leaves, without a wait in between.
+  onEachStream([](CommStream &Stream) {
+    constexpr int64_t Count = 1001;
+    std::vector<int64_t> Bounds = getEqualBounds(Count, Stream.size());
+    std::vector<float> Values(Count, 1);
+    Collective C;
+    C.TheKind = Collective::AllReduce;
+    C.Send = C.Receive = Values.data();
+    C.Bounds = Bounds.data();
+    float Expected = 1;
+    for (int I = 0; I < 6; ++I, Expected *= static_cast<float>(Stream.size()))
+      Stream.start(C);
+    int64_t Sum = 1;
+    Stream.run([&](Communicator &Comm) {
+      EXPECT_EQ(Values[Count / 2], Expected);
+      Comm.allReduceSum(&Sum, 1);
+    });
+    EXPECT_EQ(Sum, Stream.size());
+    EXPECT_EQ(Values, std::vector<float>(Count, Expected));
+  });
+}
+
+TEST(StreamConformance, CallsMayThrow) {
+  onEachStream([](CommStream &Stream) {
+    EXPECT_THROW(Stream.run([](Communicator &) { fail("no"); }), Error);
+    Stream.run([](Communicator &C) { C.barrier(); });
+    EXPECT_THROW(Stream.wait(int64_t(1) << 40), Error);
+  });
+}
+
+TEST(StreamConformance, PlansThatDifferAreNamed) {
+  onEachStream([](CommStream &Stream) {
+    auto Check = [&](uint64_t Hash) {
+      Stream.run([&](Communicator &C) {
+        checkSame(C, "plan", Hash, "host" + std::to_string(C.rank()));
+      });
+    };
+    Check(42);
+    if (Stream.size() < 3)
+      return;
+    try {
+      Check(Stream.rank() == 1 ? 43 : 42);
+      ADD_FAILURE() << "a different plan was accepted";
+    } catch (const Error &E) {
+      std::string Message = E.what();
+      EXPECT_NE(Message.find("rank 1 (host1)"), std::string::npos) << Message;
+      EXPECT_EQ(Message.find("rank 2"), std::string::npos) << Message;
+    }
+  });
+}
