@@ -8,6 +8,7 @@
 
 #include "comm/Backend.h"
 #include "Error.h"
+#include "comm/Launcher.h"
 #include "comm/MpiTransport.h"
 #include "comm/ThreadTransport.h"
 

@@ -140,6 +140,13 @@ void CommStream::call(CallFunction Function, void *Context) {
     std::rethrow_exception(Thrown);
 }
 
+void CommStream::drain() {
+  std::unique_lock<std::mutex> Lock(Mutex);
+  if (Completed < Issued && std::uncaught_exceptions() > 0)
+    Comm->interrupt();
+  Progress.wait(Lock, [&] { return Completed == Issued || Failure; });
+}
+
 void CommStream::close() {
   waitAll();
   run([](Communicator &C) { C.close(); });

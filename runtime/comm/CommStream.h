@@ -128,6 +128,20 @@ public:
   /// From any thread: makes what is under way throw.
   void interrupt() { Comm->interrupt(); }
 
+  /// Declare one after the memory that collectives work on: the memory must not
+  /// go while they do. At its end waits for them, or interrupts them, and with
+  /// them the stream, if an exception is on its way.
+  class MemoryGuard {
+  public:
+    explicit MemoryGuard(CommStream &Stream) : Stream(Stream) {}
+    ~MemoryGuard() { Stream.drain(); }
+    MemoryGuard(const MemoryGuard &) = delete;
+    MemoryGuard &operator=(const MemoryGuard &) = delete;
+
+  private:
+    CommStream &Stream;
+  };
+
   /// Of what is complete. Call it when nothing is under way.
   const CommStatistics &getStatistics() const { return Statistics; }
   CommStatus getStatus() const;
@@ -143,6 +157,7 @@ private:
   };
   static constexpr size_t Capacity = 1024;
 
+  void drain();
   void call(CallFunction Function, void *Context);
   Ticket enqueue(const Operation &Op);
   void loop(const Factory &Make);

@@ -26,8 +26,8 @@ namespace {
 
 /// Between two polls that found nothing to do. The thread shares its core with
 /// computation, so it sleeps, 200 us at most. It does not yield: a computing
-/// thread would then keep the core for a whole time slice, milliseconds, whereas
-/// a thread that wakes up gets it at once.
+/// thread would then keep the core for a whole time slice, milliseconds,
+/// whereas a thread that wakes up gets it at once.
 class Pause {
 public:
   void wait(Clock::time_point NextEvent) {

@@ -18,15 +18,6 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
-bool comm::isStartedByMpi() {
-  // Open MPI; anything that speaks PMIx; MPICH and its kin; srun. A shell in a
-  // Slurm allocation has SLURM_JOB_ID, but only tasks of srun have a step.
-  for (const char *Name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
-    if (std::getenv(Name))
-      return true;
-  return std::getenv("SLURM_PROCID") && std::getenv("SLURM_STEP_NUM_TASKS");
-}
-
 /// Where the plug-in may be, in order.
 static std::vector<std::string> getCandidates() {
   const std::string Name = "libpoplar_mpi.so";

@@ -20,9 +20,6 @@
 
 namespace poplar::runtime::comm {
 
-/// Whether this process was started by mpirun, srun or the like.
-bool isStartedByMpi();
-
 /// The plug-in is searched for as
 /// - libpoplar_mpi.so and lib/libpoplar_mpi.so next to the executable, or in
 ///   lib/ next to its directory,

@@ -212,6 +212,25 @@ TEST(Faults, AStreamCanBeAbandoned) {
   Stream.start(C);
 }
 
+TEST(Faults, MemoryOutlivesCollectives) {
+  // The other rank never comes, and the memory goes with the exception.
+  ThreadWorld World(2);
+  CommStream Stream([&] { return makeThreadCommunicator(World, 0, {}); });
+  std::vector<int64_t> Bounds = {0, 5, 10};
+  auto Compute = [&] {
+    std::vector<float> Values(10);
+    CommStream::MemoryGuard Guard(Stream);
+    Collective C;
+    C.TheKind = Collective::AllReduce;
+    C.Send = C.Receive = Values.data();
+    C.Bounds = Bounds.data();
+    Stream.start(C);
+    fail("out of memory");
+  };
+  EXPECT_EQ(getMessage(Compute), "out of memory");
+  EXPECT_EQ(getMessage([&] { Stream.waitAll(); }), "interrupted");
+}
+
 TEST(Trace, IsValidJSON) {
   std::string Path = testing::TempDir() + "poplar-trace.json";
   onThreads(2, {}, [&](CommStream &Stream) {

@@ -1,0 +1,71 @@
+//===- Launcher.cpp - A process among those of a launcher -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "comm/Launcher.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <initializer_list>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::comm;
+
+bool comm::isStartedByMpi() {
+  // Open MPI; anything that speaks PMIx; MPICH and its kin; srun. A shell in a
+  // Slurm allocation has SLURM_JOB_ID, but only tasks of srun have a step.
+  for (const char *Name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
+    if (std::getenv(Name))
+      return true;
+  return std::getenv("SLURM_PROCID") && std::getenv("SLURM_STEP_NUM_TASKS");
+}
+
+void comm::endWithLauncher() {
+  if (!isStartedByMpi())
+    return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // It may have died already; orphans go to init.
+  if (getppid() == 1)
+    std::_Exit(1);
+}
+
+static volatile std::sig_atomic_t StopRequested = 0;
+static std::atomic<pid_t> Launcher{0};
+
+static void requestStop(int) { StopRequested = 1; }
+
+static void continued(int, siginfo_t *Info, void *) {
+  // Anyone may continue a stopped process; only the launcher means more by it.
+  if (Info->si_code == SI_USER && Info->si_pid == Launcher)
+    StopRequested = 1;
+}
+
+StopSignals::StopSignals() {
+  StopRequested = 0;
+  Launcher = isStartedByMpi() ? getppid() : -1;
+  struct sigaction Action = {};
+  Action.sa_handler = requestStop;
+  Action.sa_flags = SA_RESETHAND | SA_RESTART;
+  sigaction(SIGINT, &Action, &OldInterrupt);
+  sigaction(SIGTERM, &Action, &OldTerminate);
+  Action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &Action, &OldUser);
+  Action.sa_sigaction = continued;
+  Action.sa_flags = SA_RESTART | SA_SIGINFO;
+  sigaction(SIGCONT, &Action, &OldContinue);
+}
+
+StopSignals::~StopSignals() {
+  sigaction(SIGINT, &OldInterrupt, nullptr);
+  sigaction(SIGTERM, &OldTerminate, nullptr);
+  sigaction(SIGUSR1, &OldUser, nullptr);
+  sigaction(SIGCONT, &OldContinue, nullptr);
+}
+
+bool StopSignals::isRequested() { return StopRequested != 0; }

@@ -1,0 +1,51 @@
+//===- Launcher.h - A process among those of a launcher ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How mpirun and srun treat their processes, and what a process does about it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COMM_LAUNCHER_H
+#define POPLAR_RUNTIME_COMM_LAUNCHER_H
+
+#include <csignal>
+
+namespace poplar::runtime::comm {
+
+/// Whether this process was started by mpirun, srun or the like.
+bool isStartedByMpi();
+
+/// Makes the kernel kill this process when its parent, the launcher, dies. Call
+/// it first thing in main, from the main thread; does nothing for a process
+/// that was not started by a launcher.
+void endWithLauncher();
+
+/// While one lives, signals that ask for a stop are noted instead of ending the
+/// process: SIGINT and SIGTERM; SIGUSR1, which mpirun passes on to all ranks,
+/// without a time limit; and SIGCONT from mpirun, with which it announces,
+/// when it got a SIGTERM itself, that it will kill its processes after twice
+/// its odls_base_sigkill_timeout. A second SIGINT or SIGTERM ends the process.
+///
+/// Ranks get signals at different moments, so they stop at the step on which
+/// they agree: by an allReduceMax of isRequested().
+class StopSignals {
+public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals &) = delete;
+  StopSignals &operator=(const StopSignals &) = delete;
+
+  static bool isRequested();
+
+private:
+  struct sigaction OldInterrupt, OldTerminate, OldUser, OldContinue;
+};
+
+} // namespace poplar::runtime::comm
+
+#endif // POPLAR_RUNTIME_COMM_LAUNCHER_H

@@ -1,0 +1,85 @@
+//===- Watchdog.h - Ends the whole job when one rank fails ------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A thread on every rank. Those of ranks 1, 2, ... hold a TCP connection to
+// that of rank 0, over which both send what they are doing five times a second:
+//
+//   rank 1 --\
+//   rank 2 ---+-- rank 0: judges, and tells all
+//   rank 3 --/
+//
+// Rank 0 ends the job, with one line that names rank, host, device type and
+// last collective, when
+// - a connection breaks: the process is gone, at once,
+// - nothing was heard for `LostAfter`: it is stopped, or its host is dead,
+// - a rank reports an error of its own: fail(),
+// - no progress was made for max(MinStall, StallFactor x the phase's predicted
+//   time) by a rank that lives. Those that wait for others are not named.
+// The others do the same about rank 0. TCP, so that a rank that hangs inside
+// the communication library is found, too, and whatever this library is.
+//
+// A process that ends another way before the watchdog is there is the
+// launcher's business, as is what is left of a stopped process: mpirun
+// continues and then kills it when the first one has ended.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COMM_WATCHDOG_H
+#define POPLAR_RUNTIME_COMM_WATCHDOG_H
+
+#include "comm/CommStream.h"
+
+#include <string>
+
+namespace poplar::runtime::comm {
+
+struct WatchdogOptions {
+  double LostAfter = 5;   // seconds
+  double MinStall = 10;   // seconds
+  double StallFactor = 5; // times the predicted seconds of a phase
+  /// A file that also gets the line, if the path is not empty: mpirun may lose
+  /// the last words of its processes.
+  std::string ReportPath;
+};
+
+class Watchdog {
+public:
+  /// Collective. The stream outlives the watchdog. Throws an Error if a rank
+  /// cannot reach rank 0.
+  Watchdog(CommStream &Stream, const std::string &DeviceType,
+           const WatchdogOptions &O = {});
+  /// Without close(), the other ranks will notice.
+  ~Watchdog();
+  Watchdog(const Watchdog &) = delete;
+  Watchdog &operator=(const Watchdog &) = delete;
+
+  /// From the rank's own thread: what it does from now on, a literal of less
+  /// than 32 characters, and the time it should take between two signs of
+  /// progress, in seconds; 0 if unknown.
+  void setPhase(const char *Name, double PredictedSeconds);
+  /// A sign of progress; so is the completion of a collective.
+  void progress();
+
+  /// Ends the job: rank 0 prints the message with this rank's name, and all
+  /// processes exit with status 1. For errors of one rank.
+  [[noreturn]] void fail(const std::string &Message);
+
+  /// Orderly end; collective. From here on ranks may leave.
+  void close();
+
+  /// `vm, host:avx2-f32`
+  const std::string &getName() const;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> I;
+};
+
+} // namespace poplar::runtime::comm
+
+#endif // POPLAR_RUNTIME_COMM_WATCHDOG_H
