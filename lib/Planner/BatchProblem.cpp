@@ -13,8 +13,8 @@
 
 using namespace poplar;
 
-/// Larger counts are typing errors, and products of them would overflow.
-static constexpr int64_t largestCount = int64_t(1) << 32;
+/// Larger numbers are typing errors, and products of them might overflow.
+static constexpr int64_t largestCount = int64_t(1) << 24;
 
 //===----------------------------------------------------------------------===//
 // BatchProblem

@@ -148,9 +148,10 @@ std::vector<Allocation> StepSearch::run(size_t count) const {
     // Given the number of steps, the largest n may be none of the levels' most.
     int64_t batch = problem.globalBatch;
     double least = times.getLevels().front().seconds + problem.stepSync;
-    for (int64_t full = 1; full < batch && full * least <= bound; ++full) {
+    int64_t fewest = (batch - 1) / (times.capacity() + 1) + 1;
+    for (int64_t full = fewest; full < batch && full * least <= bound; ++full) {
       int64_t samples = (batch - 1) / full, last = batch - full * samples;
-      if (samples <= times.capacity() && last <= times.capacity())
+      if (last <= times.capacity())
         visit(makePlan(full + 1, times.seconds(samples), samples,
                        times.seconds(last), last));
     }

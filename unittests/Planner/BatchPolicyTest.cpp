@@ -197,7 +197,7 @@ TEST(BatchPolicyTest, Refusals) {
             "whale, homogeneous:TYPE or batch:TYPE=SAMPLES,...");
   problem.globalBatch = 0;
   EXPECT_EQ(refusal("exact", problem),
-            "globalBatch: 0 is not between 1 and 4294967296");
+            "globalBatch: 0 is not between 1 and 16777216");
   std::string error;
   EXPECT_TRUE(bestAllocations(problem, 3, error).empty());
   EXPECT_NE(error, "");
@@ -223,7 +223,7 @@ TEST(BatchPolicyTest, ThousandsOfDevicesTakeNoLonger) {
   }
   std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - start;
-  EXPECT_LT(elapsed.count(), 60);
+  EXPECT_LT(elapsed.count(), 10);
 }
 
 } // namespace

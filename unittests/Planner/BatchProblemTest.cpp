@@ -52,7 +52,7 @@ TEST(BatchProblemTest, Check) {
   EXPECT_EQ(check([](BatchProblem &p) { p.types[0].flops = -1; }),
             "types[0] 'fast': FLOP/s must be finite and not negative");
   EXPECT_EQ(check([](BatchProblem &p) { p.globalBatch = 0; }),
-            "globalBatch: 0 is not between 1 and 4294967296");
+            "globalBatch: 0 is not between 1 and 16777216");
   EXPECT_EQ(check([](BatchProblem &p) { p.zeroStage = 4; }),
             "zeroStage: 4 is not 0, 1, 2 or 3");
   EXPECT_EQ(check([](BatchProblem &p) { p.stepSync = -1; }),

@@ -60,6 +60,16 @@ TEST(DeviceSelectionTest, UsesAllWhereItMakesNoDifference) {
   auto selection = selectDevices({3, 5}, problemOf, exact(), error);
   ASSERT_TRUE(selection) << error;
   EXPECT_EQ(selection->counts, (std::vector<int64_t>{3, 5}));
+  // Also where not all can be used: three of one type, or one of the other.
+  auto notBoth = [&](const std::vector<int64_t> &counts) {
+    auto problem = problemOf(counts);
+    problem->globalBatch = 1;
+    problem->iterationSync = counts[0] > 0 && counts[1] > 0 ? 10 : 0;
+    return problem;
+  };
+  selection = selectDevices({3, 1}, notBoth, exact(), error);
+  ASSERT_TRUE(selection) << error;
+  EXPECT_EQ(selection->counts, (std::vector<int64_t>{3, 0}));
 }
 
 TEST(DeviceSelectionTest, ExhaustiveSearchFindsTheLeast) {
@@ -134,7 +144,7 @@ TEST(DeviceSelectionTest, ManyDevicesAreSearchedWithinTheBudget) {
 TEST(DeviceSelectionTest, Refusals) {
   std::string error;
   EXPECT_FALSE(selectDevices({2, 2}, fastAndFar(0), exact(), error));
-  EXPECT_EQ(error, "globalBatch: 0 is not between 1 and 4294967296");
+  EXPECT_EQ(error, "globalBatch: 0 is not between 1 and 16777216");
   auto none = [](const std::vector<int64_t> &) {
     return std::optional<BatchProblem>();
   };
