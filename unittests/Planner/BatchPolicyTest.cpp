@@ -8,7 +8,7 @@
 
 #include "Poplar/Planner/BatchPolicy.h"
 #include "Oracle.h"
-#include <chrono>
+#include <ctime>
 #include <gtest/gtest.h>
 
 using namespace poplar;
@@ -206,7 +206,8 @@ TEST(BatchPolicyTest, Refusals) {
 TEST(BatchPolicyTest, ThousandsOfDevicesTakeNoLonger) {
   // 16,384 devices of 8 types that hold up to 4,096 samples, and 100,000
   // samples. An algorithm that looks at devices one by one would take minutes.
-  auto start = std::chrono::steady_clock::now();
+  // Processor time: the machine may be busy with other tests.
+  std::clock_t start = std::clock();
   for (int stage = 0; stage < 4; ++stage) {
     BatchProblem problem;
     problem.zeroStage = stage;
@@ -221,9 +222,7 @@ TEST(BatchPolicyTest, ThousandsOfDevicesTakeNoLonger) {
     for (const char *policy : {"exact", "poplar", "uniform", "whale"})
       solve(policy, problem);
   }
-  std::chrono::duration<double> elapsed =
-      std::chrono::steady_clock::now() - start;
-  EXPECT_LT(elapsed.count(), 10);
+  EXPECT_LT(double(std::clock() - start) / CLOCKS_PER_SEC, 10);
 }
 
 } // namespace
