@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Collectives.h"
 #include "Error.h"
 #include "Executor.h"
 #include "Optimizer.h"
@@ -38,6 +39,16 @@ void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
   }
 }
 
+/// No exception may cross generated code, which has no unwind tables.
+template <typename Function> static void endProcessOnError(Function &&Body) {
+  try {
+    Body();
+  } catch (const std::exception &E) {
+    std::fprintf(stderr, "train: error: %s\n", E.what());
+    std::_Exit(1);
+  }
+}
+
 extern "C" void poplar_rt_dispatch(void *Context, PoplarKernel Kernel,
                                    void *const *Args, int64_t Batch,
                                    int64_t Extent, int64_t Grain) {
@@ -57,7 +68,8 @@ extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
 }
 
 extern "C" void poplar_rt_norm(void *Context, int64_t) {
-  static_cast<Executor *>(Context)->optimizer->norm();
+  endProcessOnError(
+      [=] { static_cast<Executor *>(Context)->optimizer->norm(); });
 }
 
 extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
@@ -67,11 +79,22 @@ extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
 extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,
                                const void *A, const void *B, const void *Bias,
                                void *C, int64_t Batch) {
-  // No exception may cross generated code, which has no unwind tables.
-  try {
+  endProcessOnError([=] {
     static_cast<Executor *>(Context)->gemms().run(*Gemm, A, B, Bias, C, Batch);
-  } catch (const Error &E) {
-    std::fprintf(stderr, "train: error: %s\n", E.what());
-    std::_Exit(1);
-  }
+  });
+}
+
+extern "C" void poplar_rt_start(void *Context,
+                                const PoplarCollective *Collective,
+                                void *Buffer) {
+  endProcessOnError([=] {
+    static_cast<Executor *>(Context)->collectives->start(*Collective, Buffer);
+  });
+}
+
+extern "C" void poplar_rt_wait(void *Context,
+                               const PoplarCollective *Collective) {
+  endProcessOnError([=] {
+    static_cast<Executor *>(Context)->collectives->wait(*Collective);
+  });
 }

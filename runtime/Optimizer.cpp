@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Optimizer.h"
+#include "Collectives.h"
 #include "Random.h"
 
 #include <algorithm>
@@ -81,6 +82,8 @@ void Optimizer::norm() {
     for (int64_t C = 0; C * Chunk < S.size(); ++C)
       Sum += Partial[static_cast<size_t>(C)];
   }
+  if (Exec.collectives && Exec.program().stage > 0)
+    Exec.collectives->sum(&Sum, 1);
   Norm = std::sqrt(Sum);
   double Scale =
       Settings.Clip > 0 && Norm > Settings.Clip ? Settings.Clip / Norm : 1.0;

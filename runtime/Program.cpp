@@ -12,6 +12,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 using namespace poplar::runtime;
@@ -52,12 +53,22 @@ void poplar::runtime::printInfo(const PoplarProgram &Program,
   }
 }
 
+/// Before the first use of oneDNN: a device type is compiled for an instruction
+/// set, and oneDNN must not use more of the CPU than that.
+static void prepareProcess(const PoplarProgram &Program) {
+  std::string Isa =
+      json::parse(Program.description, "description").string("isa", "");
+  if (!Isa.empty())
+    setenv("ONEDNN_MAX_CPU_ISA", Isa.c_str(), /*overwrite=*/1);
+}
+
 int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
                              const char *const *Argv) {
   // A write beyond a limit on file sizes is then an error as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     Options O = parseOptions(Argc, Argv);
+    prepareProcess(Program);
     switch (O.TheCommand) {
     case Options::Train:
       runTraining(Program, O);

@@ -10,13 +10,14 @@
 #include "Baseline.h"
 #include "Batch.h"
 #include "Checkpoint.h"
-#include "Collectives.h"
 #include "Error.h"
 #include "Files.h"
+#include "Group.h"
 #include "Optimizer.h"
 #include "Progress.h"
 #include "Safetensors.h"
 #include "Schedule.h"
+#include "comm/Backend.h"
 
 #include <algorithm>
 #include <chrono>
@@ -242,11 +243,22 @@ static Share getShare(const PoplarProgram &Program, int Rank,
 /// Every size of micro-batch that the shares are cut into.
 static std::vector<int64_t> getBatchSizes(std::initializer_list<Share> Shares) {
   std::vector<int64_t> Sizes = {0};
-  for (const Share &S : Shares)
-    for (int64_t Step = 0; Step < S.Steps; ++Step)
-      if (std::find(Sizes.begin(), Sizes.end(), S.size(Step)) == Sizes.end())
+  for (const Share &S : Shares) {
+    // Whole micro-batches, then what is left, then nothing; or all in the last.
+    int64_t Whole = S.MicroBatch ? S.Samples / S.MicroBatch : 0;
+    for (int64_t Step : {int64_t(0), std::min(Whole, S.Steps - 1), S.Steps - 1})
+      if (Step >= 0)
         Sizes.push_back(S.size(Step));
+  }
   return Sizes;
+}
+
+/// 0 for all cores.
+static int getThreads(const PoplarProgram &Program, const Options &O,
+                      int Rank) {
+  if (O.Threads || !Program.ranks)
+    return static_cast<int>(O.Threads);
+  return static_cast<int>(Program.ranks[Rank].threads);
 }
 
 static Schedule makeSchedule(const Options &O) {
@@ -283,12 +295,14 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &O,
       TrainShare(getShare(Program, Rank, MicroBatch, GlobalBatch, true)),
       ValShare(getShare(Program, Rank, MicroBatch, ValSamples, false)),
       Exec(Program, getBatchSizes({TrainShare, ValShare}),
-           static_cast<int>(O.Threads), Rank),
+           getThreads(Program, O, Rank), Rank),
       Batches(Exec, std::max(TrainShare.Samples, ValShare.Samples),
               static_cast<uint64_t>(O.Seed)),
       Optim(Exec, {O.Beta1, O.Beta2, O.Epsilon, O.WeightDecay, O.Clip}),
       Rates(makeSchedule(O)) {
   Exec.collectives = Group;
+  if (Group)
+    Group->attach(Exec.state());
   State.Seed = O.Seed;
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   State.OptionsHash = O.hash();
@@ -479,11 +493,36 @@ void Trainer::finish(MetricsFile &Record) {
   std::fflush(stdout);
 }
 
-void poplar::runtime::runTraining(const PoplarProgram &Program,
-                                  const Options &O) {
-  Trainer T(Program, O, nullptr, 0);
+static void runTrainer(const PoplarProgram &Program, const Options &O,
+                       Group *Ranks) {
+  Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
   if (O.isDump())
     T.dump();
   else
     T.run();
+}
+
+/// Events of a rank that --trace keeps.
+static constexpr size_t TraceCapacity = 1 << 18;
+
+void poplar::runtime::runTraining(const PoplarProgram &Program,
+                                  const Options &O) {
+  if (Program.world_size == 1)
+    return runTrainer(Program, O, nullptr);
+  comm::CommOptions Comm;
+  Comm.Backend = O.Comm;
+  if (!O.LinkDelay.empty())
+    Comm.Link = comm::parseLinkModel(O.LinkDelay);
+  Group Ranks(
+      Program, [&] { return comm::makeCommunicator(Comm); },
+      O.Trace.empty() ? 0 : TraceCapacity);
+  try {
+    runTrainer(Program, O, &Ranks);
+    if (!O.Trace.empty())
+      Ranks.writeTrace(O.Trace);
+    Ranks.close();
+  } catch (const std::exception &E) {
+    Ranks.abort(E.what());
+    throw;
+  }
 }

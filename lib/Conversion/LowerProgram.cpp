@@ -200,15 +200,11 @@ public:
     for (func::FuncOp function : functions)
       if (failed(FunctionLowering(function, shared).run()))
         return signalPassFailure();
-    // Parameters are places in the arena now, which nn.memory's readers know.
-    llvm::append_range(done, llvm::map_range(module.getOps<nn::ParameterOp>(),
-                                             [](nn::ParameterOp op) {
-                                               return op.getOperation();
-                                             }));
-    llvm::append_range(done, llvm::map_range(module.getOps<zero::BucketOp>(),
-                                             [](zero::BucketOp op) {
-                                               return op.getOperation();
-                                             }));
+    // Parameters and buckets are places in the arena now, which nn.memory's
+    // readers know, as they know the plan.
+    for (Operation &op : *module.getBody())
+      if (isa<nn::ParameterOp, zero::BucketOp, zero::PlanOp>(op))
+        done.push_back(&op);
     for (Operation *op : done)
       op->erase();
   }

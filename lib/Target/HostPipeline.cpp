@@ -31,9 +31,34 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 } // namespace
 
 void poplar::buildPlanPipeline(OpPassManager &pm, const HostOptions &options) {
+  pm.addPass(createZeroFormBuckets({options.bucketBytes}));
+  buildProgramPipeline(pm, options);
+}
+
+LogicalResult poplar::setHostTarget(HostOptions &options, StringRef target) {
+  struct Host {
+    StringLiteral target, cpu, isa;
+  };
+  static constexpr Host hosts[] = {
+      {"host", "native", ""},
+      {"host:amx-bf16", "sapphirerapids", "AVX512_CORE_AMX"},
+      {"host:avx512-f32", "x86-64-v4", "AVX512_CORE"},
+      {"host:avx2-f32", "x86-64-v3", "AVX2"},
+      {"host:sse41-f32", "x86-64-v2", "SSE41"},
+  };
+  const Host *host = llvm::find_if(
+      hosts, [&](const Host &host) { return host.target == target; });
+  if (host == std::end(hosts))
+    return failure();
+  options.cpu = host->cpu.str();
+  options.isa = host->isa.str();
+  return success();
+}
+
+void poplar::buildProgramPipeline(OpPassManager &pm,
+                                  const HostOptions &options) {
   // Model level to train level.
   pm.addPass(createAnnotateCost());
-  pm.addPass(createZeroFormBuckets({options.bucketBytes}));
   if (options.precision != "f32")
     pm.addPass(createNNConvertPrecision({options.precision}));
   pm.addPass(createNNDifferentiate({options.recompute}));

@@ -41,6 +41,7 @@ static std::string describe(DictionaryAttr model, const HostOptions &options,
   object["device_type"] =
       info.deviceType.empty() ? "host:" + options.cpu : info.deviceType;
   object["target"] = info.target;
+  object["isa"] = options.isa;
   return llvm::formatv("{0}", llvm::json::Value(std::move(object))).str();
 }
 
@@ -152,7 +153,8 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
     for (zero::RankOp rank : plan.getRanks())
       ranks.push_back({rank.getDeviceType().str(), rank.getNode().str(),
                        int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
-                       int64_t(rank.getLast())});
+                       int64_t(rank.getLast()),
+                       int64_t(rank.getThreads())});
   return success();
 }
 
@@ -249,7 +251,7 @@ void ProgramDescription::emit(llvm::Module &module) const {
   for (const Rank &rank : ranks)
     rankEntries.push_back(llvm::ConstantStruct::getAnon(
         {text(rank.deviceType), text(rank.node), int64(rank.microBatch),
-         int64(rank.steps), int64(rank.last)}));
+         int64(rank.steps), int64(rank.last), int64(rank.threads)}));
 
   std::vector<llvm::Constant *> gemms;
   for (llvm::GlobalVariable &variable : module.globals())

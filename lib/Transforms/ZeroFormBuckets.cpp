@@ -1,4 +1,4 @@
-//===- ZeroFormBuckets.cpp - Group and shard parameters -------------------===//
+//===- ZeroFormBuckets.cpp - Group parameters -----------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,7 +13,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <cmath>
 
 namespace poplar {
 #define GEN_PASS_DEF_ZEROFORMBUCKETS
@@ -116,22 +115,6 @@ void ZeroFormBucketsPass::mergeSmall(SmallVectorImpl<Group> &groups) {
   groups = std::move(merged);
 }
 
-/// Cuts [0, elements) by `shares`, at whole cache lines of f32.
-static SmallVector<int64_t> getBounds(int64_t elements,
-                                      ArrayRef<double> shares) {
-  double total = 0, sum = 0;
-  for (double share : shares)
-    total += share;
-  SmallVector<int64_t> bounds = {0};
-  for (double share : shares.drop_back()) {
-    sum += share;
-    auto exact = int64_t(std::llround(sum / total * double(elements) / 16));
-    bounds.push_back(std::clamp(exact * 16, bounds.back(), elements));
-  }
-  bounds.push_back(elements);
-  return bounds;
-}
-
 void ZeroFormBucketsPass::runOnOperation() {
   ModuleOp module = getOperation();
   auto model = module.lookupSymbol<func::FuncOp>("model");
@@ -149,27 +132,12 @@ void ZeroFormBucketsPass::runOnOperation() {
     return signalPassFailure();
   mergeSmall(groups);
 
-  SmallVector<double> shares;
-  for (auto plan : module.getOps<zero::PlanOp>())
-    for (zero::RankOp rank : plan.getRanks())
-      shares.push_back(rank.getState().convertToDouble());
-  if (!shares.empty() &&
-      llvm::all_of(shares, [](double s) { return s == 0; })) {
-    (*module.getOps<zero::PlanOp>().begin())
-        .emitOpError("has no rank that holds any state");
-    return signalPassFailure();
-  }
-
   SymbolTable symbols(module);
-  SymbolTableCollection tables;
   OpBuilder builder(model);
   for (const Group &group : groups) {
     auto bucket = zero::BucketOp::create(builder, model.getLoc(), group.name,
                                          builder.getArrayAttr(group.parameters),
                                          DenseI64ArrayAttr());
     symbols.insert(bucket, Block::iterator(model));
-    if (!shares.empty())
-      bucket.setBounds(
-          getBounds(zero::BucketLayout::get(bucket, tables)->elements, shares));
   }
 }

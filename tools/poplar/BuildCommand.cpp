@@ -1,4 +1,4 @@
-//===- BuildCommand.cpp - poplar build and poplar plan --------------------===//
+//===- BuildCommand.cpp - poplar build ------------------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,27 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BuildOptions.h"
 #include "Commands.h"
+#include "Compilation.h"
 #include "Installation.h"
-#include "Poplar/Conversion/Kernels.h"
-#include "Poplar/Conversion/Program.h"
-#include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Target/Host.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
+#include "Launch.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/Threading.h"
 #include <chrono>
-#include <memory>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace poplar;
 
@@ -37,191 +28,205 @@ struct Arguments {
   HostOptions host;
 };
 
-/// A model on its way to an executable, with everything it needs alive.
-class Compilation {
-public:
-  explicit Compilation(HostOptions options)
-      : options(std::move(options)),
-        context(mlir::MLIRContext::Threading::DISABLED) {
-    context.loadDialect<nn::NNDialect, mlir::arith::ArithDialect,
-                        mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
-                        mlir::math::MathDialect, mlir::tensor::TensorDialect>();
-  }
-
-  bool plan(const std::string &path) {
-    if (!isKnownCPU(options.cpu)) {
-      error = "--cpu: LLVM knows no processor '" + options.cpu +
-              "' of this architecture; llc --mcpu=help lists those it knows";
-      return false;
-    }
-    std::string message;
-    mlir::DiagnosticEngine &engine = context.getDiagEngine();
-    handler = engine.registerHandler([this](mlir::Diagnostic &diagnostic) {
-      // One line: the first error. What follows is its consequence.
-      if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error &&
-          error.empty()) {
-        llvm::raw_string_ostream stream(error);
-        stream << describe(diagnostic.getLocation()) << ": " << diagnostic;
-      }
-      return mlir::success();
-    });
-    source = path;
-    // The parser does not say why it cannot open a file.
-    if (auto file = llvm::MemoryBuffer::getFile(path); !file) {
-      error = path + ": " + file.getError().message();
-      return false;
-    }
-    module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
-    if (!module)
-      return false;
-    mlir::PassManager pm(&context);
-    buildPlanPipeline(pm, options);
-    return mlir::succeeded(pm.run(*module));
-  }
-
-  /// Writes `directory`/train, or nothing at all.
-  bool emit(const std::string &directory) {
-    if (std::error_code code = llvm::sys::fs::create_directories(directory)) {
-      error = directory + ": " + code.message();
-      return false;
-    }
-    llvm::FileRemover object(directory + "/program.o"),
-        temporary(directory + "/train.tmp");
-    std::string executable = directory + "/train";
-    if (mlir::failed(
-            emitHostObject(*module, options, directory + "/program.o")) ||
-        mlir::failed(linkHostExecutable(*module, options,
-                                        directory + "/program.o",
-                                        directory + "/train.tmp")))
-      return false;
-    if (std::error_code code =
-            llvm::sys::fs::rename(directory + "/train.tmp", executable)) {
-      error = executable + ": " + code.message();
-      return false;
-    }
-    temporary.releaseFile();
-    return true;
-  }
-
-  /// peak_bytes(b) = fixed + b * per_sample, as a person reads it.
-  void printMemory() const {
-    auto memory = (*module)->getAttrOfType<mlir::DictionaryAttr>(kMemoryAttr);
-    auto integer = [&](llvm::StringRef name) {
-      return memory.getAs<mlir::IntegerAttr>(name).getInt();
-    };
-    int64_t fixed = integer("fixed") + getShardBytes(*module, 0),
-            perSample = integer("per_sample"),
-            live = integer("live_per_sample");
-    llvm::outs() << llvm::formatv("memory    peak_bytes(b) = {0} + b * {1}\n",
-                                  fixed, perSample);
-    for (int64_t batch : {1, 4, 16})
-      llvm::outs() << llvm::formatv(
-          "          micro-batch {0,2}: {1,10:f1} MiB\n", batch,
-          (fixed + batch * perSample) / 1048576.0);
-    llvm::outs() << llvm::formatv(
-        "          parameters, gradients and optimizer {0:f1} MiB, library "
-        "scratch {1:f1} MiB\n          activations are placed within {2:f2} "
-        "% of the largest sum of live bytes\n",
-        (fixed - integer("scratch_bytes")) / 1048576.0,
-        integer("scratch_bytes") / 1048576.0,
-        live ? 100.0 * (perSample - live) / live : 0.0);
-  }
-
-  std::string error;
-
-private:
-  /// file:line:column; only the file where the rest is unknown.
-  std::string describe(mlir::Location location) const {
-    auto place = location->findInstanceOf<mlir::FileLineColLoc>();
-    if (!place || place.getLine() == 0)
-      return source;
-    return llvm::formatv("{0}:{1}:{2}", place.getFilename().getValue(),
-                         place.getLine(), place.getColumn());
-  }
-
-  std::string source;
+/// The program of one device type, compiled in a process of its own: oneDNN,
+/// which the memory plan asks for scratch, is capped to an instruction set once
+/// per process.
+struct TypeBuild {
+  mlir::ModuleOp program;
   HostOptions options;
-  mlir::MLIRContext context;
-  mlir::DiagnosticEngine::HandlerID handler = 0;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::string name, directory;
+  pid_t process = -1;
+  /// The end of the pipe that says how it went: "+ what to print", or an error.
+  int report = -1;
 };
 
-void addHostOptions(CLI::App *command, const std::shared_ptr<Arguments> &args) {
-  command->add_option("model", args->model, "Model written by poplar import")
-      ->type_name("MODEL_MLIR")
-      ->required();
-  command
-      ->add_option("--precision", args->host.precision,
-                   "Format of activations and working weights")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  command
-      ->add_option("--recompute", args->host.recompute,
-                   "What the backward pass computes again to save memory")
-      ->check(CLI::IsMember({"keep", "recompute-attention", "recompute-unit"}));
-  command
-      ->add_option("--cpu", args->host.cpu,
-                   "LLVM's name of the CPU to generate code for")
-      ->type_name("NAME");
-  args->host.threads =
-      llvm::heavyweight_hardware_concurrency().compute_thread_count();
-  command
-      ->add_option("--threads", args->host.threads,
-                   "Threads to plan the libraries' scratch for")
-      ->check(CLI::Range(1, 4096));
-  command
-      ->add_option("--max-batch", args->host.maxBatch,
-                   "Largest micro-batch to plan the libraries' scratch for")
-      ->check(CLI::Range(1, 1 << 20));
+std::string readAll(int descriptor) {
+  std::string text;
+  char buffer[4096];
+  while (ssize_t size = read(descriptor, buffer, sizeof(buffer))) {
+    if (size < 0 && errno != EINTR)
+      break;
+    text.append(buffer, std::max<ssize_t>(size, 0));
+  }
+  close(descriptor);
+  return text;
 }
 
 } // namespace
 
+/// A model that one device trains alone.
+static bool buildAlone(Compilation &compilation, const HostOptions &options,
+                       const std::string &output) {
+  if (!checkCPU(options, compilation.error) ||
+      !compilation.run(compilation.getModule(), [&](mlir::OpPassManager &pm) {
+        buildPlanPipeline(pm, options);
+      }))
+    return false;
+  llvm::outs() << formatMemory(compilation.getModule());
+  return compilation.emit(compilation.getModule(), options, output + "/host");
+}
+
+/// What the ranks of a type need, against what the device has.
+static bool checkMemory(const TypeBuild &build, zero::PlanOp plan,
+                        int64_t available, std::string &text,
+                        std::string &error) {
+  for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
+    if (rank.getDeviceType() != build.name)
+      continue;
+    int64_t peak = getPeakBytes(build.program, index, rank.getLargestStep());
+    text += llvm::formatv("rank {0,-4} {1,-16} micro-batch {2,4}  "
+                          "{3,10:f1} of {4:f1} MiB\n",
+                          index, build.name, rank.getLargestStep(),
+                          peak / 1048576.0, available / 1048576.0);
+    if (peak <= available)
+      continue;
+    error = llvm::formatv("rank {0} needs {1} bytes with a micro-batch of {2}, "
+                          "but a device of type '{3}' has {4}; plan again with "
+                          "a measured profile, or a higher --zero",
+                          index, peak, rank.getLargestStep(), build.name,
+                          available);
+    return false;
+  }
+  return true;
+}
+
+/// The child process: returns its report.
+static std::string buildType(Compilation &compilation, TypeBuild &build,
+                             zero::PlanOp plan, int64_t available) {
+  if (!build.options.isa.empty())
+    setenv("ONEDNN_MAX_CPU_ISA", build.options.isa.c_str(), 1);
+  std::string text;
+  if (!compilation.run(build.program,
+                       [&](mlir::OpPassManager &pm) {
+                         buildProgramPipeline(pm, build.options);
+                       }) ||
+      !checkMemory(build, plan, available, text, compilation.error) ||
+      !compilation.emit(build.program, build.options, build.directory))
+    return compilation.error;
+  return "+" + text + "built     " + build.directory + "/train\n";
+}
+
+/// Fills in how the program of a device type is to be compiled.
+static bool chooseOptions(TypeBuild &build, zero::PlanOp plan,
+                          std::string &error) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(build.program);
+  if (mlir::failed(setHostTarget(build.options, info.target))) {
+    error = "device type '" + info.deviceType + "' is a " + info.target +
+            ": there is no code generator for it yet; hosts are host, "
+            "host:amx-bf16, host:avx512-f32, host:avx2-f32, host:sse41-f32";
+    return false;
+  }
+  build.name = info.deviceType;
+  build.options.precision = info.precision;
+  build.options.recompute = info.recompute;
+  build.options.maxBatch = 1;
+  for (zero::RankOp rank : plan.getRanks())
+    if (rank.getDeviceType() == info.deviceType) {
+      build.options.threads = rank.getThreads();
+      build.options.maxBatch =
+          std::max(build.options.maxBatch, rank.getLargestStep());
+    }
+  return true;
+}
+
+/// One executable per device type of a plan, in parallel.
+static bool buildPlanned(Compilation &compilation, const HostOptions &common,
+                         const std::string &output) {
+  mlir::ModuleOp module = compilation.getModule();
+  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createSpecializeDeviceTypes());
+      }))
+    return false;
+  std::vector<TypeBuild> builds;
+  for (auto program : module.getOps<mlir::ModuleOp>()) {
+    TypeBuild build;
+    build.program = program;
+    build.options = common;
+    if (!chooseOptions(build, *program.getOps<zero::PlanOp>().begin(),
+                       compilation.error))
+      return false;
+    build.directory = output + "/" + build.name;
+    builds.push_back(std::move(build));
+  }
+  llvm::outs().flush();
+  for (TypeBuild &build : builds) {
+    zero::PlanOp plan = *build.program.getOps<zero::PlanOp>().begin();
+    auto type =
+        mlir::SymbolTable(module).lookup<cluster::DeviceTypeOp>(build.name);
+    int ends[2];
+    if (pipe(ends) != 0 || (build.process = fork()) < 0) {
+      compilation.error = std::string("cannot start a process: ") +
+                          std::strerror(errno);
+      return false;
+    }
+    if (build.process == 0) {
+      // A module of its own, so that symbols outside do not matter.
+      build.program->remove();
+      std::string report =
+          buildType(compilation, build, plan, type.getMemory().value_or(0));
+      bool sent = write(ends[1], report.data(), report.size()) ==
+                  static_cast<ssize_t>(report.size());
+      _exit(sent ? 0 : 1);
+    }
+    close(ends[1]);
+    build.report = ends[0];
+  }
+  for (TypeBuild &build : builds) {
+    std::string report = readAll(build.report);
+    int status = 0;
+    waitpid(build.process, &status, 0);
+    if (report.empty() || status != 0)
+      compilation.error = "the compiler of device type '" + build.name +
+                          "' ended unexpectedly";
+    else if (report[0] != '+')
+      compilation.error = report;
+    else
+      llvm::outs() << llvm::StringRef(report).drop_front();
+  }
+  if (!compilation.error.empty())
+    return false;
+  return writeLaunchFiles(
+      *builds.front().program.getOps<zero::PlanOp>().begin(), output,
+      compilation.error);
+}
+
 void addBuildCommand(CLI::App &app, int &status) {
-  CLI::App *command =
-      app.add_subcommand("build", "Compile a model into an executable");
-  command->footer("Without a cluster file, the machine at hand is the cluster: "
-                  "writes DIR/host/train.\n\nExample:\n"
-                  "  poplar build model.mlir -o build/gpt2 --recompute "
-                  "recompute-attention");
+  CLI::App *command = app.add_subcommand(
+      "build", "Compile a model, or a plan, into executables");
+  command->footer(
+      "Writes an executable per device type of the plan, DIR/TYPE/train, and "
+      "what starts them.\nWithout a plan, the machine at hand is the cluster: "
+      "writes DIR/host/train.\n\nExamples:\n"
+      "  poplar build plan.mlir -o build/job\n"
+      "  poplar build model.mlir -o build/gpt2 --recompute "
+      "recompute-attention");
   auto args = std::make_shared<Arguments>();
-  addHostOptions(command, args);
+  addHostOptions(command, args->host);
+  command
+      ->add_option("model", args->model,
+                   "Plan of poplar plan, or model of poplar import")
+      ->type_name("MLIR")
+      ->required();
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")
       ->required();
   command->callback([args, &status] {
     auto start = std::chrono::steady_clock::now();
-    std::string directory = args->output + "/host";
     locateLibraries(args->host);
-    Compilation compilation(args->host);
-    if (!compilation.plan(args->model)) {
-      status = reportError(compilation.error);
-      return;
+    Compilation compilation;
+    bool done = compilation.load(args->model);
+    if (done) {
+      bool planned = !compilation.getModule().getOps<zero::PlanOp>().empty();
+      done = (planned ? buildPlanned : buildAlone)(compilation, args->host,
+                                                   args->output);
     }
-    compilation.printMemory();
-    if (!compilation.emit(directory)) {
+    if (!done) {
       status = reportError(compilation.error);
       return;
     }
     std::chrono::duration<double> seconds =
         std::chrono::steady_clock::now() - start;
-    llvm::outs() << llvm::formatv("built     {0}/train in {1:f1} s\n",
-                                  directory, seconds.count());
-  });
-}
-
-void addPlanCommand(CLI::App &app, int &status) {
-  CLI::App *command =
-      app.add_subcommand("plan", "Say what a model needs before building it");
-  command->footer("Example:\n  poplar plan model.mlir --recompute "
-                  "recompute-unit");
-  auto args = std::make_shared<Arguments>();
-  addHostOptions(command, args);
-  command->callback([args, &status] {
-    Compilation compilation(args->host);
-    if (!compilation.plan(args->model)) {
-      status = reportError(compilation.error);
-      return;
-    }
-    compilation.printMemory();
+    llvm::outs() << llvm::formatv("built     {0} in {1:f1} s\n", args->output,
+                                  seconds.count());
   });
 }

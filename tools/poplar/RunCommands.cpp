@@ -49,11 +49,15 @@ void addTrainCommand(CLI::App &app, int &status) {
       ->type_name("DIR")
       ->required();
   command->callback([=, &status] {
-    llvm::SmallString<256> program(*directory + "/host/train");
+    // A plan's job, or the machine at hand.
+    llvm::SmallString<256> program(*directory + "/launch.sh");
+    if (!llvm::sys::fs::can_execute(program))
+      program = *directory + "/host/train";
     llvm::sys::fs::make_absolute(program);
     if (!llvm::sys::fs::can_execute(program)) {
-      status = reportError(*directory + ": holds no executable host/train; "
-                                        "make it with poplar build");
+      status = reportError(*directory + ": holds neither launch.sh nor an "
+                                        "executable host/train; make them with "
+                                        "poplar build");
       return;
     }
     std::vector<std::string> arguments = command->remaining();

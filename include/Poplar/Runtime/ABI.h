@@ -75,6 +75,7 @@ typedef struct PoplarBucket {
 typedef struct PoplarRank {
   const char *device_type, *node;
   int64_t micro_batch, steps, last;
+  int64_t threads;
 } PoplarRank;
 
 enum PoplarCollectiveKind {

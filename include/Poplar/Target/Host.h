@@ -18,6 +18,8 @@ namespace poplar {
 struct HostOptions {
   /// LLVM's name of the CPU; "native" asks the machine at hand.
   std::string cpu = "native";
+  /// What oneDNN may use of it, as ONEDNN_MAX_CPU_ISA puts it; empty for all.
+  std::string isa;
   /// bf16 or f32: what activations and working copies are kept in.
   std::string precision = "f32";
   /// keep, recompute-attention or recompute-unit.
@@ -38,8 +40,15 @@ struct HostOptions {
 /// end the process later.
 bool isKnownCPU(llvm::StringRef cpu);
 
-/// From the model level to the memory plan: precision, differentiation,
-/// kernels, plan.
+/// Sets `cpu` and `isa` for a device type's target, such as "host:avx2-f32";
+/// fails for what is no host.
+llvm::LogicalResult setHostTarget(HostOptions &options, llvm::StringRef target);
+
+/// From the model level, on a module that is the program of one device type, to
+/// the memory plan: precision, differentiation, collectives, kernels, plan.
+void buildProgramPipeline(mlir::OpPassManager &pm, const HostOptions &options);
+
+/// The same for a model that one device trains alone.
 void buildPlanPipeline(mlir::OpPassManager &pm, const HostOptions &options);
 
 /// From the memory plan to the llvm dialect.

@@ -47,7 +47,7 @@ private:
   };
   struct Rank {
     std::string deviceType, node;
-    int64_t microBatch, steps, last;
+    int64_t microBatch, steps, last, threads;
   };
   llvm::LogicalResult takeSteps(mlir::ModuleOp module);
   llvm::LogicalResult takeState(mlir::ModuleOp module);

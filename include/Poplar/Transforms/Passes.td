@@ -72,19 +72,51 @@ def AddOptimizer : Pass<"add-optimizer", "::mlir::ModuleOp"> {
 //===----------------------------------------------------------------------===//
 
 def ZeroFormBuckets : Pass<"zero-form-buckets", "::mlir::ModuleOp"> {
-  let summary = "Group the parameters into buckets and shard these";
+  let summary = "Group the parameters into buckets";
   let description = [{
     One bucket per call of a unit in @model, in order; a parameter used by
     several calls gets its own. Neighbours are merged until they have
-    `min-bytes` (in f32), so that small ones do not pay a latency each. Shards
-    follow the `state` shares of the module's zero.plan, in multiples of 16
-    elements; without a plan there is one rank.
+    `min-bytes` (in f32), so that small ones do not pay a latency each.
   }];
   let options = [
     Option<"minBytes", "min-bytes", "int64_t", "0",
            "Merge neighbours until they have this many bytes">
   ];
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
+}
+
+def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
+  let summary = "Give every rank of the cluster the batch it deserves";
+  let description = [{
+    Works on a module that holds a model, a cluster (`cluster.device_type`,
+    `cluster.node`, `cluster.link`) and a `cluster.profile` per device type, and
+    adds the `zero.plan`. Policies are those of Planner/BatchPolicy.h.
+  }];
+  let options = [
+    Option<"globalBatch", "global-batch", "int64_t", "0",
+           "Samples of an iteration">,
+    Option<"stage", "zero", "std::string", "\"auto\"",
+           "Stage of ZeRO: 0, 1, 2, 3, or auto for the fastest that fits">,
+    Option<"policy", "policy", "std::string", "\"exact\"",
+           "exact, poplar, uniform, whale, homogeneous:T or batch:T=N,...">,
+    Option<"state", "state", "std::string", "\"equal\"",
+           "How state is sharded: equal, or by memory">
+  ];
+  let dependentDialects = ["::poplar::zero::ZeroDialect",
+    "::poplar::cluster::ClusterDialect"];
+}
+
+def SpecializeDeviceTypes : Pass<"specialize-device-types", "::mlir::ModuleOp"> {
+  let summary = "Make one program per device type of the plan";
+  let description = [{
+    Clones the model with its buckets and the plan into a nested module
+    @"T.program" for each device type T that a rank uses, with the type's number
+    format and recomputation policy in `zero.program`. The passes that follow
+    work on these modules one by one. Buckets are sharded by the plan's `state`
+    shares, in multiples of 16 elements.
+  }];
+  let dependentDialects = ["::poplar::zero::ZeroDialect",
+    "::poplar::cluster::ClusterDialect"];
 }
 
 def ZeroMaterialize : Pass<"zero-materialize", "::mlir::ModuleOp"> {

@@ -8,7 +8,9 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace poplar::nn;
@@ -28,4 +30,14 @@ void NNDialect::initialize() {
 #define GET_ATTRDEF_LIST
 #include "Poplar/Dialect/NN/NNAttrs.cpp.inc"
       >();
+}
+
+std::string poplar::nn::getFingerprint(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (Attribute model = module->getAttr(kModelAttr))
+    stream << model;
+  for (auto parameter : module.getOps<ParameterOp>())
+    stream << parameter.getSymName() << parameter.getType();
+  return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, 16);
 }

@@ -10,6 +10,7 @@
 #define POPLAR_DIALECT_NN_NN_H
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
@@ -46,6 +47,10 @@ inline constexpr llvm::StringLiteral kModelAttr = "nn.model";
 /// Row layout of attention operands: number of elements of q, k and v in a row
 /// of the packed operand, and where they start.
 inline constexpr int32_t kIgnoredTarget = -1;
+
+/// A hash, in hexadecimal, of what a profile depends on: parameters and the
+/// nn.model dictionary.
+std::string getFingerprint(mlir::ModuleOp module);
 
 } // namespace poplar::nn
 

@@ -92,16 +92,17 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
   let description = [{
     `steps` micro-steps: all of `micro_batch` samples but the last one, which
     has `last` (usually fewer). `state` is the rank's part of the sharded state, relative to
-    the other ranks'; without it, shards are equal.
+    the other ranks'; without it, shards are equal. `threads` are those of a host.
   }];
   let arguments = (ins FlatSymbolRefAttr:$device_type, StrAttr:$node,
     ConfinedAttr<I64Attr, [IntNonNegative]>:$micro_batch,
     ConfinedAttr<I64Attr, [IntPositive]>:$steps,
     ConfinedAttr<I64Attr, [IntNonNegative]>:$last,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$threads,
     DefaultValuedAttr<F64Attr, "1.0">:$state);
   let assemblyFormat = [{
     $device_type `node` $node `micro_batch` $micro_batch `steps` $steps
-    `last` $last (`state` $state^)? attr-dict
+    `last` $last (`threads` $threads^)? (`state` $state^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

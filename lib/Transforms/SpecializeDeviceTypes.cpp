@@ -1,0 +1,131 @@
+//===- SpecializeDeviceTypes.cpp - One program per device type ------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/SetVector.h"
+#include <cmath>
+
+namespace poplar {
+#define GEN_PASS_DEF_SPECIALIZEDEVICETYPES
+#include "Poplar/Transforms/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+class SpecializeDeviceTypesPass
+    : public poplar::impl::SpecializeDeviceTypesBase<
+          SpecializeDeviceTypesPass> {
+public:
+  using Base::Base;
+  void runOnOperation() override;
+};
+
+} // namespace
+
+/// What all programs put parameters on the wire as: the format of all, or f32
+/// where they differ.
+static std::string getWire(ArrayRef<cluster::DeviceTypeOp> types) {
+  cluster::DeviceTypeOp front = types.front();
+  cluster::NumberFormat first = front.getPrecision();
+  for (cluster::DeviceTypeOp type : types)
+    if (type.getPrecision() != first)
+      return "f32";
+  return cluster::stringifyNumberFormat(first).str();
+}
+
+/// Cuts [0, elements) by `shares`, at whole cache lines of f32.
+static SmallVector<int64_t> getBounds(int64_t elements,
+                                      ArrayRef<double> shares) {
+  double total = 0, sum = 0;
+  for (double share : shares)
+    total += share;
+  SmallVector<int64_t> bounds = {0};
+  for (double share : shares.drop_back()) {
+    sum += share;
+    auto exact = int64_t(std::llround(sum / total * double(elements) / 16));
+    bounds.push_back(std::clamp(exact * 16, bounds.back(), elements));
+  }
+  bounds.push_back(elements);
+  return bounds;
+}
+
+/// Shards the buckets over the ranks of the plan.
+static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
+  SmallVector<double> shares;
+  for (zero::RankOp rank : plan.getRanks())
+    shares.push_back(rank.getState().convertToDouble());
+  if (llvm::all_of(shares, [](double share) { return share == 0; }))
+    return plan.emitOpError("has no rank that holds any state");
+  SymbolTableCollection symbols;
+  for (auto bucket : module.getOps<zero::BucketOp>())
+    bucket.setBounds(getBounds(
+        zero::BucketLayout::get(bucket, symbols)->elements, shares));
+  return success();
+}
+
+void SpecializeDeviceTypesPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  auto plans = module.getOps<zero::PlanOp>();
+  if (!llvm::hasSingleElement(plans)) {
+    module.emitError("expected one zero.plan to make programs for");
+    return signalPassFailure();
+  }
+  zero::PlanOp plan = *plans.begin();
+  SymbolTable symbols(module);
+  llvm::SmallSetVector<Operation *, 4> used;
+  for (zero::RankOp rank : plan.getRanks()) {
+    auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
+    if (!type) {
+      rank.emitOpError("is on a device of type @")
+          << rank.getDeviceType() << ", which is no cluster.device_type";
+      return signalPassFailure();
+    }
+    used.insert(type);
+  }
+  SmallVector<cluster::DeviceTypeOp> types;
+  for (Operation *op : used)
+    types.push_back(cast<cluster::DeviceTypeOp>(op));
+
+  if (failed(shardBuckets(module, plan)))
+    return signalPassFailure();
+  SmallVector<Operation *> shared;
+  for (Operation &op : *module.getBody())
+    if (isa<nn::ParameterOp, func::FuncOp, zero::BucketOp, zero::PlanOp>(op))
+      shared.push_back(&op);
+  Attribute model = module->getAttr(nn::kModelAttr);
+  for (cluster::DeviceTypeOp type : types) {
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto program = ModuleOp::create(builder, type.getLoc(),
+                                    (type.getSymName() + ".program").str());
+    zero::ProgramInfo info;
+    info.deviceType = type.getSymName().str();
+    info.target = type.getTarget().str();
+    info.precision = cluster::stringifyNumberFormat(type.getPrecision()).str();
+    info.recompute = type.getRecompute().str();
+    info.stage = plan.getStage();
+    info.worldSize = plan.getRanks().size();
+    info.wire = getWire(types);
+    program->setAttr(zero::kProgramAttr, info.getAttr(&getContext()));
+    if (model)
+      program->setAttr(nn::kModelAttr, model);
+    builder.setInsertionPointToStart(program.getBody());
+    for (Operation *op : shared)
+      builder.clone(*op);
+  }
+  for (Operation *op : shared)
+    op->erase();
+  module->removeAttr(nn::kModelAttr);
+}

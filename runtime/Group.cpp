@@ -1,0 +1,159 @@
+//===- Group.cpp - The ranks of a job -------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Group.h"
+#include "Error.h"
+#include "Executor.h"
+#include "State.h"
+#include "comm/PlanCheck.h"
+
+#include <sched.h>
+#include <sstream>
+#include <unistd.h>
+
+using namespace poplar::runtime;
+
+static std::string getHostName() {
+  char Name[256] = {};
+  gethostname(Name, sizeof(Name) - 1);
+  return Name;
+}
+
+Group::Group(const PoplarProgram &Program,
+             const comm::CommStream::Factory &Make, size_t TraceCapacity)
+    : Program(Program), DeviceType(ModelInfo(Program).DeviceType),
+      Stream(Make, TraceCapacity),
+      Tickets(static_cast<size_t>(Program.num_collectives)) {
+  if (Stream.size() != Program.world_size)
+    fail("the plan has ", Program.world_size, " ranks, but ", Stream.size(),
+         Stream.size() == 1 ? " was" : " were",
+         " started; start the job with poplar train or launch.sh");
+  Stream.run([&](comm::Communicator &C) {
+    comm::checkSame(C, "plan", Program.plan_hash,
+                    getHostName() + ", " + DeviceType);
+  });
+  const char *Planned = Program.ranks[rank()].device_type;
+  if (DeviceType != Planned)
+    fail("rank ", rank(), " runs the program of device type ", DeviceType,
+         ", but the plan has it on ", Planned,
+         "; the order of launch.sh is that of the plan");
+  pinToCores();
+}
+
+/// Gives the ranks of a machine cores of their own, in order, if there are
+/// enough. Threads that this one starts inherit them.
+void Group::pinToCores() {
+  std::string Hosts;
+  Stream.run([&](comm::Communicator &C) {
+    for (const std::string &Host : C.gatherStrings(getHostName(), 0))
+      Hosts += Host + "\n";
+  });
+  std::istringstream Lines(broadcast(Hosts));
+  std::string Mine = getHostName(), Host;
+  int64_t First = 0, Total = 0;
+  for (int R = 0; std::getline(Lines, Host); ++R) {
+    if (R == rank())
+      First = Total;
+    if (Host == Mine)
+      Total += Program.ranks[R].threads;
+  }
+  cpu_set_t Allowed, Own;
+  CPU_ZERO(&Own);
+  if (sched_getaffinity(0, sizeof(Allowed), &Allowed) != 0 ||
+      Total > CPU_COUNT(&Allowed))
+    return;
+  int64_t Index = 0, End = First + Program.ranks[rank()].threads;
+  for (int Core = 0; Core < CPU_SETSIZE; ++Core)
+    if (CPU_ISSET(Core, &Allowed) && Index++ >= First && Index <= End)
+      CPU_SET(Core, &Own);
+  // A refusal costs speed, not correctness.
+  sched_setaffinity(0, sizeof(Own), &Own);
+}
+
+void Group::start(const PoplarCollective &What, void *Buffer) {
+  const PoplarBucket &Bucket = Program.buckets[What.bucket];
+  const Shard &Own = TheState->shard(What.bucket);
+  auto Working = static_cast<comm::Type>(Program.working_type);
+  comm::Collective C;
+  C.Bounds = Bucket.bounds;
+  C.Bucket = What.bucket;
+  C.Wire = static_cast<comm::Type>(What.wire_type);
+  switch (What.kind) {
+  case POPLAR_ALL_GATHER:
+    C.TheKind = comm::Collective::AllGather;
+    // The master, where the wire does it justice.
+    if (C.Wire == comm::Type::F32) {
+      C.Send = Own.Master;
+    } else {
+      C.Send = Own.Working;
+      C.SendType = Working;
+    }
+    C.Receive = Buffer;
+    C.ReceiveType = Working;
+    break;
+  case POPLAR_REDUCE_SCATTER:
+    C.TheKind = comm::Collective::ReduceScatter;
+    C.Send = Buffer;
+    C.Receive = Own.Gradient;
+    C.Accumulate = What.transient;
+    break;
+  default:
+    C.TheKind = comm::Collective::AllReduce;
+    C.Send = C.Receive = Buffer;
+  }
+  Tickets[static_cast<size_t>(What.id)] = Stream.start(C);
+}
+
+void Group::wait(const PoplarCollective &What) {
+  Stream.wait(Tickets[static_cast<size_t>(What.id)]);
+}
+
+void Group::sum(int64_t *Values, int64_t Count) {
+  Stream.run([=](comm::Communicator &C) { C.allReduceSum(Values, Count); });
+}
+
+void Group::sum(double *Values, int64_t Count) {
+  Stream.run([=](comm::Communicator &C) { C.allReduceSum(Values, Count); });
+}
+
+void Group::max(int64_t *Values, int64_t Count) {
+  Stream.run([=](comm::Communicator &C) { C.allReduceMax(Values, Count); });
+}
+
+void Group::gather(const float *Shard, float *Full, const int64_t *Bounds) {
+  Stream.run([=](comm::Communicator &C) {
+    C.gather(Shard, Full, comm::Type::F32, Bounds, 0);
+  });
+}
+
+std::string Group::broadcast(const std::string &Text) {
+  int64_t Size = static_cast<int64_t>(Text.size());
+  std::string Result = Text;
+  Stream.run([&](comm::Communicator &C) {
+    C.broadcast(&Size, sizeof(Size), 0);
+    Result.resize(static_cast<size_t>(Size));
+    C.broadcast(Result.data(), Size, 0);
+  });
+  return Result;
+}
+
+void Group::barrier() {
+  Stream.run([](comm::Communicator &C) { C.barrier(); });
+}
+
+void Group::close() { Stream.close(); }
+
+void Group::abort(const std::string &Message) {
+  Stream.run([&](comm::Communicator &C) { C.abort(Message); });
+}
+
+void Group::writeTrace(const std::string &Path) {
+  std::string Name = getHostName() + ", " + DeviceType;
+  Stream.run(
+      [&](comm::Communicator &C) { Stream.getTrace()->write(C, Path, Name); });
+}

@@ -1,0 +1,61 @@
+//===- Group.h - The ranks of a job -----------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_GROUP_H
+#define POPLAR_RUNTIME_GROUP_H
+
+#include "Collectives.h"
+#include "comm/CommStream.h"
+
+#include <vector>
+
+namespace poplar::runtime {
+
+/// Collectives of generated code over a CommStream.
+class Group : public Collectives {
+public:
+  /// Collective: checks that there are as many ranks as the plan has, that each
+  /// runs the program of its device type, and that all hold the same plan.
+  Group(const PoplarProgram &Program, const comm::CommStream::Factory &Make,
+        size_t TraceCapacity = 0);
+
+  int rank() const { return Stream.rank(); }
+  /// Orderly end; collective.
+  void close();
+  /// Ends the job for all ranks.
+  void abort(const std::string &Message);
+  /// Rank 0 writes what all ranks did when. Collective.
+  void writeTrace(const std::string &Path);
+  const comm::CommStatistics &getStatistics() const {
+    return Stream.getStatistics();
+  }
+
+  void attach(const State &S) override { TheState = &S; }
+  void start(const PoplarCollective &What, void *Buffer) override;
+  void wait(const PoplarCollective &What) override;
+  void sum(int64_t *Values, int64_t Count) override;
+  void sum(double *Values, int64_t Count) override;
+  void max(int64_t *Values, int64_t Count) override;
+  void gather(const float *Shard, float *Full, const int64_t *Bounds) override;
+  std::string broadcast(const std::string &Text) override;
+  void barrier() override;
+
+private:
+  void pinToCores();
+
+  const PoplarProgram &Program;
+  std::string DeviceType;
+  const State *TheState = nullptr;
+  comm::CommStream Stream;
+  /// Of the collectives under way, by their id.
+  std::vector<comm::CommStream::Ticket> Tickets;
+};
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_GROUP_H

@@ -1,0 +1,43 @@
+//===- BuildOptions.cpp - Options of build and plan -----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BuildOptions.h"
+#include "llvm/Support/Threading.h"
+
+void addHostOptions(CLI::App *command, poplar::HostOptions &options) {
+  command
+      ->add_option("--precision", options.precision,
+                   "Format of activations and working weights")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  command
+      ->add_option("--recompute", options.recompute,
+                   "What the backward pass computes again to save memory")
+      ->check(CLI::IsMember({"keep", "recompute-attention", "recompute-unit"}));
+  command
+      ->add_option("--cpu", options.cpu,
+                   "LLVM's name of the CPU to generate code for")
+      ->type_name("NAME");
+  options.threads =
+      llvm::heavyweight_hardware_concurrency().compute_thread_count();
+  command
+      ->add_option("--threads", options.threads,
+                   "Threads to plan the libraries' scratch for")
+      ->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--max-batch", options.maxBatch,
+                   "Largest micro-batch to plan the libraries' scratch for")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+bool checkCPU(const poplar::HostOptions &options, std::string &error) {
+  if (poplar::isKnownCPU(options.cpu))
+    return true;
+  error = "--cpu: LLVM knows no processor '" + options.cpu +
+          "' of this architecture; llc --mcpu=help lists those it knows";
+  return false;
+}

@@ -1,0 +1,126 @@
+//===- Compilation.cpp - A module on its way to executables ---------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Compilation.h"
+#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Conversion/Program.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace poplar;
+
+Compilation::Compilation() : context(mlir::MLIRContext::Threading::DISABLED) {
+  context.loadDialect<cluster::ClusterDialect, nn::NNDialect, zero::ZeroDialect,
+                      mlir::arith::ArithDialect, mlir::func::FuncDialect,
+                      mlir::linalg::LinalgDialect, mlir::math::MathDialect,
+                      mlir::tensor::TensorDialect>();
+  context.getDiagEngine().registerHandler([this](mlir::Diagnostic &diagnostic) {
+    // One line: the first error. What follows is its consequence.
+    if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error &&
+        error.empty()) {
+      llvm::raw_string_ostream stream(error);
+      stream << describe(diagnostic.getLocation()) << ": " << diagnostic;
+    }
+    return mlir::success();
+  });
+}
+
+/// file:line:column; only the file where the rest is unknown.
+std::string Compilation::describe(mlir::Location location) const {
+  auto place = location->findInstanceOf<mlir::FileLineColLoc>();
+  if (!place || place.getLine() == 0)
+    return source;
+  return llvm::formatv("{0}:{1}:{2}", place.getFilename().getValue(),
+                       place.getLine(), place.getColumn());
+}
+
+bool Compilation::load(const std::string &path) {
+  source = path;
+  // The parser does not say why it cannot open a file.
+  if (auto file = llvm::MemoryBuffer::getFile(path); !file) {
+    error = path + ": " + file.getError().message();
+    return false;
+  }
+  module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
+  return static_cast<bool>(module);
+}
+
+bool Compilation::run(mlir::ModuleOp target,
+                      llvm::function_ref<void(mlir::OpPassManager &)> build) {
+  mlir::PassManager pm(&context);
+  build(pm);
+  return mlir::succeeded(pm.run(target));
+}
+
+bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
+                       const std::string &directory) {
+  if (std::error_code code = llvm::sys::fs::create_directories(directory)) {
+    error = directory + ": " + code.message();
+    return false;
+  }
+  llvm::FileRemover object(directory + "/program.o"),
+      temporary(directory + "/train.tmp");
+  std::string executable = directory + "/train";
+  if (mlir::failed(
+          emitHostObject(program, options, directory + "/program.o")) ||
+      mlir::failed(linkHostExecutable(program, options,
+                                      directory + "/program.o",
+                                      directory + "/train.tmp")))
+    return false;
+  if (std::error_code code =
+          llvm::sys::fs::rename(directory + "/train.tmp", executable)) {
+    error = executable + ": " + code.message();
+    return false;
+  }
+  temporary.releaseFile();
+  return true;
+}
+
+static int64_t getMemory(mlir::ModuleOp program, llvm::StringRef name) {
+  return program->getAttrOfType<mlir::DictionaryAttr>(kMemoryAttr)
+      .getAs<mlir::IntegerAttr>(name)
+      .getInt();
+}
+
+int64_t getPeakBytes(mlir::ModuleOp program, int64_t rank, int64_t batch) {
+  return getMemory(program, "fixed") + getShardBytes(program, rank) +
+         batch * getMemory(program, "per_sample");
+}
+
+std::string formatMemory(mlir::ModuleOp program) {
+  int64_t fixed = getPeakBytes(program, 0, 0),
+          perSample = getMemory(program, "per_sample"),
+          live = getMemory(program, "live_per_sample"),
+          scratch = getMemory(program, "scratch_bytes");
+  std::string text = llvm::formatv(
+      "memory    peak_bytes(b) = {0} + b * {1}\n", fixed, perSample);
+  for (int64_t batch : {1, 4, 16})
+    text +=
+        llvm::formatv("          micro-batch {0,2}: {1,10:f1} MiB\n", batch,
+                      (fixed + batch * perSample) / 1048576.0);
+  return text +
+         llvm::formatv(
+             "          parameters, gradients and optimizer {0:f1} MiB, "
+             "library scratch {1:f1} MiB\n          activations are placed "
+             "within {2:f2} % of the largest sum of live bytes\n",
+             (fixed - scratch) / 1048576.0, scratch / 1048576.0,
+             live ? 100.0 * (perSample - live) / live : 0.0)
+             .str();
+}

@@ -1,0 +1,51 @@
+//===- Compilation.h - A module on its way to executables -------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TOOLS_COMPILATION_H
+#define POPLAR_TOOLS_COMPILATION_H
+
+#include "Poplar/Target/Host.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+/// A module with everything it needs alive. Functions return false on failure,
+/// with one line for the user in `error`.
+class Compilation {
+public:
+  Compilation();
+
+  /// Parses a file of any of the project's dialects.
+  bool load(const std::string &path);
+  mlir::ModuleOp getModule() { return *module; }
+
+  /// Runs a pipeline on the module or on one inside it.
+  bool run(mlir::ModuleOp target,
+           llvm::function_ref<void(mlir::OpPassManager &)> build);
+
+  /// Writes `directory`/train, or nothing at all, from a planned program.
+  bool emit(mlir::ModuleOp program, const poplar::HostOptions &options,
+            const std::string &directory);
+
+  std::string error;
+
+private:
+  std::string describe(mlir::Location location) const;
+
+  mlir::MLIRContext context;
+  /// The file that was loaded.
+  std::string source;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+/// Memory of rank `rank` of a planned program with a micro-batch of `batch`.
+int64_t getPeakBytes(mlir::ModuleOp program, int64_t rank, int64_t batch);
+
+/// peak_bytes(b) = fixed + b * per_sample, as a person reads it.
+std::string formatMemory(mlir::ModuleOp program);
+
+#endif // POPLAR_TOOLS_COMPILATION_H

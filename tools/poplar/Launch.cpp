@@ -1,0 +1,112 @@
+//===- Launch.cpp - How a job is started ----------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Launch.h"
+#include "Commands.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace poplar;
+
+namespace {
+/// Ranks in a row that share node and device type.
+struct Run {
+  int64_t first, count;
+  std::string node, type;
+};
+} // namespace
+
+static std::vector<Run> findRuns(zero::PlanOp plan) {
+  std::vector<Run> runs;
+  for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
+    if (!runs.empty() && runs.back().node == rank.getNode() &&
+        runs.back().type == rank.getDeviceType())
+      ++runs.back().count;
+    else
+      runs.push_back({int64_t(index), 1, rank.getNode().str(),
+                      rank.getDeviceType().str()});
+  }
+  return runs;
+}
+
+/// mpirun kills its processes a second after a SIGTERM unless told otherwise:
+/// they need time to agree on a step and to save. Binding is the runtime's.
+static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
+# Starts the job: launch.sh train --data FILE --steps N --out RUN ...
+#
+# Options of mpirun go into MPIRUN_OPTIONS. With POPLAR_LOCAL=1 all ranks run on
+# this machine, whatever nodes the plan names.
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "$(id -u)" = 0 ]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+)sh";
+
+static std::string formatLaunchScript(zero::PlanOp plan) {
+  std::vector<Run> runs = findRuns(plan);
+  llvm::SmallSet<llvm::StringRef, 8> nodes;
+  for (const Run &run : runs)
+    nodes.insert(run.node);
+  std::string script = kLaunchHead;
+  bool several = nodes.size() > 1;
+  if (several)
+    script += "on() { [ -n \"$POPLAR_LOCAL\" ] || echo \"-host $1\"; }\n";
+  script += "exec mpirun --bind-to none --oversubscribe "
+            "\\\n  --mca odls_base_sigkill_timeout 60 $MPIRUN_OPTIONS";
+  for (const Run &run : runs) {
+    script += &run == &runs.front() ? " \\\n  " : " : \\\n  ";
+    script += llvm::formatv("-np {0} ", run.count).str();
+    if (several)
+      script += llvm::formatv("$(on {0}:{1}) ", run.node, run.count).str();
+    script += "\"$here/" + run.type + "/train\" \"$@\"";
+  }
+  return script + "\n";
+}
+
+/// A line `FIRST-LAST PROGRAM ARGUMENTS` per run; srun replaces nothing in them
+/// that could be "$@", so the user adds the arguments.
+static std::string formatSlurmConfiguration(zero::PlanOp plan) {
+  std::string text =
+      "# srun --mpi=pmix -n " + std::to_string(plan.getRanks().size()) +
+      " --multi-prog job.conf\n# Append the arguments of train to every line.\n";
+  for (const Run &run : findRuns(plan))
+    text += llvm::formatv("{0}-{1} {2}/train train\n", run.first,
+                          run.first + run.count - 1, run.type)
+                .str();
+  return text;
+}
+
+static std::string formatRanks(zero::PlanOp plan) {
+  std::string text = "# rank node device_type threads micro_batch steps last\n";
+  for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
+    text += llvm::formatv("{0} {1} {2} {3} {4} {5} {6}\n", index,
+                          rank.getNode(), rank.getDeviceType(),
+                          rank.getThreads(), rank.getMicroBatch(),
+                          rank.getSteps(), rank.getLast())
+                .str();
+  return text;
+}
+
+bool writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
+                      std::string &error) {
+  std::string script = directory + "/launch.sh";
+  if (!writeFile(script, formatLaunchScript(plan)) ||
+      !writeFile(directory + "/job.conf", formatSlurmConfiguration(plan)) ||
+      !writeFile(directory + "/ranks.txt", formatRanks(plan))) {
+    error = directory + ": the launch files could not be written";
+    return false;
+  }
+  namespace fs = llvm::sys::fs;
+  if (std::error_code code = fs::setPermissions(
+          script, fs::all_read | fs::all_exe | fs::owner_write)) {
+    error = script + ": " + code.message();
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,204 @@
+//===- PlanCommand.cpp - poplar plan --------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BuildOptions.h"
+#include "Commands.h"
+#include "Compilation.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Import/Cluster.h"
+#include "Poplar/Transforms/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+
+using namespace poplar;
+
+namespace {
+struct Arguments {
+  std::string model, cluster, profiles, globalBatch, output;
+  HeteroAllocateOptions allocation;
+  HostOptions host;
+};
+} // namespace
+
+/// "64" samples, or "2Mtok", "512ktok", "8192tok": as many samples as that many
+/// tokens are, rounded to the nearest. 0 if it is neither.
+static int64_t parseGlobalBatch(llvm::StringRef text, mlir::ModuleOp module) {
+  bool tokens = text.consume_back("tok");
+  double factor = 1;
+  if (tokens && text.consume_back("M"))
+    factor = 1e6;
+  else if (tokens && text.consume_back("k"))
+    factor = 1e3;
+  double number = 0;
+  if (text.getAsDouble(number) || !(number > 0) || number * factor > 1e15)
+    return 0;
+  if (!tokens)
+    return number == std::floor(number) ? int64_t(number) : 0;
+  auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
+  auto length = model ? model.getAs<mlir::IntegerAttr>("seq_len") : nullptr;
+  if (!length || length.getInt() < 1)
+    return 0;
+  return std::max<int64_t>(
+      1, std::llround(number * factor / double(length.getInt())));
+}
+
+/// The module as text, with the plan in it.
+static std::string print(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, mlir::OpPrintingFlags().enableDebugInfo(false));
+  return text + "\n";
+}
+
+/// One line per rank, or per row of equal ranks.
+static std::string formatPlan(zero::PlanOp plan) {
+  std::string text = llvm::formatv("plan      stage {0}, {1} samples an "
+                                   "iteration on {2} ranks, policy {3}",
+                                   plan.getStage(), plan.getGlobalBatch(),
+                                   plan.getRanks().size(), plan.getPolicy())
+                         .str();
+  if (auto seconds =
+          plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
+    text += llvm::formatv(", {0:f4} s predicted", seconds.getValueAsDouble());
+  text += "\n";
+  llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  for (size_t first = 0; first < ranks.size();) {
+    zero::RankOp rank = ranks[first];
+    size_t end = first + 1;
+    while (end < ranks.size() &&
+           ranks[end]->getAttrDictionary() == rank->getAttrDictionary())
+      ++end;
+    std::string numbers = std::to_string(first);
+    if (end > first + 1)
+      numbers += "-" + std::to_string(end - 1);
+    text += llvm::formatv("  rank {0,-9} {1,-16} {2,-12} micro-batch {3,4}, "
+                          "{4} steps, the last of {5}\n",
+                          numbers, rank.getDeviceType(), rank.getNode(),
+                          rank.getMicroBatch(), rank.getSteps(), rank.getLast())
+                .str();
+    first = end;
+  }
+  return text;
+}
+
+/// Without a cluster: what one device, the machine at hand, needs.
+static bool planAlone(Compilation &compilation, const Arguments &args) {
+  if (!checkCPU(args.host, compilation.error) ||
+      !compilation.run(compilation.getModule(), [&](mlir::OpPassManager &pm) {
+        buildPlanPipeline(pm, args.host);
+      }))
+    return false;
+  llvm::outs() << formatMemory(compilation.getModule());
+  return true;
+}
+
+static bool planCluster(Compilation &compilation, Arguments &args) {
+  mlir::ModuleOp module = compilation.getModule();
+  args.allocation.globalBatch = parseGlobalBatch(args.globalBatch, module);
+  if (args.allocation.globalBatch == 0) {
+    compilation.error =
+        "--global-batch expects a number of samples, or of tokens as in 2Mtok, "
+        "not '" +
+        args.globalBatch + "'";
+    return false;
+  }
+  if (mlir::failed(
+          applyClusterFile(module, args.cluster, compilation.error)) ||
+      (!args.profiles.empty() &&
+       mlir::failed(applyProfiles(module, args.profiles, compilation.error))))
+    return false;
+  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createZeroFormBuckets({args.host.bucketBytes}));
+        pm.addPass(createHeteroAllocate(args.allocation));
+      }))
+    return false;
+  if (args.output == "-") {
+    llvm::outs() << print(module);
+    return true;
+  }
+  if (!args.output.empty() && !writeFile(args.output, print(module))) {
+    compilation.error = args.output + " was not written";
+    return false;
+  }
+  llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin());
+  return true;
+}
+
+void addPlanCommand(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand(
+      "plan", "Allocate a global batch to the devices of a cluster");
+  command->footer(
+      "Without --cluster, says what memory the machine at hand needs.\n\n"
+      "Examples:\n"
+      "  poplar plan --model model.mlir --cluster cluster.json --profiles "
+      "profiles --global-batch 2Mtok -o plan.mlir\n"
+      "  poplar plan model.mlir --recompute recompute-unit");
+  auto args = std::make_shared<Arguments>();
+  addHostOptions(command, args->host);
+  command->add_option("--model,model", args->model, "Written by poplar import")
+      ->type_name("MODEL_MLIR")
+      ->required();
+  CLI::Option *cluster =
+      command
+          ->add_option("--cluster", args->cluster,
+                       "The devices: JSON (docs/cluster-file.md) or MLIR")
+          ->type_name("CLUSTER");
+  CLI::Option *batch =
+      command
+          ->add_option("--global-batch", args->globalBatch,
+                       "Samples of an iteration, or tokens as in 2Mtok")
+          ->type_name("N|TOKENS")
+          ->needs(cluster);
+  cluster->needs(batch);
+  command
+      ->add_option("--profiles", args->profiles,
+                   "What poplar profile measured: a file or a directory")
+      ->type_name("DIR")
+      ->needs(cluster);
+  command
+      ->add_option("--zero", args->allocation.stage,
+                   "Stage of ZeRO; auto is the fastest that fits")
+      ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
+      ->needs(cluster);
+  command
+      ->add_option("--policy", args->allocation.policy,
+                   "exact, poplar, uniform, whale or homogeneous:TYPE")
+      ->type_name("POLICY")
+      ->needs(cluster);
+  auto shares = std::make_shared<std::string>();
+  command
+      ->add_option("--batch", *shares,
+                   "Your own: samples in a step of all devices of each type")
+      ->type_name("TYPE=N,...")
+      ->needs(cluster);
+  command
+      ->add_option("--state", args->allocation.state,
+                   "Shard the state equally, or by free memory")
+      ->check(CLI::IsMember({"equal", "memory"}))
+      ->needs(cluster);
+  command
+      ->add_option("--bucket-bytes", args->host.bucketBytes,
+                   "Units with fewer bytes (in f32) share collectives")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("-o,--output", args->output,
+                   "Where the plan is written, for poplar build; - for stdout")
+      ->type_name("PLAN_MLIR")
+      ->needs(cluster);
+  command->callback([args, shares, &status] {
+    if (!shares->empty())
+      args->allocation.policy = "batch:" + *shares;
+    Compilation compilation;
+    bool done = compilation.load(args->model) &&
+                (args->cluster.empty() ? planAlone(compilation, *args)
+                                       : planCluster(compilation, *args));
+    if (!done)
+      status = reportError(compilation.error);
+  });
+}
