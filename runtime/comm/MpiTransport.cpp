@@ -31,34 +31,40 @@ static std::vector<std::string> getCandidates() {
     Paths.push_back(Directory / "lib" / Name);
     Paths.push_back(Directory.parent_path() / "lib" / Name);
   }
-  if (const char *Named = std::getenv("POPLAR_MPI_PLUGIN"))
-    Paths.push_back(Named);
   Paths.push_back(POPLAR_MPI_PLUGIN_PATH);
-  Paths.push_back(Name); // the dynamic linker's own search
+  Paths.push_back(Name);
   return Paths;
 }
 
+static const PoplarMpiTable &getTable(void *Library, const std::string &Path) {
+  auto Entry =
+      reinterpret_cast<PoplarMpiEntry>(dlsym(Library, POPLAR_MPI_ENTRY));
+  const PoplarMpiTable *Table = Entry ? Entry() : nullptr;
+  if (!Table || Table->magic != POPLAR_MPI_MAGIC)
+    fail(Path, " is not an MPI plug-in of Poplar");
+  if (Table->version != POPLAR_MPI_VERSION)
+    fail(Path, " has version ", Table->version, " of the plug-in interface; ",
+         POPLAR_MPI_VERSION, " is needed. Build both from the same sources");
+  return *Table;
+}
+
 static const PoplarMpiTable &loadPlugin() {
+  // Open MPI's own plug-ins need its symbols to be global.
+  constexpr int Flags = RTLD_NOW | RTLD_GLOBAL;
+  if (const char *Named = std::getenv("POPLAR_MPI_PLUGIN")) {
+    void *Library = dlopen(Named, Flags);
+    if (!Library)
+      fail("POPLAR_MPI_PLUGIN=", Named, " cannot be loaded: ", dlerror());
+    return getTable(Library, Named);
+  }
   std::string Tried;
   for (const std::string &Path : getCandidates()) {
-    // Open MPI's own plug-ins need its symbols to be global.
-    void *Library = dlopen(Path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (!Library) {
-      // A file that is there and cannot be loaded tells more than one that is
-      // not.
-      bool Exists = std::filesystem::exists(Path);
-      Tried += "\n  " + Path + (Exists ? std::string(": ") + dlerror() : "");
-      continue;
-    }
-    auto Entry =
-        reinterpret_cast<PoplarMpiEntry>(dlsym(Library, POPLAR_MPI_ENTRY));
-    const PoplarMpiTable *Table = Entry ? Entry() : nullptr;
-    if (!Table || Table->magic != POPLAR_MPI_MAGIC)
-      fail(Path, " is not an MPI plug-in of Poplar");
-    if (Table->version != POPLAR_MPI_VERSION)
-      fail(Path, " has version ", Table->version, " of the plug-in interface; ",
-           POPLAR_MPI_VERSION, " is needed. Build both from the same sources");
-    return *Table;
+    if (void *Library = dlopen(Path.c_str(), Flags))
+      return getTable(Library, Path);
+    // Why a file that is there cannot be loaded is worth saying: there may be
+    // another MPI, or none, on this host.
+    bool Exists = std::filesystem::exists(Path);
+    Tried += "\n  " + Path + (Exists ? std::string(": ") + dlerror() : "");
   }
   fail("this process was started by an MPI launcher, but the MPI plug-in was "
        "not found. Build Poplar where MPI is installed (on Debian: apt-get "

@@ -20,11 +20,10 @@
 
 namespace poplar::runtime::comm {
 
-/// The plug-in is searched for as
+/// The plug-in is what POPLAR_MPI_PLUGIN names; else it is searched for as
 /// - libpoplar_mpi.so and lib/libpoplar_mpi.so next to the executable, or in
 ///   lib/ next to its directory,
-/// - what POPLAR_MPI_PLUGIN names,
-/// - where it was built, or installed.
+/// - where it was built, or by the dynamic linker's own search.
 std::unique_ptr<Transport> makeMpiTransport();
 
 } // namespace poplar::runtime::comm

@@ -39,7 +39,7 @@
 namespace poplar::runtime::comm {
 
 struct WatchdogOptions {
-  double LostAfter = 5;   // seconds
+  double LostAfter = 4;   // seconds
   double MinStall = 10;   // seconds
   double StallFactor = 5; // times the predicted seconds of a phase
   /// A file that also gets the line, if the path is not empty: mpirun may lose

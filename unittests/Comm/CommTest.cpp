@@ -13,6 +13,7 @@
 #include "comm/ThreadTransport.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -121,6 +122,22 @@ TEST(Backend, UnknownOnesAreRefused) {
             "unknown communicator 'smoke-signals'; there are auto, self, mpi");
 }
 
+TEST(Backend, PluginsAreChecked) {
+  CommOptions O;
+  O.Backend = "mpi";
+  auto Load = [&](const char *Path) {
+    setenv("POPLAR_MPI_PLUGIN", Path, 1);
+    std::string Message = getMessage([&] { makeCommunicator(O); });
+    unsetenv("POPLAR_MPI_PLUGIN");
+    return Message;
+  };
+  EXPECT_NE(Load("/nonexistent.so")
+                .find("POPLAR_MPI_PLUGIN=/nonexistent.so "
+                      "cannot be loaded: "),
+            std::string::npos);
+  EXPECT_EQ(Load("libm.so.6"), "libm.so.6 is not an MPI plug-in of Poplar");
+}
+
 TEST(LinkModel, TransfersTakeTheirTimeAndHide) {
   // 2 MB at 100 MB/s: 20 ms on the link.
   constexpr int64_t Count = 1000000;
@@ -202,9 +219,9 @@ TEST(Faults, OneRanksErrorReachesTheOthers) {
 TEST(Faults, AStreamCanBeAbandoned) {
   // The other rank never comes; the destructor must not wait for it.
   ThreadWorld World(2);
-  CommStream Stream([&] { return makeThreadCommunicator(World, 0, {}); });
   std::vector<int64_t> Bounds = {0, 5, 10};
   std::vector<float> Values(10);
+  CommStream Stream([&] { return makeThreadCommunicator(World, 0, {}); });
   Collective C;
   C.TheKind = Collective::AllReduce;
   C.Send = C.Receive = Values.data();

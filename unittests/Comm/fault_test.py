@@ -58,12 +58,15 @@ class Job:
 
     def wait_for_start(self):
         end = time.time() + 60
-        while len(self.pids) < RANKS:
-            check(self, time.time() < end and self.launcher.poll() is None,
-                  "the job does not start")
-            time.sleep(0.02)
+        while True:
+            ended = self.launcher.poll() is not None
             self.pids = {int(rank): int(pid) for rank, pid in
                          re.findall(r"^rank (\d+) pid (\d+)$", self.log(), re.M)}
+            if len(self.pids) == RANKS:
+                return
+            check(self, not ended and time.time() < end,
+                  "the job does not start")
+            time.sleep(0.02)
 
     def processes(self):
         """The processes of this job that live, mpirun among them."""
@@ -178,8 +181,8 @@ def hang(arguments, job):
 
 
 def plan(arguments, job):
-    """A rank holds another plan."""
-    elapsed = job.wait_for_end()
+    """A rank holds another plan: found before the first step."""
+    elapsed = job.wait_for_end(LIMIT + 60)
     check(job, re.search(r"do not hold the same plan: most have 0*2, rank 1 "
                          r"\(.*host:test1\) has 0*1", job.log()),
           "the rank that differs is not named")
@@ -209,8 +212,8 @@ CASES = {
     "terminate": (terminate, [], True, None),
     "user": (user, [], True, True),
     "survive": (survive, [], True, True),
-    "throw": (throw, ["--throw", "1,20"], False, False),
-    "hang": (hang, ["--hang", "2,20", "--stall", "2"], False, False),
+    "throw": (throw, ["--throw", "1,20"], True, False),
+    "hang": (hang, ["--hang", "2,20", "--stall", "2"], True, False),
     "plan": (plan, ["--hash", "1"], False, False),
 }
 
