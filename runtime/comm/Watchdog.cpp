@@ -56,6 +56,7 @@ struct Watchdog::Impl {
   void connect(const std::string &Contact);
   void loop();
   void accept();
+  void closeDoor();
   void wait();
   void receive(Clock::time_point Now);
   void send(const Heartbeat &Message);
@@ -111,7 +112,8 @@ void Watchdog::Impl::start() {
   if (IsHub) {
     std::random_device Random;
     Self.Session = (static_cast<uint64_t>(Random()) << 32) | Random();
-    Listening = listenForHeartbeats(Port);
+    if (Stream.size() > 1)
+      Listening = listenForHeartbeats(Port);
     Contact = std::to_string(Port) + " " + getAddresses();
     Number = static_cast<int64_t>(Self.Session);
   }
@@ -141,6 +143,8 @@ void Watchdog::Impl::start() {
       wait();
       accept();
     }
+    // Nobody else has business here.
+    closeDoor();
   } else {
     Stream.run([&](Communicator &C) { C.barrier(); });
     try {
@@ -209,7 +213,7 @@ Heartbeat Watchdog::Impl::makeStatus() {
 /// Waits for something to read, a short time.
 void Watchdog::Impl::wait() {
   Polled.clear();
-  if (IsHub)
+  if (Listening >= 0)
     Polled.push_back({Listening, POLLIN, 0});
   for (const HeartbeatLink &L : Strangers)
     Polled.push_back({L.socket(), POLLIN, 0});
@@ -247,6 +251,13 @@ void Watchdog::Impl::accept() {
       std::remove_if(Strangers.begin(), Strangers.end(),
                      [](const HeartbeatLink &L) { return !L.isOpen(); }),
       Strangers.end());
+}
+
+void Watchdog::Impl::closeDoor() {
+  Strangers.clear();
+  if (Listening >= 0)
+    ::close(Listening);
+  Listening = -1;
 }
 
 void Watchdog::Impl::send(const Heartbeat &Message) {
@@ -442,8 +453,7 @@ Watchdog::~Watchdog() {
   I->Closing = true;
   if (I->Thread.joinable())
     I->Thread.join();
-  if (I->Listening >= 0)
-    ::close(I->Listening);
+  I->closeDoor();
 }
 
 void Watchdog::setPhase(const char *Name, double PredictedSeconds) {
