@@ -608,6 +608,11 @@ LogicalResult FunctionLowering::run() {
     } else if (std::optional<PoplarGemm> gemm = getGemm(&op)) {
       lowerGemm(&op, *gemm);
     } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
+      // The kernel's tiles lie on its stack.
+      if (attention.getHeadDim() > POPLAR_MAX_HEAD_DIM)
+        return attention.emitOpError("has heads of ")
+               << attention.getHeadDim()
+               << " elements; the kernel takes at most " << POPLAR_MAX_HEAD_DIM;
       lowerAttention(attention);
     } else if (auto attention = dyn_cast<nn::AttentionGradOp>(op)) {
       lowerAttentionGrad(attention);

@@ -14,6 +14,8 @@ using namespace poplar;
 using namespace poplar::import;
 
 static constexpr char kKnownTypes[] = "default, linear, llama3";
+/// Far above any model; the table of frequencies is stored in the module.
+static constexpr int64_t kMaxHeadDim = 65536;
 
 /// Llama 3.1: low frequencies are divided by `factor`, high ones kept, those
 /// between interpolated.
@@ -60,6 +62,11 @@ std::vector<double> import::getInverseFrequencies(const Config &config,
   if (headDim % 2)
     config["head_dim"].error("rotary embeddings need an even number of "
                              "elements per head, found " +
+                             std::to_string(headDim));
+  // The table below is part of the module.
+  if (headDim > kMaxHeadDim)
+    config["head_dim"].error("expected at most " + std::to_string(kMaxHeadDim) +
+                             " elements per head, found " +
                              std::to_string(headDim));
   config.expectNeutral("partial_rotary_factor", 1.0);
   if (scaling["partial_rotary_factor"].isPresent() &&

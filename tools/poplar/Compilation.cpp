@@ -18,10 +18,12 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace poplar;
@@ -71,6 +73,16 @@ bool Compilation::run(mlir::ModuleOp target,
 
 bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
                        const std::string &directory) {
+  // Directories made here go again, if they stay empty.
+  llvm::StringRef parent = llvm::sys::path::parent_path(directory);
+  bool hadParent = llvm::sys::fs::exists(parent),
+       hadDirectory = llvm::sys::fs::exists(directory);
+  auto removeEmpty = llvm::scope_exit([&] {
+    if (!hadDirectory)
+      llvm::sys::fs::remove(directory);
+    if (!hadParent)
+      llvm::sys::fs::remove(parent);
+  });
   if (std::error_code code = llvm::sys::fs::create_directories(directory)) {
     error = directory + ": " + code.message();
     return false;
