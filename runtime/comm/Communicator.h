@@ -16,9 +16,9 @@
 // memory need not be.
 //
 // Sums. A contribution is rounded to the wire type, the receiver's own, too,
-// and added in f32 in the order of the ranks. Where nodes have several ranks,
-// the ranks of a node are added first, and the node's sum is rounded to the
-// wire type in turn. So a sum depends neither on timing nor on the bounds.
+// and added in f32 in the order of the ranks; where several of several nodes'
+// ranks share a node, first inside each node, and the node's sum is rounded to
+// the wire type in turn. So a sum depends neither on timing nor on the bounds.
 //
 // Errors are poplar::runtime::Error. After one, only abort() is of use.
 //

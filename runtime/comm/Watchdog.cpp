@@ -56,7 +56,6 @@ struct Watchdog::Impl {
   void connect(const std::string &Contact);
   void loop();
   void accept();
-  void closeDoor();
   void wait();
   void receive(Clock::time_point Now);
   void send(const Heartbeat &Message);
@@ -112,8 +111,7 @@ void Watchdog::Impl::start() {
   if (IsHub) {
     std::random_device Random;
     Self.Session = (static_cast<uint64_t>(Random()) << 32) | Random();
-    if (Stream.size() > 1)
-      Listening = listenForHeartbeats(Port);
+    Listening = listenForHeartbeats(Port);
     Contact = std::to_string(Port) + " " + getAddresses();
     Number = static_cast<int64_t>(Self.Session);
   }
@@ -143,8 +141,6 @@ void Watchdog::Impl::start() {
       wait();
       accept();
     }
-    // Nobody else has business here.
-    closeDoor();
   } else {
     Stream.run([&](Communicator &C) { C.barrier(); });
     try {
@@ -213,7 +209,7 @@ Heartbeat Watchdog::Impl::makeStatus() {
 /// Waits for something to read, a short time.
 void Watchdog::Impl::wait() {
   Polled.clear();
-  if (Listening >= 0)
+  if (IsHub)
     Polled.push_back({Listening, POLLIN, 0});
   for (const HeartbeatLink &L : Strangers)
     Polled.push_back({L.socket(), POLLIN, 0});
@@ -251,13 +247,6 @@ void Watchdog::Impl::accept() {
       std::remove_if(Strangers.begin(), Strangers.end(),
                      [](const HeartbeatLink &L) { return !L.isOpen(); }),
       Strangers.end());
-}
-
-void Watchdog::Impl::closeDoor() {
-  Strangers.clear();
-  if (Listening >= 0)
-    ::close(Listening);
-  Listening = -1;
 }
 
 void Watchdog::Impl::send(const Heartbeat &Message) {
@@ -453,7 +442,8 @@ Watchdog::~Watchdog() {
   I->Closing = true;
   if (I->Thread.joinable())
     I->Thread.join();
-  I->closeDoor();
+  if (I->Listening >= 0)
+    ::close(I->Listening);
 }
 
 void Watchdog::setPhase(const char *Name, double PredictedSeconds) {

@@ -11,7 +11,6 @@
 #include "comm/Backend.h"
 #include "comm/CommStream.h"
 #include "comm/ThreadTransport.h"
-#include "comm/Watchdog.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -247,18 +246,6 @@ TEST(Faults, MemoryOutlivesCollectives) {
   };
   EXPECT_EQ(getMessage(Compute), "out of memory");
   EXPECT_EQ(getMessage([&] { Stream.waitAll(); }), "interrupted");
-}
-
-TEST(Faults, ARankAloneHasAWatchdog) {
-  CommOptions O;
-  O.Backend = "self";
-  CommStream Stream([&] { return makeCommunicator(O); });
-  Watchdog Dog(Stream, "host:test");
-  Dog.setPhase("step", 0.1);
-  Dog.progress();
-  EXPECT_NE(Dog.getName().find(", host:test"), std::string::npos);
-  Dog.close();
-  Stream.close();
 }
 
 TEST(Trace, IsValidJSON) {
