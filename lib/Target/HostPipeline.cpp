@@ -64,6 +64,13 @@ void poplar::buildProgramPipeline(OpPassManager &pm,
   pm.addPass(createNNDifferentiate({options.recompute}));
   pm.addPass(createAddOptimizer());
   pm.addPass(createZeroMaterialize());
+  pm.addPass(createZeroVerify());
+  if (options.overlap) {
+    pm.addPass(createZeroAsync());
+    pm.addPass(createZeroPrefetch({options.overlapDepth}));
+    pm.addPass(createZeroDelayWaits({options.overlapDepth}));
+    pm.addPass(createZeroVerify());
+  }
   pm.addPass(createCSEPass());
   // Everything by rows becomes loops...
   pm.addPass(createConvertNNToLinalg());

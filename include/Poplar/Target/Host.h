@@ -30,6 +30,10 @@ struct HostOptions {
   int64_t maxBatch = 64;
   /// Neighbouring units with less than this (in f32) share a bucket.
   int64_t bucketBytes = 1 << 20;
+  /// Collectives overlap with computation; otherwise all are synchronous.
+  bool overlap = true;
+  /// Gathers and reductions under way at a time, beside the unit at work.
+  int overlapDepth = 1;
   /// Bitcode of the kernel library (attention), linked into every program.
   std::string kernelLibrary;
   /// Archive with the runtime, which holds `main`.

@@ -137,6 +137,42 @@ def ZeroMaterialize : Pass<"zero-materialize", "::mlir::ModuleOp"> {
     "::mlir::func::FuncDialect"];
 }
 
+def ZeroAsync : Pass<"zero-async", "::mlir::ModuleOp"> {
+  let summary = "Split every collective in zero.start and zero.wait";
+  let description = [{
+    The wait stays right behind its start; --zero-prefetch and
+    --zero-delay-waits move them apart.
+  }];
+  let dependentDialects = ["::poplar::zero::ZeroDialect"];
+}
+
+def ZeroPrefetch : Pass<"zero-prefetch", "::mlir::ModuleOp"> {
+  let summary = "Start gathers of parameters while earlier units compute";
+  let options = [
+    Option<"depth", "depth", "int", "1",
+           "Gathers under way beside the one in use">
+  ];
+}
+
+def ZeroDelayWaits : Pass<"zero-delay-waits", "::mlir::ModuleOp"> {
+  let summary = "Let reductions finish while later units compute";
+  let options = [
+    Option<"depth", "depth", "int", "1",
+           "Reductions of transient gradients under way">
+  ];
+}
+
+def ZeroVerify : Pass<"zero-verify", "::mlir::ModuleOp"> {
+  let summary = "Check that the programs of a plan work together";
+  let description = [{
+    All programs issue the same collectives in the same order in each function;
+    nothing touches what a collective under way reads or writes; where ranks
+    have step counts of their own (stages 0 and 1), @train issues none; @update
+    takes the norm first and updates every bucket once. A violation names both
+    places. Runs after each phase of the zero level.
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Code generation for hosts
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,41 @@
+// RUN: poplar-opt %s --zero-verify | FileCheck %s
+
+// Two programs that differ in what they compute, but not in what they send.
+
+// CHECK: module @a100.program
+module @a100.program attributes {zero.program = {device_type = "a100", stage = 1 : i64, world_size = 2 : i64}} {
+  nn.parameter @w : tensor<8x8xf32> normal std 0.02
+  zero.bucket @b [@w] bounds [0, 32, 64]
+  func.func @train() {
+    return
+  }
+  func.func @train_last() {
+    call @work() : () -> ()
+    zero.reduce_scatter @b wire f32
+    return
+  }
+  func.func @update() {
+    zero.norm
+    zero.adamw @b
+    %t = zero.start all_gather @b wire f32
+    zero.wait %t
+    return
+  }
+  func.func private @work()
+}
+// CHECK: module @t4.program
+module @t4.program attributes {zero.program = {device_type = "t4", stage = 1 : i64, world_size = 2 : i64}} {
+  nn.parameter @w : tensor<8x8xf32> normal std 0.02
+  zero.bucket @b [@w] bounds [0, 32, 64]
+  func.func @train_last() {
+    %t = zero.start reduce_scatter @b wire f32
+    zero.wait %t
+    return
+  }
+  func.func @update() {
+    zero.norm
+    zero.adamw @b
+    zero.all_gather @b wire f32
+    return
+  }
+}
