@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Batch.h"
+#include "Collectives.h"
 #include "Random.h"
 
 #include <algorithm>
@@ -80,6 +81,8 @@ double BatchRunner::run(bool Backward, float LossGradient) {
     } else {
       Exec.evaluate(B);
     }
+    if (Exec.collectives)
+      Exec.collectives->progress();
     const float *Loss = Exec.sized<float>(
         Backward ? Program.train_loss : Program.evaluate_loss, B);
     for (int64_t I = 0; I < N; ++I)

@@ -43,6 +43,13 @@ public:
   virtual void gather(const float *Shard, float *Full,
                       const int64_t *Bounds) = 0;
 
+  /// What the rank does from now on, a literal, and the seconds it should take
+  /// between two signs of progress. A rank that takes much longer ends the job.
+  virtual void setPhase(const char *Name, double Seconds) = 0;
+  virtual void progress() = 0;
+  /// Ends the job because of an error of this rank.
+  [[noreturn]] virtual void fail(const std::string &Message) = 0;
+
   /// Everyone gets rank 0's text.
   virtual std::string broadcast(const std::string &Text) = 0;
   virtual void barrier() = 0;

@@ -40,10 +40,13 @@ void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
 }
 
 /// No exception may cross generated code, which has no unwind tables.
-template <typename Function> static void endProcessOnError(Function &&Body) {
+template <typename Function>
+static void endProcessOnError(void *Context, Function &&Body) {
   try {
     Body();
   } catch (const std::exception &E) {
+    if (Collectives *Group = static_cast<Executor *>(Context)->collectives)
+      Group->fail(E.what());
     std::fprintf(stderr, "train: error: %s\n", E.what());
     std::_Exit(1);
   }
@@ -69,7 +72,7 @@ extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
 
 extern "C" void poplar_rt_norm(void *Context, int64_t) {
   endProcessOnError(
-      [=] { static_cast<Executor *>(Context)->optimizer->norm(); });
+      Context, [=] { static_cast<Executor *>(Context)->optimizer->norm(); });
 }
 
 extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
@@ -79,7 +82,7 @@ extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
 extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,
                                const void *A, const void *B, const void *Bias,
                                void *C, int64_t Batch) {
-  endProcessOnError([=] {
+  endProcessOnError(Context, [=] {
     static_cast<Executor *>(Context)->gemms().run(*Gemm, A, B, Bias, C, Batch);
   });
 }
@@ -87,14 +90,14 @@ extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,
 extern "C" void poplar_rt_start(void *Context,
                                 const PoplarCollective *Collective,
                                 void *Buffer) {
-  endProcessOnError([=] {
+  endProcessOnError(Context, [=] {
     static_cast<Executor *>(Context)->collectives->start(*Collective, Buffer);
   });
 }
 
 extern "C" void poplar_rt_wait(void *Context,
                                const PoplarCollective *Collective) {
-  endProcessOnError([=] {
+  endProcessOnError(Context, [=] {
     static_cast<Executor *>(Context)->collectives->wait(*Collective);
   });
 }

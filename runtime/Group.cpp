@@ -12,6 +12,7 @@
 #include "State.h"
 #include "comm/PlanCheck.h"
 
+#include <cstdlib>
 #include <sched.h>
 #include <sstream>
 #include <unistd.h>
@@ -30,17 +31,21 @@ Group::Group(const PoplarProgram &Program,
       Stream(Make, TraceCapacity),
       Tickets(static_cast<size_t>(Program.num_collectives)) {
   if (Stream.size() != Program.world_size)
-    fail("the plan has ", Program.world_size, " ranks, but ", Stream.size(),
-         Stream.size() == 1 ? " was" : " were",
-         " started; start the job with poplar train or launch.sh");
+    runtime::fail("the plan has ", Program.world_size, " ranks, but ",
+                  Stream.size(), Stream.size() == 1 ? " was" : " were",
+                  " started; start the job with poplar train or launch.sh");
   Stream.run([&](comm::Communicator &C) {
     comm::checkSame(C, "plan", Program.plan_hash,
                     getHostName() + ", " + DeviceType);
   });
+  comm::WatchdogOptions Options;
+  if (const char *Path = std::getenv("POPLAR_FAILURE_REPORT"))
+    Options.ReportPath = Path;
+  Dog.emplace(Stream, DeviceType, Options);
   const char *Planned = Program.ranks[rank()].device_type;
   if (DeviceType != Planned)
-    fail("rank ", rank(), " runs the program of device type ", DeviceType,
-         ", but the plan has it on ", Planned,
+    fail("runs the program of device type " + DeviceType +
+         ", but the plan has this rank on " + Planned +
          "; the order of launch.sh is that of the plan");
   pinToCores();
 }
@@ -146,10 +151,17 @@ void Group::barrier() {
   Stream.run([](comm::Communicator &C) { C.barrier(); });
 }
 
-void Group::close() { Stream.close(); }
+void Group::setPhase(const char *Name, double Seconds) {
+  Dog->setPhase(Name, Seconds);
+}
 
-void Group::abort(const std::string &Message) {
-  Stream.run([&](comm::Communicator &C) { C.abort(Message); });
+void Group::progress() { Dog->progress(); }
+
+void Group::fail(const std::string &Message) { Dog->fail(Message); }
+
+void Group::close() {
+  Dog->close();
+  Stream.close();
 }
 
 void Group::writeTrace(const std::string &Path) {

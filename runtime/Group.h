@@ -11,7 +11,9 @@
 
 #include "Collectives.h"
 #include "comm/CommStream.h"
+#include "comm/Watchdog.h"
 
+#include <optional>
 #include <vector>
 
 namespace poplar::runtime {
@@ -27,8 +29,6 @@ public:
   int rank() const { return Stream.rank(); }
   /// Orderly end; collective.
   void close();
-  /// Ends the job for all ranks.
-  void abort(const std::string &Message);
   /// Rank 0 writes what all ranks did when. Collective.
   void writeTrace(const std::string &Path);
   const comm::CommStatistics &getStatistics() const {
@@ -44,6 +44,10 @@ public:
   void gather(const float *Shard, float *Full, const int64_t *Bounds) override;
   std::string broadcast(const std::string &Text) override;
   void barrier() override;
+  void setPhase(const char *Name, double Seconds) override;
+  void progress() override;
+  [[noreturn]] void fail(const std::string &Message) override;
+  comm::CommStream &stream() { return Stream; }
 
 private:
   void pinToCores();
@@ -52,6 +56,7 @@ private:
   std::string DeviceType;
   const State *TheState = nullptr;
   comm::CommStream Stream;
+  std::optional<comm::Watchdog> Dog;
   /// Of the collectives under way, by their id.
   std::vector<comm::CommStream::Ticket> Tickets;
 };

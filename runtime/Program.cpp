@@ -9,6 +9,7 @@
 #include "Error.h"
 #include "Executor.h"
 #include "Trainer.h"
+#include "comm/Launcher.h"
 
 #include <csignal>
 #include <cstdio>
@@ -67,6 +68,7 @@ int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
   // A write beyond a limit on file sizes is then an error as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
+    comm::endWithLauncher();
     Options O = parseOptions(Argc, Argv);
     prepareProcess(Program);
     switch (O.TheCommand) {

@@ -18,11 +18,11 @@
 #include "Safetensors.h"
 #include "Schedule.h"
 #include "comm/Backend.h"
+#include "comm/Launcher.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <malloc.h>
@@ -33,31 +33,6 @@ using namespace poplar::runtime;
 
 namespace {
 
-volatile std::sig_atomic_t StopRequested = 0;
-
-void requestStop(int) { StopRequested = 1; }
-
-/// SIGINT and SIGTERM ask for a stop after the current step, while this lives.
-class StopSignals {
-public:
-  StopSignals() {
-    StopRequested = 0;
-    struct sigaction Action = {};
-    Action.sa_handler = requestStop;
-    // A second signal ends the process at once.
-    Action.sa_flags = SA_RESETHAND | SA_RESTART;
-    sigaction(SIGINT, &Action, &OldInterrupt);
-    sigaction(SIGTERM, &Action, &OldTerminate);
-  }
-  ~StopSignals() {
-    sigaction(SIGINT, &OldInterrupt, nullptr);
-    sigaction(SIGTERM, &OldTerminate, nullptr);
-  }
-
-private:
-  struct sigaction OldInterrupt, OldTerminate;
-};
-
 /// Training and validation samples, from whatever the options name.
 struct Sources {
   Sources(const Options &O, const ModelInfo &Model);
@@ -66,6 +41,9 @@ struct Sources {
   int64_t TrainEnd = 0;
   std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
 };
+
+/// Seconds that what cannot be predicted may well take.
+constexpr double LongPhase = 60;
 
 /// One run: everything it needs, made before the first step.
 class Trainer {
@@ -94,6 +72,11 @@ private:
   }
   /// Whether any rank has been asked to stop.
   bool mustStop() const;
+  /// See Collectives::setPhase.
+  void setPhase(const char *Name, double Seconds) const {
+    if (Group)
+      Group->setPhase(Name, Seconds);
+  }
   /// Prints on the first rank only.
   template <typename... Ts> void print(const char *Format, Ts... Values) const {
     if (Leads)
@@ -115,6 +98,8 @@ private:
   Schedule Rates;
   TrainingState State;
   double Baseline = NotMeasured;
+  /// What a step takes, measured; before the first one a guess.
+  double StepSeconds = LongPhase;
 };
 
 } // namespace
@@ -332,6 +317,7 @@ void Trainer::resume() {
 }
 
 double Trainer::validate() {
+  setPhase("validating", StepSeconds);
   // Random numbers of a step that training never takes.
   int64_t Targets = sum(Batches.load(*Data.Validation, 0, ValShare, -1));
   if (Targets == 0)
@@ -343,6 +329,7 @@ double Trainer::validate() {
 
 /// One optimizer step. A batch without targets changes nothing.
 Metrics Trainer::step() {
+  setPhase("training", StepSeconds);
   Metrics Row;
   Row.Rate = Rates.at(State.Step);
   int64_t Targets =
@@ -362,6 +349,7 @@ Metrics Trainer::step() {
 }
 
 void Trainer::save() {
+  setPhase("saving", LongPhase);
   saveCheckpoint(Exec, State, O.Out, O.Keep);
   print("saved '%s/checkpoint-%lld'\n", O.Out.c_str(),
         static_cast<long long>(State.Step));
@@ -396,7 +384,7 @@ static void linkExecutable(const std::string &Run) {
 }
 
 bool Trainer::mustStop() const {
-  int64_t Stop = StopRequested;
+  int64_t Stop = comm::StopSignals::isRequested();
   if (Group)
     Group->max(&Stop, 1);
   return Stop != 0;
@@ -444,7 +432,7 @@ void Trainer::run() {
   }
   std::fflush(stdout);
 
-  StopSignals Signals;
+  comm::StopSignals Signals;
   int64_t FirstStep = State.Step, TokensPerStep = GlobalBatch * Model.SeqLen;
   Progress Report(FirstStep, O.Steps,
                   Exec.program().flops_per_sample /
@@ -461,6 +449,7 @@ void Trainer::run() {
     if (O.CheckAllocations && State.Step > FirstStep + 1 &&
         getHeapBytes() != HeapBytes)
       fail("step ", State.Step, " left memory allocated");
+    StepSeconds = Seconds.count();
     Row.TokensPerSecond = static_cast<double>(TokensPerStep) / Seconds.count();
     Report.addStep(Seconds.count(), TokensPerStep);
     bool Last = State.Step == O.Steps;
@@ -496,6 +485,10 @@ void Trainer::finish(MetricsFile &Record) {
 static void runTrainer(const PoplarProgram &Program, const Options &O,
                        Group *Ranks) {
   Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
+  // Before the trainer's memory goes, nothing may be under way in it.
+  std::optional<comm::CommStream::MemoryGuard> Guard;
+  if (Ranks)
+    Guard.emplace(Ranks->stream());
   if (O.isDump())
     T.dump();
   else
@@ -522,7 +515,6 @@ void poplar::runtime::runTraining(const PoplarProgram &Program,
       Ranks.writeTrace(O.Trace);
     Ranks.close();
   } catch (const std::exception &E) {
-    Ranks.abort(E.what());
-    throw;
+    Ranks.fail(E.what());
   }
 }

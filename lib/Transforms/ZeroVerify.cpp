@@ -28,11 +28,11 @@ public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SmallVector<ModuleOp> programs;
-    if (module->hasAttr(zero::kProgramAttr))
-      programs.push_back(module);
     for (auto program : module.getOps<ModuleOp>())
       if (program->hasAttr(zero::kProgramAttr))
         programs.push_back(program);
+    if (programs.empty()) // the program of one rank
+      programs.push_back(module);
     for (ModuleOp program : programs)
       if (failed(verifyProgram(program)))
         return signalPassFailure();

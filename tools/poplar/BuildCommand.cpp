@@ -155,8 +155,8 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
         mlir::SymbolTable(module).lookup<cluster::DeviceTypeOp>(build.name);
     int ends[2];
     if (pipe(ends) != 0 || (build.process = fork()) < 0) {
-      compilation.error = std::string("cannot start a process: ") +
-                          std::strerror(errno);
+      compilation.error =
+          std::string("cannot start a process: ") + std::strerror(errno);
       return false;
     }
     if (build.process == 0) {
@@ -176,8 +176,8 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
     int status = 0;
     waitpid(build.process, &status, 0);
     if (report.empty() || status != 0)
-      compilation.error = "the compiler of device type '" + build.name +
-                          "' ended unexpectedly";
+      compilation.error =
+          "the compiler of device type '" + build.name + "' ended unexpectedly";
     else if (report[0] != '+')
       compilation.error = report;
     else

@@ -121,12 +121,11 @@ std::string formatMemory(mlir::ModuleOp program) {
           perSample = getMemory(program, "per_sample"),
           live = getMemory(program, "live_per_sample"),
           scratch = getMemory(program, "scratch_bytes");
-  std::string text = llvm::formatv(
-      "memory    peak_bytes(b) = {0} + b * {1}\n", fixed, perSample);
+  std::string text = llvm::formatv("memory    peak_bytes(b) = {0} + b * {1}\n",
+                                   fixed, perSample);
   for (int64_t batch : {1, 4, 16})
-    text +=
-        llvm::formatv("          micro-batch {0,2}: {1,10:f1} MiB\n", batch,
-                      (fixed + batch * perSample) / 1048576.0);
+    text += llvm::formatv("          micro-batch {0,2}: {1,10:f1} MiB\n", batch,
+                          (fixed + batch * perSample) / 1048576.0);
   return text +
          llvm::formatv(
              "          parameters, gradients and optimizer {0:f1} MiB, "

@@ -35,17 +35,39 @@ static std::vector<Run> findRuns(zero::PlanOp plan) {
   return runs;
 }
 
-/// mpirun kills its processes a second after a SIGTERM unless told otherwise:
-/// they need time to agree on a step and to save. Binding is the runtime's.
+/// Stopping. mpirun kills its processes soon after a SIGTERM, but passes
+/// SIGUSR1 on without a time limit: the ranks agree on a step, save, and leave.
+/// The time-out is that of its clean-up after a fault, which it always sleeps
+/// out.
 static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
 # Starts the job: launch.sh train --data FILE --steps N --out RUN ...
 #
 # Options of mpirun go into MPIRUN_OPTIONS. With POPLAR_LOCAL=1 all ranks run on
-# this machine, whatever nodes the plan names.
+# this machine, whatever nodes the plan names. On SIGTERM or SIGINT the job saves
+# a checkpoint and ends.
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
+POPLAR_FAILURE_REPORT=$(mktemp -u)
+export POPLAR_FAILURE_REPORT
+)sh";
+
+static constexpr const char *kLaunchTail = R"sh( &
+job=$!
+trap 'kill -USR1 $job' TERM INT
+wait $job
+status=$?
+# A signal interrupts the wait, not the job.
+while kill -0 $job 2>/dev/null; do
+  wait $job
+  status=$?
+done
+if [ $status -ne 0 ] && [ -s "$POPLAR_FAILURE_REPORT" ]; then
+  cat "$POPLAR_FAILURE_REPORT" >&2
+fi
+rm -f "$POPLAR_FAILURE_REPORT"
+exit $status
 )sh";
 
 static std::string formatLaunchScript(zero::PlanOp plan) {
@@ -57,8 +79,8 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
   bool several = nodes.size() > 1;
   if (several)
     script += "on() { [ -n \"$POPLAR_LOCAL\" ] || echo \"-host $1\"; }\n";
-  script += "exec mpirun --bind-to none --oversubscribe "
-            "\\\n  --mca odls_base_sigkill_timeout 60 $MPIRUN_OPTIONS";
+  script += "mpirun --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
+            "\\\n  --mca odls_base_sigkill_timeout 2 $MPIRUN_OPTIONS";
   for (const Run &run : runs) {
     script += &run == &runs.front() ? " \\\n  " : " : \\\n  ";
     script += llvm::formatv("-np {0} ", run.count).str();
@@ -66,15 +88,16 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
       script += llvm::formatv("$(on {0}:{1}) ", run.node, run.count).str();
     script += "\"$here/" + run.type + "/train\" \"$@\"";
   }
-  return script + "\n";
+  return script + kLaunchTail;
 }
 
 /// A line `FIRST-LAST PROGRAM ARGUMENTS` per run; srun replaces nothing in them
 /// that could be "$@", so the user adds the arguments.
 static std::string formatSlurmConfiguration(zero::PlanOp plan) {
-  std::string text =
-      "# srun --mpi=pmix -n " + std::to_string(plan.getRanks().size()) +
-      " --multi-prog job.conf\n# Append the arguments of train to every line.\n";
+  std::string text = "# srun --mpi=pmix -n " +
+                     std::to_string(plan.getRanks().size()) +
+                     " --multi-prog job.conf\n# Append the arguments of train "
+                     "to every line.\n";
   for (const Run &run : findRuns(plan))
     text += llvm::formatv("{0}-{1} {2}/train train\n", run.first,
                           run.first + run.count - 1, run.type)
@@ -85,11 +108,11 @@ static std::string formatSlurmConfiguration(zero::PlanOp plan) {
 static std::string formatRanks(zero::PlanOp plan) {
   std::string text = "# rank node device_type threads micro_batch steps last\n";
   for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
-    text += llvm::formatv("{0} {1} {2} {3} {4} {5} {6}\n", index,
-                          rank.getNode(), rank.getDeviceType(),
-                          rank.getThreads(), rank.getMicroBatch(),
-                          rank.getSteps(), rank.getLast())
-                .str();
+    text +=
+        llvm::formatv("{0} {1} {2} {3} {4} {5} {6}\n", index, rank.getNode(),
+                      rank.getDeviceType(), rank.getThreads(),
+                      rank.getMicroBatch(), rank.getSteps(), rank.getLast())
+            .str();
   return text;
 }
 

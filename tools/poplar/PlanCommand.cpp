@@ -63,8 +63,7 @@ static std::string formatPlan(zero::PlanOp plan) {
                                    plan.getStage(), plan.getGlobalBatch(),
                                    plan.getRanks().size(), plan.getPolicy())
                          .str();
-  if (auto seconds =
-          plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
+  if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
     text += llvm::formatv(", {0:f4} s predicted", seconds.getValueAsDouble());
   text += "\n";
   llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
@@ -108,8 +107,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
         args.globalBatch + "'";
     return false;
   }
-  if (mlir::failed(
-          applyClusterFile(module, args.cluster, compilation.error)) ||
+  if (mlir::failed(applyClusterFile(module, args.cluster, compilation.error)) ||
       (!args.profiles.empty() &&
        mlir::failed(applyProfiles(module, args.profiles, compilation.error))))
     return false;
