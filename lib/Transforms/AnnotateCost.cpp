@@ -11,6 +11,7 @@
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace poplar {
 #define GEN_PASS_DEF_ANNOTATECOST
@@ -21,6 +22,27 @@ using namespace mlir;
 using namespace poplar;
 
 namespace {
+
+StringRef stringifyOpClass(nn::OpClass opClass) {
+  switch (opClass) {
+  case nn::OpClass::Gemm:
+    return "gemm";
+  case nn::OpClass::Attention:
+    return "attention";
+  case nn::OpClass::Row:
+    return "row";
+  case nn::OpClass::Gather:
+    return "gather";
+  }
+  llvm_unreachable("unknown class of op");
+}
+
+void remarkCost(nn::CostOpInterface op) {
+  nn::OpCost cost = op.getCost();
+  op->emitRemark() << llvm::formatv(
+      "{0}: {1:f0} FLOPs and {2:f0} bytes per sample, {3:f0} bytes once",
+      stringifyOpClass(cost.opClass), cost.flops, cost.bytes, cost.fixedBytes);
+}
 
 class AnnotateCostPass
     : public poplar::impl::AnnotateCostBase<AnnotateCostPass> {
@@ -45,8 +67,9 @@ public:
           });
       forward += entry->second;
     });
-    module->setAttr(kFlopsAttr,
-                    Builder(module).getF64FloatAttr(3.0 * forward));
+    module->setAttr(kFlopsAttr, Builder(module).getF64FloatAttr(3.0 * forward));
+    if (report)
+      module.walk([](nn::CostOpInterface op) { remarkCost(op); });
   }
 };
 

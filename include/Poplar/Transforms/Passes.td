@@ -33,6 +33,10 @@ def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
     Forward times three, the field's convention for forward and backward, over
     all units that @model calls; recomputation is not counted as useful work.
   }];
+  let options = [
+    Option<"report", "report", "bool", "false",
+           "Also remark on every op what it costs">
+  ];
 }
 
 //===----------------------------------------------------------------------===//

@@ -195,8 +195,11 @@ LogicalResult ScalarReverse::reverse(Operation *op) {
         return success();
       })
       .Case([&](math::TanhOp op) {
+        // Two statements: compilers differ in which argument of a call they
+        // would build first.
+        Value square = mul(y, y);
         Value slope =
-            arith::SubFOp::create(builder, loc, constant(type, 1.0), mul(y, y));
+            arith::SubFOp::create(builder, loc, constant(type, 1.0), square);
         add(op.getOperand(), mul(dy, slope));
         return success();
       })

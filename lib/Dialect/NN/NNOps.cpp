@@ -7,19 +7,21 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace poplar::nn;
 
-/// Frequencies are printed so that they parse back to the last bit; a DenseArray
-/// prints seven digits, which is an angle off by 1e-4 at long sequences.
+/// Frequencies are printed so that they parse back to the last bit; a
+/// DenseArray prints seven digits, which is an angle off by 1e-4 at long
+/// sequences.
 static ParseResult parseFrequencies(OpAsmParser &parser,
                                     DenseF64ArrayAttr &frequencies) {
   SmallVector<double> values;
-  if (parser.parseCommaSeparatedList(
-          OpAsmParser::Delimiter::Square,
-          [&] { return parser.parseFloat(values.emplace_back()); }))
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, [&] {
+        return parser.parseFloat(values.emplace_back());
+      }))
     return failure();
   frequencies = parser.getBuilder().getDenseF64ArrayAttr(values);
   return success();
@@ -28,9 +30,9 @@ static ParseResult parseFrequencies(OpAsmParser &parser,
 static void printFrequencies(OpAsmPrinter &printer, Operation *,
                              DenseF64ArrayAttr frequencies) {
   printer << "[";
-  llvm::interleaveComma(
-      frequencies.asArrayRef(), printer,
-      [&](double value) { printer.printFloat(APFloat(value)); });
+  llvm::interleaveComma(frequencies.asArrayRef(), printer, [&](double value) {
+    printer.printFloat(APFloat(value));
+  });
   printer << "]";
 }
 

@@ -287,7 +287,7 @@ func.func @f(%x: tensor<?x4x8xf32>) {
 
 func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %k: tensor<?x4x4xf32>) {
   // expected-error @below {{dk is [?,4,8], expected [?,4,4] to fit k [?,4,4]}}
-  %0:3 = "nn.attention_grad"(%x, %x, %l, %x, %k, %k) <{num_heads = 2 : i64, num_kv_heads = 1 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, resultSegmentSizes = array<i32: 1, 1, 1>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>)
+  %0:3 = "nn.attention_grad"(%x, %x, %l, %x, %k, %k) <{num_heads = 2 : i64, num_kv_heads = 1 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>)
   return
 }
 
@@ -295,7 +295,7 @@ func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %k: tensor<?x4x4xf32>
 
 func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %k: tensor<?x4x4xf32>) {
   // expected-error @below {{needs dk and dv exactly if it has k and v}}
-  %0 = "nn.attention_grad"(%x, %x, %l, %x, %k, %k) <{num_heads = 2 : i64, num_kv_heads = 1 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>, resultSegmentSizes = array<i32: 1, 0, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> tensor<?x4x8xf32>
+  %0 = "nn.attention_grad"(%x, %x, %l, %x, %k, %k) <{num_heads = 2 : i64, num_kv_heads = 1 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> tensor<?x4x8xf32>
   return
 }
 
@@ -360,5 +360,237 @@ func.func @f(%p: tensor<6xf32>, %h: tensor<8xf32>) {
 func.func @f(%p: tensor<6xf32>) {
   // expected-error @below {{hyper is [6], expected [8]}}
   %0:3 = nn.adamw %p, %p, %p, %p hyper %p : (tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>, tensor<6xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%ids: tensor<?x4xi32>, %w: tensor<16x8xf32>) {
+  // expected-error @below {{padding_idx 16 is no row of a table of 16}}
+  %0 = nn.embedding %ids, %w padding_idx 16 : (tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %ids: tensor<?x4xi32>, %w: tensor<16x8xf32>) {
+  // expected-error @below {{padding_idx -1 is no row of a table of 16}}
+  %0 = nn.embedding_grad %x, %ids into %w padding_idx -1 : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %ids: tensor<?x4xi32>, %w: tensor<16x9xf32>) {
+  // expected-error @below {{acc is [16,9], expected [16,8] to fit dy [?,4,8]}}
+  %0 = nn.embedding_grad %x, %ids into %w : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<16x9xf32>) -> tensor<16x9xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>) {
+  // expected-error @below {{result is [?,4,9], expected [?,4,8] to fit x [?,4,8]}}
+  %0 = nn.position_embedding %x, %w : (tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<?x4x9xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %w: tensor<16x8xbf16>) {
+  // expected-error @below {{table has elements 'bf16', expected 'f32' as x has}}
+  %0 = nn.position_embedding %x, %w : (tensor<?x4x8xf32>, tensor<16x8xbf16>) -> tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %w: tensor<3x8xf32>) {
+  // expected-error @below {{acc has 3 rows, expected at least 4}}
+  %0 = nn.position_embedding_grad %x into %w : (tensor<?x4x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %w: tensor<16x8xbf16>) {
+  // expected-error @below {{weight has elements 'bf16', expected 'f32' as x has}}
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<16x8xbf16>) -> tensor<?x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xbf16>) {
+  // expected-error @below {{bias has elements 'bf16', expected 'f32' as x has}}
+  %0 = nn.linear %x, %w bias %b : (tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<16xbf16>) -> tensor<?x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x5x16xf32>, %x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>) {
+  // expected-error @below {{dy is [?,5,16], expected [?,4,16] to fit x [?,4,8]}}
+  %0 = nn.linear_grad_weight %dy, %x into %w : (tensor<?x5x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x4x16xbf16>, %x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>) {
+  // expected-error @below {{dy has elements 'bf16', expected 'f32' as x has}}
+  %0 = nn.linear_grad_weight %dy, %x into %w : (tensor<?x4x16xbf16>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>, %b: tensor<9xf32>) {
+  // expected-error @below {{beta is [9], expected [8] to fit x [?,4,8]}}
+  %0:3 = nn.layer_norm %x, %g, %b eps 1.0e-5 : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<9xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>, %b: tensor<8xbf16>) {
+  // expected-error @below {{beta has elements 'bf16', expected 'f32' as x has}}
+  %0:3 = nn.layer_norm %x, %g, %b eps 1.0e-5 : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xbf16>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) {
+  // expected-error @below {{rstd is [?,5], expected [?,4] to fit x [?,4,8]}}
+  %0:3 = nn.layer_norm %x, %g, %g eps 1.0e-5 : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x5xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) {
+  // expected-error @below {{eps is -1.000000e+00, expected a finite number above 0}}
+  %0:3 = nn.layer_norm %x, %g, %g eps -1.0 : (tensor<?x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) {
+  // expected-error @below {{result has elements 'bf16', expected 'f32' as x has}}
+  %0:2 = nn.rms_norm %x, %g eps 1.0e-5 : (tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xbf16>, tensor<?x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %dy: tensor<?x4x9xf32>, %r: tensor<?x4xf32>, %g: tensor<8xf32>) {
+  // expected-error @below {{dy is [?,4,9], expected [?,4,8] to fit x [?,4,8]}}
+  %0 = nn.norm_grad_gamma %dy, %x rstd %r into %g : (tensor<?x4x9xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %r: tensor<?x4xf32>, %g: tensor<8xf32>) {
+  // expected-error @below {{failed to verify that result has the type of acc}}
+  %0 = nn.norm_grad_gamma %x, %x rstd %r into %g : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<8xf32>) -> tensor<9xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %r: tensor<?x4xf32>, %m: tensor<?x5xf32>, %g: tensor<8xf32>) {
+  // expected-error @below {{mean is [?,5], expected [?,4] to fit x [?,4,8]}}
+  %0 = nn.norm_grad_gamma %x, %x rstd %r mean %m into %g : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x5xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>, %r: tensor<?x4xf32>) {
+  // expected-error @below {{result is [?,4,9], expected [?,4,8] to fit x [?,4,8]}}
+  %0 = nn.rms_norm_grad %x, %x, %g rstd %r : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>) -> tensor<?x4x9xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>) {
+  // expected-error @below {{needs both k and v, or a packed q alone}}
+  %0:2 = "nn.attention"(%x, %x) <{num_heads = 2 : i64, num_kv_heads = 2 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %k: tensor<?x4x4xf32>, %v: tensor<?x4x8xf32>) {
+  // expected-error @below {{v is [?,4,8], expected [?,4,4] to fit result [?,4,8]}}
+  %0:2 = nn.attention %x, %k, %v heads 2 kv_heads 1 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %k: tensor<?x4x8xbf16>) {
+  // expected-error @below {{k has elements 'bf16', expected 'f32' as q has}}
+  %0:2 = nn.attention %x, %k, %k heads 2 kv_heads 2 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xbf16>, tensor<?x4x8xbf16>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %keys: tensor<?x3xi32>) {
+  // expected-error @below {{keys is [?,3], expected [?,2] to fit result [?,4,8]}}
+  %0:2 = nn.attention %x, %x, %x keys %keys heads 2 kv_heads 2 scale 0.5 dropout 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x3xi32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %o: tensor<?x4x9xf32>, %l: tensor<?x2x4xf32>) {
+  // expected-error @below {{out is [?,4,9], expected [?,4,8] to fit dy [?,4,8]}}
+  %0:3 = nn.attention_grad %x out %o lse %l qkv %x, %x, %x heads 2 kv_heads 2 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x9xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %p: tensor<?x4x24xf32>) {
+  // expected-error @below {{dq is [?,4,8], expected [?,4,24] to fit q [?,4,24]}}
+  %0 = nn.attention_grad %x out %x lse %l qkv %p heads 2 kv_heads 2 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x24xf32>) -> tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %k: tensor<?x4x4xf32>) {
+  // expected-error @below {{dv is [?,4,8], expected [?,4,4] to fit v [?,4,4]}}
+  %0:3 = nn.attention_grad %x out %x lse %l qkv %x, %k, %k heads 2 kv_heads 1 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>) {
+  // expected-error @below {{result has elements 'i32', expected floats}}
+  %0 = nn.cast %x : tensor<?x4x8xf32> to tensor<?x4x8xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %t: tensor<?x4xi32>) {
+  // expected-error @below {{loss is [?,5], expected [?,4] to fit logits [?,4,8]}}
+  %0:2 = nn.cross_entropy %x, %t : (tensor<?x4x8xf32>, tensor<?x4xi32>) -> (tensor<?x5xf32>, tensor<?x4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>, %t: tensor<?x4xi32>, %l: tensor<?x4xf32>) {
+  // expected-error @below {{result is [?,4,9], expected [?,4,8] to fit logits [?,4,8]}}
+  %0 = nn.cross_entropy_grad %x, %t lse %l dloss %l : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x9xf32>
   return
 }

@@ -40,6 +40,8 @@ func.func @forward(%x: tensor<?x4x8xf32>,
     %bias: tensor<16xf32>) {
   // CHECK: nn.embedding %{{.*}}, %{{.*}} : (tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
   %r0 = nn.embedding %ids, %w : (tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
+  // CHECK: nn.embedding %{{.*}}, %{{.*}} padding_idx 3 : (tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
+  %r0p = nn.embedding %ids, %w padding_idx 3 : (tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
   // CHECK: nn.position_embedding %{{.*}}, %{{.*}} : (tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
   %r1 = nn.position_embedding %x, %w : (tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
   // CHECK: nn.position_embedding %{{.*}}, %{{.*}} constant_row : (tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
@@ -102,6 +104,8 @@ func.func @gradients(%x: tensor<?x4x8xf32>,
     %bias: tensor<16xf32>) {
   // CHECK: nn.embedding_grad %{{.*}}, %{{.*}} into %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   %r0 = nn.embedding_grad %x, %ids into %w : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  // CHECK: nn.embedding_grad %{{.*}}, %{{.*}} into %{{.*}} padding_idx 3 : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %r0p = nn.embedding_grad %x, %ids into %w padding_idx 3 : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   // CHECK: nn.position_embedding_grad %{{.*}} into %{{.*}} constant_row : (tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   %r1 = nn.position_embedding_grad %x into %w constant_row : (tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   // CHECK: nn.linear_grad_weight %{{.*}}, %{{.*}} into %{{.*}} : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
@@ -112,10 +116,18 @@ func.func @gradients(%x: tensor<?x4x8xf32>,
   %r4 = nn.sum_rows %x into %g : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
   // CHECK: nn.norm_grad_gamma %{{.*}}, %{{.*}} rstd %{{.*}} mean %{{.*}} into %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<8xf32>) -> tensor<8xf32>
   %r5 = nn.norm_grad_gamma %x, %y rstd %pt mean %pt2 into %g : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: nn.norm_grad_gamma %{{.*}}, %{{.*}} rstd %{{.*}} into %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %r5p = nn.norm_grad_gamma %x, %y rstd %pt into %g : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<8xf32>) -> tensor<8xf32>
   // CHECK: nn.layer_norm_grad %{{.*}}, %{{.*}}, %{{.*}} mean %{{.*}} rstd %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
   %r6 = nn.layer_norm_grad %x, %y, %g mean %pt rstd %pt2 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
   // CHECK: nn.rms_norm_grad %{{.*}}, %{{.*}}, %{{.*}} rstd %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
   %r7 = nn.rms_norm_grad %x, %y, %g rstd %pt : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8xf32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
+  // CHECK: nn.attention_grad %{{.*}} out %{{.*}} lse %{{.*}} qkv %{{.*}}, %{{.*}}, %{{.*}} causal heads 2 kv_heads 1 scale 5.000000e-01 window 3 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>)
+  %dq, %dk, %dv = nn.attention_grad %x out %y lse %lse qkv %x, %h, %h causal heads 2 kv_heads 1 scale 5.000000e-01 window 3 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>)
+  // CHECK: nn.attention_grad %{{.*}} out %{{.*}} lse %{{.*}} qkv %{{.*}}, %{{.*}}, %{{.*}} keys %{{.*}} heads 2 kv_heads 1 scale 5.000000e-01 dropout 1.000000e-01 op_id 2 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>, tensor<?x2xi32>) -> (tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>)
+  %r8:3 = nn.attention_grad %x out %y lse %lse qkv %x, %h, %h keys %keys heads 2 kv_heads 1 scale 5.000000e-01 dropout 1.000000e-01 op_id 2 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>, tensor<?x2xi32>) -> (tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>)
+  // CHECK: nn.attention_grad %{{.*}} out %{{.*}} lse %{{.*}} qkv %{{.*}} keys %{{.*}} heads 2 kv_heads 1 scale 5.000000e-01 dropout 1.000000e-01 op_id 2 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x16xf32>, tensor<?x2xi32>) -> tensor<?x4x16xf32>
+  %r9 = nn.attention_grad %x out %y lse %lse qkv %qkv keys %keys heads 2 kv_heads 1 scale 5.000000e-01 dropout 1.000000e-01 op_id 2 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x16xf32>, tensor<?x2xi32>) -> tensor<?x4x16xf32>
   // CHECK: nn.gelu_grad %{{.*}}, %{{.*}} form {{ *}}tanh : tensor<?x4x8xf32>
   %r10 = nn.gelu_grad %x, %y form tanh : tensor<?x4x8xf32>
   // CHECK: nn.silu_grad %{{.*}}, %{{.*}} : tensor<?x4x8xf32>

@@ -9,6 +9,7 @@
 #ifndef POPLAR_DIALECT_NN_NN_H
 #define POPLAR_DIALECT_NN_NN_H
 
+#include "Poplar/Dialect/NN/NNInterfaces.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -17,7 +18,10 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "Poplar/Dialect/NN/NNInterfaces.h"
+
+namespace mlir {
+class PatternRewriter;
+} // namespace mlir
 
 #include "Poplar/Dialect/NN/NNDialect.h.inc"
 #include "Poplar/Dialect/NN/NNEnums.h.inc"
@@ -28,7 +32,8 @@
 
 namespace poplar::nn {
 
-/// Name of the discardable attributes of the dialect.
+// Names of the discardable attributes of the dialect.
+
 /// On a `func.func`: the function is a unit (of sharding, recomputation and
 /// scheduling).
 inline constexpr llvm::StringLiteral kUnitAttr = "nn.unit";
@@ -43,10 +48,6 @@ inline constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
 /// (`architecture`, `vocab_size`, `seq_len`, `objective` = "causal" | "masked",
 /// `config` = the source config.json as a string, ...).
 inline constexpr llvm::StringLiteral kModelAttr = "nn.model";
-
-/// Row layout of attention operands: number of elements of q, k and v in a row
-/// of the packed operand, and where they start.
-inline constexpr int32_t kIgnoredTarget = -1;
 
 /// A hash, in hexadecimal, of what a profile depends on: parameters and the
 /// nn.model dictionary.

@@ -276,6 +276,7 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments]> {
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
     attr-dict `:` functional-type(operands, results)
   }];
+  let hasCanonicalizeMethod = 1;
   let extraClassDeclaration = [{
     /// Elements per head.
     int64_t getHeadDim() {
@@ -320,6 +321,7 @@ def NN_CastOp : NN_ForwardOp<"cast"> {
   let arguments = (ins AnyRankedTensor:$x);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `to` type($result)";
+  let hasFolder = 1;
 }
 
 def NN_FoldKeyOp : NN_Op<"fold_key",
@@ -351,6 +353,7 @@ def NN_DropoutOp : NN_ForwardOp<"dropout",
   let assemblyFormat = [{
     $x `keys` $keys `p` $p `op_id` $op_id attr-dict `:` type($x) `,` type($keys)
   }];
+  let hasFolder = 1;
 }
 
 def NN_CrossEntropyOp : NN_ForwardOp<"cross_entropy"> {
@@ -476,6 +479,7 @@ def NN_AttentionGradOp : NN_GradientOp<"attention_grad",
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
     (`op_id` $op_id^)? attr-dict `:` functional-type(operands, results)
   }];
+  let hasCanonicalizeMethod = 1;
   let extraClassDeclaration = [{
     int64_t getHeadDim() {
       auto type = ::llvm::cast<::mlir::RankedTensorType>(getDy().getType());
