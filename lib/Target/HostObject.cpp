@@ -87,7 +87,8 @@ bool poplar::isKnownCPU(StringRef cpu) {
 
 LogicalResult poplar::emitHostObject(ModuleOp module,
                                      const HostOptions &options,
-                                     StringRef objectPath) {
+                                     StringRef objectPath,
+                                     TimingScope &timing) {
   std::string cpu, features;
   resolveCPU(options.cpu, cpu, features);
   auto machine = createTargetMachine(module, cpu, features);
@@ -98,10 +99,13 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
   if (failed(description.take(module, options)))
     return failure();
   PassManager lowering(module.getContext());
+  TimingScope phase = timing.nest("Lower to the llvm dialect");
+  lowering.enableTiming(phase);
   buildLoweringPipeline(lowering);
   if (failed(lowering.run(module)))
     return failure();
 
+  phase = timing.nest("Translate to LLVM IR and link the kernel library");
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());
   llvm::LLVMContext context;
@@ -138,6 +142,7 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
     function.addFnAttr("no-trapping-math", "true");
   }
 
+  phase = timing.nest("Optimize");
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
@@ -151,6 +156,7 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
       .run(*llvmModule, modules);
 
+  phase = timing.nest("Generate code");
   std::error_code error;
   llvm::raw_fd_ostream out(objectPath, error);
   if (error)
@@ -184,6 +190,9 @@ LogicalResult poplar::linkHostExecutable(ModuleOp module,
   // What the linker says becomes part of the one error.
   std::string log = objectPath.str() + ".log";
   llvm::FileRemover removeLog(log);
+#ifdef POPLAR_SANITIZE
+  arguments.push_back("-fsanitize=address,undefined");
+#endif
   std::string message;
   int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt,
                                          {std::nullopt, std::nullopt, log}, 0,

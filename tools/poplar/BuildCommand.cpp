@@ -26,6 +26,7 @@ namespace {
 struct Arguments {
   std::string model, output;
   HostOptions host;
+  bool timing = false;
 };
 
 /// The program of one device type, compiled in a process of its own: oneDNN,
@@ -210,10 +211,13 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")
       ->required();
+  command->add_flag("--timing", args->timing,
+                    "Print the time of every phase and pass (of a model; each "
+                    "type of a plan is compiled in a process of its own)");
   command->callback([args, &status] {
     auto start = std::chrono::steady_clock::now();
     locateLibraries(args->host);
-    Compilation compilation;
+    Compilation compilation(args->timing);
     bool done = compilation.load(args->model);
     if (done) {
       bool planned = !compilation.getModule().getOps<zero::PlanOp>().empty();

@@ -28,7 +28,10 @@
 
 using namespace poplar;
 
-Compilation::Compilation() : context(mlir::MLIRContext::Threading::DISABLED) {
+Compilation::Compilation(bool timed)
+    : context(mlir::MLIRContext::Threading::DISABLED) {
+  timingManager.setEnabled(timed);
+  timing = timingManager.getRootScope();
   context.loadDialect<cluster::ClusterDialect, nn::NNDialect, zero::ZeroDialect,
                       mlir::arith::ArithDialect, mlir::func::FuncDialect,
                       mlir::linalg::LinalgDialect, mlir::math::MathDialect,
@@ -60,13 +63,16 @@ bool Compilation::load(const std::string &path) {
     error = path + ": " + file.getError().message();
     return false;
   }
+  mlir::TimingScope phase = timing.nest("Read the model");
   module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
   return static_cast<bool>(module);
 }
 
 bool Compilation::run(mlir::ModuleOp target,
                       llvm::function_ref<void(mlir::OpPassManager &)> build) {
+  mlir::TimingScope phase = timing.nest("Plan");
   mlir::PassManager pm(&context);
+  pm.enableTiming(phase);
   build(pm);
   return mlir::succeeded(pm.run(target));
 }
@@ -91,8 +97,10 @@ bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
       temporary(directory + "/train.tmp");
   std::string executable = directory + "/train";
   if (mlir::failed(
-          emitHostObject(program, options, directory + "/program.o")) ||
-      mlir::failed(linkHostExecutable(program, options,
+          emitHostObject(program, options, directory + "/program.o", timing)))
+    return false;
+  mlir::TimingScope phase = timing.nest("Link the executable");
+  if (mlir::failed(linkHostExecutable(program, options,
                                       directory + "/program.o",
                                       directory + "/train.tmp")))
     return false;

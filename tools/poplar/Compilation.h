@@ -12,12 +12,14 @@
 #include "Poplar/Target/Host.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Support/Timing.h"
 
 /// A module with everything it needs alive. Functions return false on failure,
 /// with one line for the user in `error`.
 class Compilation {
 public:
-  Compilation();
+  /// With `timed`, prints on stderr, at its end, what took how long.
+  explicit Compilation(bool timed = false);
 
   /// Parses a file of any of the project's dialects.
   bool load(const std::string &path);
@@ -36,6 +38,8 @@ public:
 private:
   std::string describe(mlir::Location location) const;
 
+  mlir::DefaultTimingManager timingManager;
+  mlir::TimingScope timing;
   mlir::MLIRContext context;
   /// The file that was loaded.
   std::string source;

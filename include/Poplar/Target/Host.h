@@ -11,6 +11,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
 #include <string>
 
 namespace poplar {
@@ -63,10 +64,12 @@ void buildLoweringPipeline(mlir::OpPassManager &pm);
 void registerHostPipelines();
 
 /// Lowers a module that has gone through the plan pipeline and compiles it to
-/// an object file that defines `poplar_program`. Errors are diagnostics.
+/// an object file that defines `poplar_program`. Errors are diagnostics. Phases
+/// are timed within `timing`.
 llvm::LogicalResult emitHostObject(mlir::ModuleOp module,
                                    const HostOptions &options,
-                                   llvm::StringRef objectPath);
+                                   llvm::StringRef objectPath,
+                                   mlir::TimingScope &timing);
 
 /// Links an object with the runtime into an executable.
 llvm::LogicalResult linkHostExecutable(mlir::ModuleOp module,
