@@ -38,8 +38,9 @@ namespace {
 
 /// Ops that give a kernel its constants and initial values: cloned into it.
 bool isInitializer(Operation *op) {
-  return op && isa<arith::ConstantOp, tensor::EmptyOp, tensor::DimOp,
-                   linalg::FillOp>(op);
+  return op &&
+         isa<arith::ConstantOp, tensor::EmptyOp, tensor::DimOp, linalg::FillOp>(
+             op);
 }
 
 struct Group {
@@ -130,15 +131,13 @@ int lastReader(ArrayRef<linalg::GenericOp> ops, Value value) {
   return -1;
 }
 
-class FormKernelsPass
-    : public poplar::impl::FormKernelsBase<FormKernelsPass> {
+class FormKernelsPass : public poplar::impl::FormKernelsBase<FormKernelsPass> {
 public:
   using Base::Base;
 
   void runOnOperation() override {
     known.clear();
-    SmallVector<func::FuncOp> functions(
-        getOperation().getOps<func::FuncOp>());
+    SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
     for (func::FuncOp function : functions)
       if (!function.isExternal() && failed(formKernels(function)))
         return signalPassFailure();
@@ -186,8 +185,7 @@ LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
   return success();
 }
 
-LogicalResult FormKernelsPass::outline(const Group &group,
-                                       bool updateInPlace) {
+LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
   Location loc = group.ops.front()->getLoc();
 
   SetVector<Value> inputs, outputs, initializers;
@@ -223,9 +221,9 @@ LogicalResult FormKernelsPass::outline(const Group &group,
         outputs.insert(result);
   }
 
-  auto type = FunctionType::get(
-      &getContext(), TypeRange(ValueRange(inputs.getArrayRef())),
-      TypeRange(ValueRange(outputs.getArrayRef())));
+  auto type = FunctionType::get(&getContext(),
+                                TypeRange(ValueRange(inputs.getArrayRef())),
+                                TypeRange(ValueRange(outputs.getArrayRef())));
   OpBuilder builder(&getContext());
   auto kernel = func::FuncOp::create(loc, "kernel", type);
   kernel.setPrivate();
@@ -255,24 +253,23 @@ LogicalResult FormKernelsPass::outline(const Group &group,
         }
         sizes.push_back(batch);
       }
-      mapping.map(value, tensor::EmptyOp::create(builder, loc, empty.getType(),
-                                                 sizes)
-                             .getResult());
+      mapping.map(value,
+                  tensor::EmptyOp::create(builder, loc, empty.getType(), sizes)
+                      .getResult());
     } else {
       builder.clone(*def, mapping);
     }
   }
   SmallVector<linalg::GenericOp> members;
   for (linalg::GenericOp op : group.ops)
-    members.push_back(
-        cast<linalg::GenericOp>(builder.clone(*op, mapping)));
+    members.push_back(cast<linalg::GenericOp>(builder.clone(*op, mapping)));
   SmallVector<Value> results;
   for (Value output : outputs)
     results.push_back(mapping.lookup(output));
   func::ReturnOp::create(builder, loc, results);
 
-  kernel->setAttr(kKernelAttr, builder.getStringAttr(stringifyKernelKind(
-                                   group.domain.kind)));
+  kernel->setAttr(kKernelAttr, builder.getStringAttr(
+                                   stringifyKernelKind(group.domain.kind)));
   kernel->setAttr(kPartsAttr, builder.getI64IntegerAttr(group.domain.parts));
   if (group.domain.batched)
     kernel->setAttr(kBatchedAttr, builder.getUnitAttr());
@@ -283,9 +280,9 @@ LogicalResult FormKernelsPass::outline(const Group &group,
     OpOperand *init = op.getDpsInitOperand(result.getResultNumber());
     auto accumulator = dyn_cast<BlockArgument>(init->get());
     if (accumulator && op.payloadUsesValueFromOperand(init)) {
-      kernel.setResultAttr(index, kInPlaceAttr,
-                           builder.getI64IntegerAttr(
-                               accumulator.getArgNumber()));
+      kernel.setResultAttr(
+          index, kInPlaceAttr,
+          builder.getI64IntegerAttr(accumulator.getArgNumber()));
       continue;
     }
     // A buffer may be taken over if its last reader is the op that writes the
@@ -294,8 +291,7 @@ LogicalResult FormKernelsPass::outline(const Group &group,
     for (OpOperand *input : op.getDpsInputOperands()) {
       auto arg = dyn_cast<BlockArgument>(input->get());
       if (!arg || arg.getType() != result.getType() ||
-          op.getMatchingIndexingMap(input) !=
-              op.getMatchingIndexingMap(init) ||
+          op.getMatchingIndexingMap(input) != op.getMatchingIndexingMap(init) ||
           !op.getMatchingIndexingMap(input).isIdentity() ||
           getCaptures(op).contains(arg) || lastReader(members, arg) != position)
         continue;
@@ -325,8 +321,8 @@ LogicalResult FormKernelsPass::outline(const Group &group,
   Operation *firstUser = getFirstUser(group, /*candidate=*/nullptr);
   builder.setInsertionPoint(firstUser ? firstUser
                                       : group.ops.back()->getNextNode());
-  auto call = func::CallOp::create(builder, loc, entry->second,
-                                   inputs.getArrayRef());
+  auto call =
+      func::CallOp::create(builder, loc, entry->second, inputs.getArrayRef());
   for (unsigned i = 0; i < outputs.size(); ++i) {
     Value output = outputs[i];
     output.replaceUsesWithIf(call.getResult(i), [&](OpOperand &use) {

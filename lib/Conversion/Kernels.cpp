@@ -45,7 +45,9 @@ std::optional<KernelDomain> poplar::getKernelDomain(linalg::GenericOp op) {
   auto parallel = [&](unsigned dim) {
     return iterators[dim] == utils::IteratorType::parallel;
   };
-  auto isStatic = [&](unsigned dim) { return !ShapedType::isDynamic(ranges[dim]); };
+  auto isStatic = [&](unsigned dim) {
+    return !ShapedType::isDynamic(ranges[dim]);
+  };
 
   if (iterators.size() == 1 && parallel(0))
     return KernelDomain{KernelKind::Flat, isStatic(0) ? ranges[0] : 1,

@@ -125,8 +125,8 @@ Value KernelLowering::addressOfConstant(DenseElementsAttr value) {
     OpBuilder atModule = OpBuilder::atBlockBegin(module.getBody());
     auto type = LLVM::LLVMArrayType::get(value.getElementType(),
                                          value.getNumElements());
-    auto flat = RankedTensorType::get({value.getNumElements()},
-                                      value.getElementType());
+    auto flat =
+        RankedTensorType::get({value.getNumElements()}, value.getElementType());
     global = LLVM::GlobalOp::create(atModule, loc, type, /*isConstant=*/true,
                                     LLVM::Linkage::Internal, name,
                                     value.reshape(flat), /*alignment=*/64);
@@ -139,10 +139,9 @@ Value KernelLowering::addressOfConstant(DenseElementsAttr value) {
 /// the argument array, what stays inside in a row of its own on the stack.
 LogicalResult KernelLowering::setUpStorage() {
   auto pointerType = LLVM::LLVMPointerType::get(builder.getContext());
-  auto loadArgument = [&](int64_t index) -> Value {
+  auto loadArgument = [&](int32_t index) -> Value {
     Value slot = LLVM::GEPOp::create(builder, loc, pointerType, pointerType,
-                                     arguments,
-                                     ArrayRef<LLVM::GEPArg>{index});
+                                     arguments, ArrayRef<LLVM::GEPArg>{index});
     return LLVM::LoadOp::create(builder, loc, pointerType, slot);
   };
   for (BlockArgument arg : source.getArguments()) {
@@ -152,12 +151,13 @@ LogicalResult KernelLowering::setUpStorage() {
              << arg.getArgNumber() << " is not a tensor";
     storages[arg] = {loadArgument(arg.getArgNumber()), type};
   }
-  auto terminator = cast<func::ReturnOp>(source.getBody().front().getTerminator());
-  int64_t next = source.getNumArguments();
+  auto terminator =
+      cast<func::ReturnOp>(source.getBody().front().getTerminator());
+  int32_t next = source.getNumArguments();
   for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
     auto type = cast<RankedTensorType>(value.getType());
-    if (auto inPlace = source.getResultAttrOfType<IntegerAttr>(index,
-                                                               kInPlaceAttr))
+    if (auto inPlace =
+            source.getResultAttrOfType<IntegerAttr>(index, kInPlaceAttr))
       storages[value] = {storages[source.getArgument(inPlace.getInt())].pointer,
                          type};
     else
@@ -201,10 +201,9 @@ Value KernelLowering::address(const Storage &storage, ArrayRef<Value> indices) {
   }
   if (!offset)
     return storage.pointer;
-  return LLVM::GEPOp::create(builder, loc, storage.pointer.getType(),
-                             storage.type.getElementType(), storage.pointer,
-                             ValueRange{offset},
-                             LLVM::GEPNoWrapFlags::inbounds);
+  return LLVM::GEPOp::create(
+      builder, loc, storage.pointer.getType(), storage.type.getElementType(),
+      storage.pointer, ValueRange{offset}, LLVM::GEPNoWrapFlags::inbounds);
 }
 
 Value KernelLowering::load(const Storage &storage, ArrayRef<Value> indices) {
@@ -238,7 +237,8 @@ FailureOr<SmallVector<Value>> KernelLowering::evaluate(linalg::GenericOp op,
       indices.push_back(constant(cst.getValue()));
     else
       return op.emitOpError("indexing map ")
-             << AffineMapAttr::get(map) << " is more than dimensions and constants";
+             << AffineMapAttr::get(map)
+             << " is more than dimensions and constants";
   }
   return indices;
 }
@@ -271,11 +271,10 @@ LogicalResult KernelLowering::emitElement(linalg::GenericOp op,
   }
   for (Operation &inner : body->without_terminator()) {
     if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
-      scalars.map(index.getResult(),
-                  arith::IndexCastOp::create(builder, loc,
-                                             builder.getIndexType(),
-                                             dims[index.getDim()])
-                      .getResult());
+      scalars.map(index.getResult(), arith::IndexCastOp::create(
+                                         builder, loc, builder.getIndexType(),
+                                         dims[index.getDim()])
+                                         .getResult());
     } else if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
       auto storage = storages.find(extract.getTensor());
       if (storage == storages.end() || storage->second.rowOnly)
@@ -339,8 +338,8 @@ LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
 
   SmallVector<Value> yields;
   auto storeResults = [&](ValueRange values) -> LogicalResult {
-    for (auto [init, result, value] : llvm::zip_equal(
-             op.getDpsInitsMutable(), op->getResults(), values)) {
+    for (auto [init, result, value] :
+         llvm::zip_equal(op.getDpsInitsMutable(), op->getResults(), values)) {
       auto storage = storages.find(result);
       if (storage == storages.end())
         continue; // nobody reads this result
@@ -360,8 +359,7 @@ LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
 
   bool ranged = kind == KernelKind::Columns || kind == KernelKind::Flat;
   Value from = ranged ? begin : constant(0);
-  Value to =
-      ranged ? end : constant(op.getStaticLoopRanges()[innerDim]);
+  Value to = ranged ? end : constant(op.getStaticLoopRanges()[innerDim]);
   scf::ForOp loop = openLoop(from, to, initial);
   dims.resize(numLoops);
   dims[innerDim] = loop.getInductionVar();

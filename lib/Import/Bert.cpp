@@ -53,9 +53,8 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
   // Every token is of the first type.
   Unit &embed =
       model.define("embed", model.getIdsType(), dropout > 0, [&](Unit &unit) {
-        Value x =
-            unit.embedding(words, unit.getInput(0), vocabSize, hidden, stdDev,
-                           paddingIdx);
+        Value x = unit.embedding(words, unit.getInput(0), vocabSize, hidden,
+                                 stdDev, paddingIdx);
         x = unit.positionEmbedding(embeddings + "token_type_embeddings", x,
                                    tokenTypes, stdDev, /*constantRow=*/true);
         x = unit.positionEmbedding(embeddings + "position_embeddings", x,

@@ -36,8 +36,8 @@ public:
   }
   /// `pad_token_id`, the row of the word embeddings that look-ups do not train;
   /// none if null, or if absent and `fallback` is none.
-  std::optional<int64_t>
-  getPaddingIdx(int64_t vocabSize, std::optional<int64_t> fallback) const;
+  std::optional<int64_t> getPaddingIdx(int64_t vocabSize,
+                                       std::optional<int64_t> fallback) const;
   int64_t getLayers(const std::string &key) const;
   /// A dropout probability, unless the options replace it.
   double getDropout(const std::string &key, double fallback) const;

@@ -30,13 +30,12 @@ public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto flat = RankedTensorType::get({ShapedType::kDynamic},
-                                      builder.getF32Type());
+    auto flat =
+        RankedTensorType::get({ShapedType::kDynamic}, builder.getF32Type());
     auto hyper = RankedTensorType::get({8}, builder.getF32Type());
 
-    func::FuncOp adamw = addFunction(builder, "adamw",
-                                     {flat, flat, flat, flat, hyper},
-                                     {flat, flat, flat});
+    func::FuncOp adamw = addFunction(
+        builder, "adamw", {flat, flat, flat, flat, hyper}, {flat, flat, flat});
     auto args = adamw.getArguments();
     auto step = nn::AdamWOp::create(builder, module.getLoc(),
                                     TypeRange{flat, flat, flat}, args[0],
@@ -46,7 +45,8 @@ public:
     // All working copies are of one type.
     Type working = builder.getF32Type();
     module.walk([&](nn::GetParameterOp op) {
-      Type type = cast<RankedTensorType>(op.getValue().getType()).getElementType();
+      Type type =
+          cast<RankedTensorType>(op.getValue().getType()).getElementType();
       if (!type.isF32())
         working = type;
     });
@@ -64,9 +64,9 @@ public:
 private:
   func::FuncOp addFunction(OpBuilder &builder, StringRef name,
                            TypeRange arguments, TypeRange results) {
-    auto function = func::FuncOp::create(
-        builder, builder.getUnknownLoc(), name,
-        builder.getFunctionType(arguments, results));
+    auto function =
+        func::FuncOp::create(builder, builder.getUnknownLoc(), name,
+                             builder.getFunctionType(arguments, results));
     function->setAttr(kInPlaceUpdateAttr, builder.getUnitAttr());
     builder.setInsertionPointToStart(function.addEntryBlock());
     return function;
