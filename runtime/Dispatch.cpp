@@ -75,6 +75,10 @@ extern "C" void poplar_rt_norm(void *Context, int64_t) {
       Context, [=] { static_cast<Executor *>(Context)->optimizer->norm(); });
 }
 
+extern "C" void poplar_rt_poison(void *, void *Buffer, int64_t Bytes) {
+  std::memset(Buffer, 0xFF, static_cast<size_t>(Bytes));
+}
+
 extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
   static_cast<Executor *>(Context)->optimizer->adamw(Bucket);
 }

@@ -131,6 +131,8 @@ private:
   Value bindTransient(Operation *op);
   void bindSlices(ResultRange values, Value flat, FlatSymbolRefAttr bucket);
   void callRuntime(StringRef name, ValueRange arguments);
+  LogicalResult lowerOp(Operation *op);
+  void trapDeadRanges(Operation *op);
 
   Value constant(int64_t value) {
     return arith::ConstantIntOp::create(builder, loc, value, 64);
@@ -183,6 +185,7 @@ public:
     shared.declare("poplar_rt_start", {pointer, pointer, pointer});
     shared.declare("poplar_rt_wait", {pointer, pointer});
     shared.declare("poplar_rt_zero", {pointer, pointer, i64});
+    shared.declare("poplar_rt_poison", {pointer, pointer, i64});
     shared.declare("poplar_rt_unscale", {pointer, i64, pointer});
     shared.declare("poplar_rt_norm", {pointer, i64});
     shared.declare("poplar_rt_adamw", {pointer, i64});
@@ -545,6 +548,62 @@ bool FunctionLowering::lowerZero(Operation *op) {
   return false;
 }
 
+/// NaN, in any format, where nobody should read any more.
+void FunctionLowering::trapDeadRanges(Operation *op) {
+  auto poison = [&](DenseI64ArrayAttr ranges, Value start, bool perSample) {
+    for (size_t i = 0; ranges && i < size_t(ranges.size()); i += 2) {
+      Value bytes = constant(ranges[i + 1]);
+      if (perSample)
+        bytes = arith::MulIOp::create(builder, loc, batch, bytes);
+      callRuntime("poplar_rt_poison",
+                  {advance(start, ranges[i], perSample), bytes});
+    }
+  };
+  poison(op->getAttrOfType<DenseI64ArrayAttr>(kDeadAttr), region, true);
+  if (auto ranges = op->getAttrOfType<DenseI64ArrayAttr>(kDeadTransientAttr)) {
+    auto memory = shared.module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
+    int64_t start = memory.getAs<IntegerAttr>("transient_offset").getInt();
+    poison(ranges, advance(base, start, false), false);
+  }
+}
+
+LogicalResult FunctionLowering::lowerOp(Operation *op) {
+  if (isa<tensor::DimOp, arith::ConstantOp, nn::SetGradientOp, func::ReturnOp>(
+          op) ||
+      lowerZero(op))
+    return success();
+  if (isa<nn::GetParameterOp, nn::GetGradientOp>(op)) {
+    lowerParameter(op);
+    return success();
+  }
+  bindResults(op);
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return lowerCall(call);
+  if (std::optional<PoplarGemm> gemm = getGemm(op)) {
+    lowerGemm(op, *gemm);
+    return success();
+  }
+  if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
+    // The kernel's tiles lie on its stack.
+    if (attention.getHeadDim() > POPLAR_MAX_HEAD_DIM)
+      return attention.emitOpError("has heads of ")
+             << attention.getHeadDim() << " elements; the kernel takes at most "
+             << POPLAR_MAX_HEAD_DIM;
+    lowerAttention(attention);
+    return success();
+  }
+  if (auto attention = dyn_cast<nn::AttentionGradOp>(op)) {
+    lowerAttentionGrad(attention);
+    return success();
+  }
+  if (auto embedding = dyn_cast<nn::EmbeddingGradOp>(op)) {
+    lowerEmbeddingGrad(embedding);
+    return success();
+  }
+  return op->emitOpError("cannot be lowered: it is neither in a kernel nor a "
+                         "call of the runtime");
+}
+
 LogicalResult FunctionLowering::run() {
   bool isUnit = source->hasAttr(nn::kUnitAttr);
   SmallVector<Type> types = {shared.pointer, shared.pointer, shared.i64};
@@ -592,36 +651,9 @@ LogicalResult FunctionLowering::run() {
   }
 
   for (Operation &op : source.getBody().front()) {
-    if (isa<tensor::DimOp, arith::ConstantOp, nn::SetGradientOp,
-            func::ReturnOp>(op))
-      continue;
-    if (isa<nn::GetParameterOp, nn::GetGradientOp>(op)) {
-      lowerParameter(&op);
-      continue;
-    }
-    if (lowerZero(&op))
-      continue;
-    bindResults(&op);
-    if (auto call = dyn_cast<func::CallOp>(op)) {
-      if (failed(lowerCall(call)))
-        return failure();
-    } else if (std::optional<PoplarGemm> gemm = getGemm(&op)) {
-      lowerGemm(&op, *gemm);
-    } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
-      // The kernel's tiles lie on its stack.
-      if (attention.getHeadDim() > POPLAR_MAX_HEAD_DIM)
-        return attention.emitOpError("has heads of ")
-               << attention.getHeadDim()
-               << " elements; the kernel takes at most " << POPLAR_MAX_HEAD_DIM;
-      lowerAttention(attention);
-    } else if (auto attention = dyn_cast<nn::AttentionGradOp>(op)) {
-      lowerAttentionGrad(attention);
-    } else if (auto embedding = dyn_cast<nn::EmbeddingGradOp>(op)) {
-      lowerEmbeddingGrad(embedding);
-    } else {
-      return op.emitOpError("cannot be lowered: it is neither in a kernel nor "
-                            "a call of the runtime");
-    }
+    if (failed(lowerOp(&op)))
+      return failure();
+    trapDeadRanges(&op);
   }
   func::ReturnOp::create(builder, loc);
   return success();

@@ -48,6 +48,8 @@ public:
 
   /// Attaches offsets to the ops.
   LogicalResult run();
+  /// Attaches to every op which buffers die with it. After run().
+  void markDead();
 
   /// Bytes placed and the largest sum of live bytes, the temporaries inside
   /// calls included; `transient` is not per sample.
@@ -368,6 +370,29 @@ LogicalResult FunctionPlan::run() {
   return success();
 }
 
+void FunctionPlan::markDead() {
+  Builder builder(function);
+  for (auto &[op, step] : steps) {
+    SmallVector<int64_t> dead, deadTransient;
+    for (auto [buffer, offset] : llvm::zip_equal(buffers, offsets)) {
+      if (buffer.last != step || offset < 0)
+        continue;
+      if (buffer.region == Region::Batch)
+        dead.append({reserved + offset, buffer.size});
+      else
+        deadTransient.append({offset, buffer.size});
+    }
+    // What the function returns is read after its end.
+    if (op->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    if (!dead.empty())
+      op->setAttr(kDeadAttr, builder.getDenseI64ArrayAttr(dead));
+    if (!deadTransient.empty())
+      op->setAttr(kDeadTransientAttr,
+                  builder.getDenseI64ArrayAttr(deadTransient));
+  }
+}
+
 /// The one type in which the steps read parameters.
 FailureOr<Type> PlanMemoryPass::getWorkingType() {
   Type working;
@@ -448,8 +473,11 @@ void PlanMemoryPass::runOnOperation() {
       steps.push_back(function);
       continue;
     }
-    if (failed(FunctionPlan(function, 0, symbols).run()))
+    FunctionPlan plan(function, 0, symbols);
+    if (failed(plan.run()))
       return signalPassFailure();
+    if (trapDeadRanges)
+      plan.markDead();
   }
 
   // The steps' inputs: the longest list of them is @train's.
@@ -478,6 +506,8 @@ void PlanMemoryPass::runOnOperation() {
     FunctionPlan plan(step, reserved, symbols);
     if (failed(plan.run()))
       return signalPassFailure();
+    if (trapDeadRanges)
+      plan.markDead();
     perSample = std::max(perSample, plan.bytes);
     livePerSample = std::max(livePerSample, plan.liveBytes);
     transient = std::max(transient, plan.transientBytes);

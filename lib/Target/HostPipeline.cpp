@@ -83,6 +83,7 @@ void poplar::buildProgramPipeline(OpPassManager &pm,
   PlanMemoryOptions memory;
   memory.threads = options.threads;
   memory.maxBatch = options.maxBatch;
+  memory.trapDeadRanges = options.trapDeadRanges;
   pm.addPass(createPlanMemory(memory));
 }
 

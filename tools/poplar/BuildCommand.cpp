@@ -208,6 +208,15 @@ void addBuildCommand(CLI::App &app, int &status) {
                    "Plan of poplar plan, or model of poplar import")
       ->type_name("MLIR")
       ->required();
+  command->add_flag("--trap-dead-ranges", args->host.trapDeadRanges,
+                    "Fill buffers with NaN when they die, to test the memory "
+                    "plan");
+  command->add_flag("!--synchronous", args->host.overlap,
+                    "Wait for every collective where it stands, to compare");
+  command
+      ->add_option("--overlap-depth", args->host.overlapDepth,
+                   "Collectives under way while a unit computes, per kind")
+      ->check(CLI::Range(1, 64));
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")
       ->required();

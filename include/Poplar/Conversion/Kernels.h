@@ -44,6 +44,10 @@ inline constexpr llvm::StringLiteral kScratchAttr = "nn.scratch";
 inline constexpr llvm::StringLiteral kScratchBytesAttr = "nn.scratch_bytes";
 /// On an op that fills a bucket in transient memory: its offset there.
 inline constexpr llvm::StringLiteral kTransientAttr = "nn.transient";
+/// On an op after which buffers are dead, if the program is to trap reads of
+/// them: pairs of offset and bytes, per sample and in transient memory.
+inline constexpr llvm::StringLiteral kDeadAttr = "nn.dead";
+inline constexpr llvm::StringLiteral kDeadTransientAttr = "nn.dead_transient";
 /// On a step (@train, @evaluate, @infer): offsets of its inputs and result.
 inline constexpr llvm::StringLiteral kInputOffsetsAttr = "nn.input_offsets";
 inline constexpr llvm::StringLiteral kResultOffsetAttr = "nn.result_offset";

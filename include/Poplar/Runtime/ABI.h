@@ -226,6 +226,10 @@ void poplar_rt_wait(void *context, const PoplarCollective *collective);
 /// Zeroes `bytes` bytes on the rank's threads.
 void poplar_rt_zero(void *context, void *buffer, int64_t bytes);
 
+/// Fills memory that is not to be read any more with NaN of all formats, in
+/// programs built with --trap-dead-ranges.
+void poplar_rt_poison(void *context, void *buffer, int64_t bytes);
+
 /// Divides gradients of a whole bucket by the loss scale and notes overflows.
 void poplar_rt_unscale(void *context, int64_t bucket, void *gradients);
 

@@ -31,6 +31,8 @@ struct HostOptions {
   int64_t maxBatch = 64;
   /// Neighbouring units with less than this (in f32) share a bucket.
   int64_t bucketBytes = 1 << 20;
+  /// Fill buffers with NaN when they die: a test of the memory plan.
+  bool trapDeadRanges = false;
   /// Collectives overlap with computation; otherwise all are synchronous.
   bool overlap = true;
   /// Gathers and reductions under way at a time, beside the unit at work.

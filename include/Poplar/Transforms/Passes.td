@@ -207,7 +207,9 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     Option<"threads", "threads", "int", "1",
            "Threads that share the libraries' scratch">,
     Option<"maxBatch", "max-batch", "int64_t", "64",
-           "Largest micro-batch the libraries' scratch must serve">
+           "Largest micro-batch the libraries' scratch must serve">,
+    Option<"trapDeadRanges", "trap-dead-ranges", "bool", "false",
+           "Let the program fill buffers with NaN when they die">
   ];
 }
 
