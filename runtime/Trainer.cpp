@@ -495,6 +495,21 @@ static void runTrainer(const PoplarProgram &Program, const Options &O,
     T.run();
 }
 
+/// What the first rank has sent, and how much of the time it took others to
+/// send it the rank has waited for.
+static void printCommunication(const comm::CommStatistics &S) {
+  int64_t Count = 0, Bytes = 0;
+  for (const comm::CommStatistics::PerKind &Kind : S.Kinds) {
+    Count += Kind.Count;
+    Bytes += Kind.LocalBytes + Kind.RemoteBytes;
+  }
+  std::printf("communication of rank 0: %lld collectives, %s sent, %.2f s on "
+              "the link, %.2f s under way, %.1f %% of it hidden behind "
+              "computation\n",
+              static_cast<long long>(Count), formatBytes(Bytes).c_str(),
+              S.LinkSeconds, S.getThreadSeconds(), 100 * S.getHiddenShare());
+}
+
 /// Events of a rank that --trace keeps.
 static constexpr size_t TraceCapacity = 1 << 18;
 
@@ -511,6 +526,8 @@ void poplar::runtime::runTraining(const PoplarProgram &Program,
       O.Trace.empty() ? 0 : TraceCapacity);
   try {
     runTrainer(Program, O, &Ranks);
+    if (Ranks.rank() == 0)
+      printCommunication(Ranks.getStatistics());
     if (!O.Trace.empty())
       Ranks.writeTrace(O.Trace);
     Ranks.close();

@@ -177,6 +177,20 @@ def ZeroVerify : Pass<"zero-verify", "::mlir::ModuleOp"> {
   }];
 }
 
+def ZeroReport : Pass<"zero-report", "::mlir::ModuleOp"> {
+  let summary = "Report what every rank sends, issues and needs";
+  let description = [{
+    Per rank and iteration: collectives, bytes received (contributions of others
+    to the own shard, shards of others), and, once --plan-memory has run on the
+    programs, peak memory.
+  }];
+  let options = [
+    Option<"json", "json", "bool", "false", "JSON instead of text">,
+    Option<"output", "output", "std::string", "\"-\"",
+           "File to write to; - for stdout">
+  ];
+}
+
 //===----------------------------------------------------------------------===//
 // Code generation for hosts
 //===----------------------------------------------------------------------===//
