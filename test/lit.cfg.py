@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 
@@ -63,3 +64,7 @@ if has_bf16():
     config.available_features.add("bf16")
 if has_pipeline():
     config.available_features.add("pipeline")
+    # The plug-in was built, so MPI's headers are here; is its launcher?
+    if shutil.which("mpirun") and os.path.exists(
+            os.path.join(config.poplar_obj_root, "lib", "libpoplar_mpi.so")):
+        config.available_features.add("mpi")

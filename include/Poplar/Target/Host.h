@@ -36,7 +36,7 @@ struct HostOptions {
   /// Collectives overlap with computation; otherwise all are synchronous.
   bool overlap = true;
   /// Gathers and reductions under way at a time, beside the unit at work.
-  int overlapDepth = 1;
+  int overlapDepth = 2;
   /// Bitcode of the kernel library (attention), linked into every program.
   std::string kernelLibrary;
   /// Archive with the runtime, which holds `main`.
