@@ -521,9 +521,11 @@ void poplar::runtime::runTraining(const PoplarProgram &Program,
   Comm.Backend = O.Comm;
   if (!O.LinkDelay.empty())
     Comm.Link = comm::parseLinkModel(O.LinkDelay);
+  std::optional<comm::StartLimit> Limit(std::in_place);
   Group Ranks(
       Program, [&] { return comm::makeCommunicator(Comm); },
       O.Trace.empty() ? 0 : TraceCapacity);
+  Limit.reset();
   try {
     runTrainer(Program, O, &Ranks);
     if (Ranks.rank() == 0)

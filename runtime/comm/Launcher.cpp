@@ -69,3 +69,22 @@ StopSignals::~StopSignals() {
 }
 
 bool StopSignals::isRequested() { return StopRequested != 0; }
+
+static void endAtStartLimit(int) {
+  constexpr char Message[] =
+      "train: error: the ranks have not all arrived in time: one of them is "
+      "stopped, or its host is lost; POPLAR_START_SECONDS allows for more\n";
+  _exit(write(STDERR_FILENO, Message, sizeof(Message) - 1) < 0 ? 2 : 1);
+}
+
+StartLimit::StartLimit() {
+  const char *Text = std::getenv("POPLAR_START_SECONDS");
+  long Seconds = Text ? std::strtol(Text, nullptr, 10) : 0;
+  signal(SIGALRM, endAtStartLimit);
+  alarm(static_cast<unsigned>(Seconds > 0 ? Seconds : 60));
+}
+
+StartLimit::~StartLimit() {
+  alarm(0);
+  signal(SIGALRM, SIG_DFL);
+}

@@ -25,6 +25,17 @@ bool isStartedByMpi();
 /// that was not started by a launcher.
 void endWithLauncher();
 
+/// While one lives, the process has to get through its start: until the watchdog
+/// runs, nobody else would notice that a rank does not arrive. Ends the process,
+/// and with it the job, after POPLAR_START_SECONDS (60) seconds.
+class StartLimit {
+public:
+  StartLimit();
+  ~StartLimit();
+  StartLimit(const StartLimit &) = delete;
+  StartLimit &operator=(const StartLimit &) = delete;
+};
+
 /// While one lives, signals that ask for a stop are noted instead of ending the
 /// process: SIGINT and SIGTERM; SIGUSR1, which mpirun passes on to all ranks,
 /// without a time limit; and SIGCONT from mpirun, with which it announces,
