@@ -106,6 +106,8 @@ static std::string formatState(const TrainingState &State) {
          ",\n  \"samples\": " + std::to_string(State.Samples) +
          ",\n  \"seed\": " + std::to_string(State.Seed) +
          ",\n  \"micro_batch\": " + std::to_string(State.MicroBatch) +
+         ",\n  \"loss_scale\": " +
+         std::to_string(static_cast<int64_t>(State.LossScale)) +
          ",\n  \"options_hash\": " + json::quote(State.OptionsHash) +
          ",\n  \"best_val_loss\": " +
          (std::isfinite(State.BestLoss) ? Best : "null") + "\n}\n";
@@ -299,6 +301,7 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   State.Samples = Root.integer("samples", -1);
   State.Seed = Root.integer("seed", 0);
   State.MicroBatch = Root.integer("micro_batch", -1);
+  State.LossScale = Root.number("loss_scale", 1);
   State.OptionsHash = Root.string("options_hash", "");
   State.BestLoss = Root.number("best_val_loss", State.BestLoss);
   if (State.Step < 0 || State.Samples < 0 || State.MicroBatch < 1)

@@ -70,9 +70,19 @@ extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
                                              1 << 16);
 }
 
-extern "C" void poplar_rt_norm(void *Context, int64_t) {
-  endProcessOnError(
-      Context, [=] { static_cast<Executor *>(Context)->optimizer->norm(); });
+extern "C" void poplar_rt_norm(void *Context, int64_t Unscale) {
+  endProcessOnError(Context, [=] {
+    Optimizer &Optim = *static_cast<Executor *>(Context)->optimizer;
+    if (Unscale)
+      Optim.unscaleShards();
+    Optim.norm();
+  });
+}
+
+extern "C" void poplar_rt_unscale(void *Context, int64_t Bucket,
+                                  void *Gradients) {
+  static_cast<Executor *>(Context)->optimizer->unscale(
+      Bucket, static_cast<float *>(Gradients));
 }
 
 extern "C" void poplar_rt_poison(void *, void *Buffer, int64_t Bytes) {

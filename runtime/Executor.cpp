@@ -8,6 +8,7 @@
 
 #include "Executor.h"
 #include "Error.h"
+#include "comm/Wire.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -109,15 +110,9 @@ void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
                           float *Out) const {
   First *= Model.VocabSize;
   Count *= Model.VocabSize;
-  if (Program.logits_type == POPLAR_F32) {
-    std::copy_n(sized<float>(Program.logits, B) + First, Count, Out);
-    return;
-  }
-  const uint16_t *Half = sized<uint16_t>(Program.logits, B) + First;
-  for (int64_t I = 0; I < Count; ++I) {
-    uint32_t Wide = static_cast<uint32_t>(Half[I]) << 16;
-    std::memcpy(&Out[I], &Wide, sizeof(Wide));
-  }
+  auto Type = static_cast<comm::Type>(Program.logits_type);
+  comm::convert(sized<char>(Program.logits, B) + First * comm::getBytes(Type),
+                Type, Out, comm::Type::F32, Count);
 }
 
 int64_t poplar::runtime::getPeakBytes(const PoplarProgram &Program,

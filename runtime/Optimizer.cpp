@@ -11,6 +11,7 @@
 #include "Random.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -82,12 +83,67 @@ void Optimizer::norm() {
     for (int64_t C = 0; C * Chunk < S.size(); ++C)
       Sum += Partial[static_cast<size_t>(C)];
   }
-  if (Exec.collectives && Exec.program().stage > 0)
-    Exec.collectives->sum(&Sum, 1);
-  Norm = std::sqrt(Sum);
-  double Scale =
+  // Where everything is replicated, so is the sum.
+  double Sums[2] = {Exec.program().stage > 0 || !Exec.collectives ||
+                            Exec.state().rank() == 0
+                        ? Sum
+                        : 0,
+                    OverflowHere ? 1.0 : 0.0};
+  if (Exec.collectives)
+    Exec.collectives->sum(Sums, 2);
+  Norm = std::sqrt(Sums[0]);
+  Overflowed = Sums[1] > 0;
+  double Factor =
       Settings.Clip > 0 && Norm > Settings.Clip ? Settings.Clip / Norm : 1.0;
-  Hyper[7] = std::isfinite(Norm) ? static_cast<float>(Scale) : 0.0f;
+  bool Updates = std::isfinite(Norm) && !Overflowed;
+  Hyper[7] = Updates ? static_cast<float>(Factor) : 0.0f;
+}
+
+/// args: gradients, factor, flag to set if one is not finite. Factors are
+/// powers of two: nothing is rounded.
+static void unscaleKernel(void *const *Args, int64_t, int64_t Begin,
+                          int64_t End) {
+  float *Gradients = static_cast<float *>(Args[0]);
+  float Factor = *static_cast<const float *>(Args[1]);
+  float Rest = 0;
+  for (int64_t I = Begin; I < End; ++I) {
+    Gradients[I] *= Factor;
+    Rest += Gradients[I] - Gradients[I]; // 0, or NaN
+  }
+  if (Rest != 0)
+    static_cast<std::atomic<bool> *>(Args[2])->store(true);
+}
+
+void Optimizer::unscale(int64_t Bucket, float *Gradients) {
+  int64_t Elements = Exec.program().buckets[Bucket].elements;
+  float Factor = static_cast<float>(1 / Scale);
+  std::atomic<bool> Overflow{false};
+  void *Args[] = {Gradients, &Factor, &Overflow};
+  Exec.dispatch(unscaleKernel, Args, Elements, Elements, Chunk);
+  OverflowHere |= Overflow.load();
+}
+
+void Optimizer::unscaleShards() {
+  for (int64_t B = 0; B < Exec.program().num_buckets; ++B)
+    unscale(B, Exec.state().shard(B).Gradient);
+}
+
+void Optimizer::setLossScale(double NewScale) {
+  if (Exec.model().Precision == "f16")
+    Scale = std::exp2(std::floor(std::log2(NewScale)));
+}
+
+/// Only a program that keeps gradients in f16 has a scale other than 1.
+void Optimizer::adaptScale() {
+  if (Exec.model().Precision != "f16")
+    return;
+  if (OverflowHere) {
+    Scale = std::max(Scale / 2, 1.0);
+    StepsSinceOverflow = 0;
+  } else if (++StepsSinceOverflow == ScaleInterval) {
+    Scale = std::min(Scale * 2, LargestScale);
+    StepsSinceOverflow = 0;
+  }
 }
 
 void Optimizer::adamw(int64_t Bucket) {
@@ -116,6 +172,8 @@ double Optimizer::update(int64_t Step, double Rate) {
   Hyper[5] = static_cast<float>(1 - std::pow(Settings.Beta1, T));
   Hyper[6] = static_cast<float>(1 - std::pow(Settings.Beta2, T));
   Exec.update();
+  adaptScale();
+  OverflowHere = false;
   return Norm;
 }
 

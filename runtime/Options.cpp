@@ -82,6 +82,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"beta1", &O.Beta1, 0, "X", "(0.9)"},
       {"beta2", &O.Beta2, 0, "X", "(0.95)"},
       {"eps", &O.Epsilon, 0, "X", "(1e-8)"},
+      {"loss-scale", &O.LossScale, 1, "X",
+       "of devices that keep activations in f16, at first (65536)"},
       {"clip", &O.Clip, 0, "X", "largest gradient norm (1; 0: any)"},
       {"checkpoint", &O.Checkpoint, 0, "PATH", "a RUN, or a checkpoint of it",
        "Sampling"},

@@ -35,6 +35,7 @@ struct Options {
          Beta2 = 0.95, Epsilon = 1e-8, Clip = 1.0;
   std::string ScheduleName = "cosine";
   int64_t Warmup = -1, DecaySteps = -1;
+  double LossScale = 65536;
   // Ranks.
   std::string Comm = "auto", LinkDelay, Trace;
   // For tests.

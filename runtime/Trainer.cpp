@@ -288,6 +288,7 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &O,
   Exec.collectives = Group;
   if (Group)
     Group->attach(Exec.state());
+  Optim.setLossScale(O.LossScale);
   State.Seed = O.Seed;
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   State.OptionsHash = O.hash();
@@ -303,6 +304,8 @@ void Trainer::start() {
 void Trainer::resume() {
   State = readState(Latest);
   loadTensors(Exec, Latest);
+  if (State.LossScale > 1)
+    Optim.setLossScale(State.LossScale);
   print("resuming from '%s' at step %lld\n", Latest.c_str(),
         static_cast<long long>(State.Step));
   if (State.Seed != O.Seed)
@@ -336,9 +339,14 @@ Metrics Trainer::step() {
       sum(Batches.load(*Data.Train, State.Samples, TrainShare, State.Step));
   if (Targets) {
     Optim.zeroGradients();
-    Row.Loss = sum(Batches.train(Targets)) / static_cast<double>(Targets);
+    Row.Loss = sum(Batches.train(Targets, Optim.lossScale())) /
+               static_cast<double>(Targets);
     Row.GradientNorm = Optim.update(State.Step, Row.Rate);
-    if (!std::isfinite(Row.Loss) || !std::isfinite(Row.GradientNorm))
+    if (Optim.hasOverflowed())
+      print("step %lld skipped by all ranks: gradients have overflowed in f16; "
+            "the loss scale is halved\n",
+            static_cast<long long>(State.Step + 1));
+    else if (!std::isfinite(Row.Loss) || !std::isfinite(Row.GradientNorm))
       fail("the loss or gradient of step ", State.Step + 1,
            " is not finite; lower --lr or raise --warmup (checkpoints of "
            "earlier steps are unharmed)");
@@ -350,6 +358,10 @@ Metrics Trainer::step() {
 
 void Trainer::save() {
   setPhase("saving", LongPhase);
+  int64_t Scale = static_cast<int64_t>(Optim.lossScale());
+  if (Group)
+    Group->max(&Scale, 1);
+  State.LossScale = static_cast<double>(Scale);
   saveCheckpoint(Exec, State, O.Out, O.Keep);
   print("saved '%s/checkpoint-%lld'\n", O.Out.c_str(),
         static_cast<long long>(State.Step));
@@ -361,7 +373,8 @@ void Trainer::dump() {
   if (Targets == 0)
     fail("the first batch has no targets");
   Optim.zeroGradients();
-  double Loss = sum(Batches.train(Targets)) / static_cast<double>(Targets);
+  double Loss = sum(Batches.train(Targets, Optim.lossScale())) /
+                static_cast<double>(Targets);
   print("loss %.9g\n", Loss);
   if (!O.DumpGradients.empty())
     writeGradients(Exec, O.DumpGradients);

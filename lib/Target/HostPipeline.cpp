@@ -44,6 +44,7 @@ LogicalResult poplar::setHostTarget(HostOptions &options, StringRef target) {
       {"host:amx-bf16", "sapphirerapids", "AVX512_CORE_AMX"},
       {"host:avx512-f32", "x86-64-v4", "AVX512_CORE"},
       {"host:avx2-f32", "x86-64-v3", "AVX2"},
+      {"host:f16-storage", "x86-64-v3", "AVX2"},
       {"host:sse41-f32", "x86-64-v2", "SSE41"},
   };
   const Host *host = llvm::find_if(
@@ -59,7 +60,9 @@ void poplar::buildProgramPipeline(OpPassManager &pm,
                                   const HostOptions &options) {
   // Model level to train level.
   pm.addPass(createAnnotateCost());
-  if (options.precision != "f32")
+  if (options.precision == "f16")
+    pm.addPass(createNNStoreActivations({options.precision}));
+  else if (options.precision != "f32")
     pm.addPass(createNNConvertPrecision({options.precision}));
   pm.addPass(createNNDifferentiate({options.recompute}));
   pm.addPass(createAddOptimizer());

@@ -37,13 +37,11 @@ public:
 
 /// What all programs put parameters on the wire as: the format of all, or f32
 /// where they differ.
-static std::string getWire(ArrayRef<cluster::DeviceTypeOp> types) {
-  cluster::DeviceTypeOp front = types.front();
-  cluster::NumberFormat first = front.getPrecision();
-  for (cluster::DeviceTypeOp type : types)
-    if (type.getPrecision() != first)
+static std::string getWire(ArrayRef<zero::ProgramInfo> programs) {
+  for (const zero::ProgramInfo &program : programs)
+    if (program.getWorkingFormat() != programs.front().getWorkingFormat())
       return "f32";
-  return cluster::stringifyNumberFormat(first).str();
+  return programs.front().getWorkingFormat();
 }
 
 /// Cuts [0, elements) by `shares`, at whole cache lines of f32.
@@ -71,8 +69,8 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
     return plan.emitOpError("has no rank that holds any state");
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>())
-    bucket.setBounds(getBounds(
-        zero::BucketLayout::get(bucket, symbols)->elements, shares));
+    bucket.setBounds(
+        getBounds(zero::BucketLayout::get(bucket, symbols)->elements, shares));
   return success();
 }
 
@@ -106,10 +104,8 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     if (isa<nn::ParameterOp, func::FuncOp, zero::BucketOp, zero::PlanOp>(op))
       shared.push_back(&op);
   Attribute model = module->getAttr(nn::kModelAttr);
+  SmallVector<zero::ProgramInfo> programs;
   for (cluster::DeviceTypeOp type : types) {
-    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto program = ModuleOp::create(builder, type.getLoc(),
-                                    (type.getSymName() + ".program").str());
     zero::ProgramInfo info;
     info.deviceType = type.getSymName().str();
     info.target = type.getTarget().str();
@@ -117,7 +113,14 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     info.recompute = type.getRecompute().str();
     info.stage = plan.getStage();
     info.worldSize = plan.getRanks().size();
-    info.wire = getWire(types);
+    programs.push_back(std::move(info));
+  }
+  std::string wire = getWire(programs);
+  for (auto [type, info] : llvm::zip_equal(types, programs)) {
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto program = ModuleOp::create(builder, type.getLoc(),
+                                    (type.getSymName() + ".program").str());
+    info.wire = wire;
     program->setAttr(zero::kProgramAttr, info.getAttr(&getContext()));
     if (model)
       program->setAttr(nn::kModelAttr, model);

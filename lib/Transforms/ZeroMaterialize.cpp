@@ -108,7 +108,7 @@ SmallVector<Type> ZeroMaterializePass::getTypes(zero::BucketOp bucket,
 /// Stage 3: gathers a bucket before each op that reads it, unless the op before
 /// that reads parameters has it, too.
 LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
-  Type working = zero::getFloatType(&getContext(), info.precision);
+  Type working = zero::getFloatType(&getContext(), info.getWorkingFormat());
   LiveBuckets live;
   for (Operation &op : function.front()) {
     LiveBuckets now;

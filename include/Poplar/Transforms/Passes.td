@@ -27,6 +27,20 @@ def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
 
+def NNStoreActivations : Pass<"nn-store-activations", "::mlir::ModuleOp"> {
+  let summary = "Keep activations between units in a narrow format";
+  let description = [{
+    Units take and give activations as `type` and compute in f32, on f32
+    parameters. So do the gradients that flow back between them: in f16 they
+    need a loss scale.
+  }];
+  let options = [
+    Option<"type", "type", "std::string", "\"f16\"", "bf16, f16 or f32">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::poplar::zero::ZeroDialect"];
+}
+
 def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
   let summary = "Record the FLOPs of a training sample on the module";
   let description = [{

@@ -53,6 +53,12 @@ struct ProgramInfo {
 
   static ProgramInfo get(mlir::ModuleOp module);
   mlir::DictionaryAttr getAttr(mlir::MLIRContext *context) const;
+  /// The format of the working copies of parameters: hosts that are said to
+  /// compute in f16 only keep activations in it.
+  std::string getWorkingFormat() const {
+    bool stores = precision == "f16" && target.compare(0, 4, "host") == 0;
+    return stores ? "f32" : precision;
+  }
   /// Whether gradients carry a loss scale until they are reduced.
   bool isScaled() const { return precision == "f16"; }
 };
