@@ -11,6 +11,8 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IRReader/IRReader.h"
@@ -66,6 +68,61 @@ createTargetMachine(ModuleOp module, StringRef cpu, StringRef features) {
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, cpu, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+/// The bits of a bf16 nearest to an f32, ties to even, NaN for NaN.
+llvm::Value *roundToBF16(llvm::IRBuilderBase &builder, llvm::Value *source) {
+  llvm::Type *type = source->getType()->getWithNewType(builder.getInt32Ty());
+  auto constant = [&](uint64_t value) {
+    return llvm::ConstantInt::get(type, value);
+  };
+  llvm::Value *bits = builder.CreateBitCast(source, type);
+  llvm::Value *upper = builder.CreateLShr(bits, constant(16));
+  llvm::Value *odd = builder.CreateAnd(upper, constant(1));
+  llvm::Value *up = builder.CreateAdd(odd, constant(0x7FFF));
+  llvm::Value *rounded =
+      builder.CreateLShr(builder.CreateAdd(bits, up), constant(16));
+  llvm::Value *quiet = builder.CreateOr(upper, constant(0x40));
+  llvm::Value *result = builder.CreateSelect(
+      builder.CreateFCmpUNO(source, source), quiet, rounded);
+  return builder.CreateTrunc(result,
+                             type->getWithNewType(builder.getInt16Ty()));
+}
+
+/// Converts between f32 and bf16 by integer operations where the CPU has no
+/// instructions for it: LLVM would call a function for every element, which
+/// lies in a run-time library of its own. Extensions, too, because it likes to
+/// do a maximum, for one, before them, and would then have to round again.
+void expandBF16(llvm::Module &module, const llvm::TargetMachine &machine) {
+  if (!machine.getTargetTriple().isX86() ||
+      machine.getMCSubtargetInfo()->checkFeatures("+avx512bf16"))
+    return;
+  SmallVector<llvm::CastInst *> casts;
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (auto *cast = dyn_cast<llvm::CastInst>(&instruction)) {
+        llvm::Type *from = cast->getSrcTy()->getScalarType(),
+                   *to = cast->getDestTy()->getScalarType();
+        if ((from->isFloatTy() && to->isBFloatTy()) ||
+            (from->isBFloatTy() && to->isFloatTy()))
+          casts.push_back(cast);
+      }
+  for (llvm::CastInst *cast : casts) {
+    llvm::IRBuilder<> builder(cast);
+    llvm::Value *source = cast->getOperand(0), *bits;
+    if (isa<llvm::FPTruncInst>(cast)) {
+      bits = roundToBF16(builder, source);
+    } else {
+      llvm::Type *type = source->getType();
+      bits = builder.CreateBitCast(source,
+                                   type->getWithNewType(builder.getInt16Ty()));
+      bits =
+          builder.CreateZExt(bits, type->getWithNewType(builder.getInt32Ty()));
+      bits = builder.CreateShl(bits, 16);
+    }
+    cast->replaceAllUsesWith(builder.CreateBitCast(bits, cast->getDestTy()));
+    cast->eraseFromParent();
+  }
 }
 
 } // namespace
@@ -128,6 +185,7 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
     return module.emitError("kernel library ")
            << options.kernelLibrary << " cannot be linked";
 
+  expandBF16(*llvmModule, *machine);
   llvm::internalizeModule(*llvmModule, [](const llvm::GlobalValue &value) {
     return value.getName() == "poplar_program";
   });
