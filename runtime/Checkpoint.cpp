@@ -37,8 +37,12 @@ public:
       const PoplarParameter &P = Program.parameters[I];
       std::string Name = P.name + std::string(Suffix);
       std::vector<int64_t> Shape(P.shape, P.shape + P.rank);
-      if (const float *Whole = findWhole(P, Array))
-        Out.push_back({Name, Shape, Whole});
+      // All ranks decide alike, so that all of them gather or none does: also
+      // one whose shard is everything, and one in whose format the masters are
+      // whole beside others in which they are not.
+      if (Exec.state().isReplicated())
+        Out.push_back(
+            {Name, Shape, Exec.state().shard(P.bucket).*Array + P.offset});
       else
         Out.push_back({Name, Shape, [this, &P, Array](int64_t B, int64_t E) {
                          return gather(P, Array, B, E);
@@ -47,18 +51,6 @@ public:
   }
 
 private:
-  /// The array where this rank has all of it.
-  const float *findWhole(const PoplarParameter &P, float *Shard::*Array) {
-    const State &S = Exec.state();
-    if (Array == &Shard::Master && S.working(P) &&
-        Exec.program().working_type == POPLAR_F32)
-      return reinterpret_cast<const float *>(S.working(P));
-    const Shard &Own = S.shard(P.bucket);
-    if (Own.size() == Exec.program().buckets[P.bucket].elements)
-      return Own.*Array + P.offset;
-    return nullptr;
-  }
-
   const float *gather(const PoplarParameter &P, float *Shard::*Array,
                       int64_t Begin, int64_t End) {
     const PoplarProgram &Program = Exec.program();

@@ -90,11 +90,11 @@ Executor::Executor(const PoplarProgram &Program,
   for (int64_t Batch : Batches)
     for (int64_t I = 0; Batch && I < Program.num_gemms; ++I)
       Gemms.prepare(*Program.gemms[I], Batch);
-  int64_t Batch = *std::max_element(Batches.begin(), Batches.end());
-  PeakBytes = getPeakBytes(Program, Batch, Rank);
-  Memory.allocate(PeakBytes);
+  LargestBatch = *std::max_element(Batches.begin(), Batches.end());
+  PeakBytes = ArenaBytes = getPeakBytes(Program, LargestBatch, Rank);
+  Memory.allocate(ArenaBytes);
   TheState.bind(Memory.data(), Memory.data() + Program.fixed_bytes +
-                                   Batch * Program.bytes_per_sample);
+                                   LargestBatch * Program.bytes_per_sample);
   // The plan's bound was made on the machine that compiled; another one, or
   // other threads, may need more.
   if (Gemms.getScratchBytes() > Program.scratch_bytes) {

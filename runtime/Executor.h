@@ -62,6 +62,9 @@ public:
   const State &state() const { return TheState; }
   /// All memory allocated for the program.
   int64_t peakBytes() const { return PeakBytes; }
+  /// Of it the arena, which has room for micro-batches of largestBatch().
+  int64_t arenaBytes() const { return ArenaBytes; }
+  int64_t largestBatch() const { return LargestBatch; }
 
   template <typename T = float> T *fixed(int64_t Offset) const {
     return reinterpret_cast<T *>(Memory.data() + Offset);
@@ -99,7 +102,7 @@ private:
   const PoplarProgram &Program;
   ModelInfo Model;
   int Threads;
-  int64_t PeakBytes = 0;
+  int64_t PeakBytes = 0, ArenaBytes = 0, LargestBatch = 0;
   GemmCache Gemms;
   State TheState;
   Arena Memory, ExtraScratch;

@@ -104,6 +104,10 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"dump-loss", &O.DumpLoss, 0, "", "print its loss and stop"},
       {"check-allocations", &O.CheckAllocations, 0, "",
        "fail if a step leaves memory allocated"},
+      {"check-replicas", &O.CheckReplicas, 0, "",
+       "fail if ranks end with other bits of what all of them hold"},
+      {"report-memory", &O.ReportMemory, 0, "FILE",
+       "write what every rank's memory holds, as CSV"},
   };
 }
 
@@ -255,11 +259,11 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
   return O;
 }
 
-std::string Options::hash() const {
+std::string Options::hash(int64_t Samples) const {
   std::ostringstream Text;
   Text.precision(17);
   Text << Data << '\n' << DataFormat << '\n' << ValData << '\n' << DataIds;
-  for (double Number : {ValFraction, double(Seed), double(GlobalBatch), Rate,
+  for (double Number : {ValFraction, double(Seed), double(Samples), Rate,
                         MinRate, WeightDecay, Beta1, Beta2, Epsilon, Clip,
                         double(Warmup), double(DecaySteps)})
     Text << '\n' << Number;

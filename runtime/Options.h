@@ -39,8 +39,8 @@ struct Options {
   // Ranks.
   std::string Comm = "auto", LinkDelay, Trace;
   // For tests.
-  std::string DumpGradients, DumpLogits;
-  bool DumpLoss = false, CheckAllocations = false;
+  std::string DumpGradients, DumpLogits, ReportMemory;
+  bool DumpLoss = false, CheckAllocations = false, CheckReplicas = false;
   // Sampling.
   std::string Checkpoint, Prompt, PromptIds;
   int64_t Tokens = 200, TopK = 0;
@@ -50,8 +50,9 @@ struct Options {
   bool isDump() const {
     return DumpLoss || !DumpGradients.empty() || !DumpLogits.empty();
   }
-  /// A hash, in hexadecimal, of what decides the course of training.
-  std::string hash() const;
+  /// A hash, in hexadecimal, of what decides the course of training in steps of
+  /// `Samples` samples, whoever decided on these.
+  std::string hash(int64_t Samples) const;
 };
 
 /// Reads the command line and the --config file it names, which it overrides.

@@ -19,7 +19,7 @@ int64_t poplar::runtime::getTypeBytes(int32_t Type) {
 
 State::State(const PoplarProgram &Program, int Rank)
     : Program(Program), Rank(Rank) {
-  bool Whole = Program.world_size == 1 || Program.stage == 0;
+  bool Whole = isReplicated();
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     Shard S = {};

@@ -46,6 +46,10 @@ public:
   void bind(char *Arena, char *ShardMemory);
 
   int rank() const { return Rank; }
+  /// Whether every rank has all of everything.
+  bool isReplicated() const {
+    return Program.world_size == 1 || Program.stage == 0;
+  }
   const Shard &shard(int64_t Bucket) const {
     return Shards[static_cast<size_t>(Bucket)];
   }

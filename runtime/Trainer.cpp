@@ -17,6 +17,7 @@
 #include "Progress.h"
 #include "Safetensors.h"
 #include "Schedule.h"
+#include "StateReport.h"
 #include "comm/Backend.h"
 #include "comm/Launcher.h"
 
@@ -194,8 +195,14 @@ static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
   return Samples;
 }
 
+/// What a rank has memory for.
+static int64_t getLargestStep(const PoplarRank &Rank) {
+  return Rank.steps > 1 ? std::max(Rank.micro_batch, Rank.last) : Rank.last;
+}
+
 /// A rank's part of `Samples` samples, in proportion to its part of an
-/// iteration. All ranks get the same number of steps if they have to meet in
+/// iteration, which are cut as in an iteration or into micro-steps as large as
+/// any in it. All ranks get the same number of steps if they have to meet in
 /// each of them.
 static Share getShare(const PoplarProgram &Program, int Rank,
                       int64_t MicroBatch, int64_t Samples, bool IsIteration) {
@@ -212,10 +219,11 @@ static Share getShare(const PoplarProgram &Program, int Rank,
   Share Result;
   for (int64_t R = 0; R < Program.world_size; ++R) {
     int64_t After = Samples * Starts[static_cast<size_t>(R) + 1] / Total;
-    int64_t Micro = Program.ranks[R].micro_batch;
+    int64_t Micro = IsIteration ? Program.ranks[R].micro_batch
+                                : getLargestStep(Program.ranks[R]);
     if (R == Rank)
       Result = {Before, After - Before, Micro, Result.Steps};
-    if (After > Before)
+    if (!IsIteration && After > Before)
       Result.Steps =
           std::max(Result.Steps, (After - Before + Micro - 1) / Micro);
     Before = After;
@@ -291,7 +299,7 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &O,
   Optim.setLossScale(O.LossScale);
   State.Seed = O.Seed;
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
-  State.OptionsHash = O.hash();
+  State.OptionsHash = O.hash(GlobalBatch);
 }
 
 void Trainer::start() {
@@ -310,10 +318,10 @@ void Trainer::resume() {
         static_cast<long long>(State.Step));
   if (State.Seed != O.Seed)
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
-  if (State.OptionsHash != O.hash())
+  if (State.OptionsHash != O.hash(GlobalBatch))
     print("note: options or data differ from those the run was started with\n");
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
-  State.OptionsHash = O.hash();
+  State.OptionsHash = O.hash(GlobalBatch);
   if (State.Step >= O.Steps)
     fail("the run has had its ", State.Step,
          " steps already; ask for more --steps");
@@ -427,6 +435,9 @@ void Trainer::run() {
     Record.emplace(O.Out, State.Step, O.Steps);
   }
 
+  if (!O.ReportMemory.empty())
+    writeMemoryReport(Exec, O.ReportMemory);
+
   PoplarType Type = Model.Precision == "bf16" ? POPLAR_BF16 : POPLAR_F32;
   double Peak = O.PeakGFlops > 0 ? O.PeakGFlops * 1e9 : measurePeakFlops(Type);
   // That of a group is the sum of its ranks'.
@@ -481,6 +492,8 @@ void Trainer::run() {
   }
   if (!Saved)
     save();
+  if (O.CheckReplicas)
+    checkReplicas(Exec, "after step " + std::to_string(State.Step));
   if (Record)
     finish(*Record);
 }

@@ -76,9 +76,9 @@ static bool checkMemory(const TypeBuild &build, zero::PlanOp plan,
       continue;
     int64_t peak = getPeakBytes(build.program, index, rank.getLargestStep());
     text += llvm::formatv("rank {0,-4} {1,-16} micro-batch {2,4}  "
-                          "{3,10:f1} of {4:f1} MiB\n",
+                          "{3,10:f1} of {4:f1} MiB ({5} bytes)\n",
                           index, build.name, rank.getLargestStep(),
-                          peak / 1048576.0, available / 1048576.0);
+                          peak / 1048576.0, available / 1048576.0, peak);
     if (peak <= available)
       continue;
     error = llvm::formatv("rank {0} needs {1} bytes with a micro-batch of {2}, "
