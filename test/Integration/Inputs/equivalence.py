@@ -1,0 +1,147 @@
+# ===- equivalence.py - Any split trains as one device does ----------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Trains tiny models for 20 steps of 28 samples under many plans, each rank in
+three or more micro-steps, the last of them smaller, with the gradient clipped
+in every step, and compares with a run on one device, which takes the batch at
+once:
+  losses     within 1e-5 of each other, relatively
+  updates    |D - D*| <= 1e-3 |D*| for every tensor, D what training added to it
+
+A plan is a model, a stage of ZeRO, a number of ranks, how samples are shared
+(evenly, unevenly, one rank has none) and how state is (evenly, unevenly, one
+rank holds none; in stage 0, where all hold all, who reduces how much).
+
+The default is a covering subset: every pair of values of two of these occurs,
+and one rank alone in every stage. --all runs every plan; so do machines of 16
+or more cores."""
+
+import concurrent.futures
+import itertools
+import os
+
+import jobs
+from jobs import Plan, Rank
+
+STEPS, CLIP, SAMPLES = 20, 0.5, 28
+
+# (micro_batch, steps, last) of the ranks: those who meet in every micro-step
+# (stages 2 and 3), and those who do not (None: the same).
+BATCHES = {
+    "even": {
+        1: ([(8, 4, 4)], None),
+        2: ([(5, 3, 4), (5, 3, 4)], None),
+        3: ([(4, 3, 2), (4, 3, 1), (4, 3, 1)], None),
+        4: ([(3, 3, 1)] * 4, None),
+    },
+    "uneven": {
+        2: ([(7, 3, 5), (4, 3, 1)], [(7, 3, 5), (2, 5, 1)]),
+        3: ([(6, 3, 3), (4, 3, 1), (2, 3, 0)], [(6, 3, 3), (4, 3, 1), (1, 4, 1)]),
+        4: (
+            [(5, 3, 3), (3, 3, 2), (2, 3, 1), (1, 3, 0)],
+            [(5, 3, 3), (2, 4, 2), (2, 3, 1), (2, 1, 2)],
+        ),
+    },
+    "none": {
+        2: ([(0, 4, 0), (8, 4, 4)], [(0, 1, 0), (8, 4, 4)]),
+        3: ([(6, 3, 5), (0, 3, 0), (4, 3, 3)], [(6, 3, 5), (0, 1, 0), (4, 3, 3)]),
+        4: (
+            [(5, 3, 2), (4, 3, 2), (2, 3, 2), (0, 3, 0)],
+            [(5, 3, 2), (3, 4, 1), (2, 3, 2), (0, 1, 0)],
+        ),
+    },
+}
+
+# Relative sizes of the ranks' shards.
+SHARDS = {
+    "even": {1: (1,), 2: (1, 1), 3: (1, 1, 1), 4: (1, 1, 1, 1)},
+    "uneven": {2: (3, 1), 3: (1, 3, 2), 4: (4, 1, 2, 3)},
+    "none": {2: (0, 1), 3: (2, 0, 1), 4: (1, 2, 3, 0)},
+}
+
+
+def all_variants():
+    for model, stage, ranks, batch, shards in itertools.product(
+        jobs.MODELS, range(4), range(1, 5), BATCHES, SHARDS
+    ):
+        if ranks in BATCHES[batch] and ranks in SHARDS[shards]:
+            yield model, stage, ranks, batch, shards
+
+
+def pairs(variant):
+    return set(itertools.combinations(enumerate(variant), 2))
+
+
+def covering_variants():
+    """Greedily, whichever covers most pairs that are not covered yet; the first
+    of several, so that the choice is always the same."""
+    variants = list(all_variants())
+    chosen = [(jobs.MODELS[stage % 3], stage, 1, "even", "even") for stage in range(4)]
+    several = [variant for variant in variants if variant[2] > 1]
+    missing = set().union(*map(pairs, several))
+    while missing:
+        best = max(several, key=lambda variant: len(missing & pairs(variant)))
+        missing -= pairs(best)
+        chosen.append(best)
+    return chosen
+
+
+def make_plan(model, stage, ranks, batch, shards):
+    meeting, free = BATCHES[batch][ranks]
+    steps = meeting if stage >= 2 or not free else free
+    return Plan(
+        model,
+        stage,
+        tuple(
+            Rank(*step, state=state) for step, state in zip(steps, SHARDS[shards][ranks])
+        ),
+    )
+
+
+def main():
+    def add(parser):
+        parser.add_argument("--all", action="store_true", help="not only a subset")
+        parser.add_argument("--jobs", type=int, help="how many at a time")
+
+    arguments = jobs.parse_arguments(__doc__, add)
+    cores = os.cpu_count()
+    complete = arguments.all or cores >= 16
+    variants = list(all_variants()) if complete else covering_variants()
+    print(f"{len(variants)} of {len(list(all_variants()))} plans")
+
+    workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
+    options = ["--steps", STEPS, "--lr", 1e-3, "--clip", CLIP]
+
+    def prepare(model):
+        reference = workshop.train_alone(model, f"{model}-reference", SAMPLES, options)
+        return reference, workshop.initial_weights(model)
+
+    def check(variant):
+        model, stage, ranks, batch, shards = variant
+        name = f"{model}-stage{stage}-ranks{ranks}-samples_{batch}-shards_{shards}"
+        plan = make_plan(*variant)
+        assert plan.samples == SAMPLES
+        reference, initial = references[model]
+        try:
+            job = workshop.build(plan, name)
+            run = workshop.train(job, f"{name}-run", options)
+        except jobs.JobError as error:
+            return report.check(name, [str(error)])
+        loss, failures = jobs.compare_losses(run, reference)
+        update, more = jobs.compare_updates(run, reference, initial)
+        if not min(run.norms) > CLIP:
+            more.append(f"a gradient of norm {min(run.norms):g} is not clipped")
+        report.check(name, failures + more, f"losses {loss:.1e}, updates {update:.1e}")
+
+    workers = arguments.jobs or max(2, cores // 2)
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        references = dict(zip(jobs.MODELS, pool.map(prepare, jobs.MODELS)))
+        list(pool.map(check, variants))
+    report.finish()
+
+
+main()

@@ -1,0 +1,331 @@
+# ===- jobs.py - Plans, builds and runs of jobs for tests ------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""What the tests of jobs share: plans written by hand, their executables, runs
+of them, and comparisons with a run on one device. Standard library only."""
+
+import argparse
+import csv
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+
+SOURCES = os.path.normpath(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+)
+sys.path.insert(0, os.path.join(SOURCES, "scripts", "goldens"))
+
+from check_goldens import difference, norm, without_key_bias  # noqa: E402
+import safetensors_reader  # noqa: E402
+
+MODELS = ("llama", "gpt2", "bert")
+SEQ_LEN = 32
+LOSS_TOLERANCE = 1e-5
+UPDATE_TOLERANCE = 1e-3
+TIMEOUT = 300  # seconds of a command, on a machine that is busy
+
+
+def cpu_has(feature):
+    with open("/proc/cpuinfo") as file:
+        return feature in file.read()
+
+
+def best_f32_target():
+    """The widest vectors that this machine has."""
+    for feature, target in (("avx512bw", "avx512"), ("avx2", "avx2")):
+        if cpu_has(feature):
+            return f"host:{target}-f32"
+    return "host:sse41-f32"
+
+
+@dataclass(frozen=True)
+class DeviceType:
+    name: str
+    target: str
+    precision: str = "f32"
+
+    def text(self):
+        return (
+            f'cluster.device_type @{self.name} target "{self.target}" '
+            f"memory 4294967296 precision {self.precision} threads 1"
+        )
+
+
+@dataclass(frozen=True)
+class Rank:
+    """`steps` micro-steps of `micro_batch` samples, but `last` in the last."""
+
+    micro_batch: int
+    steps: int
+    last: int
+    state: float = 1.0
+    type: str = "device"
+
+    @property
+    def samples(self):
+        return (self.steps - 1) * self.micro_batch + self.last
+
+    def text(self):
+        return (
+            f'zero.rank @{self.type} node "localhost" '
+            f"micro_batch {self.micro_batch} steps {self.steps} "
+            f"last {self.last} threads 1 state {self.state:.1f}"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    model: str
+    stage: int
+    ranks: tuple
+    types: tuple = (DeviceType("device", best_f32_target()),)
+
+    @property
+    def samples(self):
+        return sum(rank.samples for rank in self.ranks)
+
+    def text(self):
+        used = {rank.type for rank in self.ranks}
+        return "\n".join(
+            [t.text() for t in self.types if t.name in used]
+            + [
+                f"zero.plan stage {self.stage} global_batch {self.samples} "
+                'policy "exact" {'
+            ]
+            + [rank.text() for rank in self.ranks]
+            + ["}"]
+        )
+
+
+class JobError(Exception):
+    """A command failed, or what it printed or wrote is not what it should."""
+
+
+def execute(command):
+    """Exit status and output of a command, which must not hang."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            raise JobError(f"{' '.join(command)}\n  hangs\n{output}") from None
+    return process.returncode, output
+
+
+def run(command):
+    """The output of a command, which has to succeed."""
+    status, output = execute(command)
+    if status != 0:
+        raise JobError(f"{' '.join(command)}\n  exit status {status}\n{output}")
+    return output
+
+
+class Run:
+    """A directory that poplar train wrote."""
+
+    def __init__(self, directory, output=""):
+        self.directory, self.output = directory, output
+
+    def column(self, name):
+        with open(os.path.join(self.directory, "metrics.csv")) as file:
+            return [float(row[name] or "nan") for row in csv.DictReader(file)]
+
+    @property
+    def losses(self):
+        return self.column("loss")
+
+    @property
+    def norms(self):
+        return self.column("grad_norm")
+
+    def checkpoint(self, step, file):
+        """The bytes of a file of a checkpoint."""
+        path = os.path.join(self.directory, f"checkpoint-{step}", file)
+        with open(path, "rb") as stream:
+            return stream.read()
+
+    def tensors(self, file="model.safetensors"):
+        """{name: (shape, values)} of the latest checkpoint."""
+        return safetensors_reader.read(os.path.join(self.directory, "latest", file))[0]
+
+
+class Workshop:
+    """Builds jobs in a directory, each once. Safe to use from threads."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.locks, self.lock = {}, threading.Lock()
+        shutil.rmtree(directory, ignore_errors=True)
+        os.makedirs(directory)
+
+    def path(self, *parts):
+        return os.path.join(self.directory, *parts)
+
+    def once(self, target, make):
+        """Calls make(target) if no one has yet."""
+        with self.lock:
+            lock = self.locks.setdefault(target, threading.Lock())
+        with lock:
+            if not os.path.exists(target):
+                make(target)
+        return target
+
+    def model(self, name):
+        def make(target):
+            config = os.path.join(SOURCES, "examples", "models", f"tiny-{name}.json")
+            command = ["poplar", "import", config, "--seq-len", str(SEQ_LEN)]
+            run([*command, "-o", target])
+
+        return self.once(self.path(f"{name}.mlir"), make)
+
+    def buckets(self, name):
+        """A model whose units are buckets of their own, however small."""
+
+        def make(target):
+            command = ["poplar-opt", "--zero-form-buckets=min-bytes=0"]
+            run([*command, self.model(name), "-o", target])
+
+        return self.once(self.path(f"{name}-buckets.mlir"), make)
+
+    def planned(self, plan, name):
+        """The module of a plan."""
+        with open(self.buckets(plan.model)) as file:
+            module = file.read().rstrip()
+        path = self.path(f"{name}.mlir")
+        with open(path, "w") as file:
+            file.write(f"{module.removesuffix('}')}\n{plan.text()}\n}}\n")
+        return path
+
+    def build(self, plan, name):
+        """The directory of a job, with what poplar build printed in build.log."""
+
+        def make(target):
+            log = run(["poplar", "build", self.planned(plan, name), "-o", target])
+            with open(os.path.join(target, "build.log"), "w") as file:
+                file.write(log)
+
+        return self.once(self.path(name), make)
+
+    def alone(self, model):
+        """The model's program for the machine at hand, alone."""
+
+        def make(target):
+            run(["poplar", "build", self.model(model), "--threads", "1", "-o", target])
+
+        return self.once(self.path(f"{model}-alone"), make)
+
+    def train(self, program, name, options=(), resume=False):
+        """Trains for as long as the options say, on the examples' text unless
+        they name other data."""
+        out = self.path(name)
+        if not resume:
+            shutil.rmtree(out, ignore_errors=True)
+        options = list(map(str, options))
+        if "--data-ids" not in options:
+            corpus = os.path.join(SOURCES, "examples", "data", "corpus.txt")
+            options += ["--data", corpus]
+        command = ["poplar", "train", program, "--out", out, *options]
+        command += ["--peak-gflops", "1", "--eval-every", "0", "--log-every", "1000"]
+        return Run(out, run(command + ["--resume"] * resume))
+
+    def train_alone(self, model, name, samples, options=()):
+        """The same on one device, whole batches at once."""
+        options = [*options, "--global-batch", samples, "--batch", samples]
+        return self.train(self.alone(model), name, [*options, "--threads", 1])
+
+    def initial_weights(self, model):
+        still = ["--steps", 1, "--lr", 0, "--min-lr", 0, "--weight-decay", 0]
+        return self.train_alone(model, f"{model}-initial", 1, still).tensors()
+
+
+def compare_losses(run, reference, tolerance=LOSS_TOLERANCE, last=None):
+    """The largest relative difference of the losses up to step `last`, and what
+    is wrong with it, if anything."""
+    ours, theirs = run.losses, reference.losses
+    if len(ours) != len(theirs) or not ours:
+        return 0.0, [f"has {len(ours)} losses, expected {len(theirs)}"]
+    ours, theirs = ours[:last], theirs[:last]
+    # A step without targets has no loss, and has to have none in both.
+    errors = [
+        0.0 if math.isnan(x) and math.isnan(y) else abs(x - y) / abs(y)
+        for x, y in zip(ours, theirs)
+    ]
+    worst = max(range(len(errors)), key=lambda step: errors[step])
+    # Written so that a NaN fails.
+    if all(error <= tolerance for error in errors):
+        return errors[worst], []
+    return errors[worst], [
+        f"loss of step {worst + 1} is {ours[worst]:.9g}, "
+        f"expected {theirs[worst]:.9g} within {tolerance:g}"
+    ]
+
+
+def compare_updates(run, reference, initial, tolerance=UPDATE_TOLERANCE):
+    """The largest relative 2-norm of a difference of what training added to a
+    tensor, and what is wrong. Biases of keys are left out: see
+    check_goldens.py."""
+    worst, failures = 0.0, []
+    ours, theirs = run.tensors(), reference.tensors()
+    if set(ours) != set(theirs):
+        return worst, ["has other tensors"]
+    for name, (shape, values) in sorted(theirs.items()):
+        if ours[name][0] != shape:
+            failures.append(f"{name} is {ours[name][0]}, expected {shape}")
+            continue
+        start = initial[name][1]
+        expected = without_key_bias(name, difference(values, start))
+        update = without_key_bias(name, difference(ours[name][1], start))
+        size, error = norm(expected), norm(difference(update, expected))
+        worst = max(worst, error / size if size else 0.0)
+        if not error <= tolerance * size:
+            failures.append(f"update of {name}: off by {error:.3g} of {size:.3g}")
+    return worst, failures
+
+
+def parse_arguments(description, add=lambda parser: None):
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("directory", help="for builds and runs; is emptied")
+    add(parser)
+    return parser.parse_args()
+
+
+class Report:
+    """Collects what failed and ends the test."""
+
+    def __init__(self):
+        self.checks, self.failures = 0, 0
+        self.lock = threading.Lock()
+
+    def check(self, name, failures, note=""):
+        """One check: prints it, and each of its failures."""
+        with self.lock:
+            self.checks += 1
+            self.failures += bool(failures)
+            print(f"{'FAILED' if failures else 'ok':<7}{name}  {note}".rstrip())
+            for failure in failures:
+                print(f"       error: {name}: {failure}")
+            sys.stdout.flush()
+
+    def finish(self):
+        print(f"{self.checks - self.failures} of {self.checks} checks passed")
+        sys.exit(1 if self.failures or not self.checks else 0)
