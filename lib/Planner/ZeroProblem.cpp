@@ -21,13 +21,15 @@ static StateFormat getFormat(const DeviceType &type) {
                                  : StateFormat::halfPrecision();
 }
 
-/// Bytes of a parameter on the wire: of the widest format in the job.
+/// Bytes of a parameter on the wire: of the format of all types in the job, or
+/// of f32 where they differ.
 static int64_t getWireBytes(const ClusterView &cluster) {
-  int64_t bytes = 2;
+  const std::string &first =
+      cluster.types[cluster.ranks.front().type].precision;
   for (const ClusterRank &rank : cluster.ranks)
-    if (cluster.types[rank.type].precision == "f32")
-      bytes = 4;
-  return bytes;
+    if (cluster.types[rank.type].precision != first)
+      return 4;
+  return first == "f32" ? 4 : 2;
 }
 
 /// What a stage keeps in memory for the time of a unit only: a micro-step's
@@ -162,8 +164,8 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
               std::min(entry.largestBatch, free / entry.bytesPerSample);
       }
       if (profile->optimizerSeconds)
-        slowestUpdate = std::max(
-            slowestUpdate, *profile->optimizerSeconds * (stage ? share : 1));
+        slowestUpdate = std::max(slowestUpdate, *profile->optimizerSeconds *
+                                                    (stage ? share : 1));
     }
     problem.types.push_back(std::move(entry));
   }
@@ -177,6 +179,8 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
 std::optional<std::vector<double>>
 poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
                            int stage, std::string &error) {
+  if (stage == 0) // nothing is sharded
+    return std::vector<double>(cluster.ranks.size(), 1.0);
   std::vector<int64_t> free;
   int64_t width = 1;
   for (const ClusterRank &rank : cluster.ranks) {
@@ -195,8 +199,6 @@ poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
                    profile->memory->perSample);
     width = std::max(width, getFormat(type).sharded(stage));
   }
-  if (stage == 0) // nothing is sharded
-    return std::vector<double>(cluster.ranks.size(), 1.0);
   std::optional<ShardBounds> bounds =
       shardByFreeMemory(model.elements, free, width, error);
   if (!bounds)

@@ -38,8 +38,15 @@ public:
   void runOnOperation() override;
 
 private:
+  /// From the option `zero`; nothing, with an error said, if it is no stage.
+  std::optional<SmallVector<int>> getStages();
+  void readModel();
+  /// Leaves only the devices of type `name` in the cluster.
+  void keepType(StringRef name);
   std::optional<Choice> solve(const BatchPolicy &algorithm, int stage,
                               std::string &error);
+  std::optional<Choice> solveBest(const BatchPolicy &algorithm,
+                                  ArrayRef<int> stages);
   void addPlan(const Choice &choice);
 
   ClusterView cluster;
@@ -47,6 +54,41 @@ private:
 };
 
 } // namespace
+
+std::optional<SmallVector<int>> HeteroAllocatePass::getStages() {
+  if (stage == "auto")
+    return SmallVector<int>{0, 1, 2, 3};
+  int number;
+  if (!StringRef(stage).getAsInteger(10, number) && number >= 0 && number <= 3)
+    return SmallVector<int>{number};
+  getOperation().emitError("option zero must be 0, 1, 2, 3 or auto, not '")
+      << stage.getValue() << "'";
+  return std::nullopt;
+}
+
+void HeteroAllocatePass::readModel() {
+  ModuleOp module = getOperation();
+  model = ModelFacts();
+  for (auto parameter : module.getOps<nn::ParameterOp>())
+    model.elements +=
+        cast<RankedTensorType>(parameter.getType()).getNumElements();
+  model.fingerprint = nn::getFingerprint(module);
+  SymbolTableCollection symbols;
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    ++model.buckets;
+    model.largestBucket =
+        std::max(model.largestBucket,
+                 zero::BucketLayout::get(bucket, symbols)->elements);
+  }
+}
+
+void HeteroAllocatePass::keepType(StringRef name) {
+  std::optional<int> type = cluster.findType(name.str());
+  auto isOther = [&](const ClusterRank &rank) { return rank.type != type; };
+  // Where nothing is left, the policy says so.
+  if (!llvm::all_of(cluster.ranks, isOther))
+    llvm::erase_if(cluster.ranks, isOther);
+}
 
 std::optional<Choice> HeteroAllocatePass::solve(const BatchPolicy &algorithm,
                                                 int stage, std::string &error) {
@@ -59,8 +101,8 @@ std::optional<Choice> HeteroAllocatePass::solve(const BatchPolicy &algorithm,
       return std::nullopt;
     choice.state = std::move(*shares);
   }
-  std::optional<BatchProblem> problem = makeBatchProblem(
-      cluster, model, stage, globalBatch, choice.state, error);
+  std::optional<BatchProblem> problem =
+      makeBatchProblem(cluster, model, stage, globalBatch, choice.state, error);
   if (!problem)
     return std::nullopt;
   std::optional<Allocation> allocation = algorithm.solve(*problem, error);
@@ -68,6 +110,32 @@ std::optional<Choice> HeteroAllocatePass::solve(const BatchPolicy &algorithm,
     return std::nullopt;
   choice.allocation = std::move(*allocation);
   return choice;
+}
+
+/// The fastest of the stages that have a plan, the lowest of equals.
+std::optional<Choice>
+HeteroAllocatePass::solveBest(const BatchPolicy &algorithm,
+                              ArrayRef<int> stages) {
+  std::optional<Choice> best;
+  SmallVector<std::string> errors;
+  for (int candidate : stages) {
+    std::optional<Choice> choice =
+        solve(algorithm, candidate, errors.emplace_back());
+    if (choice &&
+        (!best || choice->allocation.seconds < best->allocation.seconds))
+      best = std::move(choice);
+  }
+  if (best)
+    return best;
+  // Of the last stage, which needs the least memory, in the message itself:
+  // `poplar plan` prints no notes.
+  InFlightDiagnostic diagnostic = getOperation().emitError("has no plan in ")
+                                  << (stages.size() > 1 ? "any stage; in " : "")
+                                  << "stage " << stages.back() << ": "
+                                  << errors.back();
+  for (auto [candidate, error] : llvm::zip(stages.drop_back(), errors))
+    diagnostic.attachNote() << "in stage " << candidate << ": " << error;
+  return std::nullopt;
 }
 
 void HeteroAllocatePass::addPlan(const Choice &choice) {
@@ -80,25 +148,21 @@ void HeteroAllocatePass::addPlan(const Choice &choice) {
                 builder.getF64FloatAttr(choice.allocation.seconds));
   builder.setInsertionPointToStart(&plan.getBody().emplaceBlock());
 
+  auto integer = [&](int64_t value) {
+    return builder.getI64IntegerAttr(value);
+  };
   std::vector<int64_t> seen(cluster.types.size());
   for (auto [index, rank] : llvm::enumerate(cluster.ranks)) {
-    const Allocation::TypeShares &shares = choice.allocation.types[rank.type];
-    int64_t device = seen[rank.type]++;
-    int64_t kept = cluster.countRanks()[rank.type] - shares.dropped;
-    if (device >= kept)
-      continue;
-    RankShare share = choice.allocation.shareOf(rank.type, device);
+    RankShare share = choice.allocation.shareOf(rank.type, seen[rank.type]++);
+    const DeviceType &type = cluster.types[rank.type];
     // A rank without samples still takes part in the last step's collectives.
-    auto integer = [&](int64_t value) {
-      return builder.getI64IntegerAttr(value);
-    };
-    zero::RankOp::create(
-        builder, module.getLoc(),
-        SymbolRefAttr::get(&getContext(), cluster.types[rank.type].name),
-        builder.getStringAttr(cluster.nodes[rank.node].name),
-        integer(share.microBatch), integer(std::max<int64_t>(share.steps, 1)),
-        integer(share.last), integer(cluster.types[rank.type].threads.value_or(1)),
-        builder.getF64FloatAttr(choice.state[index]));
+    int64_t steps = std::max<int64_t>(share.steps, 1);
+    zero::RankOp::create(builder, module.getLoc(),
+                         SymbolRefAttr::get(&getContext(), type.name),
+                         builder.getStringAttr(cluster.nodes[rank.node].name),
+                         integer(share.microBatch), integer(steps),
+                         integer(share.last), integer(type.threads.value_or(1)),
+                         builder.getF64FloatAttr(choice.state[index]));
   }
 }
 
@@ -114,47 +178,26 @@ void HeteroAllocatePass::runOnOperation() {
     return fail("needs the option global-batch, a number of samples");
   if (state != "equal" && state != "memory")
     return fail("option state must be equal or memory, not '" + state + "'");
-  cluster = cluster::buildClusterView(module);
-  if (cluster.ranks.empty())
-    return fail("holds no cluster: no cluster.node has devices");
+  std::optional<SmallVector<int>> stages = getStages();
+  if (!stages)
+    return signalPassFailure();
   std::string error;
   std::unique_ptr<BatchPolicy> algorithm = makePolicy(policy, error);
   if (!algorithm)
     return fail(error);
-
-  model = ModelFacts();
-  for (auto parameter : module.getOps<nn::ParameterOp>())
-    model.elements +=
-        cast<RankedTensorType>(parameter.getType()).getNumElements();
+  cluster = cluster::buildClusterView(module);
+  // The times and the memory of a job of these devices, not of all of them.
+  StringRef type = policy;
+  if (type.consume_front("homogeneous:"))
+    keepType(type);
+  if (cluster.ranks.empty())
+    return fail("holds no cluster: no cluster.node has devices");
+  readModel();
   if (model.elements == 0)
     return fail("holds no model: there is no nn.parameter");
-  model.fingerprint = nn::getFingerprint(module);
-  SymbolTableCollection symbols;
-  for (auto bucket : module.getOps<zero::BucketOp>()) {
-    ++model.buckets;
-    model.largestBucket =
-        std::max(model.largestBucket,
-                 zero::BucketLayout::get(bucket, symbols)->elements);
-  }
 
-  std::optional<Choice> best;
-  int fixedStage = 0;
-  if (stage == "auto") {
-    std::string errors;
-    for (int candidate = 0; candidate < 4; ++candidate) {
-      std::optional<Choice> choice = solve(*algorithm, candidate, error);
-      if (!choice)
-        errors += "\n  stage " + std::to_string(candidate) + ": " + error;
-      else if (!best || choice->allocation.seconds < best->allocation.seconds)
-        best = std::move(choice);
-    }
-    if (!best)
-      return fail("no stage has a plan:" + errors);
-  } else if (StringRef(stage).getAsInteger(10, fixedStage) || fixedStage < 0 ||
-             fixedStage > 3) {
-    return fail("option zero must be 0, 1, 2, 3 or auto, not '" + stage + "'");
-  } else if (!(best = solve(*algorithm, fixedStage, error))) {
-    return fail("no plan in stage " + stage + ": " + error);
-  }
-  addPlan(*best);
+  std::optional<Choice> choice = solveBest(*algorithm, *stages);
+  if (!choice)
+    return signalPassFailure();
+  addPlan(*choice);
 }

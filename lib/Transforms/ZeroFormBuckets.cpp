@@ -62,7 +62,7 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
       users[get.getParameterAttr().getAttr()].insert(user);
   DenseMap<StringAttr, int64_t> sizes;
   for (auto parameter : getOperation().getOps<nn::ParameterOp>()) {
-    if (users.lookup(parameter.getSymNameAttr()).empty())
+    if (!users.contains(parameter.getSymNameAttr()))
       return parameter.emitOpError("is not used by @model");
     sizes[parameter.getSymNameAttr()] =
         cast<RankedTensorType>(parameter.getType()).getNumElements() * 4;
@@ -117,6 +117,11 @@ void ZeroFormBucketsPass::mergeSmall(SmallVectorImpl<Group> &groups) {
 
 void ZeroFormBucketsPass::runOnOperation() {
   ModuleOp module = getOperation();
+  if (minBytes < 0) {
+    module.emitError("option min-bytes is ")
+        << minBytes.getValue() << ", expected a number of bytes";
+    return signalPassFailure();
+  }
   auto model = module.lookupSymbol<func::FuncOp>("model");
   if (!model || model.isExternal()) {
     module.emitError("has no function @model to take the units from");
@@ -134,10 +139,9 @@ void ZeroFormBucketsPass::runOnOperation() {
 
   SymbolTable symbols(module);
   OpBuilder builder(model);
-  for (const Group &group : groups) {
-    auto bucket = zero::BucketOp::create(builder, model.getLoc(), group.name,
-                                         builder.getArrayAttr(group.parameters),
-                                         DenseI64ArrayAttr());
-    symbols.insert(bucket, Block::iterator(model));
-  }
+  for (const Group &group : groups)
+    // Makes the name unique.
+    symbols.insert(zero::BucketOp::create(
+        builder, model.getLoc(), group.name,
+        builder.getArrayAttr(group.parameters), DenseI64ArrayAttr()));
 }

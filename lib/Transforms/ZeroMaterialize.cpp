@@ -151,20 +151,16 @@ static Value getUpdatedGradient(OpOperand &operand,
     return {};
   auto callee =
       symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
-  unsigned index = 0, count = 0;
-  bool found = false;
-  for (unsigned i = 0, e = callee.getNumArguments(); i < e; ++i) {
-    if (!callee.getArgAttr(i, nn::kGradientAttr))
-      continue;
-    if (i == operand.getOperandNumber()) {
-      index = count;
-      found = true;
-    }
-    ++count;
-  }
-  if (!found)
+  // They are its last results, in the order of the arguments.
+  SmallVector<unsigned> gradients;
+  for (unsigned i = 0, e = callee.getNumArguments(); i < e; ++i)
+    if (callee.getArgAttr(i, nn::kGradientAttr))
+      gradients.push_back(i);
+  auto found = llvm::find(gradients, operand.getOperandNumber());
+  if (found == gradients.end())
     return {};
-  return call.getResult(call.getNumResults() - count + index);
+  return call.getResult(call.getNumResults() -
+                        std::distance(found, gradients.end()));
 }
 
 /// Stages 2 and 3: the gradients of a micro-step are added in transient memory
@@ -232,10 +228,10 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
 /// Stages 0 and 1: the last micro-step reduces every bucket as soon as its
 /// gradients are complete.
 LogicalResult ZeroMaterializePass::addTrainLast(func::FuncOp train) {
-  func::FuncOp last = train.clone();
+  OpBuilder builder(train->getContext());
+  builder.setInsertionPointAfter(train);
+  auto last = cast<func::FuncOp>(builder.clone(*train));
   last.setSymName("train_last");
-  train->getParentRegion()->front().getOperations().insert(
-      std::next(train->getIterator()), last);
   DenseMap<zero::BucketOp, Operation *> complete;
   for (auto set : last.getOps<nn::SetGradientOp>())
     complete[places.lookup(set.getParameterAttr().getAttr()).bucket] = set;
@@ -245,7 +241,6 @@ LogicalResult ZeroMaterializePass::addTrainLast(func::FuncOp train) {
     if (!set)
       return bucket.emitOpError("has no gradients: no parameter of it is "
                                 "differentiated in @train");
-    OpBuilder builder(last->getContext());
     builder.setInsertionPointAfter(set);
     if (info.stage == 0)
       zero::AllReduceOp::create(builder, set->getLoc(), bucket.getSymName(),
@@ -283,8 +278,12 @@ void ZeroMaterializePass::runOnOperation() {
   places.clear();
   parameterTypes.clear();
   auto train = module.lookupSymbol<func::FuncOp>("train");
-  if (!train) {
+  if (!train || train.isExternal()) {
     module.emitError("has no function @train: run --nn-differentiate first");
+    return signalPassFailure();
+  }
+  if (Operation *update = module.lookupSymbol("update")) {
+    update->emitError("is there already: collectives are added once");
     return signalPassFailure();
   }
   if (failed(findPlaces()))

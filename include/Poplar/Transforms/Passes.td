@@ -108,7 +108,10 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
   let description = [{
     Works on a module that holds a model, a cluster (`cluster.device_type`,
     `cluster.node`, `cluster.link`) and a `cluster.profile` per device type, and
-    adds the `zero.plan`. Policies are those of Planner/BatchPolicy.h.
+    adds the `zero.plan`. Policies are those of Planner/BatchPolicy.h;
+    `homogeneous:T` plans a job of the devices of type T alone. Where buckets
+    have been formed, the latencies of their collectives and the transient
+    memory of the largest of them count.
   }];
   let options = [
     Option<"globalBatch", "global-batch", "int64_t", "0",

@@ -8,7 +8,9 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace poplar;
@@ -54,8 +56,12 @@ LogicalResult PlanOp::verifyRegions() {
 }
 
 LogicalResult RankOp::verify() {
-  if (!(getState().convertToDouble() >= 0))
-    return emitOpError("has a negative share of the state");
+  double share = getState().convertToDouble();
+  if (!std::isfinite(share) || share < 0)
+    return emitOpError("has ")
+           << share
+           << " as its share of the state, expected a finite number, not "
+              "negative";
   return success();
 }
 
@@ -76,8 +82,8 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (bounds->size() < 2)
     return emitOpError("has bounds of no rank");
   if (bounds->front() != 0)
-    return emitOpError("has shards that do not cover elements 0 to ")
-           << bounds->front() - 1;
+    return emitOpError("has a shard of rank 0 that begins at ")
+           << bounds->front() << ", not at 0";
   for (size_t rank = 0; rank + 1 < bounds->size(); ++rank)
     if ((*bounds)[rank + 1] < (*bounds)[rank])
       return emitOpError("has shards of ranks ")
@@ -103,7 +109,8 @@ static FailureOr<BucketOp> findBucket(Operation *op, FlatSymbolRefAttr name,
   return bucket;
 }
 
-/// One value per parameter, of its shape; of type `elementType` if given.
+/// One value per parameter, of its shape; of type `elementType` if given, else
+/// of the same element type, as they are slices of one array.
 static LogicalResult verifyValues(Operation *op, FlatSymbolRefAttr name,
                                   TypeRange types, Type elementType,
                                   SymbolTableCollection &symbols) {
@@ -125,6 +132,10 @@ static LogicalResult verifyValues(Operation *op, FlatSymbolRefAttr name,
         (elementType && tensor.getElementType() != elementType))
       return op->emitOpError("has a value of type ")
              << type << " for " << parameterName << " of " << declared;
+    if (tensor.getElementType() != getElementTypeOrSelf(types.front()))
+      return op->emitOpError("has a value of type ")
+             << type << " beside one of type " << types.front()
+             << ": a bucket is of one element type";
   }
   return success();
 }
@@ -147,6 +158,12 @@ LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult StartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyValues(*this, getBucketAttr(), getGradients().getTypes(),
                       Float32Type::get(getContext()), symbols);
+}
+
+LogicalResult WaitOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto start = getToken().getDefiningOp<StartOp>();
+  return verifyValues(*this, start.getBucketAttr(), getValues().getTypes(), {},
+                      symbols);
 }
 
 LogicalResult GradientsOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -205,8 +222,12 @@ LogicalResult WaitOp::verify() {
   auto start = getToken().getDefiningOp<StartOp>();
   if (!start)
     return emitOpError("waits for no zero.start");
-  if (start->getBlock() != (*this)->getBlock())
-    return emitOpError("has to be in the block of its zero.start");
+  if (start->getBlock() != (*this)->getBlock()) {
+    InFlightDiagnostic diagnostic =
+        emitOpError("has to be in the block of its zero.start");
+    diagnostic.attachNote(start.getLoc()) << "started here";
+    return diagnostic;
+  }
   if (start.getTransient() == getValues().empty()) {
     InFlightDiagnostic diagnostic =
         emitOpError(start.getTransient()
@@ -215,7 +236,5 @@ LogicalResult WaitOp::verify() {
     diagnostic.attachNote(start.getLoc()) << "started here";
     return diagnostic;
   }
-  SymbolTableCollection symbols;
-  return verifyValues(*this, start.getBucketAttr(), getValues().getTypes(), {},
-                      symbols);
+  return success();
 }

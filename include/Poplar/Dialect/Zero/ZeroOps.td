@@ -51,7 +51,9 @@ def Zero_CollectiveKind : I32EnumAttr<"CollectiveKind",
   let cppNamespace = "::poplar::zero";
 }
 
-def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16">;
+def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
+    CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
+          "::mlir::Float16Type>($_self)">>;
 
 //===----------------------------------------------------------------------===//
 // The plan
@@ -213,7 +215,8 @@ def Zero_StartOp : Zero_CollectiveOp<"start", ""> {
   let hasVerifier = 1;
 }
 
-def Zero_WaitOp : Zero_Op<"wait"> {
+def Zero_WaitOp : Zero_Op<"wait",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Waits for a collective; gives what it gathered";
   let arguments = (ins Zero_Token:$token);
   let results = (outs Variadic<AnyStaticShapeTensor>:$values);

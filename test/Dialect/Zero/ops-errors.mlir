@@ -1,0 +1,419 @@
+// RUN: poplar-opt %s -split-input-file -verify-diagnostics
+
+// The plan.
+
+// expected-error @below {{has no ranks}}
+"zero.plan"() <{stage = 0 : i64, global_batch = 1 : i64, policy = "exact"}> ({
+^bb0:
+}) : () -> ()
+
+// -----
+
+// expected-error @below {{holds something else than zero.rank}}
+zero.plan stage 0 global_batch 1 policy "exact" {
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1
+  zero.norm
+}
+
+// -----
+
+// expected-error @below {{gives its ranks 14 samples in all, not the global batch of 15}}
+zero.plan stage 0 global_batch 15 policy "exact" {
+  zero.rank @a node "n" micro_batch 4 steps 2 last 4
+  zero.rank @b node "n" micro_batch 3 steps 2 last 3
+}
+
+// -----
+
+zero.plan stage 2 global_batch 6 policy "exact" {
+  // expected-note @below {{the other rank}}
+  zero.rank @a node "n" micro_batch 2 steps 2 last 2
+  // expected-error @below {{has 1 micro-steps, but another rank has 2: in stage 2 ranks meet in every micro-step}}
+  zero.rank @b node "n" micro_batch 2 steps 1 last 2
+}
+
+// -----
+
+// expected-error @below {{attribute 'stage' failed to satisfy constraint}}
+zero.plan stage 4 global_batch 1 policy "exact" {
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{attribute 'global_batch' failed to satisfy constraint}}
+zero.plan stage 0 global_batch 0 policy "exact" {
+  zero.rank @a node "n" micro_batch 0 steps 1 last 0
+}
+
+// -----
+
+// expected-error @below {{expects parent op 'zero.plan'}}
+zero.rank @a node "n" micro_batch 1 steps 1 last 1
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{attribute 'micro_batch' failed to satisfy constraint}}
+  zero.rank @a node "n" micro_batch -1 steps 1 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{attribute 'steps' failed to satisfy constraint}}
+  zero.rank @a node "n" micro_batch 1 steps 0 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{attribute 'threads' failed to satisfy constraint}}
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1 threads 0
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{has -5.000000e-01 as its share of the state, expected a finite number, not negative}}
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1 state -0.5
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{as its share of the state, expected a finite number, not negative}}
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1 state 0x7FF8000000000000
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{as its share of the state, expected a finite number, not negative}}
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1 state 0x7FF0000000000000
+}
+
+// -----
+
+// Shards cover a bucket exactly once: the 64 elements of @w and @b, which
+// begins at 32.
+
+// expected-error @below {{has no parameters}}
+zero.bucket @bucket [] bounds [0, 0]
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+// expected-error @below {{names @v, which is no nn.parameter}}
+zero.bucket @bucket [@w, @v]
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+// expected-error @below {{names @w twice}}
+zero.bucket @bucket [@w, @w]
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+// expected-error @below {{has bounds of no rank}}
+zero.bucket @bucket [@w] bounds [0]
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+nn.parameter @b : tensor<9xf32> zeros
+// expected-error @below {{has a shard of rank 0 that begins at 16, not at 0}}
+zero.bucket @bucket [@w, @b] bounds [16, 32, 64]
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+nn.parameter @b : tensor<9xf32> zeros
+// expected-error @below {{has a shard of rank 0 that begins at -16, not at 0}}
+zero.bucket @bucket [@w, @b] bounds [-16, 32, 64]
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+nn.parameter @b : tensor<9xf32> zeros
+// expected-error @below {{has shards of ranks 1 and 2 that overlap: bounds fall from 48 to 32}}
+zero.bucket @bucket [@w, @b] bounds [0, 48, 32, 64]
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+nn.parameter @b : tensor<9xf32> zeros
+// expected-error @below {{has shards that end at 24, but the bucket has 64 elements}}
+zero.bucket @bucket [@w, @b] bounds [0, 12, 24]
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+nn.parameter @b : tensor<9xf32> zeros
+// expected-error @below {{has shards that end at 80, but the bucket has 64 elements}}
+zero.bucket @bucket [@w, @b] bounds [0, 80]
+
+// -----
+
+// Names and values of buckets.
+
+nn.parameter @w : tensor<5x3xf32> ones
+func.func @f() {
+  // expected-error @below {{names @w, which is no zero.bucket}}
+  zero.all_gather @w wire f32
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{names @w, which is no zero.bucket}}
+  zero.reduce_scatter @w wire f32
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{names @w, which is no zero.bucket}}
+  zero.all_reduce @w wire f32
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{names @w, which is no zero.bucket}}
+  zero.adamw @w
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{names @w, which is no zero.bucket}}
+  %0 = zero.gradients @w : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @below {{names @w, which is no zero.bucket}}
+  %t = zero.start all_reduce @w wire f32
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+nn.parameter @b : tensor<9xf32> zeros
+zero.bucket @bucket [@w, @b]
+func.func @f() {
+  // expected-error @below {{has 1 values, but @bucket has 2 parameters}}
+  %0 = zero.all_gather @bucket wire f32 : tensor<5x3xf32>
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  // expected-error @below {{has a value of type 'tensor<3x5xf32>' for @w of 'tensor<5x3xf32>'}}
+  %0 = zero.all_gather @bucket wire f32 : tensor<3x5xf32>
+  return
+}
+
+// -----
+
+// Parameters are gathered as one type.
+nn.parameter @w : tensor<5x3xf32> ones
+nn.parameter @b : tensor<9xf32> zeros
+zero.bucket @bucket [@w, @b]
+func.func @f() {
+  // expected-error @below {{has a value of type 'tensor<9xf32>' beside one of type 'tensor<5x3xbf16>': a bucket is of one element type}}
+  %0, %1 = zero.all_gather @bucket wire f32 : tensor<5x3xbf16>, tensor<9xf32>
+  return
+}
+
+// -----
+
+// Gradients are f32.
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f(%g: tensor<5x3xbf16>) {
+  // expected-error @below {{has a value of type 'tensor<5x3xbf16>' for @w of 'tensor<5x3xf32>'}}
+  zero.reduce_scatter @bucket wire bf16 (%g : tensor<5x3xbf16>)
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  // expected-error @below {{has a value of type 'tensor<5x3xbf16>' for @w of 'tensor<5x3xf32>'}}
+  %0 = zero.gradients @bucket : tensor<5x3xbf16>
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f(%g: tensor<15xf32>) {
+  // expected-error @below {{has a value of type 'tensor<15xf32>' for @w of 'tensor<5x3xf32>'}}
+  %t = zero.start reduce_scatter @bucket wire f32 (%g : tensor<15xf32>)
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  // expected-error @below {{attribute 'wire' failed to satisfy constraint}}
+  zero.all_reduce @bucket wire f64
+  return
+}
+
+// -----
+
+// Starting and waiting.
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  // expected-error @below {{cannot start a norm: zero.norm is synchronous}}
+  %t = zero.start norm @bucket wire f32
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f(%g: tensor<5x3xf32>) {
+  // expected-error @below {{takes gradients only to reduce_scatter them}}
+  %t = zero.start all_reduce @bucket wire f32 (%g : tensor<5x3xf32>)
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  // expected-error @below {{has no gradients to unscale}}
+  %t = zero.start all_gather @bucket wire f32 unscale
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  // expected-error @below {{gathers nothing into transient memory}}
+  %t = zero.start all_reduce @bucket wire f32 transient
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @never() {
+  // expected-error @below {{has to be waited for once, by zero.wait}}
+  %t = zero.start all_reduce @bucket wire f32
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @twice() {
+  // expected-error @below {{has to be waited for once, by zero.wait}}
+  %t = zero.start all_reduce @bucket wire f32
+  zero.wait %t
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func private @g(!zero.token)
+func.func @elsewhere() {
+  // expected-error @below {{has to be waited for once, by zero.wait}}
+  %t = zero.start all_reduce @bucket wire f32
+  call @g(%t) : (!zero.token) -> ()
+  return
+}
+
+// -----
+
+func.func @f(%t: !zero.token) {
+  // expected-error @below {{waits for no zero.start}}
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f(%condition: i1) {
+  // expected-note @below {{started here}}
+  %t = zero.start all_reduce @bucket wire f32
+  scf.if %condition {
+    // expected-error @below {{has to be in the block of its zero.start}}
+    zero.wait %t
+  }
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  // expected-note @below {{started here}}
+  %t = zero.start all_gather @bucket wire f32 transient
+  // expected-error @below {{has to give the values of a transient all_gather}}
+  zero.wait %t
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  // expected-note @below {{started here}}
+  %t = zero.start all_gather @bucket wire f32
+  // expected-error @below {{gives values of a collective that gathers none}}
+  %0 = zero.wait %t : tensor<5x3xf32>
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> ones
+zero.bucket @bucket [@w]
+func.func @f() {
+  %t = zero.start all_gather @bucket wire f32 transient
+  // expected-error @below {{has a value of type 'tensor<15xf32>' for @w of 'tensor<5x3xf32>'}}
+  %0 = zero.wait %t : tensor<15xf32>
+  return
+}

@@ -1,0 +1,115 @@
+// RUN: poplar-opt %s -split-input-file | poplar-opt -split-input-file | FileCheck %s
+// RUN: poplar-opt %s -split-input-file -mlir-print-op-generic | poplar-opt -split-input-file | FileCheck %s
+
+// The paper's cluster C in stage 2: 4 ranks of one type share 15 samples as
+// 4, 4, 4 and 3, in each of two steps. Defaults are not printed.
+// CHECK: zero.plan stage 2 global_batch 34 policy "exact" attributes {predicted_seconds = 1.250000e-01 : f64} {
+// CHECK-COUNT-3: zero.rank @a100 node "n0" micro_batch 4 steps 2 last 4{{$}}
+// CHECK-NEXT: zero.rank @a100 node "n0" micro_batch 3 steps 2 last 3{{$}}
+// CHECK-NEXT: zero.rank @v100 node "n1" micro_batch 2 steps 2 last 2 threads 2 state 5.000000e-01{{$}}
+// CHECK-NEXT: zero.rank @v100 node "n1" micro_batch 0 steps 2 last 0 state 0.000000e+00{{$}}
+// CHECK-NEXT: }
+zero.plan stage 2 global_batch 34 policy "exact" attributes {predicted_seconds = 0.125} {
+  zero.rank @a100 node "n0" micro_batch 4 steps 2 last 4
+  zero.rank @a100 node "n0" micro_batch 4 steps 2 last 4 threads 1
+  zero.rank @a100 node "n0" micro_batch 4 steps 2 last 4 state 1.0
+  zero.rank @a100 node "n0" micro_batch 3 steps 2 last 3
+  zero.rank @v100 node "n1" micro_batch 2 steps 2 last 2 threads 2 state 0.5
+  zero.rank @v100 node "n1" micro_batch 0 steps 2 last 0 state 0.0
+}
+
+// -----
+
+// Stages 0 and 1: every rank has its own number of steps. A last step that is
+// the largest, and a rank that has nothing to do.
+// CHECK: zero.plan stage 0 global_batch 11 policy "batch:a=3,b=0" {
+// CHECK-NEXT: zero.rank @a node "n" micro_batch 3 steps 3 last 5
+// CHECK-NEXT: zero.rank @b node "n" micro_batch 0 steps 1 last 0
+zero.plan stage 0 global_batch 11 policy "batch:a=3,b=0" {
+  zero.rank @a node "n" micro_batch 3 steps 3 last 5
+  zero.rank @b node "n" micro_batch 0 steps 1 last 0
+}
+
+// -----
+
+nn.parameter @w : tensor<5x3xf32> normal std 0.02
+nn.parameter @b : tensor<33xf32> zeros
+nn.parameter @"h.0.w" : tensor<32xf32> ones
+
+// @w has 15 elements, and @b begins at the next multiple of 32; 96 in all.
+// Rank 1 owns nothing.
+// CHECK: zero.bucket @pair [@w, @b] bounds [0, 48, 48, 96]
+zero.bucket @pair [@w, @b] bounds [0, 48, 48, 96]
+// CHECK: zero.bucket @alone [@h.0.w]{{$}}
+zero.bucket @alone [@"h.0.w"]
+
+// CHECK-LABEL: func @synchronous
+func.func @synchronous(%a: tensor<5x3xf32>, %c: tensor<33xf32>) {
+  // CHECK: zero.all_gather @pair wire f32{{$}}
+  zero.all_gather @pair wire f32
+  // CHECK: %[[V:.*]]:2 = zero.all_gather @pair wire bf16 : tensor<5x3xbf16>, tensor<33xbf16>
+  %w, %b = zero.all_gather @pair wire bf16 : tensor<5x3xbf16>, tensor<33xbf16>
+  // Wire and memory may differ.
+  // CHECK: zero.all_gather @alone wire f32 : tensor<32xf16>
+  %h = zero.all_gather @alone wire f32 : tensor<32xf16>
+  // CHECK: %[[G:.*]]:2 = zero.gradients @pair : tensor<5x3xf32>, tensor<33xf32>
+  %g:2 = zero.gradients @pair : tensor<5x3xf32>, tensor<33xf32>
+  // CHECK: zero.reduce_scatter @pair wire f32(%[[G]]#0, %[[G]]#1 : tensor<5x3xf32>, tensor<33xf32>)
+  zero.reduce_scatter @pair wire f32 (%g#0, %g#1 : tensor<5x3xf32>, tensor<33xf32>)
+  // CHECK: zero.reduce_scatter @pair wire f32 unscale(%{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<33xf32>)
+  zero.reduce_scatter @pair wire f32 unscale (%a, %c : tensor<5x3xf32>, tensor<33xf32>)
+  // CHECK: zero.reduce_scatter @alone wire f32 unscale{{$}}
+  zero.reduce_scatter @alone wire f32 unscale
+  // CHECK: zero.reduce_scatter @alone wire f32{{$}}
+  zero.reduce_scatter @alone wire f32
+  // CHECK: zero.all_reduce @alone wire f32{{$}}
+  zero.all_reduce @alone wire f32
+  // CHECK: zero.all_reduce @alone wire f32 unscale{{$}}
+  zero.all_reduce @alone wire f32 unscale
+  return
+}
+
+// CHECK-LABEL: func @asynchronous
+func.func @asynchronous(%a: tensor<5x3xf32>, %c: tensor<33xf32>) {
+  // CHECK: %[[T0:.*]] = zero.start all_gather @pair wire bf16 transient
+  %t0 = zero.start all_gather @pair wire bf16 transient
+  // CHECK: %[[T1:.*]] = zero.start all_gather @alone wire f32{{$}}
+  %t1 = zero.start all_gather @alone wire f32
+  // CHECK: %[[T2:.*]] = zero.start reduce_scatter @pair wire f32 unscale(%{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<33xf32>)
+  %t2 = zero.start reduce_scatter @pair wire f32 unscale (%a, %c : tensor<5x3xf32>, tensor<33xf32>)
+  // CHECK: %[[T3:.*]] = zero.start reduce_scatter @alone wire f32{{$}}
+  %t3 = zero.start reduce_scatter @alone wire f32
+  // CHECK: %[[T4:.*]] = zero.start all_reduce @alone wire f32{{$}}
+  %t4 = zero.start all_reduce @alone wire f32
+  // CHECK: zero.wait %[[T1]]{{$}}
+  zero.wait %t1
+  // CHECK: %{{.*}}:2 = zero.wait %[[T0]] : tensor<5x3xbf16>, tensor<33xbf16>
+  %w, %b = zero.wait %t0 : tensor<5x3xbf16>, tensor<33xbf16>
+  // CHECK: zero.wait %[[T2]]{{$}}
+  zero.wait %t2
+  // CHECK: zero.wait %[[T3]]{{$}}
+  zero.wait %t3
+  // CHECK: zero.wait %[[T4]]{{$}}
+  zero.wait %t4
+  return
+}
+
+// CHECK-LABEL: func @update
+func.func @update() {
+  // CHECK: zero.norm{{$}}
+  zero.norm
+  // CHECK: zero.norm unscale{{$}}
+  zero.norm unscale
+  // CHECK: zero.adamw @pair
+  zero.adamw @pair
+  return
+}
+
+// -----
+
+// What sets a program apart, by its keys in the order of the alphabet.
+// CHECK: module @a100.program attributes {zero.program = {device_type = "a100", precision = "bf16", recompute = "keep", stage = 3 : i64, target = "cuda:sm_80", wire = "f32", world_size = 4 : i64}}
+module @a100.program attributes {zero.program = {stage = 3, world_size = 4,
+    device_type = "a100", target = "cuda:sm_80", precision = "bf16",
+    recompute = "keep", wire = "f32"}} {
+}

@@ -1,0 +1,50 @@
+// State by memory, in stage 1: 8 bytes of the optimizer's for each of 1000
+// elements. Next to the state, a rank needs 12 000 bytes and 3000 a sample. A
+// step takes 0.25 s and 0.25 s a sample; links cost nothing.
+
+// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=1" | FileCheck %s --check-prefix=EQUAL
+// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=1 state=memory" | FileCheck %s --check-prefix=MEMORY
+// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=0 state=memory" | FileCheck %s --check-prefix=STAGE0
+
+// With half of the state, @small has no room for a sample, @large for 8. Without
+// any, @small has room for one, and @large for 20 000 / 3000, 6. Then @small is
+// done with 9 samples when @large is with 15 in 3 steps, after 4.5 s.
+// EQUAL: zero.plan stage 1 {{.*}} {predicted_seconds = 6.750000e+00 : f64}
+// EQUAL-NEXT: zero.rank @large node "n" micro_batch 8 steps 3 last 8{{$}}
+// EQUAL-NEXT: zero.rank @small node "n" micro_batch 0 steps 1 last 0{{$}}
+// MEMORY: zero.plan stage 1 {{.*}} {predicted_seconds = 4.500000e+00 : f64}
+// MEMORY-NEXT: zero.rank @large node "n" micro_batch {{[56]}} steps 3 last {{[35]$}}
+// MEMORY-NEXT: zero.rank @small node "n" micro_batch 1 steps 9 last 1 state 0.000000e+00{{$}}
+
+nn.parameter @w : tensor<1000xf32> ones
+cluster.device_type @large target "host" memory 40000 precision f32
+cluster.device_type @small target "host" memory 17000 precision f32
+cluster.node @n devices [@large, @small]
+cluster.link inside nodes latency 0 bandwidth 1.0e30
+cluster.profile @large stage 0 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 12000 per_sample 3000
+cluster.profile @large stage 1 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 20000 per_sample 3000
+cluster.profile @small stage 0 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 12000 per_sample 3000
+cluster.profile @small stage 1 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 20000 per_sample 3000
+
+// Nothing is sharded in stage 0.
+// STAGE0: zero.plan stage 0
+// STAGE0-NEXT: zero.rank @large {{.*}} last {{[0-9]+$}}
+// STAGE0-NEXT: zero.rank @small {{.*}} last {{[0-9]+$}}
+
+// -----
+
+// Next to one sample, @large has 7000 bytes and @small 5000 for the 63 units of
+// 16 elements, 128 bytes each. The least that is left over is largest if @large
+// takes 39 of them, leaving 2008 and 1928.
+// MEMORY: zero.rank @large {{.*}} state 6.240000e-01{{$}}
+// MEMORY-NEXT: zero.rank @small {{.*}} state 3.760000e-01{{$}}
+
+nn.parameter @w : tensor<1000xf32> ones
+cluster.device_type @large target "host" memory 22000 precision f32
+cluster.device_type @small target "host" memory 20000 precision f32
+cluster.node @n devices [@large, @small]
+cluster.link inside nodes latency 0 bandwidth 1.0e30
+cluster.profile @large stage 0 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 12000 per_sample 3000
+cluster.profile @large stage 1 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 20000 per_sample 3000
+cluster.profile @small stage 0 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 12000 per_sample 3000
+cluster.profile @small stage 1 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 20000 per_sample 3000

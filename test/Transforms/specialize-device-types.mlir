@@ -1,0 +1,102 @@
+// RUN: poplar-opt %s --specialize-device-types --split-input-file | FileCheck %s
+
+// One program per type in use, in the order of the ranks, each with the whole
+// model, the buckets and the plan, and with its own precision and policy. bf16
+// and f32 in one job: parameters are on the wire as f32. Types that no rank uses
+// have no program; the cluster stays outside.
+
+// CHECK-NOT: nn.parameter
+// CHECK: cluster.device_type @cpu
+// CHECK: cluster.node @n
+// CHECK-NOT: nn.parameter
+// CHECK: module @gpu.program attributes {nn.model = {family = "tiny"}, zero.program = {device_type = "gpu", precision = "bf16", recompute = "recompute-attention", stage = 2 : i64, target = "cuda:sm_80", wire = "f32", world_size = 3 : i64}} {
+// CHECK-NEXT: nn.parameter @w
+// CHECK-NEXT: zero.bucket @bucket [@w] bounds [0, 32, 64, 96]
+// CHECK-NEXT: func.func @model
+// CHECK:      zero.plan stage 2 global_batch 5
+// CHECK-COUNT-2: zero.rank @gpu
+// CHECK-NEXT: zero.rank @cpu
+// CHECK: module @cpu.program attributes {nn.model = {family = "tiny"}, zero.program = {device_type = "cpu", precision = "f32", recompute = "keep", stage = 2 : i64, target = "host", wire = "f32", world_size = 3 : i64}} {
+// CHECK-NEXT: nn.parameter @w
+// CHECK-NEXT: zero.bucket @bucket [@w] bounds [0, 32, 64, 96]
+// CHECK-NEXT: func.func @model
+// CHECK:      zero.plan stage 2 global_batch 5
+// CHECK-NOT: module @
+
+module attributes {nn.model = {family = "tiny"}} {
+  nn.parameter @w : tensor<96xf32> ones
+  cluster.device_type @cpu target "host" memory 1000000 precision f32
+  cluster.device_type @gpu target "cuda:sm_80" memory 1000000 precision bf16 recompute "recompute-attention"
+  cluster.device_type @spare target "host" memory 1000000 precision f32
+  cluster.node @n devices [2 x @gpu, @cpu]
+  cluster.link inside nodes latency 0 bandwidth 1.0e9
+  zero.bucket @bucket [@w]
+  func.func @model() {
+    return
+  }
+  zero.plan stage 2 global_batch 5 policy "exact" {
+    zero.rank @gpu node "n" micro_batch 2 steps 1 last 2
+    zero.rank @gpu node "n" micro_batch 2 steps 1 last 2
+    zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+  }
+}
+
+// -----
+
+// All in bf16: so is the wire. Shards are whole lines of 16 elements, by the
+// shares of the state: 96 as 1 : 2 : 0 : 3, where rank 2 owns nothing, and the
+// last has what is left. A bucket too small for all goes to some: 32 elements
+// are cut at 5.3, 16 and 16, of which the first is rounded to 0.
+
+// CHECK: module @gpu.program attributes {{.*}} wire = "bf16", world_size = 4
+// CHECK: zero.bucket @large [@w] bounds [0, 16, 48, 48, 96]
+// CHECK: zero.bucket @small [@b] bounds [0, 0, 16, 16, 32]
+// CHECK: module @other.program attributes {{.*}} wire = "bf16", world_size = 4
+
+nn.parameter @w : tensor<90xf32> ones
+nn.parameter @b : tensor<3xf32> ones
+cluster.device_type @gpu target "cuda:sm_80" memory 1000000 precision bf16
+cluster.device_type @other target "cuda:sm_90" memory 1000000 precision bf16
+cluster.node @n devices [3 x @gpu, @other]
+cluster.link inside nodes latency 0 bandwidth 1.0e9
+zero.bucket @large [@w]
+zero.bucket @small [@b]
+zero.plan stage 3 global_batch 4 policy "exact" {
+  zero.rank @gpu node "n" micro_batch 1 steps 1 last 1
+  zero.rank @gpu node "n" micro_batch 1 steps 1 last 1 state 2.0
+  zero.rank @gpu node "n" micro_batch 1 steps 1 last 1 state 0.0
+  zero.rank @other node "n" micro_batch 1 steps 1 last 1 state 3.0
+}
+
+// -----
+
+// bf16 and f16 have no format in common but f32.
+
+// CHECK: module @gpu.program attributes {{.*}}precision = "bf16"{{.*}} wire = "f32"
+// CHECK: module @old.program attributes {{.*}}precision = "f16"{{.*}} wire = "f32"
+
+nn.parameter @w : tensor<64xf32> ones
+cluster.device_type @gpu target "cuda:sm_80" memory 1000000 precision bf16
+cluster.device_type @old target "cuda:sm_70" memory 1000000 precision f16
+cluster.node @n devices [@gpu, @old]
+cluster.link inside nodes latency 0 bandwidth 1.0e9
+zero.bucket @bucket [@w]
+zero.plan stage 0 global_batch 2 policy "exact" {
+  zero.rank @gpu node "n" micro_batch 1 steps 1 last 1
+  zero.rank @old node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// One rank is a program like any other, and owns everything.
+
+// CHECK: module @cpu.program attributes {zero.program = {{.*}} wire = "f32", world_size = 1 : i64}} {
+// CHECK: zero.bucket @bucket [@w] bounds [0, 64]
+
+nn.parameter @w : tensor<64xf32> ones
+cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [@cpu]
+zero.bucket @bucket [@w]
+zero.plan stage 0 global_batch 1 policy "exact" {
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+}
