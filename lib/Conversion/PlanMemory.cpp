@@ -349,8 +349,12 @@ LogicalResult FunctionPlan::run() {
     }
     if (isa<zero::WaitOp>(op))
       continue;
-    for (Value result : op.getResults())
-      offsets.push_back(offsetOf(bufferOf.lookup(result)));
+    for (Value result : op.getResults()) {
+      int64_t buffer = bufferOf.lookup(result);
+      // What is accumulated in place lies where its operand does.
+      bool planned = buffers[buffer].region == Region::Batch;
+      offsets.push_back(planned ? offsetOf(buffer) : -1);
+    }
     op.setAttr(kOffsetsAttr, builder.getDenseI64ArrayAttr(offsets));
     if (scratchOf.count(&op))
       op.setAttr(kScratchAttr,

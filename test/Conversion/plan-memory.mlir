@@ -146,3 +146,104 @@ func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %1 = call @unit(%0) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
   return %1 : tensor<?x4x8xf32>
 }
+
+// -----
+
+// Gathered parameters and the gradients of a micro-step lie in the transient
+// part of the fixed region as long as they are used, and share it: each bucket
+// has 64 elements, 256 bytes, and @b's gather is dead when the gradients are
+// zeroed, @a's is not. In stage 3, buckets have no copies of their own. Library
+// scratch is behind.
+
+// CHECK: module attributes {nn.memory = {{{.*}} live_transient_bytes = 512 : i64,
+// CHECK-SAME: scratch_offset = 512 : i64, transient_bytes = 512 : i64, transient_offset = 0 : i64}
+// CHECK: zero.bucket @a [@w] bounds [0, 32, 64] {nn.places = array<i64: -1, -1, 0>}
+// CHECK-LABEL: func @train
+// CHECK: zero.all_gather @a wire f32 {nn.transient = [[A:0|256]] : i64}
+// CHECK: zero.all_gather @b wire f32 {nn.transient = [[B:0|256]] : i64}
+// CHECK-NOT: nn.transient = [[A]]
+// CHECK: zero.gradients @a {nn.transient = [[B]] : i64}
+// CHECK: nn.linear_grad_weight {{.*}} {nn.offsets = array<i64: -1>}
+// CHECK: zero.reduce_scatter @a wire f32({{.*}}){{$}}
+module attributes {zero.program = {stage = 3, world_size = 2}} {
+nn.parameter @w : tensor<8x8xf32> ones
+nn.parameter @v : tensor<8x8xf32> ones
+zero.bucket @a [@w] bounds [0, 32, 64]
+zero.bucket @b [@v] bounds [0, 32, 64]
+func.func @train(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %w = zero.all_gather @a wire f32 : tensor<8x8xf32>
+  %v = zero.all_gather @b wire f32 : tensor<8x8xf32>
+  %0 = nn.linear %x, %v : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %g = zero.gradients @a : tensor<8x8xf32>
+  %1 = nn.linear %0, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %2 = nn.linear_grad_weight %1, %x into %g : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  zero.reduce_scatter @a wire f32 (%2 : tensor<8x8xf32>)
+  return %1 : tensor<?x4x8xf32>
+}
+}
+
+// -----
+
+// A collective that is under way holds its buffer: the gradients of @a until
+// its wait, the gather of @b from its start on. The gather of @a comes when both
+// are over and takes one of their places. A collective on copies or running
+// gradients needs none. Working copies are bf16 here, 128 bytes a bucket beside
+// 256 of gradients.
+
+// CHECK: module attributes {nn.memory = {{{.*}} live_transient_bytes = 384 : i64,
+// CHECK-SAME: transient_bytes = 384 : i64
+// CHECK-LABEL: func @train
+// CHECK: zero.gradients @a {nn.transient = [[G:0|128]] : i64}
+// CHECK: zero.start reduce_scatter @a wire f32(
+// CHECK-NOT: nn.transient = [[G]] : i64
+// CHECK: zero.start all_gather @b wire f32 transient {nn.transient = {{0|256}} : i64}
+// CHECK: zero.start reduce_scatter @b wire f32{{$}}
+// CHECK: zero.start all_gather @a wire f32 transient {nn.transient = 0 : i64}
+module attributes {zero.program = {stage = 3, world_size = 2}} {
+nn.parameter @w : tensor<8x8xf32> ones
+nn.parameter @v : tensor<8x8xf32> ones
+zero.bucket @a [@w] bounds [0, 32, 64]
+zero.bucket @b [@v] bounds [0, 32, 64]
+func.func @train(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
+  %g = zero.gradients @a : tensor<8x8xf32>
+  %0 = nn.linear_grad_weight %x, %x into %g : (tensor<?x4x8xbf16>, tensor<?x4x8xbf16>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %t0 = zero.start reduce_scatter @a wire f32 (%0 : tensor<8x8xf32>)
+  %t1 = zero.start all_gather @b wire f32 transient
+  zero.wait %t0
+  %v = zero.wait %t1 : tensor<8x8xbf16>
+  %1 = nn.linear %x, %v : (tensor<?x4x8xbf16>, tensor<8x8xbf16>) -> tensor<?x4x8xbf16>
+  %t2 = zero.start reduce_scatter @b wire f32
+  zero.wait %t2
+  %t3 = zero.start all_gather @a wire f32 transient
+  %w = zero.wait %t3 : tensor<8x8xbf16>
+  %2 = nn.linear %1, %w : (tensor<?x4x8xbf16>, tensor<8x8xbf16>) -> tensor<?x4x8xbf16>
+  return %2 : tensor<?x4x8xbf16>
+}
+}
+
+// -----
+
+// Stage 2 keeps copies but no gradients; stages 0 and 1 keep both, like a rank
+// that is alone.
+
+// CHECK: zero.bucket @a [@w] bounds [0, 32, 64] {nn.places = array<i64: 0, -1, 0>}
+module attributes {zero.program = {stage = 2, world_size = 2}} {
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w] bounds [0, 32, 64]
+}
+
+// -----
+
+// CHECK: zero.bucket @a [@w] bounds [0, 32, 64] {nn.places = array<i64: 0, 256, 0>}
+module attributes {zero.program = {stage = 1, world_size = 2}} {
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w] bounds [0, 32, 64]
+}
+
+// -----
+
+// CHECK: zero.bucket @a [@w] bounds [0, 64] {nn.places = array<i64: 0, 256, 0>}
+module attributes {zero.program = {stage = 3, world_size = 1}} {
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w] bounds [0, 64]
+}

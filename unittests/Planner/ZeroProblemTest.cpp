@@ -1,0 +1,278 @@
+//===- ZeroProblemTest.cpp - The batch problem of a cluster ---------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/ZeroProblem.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace poplar;
+
+namespace {
+
+constexpr int64_t elements = 1000;
+constexpr int64_t fixedBytes = 20000, sampleBytes = 3000;
+
+/// Ranks 0 and 1 of type "large" on node 0, rank 2 of type "small" on node 1.
+/// Powers of two where times are compared exactly.
+class ZeroProblemTest : public testing::Test {
+protected:
+  ZeroProblemTest() {
+    cluster.types = {makeType("large", 40000), makeType("small", 30000)};
+    cluster.nodes = {{"a", 0, 2}, {"b", 2, 1}};
+    cluster.ranks = {{0, 0}, {0, 0}, {1, 1}};
+    cluster.defaultInside = LinkSpeed{0.25, 8192};
+    cluster.defaultBetween = LinkSpeed{0.5, 1024};
+    for (int type = 0; type < 2; ++type)
+      for (int stage = 0; stage < 4; ++stage)
+        cluster.profiles.push_back(makeProfile(type, stage));
+    model.elements = elements;
+  }
+
+  static DeviceType makeType(const std::string &name, int64_t memory) {
+    DeviceType type;
+    type.name = name;
+    type.target = "host";
+    type.memory = memory;
+    type.precision = "f32";
+    type.recompute = "keep";
+    return type;
+  }
+
+  static DeviceProfile makeProfile(int type, int stage) {
+    DeviceProfile profile;
+    profile.type = type;
+    profile.stage = stage;
+    profile.microBatches = {1, 8};
+    profile.seconds = {1, 8};
+    profile.memory = DeviceProfile::Memory{fixedBytes, sampleBytes};
+    profile.precision = "f32";
+    profile.recompute = "keep";
+    profile.isEstimate = false;
+    return profile;
+  }
+
+  BatchProblem pose(int stage, std::vector<double> state = {1, 1, 1}) {
+    std::string error;
+    std::optional<BatchProblem> problem =
+        makeBatchProblem(cluster, model, stage, 100, state, error);
+    EXPECT_TRUE(problem) << error;
+    return problem.value_or(BatchProblem());
+  }
+
+  std::string fail(int stage) {
+    std::string error;
+    EXPECT_FALSE(
+        makeBatchProblem(cluster, model, stage, 100, {1, 1, 1}, error));
+    return error;
+  }
+
+  ClusterView cluster;
+  ModelFacts model;
+};
+
+TEST_F(ZeroProblemTest, TypesAreThoseOfTheCluster) {
+  cluster.types[0].flops = {{"f32", 2e12}, {"bf16", 4e12}};
+  cluster.types.push_back(makeType("unused", 1));
+  BatchProblem problem = pose(1);
+  EXPECT_EQ(problem.globalBatch, 100);
+  EXPECT_EQ(problem.zeroStage, 1);
+  ASSERT_EQ(problem.types.size(), 3u);
+  EXPECT_EQ(problem.types[0].name, "large");
+  EXPECT_EQ(problem.types[0].count, 2);
+  // Of the format the type computes in; unknown is 0.
+  EXPECT_EQ(problem.types[0].flops, 2e12);
+  EXPECT_EQ(problem.types[1].flops, 0);
+  EXPECT_EQ(problem.types[0].curve.seconds(4), 4);
+  EXPECT_EQ(problem.types[2].count, 0);
+  EXPECT_EQ(problem.types[2].largestBatch, 0);
+}
+
+TEST_F(ZeroProblemTest, RingsAreHeldUpByTheSlowestLink) {
+  // A ring of 3 ranks crosses between the nodes at 1024 bytes a second: two
+  // thirds of 4 bytes an element.
+  double ring = 4.0 * elements * 2 / 3 / 1024;
+  double iteration[] = {2 * ring, 2 * ring, ring, 0};
+  double step[] = {0, 0, ring, 3 * ring};
+  for (int stage = 0; stage < 4; ++stage) {
+    BatchProblem problem = pose(stage);
+    EXPECT_DOUBLE_EQ(problem.iterationSync, iteration[stage]) << stage;
+    EXPECT_DOUBLE_EQ(problem.stepSync, step[stage]) << stage;
+  }
+}
+
+TEST_F(ZeroProblemTest, EveryBucketPaysLatency) {
+  model.buckets = 5;
+  model.largestBucket = 320;
+  cluster.defaultBetween->bandwidth = HUGE_VAL;
+  cluster.defaultInside->bandwidth = HUGE_VAL;
+  // Two hops of 0.5 s for each of 5 buckets.
+  EXPECT_DOUBLE_EQ(pose(0).iterationSync, 10);
+  EXPECT_DOUBLE_EQ(pose(1).iterationSync, 10);
+  EXPECT_DOUBLE_EQ(pose(2).iterationSync, 5);
+  EXPECT_DOUBLE_EQ(pose(2).stepSync, 5);
+  EXPECT_DOUBLE_EQ(pose(3).stepSync, 15);
+}
+
+TEST_F(ZeroProblemTest, OneRankTalksToNobody) {
+  cluster.ranks = {{0, 0}};
+  for (int stage = 0; stage < 4; ++stage) {
+    BatchProblem problem = pose(stage, {1});
+    EXPECT_EQ(problem.iterationSync, 0);
+    EXPECT_EQ(problem.stepSync, 0);
+    // Holds the whole state in any stage.
+    EXPECT_EQ(problem.types[0].fixedBytes, fixedBytes);
+  }
+}
+
+TEST_F(ZeroProblemTest, TheWireIsTheFormatOfAllOrF32) {
+  auto parameterSeconds = [&](const std::string &large,
+                              const std::string &small) {
+    cluster.types[0].precision = large;
+    cluster.types[1].precision = small;
+    for (DeviceProfile &profile : cluster.profiles)
+      profile.precision = profile.type == 0 ? large : small;
+    return pose(2).iterationSync;
+  };
+  double single = parameterSeconds("f32", "f32");
+  EXPECT_DOUBLE_EQ(parameterSeconds("bf16", "bf16"), single / 2);
+  EXPECT_DOUBLE_EQ(parameterSeconds("f16", "f16"), single / 2);
+  EXPECT_DOUBLE_EQ(parameterSeconds("bf16", "f32"), single);
+  EXPECT_DOUBLE_EQ(parameterSeconds("bf16", "f16"), single);
+}
+
+TEST_F(ZeroProblemTest, StateIsShardedInMemory) {
+  // A third of 8, 12 and 16 bytes an element stays.
+  int64_t less[] = {0, 8 * elements * 2 / 3, 12 * elements * 2 / 3,
+                    16 * elements * 2 / 3};
+  for (int stage = 0; stage < 4; ++stage) {
+    const BatchProblem::DeviceType &type = pose(stage).types[0];
+    EXPECT_NEAR(type.fixedBytes, fixedBytes - less[stage], 1) << stage;
+    EXPECT_EQ(type.bytesPerSample, sampleBytes);
+    EXPECT_EQ(type.largestBatch,
+              std::min<int64_t>((40000 - type.fixedBytes) / sampleBytes, 8));
+  }
+  // Of a type with unequal shares, the largest counts: 3 of 6 parts.
+  BatchProblem problem = pose(3, {1, 3, 2});
+  EXPECT_EQ(problem.types[0].fixedBytes, fixedBytes - 16 * elements / 2);
+  EXPECT_NEAR(problem.types[1].fixedBytes, fixedBytes - 16 * elements * 2 / 3,
+              1);
+}
+
+TEST_F(ZeroProblemTest, TransientBucketsTakeMemory) {
+  int64_t without[4];
+  for (int stage = 0; stage < 4; ++stage)
+    without[stage] = pose(stage).types[0].fixedBytes;
+  model.buckets = 4;
+  model.largestBucket = 320;
+  // Gradients of a step; two gathered buckets.
+  int64_t more[] = {0, 0, 4 * 320, 4 * 320 + 2 * 4 * 320};
+  for (int stage = 0; stage < 4; ++stage)
+    EXPECT_EQ(pose(stage).types[0].fixedBytes, without[stage] + more[stage])
+        << stage;
+}
+
+TEST_F(ZeroProblemTest, TheSmallestLimitHolds) {
+  EXPECT_EQ(pose(0).types[0].largestBatch, 6); // 20 000 bytes of 3000
+  EXPECT_EQ(pose(0).types[1].largestBatch, 3);
+  for (DeviceProfile &profile : cluster.profiles)
+    profile.maxMicroBatch = 2;
+  EXPECT_EQ(pose(0).types[0].largestBatch, 2);
+  // Nothing is known of memory: what was measured.
+  for (DeviceProfile &profile : cluster.profiles) {
+    profile.maxMicroBatch.reset();
+    profile.memory.reset();
+  }
+  EXPECT_EQ(pose(0).types[0].largestBatch, 8);
+  EXPECT_EQ(pose(0).types[0].fixedBytes, 0);
+}
+
+TEST_F(ZeroProblemTest, TheSlowestUpdateCounts) {
+  cluster.ranks = {{0, 0}, {1, 1}};
+  cluster.defaultBetween = LinkSpeed{0, HUGE_VAL};
+  for (DeviceProfile &profile : cluster.profiles)
+    profile.optimizerSeconds = profile.type == 0 ? 4 : 2;
+  // Stage 0 updates everything everywhere; then the shard: a quarter of 4
+  // seconds, three quarters of 2.
+  EXPECT_DOUBLE_EQ(pose(0, {1, 3}).iterationSync, 4);
+  EXPECT_DOUBLE_EQ(pose(1, {1, 3}).iterationSync, 1.5);
+}
+
+TEST_F(ZeroProblemTest, MissingProfilesAreNamed) {
+  model.fingerprint = "f00d";
+  cluster.profiles[3].model = "beef";
+  EXPECT_EQ(fail(3), "device type 'large' has no profile of this model (f00d) "
+                     "in stage 3; make one with: poplar profile --device-type "
+                     "large --zero 3");
+  cluster.profiles.pop_back();
+  cluster.profiles[3].model = "f00d";
+  EXPECT_EQ(fail(3), "device type 'small' has no profile of this model (f00d) "
+                     "in stage 3; make one with: poplar profile --device-type "
+                     "small --zero 3");
+}
+
+TEST_F(ZeroProblemTest, DevicesTooSmallForTheStateAreNamed) {
+  cluster.types[1].memory = fixedBytes - 1;
+  EXPECT_EQ(fail(0), "types[1] 'small': needs 20000 bytes at its largest "
+                     "micro-batch (0), but has 19999");
+}
+
+TEST_F(ZeroProblemTest, StateGoesWhereMemoryIs) {
+  std::string error;
+  // In stage 3, 4000 bytes are not sharded; next to a sample, the ranks have
+  // 33 000, 33 000 and 23 000 for 63 units of 256 bytes. 16 128 in all are less
+  // than twice 10 000: the small one holds none.
+  auto shares = shareStateByMemory(cluster, model, 3, error);
+  ASSERT_TRUE(shares) << error;
+  ASSERT_EQ(shares->size(), 3u);
+  EXPECT_NEAR((*shares)[0], 0.5, 0.02);
+  EXPECT_NEAR((*shares)[1], 0.5, 0.02);
+  EXPECT_EQ((*shares)[2], 0);
+  EXPECT_DOUBLE_EQ((*shares)[0] + (*shares)[1] + (*shares)[2], 1);
+  // Equal memory is shared equally, but for one unit.
+  cluster.types[1].memory = 40000;
+  shares = shareStateByMemory(cluster, model, 3, error);
+  ASSERT_TRUE(shares) << error;
+  for (double share : *shares)
+    EXPECT_NEAR(share, 1.0 / 3, 0.017);
+  // The problem they are made for fits where equal shares do not.
+  cluster.types[1].memory = 8000;
+  EXPECT_EQ(fail(3), "types[1] 'small': needs 9333 bytes at its largest "
+                     "micro-batch (0), but has 8000");
+  shares = shareStateByMemory(cluster, model, 3, error);
+  ASSERT_TRUE(shares) << error;
+  BatchProblem problem = pose(3, *shares);
+  EXPECT_EQ(problem.types[1].fixedBytes, 4000);
+  EXPECT_EQ(problem.types[1].largestBatch, 1);
+}
+
+TEST_F(ZeroProblemTest, NothingIsShardedInStage0) {
+  // So nothing has to be known, either.
+  cluster.profiles.clear();
+  std::string error;
+  EXPECT_EQ(shareStateByMemory(cluster, model, 0, error),
+            (std::vector<double>{1, 1, 1}));
+}
+
+TEST_F(ZeroProblemTest, StateThatFitsNowhereIsRefused) {
+  std::string error;
+  cluster.types[0].memory = cluster.types[1].memory = 12000;
+  // 5000 bytes free on each, 19 units of 256 bytes.
+  EXPECT_FALSE(shareStateByMemory(cluster, model, 3, error));
+  EXPECT_EQ(error, "state of 16128 bytes does not fit: the 3 ranks have room "
+                   "for 14592 together, 1536 are missing");
+  cluster.profiles[7].memory.reset();
+  EXPECT_FALSE(shareStateByMemory(cluster, model, 3, error));
+  EXPECT_EQ(error, "profile of 'small' says nothing of memory, by which the "
+                   "state is to be shared");
+  cluster.profiles.clear();
+  EXPECT_FALSE(shareStateByMemory(cluster, model, 3, error));
+  EXPECT_NE(error.find("device type 'large' has no profile"),
+            std::string::npos);
+}
+
+} // namespace
