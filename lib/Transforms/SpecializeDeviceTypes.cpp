@@ -111,6 +111,9 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     info.target = type.getTarget().str();
     info.precision = cluster::stringifyNumberFormat(type.getPrecision()).str();
     info.recompute = type.getRecompute().str();
+    info.mixedRecompute = llvm::any_of(types, [&](cluster::DeviceTypeOp other) {
+      return other.getRecompute() != type.getRecompute();
+    });
     info.stage = plan.getStage();
     info.worldSize = plan.getRanks().size();
     programs.push_back(std::move(info));

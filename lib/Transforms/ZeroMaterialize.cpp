@@ -47,6 +47,7 @@ public:
 
 private:
   LogicalResult findPlaces();
+  void findGradients(func::FuncOp train);
   LogicalResult gatherParameters(func::FuncOp function);
   LogicalResult scatterGradients(func::FuncOp train);
   LogicalResult addTrainLast(func::FuncOp train);
@@ -60,6 +61,8 @@ private:
   SmallVector<zero::BucketOp> buckets;
   DenseMap<StringAttr, Place> places;
   DenseMap<StringAttr, RankedTensorType> parameterTypes;
+  /// Running gradients in @train: as read, and as units hand them on.
+  DenseMap<Value, Place> gradients;
 };
 
 } // namespace
@@ -105,43 +108,6 @@ SmallVector<Type> ZeroMaterializePass::getTypes(zero::BucketOp bucket,
   return types;
 }
 
-/// Stage 3: gathers a bucket before each op that reads it, unless the op before
-/// that reads parameters has it, too.
-LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
-  Type working = zero::getFloatType(&getContext(), info.getWorkingFormat());
-  LiveBuckets live;
-  for (Operation &op : function.front()) {
-    LiveBuckets now;
-    for (OpOperand &operand : op.getOpOperands()) {
-      auto get = operand.get().getDefiningOp<nn::GetParameterOp>();
-      if (!get)
-        continue;
-      Place place = places.lookup(get.getParameterAttr().getAttr());
-      if (cast<RankedTensorType>(get.getType()).getElementType() != working)
-        return get.emitOpError("reads a parameter as ")
-               << get.getType() << " in a program of precision "
-               << info.precision;
-      Values &values = now[place.bucket];
-      if (values.empty())
-        values = live.lookup(place.bucket);
-      if (values.empty()) {
-        OpBuilder builder(&op);
-        auto gather = zero::AllGatherOp::create(
-            builder, op.getLoc(), getTypes(place.bucket, working),
-            place.bucket.getSymName(), TypeAttr::get(wire));
-        llvm::append_range(values, gather.getValues());
-      }
-      operand.set(values[place.index]);
-    }
-    if (!now.empty())
-      live = std::move(now);
-  }
-  for (auto get :
-       llvm::make_early_inc_range(function.getOps<nn::GetParameterOp>()))
-    get.erase();
-  return success();
-}
-
 /// The result of `call` that continues the running gradient passed as
 /// `operand`, if it is one.
 static Value getUpdatedGradient(OpOperand &operand,
@@ -163,17 +129,72 @@ static Value getUpdatedGradient(OpOperand &operand,
                         std::distance(found, gradients.end()));
 }
 
+void ZeroMaterializePass::findGradients(func::FuncOp train) {
+  SymbolTableCollection symbols;
+  for (auto get : train.getOps<nn::GetGradientOp>())
+    gradients[get.getValue()] = places.lookup(get.getParameterAttr().getAttr());
+  for (Operation &op : train.front())
+    for (OpOperand &operand : op.getOpOperands())
+      if (gradients.contains(operand.get()))
+        if (Value updated = getUpdatedGradient(operand, symbols))
+          gradients[updated] = gradients.lookup(operand.get());
+}
+
+/// Stage 3: gathers a bucket before each op that reads it, unless the op before
+/// that reads parameters has it, too.
+///
+/// What a backward pass reads depends on what it recomputes; the parameters
+/// whose gradients it adds to do not, and what it reads is among them. Where
+/// device types differ in their policy, all gather these, so that all issue the
+/// same collectives.
+LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
+  Type working = zero::getFloatType(&getContext(), info.getWorkingFormat());
+  LiveBuckets live;
+  for (Operation &op : function.front()) {
+    LiveBuckets now;
+    auto gather = [&](zero::BucketOp bucket) -> Values & {
+      Values &values = now[bucket];
+      if (values.empty())
+        values = live.lookup(bucket);
+      if (values.empty()) {
+        OpBuilder builder(&op);
+        auto gathered = zero::AllGatherOp::create(
+            builder, op.getLoc(), getTypes(bucket, working),
+            bucket.getSymName(), TypeAttr::get(wire));
+        llvm::append_range(values, gathered.getValues());
+      }
+      return values;
+    };
+    if (info.mixedRecompute && isa<func::CallOp>(op))
+      for (Value operand : op.getOperands())
+        if (auto entry = gradients.find(operand); entry != gradients.end())
+          gather(entry->second.bucket);
+    for (OpOperand &operand : op.getOpOperands()) {
+      auto get = operand.get().getDefiningOp<nn::GetParameterOp>();
+      if (!get)
+        continue;
+      Place place = places.lookup(get.getParameterAttr().getAttr());
+      if (cast<RankedTensorType>(get.getType()).getElementType() != working)
+        return get.emitOpError("reads a parameter as ")
+               << get.getType() << " in a program of precision "
+               << info.precision;
+      operand.set(gather(place.bucket)[place.index]);
+    }
+    if (!now.empty())
+      live = std::move(now);
+  }
+  for (auto get :
+       llvm::make_early_inc_range(function.getOps<nn::GetParameterOp>()))
+    get.erase();
+  return success();
+}
+
 /// Stages 2 and 3: the gradients of a micro-step are added in transient memory
 /// and leave it when the unit, or the last one in a row that shares the bucket,
 /// is done.
 LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
   SymbolTableCollection symbols;
   Type f32 = Float32Type::get(&getContext());
-  // Running gradients in the persistent chain that is taken apart here.
-  DenseMap<Value, Place> chain;
-  for (auto get : train.getOps<nn::GetGradientOp>())
-    chain[get.getValue()] = places.lookup(get.getParameterAttr().getAttr());
-
   LiveBuckets live;
   Operation *last = nullptr;
   auto close = [&](const LiveBuckets &kept) {
@@ -189,8 +210,8 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
   for (Operation &op : train.front()) {
     LiveBuckets now;
     for (OpOperand &operand : op.getOpOperands()) {
-      auto entry = chain.find(operand.get());
-      if (entry == chain.end() || isa<nn::SetGradientOp>(op))
+      auto entry = gradients.find(operand.get());
+      if (entry == gradients.end() || isa<nn::SetGradientOp>(op))
         continue;
       Place place = entry->second;
       Value updated = getUpdatedGradient(operand, symbols);
@@ -209,7 +230,6 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
       }
       operand.set(values[place.index]);
       values[place.index] = updated;
-      chain[updated] = place;
     }
     if (now.empty())
       continue;
@@ -277,6 +297,7 @@ void ZeroMaterializePass::runOnOperation() {
   buckets.clear();
   places.clear();
   parameterTypes.clear();
+  gradients.clear();
   auto train = module.lookupSymbol<func::FuncOp>("train");
   if (!train || train.isExternal()) {
     module.emitError("has no function @train: run --nn-differentiate first");
@@ -291,6 +312,7 @@ void ZeroMaterializePass::runOnOperation() {
   addUpdate();
   if (info.worldSize == 1)
     return;
+  findGradients(train);
   if (info.stage == 3)
     for (StringRef name : {"train", "evaluate", "infer"})
       if (auto function = module.lookupSymbol<func::FuncOp>(name))

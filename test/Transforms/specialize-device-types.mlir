@@ -2,21 +2,22 @@
 
 // One program per type in use, in the order of the ranks, each with the whole
 // model, the buckets and the plan, and with its own precision and policy. bf16
-// and f32 in one job: parameters are on the wire as f32. Types that no rank uses
-// have no program; the cluster stays outside.
+// and f32 in one job: parameters are on the wire as f32. Both are told that they
+// do not recompute alike. Types that no rank uses have no program; the cluster
+// stays outside.
 
 // CHECK-NOT: nn.parameter
 // CHECK: cluster.device_type @cpu
 // CHECK: cluster.node @n
 // CHECK-NOT: nn.parameter
-// CHECK: module @gpu.program attributes {nn.model = {family = "tiny"}, zero.program = {device_type = "gpu", precision = "bf16", recompute = "recompute-attention", stage = 2 : i64, target = "cuda:sm_80", wire = "f32", world_size = 3 : i64}} {
+// CHECK: module @gpu.program attributes {nn.model = {family = "tiny"}, zero.program = {device_type = "gpu", mixed_recompute, precision = "bf16", recompute = "recompute-attention", stage = 2 : i64, target = "cuda:sm_80", wire = "f32", world_size = 3 : i64}} {
 // CHECK-NEXT: nn.parameter @w
 // CHECK-NEXT: zero.bucket @bucket [@w] bounds [0, 32, 64, 96]
 // CHECK-NEXT: func.func @model
 // CHECK:      zero.plan stage 2 global_batch 5
 // CHECK-COUNT-2: zero.rank @gpu
 // CHECK-NEXT: zero.rank @cpu
-// CHECK: module @cpu.program attributes {nn.model = {family = "tiny"}, zero.program = {device_type = "cpu", precision = "f32", recompute = "keep", stage = 2 : i64, target = "host", wire = "f32", world_size = 3 : i64}} {
+// CHECK: module @cpu.program attributes {nn.model = {family = "tiny"}, zero.program = {device_type = "cpu", mixed_recompute, precision = "f32", recompute = "keep", stage = 2 : i64, target = "host", wire = "f32", world_size = 3 : i64}} {
 // CHECK-NEXT: nn.parameter @w
 // CHECK-NEXT: zero.bucket @bucket [@w] bounds [0, 32, 64, 96]
 // CHECK-NEXT: func.func @model
@@ -48,7 +49,7 @@ module attributes {nn.model = {family = "tiny"}} {
 // last has what is left. A bucket too small for all goes to some: 32 elements
 // are cut at 5.3, 16 and 16, of which the first is rounded to 0.
 
-// CHECK: module @gpu.program attributes {{.*}} wire = "bf16", world_size = 4
+// CHECK: module @gpu.program attributes {zero.program = {device_type = "gpu", precision = "bf16", recompute = "keep", stage = 3 : i64, target = "cuda:sm_80", wire = "bf16", world_size = 4 : i64}}
 // CHECK: zero.bucket @large [@w] bounds [0, 16, 48, 48, 96]
 // CHECK: zero.bucket @small [@b] bounds [0, 0, 16, 16, 32]
 // CHECK: module @other.program attributes {{.*}} wire = "bf16", world_size = 4

@@ -222,6 +222,54 @@ func.func @train(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 
 // -----
 
+// What a unit's backward pass reads depends on what it recomputes: @f.backward
+// has kept what it needs, but on a type that recomputes it would read @v. Where
+// there are both, all types gather what any may need, in the order of the
+// gradients.
+
+// STAGE3-LABEL: func.func @train(
+// STAGE3-NEXT:  %[[V:.*]] = zero.all_gather @second
+// STAGE3-NEXT:  %[[W:.*]] = zero.all_gather @first
+// STAGE3-NEXT:  call @f(%{{.*}}, %[[V]], %[[W]])
+// STAGE3-NEXT:  zero.all_gather @third
+// STAGE3-NEXT:  zero.gradients @third
+// STAGE3-NEXT:  call @g
+// STAGE3-NEXT:  zero.reduce_scatter @third
+// STAGE3-NEXT:  %[[V2:.*]] = zero.all_gather @second
+// STAGE3-NEXT:  %[[W2:.*]] = zero.all_gather @first
+// STAGE3-NEXT:  zero.gradients
+// STAGE3-NEXT:  zero.gradients
+// STAGE3-NEXT:  call @f.backward(%{{.*}}, %[[W2]], %{{.*}}, %{{.*}})
+
+module attributes {zero.program = {stage = STAGE, world_size = 2, mixed_recompute}} {
+nn.parameter @w : tensor<8xf32> ones
+nn.parameter @v : tensor<8xf32> ones
+nn.parameter @u : tensor<8xf32> ones
+zero.bucket @first [@w] bounds [0, 16, 32]
+zero.bucket @second [@v] bounds [0, 16, 32]
+zero.bucket @third [@u] bounds [0, 16, 32]
+func.func private @f(tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x8xf32> attributes {nn.unit}
+func.func private @g(tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32> {nn.gradient}) -> (tensor<?x8xf32>, tensor<8xf32>) attributes {nn.unit}
+func.func private @f.backward(tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32> {nn.gradient}, tensor<8xf32> {nn.gradient}) -> (tensor<8xf32>, tensor<8xf32>) attributes {nn.unit}
+func.func @train(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %w = nn.get_parameter @w : tensor<8xf32>
+  %v = nn.get_parameter @v : tensor<8xf32>
+  %u = nn.get_parameter @u : tensor<8xf32>
+  %0 = call @f(%x, %v, %w) : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %gu = nn.get_gradient @u : tensor<8xf32>
+  %1:2 = call @g(%0, %u, %gu) : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<?x8xf32>, tensor<8xf32>)
+  nn.set_gradient @u, %1#1 : tensor<8xf32>
+  %gw = nn.get_gradient @w : tensor<8xf32>
+  %gv = nn.get_gradient @v : tensor<8xf32>
+  %2:2 = call @f.backward(%1#0, %w, %gv, %gw) : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  nn.set_gradient @v, %2#0 : tensor<8xf32>
+  nn.set_gradient @w, %2#1 : tensor<8xf32>
+  return %1#0 : tensor<?x8xf32>
+}
+}
+
+// -----
+
 // One rank, and hence no collective in any stage. Nothing has divided by the
 // loss scale before the norm.
 

@@ -152,7 +152,8 @@ def ZeroMaterialize : Pass<"zero-materialize", "::mlir::ModuleOp"> {
     stage 1  the same with reduce_scatter; @update gathers the parameters
     stage 2  @train reduce_scatters every unit's gradients; @update gathers
     stage 3  every function gathers parameters before the units that use them;
-             @train reduce_scatters
+             @train reduce_scatters. Where device types recompute differently,
+             a backward pass gathers all parameters of its unit
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect",
     "::mlir::func::FuncDialect"];

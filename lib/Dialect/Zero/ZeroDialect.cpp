@@ -64,6 +64,7 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   text("target", info.target);
   text("precision", info.precision);
   text("recompute", info.recompute);
+  info.mixedRecompute = attr.contains("mixed_recompute");
   integer("stage", info.stage);
   integer("world_size", info.worldSize);
   text("wire", info.wire);
@@ -78,11 +79,17 @@ DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
   auto integer = [&](StringRef name, int64_t value) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
   };
-  return builder.getDictionaryAttr(
-      {text("device_type", deviceType), text("target", target),
-       text("precision", precision), text("recompute", recompute),
-       integer("stage", stage), integer("world_size", worldSize),
-       text("wire", wire)});
+  SmallVector<NamedAttribute> entries = {text("device_type", deviceType),
+                                         text("target", target),
+                                         text("precision", precision),
+                                         text("recompute", recompute),
+                                         integer("stage", stage),
+                                         integer("world_size", worldSize),
+                                         text("wire", wire)};
+  if (mixedRecompute)
+    entries.push_back(
+        builder.getNamedAttr("mixed_recompute", builder.getUnitAttr()));
+  return builder.getDictionaryAttr(entries);
 }
 
 //===----------------------------------------------------------------------===//

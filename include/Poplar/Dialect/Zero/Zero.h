@@ -46,6 +46,8 @@ struct ProgramInfo {
   /// f32, bf16 or f16: activations and working copies.
   std::string precision = "f32";
   std::string recompute = "keep";
+  /// Other device types of the job recompute otherwise.
+  bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
