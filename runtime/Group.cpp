@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Group.h"
+#include "Cores.h"
 #include "Error.h"
 #include "Executor.h"
 #include "State.h"
 #include "comm/PlanCheck.h"
 
 #include <cstdlib>
-#include <sched.h>
 #include <sstream>
 #include <unistd.h>
 
@@ -67,17 +67,12 @@ void Group::pinToCores() {
     if (Host == Mine)
       Total += Program.ranks[R].threads;
   }
-  cpu_set_t Allowed, Own;
-  CPU_ZERO(&Own);
-  if (sched_getaffinity(0, sizeof(Allowed), &Allowed) != 0 ||
-      Total > CPU_COUNT(&Allowed))
+  std::vector<int> Cores = getCores();
+  if (Total > static_cast<int64_t>(Cores.size()))
     return;
-  int64_t Index = 0, End = First + Program.ranks[rank()].threads;
-  for (int Core = 0; Core < CPU_SETSIZE; ++Core)
-    if (CPU_ISSET(Core, &Allowed) && Index++ >= First && Index <= End)
-      CPU_SET(Core, &Own);
-  // A refusal costs speed, not correctness.
-  sched_setaffinity(0, sizeof(Own), &Own);
+  poplar::runtime::pinToCores(
+      Cores, static_cast<size_t>(First),
+      static_cast<size_t>(First + Program.ranks[rank()].threads));
 }
 
 void Group::start(const PoplarCollective &What, void *Buffer) {

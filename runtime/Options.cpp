@@ -92,6 +92,12 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"tokens", &O.Tokens, 1, "N", "how many (200)"},
       {"temperature", &O.Temperature, 0, "X", "(0.8; 0: the likeliest token)"},
       {"top-k", &O.TopK, 0, "N", "choose among the K likeliest (0: all)"},
+      {"rank", &O.Rank, 0, "N", "whose shards to hold (0)", "Profiling"},
+      {"max-batch", &O.MaxBatch, 2, "N", "largest micro-batch to measure (64)"},
+      {"until-level", &O.UntilLevel, 0, "",
+       "stop where larger micro-batches are no faster"},
+      {"memory", &O.Memory, 0, "BYTES", "of the device (0: any)"},
+      {"loaded", &O.Loaded, 0, "", "keep the machine's other cores busy"},
       {"comm", &O.Comm, 0, "NAME", "auto (default), self, mpi", "Ranks"},
       {"link-delay", &O.LinkDelay, 0, "LATENCY_US,BANDWIDTH_GBPS",
        "let messages between nodes take as long as on such a link"},
@@ -218,6 +224,8 @@ static void check(const Options &O) {
     Require(O.Prompt.empty() || O.PromptIds.empty(),
             "give --prompt or --prompt-ids, not both");
   }
+  if (O.TheCommand == Options::Profile)
+    Require(!O.Out.empty(), "profile needs --out FILE");
   if (O.TheCommand != Options::Train)
     return;
   Require(!O.Data.empty() || !O.DataIds.empty(), "train needs --data FILE");
@@ -243,10 +251,13 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
       O.TheCommand = Options::Train;
     else if (Args[0] == "sample")
       O.TheCommand = Options::Sample;
+    else if (Args[0] == "profile")
+      O.TheCommand = Options::Profile;
     else if (Args[0] == "info")
       O.TheCommand = Options::Info;
     else
-      fail("unknown command '", Args[0], "'; there are train, sample, info");
+      fail("unknown command '", Args[0],
+           "'; there are train, sample, profile, info");
     Args.erase(Args.begin());
   }
   std::string Config;
@@ -287,6 +298,7 @@ std::string poplar::runtime::getHelp() {
   Text << "Trains the model this program was compiled for.\n\n"
           "  train [train] --data FILE --steps N --out RUN [options]\n"
           "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
+          "  train profile --out FILE [options]\n"
           "  train info [options]\n\n"
           "Examples:\n"
           "  train --data book.txt --steps 1000 --out run\n"

@@ -15,7 +15,7 @@
 namespace poplar::runtime {
 
 struct Options {
-  enum Command { Train, Sample, Info, Help };
+  enum Command { Train, Sample, Profile, Info, Help };
   Command TheCommand = Train;
 
   // Data.
@@ -45,6 +45,9 @@ struct Options {
   std::string Checkpoint, Prompt, PromptIds;
   int64_t Tokens = 200, TopK = 0;
   double Temperature = 0.8;
+  // Profiling. Memory of 0 is unlimited.
+  int64_t Rank = 0, MaxBatch = 64, Memory = 0;
+  bool UntilLevel = false, Loaded = false;
 
   /// Whether one batch is to be looked at, and nothing trained.
   bool isDump() const {

@@ -78,6 +78,9 @@ int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
     case Options::Sample:
       runSampling(Program, O);
       break;
+    case Options::Profile:
+      runProfile(Program, O);
+      break;
     case Options::Info:
       printInfo(Program, O);
       break;

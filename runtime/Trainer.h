@@ -20,6 +20,11 @@ void runTraining(const PoplarProgram &Program, const Options &O);
 /// Continues a prompt from a checkpoint, on stdout.
 void runSampling(const PoplarProgram &Program, const Options &O);
 
+/// Measures how long micro-steps of growing size and the optimizer's step take
+/// on the options' rank, which runs alone; writes it as a file of profiles
+/// (docs/cluster-file.md).
+void runProfile(const PoplarProgram &Program, const Options &O);
+
 /// Prints the memory plan and the parameters.
 void printInfo(const PoplarProgram &Program, const Options &O);
 

@@ -107,29 +107,6 @@ static std::string buildType(Compilation &compilation, TypeBuild &build,
   return "+" + text + "built     " + build.directory + "/train\n";
 }
 
-/// Fills in how the program of a device type is to be compiled.
-static bool chooseOptions(TypeBuild &build, zero::PlanOp plan,
-                          std::string &error) {
-  zero::ProgramInfo info = zero::ProgramInfo::get(build.program);
-  if (mlir::failed(setHostTarget(build.options, info.target))) {
-    error = "device type '" + info.deviceType + "' is a " + info.target +
-            ": there is no code generator for it yet; hosts are host, "
-            "host:amx-bf16, host:avx512-f32, host:avx2-f32, host:sse41-f32";
-    return false;
-  }
-  build.name = info.deviceType;
-  build.options.precision = info.precision;
-  build.options.recompute = info.recompute;
-  build.options.maxBatch = 1;
-  for (zero::RankOp rank : plan.getRanks())
-    if (rank.getDeviceType() == info.deviceType) {
-      build.options.threads = rank.getThreads();
-      build.options.maxBatch =
-          std::max(build.options.maxBatch, rank.getLargestStep());
-    }
-  return true;
-}
-
 /// One executable per device type of a plan, in parallel.
 static bool buildPlanned(Compilation &compilation, const HostOptions &common,
                          const std::string &output) {
@@ -143,9 +120,9 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
     TypeBuild build;
     build.program = program;
     build.options = common;
-    if (!chooseOptions(build, *program.getOps<zero::PlanOp>().begin(),
-                       compilation.error))
+    if (!chooseOptions(program, build.options, compilation.error))
       return false;
+    build.name = zero::ProgramInfo::get(program).deviceType;
     build.directory = output + "/" + build.name;
     builds.push_back(std::move(build));
   }

@@ -7,9 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "BuildOptions.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "llvm/Support/Threading.h"
 
-void addHostOptions(CLI::App *command, poplar::HostOptions &options) {
+using namespace poplar;
+
+void addHostOptions(CLI::App *command, HostOptions &options) {
   command
       ->add_option("--precision", options.precision,
                    "Format of activations and working weights")
@@ -34,10 +37,31 @@ void addHostOptions(CLI::App *command, poplar::HostOptions &options) {
       ->check(CLI::Range(1, 1 << 20));
 }
 
-bool checkCPU(const poplar::HostOptions &options, std::string &error) {
-  if (poplar::isKnownCPU(options.cpu))
+bool checkCPU(const HostOptions &options, std::string &error) {
+  if (isKnownCPU(options.cpu))
     return true;
   error = "--cpu: LLVM knows no processor '" + options.cpu +
           "' of this architecture; llc --mcpu=help lists those it knows";
   return false;
+}
+
+bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
+                   std::string &error) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  if (mlir::failed(setHostTarget(options, info.target))) {
+    error = "device type '" + info.deviceType + "' is a " + info.target +
+            ": there is no code generator for it yet; hosts are host, "
+            "host:amx-bf16, host:avx512-f32, host:avx2-f32, host:sse41-f32";
+    return false;
+  }
+  options.precision = info.precision;
+  options.recompute = info.recompute;
+  options.maxBatch = 1;
+  for (auto plan : program.getOps<zero::PlanOp>())
+    for (zero::RankOp rank : plan.getRanks())
+      if (rank.getDeviceType() == info.deviceType) {
+        options.threads = rank.getThreads();
+        options.maxBatch = std::max(options.maxBatch, rank.getLargestStep());
+      }
+  return true;
 }

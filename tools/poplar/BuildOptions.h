@@ -18,4 +18,10 @@ void addHostOptions(CLI::App *command, poplar::HostOptions &options);
 /// Fails, with `error` set, if LLVM does not know the processor asked for.
 bool checkCPU(const poplar::HostOptions &options, std::string &error);
 
+/// Fills in how the program of a device type, made by
+/// poplar-specialize-device-types, is to be compiled. Fails, with `error` set,
+/// if there is no code generator for it.
+bool chooseOptions(mlir::ModuleOp program, poplar::HostOptions &options,
+                   std::string &error);
+
 #endif // POPLAR_TOOLS_BUILDOPTIONS_H

@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
   int status = 0;
   addImportCommand(app, status);
   addClusterCommand(app, status);
+  addProfileCommand(app, status);
   addPlanCommand(app, status);
   addBuildCommand(app, status);
   addTrainCommand(app, status);
