@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-#===- demo.sh - Train a small Llama on the bundled text -------------------===#
+#===- demo.sh - Train a small Llama on two unlike devices -----------------===#
 #
 # Part of the Poplar project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
@@ -10,8 +10,16 @@
 # usage: scripts/demo.sh [DIR]
 #
 # Works on a bare Debian 12. What the demo makes goes to DIR (build/demo by
-# default) and replaces what an earlier one left there. Succeeds only if the
-# model's validation loss ends below that of a bigram model of the same text.
+# default) and replaces what an earlier one left there.
+#
+# Two ranks of unlike host types (the fastest and the slowest that this CPU has)
+# share a job in ZeRO stage 1. First short runs compare the throughput of
+# uniform batches, of Whale's and of Poplar's, and of each device by itself
+# (bench/heterogeneous.sh). Then the job trains with Poplar's plan. Where the
+# machine has no two types, or no two cores, one device trains alone.
+#
+# Succeeds only if the model's validation loss ends below that of a bigram model
+# of the same text.
 #
 #===-----------------------------------------------------------------------===#
 set -euo pipefail
@@ -19,24 +27,44 @@ export LC_ALL=C
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 steps=400
+stage=1
 demo=$(realpath -m "${1:-$repo/build/demo}")
-run=$demo/run
+run=$demo/run compare=$demo/compare
+config=$repo/examples/models/demo-llama.json
+data=$repo/examples/data/corpus.txt
 
 "$repo/scripts/setup-debian.sh"
 "$repo/scripts/build.sh" release
 PATH=$repo/build/release/bin:$PATH
 
 mkdir -p "$demo"
-rm -rf "$demo/model.mlir" "$demo/program" "$run"
+rm -rf "$demo/model.mlir" "$demo/plan.mlir" "$demo/job" "$compare" "$run"
 
 echo "demo: importing examples/models/demo-llama.json"
-poplar import "$repo/examples/models/demo-llama.json" -o "$demo/model.mlir"
-echo "demo: compiling it"
-poplar build "$demo/model.mlir" -o "$demo/program"
-echo "demo: training it on examples/data/corpus.txt for $steps steps"
-poplar train "$demo/program" --data "$repo/examples/data/corpus.txt" \
-  --steps "$steps" --global-batch 16 --lr 2e-3 --eval-every 50 --seed 1 \
-  --bigram-baseline --out "$run"
+poplar import "$config" -o "$demo/model.mlir"
+
+echo "demo: comparing policies in short runs"
+status=0
+DIR=$compare MODEL=$config DATA=$data ROUNDS=2 TURN=3 \
+  "$repo/bench/heterogeneous.sh" "$stage" || status=$?
+batch=(--global-batch 16)
+if ((status == 0)); then
+  echo "demo: planning and building the job that both devices train"
+  poplar plan --model "$demo/model.mlir" --cluster "$compare/cluster.json" \
+    --profiles "$compare/profiles" --global-batch 16 --zero "$stage" \
+    -o "$demo/plan.mlir"
+  poplar build "$demo/plan.mlir" -o "$demo/job"
+  batch=() # the plan has it
+elif ((status == 3)); then
+  echo "demo: so one device, the machine at hand, trains alone"
+  poplar build "$demo/model.mlir" -o "$demo/job"
+else
+  exit 1
+fi
+
+echo "demo: training on examples/data/corpus.txt for $steps steps"
+poplar train "$demo/job" --data "$data" "${batch[@]}" --steps "$steps" \
+  --lr 2e-3 --eval-every 50 --log-every 25 --seed 1 --bigram-baseline --out "$run"
 
 echo
 echo "demo: what it writes after 'KING HENRY:'"
@@ -46,6 +74,7 @@ model=$(awk -F, 'NR > 1 && $3 != "" { loss = $3 } END { print loss }' \
   "$run/metrics.csv")
 bigram=$(<"$run/bigram-val-loss.txt")
 echo
+((status != 0)) || cat "$compare/table.txt"
 printf 'demo: validation loss, nats per byte: model %.4f, bigram model %.4f\n' \
   "$model" "$bigram"
 echo "demo: loss curve     $run/loss.svg"
