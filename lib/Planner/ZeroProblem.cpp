@@ -104,7 +104,7 @@ static int64_t getFixedBytes(const DeviceProfile &profile,
                              int stage, double share) {
   StateFormat format = getFormat(type);
   double sharded = double(format.sharded(stage)) * double(model.elements);
-  return profile.memory->fixed - int64_t(sharded * (1 - share)) +
+  return profile.memory->fixed - std::llround(sharded * (1 - share)) +
          getTransientBytes(model, format, stage);
 }
 

@@ -197,7 +197,7 @@ func.func @evaluate(%ids: tensor<?x4xi32>) -> tensor<?x4xf32> {
 // ALL-LABEL:    func.func @update()
 // ALL-NEXT:     zero.norm{{$}}
 
-module attributes {zero.program = {device_type = "gpu", precision = "f16", stage = STAGE, world_size = 2, wire = "f16"}} {
+module attributes {zero.program = {device_type = "gpu", precision = "f16", target = "cuda:sm_70", stage = STAGE, world_size = 2, wire = "f16"}} {
 nn.parameter @a : tensor<8xf32> ones
 nn.parameter @b : tensor<4xf32> ones
 zero.bucket @both [@a, @b] bounds [0, 32, 64]
@@ -227,7 +227,7 @@ func.func @train(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // there are both, all types gather what any may need, in the order of the
 // gradients.
 
-// STAGE3-LABEL: func.func @train(
+// ALL-LABEL: func.func @train(
 // STAGE3-NEXT:  %[[V:.*]] = zero.all_gather @second
 // STAGE3-NEXT:  %[[W:.*]] = zero.all_gather @first
 // STAGE3-NEXT:  call @f(%{{.*}}, %[[V]], %[[W]])
@@ -281,7 +281,7 @@ func.func @train(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // ALL-NEXT:  return
 // ALL-NOT:   @train_last
 
-module attributes {zero.program = {device_type = "gpu", precision = "f16", stage = STAGE, world_size = 1, wire = "f16"}} {
+module attributes {zero.program = {device_type = "gpu", precision = "f16", target = "cuda:sm_70", stage = STAGE, world_size = 1, wire = "f16"}} {
 nn.parameter @w : tensor<8xf32> ones
 zero.bucket @bucket [@w] bounds [0, 32]
 func.func private @f(tensor<?x8xf32>, tensor<8xf16>, tensor<8xf32> {nn.gradient}) -> tensor<8xf32> attributes {nn.unit}
