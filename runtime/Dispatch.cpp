@@ -64,10 +64,13 @@ static void zeroKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
               static_cast<size_t>(End - Begin));
 }
 
-extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
+void Executor::zero(void *Buffer, int64_t Bytes) {
   void *Args[] = {Buffer};
-  static_cast<Executor *>(Context)->dispatch(zeroKernel, Args, 0, Bytes,
-                                             1 << 16);
+  dispatch(zeroKernel, Args, 0, Bytes, 1 << 16);
+}
+
+extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
+  static_cast<Executor *>(Context)->zero(Buffer, Bytes);
 }
 
 extern "C" void poplar_rt_norm(void *Context, int64_t Unscale) {

@@ -89,6 +89,7 @@ public:
                 int64_t Extent, int64_t Grain);
   GemmCache &gemms() { return Gemms; }
 
+  void zero(void *Buffer, int64_t Bytes);
   /// Rounds f32 to the working type, which is another.
   void convertWorking(float *From, char *To, int64_t Elements);
 

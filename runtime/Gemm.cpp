@@ -113,17 +113,22 @@ void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
     fail("oneDNN could not run a GEMM: status ", Status);
 }
 
-/// The best rate of products of `Size`, in short runs with pauses between.
-static double measureGemmFlops(PoplarType Type, int64_t Size) {
-  PoplarGemm Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type};
-  GemmCache Cache;
+SquareProduct::SquareProduct(PoplarType Type, int64_t Size)
+    : Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type},
+      A(static_cast<size_t>(Size * Size)), B(A.size()), C(A.size()) {
   Cache.prepare(Gemm, 1);
-  // Zeros cost as much as anything else.
-  size_t Elements = static_cast<size_t>(Size * Size);
-  std::vector<float> A(Elements), B(Elements), C(Elements);
-  std::vector<char> Scratch(
+  Scratch.resize(
       static_cast<size_t>(Cache.getScratchBytes() + POPLAR_ALIGNMENT));
   Cache.setScratch(Scratch.data());
+}
+
+void SquareProduct::run() {
+  Cache.run(Gemm, A.data(), B.data(), nullptr, C.data(), 1);
+}
+
+/// The best rate of products of `Size`, in short runs with pauses between.
+static double measureGemmFlops(PoplarType Type, int64_t Size) {
+  SquareProduct Product(Type, Size);
   using Clock = std::chrono::steady_clock;
   constexpr int Runs = 8;
   double Best = 0;
@@ -133,10 +138,9 @@ static double measureGemmFlops(PoplarType Type, int64_t Size) {
     auto Start = Clock::now();
     while (Clock::now() - Start < std::chrono::milliseconds(20)) {
       auto Begin = Clock::now();
-      Cache.run(Gemm, A.data(), B.data(), nullptr, C.data(), 1);
+      Product.run();
       std::chrono::duration<double> Seconds = Clock::now() - Begin;
-      Best = std::max(Best, 2.0 * static_cast<double>(Size * Size * Size) /
-                                Seconds.count());
+      Best = std::max(Best, Product.getFlops() / Seconds.count());
     }
   }
   return Best;

@@ -12,6 +12,7 @@
 #include "Poplar/Runtime/ABI.h"
 
 #include <memory>
+#include <vector>
 
 namespace poplar::runtime {
 
@@ -38,6 +39,23 @@ public:
 private:
   struct Impl;
   std::unique_ptr<Impl> Data;
+};
+
+/// A product of square matrices, to measure rates or to keep cores busy.
+class SquareProduct {
+public:
+  SquareProduct(PoplarType Type, int64_t Size);
+  void run();
+  double getFlops() const {
+    return 2.0 * static_cast<double>(Gemm.m * Gemm.n * Gemm.k);
+  }
+
+private:
+  PoplarGemm Gemm;
+  GemmCache Cache;
+  // Zeros cost as much as anything else.
+  std::vector<float> A, B, C;
+  std::vector<char> Scratch;
 };
 
 /// FLOP/s of a square matrix product on the current threads, the best of

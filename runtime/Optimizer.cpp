@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 
 using namespace poplar::runtime;
 
@@ -29,21 +28,14 @@ Optimizer::Optimizer(Executor &Exec, const AdamWSettings &Settings)
   Exec.optimizer = this;
 }
 
-static void zeroKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
-  std::memset(static_cast<float *>(Args[0]) + Begin, 0,
-              static_cast<size_t>(End - Begin) * sizeof(float));
-}
-
 void Optimizer::zeroGradients() {
   const PoplarProgram &Program = Exec.program();
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     const Shard &S = Exec.state().shard(B);
     bool Whole = Bucket.gradient >= 0;
-    float *Gradient = Whole ? Exec.fixed(Bucket.gradient) : S.Gradient;
-    int64_t Elements = Whole ? Bucket.elements : S.size();
-    void *Args[] = {Gradient};
-    Exec.dispatch(zeroKernel, Args, Elements, Elements, Chunk);
+    Exec.zero(Whole ? Exec.fixed(Bucket.gradient) : S.Gradient,
+              (Whole ? Bucket.elements : S.size()) * getTypeBytes(POPLAR_F32));
   }
 }
 

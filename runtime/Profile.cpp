@@ -161,16 +161,9 @@ private:
       omp_set_num_threads(1);
       // The neighbour may be of a faster type than this one.
       unsetenv("ONEDNN_MAX_CPU_ISA");
-      constexpr int64_t Size = 512;
-      PoplarGemm Gemm{Size, Size, Size, 0, 0, 0, 0, 0, 0, 0, 0};
-      GemmCache Cache;
-      Cache.prepare(Gemm, 1);
-      std::vector<float> A(Size * Size), B(Size * Size), C(Size * Size);
-      std::vector<char> Scratch(
-          static_cast<size_t>(Cache.getScratchBytes() + POPLAR_ALIGNMENT));
-      Cache.setScratch(Scratch.data());
+      SquareProduct Product(POPLAR_F32, 512);
       while (true)
-        Cache.run(Gemm, A.data(), B.data(), nullptr, C.data(), 1);
+        Product.run();
     } catch (const std::exception &) {
     }
     _exit(1);

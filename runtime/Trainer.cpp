@@ -179,15 +179,17 @@ static std::string getLatest(const Options &O, Collectives *Group) {
   return Latest;
 }
 
+static int64_t getSamples(const PoplarRank &Rank) {
+  return (Rank.steps - 1) * Rank.micro_batch + Rank.last;
+}
+
 /// Samples of an iteration: the plan's, else the options'.
 static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
   if (!Program.ranks)
     return O.GlobalBatch ? O.GlobalBatch : 8;
   int64_t Samples = 0;
-  for (int64_t R = 0; R < Program.world_size; ++R) {
-    const PoplarRank &Rank = Program.ranks[R];
-    Samples += (Rank.steps - 1) * Rank.micro_batch + Rank.last;
-  }
+  for (int64_t R = 0; R < Program.world_size; ++R)
+    Samples += getSamples(Program.ranks[R]);
   if ((O.GlobalBatch && O.GlobalBatch != Samples) || O.MicroBatch)
     fail("the plan gives every rank its batch, ", Samples,
          " samples in all; for another --global-batch or --batch make another "
@@ -211,9 +213,8 @@ static Share getShare(const PoplarProgram &Program, int Rank,
   int64_t Total = 0, Before = 0;
   std::vector<int64_t> Starts;
   for (int64_t R = 0; R < Program.world_size; ++R) {
-    const PoplarRank &Entry = Program.ranks[R];
     Starts.push_back(Total);
-    Total += (Entry.steps - 1) * Entry.micro_batch + Entry.last;
+    Total += getSamples(Program.ranks[R]);
   }
   Starts.push_back(Total);
   Share Result;

@@ -438,8 +438,7 @@ void FunctionLowering::callRuntime(StringRef name, ValueRange arguments) {
 
 /// The transient buffer that the memory plan has given to a bucket.
 Value FunctionLowering::bindTransient(Operation *op) {
-  auto memory = shared.module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
-  int64_t start = memory.getAs<IntegerAttr>("transient_offset").getInt();
+  int64_t start = getPlannedMemory(shared.module, "transient_offset");
   int64_t offset = op->getAttrOfType<IntegerAttr>(kTransientAttr).getInt();
   return advance(base, start + offset, false);
 }
@@ -561,8 +560,7 @@ void FunctionLowering::trapDeadRanges(Operation *op) {
   };
   poison(op->getAttrOfType<DenseI64ArrayAttr>(kDeadAttr), region, true);
   if (auto ranges = op->getAttrOfType<DenseI64ArrayAttr>(kDeadTransientAttr)) {
-    auto memory = shared.module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
-    int64_t start = memory.getAs<IntegerAttr>("transient_offset").getInt();
+    int64_t start = getPlannedMemory(shared.module, "transient_offset");
     poison(ranges, advance(base, start, false), false);
   }
 }
@@ -642,8 +640,7 @@ LogicalResult FunctionLowering::run() {
     for (Value output : outputs)
       pointers[output] = entry->getArgument(next++);
   } else {
-    auto memory = shared.module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
-    region = advance(base, memory.getAs<IntegerAttr>("fixed").getInt(), false);
+    region = advance(base, getPlannedMemory(shared.module, "fixed"), false);
     auto inputs = source->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr);
     for (auto [argument, offset] :
          llvm::zip_equal(source.getArguments(), inputs.asArrayRef()))

@@ -270,10 +270,9 @@ LogicalResult FunctionPlan::collect() {
     }
     if (auto start = dyn_cast<zero::StartOp>(op)) {
       if (start.getTransient())
-        addBucketBuffer(
-            start, start.getBucketAttr(),
-            getElementTypeOrSelf((*start->user_begin())->getResult(0)),
-            steps[start]);
+        addBucketBuffer(start, start.getBucketAttr(),
+                        getElementTypeOrSelf(start.getWait().getType(0)),
+                        steps[start]);
       continue;
     }
     if (auto wait = dyn_cast<zero::WaitOp>(op)) {

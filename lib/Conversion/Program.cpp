@@ -89,6 +89,17 @@ std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
   return std::nullopt;
 }
 
+int64_t poplar::getPlannedMemory(ModuleOp program, StringRef name) {
+  return program->getAttrOfType<DictionaryAttr>(kMemoryAttr)
+      .getAs<IntegerAttr>(name)
+      .getInt();
+}
+
+int64_t poplar::getPeakBytes(ModuleOp program, int64_t rank, int64_t batch) {
+  return getPlannedMemory(program, "fixed") + getShardBytes(program, rank) +
+         batch * getPlannedMemory(program, "per_sample");
+}
+
 int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   bool whole = info.worldSize == 1 || info.stage == 0;

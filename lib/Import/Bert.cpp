@@ -95,11 +95,7 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
     return unit.linear(words, x, vocabSize, stdDev, true,
                        nn::WeightLayout::OutIn, "cls.predictions.bias");
   });
-  Unit &loss = model.define(
-      "loss", {model.getActivationType(vocabSize), model.getIdsType()}, false,
-      [](Unit &unit) {
-        return unit.crossEntropy(unit.getInput(0), unit.getInput(1));
-      });
+  Unit &loss = model.defineLoss(vocabSize);
 
   Value x = model.call(embed, model.getIds());
   for (int64_t layer = 0; layer < layers; ++layer)

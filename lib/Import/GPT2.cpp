@@ -83,11 +83,7 @@ OwningOpRef<ModuleOp> import::importGPT2(const Config &config) {
     return unit.linear(tied ? "transformer.wte" : "lm_head", x, vocabSize,
                        stdDev, false);
   });
-  Unit &loss = model.define(
-      "loss", {model.getActivationType(vocabSize), model.getIdsType()}, false,
-      [](Unit &unit) {
-        return unit.crossEntropy(unit.getInput(0), unit.getInput(1));
-      });
+  Unit &loss = model.defineLoss(vocabSize);
 
   Value x = model.call(embed, model.getIds());
   for (int64_t layer = 0; layer < layers; ++layer)

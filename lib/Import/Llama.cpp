@@ -142,11 +142,7 @@ static OwningOpRef<ModuleOp> importFamily(const Config &config,
     return unit.linear(tied ? "model.embed_tokens" : "lm_head", x, vocabSize,
                        stdDev, false);
   });
-  Unit &loss = model.define(
-      "loss", {model.getActivationType(vocabSize), model.getIdsType()}, false,
-      [](Unit &unit) {
-        return unit.crossEntropy(unit.getInput(0), unit.getInput(1));
-      });
+  Unit &loss = model.defineLoss(vocabSize);
 
   Value x = model.call(embed, model.getIds());
   for (int64_t layer = 0; layer < layers; ++layer)

@@ -204,6 +204,13 @@ Type ModelBuilder::getActivationType(int64_t width) {
                                builder.getF32Type());
 }
 
+Unit &ModelBuilder::defineLoss(int64_t vocabSize) {
+  return define("loss", {getActivationType(vocabSize), getIdsType()},
+                /*draws=*/false, [](Unit &unit) {
+                  return unit.crossEntropy(unit.getInput(0), unit.getInput(1));
+                });
+}
+
 Unit &ModelBuilder::define(StringRef name, ArrayRef<Type> inputs, bool draws,
                            llvm::function_ref<Value(Unit &)> build) {
   OpBuilder::InsertionGuard guard(builder);

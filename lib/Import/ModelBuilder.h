@@ -113,6 +113,9 @@ public:
   Unit &define(llvm::StringRef name, llvm::ArrayRef<mlir::Type> inputs,
                bool draws, llvm::function_ref<mlir::Value(Unit &)> build);
 
+  /// Defines @loss(logits, targets), the cross entropy per token.
+  Unit &defineLoss(int64_t vocabSize);
+
   /// Calls a unit from @model; its parameters are named prefix + name and are
   /// created when first met, so that equal names are one (tied) parameter.
   mlir::Value call(Unit &unit, mlir::ValueRange inputs,

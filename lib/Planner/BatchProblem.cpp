@@ -214,20 +214,22 @@ int64_t Allocation::samplesOf(size_t type) const {
   return samples;
 }
 
+/// Sum over all ranks of a member of their shares.
+static int64_t sumShares(const Allocation &allocation,
+                         int64_t RankShare::*member) {
+  int64_t sum = 0;
+  for (const Allocation::TypeShares &type : allocation.types)
+    for (const Allocation::Group &group : type.groups)
+      sum += group.count * (group.share.*member);
+  return sum;
+}
+
 int64_t Allocation::samplesPerStep() const {
-  int64_t samples = 0;
-  for (const TypeShares &type : types)
-    for (const Group &group : type.groups)
-      samples += group.count * group.share.microBatch;
-  return samples;
+  return sumShares(*this, &RankShare::microBatch);
 }
 
 int64_t Allocation::samplesInLastStep() const {
-  int64_t samples = 0;
-  for (const TypeShares &type : types)
-    for (const Group &group : type.groups)
-      samples += group.count * group.share.last;
-  return samples;
+  return sumShares(*this, &RankShare::last);
 }
 
 int64_t Allocation::steps() const {

@@ -153,21 +153,16 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
     for (zero::RankOp rank : plan.getRanks())
       ranks.push_back({rank.getDeviceType().str(), rank.getNode().str(),
                        int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
-                       int64_t(rank.getLast()),
-                       int64_t(rank.getThreads())});
+                       int64_t(rank.getLast()), int64_t(rank.getThreads())});
   return success();
 }
 
 LogicalResult ProgramDescription::take(ModuleOp module,
                                        const HostOptions &options) {
-  auto memory = module->getAttrOfType<DictionaryAttr>(kMemoryAttr);
   auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-  if (!memory || !model)
+  if (!module->hasAttr(kMemoryAttr) || !model)
     return module.emitError(
         "holds no planned model (nn.model and nn.memory attributes)");
-  auto integer = [&](StringRef name) {
-    return memory.getAs<IntegerAttr>(name).getInt();
-  };
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   json = describe(model, options, info);
   stage = info.stage;
@@ -177,10 +172,10 @@ LogicalResult ProgramDescription::take(ModuleOp module,
     if (isa<zero::CollectiveOpInterface>(op))
       ++numCollectives;
   });
-  fixedBytes = integer("fixed");
-  bytesPerSample = integer("per_sample");
-  scratchOffset = integer("scratch_offset");
-  scratchBytes = integer("scratch_bytes");
+  fixedBytes = getPlannedMemory(module, "fixed");
+  bytesPerSample = getPlannedMemory(module, "per_sample");
+  scratchOffset = getPlannedMemory(module, "scratch_offset");
+  scratchBytes = getPlannedMemory(module, "scratch_bytes");
   if (auto flops = module->getAttrOfType<FloatAttr>(kFlopsAttr))
     flopsPerSample = flops.getValueAsDouble();
   return failure(failed(takeSteps(module)) || failed(takeState(module)));

@@ -83,14 +83,12 @@ Traffic ZeroReportPass::getTraffic(ModuleOp program, StringRef name,
   return traffic;
 }
 
-llvm::json::Object ZeroReportPass::reportRank(ModuleOp program,
-                                              zero::RankOp rank,
-                                              int64_t index) {
+llvm::json::Object
+ZeroReportPass::reportRank(ModuleOp program, zero::RankOp rank, int64_t index) {
   bool hasLast =
       static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_last"));
   Traffic iteration;
-  iteration.add(getTraffic(program, "train", index),
-                rank.getSteps() - hasLast);
+  iteration.add(getTraffic(program, "train", index), rank.getSteps() - hasLast);
   iteration.add(getTraffic(program, "train_last", index), 1);
   iteration.add(getTraffic(program, "update", index), 1);
 
@@ -105,17 +103,12 @@ llvm::json::Object ZeroReportPass::reportRank(ModuleOp program,
   for (auto kind :
        {zero::CollectiveKind::AllGather, zero::CollectiveKind::ReduceScatter,
         zero::CollectiveKind::AllReduce})
-    object[zero::stringifyCollectiveKind(kind)] = llvm::json::Object{
-        {"collectives", iteration.count[unsigned(kind)]},
-        {"received_bytes", iteration.bytes[unsigned(kind)]}};
+    object[zero::stringifyCollectiveKind(kind)] =
+        llvm::json::Object{{"collectives", iteration.count[unsigned(kind)]},
+                           {"received_bytes", iteration.bytes[unsigned(kind)]}};
   // Known once memory is planned.
-  if (auto memory = program->getAttrOfType<DictionaryAttr>(kMemoryAttr)) {
-    auto integer = [&](StringRef name) {
-      return memory.getAs<IntegerAttr>(name).getInt();
-    };
-    object["peak_bytes"] = integer("fixed") + getShardBytes(program, index) +
-                           rank.getLargestStep() * integer("per_sample");
-  }
+  if (program->hasAttr(kMemoryAttr))
+    object["peak_bytes"] = getPeakBytes(program, index, rank.getLargestStep());
   return object;
 }
 

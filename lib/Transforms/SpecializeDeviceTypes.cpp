@@ -9,6 +9,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/ShardBounds.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -53,8 +54,10 @@ static SmallVector<int64_t> getBounds(int64_t elements,
   SmallVector<int64_t> bounds = {0};
   for (double share : shares.drop_back()) {
     sum += share;
-    auto exact = int64_t(std::llround(sum / total * double(elements) / 16));
-    bounds.push_back(std::clamp(exact * 16, bounds.back(), elements));
+    auto exact =
+        int64_t(std::llround(sum / total * double(elements) / shardAlignment));
+    bounds.push_back(
+        std::clamp(exact * shardAlignment, bounds.back(), elements));
   }
   bounds.push_back(elements);
   return bounds;

@@ -59,12 +59,12 @@ private:
       if (start.getTransient())
         continue; // its values are wanted where they are
       if (start.getGradients().empty())
-        (*start->user_begin())->moveBefore(block.getTerminator());
+        start.getWait()->moveBefore(block.getTerminator());
       else
         bounded.push_back(start);
     }
     for (size_t i = 0; i < bounded.size(); ++i) {
-      Operation *wait = *bounded[i]->user_begin();
+      zero::WaitOp wait = bounded[i].getWait();
       if (i + depth < bounded.size())
         wait->moveBefore(depth == 0 ? bounded[i]->getNextNode()
                                     : bounded[i + depth].getOperation());

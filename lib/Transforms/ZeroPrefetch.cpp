@@ -55,7 +55,7 @@ private:
     SmallVector<zero::WaitOp> waits;
     for (auto start : block.getOps<zero::StartOp>())
       if (start.getTransient())
-        waits.push_back(cast<zero::WaitOp>(*start->user_begin()));
+        waits.push_back(start.getWait());
     llvm::sort(waits, [](zero::WaitOp a, zero::WaitOp b) {
       return a->isBeforeInBlock(b);
     });

@@ -71,7 +71,7 @@ static std::string describe(zero::CollectiveOpInterface op) {
 /// Until its wait, nobody may touch what a reduction reads.
 LogicalResult ZeroVerifyPass::verifyInFlight(func::FuncOp function) {
   for (auto start : function.getOps<zero::StartOp>()) {
-    Operation *wait = *start->user_begin();
+    Operation *wait = start.getWait();
     for (Value gradient : start.getGradients())
       for (Operation *user : gradient.getUsers()) {
         if (user == start || !start->isBeforeInBlock(user))

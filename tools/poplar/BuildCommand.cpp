@@ -11,6 +11,7 @@
 #include "Compilation.h"
 #include "Installation.h"
 #include "Launch.h"
+#include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Passes.h"

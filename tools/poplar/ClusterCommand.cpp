@@ -21,13 +21,6 @@ struct Arguments {
 };
 } // namespace
 
-static std::string print(mlir::ModuleOp module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module->print(stream);
-  return text + "\n";
-}
-
 /// "avx512-f32=1,sse41-f32=2"; false if it is anything else.
 static bool parseDevices(llvm::StringRef text,
                          std::vector<std::pair<std::string, int>> &devices) {
@@ -73,7 +66,7 @@ static void addShowCommand(CLI::App &app, int &status) {
       status = reportError(error);
     else
       status = writeFile(args->output, args->json ? exportClusterJSON(*module)
-                                                  : print(*module))
+                                                  : formatModule(*module))
                    ? 0
                    : 1;
   });

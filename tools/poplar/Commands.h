@@ -9,6 +9,7 @@
 #ifndef POPLAR_TOOLS_COMMANDS_H
 #define POPLAR_TOOLS_COMMANDS_H
 
+#include "mlir/IR/BuiltinOps.h"
 #include <CLI/CLI.hpp>
 #include <string>
 
@@ -24,6 +25,9 @@ void addSampleCommand(CLI::App &app, int &status);
 
 /// Prints `poplar: error: <message>`; returns the exit status of a failure.
 int reportError(const std::string &message);
+
+/// The text of a module, ended by a newline.
+std::string formatModule(mlir::ModuleOp module);
 
 /// Writes a whole file or leaves the old one; "-" is standard output. Reports
 /// and returns false if it cannot.

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compilation.h"
-#include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
@@ -113,22 +112,11 @@ bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
   return true;
 }
 
-static int64_t getMemory(mlir::ModuleOp program, llvm::StringRef name) {
-  return program->getAttrOfType<mlir::DictionaryAttr>(kMemoryAttr)
-      .getAs<mlir::IntegerAttr>(name)
-      .getInt();
-}
-
-int64_t getPeakBytes(mlir::ModuleOp program, int64_t rank, int64_t batch) {
-  return getMemory(program, "fixed") + getShardBytes(program, rank) +
-         batch * getMemory(program, "per_sample");
-}
-
 std::string formatMemory(mlir::ModuleOp program) {
   int64_t fixed = getPeakBytes(program, 0, 0),
-          perSample = getMemory(program, "per_sample"),
-          live = getMemory(program, "live_per_sample"),
-          scratch = getMemory(program, "scratch_bytes");
+          perSample = getPlannedMemory(program, "per_sample"),
+          live = getPlannedMemory(program, "live_per_sample"),
+          scratch = getPlannedMemory(program, "scratch_bytes");
   std::string text = llvm::formatv("memory    peak_bytes(b) = {0} + b * {1}\n",
                                    fixed, perSample);
   for (int64_t batch : {1, 4, 16})

@@ -46,9 +46,6 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-/// Memory of rank `rank` of a planned program with a micro-batch of `batch`.
-int64_t getPeakBytes(mlir::ModuleOp program, int64_t rank, int64_t batch);
-
 /// peak_bytes(b) = fixed + b * per_sample, as a person reads it.
 std::string formatMemory(mlir::ModuleOp program);
 

@@ -63,10 +63,6 @@ void addImportCommand(CLI::App &app, int &status) {
       status = reportError(error);
       return;
     }
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    module->print(stream);
-    stream << "\n";
-    status = writeFile(arguments->output, text) ? 0 : 1;
+    status = writeFile(arguments->output, formatModule(*module)) ? 0 : 1;
   });
 }

@@ -16,6 +16,14 @@ int reportError(const std::string &message) {
   return 1;
 }
 
+std::string formatModule(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream);
+  stream << "\n";
+  return text;
+}
+
 /// True if everything reached the file; a stream destroyed with an error
 /// pending would end the process.
 static bool write(llvm::raw_fd_ostream &stream, const std::string &contents,

@@ -48,14 +48,6 @@ static int64_t parseGlobalBatch(llvm::StringRef text, mlir::ModuleOp module) {
       1, std::llround(number * factor / double(length.getInt())));
 }
 
-/// The module as text, with the plan in it.
-static std::string print(mlir::ModuleOp module) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module->print(stream, mlir::OpPrintingFlags().enableDebugInfo(false));
-  return text + "\n";
-}
-
 /// One line per rank, or per row of equal ranks.
 static std::string formatPlan(zero::PlanOp plan) {
   std::string text = llvm::formatv("plan      stage {0}, {1} samples an "
@@ -117,10 +109,10 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
       }))
     return false;
   if (args.output == "-") {
-    llvm::outs() << print(module);
+    llvm::outs() << formatModule(module);
     return true;
   }
-  if (!args.output.empty() && !writeFile(args.output, print(module))) {
+  if (!args.output.empty() && !writeFile(args.output, formatModule(module))) {
     compilation.error = args.output + " was not written";
     return false;
   }

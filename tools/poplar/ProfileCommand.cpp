@@ -15,6 +15,7 @@
 #include "Commands.h"
 #include "Compilation.h"
 #include "Installation.h"
+#include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"

@@ -35,6 +35,14 @@ mlir::OpOperand *getInPlaceOperand(mlir::Operation *op, unsigned index,
 /// The GEMM that an nn.linear or nn.linear_grad_weight is.
 std::optional<PoplarGemm> getGemm(mlir::Operation *op);
 
+/// An entry of a planned program's memory dictionary: "fixed", "per_sample",
+/// "transient_offset", ... (see --plan-memory).
+int64_t getPlannedMemory(mlir::ModuleOp program, llvm::StringRef name);
+
+/// peak_bytes of rank `rank` of a planned program with a micro-batch of
+/// `batch`.
+int64_t getPeakBytes(mlir::ModuleOp program, int64_t rank, int64_t batch);
+
 /// Bytes of what a rank of a planned program holds sharded, behind the batch
 /// region (see Runtime/ABI.h), alignment included.
 int64_t getShardBytes(mlir::ModuleOp program, int64_t rank);

@@ -203,6 +203,8 @@ Type AllReduceOp::getWireType() { return getWire(); }
 Type StartOp::getWireType() { return getWire(); }
 Type NormOp::getWireType() { return Float64Type::get(getContext()); }
 
+WaitOp StartOp::getWait() { return cast<WaitOp>(*getToken().user_begin()); }
+
 LogicalResult StartOp::verify() {
   if (getKind() == CollectiveKind::Norm)
     return emitOpError("cannot start a norm: zero.norm is synchronous");

@@ -213,6 +213,10 @@ def Zero_StartOp : Zero_CollectiveOp<"start", ""> {
     attr-dict (`(` $gradients^ `:` type($gradients) `)`)?
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The one op that waits for this.
+    WaitOp getWait();
+  }];
 }
 
 def Zero_WaitOp : Zero_Op<"wait",
