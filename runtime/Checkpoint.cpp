@@ -143,7 +143,7 @@ static std::vector<int64_t> listCheckpoints(const std::string &Run) {
   return Steps;
 }
 
-/// Removes what a process that was killed while saving left behind.
+/// Removes what a process that was killed while saving or removing left behind.
 static void removeUnfinished(const std::string &Run) {
   std::vector<fs::path> Stale;
   std::error_code Code;
@@ -152,6 +152,16 @@ static void removeUnfinished(const std::string &Run) {
       Stale.push_back(Entry.path());
   for (const fs::path &Path : Stale)
     fs::remove_all(Path, Code);
+}
+
+/// Renames the checkpoint `Name` before it is removed file by file: a process
+/// killed in between leaves it whole or not at all.
+static void removeCheckpoint(const std::string &Run, const std::string &Name) {
+  std::string Removed = Run + "/." + Name + ".removed";
+  std::error_code Code;
+  fs::rename(Run + "/" + Name, Removed, Code);
+  if (!Code)
+    fs::remove_all(Removed, Code);
 }
 
 void poplar::runtime::saveCheckpoint(const Executor &Exec,
@@ -171,7 +181,7 @@ void poplar::runtime::saveCheckpoint(const Executor &Exec,
     fail("checkpoint of step ", State.Step, " not saved: ", E.what(),
          Previous.empty() ? "" : "; the last good one is '" + Previous + "'");
   }
-  fs::remove_all(Final, Code); // of the same step, saved by an earlier run
+  removeCheckpoint(Run, Name); // of the same step, saved by an earlier run
   renamePath(Temporary, Final);
   replaceSymlink(Name, Run + "/latest");
   syncDirectory(Run);
@@ -181,7 +191,7 @@ void poplar::runtime::saveCheckpoint(const Executor &Exec,
               Steps.end());
   if (Keep > 0)
     for (size_t I = 0; I + static_cast<size_t>(Keep) < Steps.size(); ++I)
-      fs::remove_all(Run + "/" + Prefix + std::to_string(Steps[I]), Code);
+      removeCheckpoint(Run, Prefix + std::to_string(Steps[I]));
 }
 
 std::string poplar::runtime::findLatestCheckpoint(const std::string &Run) {
