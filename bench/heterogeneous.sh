@@ -73,7 +73,7 @@ if ((${#types[@]} == 0)); then
   poplar cluster detect -o "$dir/all.json"
   mapfile -t known < <(sed -n 's/.*"target": "host:\([^"]*\)".*/\1/p' "$dir/all.json")
   for type in "${known[@]}"; do
-    [[ $type != f16-storage ]] || continue # there is no code generator for it
+    [[ $type != f16-storage ]] || continue # computes as avx2-f32
     poplar cluster detect --devices "$type=1,host=1" -o "$dir/one.json"
     quietly poplar profile --model "$dir/model.mlir" --cluster "$dir/one.json" \
       --device-type "$type" --zero 0 --max-batch 2 --loaded -o "$dir/one-profile.json"
@@ -129,7 +129,7 @@ for stage in "${stages[@]}"; do
   say "stage $stage: profiling $fast and $slow, the other core busy"
   for type in "$fast" "$slow"; do
     quietly poplar profile --model "$dir/model.mlir" --cluster "$dir/cluster.json" \
-      --device-type "$type" --zero "$stage" --max-batch 16 --loaded \
+      --device-type "$type" --zero "$stage" --max-batch 8 --loaded \
       -o "$dir/profiles/$type.json"
   done
   plan fast "$stage" "homogeneous:$fast"

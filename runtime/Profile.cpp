@@ -249,6 +249,7 @@ Profiler::Profiler(const PoplarProgram &Program, const Options &O,
       Others(Exec), Source(Exec.model()), Batches(Exec, Sizes.back(), 0),
       Optim(Exec, {0.9, 0.95, 1e-8, 0.1, 1.0}) {
   Exec.collectives = &Others;
+  Optim.setLossScale(O.LossScale);
   for (int64_t Size : Sizes)
     Points.push_back({Size, {}});
 }
@@ -256,7 +257,7 @@ Profiler::Profiler(const PoplarProgram &Program, const Options &O,
 void Profiler::measure(int Round, Point &P) {
   int64_t Targets = std::max<int64_t>(
       Batches.load(Source, 0, {0, P.Batch, P.Batch, 1}, 0), 1);
-  auto Step = [&] { Batches.train(Targets); };
+  auto Step = [&] { Batches.train(Targets, Optim.lossScale()); };
   Optim.zeroGradients();
   // Not measured: caches and memory warm up.
   double Seconds = time(Step);

@@ -45,7 +45,7 @@ poplar import "$config" -o "$demo/model.mlir"
 
 echo "demo: comparing policies in short runs"
 status=0
-DIR=$compare MODEL=$config DATA=$data ROUNDS=2 TURN=3 \
+DIR=$compare MODEL=$config DATA=$data ROUNDS=3 TURN=2 \
   "$repo/bench/heterogeneous.sh" "$stage" || status=$?
 batch=(--global-batch 16)
 if ((status == 0)); then
