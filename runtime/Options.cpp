@@ -274,9 +274,9 @@ std::string Options::hash(int64_t Samples) const {
   std::ostringstream Text;
   Text.precision(17);
   Text << Data << '\n' << DataFormat << '\n' << ValData << '\n' << DataIds;
-  for (double Number : {ValFraction, double(Seed), double(Samples), Rate,
-                        MinRate, WeightDecay, Beta1, Beta2, Epsilon, Clip,
-                        double(Warmup), double(DecaySteps)})
+  for (double Number :
+       {ValFraction, double(Seed), double(Samples), Rate, MinRate, WeightDecay,
+        Beta1, Beta2, Epsilon, Clip, double(Warmup), double(DecaySteps)})
     Text << '\n' << Number;
   Text << '\n' << ScheduleName;
   // Only then do the rates of the steps so far not depend on how many follow.

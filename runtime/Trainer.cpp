@@ -511,6 +511,9 @@ void Trainer::finish(MetricsFile &Record) {
 
 static void runTrainer(const PoplarProgram &Program, const Options &O,
                        Group *Ranks) {
+  // Large models take their time to be allocated, prepared and loaded.
+  if (Ranks)
+    Ranks->setPhase("starting", LongPhase);
   Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
   // Before the trainer's memory goes, nothing may be under way in it.
   std::optional<comm::CommStream::MemoryGuard> Guard;
