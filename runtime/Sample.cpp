@@ -8,6 +8,8 @@
 
 #include "Checkpoint.h"
 #include "Error.h"
+#include "Group.h"
+#include "Job.h"
 #include "Random.h"
 #include "Trainer.h"
 
@@ -15,6 +17,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 using namespace poplar::runtime;
 
@@ -76,9 +79,17 @@ static void printToken(int32_t Id, bool AsText) {
     std::printf(AsText ? "<%d>" : "%d ", Id);
 }
 
-void poplar::runtime::runSampling(const PoplarProgram &Program,
-                                  const Options &O) {
-  Executor Exec(Program, {1}, static_cast<int>(O.Threads));
+/// All ranks draw the same tokens, of which the first prints.
+static void sample(const PoplarProgram &Program, const Options &O,
+                   Group *Ranks) {
+  int Rank = Ranks ? Ranks->rank() : 0;
+  Executor Exec(Program, {1}, static_cast<int>(O.Threads), Rank);
+  Exec.collectives = Ranks;
+  std::optional<comm::CommStream::MemoryGuard> Guard;
+  if (Ranks) {
+    Ranks->attach(Exec.state());
+    Guard.emplace(Ranks->stream());
+  }
   const ModelInfo &Model = Exec.model();
   if (Model.Masked)
     fail("sample continues text, which a masked model cannot; it was trained "
@@ -89,9 +100,14 @@ void poplar::runtime::runSampling(const PoplarProgram &Program,
   size_t Window = static_cast<size_t>(Model.SeqLen);
   std::vector<float> Logits(static_cast<size_t>(Model.VocabSize));
   bool AsText = O.PromptIds.empty();
-  for (int32_t Id : Text)
-    printToken(Id, AsText);
+  auto Print = [&](int32_t Id) {
+    if (Rank == 0)
+      printToken(Id, AsText);
+  };
+  std::for_each(Text.begin(), Text.end(), Print);
   for (int64_t I = 0; I < O.Tokens; ++I) {
+    if (Ranks)
+      Ranks->setPhase("sampling", LongPhase);
     // The newest tokens that fit; what follows them is masked by causality.
     size_t Count = std::min(Text.size(), Window);
     int32_t *Ids = Exec.sized<int32_t>(Program.ids, 1);
@@ -103,8 +119,18 @@ void poplar::runtime::runSampling(const PoplarProgram &Program,
     uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
                                  static_cast<uint64_t>(Stream::Sampling), I);
     Text.push_back(drawToken(Logits, O.Temperature, O.TopK, toUniform(Bits)));
-    printToken(Text.back(), AsText);
+    Print(Text.back());
     std::fflush(stdout);
   }
-  std::putchar('\n');
+  if (Rank == 0)
+    std::putchar('\n');
+}
+
+void poplar::runtime::runSampling(const PoplarProgram &Program,
+                                  const Options &O) {
+  // Before stage 3, every rank has the whole model.
+  if (Program.world_size == 1 || Program.stage < 3)
+    return sample(Program, O, nullptr);
+  runJob(Program, O,
+         [&](Group *Ranks) { sample(Program, O, Ranks); });
 }

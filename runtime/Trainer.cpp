@@ -13,12 +13,12 @@
 #include "Error.h"
 #include "Files.h"
 #include "Group.h"
+#include "Job.h"
 #include "Optimizer.h"
 #include "Progress.h"
 #include "Safetensors.h"
 #include "Schedule.h"
 #include "StateReport.h"
-#include "comm/Backend.h"
 #include "comm/Launcher.h"
 
 #include <algorithm>
@@ -43,9 +43,6 @@ struct Sources {
   std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
 };
 
-/// Seconds that what cannot be predicted may well take.
-constexpr double LongPhase = 60;
-
 /// One run: everything it needs, made before the first step.
 class Trainer {
 public:
@@ -56,6 +53,7 @@ public:
   void dump();
 
 private:
+  void dumpLogits();
   void start();
   void resume();
   Metrics step();
@@ -387,22 +385,45 @@ void Trainer::dump() {
   print("loss %.9g\n", Loss);
   if (!O.DumpGradients.empty())
     writeGradients(Exec, O.DumpGradients);
-  if (O.DumpLogits.empty())
-    return;
-  std::vector<int64_t> Shape = {GlobalBatch, Model.SeqLen, Model.VocabSize};
-  std::vector<float> Logits(
-      static_cast<size_t>(Shape[0] * Shape[1] * Shape[2]));
-  Batches.infer(Logits.data());
-  writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
+  if (!O.DumpLogits.empty())
+    dumpLogits();
 }
 
-/// For `poplar sample`, which is given the run alone.
-static void linkExecutable(const std::string &Run) {
+void Trainer::dumpLogits() {
+  std::vector<int64_t> Shape = {GlobalBatch, Model.SeqLen, Model.VocabSize};
+  int64_t PerSample = Shape[1] * Shape[2];
+  auto Allocate = [&](int64_t Samples) {
+    return std::vector<float>(static_cast<size_t>(Samples * PerSample));
+  };
+  std::vector<float> Logits = Allocate(TrainShare.Samples);
+  Batches.infer(Logits.data());
+  if (Group) {
+    const PoplarProgram &Program = Exec.program();
+    std::vector<int64_t> Bounds = {0};
+    for (int R = 0; R < Program.world_size; ++R)
+      Bounds.push_back(
+          Bounds.back() +
+          getShare(Program, R, MicroBatch, GlobalBatch, true).Samples *
+              PerSample);
+    std::vector<float> All = Allocate(Leads ? GlobalBatch : 0);
+    Group->gather(Logits.data(), All.data(), Bounds.data());
+    Logits = std::move(All);
+  }
+  if (Leads)
+    writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
+}
+
+/// For `poplar sample`, which is given the run alone. In stage 3 no rank has the
+/// whole model: all of the job's sample together.
+static void linkExecutable(const PoplarProgram &Program,
+                           const std::string &Run) {
   std::error_code Code;
-  std::filesystem::path Self =
+  std::filesystem::path Target =
       std::filesystem::read_symlink("/proc/self/exe", Code);
+  if (Program.world_size > 1 && Program.stage == 3)
+    Target = Target.parent_path().parent_path() / "launch.sh";
   if (!Code)
-    replaceSymlink(Self.string(), Run + "/executable");
+    replaceSymlink(Target.string(), Run + "/executable");
 }
 
 bool Trainer::mustStop() const {
@@ -432,7 +453,7 @@ void Trainer::run() {
   std::optional<MetricsFile> Record; // on the first rank
   if (Leads) {
     createDirectories(O.Out);
-    linkExecutable(O.Out);
+    linkExecutable(Exec.program(), O.Out);
     Record.emplace(O.Out, State.Step, O.Steps);
   }
 
@@ -509,22 +530,6 @@ void Trainer::finish(MetricsFile &Record) {
   std::fflush(stdout);
 }
 
-static void runTrainer(const PoplarProgram &Program, const Options &O,
-                       Group *Ranks) {
-  // Large models take their time to be allocated, prepared and loaded.
-  if (Ranks)
-    Ranks->setPhase("starting", LongPhase);
-  Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
-  // Before the trainer's memory goes, nothing may be under way in it.
-  std::optional<comm::CommStream::MemoryGuard> Guard;
-  if (Ranks)
-    Guard.emplace(Ranks->stream());
-  if (O.isDump())
-    T.dump();
-  else
-    T.run();
-}
-
 /// What the first rank has sent, and how much of the time it took others to
 /// send it the rank has waited for.
 static void printCommunication(const comm::CommStatistics &S) {
@@ -540,30 +545,18 @@ static void printCommunication(const comm::CommStatistics &S) {
               S.LinkSeconds, S.getThreadSeconds(), 100 * S.getHiddenShare());
 }
 
-/// Events of a rank that --trace keeps.
-static constexpr size_t TraceCapacity = 1 << 18;
-
 void poplar::runtime::runTraining(const PoplarProgram &Program,
                                   const Options &O) {
-  if (Program.world_size == 1)
-    return runTrainer(Program, O, nullptr);
-  comm::CommOptions Comm;
-  Comm.Backend = O.Comm;
-  if (!O.LinkDelay.empty())
-    Comm.Link = comm::parseLinkModel(O.LinkDelay);
-  std::optional<comm::StartLimit> Limit(std::in_place);
-  Group Ranks(
-      Program, [&] { return comm::makeCommunicator(Comm); },
-      O.Trace.empty() ? 0 : TraceCapacity);
-  Limit.reset();
-  try {
-    runTrainer(Program, O, &Ranks);
-    if (Ranks.rank() == 0)
-      printCommunication(Ranks.getStatistics());
-    if (!O.Trace.empty())
-      Ranks.writeTrace(O.Trace);
-    Ranks.close();
-  } catch (const std::exception &E) {
-    Ranks.fail(E.what());
-  }
+  runJob(Program, O, [&](Group *Ranks) {
+    Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
+    std::optional<comm::CommStream::MemoryGuard> Guard;
+    if (Ranks)
+      Guard.emplace(Ranks->stream());
+    if (O.isDump())
+      T.dump();
+    else
+      T.run();
+    if (Ranks && Ranks->rank() == 0)
+      printCommunication(Ranks->getStatistics());
+  });
 }

@@ -32,7 +32,8 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 
 void poplar::buildPlanPipeline(OpPassManager &pm, const HostOptions &options) {
   pm.addPass(createZeroFormBuckets({options.bucketBytes}));
-  buildProgramPipeline(pm, options);
+  buildSchedulePipeline(pm, options);
+  buildMemoryPipeline(pm, options);
 }
 
 LogicalResult poplar::setHostTarget(HostOptions &options, StringRef target) {
@@ -56,8 +57,8 @@ LogicalResult poplar::setHostTarget(HostOptions &options, StringRef target) {
   return success();
 }
 
-void poplar::buildProgramPipeline(OpPassManager &pm,
-                                  const HostOptions &options) {
+void poplar::buildSchedulePipeline(OpPassManager &pm,
+                                   const HostOptions &options) {
   // Model level to train level.
   pm.addPass(createAnnotateCost());
   if (options.precision == "f16")
@@ -74,6 +75,10 @@ void poplar::buildProgramPipeline(OpPassManager &pm,
     pm.addPass(createZeroDelayWaits({options.overlapDepth}));
     pm.addPass(createZeroVerify());
   }
+}
+
+void poplar::buildMemoryPipeline(OpPassManager &pm,
+                                 const HostOptions &options) {
   pm.addPass(createCSEPass());
   // Everything by rows becomes loops...
   pm.addPass(createConvertNNToLinalg());

@@ -100,7 +100,7 @@ static std::string buildType(Compilation &compilation, TypeBuild &build,
   std::string text;
   if (!compilation.run(build.program,
                        [&](mlir::OpPassManager &pm) {
-                         buildProgramPipeline(pm, build.options);
+                         buildMemoryPipeline(pm, build.options);
                        }) ||
       !checkMemory(build, plan, available, text, compilation.error) ||
       !compilation.emit(build.program, build.options, build.directory))
@@ -108,25 +108,41 @@ static std::string buildType(Compilation &compilation, TypeBuild &build,
   return "+" + text + "built     " + build.directory + "/train\n";
 }
 
-/// One executable per device type of a plan, in parallel.
-static bool buildPlanned(Compilation &compilation, const HostOptions &common,
-                         const std::string &output) {
+/// The programs of all device types with their collectives in order, checked
+/// against each other.
+static bool schedule(Compilation &compilation, const HostOptions &common,
+                     const std::string &output,
+                     std::vector<TypeBuild> &builds) {
   mlir::ModuleOp module = compilation.getModule();
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createSpecializeDeviceTypes());
       }))
     return false;
-  std::vector<TypeBuild> builds;
   for (auto program : module.getOps<mlir::ModuleOp>()) {
     TypeBuild build;
     build.program = program;
     build.options = common;
-    if (!chooseOptions(program, build.options, compilation.error))
-      return false;
     build.name = zero::ProgramInfo::get(program).deviceType;
     build.directory = output + "/" + build.name;
+    if (!chooseOptions(program, build.options, compilation.error) ||
+        !compilation.run(program, [&](mlir::OpPassManager &pm) {
+          buildSchedulePipeline(pm, build.options);
+        }))
+      return false;
     builds.push_back(std::move(build));
   }
+  return compilation.run(module, [](mlir::OpPassManager &pm) {
+    pm.addPass(createZeroVerify());
+  });
+}
+
+/// One executable per device type of a plan, in parallel.
+static bool buildPlanned(Compilation &compilation, const HostOptions &common,
+                         const std::string &output) {
+  mlir::ModuleOp module = compilation.getModule();
+  std::vector<TypeBuild> builds;
+  if (!schedule(compilation, common, output, builds))
+    return false;
   llvm::outs().flush();
   for (TypeBuild &build : builds) {
     zero::PlanOp plan = *build.program.getOps<zero::PlanOp>().begin();

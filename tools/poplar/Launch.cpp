@@ -45,7 +45,7 @@ static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
 # Options of mpirun go into MPIRUN_OPTIONS. With POPLAR_LOCAL=1 all ranks run on
 # this machine, whatever nodes the plan names. On SIGTERM or SIGINT the job saves
 # a checkpoint and ends.
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(dirname "$(readlink -f "$0")") # also through a link
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi

@@ -198,7 +198,8 @@ mlir::OwningOpRef<mlir::ModuleOp> Profiling::makeProgram(int stage, bool alone,
     program->remove();
     mlir::OwningOpRef<mlir::ModuleOp> owned(program);
     if (!compilation.run(program, [&](mlir::OpPassManager &pm) {
-          buildProgramPipeline(pm, options);
+          buildSchedulePipeline(pm, options);
+          buildMemoryPipeline(pm, options);
         }))
       return {};
     return owned;

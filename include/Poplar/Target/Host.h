@@ -52,10 +52,13 @@ bool isKnownCPU(llvm::StringRef cpu);
 llvm::LogicalResult setHostTarget(HostOptions &options, llvm::StringRef target);
 
 /// From the model level, on a module that is the program of one device type, to
-/// the memory plan: precision, differentiation, collectives, kernels, plan.
-void buildProgramPipeline(mlir::OpPassManager &pm, const HostOptions &options);
+/// the scheduled level: precision, differentiation, collectives, their order.
+void buildSchedulePipeline(mlir::OpPassManager &pm, const HostOptions &options);
 
-/// The same for a model that one device trains alone.
+/// From there to the memory plan: kernels, and a place for every buffer.
+void buildMemoryPipeline(mlir::OpPassManager &pm, const HostOptions &options);
+
+/// Both for a model that one device trains alone.
 void buildPlanPipeline(mlir::OpPassManager &pm, const HostOptions &options);
 
 /// From the memory plan to the llvm dialect.
