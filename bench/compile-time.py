@@ -20,25 +20,17 @@ import json
 import os
 import re
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 
-MODELS = os.path.join(
-    os.path.dirname(os.path.abspath(__file__)), "..", "examples", "models"
-)
+from commands import ROOT, run
+
+MODELS = ROOT + "/examples/models"
 # The number of layers, as each family's config.json names it.
 DEPTH_KEYS = ("num_hidden_layers", "n_layer")
 # A phase in the report of --timing; the passes within are indented further.
 PHASE = re.compile(r"([\d.]+) \( *[\d.]+%\)  (\S.*)$")
-
-
-def run(command):
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {result.stderr.strip()}")
-    return result.stderr
 
 
 def measure(arguments, config, directory):
@@ -48,11 +40,11 @@ def measure(arguments, config, directory):
     with open(config_path, "w") as file:
         json.dump(config, file)
     import_command = [arguments.poplar, "import", config_path, "-o", model]
-    run(import_command + ["--seq-len", str(arguments.seq_len)])
+    run(*import_command, "--seq-len", str(arguments.seq_len))
     command = [arguments.poplar, "build", model, "-o", directory, "--timing"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
-    report = run(command + ["--precision", arguments.precision])
+    report = run(*command, "--precision", arguments.precision).stderr
     total = time.monotonic() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime

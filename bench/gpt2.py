@@ -28,13 +28,13 @@ import re
 import shutil
 import statistics
 import struct
-import subprocess
 import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-CONFIG_PATH = os.path.join(HERE, "..", "examples", "models", "gpt2-124m.json")
+from commands import ROOT, run
+
+CONFIG_PATH = ROOT + "/examples/models/gpt2-124m.json"
 with open(CONFIG_PATH) as config_file:
     CONFIG = json.load(config_file)
 VOCABULARY = CONFIG["vocab_size"]
@@ -92,13 +92,6 @@ def pytorch_turn(arguments):
     print(tokens / statistics.median(seconds[WARMUP_STEPS:]))
 
 
-def run(*command):
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        sys.exit(f"error: {' '.join(command)}\n{result.stdout}{result.stderr}")
-    return result.stdout
-
-
 class Poplar:
     """Builds a program per shape and precision, once, and times its steps."""
 
@@ -145,7 +138,7 @@ class Poplar:
         """FLOP/s of the GEMMs alone."""
         program = os.path.join(os.path.dirname(self.poplar), "gemm-ceiling")
         command = [program, "--tokens", str(tokens), "--threads", str(threads)]
-        text = run(*command, *(["--bf16"] if precision == "bf16" else []))
+        text = run(*command, *(["--bf16"] if precision == "bf16" else [])).stdout
         return float(re.search(r"ceiling ([0-9.]+) GFLOP/s", text)[1]) * 1e9
 
 
@@ -153,8 +146,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    default = os.path.join(HERE, "..", "build", "release", "bin", "poplar")
-    parser.add_argument("--poplar", default=os.path.normpath(default))
+    parser.add_argument("--poplar", default=ROOT + "/build/release/bin/poplar")
     parser.add_argument("--precisions", default="f32,bf16")
     parser.add_argument("--shapes", default="4x64,4x256", help="batch x tokens")
     parser.add_argument("--threads-list", default="1,2")
@@ -192,7 +184,7 @@ def measure(poplar, arguments, precision, shape, threads):
             "--batch", str(batch), "--seq-len", str(seq_len),
             "--threads", str(threads), "--precision", precision,
             "--steps", str(arguments.steps),
-        )  # fmt: skip
+        ).stdout  # fmt: skip
         theirs.append(float(output))
     rate, other = statistics.median(ours), statistics.median(theirs)
     fraction = rate * flops_per_token(seq_len) / statistics.median(peaks)

@@ -129,7 +129,7 @@ for stage in "${stages[@]}"; do
   say "stage $stage: profiling $fast and $slow, the other core busy"
   for type in "$fast" "$slow"; do
     quietly poplar profile --model "$dir/model.mlir" --cluster "$dir/cluster.json" \
-      --device-type "$type" --zero "$stage" --max-batch 8 --loaded \
+      --device-type "$type" --zero "$stage" --max-batch 16 --loaded \
       -o "$dir/profiles/$type.json"
   done
   plan fast "$stage" "homogeneous:$fast"

@@ -17,19 +17,10 @@ import argparse
 import os
 import re
 import resource
-import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.normpath(os.path.join(HERE, ".."))
-
-
-def run(*command):
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        sys.exit(f"error: {' '.join(command)}\n{result.stdout}{result.stderr}")
-    return result.stdout
+from commands import ROOT, run
 
 
 def main():
@@ -49,7 +40,7 @@ def main():
         run(arguments.poplar, "import", arguments.config, "--seq-len",
             arguments.seq_len, "-o", model)  # fmt: skip
         text = run(arguments.poplar, "build", model, "--precision",
-                   arguments.precision, "-o", directory)  # fmt: skip
+                   arguments.precision, "-o", directory).stdout  # fmt: skip
         # The compiler and the linker are children, too: only what comes after
         # them counts if it is larger.
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

@@ -31,22 +31,12 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.normpath(os.path.join(HERE, ".."))
+from commands import ROOT, run
+
 WARMUP_STEPS = 3
-
-
-def run(command, **environment):
-    result = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **environment}
-    )
-    if result.returncode:
-        sys.exit(f"error: {' '.join(command)}\n{result.stdout}{result.stderr}")
-    return result.stdout
 
 
 def write_cluster(path, target):
@@ -81,21 +71,22 @@ class Job:
         kind = "synchronous" if synchronous else "scheduled"
         self.path = os.path.join(directory, f"{kind}-{stage}")
         flags = ["--synchronous"] if synchronous else []
-        flags += ["--overlap-depth", str(arguments.overlap_depth)]
+        if arguments.overlap_depth:
+            flags += ["--overlap-depth", str(arguments.overlap_depth)]
         plan = os.path.join(directory, f"plan-{stage}.mlir")
         run(
-            [arguments.poplar, "plan", "--model", directory + "/model.mlir",
-             "--cluster", directory + "/cluster.json", "--global-batch",
-             str(arguments.batch), "--zero", str(stage), "--bucket-bytes", "0",
-             "-o", plan]
+            arguments.poplar, "plan", "--model", directory + "/model.mlir",
+            "--cluster", directory + "/cluster.json", "--global-batch",
+            str(arguments.batch), "--zero", str(stage), "--bucket-bytes", "0",
+            "-o", plan,
         )  # fmt: skip
-        run([arguments.poplar, "build", plan, "-o", self.path, *flags])
+        run(arguments.poplar, "build", plan, "-o", self.path, *flags)
         report = run(
-            [os.path.join(os.path.dirname(arguments.poplar), "poplar-opt"), plan,
-             "--pass-pipeline=builtin.module(specialize-device-types,"
-             "builtin.module(nn-differentiate,add-optimizer,zero-materialize),"
-             "zero-report{json=true})", "-o", "/dev/null"]
-        )  # fmt: skip
+            os.path.join(os.path.dirname(arguments.poplar), "poplar-opt"), plan,
+            "--pass-pipeline=builtin.module(specialize-device-types,"
+            "builtin.module(nn-differentiate,add-optimizer,zero-materialize),"
+            "zero-report{json=true})", "-o", "/dev/null",
+        ).stdout  # fmt: skip
         self.report = json.loads(report)["ranks"][0]
 
     def turn(self, link):
@@ -105,9 +96,9 @@ class Job:
         flags = ["--link-delay", link] if link else []
         steps = WARMUP_STEPS + self.arguments.steps
         run(
-            [self.path + "/launch.sh", "train", "--data",
-             ROOT + "/examples/data/corpus.txt", "--steps", str(steps),
-             "--eval-every", "0", "--log-every", str(steps), "--out", out, *flags],
+            self.path + "/launch.sh", "train", "--data",
+            ROOT + "/examples/data/corpus.txt", "--steps", str(steps),
+            "--eval-every", "0", "--log-every", str(steps), "--out", out, *flags,
             POPLAR_LOCAL="1", POPLAR_FAKE_NODES="0,1",
         )  # fmt: skip
         with open(out + "/metrics.csv", newline="") as file:
@@ -163,8 +154,9 @@ def main():
     parser.add_argument("--config", default=ROOT + "/examples/models/demo-llama.json")
     parser.add_argument("--target", default="host")
     parser.add_argument("--stages", default="0,1,2,3")
-    parser.add_argument("--overlap-depth", type=int, default=1)
+    parser.add_argument("--overlap-depth", type=int, help="instead of the default")
     parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--batch", type=int, default=8, help="samples of a step")
     parser.add_argument("--seq-len", type=int, default=128)
     parser.add_argument("--steps", type=int, default=10, help="timed, of a turn")
@@ -181,14 +173,15 @@ def main():
         write_cluster(directory + "/cluster.json", arguments.target)
         with open(arguments.config) as file:
             config = json.load(file)
-        # Wide enough that a step is some tenths of a second.
-        config.update(hidden_size=arguments.width,
+        # Wide enough that a step is some tenths of a second, and as deep as
+        # models are: the ends of a shallow one are much of its link time.
+        config.update(hidden_size=arguments.width, num_hidden_layers=arguments.layers,
                       intermediate_size=11 * arguments.width // 4)  # fmt: skip
         arguments.config = directory + "/config.json"
         with open(arguments.config, "w") as file:
             json.dump(config, file)
-        run([arguments.poplar, "import", arguments.config, "--seq-len",
-             str(arguments.seq_len), "-o", directory + "/model.mlir"])  # fmt: skip
+        run(arguments.poplar, "import", arguments.config, "--seq-len",
+            str(arguments.seq_len), "-o", directory + "/model.mlir")  # fmt: skip
         for stage in map(int, arguments.stages.split(",")):
             measure(arguments, directory, stage)
     return 0

@@ -226,6 +226,8 @@ static void check(const Options &O) {
   }
   if (O.TheCommand == Options::Profile)
     Require(!O.Out.empty(), "profile needs --out FILE");
+  if (O.TheCommand == Options::Links)
+    Require(!O.Out.empty(), "links needs --out FILE");
   if (O.TheCommand != Options::Train)
     return;
   Require(!O.Data.empty() || !O.DataIds.empty(), "train needs --data FILE");
@@ -253,11 +255,13 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
       O.TheCommand = Options::Sample;
     else if (Args[0] == "profile")
       O.TheCommand = Options::Profile;
+    else if (Args[0] == "links")
+      O.TheCommand = Options::Links;
     else if (Args[0] == "info")
       O.TheCommand = Options::Info;
     else
       fail("unknown command '", Args[0],
-           "'; there are train, sample, profile, info");
+           "'; there are train, sample, profile, links, info");
     Args.erase(Args.begin());
   }
   std::string Config;
@@ -299,6 +303,7 @@ std::string poplar::runtime::getHelp() {
           "  train [train] --data FILE --steps N --out RUN [options]\n"
           "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
           "  train profile --out FILE [options]\n"
+          "  train links --out FILE [options]\n"
           "  train info [options]\n\n"
           "Examples:\n"
           "  train --data book.txt --steps 1000 --out run\n"

@@ -15,7 +15,7 @@
 namespace poplar::runtime {
 
 struct Options {
-  enum Command { Train, Sample, Profile, Info, Help };
+  enum Command { Train, Sample, Profile, Links, Info, Help };
   Command TheCommand = Train;
 
   // Data.

@@ -81,6 +81,9 @@ int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
     case Options::Profile:
       runProfile(Program, O);
       break;
+    case Options::Links:
+      runLinks(Program, O);
+      break;
     case Options::Info:
       printInfo(Program, O);
       break;

@@ -131,6 +131,5 @@ void poplar::runtime::runSampling(const PoplarProgram &Program,
   // Before stage 3, every rank has the whole model.
   if (Program.world_size == 1 || Program.stage < 3)
     return sample(Program, O, nullptr);
-  runJob(Program, O,
-         [&](Group *Ranks) { sample(Program, O, Ranks); });
+  runJob(Program, O, [&](Group *Ranks) { sample(Program, O, Ranks); });
 }

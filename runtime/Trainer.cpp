@@ -413,8 +413,8 @@ void Trainer::dumpLogits() {
     writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
 }
 
-/// For `poplar sample`, which is given the run alone. In stage 3 no rank has the
-/// whole model: all of the job's sample together.
+/// For `poplar sample`, which is given the run alone. In stage 3 no rank has
+/// the whole model: all of the job's sample together.
 static void linkExecutable(const PoplarProgram &Program,
                            const std::string &Run) {
   std::error_code Code;

@@ -25,6 +25,10 @@ void runSampling(const PoplarProgram &Program, const Options &O);
 /// (docs/cluster-file.md).
 void runProfile(const PoplarProgram &Program, const Options &O);
 
+/// Measures the links between the ranks' nodes, and the collectives; writes the
+/// former as a cluster file does (docs/cluster-file.md).
+void runLinks(const PoplarProgram &Program, const Options &O);
+
 /// Prints the memory plan and the parameters.
 void printInfo(const PoplarProgram &Program, const Options &O);
 

@@ -168,6 +168,18 @@ static LogicalResult listProfiles(StringRef path,
   return success(error.empty());
 }
 
+/// Whether two links are between the same two nodes or inside the same one.
+static bool serveSame(LinkOp a, LinkOp b) {
+  auto ends = [](LinkOp link) {
+    StringRef first = *link.getFirst();
+    StringRef second = link.getSecond().value_or(first);
+    return first < second ? std::pair(first, second) : std::pair(second, first);
+  };
+  if (a.isDefault() || b.isDefault())
+    return a.getKind() == b.getKind() && a.isDefault() && b.isDefault();
+  return ends(a) == ends(b);
+}
+
 LogicalResult poplar::applyProfiles(ModuleOp module, StringRef path,
                                     std::string &error) {
   error.clear();
@@ -180,18 +192,38 @@ LogicalResult poplar::applyProfiles(ModuleOp module, StringRef path,
         readFile(file, *module.getContext(), error);
     if (!profiles)
       return failure();
-    if (profiles->getOps<ProfileOp>().empty()) {
+    bool isEmpty = true;
+    for (Operation &op : llvm::make_early_inc_range(*profiles->getBody()))
+      if (isa<ProfileOp, LinkOp>(op)) {
+        op.moveBefore(all->getBody(), all->getBody()->end());
+        isEmpty = false;
+      }
+    if (isEmpty) {
       error = file + ": profiles: expected at least one profile";
       return failure();
     }
-    for (auto profile :
-         llvm::make_early_inc_range(profiles->getOps<ProfileOp>()))
-      profile->moveBefore(all->getBody(), all->getBody()->end());
   }
+  // Each with what followed it.
+  SmallVector<std::pair<LinkOp, Operation *>> replaced;
+  for (LinkOp link : llvm::make_early_inc_range(module.getOps<LinkOp>()))
+    if (llvm::any_of(all->getOps<LinkOp>(), [&](LinkOp measured) {
+          return serveSame(link, measured);
+        })) {
+      replaced.emplace_back(link, link->getNextNode());
+      link->remove();
+    }
   // After the cluster that they measure.
   Block::iterator place = module.getBody()->begin();
   for (Operation &op : *module.getBody())
     if (isClusterOp(op))
       place = std::next(op.getIterator());
-  return insertOps(*all, module, place, error);
+  LogicalResult inserted = insertOps(*all, module, place, error);
+  for (auto [link, next] : llvm::reverse(replaced)) {
+    if (succeeded(inserted))
+      link->destroy();
+    else
+      module.getBody()->getOperations().insert(
+          next ? next->getIterator() : module.getBody()->end(), link);
+  }
+  return inserted;
 }

@@ -131,9 +131,8 @@ static bool schedule(Compilation &compilation, const HostOptions &common,
       return false;
     builds.push_back(std::move(build));
   }
-  return compilation.run(module, [](mlir::OpPassManager &pm) {
-    pm.addPass(createZeroVerify());
-  });
+  return compilation.run(
+      module, [](mlir::OpPassManager &pm) { pm.addPass(createZeroVerify()); });
 }
 
 /// One executable per device type of a plan, in parallel.

@@ -16,7 +16,7 @@ using namespace poplar;
 
 namespace {
 struct Arguments {
-  std::string file, profiles, output = "-", devices = "host=1";
+  std::string file, profiles, job, delay, output = "-", devices = "host=1";
   bool json = false;
 };
 } // namespace
@@ -110,12 +110,41 @@ static void addDetectCommand(CLI::App &app, int &status) {
   });
 }
 
+static void addLinksCommand(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand(
+      "links", "Measure the links between the nodes of a job");
+  command->footer(
+      "Starts the job's ranks where they would train. Times messages between "
+      "every two\nkinds of nodes, inside them, and collectives of all ranks. "
+      "The file replaces the\nlinks of a cluster file when it lies among the "
+      "profiles.\n\nExample:\n"
+      "  poplar cluster links build/job -o profiles/links.json");
+  auto args = std::make_shared<Arguments>();
+  command->add_option("job", args->job, "Directory written by poplar build")
+      ->type_name("DIR")
+      ->required();
+  command
+      ->add_option("--link-delay", args->delay,
+                   "Let messages between nodes take as long as on such a link")
+      ->type_name("LATENCY_US,BANDWIDTH_GBPS");
+  command->add_option("-o,--output", args->output, "File of links to write")
+      ->type_name("JSON")
+      ->required();
+  command->callback([args, &status] {
+    std::vector<std::string> arguments = {"links", "--out", args->output};
+    if (!args->delay.empty())
+      arguments.insert(arguments.end(), {"--link-delay", args->delay});
+    status = startJob(args->job, std::move(arguments));
+  });
+}
+
 void addClusterCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
-      "cluster", "Print, check, convert or detect a cluster");
+      "cluster", "Print, check, convert, detect or measure a cluster");
   command->footer("Cluster files are described in docs/cluster-file.md.\n\n"
                   "Example:\n  poplar cluster detect -o cluster.json");
   command->require_subcommand(1);
   addShowCommand(*command, status);
   addDetectCommand(*command, status);
+  addLinksCommand(*command, status);
 }

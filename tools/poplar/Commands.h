@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 /// Each adds one subcommand, whose callback runs it and sets `status`, the exit
 /// status of the process.
@@ -25,6 +26,10 @@ void addSampleCommand(CLI::App &app, int &status);
 
 /// Prints `poplar: error: <message>`; returns the exit status of a failure.
 int reportError(const std::string &message);
+
+/// Becomes the job in a directory that poplar build wrote, with these arguments;
+/// returns, the exit status of a failure, only where there is none.
+int startJob(const std::string &directory, std::vector<std::string> arguments);
 
 /// The text of a module, ended by a newline.
 std::string formatModule(mlir::ModuleOp module);

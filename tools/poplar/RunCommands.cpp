@@ -26,7 +26,10 @@ namespace {
 /// executable.
 constexpr const char *kExecutableLink = "executable";
 
-int execute(const std::string &program, std::vector<std::string> arguments) {
+} // namespace
+
+static int execute(const std::string &program,
+                   std::vector<std::string> arguments) {
   std::vector<char *> argv = {const_cast<char *>(program.c_str())};
   for (std::string &argument : arguments)
     argv.push_back(argument.data());
@@ -35,7 +38,18 @@ int execute(const std::string &program, std::vector<std::string> arguments) {
   return reportError(program + ": " + std::strerror(errno));
 }
 
-} // namespace
+int startJob(const std::string &directory, std::vector<std::string> arguments) {
+  // A plan's job, or the machine at hand.
+  llvm::SmallString<256> program(directory + "/launch.sh");
+  if (!llvm::sys::fs::can_execute(program))
+    program = directory + "/host/train";
+  llvm::sys::fs::make_absolute(program);
+  if (!llvm::sys::fs::can_execute(program))
+    return reportError(directory + ": holds neither launch.sh nor an "
+                                   "executable host/train; make them with "
+                                   "poplar build");
+  return execute(program.str().str(), std::move(arguments));
+}
 
 void addTrainCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand("train", "Train what was built");
@@ -49,20 +63,9 @@ void addTrainCommand(CLI::App &app, int &status) {
       ->type_name("DIR")
       ->required();
   command->callback([=, &status] {
-    // A plan's job, or the machine at hand.
-    llvm::SmallString<256> program(*directory + "/launch.sh");
-    if (!llvm::sys::fs::can_execute(program))
-      program = *directory + "/host/train";
-    llvm::sys::fs::make_absolute(program);
-    if (!llvm::sys::fs::can_execute(program)) {
-      status = reportError(*directory + ": holds neither launch.sh nor an "
-                                        "executable host/train; make them with "
-                                        "poplar build");
-      return;
-    }
     std::vector<std::string> arguments = command->remaining();
     arguments.insert(arguments.begin(), "train");
-    status = execute(program.str().str(), std::move(arguments));
+    status = startJob(*directory, std::move(arguments));
   });
 }
 

@@ -57,6 +57,13 @@ protected:
     return names;
   }
 
+  /// The module as text.
+  std::string printed() {
+    std::string text;
+    llvm::raw_string_ostream(text) << *model;
+    return text;
+  }
+
   llvm::SmallString<128> directory;
   MLIRContext context;
   OwningOpRef<ModuleOp> model;
@@ -112,6 +119,37 @@ TEST_F(ClusterFileTest, ProfilesFollowTheCluster) {
                           "for the same model, precision and recompute policy");
   EXPECT_EQ(list(), "cluster.device_type cluster.node cluster.profile "
                     "builtin.module ");
+}
+
+// Measured links take the place of those between the same nodes; a failure
+// leaves all where it was.
+TEST_F(ClusterFileTest, MeasuredLinksReplace) {
+  ASSERT_TRUE(succeeded(applyClusterFile(*model, write("c.json", R"json({
+    "device_types": {"cpu": {"target": "host", "memory": "1GiB"}},
+    "nodes": [{"name": "a", "devices": {"cpu": 1}},
+              {"name": "b", "devices": {"cpu": 1}},
+              {"name": "c", "devices": {"cpu": 1}}],
+    "links": [{"between": ["a", "b"], "latency": 1, "bandwidth": 1},
+              {"between": "nodes", "latency": 2, "bandwidth": 2}]
+  })json"),
+                                         error)))
+      << error;
+  std::string before = printed();
+  std::string oneWay = write("one.json", R"json({"links": [
+    {"from": "b", "to": "a", "latency": 3, "bandwidth": 3},
+    {"from": "b", "to": "a", "latency": 4, "bandwidth": 4}
+  ]})json");
+  EXPECT_TRUE(failed(applyProfiles(*model, oneWay, error)));
+  EXPECT_EQ(printed(), before);
+  std::string both = write("both.json", R"json({"links": [
+    {"from": "b", "to": "a", "latency": 3, "bandwidth": 3},
+    {"from": "a", "to": "b", "latency": 4, "bandwidth": 4}
+  ]})json");
+  ASSERT_TRUE(succeeded(applyProfiles(*model, both, error))) << error;
+  ClusterView view = cluster::buildClusterView(*model);
+  EXPECT_EQ(view.getLink(0, 1).latency, 4);
+  EXPECT_EQ(view.getLink(1, 0).latency, 3);
+  EXPECT_EQ(view.getLink(0, 2).latency, 2);
 }
 
 // What `poplar profile` writes is read back.

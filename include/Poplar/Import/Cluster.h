@@ -36,8 +36,10 @@ mlir::OwningOpRef<mlir::ModuleOp> importCluster(llvm::StringRef path,
 llvm::LogicalResult applyClusterFile(mlir::ModuleOp module,
                                      llvm::StringRef path, std::string &error);
 
-/// Adds the profiles of a file, or of all *.json files of a directory, to a
-/// module that describes a cluster. On failure the module is as it was.
+/// Adds what was measured, profiles and links in a file or in all *.json files
+/// of a directory, to a module that describes a cluster. Links replace those
+/// between the same nodes, or inside the same one. On failure the module is as
+/// it was.
 llvm::LogicalResult applyProfiles(mlir::ModuleOp module, llvm::StringRef path,
                                   std::string &error);
 
