@@ -22,7 +22,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Conversion/Kernels.h"
+#include "KernelEmitter.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -30,9 +30,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/IRMapping.h"
 
 namespace poplar {
 #define GEN_PASS_DEF_LOWERKERNELS
@@ -44,36 +42,18 @@ using namespace poplar;
 
 namespace {
 
-/// Where the elements of a tensor of the kernel are.
-struct Storage {
-  Value pointer;
-  RankedTensorType type;
-  /// The buffer holds just the current row: the first two indices are void.
-  bool rowOnly = false;
-};
-
-class KernelLowering {
+class KernelLowering : KernelEmitter {
 public:
   KernelLowering(func::FuncOp kernel, ModuleOp module)
-      : source(kernel), module(module), builder(kernel.getContext()),
-        loc(kernel.getLoc()) {}
+      : KernelEmitter(kernel, module, /*constantSpace=*/0) {}
 
   LogicalResult run();
 
 private:
-  LogicalResult setUpStorage();
+  void setUpRows();
   LogicalResult emitOp(linalg::GenericOp op);
   LogicalResult emitElement(linalg::GenericOp op, ArrayRef<Value> invariants,
                             ValueRange carried, SmallVectorImpl<Value> &yields);
-
-  Value constant(int64_t value) {
-    return arith::ConstantIntOp::create(builder, loc, value, 64);
-  }
-  Value address(const Storage &storage, ArrayRef<Value> indices);
-  Value load(const Storage &storage, ArrayRef<Value> indices);
-  void store(Value value, const Storage &storage, ArrayRef<Value> indices);
-  FailureOr<SmallVector<Value>> evaluate(linalg::GenericOp op, AffineMap map);
-  Value addressOfConstant(DenseElementsAttr value);
 
   /// Opens a loop over [begin, end) and goes into it.
   scf::ForOp openLoop(Value begin, Value end, ValueRange carried = {}) {
@@ -83,20 +63,8 @@ private:
     return loop;
   }
 
-  func::FuncOp source, target;
-  ModuleOp module;
-  OpBuilder builder;
-  Location loc;
   KernelKind kind;
-  Value arguments, batch, begin, end;
-  DenseMap<Value, Storage> storages;
-  /// Initial values by linalg.fill.
-  DenseMap<Value, Value> fills;
-  IRMapping scalars;
-  /// Indices of the current element.
-  SmallVector<Value, 3> dims;
-  /// Set while in a loop whose iterations are independent.
-  LLVM::AccessGroupAttr accessGroup;
+  Value batch, begin, end;
 };
 
 class LowerKernelsPass
@@ -116,131 +84,20 @@ public:
 
 } // namespace
 
-Value KernelLowering::addressOfConstant(DenseElementsAttr value) {
-  std::string name = (source.getName() + ".constant").str();
-  SymbolTable symbols(module);
-  OpBuilder::InsertionGuard guard(builder);
-  LLVM::GlobalOp global;
-  {
-    OpBuilder atModule = OpBuilder::atBlockBegin(module.getBody());
-    auto type = LLVM::LLVMArrayType::get(value.getElementType(),
-                                         value.getNumElements());
-    auto flat =
-        RankedTensorType::get({value.getNumElements()}, value.getElementType());
-    global = LLVM::GlobalOp::create(atModule, loc, type, /*isConstant=*/true,
-                                    LLVM::Linkage::Internal, name,
-                                    value.reshape(flat), /*alignment=*/64);
-    symbols.insert(global);
-  }
-  return LLVM::AddressOfOp::create(builder, loc, global);
-}
-
-/// Gives every tensor of the kernel its place: what comes in and goes out in
-/// the argument array, what stays inside in a row of its own on the stack.
-LogicalResult KernelLowering::setUpStorage() {
+/// What stays inside the kernel gets a row of its own on the stack.
+void KernelLowering::setUpRows() {
   auto pointerType = LLVM::LLVMPointerType::get(builder.getContext());
-  auto loadArgument = [&](int32_t index) -> Value {
-    Value slot = LLVM::GEPOp::create(builder, loc, pointerType, pointerType,
-                                     arguments, ArrayRef<LLVM::GEPArg>{index});
-    return LLVM::LoadOp::create(builder, loc, pointerType, slot);
-  };
-  for (BlockArgument arg : source.getArguments()) {
-    auto type = dyn_cast<RankedTensorType>(arg.getType());
-    if (!type)
-      return source.emitOpError("argument ")
-             << arg.getArgNumber() << " is not a tensor";
-    storages[arg] = {loadArgument(arg.getArgNumber()), type};
-  }
-  auto terminator =
-      cast<func::ReturnOp>(source.getBody().front().getTerminator());
-  int32_t next = source.getNumArguments();
-  for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
-    auto type = cast<RankedTensorType>(value.getType());
-    if (auto inPlace =
-            source.getResultAttrOfType<IntegerAttr>(index, kInPlaceAttr))
-      storages[value] = {storages[source.getArgument(inPlace.getInt())].pointer,
-                         type};
-    else
-      storages[value] = {loadArgument(next++), type};
-  }
-  for (Operation &op : source.getBody().front()) {
-    if (auto fill = dyn_cast<linalg::FillOp>(op)) {
-      fills[fill.getResult(0)] = fill.getInputs()[0];
-    } else if (auto cst = dyn_cast<arith::ConstantOp>(op)) {
-      if (auto dense = dyn_cast<DenseElementsAttr>(cst.getValue()))
-        storages[cst] = {addressOfConstant(dense),
-                         cast<RankedTensorType>(cst.getType())};
-      else
-        builder.clone(op, scalars);
-    } else if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
-      for (Value result : generic->getResults()) {
-        if (storages.count(result) || result.use_empty())
-          continue;
-        auto type = cast<RankedTensorType>(result.getType());
-        int64_t width = type.getRank() > 2 ? type.getDimSize(2) : 1;
-        Value pointer = LLVM::AllocaOp::create(
-            builder, loc, pointerType, type.getElementType(), constant(width),
-            /*alignment=*/64);
-        storages[result] = {pointer, type, /*rowOnly=*/true};
-      }
+  for (auto generic : source.getBody().front().getOps<linalg::GenericOp>())
+    for (Value result : generic->getResults()) {
+      if (storages.count(result) || result.use_empty())
+        continue;
+      auto type = cast<RankedTensorType>(result.getType());
+      int64_t width = type.getRank() > 2 ? type.getDimSize(2) : 1;
+      Value pointer = LLVM::AllocaOp::create(builder, loc, pointerType,
+                                             type.getElementType(),
+                                             constant(width), /*alignment=*/64);
+      storages[result] = {pointer, type, /*rowOnly=*/true};
     }
-  }
-  return success();
-}
-
-Value KernelLowering::address(const Storage &storage, ArrayRef<Value> indices) {
-  Value offset;
-  unsigned first = storage.rowOnly ? 2 : 0;
-  for (unsigned i = first; i < indices.size(); ++i) {
-    if (offset)
-      offset = arith::MulIOp::create(builder, loc, offset,
-                                     constant(storage.type.getDimSize(i)));
-    offset = offset ? arith::AddIOp::create(builder, loc, offset, indices[i])
-                          .getResult()
-                    : indices[i];
-  }
-  if (!offset)
-    return storage.pointer;
-  return LLVM::GEPOp::create(
-      builder, loc, storage.pointer.getType(), storage.type.getElementType(),
-      storage.pointer, ValueRange{offset}, LLVM::GEPNoWrapFlags::inbounds);
-}
-
-Value KernelLowering::load(const Storage &storage, ArrayRef<Value> indices) {
-  auto op = LLVM::LoadOp::create(builder, loc, storage.type.getElementType(),
-                                 address(storage, indices));
-  if (accessGroup)
-    op.setAccessGroupsAttr(builder.getArrayAttr({accessGroup}));
-  return op;
-}
-
-void KernelLowering::store(Value value, const Storage &storage,
-                           ArrayRef<Value> indices) {
-  auto op =
-      LLVM::StoreOp::create(builder, loc, value, address(storage, indices));
-  if (accessGroup)
-    op.setAccessGroupsAttr(builder.getArrayAttr({accessGroup}));
-}
-
-FailureOr<SmallVector<Value>> KernelLowering::evaluate(linalg::GenericOp op,
-                                                       AffineMap map) {
-  SmallVector<Value> indices;
-  for (AffineExpr expr : map.getResults()) {
-    // `t mod P` with T <= P only says that the table is longer than the
-    // sequence.
-    if (auto mod = dyn_cast<AffineBinaryOpExpr>(expr);
-        mod && mod.getKind() == AffineExprKind::Mod)
-      expr = mod.getLHS();
-    if (auto dim = dyn_cast<AffineDimExpr>(expr))
-      indices.push_back(dims[dim.getPosition()]);
-    else if (auto cst = dyn_cast<AffineConstantExpr>(expr))
-      indices.push_back(constant(cst.getValue()));
-    else
-      return op.emitOpError("indexing map ")
-             << AffineMapAttr::get(map)
-             << " is more than dimensions and constants";
-  }
-  return indices;
 }
 
 /// The body for the element at `dims`. `invariants` holds the operands that
@@ -250,7 +107,6 @@ LogicalResult KernelLowering::emitElement(linalg::GenericOp op,
                                           ArrayRef<Value> invariants,
                                           ValueRange carried,
                                           SmallVectorImpl<Value> &yields) {
-  Block *body = op.getBody();
   for (OpOperand &operand : op->getOpOperands()) {
     BlockArgument arg = op.getMatchingBlockArgument(&operand);
     unsigned number = operand.getOperandNumber();
@@ -269,32 +125,7 @@ LogicalResult KernelLowering::emitElement(linalg::GenericOp op,
       return failure();
     scalars.map(arg, load(storages.lookup(operand.get()), *indices));
   }
-  for (Operation &inner : body->without_terminator()) {
-    if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
-      scalars.map(index.getResult(), arith::IndexCastOp::create(
-                                         builder, loc, builder.getIndexType(),
-                                         dims[index.getDim()])
-                                         .getResult());
-    } else if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
-      auto storage = storages.find(extract.getTensor());
-      if (storage == storages.end() || storage->second.rowOnly)
-        return extract.emitOpError("reads a tensor that is not an argument of "
-                                   "the kernel");
-      SmallVector<Value> indices;
-      for (Value index : extract.getIndices())
-        indices.push_back(arith::IndexCastOp::create(
-            builder, loc, builder.getI64Type(), scalars.lookup(index)));
-      scalars.map(extract.getResult(), load(storage->second, indices));
-    } else if (inner.getNumRegions() == 0) {
-      // Scalars from above the op (constants) were mapped with the kernel.
-      builder.clone(inner, scalars);
-    } else {
-      return inner.emitOpError("is not supported in the body of a kernel");
-    }
-  }
-  for (Value value : body->getTerminator()->getOperands())
-    yields.push_back(scalars.lookupOrDefault(value));
-  return success();
+  return emitBody(op, yields);
 }
 
 /// One op for the current row (rows), row and column range (columns), batch
@@ -385,27 +216,32 @@ LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
 }
 
 LogicalResult KernelLowering::run() {
-  auto name = source->getAttrOfType<StringAttr>(kKernelAttr);
-  std::optional<KernelKind> known =
-      name ? symbolizeKernelKind(name.getValue()) : std::nullopt;
-  if (!known)
-    return source.emitOpError("is of an unknown kind of kernel");
+  FailureOr<KernelKind> known = getKind();
+  if (failed(known))
+    return failure();
   kind = *known;
 
   auto pointerType = LLVM::LLVMPointerType::get(builder.getContext());
   Type i64 = builder.getI64Type();
   builder.setInsertionPoint(source);
-  target = func::FuncOp::create(
+  auto target = func::FuncOp::create(
       builder, loc, getKernelBodyName(source),
       builder.getFunctionType({pointerType, i64, i64, i64}, {}));
   Block *entry = target.addEntryBlock();
-  arguments = entry->getArgument(0);
   batch = entry->getArgument(1);
   begin = entry->getArgument(2);
   end = entry->getArgument(3);
   builder.setInsertionPointToStart(entry);
-  if (failed(setUpStorage()))
+  SmallVector<Value> pointers;
+  for (unsigned i = 0; i < countPointers(source); ++i) {
+    Value slot = LLVM::GEPOp::create(builder, loc, pointerType, pointerType,
+                                     entry->getArgument(0),
+                                     ArrayRef<LLVM::GEPArg>{int32_t(i)});
+    pointers.push_back(LLVM::LoadOp::create(builder, loc, pointerType, slot));
+  }
+  if (failed(setUpStorage(pointers)))
     return failure();
+  setUpRows();
 
   SmallVector<linalg::GenericOp> ops(
       source.getBody().front().getOps<linalg::GenericOp>());

@@ -9,12 +9,16 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Target/GPU.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -27,11 +31,14 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<poplar::cluster::ClusterDialect, poplar::nn::NNDialect,
                   poplar::zero::ZeroDialect, mlir::arith::ArithDialect,
-                  mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
-                  mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
-                  mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
+                  mlir::func::FuncDialect, mlir::gpu::GPUDialect,
+                  mlir::linalg::LinalgDialect, mlir::LLVM::LLVMDialect,
+                  mlir::math::MathDialect, mlir::NVVM::NVVMDialect,
+                  mlir::ROCDL::ROCDLDialect, mlir::scf::SCFDialect,
+                  mlir::tensor::TensorDialect>();
   poplar::registerPoplarPasses();
   poplar::registerHostPipelines();
+  poplar::registerGPUPipelines();
   // What the pipelines are made of, so that their text parses back.
   mlir::registerConversionPasses();
   mlir::registerLinalgPasses();

@@ -252,6 +252,48 @@ def LowerKernels : Pass<"lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::func::FuncDialect", "::mlir::math::MathDialect"];
 }
 
+def MapKernelsToGPU : Pass<"map-kernels-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "Map outlined kernels to the blocks and threads of a GPU";
+  let description = [{
+    Adds the module @kernels with a `gpu.func` for every kernel: its pointers
+    and the batch. A row is a block, or a subgroup where it is short; threads
+    access 16 bytes at a time where the width allows it; sums have a fixed order.
+    `gpu.known_block_size` and `gpu.parts_per_block` say how it is launched.
+  }];
+  let options = [Option<"subgroupSize", "subgroup-size", "int64_t", "32",
+                        "Threads of a subgroup: 32 of NVIDIA's, 64 of AMD's">];
+  let dependentDialects = ["::mlir::gpu::GPUDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::vector::VectorDialect"];
+}
+
+def ExpandGPUOps : Pass<"expand-gpu-ops", "::mlir::ModuleOp"> {
+  let summary = "Expand in @kernels what GPUs have no instruction for";
+  let description = [{
+    Sums over a block or a subgroup become exchanges of registers, in a fixed
+    order; operations of `math` become intrinsics, where the conversions of the
+    gpu dialect would call a vendor's library.
+  }];
+  let options = [Option<"subgroupSize", "subgroup-size", "int64_t", "32",
+                        "Threads of a subgroup: 32 of NVIDIA's, 64 of AMD's">];
+  let dependentDialects = ["::mlir::gpu::GPUDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::arith::ArithDialect",
+    "::mlir::cf::ControlFlowDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
+def EmitGPUAssembly : Pass<"emit-gpu-assembly", "::mlir::ModuleOp"> {
+  let summary = "Write the assembly of @kernels: PTX for NVIDIA's chips";
+  let description = [{
+    After --poplar-lower-gpu for the same chip. The module stays as it is.
+  }];
+  let options = [
+    Option<"chip", "chip", "std::string", "\"sm_80\"", "sm_70, gfx90a, ...">,
+    Option<"output", "output", "std::string", "\"-\"",
+           "File to write to; - for stdout">
+  ];
+}
+
 def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
   let summary = "Approximate transcendental functions by polynomials";
   let description = [{

@@ -1,0 +1,64 @@
+//===- GPUPipeline.cpp - From kernels to the llvm dialect -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Target/GPU.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+struct GPUPipelineOptions : PassPipelineOptions<GPUPipelineOptions> {
+  Option<std::string> chip{*this, "chip", llvm::cl::desc("sm_80, gfx90a, ..."),
+                           llvm::cl::init("sm_80")};
+};
+} // namespace
+
+void poplar::buildGPUKernelPipeline(OpPassManager &pm, const GPUChip &chip) {
+  pm.addPass(createMapKernelsToGPU({chip.subgroupSize}));
+  // The arithmetic is that of hosts; no library of functions is linked.
+  pm.addPass(createExpandMath());
+  pm.addPass(createExpandGPUOps({chip.subgroupSize}));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createSCFToControlFlowPass());
+  SmallVector<std::string> dialects = {"arith", "cf", "memref"};
+  if (chip.isNVIDIA()) {
+    ConvertGpuOpsToNVVMOpsOptions options;
+    options.allowedDialects = dialects;
+    kernels.addPass(createConvertGpuOpsToNVVMOps(options));
+  } else {
+    ConvertGpuOpsToROCDLOpsOptions options;
+    options.chipset = chip.name;
+    options.allowedDialects = dialects;
+    kernels.addPass(createConvertGpuOpsToROCDLOps(options));
+  }
+  kernels.addPass(createConvertVectorToLLVMPass());
+  kernels.addPass(createConvertIndexToLLVMPass());
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+}
+
+void poplar::registerGPUPipelines() {
+  PassPipelineRegistration<GPUPipelineOptions>(
+      "poplar-lower-gpu", "From kernels to the llvm dialect, for a GPU",
+      [](OpPassManager &pm, const GPUPipelineOptions &options) {
+        std::optional<GPUChip> chip = findGPUChip(options.chip);
+        if (!chip)
+          llvm::reportFatalUsageError(
+              "unknown chip '" + llvm::Twine(options.chip) + "'; there are " +
+              llvm::join(listGPUChips(), ", "));
+        buildGPUKernelPipeline(pm, *chip);
+      });
+}

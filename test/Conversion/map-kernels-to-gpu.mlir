@@ -1,0 +1,141 @@
+// RUN: poplar-opt %s --map-kernels-to-gpu --split-input-file | FileCheck %s
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#bt = affine_map<(d0, d1, d2) -> (d0, d1)>
+#d = affine_map<(d0, d1, d2) -> (d2)>
+
+// A row of 512 elements is a block of 128 threads, each of which has 4 of them,
+// 16 bytes, and reads them once: the second op finds them in registers. The sum
+// is that of the block, combined with the initial value.
+
+// CHECK-LABEL: gpu.func @norm
+// CHECK-SAME: (%[[X:.+]]: !llvm.ptr, %[[G:.+]]: !llvm.ptr, %[[Y:.+]]: !llvm.ptr, %[[BATCH:.+]]: i64) kernel
+// CHECK-SAME: gpu.parts_per_block = 1 : i64, known_block_size = array<i32: 128, 1, 1>
+// CHECK: %[[ZERO:.+]] = arith.constant 0.0
+// CHECK: gpu.block_id x
+// CHECK: gpu.thread_id x
+// CHECK: %[[V:.+]] = llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
+// CHECK: %[[A:.+]] = vector.extract %[[V]][0]
+// CHECK: arith.addf
+// CHECK: arith.addf
+// CHECK: arith.addf
+// CHECK: %[[PART:.+]] = arith.addf
+// CHECK: %[[TOTAL:.+]] = gpu.all_reduce add %[[PART]] uniform
+// CHECK: %[[SUM:.+]] = arith.addf %[[ZERO]], %[[TOTAL]]
+// CHECK-NOT: gpu.all_reduce
+// CHECK: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
+// CHECK: arith.mulf %{{.+}}, %[[SUM]]
+// CHECK: %[[R:.+]] = vector.from_elements
+// CHECK: llvm.store %[[R]], {{.+}} {alignment = 16 : i64} : vector<4xf32>
+// CHECK: gpu.return
+func.func private @norm(%x: tensor<?x4x512xf32>, %g: tensor<512xf32>) -> tensor<?x4x512xf32>
+    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %b = tensor.dim %x, %c0 : tensor<?x4x512xf32>
+  %e2 = tensor.empty(%b) : tensor<?x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e2 : tensor<?x4xf32>) -> tensor<?x4xf32>
+  %sum = linalg.generic {indexing_maps = [#btd, #bt], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<?x4x512xf32>) outs(%f : tensor<?x4xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %s = arith.addf %a, %acc : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  %e3 = tensor.empty(%b) : tensor<?x4x512xf32>
+  %y = linalg.generic {indexing_maps = [#btd, #bt, #d, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x, %sum, %g : tensor<?x4x512xf32>, tensor<?x4xf32>, tensor<512xf32>) outs(%e3 : tensor<?x4x512xf32>) {
+  ^bb0(%a: f32, %m: f32, %w: f32, %o: f32):
+    %n = arith.mulf %a, %m : f32
+    %r = arith.mulf %n, %w : f32
+    linalg.yield %r : f32
+  } -> tensor<?x4x512xf32>
+  return %y : tensor<?x4x512xf32>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#bt = affine_map<(d0, d1, d2) -> (d0, d1)>
+
+// A short row is one subgroup, of which a block has eight; the largest element
+// is found by exchange within it. The last of the 72 elements are two threads'.
+
+// CHECK-LABEL: gpu.func @largest
+// CHECK-SAME: gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>
+// CHECK: scf.if
+// CHECK: %[[PART:.+]] = scf.if
+// CHECK: gpu.subgroup_reduce maximumf %[[PART]] uniform
+// CHECK: scf.if
+// CHECK: llvm.store
+func.func private @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
+    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+  %c0 = arith.constant 0 : index
+  %low = arith.constant 0xFF800000 : f32
+  %b = tensor.dim %x, %c0 : tensor<?x4x72xf32>
+  %e2 = tensor.empty(%b) : tensor<?x4xf32>
+  %f = linalg.fill ins(%low : f32) outs(%e2 : tensor<?x4xf32>) -> tensor<?x4xf32>
+  %most = linalg.generic {indexing_maps = [#btd, #bt], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<?x4x72xf32>) outs(%f : tensor<?x4xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %s = arith.maximumf %acc, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?x4xf32>
+  return %most : tensor<?x4xf32>
+}
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#d = affine_map<(d0, d1, d2) -> (d2)>
+
+// Columns: 32 threads of 8 bf16 columns, and as many groups of rows as have room
+// for their sums; the groups' sums are added in order by one thread.
+
+// CHECK-LABEL: gpu.func @bias
+// CHECK-SAME: workgroup(%[[SHARED:.+]] : memref<32x256xf32, #gpu.address_space<workgroup>>)
+// CHECK-SAME: gpu.parts_per_block = 256 : i64, known_block_size = array<i32: 32, 32, 1>
+// CHECK: scf.for
+// CHECK: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
+// CHECK: memref.store %{{.+}}, %[[SHARED]]
+// CHECK: gpu.barrier
+// CHECK: scf.if
+// CHECK: scf.for
+// CHECK: memref.load %[[SHARED]]
+// CHECK: llvm.store %{{.+}} {alignment = 32 : i64} : vector<8xf32>
+func.func private @bias(%x: tensor<?x4x768xbf16>, %acc: tensor<768xf32>) -> (tensor<768xf32> {nn.inplace = 1 : i64})
+    attributes {nn.kernel = "columns", nn.parts = 768 : i64} {
+  %y = linalg.generic {indexing_maps = [#btd, #d], iterator_types = ["reduction", "reduction", "parallel"]}
+      ins(%x : tensor<?x4x768xbf16>) outs(%acc : tensor<768xf32>) {
+  ^bb0(%a: bf16, %o: f32):
+    %e = arith.extf %a : bf16 to f32
+    %s = arith.addf %o, %e : f32
+    linalg.yield %s : f32
+  } -> tensor<768xf32>
+  return %y : tensor<768xf32>
+}
+
+// -----
+
+#i = affine_map<(d0) -> (d0)>
+
+// Flat: whole vectors, and what is left at the end one by one.
+
+// CHECK-LABEL: gpu.func @scale
+// CHECK-SAME: gpu.parts_per_block = 1024 : i64, known_block_size = array<i32: 256, 1, 1>
+// CHECK: scf.if
+// CHECK: llvm.load {{.+}} -> vector<4xf32>
+// CHECK: llvm.store {{.+}} : vector<4xf32>
+// CHECK: } else {
+// CHECK: scf.for
+// CHECK: llvm.load {{.+}} -> f32
+// CHECK: llvm.store {{.+}} : f32
+func.func private @scale(%x: tensor<?xf32>) -> (tensor<?xf32> {nn.inplace = 0 : i64})
+    attributes {nn.batched, nn.kernel = "flat", nn.parts = 1 : i64} {
+  %y = linalg.generic {indexing_maps = [#i], iterator_types = ["parallel"]}
+      outs(%x : tensor<?xf32>) {
+  ^bb0(%a: f32):
+    %s = arith.addf %a, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}
