@@ -60,6 +60,8 @@ counter = os.path.join(config.poplar_obj_root, "lib", "poplar_allocation_counter
 if os.path.exists(counter):
     config.available_features.add("allocation-counter")
     config.substitutions.append(("%allocation_counter", counter))
+if shutil.which("ptxas"):
+    config.available_features.add("ptxas")
 if has_bf16():
     config.available_features.add("bf16")
 if has_pipeline():

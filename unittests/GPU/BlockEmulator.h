@@ -1,0 +1,54 @@
+//===- BlockEmulator.h - Blocks of GPU threads on a CPU ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs a kernel as a GPU does, one block after the other: every thread is a
+// context of its own, which goes on until it meets a barrier, or a shuffle, and
+// waits there for the others of its block, or of its subgroup. What a compiled
+// kernel calls for that has C linkage; see HostKernels.h.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_UNITTESTS_GPU_BLOCKEMULATOR_H
+#define POPLAR_UNITTESTS_GPU_BLOCKEMULATOR_H
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace poplar::gputest {
+
+/// A kernel whose pointers are in an array.
+using Kernel = void (*)(void *const *arguments, int64_t batch);
+
+struct Launch {
+  std::array<int32_t, 3> blockSize;
+  int64_t blocks;
+  int32_t subgroupSize;
+  /// That the kernel shares within a block.
+  int64_t sharedBytes;
+};
+
+/// Empty if all threads came to an end, else where they are stuck.
+std::string run(Kernel kernel, void *const *arguments, int64_t batch,
+                const Launch &launch);
+
+} // namespace poplar::gputest
+
+extern "C" {
+int64_t poplar_test_thread_id(int32_t dimension);
+int64_t poplar_test_block_id(int32_t dimension);
+void poplar_test_barrier();
+/// The value of lane XOR `offset`, if that is below `width`, else the own one.
+/// Only lanes below `width` take part.
+float poplar_test_shuffle_xor(float value, int32_t offset, int32_t width);
+/// Whether it was another's.
+bool poplar_test_shuffle_valid();
+char *poplar_test_shared();
+}
+
+#endif // POPLAR_UNITTESTS_GPU_BLOCKEMULATOR_H
