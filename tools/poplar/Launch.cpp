@@ -49,8 +49,10 @@ here=$(dirname "$(readlink -f "$0")") # also through a link
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
-POPLAR_FAILURE_REPORT=$(mktemp -u)
-export POPLAR_FAILURE_REPORT
+# A directory of its own: mpirun removes the one that jobs would share when it
+# is empty, which may be just when another job starts.
+session=$(mktemp -d)
+export POPLAR_FAILURE_REPORT="$session/failure"
 )sh";
 
 static constexpr const char *kLaunchTail = R"sh( &
@@ -66,7 +68,7 @@ done
 if [ $status -ne 0 ] && [ -s "$POPLAR_FAILURE_REPORT" ]; then
   cat "$POPLAR_FAILURE_REPORT" >&2
 fi
-rm -f "$POPLAR_FAILURE_REPORT"
+rm -rf "$session"
 exit $status
 )sh";
 
@@ -80,7 +82,8 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
   if (several)
     script += "on() { [ -n \"$POPLAR_LOCAL\" ] || echo \"-host $1\"; }\n";
   script += "mpirun --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
-            "\\\n  --mca odls_base_sigkill_timeout 2 $MPIRUN_OPTIONS";
+            "\\\n  --mca orte_tmpdir_base \"$session\" "
+            "--mca odls_base_sigkill_timeout 2 $MPIRUN_OPTIONS";
   for (const Run &run : runs) {
     script += &run == &runs.front() ? " \\\n  " : " : \\\n  ";
     script += llvm::formatv("-np {0} ", run.count).str();
