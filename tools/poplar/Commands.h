@@ -34,8 +34,11 @@ int startJob(const std::string &directory, std::vector<std::string> arguments);
 /// The text of a module, ended by a newline.
 std::string formatModule(mlir::ModuleOp module);
 
-/// Writes a whole file or leaves the old one; "-" is standard output. Reports
-/// and returns false if it cannot.
+/// Writes a whole file or leaves the old one; "-" is standard output. Returns
+/// false, with `error` set, if it cannot.
+bool writeFile(const std::string &path, const std::string &contents,
+               std::string &error);
+/// The same, which reports the error.
 bool writeFile(const std::string &path, const std::string &contents);
 
 #endif // POPLAR_TOOLS_COMMANDS_H

@@ -122,12 +122,11 @@ static std::string formatRanks(zero::PlanOp plan) {
 bool writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
                       std::string &error) {
   std::string script = directory + "/launch.sh";
-  if (!writeFile(script, formatLaunchScript(plan)) ||
-      !writeFile(directory + "/job.conf", formatSlurmConfiguration(plan)) ||
-      !writeFile(directory + "/ranks.txt", formatRanks(plan))) {
-    error = directory + ": the launch files could not be written";
+  if (!writeFile(script, formatLaunchScript(plan), error) ||
+      !writeFile(directory + "/job.conf", formatSlurmConfiguration(plan),
+                 error) ||
+      !writeFile(directory + "/ranks.txt", formatRanks(plan), error))
     return false;
-  }
   namespace fs = llvm::sys::fs;
   if (std::error_code code = fs::setPermissions(
           script, fs::all_read | fs::all_exe | fs::owner_write)) {

@@ -27,19 +27,20 @@ std::string formatModule(mlir::ModuleOp module) {
 /// True if everything reached the file; a stream destroyed with an error
 /// pending would end the process.
 static bool write(llvm::raw_fd_ostream &stream, const std::string &contents,
-                  const std::string &path) {
+                  const std::string &path, std::string &error) {
   stream << contents;
   stream.flush();
   if (!stream.has_error())
     return true;
-  reportError(path + ": " + stream.error().message());
+  error = path + ": " + stream.error().message();
   stream.clear_error();
   return false;
 }
 
-bool writeFile(const std::string &path, const std::string &contents) {
+bool writeFile(const std::string &path, const std::string &contents,
+               std::string &error) {
   if (path == "-")
-    return write(llvm::outs(), contents, "standard output");
+    return write(llvm::outs(), contents, "standard output", error);
   // What is no regular file (a device, a pipe) cannot be replaced.
   llvm::sys::fs::file_status status;
   if (!llvm::sys::fs::status(path, status) &&
@@ -47,10 +48,10 @@ bool writeFile(const std::string &path, const std::string &contents) {
     std::error_code code;
     llvm::raw_fd_ostream stream(path, code);
     if (code) {
-      reportError(path + ": " + code.message());
+      error = path + ": " + code.message();
       return false;
     }
-    return write(stream, contents, path);
+    return write(stream, contents, path, error);
   }
   // Beside the target, as only within a file system a rename is atomic.
   llvm::Expected<llvm::sys::fs::TempFile> file =
@@ -59,21 +60,29 @@ bool writeFile(const std::string &path, const std::string &contents) {
                                           llvm::sys::fs::owner_write |
                                           llvm::sys::fs::group_write);
   if (!file) {
-    reportError(path + ": " + llvm::toString(file.takeError()));
+    error = path + ": " + llvm::toString(file.takeError());
     return false;
   }
   bool written;
   {
     llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
-    written = write(stream, contents, path);
+    written = write(stream, contents, path, error);
   }
   if (!written) {
     llvm::consumeError(file->discard());
     return false;
   }
-  if (llvm::Error error = file->keep(path)) {
-    reportError(path + ": " + llvm::toString(std::move(error)));
+  if (llvm::Error failure = file->keep(path)) {
+    error = path + ": " + llvm::toString(std::move(failure));
     return false;
   }
   return true;
+}
+
+bool writeFile(const std::string &path, const std::string &contents) {
+  std::string error;
+  if (writeFile(path, contents, error))
+    return true;
+  reportError(error);
+  return false;
 }

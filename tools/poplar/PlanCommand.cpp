@@ -112,10 +112,9 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     llvm::outs() << formatModule(module);
     return true;
   }
-  if (!args.output.empty() && !writeFile(args.output, formatModule(module))) {
-    compilation.error = args.output + " was not written";
+  if (!args.output.empty() &&
+      !writeFile(args.output, formatModule(module), compilation.error))
     return false;
-  }
   llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin());
   return true;
 }
