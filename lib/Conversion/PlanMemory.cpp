@@ -211,6 +211,10 @@ LogicalResult FunctionPlan::addResult(Operation *op, OpResult result,
            << result.getResultNumber() << " of type " << result.getType()
            << " is neither of the batch nor accumulated into a parameter's "
               "gradient; such temporaries have no place in the arena";
+  if (getBufferSize(result.getType()).bytes > kLargestBuffer)
+    return op->emitOpError("result #")
+           << result.getResultNumber() << " of type " << result.getType()
+           << " takes more than 2^40 bytes a sample";
   int64_t buffer = addBuffer(
       result, step, isUnit && returned ? Region::External : Region::Batch);
   buffers[buffer].last = std::max(step, lastUse.lookup(result));
@@ -493,6 +497,10 @@ void PlanMemoryPass::runOnOperation() {
       BufferSize size = getBufferSize(type);
       if (!size.batched) {
         step.emitOpError("has an argument without a batch dimension");
+        return signalPassFailure();
+      }
+      if (size.bytes > kLargestBuffer) {
+        step.emitOpError("has an argument of more than 2^40 bytes a sample");
         return signalPassFailure();
       }
       offsets.push_back(end);

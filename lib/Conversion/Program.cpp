@@ -96,8 +96,14 @@ int64_t poplar::getPlannedMemory(ModuleOp program, StringRef name) {
 }
 
 int64_t poplar::getPeakBytes(ModuleOp program, int64_t rank, int64_t batch) {
-  return getPlannedMemory(program, "fixed") + getShardBytes(program, rank) +
-         batch * getPlannedMemory(program, "per_sample");
+  int64_t fixed =
+      getPlannedMemory(program, "fixed") + getShardBytes(program, rank);
+  int64_t bytes;
+  if (llvm::MulOverflow(batch, getPlannedMemory(program, "per_sample"),
+                        bytes) ||
+      llvm::AddOverflow(fixed, bytes, bytes))
+    return std::numeric_limits<int64_t>::max();
+  return bytes;
 }
 
 int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
@@ -130,11 +136,12 @@ BufferSize poplar::getBufferSize(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   int64_t elements = 1;
   bool batched = false;
-  for (auto [index, size] : llvm::enumerate(tensor.getShape())) {
+  for (int64_t size : tensor.getShape()) {
     if (ShapedType::isDynamic(size))
       batched = true;
-    else
-      elements *= size;
+    else if (llvm::MulOverflow(elements, size, elements) ||
+             elements > kLargestBuffer)
+      return {std::numeric_limits<int64_t>::max(), batched};
   }
   int64_t bytes = elements * tensor.getElementTypeBitWidth() / 8;
   return {int64_t(llvm::alignTo(bytes, POPLAR_ALIGNMENT)), batched};

@@ -37,3 +37,21 @@ func.func @infer(%x: tensor<?x4x8xf16>) -> tensor<?x4x8xf16> {
   return %0 : tensor<?x4x8xf16>
 }
 nn.parameter @w : tensor<8x8xf32> ones
+
+// -----
+
+// More bytes than 64 bits count.
+func.func @infer(%x: tensor<?x2147483648x8xf32>) -> tensor<?x2147483648x2147483648xf32> {
+  %w = nn.get_parameter @w : tensor<2147483648x8xf32>
+  // expected-error @below {{result #0 of type 'tensor<?x2147483648x2147483648xf32>' takes more than 2^40 bytes a sample}}
+  %0 = nn.linear %x, %w : (tensor<?x2147483648x8xf32>, tensor<2147483648x8xf32>) -> tensor<?x2147483648x2147483648xf32>
+  return %0 : tensor<?x2147483648x2147483648xf32>
+}
+nn.parameter @w : tensor<2147483648x8xf32> ones
+
+// -----
+
+// expected-error @below {{has an argument of more than 2^40 bytes a sample}}
+func.func @infer(%x: tensor<?x2147483648x2147483648xf32>) -> tensor<?x2147483648x2147483648xf32> {
+  return %x : tensor<?x2147483648x2147483648xf32>
+}

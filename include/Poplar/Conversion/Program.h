@@ -40,7 +40,7 @@ std::optional<PoplarGemm> getGemm(mlir::Operation *op);
 int64_t getPlannedMemory(mlir::ModuleOp program, llvm::StringRef name);
 
 /// peak_bytes of rank `rank` of a planned program with a micro-batch of
-/// `batch`.
+/// `batch`; INT64_MAX if there are more.
 int64_t getPeakBytes(mlir::ModuleOp program, int64_t rank, int64_t batch);
 
 /// Bytes of what a rank of a planned program holds sharded, behind the batch
@@ -51,11 +51,13 @@ int64_t getShardBytes(mlir::ModuleOp program, int64_t rank);
 int32_t getPoplarType(mlir::Type elementType);
 
 /// Bytes of a value for one sample, if its first dimension is the batch
-/// (aligned up), or in all.
+/// (aligned up), or in all; INT64_MAX if they are far beyond kLargestBuffer.
 struct BufferSize {
   int64_t bytes;
   bool batched;
 };
+/// What no temporary may exceed, so that 64 bits hold offsets and sums of them.
+inline constexpr int64_t kLargestBuffer = int64_t(1) << 40;
 BufferSize getBufferSize(mlir::Type type);
 
 } // namespace poplar

@@ -9,6 +9,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace poplar::nn;
@@ -159,6 +160,12 @@ LogicalResult ParameterOp::verify() {
   if (!type.getElementType().isF32())
     return emitOpError() << "has elements " << type.getElementType()
                          << ", expected f32 (other types are working copies)";
+  // So that 64 bits hold the bytes of a model, and offsets into them.
+  int64_t elements = 1;
+  for (int64_t size : type.getShape())
+    if (llvm::MulOverflow(elements, size, elements) || elements > int64_t(1)
+                                                                      << 44)
+      return emitOpError() << "has more than 2^44 elements";
   double stdDev = getStdDev().convertToDouble();
   if (!(stdDev >= 0) || getStdDev().isInfinity())
     return emitOpError() << "std is " << stdDev

@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include <cmath>
 
 using namespace mlir;
@@ -56,6 +57,13 @@ LogicalResult PlanOp::verifyRegions() {
 }
 
 LogicalResult RankOp::verify() {
+  // So that 64 bits hold the samples of all ranks.
+  constexpr int64_t limit = int64_t(1) << 31;
+  int64_t samples;
+  if (llvm::MulOverflow<int64_t>(getSteps() - 1, getMicroBatch(), samples) ||
+      llvm::AddOverflow<int64_t>(samples, getLast(), samples) ||
+      samples > limit || int64_t(getMicroBatch()) > limit)
+    return emitOpError("takes more than 2^31 samples");
   double share = getState().convertToDouble();
   if (!std::isfinite(share) || share < 0)
     return emitOpError("has ")

@@ -5,6 +5,11 @@ nn.parameter @p : tensor<4xbf16> ones
 
 // -----
 
+// expected-error @below {{has more than 2^44 elements}}
+nn.parameter @p : tensor<4611686018427387904x4xf32> ones
+
+// -----
+
 // expected-error @below {{std is -1.000000e+00, expected a finite number, not negative}}
 nn.parameter @p : tensor<4xf32> normal std -1.0
 

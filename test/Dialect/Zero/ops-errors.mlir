@@ -54,6 +54,20 @@ zero.rank @a node "n" micro_batch 1 steps 1 last 1
 // -----
 
 zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{takes more than 2^31 samples}}
+  zero.rank @a node "n" micro_batch 4611686018427387904 steps 5 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{takes more than 2^31 samples}}
+  zero.rank @a node "n" micro_batch 4611686018427387904 steps 1 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "exact" {
   // expected-error @below {{attribute 'micro_batch' failed to satisfy constraint}}
   zero.rank @a node "n" micro_batch -1 steps 1 last 1
 }
