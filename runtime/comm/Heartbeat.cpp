@@ -19,7 +19,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <utility>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
@@ -116,19 +115,19 @@ static void prepareSocket(int Socket) {
 }
 
 int comm::listenForHeartbeats(uint16_t &Port) {
-  int Socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  HeartbeatLink Owner(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in Address = {};
   Address.sin_family = AF_INET;
   Address.sin_addr.s_addr = htonl(INADDR_ANY);
   socklen_t Length = sizeof Address;
   auto *Generic = reinterpret_cast<sockaddr *>(&Address);
-  if (Socket < 0 || bind(Socket, Generic, Length) != 0 ||
-      listen(Socket, SOMAXCONN) != 0 ||
-      getsockname(Socket, Generic, &Length) != 0)
+  if (!Owner.isOpen() || bind(Owner.socket(), Generic, Length) != 0 ||
+      listen(Owner.socket(), SOMAXCONN) != 0 ||
+      getsockname(Owner.socket(), Generic, &Length) != 0)
     fail("cannot listen for heartbeats: ", std::strerror(errno));
-  prepareSocket(Socket);
+  prepareSocket(Owner.socket());
   Port = ntohs(Address.sin_port);
-  return Socket;
+  return Owner.release();
 }
 
 std::string comm::getAddresses() {
@@ -192,6 +191,6 @@ int comm::connectForHeartbeats(const std::string &Text, uint16_t Port,
   Link.send(Greeting);
   while (Link.isOpen() && pollUntil(Link.socket(), POLLIN, End))
     if (Link.receive(Answer, Greeting.Session))
-      return fcntl(Link.socket(), F_DUPFD_CLOEXEC, 0);
+      return Link.release();
   return -1;
 }

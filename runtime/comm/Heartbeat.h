@@ -11,6 +11,7 @@
 #include "comm/CommStream.h"
 
 #include <string>
+#include <utility>
 
 namespace poplar::runtime::comm {
 
@@ -47,6 +48,8 @@ public:
   int socket() const { return Socket; }
   bool isOpen() const { return Socket >= 0; }
   void close();
+  /// Gives up the socket, which stays open.
+  int release() { return std::exchange(Socket, -1); }
   /// Whatever does not fit the kernel's buffer is lost: the peer does not read.
   void send(const Heartbeat &Message);
   /// Whether there is a whole message. Closes the link when the peer has, or

@@ -7,9 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Launcher.h"
+#include "Error.h"
 
 #include <atomic>
+#include <charconv>
+#include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -29,9 +33,11 @@ bool comm::isStartedByMpi() {
 void comm::endWithLauncher() {
   if (!isStartedByMpi())
     return;
+  // It may die in between. That it is process 1 means nothing: in a container,
+  // mpirun may be.
+  pid_t Parent = getppid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // It may have died already; orphans go to init.
-  if (getppid() == 1)
+  if (getppid() != Parent)
     std::_Exit(1);
 }
 
@@ -78,10 +84,16 @@ static void endAtStartLimit(int) {
 }
 
 StartLimit::StartLimit() {
-  const char *Text = std::getenv("POPLAR_START_SECONDS");
-  long Seconds = Text ? std::strtol(Text, nullptr, 10) : 0;
+  unsigned Seconds = 60;
+  if (const char *Text = std::getenv("POPLAR_START_SECONDS")) {
+    const char *End = Text + std::strlen(Text);
+    auto [Stop, Code] = std::from_chars(Text, End, Seconds);
+    if (Code != std::errc() || Stop != End || Seconds < 1 || Seconds > INT_MAX)
+      fail("POPLAR_START_SECONDS=", Text,
+           ": expected a number of seconds, at least 1");
+  }
   signal(SIGALRM, endAtStartLimit);
-  alarm(static_cast<unsigned>(Seconds > 0 ? Seconds : 60));
+  alarm(Seconds);
 }
 
 StartLimit::~StartLimit() {

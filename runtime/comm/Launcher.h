@@ -25,9 +25,10 @@ bool isStartedByMpi();
 /// that was not started by a launcher.
 void endWithLauncher();
 
-/// While one lives, the process has to get through its start: until the watchdog
-/// runs, nobody else would notice that a rank does not arrive. Ends the process,
-/// and with it the job, after POPLAR_START_SECONDS (60) seconds.
+/// While one lives, the process has to get through its start: until the
+/// watchdog runs, nobody else would notice that a rank does not arrive. Ends
+/// the process, and with it the job, after POPLAR_START_SECONDS (60) seconds;
+/// an Error if this is no number of them.
 class StartLimit {
 public:
   StartLimit();

@@ -29,6 +29,10 @@ LinkModel comm::parseLinkModel(const std::string &Text) {
       !std::isfinite(Latency + Bandwidth))
     fail("--link-delay ", Text,
          ": expected LATENCY_US,BANDWIDTH_GBPS, as in 50,1.25");
+  // A clock counts nanoseconds in 64 bits, some 292 years.
+  if (Latency > 1e9 || Bandwidth < 1e-6)
+    fail("--link-delay ", Text,
+         ": the latency is at most 1e9 us, the bandwidth at least 1e-6 GB/s");
   return {Latency * 1e-6, Bandwidth * 1e9};
 }
 

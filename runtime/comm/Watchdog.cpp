@@ -72,7 +72,7 @@ struct Watchdog::Impl {
   bool IsHub;
   std::string Name;
   Heartbeat Self; // what does not change
-  int Listening = -1;
+  HeartbeatLink Listening{-1};
   uint16_t Port = 0;
   /// Rank 0: all ranks, the own one without a link. Others: rank 0.
   std::vector<Peer> Peers;
@@ -111,7 +111,7 @@ void Watchdog::Impl::start() {
   if (IsHub) {
     std::random_device Random;
     Self.Session = (static_cast<uint64_t>(Random()) << 32) | Random();
-    Listening = listenForHeartbeats(Port);
+    Listening = HeartbeatLink(listenForHeartbeats(Port));
     Contact = std::to_string(Port) + " " + getAddresses();
     Number = static_cast<int64_t>(Self.Session);
   }
@@ -141,6 +141,10 @@ void Watchdog::Impl::start() {
       wait();
       accept();
     }
+    // Everyone is here: whoever else knocks would only keep wait() from
+    // waiting.
+    Listening.close();
+    Strangers.clear();
   } else {
     Stream.run([&](Communicator &C) { C.barrier(); });
     try {
@@ -209,8 +213,8 @@ Heartbeat Watchdog::Impl::makeStatus() {
 /// Waits for something to read, a short time.
 void Watchdog::Impl::wait() {
   Polled.clear();
-  if (IsHub)
-    Polled.push_back({Listening, POLLIN, 0});
+  if (Listening.isOpen())
+    Polled.push_back({Listening.socket(), POLLIN, 0});
   for (const HeartbeatLink &L : Strangers)
     Polled.push_back({L.socket(), POLLIN, 0});
   for (const Peer &P : Peers)
@@ -222,8 +226,8 @@ void Watchdog::Impl::wait() {
 /// Rank 0: lets in whoever knows the session.
 void Watchdog::Impl::accept() {
   while (true) {
-    int Socket =
-        accept4(Listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int Socket = accept4(Listening.socket(), nullptr, nullptr,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (Socket < 0)
       break;
     Strangers.emplace_back(Socket);
@@ -442,8 +446,6 @@ Watchdog::~Watchdog() {
   I->Closing = true;
   if (I->Thread.joinable())
     I->Thread.join();
-  if (I->Listening >= 0)
-    ::close(I->Listening);
 }
 
 void Watchdog::setPhase(const char *Name, double PredictedSeconds) {

@@ -10,7 +10,9 @@
 #include "JSON.h"
 #include "comm/Backend.h"
 #include "comm/CommStream.h"
+#include "comm/Launcher.h"
 #include "comm/ThreadTransport.h"
+#include "comm/Watchdog.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -18,6 +20,9 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
@@ -111,8 +116,58 @@ TEST(LinkModel, OptionIsChecked) {
   LinkModel Link = parseLinkModel("50,1.25");
   EXPECT_DOUBLE_EQ(Link.LatencySeconds, 50e-6);
   EXPECT_DOUBLE_EQ(Link.BytesPerSecond, 1.25e9);
-  for (const char *Bad : {"", "50", "50,", "50,0", "-1,1", "1,nan", "1,2,3"})
+  // The last two are no time that a clock can count.
+  for (const char *Bad : {"", "50", "50,", "50,0", "-1,1", "1,nan", "1,2,3",
+                          "1e300,1", "1,1e-300"})
     EXPECT_NE(getMessage([&] { parseLinkModel(Bad); }), "") << Bad;
+}
+
+TEST(Launcher, StartLimitIsChecked) {
+  for (const char *Bad : {"", "0", "-1", "1e3", "soon", "99999999999"}) {
+    setenv("POPLAR_START_SECONDS", Bad, 1);
+    EXPECT_NE(getMessage([] { StartLimit Limit; }), "") << Bad;
+  }
+  setenv("POPLAR_START_SECONDS", "120", 1);
+  {
+    StartLimit Limit;
+    EXPECT_GT(alarm(120), 100u);
+  }
+  EXPECT_EQ(alarm(0), 0u);
+  unsetenv("POPLAR_START_SECONDS");
+}
+
+/// Exit status of `Body` in a process whose parent has gone; -1 if it is
+/// killed.
+static int runOrphaned(const std::function<int()> &Body) {
+  int Ends[2];
+  EXPECT_EQ(pipe(Ends), 0);
+  pid_t Child = fork();
+  if (Child == 0) {
+    pid_t Parent = getpid();
+    if (fork() != 0)
+      _exit(0);
+    while (getppid() == Parent)
+      usleep(1000);
+    int Status = Body();
+    _exit(write(Ends[1], &Status, sizeof Status) < 0);
+  }
+  close(Ends[1]);
+  waitpid(Child, nullptr, 0);
+  int Status = -1;
+  EXPECT_GE(read(Ends[0], &Status, sizeof Status), 0);
+  close(Ends[0]);
+  return Status;
+}
+
+// As in a container whose first process is mpirun.
+TEST(Launcher, MayBeTheFirstProcess) {
+  setenv("PMIX_RANK", "0", 1);
+  EXPECT_EQ(runOrphaned([] {
+              endWithLauncher();
+              return 7;
+            }),
+            7);
+  unsetenv("PMIX_RANK");
 }
 
 TEST(Backend, UnknownOnesAreRefused) {
@@ -246,6 +301,28 @@ TEST(Faults, MemoryOutlivesCollectives) {
   };
   EXPECT_EQ(getMessage(Compute), "out of memory");
   EXPECT_EQ(getMessage([&] { Stream.waitAll(); }), "interrupted");
+}
+
+/// How many sockets of this process accept connections.
+static int countListeners() {
+  int Count = 0;
+  for (int FD = 0; FD < 1024; ++FD) {
+    int Accepts = 0;
+    socklen_t Length = sizeof Accepts;
+    if (getsockopt(FD, SOL_SOCKET, SO_ACCEPTCONN, &Accepts, &Length) == 0)
+      Count += Accepts;
+  }
+  return Count;
+}
+
+// Connections of strangers, which nobody accepts any more, would keep the
+// watchdog busy.
+TEST(Watchdog, ListensUntilAllAreThere) {
+  onThreads(2, {}, [](CommStream &Stream) {
+    Watchdog Dog(Stream, "test");
+    EXPECT_EQ(countListeners(), 0);
+    Dog.close();
+  });
 }
 
 TEST(Trace, IsValidJSON) {
