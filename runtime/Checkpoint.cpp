@@ -10,6 +10,7 @@
 #include "Collectives.h"
 #include "Error.h"
 #include "Files.h"
+#include "Options.h"
 #include "Safetensors.h"
 
 #include <algorithm>
@@ -308,6 +309,12 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   State.BestLoss = Root.number("best_val_loss", State.BestLoss);
   if (State.Step < 0 || State.Samples < 0 || State.MicroBatch < 1)
     fail("'", StatePath, "' lacks step, samples or micro_batch");
+  if (State.Step > LargestCount ||
+      State.Samples > LargestCount * LargestCount ||
+      State.LossScale > LargestLossScale)
+    fail("'", StatePath,
+         "' is damaged: its step, samples or loss_scale is too "
+         "large for any run");
   return State;
 }
 

@@ -117,8 +117,14 @@ void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
 
 int64_t poplar::runtime::getPeakBytes(const PoplarProgram &Program,
                                       int64_t Batch, int Rank) {
-  return Program.fixed_bytes + Batch * Program.bytes_per_sample +
-         State(Program, Rank).shardBytes();
+  int64_t Bytes = Program.fixed_bytes + State(Program, Rank).shardBytes();
+  int64_t BatchBytes;
+  if (__builtin_mul_overflow(Batch, Program.bytes_per_sample, &BatchBytes) ||
+      __builtin_add_overflow(Bytes, BatchBytes, &Bytes))
+    fail("a micro-batch of ", Batch,
+         " does not fit 2^63 bytes of memory; use "
+         "a smaller --batch");
+  return Bytes;
 }
 
 void Executor::convertWorking(float *From, char *To, int64_t Elements) {

@@ -47,10 +47,12 @@ void OutputFile::write(const void *Data, size_t Bytes) {
 }
 
 void OutputFile::close() {
-  int Failed = fsync(FD) | ::close(FD);
+  int Code = fsync(FD) == 0 ? 0 : errno;
+  if (::close(FD) != 0 && Code == 0)
+    Code = errno;
   FD = -1;
-  if (Failed)
-    fail("cannot write '", Path, "': ", std::strerror(errno));
+  if (Code)
+    fail("cannot write '", Path, "': ", std::strerror(Code));
 }
 
 void poplar::runtime::writeFileAtomically(const std::string &Path,

@@ -113,7 +113,10 @@ std::string poplar::runtime::drawLossCurve(const std::vector<Metrics> &Rows,
     A.FirstStep = static_cast<double>(Rows.front().Step);
     A.LastStep = static_cast<double>(Rows.back().Step);
   }
-  double Margin = 0.05 * std::max(A.Highest - A.Lowest, 1e-3);
+  // Of a huge loss, too, ticks are so far apart that adding one makes a
+  // difference.
+  double Margin =
+      0.05 * std::max({A.Highest - A.Lowest, 1e-3, 1e-3 * A.Highest});
   A.Lowest = std::max(0.0, A.Lowest - Margin);
   A.Highest += Margin;
 

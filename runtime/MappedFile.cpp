@@ -20,7 +20,8 @@
 using namespace poplar::runtime;
 
 MappedFile::MappedFile(const std::string &Path) : Path(Path) {
-  int FD = open(Path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without waiting for the writer of a pipe.
+  int FD = open(Path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (FD < 0)
     fail("cannot open '", Path, "': ", std::strerror(errno));
   struct stat Status;

@@ -178,6 +178,8 @@ static void readConfig(const std::string &Path,
     if (Equals == std::string::npos)
       fail(Place, "expected `option = value`");
     const Spec &S = findSpec(Specs, trim(Line.substr(0, Equals)), Place);
+    if (std::string_view(S.Name) == "config")
+      fail(Place, "a file of options cannot name another one");
     assign(S, trim(Line.substr(Equals + 1)), Place);
   }
 }
@@ -217,8 +219,20 @@ static void check(const Options &O) {
   Require(O.ValFraction < 1, "--val-fraction must be below 1");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Threads <= 4096, "--threads is at most 4096");
-  // Room for one row of metrics a step must be countable in bytes.
-  Require(O.Steps <= 1000000000, "--steps is at most 1000000000");
+  Require(O.LossScale <= LargestLossScale, "--loss-scale is at most 2^62");
+  // Samples, tokens and bytes of a run must be countable in 64 bits.
+  const std::pair<const char *, int64_t> Counts[] = {
+      {"--steps", O.Steps},
+      {"--batch", O.MicroBatch},
+      {"--global-batch", O.GlobalBatch},
+      {"--eval-batches", O.EvalBatches},
+      {"--max-batch", O.MaxBatch},
+      {"--warmup", O.Warmup},
+      {"--decay-steps", O.DecaySteps},
+      {"--tokens", O.Tokens}};
+  for (auto [Name, Value] : Counts)
+    if (Value > LargestCount)
+      fail(Name, " is at most ", LargestCount);
   if (O.TheCommand == Options::Sample) {
     Require(!O.Checkpoint.empty(), "sample needs --checkpoint");
     Require(O.Prompt.empty() || O.PromptIds.empty(),

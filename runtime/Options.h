@@ -14,6 +14,11 @@
 
 namespace poplar::runtime {
 
+/// What no count of steps, samples or tokens that an option gives may exceed.
+constexpr int64_t LargestCount = 1000000000;
+/// A loss scale is saved as an integer.
+constexpr double LargestLossScale = 0x1p62;
+
 struct Options {
   enum Command { Train, Sample, Profile, Links, Info, Help };
   Command TheCommand = Train;

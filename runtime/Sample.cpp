@@ -116,6 +116,11 @@ static void sample(const PoplarProgram &Program, const Options &O,
         Ids + Window, 0);
     Exec.infer(1);
     Exec.readLogits(1, static_cast<int64_t>(Count) - 1, 1, Logits.data());
+    if (!std::all_of(Logits.begin(), Logits.end(),
+                     [](float Logit) { return std::isfinite(Logit); }))
+      fail("'", O.Checkpoint,
+           "' predicts what is not finite: its weights have "
+           "diverged or are damaged");
     uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
                                  static_cast<uint64_t>(Stream::Sampling), I);
     Text.push_back(drawToken(Logits, O.Temperature, O.TopK, toUniform(Bits)));

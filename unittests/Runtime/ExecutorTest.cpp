@@ -65,6 +65,13 @@ TEST(Executor, PeakIsLinearInTheBatch) {
               P.fixed_bytes + Batch * P.bytes_per_sample + Moments);
 }
 
+TEST(Executor, RefusesAPeakThatCannotBeCounted) {
+  PoplarProgram P = testprogram::Program;
+  P.bytes_per_sample = int64_t(1) << 40;
+  EXPECT_EQ(getPeakBytes(P, 1 << 20) - getPeakBytes(P, 0), int64_t(1) << 60);
+  EXPECT_THROW(getPeakBytes(P, int64_t(1) << 24), Error);
+}
+
 // A plan made where a GEMM needs less scratch than here.
 TEST(Executor, FindsScratchThatThePlanLacks) {
   PoplarProgram P = testprogram::Program;

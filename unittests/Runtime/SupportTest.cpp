@@ -253,4 +253,14 @@ TEST(Metrics, CurveIsDrawn) {
             std::string::npos);
 }
 
+// Where 1e-7 more is no more.
+TEST(Metrics, CurveOfAHugeLossEnds) {
+  std::vector<Metrics> Rows(1);
+  Rows[0].Step = 1;
+  Rows[0].Loss = 1e30;
+  std::string SVG = drawLossCurve(Rows, NotMeasured, "");
+  EXPECT_LT(SVG.size(), 5000u);
+  EXPECT_NE(SVG.find("</svg>"), std::string::npos);
+}
+
 } // namespace

@@ -10,7 +10,9 @@
 #include "TestProgram.h"
 #include "TestSupport.h"
 
+#include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <sys/resource.h>
 #include <thread>
@@ -240,6 +242,24 @@ TEST_F(TrainerTest, ResumesTheMicroBatch) {
             std::string::npos);
 }
 
+TEST_F(TrainerTest, RefusesADamagedState) {
+  ASSERT_EQ(train("run", 3).Status, 0);
+  std::string Path = Dir / "run/latest/state.json", Good = readFile(Path);
+  for (auto [Key, Bad] : {std::pair("\"step\": ", "9000000000000000000"),
+                          std::pair("\"samples\": ", "9000000000000000000"),
+                          std::pair("\"loss_scale\": ", "1e300")}) {
+    std::string Text = Good;
+    size_t Begin = Text.find(Key) + std::strlen(Key);
+    Text.replace(Begin, Text.find(',', Begin) - Begin, Bad);
+    writeFile(Path, Text);
+    Result R = train("run", 6, {"--resume"});
+    EXPECT_EQ(R.Status, 1);
+    EXPECT_NE(R.Err.find("is damaged: its step, samples or loss_scale"),
+              std::string::npos)
+        << R.Err;
+  }
+}
+
 TEST_F(TrainerTest, LeavesNoMemoryAllocated) {
   Result R = train("run", 20, {"--check-allocations", "--log-every", "5"});
   EXPECT_EQ(R.Status, 0) << R.Err;
@@ -261,6 +281,18 @@ TEST_F(TrainerTest, SamplesWhatWasLearnt) {
                            "a", "--tokens", "5", "--temperature", "0"});
   ASSERT_EQ(R.Status, 0) << R.Err;
   EXPECT_EQ(R.Out, "adspad\n"); // x -> 5x + 3 modulo 26
+}
+
+TEST_F(TrainerTest, SamplesNothingFromNaNs) {
+  ASSERT_EQ(train("run", 1).Status, 0);
+  std::string Path = Dir / "run/latest/model.safetensors",
+              Bytes = readFile(Path);
+  std::fill(Bytes.end() - 64, Bytes.end(), '\xFF');
+  writeFile(Path, Bytes);
+  Result R = runProgram(Program, {"sample", "--checkpoint", Dir / "run"});
+  EXPECT_EQ(R.Status, 1);
+  EXPECT_NE(R.Err.find("predicts what is not finite"), std::string::npos)
+      << R.Err;
 }
 
 TEST_F(TrainerTest, ReadsConfig) {
@@ -294,6 +326,8 @@ TEST_F(TrainerTest, ReportsBadUse) {
   EXPECT_FALSE(std::filesystem::exists(Dir / "run"));
   EXPECT_EQ(runProgram(Program, {"--help"}).Status, 0);
   EXPECT_NE(runProgram(Program, {"info"}).Out.find("peak_bytes"),
+            std::string::npos);
+  EXPECT_NE(Error({"info", "--batch", "9223372036854775807"}).find("at most"),
             std::string::npos);
 }
 
