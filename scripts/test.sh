@@ -9,6 +9,8 @@
 #
 # usage: scripts/test.sh [PRESET]
 #
+# `scripts/test.sh asan` runs them under AddressSanitizer and UBSan.
+#
 # Works on a bare Debian 12. Runs lit, lit again with every module printed and
 # parsed back, the integration tests and the unit tests; ends with CTest's
 # summary and its exit status.

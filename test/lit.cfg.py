@@ -29,6 +29,9 @@ config.substitutions.append(("%scripts", os.path.join(config.poplar_src_root, "s
 config.substitutions.append(("%goldens", os.path.join(config.test_source_root, "Integration", "goldens")))
 config.substitutions.append(("%python", sys.executable))
 
+# What a sanitized build runs of the long tests: a part of every kind.
+config.substitutions.append(("%subset", "--part 1/5" if config.sanitized else ""))
+
 # The same suite once more, with every module printed and parsed back. The
 # integration tests do not call poplar-opt, so they are not repeated.
 if lit_config.params.get("verify_roundtrip"):

@@ -249,7 +249,9 @@ LogicalResult poplar::linkHostExecutable(ModuleOp module,
   std::string log = objectPath.str() + ".log";
   llvm::FileRemover removeLog(log);
 #ifdef POPLAR_SANITIZE
-  arguments.push_back("-fsanitize=address,undefined");
+  // As in CMakeLists.txt. Generated code itself is not instrumented.
+  arguments.append(
+      {"-fsanitize=address,undefined", "-Wl,-u,poplar_sanitizer_options"});
 #endif
   std::string message;
   int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt,

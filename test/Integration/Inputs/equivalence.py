@@ -18,11 +18,13 @@ rank holds none; in stage 0, where all hold all, who reduces how much).
 
 The default is a covering subset: every pair of values of two of these occurs,
 and one rank alone in every stage. --all runs every plan; so do machines of 16
-or more cores."""
+or more cores. That takes hours on a small one: --part 3/10 runs a tenth of
+them."""
 
 import concurrent.futures
 import itertools
 import os
+import shutil
 
 import jobs
 from jobs import Plan, Rank
@@ -105,15 +107,19 @@ def make_plan(model, stage, ranks, batch, shards):
 def main():
     def add(parser):
         parser.add_argument("--all", action="store_true", help="not only a subset")
+        parser.add_argument("--part", default="1/1", help="I/N: the Ith of N parts")
         parser.add_argument("--jobs", type=int, help="how many at a time")
 
     arguments = jobs.parse_arguments(__doc__, add)
     cores = os.cpu_count()
     complete = arguments.all or cores >= 16
     variants = list(all_variants()) if complete else covering_variants()
-    print(f"{len(variants)} of {len(list(all_variants()))} plans")
+    part, parts = map(int, arguments.part.split("/"))
+    variants = variants[part - 1 :: parts]
+    print(f"{len(variants)} of {len(list(all_variants()))} plans", flush=True)
 
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
+    errors = []  # of losses and updates
     options = ["--steps", STEPS, "--lr", 1e-3, "--clip", CLIP]
 
     def prepare(model):
@@ -136,11 +142,18 @@ def main():
         if not min(run.norms) > CLIP:
             more.append(f"a gradient of norm {min(run.norms):g} is not clipped")
         report.check(name, failures + more, f"losses {loss:.1e}, updates {update:.1e}")
+        errors.append((loss, update))
+        if not failures + more:
+            shutil.rmtree(job)
+            shutil.rmtree(run.directory)
 
     workers = arguments.jobs or max(2, cores // 2)
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         references = dict(zip(jobs.MODELS, pool.map(prepare, jobs.MODELS)))
         list(pool.map(check, variants))
+    if errors:
+        loss, update = map(max, zip(*errors))
+        print(f"worst: losses {loss:.1e}, updates {update:.1e}")
     report.finish()
 
 

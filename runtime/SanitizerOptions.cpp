@@ -1,0 +1,38 @@
+//===- SanitizerOptions.cpp - What sanitizers are to tolerate -------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Part of every executable of a sanitized build, those of poplar build too, so
+// that no environment has to be set. Everything here is about code of others,
+// with the reason; what ASAN_OPTIONS and the like say comes on top.
+//
+//===----------------------------------------------------------------------===//
+
+#include <dlfcn.h>
+
+/// What the linker is told to look for, as nothing else here is missing: the
+/// sanitizers' libraries have defaults of their own.
+extern "C" const char poplar_sanitizer_options[] = "";
+
+extern "C" const char *__asan_default_options() {
+  // LLVM's allocators poison what they have not handed out yet. They are
+  // templates, instantiated here, with the sanitizer, and in libLLVM, without:
+  // what one side poisons, the other does not know to unpoison.
+  return "allow_user_poisoning=0";
+}
+
+extern "C" const char *__ubsan_default_options() {
+  return "print_stacktrace=1";
+}
+
+// Open MPI never frees some of what its components allocate, and unloads them:
+// their frames have no name left by which a suppression could know them. So
+// leaks are only looked for in processes that have not loaded it, among them
+// all jobs of one rank and the tests of ranks that are threads.
+extern "C" int __lsan_is_turned_off() {
+  return dlsym(RTLD_DEFAULT, "MPI_Init_thread") != nullptr;
+}
