@@ -17,27 +17,32 @@ using namespace poplar;
 static constexpr int64_t gradientBytes = 4;
 
 static StateFormat getFormat(const DeviceType &type) {
-  return type.precision == "f32" ? StateFormat::singlePrecision()
-                                 : StateFormat::halfPrecision();
+  return type.getWorkingFormat() == "f32" ? StateFormat::singlePrecision()
+                                          : StateFormat::halfPrecision();
 }
 
 /// Bytes of a parameter on the wire: of the format of all types in the job, or
 /// of f32 where they differ.
 static int64_t getWireBytes(const ClusterView &cluster) {
-  const std::string &first =
-      cluster.types[cluster.ranks.front().type].precision;
+  const std::string first =
+      cluster.types[cluster.ranks.front().type].getWorkingFormat();
   for (const ClusterRank &rank : cluster.ranks)
-    if (cluster.types[rank.type].precision != first)
+    if (cluster.types[rank.type].getWorkingFormat() != first)
       return 4;
   return first == "f32" ? 4 : 2;
 }
 
 /// What a stage keeps in memory for the time of a unit only: a micro-step's
-/// gradients; in stage 3 two gathered buckets, of which one is prefetched.
+/// gradients, and in stage 3 gathered parameters; of each, what is in use and
+/// what is under way, at most as much as a step has. It reduces every bucket
+/// once and gathers it twice.
 static int64_t getTransientBytes(const ModelFacts &model,
                                  const StateFormat &format, int stage) {
-  int64_t bytes = stage >= 2 ? model.largestBucket * gradientBytes : 0;
-  return bytes + (stage == 3 ? 2 * model.largestBucket * format.parameter : 0);
+  int64_t alive = 1 + model.overlapDepth,
+          gradients = stage >= 2 ? std::min(alive, model.buckets) : 0,
+          gathered = stage == 3 ? std::min(alive, 2 * model.buckets) : 0;
+  return model.largestBucket *
+         (gradients * gradientBytes + gathered * format.parameter);
 }
 
 namespace {

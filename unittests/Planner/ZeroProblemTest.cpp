@@ -130,10 +130,12 @@ TEST_F(ZeroProblemTest, OneRankTalksToNobody) {
 }
 
 TEST_F(ZeroProblemTest, TheWireIsTheFormatOfAllOrF32) {
+  std::string target = "cuda:sm_80";
   auto parameterSeconds = [&](const std::string &large,
                               const std::string &small) {
     cluster.types[0].precision = large;
     cluster.types[1].precision = small;
+    cluster.types[0].target = cluster.types[1].target = target;
     for (DeviceProfile &profile : cluster.profiles)
       profile.precision = profile.type == 0 ? large : small;
     return pose(2).iterationSync;
@@ -143,6 +145,10 @@ TEST_F(ZeroProblemTest, TheWireIsTheFormatOfAllOrF32) {
   EXPECT_DOUBLE_EQ(parameterSeconds("f16", "f16"), single / 2);
   EXPECT_DOUBLE_EQ(parameterSeconds("bf16", "f32"), single);
   EXPECT_DOUBLE_EQ(parameterSeconds("bf16", "f16"), single);
+  // Hosts keep activations in f16, and parameters in f32.
+  target = "host:f16-storage";
+  EXPECT_DOUBLE_EQ(parameterSeconds("f16", "f16"), single);
+  EXPECT_DOUBLE_EQ(parameterSeconds("f16", "f32"), single);
 }
 
 TEST_F(ZeroProblemTest, StateIsShardedInMemory) {
@@ -163,17 +169,44 @@ TEST_F(ZeroProblemTest, StateIsShardedInMemory) {
               1);
 }
 
+TEST_F(ZeroProblemTest, TheStateIsInTheWorkingFormat) {
+  auto fixedWithout = [&](const std::string &target, int stage) {
+    for (DeviceType &type : cluster.types) {
+      type.target = target;
+      type.precision = "f16";
+    }
+    for (DeviceProfile &profile : cluster.profiles)
+      profile.precision = "f16";
+    return pose(stage).types[0].fixedBytes;
+  };
+  // Two thirds are elsewhere: of 2 + 4 + 12 bytes an element, or 4 + 4 + 8.
+  int64_t half[] = {0, 12, 16, 18}, single[] = {0, 8, 12, 16};
+  for (int stage = 0; stage < 4; ++stage) {
+    EXPECT_NEAR(fixedWithout("cuda:sm_70", stage),
+                fixedBytes - half[stage] * elements * 2 / 3, 1);
+    EXPECT_NEAR(fixedWithout("host:f16-storage", stage),
+                fixedBytes - single[stage] * elements * 2 / 3, 1);
+  }
+}
+
 TEST_F(ZeroProblemTest, TransientBucketsTakeMemory) {
   int64_t without[4];
   for (int stage = 0; stage < 4; ++stage)
     without[stage] = pose(stage).types[0].fixedBytes;
   model.buckets = 4;
   model.largestBucket = 320;
-  // Gradients of a step; two gathered buckets.
-  int64_t more[] = {0, 0, 4 * 320, 4 * 320 + 2 * 4 * 320};
-  for (int stage = 0; stage < 4; ++stage)
-    EXPECT_EQ(pose(stage).types[0].fixedBytes, without[stage] + more[stage])
-        << stage;
+  // Gradients of a step, and gathered parameters: the bucket in use and those
+  // under way, of 4 and 8 in all.
+  struct {
+    int64_t depth, gradients, gathered;
+  } cases[] = {{0, 1, 1}, {1, 2, 2}, {2, 3, 3}, {5, 4, 6}, {9, 4, 8}};
+  for (auto [depth, gradients, gathered] : cases) {
+    model.overlapDepth = depth;
+    int64_t more[] = {0, 0, 1280 * gradients, 1280 * (gradients + gathered)};
+    for (int stage = 0; stage < 4; ++stage)
+      EXPECT_EQ(pose(stage).types[0].fixedBytes, without[stage] + more[stage])
+          << depth << " " << stage;
+  }
 }
 
 TEST_F(ZeroProblemTest, TheSmallestLimitHolds) {

@@ -15,6 +15,7 @@
 #ifndef POPLAR_PLANNER_CLUSTER_H
 #define POPLAR_PLANNER_CLUSTER_H
 
+#include "Poplar/Planner/StateBytes.h"
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -69,6 +70,10 @@ struct DeviceType {
   std::optional<double> bandwidth;
   /// Threads of a rank; host targets only.
   std::optional<int64_t> threads;
+
+  std::string getWorkingFormat() const {
+    return poplar::getWorkingFormat(target, precision);
+  }
 };
 
 struct ClusterNode {

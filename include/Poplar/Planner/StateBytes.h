@@ -16,8 +16,18 @@
 #define POPLAR_PLANNER_STATEBYTES_H
 
 #include <cstdint>
+#include <string>
 
 namespace poplar {
+
+/// The format in which a device computes and reads parameters, of the one its
+/// type asks for: hosts that are said to compute in f16 only keep activations
+/// in it.
+inline std::string getWorkingFormat(const std::string &target,
+                                    const std::string &precision) {
+  bool stores = precision == "f16" && target.compare(0, 4, "host") == 0;
+  return stores ? "f32" : precision;
+}
 
 /// Bytes of state per parameter element.
 struct StateFormat {

@@ -13,8 +13,9 @@
 // link of the ring. With N ranks, E elements, g = 4 and p bytes of a gradient
 // and a parameter on the wire, a rank sends (N-1)/N times
 //
-//   stage 0  2 E g per iteration         stage 2  E g per step, E p per iteration
-//   stage 1  E (g + p) per iteration     stage 3  E (2 p + g) per step
+//   stage 0  2 E g per iteration         stage 2  E g per step, E p per
+//   iteration stage 1  E (g + p) per iteration     stage 3  E (2 p + g) per
+//   step
 //
 // and each of the collectives of B buckets pays N-1 latencies, those of an
 // all-reduce twice as many (papers: ZeRO, SC 2020, section 7).
@@ -33,6 +34,9 @@ namespace poplar {
 struct ModelFacts {
   /// Of all parameters, and of the largest bucket; how many buckets.
   int64_t elements = 0, largestBucket = 0, buckets = 0;
+  /// Gathers, and reductions, under way beside the bucket in use: that of
+  /// --zero-prefetch and --zero-delay-waits.
+  int64_t overlapDepth = 2;
   /// Profiles of other models are not used.
   std::string fingerprint;
 };
@@ -40,10 +44,11 @@ struct ModelFacts {
 /// Makes the problem of `globalBatch` samples in `stage`. `state` is each
 /// rank's share of what the stage shards; they are summed to one. Fails, with
 /// `error` set, where a type in use has no profile for the stage.
-std::optional<BatchProblem>
-makeBatchProblem(const ClusterView &cluster, const ModelFacts &model, int stage,
-                 int64_t globalBatch, const std::vector<double> &state,
-                 std::string &error);
+std::optional<BatchProblem> makeBatchProblem(const ClusterView &cluster,
+                                             const ModelFacts &model, int stage,
+                                             int64_t globalBatch,
+                                             const std::vector<double> &state,
+                                             std::string &error);
 
 /// Shares of the state in proportion to the memory that ranks have left for it,
 /// next to what every rank has to hold and one sample. Fails, with `error` set,

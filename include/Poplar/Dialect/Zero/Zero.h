@@ -9,6 +9,7 @@
 #ifndef POPLAR_DIALECT_ZERO_ZERO_H
 #define POPLAR_DIALECT_ZERO_ZERO_H
 
+#include "Poplar/Planner/StateBytes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -55,11 +56,9 @@ struct ProgramInfo {
 
   static ProgramInfo get(mlir::ModuleOp module);
   mlir::DictionaryAttr getAttr(mlir::MLIRContext *context) const;
-  /// The format of the working copies of parameters: hosts that are said to
-  /// compute in f16 only keep activations in it.
+  /// The format of the working copies of parameters.
   std::string getWorkingFormat() const {
-    bool stores = precision == "f16" && target.compare(0, 4, "host") == 0;
-    return stores ? "f32" : precision;
+    return poplar::getWorkingFormat(target, precision);
   }
   /// Whether gradients carry a loss scale until they are reduced.
   bool isScaled() const { return precision == "f16"; }
