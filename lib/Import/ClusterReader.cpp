@@ -7,10 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ClusterReader.h"
+#include "JSONFields.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Import/DeviceLibrary.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -26,36 +27,9 @@ ClusterReader::ClusterReader(json::Document &document, StringRef file,
 // Values
 //===----------------------------------------------------------------------===//
 
-/// Elements of an array; none, with an error, of anything else.
-static std::vector<json::Value> getElements(json::Value array) {
-  std::vector<json::Value> elements;
-  if (!array.isArray())
-    array.error("expected an array, found " + array.describe());
-  else
-    for (size_t i = 0; i < array.size(); ++i)
-      elements.push_back(array[i]);
-  return elements;
-}
-
 Location ClusterReader::getLoc(json::Value value) const {
   return NameLoc::get(
       StringAttr::get(builder.getContext(), file + ": " + value.getPath()));
-}
-
-void ClusterReader::expectKeys(
-    json::Value object, std::initializer_list<const char *> known) const {
-  if (!object.isObject()) {
-    object.error("expected an object, found " + object.describe());
-    return;
-  }
-  for (const std::string &key : object.keys()) {
-    if (llvm::is_contained(known, key))
-      continue;
-    std::string list;
-    for (const char *name : known)
-      list += (list.empty() ? "" : ", ") + std::string(name);
-    object.error("unknown key '" + key + "' (known: " + list + ")");
-  }
 }
 
 void ClusterReader::claimName(json::Value place, const std::string &name) {
@@ -84,35 +58,6 @@ IntegerAttr ClusterReader::getInteger(json::Value value) {
                            : nullptr;
 }
 
-/// 85899345920 or "80GiB".
-int64_t ClusterReader::getBytes(json::Value value) const {
-  if (!value.isString())
-    return value.getInteger();
-  std::string string = value.getString();
-  StringRef text = string;
-  StringRef number =
-      text.take_while([](char c) { return llvm::isDigit(c) || c == '.'; });
-  double unit =
-      llvm::StringSwitch<double>(text.drop_front(number.size()).ltrim())
-          .Case("KiB", 0x1p10)
-          .Case("MiB", 0x1p20)
-          .Case("GiB", 0x1p30)
-          .Case("TiB", 0x1p40)
-          .Case("kB", 1e3)
-          .Case("MB", 1e6)
-          .Case("GB", 1e9)
-          .Case("TB", 1e12)
-          .Default(0);
-  double count = 0;
-  // Below 2^63, where a conversion to bytes is defined.
-  if (unit != 0 && !number.getAsDouble(count) && count * unit < 0x1p63)
-    return static_cast<int64_t>(count * unit);
-  value.error("expected bytes as an integer or as in \"80GiB\" or \"16GB\", "
-              "found \"" +
-              string + "\"");
-  return 0;
-}
-
 NumberFormat ClusterReader::getPrecision(json::Value value) const {
   std::string name = value.getString();
   if (std::optional<NumberFormat> format = symbolizeNumberFormat(name))
@@ -139,35 +84,83 @@ SmallVector<Attribute> ClusterReader::getDevices(json::Value devices) {
 // Ops
 //===----------------------------------------------------------------------===//
 
+/// What the library knows of the device that a type is said to be; nothing
+/// where it says none.
+const DeviceSpecification *ClusterReader::getDevice(json::Value device) {
+  if (!device.isPresent())
+    return nullptr;
+  std::string name = device.getString(), error;
+  const DeviceLibrary *library = getDeviceLibrary(error);
+  if (!library) {
+    device.error(error);
+    return nullptr;
+  }
+  const DeviceSpecification *found = library->find(name);
+  if (!found && !failed())
+    device.error("unknown device '" + name +
+                 "' (nearest: " + llvm::join(library->findNearest(name), ", ") +
+                 "; all: poplar cluster devices)");
+  return found;
+}
+
+DictionaryAttr ClusterReader::getFlops(json::Value rates,
+                                       const DeviceSpecification *device) {
+  NamedAttrList entries;
+  if (rates.isPresent()) {
+    expectKeys(rates, {"f32", "bf16", "f16"});
+    for (const std::string &format : rates.keys())
+      entries.set(format, getReal(rates[format]));
+  } else if (device) {
+    for (const auto &[format, rate] : device->flops)
+      entries.set(format, builder.getF64FloatAttr(rate));
+  } else {
+    return nullptr;
+  }
+  return entries.getDictionary(builder.getContext());
+}
+
+/// Where the figures come from; of a known device, also what was given instead.
+StringAttr ClusterReader::getSource(json::Value type,
+                                    const DeviceSpecification *device) {
+  if (!device || type["source"].isPresent())
+    return getString(type["source"]);
+  std::string given;
+  for (const char *key : {"target", "memory", "flops", "bandwidth"})
+    if (type[key].isPresent())
+      given += (given.empty() ? "" : ", ") + std::string(key);
+  return builder.getStringAttr("device library: " + device->name +
+                               (given.empty() ? "" : "; as given: " + given));
+}
+
 void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
-  expectKeys(type, {"target", "memory", "precision", "recompute", "flops",
-                    "bandwidth", "threads", "source"});
+  expectKeys(type, {"device", "target", "memory", "precision", "recompute",
+                    "flops", "bandwidth", "threads", "source"});
   claimName(type, name);
-  StringAttr targetName = builder.getStringAttr(type["target"].getString());
+  const DeviceSpecification *device = getDevice(type["device"]);
+  bool takesTarget = device && !type["target"].isPresent();
+  StringAttr targetName = builder.getStringAttr(
+      takesTarget ? device->target : type["target"].getString());
   NumberFormat precision = NumberFormat::F32;
   if (json::Value value = type["precision"]; value.isPresent())
     precision = getPrecision(value);
   else if (const Target *target = findTarget(targetName))
     precision = target->formats.front();
-  json::Value memory = type["memory"];
-  DictionaryAttr flops;
-  if (json::Value rates = type["flops"]; rates.isPresent()) {
-    expectKeys(rates, {"f32", "bf16", "f16"});
-    NamedAttrList entries;
-    for (const std::string &format : rates.keys())
-      entries.set(format, getReal(rates[format]));
-    flops = entries.getDictionary(builder.getContext());
-  }
+  IntegerAttr memory;
+  if (json::Value value = type["memory"]; value.isPresent())
+    memory = builder.getI64IntegerAttr(getBytes(value));
+  else if (device)
+    memory = builder.getI64IntegerAttr(device->getUsableMemory());
+  FloatAttr bandwidth = getReal(type["bandwidth"]);
+  if (!bandwidth && device)
+    bandwidth = builder.getF64FloatAttr(device->bandwidth);
+  DictionaryAttr flops = getFlops(type["flops"], device);
   if (failed())
     return;
   DeviceTypeOp::create(
-      builder, getLoc(type), builder.getStringAttr(name), targetName,
-      memory.isPresent() ? builder.getI64IntegerAttr(getBytes(memory))
-                         : nullptr,
+      builder, getLoc(type), builder.getStringAttr(name), targetName, memory,
       NumberFormatAttr::get(builder.getContext(), precision),
       builder.getStringAttr(type["recompute"].getString("keep")), flops,
-      getReal(type["bandwidth"]), getInteger(type["threads"]),
-      getString(type["source"]));
+      bandwidth, getInteger(type["threads"]), getSource(type, device));
 }
 
 void ClusterReader::readNode(json::Value node) {

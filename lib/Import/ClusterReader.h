@@ -14,6 +14,10 @@
 #include "mlir/IR/Builders.h"
 #include <set>
 
+namespace poplar {
+struct DeviceSpecification;
+} // namespace poplar
+
 namespace poplar::import {
 
 /// Checks what JSON can get wrong (types, ranges, unknown keys) and leaves the
@@ -33,9 +37,6 @@ private:
   void readLink(json::Value link);
   void readProfile(json::Value profile);
 
-  /// Refuses keys that are not among `known`, and what is no object.
-  void expectKeys(json::Value object,
-                  std::initializer_list<const char *> known) const;
   /// Device types and nodes are symbols of one module.
   void claimName(json::Value place, const std::string &name);
   bool failed() const { return document.hasError(); }
@@ -43,8 +44,12 @@ private:
   mlir::Location getLoc(json::Value value) const;
   mlir::FlatSymbolRefAttr getSymbol(json::Value value);
   llvm::SmallVector<mlir::Attribute> getDevices(json::Value devices);
-  int64_t getBytes(json::Value value) const;
   cluster::NumberFormat getPrecision(json::Value value) const;
+  const DeviceSpecification *getDevice(json::Value device);
+  mlir::DictionaryAttr getFlops(json::Value rates,
+                                const DeviceSpecification *device);
+  mlir::StringAttr getSource(json::Value type,
+                             const DeviceSpecification *device);
 
   /// Absent values give null attributes.
   mlir::StringAttr getString(json::Value value);

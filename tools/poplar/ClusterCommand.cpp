@@ -8,7 +8,9 @@
 
 #include "Commands.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Import/DeviceLibrary.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <memory>
 
@@ -138,6 +140,69 @@ static void addLinksCommand(CLI::App &app, int &status) {
   });
 }
 
+/// One line per device. A rate that a device does not have is a dash.
+static std::string formatDevices(const DeviceLibrary &library) {
+  constexpr const char *row =
+      "{0,-14} {1,-11} {2,7} {3,8} {4,8} {5,7} {6,7} {7,7} {8,6}  {9,-16}{10}";
+  auto formatLine = [&](auto &&...cells) {
+    std::string line = llvm::formatv(row, cells...).str();
+    return llvm::StringRef(line).rtrim().str() + "\n";
+  };
+  std::string text =
+      formatLine("device", "target", "memory", "usable", "memory", "f32",
+                 "bf16", "f16", "link", "", "") +
+      formatLine("", "", "GiB", "GiB", "GB/s", "TFLOP/s", "TFLOP/s", "TFLOP/s",
+                 "GB/s", "", "");
+  for (const DeviceSpecification &device : library.getDevices()) {
+    auto formatRate = [&](const char *format) {
+      auto rate = device.flops.find(format);
+      return rate == device.flops.end()
+                 ? std::string("-")
+                 : llvm::formatv("{0:f1}", rate->second / 1e12).str();
+    };
+    text += formatLine(
+        device.key, device.target,
+        llvm::formatv("{0:f1}", device.memory * 0x1p-30).str(),
+        llvm::formatv("{0:f1}", device.getUsableMemory() * 0x1p-30).str(),
+        llvm::formatv("{0:f0}", device.bandwidth / 1e9).str(),
+        formatRate("f32"), formatRate("bf16"), formatRate("f16"),
+        llvm::formatv("{0:f1}", device.linkBandwidth / 1e9).str(),
+        device.linkKind, device.flopsSource);
+  }
+  return text +
+         "\nLinks are inside a node, per direction. Rates are dense, with "
+         "f32 sums; their source is last.\nReserved memory: " +
+         library.getReservedSource() +
+         ".\nThe source of every figure: poplar cluster devices --json\n";
+}
+
+static void addDevicesCommand(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand(
+      "devices", "List the devices whose specifications are known");
+  command->footer(
+      "A cluster file may call a device type by these names:\n"
+      "  \"device_types\": {\"mine\": {\"device\": \"a100-40\"}}\n\n"
+      "Example:\n  poplar cluster devices --json");
+  auto args = std::make_shared<Arguments>();
+  command->add_flag("--json", args->json,
+                    "Print the library's file, with all sources");
+  command
+      ->add_option("-o,--output", args->output,
+                   "File to write; - for standard output")
+      ->type_name("FILE");
+  command->callback([args, &status] {
+    std::string error;
+    const DeviceLibrary *library = getDeviceLibrary(error);
+    if (!library)
+      status = reportError(error);
+    else
+      status = writeFile(args->output, args->json ? getDeviceLibraryText()
+                                                  : formatDevices(*library))
+                   ? 0
+                   : 1;
+  });
+}
+
 void addClusterCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "cluster", "Print, check, convert, detect or measure a cluster");
@@ -147,4 +212,5 @@ void addClusterCommand(CLI::App &app, int &status) {
   addShowCommand(*command, status);
   addDetectCommand(*command, status);
   addLinksCommand(*command, status);
+  addDevicesCommand(*command, status);
 }
