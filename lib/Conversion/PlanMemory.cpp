@@ -448,8 +448,10 @@ PlanMemoryPass::planFixedRegion(int64_t transientBytes) {
                     builder.getDenseI64ArrayAttr(
                         {copy, gradient, getPoplarType(*working)}));
   }
+  region.scratchBytes = std::max<int64_t>(workspaceBytes, 0);
   WalkResult result = module.walk([&](Operation *op) {
-    if (std::optional<PoplarGemm> gemm = getGemm(op)) {
+    std::optional<PoplarGemm> gemm = getGemm(op);
+    if (gemm && workspaceBytes < 0) {
       int64_t needed = poplar_gemm_scratch_bytes(&*gemm, maxBatch, threads);
       if (needed < 0) {
         op->emitOpError("has no GEMM of its types on this machine");

@@ -99,7 +99,9 @@ static const DeviceProfile *findProfile(const ClusterView &cluster,
             "' has no profile of this model (" + model.fingerprint +
             ") in stage " + std::to_string(stage) +
             "; make one with: poplar profile --device-type " +
-            cluster.types[type].name + " --zero " + std::to_string(stage);
+            cluster.types[type].name + " --zero " + std::to_string(stage) +
+            "; or give its flops and bandwidth in the cluster file, or its "
+            "device, for an estimate";
   return profile;
 }
 

@@ -91,6 +91,7 @@ void poplar::buildMemoryPipeline(OpPassManager &pm,
   PlanMemoryOptions memory;
   memory.threads = options.threads;
   memory.maxBatch = options.maxBatch;
+  memory.workspaceBytes = options.workspaceBytes;
   memory.trapDeadRanges = options.trapDeadRanges;
   pm.addPass(createPlanMemory(memory));
 }

@@ -47,6 +47,9 @@ private:
                               std::string &error);
   std::optional<Choice> solveBest(const BatchPolicy &algorithm,
                                   ArrayRef<int> stages);
+  /// Of the estimates among the profiles that a plan rests on, the largest
+  /// relative uncertainty; nothing if all are measured.
+  std::optional<double> getUncertainty(int stage) const;
   void addPlan(const Choice &choice);
 
   ClusterView cluster;
@@ -138,6 +141,23 @@ HeteroAllocatePass::solveBest(const BatchPolicy &algorithm,
   return std::nullopt;
 }
 
+std::optional<double> HeteroAllocatePass::getUncertainty(int stage) const {
+  std::optional<double> uncertainty;
+  std::vector<int> counts = cluster.countRanks();
+  for (size_t type = 0; type < counts.size(); ++type) {
+    const DeviceProfile *profile =
+        counts[type] ? cluster.findProfile(static_cast<int>(type), stage,
+                                           model.fingerprint)
+                     : nullptr;
+    if (!profile || !profile->isEstimate)
+      continue;
+    uncertainty = uncertainty.value_or(0);
+    for (double spread : profile->spread)
+      uncertainty = std::max(*uncertainty, spread);
+  }
+  return uncertainty;
+}
+
 void HeteroAllocatePass::addPlan(const Choice &choice) {
   ModuleOp module = getOperation();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -146,6 +166,9 @@ void HeteroAllocatePass::addPlan(const Choice &choice) {
       builder.getStringAttr(choice.allocation.policy));
   plan->setAttr("predicted_seconds",
                 builder.getF64FloatAttr(choice.allocation.seconds));
+  if (std::optional<double> uncertainty = getUncertainty(choice.stage))
+    plan->setAttr("predicted_uncertainty",
+                  builder.getF64FloatAttr(*uncertainty));
   builder.setInsertionPointToStart(&plan.getBody().emplaceBlock());
 
   auto integer = [&](int64_t value) {

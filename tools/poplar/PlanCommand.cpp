@@ -57,6 +57,10 @@ static std::string formatPlan(zero::PlanOp plan) {
                          .str();
   if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
     text += llvm::formatv(", {0:f4} s predicted", seconds.getValueAsDouble());
+  if (auto uncertainty =
+          plan->getAttrOfType<mlir::FloatAttr>("predicted_uncertainty"))
+    text += llvm::formatv(" (estimate, +-{0:f0} %)",
+                          100 * uncertainty.getValueAsDouble());
   text += "\n";
   llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   for (size_t first = 0; first < ranks.size();) {
@@ -105,6 +109,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     return false;
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroFormBuckets({args.host.bucketBytes}));
+        pm.addPass(createEstimateProfiles());
         pm.addPass(createHeteroAllocate(args.allocation));
       }))
     return false;
@@ -123,8 +128,12 @@ void addPlanCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "plan", "Allocate a global batch to the devices of a cluster");
   command->footer(
-      "Without --cluster, says what memory the machine at hand needs.\n\n"
+      "Without --cluster, says what memory the machine at hand needs. Without "
+      "--profiles, times are\nestimates from the specifications that the "
+      "cluster file gives or names (poplar cluster devices).\n\n"
       "Examples:\n"
+      "  poplar plan --model model.mlir --cluster "
+      "examples/clusters/a100-40-and-80.json --global-batch 2Mtok\n"
       "  poplar plan --model model.mlir --cluster cluster.json --profiles "
       "profiles --global-batch 2Mtok -o plan.mlir\n"
       "  poplar plan model.mlir --recompute recompute-unit");
@@ -146,8 +155,10 @@ void addPlanCommand(CLI::App &app, int &status) {
           ->needs(cluster);
   cluster->needs(batch);
   command
-      ->add_option("--profiles", args->profiles,
-                   "What poplar profile measured: a file or a directory")
+      ->add_option(
+          "--profiles", args->profiles,
+          "What poplar profile measured: a file or a directory. Device "
+          "types without it are estimated from their specifications")
       ->type_name("DIR")
       ->needs(cluster);
   command

@@ -240,12 +240,14 @@ TEST_F(ZeroProblemTest, MissingProfilesAreNamed) {
   cluster.profiles[3].model = "beef";
   EXPECT_EQ(fail(3), "device type 'large' has no profile of this model (f00d) "
                      "in stage 3; make one with: poplar profile --device-type "
-                     "large --zero 3");
+                     "large --zero 3; or give its flops and bandwidth in the "
+                     "cluster file, or its device, for an estimate");
   cluster.profiles.pop_back();
   cluster.profiles[3].model = "f00d";
   EXPECT_EQ(fail(3), "device type 'small' has no profile of this model (f00d) "
                      "in stage 3; make one with: poplar profile --device-type "
-                     "small --zero 3");
+                     "small --zero 3; or give its flops and bandwidth in the "
+                     "cluster file, or its device, for an estimate");
 }
 
 TEST_F(ZeroProblemTest, DevicesTooSmallForTheStateAreNamed) {

@@ -29,6 +29,8 @@ struct HostOptions {
   int threads = 1;
   /// Largest micro-batch that the libraries' scratch is planned for.
   int64_t maxBatch = 64;
+  /// Bytes of the libraries' scratch; below 0, what the library at hand asks.
+  int64_t workspaceBytes = -1;
   /// Neighbouring units with less than this (in f32) share a bucket.
   int64_t bucketBytes = 1 << 20;
   /// Fill buffers with NaN when they die: a test of the memory plan.

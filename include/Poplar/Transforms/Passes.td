@@ -103,6 +103,26 @@ def ZeroFormBuckets : Pass<"zero-form-buckets", "::mlir::ModuleOp"> {
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
 }
 
+def EstimateProfiles : Pass<"estimate-profiles", "::mlir::ModuleOp"> {
+  let summary = "Estimate profiles of devices from their specifications";
+  let description = [{
+    Works on a module that holds a model, its buckets and a cluster. Adds a
+    `cluster.profile` marked `estimate` for every stage in which a device type
+    that ranks use has none of this model (in its precision, with its
+    recomputation policy), if `flops` and `bandwidth` of the type are known.
+
+    Times are those of Planner/Roofline.h, over the ops of the program that the
+    type would run. Memory is that program's plan. The program is made for a
+    model with few of its equal units, and extrapolated to all of them, so that
+    a deep model takes no longer than a shallow one.
+  }];
+  let dependentDialects = ["::poplar::cluster::ClusterDialect",
+    "::poplar::nn::NNDialect", "::poplar::zero::ZeroDialect",
+    "::mlir::func::FuncDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
+    "::mlir::math::MathDialect"];
+}
+
 def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
   let summary = "Give every rank of the cluster the batch it deserves";
   let description = [{
@@ -240,6 +260,8 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
            "Threads that share the libraries' scratch">,
     Option<"maxBatch", "max-batch", "int64_t", "64",
            "Largest micro-batch the libraries' scratch must serve">,
+    Option<"workspaceBytes", "workspace-bytes", "int64_t", "-1",
+           "Bytes of the libraries' scratch; -1 to ask the one at hand">,
     Option<"trapDeadRanges", "trap-dead-ranges", "bool", "false",
            "Let the program fill buffers with NaN when they die">
   ];

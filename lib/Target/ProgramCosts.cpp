@@ -1,0 +1,261 @@
+//===- ProgramCosts.cpp - What a step of a model takes -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramCosts.h"
+#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Conversion/Program.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Planner/StateBytes.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace poplar;
+
+//===----------------------------------------------------------------------===//
+// Shorter models
+//===----------------------------------------------------------------------===//
+
+/// Units of the models from which costs are extrapolated: the first and the
+/// last unit of a run have neighbours that the others do not have.
+static constexpr int64_t fewUnits = 3;
+
+/// The value that a call of a run takes from the call before it; null if it is
+/// none of the run.
+static Value getTaken(func::CallOp call, func::CallOp previous) {
+  if (!previous || call.getCallee() != previous.getCallee() ||
+      call.getNumResults() != 1 || !previous.getResult(0).hasOneUse() ||
+      previous.getResult(0).getType() != call.getResult(0).getType() ||
+      !llvm::is_contained(call.getOperands(), previous.getResult(0)))
+    return {};
+  return previous.getResult(0);
+}
+
+/// The most calls of one unit in a row, each of what the one before returns.
+static SmallVector<func::CallOp> findLongestRun(func::FuncOp model) {
+  SmallVector<func::CallOp> run, longest;
+  for (auto call : model.getOps<func::CallOp>()) {
+    if (!run.empty() && !getTaken(call, run.back()))
+      run.clear();
+    run.push_back(call);
+    if (run.size() > longest.size())
+      longest = run;
+  }
+  return longest;
+}
+
+/// A module of the model alone, with its longest run cut to `units`.
+static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
+                                     const zero::ProgramInfo &info) {
+  OwningOpRef<ModuleOp> shorter = ModuleOp::create(module.getLoc());
+  (*shorter)->setAttr(zero::kProgramAttr, info.getAttr(module.getContext()));
+  if (Attribute model = module->getAttr(nn::kModelAttr))
+    (*shorter)->setAttr(nn::kModelAttr, model);
+  OpBuilder builder = OpBuilder::atBlockEnd(shorter->getBody());
+  for (auto function : module.getOps<func::FuncOp>())
+    builder.clone(*function);
+  auto model = shorter->lookupSymbol<func::FuncOp>("model");
+  SmallVector<func::CallOp> run = findLongestRun(model);
+  while (static_cast<int64_t>(run.size()) > units) {
+    func::CallOp last = run.pop_back_val();
+    last.getResult(0).replaceAllUsesWith(getTaken(last, run.back()));
+    last.erase();
+  }
+  // Only the parameters that are still read.
+  builder.setInsertionPointToStart(shorter->getBody());
+  SymbolTable symbols(module);
+  for (auto get :
+       llvm::make_early_inc_range(model.getOps<nn::GetParameterOp>())) {
+    if (get->use_empty())
+      get.erase();
+    else if (StringRef name = get.getParameter(); !shorter->lookupSymbol(name))
+      builder.clone(*symbols.lookup(name));
+  }
+  return shorter;
+}
+
+//===----------------------------------------------------------------------===//
+// Costs of the ops of a program
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Adds up what a function and those that it calls do.
+class Counter {
+public:
+  explicit Counter(ModuleOp program) : symbols(program) {}
+
+  void count(func::FuncOp function);
+  std::vector<RooflineOp> take();
+
+private:
+  void add(RooflineOp op) {
+    auto [entry, isNew] = ops.try_emplace(op.getKey(), op);
+    if (!isNew)
+      entry->second.count += op.count;
+  }
+  void addKernel(func::CallOp call, func::FuncOp kernel);
+  void addOp(nn::CostOpInterface op);
+
+  SymbolTable symbols;
+  std::map<decltype(RooflineOp().getKey()), RooflineOp> ops;
+};
+} // namespace
+
+/// FLOPs of one iteration. Functions without an instruction become polynomials
+/// of some ten terms.
+static double getIterationFlops(linalg::GenericOp op) {
+  constexpr double polynomial = 16, root = 4;
+  double flops = 0;
+  for (Operation &inner : op.getBody()->without_terminator()) {
+    if (isa<math::SqrtOp, math::RsqrtOp>(inner))
+      flops += root;
+    else if (isa_and_present<math::MathDialect>(inner.getDialect()))
+      flops += polynomial;
+    else if (inner.getNumResults() && !inner.hasTrait<OpTrait::ConstantLike>())
+      flops += 1;
+  }
+  return flops;
+}
+
+/// What a kernel reads and writes goes to memory once, what stays inside it
+/// does not.
+void Counter::addKernel(func::CallOp call, func::FuncOp kernel) {
+  RooflineOp cost;
+  auto addBytes = [&](Type type) {
+    BufferSize size = getBufferSize(type);
+    (size.batched ? cost.bytes : cost.fixedBytes) +=
+        static_cast<double>(size.bytes);
+  };
+  for (BlockArgument argument : kernel.getArguments()) {
+    // Of a table, a row per token is read: as much as is written.
+    bool isTable = llvm::all_of(argument.getUsers(), [](Operation *user) {
+      return isa<tensor::ExtractOp>(user);
+    });
+    addBytes(isTable ? call.getResult(0).getType() : argument.getType());
+  }
+  for (Type type : call.getResultTypes())
+    addBytes(type);
+  kernel.walk([&](linalg::GenericOp op) {
+    double iterations = 1;
+    for (int64_t range : op.getStaticLoopRanges())
+      if (!ShapedType::isDynamic(range))
+        iterations *= static_cast<double>(range);
+    cost.flops += iterations * getIterationFlops(op);
+  });
+  add(cost);
+}
+
+/// Matrix products, attention and what else is no kernel.
+void Counter::addOp(nn::CostOpInterface op) {
+  nn::OpCost known = op.getCost();
+  RooflineOp cost;
+  cost.flops = known.flops;
+  cost.bytes = known.bytes;
+  cost.fixedBytes = known.fixedBytes;
+  if (std::optional<PoplarGemm> gemm = getGemm(op)) {
+    cost.kind = RooflineOp::Kind::Gemm;
+    cost.rows = static_cast<double>(gemm->m);
+    cost.columns = static_cast<double>(gemm->n);
+    cost.depth = static_cast<double>(gemm->k);
+    cost.isDeep = gemm->batched == 2;
+  } else if (known.opClass == nn::OpClass::Attention) {
+    cost.kind = RooflineOp::Kind::Attention;
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    cost.rows = static_cast<double>(type.getDimSize(1));
+  }
+  add(cost);
+}
+
+void Counter::count(func::FuncOp function) {
+  for (Operation &op : function.front()) {
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      if (callee->hasAttr(kKernelAttr))
+        addKernel(call, callee);
+      else
+        count(callee);
+    } else if (auto known = dyn_cast<nn::CostOpInterface>(op)) {
+      addOp(known);
+    }
+  }
+}
+
+std::vector<RooflineOp> Counter::take() {
+  std::vector<RooflineOp> taken;
+  for (auto &[key, op] : ops)
+    taken.push_back(op);
+  return taken;
+}
+
+//===----------------------------------------------------------------------===//
+// Costs of a model
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Measured {
+  std::vector<RooflineOp> ops;
+  int64_t perSample, scratch;
+};
+} // namespace
+
+static FailureOr<Measured> measure(ModuleOp module, int64_t units,
+                                   const zero::ProgramInfo &info,
+                                   const HostOptions &options) {
+  OwningOpRef<ModuleOp> program = shorten(module, units, info);
+  PassManager pm(module.getContext());
+  buildPlanPipeline(pm, options);
+  if (failed(pm.run(*program)))
+    return failure();
+  Counter counter(*program);
+  counter.count(program->lookupSymbol<func::FuncOp>("train"));
+  return Measured{counter.take(), getPlannedMemory(*program, "per_sample"),
+                  getPlannedMemory(*program, "scratch_bytes")};
+}
+
+/// What `count` more units than the `more` of two models add.
+static void extrapolate(Measured &more, const Measured &less, int64_t count) {
+  std::map<decltype(RooflineOp().getKey()), double> before;
+  for (const RooflineOp &op : less.ops)
+    before[op.getKey()] = op.count;
+  for (RooflineOp &op : more.ops)
+    op.count += static_cast<double>(count) * (op.count - before[op.getKey()]);
+  more.perSample += count * (more.perSample - less.perSample);
+}
+
+FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
+                                                const zero::ProgramInfo &info,
+                                                const HostOptions &options) {
+  auto model = module.lookupSymbol<func::FuncOp>("model");
+  int64_t units = findLongestRun(model).size();
+  FailureOr<Measured> measured =
+      measure(module, std::min(units, fewUnits + 1), info, options);
+  if (failed(measured))
+    return failure();
+  if (units > fewUnits + 1) {
+    FailureOr<Measured> less = measure(module, fewUnits, info, options);
+    if (failed(less))
+      return failure();
+    extrapolate(*measured, *less, units - fewUnits - 1);
+  }
+  ProgramCosts costs;
+  costs.ops = std::move(measured->ops);
+  costs.bytesPerSample = measured->perSample;
+  SymbolTableCollection symbols;
+  for (auto bucket : module.getOps<zero::BucketOp>())
+    costs.elements += zero::BucketLayout::get(bucket, symbols)->elements;
+  StateFormat format = info.getWorkingFormat() == "f32"
+                           ? StateFormat::singlePrecision()
+                           : StateFormat::halfPrecision();
+  costs.fixedBytes = costs.elements * format.replicated(0) +
+                     llvm::alignTo(measured->scratch, POPLAR_ALIGNMENT);
+  return costs;
+}

@@ -1,0 +1,42 @@
+//===- ProgramCosts.h - What a step of a model takes ------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Counted in the program of one device that trains the model alone, as the
+// pipelines make it. Programs of deep models are not made: a model of few
+// units and one of one more tell what a unit adds, and all of its units add
+// the same.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_TARGET_PROGRAMCOSTS_H
+#define POPLAR_LIB_TARGET_PROGRAMCOSTS_H
+
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Roofline.h"
+#include "Poplar/Target/Host.h"
+
+namespace poplar {
+
+struct ProgramCosts {
+  /// Of a micro-step: forward, backward, and what is computed again.
+  std::vector<RooflineOp> ops;
+  /// Elements of all buckets, padding included.
+  int64_t elements = 0;
+  /// peak_bytes(b) = fixedBytes + b * bytesPerSample
+  int64_t fixedBytes = 0, bytesPerSample = 0;
+};
+
+/// Costs of the model in `module` as a program of `info` compiled with
+/// `options`. Fails with a diagnostic where the program cannot be made.
+llvm::FailureOr<ProgramCosts> getProgramCosts(mlir::ModuleOp module,
+                                              const zero::ProgramInfo &info,
+                                              const HostOptions &options);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_TARGET_PROGRAMCOSTS_H
