@@ -1,0 +1,154 @@
+//===- CollectiveCost.cpp - What a collective needs of links --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/CollectiveCost.h"
+#include <algorithm>
+#include <map>
+
+using namespace poplar;
+
+CollectiveCost::CollectiveCost(const ClusterView &cluster,
+                               std::vector<int> nodesOfRanks) {
+  // Nodes in use are numbered in the order of their first ranks.
+  std::map<int, int> numbers;
+  std::vector<int> indices;
+  for (size_t rank = 0; rank < nodesOfRanks.size(); ++rank) {
+    auto [entry, isNew] =
+        numbers.try_emplace(nodesOfRanks[rank], static_cast<int>(nodes.size()));
+    if (isNew) {
+      indices.push_back(nodesOfRanks[rank]);
+      nodes.emplace_back();
+    }
+    nodes[entry->second].ranks.push_back(static_cast<int>(rank));
+  }
+  double insideLatency = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].ranks.size() < 2)
+      continue;
+    LinkSpeed link = *cluster.findLink(indices[i], indices[i]);
+    nodes[i].insideBandwidth = link.bandwidth;
+    insideLatency = std::max(insideLatency, link.latency);
+  }
+  addLinks(cluster, indices);
+  latency += insideLatency;
+}
+
+/// Links between nodes, in time proportional to the nodes and to the links that
+/// are not the default one.
+void CollectiveCost::addLinks(const ClusterView &cluster,
+                              const std::vector<int> &indices) {
+  std::map<int, int> numbers;
+  for (size_t i = 0; i < indices.size(); ++i)
+    numbers[indices[i]] = static_cast<int>(i);
+  if (cluster.defaultBetween)
+    defaultInverse = 1 / cluster.defaultBetween->bandwidth;
+  double others = double(nodes.size()) - 1;
+  for (Node &node : nodes)
+    node.outInverse = node.inInverse = others * defaultInverse;
+  for (const auto &[ends, speed] : cluster.links) {
+    auto from = numbers.find(ends.first), to = numbers.find(ends.second);
+    if (from == numbers.end() || to == numbers.end() || from == to)
+      continue;
+    double extra = 1 / speed.bandwidth - defaultInverse;
+    ownLinks.push_back({from->second, to->second, extra});
+    nodes[from->second].outInverse += extra;
+    nodes[to->second].inInverse += extra;
+    latency = std::max(latency, speed.latency);
+  }
+  size_t pairs = nodes.size() * (nodes.size() - 1);
+  if (cluster.defaultBetween && ownLinks.size() < pairs)
+    latency = std::max(latency, cluster.defaultBetween->latency);
+}
+
+/// A device is the root of the trees of its own slice and of those that it
+/// leads in its node, and a leaf of all others.
+std::pair<double, double>
+CollectiveCost::getDeviceSeconds(const std::vector<int64_t> &bounds) const {
+  auto length = [&](size_t rank) {
+    return double(bounds[rank + 1] - bounds[rank]);
+  };
+  double all = double(bounds.back());
+  // By the number of ranks in a node: elements of the slices that are led by
+  // the first, second, ... of its ranks (Topology::getLeader).
+  std::map<size_t, std::vector<double>> ledBy;
+  double root = 0, leaf = 0;
+  for (const Node &node : nodes) {
+    size_t size = node.ranks.size();
+    if (size < 2)
+      continue;
+    std::vector<double> &led = ledBy[size];
+    if (led.empty()) {
+      led.resize(size);
+      for (size_t slice = 0; slice + 1 < bounds.size(); ++slice)
+        led[slice % size] += length(slice);
+    }
+    std::vector<double> rooted = led;
+    for (int slice : node.ranks)
+      rooted[slice % size] -= length(slice);
+    for (size_t i = 0; i < size; ++i) {
+      rooted[i] += length(node.ranks[i]);
+      root =
+          std::max(root, rooted[i] * double(size - 1) / node.insideBandwidth);
+      leaf = std::max(leaf, (all - rooted[i]) / node.insideBandwidth);
+    }
+  }
+  return {root, leaf};
+}
+
+std::pair<double, double>
+CollectiveCost::getNodeSeconds(const std::vector<int64_t> &bounds,
+                               bool rootsReceive) const {
+  double all = double(bounds.back()), root = 0, leaf = 0;
+  std::vector<double> slices, extra(nodes.size());
+  for (const Node &node : nodes) {
+    double slice = 0;
+    for (int rank : node.ranks)
+      slice += double(bounds[rank + 1] - bounds[rank]);
+    slices.push_back(slice);
+    root = std::max(root,
+                    slice * (rootsReceive ? node.inInverse : node.outInverse));
+  }
+  for (const OwnLink &link : ownLinks) {
+    auto [leafNode, rootNode] = rootsReceive ? std::pair(link.from, link.to)
+                                             : std::pair(link.to, link.from);
+    extra[leafNode] += slices[rootNode] * link.extraInverse;
+  }
+  for (size_t i = 0; i < nodes.size(); ++i)
+    leaf = std::max(leaf, (all - slices[i]) * defaultInverse + extra[i]);
+  return {root, leaf};
+}
+
+SimulationProblem::Collective
+CollectiveCost::makeCollective(std::string name,
+                               const std::vector<int64_t> &bounds,
+                               int64_t elementBytes, bool reduces) const {
+  auto [deviceRoot, deviceLeaf] = getDeviceSeconds(bounds);
+  auto [nodeRoot, nodeLeaf] = getNodeSeconds(bounds, reduces);
+  if (reduces) {
+    std::swap(deviceRoot, deviceLeaf);
+    std::swap(nodeRoot, nodeLeaf);
+  }
+  double bytes = double(elementBytes);
+  SimulationProblem::Collective collective;
+  collective.name = std::move(name);
+  collective.latency = latency;
+  collective.uses = {{DeviceOut, deviceRoot * bytes},
+                     {DeviceIn, deviceLeaf * bytes},
+                     {NodeOut, nodeRoot * bytes},
+                     {NodeIn, nodeLeaf * bytes}};
+  return collective;
+}
+
+SimulationProblem::Collective CollectiveCost::exchange(std::string name,
+                                                       int64_t bytes) const {
+  std::vector<int64_t> bounds = {0};
+  for (const Node &node : nodes)
+    for (size_t i = 0; i < node.ranks.size(); ++i)
+      bounds.push_back(bounds.back() + bytes);
+  return allGather(std::move(name), bounds, 1);
+}

@@ -1,0 +1,339 @@
+//===- Simulator.cpp - An iteration, event by event -----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Simulator.h"
+#include "PortSharing.h"
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <queue>
+
+using namespace poplar;
+
+using Collective = SimulationProblem::Collective;
+using Operation = SimulationProblem::Operation;
+using RankClass = SimulationProblem::RankClass;
+using Activity = Timeline::Activity;
+
+namespace {
+
+/// A collective that was started, by some ranks at least. Numbered in the order
+/// in which that happens.
+struct Instance {
+  int collective;
+  /// Classes at the head of whose stream it is not yet.
+  int missing;
+  /// When it was at the head on the last of them; begins then.
+  double begin = 0;
+  double end = -1;
+
+  bool isDone() const { return end >= 0; }
+};
+
+/// What ranks of a class are at.
+struct ClassState {
+  // Place in the program.
+  int64_t iteration = 0, repetition = 0;
+  size_t run = 0, operation = 0;
+  /// The compute stream has come so far.
+  double now = 0;
+  /// The instance that it waits for, or -1.
+  int waitsFor = -1;
+
+  /// Started and not done, with the time of the start.
+  struct Queued {
+    int instance;
+    double started;
+  };
+  std::deque<Queued> stream;
+  /// When the stream was done with what it had.
+  double streamFree = 0;
+  /// Instance of each token of the phase.
+  std::vector<int> tokens;
+  /// How often each collective was started.
+  std::vector<int> starts;
+  /// Collectives that were done after `now`, as instances.
+  std::deque<int> recent;
+
+  Simulation::ClassSeconds seconds;
+  double communicating = 0;
+};
+
+class Engine {
+public:
+  Engine(const SimulationProblem &problem, const SimulationOptions &options);
+  bool run(std::string &error);
+  Simulation takeResult();
+
+private:
+  /// Runs the compute stream until it has to wait, or ends.
+  void advance(int index);
+  bool nextOperation(ClassState &state, const RankClass &rankClass,
+                     const Operation *&operation);
+  void start(int index, const Operation &operation);
+  /// The head of the stream of a class has changed.
+  void arrive(int index);
+  void complete(int instance, double time);
+  void resume(int index, double time);
+  void record(std::vector<Timeline::Interval> Timeline::RankClass::*stream,
+              int index, double begin, double end, Activity activity, int name);
+  std::string describeDeadlock() const;
+  int getName(const Instance &instance) const {
+    return static_cast<int>(problem.computations.size()) + instance.collective;
+  }
+
+  const SimulationProblem &problem;
+  const SimulationOptions &options;
+  std::vector<ClassState> states;
+  std::vector<int> allClasses;
+  std::vector<Instance> instances;
+  /// By collective: its instances.
+  std::vector<std::vector<int>> instancesOf;
+  /// When collectives begin to occupy ports, the first on top; those that begin
+  /// at the same time in the order of their numbers.
+  using Event = std::pair<double, int>;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> beginnings;
+  PortSharing sharing;
+  Timeline timeline;
+};
+
+} // namespace
+
+Engine::Engine(const SimulationProblem &problem,
+               const SimulationOptions &options)
+    : problem(problem), options(options), states(problem.classes.size()),
+      allClasses(problem.classes.size()),
+      instancesOf(problem.collectives.size()), sharing(problem) {
+  std::iota(allClasses.begin(), allClasses.end(), 0);
+  for (size_t i = 0; i < states.size(); ++i) {
+    size_t tokens = 0;
+    for (const SimulationProblem::Phase &phase : problem.classes[i].phases)
+      tokens = std::max(tokens, phase.size());
+    states[i].tokens.resize(tokens);
+    states[i].starts.resize(problem.collectives.size());
+    timeline.classes.push_back({problem.classes[i].name, {}, {}});
+  }
+  timeline.names = problem.computations;
+  for (const Collective &collective : problem.collectives)
+    timeline.names.push_back(collective.name);
+}
+
+void Engine::record(
+    std::vector<Timeline::Interval> Timeline::RankClass::*stream, int index,
+    double begin, double end, Activity activity, int name) {
+  if (options.recordsTimeline && end > begin)
+    (timeline.classes[index].*stream).push_back({begin, end, activity, name});
+}
+
+/// Moves the place in the program on; false at its end.
+bool Engine::nextOperation(ClassState &state, const RankClass &rankClass,
+                           const Operation *&operation) {
+  while (state.iteration < options.iterations) {
+    if (state.run == rankClass.iteration.size()) {
+      state.run = 0;
+      ++state.iteration;
+      continue;
+    }
+    const RankClass::Run &run = rankClass.iteration[state.run];
+    const SimulationProblem::Phase &phase = rankClass.phases[run.phase];
+    if (state.repetition == run.times) {
+      state.repetition = 0;
+      ++state.run;
+    } else if (state.operation == phase.size()) {
+      state.operation = 0;
+      ++state.repetition;
+    } else {
+      operation = &phase[state.operation++];
+      return true;
+    }
+  }
+  return false;
+}
+
+void Engine::start(int index, const Operation &operation) {
+  ClassState &state = states[index];
+  const Collective &collective = problem.collectives[operation.index];
+  std::vector<int> &same = instancesOf[operation.index];
+  size_t occurrence = state.starts[operation.index]++;
+  if (occurrence == same.size()) {
+    size_t members =
+        collective.group.empty() ? allClasses.size() : collective.group.size();
+    same.push_back(static_cast<int>(instances.size()));
+    instances.push_back({operation.index, static_cast<int>(members)});
+  }
+  int instance = same[occurrence];
+  state.tokens[operation.token] = instance;
+  state.stream.push_back({instance, state.now});
+  if (state.stream.size() == 1)
+    arrive(index);
+}
+
+void Engine::arrive(int index) {
+  const ClassState &state = states[index];
+  const ClassState::Queued &head = state.stream.front();
+  Instance &instance = instances[head.instance];
+  instance.begin = std::max({instance.begin, head.started, state.streamFree});
+  if (--instance.missing == 0)
+    beginnings.push(
+        {instance.begin + problem.collectives[instance.collective].latency,
+         head.instance});
+}
+
+void Engine::advance(int index) {
+  ClassState &state = states[index];
+  const Operation *operation;
+  while (nextOperation(state, problem.classes[index], operation)) {
+    switch (operation->kind) {
+    case Operation::Compute:
+      record(&Timeline::RankClass::computation, index, state.now,
+             state.now + operation->seconds, Activity::Compute,
+             operation->index);
+      state.now += operation->seconds;
+      state.seconds.computing += operation->seconds;
+      break;
+    case Operation::Start:
+      start(index, *operation);
+      break;
+    case Operation::Wait:
+      int instance = state.tokens[operation->token];
+      // What is done was done before the rank had come so far: the stream is
+      // not ahead of it.
+      if (instances[instance].isDone())
+        break;
+      state.waitsFor = instance;
+      return;
+    }
+  }
+}
+
+/// The rank of a class has waited until `time`, for its stream and, where
+/// nothing was under way on it, for other ranks.
+void Engine::resume(int index, double time) {
+  ClassState &state = states[index];
+  state.waitsFor = -1;
+  auto wait = [&](double until, Activity activity, int instance) {
+    record(&Timeline::RankClass::computation, index, state.now, until, activity,
+           getName(instances[instance]));
+    if (activity == Activity::WaitForLink)
+      state.seconds.exposed += until - state.now;
+    state.now = until;
+  };
+  for (int instance : state.recent) {
+    double end = std::min(instances[instance].end, time);
+    if (end <= state.now)
+      continue;
+    if (instances[instance].begin > state.now)
+      wait(instances[instance].begin, Activity::WaitForRanks, instance);
+    wait(end, Activity::WaitForLink, instance);
+  }
+  advance(index);
+}
+
+void Engine::complete(int number, double time) {
+  Instance &instance = instances[number];
+  instance.end = time;
+  const Collective &collective = problem.collectives[instance.collective];
+  // Instances may grow meanwhile.
+  double begin = instance.begin;
+  int name = getName(instance);
+  for (int index : collective.group.empty() ? allClasses : collective.group) {
+    ClassState &state = states[index];
+    state.stream.pop_front();
+    state.streamFree = time;
+    state.communicating += time - begin;
+    record(&Timeline::RankClass::communication, index, begin, time,
+           Activity::Collective, name);
+    while (!state.recent.empty() &&
+           instances[state.recent.front()].end <= state.now)
+      state.recent.pop_front();
+    state.recent.push_back(number);
+    if (!state.stream.empty())
+      arrive(index);
+    if (state.waitsFor == number)
+      resume(index, time);
+  }
+}
+
+std::string Engine::describeDeadlock() const {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].waitsFor < 0)
+      continue;
+    // It waits for what is at the head of its stream.
+    int head = states[i].stream.front().instance;
+    const Collective &collective =
+        problem.collectives[instances[head].collective];
+    std::string text = "ranks '" + problem.classes[i].name +
+                       "' wait for ever for collective '" + collective.name +
+                       "'";
+    for (int other : collective.group.empty() ? allClasses : collective.group)
+      if (states[other].stream.empty() ||
+          states[other].stream.front().instance != head)
+        return text + ", to which ranks '" + problem.classes[other].name +
+               "' do not come";
+    return text;
+  }
+  return "";
+}
+
+bool Engine::run(std::string &error) {
+  for (int index : allClasses)
+    advance(index);
+  while (true) {
+    std::optional<PortSharing::Completion> completion = sharing.getNext();
+    bool begins = !beginnings.empty() &&
+                  (!completion || beginnings.top().first <= completion->time);
+    if (begins) {
+      auto [time, instance] = beginnings.top();
+      beginnings.pop();
+      sharing.add(time, instance, instances[instance].collective);
+    } else if (completion) {
+      sharing.remove(*completion);
+      complete(completion->key, completion->time);
+    } else {
+      break;
+    }
+  }
+  error = describeDeadlock();
+  return error.empty();
+}
+
+Simulation Engine::takeResult() {
+  double end = 0;
+  for (const ClassState &state : states)
+    end = std::max({end, state.now, state.streamFree});
+  Simulation result;
+  double count = double(options.iterations);
+  result.seconds = end / count;
+  for (const ClassState &state : states) {
+    Simulation::ClassSeconds seconds = state.seconds;
+    seconds.waiting = end - seconds.computing - seconds.exposed;
+    seconds.hidden = state.communicating - seconds.exposed;
+    for (double *part : {&seconds.computing, &seconds.waiting, &seconds.exposed,
+                         &seconds.hidden})
+      *part /= count;
+    result.classes.push_back(seconds);
+  }
+  timeline.seconds = end;
+  result.timeline = std::move(timeline);
+  return result;
+}
+
+std::optional<Simulation> poplar::simulate(const SimulationProblem &problem,
+                                           const SimulationOptions &options,
+                                           std::string &error) {
+  error = problem.check();
+  if (error.empty() && options.iterations < 1)
+    error = "iterations: " + std::to_string(options.iterations) +
+            " is less than one";
+  if (!error.empty())
+    return std::nullopt;
+  Engine engine(problem, options);
+  if (!engine.run(error))
+    return std::nullopt;
+  return engine.takeResult();
+}
