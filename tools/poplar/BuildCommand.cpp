@@ -14,7 +14,6 @@
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Transforms/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 #include <sys/wait.h>
@@ -108,40 +107,23 @@ static std::string buildType(Compilation &compilation, TypeBuild &build,
   return "+" + text + "built     " + build.directory + "/train\n";
 }
 
-/// The programs of all device types with their collectives in order, checked
-/// against each other.
-static bool schedule(Compilation &compilation, const HostOptions &common,
-                     const std::string &output,
-                     std::vector<TypeBuild> &builds) {
-  mlir::ModuleOp module = compilation.getModule();
-  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
-        pm.addPass(createSpecializeDeviceTypes());
-      }))
+/// One executable per device type of a plan, in parallel.
+static bool buildPlanned(Compilation &compilation, const HostOptions &common,
+                         const std::string &output) {
+  if (!compilation.schedule(common))
     return false;
+  mlir::ModuleOp module = compilation.getModule();
+  std::vector<TypeBuild> builds;
   for (auto program : module.getOps<mlir::ModuleOp>()) {
     TypeBuild build;
     build.program = program;
     build.options = common;
     build.name = zero::ProgramInfo::get(program).deviceType;
     build.directory = output + "/" + build.name;
-    if (!chooseOptions(program, build.options, compilation.error) ||
-        !compilation.run(program, [&](mlir::OpPassManager &pm) {
-          buildSchedulePipeline(pm, build.options);
-        }))
+    if (!chooseOptions(program, build.options, compilation.error))
       return false;
     builds.push_back(std::move(build));
   }
-  return compilation.run(
-      module, [](mlir::OpPassManager &pm) { pm.addPass(createZeroVerify()); });
-}
-
-/// One executable per device type of a plan, in parallel.
-static bool buildPlanned(Compilation &compilation, const HostOptions &common,
-                         const std::string &output) {
-  mlir::ModuleOp module = compilation.getModule();
-  std::vector<TypeBuild> builds;
-  if (!schedule(compilation, common, output, builds))
-    return false;
   llvm::outs().flush();
   for (TypeBuild &build : builds) {
     zero::PlanOp plan = *build.program.getOps<zero::PlanOp>().begin();
@@ -204,12 +186,7 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->add_flag("--trap-dead-ranges", args->host.trapDeadRanges,
                     "Fill buffers with NaN when they die, to test the memory "
                     "plan");
-  command->add_flag("!--synchronous", args->host.overlap,
-                    "Wait for every collective where it stands, to compare");
-  command
-      ->add_option("--overlap-depth", args->host.overlapDepth,
-                   "Collectives under way while a unit computes, per kind")
-      ->check(CLI::Range(1, 64));
+  addScheduleOptions(command, args->host);
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")
       ->required();

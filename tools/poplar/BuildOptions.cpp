@@ -37,12 +37,27 @@ void addHostOptions(CLI::App *command, HostOptions &options) {
       ->check(CLI::Range(1, 1 << 20));
 }
 
+void addScheduleOptions(CLI::App *command, HostOptions &options) {
+  command->add_flag("!--synchronous", options.overlap,
+                    "Wait for every collective where it stands, to compare");
+  command
+      ->add_option("--overlap-depth", options.overlapDepth,
+                   "Collectives under way while a unit computes, per kind")
+      ->check(CLI::Range(1, 64));
+}
+
 bool checkCPU(const HostOptions &options, std::string &error) {
   if (isKnownCPU(options.cpu))
     return true;
   error = "--cpu: LLVM knows no processor '" + options.cpu +
           "' of this architecture; llc --mcpu=help lists those it knows";
   return false;
+}
+
+void chooseScheduleOptions(mlir::ModuleOp program, HostOptions &options) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  options.precision = info.precision;
+  options.recompute = info.recompute;
 }
 
 bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
@@ -54,8 +69,7 @@ bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
             "host:amx-bf16, host:avx512-f32, host:avx2-f32, host:sse41-f32";
     return false;
   }
-  options.precision = info.precision;
-  options.recompute = info.recompute;
+  chooseScheduleOptions(program, options);
   options.maxBatch = 1;
   for (auto plan : program.getOps<zero::PlanOp>())
     for (zero::RankOp rank : plan.getRanks())

@@ -15,11 +15,18 @@
 /// Options that say how one device, the machine at hand, is compiled for.
 void addHostOptions(CLI::App *command, poplar::HostOptions &options);
 
+/// Options that say when collectives are started and waited for.
+void addScheduleOptions(CLI::App *command, poplar::HostOptions &options);
+
 /// Fails, with `error` set, if LLVM does not know the processor asked for.
 bool checkCPU(const poplar::HostOptions &options, std::string &error);
 
-/// Fills in how the program of a device type, made by
-/// poplar-specialize-device-types, is to be compiled. Fails, with `error` set,
+/// Fills in what the schedule of a device type's program, made by
+/// --specialize-device-types, depends on.
+void chooseScheduleOptions(mlir::ModuleOp program,
+                           poplar::HostOptions &options);
+
+/// Fills in how such a program is to be compiled. Fails, with `error` set,
 /// if there is no code generator for it.
 bool chooseOptions(mlir::ModuleOp program, poplar::HostOptions &options,
                    std::string &error);

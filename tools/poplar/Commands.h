@@ -20,6 +20,7 @@ void addImportCommand(CLI::App &app, int &status);
 void addClusterCommand(CLI::App &app, int &status);
 void addPlanCommand(CLI::App &app, int &status);
 void addProfileCommand(CLI::App &app, int &status);
+void addSimulateCommand(CLI::App &app, int &status);
 void addBuildCommand(CLI::App &app, int &status);
 void addTrainCommand(CLI::App &app, int &status);
 void addSampleCommand(CLI::App &app, int &status);

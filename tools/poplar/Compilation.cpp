@@ -7,10 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Compilation.h"
+#include "BuildOptions.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -74,6 +76,22 @@ bool Compilation::run(mlir::ModuleOp target,
   pm.enableTiming(phase);
   build(pm);
   return mlir::succeeded(pm.run(target));
+}
+
+bool Compilation::schedule(const HostOptions &options) {
+  if (!run(*module, [](mlir::OpPassManager &pm) {
+        pm.addPass(createSpecializeDeviceTypes());
+      }))
+    return false;
+  for (auto program : module->getOps<mlir::ModuleOp>()) {
+    HostOptions own = options;
+    chooseScheduleOptions(program, own);
+    if (!run(program,
+             [&](mlir::OpPassManager &pm) { buildSchedulePipeline(pm, own); }))
+      return false;
+  }
+  return run(*module,
+             [](mlir::OpPassManager &pm) { pm.addPass(createZeroVerify()); });
 }
 
 bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,

@@ -26,6 +26,7 @@ int main(int argc, char **argv) {
   addClusterCommand(app, status);
   addProfileCommand(app, status);
   addPlanCommand(app, status);
+  addSimulateCommand(app, status);
   addBuildCommand(app, status);
   addTrainCommand(app, status);
   addSampleCommand(app, status);

@@ -1,0 +1,59 @@
+//===- PlanSimulation.h - From scheduled programs to a simulation -*- C++ -*-=//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TARGET_PLANSIMULATION_H
+#define POPLAR_TARGET_PLANSIMULATION_H
+
+#include "Poplar/Planner/BatchProblem.h"
+#include "Poplar/Planner/Simulator.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <optional>
+
+namespace poplar {
+
+/// An iteration of a plan, ready to be simulated.
+struct PlanSimulation {
+  SimulationProblem problem;
+  /// Parallel to SimulationProblem::classes: ranks of one device type with the
+  /// same batches and the same share of the state.
+  struct RankClass {
+    std::string deviceType;
+    /// In the order of the plan.
+    std::vector<int64_t> ranks;
+    RankShare share;
+  };
+  std::vector<RankClass> classes;
+
+  int64_t stage = 0, globalBatch = 0;
+  std::string policy;
+  /// By the planner's closed form, where the plan says it.
+  std::optional<double> predictedSeconds;
+  /// Some curve was computed from published figures, not measured.
+  bool usesEstimates = false;
+};
+
+/// Takes from `module`, which holds a cluster with its profiles and, for each
+/// device type of a plan, the scheduled program (--specialize-device-types,
+/// buildSchedulePipeline), what ranks do in an iteration:
+///
+/// - Calls of units take shares of the profile's seconds for the micro-batch,
+///   in proportion to a roofline of their ops' costs. A rank without samples
+///   computes in no time, but takes part in all collectives.
+/// - Collectives are those of the programs, where they are started and waited
+///   for there, plus the small ones of the runtime's loop: whether to stop, how
+///   many targets there are, the loss.
+/// - The optimizer takes the profile's seconds times the rank's share of the
+///   state, cut by what zeroing, the norm and AdamW read and write.
+///
+/// Fails with a diagnostic where the module holds no programs or a type has no
+/// profile that serves.
+llvm::FailureOr<PlanSimulation> buildPlanSimulation(mlir::ModuleOp module);
+
+} // namespace poplar
+
+#endif // POPLAR_TARGET_PLANSIMULATION_H
