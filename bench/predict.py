@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+# ===- predict.py - Simulated against measured ------------------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Holds poplar simulate against the clock, on pairs of unlike host types with a
+core each.
+
+Every type is profiled once per stage, by itself while the other core is busy.
+The link of the machine is measured once (poplar cluster links), by a job that is
+not among the plans. Then plans of all stages, several policies, batches and pairs
+are simulated, built and run in turns; some with a link injected
+(--link-delay), which their cluster declares. Prints, by plan, seconds of a step
+by the closed form, simulated and measured (the median of all steps of all
+turns), and the bytes that ranks allocate and reside in, against the plan's.
+
+What was done is kept in --dir: run it again to go on, with more --rounds for
+more turns. Needs a build, two cores, mpirun and a quiet machine:
+
+  bench/predict.py --poplar build/release/bin/poplar
+"""
+
+import argparse
+import csv
+import glob
+import json
+import os
+import re
+import shutil
+import statistics
+import sys
+import threading
+
+from commands import ROOT, run
+
+TYPES = ["avx512-f32", "avx2-f32", "sse41-f32"]
+WARMUP_STEPS = 2
+# Injected between nodes: microseconds, 1e9 bytes/s.
+LINK = (200, 0.2)
+
+
+class Residents(threading.Thread):
+    """Watches the largest resident memory of processes by their executables."""
+
+    def __init__(self, executables):
+        super().__init__(daemon=True)
+        self.executables, self.done = executables, threading.Event()
+        self.bytes = {executable: 0 for executable in executables}
+
+    def run(self):
+        while not self.done.wait(0.1):
+            for link in glob.glob("/proc/[0-9]*/exe"):
+                try:
+                    executable = os.readlink(link)
+                    if executable not in self.bytes:
+                        continue
+                    with open(os.path.dirname(link) + "/status") as file:
+                        peak = re.search(r"VmHWM:\s+(\d+) kB", file.read())
+                except OSError:
+                    continue  # it has just ended
+                if peak:
+                    size = int(peak.group(1)) * 1024
+                    self.bytes[executable] = max(self.bytes[executable], size)
+
+
+class Workshop:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.dir = os.path.abspath(arguments.dir)
+        os.makedirs(self.path("profiles"), exist_ok=True)
+        self.state = {}
+        if os.path.exists(self.path("state.json")):
+            with open(self.path("state.json")) as file:
+                self.state = json.load(file)
+        self.tokens = arguments.seq_len
+
+    def path(self, *names):
+        return os.path.join(self.dir, *names)
+
+    def save(self):
+        with open(self.path("state.tmp"), "w") as file:
+            json.dump(self.state, file, indent=1)
+        os.replace(self.path("state.tmp"), self.path("state.json"))
+
+    def poplar(self, *words):
+        return run(self.arguments.poplar, *map(str, words)).stdout
+
+    def get_types(self):
+        if self.arguments.types:
+            return self.arguments.types.split(",")
+        self.poplar("cluster", "detect", "-o", self.path("machine.json"))
+        with open(self.path("machine.json")) as file:
+            known = json.load(file)["device_types"]
+        return [name for name in TYPES if name in known]
+
+    def make_model(self):
+        if os.path.exists(self.path("model.mlir")):
+            return
+        with open(self.arguments.config) as file:
+            config = json.load(file)
+        # Wide enough that a step is some tenths of a second.
+        width = self.arguments.width
+        config.update(hidden_size=width, intermediate_size=11 * width // 4)
+        with open(self.path("config.json"), "w") as file:
+            json.dump(config, file)
+        self.poplar("import", self.path("config.json"), "--seq-len",
+                    self.arguments.seq_len, "-o", self.path("model.mlir"))  # fmt: skip
+
+    def write_cluster(self, pair, linked):
+        """Both on this machine, or each on a node of its own."""
+        local = self.state.get("link", {"latency": 2e-5, "bandwidth": 5e9})
+        link = {"inside": "nodes", **local}
+        nodes = [{"name": "here", "devices": list(pair)}]
+        if linked:
+            # A message pays what it costs on this machine, too.
+            link = {
+                "between": "nodes",
+                "latency": LINK[0] * 1e-6 + local["latency"],
+                "bandwidth": LINK[1] * 1e9,
+            }
+            nodes = [{"name": f"node{i}", "devices": [t]} for i, t in enumerate(pair)]
+        cluster = {
+            "device_types": {
+                t: {"target": "host:" + t, "memory": "4GiB", "threads": 1} for t in pair
+            },
+            "nodes": nodes,
+            "links": [link],
+        }
+        path = self.path("-".join(pair) + ("-linked" if linked else "") + ".json")
+        with open(path, "w") as file:
+            json.dump(cluster, file)
+        return path
+
+    def profile(self, pair):
+        cluster = self.write_cluster(pair, linked=False)
+        for device_type in pair:
+            path = self.path("profiles", device_type + ".json")
+            if os.path.exists(path):
+                continue
+            print(f"profiling {device_type}", flush=True)
+            self.poplar(
+                "profile", "--model", self.path("model.mlir"), "--cluster", cluster,
+                "--device-type", device_type, "--loaded", "--max-batch",
+                self.arguments.max_batch, "-o", path,
+            )  # fmt: skip
+
+    def measure_link(self, pair):
+        """By a job of its own; linked as on this machine."""
+        if "link" in self.state:
+            return
+        print("measuring the link of the machine", flush=True)
+        plan, links = self.path("link.mlir"), self.path("links.json")
+        self.poplar(
+            "plan", "--model", self.path("model.mlir"), "--cluster",
+            self.write_cluster(pair, linked=False), "--profiles",
+            self.path("profiles"), "--zero", 3, "--batch",
+            f"{pair[0]}=1,{pair[1]}=1", "--global-batch", 2, "-o", plan,
+        )  # fmt: skip
+        self.poplar("build", plan, "-o", self.path("link"))
+        self.poplar("cluster", "links", self.path("link"), "-o", links)
+        with open(links) as file:
+            link = json.load(file)["links"][0]
+        self.state["link"] = {key: link[key] for key in ("latency", "bandwidth")}
+        self.save()
+
+    def train(self, job, steps, flags):
+        out = self.path("run")
+        shutil.rmtree(out, ignore_errors=True)
+        total = WARMUP_STEPS + steps
+        run(
+            self.path(job, "launch.sh"), "train", "--data",
+            ROOT + "/examples/data/corpus.txt", "--steps", str(total),
+            "--eval-every", "0", "--log-every", str(total), "--peak-gflops", "100",
+            "--out", out, *flags, POPLAR_LOCAL="1",
+            **({"POPLAR_FAKE_NODES": "0,1"} if "--link-delay" in flags else {}),
+        )  # fmt: skip
+        with open(out + "/metrics.csv", newline="") as file:
+            rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
+        return rates[WARMUP_STEPS:]
+
+    def prepare(self, plan):
+        """Plans, simulates and builds, unless that was done."""
+        name = plan["name"]
+        if name in self.state:
+            return
+        path, pair = self.path(name + ".mlir"), plan["pair"]
+        if plan["policy"].startswith("batch:"):
+            one, other = plan["policy"].removeprefix("batch:").split(",")
+            flags = ["--batch", f"{pair[0]}={one},{pair[1]}={other}"]
+        else:
+            flags = ["--policy", plan["policy"]]
+        self.poplar(
+            "plan", "--model", self.path("model.mlir"), "--cluster",
+            self.write_cluster(pair, plan["linked"]), "--profiles",
+            self.path("profiles"), "--zero", plan["stage"], "--global-batch",
+            plan["batch"], *flags, "-o", path,
+        )  # fmt: skip
+        built = self.poplar("build", path, "-o", self.path(name))
+        result = json.loads(self.poplar("simulate", path, "--json", "-"))
+        self.state[name] = {
+            "predicted": result["predicted_seconds"],
+            "simulated": result["simulated_seconds"],
+            "planned": [int(n) for n in re.findall(r"\((\d+) bytes\)", built)],
+            "steps": [],
+            "turns": 0,
+        }
+        self.save()
+
+    def turn(self, plan):
+        record, name = self.state[plan["name"]], plan["name"]
+        steps = max(3, int(self.arguments.turn / record["simulated"]))
+        flags = ["--report-memory", self.path("memory.csv")]
+        if plan["linked"]:
+            flags += ["--link-delay", f"{LINK[0]},{LINK[1]}"]
+        executables = [self.path(name, t, "train") for t in plan["pair"]]
+        residents = Residents(executables)
+        residents.start()
+        rates = self.train(name, steps, flags)
+        residents.done.set()
+        tokens = plan["batch"] * self.tokens
+        record["steps"] += [tokens / rate for rate in rates]
+        record["turns"] += 1
+        record["resident"] = [residents.bytes[e] for e in executables]
+        with open(self.path("memory.csv"), newline="") as file:
+            record["allocated"] = [int(row["peak"]) for row in csv.DictReader(file)]
+        self.save()
+
+
+def make_plans(types, count):
+    """Every stage with every pair, policies, batches and links in turns."""
+    pairs = [(a, b) for i, a in enumerate(types) for b in types[i + 1 :]]
+    choices = [
+        ("exact", 32, False), ("uniform", 24, False), ("poplar", 40, True),
+        ("exact", 17, True), ("batch:5,3", 29, False), ("uniform", 16, True),
+        ("batch:4,1", 20, False),
+    ]  # fmt: skip
+    plans = []
+    for i in range(count):
+        policy, batch, linked = choices[i % len(choices)]
+        stage, pair = i % 4, pairs[i % len(pairs)]
+        link = "-linked" if linked else ""
+        name = f"{i:02}-stage{stage}-{policy}-{batch}-{'-'.join(pair)}{link}"
+        plans.append(
+            {"name": re.sub("[:,]", "_", name), "stage": stage, "pair": pair,
+             "policy": policy, "batch": batch, "linked": linked}
+        )  # fmt: skip
+    return plans
+
+
+def report(workshop, plans):
+    print("| plan | closed form [s] | simulated [s] | measured [s] | error | allocated "
+          "- planned | resident - planned [MiB] |")  # fmt: skip
+    print("|" + " --- |" * 7)
+    errors = []
+    for plan in plans:
+        record = workshop.state[plan["name"]]
+        measured = statistics.median(record["steps"])
+        error = record["simulated"] / measured - 1
+        errors.append(abs(error))
+        exact = [a - p for a, p in zip(record["allocated"], record["planned"])]
+        more = [
+            f"{(r - p) / 2**20:.0f}" for r, p in zip(record["resident"], record["planned"])
+        ]
+        print(
+            f"| {plan['name']} | {record['predicted']:.4f} | {record['simulated']:.4f} | "
+            f"{measured:.4f} | {100 * error:+.1f} % | {exact} | {', '.join(more)} |"
+        )
+    print(
+        f"{len(errors)} plans: error of the simulation {100 * statistics.median(errors):.1f} "
+        f"% in the median, {100 * max(errors):.1f} % at worst"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--poplar", default=ROOT + "/build/release/bin/poplar")
+    parser.add_argument("--dir", default=ROOT + "/build/predict")
+    parser.add_argument("--config", default=ROOT + "/examples/models/demo-llama.json")
+    parser.add_argument("--types", help="by name, the fastest first")
+    parser.add_argument("--plans", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turn", type=float, default=4, help="seconds, about")
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--seq-len", type=int, default=128)
+    parser.add_argument("--max-batch", type=int, default=16)
+    arguments = parser.parse_args()
+    arguments.poplar = os.path.abspath(arguments.poplar)
+    workshop = Workshop(arguments)
+    types = workshop.get_types()
+    if len(types) < 2:
+        print(f"this CPU has one usable host type: {types}")
+        return 3
+    workshop.make_model()
+    plans = make_plans(types, arguments.plans)
+    for plan in plans:
+        workshop.profile(plan["pair"])
+    workshop.measure_link((types[0], types[-1]))
+    for plan in plans:
+        workshop.prepare(plan)
+    for number in range(1, arguments.rounds + 1):
+        for plan in plans:
+            if workshop.state[plan["name"]]["turns"] < number:
+                print(f"turn {number}: {plan['name']}", flush=True)
+                workshop.turn(plan)
+    report(workshop, plans)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
