@@ -163,7 +163,7 @@ static std::string verifyShare(const BatchProblem &problem,
   return "";
 }
 
-std::string Allocation::verify(const BatchProblem &problem) const {
+std::string Allocation::verifyShares(const BatchProblem &problem) const {
   if (types.size() != problem.types.size())
     return "has shares of " + std::to_string(types.size()) + " types for " +
            std::to_string(problem.types.size());
@@ -188,6 +188,12 @@ std::string Allocation::verify(const BatchProblem &problem) const {
   if (total != problem.globalBatch)
     return "shares add up to " + std::to_string(total) + " samples, not " +
            std::to_string(problem.globalBatch);
+  return "";
+}
+
+std::string Allocation::verify(const BatchProblem &problem) const {
+  if (std::string violation = verifyShares(problem); !violation.empty())
+    return violation;
   double predicted = predict(problem);
   if (!(std::abs(seconds - predicted) <= 1e-12 * predicted)) {
     char text[96];

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/DeviceSelection.h"
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -45,12 +47,31 @@ private:
 
 } // namespace
 
+/// No plan of the problem takes less: everybody works at their best rate
+/// throughout, and meets as seldom as memory permits.
+static double getLeastSeconds(const BatchProblem &problem) {
+  double throughput = 0, capacity = 0;
+  for (const auto &type : problem.types)
+    if (int64_t peak = type.curve.peak(type.largestBatch)) {
+      throughput +=
+          static_cast<double>(type.count) * type.curve.throughput(peak);
+      capacity += static_cast<double>(type.count * type.largestBatch);
+    }
+  auto batch = static_cast<double>(problem.globalBatch);
+  return batch / throughput + problem.iterationSync +
+         std::ceil(batch / capacity) * problem.stepSync;
+}
+
 bool Search::consider(const std::vector<int64_t> &counts) {
   if (budget == 0 || !tried.insert(counts).second)
     return false;
   --budget;
   std::string error = "there is no such job";
   std::optional<BatchProblem> problem = problemOf(counts);
+  // Most choices are ruled out here, some by more than rounding could do.
+  if (problem && best &&
+      getLeastSeconds(*problem) > best->allocation.seconds * (1 + 1e-9))
+    return false;
   std::optional<Allocation> allocation;
   if (problem)
     allocation = policy.solve(*problem, error);
@@ -107,12 +128,20 @@ void Search::tryWholeTypes() {
   // With more types than this, only the changes of descend() leave some out.
   if (available.size() > 10)
     return;
-  for (uint32_t out = 1; out + 1 < uint32_t(1) << available.size(); ++out) {
+  int64_t choices = int64_t(1) << available.size();
+  // Where not all devices fit together, a start has to be found first.
+  bool findsStart = !best;
+  if (findsStart)
+    budget = std::max(budget, 2 * choices);
+  else if (2 * choices > budget)
+    return;
+  for (int64_t out = 1; out + 1 < choices; ++out) {
     std::vector<int64_t> counts = available;
     for (size_t i = 0; i < counts.size(); ++i)
       if (out >> i & 1)
         counts[i] = 0;
-    consider(counts);
+    if (consider(counts) && findsStart)
+      return;
   }
 }
 
@@ -133,8 +162,10 @@ void Search::descend() {
 std::optional<DeviceSelection> Search::run(std::string &error) {
   bool all = tryAll();
   if (!all) {
+    bool mayLeaveOut = budget > 1;
     consider(available);
-    tryWholeTypes();
+    if (mayLeaveOut)
+      tryWholeTypes();
     descend();
   }
   if (best)

@@ -183,7 +183,9 @@ PlanExplanation poplar::explain(const BatchProblem &problem,
     used.types[i].count -= allocation.types[i].dropped;
   std::string error;
   auto policy = makePolicy(allocation.policy, error);
-  for (size_t i = 0; policy && i < used.types.size(); ++i)
+  if (!policy)
+    policy = makePolicy("exact", error);
+  for (size_t i = 0; i < used.types.size(); ++i)
     explanation.whatIf.push_back(explainType(used, i, *policy, problemOf));
   explanation.bestPlans = bestAllocations(used, alternatives + 1, error);
   for (Allocation &plan : explanation.bestPlans)

@@ -105,10 +105,9 @@ static const DeviceProfile *findProfile(const ClusterView &cluster,
   return profile;
 }
 
-/// Memory of a rank next to its activations, if it holds `share` of the state.
-static int64_t getFixedBytes(const DeviceProfile &profile,
-                             const DeviceType &type, const ModelFacts &model,
-                             int stage, double share) {
+int64_t poplar::getFixedBytes(const DeviceProfile &profile,
+                              const DeviceType &type, const ModelFacts &model,
+                              int stage, double share) {
   StateFormat format = getFormat(type);
   double sharded = double(format.sharded(stage)) * double(model.elements);
   return profile.memory->fixed - std::llround(sharded * (1 - share)) +

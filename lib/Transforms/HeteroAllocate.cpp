@@ -7,11 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/BatchPolicy.h"
-#include "Poplar/Planner/ZeroProblem.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/PlanRemedies.h"
 #include "Poplar/Transforms/Passes.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace poplar {
@@ -24,13 +23,6 @@ using namespace poplar;
 
 namespace {
 
-/// A stage with its best allocation.
-struct Choice {
-  int stage;
-  std::vector<double> state;
-  Allocation allocation;
-};
-
 class HeteroAllocatePass
     : public poplar::impl::HeteroAllocateBase<HeteroAllocatePass> {
 public:
@@ -38,117 +30,112 @@ public:
   void runOnOperation() override;
 
 private:
-  /// From the option `zero`; nothing, with an error said, if it is no stage.
-  std::optional<SmallVector<int>> getStages();
-  void readModel();
-  /// Leaves only the devices of type `name` in the cluster.
-  void keepType(StringRef name);
-  std::optional<Choice> solve(const BatchPolicy &algorithm, int stage,
-                              std::string &error);
-  std::optional<Choice> solveBest(const BatchPolicy &algorithm,
-                                  ArrayRef<int> stages);
+  /// From the options; fails, with an error said, if one has no such value.
+  LogicalResult readChoices();
+  /// Of an option that is `auto` or `off`.
+  LogicalResult readSwitch(StringRef name, StringRef value, StringRef off,
+                           bool &isOn);
+  void refuse(const PlanSearchResult &result, const BatchPolicy &algorithm);
+  void setRecompute(const PlanCandidate &plan);
   /// Of the estimates among the profiles that a plan rests on, the largest
   /// relative uncertainty; nothing if all are measured.
-  std::optional<double> getUncertainty(int stage) const;
-  void addPlan(const Choice &choice);
+  std::optional<double> getUncertainty(const PlanCandidate &plan) const;
+  void addPlan(const PlanCandidate &plan);
 
   ClusterView cluster;
   ModelFacts model;
+  PlanChoices choices;
 };
 
 } // namespace
 
-std::optional<SmallVector<int>> HeteroAllocatePass::getStages() {
-  if (stage == "auto")
-    return SmallVector<int>{0, 1, 2, 3};
+LogicalResult HeteroAllocatePass::readSwitch(StringRef name, StringRef value,
+                                             StringRef off, bool &isOn) {
+  // Baselines are what they are: only the optimum is over all choices.
+  isOn = value == "auto" && policy == "exact";
+  if (value == "auto" || value == off)
+    return success();
+  return getOperation().emitError("option ")
+         << name << " must be auto or " << off << ", not '" << value << "'";
+}
+
+LogicalResult HeteroAllocatePass::readChoices() {
+  choices = PlanChoices();
+  choices.globalBatch = globalBatch;
   int number;
-  if (!StringRef(stage).getAsInteger(10, number) && number >= 0 && number <= 3)
-    return SmallVector<int>{number};
-  getOperation().emitError("option zero must be 0, 1, 2, 3 or auto, not '")
-      << stage.getValue() << "'";
-  return std::nullopt;
+  if (stage != "auto") {
+    if (StringRef(stage).getAsInteger(10, number) || number < 0 || number > 3)
+      return getOperation().emitError(
+                 "option zero must be 0, 1, 2, 3 or auto, not '")
+             << stage.getValue() << "'";
+    choices.stages = {number};
+  }
+  if (state == "equal" || (state == "auto" && policy != "exact"))
+    choices.shardings = {Sharding::Equal};
+  else if (state == "memory")
+    choices.shardings = {Sharding::Memory};
+  else if (state != "auto")
+    return getOperation().emitError(
+               "option state must be equal, memory or auto, not '")
+           << state.getValue() << "'";
+  return failure(
+      failed(readSwitch("leave-out", leaveOut, "none", choices.leaveOut)) ||
+      failed(readSwitch("recompute", recompute, "as-set",
+                        choices.chooseRecompute)));
 }
 
-void HeteroAllocatePass::readModel() {
-  ModuleOp module = getOperation();
-  model = ModelFacts();
-  for (auto parameter : module.getOps<nn::ParameterOp>())
-    model.elements +=
-        cast<RankedTensorType>(parameter.getType()).getNumElements();
-  model.fingerprint = nn::getFingerprint(module);
-  SymbolTableCollection symbols;
-  for (auto bucket : module.getOps<zero::BucketOp>()) {
-    ++model.buckets;
-    model.largestBucket =
-        std::max(model.largestBucket,
-                 zero::BucketLayout::get(bucket, symbols)->elements);
+/// Says of the last stage, which needs the least memory, what is in the way,
+/// and what would help, in the message itself: `poplar plan` prints no notes.
+void HeteroAllocatePass::refuse(const PlanSearchResult &result,
+                                const BatchPolicy &algorithm) {
+  const PlanOutcome *last = nullptr;
+  for (const PlanOutcome &outcome : result.outcomes)
+    if (!last || outcome.stage > last->stage)
+      last = &outcome;
+  InFlightDiagnostic diagnostic =
+      getOperation().emitError("has no plan in ")
+      << (choices.stages.size() > 1 ? "any stage; in " : "") << "stage "
+      << last->stage << ": " << last->error;
+  std::vector<std::string> remedies =
+      findRemedies(cluster, model, algorithm, choices);
+  StringRef separator = "; it would fit ";
+  for (const std::string &remedy : remedies) {
+    diagnostic << separator << remedy;
+    separator = ", or ";
+  }
+  int noted = -1;
+  for (const PlanOutcome &outcome : result.outcomes)
+    if (outcome.stage != last->stage && outcome.stage != noted) {
+      noted = outcome.stage;
+      diagnostic.attachNote()
+          << "in stage " << outcome.stage << ": " << outcome.error;
+    }
+}
+
+/// What a type recomputes is said where all else is said of it. Profiles that
+/// leave it to the type were made with what it was set to before.
+void HeteroAllocatePass::setRecompute(const PlanCandidate &plan) {
+  for (auto [index, type] :
+       llvm::enumerate(getOperation().getOps<cluster::DeviceTypeOp>())) {
+    if (type.getRecompute() == plan.recompute[index])
+      continue;
+    for (auto profile : getOperation().getOps<cluster::ProfileOp>())
+      if (profile.getDeviceType() == type.getSymName() &&
+          !profile.getRecompute())
+        profile.setRecompute(type.getRecompute());
+    type.setRecompute(plan.recompute[index]);
   }
 }
 
-void HeteroAllocatePass::keepType(StringRef name) {
-  std::optional<int> type = cluster.findType(name.str());
-  auto isOther = [&](const ClusterRank &rank) { return rank.type != type; };
-  // Where nothing is left, the policy says so.
-  if (!llvm::all_of(cluster.ranks, isOther))
-    llvm::erase_if(cluster.ranks, isOther);
-}
-
-std::optional<Choice> HeteroAllocatePass::solve(const BatchPolicy &algorithm,
-                                                int stage, std::string &error) {
-  Choice choice;
-  choice.stage = stage;
-  choice.state.assign(cluster.ranks.size(), 1.0);
-  if (state == "memory") {
-    auto shares = shareStateByMemory(cluster, model, stage, error);
-    if (!shares)
-      return std::nullopt;
-    choice.state = std::move(*shares);
-  }
-  std::optional<BatchProblem> problem =
-      makeBatchProblem(cluster, model, stage, globalBatch, choice.state, error);
-  if (!problem)
-    return std::nullopt;
-  std::optional<Allocation> allocation = algorithm.solve(*problem, error);
-  if (!allocation)
-    return std::nullopt;
-  choice.allocation = std::move(*allocation);
-  return choice;
-}
-
-/// The fastest of the stages that have a plan, the lowest of equals.
-std::optional<Choice>
-HeteroAllocatePass::solveBest(const BatchPolicy &algorithm,
-                              ArrayRef<int> stages) {
-  std::optional<Choice> best;
-  SmallVector<std::string> errors;
-  for (int candidate : stages) {
-    std::optional<Choice> choice =
-        solve(algorithm, candidate, errors.emplace_back());
-    if (choice &&
-        (!best || choice->allocation.seconds < best->allocation.seconds))
-      best = std::move(choice);
-  }
-  if (best)
-    return best;
-  // Of the last stage, which needs the least memory, in the message itself:
-  // `poplar plan` prints no notes.
-  InFlightDiagnostic diagnostic = getOperation().emitError("has no plan in ")
-                                  << (stages.size() > 1 ? "any stage; in " : "")
-                                  << "stage " << stages.back() << ": "
-                                  << errors.back();
-  for (auto [candidate, error] : llvm::zip(stages.drop_back(), errors))
-    diagnostic.attachNote() << "in stage " << candidate << ": " << error;
-  return std::nullopt;
-}
-
-std::optional<double> HeteroAllocatePass::getUncertainty(int stage) const {
+std::optional<double>
+HeteroAllocatePass::getUncertainty(const PlanCandidate &plan) const {
+  ClusterView chosen = cluster;
+  for (auto [type, recompute] : llvm::zip_equal(chosen.types, plan.recompute))
+    type.recompute = recompute;
   std::optional<double> uncertainty;
-  std::vector<int> counts = cluster.countRanks();
-  for (size_t type = 0; type < counts.size(); ++type) {
-    const DeviceProfile *profile =
-        counts[type] ? cluster.findProfile(static_cast<int>(type), stage,
-                                           model.fingerprint)
-                     : nullptr;
+  for (int rank : plan.ranks) {
+    const DeviceProfile *profile = chosen.findProfile(
+        chosen.ranks[rank].type, plan.stage, model.fingerprint);
     if (!profile || !profile->isEstimate)
       continue;
     uncertainty = uncertainty.value_or(0);
@@ -158,34 +145,33 @@ std::optional<double> HeteroAllocatePass::getUncertainty(int stage) const {
   return uncertainty;
 }
 
-void HeteroAllocatePass::addPlan(const Choice &choice) {
+void HeteroAllocatePass::addPlan(const PlanCandidate &plan) {
   ModuleOp module = getOperation();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  auto plan = zero::PlanOp::create(
-      builder, module.getLoc(), uint64_t(choice.stage), uint64_t(globalBatch),
-      builder.getStringAttr(choice.allocation.policy));
-  plan->setAttr("predicted_seconds",
-                builder.getF64FloatAttr(choice.allocation.seconds));
-  if (std::optional<double> uncertainty = getUncertainty(choice.stage))
-    plan->setAttr("predicted_uncertainty",
-                  builder.getF64FloatAttr(*uncertainty));
-  builder.setInsertionPointToStart(&plan.getBody().emplaceBlock());
+  auto op = zero::PlanOp::create(builder, module.getLoc(), uint64_t(plan.stage),
+                                 uint64_t(globalBatch),
+                                 builder.getStringAttr(plan.allocation.policy));
+  op->setAttr("predicted_seconds",
+              builder.getF64FloatAttr(plan.allocation.seconds));
+  if (std::optional<double> uncertainty = getUncertainty(plan))
+    op->setAttr("predicted_uncertainty", builder.getF64FloatAttr(*uncertainty));
+  builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
 
   auto integer = [&](int64_t value) {
     return builder.getI64IntegerAttr(value);
   };
   std::vector<int64_t> seen(cluster.types.size());
-  for (auto [index, rank] : llvm::enumerate(cluster.ranks)) {
-    RankShare share = choice.allocation.shareOf(rank.type, seen[rank.type]++);
+  for (auto [index, state] : llvm::zip_equal(plan.ranks, plan.state)) {
+    const ClusterRank &rank = cluster.ranks[index];
+    RankShare share = plan.allocation.shareOf(rank.type, seen[rank.type]++);
     const DeviceType &type = cluster.types[rank.type];
     // A rank without samples still takes part in the last step's collectives.
     int64_t steps = std::max<int64_t>(share.steps, 1);
-    zero::RankOp::create(builder, module.getLoc(),
-                         SymbolRefAttr::get(&getContext(), type.name),
-                         builder.getStringAttr(cluster.nodes[rank.node].name),
-                         integer(share.microBatch), integer(steps),
-                         integer(share.last), integer(type.threads.value_or(1)),
-                         builder.getF64FloatAttr(choice.state[index]));
+    zero::RankOp::create(
+        builder, module.getLoc(), SymbolRefAttr::get(&getContext(), type.name),
+        builder.getStringAttr(cluster.nodes[rank.node].name),
+        integer(share.microBatch), integer(steps), integer(share.last),
+        integer(type.threads.value_or(1)), builder.getF64FloatAttr(state));
   }
 }
 
@@ -199,28 +185,25 @@ void HeteroAllocatePass::runOnOperation() {
     return fail("has a zero.plan already");
   if (globalBatch < 1)
     return fail("needs the option global-batch, a number of samples");
-  if (state != "equal" && state != "memory")
-    return fail("option state must be equal or memory, not '" + state + "'");
-  std::optional<SmallVector<int>> stages = getStages();
-  if (!stages)
+  if (failed(readChoices()))
     return signalPassFailure();
   std::string error;
   std::unique_ptr<BatchPolicy> algorithm = makePolicy(policy, error);
   if (!algorithm)
     return fail(error);
   cluster = cluster::buildClusterView(module);
-  // The times and the memory of a job of these devices, not of all of them.
-  StringRef type = policy;
-  if (type.consume_front("homogeneous:"))
-    keepType(type);
   if (cluster.ranks.empty())
     return fail("holds no cluster: no cluster.node has devices");
-  readModel();
+  model = zero::getModelFacts(module);
   if (model.elements == 0)
     return fail("holds no model: there is no nn.parameter");
 
-  std::optional<Choice> choice = solveBest(*algorithm, *stages);
-  if (!choice)
+  PlanSearchResult result = searchPlans(cluster, model, *algorithm, choices);
+  const PlanCandidate *best = result.best();
+  if (!best) {
+    refuse(result, *algorithm);
     return signalPassFailure();
-  addPlan(*choice);
+  }
+  setRecompute(*best);
+  addPlan(*best);
 }

@@ -9,7 +9,11 @@
 // RUN: not poplar-opt %s --split-input-file --hetero-allocate="global-batch=12 policy=best" 2>&1 | FileCheck %s --check-prefix=POLICY
 // RUN: not poplar-opt %s --split-input-file --hetero-allocate="global-batch=12 policy=batch:card=x" 2>&1 | FileCheck %s --check-prefix=SHARES
 // BATCH: error: needs the option global-batch, a number of samples
-// STATE: error: option state must be equal or memory, not 'free'
+// RUN: not poplar-opt %s --split-input-file --hetero-allocate="global-batch=12 leave-out=t4" 2>&1 | FileCheck %s --check-prefix=LEAVE
+// RUN: not poplar-opt %s --split-input-file --hetero-allocate="global-batch=12 recompute=keep" 2>&1 | FileCheck %s --check-prefix=RECOMPUTE
+// STATE: error: option state must be equal, memory or auto, not 'free'
+// LEAVE: error: option leave-out must be auto or none, not 't4'
+// RECOMPUTE: error: option recompute must be auto or as-set, not 'keep'
 // STAGE: error: option zero must be 0, 1, 2, 3 or auto, not '{{4|-1}}'
 // POLICY: error: {{.*}}'best'
 // SHARES: error: batch shares 'card=x': expected TYPE=SAMPLES, found 'card=x'
@@ -65,6 +69,26 @@ module {
   cluster.link inside nodes latency 0 bandwidth 1.0e30
   cluster.profile @card stage 0 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 31000 per_sample 3001
   cluster.profile @card stage 1 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 31000 per_sample 3001
+}
+
+// -----
+
+// What would help, computed. 20 000 bytes are needed, of which stage 2 shards
+// 12 000 and stage 3 all but 4000; and 1000 for a sample.
+
+// expected-error @below {{has no plan in any stage; in stage 3: no device has memory for a single sample; 'card' comes closest, with 1000 more bytes of memory it would hold one; it would fit with 1000 more bytes of memory on each 'card', or with 1 more of 'card'}}
+// expected-note @below {{in stage 0: types[0] 'card': needs 20000 bytes}}
+// expected-note @below {{in stage 1: types[0] 'card': needs 16000 bytes}}
+// expected-note @below {{in stage 2: types[0] 'card': needs 14000 bytes}}
+module {
+  nn.parameter @w : tensor<1000xf32> ones
+  cluster.device_type @card target "host" memory 12000 precision f32
+  cluster.node @n devices [2 x @card]
+  cluster.link inside nodes latency 0 bandwidth 1.0e30
+  cluster.profile @card stage 0 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 20000 per_sample 1000
+  cluster.profile @card stage 1 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 20000 per_sample 1000
+  cluster.profile @card stage 2 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 20000 per_sample 1000
+  cluster.profile @card stage 3 micro_batches [1, 8] seconds [0.5, 2.25] memory fixed 20000 per_sample 1000
 }
 
 // -----

@@ -2,8 +2,10 @@
 // elements. Next to the state, a rank needs 12 000 bytes and 3000 a sample. A
 // step takes 0.25 s and 0.25 s a sample; links cost nothing.
 
-// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=1" | FileCheck %s --check-prefix=EQUAL
+// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=1 state=equal" | FileCheck %s --check-prefix=EQUAL
 // RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=1 state=memory" | FileCheck %s --check-prefix=MEMORY
+// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=1 state=auto" | FileCheck %s --check-prefix=AUTO
+// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=1 state=auto policy=poplar" | FileCheck %s --check-prefix=BASELINE
 // RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=24 zero=0 state=memory" | FileCheck %s --check-prefix=STAGE0
 
 // With half of the state, @small has no room for a sample, @large for 8. Without
@@ -12,6 +14,9 @@
 // EQUAL: zero.plan stage 1 {{.*}} {predicted_seconds = 6.750000e+00 : f64}
 // EQUAL-NEXT: zero.rank @large node "n" micro_batch 8 steps 3 last 8{{$}}
 // EQUAL-NEXT: zero.rank @small node "n" micro_batch 0 steps 1 last 0{{$}}
+// BASELINE: zero.plan stage 1
+// BASELINE-NEXT: zero.rank @large {{.*}} last 8{{$}}
+// AUTO: zero.plan stage 1 {{.*}} {predicted_seconds = 4.500000e+00 : f64}
 // MEMORY: zero.plan stage 1 {{.*}} {predicted_seconds = 4.500000e+00 : f64}
 // MEMORY-NEXT: zero.rank @large node "n" micro_batch {{[56]}} steps 3 last {{[35]$}}
 // MEMORY-NEXT: zero.rank @small node "n" micro_batch 1 steps 9 last 1 state 0.000000e+00{{$}}

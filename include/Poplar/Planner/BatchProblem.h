@@ -121,7 +121,10 @@ struct Allocation {
 
   /// The cost in the head of this file.
   double predict(const BatchProblem &problem) const;
-  /// Empty if this solves `problem`, else names the violation and the type.
+  /// Empty if the shares solve `problem`, whatever `seconds` says, else names
+  /// the violation and the type. Then there is a time to predict.
+  std::string verifyShares(const BatchProblem &problem) const;
+  /// Empty if this solves `problem` in the time it claims.
   std::string verify(const BatchProblem &problem) const;
 
   /// Share of device `device` of type `type`. A dropped device has none.

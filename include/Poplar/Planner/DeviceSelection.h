@@ -41,10 +41,12 @@ struct DeviceSelection {
 
 /// Finds devices for which `policy` takes least time, and more of them where it
 /// makes no difference. Tries all choices where there are at most `budget`;
-/// else all choices of whole types, then from the best of them ever smaller
-/// changes of one type's count while they help, at most `budget` in all.
-/// Deterministic. On failure sets `error` to why all devices together do not
-/// solve the problem.
+/// else all choices of whole types (where these are at most half of it), then
+/// from the best of them ever smaller changes of one type's count while they
+/// help, at most `budget` in all. Where all devices together have no plan, as
+/// many choices of whole types as it takes to find one. With a budget of 1, all
+/// devices. Deterministic. On failure sets `error` to why all devices together
+/// do not solve the problem.
 std::optional<DeviceSelection>
 selectDevices(const std::vector<int64_t> &available,
               const ProblemOfCounts &problemOf, const BatchPolicy &policy,

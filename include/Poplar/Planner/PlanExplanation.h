@@ -53,7 +53,8 @@ struct PlanExplanation {
   double throughput, sumOfParts;
 
   /// Predicted seconds of an iteration if this was different, with the same
-  /// policy; none if there is no such plan.
+  /// policy (with the exact one for a plan that is of none); none if there is
+  /// no such plan.
   struct WhatIf {
     /// One device more, and one less.
     std::optional<double> oneMore, oneLess;

@@ -13,9 +13,8 @@
 // link of the ring. With N ranks, E elements, g = 4 and p bytes of a gradient
 // and a parameter on the wire, a rank sends (N-1)/N times
 //
-//   stage 0  2 E g per iteration         stage 2  E g per step, E p per
-//   iteration stage 1  E (g + p) per iteration     stage 3  E (2 p + g) per
-//   step
+//   stage 0  2 E g per iteration         stage 2  E g per step, E p per iteration
+//   stage 1  E (g + p) per iteration     stage 3  E (2 p + g) per step
 //
 // and each of the collectives of B buckets pays N-1 latencies, those of an
 // all-reduce twice as many (papers: ZeRO, SC 2020, section 7).
@@ -49,6 +48,11 @@ std::optional<BatchProblem> makeBatchProblem(const ClusterView &cluster,
                                              int64_t globalBatch,
                                              const std::vector<double> &state,
                                              std::string &error);
+
+/// Memory of a rank next to its activations, if it holds `share` of what the
+/// stage shards. `profile` has to say what memory it measured.
+int64_t getFixedBytes(const DeviceProfile &profile, const DeviceType &type,
+                      const ModelFacts &model, int stage, double share);
 
 /// Shares of the state in proportion to the memory that ranks have left for it,
 /// next to what every rank has to hold and one sample. Fails, with `error` set,

@@ -132,6 +132,11 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
     `homogeneous:T` plans a job of the devices of type T alone. Where buckets
     have been formed, the latencies of their collectives and the transient
     memory of the largest of them count.
+
+    With the policy `exact`, options that are `auto` are searched together
+    (Planner/PlanSearch.h); with others, `auto` means equal state, all devices,
+    and recomputation as set. Devices that are left out are no `zero.rank`. What
+    a type is to recompute is set on its `cluster.device_type`.
   }];
   let options = [
     Option<"globalBatch", "global-batch", "int64_t", "0",
@@ -140,8 +145,12 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
            "Stage of ZeRO: 0, 1, 2, 3, or auto for the fastest that fits">,
     Option<"policy", "policy", "std::string", "\"exact\"",
            "exact, poplar, uniform, whale, homogeneous:T or batch:T=N,...">,
-    Option<"state", "state", "std::string", "\"equal\"",
-           "How state is sharded: equal, or by memory">
+    Option<"state", "state", "std::string", "\"auto\"",
+           "How state is sharded: equal, by memory, or auto for the faster">,
+    Option<"leaveOut", "leave-out", "std::string", "\"auto\"",
+           "auto leaves devices out where that is faster, none none">,
+    Option<"recompute", "recompute", "std::string", "\"auto\"",
+           "What types recompute: as-set, or auto for the fastest profiled">
   ];
   let dependentDialects = ["::poplar::zero::ZeroDialect",
     "::poplar::cluster::ClusterDialect"];
