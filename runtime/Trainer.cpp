@@ -413,17 +413,22 @@ void Trainer::dumpLogits() {
     writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
 }
 
-/// For `poplar sample`, which is given the run alone. In stage 3 no rank has
-/// the whole model: all of the job's sample together.
-static void linkExecutable(const PoplarProgram &Program,
-                           const std::string &Run) {
+/// For `poplar sample` and `poplar report`, which are given the run alone: a
+/// link to the executable, and the plan it was built from, if there is one. In
+/// stage 3 no rank has the whole model: all of the job's sample together.
+static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   std::error_code Code;
   std::filesystem::path Target =
       std::filesystem::read_symlink("/proc/self/exe", Code);
+  if (Code)
+    return;
+  std::filesystem::path Job = Target.parent_path().parent_path();
   if (Program.world_size > 1 && Program.stage == 3)
-    Target = Target.parent_path().parent_path() / "launch.sh";
-  if (!Code)
-    replaceSymlink(Target.string(), Run + "/executable");
+    Target = Job / "launch.sh";
+  replaceSymlink(Target.string(), Run + "/executable");
+  std::string Plan = (Job / "plan.mlir").string();
+  if (std::filesystem::exists(Plan, Code))
+    writeFileAtomically(Run + "/plan.mlir", MappedFile(Plan).text());
 }
 
 bool Trainer::mustStop() const {
@@ -453,7 +458,7 @@ void Trainer::run() {
   std::optional<MetricsFile> Record; // on the first rank
   if (Leads) {
     createDirectories(O.Out);
-    linkExecutable(Exec.program(), O.Out);
+    rememberJob(Exec.program(), O.Out);
     Record.emplace(O.Out, State.Step, O.Steps);
   }
 

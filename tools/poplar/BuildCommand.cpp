@@ -110,9 +110,11 @@ static std::string buildType(Compilation &compilation, TypeBuild &build,
 /// One executable per device type of a plan, in parallel.
 static bool buildPlanned(Compilation &compilation, const HostOptions &common,
                          const std::string &output) {
+  mlir::ModuleOp module = compilation.getModule();
+  // As it was read: a run keeps a copy, for poplar report.
+  std::string planned = formatModule(module);
   if (!compilation.schedule(common))
     return false;
-  mlir::ModuleOp module = compilation.getModule();
   std::vector<TypeBuild> builds;
   for (auto program : module.getOps<mlir::ModuleOp>()) {
     TypeBuild build;
@@ -161,9 +163,10 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
   }
   if (!compilation.error.empty())
     return false;
-  return writeLaunchFiles(
-      *builds.front().program.getOps<zero::PlanOp>().begin(), output,
-      compilation.error);
+  return writeFile(output + "/plan.mlir", planned, compilation.error) &&
+         writeLaunchFiles(
+             *builds.front().program.getOps<zero::PlanOp>().begin(), output,
+             compilation.error);
 }
 
 void addBuildCommand(CLI::App &app, int &status) {
@@ -204,7 +207,8 @@ void addBuildCommand(CLI::App &app, int &status) {
                                                    args->output);
     }
     if (!done) {
-      status = reportError(compilation.error);
+      // Files that cannot be written are reported where that is found out.
+      status = compilation.error.empty() ? 1 : reportError(compilation.error);
       return;
     }
     std::chrono::duration<double> seconds =

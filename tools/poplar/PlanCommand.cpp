@@ -10,9 +10,11 @@
 #include "Commands.h"
 #include "Compilation.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Target/PlanReport.h"
 #include "Poplar/Transforms/Passes.h"
+#include "Review.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
@@ -20,7 +22,8 @@ using namespace poplar;
 
 namespace {
 struct Arguments {
-  std::string model, cluster, profiles, globalBatch, output;
+  std::string model, cluster, profiles, globalBatch, output, json;
+  bool explain = false;
   HeteroAllocateOptions allocation;
   HostOptions host;
 };
@@ -113,14 +116,23 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
         pm.addPass(createHeteroAllocate(args.allocation));
       }))
     return false;
-  if (args.output == "-") {
-    llvm::outs() << formatModule(module);
-    return true;
+  std::optional<ReviewedPlan> reviewed;
+  if (args.explain || !args.json.empty()) {
+    reviewed = reviewModule(module, compilation.error);
+    if (!reviewed)
+      return false;
   }
-  if (!args.output.empty() &&
-      !writeFile(args.output, formatModule(module), compilation.error))
-    return false;
+  std::string json =
+      reviewed ? formatPlanJSON(reviewed->cluster, reviewed->review) : "";
+  for (auto [path, text] : {std::pair(args.output, formatModule(module)),
+                            std::pair(args.json, json)})
+    if (!path.empty() && !writeFile(path, text, compilation.error))
+      return false;
+  if (args.output == "-" || args.json == "-")
+    return true;
   llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin());
+  if (args.explain)
+    llvm::outs() << "\n" << formatReview(reviewed->cluster, reviewed->review);
   return true;
 }
 
@@ -136,6 +148,8 @@ void addPlanCommand(CLI::App &app, int &status) {
       "examples/clusters/a100-40-and-80.json --global-batch 2Mtok\n"
       "  poplar plan --model model.mlir --cluster cluster.json --profiles "
       "profiles --global-batch 2Mtok -o plan.mlir\n"
+      "  poplar plan --model model.mlir --cluster cluster.json --profiles "
+      "profiles --global-batch 256 --explain --json plan.json\n"
       "  poplar plan model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
   addHostOptions(command, args->host);
@@ -179,8 +193,19 @@ void addPlanCommand(CLI::App &app, int &status) {
       ->needs(cluster);
   command
       ->add_option("--state", args->allocation.state,
-                   "Shard the state equally, or by free memory")
-      ->check(CLI::IsMember({"equal", "memory"}))
+                   "Shard the state equally, by free memory, or as is faster")
+      ->check(CLI::IsMember({"auto", "equal", "memory"}))
+      ->needs(cluster);
+  command
+      ->add_option("--leave-out", args->allocation.leaveOut,
+                   "auto leaves devices out where that is faster")
+      ->check(CLI::IsMember({"auto", "none"}))
+      ->needs(cluster);
+  command
+      ->add_option("--type-recompute", args->allocation.recompute,
+                   "What types recompute: as the cluster says, or auto for the "
+                   "fastest that is profiled")
+      ->check(CLI::IsMember({"auto", "as-set"}))
       ->needs(cluster);
   command
       ->add_option("--bucket-bytes", args->host.bucketBytes,
@@ -191,6 +216,17 @@ void addPlanCommand(CLI::App &app, int &status) {
                    "Where the plan is written, for poplar build; - for stdout")
       ->type_name("PLAN_MLIR")
       ->needs(cluster);
+  command
+      ->add_option("--json", args->json,
+                   "Where the plan and its explanation are written as JSON; - "
+                   "for stdout")
+      ->type_name("PLAN_JSON")
+      ->needs(cluster);
+  command
+      ->add_flag("--explain", args->explain,
+                 "Say what limits each rank, what another device or more "
+                 "memory would bring, and what other plans would cost")
+      ->needs(cluster);
   command->callback([args, shares, &status] {
     if (!shares->empty())
       args->allocation.policy = "batch:" + *shares;
@@ -199,6 +235,6 @@ void addPlanCommand(CLI::App &app, int &status) {
                 (args->cluster.empty() ? planAlone(compilation, *args)
                                        : planCluster(compilation, *args));
     if (!done)
-      status = reportError(compilation.error);
+      status = compilation.error.empty() ? 1 : reportError(compilation.error);
   });
 }

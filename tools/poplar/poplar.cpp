@@ -27,6 +27,7 @@ int main(int argc, char **argv) {
   addProfileCommand(app, status);
   addPlanCommand(app, status);
   addSimulateCommand(app, status);
+  addReportCommand(app, status);
   addBuildCommand(app, status);
   addTrainCommand(app, status);
   addSampleCommand(app, status);

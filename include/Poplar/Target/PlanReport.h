@@ -1,0 +1,55 @@
+//===- PlanReport.h - Reviews as JSON and as a page -------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TARGET_PLANREPORT_H
+#define POPLAR_TARGET_PLANREPORT_H
+
+#include "Poplar/Planner/PlanReview.h"
+
+namespace poplar {
+
+/// Everything in a review as one JSON object, ended by a newline. Units are
+/// seconds and bytes. docs/heterogeneous.md describes it.
+std::string formatPlanJSON(const ClusterView &cluster,
+                           const PlanReview &review);
+
+/// What RUN/metrics.csv holds of a step.
+struct MeasuredStep {
+  int64_t step;
+  double loss;
+  /// Where the step was evaluated.
+  std::optional<double> evalLoss;
+  double tokensPerSecond;
+};
+
+/// Reads metrics.csv as a run writes it. Fails, with `error` set to one line
+/// that begins with the number of the line, if it is none or has no step.
+std::optional<std::vector<MeasuredStep>> readMetrics(const std::string &text,
+                                                     std::string &error);
+
+/// What a page is about: a plan, a run, or both.
+struct ReportInput {
+  /// A path, as the user gave it.
+  std::string name;
+  ClusterView cluster;
+  std::optional<PlanReview> review;
+  std::vector<MeasuredStep> run;
+  /// Of a sample; 0 if the model does not say.
+  int64_t tokensPerSample = 0;
+  /// What is missing from the page, and why. May be empty.
+  std::string note;
+};
+
+/// One page of HTML that needs nothing else: no script, no other file, and no
+/// network. Readable on a narrow screen, and in the dark where that is asked
+/// for.
+std::string formatReportPage(const ReportInput &input);
+
+} // namespace poplar
+
+#endif // POPLAR_TARGET_PLANREPORT_H

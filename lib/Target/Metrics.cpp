@@ -1,0 +1,57 @@
+//===- Metrics.cpp - Reading metrics.csv ----------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Target/PlanReport.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+using namespace poplar;
+using llvm::StringRef;
+
+/// As the runtime writes it.
+static constexpr StringRef header =
+    "step,loss,val_loss,lr,grad_norm,tokens_per_s";
+
+static bool readRow(StringRef line, MeasuredStep &step) {
+  llvm::SmallVector<StringRef, 6> cells;
+  line.split(cells, ',');
+  double evalLoss;
+  if (cells.size() != 6 || cells[0].getAsInteger(10, step.step) ||
+      cells[1].getAsDouble(step.loss) ||
+      cells[5].getAsDouble(step.tokensPerSecond))
+    return false;
+  if (cells[2].empty())
+    return true;
+  if (cells[2].getAsDouble(evalLoss))
+    return false;
+  step.evalLoss = evalLoss;
+  return true;
+}
+
+std::optional<std::vector<MeasuredStep>>
+poplar::readMetrics(const std::string &text, std::string &error) {
+  llvm::SmallVector<StringRef, 0> lines;
+  StringRef(text).split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  std::vector<MeasuredStep> steps;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    MeasuredStep step = {};
+    if (i == 0 ? lines[i] == header : readRow(lines[i], step)) {
+      if (i > 0)
+        steps.push_back(step);
+      continue;
+    }
+    error = std::to_string(i + 1) + ": expected '" + header.str() +
+            (i == 0 ? "'" : "' in numbers");
+    return std::nullopt;
+  }
+  if (steps.empty()) {
+    error = "1: holds no step";
+    return std::nullopt;
+  }
+  return steps;
+}

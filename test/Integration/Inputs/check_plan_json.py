@@ -1,0 +1,74 @@
+# ===- check_plan_json.py - Does the JSON of a plan add up? ----------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""usage: check_plan_json.py PLAN_JSON [PLAN_MLIR]
+
+Checks what has to hold of any plan, and that the JSON says what the MLIR says."""
+
+import json
+import re
+import sys
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(f"error: {text}")
+
+
+def same(a, b):
+    return abs(a - b) <= 1e-9 * max(abs(a), abs(b))
+
+
+def check_plan(plan):
+    ranks = plan["ranks"]
+    check(ranks, "there are no ranks")
+    check([rank["rank"] for rank in ranks] == list(range(len(ranks))), "order")
+    check(
+        sum(rank["samples"] for rank in ranks) == plan["global_batch"],
+        "samples do not add up to the global batch",
+    )
+    check(same(sum(rank["state_share"] for rank in ranks), 1), "shares of the state")
+    for rank in ranks:
+        samples = (rank["steps"] - 1) * rank["micro_batch"] + rank["last"]
+        check(samples == rank["samples"], f"samples of {rank}")
+        check(rank["limited_by"] in ("memory", "speed", "remainder"), "limit")
+        memory = rank["memory"]
+        largest = max(rank["last"], rank["micro_batch"] if rank["steps"] > 1 else 0)
+        peak = memory["fixed"] + largest * memory["per_sample"]
+        check(peak == memory["peak"] <= memory["available"], f"memory of {rank}")
+        # Everybody is done at the same time.
+        busy = rank["busy_seconds"] + rank["waiting_seconds"]
+        sync = plan["sync_seconds_per_iteration"]
+        sync += plan["sync_seconds_per_step"] * plan["steps"]
+        check(same(busy + sync, plan["predicted_seconds"]), f"time of {rank}")
+    devices = sum(type["devices"] for type in plan["device_types"])
+    check(devices == len(ranks) + sum(plan["left_out"].values()), "devices")
+    check(len(plan["what_if"]) == len(plan["device_types"]), "what_if")
+    check({a["stage"] for a in plan["alternatives"]} == {0, 1, 2, 3}, "stages")
+    for other in plan["alternatives"]:
+        check(("seconds" in other) != ("error" in other), f"alternative {other}")
+
+
+def check_text(plan, text):
+    stage, batch = re.search(r"zero.plan stage (\d) global_batch (\d+)", text).groups()
+    check((int(stage), int(batch)) == (plan["stage"], plan["global_batch"]), "plan")
+    pattern = r'zero.rank @(\S+) node "(\S+)" micro_batch (\d+) steps (\d+) last (\d+)'
+    keys = ("device_type", "node", "micro_batch", "steps", "last")
+    ours = [tuple(str(rank[key]) for key in keys) for rank in plan["ranks"]]
+    check(ours == re.findall(pattern, text), "ranks differ from the MLIR")
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        plan = json.load(file)
+    check_plan(plan)
+    for path in sys.argv[2:]:
+        with open(path) as file:
+            check_text(plan, file.read())
+
+
+main()

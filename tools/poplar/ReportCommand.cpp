@@ -1,0 +1,100 @@
+//===- ReportCommand.cpp - poplar report ----------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Compilation.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Target/PlanReport.h"
+#include "Review.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace poplar;
+
+namespace {
+struct Arguments {
+  std::string input, output;
+};
+} // namespace
+
+/// Adds the plan of a file and its review.
+static bool addPlan(const std::string &path, Compilation &compilation,
+                    ReportInput &report) {
+  if (!compilation.load(path))
+    return false;
+  mlir::ModuleOp module = compilation.getModule();
+  auto reviewed = reviewModule(module, compilation.error);
+  if (!reviewed) {
+    compilation.error = path + ": " + compilation.error;
+    return false;
+  }
+  report.cluster = std::move(reviewed->cluster);
+  report.review = std::move(reviewed->review);
+  auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
+  if (auto length = model ? model.getAs<mlir::IntegerAttr>("seq_len") : nullptr)
+    report.tokensPerSample = length.getInt();
+  return true;
+}
+
+/// Adds what a directory of poplar train holds.
+static bool addRun(const std::string &run, Compilation &compilation,
+                   ReportInput &report) {
+  std::string metrics = run + "/metrics.csv", plan = run + "/plan.mlir";
+  auto file = llvm::MemoryBuffer::getFile(metrics);
+  if (!file) {
+    compilation.error = run + ": is no run of poplar train: metrics.csv: " +
+                        file.getError().message();
+    return false;
+  }
+  auto steps = readMetrics((*file)->getBuffer().str(), compilation.error);
+  if (!steps) {
+    compilation.error = metrics + ":" + compilation.error;
+    return false;
+  }
+  report.run = std::move(*steps);
+  if (!llvm::sys::fs::exists(plan))
+    report.note = "This run was of one device, without a plan.";
+  else if (!addPlan(plan, compilation, report))
+    // Plans by hand may have no cluster or no profiles; what was measured is
+    // there all the same.
+    report.note = "The plan is not shown. " + compilation.error;
+  return true;
+}
+
+void addReportCommand(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand(
+      "report", "Show a plan, or a run and its plan, on a page");
+  command->footer(
+      "Writes one page of HTML, which needs no other file and no network.\n\n"
+      "Examples:\n"
+      "  poplar report plan.mlir -o report.html\n"
+      "  poplar report runs/demo -o report.html");
+  auto args = std::make_shared<Arguments>();
+  command
+      ->add_option("input", args->input,
+                   "Plan of poplar plan, or directory of poplar train --out")
+      ->type_name("RUN|PLAN_MLIR")
+      ->required();
+  command
+      ->add_option("-o,--output", args->output,
+                   "Where the page is written; - for stdout")
+      ->type_name("HTML")
+      ->required();
+  command->callback([args, &status] {
+    Compilation compilation;
+    ReportInput report;
+    report.name = args->input;
+    bool isRun = llvm::sys::fs::is_directory(args->input);
+    if (!(isRun ? addRun : addPlan)(args->input, compilation, report)) {
+      status = reportError(compilation.error);
+      return;
+    }
+    // What goes wrong here is reported already.
+    status = writeFile(args->output, formatReportPage(report)) ? 0 : 1;
+  });
+}

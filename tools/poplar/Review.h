@@ -1,0 +1,26 @@
+//===- Review.h - The plan of a module, reviewed ----------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TOOLS_REVIEW_H
+#define POPLAR_TOOLS_REVIEW_H
+
+#include "Poplar/Planner/PlanReview.h"
+#include "mlir/IR/BuiltinOps.h"
+
+struct ReviewedPlan {
+  poplar::ClusterView cluster;
+  poplar::PlanReview review;
+};
+
+/// Reviews the plan of a module that holds one, with its model, cluster and
+/// profiles. Fails, with `error` set, where one of them is missing or they do
+/// not go together.
+std::optional<ReviewedPlan> reviewModule(mlir::ModuleOp module,
+                                         std::string &error);
+
+#endif // POPLAR_TOOLS_REVIEW_H
