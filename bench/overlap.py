@@ -78,6 +78,7 @@ class Job:
             arguments.poplar, "plan", "--model", directory + "/model.mlir",
             "--cluster", directory + "/cluster.json", "--global-batch",
             str(arguments.batch), "--zero", str(stage), "--bucket-bytes", "0",
+            "--leave-out", "none",
             "-o", plan,
         )  # fmt: skip
         run(arguments.poplar, "build", plan, "-o", self.path, *flags)

@@ -191,7 +191,7 @@ class Workshop:
             one, other = plan["policy"].removeprefix("batch:").split(",")
             flags = ["--batch", f"{pair[0]}={one},{pair[1]}={other}"]
         else:
-            flags = ["--policy", plan["policy"]]
+            flags = ["--policy", plan["policy"], "--leave-out", "none"]
         self.poplar(
             "plan", "--model", self.path("model.mlir"), "--cluster",
             self.write_cluster(pair, plan["linked"]), "--profiles",

@@ -52,6 +52,7 @@ if ((status == 0)); then
   echo "demo: planning and building the job that both devices train"
   poplar plan --model "$demo/model.mlir" --cluster "$compare/cluster.json" \
     --profiles "$compare/profiles" --global-batch 16 --zero "$stage" \
+    --leave-out none \
     -o "$demo/plan.mlir"
   poplar build "$demo/plan.mlir" -o "$demo/job"
   batch=() # the plan has it

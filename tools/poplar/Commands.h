@@ -29,8 +29,8 @@ void addSampleCommand(CLI::App &app, int &status);
 /// Prints `poplar: error: <message>`; returns the exit status of a failure.
 int reportError(const std::string &message);
 
-/// Becomes the job in a directory that poplar build wrote, with these arguments;
-/// returns, the exit status of a failure, only where there is none.
+/// Becomes the job in a directory that poplar build wrote, with these
+/// arguments; returns, the exit status of a failure, only where there is none.
 int startJob(const std::string &directory, std::vector<std::string> arguments);
 
 /// The text of a module, ended by a newline.

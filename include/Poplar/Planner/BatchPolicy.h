@@ -54,8 +54,8 @@ private:
 ///   and 1: every rank runs at the micro-batch of its highest throughput and
 ///   takes samples in proportion to it, rounded down; what is left over goes,
 ///   sample by sample, to the rank that would be done with it first. Stages 2
-///   and 3: sweeps a limit on the time of a step; every rank takes what it can in
-///   that time; the last step takes the remainder.
+///   and 3: sweeps a limit on the time of a step; every rank takes what it can
+///   in that time; the last step takes the remainder.
 /// - `uniform`: DeepSpeed. One micro-batch and one number of steps for all, so
 ///   the device with the least memory decides. DeepSpeed demands that the
 ///   global batch be a multiple of micro-batch times ranks; to meet any batch,

@@ -13,8 +13,8 @@
 // link of the ring. With N ranks, E elements, g = 4 and p bytes of a gradient
 // and a parameter on the wire, a rank sends (N-1)/N times
 //
-//   stage 0  2 E g per iteration         stage 2  E g per step, E p per iteration
-//   stage 1  E (g + p) per iteration     stage 3  E (2 p + g) per step
+//   stage 0  2 E g per iteration      stage 2  E g per step, E p per iteration
+//   stage 1  E (g + p) per iteration  stage 3  E (2 p + g) per step
 //
 // and each of the collectives of B buckets pays N-1 latencies, those of an
 // all-reduce twice as many (papers: ZeRO, SC 2020, section 7).

@@ -35,8 +35,12 @@ void NNDialect::initialize() {
 std::string poplar::nn::getFingerprint(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  if (Attribute model = module->getAttr(kModelAttr))
-    stream << model;
+  // A number format is chosen for a device, and is no part of the model.
+  if (auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr)) {
+    NamedAttrList entries(model);
+    entries.erase("precision");
+    stream << entries.getDictionary(module.getContext());
+  }
   for (auto parameter : module.getOps<ParameterOp>())
     stream << parameter.getSymName() << parameter.getType();
   return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, 16);

@@ -24,7 +24,7 @@ def main():
     for link in links:
         if not 0.9 * latency < link["latency"] < 10 * latency:
             sys.exit(f"error: latency of {link}")
-        if not 0.3 * bandwidth < link["bandwidth"] < 1.05 * bandwidth:
+        if not 0.3 * bandwidth < link["bandwidth"] < 1.2 * bandwidth:
             sys.exit(f"error: bandwidth of {link}")
 
 
