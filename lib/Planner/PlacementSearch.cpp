@@ -1,0 +1,63 @@
+//===- PlacementSearch.cpp - Finding a placement --------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/PlacementSearch.h"
+#include "PlacementGrid.h"
+#include "PlacementStarts.h"
+#include <algorithm>
+
+using namespace poplar;
+
+namespace {
+struct Candidate {
+  PlacementGrid::Stages stages;
+  double seconds;
+  bool operator<(const Candidate &other) const {
+    return seconds < other.seconds;
+  }
+};
+} // namespace
+
+// Every start is annealed a little; then the better half of what came of it,
+// with twice the effort, until one is left. Of the temperatures, the lower
+// keeps what is good in a start, the higher leaves it where it is not.
+Placement poplar::searchPlacement(const PlacementProblem &problem) {
+  PlacementCosts costs(problem);
+  PlacementGrid grid(costs, problem.stages);
+  std::vector<Candidate> candidates;
+  for (PlacementGrid::Stages &stages : buildStarts(costs, problem.stages))
+    candidates.push_back({std::move(stages), 0});
+  uint64_t sequence = 0;
+  bool fresh = true;
+  // There are no more pairs of devices than that in a small problem.
+  int64_t pairs = static_cast<int64_t>(problem.devices) * problem.devices;
+  for (int64_t exchanges = std::min<int64_t>(4 * pairs, 4000);;
+       exchanges *= 2) {
+    size_t keep = (candidates.size() + 1) / 2;
+    bool last = candidates.size() == 1;
+    std::vector<Candidate> next;
+    for (Candidate &candidate : candidates) {
+      for (double hot : {0.1, 0.02, 0.004}) {
+        PlacementGrid::Stages stages = grid.anneal(
+            candidate.stages, {hot, /*cold=*/0.0003, /*steps=*/30, exchanges,
+                               /*sequence=*/++sequence});
+        double seconds = grid.getSeconds(stages);
+        next.push_back({std::move(stages), seconds});
+      }
+      if (!fresh)
+        next.push_back(std::move(candidate));
+    }
+    std::stable_sort(next.begin(), next.end());
+    next.resize(last ? 1 : keep);
+    candidates = std::move(next);
+    fresh = false;
+    if (last)
+      break;
+  }
+  return arrange(problem, candidates[0].stages);
+}
