@@ -20,6 +20,7 @@ void addImportCommand(CLI::App &app, int &status);
 void addClusterCommand(CLI::App &app, int &status);
 void addPlanCommand(CLI::App &app, int &status);
 void addReportCommand(CLI::App &app, int &status);
+void addPlaceCommand(CLI::App &app, int &status);
 void addProfileCommand(CLI::App &app, int &status);
 void addSimulateCommand(CLI::App &app, int &status);
 void addBuildCommand(CLI::App &app, int &status);

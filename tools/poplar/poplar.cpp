@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
   addPlanCommand(app, status);
   addSimulateCommand(app, status);
   addReportCommand(app, status);
+  addPlaceCommand(app, status);
   addBuildCommand(app, status);
   addTrainCommand(app, status);
   addSampleCommand(app, status);
