@@ -52,11 +52,8 @@ EstimateProfilesPass::getCosts(const DeviceType &type) {
   zero::ProgramInfo info;
   HostOptions options;
   info.recompute = options.recompute = type.recompute;
-  // Where f16 is computed in, programs have the sizes of those in bf16, for
-  // which there are passes.
-  bool stores = type.getWorkingFormat() != type.precision;
-  info.precision = options.precision =
-      type.precision == "f16" && !stores ? "bf16" : type.precision;
+  info.precision = options.precision = type.precision;
+  options.storesOnly = type.getWorkingFormat() != type.precision;
   info.target = type.target;
   options.threads = static_cast<int>(type.threads.value_or(1));
   options.workspaceBytes = getRooflineConstants(type.target).workspaceBytes;

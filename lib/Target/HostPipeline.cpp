@@ -61,7 +61,7 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
                                    const HostOptions &options) {
   // Model level to train level.
   pm.addPass(createAnnotateCost());
-  if (options.precision == "f16")
+  if (options.storesOnly)
     pm.addPass(createNNStoreActivations({options.precision}));
   else if (options.precision != "f32")
     pm.addPass(createNNConvertPrecision({options.precision}));

@@ -57,6 +57,7 @@ bool checkCPU(const HostOptions &options, std::string &error) {
 void chooseScheduleOptions(mlir::ModuleOp program, HostOptions &options) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   options.precision = info.precision;
+  options.storesOnly = info.getWorkingFormat() != info.precision;
   options.recompute = info.recompute;
 }
 

@@ -62,7 +62,7 @@ static std::string formatText(const PlanSimulation &plan,
         plan.problem.classes[index].name, ranks.share.microBatch,
         ranks.share.steps, ranks.share.last, "",
         100 * seconds.computing / result.seconds,
-        100 * seconds.waiting / result.seconds,
+        100 * std::max(seconds.waiting, 0.0) / result.seconds, // rounding
         100 * seconds.exposed / result.seconds,
         100 * seconds.hidden / result.seconds, getBinding(seconds));
   }

@@ -21,8 +21,10 @@ struct HostOptions {
   std::string cpu = "native";
   /// What oneDNN may use of it, as ONEDNN_MAX_CPU_ISA puts it; empty for all.
   std::string isa;
-  /// bf16 or f32: what activations and working copies are kept in.
+  /// f32, bf16 or f16: what activations and working copies are kept in.
   std::string precision = "f32";
+  /// Values are only kept in `precision`, and computed in f32.
+  bool storesOnly = false;
   /// keep, recompute-attention or recompute-unit.
   std::string recompute = "keep";
   /// Threads that the libraries' scratch is planned for.
