@@ -134,7 +134,10 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
     BatchProblem::DeviceType entry;
     entry.name = device.name;
     entry.count = counts[type];
-    auto flops = device.flops.find(device.precision);
+    // Whale goes by single precision; other rates stand in for it.
+    auto flops = device.flops.find("f32");
+    if (flops == device.flops.end())
+      flops = device.flops.find(device.precision);
     if (flops != device.flops.end())
       entry.flops = flops->second;
     entry.memoryBytes = device.memory;

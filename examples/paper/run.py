@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+# ===- run.py - The paper's evaluation, simulated --------------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Plans and simulates the experiments of the Poplar paper (AAAI 2025) under the
+assumptions in assumptions.json. Nothing runs on a GPU: every figure is
+simulated, from the published specifications of the devices.
+
+Writes OUT/table.md and OUT/figure.svg, and every result to OUT/results.json, from
+which a run that was broken off goes on:
+
+  examples/paper/run.py --poplar build/release/bin/poplar --out build/paper
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+from figure import draw
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+with open(HERE + "/assumptions.json") as assumptions_file:
+    ASSUMED = json.load(assumptions_file)
+
+# What the paper compares, then what goes beyond it. `joint` chooses the stage as
+# well, the devices, the shards and what is recomputed.
+BASELINES = ("weak", "strong", "DeepSpeed", "Whale")
+POLICIES = {
+    "weak": "homogeneous:{weak}",
+    "strong": "homogeneous:{strong}",
+    "DeepSpeed": "uniform",
+    "Whale": "whale",
+    "Poplar": "poplar",
+    "exact": "exact",
+}
+STAGES = ("0", "1", "2", "3")
+
+
+class Setting:
+    """One experiment: what assumptions.json says, and what is varied."""
+
+    def __init__(self, cluster, **changes):
+        self.cluster = cluster
+        self.model = ASSUMED["models"]["main"]
+        self.counts = dict(ASSUMED["counts"][cluster])
+        self.batch = ASSUMED["global_batch"]["value"]
+        self.scale = {"inside": 1, "between": 1, "weak": 1}
+        self.seq_len = None
+        for name, value in changes.items():
+            if name in self.scale:
+                self.scale[name] = value
+            else:
+                setattr(self, name, value)
+        self.seq_len = self.seq_len or ASSUMED["sequence_length"][self.model]
+
+    def describe(self):
+        """A cluster file."""
+        kinds = ASSUMED["clusters"][self.cluster]
+        inside, between = ASSUMED["link_inside"], ASSUMED["link_between"]
+        types, nodes, links = {}, [], []
+        for role in ("strong", "weak"):
+            name = kinds[role]
+            types[name] = {"device": name, "precision": ASSUMED["precision"]["value"]}
+            if role == "weak" and self.scale["weak"] != 1:
+                known = DEVICES[name]
+                factor = self.scale["weak"]
+                types[name]["flops"] = {
+                    format: rate * factor for format, rate in known["flops"].items()
+                }
+                types[name]["bandwidth"] = known["bandwidth"] * factor
+            if not self.counts[role]:
+                continue
+            nodes.append({"name": role, "devices": {name: self.counts[role]}})
+            links.append(
+                {
+                    "inside": [role],
+                    "latency": inside["latency"],
+                    "bandwidth": inside[name] * self.scale["inside"],
+                }
+            )
+        if len(nodes) == 2:
+            links.append(
+                {
+                    "between": "nodes",
+                    "latency": between["latency"],
+                    "bandwidth": between["bandwidth"] * self.scale["between"],
+                }
+            )
+        return {"device_types": types, "nodes": nodes, "links": links}
+
+
+DEVICES = {}
+
+
+class Runner:
+    def __init__(self, poplar, out):
+        self.poplar, self.out = poplar, out
+        os.makedirs(out + "/models", exist_ok=True)
+        self.results_path = out + "/results.json"
+        self.results = {}
+        if os.path.exists(self.results_path):
+            with open(self.results_path) as file:
+                self.results = json.load(file)
+        DEVICES.update(json.loads(self.run("cluster", "devices", "--json"))["devices"])
+
+    def run(self, *command):
+        """Standard output; None if Poplar says that there is no plan."""
+        result = subprocess.run(
+            [self.poplar, *command], capture_output=True, text=True
+        )
+        if result.returncode:
+            if "has no plan in" in result.stderr:
+                return None
+            sys.exit(f"error: poplar {' '.join(command)}\n{result.stderr}")
+        return result.stdout
+
+    def model(self, name, seq_len):
+        path = f"{self.out}/models/{name}-{seq_len}.mlir"
+        if not os.path.exists(path):
+            config = f"{ROOT}/examples/models/{name}.json"
+            self.run("import", config, "--seq-len", str(seq_len), "-o", path)
+        return path
+
+    def seconds(self, setting, policy, stage):
+        """Simulated seconds of an iteration, None if nothing fits."""
+        cluster = json.dumps(setting.describe(), indent=1)
+        names = ASSUMED["clusters"][setting.cluster]
+        options = ["--global-batch", setting.batch]
+        if policy == "joint":
+            options += ["--zero", "auto", "--state", "auto"]
+        else:
+            options += ["--zero", stage, "--leave-out", "none"]
+            options += ["--policy", POLICIES[policy].format(**names)]
+        key = hashlib.sha256(
+            "\n".join([cluster, setting.model, str(setting.seq_len), *options]).encode()
+        ).hexdigest()[:16]
+        if key not in self.results:
+            path = self.out + "/cluster.json"
+            with open(path, "w") as file:
+                file.write(cluster)
+            plan, simulated = self.out + "/plan.mlir", self.out + "/simulated.json"
+            model = self.model(setting.model, setting.seq_len)
+            planned = self.run(
+                "plan", "--model", model, "--cluster", path, "-o", plan, *options
+            )
+            seconds = None
+            if planned is not None:
+                self.run("simulate", plan, "--json", simulated)
+                with open(simulated) as file:
+                    seconds = json.load(file)["simulated_seconds"]
+            self.results[key] = seconds
+            with open(self.results_path + ".tmp", "w") as file:
+                json.dump(self.results, file, indent=0)
+            os.replace(self.results_path + ".tmp", self.results_path)
+        return self.results[key]
+
+    def row(self, setting, stage):
+        """Seconds by policy in one stage. A job of one type of device is what
+        `weak` and `strong` are."""
+        return {policy: self.seconds(setting, policy, stage) for policy in POLICIES}
+
+
+def ratio(seconds, reference):
+    """How many times as fast as the reference."""
+    return reference / seconds if seconds and reference else None
+
+
+def show(value):
+    return f"{value:.2f}" if value else "-"
+
+
+def compare(runner, setting, stages=STAGES):
+    """Rows of the table: throughput over that of DeepSpeed, by stage."""
+    joint = runner.seconds(setting, "joint", "auto")
+    rows = []
+    for stage in stages:
+        seconds = runner.row(setting, stage)
+        known = [seconds[name] for name in BASELINES if seconds[name]]
+        best = min(known) if known else None
+        rows.append(
+            {
+                "stage": stage,
+                "over": {
+                    name: ratio(seconds[name], seconds["DeepSpeed"])
+                    for name in POLICIES
+                },
+                "joint": ratio(joint, seconds["DeepSpeed"]),
+                "over best": ratio(seconds["Poplar"], best),
+                "over each": [
+                    ratio(seconds["Poplar"], seconds[name])
+                    for name in BASELINES
+                    if seconds[name] and seconds["Poplar"]
+                ],
+            }
+        )
+    return rows
+
+
+def format_rows(title, rows):
+    columns = list(POLICIES) + ["joint", "Poplar / best baseline"]
+    lines = [f"### {title}", "", "| stage | " + " | ".join(columns) + " |"]
+    lines.append("|" + " --- |" * (len(columns) + 1))
+    for row in rows:
+        cells = [show(row["over"][name]) for name in POLICIES]
+        cells += [show(row["joint"]), show(row["over best"])]
+        lines.append(f"| {row['stage']} | " + " | ".join(cells) + " |")
+    return lines + [""]
+
+
+def sensitivity(runner, cluster):
+    """Poplar over the best baseline, least and most over the stages, for every
+    changed assumption."""
+    scales = {
+        "links inside nodes": ("inside", ASSUMED["link_inside"]["instead"]["scale"]),
+        "link between nodes": ("between", ASSUMED["link_between"]["instead"]["scale"]),
+        "speed of the weak type": ("weak", ASSUMED["efficiency"]["instead"]["weak"]),
+    }
+    changes = [("as assumed", {})]
+    for name, (key, values) in scales.items():
+        changes += [(f"{name} x {value:g}", {key: value}) for value in values]
+    main = ASSUMED["models"]["main"]
+    for length in ASSUMED["sequence_length"]["instead"].get(main, []):
+        changes.append((f"sequences of {length} tokens", {"seq_len": length}))
+    for batch in ASSUMED["global_batch"]["instead"]:
+        changes.append((f"global batch {batch}", {"batch": batch}))
+    lines = [
+        f"### Cluster {cluster}: what other assumptions change",
+        "",
+        "| assumption | Poplar / best baseline, stages 0-3 |",
+        "| --- | --- |",
+    ]
+    for name, change in changes:
+        rows = compare(runner, Setting(cluster, **change))
+        cells = ", ".join(show(row["over best"]) for row in rows)
+        lines.append(f"| {name} | {cells} |")
+    return lines + [""]
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--poplar", default=ROOT + "/build/release/bin/poplar")
+    parser.add_argument("--out", default=ROOT + "/build/paper")
+    parser.add_argument("--quick", action="store_true", help="the main table only")
+    arguments = parser.parse_args()
+    runner = Runner(arguments.poplar, arguments.out)
+
+    lines = [
+        "# The paper's evaluation, simulated",
+        "",
+        "Throughput over DeepSpeed's in the same stage; a dash where nothing fits. All",
+        "*simulated*, from *estimates* of the devices' speed, under assumptions.json.",
+        "",
+    ]
+    main_rows, ratios = {}, []
+    experiments = []
+    for cluster in ASSUMED["clusters"]:
+        experiments.append((cluster, Setting(cluster)))
+    if not arguments.quick:
+        for model in ASSUMED["models"]["generality"]:
+            for cluster in ASSUMED["clusters"]:
+                experiments.append(
+                    (f"{cluster}, {model}", Setting(cluster, model=model))
+                )
+    for name, setting in experiments:
+        print("simulating cluster", name, flush=True)
+        rows = compare(runner, setting)
+        if name in ASSUMED["clusters"]:
+            main_rows[name] = rows
+            ratios += [value for row in rows for value in row["over each"] if value]
+        lines += format_rows(f"Cluster {name}", rows)
+    claim = ASSUMED["claim"]
+    lines += [
+        f"Poplar over one of the baselines, main model: {min(ratios):.2f}x to "
+        f"{max(ratios):.2f}x, *simulated*. The paper measured {claim['least']}x to "
+        f"{claim['most']}x.",
+        "",
+    ]
+    if not arguments.quick:
+        lines += ["### Quantity: cluster C, stage 3", ""]
+        lines += ["| strong + weak | " + " | ".join(POLICIES) + " | joint |"]
+        lines += ["|" + " --- |" * (len(POLICIES) + 2)]
+        for strong, weak in ASSUMED["counts"]["quantity"]:
+            print(f"simulating {strong} + {weak}", flush=True)
+            counts = {"strong": strong, "weak": weak}
+            row = compare(runner, Setting("C", counts=counts), stages=("3",))[0]
+            cells = [show(row["over"][name]) for name in POLICIES]
+            cells.append(show(row["joint"]))
+            lines.append(f"| {strong} + {weak} | " + " | ".join(cells) + " |")
+        lines.append("")
+        for cluster in ASSUMED["clusters"]:
+            print("simulating other assumptions on cluster", cluster, flush=True)
+            lines += sensitivity(runner, cluster)
+    with open(arguments.out + "/table.md", "w") as file:
+        file.write("\n".join(lines))
+    with open(arguments.out + "/figure.svg", "w") as file:
+        file.write(draw(main_rows, list(POLICIES) + ["joint"]))
+    print("\n".join(lines))
+    print(f"wrote {arguments.out}/table.md and {arguments.out}/figure.svg")
+
+
+if __name__ == "__main__":
+    main()
