@@ -59,7 +59,7 @@ static constexpr RooflineConstants likeAmpere = makeLike(ampere, 0.35),
 // close to one. Attention and row kernels run on its vector units, which reach
 // what was assumed here: with 190 and 36 GFLOP/s and 15 GB/s, a small Llama is
 // within 10 % of `poplar profile` for AVX-512, and 22 % above it for SSE4.1
-// (examples/models/demo-llama.json; bench/estimates.py host).
+// (docs/estimates.md).
 static constexpr RooflineConstants host = {
     /*gemmShare=*/0.9,
     /*gemmHalf=*/16,
