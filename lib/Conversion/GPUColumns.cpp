@@ -1,0 +1,169 @@
+//===- GPUColumns.cpp - Kernels over columns, positions, elements ---------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GPUKernel.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace poplar;
+
+LogicalResult GPUKernel::emitColumnOp(linalg::GenericOp op, Value column,
+                                      Value group) {
+  SmallVector<int64_t> ranges = op.getStaticLoopRanges();
+  unsigned count = op->getNumResults();
+  SmallVector<Combiner> combiners;
+  SmallVector<Value> neutral;
+  for (unsigned i = 0; i < count; ++i) {
+    FailureOr<Combiner> combiner = getCombiner(op, i);
+    if (failed(combiner))
+      return failure();
+    combiners.push_back(*combiner);
+    Type element = getElementTypeOrSelf(op.getResult(i).getType());
+    Value value = arith::ConstantOp::create(
+        builder, loc, builder.getFloatAttr(element, combiner->neutral));
+    neutral.append(lanes, value);
+  }
+  // The rows of this thread's group; none beyond the last column.
+  Value isColumn = less(column, constant(ranges[2]));
+  Value end = arith::SelectOp::create(builder, loc, isColumn,
+                                      multiply(batch, ranges[1]), constant(0));
+  FailureOr<SmallVector<Lanes>> partial = accumulateLanes(
+      op, column, group, end, rows, cut(neutral), [&](Value row) {
+        Value length = constant(ranges[1]);
+        return SmallVector<Value, 3>{
+            arith::DivUIOp::create(builder, loc, row, length),
+            arith::RemUIOp::create(builder, loc, row, length), column};
+      });
+  if (failed(partial))
+    return failure();
+
+  // The groups' sums, in order.
+  auto index = [&](Value value) -> Value {
+    return arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
+                                      value);
+  };
+  SmallVector<Value> shared, places;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    places.push_back(index(add(multiply(thread, lanes), constant(lane))));
+  auto space = gpu::AddressSpaceAttr::get(
+      builder.getContext(), gpu::GPUDialect::getWorkgroupAddressSpace());
+  for (const Lanes &values : *partial) {
+    auto type = MemRefType::get({rows, threads * lanes}, values[0].getType(),
+                                MemRefLayoutAttrInterface(), space);
+    shared.push_back(target.addWorkgroupAttribution(type, loc));
+    for (auto [value, place] : llvm::zip_equal(values, places))
+      memref::StoreOp::create(builder, loc, value, shared.back(),
+                              ValueRange{index(group), place});
+  }
+  gpu::BarrierOp::create(builder, loc);
+  Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                        group, constant(0));
+  auto guard = scf::IfOp::create(
+      builder, loc, arith::AndIOp::create(builder, loc, isFirst, isColumn));
+  OpBuilder::InsertionGuard outside(builder);
+  builder.setInsertionPointToStart(guard.thenBlock());
+  dims = {constant(0), constant(0), column};
+  SmallVector<Lanes> totals;
+  for (unsigned i = 0; i < count; ++i) {
+    FailureOr<Lanes> initial =
+        loadLanes(op, op.getDpsInitsMutable()[i], column, lanes);
+    if (failed(initial))
+      return failure();
+    auto sum = scf::ForOp::create(builder, loc, constant(0), constant(rows),
+                                  constant(1), *initial);
+    OpBuilder::InsertionGuard after(builder);
+    builder.setInsertionPointToStart(sum.getBody());
+    SmallVector<Value> sums;
+    for (auto [carried, place] :
+         llvm::zip_equal(sum.getRegionIterArgs(), places)) {
+      Value part = memref::LoadOp::create(
+          builder, loc, shared[i],
+          ValueRange{index(sum.getInductionVar()), place});
+      sums.push_back(combiners[i].combine(builder, loc, carried, part));
+    }
+    scf::YieldOp::create(builder, loc, sums);
+    totals.emplace_back(sum.getResults().begin(), sum.getResults().end());
+  }
+  return storeLanes(op, column, totals);
+}
+
+LogicalResult GPUKernel::emitColumns() {
+  thread = threadIndex(gpu::Dimension::x);
+  Value group = threadIndex(gpu::Dimension::y);
+  Value column =
+      add(multiply(blockIndex(), threads * lanes), multiply(thread, lanes));
+  for (linalg::GenericOp op : ops)
+    if (failed(emitColumnOp(op, column, group)))
+      return failure();
+  return success();
+}
+
+LogicalResult GPUKernel::emitPositionOp(linalg::GenericOp op, Value position) {
+  int64_t width = op.getStaticLoopRanges()[2];
+  return forEachPart(width, [&](int64_t part, Value base) -> LogicalResult {
+    OpBuilder::InsertionGuard outside(builder);
+    if (part >= 0 && (part + 1) * threads * lanes > width) {
+      auto guard = scf::IfOp::create(builder, loc, less(base, constant(width)));
+      builder.setInsertionPointToStart(guard.thenBlock());
+    }
+    dims = {constant(0), position, base};
+    SmallVector<Lanes> initial;
+    for (OpOperand &init : op.getDpsInitsMutable()) {
+      FailureOr<Lanes> values = loadLanes(op, init, base, lanes);
+      if (failed(values))
+        return failure();
+      initial.push_back(*values);
+    }
+    FailureOr<SmallVector<Lanes>> results = accumulateLanes(
+        op, base, constant(0), batch, 1, initial, [&](Value sample) {
+          return SmallVector<Value, 3>{sample, position, base};
+        });
+    if (failed(results))
+      return failure();
+    dims = {constant(0), position, base};
+    return storeLanes(op, base, *results);
+  });
+}
+
+LogicalResult GPUKernel::emitPositions() {
+  thread = threadIndex(gpu::Dimension::x);
+  Value position = blockIndex();
+  for (linalg::GenericOp op : ops)
+    if (failed(emitPositionOp(op, position)))
+      return failure();
+  return success();
+}
+
+LogicalResult GPUKernel::emitFlat() {
+  thread = threadIndex(gpu::Dimension::x);
+  Value base = multiply(add(multiply(blockIndex(), threads), thread), lanes);
+  auto emit = [&](Value from, int64_t count) -> LogicalResult {
+    for (linalg::GenericOp op : ops) {
+      dims.assign(1, from);
+      if (failed(findInvariants(op)))
+        return failure();
+      FailureOr<SmallVector<Lanes>> results = emitLanes(op, from, count, {});
+      if (failed(results) || failed(storeLanes(op, from, *results)))
+        return failure();
+    }
+    return success();
+  };
+  // The batch of a flat kernel is its number of elements.
+  Value isWhole = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle,
+                                        add(base, constant(lanes)), batch);
+  auto guard = scf::IfOp::create(builder, loc, isWhole, /*withElse=*/true);
+  OpBuilder::InsertionGuard outside(builder);
+  builder.setInsertionPointToStart(guard.thenBlock());
+  if (failed(emit(base, lanes)))
+    return failure();
+  builder.setInsertionPointToStart(guard.elseBlock());
+  auto rest = scf::ForOp::create(builder, loc, base, batch, constant(1));
+  builder.setInsertionPointToStart(rest.getBody());
+  return emit(rest.getInductionVar(), 1);
+}
