@@ -12,6 +12,15 @@
 
 using namespace poplar;
 
+std::optional<Curve> DeviceProfile::fitCurve(std::string &error) const {
+  if (microBatches.empty())
+    return Curve();
+  std::vector<Curve::Point> points;
+  for (size_t i = 0; i < microBatches.size(); ++i)
+    points.push_back({microBatches[i], seconds[i]});
+  return Curve::fit(std::move(points), error);
+}
+
 std::optional<LinkSpeed> ClusterView::findLink(int fromNode, int toNode) const {
   auto link = links.find({fromNode, toNode});
   if (link != links.end())

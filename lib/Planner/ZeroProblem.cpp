@@ -16,11 +16,6 @@ using namespace poplar;
 
 static constexpr int64_t gradientBytes = 4;
 
-static StateFormat getFormat(const DeviceType &type) {
-  return type.getWorkingFormat() == "f32" ? StateFormat::singlePrecision()
-                                          : StateFormat::halfPrecision();
-}
-
 /// Bytes of a parameter on the wire: of the format of all types in the job, or
 /// of f32 where they differ.
 static int64_t getWireBytes(const ClusterView &cluster) {
@@ -108,7 +103,7 @@ static const DeviceProfile *findProfile(const ClusterView &cluster,
 int64_t poplar::getFixedBytes(const DeviceProfile &profile,
                               const DeviceType &type, const ModelFacts &model,
                               int stage, double share) {
-  StateFormat format = getFormat(type);
+  StateFormat format = StateFormat::of(type.getWorkingFormat());
   double sharded = double(format.sharded(stage)) * double(model.elements);
   return profile.memory->fixed - std::llround(sharded * (1 - share)) +
          getTransientBytes(model, format, stage);
@@ -146,10 +141,7 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
           findProfile(cluster, model, type, stage, error);
       if (!profile)
         return std::nullopt;
-      std::vector<Curve::Point> points;
-      for (size_t i = 0; i < profile->microBatches.size(); ++i)
-        points.push_back({profile->microBatches[i], profile->seconds[i]});
-      std::optional<Curve> curve = Curve::fit(std::move(points), error);
+      std::optional<Curve> curve = profile->fitCurve(error);
       if (!curve) {
         error = "profile of '" + device.name + "': " + error;
         return std::nullopt;
@@ -206,7 +198,8 @@ poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
     free.push_back(type.memory -
                    getFixedBytes(*profile, type, model, stage, 0) -
                    profile->memory->perSample);
-    width = std::max(width, getFormat(type).sharded(stage));
+    width = std::max(width,
+                     StateFormat::of(type.getWorkingFormat()).sharded(stage));
   }
   std::optional<ShardBounds> bounds =
       shardByFreeMemory(model.elements, free, width, error);

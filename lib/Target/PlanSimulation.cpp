@@ -133,12 +133,8 @@ LogicalResult PlanSimulationBuilder::readProgram(ModuleOp op) {
   program.module = op;
   for (auto bucket : op.getOps<zero::BucketOp>())
     program.buckets[FlatSymbolRefAttr::get(bucket.getSymNameAttr())] = bucket;
-  std::vector<Curve::Point> points;
-  for (size_t i = 0; i < profile->microBatches.size(); ++i)
-    points.push_back({profile->microBatches[i], profile->seconds[i]});
   std::string error;
-  std::optional<Curve> curve =
-      points.empty() ? Curve() : Curve::fit(std::move(points), error);
+  std::optional<Curve> curve = profile->fitCurve(error);
   if (!curve)
     return plan.emitOpError("has ranks on device type '")
            << info.deviceType << "', whose profile is no curve: " << error;

@@ -252,9 +252,7 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>())
     costs.elements += zero::BucketLayout::get(bucket, symbols)->elements;
-  StateFormat format = info.getWorkingFormat() == "f32"
-                           ? StateFormat::singlePrecision()
-                           : StateFormat::halfPrecision();
+  StateFormat format = StateFormat::of(info.getWorkingFormat());
   costs.fixedBytes = costs.elements * format.replicated(0) +
                      llvm::alignTo(measured->scratch, POPLAR_ALIGNMENT);
   return costs;

@@ -15,6 +15,7 @@
 #ifndef POPLAR_PLANNER_CLUSTER_H
 #define POPLAR_PLANNER_CLUSTER_H
 
+#include "Poplar/Planner/Curve.h"
 #include "Poplar/Planner/StateBytes.h"
 #include <cstdint>
 #include <map>
@@ -54,6 +55,10 @@ struct DeviceProfile {
   bool isEstimate;
   /// Fingerprint of the model, empty if the profile does not name one.
   std::string model;
+
+  /// The curve through the micro-batches; that of a device which holds no
+  /// sample if there are none. On failure sets `error` (Curve::fit).
+  std::optional<Curve> fitCurve(std::string &error) const;
 };
 
 struct DeviceType {

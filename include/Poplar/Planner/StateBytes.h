@@ -40,6 +40,11 @@ struct StateFormat {
   /// f32: the parameters are the masters.
   static constexpr StateFormat singlePrecision() { return {4, 4, 8}; }
 
+  /// Of a rank whose parameters have that format (getWorkingFormat).
+  static StateFormat of(const std::string &workingFormat) {
+    return workingFormat == "f32" ? singlePrecision() : halfPrecision();
+  }
+
   /// Bytes per element of what a stage shards, and of what every rank holds.
   int64_t sharded(int zeroStage) const {
     return (zeroStage >= 1 ? optimizer : 0) + (zeroStage >= 2 ? gradient : 0) +
