@@ -100,7 +100,8 @@ static void unscaleKernel(void *const *Args, int64_t, int64_t Begin,
   float Rest = 0;
   for (int64_t I = Begin; I < End; ++I) {
     Gradients[I] *= Factor;
-    Rest += Gradients[I] - Gradients[I]; // 0, or NaN
+    // 0, or NaN.
+    Rest += Gradients[I] - Gradients[I]; // NOLINT(misc-redundant-expression)
   }
   if (Rest != 0)
     static_cast<std::atomic<bool> *>(Args[2])->store(true);

@@ -99,7 +99,7 @@ static TensorView parseEntry(const MappedFile &File, const std::string &Name,
   int64_t Bytes = ElementBytes;
   View.Elements = 1;
   for (const json::Value &Dimension : Shape->elements()) {
-    int64_t Size;
+    int64_t Size = 0;
     if (!Dimension.asInteger(Size) || Size < 0)
       Bad("a dimension is not a natural number");
     if (__builtin_mul_overflow(Bytes, Size, &Bytes))
@@ -107,7 +107,7 @@ static TensorView parseEntry(const MappedFile &File, const std::string &Name,
     View.Elements *= Size;
     View.Shape.push_back(Size);
   }
-  int64_t Begin, End;
+  int64_t Begin = 0, End = 0;
   if (!Offsets || Offsets->elements().size() != 2 ||
       !Offsets->elements()[0].asInteger(Begin) ||
       !Offsets->elements()[1].asInteger(End))

@@ -174,7 +174,7 @@ private:
   std::vector<Operation> Ring;
   /// Operations are numbered from 1, calls included.
   Ticket Issued = 0, Completed = 0;
-  bool Ready = false, Closing = false, Waiting = false;
+  bool Ready = false, Closing = false;
   std::exception_ptr Failure, CallFailure;
   CommStatus Status;
   std::thread Thread;

@@ -54,6 +54,26 @@ public:
   void close() override { Inner->close(); }
   void abort(const std::string &Message) override { Inner->abort(Message); }
 
+  Request receive(int Peer, int Tag, void *Data, size_t Bytes) override {
+    return Inner->receive(Peer, Tag, Data, Bytes);
+  }
+
+  bool test(Request R) override {
+    pump();
+    if (R >= None)
+      return Inner->test(R);
+    Deferred &D = Queue[-2 - R];
+    if (!D.Sent || !Inner->test(D.Sending))
+      return false;
+    Free.push_back(-2 - R);
+    return true;
+  }
+
+  Clock::time_point getNextEvent() const override {
+    return Waiting.empty() ? Inner->getNextEvent() : Queue[Waiting[0]].Due;
+  }
+
+protected:
   void doReserve(int Requests) override {
     Inner->reserve(Requests);
     Queue.resize(Requests);
@@ -81,25 +101,6 @@ public:
         false, None};
     Waiting.push_back(Index);
     return -2 - Index;
-  }
-
-  Request receive(int Peer, int Tag, void *Data, size_t Bytes) override {
-    return Inner->receive(Peer, Tag, Data, Bytes);
-  }
-
-  bool test(Request R) override {
-    pump();
-    if (R >= None)
-      return Inner->test(R);
-    Deferred &D = Queue[-2 - R];
-    if (!D.Sent || !Inner->test(D.Sending))
-      return false;
-    Free.push_back(-2 - R);
-    return true;
-  }
-
-  Clock::time_point getNextEvent() const override {
-    return Waiting.empty() ? Inner->getNextEvent() : Queue[Waiting[0]].Due;
   }
 
 private:

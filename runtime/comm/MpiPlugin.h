@@ -28,6 +28,7 @@ extern "C" {
 #define POPLAR_MPI_VERSION 1u
 #define POPLAR_MPI_ENTRY "poplar_mpi_plugin"
 
+// NOLINTBEGIN(readability-identifier-naming): this is C.
 /// Functions that can fail return 0, or 1 with a message in error().
 typedef struct PoplarMpiTable {
   uint32_t magic, version;
@@ -50,6 +51,7 @@ typedef struct PoplarMpiTable {
   void (*abort)(void);
   const char *(*error)(void);
 } PoplarMpiTable;
+// NOLINTEND(readability-identifier-naming)
 
 typedef const PoplarMpiTable *(*PoplarMpiEntry)(void);
 

@@ -82,7 +82,7 @@ private:
 
   Transport &Messages;
   Arguments A = {};
-  int NumNodes, NumSlots = 0;
+  int NumNodes;
   std::vector<Stream> Streams;
 };
 
