@@ -73,3 +73,6 @@ if has_pipeline():
     if shutil.which("mpirun") and os.path.exists(
             os.path.join(config.poplar_obj_root, "lib", "libpoplar_mpi.so")):
         config.available_features.add("mpi")
+    if os.path.exists(
+            os.path.join(config.poplar_obj_root, "lib", "libpoplar_tcp.so")):
+        config.available_features.add("ucx")

@@ -9,7 +9,7 @@
 #include "comm/Backend.h"
 #include "Error.h"
 #include "comm/Launcher.h"
-#include "comm/MpiTransport.h"
+#include "comm/PluginTransport.h"
 #include "comm/ThreadTransport.h"
 
 #include <cstdlib>
@@ -55,10 +55,13 @@ finishCommunicator(std::unique_ptr<Transport> Messages, const CommOptions &O) {
 
 std::unique_ptr<Communicator> comm::makeCommunicator(const CommOptions &O) {
   if (O.Backend == "mpi" || (O.Backend == "auto" && isStartedByMpi()))
-    return finishCommunicator(makeMpiTransport(), O);
+    return finishCommunicator(makeTransport(MpiPlugin), O);
+  if (O.Backend == "tcp" || (O.Backend == "auto" && isToldItsRank()))
+    return finishCommunicator(makeTransport(TcpPlugin), O);
   if (O.Backend == "self" || O.Backend == "auto")
     return finishCommunicator(std::make_unique<SelfTransport>(), O);
-  fail("unknown communicator '", O.Backend, "'; there are auto, self, mpi");
+  fail("unknown communicator '", O.Backend,
+       "'; there are auto, self, mpi, tcp");
 }
 
 std::unique_ptr<Communicator>

@@ -14,8 +14,8 @@
 namespace poplar::runtime::comm {
 
 struct CommOptions {
-  /// --comm: auto, self or mpi. `auto` is mpi where an MPI launcher started
-  /// the process, else self.
+  /// auto, self, mpi or tcp. `auto` is mpi where an MPI launcher started the
+  /// process, else tcp where the environment tells its rank, else self.
   std::string Backend = "auto";
   /// --link-delay.
   LinkModel Link;

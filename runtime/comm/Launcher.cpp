@@ -30,6 +30,10 @@ bool comm::isStartedByMpi() {
   return std::getenv("SLURM_PROCID") && std::getenv("SLURM_STEP_NUM_TASKS");
 }
 
+bool comm::isToldItsRank() {
+  return std::getenv("RANK") && std::getenv("WORLD_SIZE");
+}
+
 void comm::endWithLauncher() {
   if (!isStartedByMpi())
     return;

@@ -19,6 +19,9 @@ namespace poplar::runtime::comm {
 
 /// Whether this process was started by mpirun, srun or the like.
 bool isStartedByMpi();
+/// Whether the environment tells this process its rank, as torchrun does: RANK
+/// and WORLD_SIZE. Rank 0 is then found at MASTER_ADDR and MASTER_PORT.
+bool isToldItsRank();
 
 /// Makes the kernel kill this process when its parent, the launcher, dies. Call
 /// it first thing in main, from the main thread; does nothing for a process

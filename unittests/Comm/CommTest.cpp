@@ -174,7 +174,8 @@ TEST(Backend, UnknownOnesAreRefused) {
   CommOptions O;
   O.Backend = "smoke-signals";
   EXPECT_EQ(getMessage([&] { makeCommunicator(O); }),
-            "unknown communicator 'smoke-signals'; there are auto, self, mpi");
+            "unknown communicator 'smoke-signals'; there are auto, self, mpi, "
+            "tcp");
 }
 
 TEST(Backend, PluginsAreChecked) {
@@ -190,7 +191,8 @@ TEST(Backend, PluginsAreChecked) {
                 .find("POPLAR_MPI_PLUGIN=/nonexistent.so "
                       "cannot be loaded: "),
             std::string::npos);
-  EXPECT_EQ(Load("libm.so.6"), "libm.so.6 is not an MPI plug-in of Poplar");
+  EXPECT_EQ(Load("libm.so.6"),
+            "libm.so.6 is not a transport plug-in of Poplar");
 }
 
 TEST(LinkModel, TransfersTakeTheirTimeAndHide) {

@@ -1,4 +1,4 @@
-//===- Plugin.cpp - Calls MPI ---------------------------------------------===//
+//===- MpiPlugin.cpp - Messages by MPI ------------------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The only file that includes <mpi.h>. See MpiPlugin.h.
+// The only file that includes <mpi.h>. See TransportPlugin.h.
 //
 //===----------------------------------------------------------------------===//
 
-#include "comm/MpiPlugin.h"
+#include "comm/TransportPlugin.h"
 
 #include <mpi.h>
 
@@ -139,19 +139,19 @@ static const char *getLibrary() {
   return Text;
 }
 
-extern "C" __attribute__((visibility("default"))) const PoplarMpiTable *
-poplar_mpi_plugin() {
-  static const PoplarMpiTable Table = {POPLAR_MPI_MAGIC,
-                                       POPLAR_MPI_VERSION,
-                                       getLibrary(),
-                                       init,
-                                       getNodes,
-                                       reserve,
-                                       send,
-                                       receive,
-                                       test,
-                                       finalize,
-                                       abortAll,
-                                       getError};
+extern "C" __attribute__((visibility("default"))) const PoplarTransportTable *
+poplar_transport_plugin() {
+  static const PoplarTransportTable Table = {POPLAR_TRANSPORT_MAGIC,
+                                             POPLAR_TRANSPORT_VERSION,
+                                             getLibrary(),
+                                             init,
+                                             getNodes,
+                                             reserve,
+                                             send,
+                                             receive,
+                                             test,
+                                             finalize,
+                                             abortAll,
+                                             getError};
   return &Table;
 }

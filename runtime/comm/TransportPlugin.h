@@ -1,4 +1,4 @@
-//===- MpiPlugin.h - The MPI plug-in's table of functions -------*- C++ -*-===//
+//===- TransportPlugin.h - A transport plug-in's functions ------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,16 +6,22 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// MPI has no common ABI, so that what calls it is a plug-in, libpoplar_mpi.so,
-// built against the MPI at hand and loaded when a process was started by
-// mpirun or srun. It exports one C function, which returns this table.
+// A program is not linked with a library that carries messages: MPI has no
+// common ABI, and where there is one rank none need be installed. What calls
+// the library is a plug-in, built against the one at hand and loaded by
+// processes that are ranks of a job:
+//
+//   libpoplar_mpi.so  MPI, for processes that mpirun or srun started
+//   libpoplar_tcp.so  UCX, for processes that were told their rank otherwise
+//
+// It exports one C function, which returns this table.
 //
 // All functions are called from the thread that called init.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_RUNTIME_COMM_MPIPLUGIN_H
-#define POPLAR_RUNTIME_COMM_MPIPLUGIN_H
+#ifndef POPLAR_RUNTIME_COMM_TRANSPORTPLUGIN_H
+#define POPLAR_RUNTIME_COMM_TRANSPORTPLUGIN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,18 +30,18 @@
 extern "C" {
 #endif
 
-#define POPLAR_MPI_MAGIC 0x49504D50u /* "PMPI" */
-#define POPLAR_MPI_VERSION 1u
-#define POPLAR_MPI_ENTRY "poplar_mpi_plugin"
+#define POPLAR_TRANSPORT_MAGIC 0x50525450u /* "PTRP" */
+#define POPLAR_TRANSPORT_VERSION 2u
+#define POPLAR_TRANSPORT_ENTRY "poplar_transport_plugin"
 
 // NOLINTBEGIN(readability-identifier-naming): this is C.
 /// Functions that can fail return 0, or 1 with a message in error().
-typedef struct PoplarMpiTable {
+typedef struct PoplarTransportTable {
   uint32_t magic, version;
-  /// Which MPI this is, e.g. `Open MPI v4.1.4`.
+  /// Which library this is, e.g. `Open MPI v4.1.4`.
   const char *library;
-  /// Starts MPI, and asks for its world; `max_requests` messages at a time come
-  /// later, by reserve.
+  /// Starts the library, and asks for its world; how many messages there will
+  /// be at a time comes later, by reserve.
   int (*init)(int32_t *rank, int32_t *size);
   /// For each rank, the lowest rank of its node. Collective.
   int (*get_nodes)(int32_t *nodes);
@@ -47,16 +53,16 @@ typedef struct PoplarMpiTable {
                  int32_t *request);
   int (*test)(int32_t request, int32_t *done);
   int (*finalize)(void);
-  /// Ends all processes.
+  /// Ends this process, and all others as far as the library can.
   void (*abort)(void);
   const char *(*error)(void);
-} PoplarMpiTable;
+} PoplarTransportTable;
 // NOLINTEND(readability-identifier-naming)
 
-typedef const PoplarMpiTable *(*PoplarMpiEntry)(void);
+typedef const PoplarTransportTable *(*PoplarTransportEntry)(void);
 
 #ifdef __cplusplus
 } // extern "C"
 #endif
 
-#endif // POPLAR_RUNTIME_COMM_MPIPLUGIN_H
+#endif // POPLAR_RUNTIME_COMM_TRANSPORTPLUGIN_H

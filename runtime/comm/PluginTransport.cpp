@@ -1,4 +1,4 @@
-//===- MpiTransport.cpp - Messages by MPI ---------------------------------===//
+//===- PluginTransport.cpp - Messages by a library ------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "comm/MpiTransport.h"
+#include "comm/PluginTransport.h"
 #include "Error.h"
-#include "comm/MpiPlugin.h"
+#include "comm/TransportPlugin.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,9 +18,13 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
+const TransportPlugin comm::MpiPlugin = {"mpi", "POPLAR_MPI_PLUGIN", "MPI",
+                                         "libopenmpi-dev openmpi-bin"};
+const TransportPlugin comm::TcpPlugin = {"tcp", "POPLAR_TCP_PLUGIN", "UCX",
+                                         "libucx-dev"};
+
 /// Where the plug-in may be, in order.
-static std::vector<std::string> getCandidates() {
-  const std::string Name = "libpoplar_mpi.so";
+static std::vector<std::string> getCandidates(const std::string &Name) {
   std::vector<std::string> Paths;
   std::error_code Ignored;
   std::filesystem::path Executable =
@@ -31,59 +35,63 @@ static std::vector<std::string> getCandidates() {
     Paths.push_back(Directory / "lib" / Name);
     Paths.push_back(Directory.parent_path() / "lib" / Name);
   }
-  Paths.push_back(POPLAR_MPI_PLUGIN_PATH);
+  Paths.push_back(POPLAR_PLUGIN_DIRECTORY "/" + Name);
   Paths.push_back(Name);
   return Paths;
 }
 
-static const PoplarMpiTable &getTable(void *Library, const std::string &Path) {
-  auto Entry =
-      reinterpret_cast<PoplarMpiEntry>(dlsym(Library, POPLAR_MPI_ENTRY));
-  const PoplarMpiTable *Table = Entry ? Entry() : nullptr;
-  if (!Table || Table->magic != POPLAR_MPI_MAGIC)
-    fail(Path, " is not an MPI plug-in of Poplar");
-  if (Table->version != POPLAR_MPI_VERSION)
+static const PoplarTransportTable &getTable(void *Library,
+                                            const std::string &Path) {
+  auto Entry = reinterpret_cast<PoplarTransportEntry>(
+      dlsym(Library, POPLAR_TRANSPORT_ENTRY));
+  const PoplarTransportTable *Table = Entry ? Entry() : nullptr;
+  if (!Table || Table->magic != POPLAR_TRANSPORT_MAGIC)
+    fail(Path, " is not a transport plug-in of Poplar");
+  if (Table->version != POPLAR_TRANSPORT_VERSION)
     fail(Path, " has version ", Table->version, " of the plug-in interface; ",
-         POPLAR_MPI_VERSION, " is needed. Build both from the same sources");
+         POPLAR_TRANSPORT_VERSION,
+         " is needed. Build both from the same sources");
   return *Table;
 }
 
-static const PoplarMpiTable &loadPlugin() {
+static const PoplarTransportTable &loadPlugin(const TransportPlugin &Plugin) {
   // Open MPI's own plug-ins need its symbols to be global.
   constexpr int Flags = RTLD_NOW | RTLD_GLOBAL;
-  if (const char *Named = std::getenv("POPLAR_MPI_PLUGIN")) {
+  if (const char *Named = std::getenv(Plugin.Variable)) {
     void *Library = dlopen(Named, Flags);
     if (!Library)
-      fail("POPLAR_MPI_PLUGIN=", Named, " cannot be loaded: ", dlerror());
+      fail(Plugin.Variable, "=", Named, " cannot be loaded: ", dlerror());
     return getTable(Library, Named);
   }
-  std::string Tried;
-  for (const std::string &Path : getCandidates()) {
+  std::string Name = std::string("libpoplar_") + Plugin.Name + ".so", Tried;
+  for (const std::string &Path : getCandidates(Name)) {
     if (void *Library = dlopen(Path.c_str(), Flags))
       return getTable(Library, Path);
     // Why a file that is there cannot be loaded is worth saying: there may be
-    // another MPI, or none, on this host.
+    // another version of the library, or none, on this host.
     bool Exists = std::filesystem::exists(Path);
     Tried += "\n  " + Path + (Exists ? std::string(": ") + dlerror() : "");
   }
-  fail("this process was started by an MPI launcher, but the MPI plug-in was "
-       "not found. Build Poplar where MPI is installed (on Debian: apt-get "
-       "install libopenmpi-dev openmpi-bin), and put libpoplar_mpi.so next to "
-       "the executable or name it in POPLAR_MPI_PLUGIN. Tried:",
-       Tried);
+  fail("this process was started as a rank of a job, but the plug-in for ",
+       Plugin.Library, " was not found. Build Poplar where ", Plugin.Library,
+       " is installed (on Debian: apt-get install ", Plugin.Packages,
+       "), and put ", Name, " next to the executable or name it in ",
+       Plugin.Variable, ". Tried:", Tried);
 }
 
 namespace {
 
-class MpiTransport : public Transport {
+class PluginTransport : public Transport {
 public:
-  explicit MpiTransport(const PoplarMpiTable &Table) : Table(Table) {
+  PluginTransport(const TransportPlugin &Plugin,
+                  const PoplarTransportTable &Table)
+      : Plugin(Plugin), Table(Table) {
     check(Table.init(&Rank, &Size));
     Nodes.resize(Size);
     check(Table.get_nodes(Nodes.data()));
   }
 
-  const char *getName() const override { return "mpi"; }
+  const char *getName() const override { return Plugin.Name; }
   int rank() const override { return Rank; }
   int size() const override { return Size; }
   std::vector<int> getNodes() const override { return Nodes; }
@@ -117,16 +125,17 @@ protected:
 private:
   void check(int Failed) const {
     if (Failed)
-      fail("MPI (", Table.library, ") failed: ", Table.error());
+      fail(Plugin.Library, " (", Table.library, ") failed: ", Table.error());
   }
 
-  const PoplarMpiTable &Table;
+  const TransportPlugin &Plugin;
+  const PoplarTransportTable &Table;
   int32_t Rank = 0, Size = 0;
   std::vector<int> Nodes;
 };
 
 } // namespace
 
-std::unique_ptr<Transport> comm::makeMpiTransport() {
-  return std::make_unique<MpiTransport>(loadPlugin());
+std::unique_ptr<Transport> comm::makeTransport(const TransportPlugin &Plugin) {
+  return std::make_unique<PluginTransport>(Plugin, loadPlugin(Plugin));
 }

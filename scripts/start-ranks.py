@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# ===- start-ranks.py - Starts a job without an MPI launcher ---------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Starts all ranks of a job on this machine, which then talk over TCP: each is
+told its rank, and where rank 0 is, by RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT.
+
+  scripts/start-ranks.py DIR -- train --data text.txt --steps 100 --out RUN
+
+With --rate, every node of the plan becomes a network namespace, whose link to
+the others carries no more than that (tc's tbf), in each direction:
+
+  scripts/start-ranks.py DIR --rate 100mbit -- train ...
+
+That needs root, ip and tc (on Debian: iproute2); without them the exit status
+is 3. Ends with status 1, and ends the other ranks, when one of them fails."""
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+CANNOT = 3
+# Bytes that may go at once, and how long others wait: enough for 10 Gbit/s.
+SHAPE = ["burst", "256kb", "latency", "50ms"]
+
+
+class Impossible(Exception):
+    pass
+
+
+def ip(*words):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True)
+    if done.returncode:
+        raise Impossible(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def shape(namespace, device, rate):
+    command = ["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf"]
+    done = subprocess.run(
+        [*command, "rate", rate, *SHAPE], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise Impossible(f"{' '.join(command)} rate {rate}: {done.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def namespaces(nodes, rate):
+    """Commands that run something on a node, and the address of the first; the
+    nodes hang on a switch, which is a namespace of its own."""
+    for tool in ("ip", "tc"):
+        if not shutil.which(tool):
+            raise Impossible(f"there is no {tool}; on Debian: apt-get install iproute2")
+    prefix = f"poplar-{os.getpid()}-"
+    switch = prefix + "switch"
+    made = []
+
+    def add(name):
+        ip("netns", "add", name)
+        made.append(name)
+        ip("-n", name, "link", "set", "lo", "up")
+
+    try:
+        add(switch)
+        ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+        ip("-n", switch, "link", "set", "bridge", "up")
+        for number, node in enumerate(nodes):
+            name, port = f"{prefix}{number}", f"port{number}"
+            add(name)
+            link = ["type", "veth", "peer", "name", port, "netns", switch]
+            ip("-n", name, "link", "add", "eth0", *link)
+            ip("-n", switch, "link", "set", port, "master", "bridge", "up")
+            address = f"10.77.{(number + 1) // 256}.{(number + 1) % 256}/16"
+            ip("-n", name, "addr", "add", address, "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+            shape(name, "eth0", rate)
+            shape(switch, port, rate)
+        yield {
+            node: ["ip", "netns", "exec", f"{prefix}{number}"]
+            for number, node in enumerate(nodes)
+        }, "10.77.0.1"
+    finally:
+        for name in reversed(made):
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def run(commands, environment):
+    """All at once, rank 0 last, so that the others have to wait for it."""
+    processes = []
+
+    def stop(number, frame):
+        for process in processes:
+            process.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    place = {"WORLD_SIZE": str(len(commands)), "MASTER_PORT": str(free_port())}
+    for rank, command in reversed(list(enumerate(commands))):
+        variables = {**os.environ, **environment, **place, "RANK": str(rank)}
+        # A group of its own: an interrupt from the terminal reaches it once.
+        processes.append(
+            subprocess.Popen(command, env=variables, start_new_session=True)
+        )
+    failed, running = False, list(processes)
+    while running and not failed:
+        time.sleep(0.02)
+        failed = any(process.poll() for process in running)
+        running = [process for process in running if process.poll() is None]
+    # The ranks tell each other, and say which of them failed.
+    end = time.monotonic() + 10
+    for process in running:
+        try:
+            process.wait(max(0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return 1 if failed else 0
+
+
+def read_ranks(directory):
+    """(node, executable) of each rank, from the build's ranks.txt."""
+    ranks = []
+    with open(os.path.join(directory, "ranks.txt")) as file:
+        for line in file:
+            if not line.startswith("#"):
+                _, node, device_type = line.split()[:3]
+                ranks.append((node, os.path.join(directory, device_type, "train")))
+    return ranks
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="%(prog)s [-h] (DIR | --ranks N) [--rate RATE] -- COMMAND...",
+    )
+    parser.add_argument("directory", nargs="?", metavar="DIR", help="of poplar build")
+    parser.add_argument(
+        "--ranks", type=int, help="instead: so many run COMMAND, each a node"
+    )
+    parser.add_argument("--rate", help="of every node's link, as tc writes it: 1gbit")
+    words = sys.argv[1:]
+    split = words.index("--") if "--" in words else len(words)
+    arguments, command = parser.parse_args(words[:split]), words[split + 1 :]
+    if not command:
+        parser.error("what the ranks are to do comes behind --")
+    if (arguments.directory is None) == (arguments.ranks is None):
+        parser.error("either a directory or --ranks")
+
+    if arguments.ranks:
+        ranks = [(str(rank), command) for rank in range(arguments.ranks)]
+    else:
+        try:
+            ranks = [(node, [exe, *command]) for node, exe in read_ranks(arguments.directory)]
+        except (OSError, ValueError) as error:
+            parser.error(f"{arguments.directory} is not what poplar build wrote: {error}")
+    if not arguments.rate:
+        return run([command for _, command in ranks], {"MASTER_ADDR": "127.0.0.1"})
+    try:
+        nodes = list(dict.fromkeys(node for node, _ in ranks))
+        with namespaces(nodes, arguments.rate) as (prefixes, address):
+            # Shared memory would go past the link.
+            environment = {"MASTER_ADDR": address, "UCX_TLS": "tcp,self"}
+            return run([prefixes[node] + command for node, command in ranks], environment)
+    except Impossible as error:
+        print(f"start-ranks: cannot shape a link: {error}", file=sys.stderr)
+        return CANNOT
+
+
+if __name__ == "__main__":
+    sys.exit(main())
