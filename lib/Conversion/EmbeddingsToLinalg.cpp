@@ -74,7 +74,7 @@ static std::pair<Value, Value> buildRopeTables(LinalgBuilder &l, RopeOp op) {
 }
 
 static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
-  auto [cosTable, sinTable] = buildRopeTables(l, op);
+  std::pair<Value, Value> tables = buildRopeTables(l, op);
   Value x = op.getX();
   int64_t headDim = op.getHeadDim();
   bool inverse = op.getInverse();
@@ -92,8 +92,8 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
                         arith::SubIOp::create(b, d, half));
     Value column = select(j, arith::SubIOp::create(b, j, half));
     Value other = b.toF32(b.extract(x, {b.position(0), t, pair}));
-    Value cos = b.extract(cosTable, {t, column});
-    Value sin = b.extract(sinTable, {t, column});
+    Value cos = b.extract(tables.first, {t, column});
+    Value sin = b.extract(tables.second, {t, column});
     Value signedSin =
         inverse ? select(sin, b.neg(sin)) : select(b.neg(sin), sin);
     return b.add(b.mul(in[0], cos), b.mul(other, signedSin));

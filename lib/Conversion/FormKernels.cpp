@@ -38,9 +38,8 @@ namespace {
 
 /// Ops that give a kernel its constants and initial values: cloned into it.
 bool isInitializer(Operation *op) {
-  return op &&
-         isa<arith::ConstantOp, tensor::EmptyOp, tensor::DimOp, linalg::FillOp>(
-             op);
+  return isa_and_nonnull<arith::ConstantOp, tensor::EmptyOp, tensor::DimOp,
+                         linalg::FillOp>(op);
 }
 
 struct Group {
