@@ -9,6 +9,7 @@
 #include "BuildOptions.h"
 #include "Commands.h"
 #include "Compilation.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Import/Cluster.h"
@@ -17,6 +18,7 @@
 #include "Review.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
+#include <map>
 
 using namespace poplar;
 
@@ -85,6 +87,27 @@ static std::string formatPlan(zero::PlanOp plan) {
   return text;
 }
 
+/// A line per node and device type of which the plan uses fewer devices than
+/// `cluster` has.
+static std::string formatLeftOut(const ClusterView &cluster,
+                                 zero::PlanOp plan) {
+  std::map<std::pair<std::string, std::string>, int64_t> counts;
+  for (const ClusterRank &rank : cluster.ranks)
+    ++counts[{cluster.nodes[rank.node].name, cluster.types[rank.type].name}];
+  for (zero::RankOp rank : plan.getRanks())
+    --counts[{rank.getNode().str(), rank.getDeviceType().str()}];
+  std::string text;
+  for (const auto &[place, count] : counts)
+    if (count > 0)
+      text += llvm::formatv("  left out {0,5} {1,-16} {2}\n", count,
+                            place.second, place.first)
+                  .str();
+  if (!text.empty() && plan.getPolicy() == "exact")
+    text += "  They would slow the job down, or do not fit: --explain says "
+            "which; --leave-out none\n  makes all take part.\n";
+  return text;
+}
+
 /// Without a cluster: what one device, the machine at hand, needs.
 static bool planAlone(Compilation &compilation, const Arguments &args) {
   if (!checkCPU(args.host, compilation.error) ||
@@ -130,7 +153,9 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
       return false;
   if (args.output == "-" || args.json == "-")
     return true;
-  llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin());
+  auto plan = *module.getOps<zero::PlanOp>().begin();
+  llvm::outs() << formatPlan(plan)
+               << formatLeftOut(cluster::buildClusterView(module), plan);
   if (args.explain)
     llvm::outs() << "\n" << formatReview(reviewed->cluster, reviewed->review);
   return true;
