@@ -1,0 +1,227 @@
+//===- HybridCost.cpp - What a stage of a pipeline takes ------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "HybridCost.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace poplar;
+
+using HybridType = HybridProblem::DeviceType;
+
+static int64_t divideUp(int64_t value, int64_t by) {
+  return (value + by - 1) / by;
+}
+
+int64_t StageCost::mostInFlight(int64_t memory) const {
+  if (fixedBytes > memory)
+    return -1;
+  return flightBytes > 0 ? (memory - fixedBytes) / flightBytes
+                         : std::numeric_limits<int64_t>::max();
+}
+
+bool poplar::isAligned(const HybridType &type, int tensorDegree,
+                       int64_t pipelines) {
+  int64_t devices = pipelines * tensorDegree;
+  return type.perNode % tensorDegree == 0 &&
+         (devices % type.perNode == 0 || type.perNode % devices == 0);
+}
+
+/// Replicas of a stage in one node.
+static int64_t getReplicasInNode(const HybridType &type,
+                                 const GroupPart &part) {
+  return std::min<int64_t>(part.pipelines, type.perNode / part.tensorDegree);
+}
+
+HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates)
+    : problem(problem), communicates(communicates) {
+  for (const HybridType &type : problem.types) {
+    sums.emplace_back();
+    for (const HybridProblem::Mode &mode : type.modes) {
+      Sums sum;
+      double forward = 0, backward = 0;
+      int64_t saved = 0;
+      for (size_t i = 0; i <= mode.units.size(); ++i) {
+        sum.forward.push_back(forward);
+        sum.backward.push_back(backward);
+        sum.saved.push_back(saved);
+        if (i == mode.units.size())
+          break;
+        const HybridProblem::UnitCost &unit = mode.units[i];
+        double computing = 1;
+        if (!communicates && unit.forward + unit.backward > 0)
+          computing = 1 - unit.communication / (unit.forward + unit.backward);
+        forward += unit.forward * computing;
+        backward += unit.backward * computing;
+        saved += unit.savedBytes;
+      }
+      sums.back().push_back(std::move(sum));
+    }
+  }
+}
+
+double HybridCosts::getSeconds(int type, int mode, int first, int end) const {
+  const Sums &sum = sums[type][mode];
+  return sum.forward[end] - sum.forward[first] + sum.backward[end] -
+         sum.backward[first];
+}
+
+/// `bytes` of each of `elements` once around, in so many collectives.
+double HybridCosts::exchange(const std::vector<GroupPart> &parts,
+                             double elements, int64_t bytes,
+                             int collectives) const {
+  if (!communicates)
+    return 0;
+  double inside = 0, between = 0, insideLatency = 0, betweenLatency = 0;
+  int64_t nodes = 0;
+  for (const GroupPart &part : parts)
+    nodes += part.pipelines / getReplicasInNode(problem.types[part.type], part);
+  double size = elements * static_cast<double>(bytes);
+  for (const GroupPart &part : parts) {
+    const HybridType &type = problem.types[part.type];
+    double replicas = static_cast<double>(getReplicasInNode(type, part));
+    if (replicas > 1) {
+      inside = std::max(inside, (replicas - 1) / replicas * size /
+                                    part.tensorDegree / type.inside.bandwidth);
+      insideLatency = std::max(insideLatency, type.inside.latency);
+    }
+    for (const GroupPart &other : parts) {
+      if (&other == &part && part.pipelines == static_cast<int64_t>(replicas))
+        continue;
+      const HybridProblem::Link &link = problem.getLink(part.type, other.type);
+      double share =
+          link.isShared ? 1 : std::min(part.tensorDegree, other.tensorDegree);
+      between = std::max(between, static_cast<double>(nodes - 1) /
+                                      static_cast<double>(nodes) * size /
+                                      share / link.speed.bandwidth);
+      betweenLatency = std::max(betweenLatency, link.speed.latency);
+    }
+  }
+  return std::max(inside, between) +
+         collectives * (insideLatency + betweenLatency);
+}
+
+/// Tied parameters whose other unit is in another group: an all-reduce over the
+/// slowest link that may be between the two.
+double HybridCosts::exchangeTied(const GroupPart &part) const {
+  double longest = 0;
+  for (size_t other = 0; other < problem.types.size(); ++other) {
+    const HybridProblem::Link &link = problem.getLink(part.type, other);
+    double share = link.isShared ? 1 : part.tensorDegree;
+    longest =
+        std::max(longest, 2 * (link.speed.latency +
+                               static_cast<double>(problem.tiedElements) *
+                                   static_cast<double>(problem.gradientBytes) /
+                                   share / link.speed.bandwidth));
+  }
+  return communicates ? longest : 0;
+}
+
+StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
+                               const std::vector<GroupPart> &parts,
+                               size_t own) const {
+  const GroupPart &part = parts[own];
+  const HybridType &type = problem.types[part.type];
+  int64_t ranks = 0, replicas = 0;
+  for (const GroupPart &each : parts) {
+    ranks += each.pipelines * each.tensorDegree;
+    replicas += each.pipelines;
+  }
+  int64_t elements = problem.countElements(group.first, group.end),
+          ofRank = divideUp(elements, part.tensorDegree),
+          shard = divideUp(elements, ranks), largest = 0;
+  for (int unit = group.first; unit < group.end; ++unit)
+    largest = std::max(largest, problem.elements[unit]);
+  largest = divideUp(largest, part.tensorDegree);
+
+  int zero = group.zeroStage, units = group.end - group.first;
+  cost.fixedBytes +=
+      type.state.replicated(zero) * ofRank + type.state.sharded(zero) * shard;
+  // What is gathered or not yet reduced, of the unit in use and of the next.
+  if (zero >= 2)
+    cost.fixedBytes += 2 * type.state.gradient * largest;
+  if (zero >= 3)
+    cost.fixedBytes += 2 * type.state.parameter * largest;
+
+  cost.sync =
+      type.optimizerSeconds * static_cast<double>(zero >= 1 ? shard : ofRank);
+  if (replicas > 1) {
+    auto size = static_cast<double>(elements);
+    double gradients = exchange(parts, size, problem.gradientBytes, units),
+           parameters = exchange(parts, size, problem.parameterBytes, units);
+    if (zero >= 2)
+      cost.backward += gradients;
+    else
+      cost.sync += gradients;
+    if (zero == 0)
+      cost.sync += gradients;
+    else if (zero <= 2)
+      cost.sync += parameters;
+    if (zero >= 3) {
+      cost.forward += parameters;
+      cost.backward += parameters;
+    }
+  }
+  if (problem.tiedElements > 0 &&
+      (group.first == 0) != (group.end == problem.units()))
+    cost.sync += exchangeTied(part);
+  return cost;
+}
+
+StageCost HybridCosts::getStage(const HybridPlan::Group &group,
+                                const std::vector<GroupPart> &parts, size_t own,
+                                int index) const {
+  const HybridType &type = problem.types[parts[own].type];
+  const HybridProblem::Mode &mode = type.modes[index];
+  const Sums &sum = sums[parts[own].type][index];
+  StageCost cost;
+  cost.forward = sum.forward[group.end] - sum.forward[group.first];
+  cost.backward = sum.backward[group.end] - sum.backward[group.first];
+  cost.flightBytes = sum.saved[group.end] - sum.saved[group.first];
+  int64_t work = 0;
+  for (int unit = group.first; unit < group.end; ++unit)
+    work = std::max(work, mode.units[unit].workBytes);
+  // A message each way, on its way while another is in use.
+  int64_t messages =
+      2 * 2 *
+      divideUp(mode.microBatch * problem.boundaryBytes, mode.tensorDegree);
+  cost.fixedBytes = type.scratchBytes + work + messages;
+  return addZero(cost, group, parts, own);
+}
+
+double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
+                               const GroupPart &to) const {
+  if (!communicates)
+    return 0;
+  const HybridProblem::Link &link = problem.getLink(from.type, to.type);
+  double bytes = static_cast<double>(microBatch * problem.boundaryBytes);
+  if (link.isShared)
+    bytes *= static_cast<double>(
+        std::max(getReplicasInNode(problem.types[from.type], from),
+                 getReplicasInNode(problem.types[to.type], to)));
+  else
+    bytes /= std::min(from.tensorDegree, to.tensorDegree);
+  return link.speed.latency + bytes / link.speed.bandwidth;
+}
+
+LaneTimes LaneTimes::prepend(const StageCost &stage, double message, int depth,
+                             PipelineSchedule schedule) const {
+  LaneTimes times;
+  times.roundTrip = roundTrip + stage.both() + 2 * message;
+  times.end = std::max(times.roundTrip + stage.sync,
+                       depth > 1 ? stage.forward + message + end : 0);
+  if (schedule == PipelineSchedule::GPipe) {
+    times.period = std::max({period, stage.forward, message});
+    times.backwardPeriod = std::max({backwardPeriod, stage.backward, message});
+  } else {
+    times.period =
+        std::max({period, stage.both(), message, times.roundTrip / depth});
+  }
+  return times;
+}

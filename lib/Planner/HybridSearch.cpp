@@ -1,0 +1,206 @@
+//===- HybridSearch.cpp - Finding a hybrid plan ---------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/HybridSearch.h"
+#include "StageSearch.h"
+#include <algorithm>
+#include <limits>
+#include <set>
+
+using namespace poplar;
+
+/// Partial plans kept in a state, where a good plan is wanted soon.
+static constexpr size_t narrow = 2;
+static constexpr size_t unlimited = std::numeric_limits<size_t>::max();
+
+namespace {
+
+/// All shapes of plans of a problem.
+class ShapeList {
+public:
+  explicit ShapeList(const HybridProblem &problem);
+  std::vector<StageShape> shapes;
+
+private:
+  /// Calls `use` with every choice of one entry of each list.
+  template <typename T, typename Use>
+  static void forEachChoice(const std::vector<std::vector<T>> &lists, Use use);
+  void addLayered();
+  void addLayered(const std::vector<int> &degrees, int64_t microBatch);
+  void addSideBySide(const std::vector<int> &types);
+  void addSideBySide(const std::vector<int> &types,
+                     const std::vector<std::pair<int, int64_t>> &sizes);
+
+  const HybridProblem &problem;
+  /// By type: tensor degrees, and degrees with micro-batches, that it has modes
+  /// for.
+  std::vector<std::vector<int>> degrees;
+  std::vector<std::vector<std::pair<int, int64_t>>> sizes;
+  std::set<int64_t> microBatches;
+};
+
+} // namespace
+
+ShapeList::ShapeList(const HybridProblem &problem) : problem(problem) {
+  for (const HybridProblem::DeviceType &type : problem.types) {
+    std::set<int> ofType;
+    std::set<std::pair<int, int64_t>> both;
+    for (const HybridProblem::Mode &mode : type.modes) {
+      ofType.insert(mode.tensorDegree);
+      both.insert({mode.tensorDegree, mode.microBatch});
+      microBatches.insert(mode.microBatch);
+    }
+    degrees.emplace_back(ofType.begin(), ofType.end());
+    sizes.emplace_back(both.begin(), both.end());
+  }
+  addLayered();
+  const std::vector<PipelineSchedule> &schedules = problem.schedules;
+  if (std::find(schedules.begin(), schedules.end(),
+                PipelineSchedule::OneForwardOneBackward) == schedules.end())
+    return;
+  // Sets of two or more types.
+  size_t count = std::min<size_t>(problem.types.size(), 16);
+  for (unsigned set = 1; set < 1u << count; ++set) {
+    std::vector<int> types;
+    for (size_t type = 0; type < count; ++type)
+      if (set >> type & 1)
+        types.push_back(static_cast<int>(type));
+    if (types.size() > 1 && types.size() <= StageShape::mostLanes)
+      addSideBySide(types);
+  }
+}
+
+template <typename T, typename Use>
+void ShapeList::forEachChoice(const std::vector<std::vector<T>> &lists,
+                              Use use) {
+  std::vector<size_t> at(lists.size());
+  while (true) {
+    std::vector<T> choice;
+    for (size_t i = 0; i < lists.size(); ++i)
+      choice.push_back(lists[i][at[i]]);
+    use(choice);
+    size_t i = 0;
+    while (i < lists.size() && ++at[i] == lists[i].size())
+      at[i++] = 0;
+    if (i == lists.size())
+      return;
+  }
+}
+
+void ShapeList::addLayered() {
+  for (int64_t microBatch : microBatches)
+    forEachChoice(degrees, [&](const std::vector<int> &choice) {
+      addLayered(choice, microBatch);
+    });
+}
+
+void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
+  int64_t most = 0;
+  for (size_t type = 0; type < choice.size(); ++type)
+    most = std::max(most, problem.types[type].count / choice[type]);
+  most = std::min(most, problem.globalBatch);
+  for (int64_t pipelines = 1; pipelines <= most; ++pipelines) {
+    StageShape shape;
+    shape.microBatches = {microBatch};
+    bool isNew = true;
+    for (size_t i = 0; i < choice.size(); ++i) {
+      const HybridProblem::DeviceType &type = problem.types[i];
+      int64_t slots = type.count / (pipelines * choice[i]);
+      bool isUsed =
+          slots > 0 && isAligned(type, choice[i], pipelines) &&
+          std::find(sizes[i].begin(), sizes[i].end(),
+                    std::pair(choice[i], microBatch)) != sizes[i].end();
+      if (isUsed)
+        shape.kinds.push_back(
+            {{{static_cast<int>(i), choice[i], pipelines}},
+             static_cast<int>(std::min<int64_t>(slots, problem.units()))});
+      else if (choice[i] != degrees[i].front())
+        isNew = false; // The degree of a type without stages is no choice.
+    }
+    if (!isNew || shape.kinds.empty())
+      continue;
+    for (PipelineSchedule schedule : problem.schedules) {
+      shape.schedule = schedule;
+      shapes.push_back(shape);
+    }
+  }
+}
+
+void ShapeList::addSideBySide(const std::vector<int> &types) {
+  std::vector<std::vector<std::pair<int, int64_t>>> lists;
+  for (int type : types)
+    lists.push_back(sizes[type]);
+  forEachChoice(lists, [&](const std::vector<std::pair<int, int64_t>> &choice) {
+    addSideBySide(types, choice);
+  });
+}
+
+void ShapeList::addSideBySide(
+    const std::vector<int> &types,
+    const std::vector<std::pair<int, int64_t>> &choice) {
+  for (int stages = 1; stages <= problem.units(); ++stages) {
+    StageShape shape;
+    shape.kinds.push_back({{}, stages});
+    shape.usesAllSlots = true;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const HybridProblem::DeviceType &type = problem.types[types[i]];
+      auto [degree, microBatch] = choice[i];
+      int64_t pipelines = type.count / (int64_t(stages) * degree);
+      while (pipelines > 0 && !isAligned(type, degree, pipelines))
+        --pipelines;
+      if (pipelines == 0)
+        return;
+      shape.kinds[0].parts.push_back({types[i], degree, pipelines});
+      shape.microBatches.push_back(microBatch);
+    }
+    // Each lane has a sample at least.
+    if (static_cast<int64_t>(types.size()) <= problem.globalBatch)
+      shapes.push_back(std::move(shape));
+  }
+}
+
+HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
+                                            int64_t effort) {
+  HybridSearchResult result;
+  result.error = problem.check();
+  if (!result.error.empty())
+    return result;
+  HybridCosts costs(problem);
+  UnitBounds bounds(problem);
+  ShapeList list(problem);
+  struct Candidate {
+    double bound;
+    const StageShape *shape;
+  };
+  std::vector<Candidate> candidates;
+  for (const StageShape &shape : list.shapes)
+    candidates.push_back(
+        {StageSearch(problem, costs, bounds, shape).getLowerBound(), &shape});
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate &a, const Candidate &b) { return a.bound < b.bound; });
+  result.lowerBound = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : candidates) {
+    if (result.plan && candidate.bound >= result.plan->seconds * (1 - 1e-12))
+      break;
+    StageSearch search(problem, costs, bounds, *candidate.shape);
+    // What is left unproven counts with its bound.
+    if (effort <= 0 || !search.run(narrow, result.plan, effort) ||
+        !search.run(unlimited, result.plan, effort))
+      result.lowerBound = std::min(result.lowerBound, candidate.bound);
+  }
+  if (!result.plan) {
+    result.error = effort <= 0
+                       ? "no plan was found before the search was cut short"
+                       : "no plan fits: of every cut into stages some stage "
+                         "exceeds the memory of its devices";
+    return result;
+  }
+  result.lowerBound = std::min(result.lowerBound, result.plan->seconds);
+  return result;
+}

@@ -1,0 +1,429 @@
+//===- StageSearch.cpp - Cutting a model into stages ----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StageSearch.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace poplar;
+
+static constexpr double never = std::numeric_limits<double>::infinity();
+/// Sums in another order differ by that much, and are taken to be equal.
+static constexpr double rounding = 1e-12;
+
+//===----------------------------------------------------------------------===//
+// Bounds
+//===----------------------------------------------------------------------===//
+
+UnitBounds::UnitBounds(const HybridProblem &problem) {
+  size_t units = problem.elements.size();
+  for (size_t type = 0; type < problem.types.size(); ++type)
+    for (const HybridProblem::Mode &mode : problem.types[type].modes) {
+      Bound &bound =
+          bounds[{static_cast<int>(type), mode.tensorDegree, mode.microBatch}];
+      bound.units.resize(units, never);
+      bound.forwardUnits.resize(units, never);
+      for (size_t i = 0; i < units; ++i) {
+        const HybridProblem::UnitCost &unit = mode.units[i];
+        bound.units[i] = std::min(bound.units[i], unit.forward + unit.backward);
+        bound.forwardUnits[i] = std::min(bound.forwardUnits[i], unit.forward);
+      }
+    }
+}
+
+const UnitBounds::Bound *UnitBounds::find(int type, int tensorDegree,
+                                          int64_t microBatch) const {
+  auto entry = bounds.find({type, tensorDegree, microBatch});
+  return entry == bounds.end() ? nullptr : &entry->second;
+}
+
+StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
+                         const UnitBounds &unitBounds, const StageShape &shape)
+    : problem(problem), costs(costs), shape(shape), units(problem.units()) {
+  for (const StageShape::Kind &kind : shape.kinds) {
+    bounds.emplace_back();
+    modes.emplace_back();
+    for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+      const GroupPart &part = kind.parts[lane];
+      bounds.back().push_back(unitBounds.find(part.type, part.tensorDegree,
+                                              shape.microBatches[lane]));
+      modes.back().emplace_back();
+      const auto &all = problem.types[part.type].modes;
+      for (size_t i = 0; i < all.size(); ++i)
+        if (all[i].tensorDegree == part.tensorDegree &&
+            all[i].microBatch == shape.microBatches[lane])
+          modes.back().back().push_back(static_cast<int>(i));
+    }
+  }
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    restForward.push_back({0});
+    restBoth.push_back({0});
+    for (int i = 0; i < units; ++i) {
+      double forward = never, both = never;
+      for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
+        forward = std::min(forward, bounds[kind][lane]->forwardUnits[i]);
+        both = std::min(both, bounds[kind][lane]->units[i]);
+      }
+      restForward[lane].push_back(restForward[lane].back() + forward);
+      restBoth[lane].push_back(restBoth[lane].back() + both);
+    }
+  }
+}
+
+/// Of the units in front of each: the sum over units of the least share of the
+/// whole model that one is, on any of `kinds`.
+const std::vector<double> &StageSearch::getShares(unsigned kinds, size_t lane) {
+  auto [entry, isNew] = shares.try_emplace({kinds, lane});
+  if (!isNew)
+    return entry->second;
+  std::vector<double> wholes;
+  for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
+    double whole = 0;
+    for (double unit : bounds[kind][lane]->units)
+      whole += unit;
+    wholes.push_back(whole);
+  }
+  std::vector<double> &sums = entry->second;
+  sums.push_back(0);
+  for (int i = 0; i < units; ++i) {
+    double least = never;
+    for (size_t kind = 0; kind < wholes.size(); ++kind)
+      if (kinds >> kind & 1)
+        least = std::min(least, bounds[kind][lane]->units[i] / wholes[kind]);
+    sums.push_back(sums.back() + least);
+  }
+  return sums;
+}
+
+// The least load of the busiest of unlike devices that share units without
+// remainder is at least sum_x min_k y_k w_k(x) / sum_k n_k y_k, whatever the
+// weights y (duality of linear programs); here y_k = 1 / sum_x w_k(x).
+std::array<double, StageShape::mostLanes>
+StageSearch::getRestPeriods(int begin, const std::vector<int> &used) {
+  std::array<double, StageShape::mostLanes> periods{};
+  if (begin == 0)
+    return periods;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    unsigned kinds = 0;
+    double rate = 0;
+    for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
+      int left = std::min(shape.kinds[kind].slots - used[kind], begin);
+      if (left <= 0)
+        continue;
+      kinds |= 1u << kind;
+      double whole = 0;
+      for (double unit : bounds[kind][lane]->units)
+        whole += unit;
+      rate += left / whole;
+    }
+    periods[lane] = kinds ? getShares(kinds, lane)[begin] / rate : never;
+  }
+  return periods;
+}
+
+/// No plan that ends with stages of these times takes less.
+double StageSearch::getBound(
+    const Times &times, int begin,
+    const std::array<double, StageShape::mostLanes> &rest) const {
+  double samples = static_cast<double>(problem.globalBatch), rates = 0,
+         longest = 0;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    if (rest[lane] == never)
+      return never;
+    double period = std::max(times[lane].getPeriod(), rest[lane]),
+           end = std::max(times[lane].roundTrip + restBoth[lane][begin],
+                          times[lane].end + restForward[lane][begin]);
+    if (shape.lanes() == 1)
+      return static_cast<double>(shape.countMicroBatches(problem) - 1) *
+                 period +
+             end;
+    // In time T a lane is done with at most (T - end) / period + 1.
+    auto size = static_cast<double>(shape.getStep(lane));
+    samples += size * (end / period - 1);
+    rates += size / period;
+    longest = std::max(longest, end);
+  }
+  return std::max(longest, samples / rates);
+}
+
+double StageSearch::getLowerBound() {
+  std::vector<int> used(shape.kinds.size());
+  return getBound({}, units, getRestPeriods(units, used));
+}
+
+//===----------------------------------------------------------------------===//
+// Ways to compute a range of units
+//===----------------------------------------------------------------------===//
+
+static bool isLess(double a, double b) { return a <= b * (1 + rounding); }
+
+bool StageSearch::isAtMost(const Option &a, const Option &b) const {
+  if (a.mostInFlight < b.mostInFlight)
+    return false;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    if (!isLess(a.costs[lane].forward, b.costs[lane].forward) ||
+        !isLess(a.costs[lane].backward, b.costs[lane].backward) ||
+        !isLess(a.costs[lane].sync, b.costs[lane].sync))
+      return false;
+  return true;
+}
+
+bool StageSearch::isAtMost(const Times &a, const Times &b) const {
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    if (!isLess(a[lane].period, b[lane].period) ||
+        !isLess(a[lane].backwardPeriod, b[lane].backwardPeriod) ||
+        !isLess(a[lane].roundTrip, b[lane].roundTrip) ||
+        !isLess(a[lane].end, b[lane].end))
+      return false;
+  return true;
+}
+
+/// All modes of all lanes, in one stage of ZeRO.
+void StageSearch::addOptions(int kind, HybridPlan::Group group,
+                             std::vector<Option> &list) {
+  const std::vector<GroupPart> &parts = shape.kinds[kind].parts;
+  std::vector<size_t> choice(shape.lanes());
+  while (true) {
+    Option option{group, {}, {}, std::numeric_limits<int64_t>::max()};
+    for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+      int mode = option.modes[lane] = modes[kind][lane][choice[lane]];
+      option.costs[lane] = costs.getStage(group, parts, lane, mode);
+      option.mostInFlight = std::min(
+          option.mostInFlight, option.costs[lane].mostInFlight(
+                                   problem.types[parts[lane].type].memory));
+    }
+    auto worse = [&](const Option &other) { return isAtMost(option, other); };
+    if (option.mostInFlight >= 1 &&
+        std::none_of(list.begin(), list.end(), [&](const Option &other) {
+          return isAtMost(other, option);
+        })) {
+      list.erase(std::remove_if(list.begin(), list.end(), worse), list.end());
+      list.push_back(option);
+    }
+    size_t lane = 0;
+    while (lane < shape.lanes() && ++choice[lane] == modes[kind][lane].size())
+      choice[lane++] = 0;
+    if (lane == shape.lanes())
+      return;
+  }
+}
+
+const std::vector<StageSearch::Option> &
+StageSearch::getOptions(int kind, int first, int end) {
+  auto [entry, isNew] = options.try_emplace({kind, first, end});
+  if (isNew)
+    for (int zero : problem.zeroStages)
+      if (zero <= 1 || shape.lanes() == 1)
+        addOptions(kind, {first, end, zero}, entry->second);
+  return entry->second;
+}
+
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+StageSearch::State &StageSearch::getState(int begin, std::vector<int> used,
+                                          int head, int depth) {
+  std::vector<int> key = used;
+  key.push_back(head);
+  auto [entry, isNew] = states[begin].try_emplace(std::move(key));
+  if (isNew)
+    entry->second = {begin, std::move(used), head, depth, {}};
+  return entry->second;
+}
+
+void StageSearch::add(State &state, const Label &label) {
+  std::vector<int> &list = state.labels;
+  for (int other : list)
+    if (isAtMost(labels[other].times, label.times))
+      return;
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [&](int other) {
+                              return isAtMost(label.times, labels[other].times);
+                            }),
+             list.end());
+  if (list.size() >= width) {
+    auto worst = std::max_element(list.begin(), list.end(), [&](int a, int b) {
+      return labels[a].bound < labels[b].bound;
+    });
+    if (labels[*worst].bound <= label.bound)
+      return;
+    list.erase(worst);
+  }
+  list.push_back(static_cast<int>(labels.size()));
+  labels.push_back(label);
+}
+
+/// Sets a stage in front of all labels of a state.
+void StageSearch::addStage(const State &from, State &to, const Option &option,
+                           int kind) {
+  std::array<double, StageShape::mostLanes> rest =
+      getRestPeriods(to.begin, to.used);
+  std::array<double, StageShape::mostLanes> messages{};
+  if (from.head >= 0)
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      messages[lane] = costs.getMessage(shape.microBatches[lane],
+                                        shape.kinds[kind].parts[lane],
+                                        shape.kinds[from.head].parts[lane]);
+  for (int index : from.labels) {
+    --*effort;
+    Label label{{}, &option, kind, index, 0};
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      label.times[lane] = labels[index].times[lane].prepend(
+          option.costs[lane], messages[lane], to.depth, shape.schedule);
+    label.bound = getBound(label.times, to.begin, rest);
+    if (label.bound < limit)
+      add(to, label);
+  }
+}
+
+void StageSearch::expand(const State &state) {
+  int end = state.begin;
+  for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
+    if (state.used[kind] == shape.kinds[kind].slots)
+      continue;
+    std::vector<int> used = state.used;
+    ++used[kind];
+    int slots = shape.kinds[kind].slots - used[kind];
+    for (int first = end - 1; first >= 0; --first) {
+      // A longer stage only takes longer.
+      Times least{};
+      for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+        double seconds = 0;
+        for (int i = first; i < end; ++i)
+          seconds += bounds[kind][lane]->units[i];
+        least[lane].period = least[lane].roundTrip = least[lane].end = seconds;
+      }
+      if (getBound(least, first, {}) >= limit)
+        break;
+      if (shape.usesAllSlots && (first == 0 ? slots != 0 : slots == 0))
+        continue;
+      int depth = state.depth + 1;
+      int64_t inFlight = shape.schedule == PipelineSchedule::GPipe
+                             ? shape.countMicroBatches(problem)
+                             : depth;
+      State *to = nullptr;
+      for (const Option &option : getOptions(kind, first, end)) {
+        if (option.mostInFlight < inFlight)
+          continue;
+        if (!to)
+          to = &getState(first, used, static_cast<int>(kind), depth);
+        addStage(state, *to, option, static_cast<int>(kind));
+      }
+    }
+  }
+}
+
+HybridPlan StageSearch::makePlan(int index,
+                                 const std::vector<int64_t> &counts) const {
+  HybridPlan plan;
+  plan.schedule = shape.schedule;
+  plan.lanes.resize(shape.lanes());
+  const std::vector<GroupPart> &parts = shape.kinds[labels[index].kind].parts;
+  int64_t excess = -problem.globalBatch;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    plan.lanes[lane].pipelines = parts[lane].pipelines;
+    plan.lanes[lane].samples = counts[lane] * shape.getStep(lane);
+    excess += plan.lanes[lane].samples;
+  }
+  for (HybridPlan::Lane &lane : plan.lanes) {
+    int64_t less = std::min(excess, lane.samples - 1);
+    lane.samples -= less;
+    excess -= less;
+  }
+  for (; labels[index].option; index = labels[index].rest) {
+    const Label &label = labels[index];
+    plan.groups.push_back(label.option->group);
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      plan.lanes[lane].stages.push_back(
+          {shape.kinds[label.kind].parts[lane].type,
+           label.option->modes[lane]});
+  }
+  plan.seconds = plan.predict(problem);
+  return plan;
+}
+
+/// Takes the best of complete plans.
+void StageSearch::finish(const State &state) {
+  std::vector<int64_t> steps, counts;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    steps.push_back(shape.getStep(lane));
+  for (int index : state.labels) {
+    const Times &times = labels[index].times;
+    std::vector<LaneTimes> lanes(times.begin(), times.begin() + shape.lanes());
+    double seconds =
+        shareMicroBatches(lanes, steps, problem.globalBatch, counts);
+    if (seconds < limit) {
+      *best = makePlan(index, counts);
+      limit = (*best)->seconds * (1 - rounding);
+    }
+  }
+}
+
+bool StageSearch::run(size_t mostLabels, std::optional<HybridPlan> &bestPlan,
+                      int64_t &effortLeft) {
+  width = mostLabels;
+  best = &bestPlan;
+  effort = &effortLeft;
+  limit = bestPlan ? bestPlan->seconds * (1 - rounding) : never;
+  labels.clear();
+  states.clear();
+  states.resize(units + 1);
+  labels.push_back({{}, nullptr, -1, -1, 0});
+  std::vector<int> none(shape.kinds.size());
+  getState(units, none, -1, 0).labels = {0};
+  for (int begin = units; begin > 0; --begin) {
+    for (auto &[key, state] : states[begin]) {
+      if (*effort <= 0)
+        return false;
+      expand(state);
+    }
+    states[begin].clear();
+  }
+  for (auto &[key, state] : states[0])
+    finish(state);
+  return true;
+}
+
+double poplar::shareMicroBatches(const std::vector<LaneTimes> &lanes,
+                                 const std::vector<int64_t> &perMicroBatch,
+                                 int64_t globalBatch,
+                                 std::vector<int64_t> &counts) {
+  counts.assign(lanes.size(), 1);
+  auto countWithin = [&](double seconds) {
+    int64_t samples = 0;
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      double more = (seconds - lanes[i].end) / lanes[i].getPeriod();
+      // All of the batch is enough.
+      counts[i] = 1 + static_cast<int64_t>(std::clamp(
+                          more, 0.0, double(globalBatch / perMicroBatch[i])));
+      samples += counts[i] * perMicroBatch[i];
+    }
+    return samples;
+  };
+  double low = 0, high = 0;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    low = std::max(low, lanes[i].end);
+    high =
+        std::max(high, lanes[i].getSeconds(1 + globalBatch / perMicroBatch[i]));
+  }
+  if (countWithin(low) >= globalBatch)
+    high = low;
+  while (true) {
+    double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high)
+      break;
+    (countWithin(middle) >= globalBatch ? high : low) = middle;
+  }
+  countWithin(high);
+  double longest = 0;
+  for (size_t i = 0; i < lanes.size(); ++i)
+    longest = std::max(longest, lanes[i].getSeconds(counts[i]));
+  return longest;
+}

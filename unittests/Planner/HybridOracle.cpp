@@ -1,0 +1,362 @@
+//===- HybridOracle.cpp - Every hybrid plan of a small problem ------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "HybridOracle.h"
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+using namespace poplar;
+
+using Lane = HybridPlan::Lane;
+using Mode = HybridProblem::Mode;
+
+static constexpr double never = std::numeric_limits<double>::infinity();
+
+//===----------------------------------------------------------------------===//
+// Problems
+//===----------------------------------------------------------------------===//
+
+HybridProblem poplar::makeRandomHybrid(std::mt19937 &random) {
+  auto below = [&](int bound) { return static_cast<int>(random() % bound); };
+  HybridProblem problem;
+  int units = 1 + below(8) / 2;
+  for (int i = 0; i < units; ++i)
+    problem.elements.push_back(10 * (1 + below(5)));
+  problem.tiedElements = below(3) ? 0 : 5;
+  problem.boundaryBytes = below(50);
+  problem.globalBatch = 1 + below(9);
+  problem.zeroStages.clear();
+  for (int stage = below(3); stage < 4; stage += 1 + below(3))
+    problem.zeroStages.push_back(stage);
+  if (below(2))
+    problem.schedules = {PipelineSchedule::OneForwardOneBackward};
+  int count = 1 + below(2), batches = 1 + below(2);
+  for (int k = 0; k < count; ++k) {
+    HybridProblem::DeviceType type;
+    type.name = "type" + std::to_string(k);
+    type.perNode = 1 << below(2);
+    type.count = type.perNode * (1 + below(4 / type.perNode));
+    type.memory = below(3) ? 100000 : 600 + below(3000);
+    type.scratchBytes = below(20);
+    type.inside = {below(3) * 0.1, 50.0 + below(500)};
+    type.optimizerSeconds = below(3) * 0.01;
+    for (int t = 1; t <= type.perNode; ++t)
+      for (int b = 1; b <= batches; ++b)
+        for (int r = 0; r <= below(2); ++r) {
+          Mode mode;
+          mode.tensorDegree = t;
+          mode.microBatch = b;
+          for (int i = 0; i < units; ++i) {
+            HybridProblem::UnitCost unit;
+            unit.forward = 0.25 * (1 + below(8)) * b / t;
+            unit.backward = unit.forward * (1 + below(3));
+            unit.communication = unit.forward / 4;
+            unit.savedBytes = below(200);
+            unit.workBytes = below(100);
+            mode.units.push_back(unit);
+          }
+          type.modes.push_back(mode);
+        }
+    problem.types.push_back(type);
+  }
+  for (int i = 0; i < count; ++i)
+    for (int j = 0; j < count; ++j) {
+      HybridProblem::Link link{{below(3) * 0.05, 5.0 + below(300)},
+                               below(3) > 0};
+      if (j < i)
+        link = problem.links[j * count + i];
+      problem.links.push_back(link);
+    }
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// The cost
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Stage j of lane l.
+struct Place {
+  const HybridProblem &problem;
+  const HybridPlan &plan;
+  size_t l;
+  int j;
+
+  const Lane &lane() const { return plan.lanes[l]; }
+  int typeIndex() const { return lane().stages[j].type; }
+  const HybridProblem::DeviceType &type() const {
+    return problem.types[typeIndex()];
+  }
+  const Mode &mode() const { return type().modes[lane().stages[j].mode]; }
+  const HybridPlan::Group &group() const { return plan.groups[j]; }
+  int degree() const { return mode().tensorDegree; }
+  int64_t replicasInNode() const {
+    return std::min<int64_t>(lane().pipelines, type().perNode / degree());
+  }
+  int64_t nodes() const { return lane().pipelines / replicasInNode(); }
+  template <typename Part> double sum(Part part) const {
+    double all = 0;
+    for (int i = group().first; i < group().end; ++i)
+      all += static_cast<double>(part(mode().units[i]));
+    return all;
+  }
+};
+} // namespace
+
+static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Every element of group j once around, `bytes` each.
+static double once(const HybridProblem &problem, const HybridPlan &plan, int j,
+                   int64_t bytes, double elements) {
+  int64_t nodes = 0;
+  double time = 0, latencyInside = 0, latencyBetween = 0;
+  for (size_t l = 0; l < plan.lanes.size(); ++l)
+    nodes += Place{problem, plan, l, j}.nodes();
+  for (size_t l = 0; l < plan.lanes.size(); ++l) {
+    Place here{problem, plan, l, j};
+    double r = static_cast<double>(here.replicasInNode());
+    if (r > 1) {
+      time = std::max(time, (r - 1) / r * elements / here.degree() *
+                                static_cast<double>(bytes) /
+                                here.type().inside.bandwidth);
+      latencyInside = std::max(latencyInside, here.type().inside.latency);
+    }
+    for (size_t k = 0; k < plan.lanes.size(); ++k) {
+      Place there{problem, plan, k, j};
+      if (k == l && here.nodes() == 1)
+        continue;
+      const HybridProblem::Link &link =
+          problem.getLink(here.typeIndex(), there.typeIndex());
+      double n = static_cast<double>(nodes), part = elements;
+      if (!link.isShared)
+        part /= std::min(here.degree(), there.degree());
+      time = std::max(time, (n - 1) / n * part * static_cast<double>(bytes) /
+                                link.speed.bandwidth);
+      latencyBetween = std::max(latencyBetween, link.speed.latency);
+    }
+  }
+  return time + (plan.groups[j].end - plan.groups[j].first) *
+                    (latencyInside + latencyBetween);
+}
+
+double poplar::defineHybridCost(const HybridProblem &problem,
+                                const HybridPlan &plan) {
+  int stages = static_cast<int>(plan.groups.size()),
+      units = static_cast<int>(problem.elements.size());
+  double longest = 0;
+  for (size_t l = 0; l < plan.lanes.size(); ++l) {
+    const Lane &lane = plan.lanes[l];
+    std::vector<double> f(stages), b(stages), s(stages), c(stages);
+    int64_t size = Place{problem, plan, l, 0}.mode().microBatch,
+            m = ceilDivide(ceilDivide(lane.samples, lane.pipelines), size);
+    for (int j = 0; j < stages; ++j) {
+      Place here{problem, plan, l, j};
+      HybridPlan::Group group = here.group();
+      f[j] = here.sum([](const auto &unit) { return unit.forward; });
+      b[j] = here.sum([](const auto &unit) { return unit.backward; });
+      int64_t elements = 0, largest = 0, work = 0, ranks = 0, replicas = 0;
+      for (int i = group.first; i < group.end; ++i) {
+        elements += problem.elements[i];
+        largest = std::max(largest, problem.elements[i]);
+        work = std::max(work, here.mode().units[i].workBytes);
+      }
+      if (group.first == 0 && group.end == units && units > 1)
+        elements -= problem.tiedElements;
+      for (size_t k = 0; k < plan.lanes.size(); ++k) {
+        ranks += plan.lanes[k].pipelines * Place{problem, plan, k, j}.degree();
+        replicas += plan.lanes[k].pipelines;
+      }
+      int t = here.degree(), z = group.zeroStage;
+      const StateFormat &state = here.type().state;
+      int64_t whole = ceilDivide(elements, t),
+              shard = ceilDivide(elements, ranks);
+      s[j] = here.type().optimizerSeconds *
+             static_cast<double>(z >= 1 ? shard : whole);
+      if (replicas > 1) {
+        double n = static_cast<double>(elements),
+               g = once(problem, plan, j, problem.gradientBytes, n),
+               p = once(problem, plan, j, problem.parameterBytes, n);
+        double perIteration[] = {2 * g, g + p, p, 0},
+               perForward[] = {0, 0, 0, p}, perBackward[] = {0, 0, g, p + g};
+        s[j] += perIteration[z];
+        f[j] += perForward[z];
+        b[j] += perBackward[z];
+      }
+      if (problem.tiedElements && ((j == 0) != (j == stages - 1))) {
+        double slowest = 0;
+        for (size_t k = 0; k < problem.types.size(); ++k) {
+          const HybridProblem::Link &link =
+              problem.getLink(here.typeIndex(), static_cast<int>(k));
+          double bytes =
+              static_cast<double>(problem.tiedElements * problem.gradientBytes);
+          slowest = std::max(slowest, link.speed.latency +
+                                          bytes / (link.isShared ? 1 : t) /
+                                              link.speed.bandwidth);
+        }
+        s[j] += 2 * slowest;
+      }
+      if (j + 1 < stages) {
+        Place next{problem, plan, l, j + 1};
+        const HybridProblem::Link &link =
+            problem.getLink(here.typeIndex(), next.typeIndex());
+        double bytes = static_cast<double>(size * problem.boundaryBytes);
+        bytes = link.isShared
+                    ? bytes * static_cast<double>(std::max(
+                                  here.replicasInNode(), next.replicasInNode()))
+                    : bytes / std::min(t, next.degree());
+        c[j] = link.speed.latency + bytes / link.speed.bandwidth;
+      }
+      int64_t flights =
+          plan.schedule == PipelineSchedule::GPipe ? m : stages - j;
+      int64_t bytes = here.type().scratchBytes + work +
+                      4 * ceilDivide(size * problem.boundaryBytes, t) +
+                      state.replicated(z) * whole + state.sharded(z) * shard;
+      int64_t unit = ceilDivide(largest, t);
+      bytes += (z >= 2 ? 2 * state.gradient * unit : 0) +
+               (z >= 3 ? 2 * state.parameter * unit : 0);
+      bytes += flights * static_cast<int64_t>(here.sum(
+                             [](const auto &it) { return it.savedBytes; }));
+      if (bytes > here.type().memory)
+        return never;
+    }
+    double period = 0, forward = 0, backward = 0, end = 0;
+    for (int j = stages; j-- > 0;) {
+      double trip = 0;
+      for (int i = j; i < stages; ++i)
+        trip += f[i] + b[i] + 2 * c[i];
+      end = j + 1 == stages ? trip + s[j]
+                            : std::max(trip + s[j], f[j] + c[j] + end);
+      period = std::max({period, f[j] + b[j], c[j], trip / (stages - j)});
+      forward = std::max({forward, f[j], c[j]});
+      backward = std::max({backward, b[j], c[j]});
+    }
+    if (plan.schedule == PipelineSchedule::GPipe)
+      period = forward + backward;
+    longest = std::max(longest, static_cast<double>(m - 1) * period + end);
+  }
+  return longest;
+}
+
+//===----------------------------------------------------------------------===//
+// All plans
+//===----------------------------------------------------------------------===//
+
+/// Calls `use` with `plan` completed by every list of stages of its lanes that
+/// `allows` a stage of a lane.
+static void forEachCompletion(
+    const HybridProblem &problem, HybridPlan &plan,
+    const std::function<bool(size_t, const Lane::Stage &)> &allows,
+    const std::function<void()> &use) {
+  int units = static_cast<int>(problem.elements.size()),
+      begin = plan.groups.empty() ? 0 : plan.groups.back().end;
+  if (begin == units)
+    return use();
+  for (int end = begin + 1; end <= units; ++end)
+    for (int zero : problem.zeroStages) {
+      if (plan.lanes.size() > 1 && zero > 1)
+        continue;
+      plan.groups.push_back({begin, end, zero});
+      std::function<void(size_t)> choose = [&](size_t lane) {
+        if (lane == plan.lanes.size())
+          return forEachCompletion(problem, plan, allows, use);
+        for (size_t k = 0; k < problem.types.size(); ++k)
+          for (size_t i = 0; i < problem.types[k].modes.size(); ++i) {
+            Lane::Stage stage{static_cast<int>(k), static_cast<int>(i)};
+            if (!allows(lane, stage))
+              continue;
+            plan.lanes[lane].stages.push_back(stage);
+            choose(lane + 1);
+            plan.lanes[lane].stages.pop_back();
+          }
+      };
+      choose(0);
+      plan.groups.pop_back();
+    }
+}
+
+static double searchLayered(const HybridProblem &problem) {
+  double best = never;
+  for (PipelineSchedule schedule : problem.schedules)
+    for (int64_t pipelines = 1; pipelines <= problem.globalBatch; ++pipelines) {
+      HybridPlan plan;
+      plan.schedule = schedule;
+      plan.lanes.resize(1);
+      Lane &lane = plan.lanes[0];
+      lane.pipelines = pipelines;
+      lane.samples = problem.globalBatch;
+      auto allows = [&](size_t, const Lane::Stage &stage) {
+        const auto &type = problem.types[stage.type];
+        const Mode &mode = type.modes[stage.mode];
+        int64_t devices = pipelines * mode.tensorDegree, used = devices;
+        for (const Lane::Stage &other : lane.stages) {
+          const Mode &its = problem.types[other.type].modes[other.mode];
+          if (its.microBatch != mode.microBatch ||
+              (other.type == stage.type &&
+               its.tensorDegree != mode.tensorDegree))
+            return false;
+          used += other.type == stage.type ? devices : 0;
+        }
+        return used <= type.count &&
+               (devices % type.perNode == 0 || type.perNode % devices == 0);
+      };
+      forEachCompletion(problem, plan, allows, [&] {
+        best = std::min(best, defineHybridCost(problem, plan));
+      });
+    }
+  return best;
+}
+
+/// Both types, one lane each.
+static double searchSideBySide(const HybridProblem &problem) {
+  double best = never;
+  int units = static_cast<int>(problem.elements.size());
+  for (int stages = 1; stages <= units; ++stages)
+    for (const Mode &first : problem.types[0].modes)
+      for (const Mode &second : problem.types[1].modes) {
+        const Mode *shapes[] = {&first, &second};
+        HybridPlan plan;
+        plan.lanes.resize(2);
+        for (int l = 0; l < 2; ++l) {
+          const auto &type = problem.types[l];
+          int64_t t = shapes[l]->tensorDegree, d = type.count / (stages * t);
+          while (d > 0 && (d * t) % type.perNode && type.perNode % (d * t))
+            --d;
+          plan.lanes[l].pipelines = d;
+        }
+        if (!plan.lanes[0].pipelines || !plan.lanes[1].pipelines)
+          continue;
+        auto allows = [&](size_t l, const Lane::Stage &stage) {
+          const Mode &mode = problem.types[stage.type].modes[stage.mode];
+          return stage.type == static_cast<int>(l) &&
+                 plan.groups.size() <= static_cast<size_t>(stages) &&
+                 mode.tensorDegree == shapes[l]->tensorDegree &&
+                 mode.microBatch == shapes[l]->microBatch;
+        };
+        forEachCompletion(problem, plan, allows, [&] {
+          if (plan.groups.size() != static_cast<size_t>(stages))
+            return;
+          for (int64_t n = 1; n < problem.globalBatch; ++n) {
+            plan.lanes[0].samples = n;
+            plan.lanes[1].samples = problem.globalBatch - n;
+            best = std::min(best, defineHybridCost(problem, plan));
+          }
+        });
+      }
+  return best;
+}
+
+double poplar::searchAllHybrids(const HybridProblem &problem) {
+  double best = searchLayered(problem);
+  const std::vector<PipelineSchedule> &schedules = problem.schedules;
+  if (problem.types.size() == 2 &&
+      std::find(schedules.begin(), schedules.end(),
+                PipelineSchedule::OneForwardOneBackward) != schedules.end())
+    best = std::min(best, searchSideBySide(problem));
+  return best;
+}

@@ -1,0 +1,30 @@
+//===- HybridOracle.h - Every hybrid plan of a small problem ----*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_UNITTESTS_PLANNER_HYBRIDORACLE_H
+#define POPLAR_UNITTESTS_PLANNER_HYBRIDORACLE_H
+
+#include "Poplar/Planner/HybridProblem.h"
+#include <random>
+
+namespace poplar {
+
+/// One or two types, up to four units, some choices of each kind.
+HybridProblem makeRandomHybrid(std::mt19937 &random);
+
+/// The cost of HybridProblem.h written down a second time; infinite if a stage
+/// does not fit in memory.
+double defineHybridCost(const HybridProblem &problem, const HybridPlan &plan);
+
+/// The least cost of all plans of the two kinds of HybridSearch.h, one by one;
+/// infinite if there is none.
+double searchAllHybrids(const HybridProblem &problem);
+
+} // namespace poplar
+
+#endif // POPLAR_UNITTESTS_PLANNER_HYBRIDORACLE_H
