@@ -49,22 +49,11 @@ private:
 
 FailureOr<const ProgramCosts *>
 EstimateProfilesPass::getCosts(const DeviceType &type) {
-  zero::ProgramInfo info;
-  HostOptions options;
-  info.recompute = options.recompute = type.recompute;
-  info.precision = options.precision = type.precision;
-  options.storesOnly = type.getWorkingFormat() != type.precision;
-  info.target = type.target;
-  options.threads = static_cast<int>(type.threads.value_or(1));
-  options.workspaceBytes = getRooflineConstants(type.target).workspaceBytes;
-  bool isHost = options.workspaceBytes < 0;
-  std::vector<std::string> key = {info.precision, info.recompute,
-                                  isHost ? type.target : "",
-                                  std::to_string(options.threads)};
+  ProgramChoice choice(type);
+  std::vector<std::string> key = choice.getKey();
   auto entry = known.find(key);
   if (entry == known.end()) {
-    FailureOr<ProgramCosts> costs =
-        getProgramCosts(getOperation(), info, options);
+    FailureOr<ProgramCosts> costs = getProgramCosts(getOperation(), choice);
     if (failed(costs))
       return failure();
     entry = known.emplace(key, std::move(*costs)).first;

@@ -21,6 +21,21 @@
 using namespace mlir;
 using namespace poplar;
 
+ProgramChoice::ProgramChoice(const DeviceType &type) {
+  info.recompute = options.recompute = type.recompute;
+  info.precision = options.precision = type.precision;
+  options.storesOnly = type.getWorkingFormat() != type.precision;
+  info.target = type.target;
+  options.threads = static_cast<int>(type.threads.value_or(1));
+  options.workspaceBytes = getRooflineConstants(type.target).workspaceBytes;
+}
+
+std::vector<std::string> ProgramChoice::getKey() const {
+  bool isHost = options.workspaceBytes < 0;
+  return {info.precision, info.recompute, isHost ? info.target : "",
+          std::to_string(options.threads)};
+}
+
 //===----------------------------------------------------------------------===//
 // Shorter models
 //===----------------------------------------------------------------------===//
@@ -40,8 +55,7 @@ static Value getTaken(func::CallOp call, func::CallOp previous) {
   return previous.getResult(0);
 }
 
-/// The most calls of one unit in a row, each of what the one before returns.
-static SmallVector<func::CallOp> findLongestRun(func::FuncOp model) {
+SmallVector<func::CallOp> poplar::findLongestRun(func::FuncOp model) {
   SmallVector<func::CallOp> run, longest;
   for (auto call : model.getOps<func::CallOp>()) {
     if (!run.empty() && !getTaken(call, run.back()))
@@ -81,6 +95,17 @@ static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
       builder.clone(*symbols.lookup(name));
   }
   return shorter;
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+poplar::makeShortProgram(ModuleOp module, int64_t units,
+                         const ProgramChoice &choice) {
+  OwningOpRef<ModuleOp> program = shorten(module, units, choice.info);
+  PassManager pm(module.getContext());
+  buildPlanPipeline(pm, choice.options);
+  if (failed(pm.run(*program)))
+    return failure();
+  return program;
 }
 
 //===----------------------------------------------------------------------===//
@@ -196,6 +221,13 @@ std::vector<RooflineOp> Counter::take() {
   return taken;
 }
 
+std::vector<RooflineOp> poplar::countOps(ModuleOp program,
+                                         func::FuncOp function) {
+  Counter counter(program);
+  counter.count(function);
+  return counter.take();
+}
+
 //===----------------------------------------------------------------------===//
 // Costs of a model
 //===----------------------------------------------------------------------===//
@@ -208,17 +240,16 @@ struct Measured {
 } // namespace
 
 static FailureOr<Measured> measure(ModuleOp module, int64_t units,
-                                   const zero::ProgramInfo &info,
-                                   const HostOptions &options) {
-  OwningOpRef<ModuleOp> program = shorten(module, units, info);
-  PassManager pm(module.getContext());
-  buildPlanPipeline(pm, options);
-  if (failed(pm.run(*program)))
+                                   const ProgramChoice &choice) {
+  FailureOr<OwningOpRef<ModuleOp>> made =
+      makeShortProgram(module, units, choice);
+  if (failed(made))
     return failure();
-  Counter counter(*program);
-  counter.count(program->lookupSymbol<func::FuncOp>("train"));
-  return Measured{counter.take(), getPlannedMemory(*program, "per_sample"),
-                  getPlannedMemory(*program, "scratch_bytes")};
+  ModuleOp program = **made;
+  return Measured{
+      countOps(program, program.lookupSymbol<func::FuncOp>("train")),
+      getPlannedMemory(program, "per_sample"),
+      getPlannedMemory(program, "scratch_bytes")};
 }
 
 /// What `count` more units than the `more` of two models add.
@@ -232,16 +263,15 @@ static void extrapolate(Measured &more, const Measured &less, int64_t count) {
 }
 
 FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
-                                                const zero::ProgramInfo &info,
-                                                const HostOptions &options) {
+                                                const ProgramChoice &choice) {
   auto model = module.lookupSymbol<func::FuncOp>("model");
   int64_t units = findLongestRun(model).size();
   FailureOr<Measured> measured =
-      measure(module, std::min(units, fewUnits + 1), info, options);
+      measure(module, std::min(units, fewUnits + 1), choice);
   if (failed(measured))
     return failure();
   if (units > fewUnits + 1) {
-    FailureOr<Measured> less = measure(module, fewUnits, info, options);
+    FailureOr<Measured> less = measure(module, fewUnits, choice);
     if (failed(less))
       return failure();
     extrapolate(*measured, *less, units - fewUnits - 1);
@@ -252,7 +282,7 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>())
     costs.elements += zero::BucketLayout::get(bucket, symbols)->elements;
-  StateFormat format = StateFormat::of(info.getWorkingFormat());
+  StateFormat format = StateFormat::of(choice.info.getWorkingFormat());
   costs.fixedBytes = costs.elements * format.replicated(0) +
                      llvm::alignTo(measured->scratch, POPLAR_ALIGNMENT);
   return costs;

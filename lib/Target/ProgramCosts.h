@@ -19,6 +19,8 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Roofline.h"
 #include "Poplar/Target/Host.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/OwningOpRef.h"
 
 namespace poplar {
 
@@ -31,11 +33,34 @@ struct ProgramCosts {
   int64_t fixedBytes = 0, bytesPerSample = 0;
 };
 
-/// Costs of the model in `module` as a program of `info` compiled with
-/// `options`. Fails with a diagnostic where the program cannot be made.
+/// What a device type compiles: in its precision, with its recomputation.
+struct ProgramChoice {
+  zero::ProgramInfo info;
+  HostOptions options;
+
+  explicit ProgramChoice(const DeviceType &type);
+  /// Device types whose programs are alike have the same.
+  std::vector<std::string> getKey() const;
+};
+
+/// The most calls of one unit in a row in @model, each of what the one before
+/// returns.
+llvm::SmallVector<mlir::func::CallOp> findLongestRun(mlir::func::FuncOp model);
+
+/// The planned program of the model with its longest run cut to `units`. Fails
+/// with a diagnostic where it cannot be made.
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+makeShortProgram(mlir::ModuleOp module, int64_t units,
+                 const ProgramChoice &choice);
+
+/// The ops of a function of a planned program and of those that it calls.
+std::vector<RooflineOp> countOps(mlir::ModuleOp program,
+                                 mlir::func::FuncOp function);
+
+/// Costs of the model in `module` as such a program. Fails with a
+/// diagnostic where the program cannot be made.
 llvm::FailureOr<ProgramCosts> getProgramCosts(mlir::ModuleOp module,
-                                              const zero::ProgramInfo &info,
-                                              const HostOptions &options);
+                                              const ProgramChoice &choice);
 
 } // namespace poplar
 

@@ -8,7 +8,7 @@
 
 #include "BuildOptions.h"
 #include "Commands.h"
-#include "Compilation.h"
+#include "HybridPlan.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
@@ -24,7 +24,7 @@ using namespace poplar;
 
 namespace {
 struct Arguments {
-  std::string model, cluster, profiles, globalBatch, output, json;
+  std::string model, cluster, profiles, globalBatch, output, json, trace;
   bool explain = false;
   HeteroAllocateOptions allocation;
   HostOptions host;
@@ -119,7 +119,32 @@ static bool planAlone(Compilation &compilation, const Arguments &args) {
   return true;
 }
 
+static bool isHybrid(const Arguments &args) {
+  return args.allocation.policy == "hybrid";
+}
+
+/// Options that a policy has no use for. Empty if there is none.
+static std::string checkOptions(const Arguments &args) {
+  if (!isHybrid(args))
+    return args.trace.empty()
+               ? ""
+               : "--trace is for --policy hybrid; others have poplar simulate";
+  const HeteroAllocateOptions &options = args.allocation, unset;
+  if (!args.output.empty())
+    return "--policy hybrid makes no plan for poplar build; use --json";
+  if (args.explain)
+    return "--policy hybrid explains itself; leave out --explain";
+  if (options.state != unset.state || options.leaveOut != unset.leaveOut ||
+      options.recompute != unset.recompute)
+    return "--policy hybrid chooses shards, devices and recomputation; leave "
+           "out --state, --leave-out and --type-recompute";
+  return "";
+}
+
 static bool planCluster(Compilation &compilation, Arguments &args) {
+  compilation.error = checkOptions(args);
+  if (!compilation.error.empty())
+    return false;
   mlir::ModuleOp module = compilation.getModule();
   args.allocation.globalBatch = parseGlobalBatch(args.globalBatch, module);
   if (args.allocation.globalBatch == 0) {
@@ -133,6 +158,10 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
       (!args.profiles.empty() &&
        mlir::failed(applyProfiles(module, args.profiles, compilation.error))))
     return false;
+  if (isHybrid(args))
+    return planHybrid(compilation,
+                      {args.allocation.globalBatch, args.host.bucketBytes,
+                       args.allocation.stage, args.json, args.trace});
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroFormBuckets({args.host.bucketBytes}));
         pm.addPass(createEstimateProfiles());
@@ -175,6 +204,9 @@ void addPlanCommand(CLI::App &app, int &status) {
       "profiles --global-batch 2Mtok -o plan.mlir\n"
       "  poplar plan --model model.mlir --cluster cluster.json --profiles "
       "profiles --global-batch 256 --explain --json plan.json\n"
+      "  poplar plan --model model.mlir --cluster "
+      "examples/clusters/mi300x-and-a800.json --global-batch 1536 --policy "
+      "hybrid\n"
       "  poplar plan model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
   addHostOptions(command, args->host);
@@ -206,8 +238,10 @@ void addPlanCommand(CLI::App &app, int &status) {
       ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
       ->needs(cluster);
   command
-      ->add_option("--policy", args->allocation.policy,
-                   "exact, poplar, uniform, whale or homogeneous:TYPE")
+      ->add_option(
+          "--policy", args->allocation.policy,
+          "exact, poplar, uniform, whale, homogeneous:TYPE, or hybrid: "
+          "pipeline stages on unlike devices (docs/hybrid.md)")
       ->type_name("POLICY")
       ->needs(cluster);
   auto shares = std::make_shared<std::string>();
@@ -246,6 +280,12 @@ void addPlanCommand(CLI::App &app, int &status) {
                    "Where the plan and its explanation are written as JSON; - "
                    "for stdout")
       ->type_name("PLAN_JSON")
+      ->needs(cluster);
+  command
+      ->add_option("--trace", args->trace,
+                   "Of a hybrid plan: its simulated timeline, in Chrome's "
+                   "trace format; - for stdout")
+      ->type_name("JSON")
       ->needs(cluster);
   command
       ->add_flag("--explain", args->explain,

@@ -1,0 +1,79 @@
+//===- HybridModel.h - The hybrid problem of a cluster ----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From a cluster and what a model's units do to the problem of hybrid plans.
+//
+// Seconds are those of the roofline (Roofline.h). Where a micro-step was
+// measured (cluster profiles), those of all units are scaled to add up to it,
+// and larger micro-batches than the last measured are not offered.
+//
+// A unit that t devices share (Shoeybi et al., Megatron-LM, 2019, with the rest
+// of the unit cut along the sequence: Korthikanti et al., 2022) does 1/t of the
+// arithmetic and traffic, keeps 1/t of the activations, and in products of
+// which each device has 1/t of the columns. A repeated unit exchanges its
+// activations twice in each direction, and twice more where it is computed
+// again; the units in front once in forward, those behind once in backward.
+// None of that is hidden.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_HYBRIDMODEL_H
+#define POPLAR_PLANNER_HYBRIDMODEL_H
+
+#include "Poplar/Planner/HybridProblem.h"
+#include "Poplar/Planner/Roofline.h"
+
+namespace poplar {
+
+/// What a unit of a model does for a sample.
+struct UnitWork {
+  std::vector<RooflineOp> forward, backward;
+  int64_t savedBytes = 0, workBytes = 0;
+};
+
+/// A model cut where it can be cut into stages: in front of, between and behind
+/// the repeated units.
+struct HybridModel {
+  /// "block.7"
+  std::vector<std::string> names;
+  /// By unit, and of the first that the last shares.
+  std::vector<int64_t> elements;
+  int64_t tiedElements = 0;
+  /// The most devices that may share a unit: heads that cannot be cut.
+  int mostTensorDegree = 1;
+  /// Profiles of other models are not used.
+  std::string fingerprint;
+
+  /// The model as a device type computes it.
+  struct Variant {
+    std::string recompute;
+    std::vector<UnitWork> units;
+    int64_t boundaryBytes = 0, scratchBytes = 0;
+  };
+  /// By device type of the cluster; empty for those without ranks.
+  std::vector<std::vector<Variant>> variants;
+
+  /// Parameters of all units.
+  int64_t countElements() const;
+};
+
+/// Micro-batches that are offered, as far as they fit.
+constexpr int64_t hybridMicroBatches[] = {1, 2, 4, 8, 16};
+
+/// The problem of `globalBatch` samples on all ranks of `cluster`, and to which
+/// types of the cluster those of the problem belong. Fails, with `error` set,
+/// where a type has neither a profile nor figures.
+std::optional<HybridProblem> makeHybridProblem(const ClusterView &cluster,
+                                               const HybridModel &model,
+                                               int64_t globalBatch,
+                                               std::vector<int> &typesInUse,
+                                               std::string &error);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_HYBRIDMODEL_H

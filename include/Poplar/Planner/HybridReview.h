@@ -1,0 +1,82 @@
+//===- HybridReview.h - How good a hybrid plan is ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A plan on unlike devices against what its device types do each for itself:
+// U = sum over types of the throughput of the best plan of that type alone,
+// with the same model and the same global batch (HETHUB, arXiv 2405.16256: the
+// theoretical upper bound; how it is computed is ours).
+//
+// Where throughput is lost is found by taking one cause after the other away,
+// starting from the simulated plan:
+//
+//   communication  all links infinitely fast
+//   bubble         no filling and draining: m P instead of (m - 1) P + E_0
+//   imbalance      stages share the units without remainder
+//   modes          every device in its fastest mode: no recomputation, no parts
+//                  of units, the largest micro-batch, whatever memory it takes
+//   idle           all devices take part
+//
+// What is then left is the capacity C of the devices. Both the plan and the
+// plans of U lose throughput to each of these causes; their difference is what
+// the gap from U to the plan is made of, exactly.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_HYBRIDREVIEW_H
+#define POPLAR_PLANNER_HYBRIDREVIEW_H
+
+#include "Poplar/Planner/HybridSearch.h"
+#include <array>
+
+namespace poplar {
+
+/// Samples per second, lost to each cause.
+struct HybridLosses {
+  enum Cause { Communication, Bubble, Imbalance, Modes, Idle };
+  static constexpr int numCauses = 5;
+  std::array<double, numCauses> lost{};
+  /// Of the devices, if nothing is lost.
+  double capacity = 0;
+};
+
+/// "communication", "pipeline bubble", "imbalance of stages", "modes that fit
+/// in memory", "idle devices".
+const char *toString(HybridLosses::Cause cause);
+
+/// Of a plan that takes `seconds`, as simulated.
+HybridLosses findLosses(const HybridProblem &problem, const HybridPlan &plan,
+                        double seconds);
+
+struct HybridReview {
+  /// Samples per second of the plan, simulated.
+  double throughput = 0;
+  HybridLosses losses;
+  /// A type alone; none if the model does not fit on it.
+  struct Alone {
+    HybridSearchResult search;
+    /// Simulated; 0 if there is no plan.
+    double throughput = 0;
+    HybridLosses losses;
+  };
+  std::vector<Alone> alone;
+
+  /// U.
+  double getUpperBound() const;
+  /// What of the gap from U to the plan is due to each cause, in samples per
+  /// second; below 0 where the plan loses less. They add up to the gap.
+  std::array<double, HybridLosses::numCauses> splitGap() const;
+};
+
+/// Plans every type alone.
+HybridReview reviewHybridPlan(const HybridProblem &problem,
+                              const HybridPlan &plan,
+                              int64_t effort = hybridEffort);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_HYBRIDREVIEW_H

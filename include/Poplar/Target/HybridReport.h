@@ -1,0 +1,46 @@
+//===- HybridReport.h - A hybrid plan, to be read ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What `poplar plan --policy hybrid` says (docs/hybrid.md).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TARGET_HYBRIDREPORT_H
+#define POPLAR_TARGET_HYBRIDREPORT_H
+
+#include "Poplar/Planner/HybridModel.h"
+#include "Poplar/Planner/HybridReview.h"
+#include "Poplar/Planner/PipelineSimulation.h"
+
+namespace poplar {
+
+/// A plan and all that was found out about it.
+struct HybridReport {
+  HybridModel model;
+  HybridProblem problem;
+  /// Has a plan.
+  HybridSearchResult search;
+  PipelineSimulation simulation;
+  HybridReview review;
+  /// By group and lane, ranks of the cluster: those of a pipeline together.
+  std::vector<std::vector<std::vector<int>>> ranks;
+  /// Relative, of what was estimated; 0 if all was measured.
+  double uncertainty = 0;
+  /// Of the best plan without pipelines, by its closed form; or why there is
+  /// none.
+  std::optional<double> pureSeconds;
+  int pureStage = 0;
+  std::string pureError;
+};
+
+std::string formatHybridText(const HybridReport &report);
+std::string formatHybridJSON(const HybridReport &report);
+
+} // namespace poplar
+
+#endif // POPLAR_TARGET_HYBRIDREPORT_H

@@ -1,0 +1,32 @@
+//===- ModelUnits.h - What the units of a model take ------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From a model, and the programs that device types would compile, to the facts
+// that hybrid plans are made from.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TARGET_MODELUNITS_H
+#define POPLAR_TARGET_MODELUNITS_H
+
+#include "Poplar/Planner/HybridModel.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace poplar {
+
+/// Cuts @model of `module`: one unit for all calls in front of the longest run
+/// of calls of one function, one for each call of the run, one for all behind
+/// it. Counts what they do on each device type of `cluster` that has ranks,
+/// under every recomputation policy. Fails with a diagnostic where there is no
+/// such run, or a program cannot be made.
+llvm::FailureOr<HybridModel> getHybridModel(mlir::ModuleOp module,
+                                            const ClusterView &cluster);
+
+} // namespace poplar
+
+#endif // POPLAR_TARGET_MODELUNITS_H

@@ -1,0 +1,115 @@
+//===- HybridReview.cpp - How good a hybrid plan is -----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/HybridReview.h"
+#include "HybridCost.h"
+#include "Poplar/Planner/PipelineSimulation.h"
+#include <algorithm>
+#include <limits>
+
+using namespace poplar;
+
+using Lane = HybridPlan::Lane;
+
+const char *poplar::toString(HybridLosses::Cause cause) {
+  static const char *const names[] = {
+      "communication", "pipeline bubble", "imbalance of stages",
+      "modes that fit in memory", "idle devices"};
+  return names[cause];
+}
+
+/// Samples per second of a device, in parts of a whole model: what it would do
+/// alone in this mode if memory was no object.
+static double getRate(const HybridProblem &problem, const HybridCosts &costs,
+                      int type, int mode) {
+  const HybridProblem::Mode &it = problem.types[type].modes[mode];
+  return static_cast<double>(it.microBatch) /
+         costs.getSeconds(type, mode, 0, problem.units()) / it.tensorDegree;
+}
+
+static double getBestRate(const HybridProblem &problem,
+                          const HybridCosts &costs, int type) {
+  double best = 0;
+  for (size_t mode = 0; mode < problem.types[type].modes.size(); ++mode)
+    best = std::max(best, getRate(problem, costs, type, mode));
+  return best;
+}
+
+HybridLosses poplar::findLosses(const HybridProblem &problem,
+                                const HybridPlan &plan, double seconds) {
+  HybridCosts costs(problem, /*communicates=*/false);
+  auto batch = static_cast<double>(problem.globalBatch);
+  double silent = 0, full = 0, balanced = 0, fastest = 0;
+  for (size_t i = 0; i < plan.lanes.size(); ++i) {
+    const Lane &lane = plan.lanes[i];
+    LaneTimes times =
+        getLaneTimes(getStages(problem, plan, i, costs), plan.schedule);
+    int64_t microBatches = plan.countMicroBatches(problem, i);
+    silent = std::max(silent, times.getSeconds(microBatches));
+    full =
+        std::max(full, static_cast<double>(microBatches) * times.getPeriod());
+    for (const Lane::Stage &stage : lane.stages) {
+      double devices = static_cast<double>(
+          lane.pipelines *
+          problem.types[stage.type].modes[stage.mode].tensorDegree);
+      balanced += devices * getRate(problem, costs, stage.type, stage.mode);
+      fastest += devices * getBestRate(problem, costs, stage.type);
+    }
+  }
+  HybridLosses losses;
+  for (size_t type = 0; type < problem.types.size(); ++type)
+    losses.capacity += static_cast<double>(problem.types[type].count) *
+                       getBestRate(problem, costs, static_cast<int>(type));
+  losses.lost = {batch / silent - batch / seconds,
+                 batch / full - batch / silent, balanced - batch / full,
+                 fastest - balanced, losses.capacity - fastest};
+  return losses;
+}
+
+double HybridReview::getUpperBound() const {
+  double sum = 0;
+  for (const Alone &type : alone)
+    sum += type.throughput;
+  return sum;
+}
+
+std::array<double, HybridLosses::numCauses> HybridReview::splitGap() const {
+  std::array<double, HybridLosses::numCauses> gap = losses.lost;
+  for (const Alone &type : alone)
+    for (int cause = 0; cause < HybridLosses::numCauses; ++cause)
+      gap[cause] -= type.losses.lost[cause];
+  return gap;
+}
+
+HybridReview poplar::reviewHybridPlan(const HybridProblem &problem,
+                                      const HybridPlan &plan, int64_t effort) {
+  auto batch = static_cast<double>(problem.globalBatch);
+  HybridReview review;
+  double seconds = simulatePipeline(problem, plan).seconds;
+  review.throughput = batch / seconds;
+  review.losses = findLosses(problem, plan, seconds);
+  for (size_t type = 0; type < problem.types.size(); ++type) {
+    HybridProblem one = problem.restrictTo({static_cast<int>(type)});
+    HybridReview::Alone alone;
+    alone.search = searchHybridPlan(one, effort);
+    if (alone.search.plan) {
+      double its = simulatePipeline(one, *alone.search.plan).seconds;
+      alone.throughput = batch / its;
+      alone.losses = findLosses(one, *alone.search.plan, its);
+    } else {
+      // It adds nothing to U, and loses all it could do.
+      HybridCosts costs(problem, /*communicates=*/false);
+      alone.losses.capacity =
+          static_cast<double>(problem.types[type].count) *
+          getBestRate(problem, costs, static_cast<int>(type));
+      alone.losses.lost[HybridLosses::Idle] = alone.losses.capacity;
+    }
+    review.alone.push_back(std::move(alone));
+  }
+  return review;
+}

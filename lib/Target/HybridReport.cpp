@@ -1,0 +1,210 @@
+//===- HybridReport.cpp - A hybrid plan, to be read -----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Target/HybridReport.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include <numeric>
+
+using namespace poplar;
+
+using llvm::formatv;
+
+/// "embed .. block.6"
+static std::string formatUnits(const HybridModel &model,
+                               const HybridPlan::Group &group) {
+  std::string first = model.names[group.first];
+  return group.end == group.first + 1
+             ? first
+             : first + " .. " + model.names[group.end - 1];
+}
+
+static int64_t sum(const std::vector<int64_t> &values) {
+  return std::accumulate(values.begin(), values.end(), int64_t(0));
+}
+
+static std::string formatHead(const HybridReport &report) {
+  const HybridPlan &plan = *report.search.plan;
+  int64_t devices = 0;
+  for (const auto &type : report.problem.types)
+    devices += type.count;
+  std::string text = formatv(
+      "plan      hybrid, {0} samples an iteration on {1} of {2} "
+      "devices: {3} stages, {4}\n",
+      report.problem.globalBatch, sum(plan.countDevices(report.problem)),
+      devices, plan.groups.size(), toString(plan.schedule));
+  text += formatv("          {0:f4} s simulated, {1:f4} s by the closed form",
+                  report.simulation.seconds, plan.seconds);
+  if (report.uncertainty > 0)
+    text += formatv(" (estimate, +-{0:f0} %)", 100 * report.uncertainty);
+  if (report.search.isProven())
+    text += "; no plan of its kinds takes less by the latter\n";
+  else
+    text += formatv("; the search was cut short: no plan takes less than "
+                    "{0:f4} s\n",
+                    report.search.lowerBound);
+  return text;
+}
+
+static std::string formatStages(const HybridReport &report) {
+  const HybridPlan &plan = *report.search.plan;
+  std::string text;
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    const HybridPlan::Lane &it = plan.lanes[lane];
+    text += formatv("  {0} pipelines, {1} samples: {2} micro-batches of {3} in "
+                    "each\n",
+                    it.pipelines, it.samples,
+                    plan.countMicroBatches(report.problem, lane),
+                    plan.getMicroBatch(report.problem, lane));
+    for (size_t j = 0; j < plan.groups.size(); ++j) {
+      const auto &type = report.problem.types[it.stages[j].type];
+      const HybridProblem::Mode &mode = type.modes[it.stages[j].mode];
+      const PipelineSimulation::Stage &stage = report.simulation.lanes[lane][j];
+      double percent = 100 / report.simulation.seconds;
+      text += formatv(
+          "    stage {0,2}  {1,-24} {2,3} units  {3,-10} {4,4} ranks, tensor "
+          "{5}, ZeRO {6}, {7,-19} computes {8,5:f1} %, waits {9,5:f1} %, "
+          "exchanges {10,5:f1} %\n",
+          j, formatUnits(report.model, plan.groups[j]),
+          plan.groups[j].end - plan.groups[j].first, type.name,
+          it.pipelines * mode.tensorDegree, mode.tensorDegree,
+          plan.groups[j].zeroStage, mode.recompute, percent * stage.computing,
+          percent * stage.waiting, percent * stage.syncing);
+    }
+  }
+  return text;
+}
+
+static std::string formatReview(const HybridReport &report) {
+  const HybridReview &review = report.review;
+  double bound = review.getUpperBound();
+  std::string text =
+      formatv("throughput {0:f3} samples/s (simulated)", review.throughput);
+  if (bound <= 0)
+    return text + "; the model fits on no type alone\n";
+  text += formatv(", {0:f2} % of U = {1:f3}, the sum of each type alone:\n",
+                  100 * review.throughput / bound, bound);
+  for (size_t i = 0; i < review.alone.size(); ++i) {
+    const HybridReview::Alone &alone = review.alone[i];
+    text += formatv("    {0,-10} ", report.problem.types[i].name);
+    if (alone.search.plan)
+      text += formatv("{0:f3} samples/s in {1} stages\n", alone.throughput,
+                      alone.search.plan->groups.size());
+    else
+      text += alone.search.error + "\n";
+  }
+  text += "gap to U, lost to (less than by the types alone where below 0):\n";
+  std::array<double, HybridLosses::numCauses> gap = review.splitGap();
+  for (int cause = 0; cause < HybridLosses::numCauses; ++cause)
+    text += formatv("    {0,-24} {1,6:f2} % of U\n",
+                    toString(static_cast<HybridLosses::Cause>(cause)),
+                    100 * gap[cause] / bound);
+  return text;
+}
+
+std::string poplar::formatHybridText(const HybridReport &report) {
+  std::string text =
+      formatHead(report) + formatStages(report) + formatReview(report);
+  if (!report.pureSeconds)
+    return text + "without pipelines: " + report.pureError + "\n";
+  double ratio = *report.pureSeconds / report.search.plan->seconds;
+  return text +
+         formatv("without pipelines (pure ZeRO, stage {0}): {1:f4} s by its "
+                 "closed form, {2:f2} x the hybrid's{3}\n",
+                 report.pureStage, *report.pureSeconds, ratio,
+                 ratio < 1 ? "; plan with --policy exact" : "")
+             .str();
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
+                       size_t j) {
+  const HybridPlan &plan = *report.search.plan;
+  const HybridPlan::Group &group = plan.groups[j];
+  os.attributeArray("units", [&] {
+    os.value(group.first);
+    os.value(group.end);
+  });
+  os.attribute("names", formatUnits(report.model, group));
+  os.attribute("zero_stage", group.zeroStage);
+  os.attributeArray("lanes", [&] {
+    for (size_t lane = 0; lane < plan.lanes.size(); ++lane)
+      os.object([&] {
+        const HybridPlan::Lane &it = plan.lanes[lane];
+        const auto &type = report.problem.types[it.stages[j].type];
+        const HybridProblem::Mode &mode = type.modes[it.stages[j].mode];
+        const auto &stage = report.simulation.lanes[lane][j];
+        os.attribute("device_type", type.name);
+        os.attribute("pipelines", it.pipelines);
+        os.attribute("tensor_degree", mode.tensorDegree);
+        os.attribute("recompute", mode.recompute);
+        os.attribute("micro_batch", mode.microBatch);
+        os.attribute("micro_batches",
+                     plan.countMicroBatches(report.problem, lane));
+        os.attribute("samples", it.samples);
+        os.attribute("computing_seconds", stage.computing);
+        os.attribute("waiting_seconds", stage.waiting);
+        os.attribute("exchanging_seconds", stage.syncing);
+        os.attributeArray("ranks", [&] {
+          for (int rank : report.ranks[j][lane])
+            os.value(rank);
+        });
+      });
+  });
+}
+
+static void writeReview(llvm::json::OStream &os, const HybridReport &report) {
+  const HybridReview &review = report.review;
+  os.attribute("samples_per_second", review.throughput);
+  os.attribute("upper_bound_samples_per_second", review.getUpperBound());
+  os.attributeObject("alone_samples_per_second", [&] {
+    for (size_t i = 0; i < review.alone.size(); ++i)
+      os.attribute(report.problem.types[i].name, review.alone[i].throughput);
+  });
+  os.attributeObject("gap_samples_per_second", [&] {
+    std::array<double, HybridLosses::numCauses> gap = review.splitGap();
+    for (int cause = 0; cause < HybridLosses::numCauses; ++cause)
+      os.attribute(toString(static_cast<HybridLosses::Cause>(cause)),
+                   gap[cause]);
+  });
+}
+
+std::string poplar::formatHybridJSON(const HybridReport &report) {
+  const HybridPlan &plan = *report.search.plan;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream os(stream, /*IndentSize=*/2);
+  os.object([&] {
+    os.attribute("policy", "hybrid");
+    os.attribute("global_batch", report.problem.globalBatch);
+    os.attribute("schedule", toString(plan.schedule));
+    os.attribute("simulated_seconds", report.simulation.seconds);
+    os.attribute("predicted_seconds", plan.seconds);
+    os.attribute("uncertainty", report.uncertainty);
+    os.attribute("lower_bound_seconds", report.search.lowerBound);
+    os.attribute("proven", report.search.isProven());
+    os.attributeArray("groups", [&] {
+      for (size_t j = 0; j < plan.groups.size(); ++j)
+        os.object([&] { writeGroup(os, report, j); });
+    });
+    writeReview(os, report);
+    os.attributeObject("without_pipelines", [&] {
+      if (report.pureSeconds) {
+        os.attribute("zero_stage", report.pureStage);
+        os.attribute("predicted_seconds", *report.pureSeconds);
+      } else {
+        os.attribute("error", report.pureError);
+      }
+    });
+  });
+  stream << "\n";
+  return text;
+}

@@ -1,0 +1,178 @@
+//===- ModelUnits.cpp - What the units of a model take --------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Target/ModelUnits.h"
+#include "Poplar/Conversion/Program.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "ProgramCosts.h"
+#include "llvm/ADT/DenseMap.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace poplar;
+
+/// Of the program that is made: the first and the last are not counted.
+static constexpr int64_t unitsOfProgram = 3;
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+/// Names and elements of the units; what no cut may part is tied.
+static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
+                               ArrayRef<func::CallOp> run,
+                               HybridModel &result) {
+  SymbolTable symbols(module);
+  llvm::DenseMap<Operation *, int> units;
+  int last = static_cast<int>(run.size()) + 1;
+  result.names.assign(last + 1, "");
+  result.elements.assign(last + 1, 0);
+  for (size_t index = 0; index < run.size(); ++index) {
+    func::CallOp call = run[index];
+    units[call] = static_cast<int>(index) + 1;
+    result.names[index + 1] =
+        (call.getCallee() + "." + std::to_string(index)).str();
+  }
+  bool isBehind = false;
+  for (auto call : model.getOps<func::CallOp>()) {
+    isBehind |= call == func::CallOp(run.front());
+    if (units.count(call))
+      continue;
+    int unit = units[call] = isBehind ? last : 0;
+    std::string &name = result.names[unit];
+    name += (name.empty() ? "" : ", ") + call.getCallee().str();
+  }
+  for (auto get : model.getOps<nn::GetParameterOp>()) {
+    auto parameter = symbols.lookup<nn::ParameterOp>(get.getParameter());
+    int64_t elements =
+        cast<RankedTensorType>(get.getResult().getType()).getNumElements();
+    llvm::SmallDenseSet<int> users;
+    for (Operation *user : get->getUsers())
+      if (auto unit = units.find(user); unit != units.end())
+        users.insert(unit->second);
+    for (int unit : users)
+      result.elements[unit] += elements;
+    if (users.size() < 2)
+      continue;
+    if (users.size() > 2 || !users.contains(0) || !users.contains(last))
+      return parameter.emitOpError("is used by several units: only the first "
+                                   "and the last stage may share a parameter");
+    result.tiedElements += elements;
+  }
+  return success();
+}
+
+/// Heads and the width of the units cannot be cut any finer.
+static int getMostTensorDegree(ModuleOp module) {
+  int64_t most = 0;
+  module.walk([&](nn::AttentionOp attention) {
+    most = std::gcd(most, static_cast<int64_t>(attention.getNumKvHeads()));
+  });
+  return static_cast<int>(std::max<int64_t>(most, 1));
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+static int64_t getBatchedBytes(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types)
+    if (BufferSize size = getBufferSize(type); size.batched)
+      bytes += size.bytes;
+  return bytes;
+}
+
+/// Reads the units of a planned program of few of them.
+static HybridModel::Variant readProgram(ModuleOp program, StringRef repeated,
+                                        int64_t units) {
+  SymbolTable symbols(program);
+  HybridModel::Variant variant;
+  variant.units.resize(units + 2);
+  variant.scratchBytes = getPlannedMemory(program, "scratch_bytes");
+  bool isBehind = false, isAgain = false;
+  for (auto call :
+       program.lookupSymbol<func::FuncOp>("train").getOps<func::CallOp>()) {
+    StringRef name = call.getCallee();
+    bool isForward = name.consume_back(".forward");
+    if (!isForward)
+      name.consume_back(".backward");
+    bool isRepeated = name == repeated;
+    isBehind |= isRepeated && isForward;
+    isAgain |= isRepeated && !isForward;
+    // All calls of the run are alike: one stands for them.
+    UnitWork &unit = variant.units[isRepeated             ? 1
+                                   : isBehind && !isAgain ? units + 1
+                                                          : 0];
+    std::vector<RooflineOp> &ops = isForward ? unit.forward : unit.backward;
+    if (isRepeated && !ops.empty())
+      continue;
+    auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+    for (const RooflineOp &op : countOps(program, callee))
+      ops.push_back(op);
+    int64_t results = getBatchedBytes(call.getResultTypes()), work = 0;
+    if (auto scratch = callee->getAttrOfType<IntegerAttr>("nn.scratch_bytes"))
+      work = scratch.getInt();
+    if (isForward)
+      unit.savedBytes += results;
+    else // The gradient that comes in, and what goes out.
+      work += 2 * results;
+    unit.workBytes = std::max(unit.workBytes, work);
+    if (isRepeated && isForward)
+      variant.boundaryBytes = getBatchedBytes(call.getResultTypes()[0]);
+  }
+  for (int64_t i = 2; i <= units; ++i)
+    variant.units[i] = variant.units[1];
+  return variant;
+}
+
+FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
+                                              const ClusterView &cluster) {
+  auto model = module.lookupSymbol<func::FuncOp>("model");
+  if (!model || model.isExternal())
+    return module.emitError("has no function @model to cut into stages");
+  SmallVector<func::CallOp> run = findLongestRun(model);
+  if (run.size() < 2)
+    return model.emitError(
+        "has no function that is called repeatedly, between whose calls it "
+        "could be cut into stages");
+  HybridModel result;
+  if (failed(readUnits(module, model, run, result)))
+    return failure();
+  result.mostTensorDegree = getMostTensorDegree(module);
+  result.fingerprint = nn::getFingerprint(module);
+  result.variants.resize(cluster.types.size());
+  std::map<std::vector<std::string>, HybridModel::Variant> known;
+  std::vector<int> counts = cluster.countRanks();
+  auto units = static_cast<int64_t>(run.size());
+  for (size_t index = 0; index < counts.size(); ++index) {
+    if (counts[index] == 0)
+      continue;
+    DeviceType type = cluster.types[index];
+    for (const char *policy :
+         {"keep", "recompute-attention", "recompute-unit"}) {
+      type.recompute = policy;
+      ProgramChoice choice(type);
+      auto entry = known.find(choice.getKey());
+      if (entry == known.end()) {
+        FailureOr<OwningOpRef<ModuleOp>> program =
+            makeShortProgram(module, std::min(units, unitsOfProgram), choice);
+        if (failed(program))
+          return failure();
+        entry =
+            known
+                .emplace(choice.getKey(),
+                         readProgram(**program, run.front().getCallee(), units))
+                .first;
+        entry->second.recompute = policy;
+      }
+      result.variants[index].push_back(entry->second);
+    }
+  }
+  return result;
+}

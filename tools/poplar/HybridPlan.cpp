@@ -1,0 +1,125 @@
+//===- HybridPlan.cpp - poplar plan --policy hybrid -----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "HybridPlan.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Target/HybridReport.h"
+#include "Poplar/Target/ModelUnits.h"
+#include "mlir/IR/Diagnostics.h"
+
+using namespace poplar;
+
+/// The best plan without pipelines, made on a copy of the module. That there is
+/// none is no error.
+static void planPure(Compilation &compilation, const HybridArguments &args,
+                     HybridReport &report) {
+  mlir::OwningOpRef<mlir::ModuleOp> copy = compilation.getModule().clone();
+  HeteroAllocateOptions allocation;
+  allocation.globalBatch = args.globalBatch;
+  allocation.stage = args.stage;
+  if (!compilation.run(*copy, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createEstimateProfiles());
+        pm.addPass(createHeteroAllocate(allocation));
+      })) {
+    std::swap(report.pureError, compilation.error);
+    return;
+  }
+  zero::PlanOp plan = *copy->getOps<zero::PlanOp>().begin();
+  report.pureStage = static_cast<int>(plan.getStage());
+  if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
+    report.pureSeconds = seconds.getValueAsDouble();
+}
+
+/// Stages take the devices of their types in the order of the cluster, those of
+/// a pipeline together.
+static void assignRanks(const ClusterView &cluster,
+                        const std::vector<int> &types, HybridReport &report) {
+  std::vector<std::vector<int>> devices(types.size());
+  for (size_t rank = 0; rank < cluster.ranks.size(); ++rank)
+    for (size_t i = 0; i < types.size(); ++i)
+      if (types[i] == cluster.ranks[rank].type)
+        devices[i].push_back(static_cast<int>(rank));
+  std::vector<size_t> used(types.size());
+  const HybridPlan &plan = *report.search.plan;
+  report.ranks.resize(plan.groups.size());
+  for (size_t j = 0; j < plan.groups.size(); ++j)
+    for (const HybridPlan::Lane &lane : plan.lanes) {
+      auto [type, mode] = lane.stages[j];
+      size_t count =
+          lane.pipelines * report.problem.types[type].modes[mode].tensorDegree;
+      auto first = devices[type].begin() + used[type];
+      report.ranks[j].emplace_back(first, first + count);
+      used[type] += count;
+    }
+}
+
+/// Of the types whose times are estimates.
+static double getUncertainty(const ClusterView &cluster,
+                             const std::vector<int> &types,
+                             const std::string &fingerprint) {
+  double uncertainty = 0;
+  for (int type : types) {
+    bool isMeasured = false;
+    for (int stage = 0; stage < 4; ++stage) {
+      const DeviceProfile *profile =
+          cluster.findProfile(type, stage, fingerprint);
+      isMeasured |= profile && !profile->isEstimate;
+    }
+    if (!isMeasured)
+      uncertainty = std::max(
+          uncertainty,
+          getRooflineConstants(cluster.types[type].target).uncertainty);
+  }
+  return uncertainty;
+}
+
+bool planHybrid(Compilation &compilation, const HybridArguments &args) {
+  mlir::ModuleOp module = compilation.getModule();
+  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createZeroFormBuckets({args.bucketBytes}));
+      }))
+    return false;
+  ClusterView cluster = cluster::buildClusterView(module);
+  mlir::FailureOr<HybridModel> model = getHybridModel(module, cluster);
+  if (mlir::failed(model))
+    return false;
+  HybridReport report;
+  report.model = std::move(*model);
+  std::vector<int> types;
+  std::optional<HybridProblem> problem = makeHybridProblem(
+      cluster, report.model, args.globalBatch, types, compilation.error);
+  if (!problem)
+    return false;
+  if (args.stage != "auto")
+    problem->zeroStages = {std::stoi(args.stage)};
+  report.problem = std::move(*problem);
+  report.search = searchHybridPlan(report.problem);
+  if (!report.search.plan) {
+    compilation.error = report.search.error;
+    return false;
+  }
+  report.simulation = simulatePipeline(report.problem, *report.search.plan,
+                                       !args.trace.empty());
+  report.review = reviewHybridPlan(report.problem, *report.search.plan);
+  report.uncertainty = getUncertainty(cluster, types, report.model.fingerprint);
+  assignRanks(cluster, types, report);
+  planPure(compilation, args, report);
+  for (auto [path, text] :
+       {std::pair(args.json, formatHybridJSON(report)),
+        std::pair(args.trace,
+                  args.trace.empty()
+                      ? ""
+                      : formatChromeTrace(report.simulation.timeline,
+                                          "hybrid plan, simulated"))})
+    if (!path.empty() && !writeFile(path, text, compilation.error))
+      return false;
+  if (args.json != "-" && args.trace != "-")
+    llvm::outs() << formatHybridText(report);
+  return true;
+}
