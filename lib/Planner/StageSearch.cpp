@@ -48,11 +48,15 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
     : problem(problem), costs(costs), shape(shape), units(problem.units()) {
   for (const StageShape::Kind &kind : shape.kinds) {
     bounds.emplace_back();
+    unitSums.emplace_back();
     modes.emplace_back();
     for (size_t lane = 0; lane < shape.lanes(); ++lane) {
       const GroupPart &part = kind.parts[lane];
       bounds.back().push_back(unitBounds.find(part.type, part.tensorDegree,
                                               shape.microBatches[lane]));
+      unitSums.back().push_back({0});
+      for (double unit : bounds.back().back()->units)
+        unitSums.back().back().push_back(unitSums.back().back().back() + unit);
       modes.back().emplace_back();
       const auto &all = problem.types[part.type].modes;
       for (size_t i = 0; i < all.size(); ++i)
@@ -82,20 +86,14 @@ const std::vector<double> &StageSearch::getShares(unsigned kinds, size_t lane) {
   auto [entry, isNew] = shares.try_emplace({kinds, lane});
   if (!isNew)
     return entry->second;
-  std::vector<double> wholes;
-  for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
-    double whole = 0;
-    for (double unit : bounds[kind][lane]->units)
-      whole += unit;
-    wholes.push_back(whole);
-  }
   std::vector<double> &sums = entry->second;
   sums.push_back(0);
   for (int i = 0; i < units; ++i) {
     double least = never;
-    for (size_t kind = 0; kind < wholes.size(); ++kind)
+    for (size_t kind = 0; kind < shape.kinds.size(); ++kind)
       if (kinds >> kind & 1)
-        least = std::min(least, bounds[kind][lane]->units[i] / wholes[kind]);
+        least = std::min(least, bounds[kind][lane]->units[i] /
+                                    unitSums[kind][lane].back());
     sums.push_back(sums.back() + least);
   }
   return sums;
@@ -104,9 +102,9 @@ const std::vector<double> &StageSearch::getShares(unsigned kinds, size_t lane) {
 // The least load of the busiest of unlike devices that share units without
 // remainder is at least sum_x min_k y_k w_k(x) / sum_k n_k y_k, whatever the
 // weights y (duality of linear programs); here y_k = 1 / sum_x w_k(x).
-std::array<double, StageShape::mostLanes>
-StageSearch::getRestPeriods(int begin, const std::vector<int> &used) {
-  std::array<double, StageShape::mostLanes> periods{};
+StageSearch::PerLane StageSearch::getRestPeriods(int begin,
+                                                 const std::vector<int> &used) {
+  PerLane periods{};
   if (begin == 0)
     return periods;
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
@@ -117,10 +115,7 @@ StageSearch::getRestPeriods(int begin, const std::vector<int> &used) {
       if (left <= 0)
         continue;
       kinds |= 1u << kind;
-      double whole = 0;
-      for (double unit : bounds[kind][lane]->units)
-        whole += unit;
-      rate += left / whole;
+      rate += left / unitSums[kind][lane].back();
     }
     periods[lane] = kinds ? getShares(kinds, lane)[begin] / rate : never;
   }
@@ -128,9 +123,8 @@ StageSearch::getRestPeriods(int begin, const std::vector<int> &used) {
 }
 
 /// No plan that ends with stages of these times takes less.
-double StageSearch::getBound(
-    const Times &times, int begin,
-    const std::array<double, StageShape::mostLanes> &rest) const {
+double StageSearch::getBound(const Times &times, int begin,
+                             const PerLane &rest) const {
   double samples = static_cast<double>(problem.globalBatch), rates = 0,
          longest = 0;
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
@@ -260,62 +254,59 @@ void StageSearch::add(State &state, const Label &label) {
   labels.push_back(label);
 }
 
-/// Sets a stage in front of all labels of a state.
-void StageSearch::addStage(const State &from, State &to, const Option &option,
-                           int kind) {
-  std::array<double, StageShape::mostLanes> rest =
-      getRestPeriods(to.begin, to.used);
-  std::array<double, StageShape::mostLanes> messages{};
-  if (from.head >= 0)
-    for (size_t lane = 0; lane < shape.lanes(); ++lane)
-      messages[lane] = costs.getMessage(shape.microBatches[lane],
-                                        shape.kinds[kind].parts[lane],
-                                        shape.kinds[from.head].parts[lane]);
-  for (int index : from.labels) {
-    --*effort;
-    Label label{{}, &option, kind, index, 0};
-    for (size_t lane = 0; lane < shape.lanes(); ++lane)
-      label.times[lane] = labels[index].times[lane].prepend(
-          option.costs[lane], messages[lane], to.depth, shape.schedule);
-    label.bound = getBound(label.times, to.begin, rest);
-    if (label.bound < limit)
-      add(to, label);
+/// Sets stages of units [first, state.begin) in front of all labels of a state.
+void StageSearch::addStages(const State &from, int kind, int first,
+                            const PerLane &messages) {
+  std::vector<int> used = from.used;
+  ++used[kind];
+  int depth = from.depth + 1;
+  int64_t inFlight = shape.schedule == PipelineSchedule::GPipe
+                         ? shape.countMicroBatches(problem)
+                         : depth;
+  PerLane rest = getRestPeriods(first, used);
+  State *to = nullptr;
+  for (const Option &option : getOptions(kind, first, from.begin)) {
+    if (option.mostInFlight < inFlight)
+      continue;
+    for (int index : from.labels) {
+      --*effort;
+      Label label{{}, &option, kind, index, 0};
+      for (size_t lane = 0; lane < shape.lanes(); ++lane)
+        label.times[lane] = labels[index].times[lane].prepend(
+            option.costs[lane], messages[lane], depth, shape.schedule);
+      label.bound = getBound(label.times, first, rest);
+      if (label.bound >= limit)
+        continue;
+      if (!to)
+        to = &getState(first, used, kind, depth);
+      add(*to, label);
+    }
   }
 }
 
 void StageSearch::expand(const State &state) {
-  int end = state.begin;
   for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
-    if (state.used[kind] == shape.kinds[kind].slots)
+    int slots = shape.kinds[kind].slots - state.used[kind] - 1;
+    if (slots < 0)
       continue;
-    std::vector<int> used = state.used;
-    ++used[kind];
-    int slots = shape.kinds[kind].slots - used[kind];
-    for (int first = end - 1; first >= 0; --first) {
+    PerLane messages{};
+    if (state.head >= 0)
+      for (size_t lane = 0; lane < shape.lanes(); ++lane)
+        messages[lane] = costs.getMessage(shape.microBatches[lane],
+                                          shape.kinds[kind].parts[lane],
+                                          shape.kinds[state.head].parts[lane]);
+    for (int first = state.begin - 1; first >= 0; --first) {
       // A longer stage only takes longer.
       Times least{};
       for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-        double seconds = 0;
-        for (int i = first; i < end; ++i)
-          seconds += bounds[kind][lane]->units[i];
-        least[lane].period = least[lane].roundTrip = least[lane].end = seconds;
+        const std::vector<double> &sums = unitSums[kind][lane];
+        least[lane].period = least[lane].roundTrip = least[lane].end =
+            sums[state.begin] - sums[first];
       }
       if (getBound(least, first, {}) >= limit)
         break;
-      if (shape.usesAllSlots && (first == 0 ? slots != 0 : slots == 0))
-        continue;
-      int depth = state.depth + 1;
-      int64_t inFlight = shape.schedule == PipelineSchedule::GPipe
-                             ? shape.countMicroBatches(problem)
-                             : depth;
-      State *to = nullptr;
-      for (const Option &option : getOptions(kind, first, end)) {
-        if (option.mostInFlight < inFlight)
-          continue;
-        if (!to)
-          to = &getState(first, used, static_cast<int>(kind), depth);
-        addStage(state, *to, option, static_cast<int>(kind));
-      }
+      if (!shape.usesAllSlots || (first == 0) == (slots == 0))
+        addStages(state, static_cast<int>(kind), first, messages);
     }
   }
 }

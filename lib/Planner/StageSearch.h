@@ -89,6 +89,7 @@ public:
 
 private:
   using Times = std::array<LaneTimes, StageShape::mostLanes>;
+  using PerLane = std::array<double, StageShape::mostLanes>;
   /// How a kind computes a range of units.
   struct Option {
     HybridPlan::Group group;
@@ -119,16 +120,15 @@ private:
   bool isAtMost(const Option &a, const Option &b) const;
   bool isAtMost(const Times &a, const Times &b) const;
 
-  double getBound(const Times &times, int begin,
-                  const std::array<double, StageShape::mostLanes> &rest) const;
+  double getBound(const Times &times, int begin, const PerLane &rest) const;
   /// By lane, a lower bound of P of what computes the units in front of
   /// `begin`.
-  std::array<double, StageShape::mostLanes>
-  getRestPeriods(int begin, const std::vector<int> &used);
+  PerLane getRestPeriods(int begin, const std::vector<int> &used);
   const std::vector<double> &getShares(unsigned kinds, size_t lane);
 
   void expand(const State &state);
-  void addStage(const State &from, State &to, const Option &option, int kind);
+  void addStages(const State &from, int kind, int first,
+                 const PerLane &messages);
   State &getState(int begin, std::vector<int> used, int head, int depth);
   void add(State &state, const Label &label);
   void finish(const State &state);
@@ -138,8 +138,9 @@ private:
   const HybridCosts &costs;
   const StageShape &shape;
   int units;
-  /// By kind and lane.
+  /// By kind and lane; the sums are of `units` in front of each.
   std::vector<std::vector<const UnitBounds::Bound *>> bounds;
+  std::vector<std::vector<std::vector<double>>> unitSums;
   std::vector<std::vector<std::vector<int>>> modes;
   /// By lane: of the units in front of each, least seconds on any kind.
   std::vector<std::vector<double>> restForward, restBoth;

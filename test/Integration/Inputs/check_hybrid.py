@@ -1,0 +1,55 @@
+# ===- check_hybrid.py - Is a hybrid plan one? -----------------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""usage: check_hybrid.py PLAN_JSON UNITS RANKS_OF_TYPE...
+
+Holds what `poplar plan --policy hybrid --json` wrote to what every plan must
+be. RANKS_OF_TYPE is TYPE=FIRST-LAST, the ranks of the cluster."""
+
+import json
+import math
+import sys
+
+plan = json.load(open(sys.argv[1]))
+units = int(sys.argv[2])
+types = {}
+for argument in sys.argv[3:]:
+    name, _, ranks = argument.partition("=")
+    first, _, last = ranks.partition("-")
+    types[name] = range(int(first), int(last) + 1)
+
+next_unit, used = 0, []
+lanes = len(plan["groups"][0]["lanes"])
+for group in plan["groups"]:
+    assert group["units"][0] == next_unit < group["units"][1], group["units"]
+    next_unit = group["units"][1]
+    assert group["zero_stage"] in (0, 1, 2, 3)
+    assert len(group["lanes"]) == lanes
+    for lane in group["lanes"]:
+        assert len(lane["ranks"]) == lane["pipelines"] * lane["tensor_degree"]
+        assert all(rank in types[lane["device_type"]] for rank in lane["ranks"])
+        used += lane["ranks"]
+        each = math.ceil(lane["samples"] / lane["pipelines"])
+        assert lane["micro_batches"] == math.ceil(each / lane["micro_batch"])
+        spent = sum(lane[k + "_seconds"] for k in ("computing", "waiting", "exchanging"))
+        assert math.isclose(spent, plan["simulated_seconds"], rel_tol=1e-9)
+assert next_unit == units, next_unit
+assert len(used) == len(set(used)), "a rank is in two groups"
+for index in range(lanes):
+    same = {tuple(g["lanes"][index][k] for k in ("pipelines", "micro_batch", "samples"))
+            for g in plan["groups"]}
+    assert len(same) == 1, same
+assert sum(l["samples"] for l in plan["groups"][0]["lanes"]) == plan["global_batch"]
+assert plan["proven"] and math.isclose(
+    plan["lower_bound_seconds"], plan["predicted_seconds"], rel_tol=1e-9
+)
+throughput = plan["global_batch"] / plan["simulated_seconds"]
+assert math.isclose(plan["samples_per_second"], throughput, rel_tol=1e-9)
+bound = sum(plan["alone_samples_per_second"].values())
+assert math.isclose(plan["upper_bound_samples_per_second"], bound, rel_tol=1e-9)
+gap = sum(plan["gap_samples_per_second"].values())
+assert math.isclose(gap, bound - throughput, rel_tol=1e-6, abs_tol=1e-9 * bound)

@@ -1,0 +1,226 @@
+//===- HybridModelTest.cpp - Hybrid problems of clusters, and reviews -----===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/HybridModel.h"
+#include "HybridOracle.h"
+#include "Poplar/Planner/CollectiveCost.h"
+#include "Poplar/Planner/HybridReview.h"
+#include "Poplar/Planner/PipelineSimulation.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <numeric>
+
+using namespace poplar;
+
+namespace {
+
+/// Two nodes of two fast devices, one of four slow ones.
+ClusterView makeCluster() {
+  ClusterView cluster;
+  for (const char *name : {"fast", "slow"}) {
+    DeviceType type{name, "cuda:sm_80", 1 << 30, "bf16", "keep", {}, {}, {}};
+    type.flops = {{"bf16", name[0] == 'f' ? 2e14 : 1e14}};
+    type.bandwidth = 1e12;
+    cluster.types.push_back(type);
+  }
+  int rank = 0;
+  for (auto [count, type] : {std::pair(2, 0), {4, 1}, {2, 0}}) {
+    cluster.nodes.push_back({"n" + std::to_string(rank), rank, count});
+    for (int i = 0; i < count; ++i, ++rank)
+      cluster.ranks.push_back(
+          {static_cast<int>(cluster.nodes.size()) - 1, type});
+  }
+  cluster.defaultInside = LinkSpeed{1e-6, 1e11};
+  cluster.defaultBetween = LinkSpeed{1e-5, 1e10};
+  cluster.links[{0, 2}] = {2e-5, 5e9};
+  return cluster;
+}
+
+HybridModel makeModel(const ClusterView &cluster) {
+  HybridModel model;
+  model.names = {"front", "block.0", "block.1", "back"};
+  model.elements = {100, 1000, 1000, 300};
+  model.tiedElements = 100;
+  model.mostTensorDegree = 4;
+  RooflineOp op;
+  op.kind = RooflineOp::Kind::Gemm;
+  op.flops = 1e12;
+  op.rows = op.columns = op.depth = 4096;
+  HybridModel::Variant variant{"keep", {}, 1 << 20, 64};
+  variant.units.assign(4, {{op}, {op, op}, 4096, 512});
+  model.variants.assign(cluster.types.size(), {variant});
+  return model;
+}
+
+} // namespace
+
+TEST(HybridModel, TakesDevicesAndLinksFromTheCluster) {
+  ClusterView cluster = makeCluster();
+  HybridModel model = makeModel(cluster);
+  std::vector<int> types;
+  std::string error;
+  auto problem = makeHybridProblem(cluster, model, 16, types, error);
+  ASSERT_TRUE(problem) << error;
+  EXPECT_EQ(types, (std::vector<int>{0, 1}));
+  ASSERT_EQ(problem->types.size(), 2u);
+  EXPECT_EQ(problem->types[0].count, 4);
+  EXPECT_EQ(problem->types[0].perNode, 2);
+  EXPECT_EQ(problem->types[1].count, 4);
+  EXPECT_EQ(problem->types[1].perNode, 4);
+  EXPECT_EQ(problem->types[0].inside.bandwidth, 1e11);
+  // The slowest link between nodes of the type, in either direction.
+  EXPECT_EQ(problem->getLink(0, 0).speed.bandwidth, 5e9);
+  EXPECT_EQ(problem->getLink(0, 0).speed.latency, 2e-5);
+  EXPECT_TRUE(problem->getLink(0, 0).isShared);
+  EXPECT_EQ(problem->getLink(0, 1).speed.bandwidth, 1e10);
+  EXPECT_TRUE(problem->getLink(0, 1).isShared);
+  // All slow devices are in one node.
+  EXPECT_EQ(problem->getLink(1, 1).speed.bandwidth, 1e11);
+  EXPECT_FALSE(problem->getLink(1, 1).isShared);
+  EXPECT_EQ(problem->parameterBytes, 2);
+  EXPECT_EQ(problem->countElements(0, 4), 2300);
+  EXPECT_EQ(problem->countElements(0, 2), 1100);
+}
+
+TEST(HybridModel, SharesUnitsAmongDevices) {
+  ClusterView cluster = makeCluster();
+  HybridModel model = makeModel(cluster);
+  std::vector<int> types;
+  std::string error;
+  auto problem = makeHybridProblem(cluster, model, 16, types, error);
+  ASSERT_TRUE(problem) << error;
+  const HybridProblem::Mode *one = nullptr, *two = nullptr;
+  for (const HybridProblem::Mode &mode : problem->types[1].modes) {
+    if (mode.microBatch == 2 && mode.tensorDegree == 1)
+      one = &mode;
+    if (mode.microBatch == 2 && mode.tensorDegree == 2)
+      two = &mode;
+  }
+  ASSERT_TRUE(one && two);
+  // An all-reduce of 2 MiB between two devices.
+  double exchange = 2 * (1e-6 + 0.5 * 2 * (1 << 20) / 1e11);
+  const HybridProblem::UnitCost &whole = one->units[1], &half = two->units[1];
+  EXPECT_EQ(whole.communication, 0);
+  EXPECT_NEAR(half.communication, 4 * exchange, 1e-12);
+  EXPECT_NEAR(two->units[0].communication, exchange, 1e-12);
+  EXPECT_NEAR(two->units[3].communication, exchange, 1e-12);
+  // Half the columns: somewhat more than half the time.
+  double computing = half.forward - 2 * exchange;
+  EXPECT_GT(computing, whole.forward / 2);
+  EXPECT_LT(computing, whole.forward / 2 * 1.05);
+  EXPECT_EQ(half.savedBytes, whole.savedBytes / 2);
+}
+
+TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
+  ClusterView cluster = makeCluster();
+  HybridModel model = makeModel(cluster);
+  DeviceProfile profile{};
+  profile.type = 0;
+  profile.stage = 2;
+  profile.microBatches = {1, 2, 4};
+  profile.seconds = {1, 1.5, 3};
+  profile.precision = "bf16";
+  profile.recompute = "keep";
+  profile.optimizerSeconds = 2.3;
+  cluster.profiles = {profile};
+  std::vector<int> types;
+  std::string error;
+  auto problem = makeHybridProblem(cluster, model, 16, types, error);
+  ASSERT_TRUE(problem) << error;
+  std::map<int64_t, double> sums;
+  for (const HybridProblem::Mode &mode : problem->types[0].modes)
+    if (mode.tensorDegree == 1)
+      for (const HybridProblem::UnitCost &unit : mode.units)
+        sums[mode.microBatch] += unit.forward + unit.backward;
+  ASSERT_EQ(sums.size(), 3u);
+  EXPECT_NEAR(sums[1], 1, 1e-9);
+  EXPECT_NEAR(sums[2], 1.5, 1e-9);
+  EXPECT_NEAR(sums[4], 3, 1e-9);
+  EXPECT_NEAR(problem->types[0].optimizerSeconds, 2.3 / 2300, 1e-12);
+  // Figures that are needed, and are not there.
+  cluster.types[1].flops.clear();
+  EXPECT_FALSE(makeHybridProblem(cluster, model, 16, types, error));
+  EXPECT_EQ(error, "device type 'slow' has neither a profile of this model nor "
+                   "'flops' of bf16 and 'bandwidth' to estimate it from");
+  cluster.types[0].flops.clear();
+  cluster.types[0].bandwidth.reset();
+  profile.type = 1;
+  cluster.profiles.push_back(profile);
+  EXPECT_TRUE(makeHybridProblem(cluster, model, 16, types, error)) << error;
+}
+
+/// What ZeRO exchanges is what the runtime's collectives would take.
+TEST(HybridModel, ExchangesAsTheCollectivesDo) {
+  for (int nodes : {1, 2, 4})
+    for (int perNode : {1, 2, 8}) {
+      if (nodes * perNode == 1)
+        continue;
+      ClusterView cluster;
+      cluster.defaultInside = LinkSpeed{0.25, 8192};
+      cluster.defaultBetween = LinkSpeed{0.5, 1024};
+      std::vector<int> places;
+      std::vector<int64_t> bounds = {0};
+      for (int node = 0; node < nodes; ++node)
+        for (int i = 0; i < perNode; ++i) {
+          places.push_back(node);
+          bounds.push_back(bounds.back() + 64);
+        }
+      CollectiveCost collectives(cluster, places);
+      HybridProblem problem;
+      problem.elements = {bounds.back()};
+      problem.globalBatch = nodes * perNode;
+      problem.zeroStages = {1};
+      HybridProblem::DeviceType type;
+      type.name = "a";
+      type.count = problem.globalBatch;
+      type.perNode = perNode;
+      type.memory = 1 << 30;
+      type.inside = *cluster.defaultInside;
+      type.modes = {{1, 1, "keep", {{1, 1, 0, 1, 1}}}};
+      problem.types = {type};
+      problem.links = {nodes > 1
+                           ? HybridProblem::Link{*cluster.defaultBetween, true}
+                           : HybridProblem::Link{type.inside, false}};
+      HybridPlan plan;
+      plan.groups = {{0, 1, 1}};
+      plan.lanes = {{{{0, 0}}, type.count, problem.globalBatch}};
+      double expected = 2 + collectives.reduceScatter("", bounds, 4).seconds() +
+                        collectives.allGather("", bounds, 2).seconds();
+      EXPECT_NEAR(plan.predict(problem), expected, 1e-9)
+          << nodes << " x " << perNode;
+    }
+}
+
+TEST(HybridReview, SplitsTheGapExactly) {
+  std::mt19937 random(9);
+  int gaps = 0;
+  for (int i = 0; i < 300; ++i) {
+    HybridProblem problem = makeRandomHybrid(random);
+    HybridSearchResult result = searchHybridPlan(problem);
+    if (!result.plan)
+      continue;
+    HybridReview review = reviewHybridPlan(problem, *result.plan);
+    std::array<double, HybridLosses::numCauses> gap = review.splitGap();
+    double sum = std::accumulate(gap.begin(), gap.end(), 0.0),
+           whole = review.getUpperBound() - review.throughput;
+    EXPECT_NEAR(sum, whole, 1e-9 * review.losses.capacity) << i;
+    // One type is its own bound.
+    if (problem.types.size() == 1)
+      EXPECT_NEAR(whole, 0, 1e-9) << i;
+    else
+      gaps += whole > 1e-6;
+    EXPECT_NEAR(std::accumulate(review.losses.lost.begin(),
+                                review.losses.lost.end(), 0.0) +
+                    review.throughput,
+                review.losses.capacity, 1e-9 * review.losses.capacity)
+        << i;
+    EXPECT_GE(review.losses.lost[HybridLosses::Modes], -1e-9) << i;
+    EXPECT_GE(review.losses.lost[HybridLosses::Idle], -1e-9) << i;
+  }
+  EXPECT_GT(gaps, 50);
+}
