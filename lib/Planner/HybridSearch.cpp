@@ -198,7 +198,8 @@ HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
     result.error = effort <= 0
                        ? "no plan was found before the search was cut short"
                        : "no plan fits: of every cut into stages some stage "
-                         "exceeds the memory of its devices";
+                         "exceeds the memory of its devices; add devices, or "
+                         "devices with more memory";
     return result;
   }
   result.lowerBound = std::min(result.lowerBound, result.plan->seconds);

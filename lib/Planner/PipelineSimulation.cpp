@@ -174,7 +174,9 @@ PipelineSimulation poplar::simulatePipeline(const HybridProblem &problem,
       for (const PipelineRun::Pass &pass : stage.passes)
         seconds.computing += pass.end - pass.begin;
       seconds.syncing = planned[lane][j].cost.sync;
-      seconds.waiting = result.seconds - seconds.computing - seconds.syncing;
+      // Not below 0 by rounding.
+      seconds.waiting = std::max(
+          result.seconds - seconds.computing - seconds.syncing, 0.0);
       result.lanes.back().push_back(seconds);
       if (!recordsTimeline)
         continue;

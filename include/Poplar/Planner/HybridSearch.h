@@ -46,7 +46,7 @@ struct HybridSearchResult {
 /// How many partial plans are looked at before the search is cut short: some
 /// ten seconds of a core. By size and not by the clock, so that the same
 /// problem gives the same plan on any machine.
-constexpr int64_t hybridEffort = 60000000;
+constexpr int64_t hybridEffort = 200000000;
 
 /// Checks `problem` and solves it. Deterministic.
 HybridSearchResult searchHybridPlan(const HybridProblem &problem,

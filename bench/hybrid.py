@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# ===- hybrid.py - Hybrid plans of many clusters ---------------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Tables of docs/hybrid.md, all simulated from estimates.
+
+  140b    Llama 140B on 128 + 640 accelerators of two types, as HETHUB
+  pairs   Llama 2 70B on six pairs of accelerator types
+  links   Llama 2 7B across link speeds: with pipelines and without
+
+Needs no accelerator. POPLAR is the command, build/release/bin/poplar by
+default."""
+
+import argparse
+import json
+import os
+import resource
+import tempfile
+
+from commands import ROOT, run
+
+POPLAR = os.environ.get("POPLAR", os.path.join(ROOT, "build/release/bin/poplar"))
+
+# Of the library (poplar cluster devices); GB/s between devices of a node.
+PAIRS = [
+    ("a100-80", 300, "v100-32", 150),
+    ("h100", 450, "a100-80", 300),
+    ("a800-sxm", 200, "mi250x", 50),
+    ("h100", 450, "mi300x", 448),
+    ("h800", 200, "a800-sxm", 200),
+    ("mi300x", 448, "mi250x", 50),
+]
+
+
+def write_json(path, value):
+    with open(path, "w") as file:
+        json.dump(value, file)
+    return path
+
+
+def import_model(directory, name):
+    path = os.path.join(directory, name + ".mlir")
+    run(POPLAR, "import", f"{ROOT}/examples/models/{name}.json", "-o", path)
+    return path
+
+
+def plan(model, cluster, batch, *options):
+    """The plan as JSON, with the processor time it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    text = run(
+        POPLAR, "plan", "--model", model, "--cluster", cluster,
+        "--global-batch", str(batch), "--policy", "hybrid", "--json", "-", *options,
+    ).stdout  # fmt: skip
+    result = json.loads(text)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    result["cpu_seconds"] = after - before
+    return result
+
+
+def describe(result):
+    """The shape of a plan in a few words."""
+    lanes = []
+    for index in range(len(result["groups"][0]["lanes"])):
+        stages = [group["lanes"][index] for group in result["groups"]]
+        counts = {}
+        for stage in stages:
+            kind = f"{stage['device_type']}/{stage['tensor_degree']}"
+            counts[kind] = counts.get(kind, 0) + 1
+        kinds = " + ".join(f"{n} {kind}" for kind, n in counts.items())
+        lanes.append(
+            f"{stages[0]['pipelines']} x ({kinds}), "
+            f"{stages[0]['micro_batches']} x {stages[0]['micro_batch']}"
+        )
+    return f"{result['schedule']}: " + "; ".join(lanes)
+
+
+CAUSES = [
+    "communication",
+    "pipeline bubble",
+    "imbalance of stages",
+    "modes that fit in memory",
+    "idle devices",
+]
+
+
+def print_head(*first):
+    names = [*first, "plan", "samples/s", "U", "of U", *CAUSES, "proven", "CPU s"]
+    print("| " + " | ".join(names) + " |")
+    print("|" + "---|" * len(names), flush=True)
+
+
+def print_row(result, *first):
+    bound = result["upper_bound_samples_per_second"]
+    cells = [
+        *first,
+        describe(result),
+        f"{result['samples_per_second']:.2f}",
+        f"{bound:.2f}",
+        f"{100 * result['samples_per_second'] / bound:.2f} %",
+        *(f"{100 * result['gap_samples_per_second'][c] / bound:.2f}" for c in CAUSES),
+        "yes" if result["proven"] else "no",
+        f"{result['cpu_seconds']:.1f}",
+    ]
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def show_140b(directory):
+    model = import_model(directory, "llama-140b")
+    print_head("with", "samples an iteration")
+    for other in ("mi250x", "mi300x"):
+        cluster = f"{ROOT}/examples/clusters/{other}-and-a800.json"
+        for batch in (512, 1536, 3072, 6144):
+            print_row(plan(model, cluster, batch), other, str(batch))
+
+
+def make_cluster(directory, fast, fast_link, slow, slow_link, nodes, each, link):
+    """`nodes` nodes of each type; links in GB/s."""
+    inside = [
+        {"inside": [f"{name}{i}"], "latency": 1e-5, "bandwidth": speed * 1e9}
+        for name, speed in (("f", fast_link), ("s", slow_link))
+        for i in range(nodes)
+    ]
+    between = {"between": "nodes", "latency": 1e-5, "bandwidth": link * 1e9}
+    cluster = {
+        "device_types": {fast: {"device": fast}, slow: {"device": slow}},
+        "nodes": [
+            {"name": "f", "count": nodes, "devices": {fast: each}},
+            {"name": "s", "count": nodes, "devices": {slow: each}},
+        ],
+        "links": [*inside, between],
+    }
+    if nodes == 1:
+        for entry, name in zip(inside, "fs"):
+            entry["inside"] = [name]
+        for node in cluster["nodes"]:
+            del node["count"]
+    return write_json(os.path.join(directory, "cluster.json"), cluster)
+
+
+def show_pairs(directory):
+    model = import_model(directory, "llama-70b")
+    print_head("types")
+    for fast, fast_link, slow, slow_link in PAIRS:
+        cluster = make_cluster(
+            directory, fast, fast_link, slow, slow_link, nodes=8, each=8, link=50
+        )
+        print_row(plan(model, cluster, 1024), f"64 {fast} + 64 {slow}")
+
+
+def simulate_pure(directory, model, cluster, batch):
+    """Seconds of the best plan without pipelines, simulated; none if there is
+    no such plan."""
+    path = os.path.join(directory, "pure.mlir")
+    run(POPLAR, "plan", "--model", model, "--cluster", cluster,
+        "--global-batch", str(batch), "-o", path)  # fmt: skip
+    return json.loads(run(POPLAR, "simulate", path, "--json", "-").stdout)[
+        "simulated_seconds"
+    ]
+
+
+def show_links(directory):
+    model = import_model(directory, "llama-2-7b")
+    batch = 256
+    print("| GB/s | ZeRO alone: closed form s | simulated s | hybrid: closed form s "
+          "| simulated s | hybrid plan | chosen | by simulation |")  # fmt: skip
+    print("|" + "---|" * 8, flush=True)
+    disagree = 0
+    for link in (0.3, 1, 3, 10, 30, 100, 300):
+        cluster = make_cluster(
+            directory, "a100-80", 300, "v100-32", 150, nodes=2, each=8, link=link
+        )
+        hybrid = plan(model, cluster, batch)
+        closed = hybrid["without_pipelines"].get("predicted_seconds")
+        pure = simulate_pure(directory, model, cluster, batch) if closed else None
+        names = ("ZeRO", "hybrid")
+        chosen = names[closed is None or hybrid["predicted_seconds"] < closed]
+        best = names[pure is None or hybrid["simulated_seconds"] < pure]
+        disagree += chosen != best
+        cells = [
+            f"{link:g}",
+            f"{closed:.3f} (stage {hybrid['without_pipelines']['zero_stage']})"
+            if closed
+            else "-",
+            f"{pure:.3f}" if pure else "-",
+            f"{hybrid['predicted_seconds']:.3f}",
+            f"{hybrid['simulated_seconds']:.3f}",
+            f"{len(hybrid['groups'])} stages, {describe(hybrid)}",
+            chosen,
+            best,
+        ]
+        print("| " + " | ".join(cells) + " |", flush=True)
+    print(f"\nchoice and simulation disagree at {disagree} speeds")
+
+
+def main():
+    tables = {"140b": show_140b, "pairs": show_pairs, "links": show_links}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("table", choices=tables, nargs="+")
+    with tempfile.TemporaryDirectory() as directory:
+        for table in parser.parse_args().table:
+            tables[table](directory)
+
+
+if __name__ == "__main__":
+    main()
