@@ -112,13 +112,18 @@ std::string poplar::formatHybridText(const HybridReport &report) {
       formatHead(report) + formatStages(report) + formatReview(report);
   if (!report.pureSeconds)
     return text + "without pipelines: " + report.pureError + "\n";
-  double ratio = *report.pureSeconds / report.search.plan->seconds;
-  return text +
-         formatv("without pipelines (pure ZeRO, stage {0}): {1:f4} s by its "
-                 "closed form, {2:f2} x the hybrid's{3}\n",
-                 report.pureStage, *report.pureSeconds, ratio,
-                 ratio < 1 ? "; plan with --policy exact" : "")
-             .str();
+  text += formatv("without pipelines (pure ZeRO, stage {0}): {1:f4} s "
+                  "simulated, {2:f4} s by its closed form\n",
+                  report.pureStage, report.pureSimulatedSeconds,
+                  *report.pureSeconds);
+  double ratio = report.pureSimulatedSeconds / report.simulation.seconds;
+  if (report.isFasterPure())
+    text += formatv("advice: --policy exact, whose plan without pipelines "
+                    "takes {0:f1} % less\n",
+                    100 * (1 - ratio));
+  else
+    text += formatv("the pipelines are {0:f2} x as fast\n", ratio);
+  return text;
 }
 
 //===----------------------------------------------------------------------===//
@@ -196,10 +201,12 @@ std::string poplar::formatHybridJSON(const HybridReport &report) {
         os.object([&] { writeGroup(os, report, j); });
     });
     writeReview(os, report);
+    os.attribute("choice", report.isFasterPure() ? "zero" : "hybrid");
     os.attributeObject("without_pipelines", [&] {
       if (report.pureSeconds) {
         os.attribute("zero_stage", report.pureStage);
         os.attribute("predicted_seconds", *report.pureSeconds);
+        os.attribute("simulated_seconds", report.pureSimulatedSeconds);
       } else {
         os.attribute("error", report.pureError);
       }

@@ -113,7 +113,7 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
   mlir::ModuleOp module = compilation.getModule();
   // As it was read: a run keeps a copy, for poplar report.
   std::string planned = formatModule(module);
-  if (!compilation.schedule(common))
+  if (!compilation.schedule(compilation.getModule(), common))
     return false;
   std::vector<TypeBuild> builds;
   for (auto program : module.getOps<mlir::ModuleOp>()) {

@@ -78,19 +78,19 @@ bool Compilation::run(mlir::ModuleOp target,
   return mlir::succeeded(pm.run(target));
 }
 
-bool Compilation::schedule(const HostOptions &options) {
-  if (!run(*module, [](mlir::OpPassManager &pm) {
+bool Compilation::schedule(mlir::ModuleOp target, const HostOptions &options) {
+  if (!run(target, [](mlir::OpPassManager &pm) {
         pm.addPass(createSpecializeDeviceTypes());
       }))
     return false;
-  for (auto program : module->getOps<mlir::ModuleOp>()) {
+  for (auto program : target.getOps<mlir::ModuleOp>()) {
     HostOptions own = options;
     chooseScheduleOptions(program, own);
     if (!run(program,
              [&](mlir::OpPassManager &pm) { buildSchedulePipeline(pm, own); }))
       return false;
   }
-  return run(*module,
+  return run(target,
              [](mlir::OpPassManager &pm) { pm.addPass(createZeroVerify()); });
 }
 

@@ -29,10 +29,10 @@ public:
   bool run(mlir::ModuleOp target,
            llvm::function_ref<void(mlir::OpPassManager &)> build);
 
-  /// Replaces a plan by the programs of its device types, modules inside this
-  /// one, at the scheduled level and checked against each other. Of `options`,
-  /// those of overlap count.
-  bool schedule(const poplar::HostOptions &options);
+  /// Replaces the plan of a module by the programs of its device types, modules
+  /// inside that one, at the scheduled level and checked against each other. Of
+  /// `options`, those of overlap count.
+  bool schedule(mlir::ModuleOp target, const poplar::HostOptions &options);
 
   /// Writes `directory`/train, or nothing at all, from a planned program.
   bool emit(mlir::ModuleOp program, const poplar::HostOptions &options,

@@ -11,13 +11,14 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/HybridReport.h"
 #include "Poplar/Target/ModelUnits.h"
+#include "Poplar/Target/PlanSimulation.h"
 #include "mlir/IR/Diagnostics.h"
 
 using namespace poplar;
 
-/// The best plan without pipelines, made on a copy of the module. That there is
-/// none is no error.
-static void planPure(Compilation &compilation, const HybridArguments &args,
+/// The best plan without pipelines, made and simulated on a copy of the module.
+/// That there is none is no error.
+static bool planPure(Compilation &compilation, const HybridArguments &args,
                      HybridReport &report) {
   mlir::OwningOpRef<mlir::ModuleOp> copy = compilation.getModule().clone();
   HeteroAllocateOptions allocation;
@@ -28,12 +29,22 @@ static void planPure(Compilation &compilation, const HybridArguments &args,
         pm.addPass(createHeteroAllocate(allocation));
       })) {
     std::swap(report.pureError, compilation.error);
-    return;
+    return true;
   }
   zero::PlanOp plan = *copy->getOps<zero::PlanOp>().begin();
   report.pureStage = static_cast<int>(plan.getStage());
   if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
     report.pureSeconds = seconds.getValueAsDouble();
+  if (!compilation.schedule(*copy, HostOptions()))
+    return false;
+  mlir::FailureOr<PlanSimulation> simulation = buildPlanSimulation(*copy);
+  if (mlir::failed(simulation))
+    return false;
+  std::optional<Simulation> result =
+      simulate(simulation->problem, {}, compilation.error);
+  if (result)
+    report.pureSimulatedSeconds = result->seconds;
+  return result.has_value();
 }
 
 /// Stages take the devices of their types in the order of the cluster, those of
@@ -109,7 +120,8 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   report.review = reviewHybridPlan(report.problem, *report.search.plan);
   report.uncertainty = getUncertainty(cluster, types, report.model.fingerprint);
   assignRanks(cluster, types, report);
-  planPure(compilation, args, report);
+  if (!planPure(compilation, args, report))
+    return false;
   for (auto [path, text] :
        {std::pair(args.json, formatHybridJSON(report)),
         std::pair(args.trace,

@@ -106,7 +106,7 @@ static bool run(Compilation &compilation, const Arguments &args) {
         args.plan + ": holds no zero.plan; make one with poplar plan -o";
     return false;
   }
-  if (!compilation.schedule(args.host))
+  if (!compilation.schedule(compilation.getModule(), args.host))
     return false;
   mlir::FailureOr<PlanSimulation> plan =
       buildPlanSimulation(compilation.getModule());

@@ -31,11 +31,17 @@ struct HybridReport {
   std::vector<std::vector<std::vector<int>>> ranks;
   /// Relative, of what was estimated; 0 if all was measured.
   double uncertainty = 0;
-  /// Of the best plan without pipelines, by its closed form; or why there is
-  /// none.
+  /// Of the best plan without pipelines, by its closed form and simulated; or
+  /// why there is none.
   std::optional<double> pureSeconds;
+  double pureSimulatedSeconds = 0;
   int pureStage = 0;
   std::string pureError;
+
+  /// By simulation, in which a plan without pipelines hides communication.
+  bool isFasterPure() const {
+    return pureSeconds && pureSimulatedSeconds < simulation.seconds;
+  }
 };
 
 std::string formatHybridText(const HybridReport &report);
