@@ -281,8 +281,7 @@ bool HybridProblemBuilder::addType(int index) {
     problem.boundaryBytes =
         std::max(problem.boundaryBytes, variant.boundaryBytes);
   }
-  if (from.getWorkingFormat() == "f32")
-    type.state = StateFormat::singlePrecision();
+  type.state = StateFormat::of(from.getWorkingFormat());
   for (int node : places[index].nodes)
     takeSlower(type.inside, cluster.findLink(node, node));
   if (!addModes(type, index))
