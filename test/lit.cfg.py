@@ -31,6 +31,8 @@ config.substitutions.append(("%python", sys.executable))
 
 # What a sanitized build runs of the long tests: a part of every kind.
 config.substitutions.append(("%subset", "--part 1/5" if config.sanitized else ""))
+# Sanitized code takes several times as long as it may elsewhere.
+config.substitutions.append(("%seconds", "60" if config.sanitized else "5"))
 
 # The same suite once more, with every module printed and parsed back. The
 # integration tests do not call poplar-opt, so they are not repeated.

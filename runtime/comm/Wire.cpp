@@ -106,7 +106,8 @@ template <typename Function> static void dispatch(Type T, Function F) {
 void comm::convert(const void *Source, Type From, void *Destination, Type To,
                    int64_t Count) {
   if (From == To) {
-    if (Source != Destination)
+    // Nothing may lie nowhere, which memcpy does not like.
+    if (Source != Destination && Count > 0)
       std::memcpy(Destination, Source,
                   static_cast<size_t>(Count * getBytes(From)));
     return;

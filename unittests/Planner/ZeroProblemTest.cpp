@@ -156,7 +156,7 @@ TEST_F(ZeroProblemTest, StateIsShardedInMemory) {
   int64_t less[] = {0, 8 * elements * 2 / 3, 12 * elements * 2 / 3,
                     16 * elements * 2 / 3};
   for (int stage = 0; stage < 4; ++stage) {
-    const BatchProblem::DeviceType &type = pose(stage).types[0];
+    BatchProblem::DeviceType type = pose(stage).types[0];
     EXPECT_NEAR(type.fixedBytes, fixedBytes - less[stage], 1) << stage;
     EXPECT_EQ(type.bytesPerSample, sampleBytes);
     EXPECT_EQ(type.largestBatch,

@@ -5,9 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""usage: place_networks.py NETWORKS_DIR SCRATCH_DIR
+"""usage: place_networks.py NETWORKS_DIR SCRATCH_DIR MOST_SECONDS
 
-Places DT-FM's five networks with 8 stages, each in at most 5 s of one core, and
+Places DT-FM's five networks with 8 stages, each in at most MOST_SECONDS of one core, and
 computes what the placements cost from the definitions alone: all matchings by
 thresholds and augmenting paths, all orders of the stages by recursion."""
 
@@ -85,7 +85,7 @@ def price(network, stages):
     return data, path, as_given
 
 
-def run(networks, scratch, name):
+def run(networks, scratch, most_seconds, name):
     out = os.path.join(scratch, name + ".json")
     path = os.path.join(networks, name + ".json")
     command = ["poplar", "place", "--network", path, "--stages", "8", "--out", out]
@@ -110,13 +110,13 @@ def run(networks, scratch, name):
         assert abs(cost[key] - expected) <= 1e-9 * expected, (name, key, expected)
     assert cost["lower_bound_seconds"] <= cost["total_seconds"]
     assert cost["total_seconds"] <= LIMITS[name], (name, cost)
-    assert seconds < 5, f"{name}: {seconds:.2f} s of computation"
+    assert seconds < most_seconds, f"{name}: {seconds:.2f} s of computation"
     print(f"{name}: {cost['total_seconds']:.4f} s, at least {cost['lower_bound_seconds']:.4f} s")
 
 
 def main():
     for name in LIMITS:
-        run(sys.argv[1], sys.argv[2], name)
+        run(sys.argv[1], sys.argv[2], float(sys.argv[3]), name)
 
 
 main()
