@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Output.h"
 #include "Commands.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
@@ -37,23 +38,33 @@ static bool write(llvm::raw_fd_ostream &stream, const std::string &contents,
   return false;
 }
 
-bool writeFile(const std::string &path, const std::string &contents,
-               std::string &error) {
+/// What is no regular file (a device, a pipe) cannot be replaced, only written.
+static bool isReplaced(const std::string &path) {
+  llvm::sys::fs::file_status status;
+  return path != "-" &&
+         (llvm::sys::fs::status(path, status) ||
+          status.type() == llvm::sys::fs::file_type::regular_file);
+}
+
+/// Writes what isReplaced() is false of.
+static bool writeDirectly(const std::string &path, const std::string &contents,
+                          std::string &error) {
   if (path == "-")
     return write(llvm::outs(), contents, "standard output", error);
-  // What is no regular file (a device, a pipe) cannot be replaced.
-  llvm::sys::fs::file_status status;
-  if (!llvm::sys::fs::status(path, status) &&
-      status.type() != llvm::sys::fs::file_type::regular_file) {
-    std::error_code code;
-    llvm::raw_fd_ostream stream(path, code);
-    if (code) {
-      error = path + ": " + code.message();
-      return false;
-    }
-    return write(stream, contents, path, error);
+  std::error_code code;
+  llvm::raw_fd_ostream stream(path, code);
+  if (code) {
+    error = path + ": " + code.message();
+    return false;
   }
-  // Beside the target, as only within a file system a rename is atomic.
+  return write(stream, contents, path, error);
+}
+
+/// A file to rename to `path`: beside it, as only within a file system that is
+/// atomic.
+static std::optional<llvm::sys::fs::TempFile>
+writeBeside(const std::string &path, const std::string &contents,
+            std::string &error) {
   llvm::Expected<llvm::sys::fs::TempFile> file =
       llvm::sys::fs::TempFile::create(path + ".tmp-%%%%%%",
                                       llvm::sys::fs::all_read |
@@ -61,22 +72,48 @@ bool writeFile(const std::string &path, const std::string &contents,
                                           llvm::sys::fs::group_write);
   if (!file) {
     error = path + ": " + llvm::toString(file.takeError());
-    return false;
+    return std::nullopt;
   }
   bool written;
   {
     llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
     written = write(stream, contents, path, error);
   }
-  if (!written) {
-    llvm::consumeError(file->discard());
+  if (written)
+    return std::move(*file);
+  llvm::consumeError(file->discard());
+  return std::nullopt;
+}
+
+bool writeFiles(const std::vector<std::pair<std::string, std::string>> &files,
+                std::string &error) {
+  std::vector<std::pair<std::string, llvm::sys::fs::TempFile>> pending;
+  auto discard = [&](size_t first) {
+    for (size_t i = first; i < pending.size(); ++i)
+      llvm::consumeError(pending[i].second.discard());
     return false;
-  }
-  if (llvm::Error failure = file->keep(path)) {
-    error = path + ": " + llvm::toString(std::move(failure));
-    return false;
-  }
+  };
+  for (const auto &[path, contents] : files)
+    if (isReplaced(path)) {
+      auto file = writeBeside(path, contents, error);
+      if (!file)
+        return discard(0);
+      pending.emplace_back(path, std::move(*file));
+    }
+  for (const auto &[path, contents] : files)
+    if (!isReplaced(path) && !writeDirectly(path, contents, error))
+      return discard(0);
+  for (size_t i = 0; i < pending.size(); ++i)
+    if (llvm::Error failure = pending[i].second.keep(pending[i].first)) {
+      error = pending[i].first + ": " + llvm::toString(std::move(failure));
+      return discard(i + 1);
+    }
   return true;
+}
+
+bool writeFile(const std::string &path, const std::string &contents,
+               std::string &error) {
+  return writeFiles({{path, contents}}, error);
 }
 
 bool writeFile(const std::string &path, const std::string &contents) {

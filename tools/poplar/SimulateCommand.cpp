@@ -9,6 +9,7 @@
 #include "BuildOptions.h"
 #include "Commands.h"
 #include "Compilation.h"
+#include "Output.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/PlanSimulation.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -116,11 +117,14 @@ static bool run(Compilation &compilation, const Arguments &args) {
       simulate(plan->problem, args.simulation, compilation.error);
   if (!result)
     return false;
-  if (!args.trace.empty() &&
-      !writeFile(args.trace, formatChromeTrace(result->timeline,
-                                               args.plan + ", simulated")))
-    return false;
-  if (!args.json.empty() && !writeFile(args.json, formatJSON(*plan, *result)))
+  std::vector<std::pair<std::string, std::string>> files;
+  if (!args.trace.empty())
+    files.emplace_back(
+        args.trace,
+        formatChromeTrace(result->timeline, args.plan + ", simulated"));
+  if (!args.json.empty())
+    files.emplace_back(args.json, formatJSON(*plan, *result));
+  if (!writeFiles(files, compilation.error))
     return false;
   if (args.json != "-" && args.trace != "-")
     llvm::outs() << formatText(*plan, *result);
