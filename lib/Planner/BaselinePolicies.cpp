@@ -36,7 +36,7 @@ static Allocation sweepStepTime(const BatchProblem &problem) {
   for (const StepTimes::Level &level : times.getLevels()) {
     int64_t count = (problem.globalBatch + level.samples - 1) / level.samples;
     double seconds =
-        static_cast<double>(count) * (level.seconds + problem.stepSync);
+        static_cast<double>(count) * problem.stepSeconds(level.seconds);
     if (seconds < best) {
       best = seconds;
       steps = count;

@@ -82,6 +82,10 @@ std::string BatchProblem::check() const {
     return "iterationSync: must be finite and not negative";
   if (!std::isfinite(stepSync) || stepSync < 0)
     return "stepSync: must be finite and not negative";
+  if (!std::isfinite(forwardSync) || forwardSync < 0)
+    return "forwardSync: must be finite and not negative";
+  if (!std::isfinite(backwardSync) || backwardSync < 0)
+    return "backwardSync: must be finite and not negative";
   if (!sharesSteps() && stepSync != 0)
     return "stepSync: ranks do not meet in every step in stage " +
            std::to_string(zeroStage);
@@ -90,6 +94,14 @@ std::string BatchProblem::check() const {
   if (!holdsSample)
     return "no device has memory for a single sample" + describeShortage(*this);
   return "";
+}
+
+double BatchProblem::stepSeconds(double computing) const {
+  // The backward pass has two matrix products for each of the forward pass. As
+  // a sum, so that without communication it is what computing takes, unrounded.
+  double forward = computing / 3, backward = computing - forward;
+  return computing + std::max(forwardSync - forward, 0.0) +
+         std::max(backwardSync - backward, 0.0) + stepSync;
 }
 
 int64_t BatchProblem::rankCount() const {
@@ -121,20 +133,27 @@ double RankShare::seconds(const Curve &curve) const {
          curve.seconds(last);
 }
 
+double RankShare::meetingSeconds(const BatchProblem &problem,
+                                 const Curve &curve) const {
+  double meeting = problem.stepSeconds(curve.seconds(last));
+  // As above where all steps are equal and nothing is communicated.
+  return seconds(curve) + (meeting - curve.seconds(last));
+}
+
 double Allocation::predict(const BatchProblem &problem) const {
   double rank = 0, step = 0, last = 0;
   for (size_t i = 0; i < types.size(); ++i) {
     const Curve &curve = problem.types[i].curve;
     for (const Group &group : types[i].groups) {
-      rank = std::max(rank, group.share.seconds(curve));
+      rank = std::max(rank, group.share.meetingSeconds(problem, curve));
       step = std::max(step, curve.seconds(group.share.microBatch));
       last = std::max(last, curve.seconds(group.share.last));
     }
   }
   if (!problem.sharesSteps())
     return rank + problem.iterationSync;
-  return static_cast<double>(steps() - 1) * (step + problem.stepSync) +
-         (last + problem.stepSync) + problem.iterationSync;
+  return static_cast<double>(steps() - 1) * problem.stepSeconds(step) +
+         problem.stepSeconds(last) + problem.iterationSync;
 }
 
 static std::string verifyShare(const BatchProblem &problem,

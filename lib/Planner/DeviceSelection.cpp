@@ -58,8 +58,11 @@ static double getLeastSeconds(const BatchProblem &problem) {
       capacity += static_cast<double>(type.count * type.largestBatch);
     }
   auto batch = static_cast<double>(problem.globalBatch);
-  return batch / throughput + problem.iterationSync +
-         std::ceil(batch / capacity) * problem.stepSync;
+  double steps = problem.sharesSteps() ? std::ceil(batch / capacity) : 1;
+  // Hidden altogether, or hiding all computation.
+  double computing = batch / throughput + steps * problem.stepSync;
+  return std::max(computing, steps * problem.stepSeconds(0)) +
+         problem.iterationSync;
 }
 
 bool Search::consider(const std::vector<int64_t> &counts) {

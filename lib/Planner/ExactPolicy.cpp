@@ -9,6 +9,10 @@
 // The least time over the class of plans in BatchProblem.h, without looking at
 // devices one by one.
 //
+// Below, f is the time of a step in which ranks meet, which does not fall with
+// the time of computing; nor does it save a whole step to compute less in it:
+// f(x) <= x + f(y) for all x and y.
+//
 // Stages 2 and 3. S(n) is a staircase (StepTimes) of V levels, one per distinct
 // t_i(b). Given the level of the steps and their number q but the last, a
 // larger n only makes the last step smaller; so n is the level's most samples
@@ -17,11 +21,12 @@
 // Fewer steps leave a last step above N, which the capacity bounds. There are
 // at most capacity / N such q, hence O(V + capacity log V) plans in all.
 //
-// Stages 0 and 1. The time f_i(B) of a rank's best steps for B samples does not
-// fall with B, so an iteration of T seconds is possible if the most samples
-// each rank can do in T add up to the global batch. T is found by bisection
-// over the floating-point numbers themselves: the least that is possible, not
-// close to it.
+// Stages 0 and 1. The time of a rank's best steps for B samples does not fall
+// with B (a sample less in the last step saves time, or else the step itself;
+// then the one before it becomes the last), so an iteration of T seconds is
+// possible if the most samples each rank can do in T add up to the global
+// batch. T is found by bisection over the floating-point numbers themselves:
+// the least that is possible, not close to it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,8 +76,8 @@ private:
   void forEachPlan(double &bound, Visitor &&visit) const;
   StepPlan makePlan(int64_t steps, double seconds, int64_t samples,
                     double lastSeconds, int64_t last) const {
-    return {static_cast<double>(steps - 1) * (seconds + problem.stepSync) +
-                (lastSeconds + problem.stepSync),
+    return {static_cast<double>(steps - 1) * problem.stepSeconds(seconds) +
+                problem.stepSeconds(lastSeconds),
             steps, samples, last};
   }
 
@@ -96,7 +101,7 @@ void StepSearch::forEachPlan(double &bound, Visitor &&visit) const {
       int64_t last = batch - full * level.samples;
       double lastSeconds = times.seconds(last);
       // The last step only grows from here on.
-      if (lastSeconds + problem.stepSync > bound)
+      if (problem.stepSeconds(lastSeconds) > bound)
         break;
       visit(
           makePlan(full + 1, level.seconds, level.samples, lastSeconds, last));
@@ -147,7 +152,7 @@ std::vector<Allocation> StepSearch::run(size_t count) const {
     forEachPlan(bound, visit);
     // Given the number of steps, the largest n may be none of the levels' most.
     int64_t batch = problem.globalBatch;
-    double least = times.getLevels().front().seconds + problem.stepSync;
+    double least = problem.stepSeconds(times.getLevels().front().seconds);
     int64_t fewest = (batch - 1) / (times.capacity() + 1) + 1;
     for (int64_t full = fewest; full < batch && full * least <= bound; ++full) {
       int64_t samples = (batch - 1) / full, last = batch - full * samples;
@@ -175,8 +180,9 @@ namespace {
 /// The best steps of one rank on its own.
 class RankTimes {
 public:
-  RankTimes(const BatchProblem::DeviceType &type, int64_t globalBatch)
-      : curve(type.curve), globalBatch(globalBatch),
+  RankTimes(const BatchProblem &problem, const BatchProblem::DeviceType &type,
+            int64_t globalBatch)
+      : problem(problem), curve(type.curve), globalBatch(globalBatch),
         largest(std::min(type.largestBatch, globalBatch)),
         peak(curve.peak(largest)) {}
 
@@ -188,6 +194,7 @@ public:
   RankShare best(int64_t samples) const;
 
 private:
+  const BatchProblem &problem;
   const Curve &curve;
   int64_t globalBatch, largest, peak;
 };
@@ -195,26 +202,40 @@ private:
 } // namespace
 
 int64_t RankTimes::largestWithin(double seconds) const {
-  // In one step. Micro-batches that take longer are of no use.
-  int64_t single = curve.largestWithin(seconds, largest), most = single;
+  // Micro-batches that take longer in one step are of no use.
+  int64_t single = curve.largestWithin(seconds, largest), most = 0;
+  if (single == 0)
+    return 0;
+  auto quotient = [&](double dividend, double each, int64_t batch) {
+    return static_cast<int64_t>(
+        std::min(std::max(dividend, 0.0) / each,
+                 static_cast<double>(globalBatch / batch + 1)));
+  };
+  double meeting = problem.stepSeconds(curve.seconds(1));
   auto consider = [&](int64_t batch) {
     double each = curve.seconds(batch);
-    int64_t full = static_cast<int64_t>(
-        std::min(seconds / each, static_cast<double>(globalBatch / batch + 1)));
+    int64_t steps = quotient(seconds, each, batch);
     // The quotient is rounded, and what counts is the product.
-    while (static_cast<double>(full + 1) * each <= seconds &&
-           full * batch <= globalBatch)
-      ++full;
-    while (full > 0 && static_cast<double>(full) * each > seconds)
-      --full;
+    while (static_cast<double>(steps + 1) * each <= seconds &&
+           steps * batch <= globalBatch)
+      ++steps;
     // Most are ruled out here.
-    if ((full + 1) * batch - 1 <= most)
+    if ((steps + 1) * batch - 1 <= most)
       return;
-    int64_t low = 0, high = batch - 1;
+    // Full steps before a last one of at least one sample.
+    auto fits = [&](int64_t full, int64_t last) {
+      RankShare share = {batch, full + 1, last};
+      return share.meetingSeconds(problem, curve) <= seconds;
+    };
+    int64_t full = quotient(seconds - meeting, each, batch) + 1;
+    while (full >= 0 && !fits(full, 1))
+      --full;
+    if (full < 0)
+      return;
+    int64_t low = 1, high = batch;
     while (low < high) {
       int64_t middle = (low + high + 1) / 2;
-      double total = static_cast<double>(full) * each + curve.seconds(middle);
-      if (total <= seconds)
+      if (fits(full, middle))
         low = middle;
       else
         high = middle - 1;
@@ -234,7 +255,7 @@ RankShare RankTimes::best(int64_t samples) const {
   // From few steps to many.
   for (int64_t batch = std::min(largest, samples); batch > 0; --batch) {
     RankShare share = makeShare(samples, batch);
-    double seconds = share.seconds(curve);
+    double seconds = share.meetingSeconds(problem, curve);
     if (seconds * equalTimes < bestSeconds) {
       best = share;
       bestSeconds = seconds;
@@ -258,7 +279,7 @@ static Allocation solveRankwise(const BatchProblem &problem) {
   std::vector<RankTimes> times;
   double throughput = 0;
   for (const auto &type : problem.types) {
-    times.emplace_back(type, batch);
+    times.emplace_back(problem, type, batch);
     throughput += static_cast<double>(type.count) * times.back().throughput();
   }
   auto mostWithin = [&](double seconds) {
@@ -273,8 +294,10 @@ static Allocation solveRankwise(const BatchProblem &problem) {
   auto sum = [](const Split &split) {
     return std::accumulate(split.begin(), split.end(), int64_t(0));
   };
+  // Ranks without samples meet the others, too.
   auto isPossible = [&](double seconds) {
-    return sum(mostWithin(seconds)) >= batch;
+    return seconds >= problem.stepSeconds(0) &&
+           sum(mostWithin(seconds)) >= batch;
   };
 
   // Nobody is faster than at the peak; the rest is rounding.
@@ -287,6 +310,8 @@ static Allocation solveRankwise(const BatchProblem &problem) {
 
   // As in StepTimes::split(): only what needs all the time is a choice.
   Split samples = mostWithin(impossible), most = mostWithin(possible);
+  if (impossible < problem.stepSeconds(0))
+    std::fill(samples.begin(), samples.end(), 0);
   int64_t left = batch - sum(samples);
   for (size_t i = 0; i < samples.size(); ++i) {
     int64_t more = std::min(left, most[i] - samples[i]);
@@ -328,7 +353,7 @@ std::vector<Allocation> poplar::findBestAllocations(const BatchProblem &problem,
                                : solveRankwise(problem, count);
 }
 
-RankShare poplar::fastestShare(const BatchProblem::DeviceType &type,
+RankShare poplar::fastestShare(const BatchProblem &problem, size_t type,
                                int64_t samples) {
-  return RankTimes(type, samples).best(samples);
+  return RankTimes(problem, problem.types[type], samples).best(samples);
 }

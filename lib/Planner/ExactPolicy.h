@@ -18,9 +18,10 @@ namespace poplar {
 std::vector<Allocation> findBestAllocations(const BatchProblem &problem,
                                             size_t count);
 
-/// In stages 0 and 1, the fastest steps for `samples` samples on a device on
-/// which at least one fits; few ones where there is a choice.
-RankShare fastestShare(const BatchProblem::DeviceType &type, int64_t samples);
+/// In stages 0 and 1, the fastest steps for `samples` samples on a device of a
+/// type on which at least one fits; few ones where there is a choice.
+RankShare fastestShare(const BatchProblem &problem, size_t type,
+                       int64_t samples);
 
 } // namespace poplar
 

@@ -27,8 +27,8 @@ static bool atMost(double seconds, double limit) {
 
 namespace {
 
-/// Seconds of computation of the slowest rank: per iteration, and in a step
-/// before the last and in the last.
+/// Seconds of the slowest rank: per iteration, until all have met, and of
+/// computation in a step before the last and in the last.
 struct Slowest {
   double iteration = 0, step = 0, last = 0;
 
@@ -38,7 +38,8 @@ struct Slowest {
       for (const Allocation::Group &group : allocation.types[i].groups) {
         step = std::max(step, curve.seconds(group.share.microBatch));
         last = std::max(last, curve.seconds(group.share.last));
-        iteration = std::max(iteration, group.share.seconds(curve));
+        iteration =
+            std::max(iteration, group.share.meetingSeconds(problem, curve));
       }
     }
   }
@@ -57,12 +58,13 @@ static Limit limitOfStep(const BatchProblem::DeviceType &type, int64_t batch,
 }
 
 /// The limit in stages 0 and 1.
-static Limit limitOfIteration(const BatchProblem::DeviceType &type,
+static Limit limitOfIteration(const BatchProblem &problem, size_t index,
                               const RankShare &share, double seconds) {
+  const auto &type = problem.types[index];
   if (type.largestBatch == 0)
     return Limit::Memory;
-  RankShare more = fastestShare(type, share.samples() + 1);
-  if (atMost(more.seconds(type.curve), seconds))
+  RankShare more = fastestShare(problem, index, share.samples() + 1);
+  if (atMost(more.meetingSeconds(problem, type.curve), seconds))
     return Limit::Remainder;
   bool faster = share.microBatch == type.largestBatch &&
                 type.curve.peak(type.largestBatch) == type.largestBatch;
@@ -79,9 +81,10 @@ static PlanExplanation::RankGroup explainGroup(const BatchProblem &problem,
   group.share = share;
   group.busy = share.seconds(type.curve);
   if (!problem.sharesSteps()) {
-    group.waiting = slowest.iteration - group.busy;
-    group.limit = limitOfIteration(type, share, slowest.iteration);
-    group.slowest = group.busy == slowest.iteration;
+    double meeting = share.meetingSeconds(problem, type.curve);
+    group.waiting = slowest.iteration - meeting;
+    group.limit = limitOfIteration(problem, index, share, slowest.iteration);
+    group.slowest = meeting == slowest.iteration;
     return group;
   }
   double step = type.curve.seconds(share.microBatch);

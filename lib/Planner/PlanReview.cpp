@@ -162,8 +162,13 @@ void Reviewer::addAlternatives(PlanReview &review,
   auto isBetter = [&](double seconds) {
     return seconds < now.seconds * (1 - 1e-4);
   };
+  // What was simulated beside the plan was found to be no better.
+  double least = now.seconds;
+  for (const WrittenPlan::Candidate &candidate : written.candidates)
+    least = std::min(least, candidate.predicted);
   const PlanCandidate *best = review.alternatives.best();
-  if (best && isBetter(best->allocation.seconds)) {
+  if (best && isBetter(best->allocation.seconds) &&
+      best->allocation.seconds < least * (1 - 1e-4)) {
     std::string how = describeCandidate(cluster, *best);
     review.advice.push_back("stage " + std::to_string(best->stage) +
                             ", state " + toString(best->sharding) +
@@ -220,11 +225,33 @@ bool Reviewer::run(PlanReview &review, std::string &error) {
   return true;
 }
 
+WrittenPlan poplar::writePlan(const ClusterView &cluster,
+                              const PlanCandidate &candidate) {
+  WrittenPlan plan;
+  plan.stage = candidate.stage;
+  plan.globalBatch = candidate.problem.globalBatch;
+  plan.policy = candidate.allocation.policy;
+  std::vector<int64_t> seen(cluster.types.size());
+  for (size_t i = 0; i < candidate.ranks.size(); ++i) {
+    const ClusterRank &rank = cluster.ranks[candidate.ranks[i]];
+    RankShare share =
+        candidate.allocation.shareOf(rank.type, seen[rank.type]++);
+    // A rank without samples still takes part in the last step's collectives.
+    share.steps = std::max<int64_t>(share.steps, 1);
+    plan.ranks.push_back({cluster.types[rank.type].name,
+                          cluster.nodes[rank.node].name, share,
+                          candidate.state[i]});
+  }
+  return plan;
+}
+
 std::optional<PlanReview> poplar::reviewPlan(const ClusterView &cluster,
                                              const ModelFacts &model,
                                              const WrittenPlan &plan,
                                              std::string &error) {
   PlanReview review;
+  review.candidates = plan.candidates;
+  review.simulated = plan.simulated;
   if (!Reviewer(cluster, model, plan).run(review, error))
     return std::nullopt;
   return review;

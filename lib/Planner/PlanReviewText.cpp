@@ -74,6 +74,38 @@ static std::string formatMemory(const ClusterView &cluster,
   return text;
 }
 
+std::string poplar::describePlan(const ClusterView &cluster,
+                                 const PlanCandidate &candidate,
+                                 const std::string &policy) {
+  const Allocation &allocation = candidate.allocation;
+  int64_t steps = allocation.steps();
+  std::string text = "stage " + std::to_string(candidate.stage) + ", " +
+                     toString(candidate.sharding) + ", " +
+                     std::to_string(steps) + (steps > 1 ? " steps" : " step");
+  if (steps > 1 && candidate.problem.sharesSteps())
+    text += " of " + std::to_string(allocation.samplesPerStep());
+  if (std::string how = describeCandidate(cluster, candidate); !how.empty())
+    text += ", " + how;
+  if (allocation.policy != policy)
+    text += "; shares of " + allocation.policy;
+  return text;
+}
+
+static std::string formatCandidates(const PlanReview &review) {
+  if (review.candidates.empty())
+    return "";
+  std::string text = "plans that were simulated, and what that is to the "
+                     "closed form:\n";
+  for (const WrittenPlan::Candidate &candidate : review.candidates) {
+    char gap[32];
+    std::snprintf(gap, sizeof(gap), " (%+.1f%%)",
+                  100 * (candidate.simulated / candidate.predicted - 1));
+    text += "  " + formatSeconds(candidate.simulated) + gap + ": " +
+            candidate.description + "\n";
+  }
+  return text;
+}
+
 static std::string formatAlternatives(const ClusterView &cluster,
                                       const PlanReview &review) {
   std::string text = "the best by stage and sharding of the state (";
@@ -111,6 +143,7 @@ std::string poplar::formatReview(const ClusterView &cluster,
       text += "times of '" + cluster.types[i].name +
               "' are estimates, not measurements\n";
   text += formatMemory(cluster, review);
+  text += formatCandidates(review);
   text += formatAlternatives(cluster, review);
   for (const std::string &advice : review.advice)
     text += "advice: " + advice + "\n";

@@ -9,6 +9,7 @@
 #include "Poplar/Planner/ShardBounds.h"
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <functional>
 
 using namespace poplar;
@@ -37,6 +38,26 @@ ShardBounds poplar::shardEqually(int64_t elements, int64_t ranks) {
   ShardBounds shards;
   for (int64_t rank = 0; rank <= ranks; ++rank)
     shards.bounds.push_back(std::min(rank * each, elements));
+  return shards;
+}
+
+ShardBounds poplar::shardByShares(int64_t elements,
+                                  const std::vector<double> &shares) {
+  double total = 0, sum = 0;
+  for (double share : shares)
+    total += share;
+  assert(total > 0 && "somebody has to hold the elements");
+  ShardBounds shards;
+  std::vector<int64_t> &bounds = shards.bounds;
+  bounds.push_back(0);
+  for (size_t rank = 0; rank + 1 < shares.size(); ++rank) {
+    sum += shares[rank];
+    auto exact = static_cast<int64_t>(
+        std::llround(sum / total * double(elements) / shardAlignment));
+    bounds.push_back(
+        std::clamp(exact * shardAlignment, bounds.back(), elements));
+  }
+  bounds.push_back(elements);
   return shards;
 }
 

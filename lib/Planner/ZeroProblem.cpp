@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/ZeroProblem.h"
+#include "Poplar/Planner/CollectiveCost.h"
+#include "Poplar/Planner/OptimizerBytes.h"
 #include "Poplar/Planner/ShardBounds.h"
 #include "Poplar/Planner/StateBytes.h"
 #include <algorithm>
@@ -41,47 +43,104 @@ static int64_t getTransientBytes(const ModelFacts &model,
 }
 
 namespace {
-/// Seconds of the collectives of an iteration, and of a step.
-struct SyncSeconds {
-  double iteration = 0, step = 0;
+
+/// Seconds of the collectives of all ranks of a cluster, which hold `state` of
+/// every bucket.
+class TrafficCost {
+public:
+  TrafficCost(const ClusterView &cluster, const std::vector<double> &state);
+
+  double gather(const ModelFacts::Traffic &traffic) const {
+    return double(traffic.buckets) * latency +
+           double(traffic.elements) * gatherSeconds;
+  }
+  double reduce(const ModelFacts::Traffic &traffic) const {
+    return double(traffic.buckets) * latency +
+           double(traffic.elements) * reduceSeconds;
+  }
+  /// Whether to stop, how many targets there are, the loss, and the norm.
+  double exchanges() const { return exchangeSeconds; }
+
+private:
+  double latency = 0, gatherSeconds = 0, reduceSeconds = 0, exchangeSeconds = 0;
 };
+
 } // namespace
 
-static SyncSeconds estimateSync(const ClusterView &cluster,
-                                const ModelFacts &model, int stage) {
-  SyncSeconds sync;
-  int ranks = static_cast<int>(cluster.ranks.size());
-  if (ranks < 2)
-    return sync;
-  double latency = 0, bandwidth = HUGE_VAL;
-  for (int rank = 0; rank < ranks; ++rank) {
-    LinkSpeed link = cluster.getLink(rank, (rank + 1) % ranks);
-    latency = std::max(latency, link.latency);
-    bandwidth = std::min(bandwidth, link.bandwidth);
+TrafficCost::TrafficCost(const ClusterView &cluster,
+                         const std::vector<double> &state) {
+  if (cluster.ranks.size() < 2)
+    return;
+  std::vector<int> nodes;
+  for (const ClusterRank &rank : cluster.ranks)
+    nodes.push_back(rank.node);
+  // Of so many elements that rounding shards to whole ones does not matter.
+  constexpr double elements = 1ull << 40;
+  double total = 0, sum = 0;
+  for (double share : state)
+    total += share;
+  std::vector<int64_t> bounds = {0};
+  for (double share : state) {
+    sum += share;
+    bounds.push_back(std::llround(sum / total * elements));
   }
-  // All-gather or reduce-scatter of all buckets.
-  auto ring = [&](int64_t bytesPerElement) {
-    double bytes = double(model.elements) * double(bytesPerElement);
-    return bytes * (ranks - 1) / ranks / bandwidth +
-           latency * (ranks - 1) * double(model.buckets);
+  CollectiveCost cost(cluster, std::move(nodes));
+  auto gather = cost.allGather("", bounds, getWireBytes(cluster));
+  auto reduce = cost.reduceScatter("", bounds, gradientBytes);
+  latency = gather.latency;
+  gatherSeconds = (gather.seconds() - latency) / elements;
+  reduceSeconds = (reduce.seconds() - latency) / elements;
+  exchangeSeconds = 3 * cost.exchange("", sizeof(int64_t)).seconds() +
+                    cost.exchange("", 2 * sizeof(double)).seconds();
+}
+
+/// Sets what ranks communicate, and what the slowest takes for the `update`.
+static void addSync(const ClusterView &cluster, const ModelFacts &model,
+                    const std::vector<double> &state, double update,
+                    BatchProblem &problem) {
+  problem.iterationSync = update;
+  if (cluster.ranks.size() < 2)
+    return;
+  using Traffic = ModelFacts::Traffic;
+  TrafficCost cost(cluster, state);
+  auto without = [](const Traffic &all, const Traffic &part) {
+    return Traffic{std::max<int64_t>(all.buckets - part.buckets, 0),
+                   std::max<int64_t>(all.elements - part.elements, 0)};
   };
-  double gradients = ring(gradientBytes),
-         parameters = ring(getWireBytes(cluster));
-  switch (stage) {
-  case 0:
-    sync.iteration = gradients + ring(gradientBytes);
+  Traffic all = {model.buckets, model.elements},
+          first = {std::min<int64_t>(model.buckets, 1), model.firstBucket},
+          last = {std::min<int64_t>(model.buckets, 1), model.lastBucket};
+  problem.iterationSync += cost.exchanges();
+  switch (problem.zeroStage) {
+  case 0: {
+    // An all-reduce is a reduction and a gather, of gradients both.
+    problem.backwardSync = 2 * cost.reduce(without(all, first));
+    problem.iterationSync += 2 * cost.reduce(first);
     break;
+  }
   case 1:
-    sync.iteration = gradients + parameters;
-    break;
-  case 2:
-    sync.iteration = parameters;
-    sync.step = gradients;
+    problem.backwardSync = cost.reduce(without(all, first));
+    problem.iterationSync += cost.reduce(first);
     break;
   default:
-    sync.step = 2 * parameters + gradients;
+    problem.backwardSync = cost.reduce(without(model.reduced, first));
+    problem.stepSync = cost.reduce(first);
+    if (problem.zeroStage == 3) {
+      problem.forwardSync = cost.gather(without(model.gatheredForward, first));
+      problem.backwardSync += cost.gather(model.gatheredBackward);
+      problem.stepSync += cost.gather(first);
+    }
   }
-  return sync;
+  if (problem.zeroStage == 1 || problem.zeroStage == 2) {
+    // Buckets are gathered in the order of the update, while it goes on.
+    constexpr double share =
+        double(OptimizerBytes::adamw) / double(OptimizerBytes::total());
+    double adamw = share * update;
+    problem.iterationSync +=
+        std::max(cost.gather(last),
+                 cost.gather(all) - adamw * (1 - double(first.elements) /
+                                                     double(all.elements)));
+  }
 }
 
 static const DeviceProfile *findProfile(const ClusterView &cluster,
@@ -116,10 +175,6 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
   BatchProblem problem;
   problem.globalBatch = globalBatch;
   problem.zeroStage = stage;
-  SyncSeconds sync = estimateSync(cluster, model, stage);
-  problem.iterationSync = sync.iteration;
-  problem.stepSync = sync.step;
-
   double total = 0, slowestUpdate = 0;
   for (double share : state)
     total += share;
@@ -170,7 +225,7 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
     }
     problem.types.push_back(std::move(entry));
   }
-  problem.iterationSync += slowestUpdate;
+  addSync(cluster, model, state, slowestUpdate, problem);
   error = problem.check();
   if (!error.empty())
     return std::nullopt;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
@@ -75,6 +76,37 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
     pm.addPass(createZeroDelayWaits({options.overlapDepth}));
     pm.addPass(createZeroVerify());
   }
+}
+
+void poplar::chooseScheduleOptions(ModuleOp program, HostOptions &options) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  options.precision = info.precision;
+  options.storesOnly = info.getWorkingFormat() != info.precision;
+  options.recompute = info.recompute;
+}
+
+LogicalResult poplar::schedulePrograms(ModuleOp module,
+                                       const HostOptions &options,
+                                       TimingScope &timing) {
+  auto run = [&](ModuleOp target,
+                 llvm::function_ref<void(OpPassManager &)> build) {
+    PassManager pm(module.getContext());
+    pm.enableTiming(timing);
+    build(pm);
+    return pm.run(target);
+  };
+  if (failed(run(module, [](OpPassManager &pm) {
+        pm.addPass(createSpecializeDeviceTypes());
+      })))
+    return failure();
+  for (auto program : module.getOps<ModuleOp>()) {
+    HostOptions own = options;
+    chooseScheduleOptions(program, own);
+    if (failed(run(program,
+                   [&](OpPassManager &pm) { buildSchedulePipeline(pm, own); })))
+      return failure();
+  }
+  return run(module, [](OpPassManager &pm) { pm.addPass(createZeroVerify()); });
 }
 
 void poplar::buildMemoryPipeline(OpPassManager &pm,

@@ -16,9 +16,17 @@ using Step = SimulationProblem::Operation;
 using Phase = SimulationProblem::Phase;
 
 PhaseBuilder::PhaseBuilder(SimulationProblem &problem, CollectiveCost cost,
-                           size_t numRanks)
-    : problem(problem), cost(std::move(cost)), numRanks(numRanks) {
+                           std::vector<double> shares)
+    : problem(problem), cost(std::move(cost)), shares(std::move(shares)) {
   problem.ports = CollectiveCost::numPorts;
+}
+
+const std::vector<int64_t> &PhaseBuilder::getBounds(zero::BucketOp bucket) {
+  int64_t elements = bucket.getBounds()->back();
+  auto [entry, isNew] = bounds.try_emplace(elements);
+  if (isNew)
+    entry->second = shardByShares(elements, shares).bounds;
+  return entry->second;
 }
 
 void PhaseBuilder::addComputation(Phase &phase, StringRef name,
@@ -45,7 +53,7 @@ int PhaseBuilder::getCollective(
 }
 
 void PhaseBuilder::addExchange(Phase &phase, StringRef name, int64_t bytes) {
-  if (numRanks < 2)
+  if (shares.size() < 2)
     return;
   int token = static_cast<int>(phase.size());
   int index = getCollective(name, [&](std::string text) {
@@ -55,12 +63,27 @@ void PhaseBuilder::addExchange(Phase &phase, StringRef name, int64_t bytes) {
   phase.push_back(Step::wait(token));
 }
 
+/// Adds the collective of a bucket if it is not there yet. Buckets of one size
+/// cost the same.
+int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
+                                int64_t bytes, bool reduces) {
+  return getCollective(name, [&](std::string text) {
+    const std::vector<int64_t> &bounds = getBounds(bucket);
+    auto [entry, isNew] = costs.try_emplace({bounds.back(), bytes, reduces});
+    if (isNew)
+      entry->second = reduces ? cost.reduceScatter("", bounds, bytes)
+                              : cost.allGather("", bounds, bytes);
+    SimulationProblem::Collective collective = entry->second;
+    collective.name = std::move(text);
+    return collective;
+  });
+}
+
 /// Starts a collective; returns its token. An all-reduce is a reduce-scatter
 /// and an all-gather, as in the runtime.
 int PhaseBuilder::addStart(Phase &phase, zero::CollectiveOpInterface op) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, op.getBucketName());
-  ArrayRef<int64_t> bounds = *bucket.getBounds();
   int64_t bytes = op.getWireType().getIntOrFloatBitWidth() / 8;
   int token = static_cast<int>(phase.size());
   zero::CollectiveKind kind = op.getCollectiveKind();
@@ -68,17 +91,13 @@ int PhaseBuilder::addStart(Phase &phase, zero::CollectiveOpInterface op) {
       (stringifyCollectiveKind(kind) + " @" + bucket.getSymName()).str();
   if (kind != zero::CollectiveKind::AllGather) {
     bool alone = kind == zero::CollectiveKind::ReduceScatter;
-    int index =
-        getCollective(name + (alone ? "" : ", sums"), [&](std::string text) {
-          return cost.reduceScatter(std::move(text), bounds.vec(), bytes);
-        });
+    int index = getCollective(name + (alone ? "" : ", sums"), bucket, bytes,
+                              /*reduces=*/true);
     phase.push_back(Step::start(index, token));
     if (alone)
       return token;
   }
-  int index = getCollective(name, [&](std::string text) {
-    return cost.allGather(std::move(text), bounds.vec(), bytes);
-  });
+  int index = getCollective(name, bucket, bytes, /*reduces=*/false);
   phase.push_back(Step::start(index, token));
   return token;
 }

@@ -131,11 +131,15 @@ void Writer::write() {
     os.attribute("global_batch", plan.problem.globalBatch);
     os.attribute("steps", plan.allocation.steps());
     os.attribute("predicted_seconds", plan.allocation.seconds);
+    if (review.simulated)
+      os.attribute("simulated_seconds", *review.simulated);
     os.attribute("samples_per_second", review.explanation.throughput);
     os.attribute("sum_of_devices_samples_per_second",
                  review.explanation.sumOfParts);
     os.attribute("sync_seconds_per_iteration", plan.problem.iterationSync);
     os.attribute("sync_seconds_per_step", plan.problem.stepSync);
+    os.attribute("hideable_sync_seconds",
+                 plan.problem.forwardSync + plan.problem.backwardSync);
     os.attributeArray("ranks", [&] {
       for (size_t i = 0; i < review.ranks.size(); ++i)
         os.object([&] { writeRank(i); });
@@ -148,6 +152,15 @@ void Writer::write() {
         os.object([&] {
           os.attribute("steps", other.steps());
           os.attribute("seconds", other.seconds);
+        });
+    });
+    os.attributeArray("simulated", [&] {
+      for (const WrittenPlan::Candidate &candidate : review.candidates)
+        os.object([&] {
+          os.attribute("plan", candidate.description);
+          os.attribute("predicted_seconds", candidate.predicted);
+          os.attribute("simulated_seconds", candidate.simulated);
+          os.attribute("gap", candidate.simulated / candidate.predicted - 1);
         });
     });
     os.attribute("searched_everything", review.alternatives.exhaustive);

@@ -9,7 +9,8 @@
 #include "Poplar/Target/PlanSimulation.h"
 #include "PhaseBuilder.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/OptimizerBytes.h"
 #include "UnitCosts.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -20,11 +21,6 @@ using namespace mlir;
 using namespace poplar;
 
 using Phase = SimulationProblem::Phase;
-
-/// Bytes of state that a part of the optimizer's step reads and writes per
-/// element: zeroing and the norm touch the gradient once, AdamW reads gradient,
-/// master and two moments and writes all but the gradient.
-static constexpr double zeroBytes = 4, normBytes = 4, adamwBytes = 28;
 
 namespace {
 
@@ -40,29 +36,30 @@ struct Program {
 
 class PlanSimulationBuilder {
 public:
-  explicit PlanSimulationBuilder(ModuleOp module)
-      : module(module), cluster(cluster::buildClusterView(module)) {}
+  PlanSimulationBuilder(const ClusterView &cluster, const WrittenPlan &plan,
+                        ProgramOfType programOf, PlanLocation where)
+      : cluster(cluster), plan(plan), programOf(programOf), where(where) {}
   FailureOr<PlanSimulation> build();
 
 private:
-  LogicalResult readPlan();
   LogicalResult placeRanks();
-  LogicalResult readProgram(ModuleOp module);
+  LogicalResult readProgram(size_t rank);
   void formClasses();
   LogicalResult addClass(const PlanSimulation::RankClass &members);
 
   FailureOr<Phase> makeTrain(Program &program, StringRef name, int64_t batch,
-                             zero::RankOp rank);
+                             int64_t rank);
   FailureOr<Phase> makeUpdate(Program &program, ArrayRef<int64_t> members);
   double getOwnElements(zero::BucketOp bucket, ArrayRef<int64_t> members);
   double getOwnElements(Program &program, ArrayRef<int64_t> members);
 
-  ModuleOp module;
-  ClusterView cluster;
-  zero::PlanOp plan;
-  SmallVector<zero::RankOp, 0> ranks;
+  const ClusterView &cluster;
+  const WrittenPlan &plan;
+  ProgramOfType programOf;
+  PlanLocation where;
   std::optional<PhaseBuilder> phases;
-  llvm::MapVector<StringAttr, Program> programs;
+  /// By device type.
+  std::map<std::string, Program> programs;
   PlanSimulation result;
 };
 
@@ -72,77 +69,61 @@ private:
 // The plan and its programs
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlanSimulationBuilder::readPlan() {
-  SmallVector<ModuleOp> modules;
-  for (auto program : module.getOps<ModuleOp>())
-    if (program->hasAttr(zero::kProgramAttr))
-      modules.push_back(program);
-  if (modules.empty() || modules.front().getOps<zero::PlanOp>().empty())
-    return module.emitError("has no programs with a plan: run "
-                            "--specialize-device-types first");
-  plan = *modules.front().getOps<zero::PlanOp>().begin();
-  ranks = plan.getRanks();
-  result.stage = static_cast<int64_t>(plan.getStage());
-  result.globalBatch = static_cast<int64_t>(plan.getGlobalBatch());
-  result.policy = plan.getPolicy().str();
-  if (auto seconds = plan->getAttrOfType<FloatAttr>("predicted_seconds"))
-    result.predictedSeconds = seconds.getValueAsDouble();
-  if (failed(placeRanks()))
-    return failure();
-  for (ModuleOp program : modules)
-    if (failed(readProgram(program)))
-      return failure();
-  return success();
-}
-
 LogicalResult PlanSimulationBuilder::placeRanks() {
   llvm::StringMap<int> indices;
   for (auto [index, node] : llvm::enumerate(cluster.nodes))
     indices[node.name] = static_cast<int>(index);
   std::vector<int> nodes, counts(cluster.nodes.size());
-  for (zero::RankOp rank : ranks) {
-    auto node = indices.find(rank.getNode());
+  std::vector<double> shares;
+  for (auto [index, rank] : llvm::enumerate(plan.ranks)) {
+    auto node = indices.find(rank.node);
     if (node == indices.end())
-      return rank.emitOpError("is on node '")
-             << rank.getNode() << "', which is no cluster.node";
+      return where(index) << "is on node '" << rank.node
+                          << "', which is no cluster.node";
     nodes.push_back(node->second);
+    shares.push_back(rank.state);
     if (++counts[node->second] > 1 &&
         !cluster.findLink(node->second, node->second))
-      return rank.emitOpError("shares node '")
-             << rank.getNode() << "', inside which there is no link";
+      return where(index) << "shares node '" << rank.node
+                          << "', inside which there is no link";
   }
-  phases.emplace(result.problem, CollectiveCost(cluster, nodes), nodes.size());
+  phases.emplace(result.problem, CollectiveCost(cluster, nodes),
+                 std::move(shares));
   return success();
 }
 
-LogicalResult PlanSimulationBuilder::readProgram(ModuleOp op) {
-  zero::ProgramInfo info = zero::ProgramInfo::get(op);
-  std::optional<int> type = cluster.findType(info.deviceType);
+/// That of a rank's device type.
+LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
+  const std::string &name = plan.ranks[rank].type;
+  if (programs.count(name))
+    return success();
+  std::optional<int> type = cluster.findType(name);
+  ModuleOp op = programOf(name);
+  if (!type || !op)
+    return where(rank) << "is on device type '" << name
+                       << "', for which there is no program";
   std::string model = nn::getFingerprint(op);
-  int stage = static_cast<int>(result.stage);
-  const DeviceProfile *profile =
-      type ? cluster.findProfile(*type, stage, model) : nullptr;
+  const DeviceProfile *profile = cluster.findProfile(*type, plan.stage, model);
   if (!profile)
-    return plan.emitOpError("has ranks on device type '")
-           << info.deviceType << "', which has no profile of this model ("
-           << model << ") in stage " << stage
+    return where(std::nullopt)
+           << "has ranks on device type '" << name
+           << "', which has no profile of this model (" << model
+           << ") in stage " << plan.stage
            << "; plan with --profiles, made by poplar profile --device-type "
-           << info.deviceType << " --zero " << stage;
-  Program &program =
-      programs[StringAttr::get(op.getContext(), info.deviceType)];
+           << name << " --zero " << plan.stage;
+  Program &program = programs[name];
   program.module = op;
   for (auto bucket : op.getOps<zero::BucketOp>())
     program.buckets[FlatSymbolRefAttr::get(bucket.getSymNameAttr())] = bucket;
   std::string error;
   std::optional<Curve> curve = profile->fitCurve(error);
   if (!curve)
-    return plan.emitOpError("has ranks on device type '")
-           << info.deviceType << "', whose profile is no curve: " << error;
+    return where(std::nullopt) << "has ranks on device type '" << name
+                               << "', whose profile is no curve: " << error;
   program.curve = *curve;
   double bytes = 0;
-  for (auto [name, bucket] : program.buckets)
-    bytes += double(bucket.getBounds()->back()) *
-             (zeroBytes + normBytes + adamwBytes);
+  for (auto [symbol, bucket] : program.buckets)
+    bytes += double(bucket.getBounds()->back()) * OptimizerBytes::total();
   program.secondsPerByte = profile->optimizerSeconds.value_or(0) / bytes;
   program.costs = std::make_unique<UnitCosts>(op, cluster.types[*type]);
   result.usesEstimates |= profile->isEstimate;
@@ -176,37 +157,29 @@ static std::string formatRanks(ArrayRef<int64_t> ranks) {
 void PlanSimulationBuilder::formClasses() {
   std::map<std::tuple<StringRef, int64_t, int64_t, int64_t, double>, size_t>
       known;
-  for (auto [index, rank] : llvm::enumerate(ranks)) {
-    RankShare share = {int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
-                       int64_t(rank.getLast())};
-    auto [entry, isNew] =
-        known.try_emplace({rank.getDeviceType(), share.microBatch, share.steps,
-                           share.last, rank.getState().convertToDouble()},
-                          result.classes.size());
+  for (auto [index, rank] : llvm::enumerate(plan.ranks)) {
+    const RankShare &share = rank.share;
+    auto [entry, isNew] = known.try_emplace(
+        {rank.type, share.microBatch, share.steps, share.last, rank.state},
+        result.classes.size());
     if (isNew)
-      result.classes.push_back({rank.getDeviceType().str(), {}, share});
+      result.classes.push_back({rank.type, {}, share});
     result.classes[entry->second].ranks.push_back(int64_t(index));
   }
 }
 
 LogicalResult
 PlanSimulationBuilder::addClass(const PlanSimulation::RankClass &members) {
-  zero::RankOp rank = ranks[members.ranks.front()];
-  auto program =
-      programs.find(StringAttr::get(module.getContext(), members.deviceType));
-  if (program == programs.end())
-    return rank.emitOpError("is on device type '")
-           << members.deviceType << "', for which there is no program";
+  int64_t rank = members.ranks.front();
+  Program &program = programs.at(members.deviceType);
   // Stages 0 and 1 have a function for the last micro-step.
   StringRef last = "train_last";
-  if (!program->second.module.lookupSymbol<func::FuncOp>(last))
+  if (!program.module.lookupSymbol<func::FuncOp>(last))
     last = "train";
   const RankShare &share = members.share;
-  FailureOr<Phase> step = makeTrain(program->second, "train", share.microBatch,
-                                    rank),
-                   lastStep =
-                       makeTrain(program->second, last, share.last, rank),
-                   update = makeUpdate(program->second, members.ranks);
+  FailureOr<Phase> step = makeTrain(program, "train", share.microBatch, rank),
+                   lastStep = makeTrain(program, last, share.last, rank),
+                   update = makeUpdate(program, members.ranks);
   if (failed(step) || failed(lastStep) || failed(update))
     return failure();
 
@@ -216,8 +189,8 @@ PlanSimulationBuilder::addClass(const PlanSimulation::RankClass &members) {
   phases->addExchange(begin, "stop", sizeof(int64_t));
   phases->addExchange(begin, "targets", sizeof(int64_t));
   phases->addComputation(begin, "zero gradients",
-                         program->second.secondsPerByte * zeroBytes *
-                             getOwnElements(program->second, members.ranks));
+                         program.secondsPerByte * OptimizerBytes::zero *
+                             getOwnElements(program, members.ranks));
   phases->addExchange(end, "loss", sizeof(double));
   SimulationProblem::RankClass rankClass;
   rankClass.name = members.deviceType + ", " + formatRanks(members.ranks);
@@ -235,12 +208,12 @@ PlanSimulationBuilder::addClass(const PlanSimulation::RankClass &members) {
 
 FailureOr<Phase> PlanSimulationBuilder::makeTrain(Program &program,
                                                   StringRef name, int64_t batch,
-                                                  zero::RankOp rank) {
+                                                  int64_t rank) {
   if (batch > program.curve.largest())
-    return rank.emitOpError("has a micro-batch of ")
-           << batch << ", but the profile of '" << rank.getDeviceType()
-           << "' in stage " << result.stage << " ends at "
-           << program.curve.largest()
+    return where(rank)
+           << "has a micro-batch of " << batch << ", but the profile of '"
+           << plan.ranks[rank].type << "' in stage " << plan.stage
+           << " ends at " << program.curve.largest()
            << "; measure larger ones with poplar profile --max-batch " << batch;
   double perWork = 0;
   if (auto function = program.module.lookupSymbol<func::FuncOp>(name);
@@ -261,8 +234,8 @@ FailureOr<Phase> PlanSimulationBuilder::makeTrain(Program &program,
 /// What a rank of a class updates of a bucket, the most of any.
 double PlanSimulationBuilder::getOwnElements(zero::BucketOp bucket,
                                              ArrayRef<int64_t> members) {
-  ArrayRef<int64_t> bounds = *bucket.getBounds();
-  if (result.stage == 0)
+  const std::vector<int64_t> &bounds = phases->getBounds(bucket);
+  if (plan.stage == 0)
     return double(bounds.back());
   int64_t most = 0;
   for (int64_t rank : members)
@@ -283,9 +256,9 @@ FailureOr<Phase> PlanSimulationBuilder::makeUpdate(Program &program,
   return phases->make(program.module, "update", [&](Operation *op) {
     double bytes = 0;
     if (isa<zero::NormOp>(op))
-      bytes = normBytes * getOwnElements(program, members);
+      bytes = OptimizerBytes::norm * getOwnElements(program, members);
     else if (auto adamw = dyn_cast<zero::AdamWOp>(op))
-      bytes = adamwBytes *
+      bytes = OptimizerBytes::adamw *
               getOwnElements(program.buckets.lookup(adamw.getBucketAttr()),
                              members);
     return bytes * program.secondsPerByte;
@@ -293,8 +266,14 @@ FailureOr<Phase> PlanSimulationBuilder::makeUpdate(Program &program,
 }
 
 FailureOr<PlanSimulation> PlanSimulationBuilder::build() {
-  if (failed(readPlan()))
+  result.stage = plan.stage;
+  result.globalBatch = plan.globalBatch;
+  result.policy = plan.policy;
+  if (failed(placeRanks()))
     return failure();
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank)
+    if (failed(readProgram(rank)))
+      return failure();
   formClasses();
   for (const PlanSimulation::RankClass &members : result.classes)
     if (failed(addClass(members)))
@@ -302,6 +281,33 @@ FailureOr<PlanSimulation> PlanSimulationBuilder::build() {
   return std::move(result);
 }
 
+FailureOr<PlanSimulation>
+poplar::buildPlanSimulation(const ClusterView &cluster, const WrittenPlan &plan,
+                            ProgramOfType programOf, PlanLocation where) {
+  return PlanSimulationBuilder(cluster, plan, programOf, where).build();
+}
+
 FailureOr<PlanSimulation> poplar::buildPlanSimulation(ModuleOp module) {
-  return PlanSimulationBuilder(module).build();
+  llvm::StringMap<ModuleOp> programs;
+  zero::PlanOp plan;
+  for (auto program : module.getOps<ModuleOp>())
+    if (program->hasAttr(zero::kProgramAttr)) {
+      programs[zero::ProgramInfo::get(program).deviceType] = program;
+      if (!plan && !program.getOps<zero::PlanOp>().empty())
+        plan = *program.getOps<zero::PlanOp>().begin();
+    }
+  if (!plan)
+    return module.emitError("has no programs with a plan: run "
+                            "--specialize-device-types first");
+  SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  auto where = [&](std::optional<int64_t> rank) {
+    return rank ? ranks[*rank].emitOpError() : plan.emitOpError();
+  };
+  FailureOr<PlanSimulation> simulation = buildPlanSimulation(
+      cluster::buildClusterView(module), zero::getWrittenPlan(plan),
+      [&](StringRef type) { return programs.lookup(type); }, where);
+  if (succeeded(simulation))
+    if (auto seconds = plan->getAttrOfType<FloatAttr>("predicted_seconds"))
+      simulation->predictedSeconds = seconds.getValueAsDouble();
+  return simulation;
 }

@@ -6,12 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Transforms/HeteroAllocate.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/PlanRemedies.h"
-#include "Poplar/Transforms/Passes.h"
+#include "Poplar/Planner/PlanShortlist.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
+#include <algorithm>
 
 namespace poplar {
 #define GEN_PASS_DEF_HETEROALLOCATE
@@ -27,6 +29,8 @@ class HeteroAllocatePass
     : public poplar::impl::HeteroAllocateBase<HeteroAllocatePass> {
 public:
   using Base::Base;
+  HeteroAllocatePass(HeteroAllocateOptions options, PlanSimulator simulator)
+      : Base(std::move(options)), simulator(std::move(simulator)) {}
   void runOnOperation() override;
 
 private:
@@ -40,8 +44,12 @@ private:
   /// Of the estimates among the profiles that a plan rests on, the largest
   /// relative uncertainty; nothing if all are measured.
   std::optional<double> getUncertainty(const PlanCandidate &plan) const;
-  void addPlan(const PlanCandidate &plan);
+  zero::PlanOp addPlan(const PlanCandidate &candidate);
+  LogicalResult simulate(const PlanSearchResult &result,
+                         const BatchPolicy &algorithm);
 
+  /// None: the closed form decides.
+  PlanSimulator simulator;
   ClusterView cluster;
   ModelFacts model;
   PlanChoices choices;
@@ -145,34 +153,63 @@ HeteroAllocatePass::getUncertainty(const PlanCandidate &plan) const {
   return uncertainty;
 }
 
-void HeteroAllocatePass::addPlan(const PlanCandidate &plan) {
+zero::PlanOp HeteroAllocatePass::addPlan(const PlanCandidate &candidate) {
   ModuleOp module = getOperation();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  WrittenPlan plan = writePlan(cluster, candidate);
   auto op = zero::PlanOp::create(builder, module.getLoc(), uint64_t(plan.stage),
-                                 uint64_t(globalBatch),
-                                 builder.getStringAttr(plan.allocation.policy));
-  op->setAttr("predicted_seconds",
-              builder.getF64FloatAttr(plan.allocation.seconds));
-  if (std::optional<double> uncertainty = getUncertainty(plan))
+                                 uint64_t(plan.globalBatch),
+                                 builder.getStringAttr(policy));
+  op->setAttr(zero::kPredictedAttr,
+              builder.getF64FloatAttr(candidate.allocation.seconds));
+  if (std::optional<double> uncertainty = getUncertainty(candidate))
     op->setAttr("predicted_uncertainty", builder.getF64FloatAttr(*uncertainty));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
 
   auto integer = [&](int64_t value) {
     return builder.getI64IntegerAttr(value);
   };
-  std::vector<int64_t> seen(cluster.types.size());
-  for (auto [index, state] : llvm::zip_equal(plan.ranks, plan.state)) {
-    const ClusterRank &rank = cluster.ranks[index];
-    RankShare share = plan.allocation.shareOf(rank.type, seen[rank.type]++);
-    const DeviceType &type = cluster.types[rank.type];
-    // A rank without samples still takes part in the last step's collectives.
-    int64_t steps = std::max<int64_t>(share.steps, 1);
+  for (auto [index, rank] : llvm::zip_equal(candidate.ranks, plan.ranks)) {
+    const DeviceType &type = cluster.types[cluster.ranks[index].type];
     zero::RankOp::create(
-        builder, module.getLoc(), SymbolRefAttr::get(&getContext(), type.name),
-        builder.getStringAttr(cluster.nodes[rank.node].name),
-        integer(share.microBatch), integer(steps), integer(share.last),
-        integer(type.threads.value_or(1)), builder.getF64FloatAttr(state));
+        builder, module.getLoc(), SymbolRefAttr::get(&getContext(), rank.type),
+        builder.getStringAttr(rank.node), integer(rank.share.microBatch),
+        integer(rank.share.steps), integer(rank.share.last),
+        integer(type.threads.value_or(1)), builder.getF64FloatAttr(rank.state));
   }
+  return op;
+}
+
+/// Of the best plans by the closed form, the best by simulation.
+LogicalResult HeteroAllocatePass::simulate(const PlanSearchResult &result,
+                                           const BatchPolicy &algorithm) {
+  std::vector<PlanCandidate> candidates =
+      shortlistPlans(cluster, model, algorithm, choices, result);
+  std::vector<WrittenPlan::Candidate> simulated;
+  size_t best = 0;
+  for (auto [index, candidate] : llvm::enumerate(candidates)) {
+    FailureOr<double> seconds = simulator(getOperation(), cluster, candidate);
+    if (failed(seconds))
+      return failure();
+    simulated.push_back({describePlan(cluster, candidate, policy),
+                         candidate.allocation.seconds, *seconds});
+    // Differences by rounding are none.
+    if (*seconds < simulated[best].simulated * (1 - 1e-9))
+      best = index;
+  }
+  setRecompute(candidates[best]);
+  zero::PlanOp plan = addPlan(candidates[best]);
+  plan->setAttr(
+      zero::kSimulatedAttr,
+      Builder(&getContext()).getF64FloatAttr(simulated[best].simulated));
+  // The plan itself, then the others by time.
+  std::rotate(simulated.begin(), simulated.begin() + best,
+              simulated.begin() + best + 1);
+  std::stable_sort(
+      simulated.begin() + 1, simulated.end(),
+      [](const auto &a, const auto &b) { return a.simulated < b.simulated; });
+  zero::setCandidates(plan, simulated);
+  return success();
 }
 
 void HeteroAllocatePass::runOnOperation() {
@@ -204,6 +241,18 @@ void HeteroAllocatePass::runOnOperation() {
     refuse(result, *algorithm);
     return signalPassFailure();
   }
+  if (simulator) {
+    if (failed(simulate(result, *algorithm)))
+      signalPassFailure();
+    return;
+  }
   setRecompute(*best);
   addPlan(*best);
+}
+
+std::unique_ptr<Pass>
+poplar::createHeteroAllocate(HeteroAllocateOptions options,
+                             PlanSimulator simulator) {
+  return std::make_unique<HeteroAllocatePass>(std::move(options),
+                                              std::move(simulator));
 }

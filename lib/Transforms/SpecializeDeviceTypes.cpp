@@ -14,7 +14,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/SetVector.h"
-#include <cmath>
 
 namespace poplar {
 #define GEN_PASS_DEF_SPECIALIZEDEVICETYPES
@@ -45,27 +44,9 @@ static std::string getWire(ArrayRef<zero::ProgramInfo> programs) {
   return programs.front().getWorkingFormat();
 }
 
-/// Cuts [0, elements) by `shares`, at whole cache lines of f32.
-static SmallVector<int64_t> getBounds(int64_t elements,
-                                      ArrayRef<double> shares) {
-  double total = 0, sum = 0;
-  for (double share : shares)
-    total += share;
-  SmallVector<int64_t> bounds = {0};
-  for (double share : shares.drop_back()) {
-    sum += share;
-    auto exact =
-        int64_t(std::llround(sum / total * double(elements) / shardAlignment));
-    bounds.push_back(
-        std::clamp(exact * shardAlignment, bounds.back(), elements));
-  }
-  bounds.push_back(elements);
-  return bounds;
-}
-
 /// Shards the buckets over the ranks of the plan.
 static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
-  SmallVector<double> shares;
+  std::vector<double> shares;
   for (zero::RankOp rank : plan.getRanks())
     shares.push_back(rank.getState().convertToDouble());
   if (llvm::all_of(shares, [](double share) { return share == 0; }))
@@ -73,7 +54,9 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>())
     bucket.setBounds(
-        getBounds(zero::BucketLayout::get(bucket, symbols)->elements, shares));
+        shardByShares(zero::BucketLayout::get(bucket, symbols)->elements,
+                      shares)
+            .bounds);
   return success();
 }
 

@@ -54,13 +54,6 @@ bool checkCPU(const HostOptions &options, std::string &error) {
   return false;
 }
 
-void chooseScheduleOptions(mlir::ModuleOp program, HostOptions &options) {
-  zero::ProgramInfo info = zero::ProgramInfo::get(program);
-  options.precision = info.precision;
-  options.storesOnly = info.getWorkingFormat() != info.precision;
-  options.recompute = info.recompute;
-}
-
 bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
                    std::string &error) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);

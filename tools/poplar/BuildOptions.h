@@ -21,11 +21,6 @@ void addScheduleOptions(CLI::App *command, poplar::HostOptions &options);
 /// Fails, with `error` set, if LLVM does not know the processor asked for.
 bool checkCPU(const poplar::HostOptions &options, std::string &error);
 
-/// Fills in what the schedule of a device type's program, made by
-/// --specialize-device-types, depends on.
-void chooseScheduleOptions(mlir::ModuleOp program,
-                           poplar::HostOptions &options);
-
 /// Fills in how such a program is to be compiled. Fails, with `error` set,
 /// if there is no code generator for it.
 bool chooseOptions(mlir::ModuleOp program, poplar::HostOptions &options,

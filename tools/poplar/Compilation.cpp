@@ -79,19 +79,8 @@ bool Compilation::run(mlir::ModuleOp target,
 }
 
 bool Compilation::schedule(mlir::ModuleOp target, const HostOptions &options) {
-  if (!run(target, [](mlir::OpPassManager &pm) {
-        pm.addPass(createSpecializeDeviceTypes());
-      }))
-    return false;
-  for (auto program : target.getOps<mlir::ModuleOp>()) {
-    HostOptions own = options;
-    chooseScheduleOptions(program, own);
-    if (!run(program,
-             [&](mlir::OpPassManager &pm) { buildSchedulePipeline(pm, own); }))
-      return false;
-  }
-  return run(target,
-             [](mlir::OpPassManager &pm) { pm.addPass(createZeroVerify()); });
+  mlir::TimingScope phase = timing.nest("Schedule");
+  return mlir::succeeded(schedulePrograms(target, options, phase));
 }
 
 bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,

@@ -9,12 +9,14 @@
 #include "BuildOptions.h"
 #include "Commands.h"
 #include "HybridPlan.h"
+#include "Output.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Target/CandidateSimulator.h"
 #include "Poplar/Target/PlanReport.h"
-#include "Poplar/Transforms/Passes.h"
+#include "Poplar/Transforms/HeteroAllocate.h"
 #include "Review.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
@@ -62,6 +64,8 @@ static std::string formatPlan(zero::PlanOp plan) {
                          .str();
   if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
     text += llvm::formatv(", {0:f4} s predicted", seconds.getValueAsDouble());
+  if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>(zero::kSimulatedAttr))
+    text += llvm::formatv(", {0:f4} s simulated", seconds.getValueAsDouble());
   if (auto uncertainty =
           plan->getAttrOfType<mlir::FloatAttr>("predicted_uncertainty"))
     text += llvm::formatv(" (estimate, +-{0:f0} %)",
@@ -162,10 +166,17 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     return planHybrid(compilation,
                       {args.allocation.globalBatch, args.host.bucketBytes,
                        args.allocation.stage, args.json, args.trace});
+  std::optional<CandidateSimulator> simulator;
+  auto simulate = [&](mlir::ModuleOp module, const ClusterView &cluster,
+                      const PlanCandidate &candidate) {
+    if (!simulator)
+      simulator.emplace(module, args.host);
+    return simulator->getSeconds(cluster, candidate);
+  };
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroFormBuckets({args.host.bucketBytes}));
         pm.addPass(createEstimateProfiles());
-        pm.addPass(createHeteroAllocate(args.allocation));
+        pm.addPass(createHeteroAllocate(args.allocation, simulate));
       }))
     return false;
   std::optional<ReviewedPlan> reviewed;
@@ -174,12 +185,14 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     if (!reviewed)
       return false;
   }
-  std::string json =
-      reviewed ? formatPlanJSON(reviewed->cluster, reviewed->review) : "";
-  for (auto [path, text] : {std::pair(args.output, formatModule(module)),
-                            std::pair(args.json, json)})
-    if (!path.empty() && !writeFile(path, text, compilation.error))
-      return false;
+  std::vector<std::pair<std::string, std::string>> files;
+  if (!args.output.empty())
+    files.emplace_back(args.output, formatModule(module));
+  if (!args.json.empty())
+    files.emplace_back(args.json,
+                       formatPlanJSON(reviewed->cluster, reviewed->review));
+  if (!writeFiles(files, compilation.error))
+    return false;
   if (args.output == "-" || args.json == "-")
     return true;
   auto plan = *module.getOps<zero::PlanOp>().begin();

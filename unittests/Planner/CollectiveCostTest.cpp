@@ -8,7 +8,6 @@
 
 #include "Poplar/Planner/CollectiveCost.h"
 #include "Poplar/Planner/ShardBounds.h"
-#include "Poplar/Planner/ZeroProblem.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -190,30 +189,6 @@ TEST(CollectiveCostTest, matchesMessages) {
         EXPECT_NEAR(uses[port], expected[port], 1e-9)
             << "trial " << trial << ", port " << port;
     }
-  }
-}
-
-// The planner's cost is that of a ring. With two ranks there is no difference,
-// with more it has more latencies.
-TEST(CollectiveCostTest, plannersCost) {
-  for (int ranks : {2, 4}) {
-    ClusterView cluster = makeCluster(std::vector<int>(ranks, 1));
-    for (int stage = 0; stage < 4; ++stage)
-      cluster.profiles.push_back(
-          {0, stage, {1, 2}, {1, 2}, {}, {}, {}, {}, "f32", "keep", false, ""});
-    ModelFacts model;
-    model.elements = 4096;
-    model.buckets = 1;
-    std::string error;
-    std::optional<BatchProblem> problem = makeBatchProblem(
-        cluster, model, 3, 4, std::vector<double>(ranks, 1), error);
-    ASSERT_TRUE(problem) << error;
-    CollectiveCost cost(cluster, getNodes(cluster));
-    std::vector<int64_t> bounds = shardEqually(model.elements, ranks).bounds;
-    double simulated = 2 * cost.allGather("", bounds, 4).seconds() +
-                       cost.reduceScatter("", bounds, 4).seconds();
-    double latencies = 3 * (ranks - 2) * cluster.defaultBetween->latency;
-    EXPECT_NEAR(simulated, problem->stepSync - latencies, 1e-9);
   }
 }
 

@@ -89,6 +89,8 @@ BatchProblem test::randomProblem(std::mt19937 &random, int zeroStage) {
     problem.iterationSync = random() % 3 * 0.25;
     if (zeroStage >= 2)
       problem.stepSync = random() % 4 * 0.2;
+    problem.forwardSync = random() % 3 * 0.3;
+    problem.backwardSync = random() % 3 * 0.5;
     size_t types = 1 + random() % 3;
     for (size_t i = 0; i < types; ++i) {
       problem.types.push_back(
@@ -112,11 +114,17 @@ double test::bruteForce(const BatchProblem &problem, int64_t otherThan) {
     return samples <= type.largestBatch ? type.curve.seconds(samples)
                                         : infinity;
   };
-  auto ownTime = [](const BatchProblem::DeviceType &type, int64_t samples) {
-    double best = samples == 0 ? 0 : infinity;
-    for (int64_t b = 1; b <= type.largestBatch && samples > 0; ++b)
-      best = std::min(best, samples / b * type.curve.seconds(b) +
-                                type.curve.seconds(samples % b));
+  auto meet = [&](double computing) {
+    return std::max(computing / 3, problem.forwardSync) +
+           std::max(computing * 2 / 3, problem.backwardSync) + problem.stepSync;
+  };
+  auto ownTime = [&](const BatchProblem::DeviceType &type, int64_t samples) {
+    double best = samples == 0 ? meet(0) : infinity;
+    for (int64_t b = 1; b <= type.largestBatch && samples > 0; ++b) {
+      int64_t full = (samples - 1) / b;
+      best = std::min(best, double(full) * type.curve.seconds(b) +
+                                meet(type.curve.seconds(samples - full * b)));
+    }
     return best;
   };
   // The least over all splits, of the slowest rank's time, by total.
@@ -145,9 +153,8 @@ double test::bruteForce(const BatchProblem &problem, int64_t otherThan) {
       if (last < 1 || steps == otherThan)
         continue;
       // With one step, `samples` says nothing.
-      double full = steps == 1 ? 0 : least[samples] + problem.stepSync;
-      best =
-          std::min(best, (steps - 1) * full + least[last] + problem.stepSync);
+      double full = steps == 1 ? 0 : meet(least[samples]);
+      best = std::min(best, double(steps - 1) * full + meet(least[last]));
     }
   return best + problem.iterationSync;
 }
@@ -155,7 +162,8 @@ double test::bruteForce(const BatchProblem &problem, int64_t otherThan) {
 std::string test::describe(const BatchProblem &problem) {
   std::ostringstream text;
   text << "stage " << problem.zeroStage << ", batch " << problem.globalBatch
-       << ", sync " << problem.iterationSync << " + " << problem.stepSync;
+       << ", sync " << problem.iterationSync << " + " << problem.stepSync
+       << ", hidden " << problem.forwardSync << " + " << problem.backwardSync;
   for (const auto &type : problem.types) {
     text << "\n  " << type.count << " of " << type.name << ":";
     for (int64_t b = 1; b <= type.largestBatch; ++b)

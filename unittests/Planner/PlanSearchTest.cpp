@@ -250,6 +250,9 @@ double secondsToSearch(int64_t devices, bool recomputes,
   model.elements = 70'000'000'000;
   model.buckets = 82;
   model.largestBucket = 1'000'000'000;
+  model.firstBucket = model.lastBucket = 500'000'000;
+  model.gatheredForward = model.reduced = {model.buckets, model.elements};
+  model.gatheredBackward = {80, 69'000'000'000};
   for (int type = 0; type < 8; ++type) {
     cluster.types.push_back(
         makeDeviceType("t" + std::to_string(type), (40ll + 20 * type) << 30));

@@ -41,6 +41,10 @@ test::RandomCluster test::makeRandomCluster(std::mt19937 &random) {
   made.model.elements = 1000;
   made.model.buckets = static_cast<int64_t>(random() % 3);
   made.model.largestBucket = made.model.buckets ? 400 : 0;
+  made.model.firstBucket = made.model.buckets ? 200 : 0;
+  made.model.lastBucket = made.model.buckets ? 300 : 0;
+  made.model.gatheredForward = made.model.reduced = {made.model.buckets, 1000};
+  made.model.gatheredBackward = {made.model.buckets / 2, 600};
   int types = 1 + static_cast<int>(random() % 3);
   for (int type = 0; type < types; ++type) {
     cluster.types.push_back(

@@ -12,18 +12,22 @@
 // time. After the offline part of Poplar (Zhang et al., AAAI 2025).
 //
 // The cost is a closed form. Write t_i(b) for rank i's seconds in a step of b
-// samples.
+// samples. Collectives run beside it, those of the forward pass beside a third
+// of it, those of the backward pass beside the rest, but for the first and the
+// last, which nothing hides. A step in which ranks meet takes, if computing
+// takes x:
 //
-//   Stages 0 and 1: ranks meet once per iteration, so each has its own number
-//   of steps s_i, of b_i samples, the last of l_i <= b_i:
-//     T = max_i [ (s_i - 1) t_i(b_i) + t_i(l_i) ] + iterationSync
+//     f(x) = max(x / 3, forwardSync) + max(2 x / 3, backwardSync) + stepSync
+//
+//   Stages 0 and 1: ranks meet in the last step of an iteration, so each has
+//   its own number of steps s_i, of b_i samples, the last of l_i <= b_i:
+//     T = max_i [ (s_i - 1) t_i(b_i) + f(t_i(l_i)) ] + iterationSync
 //
 //   Stages 2 and 3: ranks meet in every step, so all have the same number of
 //   gradient accumulation steps s. The last one has a split of its own, l_i. As
 //   a rule it is the smaller one; where a larger one saves time (by some
 //   percent, at times) l_i may exceed b_i:
-//     T = (s - 1) (max_i t_i(b_i) + stepSync) + max_i t_i(l_i) + stepSync
-//         + iterationSync
+//     T = (s - 1) f(max_i t_i(b_i)) + f(max_i t_i(l_i)) + iterationSync
 //
 // Devices of a type are interchangeable; everything here grows with the number
 // of types, not of devices.
@@ -61,9 +65,12 @@ struct BatchProblem {
   /// Samples per iteration.
   int64_t globalBatch = 0;
   int zeroStage = 0;
-  /// Seconds of communication per iteration, and per step besides. Stages 0 and
-  /// 1 have none of the latter.
-  double iterationSync = 0, stepSync = 0;
+  /// Seconds per iteration that nothing hides: communication, the update.
+  double iterationSync = 0;
+  /// Seconds of communication in a step in which ranks meet: what nothing hides
+  /// (in stages 0 and 1, that is part of iterationSync), and what computation
+  /// can hide.
+  double stepSync = 0, forwardSync = 0, backwardSync = 0;
 
   /// Empty if the problem makes sense and has a solution, else what is wrong
   /// with it, and where.
@@ -71,6 +78,8 @@ struct BatchProblem {
 
   /// True if all ranks meet in every step (stages 2 and 3).
   bool sharesSteps() const { return zeroStage >= 2; }
+  /// f(x) in the head of this file. Does not fall with `computing`.
+  double stepSeconds(double computing) const;
   int64_t rankCount() const;
   /// Index of the type `name`, or -1.
   int findType(const std::string &name) const;
@@ -90,6 +99,8 @@ struct RankShare {
   }
   /// Seconds of computation.
   double seconds(const Curve &curve) const;
+  /// In stages 0 and 1, seconds until all have met, if others do not wait.
+  double meetingSeconds(const BatchProblem &problem, const Curve &curve) const;
 
   bool operator==(const RankShare &other) const {
     return microBatch == other.microBatch && steps == other.steps &&

@@ -33,7 +33,21 @@ struct WrittenPlan {
   int64_t globalBatch = 0;
   std::string policy;
   std::vector<Rank> ranks;
+  /// Plans that were simulated to find this one, and itself among them: seconds
+  /// of an iteration by the closed form, and simulated. Empty if it was not
+  /// chosen so.
+  struct Candidate {
+    std::string description;
+    double predicted, simulated;
+  };
+  std::vector<Candidate> candidates;
+  /// Of the plan itself, where it was simulated.
+  std::optional<double> simulated;
 };
+
+/// A candidate for a plan of `cluster`, written.
+WrittenPlan writePlan(const ClusterView &cluster,
+                      const PlanCandidate &candidate);
 
 struct PlanReview {
   /// The plan itself. Sharding is Memory if shares of the state differ.
@@ -71,6 +85,10 @@ struct PlanReview {
   /// why some have no plan.
   PlanSearchResult alternatives;
 
+  /// As it is written, see WrittenPlan.
+  std::vector<WrittenPlan::Candidate> candidates;
+  std::optional<double> simulated;
+
   /// A line for each thing to do that makes iterations shorter, such as
   /// leaving out devices.
   std::vector<std::string> advice;
@@ -85,6 +103,13 @@ std::optional<PlanReview> reviewPlan(const ClusterView &cluster,
 
 /// For people: lines of text.
 std::string formatReview(const ClusterView &cluster, const PlanReview &review);
+
+/// What a candidate is: "stage 2, state by memory, 4 steps of 60 samples" and
+/// what describeCandidate() says. With the policy that its shares are of, where
+/// that is not `policy`.
+std::string describePlan(const ClusterView &cluster,
+                         const PlanCandidate &candidate,
+                         const std::string &policy);
 
 /// In what a candidate differs from all devices doing what they are set to:
 /// "without 2 of 't4', 'a100' recompute-unit". May be empty.

@@ -41,6 +41,10 @@ constexpr int64_t shardAlignment = 16;
 /// shorter, or empty. As DeepSpeed does.
 ShardBounds shardEqually(int64_t elements, int64_t ranks);
 
+/// In proportion to `shares`, whose sum is positive; shards begin at multiples
+/// of `shardAlignment`.
+ShardBounds shardByShares(int64_t elements, const std::vector<double> &shares);
+
 /// Balances what is left free: ranks with the most free memory are filled
 /// first, until all that own anything have as much left, within one unit, and
 /// the others had no more to begin with. So the least that is left on any rank

@@ -9,15 +9,20 @@
 // From a cluster, its profiles and a few facts of the model to the problem that
 // the policies of BatchPolicy.h solve, for one stage of ZeRO.
 //
-// Collectives are rings over the ranks in their order, held up by the slowest
-// link of the ring. With N ranks, E elements, g = 4 and p bytes of a gradient
-// and a parameter on the wire, a rank sends (N-1)/N times
+// Collectives cost what CollectiveCost.h says, one after the other, as the
+// runtime issues them for each bucket: gradients of 4 bytes an element, and
+// parameters in the format of the wire (ZeRO, SC 2020, section 7).
 //
-//   stage 0  2 E g per iteration      stage 2  E g per step, E p per iteration
-//   stage 1  E (g + p) per iteration  stage 3  E (2 p + g) per step
+//   stage 0  all-reduces beside the backward pass of the last step
+//   stage 1  reductions beside it; gathers beside the update
+//   stage 2  reductions beside the backward pass of each step; gathers beside
+//            the update
+//   stage 3  gathers beside the forward pass of each step; gathers and
+//            reductions beside the backward pass
 //
-// and each of the collectives of B buckets pays N-1 latencies, those of an
-// all-reduce twice as many (papers: ZeRO, SC 2020, section 7).
+// The first gather and the last reduction are beside nothing. Of the update,
+// ranks gather a bucket while they compute the next one. The small exchanges of
+// an iteration, of counts and norms, are waited for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +38,15 @@ namespace poplar {
 struct ModelFacts {
   /// Of all parameters, and of the largest bucket; how many buckets.
   int64_t elements = 0, largestBucket = 0, buckets = 0;
+  /// Of the first bucket that a step uses, and of the last.
+  int64_t firstBucket = 0, lastBucket = 0;
+  /// Buckets that go over the wire in a step of stages 2 and 3, and their
+  /// elements in all. A tied one goes several times; what the forward pass used
+  /// last is not gathered again, nor what the backward pass does not read.
+  struct Traffic {
+    int64_t buckets = 0, elements = 0;
+  };
+  Traffic gatheredForward, gatheredBackward, reduced;
   /// Gathers, and reductions, under way beside the bucket in use: that of
   /// --zero-prefetch and --zero-delay-waits.
   int64_t overlapDepth = 2;

@@ -59,6 +59,17 @@ llvm::LogicalResult setHostTarget(HostOptions &options, llvm::StringRef target);
 /// the scheduled level: precision, differentiation, collectives, their order.
 void buildSchedulePipeline(mlir::OpPassManager &pm, const HostOptions &options);
 
+/// Sets how the program of one device type is scheduled: its number format and
+/// what it recomputes.
+void chooseScheduleOptions(mlir::ModuleOp program, HostOptions &options);
+
+/// Replaces the plan of a module by the programs of its device types, modules
+/// inside this one, at the scheduled level and checked against each other. Of
+/// `options`, those of overlap count.
+llvm::LogicalResult schedulePrograms(mlir::ModuleOp module,
+                                     const HostOptions &options,
+                                     mlir::TimingScope &timing);
+
 /// From there to the memory plan: kernels, and a place for every buffer.
 void buildMemoryPipeline(mlir::OpPassManager &pm, const HostOptions &options);
 

@@ -9,7 +9,7 @@
 #ifndef POPLAR_TARGET_PLANSIMULATION_H
 #define POPLAR_TARGET_PLANSIMULATION_H
 
-#include "Poplar/Planner/BatchProblem.h"
+#include "Poplar/Planner/PlanReview.h"
 #include "Poplar/Planner/Simulator.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <optional>
@@ -28,6 +28,8 @@ struct PlanSimulation {
     RankShare share;
   };
   std::vector<RankClass> classes;
+  /// Of RankClass::iteration: the steps before the last.
+  static constexpr size_t stepRun = 1;
 
   int64_t stage = 0, globalBatch = 0;
   std::string policy;
@@ -37,21 +39,35 @@ struct PlanSimulation {
   bool usesEstimates = false;
 };
 
-/// Takes from `module`, which holds a cluster with its profiles and, for each
-/// device type of a plan, the scheduled program (--specialize-device-types,
-/// buildSchedulePipeline), what ranks do in an iteration:
+/// The scheduled program of a device type, by its name; null if there is none.
+using ProgramOfType = llvm::function_ref<mlir::ModuleOp(llvm::StringRef type)>;
+/// Begins an error of a plan, or of one of its ranks.
+using PlanLocation =
+    llvm::function_ref<mlir::InFlightDiagnostic(std::optional<int64_t> rank)>;
+
+/// Takes from a plan, the profiles of `cluster` and the scheduled programs of
+/// its device types (--specialize-device-types, buildSchedulePipeline) what
+/// ranks do in an iteration:
 ///
 /// - Calls of units take shares of the profile's seconds for the micro-batch,
 ///   in proportion to a roofline of their ops' costs. A rank without samples
 ///   computes in no time, but takes part in all collectives.
 /// - Collectives are those of the programs, where they are started and waited
 ///   for there, plus the small ones of the runtime's loop: whether to stop, how
-///   many targets there are, the loss.
+///   many targets there are, the loss. Shards are those of the plan, whatever
+///   the programs were made for.
 /// - The optimizer takes the profile's seconds times the rank's share of the
 ///   state, cut by what zeroing, the norm and AdamW read and write.
 ///
-/// Fails with a diagnostic where the module holds no programs or a type has no
+/// Fails with a diagnostic where there is no such program or a type has no
 /// profile that serves.
+llvm::FailureOr<PlanSimulation> buildPlanSimulation(const ClusterView &cluster,
+                                                    const WrittenPlan &plan,
+                                                    ProgramOfType programOf,
+                                                    PlanLocation where);
+
+/// The same for a module that holds all of it: a cluster with its profiles and,
+/// for each device type of the plan, its program with the plan.
 llvm::FailureOr<PlanSimulation> buildPlanSimulation(mlir::ModuleOp module);
 
 } // namespace poplar

@@ -8,9 +8,117 @@
 
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace poplar;
+
+namespace {
+
+/// Follows a step of stages 2 and 3 through @model, as --zero-materialize does.
+class TrafficCounter {
+public:
+  TrafficCounter(ModuleOp module, ModelFacts &model);
+  void run(func::FuncOp function);
+
+private:
+  /// A bucket that an op uses, and whether its backward pass reads it.
+  struct Use {
+    zero::BucketOp bucket;
+    bool isReadBackward;
+  };
+  SmallVector<Use> getUses(Operation &op);
+  /// Of buckets in use one after the other, those that were not in use before.
+  void count(ArrayRef<zero::BucketOp> now, SmallVector<zero::BucketOp> &live,
+             ModelFacts::Traffic &traffic);
+
+  ModelFacts &model;
+  SymbolTableCollection symbols;
+  DenseMap<Attribute, zero::BucketOp> bucketOf;
+  DenseMap<zero::BucketOp, int64_t> elements;
+};
+
+} // namespace
+
+TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
+    : model(model) {
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    int64_t size = zero::BucketLayout::get(bucket, symbols)->elements;
+    elements[bucket] = size;
+    for (Attribute parameter : bucket.getParameters())
+      bucketOf[parameter] = bucket;
+    if (model.buckets++ == 0)
+      model.firstBucket = size;
+    model.lastBucket = size;
+    model.largestBucket = std::max(model.largestBucket, size);
+  }
+}
+
+/// Rows are looked up by ids, which have no gradients.
+static bool isReadBackward(Operation *user) {
+  return !isa<nn::EmbeddingOp, nn::PositionEmbeddingOp>(user);
+}
+
+SmallVector<TrafficCounter::Use> TrafficCounter::getUses(Operation &op) {
+  SmallVector<Use> uses;
+  for (OpOperand &operand : op.getOpOperands()) {
+    auto get = operand.get().getDefiningOp<nn::GetParameterOp>();
+    zero::BucketOp bucket =
+        get ? bucketOf.lookup(get.getParameterAttr()) : nullptr;
+    if (!bucket)
+      continue;
+    bool isRead = isReadBackward(&op);
+    if (auto call = dyn_cast<func::CallOp>(op))
+      if (auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+              call, call.getCalleeAttr());
+          callee && !callee.isExternal())
+        isRead = llvm::any_of(
+            callee.getArgument(operand.getOperandNumber()).getUsers(),
+            isReadBackward);
+    auto known = llvm::find_if(
+        uses, [&](const Use &use) { return use.bucket == bucket; });
+    if (known == uses.end())
+      uses.push_back({bucket, isRead});
+    else
+      known->isReadBackward |= isRead;
+  }
+  return uses;
+}
+
+void TrafficCounter::count(ArrayRef<zero::BucketOp> now,
+                           SmallVector<zero::BucketOp> &live,
+                           ModelFacts::Traffic &traffic) {
+  if (now.empty())
+    return;
+  for (zero::BucketOp bucket : now)
+    if (!llvm::is_contained(live, bucket)) {
+      ++traffic.buckets;
+      traffic.elements += elements[bucket];
+    }
+  live.assign(now.begin(), now.end());
+}
+
+void TrafficCounter::run(func::FuncOp function) {
+  SmallVector<SmallVector<Use>> steps;
+  SmallVector<zero::BucketOp> gathered, reduced;
+  for (Operation &op : function.front()) {
+    steps.push_back(getUses(op));
+    SmallVector<zero::BucketOp> now;
+    for (const Use &use : steps.back())
+      now.push_back(use.bucket);
+    count(now, gathered, model.gatheredForward);
+  }
+  for (const SmallVector<Use> &uses : llvm::reverse(steps)) {
+    SmallVector<zero::BucketOp> read, all;
+    for (const Use &use : uses) {
+      all.push_back(use.bucket);
+      if (use.isReadBackward)
+        read.push_back(use.bucket);
+    }
+    count(read, gathered, model.gatheredBackward);
+    count(all, reduced, model.reduced);
+  }
+}
 
 ModelFacts zero::getModelFacts(ModuleOp module) {
   ModelFacts model;
@@ -18,13 +126,13 @@ ModelFacts zero::getModelFacts(ModuleOp module) {
     model.elements +=
         cast<RankedTensorType>(parameter.getType()).getNumElements();
   model.fingerprint = nn::getFingerprint(module);
-  SymbolTableCollection symbols;
-  for (auto bucket : module.getOps<zero::BucketOp>()) {
-    ++model.buckets;
-    model.largestBucket =
-        std::max(model.largestBucket,
-                 zero::BucketLayout::get(bucket, symbols)->elements);
-  }
+  auto function = module.lookupSymbol<func::FuncOp>("model");
+  if (module.getOps<BucketOp>().empty() || !function || function.isExternal())
+    // Of parameters that nothing is known of but their sizes.
+    model.gatheredForward = model.gatheredBackward =
+        model.reduced = {0, model.elements};
+  else
+    TrafficCounter(module, model).run(function);
   return model;
 }
 
@@ -40,5 +148,36 @@ WrittenPlan zero::getWrittenPlan(PlanOp plan) {
     written.ranks.push_back({rank.getDeviceType().str(), rank.getNode().str(),
                              share, rank.getState().convertToDouble()});
   }
+  auto getSeconds = [](auto from, StringRef name) -> std::optional<double> {
+    if (auto seconds = from.template getAs<FloatAttr>(name))
+      return seconds.getValueAsDouble();
+    return std::nullopt;
+  };
+  DictionaryAttr attributes = plan->getDiscardableAttrDictionary();
+  written.simulated = getSeconds(attributes, kSimulatedAttr);
+  if (auto candidates = attributes.getAs<ArrayAttr>(kCandidatesAttr))
+    for (auto candidate : candidates.getAsRange<DictionaryAttr>()) {
+      auto description = candidate.getAs<StringAttr>("plan");
+      auto predicted = getSeconds(candidate, kPredictedAttr),
+           simulated = getSeconds(candidate, kSimulatedAttr);
+      if (description && predicted && simulated)
+        written.candidates.push_back(
+            {description.str(), *predicted, *simulated});
+    }
   return written;
+}
+
+void zero::setCandidates(
+    PlanOp plan, const std::vector<WrittenPlan::Candidate> &candidates) {
+  Builder builder(plan.getContext());
+  SmallVector<Attribute> attributes;
+  for (const WrittenPlan::Candidate &candidate : candidates)
+    attributes.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr("plan",
+                              builder.getStringAttr(candidate.description)),
+         builder.getNamedAttr(kPredictedAttr,
+                              builder.getF64FloatAttr(candidate.predicted)),
+         builder.getNamedAttr(kSimulatedAttr,
+                              builder.getF64FloatAttr(candidate.simulated))}));
+  plan->setAttr(kCandidatesAttr, builder.getArrayAttr(attributes));
 }

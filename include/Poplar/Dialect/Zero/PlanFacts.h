@@ -14,8 +14,20 @@
 
 namespace poplar::zero {
 
-/// Of the model in a module, and of its buckets where they have been formed.
+/// Of the model in a module, and of its buckets and what a step does with them
+/// where they have been formed.
 ModelFacts getModelFacts(mlir::ModuleOp module);
+
+/// Of a zero.plan: seconds of an iteration by the planner's closed form, and
+/// simulated; and the plans that were simulated to find it, an array of
+/// dictionaries with both and with what the plan is.
+inline constexpr llvm::StringLiteral kPredictedAttr = "predicted_seconds",
+                                     kSimulatedAttr = "simulated_seconds",
+                                     kCandidatesAttr = "simulated_plans";
+
+/// Writes what was simulated to find a plan.
+void setCandidates(PlanOp plan,
+                   const std::vector<WrittenPlan::Candidate> &candidates);
 
 /// A plan as it is written.
 WrittenPlan getWrittenPlan(PlanOp plan);
