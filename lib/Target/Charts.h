@@ -9,6 +9,7 @@
 #ifndef POPLAR_LIB_TARGET_CHARTS_H
 #define POPLAR_LIB_TARGET_CHARTS_H
 
+#include "Poplar/Planner/Timeline.h"
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -36,6 +37,12 @@ struct ChartSeries {
 std::string drawChart(const std::string &title, const std::string &xLabel,
                       const std::string &yLabel,
                       const std::vector<ChartSeries> &series, bool fromZero);
+
+/// Two lanes for each class of ranks, what they compute and what they
+/// communicate, from `begin` to `end` (seconds). What is too short to be seen
+/// goes under in what is beside it.
+std::string drawTimeline(const std::string &title, const Timeline &timeline,
+                         double begin, double end);
 
 /// A horizontal bar with parts of class c0, c1 ..., of a whole.
 std::string drawBar(const std::vector<double> &parts, double whole);

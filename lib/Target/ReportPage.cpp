@@ -8,6 +8,7 @@
 
 #include "Charts.h"
 #include "Poplar/Target/PlanReport.h"
+#include "ReportStyle.h"
 #include <algorithm>
 #include <cstdio>
 
@@ -15,50 +16,6 @@ using namespace poplar;
 
 /// Points of a chart of a run; more are averaged.
 static constexpr size_t mostPoints = 600;
-
-static constexpr const char *style = R"css(
-:root { --ink: #1c2128; --soft: #57606a; --paper: #fff; --line: #d8dee4;
-  --c0: #0969da; --c1: #bc4c00; --c2: #1a7f37; --c3: #8250df; --c4: #bf3989;
-  --c5: #7d4e00; color-scheme: light dark; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --soft: #9da7b3; --paper: #0d1117; --line: #30363d;
-    --c0: #58a6ff; --c1: #f0883e; --c2: #3fb950; --c3: #bc8cff; --c4: #f778ba;
-    --c5: #d29922; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
-  background: var(--paper); max-width: 62rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.15rem; margin-top: 2rem; }
-.facts { display: grid; gap: .6rem;
-  grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); }
-.facts div { border: 1px solid var(--line); border-radius: .5rem;
-  padding: .5rem .7rem; }
-.facts b { display: block; font-size: 1.15rem; }
-.facts span, figcaption, .legend, .note { color: var(--soft);
-  font-size: .875rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .875rem;
-  font-variant-numeric: tabular-nums; min-width: 100%; }
-th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap;
-  border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child, .text { text-align: left; }
-td.text { white-space: normal; min-width: 12rem; }
-figure { margin: 1rem 0; }
-svg { width: 100%; height: auto; display: block; }
-svg text { font-size: 13px; fill: var(--soft); }
-svg.bar { height: .8rem; min-width: 8rem; }
-.grid { stroke: var(--line); }
-.line { fill: none !important; stroke-width: 2; }
-.free { fill: var(--line); }
-.c0 { fill: var(--c0); stroke: var(--c0); } .c1 { fill: var(--c1); stroke: var(--c1); }
-.c2 { fill: var(--c2); stroke: var(--c2); } .c3 { fill: var(--c3); stroke: var(--c3); }
-.c4 { fill: var(--c4); stroke: var(--c4); } .c5 { fill: var(--c5); stroke: var(--c5); }
-.bar rect { stroke: none; }
-.legend i { display: inline-block; width: .8em; height: .8em; margin-right: .3em; }
-i.c0 { background: var(--c0); } i.c1 { background: var(--c1); }
-i.c2 { background: var(--c2); } i.c3 { background: var(--c3); }
-i.c4 { background: var(--c4); } i.c5 { background: var(--c5); }
-)css";
 
 namespace {
 
@@ -125,6 +82,7 @@ private:
   void addCurves(const PlanReview &review);
   void addWhatIf(const PlanReview &review);
   void addAlternatives(const PlanReview &review);
+  void addTimeline(const SimulatedIteration &simulated);
   void addRun();
 
   const std::string &typeOf(const PlanReview::Rank &rank) const {
@@ -199,6 +157,22 @@ void Page::addPlan(const PlanReview &review) {
   if (!how.empty())
     body += "<p>Planned " + escapeHTML(how) + ".</p>\n";
   addSection("Plan", body);
+}
+
+/// The whole iteration and, where that is of many steps, the last one.
+void Page::addTimeline(const SimulatedIteration &simulated) {
+  const Timeline &timeline = simulated.timeline;
+  addFact(formatNumber(timeline.seconds) + " s", "an iteration, simulated");
+  std::string body =
+      drawTimeline("An iteration", timeline, 0, timeline.seconds);
+  if (simulated.steps > 2)
+    body += drawTimeline("Its last step, and the update", timeline,
+                         timeline.seconds * (1 - 1.2 / double(simulated.steps)),
+                         timeline.seconds);
+  addSection("Timeline, simulated",
+             body + "<p class=\"note\">Above what ranks compute, below what "
+                    "they communicate. Ranks that do the same are shown "
+                    "once.</p>\n");
 }
 
 void Page::addMemory(const PlanReview &review) {
@@ -363,6 +337,10 @@ void Page::addRun() {
     table.number(measured);
     table.row("predicted, against it");
     table.seconds(plan.allocation.seconds, measured);
+    if (input.simulated) {
+      table.row("simulated, against it");
+      table.seconds(input.simulated->timeline.seconds, measured);
+    }
     body = table.finish() + body;
   }
   addSection("Run", body);
@@ -375,6 +353,8 @@ std::string Page::format() {
     addPlan(*input.review);
   if (!input.run.empty())
     addRun();
+  if (input.simulated)
+    addTimeline(*input.simulated);
   if (input.review) {
     addMemory(*input.review);
     addCurves(*input.review);
@@ -385,7 +365,7 @@ std::string Page::format() {
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
          "charset=\"utf-8\" />\n<meta name=\"viewport\" "
          "content=\"width=device-width, initial-scale=1\" />\n<title>" +
-         name + "</title>\n<style>" + style +
+         name + "</title>\n<style>" + reportStyle +
          "</style>\n</head>\n<body>\n<h1>" + name +
          "</h1>\n<div class=\"facts\">\n" + facts + "</div>\n" + text +
          "</body>\n</html>\n";

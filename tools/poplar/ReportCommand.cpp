@@ -10,6 +10,7 @@
 #include "Compilation.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Target/PlanReport.h"
+#include "Poplar/Target/PlanSimulation.h"
 #include "Review.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -21,6 +22,26 @@ struct Arguments {
   std::string input, output;
 };
 } // namespace
+
+/// Adds the plan of the module, simulated, which is scheduled for it.
+static bool addTimeline(Compilation &compilation, ReportInput &report) {
+  if (!compilation.schedule(HostOptions()))
+    return false;
+  mlir::FailureOr<PlanSimulation> plan =
+      buildPlanSimulation(compilation.getModule());
+  if (mlir::failed(plan))
+    return false;
+  SimulationOptions options;
+  options.recordsTimeline = true;
+  auto result = simulate(plan->problem, options, compilation.error);
+  if (!result)
+    return false;
+  report.simulated = {std::move(result->timeline), 1};
+  for (const PlanSimulation::RankClass &ranks : plan->classes)
+    report.simulated->steps =
+        std::max(report.simulated->steps, ranks.share.steps);
+  return true;
+}
 
 /// Adds the plan of a file and its review.
 static bool addPlan(const std::string &path, Compilation &compilation,
@@ -38,6 +59,8 @@ static bool addPlan(const std::string &path, Compilation &compilation,
   auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
   if (auto length = model ? model.getAs<mlir::IntegerAttr>("seq_len") : nullptr)
     report.tokensPerSample = length.getInt();
+  if (!addTimeline(compilation, report))
+    report.note = "There is no timeline. " + compilation.error;
   return true;
 }
 

@@ -10,6 +10,7 @@
 #define POPLAR_TARGET_PLANREPORT_H
 
 #include "Poplar/Planner/PlanReview.h"
+#include "Poplar/Planner/Timeline.h"
 
 namespace poplar {
 
@@ -32,12 +33,19 @@ struct MeasuredStep {
 std::optional<std::vector<MeasuredStep>> readMetrics(const std::string &text,
                                                      std::string &error);
 
+/// A plan's iteration as it was simulated, of so many steps at most.
+struct SimulatedIteration {
+  Timeline timeline;
+  int64_t steps;
+};
+
 /// What a page is about: a plan, a run, or both.
 struct ReportInput {
   /// A path, as the user gave it.
   std::string name;
   ClusterView cluster;
   std::optional<PlanReview> review;
+  std::optional<SimulatedIteration> simulated;
   std::vector<MeasuredStep> run;
   /// Of a sample; 0 if the model does not say.
   int64_t tokensPerSample = 0;
