@@ -53,6 +53,8 @@ struct Options {
   // Profiling. Memory of 0 is unlimited.
   int64_t Rank = 0, MaxBatch = 64, Memory = 0;
   bool UntilLevel = false, Loaded = false;
+  // What a profile has measured, to go on from, and of what that is.
+  std::string Journal, Identity;
 
   /// Whether one batch is to be looked at, and nothing trained.
   bool isDump() const {

@@ -18,6 +18,7 @@
 #include "Error.h"
 #include "Files.h"
 #include "Optimizer.h"
+#include "ProfileJournal.h"
 #include "Random.h"
 #include "Trainer.h"
 
@@ -199,7 +200,7 @@ struct Point {
 class Profiler {
 public:
   Profiler(const PoplarProgram &Program, const Options &O,
-           std::vector<int64_t> Sizes);
+           std::vector<int64_t> Sizes, ProfileJournal &Journal);
   void run();
   std::string format() const;
 
@@ -213,11 +214,14 @@ private:
     return Seconds.count() - (Others.getSeconds() - Elsewhere);
   }
   void measure(int Round, Point &P);
-  void measureUpdate();
+  void measureUpdate(int Round);
+  template <typename Function>
+  std::vector<double> repeat(const std::string &Name, Function &&Step);
   bool isLevel(const Point &P) const;
   double getOwnPart() const;
 
   const Options &O;
+  ProfileJournal &Journal;
   std::vector<Point> Points;
   Executor Exec;
   NoCollectives Others;
@@ -242,8 +246,8 @@ static std::vector<int64_t> getSizes(int64_t Largest) {
 }
 
 Profiler::Profiler(const PoplarProgram &Program, const Options &O,
-                   std::vector<int64_t> Sizes)
-    : O(O),
+                   std::vector<int64_t> Sizes, ProfileJournal &Journal)
+    : O(O), Journal(Journal),
       Exec(Program, Sizes, static_cast<int>(Program.ranks[O.Rank].threads),
            static_cast<int>(O.Rank)),
       Others(Exec), Source(Exec.model()), Batches(Exec, Sizes.back(), 0),
@@ -254,17 +258,31 @@ Profiler::Profiler(const PoplarProgram &Program, const Options &O,
     Points.push_back({Size, {}});
 }
 
+/// Seconds of `Step`, some times; those of an interrupted run if it has them.
+template <typename Function>
+std::vector<double> Profiler::repeat(const std::string &Name, Function &&Step) {
+  if (const std::vector<double> *Known = Journal.find(Name))
+    return *Known;
+  // Not kept: caches and memory warm up.
+  double Repetitions = std::clamp(0.3 / time(Step), 3.0, 30.0);
+  std::vector<double> Seconds;
+  for (double I = 0; I < Repetitions; ++I)
+    Seconds.push_back(time(Step));
+  Journal.add(Name, Seconds);
+  return Seconds;
+}
+
 void Profiler::measure(int Round, Point &P) {
   int64_t Targets = std::max<int64_t>(
       Batches.load(Source, 0, {0, P.Batch, P.Batch, 1}, 0), 1);
-  auto Step = [&] { Batches.train(Targets, Optim.lossScale()); };
   Optim.zeroGradients();
-  // Not measured: caches and memory warm up.
-  double Seconds = time(Step);
-  double Repetitions = std::clamp(0.3 / Seconds, 3.0, 30.0);
-  for (double I = 0; I < Repetitions; ++I)
-    P.Measured.Seconds.push_back(time(Step));
-  Seconds = P.Measured.median();
+  std::string Name =
+      std::to_string(Round) + " micro-batch " + std::to_string(P.Batch);
+  std::vector<double> Times =
+      repeat(Name, [&] { Batches.train(Targets, Optim.lossScale()); });
+  P.Measured.Seconds.insert(P.Measured.Seconds.end(), Times.begin(),
+                            Times.end());
+  double Seconds = P.Measured.median();
   std::printf("  %d/%d  micro-batch %5lld  %10.3f ms  spread %5.2f %%  %10.1f "
               "tokens/s\n",
               Round, Rounds, static_cast<long long>(P.Batch), Seconds * 1e3,
@@ -273,14 +291,12 @@ void Profiler::measure(int Round, Point &P) {
   std::fflush(stdout);
 }
 
-void Profiler::measureUpdate() {
-  auto Step = [&] {
+void Profiler::measureUpdate(int Round) {
+  std::vector<double> Times = repeat(std::to_string(Round) + " optimizer", [&] {
     Optim.zeroGradients();
     Optim.update(0, /*Rate=*/0);
-  };
-  double Repetitions = std::clamp(0.3 / time(Step), 3.0, 30.0);
-  for (double I = 0; I < Repetitions; ++I)
-    Update.Seconds.push_back(time(Step));
+  });
+  Update.Seconds.insert(Update.Seconds.end(), Times.begin(), Times.end());
 }
 
 /// Whether the rate has gained less than 2 % since half the micro-batch. Goes
@@ -306,7 +322,7 @@ void Profiler::run() {
       if (Round == 1 && O.UntilLevel && isLevel(Points[I]))
         Points.resize(I + 1);
     }
-    measureUpdate();
+    measureUpdate(Round);
   }
   std::printf("       optimizer          %10.3f ms  spread %5.2f %%\n",
               Update.median() * 1e3, 100 * Update.spread());
@@ -398,7 +414,17 @@ void poplar::runtime::runProfile(const PoplarProgram &Program,
               static_cast<long long>(Program.world_size),
               Model.Precision.c_str(), Own,
               Neighbours ? "busy" : (HasOthers ? "idle" : "none"));
-  Profiler P(Program, O, getSizes(std::min(Fits, O.MaxBatch)));
+  std::ostringstream Identity;
+  Identity << O.Identity << ", " << Model.DeviceType << ", stage "
+           << Program.stage << " of " << Program.world_size
+           << " ranks, micro-batches up to " << std::min(Fits, O.MaxBatch)
+           << (O.UntilLevel ? " until level" : "") << ", other cores "
+           << (O.Loaded ? "busy" : "idle");
+  ProfileJournal Journal(O.Journal, Identity.str());
+  if (Journal.size())
+    std::printf("  goes on after %zu measurements in %s\n", Journal.size(),
+                O.Journal.c_str());
+  Profiler P(Program, O, getSizes(std::min(Fits, O.MaxBatch)), Journal);
   P.run();
   writeProfile(Program, O, Fits, P.format());
 }

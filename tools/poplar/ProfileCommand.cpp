@@ -76,6 +76,10 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> makeProgram(int stage, bool alone,
                                                 HostOptions &options);
   int64_t getMaxBatch() const { return args.maxBatch ? args.maxBatch : 64; }
+  /// What a stage has measured, until all is done.
+  std::string getJournal(int stage) const {
+    return args.output + ".stage" + std::to_string(stage) + ".part";
+  }
 
   const Arguments &args;
   ClusterView cluster;
@@ -167,6 +171,11 @@ bool Profiling::prepare() {
     error = args.output + ": " + code.message();
     return false;
   }
+  // Not only in the end, when all is measured.
+  if (llvm::sys::fs::is_directory(args.output)) {
+    error = args.output + ": Is a directory";
+    return false;
+  }
   if (directory.code) {
     error = directory.path.str().str() + ": " + directory.code.message();
     return false;
@@ -232,6 +241,14 @@ bool Profiling::measure(int stage, int64_t rank,
     command.push_back("--until-level");
   if (args.loaded)
     command.push_back("--loaded");
+  std::string journal = getJournal(stage),
+              identity = llvm::formatv(
+                  "model {0}, {1}, poplar {2}, llvm {3}, {4} {5}, {6}",
+                  nn::getFingerprint(compilation.getModule()), machine,
+                  POPLAR_VERSION, LLVM_VERSION_STRING, type.getTarget(),
+                  cluster::stringifyNumberFormat(type.getPrecision()),
+                  type.getRecompute());
+  command.insert(command.end(), {"--journal", journal, "--identity", identity});
   llvm::outs().flush();
   std::string message;
   int status = llvm::sys::ExecuteAndWait(executable, command, std::nullopt, {},
@@ -300,7 +317,11 @@ bool Profiling::run() {
     complete(profile);
     profile->moveBefore(profiles->getBody(), profiles->getBody()->end());
   }
-  return writeFile(args.output, exportClusterJSON(*profiles));
+  if (!writeFile(args.output, exportClusterJSON(*profiles)))
+    return false;
+  for (int stage = 0; stage < 4; ++stage)
+    llvm::sys::fs::remove(getJournal(stage));
+  return true;
 }
 
 void addProfileCommand(CLI::App &app, int &status) {
@@ -308,7 +329,9 @@ void addProfileCommand(CLI::App &app, int &status) {
       "profile", "Measure how fast a device type trains a model");
   command->footer(
       "Runs the program of a rank by itself over growing micro-batches and "
-      "writes the\ncurves for poplar plan --profiles.\n\nExample:\n"
+      "writes the\ncurves for poplar plan --profiles. Measurements are kept "
+      "beside the output\n(JSON.stageN.part) until all are done: after an "
+      "interruption, the same command\ngoes on.\n\nExample:\n"
       "  poplar profile --model model.mlir --cluster cluster.json "
       "--device-type avx2-f32 -o profiles/avx2-f32.json");
   auto args = std::make_shared<Arguments>();
