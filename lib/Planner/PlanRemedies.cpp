@@ -165,7 +165,8 @@ void RemedySearch::addDevices() {
     auto works = [&](int64_t more) {
       std::vector<int64_t> other = counts;
       other[type] += more;
-      return hasPlanOfAll(*resizeCluster(cluster, other));
+      auto view = resizeCluster(cluster, other);
+      return view && hasPlanOfAll(*view);
     };
     int64_t most = 4 * counts[type];
     if (!works(most))

@@ -94,6 +94,9 @@ poplar::resizeCluster(const ClusterView &cluster,
         kept->push_back(rank);
     }
     node.numRanks = static_cast<int>(resized.ranks.size()) - node.firstRank;
+    auto index = static_cast<int>(&node - resized.nodes.data());
+    if (node.numRanks > 1 && !resized.findLink(index, index))
+      return std::nullopt;
   }
   return resized;
 }

@@ -25,7 +25,7 @@ struct Arguments {
 
 /// Adds the plan of the module, simulated, which is scheduled for it.
 static bool addTimeline(Compilation &compilation, ReportInput &report) {
-  if (!compilation.schedule(HostOptions()))
+  if (!compilation.schedule(compilation.getModule(), HostOptions()))
     return false;
   mlir::FailureOr<PlanSimulation> plan =
       buildPlanSimulation(compilation.getModule());
