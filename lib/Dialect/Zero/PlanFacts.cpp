@@ -126,13 +126,13 @@ ModelFacts zero::getModelFacts(ModuleOp module) {
     model.elements +=
         cast<RankedTensorType>(parameter.getType()).getNumElements();
   model.fingerprint = nn::getFingerprint(module);
+  TrafficCounter counter(module, model);
   auto function = module.lookupSymbol<func::FuncOp>("model");
-  if (module.getOps<BucketOp>().empty() || !function || function.isExternal())
-    // Of parameters that nothing is known of but their sizes.
+  if (model.buckets > 0 && function && !function.isExternal())
+    counter.run(function);
+  else // of which nothing is known but the sizes
     model.gatheredForward = model.gatheredBackward =
-        model.reduced = {0, model.elements};
-  else
-    TrafficCounter(module, model).run(function);
+        model.reduced = {model.buckets, model.elements};
   return model;
 }
 
