@@ -89,9 +89,8 @@ PlanSearchResult searchPlans(const ClusterView &cluster,
 /// The cluster with these many devices of each type, for a job of them. The
 /// devices left out first are those on the nodes that are worst connected, then
 /// the last. Where a type has fewer than asked for, the last of its devices is
-/// repeated, beside it or, where there is no link inside its node, behind the
-/// node's best link. None if a type is asked for of which there is no device,
-/// or no link that a repeated one could have. `kept`, if asked for, is set to
+/// repeated. None if a type is asked for of which there is no device, or two
+/// devices of a node that has no link inside. `kept`, if asked for, is set to
 /// the ranks in `cluster` that stay.
 std::optional<ClusterView> resizeCluster(const ClusterView &cluster,
                                          const std::vector<int64_t> &counts,
