@@ -209,7 +209,7 @@ Genetic::getGroups(const Partition &partition) const {
 
 double Genetic::getCost(const Partition &partition) const {
   std::vector<std::vector<int>> stages = getGroups(partition);
-  arrangeGroups(costs, stages, largestExactPath);
+  arrangeGroups(costs, stages, largestExactPath, /*effort=*/1e9);
   double dataParallel = 0, pipeline = 0;
   for (size_t j = 0; j < stages.size(); ++j) {
     for (int d : stages[j]) {

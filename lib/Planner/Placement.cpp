@@ -141,11 +141,15 @@ std::string Placement::verify(const PlacementProblem &problem) const {
   return error.empty() ? compare("pipeline", pipeline, truth.pipeline) : error;
 }
 
+/// A second or two: all greedy paths of up to 242 stages.
+static constexpr double finalPathEffort = 1e9;
+
 Placement poplar::arrange(const PlacementProblem &problem,
                           const std::vector<std::vector<int>> &groups) {
   Placement placement;
   placement.stages = groups;
-  arrangeGroups(PlacementCosts(problem), placement.stages, largestExactPath);
+  arrangeGroups(PlacementCosts(problem), placement.stages, largestExactPath,
+                finalPathEffort);
   placement.computeCost(problem);
   return placement;
 }

@@ -17,6 +17,11 @@ using namespace poplar;
 /// where the maxima do not move, these still point somewhere.
 static constexpr double guide = 0.1;
 
+/// What is spent on the order of the stages each time. All greedy paths of up
+/// to 38 stages are tried; of more than 239, the order is left to exchanges.
+static constexpr int exactStages = 10;
+static constexpr double pathEffort = 4e6;
+
 uint64_t Sequence::next() {
   uint64_t z = state += 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -107,7 +112,7 @@ double PlacementGrid::getSeconds(const Stages &stages) const {
 
 void PlacementGrid::rearrange() {
   Stages stages = save();
-  arrangeGroups(costs, stages, /*exactGroups=*/10);
+  arrangeGroups(costs, stages, exactStages, pathEffort);
   load(stages);
 }
 
@@ -227,6 +232,10 @@ bool PlacementGrid::tryExchange(int d, int dPrime, double allowance) {
   return true;
 }
 
+double PlacementGrid::estimateArrangement() const {
+  return estimateArranging(rows, columns, exactStages, pathEffort);
+}
+
 PlacementGrid::Stages PlacementGrid::anneal(const Stages &from,
                                             const Schedule &schedule) {
   Sequence sequence(schedule.sequence);
@@ -247,7 +256,11 @@ PlacementGrid::Stages PlacementGrid::anneal(const Stages &from,
       tryExchange(d, dPrime, -temperature * std::log(sequence.unit()));
     }
     // Also undoes the rounding that has added up.
-    rearrange();
+    if ((step + 1) * schedule.arrangements / schedule.steps >
+        step * schedule.arrangements / schedule.steps)
+      rearrange();
+    else
+      load(save());
     Stages now = save();
     double seconds = getSeconds(now);
     if (seconds < bestSeconds) {

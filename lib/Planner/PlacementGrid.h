@@ -47,6 +47,8 @@ public:
     /// First and last temperature, as a share of the cost at the start.
     double hot, cold;
     int steps;
+    /// How many of the steps end with everything rearranged.
+    int arrangements;
     int64_t exchangesPerStep;
     /// Which sequence of exchanges is tried.
     uint64_t sequence;
@@ -56,6 +58,9 @@ public:
 
   /// Their cost, of the order and pipelines as they are.
   double getSeconds(const Stages &stages) const;
+
+  /// About how many comparisons it takes to rearrange everything.
+  double estimateArrangement() const;
 
 private:
   void load(const Stages &stages);

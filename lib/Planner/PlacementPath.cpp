@@ -8,6 +8,7 @@
 
 #include "PlacementPath.h"
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -88,6 +89,12 @@ double poplar::matchGroups(const PlacementCosts &costs,
 // Paths
 //===----------------------------------------------------------------------===//
 
+/// Of local search on a path; few take more than ten.
+static constexpr int mostRounds = 100;
+
+/// Comparisons of a local search, as a rule.
+static double estimatePath(double groups) { return 70 * groups * groups; }
+
 namespace {
 /// Symmetric distances between groups, and paths over all of them.
 class Paths {
@@ -102,7 +109,7 @@ public:
   }
 
   std::vector<int> findShortest() const;
-  std::vector<int> findShort() const;
+  std::vector<int> findShort(int starts) const;
   double getLength(const std::vector<int> &path) const {
     double length = 0;
     for (size_t i = 0; i + 1 < path.size(); ++i)
@@ -114,6 +121,7 @@ private:
   double get(size_t i, size_t j) const { return distances[i * count + j]; }
   std::vector<int> greedyFrom(int start) const;
   bool improve(std::vector<int> &path) const;
+  void improveFully(std::vector<int> &path) const;
 
   size_t count;
   std::vector<double> distances;
@@ -229,31 +237,59 @@ bool Paths::improve(std::vector<int> &path) const {
   return improved;
 }
 
-std::vector<int> Paths::findShort() const {
+void Paths::improveFully(std::vector<int> &path) const {
+  for (int round = 0; round < mostRounds && improve(path); ++round)
+    ;
+}
+
+/// From the given order and from greedy paths, whose starts are spread evenly.
+std::vector<int> Paths::findShort(int starts) const {
   std::vector<int> best(count);
   std::iota(best.begin(), best.end(), 0);
-  while (improve(best))
-    ;
-  for (size_t start = 0; start < count; ++start) {
-    std::vector<int> path = greedyFrom(start);
-    while (improve(path))
-      ;
+  improveFully(best);
+  for (int i = 0; i < starts; ++i) {
+    std::vector<int> path =
+        greedyFrom(static_cast<int>(count * static_cast<size_t>(i) / starts));
+    improveFully(path);
     if (getLength(path) < getLength(best))
       best = std::move(path);
   }
   return best;
 }
 
+double poplar::estimateArranging(int groups, int size, int exactGroups,
+                                 double effort) {
+  double matching = std::pow(double(size), 3), path = estimatePath(groups);
+  if (groups <= exactGroups)
+    return groups * (groups - 1) / 2.0 * matching +
+           std::pow(2.0, groups) * groups * groups;
+  if (path > effort)
+    return (groups - 1) * matching;
+  return groups * (groups - 1) / 2.0 * matching +
+         path * (1 + std::min(std::floor(effort / path), double(groups)));
+}
+
+/// The order of the groups along the path.
+static std::vector<int> order(const PlacementCosts &costs,
+                              const std::vector<std::vector<int>> &groups,
+                              int exactGroups, double effort) {
+  int count = static_cast<int>(groups.size());
+  if (count <= exactGroups)
+    return Paths(costs, groups).findShortest();
+  double starts = std::min(effort / estimatePath(count), double(count));
+  if (starts >= 1)
+    return Paths(costs, groups).findShort(static_cast<int>(starts));
+  std::vector<int> same(count);
+  std::iota(same.begin(), same.end(), 0);
+  return same;
+}
+
 void poplar::arrangeGroups(const PlacementCosts &costs,
                            std::vector<std::vector<int>> &groups,
-                           int exactGroups) {
-  Paths paths(costs, groups);
-  std::vector<int> order = groups.size() <= static_cast<size_t>(exactGroups)
-                               ? paths.findShortest()
-                               : paths.findShort();
+                           int exactGroups, double effort) {
   std::vector<std::vector<int>> arranged;
   std::vector<int> partner;
-  for (int group : order) {
+  for (int group : order(costs, groups, exactGroups, effort)) {
     std::vector<int> devices = std::move(groups[group]);
     if (!arranged.empty()) {
       matchGroups(costs, arranged.back(), devices, &partner);

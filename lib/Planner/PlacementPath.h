@@ -44,9 +44,15 @@ double matchGroups(const PlacementCosts &costs, const std::vector<int> &first,
 /// Reorders groups along the shortest path between them, and the devices of
 /// each so that the k-th ones form pipeline k by optimal matchings. The path is
 /// exact (Held and Karp's dynamic programme) for up to `exactGroups` groups,
-/// at most largestExactPath; beyond, it is no longer than in the given order.
+/// at most largestExactPath; beyond, it is no longer than in the given order,
+/// and `effort`, in comparisons, limits from how many greedy paths it is
+/// searched. Where that is too little for one, the order is kept.
 void arrangeGroups(const PlacementCosts &costs,
-                   std::vector<std::vector<int>> &groups, int exactGroups);
+                   std::vector<std::vector<int>> &groups, int exactGroups,
+                   double effort);
+
+/// About how many comparisons that is at most.
+double estimateArranging(int groups, int size, int exactGroups, double effort);
 
 } // namespace poplar
 

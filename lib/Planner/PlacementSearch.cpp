@@ -10,6 +10,7 @@
 #include "PlacementGrid.h"
 #include "PlacementStarts.h"
 #include <algorithm>
+#include <cstdint>
 
 using namespace poplar;
 
@@ -23,6 +24,12 @@ struct Candidate {
 };
 } // namespace
 
+/// Temperatures of an annealing, and comparisons to rearrange all stages that
+/// may follow each. Where it takes more, it is done less often: with 1,000
+/// devices in 8 stages twice, with 256 each time.
+static constexpr int steps = 30;
+static constexpr double arrangementEffort = 4e6;
+
 // Every start is annealed a little; then the better half of what came of it,
 // with twice the effort, until one is left. Of the temperatures, the lower
 // keeps what is good in a start, the higher leaves it where it is not.
@@ -34,18 +41,23 @@ Placement poplar::searchPlacement(const PlacementProblem &problem) {
     candidates.push_back({std::move(stages), 0});
   uint64_t sequence = 0;
   bool fresh = true;
-  // There are no more pairs of devices than that in a small problem.
+  int arrangements = static_cast<int>(
+      std::clamp(steps * arrangementEffort / grid.estimateArrangement(), 2.0,
+                 double(steps)));
+  // There are no more pairs of devices than that in a small problem; in a large
+  // one, an exchange takes time in proportion to the pipelines.
   int64_t pairs = static_cast<int64_t>(problem.devices) * problem.devices;
-  for (int64_t exchanges = std::min<int64_t>(4 * pairs, 4000);;
-       exchanges *= 2) {
+  for (int64_t exchanges =
+           std::min<int64_t>({4 * pairs, 4000, 256000 / problem.pipelines()});
+       ; exchanges *= 2) {
     size_t keep = (candidates.size() + 1) / 2;
     bool last = candidates.size() == 1;
     std::vector<Candidate> next;
     for (Candidate &candidate : candidates) {
       for (double hot : {0.1, 0.02, 0.004}) {
         PlacementGrid::Stages stages = grid.anneal(
-            candidate.stages, {hot, /*cold=*/0.0003, /*steps=*/30, exchanges,
-                               /*sequence=*/++sequence});
+            candidate.stages, {hot, /*cold=*/0.0003, steps, arrangements,
+                               exchanges, /*sequence=*/++sequence});
         double seconds = grid.getSeconds(stages);
         next.push_back({std::move(stages), seconds});
       }

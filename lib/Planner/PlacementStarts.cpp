@@ -14,6 +14,9 @@
 
 using namespace poplar;
 
+/// Enough for all lengths of chains of up to 16 stages.
+static constexpr size_t mostLengths = 8;
+
 using Distance = std::function<double(int, int)>;
 
 namespace {
@@ -128,9 +131,16 @@ buildStart(const PlacementCosts &costs, int stages, int length, bool close) {
 
 std::vector<std::vector<std::vector<int>>>
 poplar::buildStarts(const PlacementCosts &costs, int stages) {
-  std::set<int> lengths;
+  std::set<int> all;
   for (int blocks = 1; blocks <= stages; ++blocks)
-    lengths.insert((stages + blocks - 1) / blocks);
+    all.insert((stages + blocks - 1) / blocks);
+  // Of many lengths some, evenly among them, with the first and the last.
+  std::vector<int> sorted(all.begin(), all.end());
+  std::set<int> lengths;
+  size_t count = std::min(sorted.size(), mostLengths);
+  for (size_t i = 0; i < count; ++i)
+    lengths.insert(
+        sorted[count > 1 ? i * (sorted.size() - 1) / (count - 1) : 0]);
   std::vector<std::vector<std::vector<int>>> starts;
   for (int length : lengths)
     for (bool close : {true, false})
