@@ -117,7 +117,7 @@ plan() {
   poplar plan --model "$dir/model.mlir" --cluster "$dir/cluster.json" \
     --profiles "$dir/profiles" --global-batch "$batch" --zero "$2" --leave-out none \
     --policy "$3" -o "$dir/$1.mlir" >"$dir/$1.txt"
-  seconds[$1]=$(sed -n 's/.*, \([0-9.e-]*\) s predicted/\1/p' "$dir/$1.txt")
+  seconds[$1]=$(sed -n 's/.*, \([0-9.e-]*\) s predicted.*/\1/p' "$dir/$1.txt")
   quietly poplar build "$dir/$1.mlir" -o "$dir/$1"
 }
 # samples NAME: of each rank in an iteration, "102 + 26".

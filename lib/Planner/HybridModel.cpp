@@ -215,11 +215,8 @@ bool HybridProblemBuilder::findMeasurement(int index, Measurement &found) {
           view.findProfile(index, stage, model.fingerprint);
       if (!profile || profile->isEstimate || profile->microBatches.empty())
         continue;
-      std::vector<Curve::Point> points;
-      for (size_t i = 0; i < profile->microBatches.size(); ++i)
-        points.push_back({profile->microBatches[i], profile->seconds[i]});
       found.variant = variant;
-      found.curve = Curve::fit(std::move(points), error);
+      found.curve = profile->fitCurve(error);
       found.optimizerSeconds = profile->optimizerSeconds;
       if (!found.curve)
         error = "profile of device type '" + cluster.types[index].name +
