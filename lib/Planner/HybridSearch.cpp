@@ -14,9 +14,13 @@
 
 using namespace poplar;
 
-/// Partial plans kept in a state, where a good plan is wanted soon.
-static constexpr size_t narrow = 2;
+/// Partial plans gone on with from a unit, where a good plan is wanted soon.
+static constexpr size_t narrow = 16;
 static constexpr size_t unlimited = std::numeric_limits<size_t>::max();
+
+/// The most types whose tensor degrees are chosen freely in layered plans, and
+/// their degrees and micro-batches side by side.
+static constexpr size_t mostFreeDegrees = 3, mostFreeSizes = 2;
 
 namespace {
 
@@ -63,7 +67,7 @@ ShapeList::ShapeList(const HybridProblem &problem) : problem(problem) {
   if (std::find(schedules.begin(), schedules.end(),
                 PipelineSchedule::OneForwardOneBackward) == schedules.end())
     return;
-  // Sets of two or more types.
+  // Sets of two or more types, of the first if there are many.
   size_t count = std::min<size_t>(problem.types.size(), 16);
   for (unsigned set = 1; set < 1u << count; ++set) {
     std::vector<int> types;
@@ -92,11 +96,31 @@ void ShapeList::forEachChoice(const std::vector<std::vector<T>> &lists,
   }
 }
 
+/// Of many types, all share units as far as their nodes allow, so that there
+/// are not more choices than can be looked at.
 void ShapeList::addLayered() {
-  for (int64_t microBatch : microBatches)
-    forEachChoice(degrees, [&](const std::vector<int> &choice) {
+  for (int64_t microBatch : microBatches) {
+    auto add = [&](const std::vector<int> &choice) {
       addLayered(choice, microBatch);
-    });
+    };
+    if (problem.types.size() <= mostFreeDegrees) {
+      forEachChoice(degrees, add);
+      continue;
+    }
+    std::set<int> all;
+    for (const std::vector<int> &ofType : degrees)
+      all.insert(ofType.begin(), ofType.end());
+    std::set<std::vector<int>> choices;
+    for (int degree : all) {
+      std::vector<int> choice;
+      for (const std::vector<int> &ofType : degrees) {
+        auto above = std::upper_bound(ofType.begin(), ofType.end(), degree);
+        choice.push_back(above == ofType.begin() ? *above : *(above - 1));
+      }
+      choices.insert(choice);
+    }
+    std::for_each(choices.begin(), choices.end(), add);
+  }
 }
 
 void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
@@ -135,9 +159,19 @@ void ShapeList::addSideBySide(const std::vector<int> &types) {
   std::vector<std::vector<std::pair<int, int64_t>>> lists;
   for (int type : types)
     lists.push_back(sizes[type]);
-  forEachChoice(lists, [&](const std::vector<std::pair<int, int64_t>> &choice) {
-    addSideBySide(types, choice);
-  });
+  if (types.size() <= mostFreeSizes) {
+    forEachChoice(lists,
+                  [&](const std::vector<std::pair<int, int64_t>> &choice) {
+                    addSideBySide(types, choice);
+                  });
+    return;
+  }
+  // Of more types, all have the same.
+  for (std::pair<int, int64_t> size : lists[0])
+    if (std::all_of(lists.begin(), lists.end(), [&](const auto &list) {
+          return std::find(list.begin(), list.end(), size) != list.end();
+        }))
+      addSideBySide(types, {types.size(), size});
 }
 
 void ShapeList::addSideBySide(
@@ -184,14 +218,25 @@ HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
   std::stable_sort(
       candidates.begin(), candidates.end(),
       [](const Candidate &a, const Candidate &b) { return a.bound < b.bound; });
+  auto isWorse = [&](const Candidate &candidate) {
+    return result.plan && candidate.bound >= result.plan->seconds * (1 - 1e-12);
+  };
+  // A good plan first, as it drops most of what is then left to prove.
+  int64_t soon = effort / 4;
+  effort -= soon;
+  for (const Candidate &candidate : candidates) {
+    if (soon <= 0 || isWorse(candidate))
+      break;
+    StageSearch(problem, costs, bounds, *candidate.shape)
+        .run(narrow, result.plan, soon);
+  }
   result.lowerBound = std::numeric_limits<double>::infinity();
   for (const Candidate &candidate : candidates) {
-    if (result.plan && candidate.bound >= result.plan->seconds * (1 - 1e-12))
+    if (isWorse(candidate))
       break;
-    StageSearch search(problem, costs, bounds, *candidate.shape);
     // What is left unproven counts with its bound.
-    if (effort <= 0 || !search.run(narrow, result.plan, effort) ||
-        !search.run(unlimited, result.plan, effort))
+    if (effort <= 0 || !StageSearch(problem, costs, bounds, *candidate.shape)
+                            .run(unlimited, result.plan, effort))
       result.lowerBound = std::min(result.lowerBound, candidate.bound);
   }
   if (!result.plan) {

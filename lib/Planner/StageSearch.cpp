@@ -17,45 +17,23 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 /// Sums in another order differ by that much, and are taken to be equal.
 static constexpr double rounding = 1e-12;
 
-//===----------------------------------------------------------------------===//
-// Bounds
-//===----------------------------------------------------------------------===//
-
-UnitBounds::UnitBounds(const HybridProblem &problem) {
-  size_t units = problem.elements.size();
-  for (size_t type = 0; type < problem.types.size(); ++type)
-    for (const HybridProblem::Mode &mode : problem.types[type].modes) {
-      Bound &bound =
-          bounds[{static_cast<int>(type), mode.tensorDegree, mode.microBatch}];
-      bound.units.resize(units, never);
-      bound.forwardUnits.resize(units, never);
-      for (size_t i = 0; i < units; ++i) {
-        const HybridProblem::UnitCost &unit = mode.units[i];
-        bound.units[i] = std::min(bound.units[i], unit.forward + unit.backward);
-        bound.forwardUnits[i] = std::min(bound.forwardUnits[i], unit.forward);
-      }
-    }
-}
-
-const UnitBounds::Bound *UnitBounds::find(int type, int tensorDegree,
-                                          int64_t microBatch) const {
-  auto entry = bounds.find({type, tensorDegree, microBatch});
-  return entry == bounds.end() ? nullptr : &entry->second;
-}
-
 StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
                          const UnitBounds &unitBounds, const StageShape &shape)
     : problem(problem), costs(costs), shape(shape), units(problem.units()) {
   for (const StageShape::Kind &kind : shape.kinds) {
     bounds.emplace_back();
     unitSums.emplace_back();
+    leastUnits.emplace_back();
     modes.emplace_back();
     for (size_t lane = 0; lane < shape.lanes(); ++lane) {
       const GroupPart &part = kind.parts[lane];
       bounds.back().push_back(unitBounds.find(part.type, part.tensorDegree,
                                               shape.microBatches[lane]));
       unitSums.back().push_back({0});
-      for (double unit : bounds.back().back()->units)
+      const std::vector<double> &own = bounds.back().back()->units;
+      leastUnits.back().push_back(
+          units > 2 ? *std::min_element(own.begin() + 1, own.end() - 1) : 0);
+      for (double unit : own)
         unitSums.back().back().push_back(unitSums.back().back().back() + unit);
       modes.back().emplace_back();
       const auto &all = problem.types[part.type].modes;
@@ -78,77 +56,6 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
       restBoth[lane].push_back(restBoth[lane].back() + both);
     }
   }
-}
-
-/// Of the units in front of each: the sum over units of the least share of the
-/// whole model that one is, on any of `kinds`.
-const std::vector<double> &StageSearch::getShares(unsigned kinds, size_t lane) {
-  auto [entry, isNew] = shares.try_emplace({kinds, lane});
-  if (!isNew)
-    return entry->second;
-  std::vector<double> &sums = entry->second;
-  sums.push_back(0);
-  for (int i = 0; i < units; ++i) {
-    double least = never;
-    for (size_t kind = 0; kind < shape.kinds.size(); ++kind)
-      if (kinds >> kind & 1)
-        least = std::min(least, bounds[kind][lane]->units[i] /
-                                    unitSums[kind][lane].back());
-    sums.push_back(sums.back() + least);
-  }
-  return sums;
-}
-
-// The least load of the busiest of unlike devices that share units without
-// remainder is at least sum_x min_k y_k w_k(x) / sum_k n_k y_k, whatever the
-// weights y (duality of linear programs); here y_k = 1 / sum_x w_k(x).
-StageSearch::PerLane StageSearch::getRestPeriods(int begin,
-                                                 const std::vector<int> &used) {
-  PerLane periods{};
-  if (begin == 0)
-    return periods;
-  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-    unsigned kinds = 0;
-    double rate = 0;
-    for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
-      int left = std::min(shape.kinds[kind].slots - used[kind], begin);
-      if (left <= 0)
-        continue;
-      kinds |= 1u << kind;
-      rate += left / unitSums[kind][lane].back();
-    }
-    periods[lane] = kinds ? getShares(kinds, lane)[begin] / rate : never;
-  }
-  return periods;
-}
-
-/// No plan that ends with stages of these times takes less.
-double StageSearch::getBound(const Times &times, int begin,
-                             const PerLane &rest) const {
-  double samples = static_cast<double>(problem.globalBatch), rates = 0,
-         longest = 0;
-  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-    if (rest[lane] == never)
-      return never;
-    double period = std::max(times[lane].getPeriod(), rest[lane]),
-           end = std::max(times[lane].roundTrip + restBoth[lane][begin],
-                          times[lane].end + restForward[lane][begin]);
-    if (shape.lanes() == 1)
-      return static_cast<double>(shape.countMicroBatches(problem) - 1) *
-                 period +
-             end;
-    // In time T a lane is done with at most (T - end) / period + 1.
-    auto size = static_cast<double>(shape.getStep(lane));
-    samples += size * (end / period - 1);
-    rates += size / period;
-    longest = std::max(longest, end);
-  }
-  return std::max(longest, samples / rates);
-}
-
-double StageSearch::getLowerBound() {
-  std::vector<int> used(shape.kinds.size());
-  return getBound({}, units, getRestPeriods(units, used));
 }
 
 //===----------------------------------------------------------------------===//
@@ -242,14 +149,6 @@ void StageSearch::add(State &state, const Label &label) {
                               return isAtMost(label.times, labels[other].times);
                             }),
              list.end());
-  if (list.size() >= width) {
-    auto worst = std::max_element(list.begin(), list.end(), [&](int a, int b) {
-      return labels[a].bound < labels[b].bound;
-    });
-    if (labels[*worst].bound <= label.bound)
-      return;
-    list.erase(worst);
-  }
   list.push_back(static_cast<int>(labels.size()));
   labels.push_back(label);
 }
@@ -357,6 +256,28 @@ void StageSearch::finish(const State &state) {
   }
 }
 
+/// Forgets what is too much of what begins at a unit.
+void StageSearch::narrow(int begin) {
+  std::vector<double> found;
+  for (const auto &[key, state] : states[begin])
+    for (int label : state.labels)
+      found.push_back(labels[label].bound);
+  if (found.size() <= width)
+    return;
+  std::nth_element(found.begin(), found.begin() + width - 1, found.end());
+  double most = found[width - 1];
+  size_t kept = 0;
+  for (auto &[key, state] : states[begin]) {
+    std::vector<int> &list = state.labels;
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [&](int label) {
+                                return labels[label].bound > most ||
+                                       ++kept > width;
+                              }),
+               list.end());
+  }
+}
+
 bool StageSearch::run(size_t mostLabels, std::optional<HybridPlan> &bestPlan,
                       int64_t &effortLeft) {
   width = mostLabels;
@@ -370,6 +291,7 @@ bool StageSearch::run(size_t mostLabels, std::optional<HybridPlan> &bestPlan,
   std::vector<int> none(shape.kinds.size());
   getState(units, none, -1, 0).labels = {0};
   for (int begin = units; begin > 0; --begin) {
+    narrow(begin);
     for (auto &[key, state] : states[begin]) {
       if (*effort <= 0)
         return false;

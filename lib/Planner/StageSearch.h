@@ -82,9 +82,10 @@ public:
   /// No plan of this shape takes less.
   double getLowerBound();
 
-  /// Improves `best`, where there is a better plan of this shape. Keeps at most
-  /// `width` partial plans in a state: all that count, if that is large. Takes
-  /// what it does from `effort`; false if that was not enough.
+  /// Improves `best`, where there is a better plan of this shape. Goes on with
+  /// at most `width` partial plans that begin at a unit, those of the least
+  /// bounds: with all that count, if that is large. Takes what it does from
+  /// `effort`; false if that was not enough.
   bool run(size_t width, std::optional<HybridPlan> &best, int64_t &effort);
 
 private:
@@ -124,6 +125,8 @@ private:
   /// By lane, a lower bound of P of what computes the units in front of
   /// `begin`.
   PerLane getRestPeriods(int begin, const std::vector<int> &used);
+  double getWholePeriod(size_t lane, int begin,
+                        const std::vector<int> &used) const;
   const std::vector<double> &getShares(unsigned kinds, size_t lane);
 
   void expand(const State &state);
@@ -131,6 +134,7 @@ private:
                  const PerLane &messages);
   State &getState(int begin, std::vector<int> used, int head, int depth);
   void add(State &state, const Label &label);
+  void narrow(int begin);
   void finish(const State &state);
   HybridPlan makePlan(int label, const std::vector<int64_t> &counts) const;
 
@@ -141,6 +145,8 @@ private:
   /// By kind and lane; the sums are of `units` in front of each.
   std::vector<std::vector<const UnitBounds::Bound *>> bounds;
   std::vector<std::vector<std::vector<double>>> unitSums;
+  /// Of the units between the first and the last, the least.
+  std::vector<std::vector<double>> leastUnits;
   std::vector<std::vector<std::vector<int>>> modes;
   /// By lane: of the units in front of each, least seconds on any kind.
   std::vector<std::vector<double>> restForward, restBoth;

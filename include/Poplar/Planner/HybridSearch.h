@@ -10,11 +10,14 @@
 //
 // - Layered, as HETHUB's: one lane. Every stage has devices of one type, types
 //   meet only where one stage sends to the next; all of a type have the same
-//   tensor degree, which may differ from that of other types.
+//   tensor degree, which may differ from that of other types. Of more than
+//   three types, all have the same as far as their nodes allow.
 // - Side by side: a lane for each of two or more types, whose pipelines have
 //   the same stages, in micro-batches of their own; types meet in the
 //   gradients. Each lane has as many pipelines as there are devices for, and
-//   ZeRO is of stage 0 or 1.
+//   ZeRO is of stage 0 or 1. Of three or four types, all have the same tensor
+//   degree and micro-batch; more than four, and types beyond the 16th, do not
+//   stand side by side.
 //
 // All of these are covered: degrees, micro-batches, numbers of pipelines and of
 // stages, schedules; by dynamic programming from the last stage to the first,
