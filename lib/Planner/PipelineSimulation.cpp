@@ -175,8 +175,8 @@ PipelineSimulation poplar::simulatePipeline(const HybridProblem &problem,
         seconds.computing += pass.end - pass.begin;
       seconds.syncing = planned[lane][j].cost.sync;
       // Not below 0 by rounding.
-      seconds.waiting = std::max(
-          result.seconds - seconds.computing - seconds.syncing, 0.0);
+      seconds.waiting =
+          std::max(result.seconds - seconds.computing - seconds.syncing, 0.0);
       result.lanes.back().push_back(seconds);
       if (!recordsTimeline)
         continue;
