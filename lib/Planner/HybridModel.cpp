@@ -8,9 +8,12 @@
 
 #include "Poplar/Planner/HybridModel.h"
 #include "Poplar/Planner/Curve.h"
+#include "Sites.h"
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 
 using namespace poplar;
 
@@ -20,6 +23,9 @@ using Mode = HybridProblem::Mode;
 /// profile says how long all of it takes and only proportions count: 10 FLOPs
 /// in the time of a byte, as a server core.
 static constexpr double anyFlops = 1e12, anyBandwidth = 1e11;
+
+/// Pairs of device types and sites: more make the search long.
+static constexpr size_t mostKinds = 4;
 
 int64_t HybridModel::countElements() const {
   return std::accumulate(elements.begin(), elements.end(), int64_t(0)) -
@@ -32,7 +38,7 @@ int64_t HybridModel::countElements() const {
 
 namespace {
 
-/// Where the devices of a type are.
+/// Where the devices of a type of the problem are.
 struct TypePlaces {
   int64_t perNode = 0;
   std::vector<int> nodes;
@@ -49,14 +55,15 @@ class HybridProblemBuilder {
 public:
   HybridProblemBuilder(const ClusterView &cluster, const HybridModel &model)
       : cluster(cluster), model(model) {}
-  std::optional<HybridProblem> build(int64_t globalBatch,
-                                     std::vector<int> &typesInUse);
+  bool build(int64_t globalBatch, const std::vector<int> &sites);
   std::string error;
+  HybridProblem problem;
+  std::vector<HybridCluster::Devices> devices;
 
 private:
-  void findPlaces();
-  bool addType(int index);
-  HybridProblem::Link getLink(int type, int otherType) const;
+  void findPlaces(const std::vector<int> &sites);
+  bool addType(size_t kind);
+  HybridProblem::Link getLink(size_t type, size_t otherType) const;
   bool addModes(HybridProblem::DeviceType &type, int index);
   bool findMeasurement(int index, Measurement &found);
   Mode makeMode(const HybridProblem::DeviceType &type,
@@ -69,24 +76,35 @@ private:
 
   const ClusterView &cluster;
   const HybridModel &model;
+  /// Parallel to `devices`.
   std::vector<TypePlaces> places;
-  HybridProblem problem;
 };
 
 } // namespace
 
-void HybridProblemBuilder::findPlaces() {
-  places.resize(cluster.types.size());
+/// Devices of one type at one site are a type of the problem.
+void HybridProblemBuilder::findPlaces(const std::vector<int> &sites) {
+  std::map<std::pair<int, int>, size_t> kinds;
+  for (const ClusterRank &rank : cluster.ranks)
+    kinds[{rank.type, sites[rank.node]}] = 0;
+  for (auto &[key, kind] : kinds) {
+    kind = devices.size();
+    devices.push_back({key.first, {}});
+  }
+  places.resize(kinds.size());
   for (size_t node = 0; node < cluster.nodes.size(); ++node) {
-    std::vector<int64_t> counts(cluster.types.size());
+    std::vector<int64_t> counts(kinds.size());
     const ClusterNode &it = cluster.nodes[node];
-    for (int rank = it.firstRank; rank < it.firstRank + it.numRanks; ++rank)
-      ++counts[cluster.ranks[rank].type];
-    for (size_t type = 0; type < counts.size(); ++type)
-      if (counts[type]) {
-        places[type].nodes.push_back(static_cast<int>(node));
+    for (int rank = it.firstRank; rank < it.firstRank + it.numRanks; ++rank) {
+      size_t kind = kinds[{cluster.ranks[rank].type, sites[node]}];
+      devices[kind].ranks.push_back(rank);
+      ++counts[kind];
+    }
+    for (size_t kind = 0; kind < counts.size(); ++kind)
+      if (counts[kind]) {
+        places[kind].nodes.push_back(static_cast<int>(node));
         // Nodes with more devices count as several.
-        places[type].perNode = std::gcd(places[type].perNode, counts[type]);
+        places[kind].perNode = std::gcd(places[kind].perNode, counts[kind]);
       }
   }
 }
@@ -102,8 +120,8 @@ static void takeSlower(LinkSpeed &speed, std::optional<LinkSpeed> link) {
 
 /// The slowest there is between nodes of the two types; inside the node, if all
 /// are in one.
-HybridProblem::Link HybridProblemBuilder::getLink(int type,
-                                                  int otherType) const {
+HybridProblem::Link HybridProblemBuilder::getLink(size_t type,
+                                                  size_t otherType) const {
   HybridProblem::Link slowest{{0, 0}, true};
   for (int node : places[type].nodes)
     for (int other : places[otherType].nodes) {
@@ -267,11 +285,17 @@ bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
   return !type.modes.empty();
 }
 
-bool HybridProblemBuilder::addType(int index) {
+bool HybridProblemBuilder::addType(size_t kind) {
+  int index = devices[kind].type;
   const DeviceType &from = cluster.types[index];
   HybridProblem::DeviceType type;
   type.name = from.name;
-  type.perNode = places[index].perNode;
+  for (size_t other = 0; other < devices.size(); ++other)
+    if (other != kind && devices[other].type == index)
+      type.name =
+          from.name + " at " + cluster.nodes[places[kind].nodes.front()].name;
+  type.count = static_cast<int64_t>(devices[kind].ranks.size());
+  type.perNode = places[kind].perNode;
   type.memory = from.memory;
   for (const HybridModel::Variant &variant : model.variants[index]) {
     type.scratchBytes = std::max(type.scratchBytes, variant.scratchBytes);
@@ -279,7 +303,7 @@ bool HybridProblemBuilder::addType(int index) {
         std::max(problem.boundaryBytes, variant.boundaryBytes);
   }
   type.state = StateFormat::of(from.getWorkingFormat());
-  for (int node : places[index].nodes)
+  for (int node : places[kind].nodes)
     takeSlower(type.inside, cluster.findLink(node, node));
   if (!addModes(type, index))
     return false;
@@ -287,42 +311,57 @@ bool HybridProblemBuilder::addType(int index) {
   return true;
 }
 
-std::optional<HybridProblem>
-HybridProblemBuilder::build(int64_t globalBatch, std::vector<int> &inUse) {
-  findPlaces();
-  std::vector<int> counts = cluster.countRanks();
-  std::string format;
-  bool differ = false;
-  inUse.clear();
-  for (size_t type = 0; type < counts.size(); ++type) {
-    if (counts[type] == 0)
-      continue;
-    inUse.push_back(static_cast<int>(type));
-    if (!addType(inUse.back()))
-      return std::nullopt;
-    problem.types.back().count = counts[type];
-    std::string own = cluster.types[type].getWorkingFormat();
-    differ |= !format.empty() && own != format;
-    format = own;
+/// Of a sample between two units; where formats differ, the longest.
+static double getMessageBytes(const HybridModel &model) {
+  int64_t bytes = 0;
+  for (const std::vector<HybridModel::Variant> &variants : model.variants)
+    for (const HybridModel::Variant &variant : variants)
+      bytes = std::max(bytes, variant.boundaryBytes);
+  return static_cast<double>(bytes);
+}
+
+bool HybridProblemBuilder::build(int64_t globalBatch,
+                                 const std::vector<int> &sites) {
+  findPlaces(sites);
+  std::set<std::string> formats;
+  for (size_t kind = 0; kind < devices.size(); ++kind) {
+    if (!addType(kind))
+      return false;
+    formats.insert(cluster.types[devices[kind].type].getWorkingFormat());
   }
-  for (int type : inUse)
-    for (int other : inUse)
-      problem.links.push_back(getLink(type, other));
+  for (size_t kind = 0; kind < devices.size(); ++kind)
+    for (size_t other = 0; other < devices.size(); ++other)
+      problem.links.push_back(getLink(kind, other));
   problem.elements = model.elements;
   problem.tiedElements = model.tiedElements;
   // Parameters travel in f32 unless all agree on something narrower.
-  problem.parameterBytes = differ || format == "f32" ? 4 : 2;
+  problem.parameterBytes = formats.size() > 1 || formats.count("f32") ? 4 : 2;
   problem.globalBatch = globalBatch;
   error = problem.check();
-  return error.empty() ? std::optional(problem) : std::nullopt;
+  return error.empty();
 }
 
-std::optional<HybridProblem>
-poplar::makeHybridProblem(const ClusterView &cluster, const HybridModel &model,
-                          int64_t globalBatch, std::vector<int> &typesInUse,
-                          std::string &error) {
-  HybridProblemBuilder builder(cluster, model);
-  std::optional<HybridProblem> problem = builder.build(globalBatch, typesInUse);
-  error = builder.error;
-  return problem;
+std::vector<int> HybridCluster::findTypes(int clusterType) const {
+  std::vector<int> types;
+  for (size_t type = 0; type < devices.size(); ++type)
+    if (devices[type].type == clusterType)
+      types.push_back(static_cast<int>(type));
+  return types;
+}
+
+std::vector<HybridCluster>
+poplar::makeHybridProblems(const ClusterView &cluster, const HybridModel &model,
+                           int64_t globalBatch, std::string &error) {
+  std::vector<HybridCluster> problems;
+  for (const std::vector<int> &sites :
+       findSites(cluster, getMessageBytes(model), mostKinds)) {
+    HybridProblemBuilder builder(cluster, model);
+    if (!builder.build(globalBatch, sites)) {
+      error = builder.error;
+      return {};
+    }
+    problems.push_back(
+        {std::move(builder.problem), std::move(builder.devices)});
+  }
+  return problems;
 }

@@ -86,30 +86,38 @@ std::array<double, HybridLosses::numCauses> HybridReview::splitGap() const {
   return gap;
 }
 
-HybridReview poplar::reviewHybridPlan(const HybridProblem &problem,
-                                      const HybridPlan &plan, int64_t effort) {
-  auto batch = static_cast<double>(problem.globalBatch);
-  HybridReview review;
-  double seconds = simulatePipeline(problem, plan).seconds;
-  review.throughput = batch / seconds;
-  review.losses = findLosses(problem, plan, seconds);
-  for (size_t type = 0; type < problem.types.size(); ++type) {
-    HybridProblem one = problem.restrictTo({static_cast<int>(type)});
+HybridReview::Alone
+poplar::planAlone(const std::vector<HybridProblem> &problems, int64_t effort) {
+  HybridReview::Alone best;
+  for (const HybridProblem &problem : problems) {
     HybridReview::Alone alone;
-    alone.search = searchHybridPlan(one, effort);
+    alone.search = searchHybridPlan(problem, effort);
     if (alone.search.plan) {
-      double its = simulatePipeline(one, *alone.search.plan).seconds;
-      alone.throughput = batch / its;
-      alone.losses = findLosses(one, *alone.search.plan, its);
+      double seconds = simulatePipeline(problem, *alone.search.plan).seconds;
+      alone.throughput = static_cast<double>(problem.globalBatch) / seconds;
+      alone.losses = findLosses(problem, *alone.search.plan, seconds);
     } else {
       // It adds nothing to U, and loses all it could do.
       HybridCosts costs(problem, /*communicates=*/false);
-      alone.losses.capacity =
-          static_cast<double>(problem.types[type].count) *
-          getBestRate(problem, costs, static_cast<int>(type));
+      for (size_t type = 0; type < problem.types.size(); ++type)
+        alone.losses.capacity +=
+            static_cast<double>(problem.types[type].count) *
+            getBestRate(problem, costs, static_cast<int>(type));
       alone.losses.lost[HybridLosses::Idle] = alone.losses.capacity;
     }
-    review.alone.push_back(std::move(alone));
+    if (&problem == &problems.front() || alone.throughput > best.throughput)
+      best = std::move(alone);
   }
+  return best;
+}
+
+HybridReview poplar::reviewHybridPlan(const HybridProblem &problem,
+                                      const HybridPlan &plan,
+                                      std::vector<HybridReview::Alone> alone) {
+  HybridReview review;
+  double seconds = simulatePipeline(problem, plan).seconds;
+  review.throughput = static_cast<double>(problem.globalBatch) / seconds;
+  review.losses = findLosses(problem, plan, seconds);
+  review.alone = std::move(alone);
   return review;
 }

@@ -67,7 +67,7 @@ static std::string formatStages(const HybridReport &report) {
       const PipelineSimulation::Stage &stage = report.simulation.lanes[lane][j];
       double percent = 100 / report.simulation.seconds;
       text += formatv(
-          "    stage {0,2}  {1,-24} {2,3} units  {3,-10} {4,4} ranks, tensor "
+          "    stage {0,2}  {1,-24} {2,3} units  {3,-16} {4,4} ranks, tensor "
           "{5}, ZeRO {6}, {7,-19} computes {8,5:f1} %, waits {9,5:f1} %, "
           "exchanges {10,5:f1} %\n",
           j, formatUnits(report.model, plan.groups[j]),
@@ -91,7 +91,7 @@ static std::string formatReview(const HybridReport &report) {
                   100 * review.throughput / bound, bound);
   for (size_t i = 0; i < review.alone.size(); ++i) {
     const HybridReview::Alone &alone = review.alone[i];
-    text += formatv("    {0,-10} ", report.problem.types[i].name);
+    text += formatv("    {0,-16} ", report.aloneNames[i]);
     if (alone.search.plan)
       text += formatv("{0:f3} samples/s in {1} stages\n", alone.throughput,
                       alone.search.plan->groups.size());
@@ -144,10 +144,11 @@ static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane)
       os.object([&] {
         const HybridPlan::Lane &it = plan.lanes[lane];
-        const auto &type = report.problem.types[it.stages[j].type];
-        const HybridProblem::Mode &mode = type.modes[it.stages[j].mode];
+        int type = it.stages[j].type;
+        const HybridProblem::Mode &mode =
+            report.problem.types[type].modes[it.stages[j].mode];
         const auto &stage = report.simulation.lanes[lane][j];
-        os.attribute("device_type", type.name);
+        os.attribute("device_type", report.typeNames[type]);
         os.attribute("pipelines", it.pipelines);
         os.attribute("tensor_degree", mode.tensorDegree);
         os.attribute("recompute", mode.recompute);
@@ -172,7 +173,7 @@ static void writeReview(llvm::json::OStream &os, const HybridReport &report) {
   os.attribute("upper_bound_samples_per_second", review.getUpperBound());
   os.attributeObject("alone_samples_per_second", [&] {
     for (size_t i = 0; i < review.alone.size(); ++i)
-      os.attribute(report.problem.types[i].name, review.alone[i].throughput);
+      os.attribute(report.aloneNames[i], review.alone[i].throughput);
   });
   os.attributeObject("gap_samples_per_second", [&] {
     std::array<double, HybridLosses::numCauses> gap = review.splitGap();

@@ -13,6 +13,7 @@
 #include "Poplar/Target/ModelUnits.h"
 #include "Poplar/Target/PlanSimulation.h"
 #include "mlir/IR/Diagnostics.h"
+#include <limits>
 
 using namespace poplar;
 
@@ -49,14 +50,8 @@ static bool planPure(Compilation &compilation, const HybridArguments &args,
 
 /// Stages take the devices of their types in the order of the cluster, those of
 /// a pipeline together.
-static void assignRanks(const ClusterView &cluster,
-                        const std::vector<int> &types, HybridReport &report) {
-  std::vector<std::vector<int>> devices(types.size());
-  for (size_t rank = 0; rank < cluster.ranks.size(); ++rank)
-    for (size_t i = 0; i < types.size(); ++i)
-      if (types[i] == cluster.ranks[rank].type)
-        devices[i].push_back(static_cast<int>(rank));
-  std::vector<size_t> used(types.size());
+static void assignRanks(HybridReport &report) {
+  std::vector<size_t> used(report.devices.size());
   const HybridPlan &plan = *report.search.plan;
   report.ranks.resize(plan.groups.size());
   for (size_t j = 0; j < plan.groups.size(); ++j)
@@ -64,7 +59,7 @@ static void assignRanks(const ClusterView &cluster,
       auto [type, mode] = lane.stages[j];
       size_t count =
           lane.pipelines * report.problem.types[type].modes[mode].tensorDegree;
-      auto first = devices[type].begin() + used[type];
+      auto first = report.devices[type].ranks.begin() + used[type];
       report.ranks[j].emplace_back(first, first + count);
       used[type] += count;
     }
@@ -72,10 +67,10 @@ static void assignRanks(const ClusterView &cluster,
 
 /// Of the types whose times are estimates.
 static double getUncertainty(const ClusterView &cluster,
-                             const std::vector<int> &types,
+                             const std::vector<HybridCluster::Devices> &devices,
                              const std::string &fingerprint) {
   double uncertainty = 0;
-  for (int type : types) {
+  for (const auto &[type, ranks] : devices) {
     bool isMeasured = false;
     for (int stage = 0; stage < 4; ++stage) {
       const DeviceProfile *profile =
@@ -90,6 +85,49 @@ static double getUncertainty(const ClusterView &cluster,
   return uncertainty;
 }
 
+/// Takes the best plan of all problems that the cluster poses, and plans every
+/// type alone.
+static bool search(const ClusterView &cluster,
+                   std::vector<HybridCluster> problems, HybridReport &report,
+                   std::string &error) {
+  std::vector<int> counts = cluster.countRanks();
+  auto effort = hybridEffort / static_cast<int64_t>(problems.size());
+  std::vector<HybridReview::Alone> alone;
+  for (size_t type = 0; type < counts.size(); ++type) {
+    if (counts[type] == 0)
+      continue;
+    std::vector<HybridProblem> ofType;
+    for (const HybridCluster &it : problems)
+      ofType.push_back(
+          it.problem.restrictTo(it.findTypes(static_cast<int>(type))));
+    alone.push_back(planAlone(ofType, effort));
+    report.aloneNames.push_back(cluster.types[type].name);
+  }
+  double bound = std::numeric_limits<double>::infinity();
+  for (HybridCluster &it : problems) {
+    HybridSearchResult found = searchHybridPlan(it.problem, effort);
+    if (found.plan)
+      bound = std::min(bound, found.lowerBound);
+    const std::optional<HybridPlan> &best = report.search.plan;
+    if (&it == &problems.front() ||
+        (found.plan && (!best || found.plan->seconds < best->seconds))) {
+      report.problem = std::move(it.problem);
+      report.devices = std::move(it.devices);
+      report.search = std::move(found);
+    }
+  }
+  report.search.lowerBound = bound;
+  if (!report.search.plan) {
+    error = report.search.error;
+    return false;
+  }
+  for (const HybridCluster::Devices &devices : report.devices)
+    report.typeNames.push_back(cluster.types[devices.type].name);
+  report.review =
+      reviewHybridPlan(report.problem, *report.search.plan, std::move(alone));
+  return true;
+}
+
 bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   mlir::ModuleOp module = compilation.getModule();
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
@@ -102,24 +140,20 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
     return false;
   HybridReport report;
   report.model = std::move(*model);
-  std::vector<int> types;
-  std::optional<HybridProblem> problem = makeHybridProblem(
-      cluster, report.model, args.globalBatch, types, compilation.error);
-  if (!problem)
+  std::vector<HybridCluster> problems = makeHybridProblems(
+      cluster, report.model, args.globalBatch, compilation.error);
+  if (problems.empty())
     return false;
   if (args.stage != "auto")
-    problem->zeroStages = {std::stoi(args.stage)};
-  report.problem = std::move(*problem);
-  report.search = searchHybridPlan(report.problem);
-  if (!report.search.plan) {
-    compilation.error = report.search.error;
+    for (HybridCluster &it : problems)
+      it.problem.zeroStages = {std::stoi(args.stage)};
+  if (!search(cluster, std::move(problems), report, compilation.error))
     return false;
-  }
   report.simulation = simulatePipeline(report.problem, *report.search.plan,
                                        !args.trace.empty());
-  report.review = reviewHybridPlan(report.problem, *report.search.plan);
-  report.uncertainty = getUncertainty(cluster, types, report.model.fingerprint);
-  assignRanks(cluster, types, report);
+  report.uncertainty =
+      getUncertainty(cluster, report.devices, report.model.fingerprint);
+  assignRanks(report);
   if (!planPure(compilation, args, report))
     return false;
   for (auto [path, text] :

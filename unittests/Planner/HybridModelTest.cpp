@@ -62,11 +62,16 @@ HybridModel makeModel(const ClusterView &cluster) {
 TEST(HybridModel, TakesDevicesAndLinksFromTheCluster) {
   ClusterView cluster = makeCluster();
   HybridModel model = makeModel(cluster);
-  std::vector<int> types;
   std::string error;
-  auto problem = makeHybridProblem(cluster, model, 16, types, error);
-  ASSERT_TRUE(problem) << error;
-  EXPECT_EQ(types, (std::vector<int>{0, 1}));
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(cluster, model, 16, error);
+  ASSERT_FALSE(problems.empty()) << error;
+  const HybridProblem *problem = &problems[0].problem;
+  const std::vector<HybridCluster::Devices> &devices = problems[0].devices;
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].type, 0);
+  EXPECT_EQ(devices[0].ranks, (std::vector<int>{0, 1, 6, 7}));
+  EXPECT_EQ(devices[1].ranks, (std::vector<int>{2, 3, 4, 5}));
   ASSERT_EQ(problem->types.size(), 2u);
   EXPECT_EQ(problem->types[0].count, 4);
   EXPECT_EQ(problem->types[0].perNode, 2);
@@ -87,13 +92,61 @@ TEST(HybridModel, TakesDevicesAndLinksFromTheCluster) {
   EXPECT_EQ(problem->countElements(0, 2), 1100);
 }
 
+TEST(HybridModel, PartsTheClusterWhereLinksAreSlow) {
+  // Sites of two nodes of each type, far from each other.
+  ClusterView cluster = makeCluster();
+  cluster.nodes.clear();
+  cluster.ranks.clear();
+  cluster.links.clear();
+  for (int node = 0; node < 8; ++node) {
+    cluster.nodes.push_back({"n" + std::to_string(node), 2 * node, 2});
+    for (int i = 0; i < 2; ++i)
+      cluster.ranks.push_back({node, node / 2 % 2});
+  }
+  for (int a = 0; a < 8; ++a)
+    for (int b = 0; b < 8; ++b)
+      if (a / 4 != b / 4)
+        cluster.links[{a, b}] = {1e-2, 1e8};
+  HybridModel model = makeModel(cluster);
+  std::string error;
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(cluster, model, 16, error);
+  ASSERT_EQ(problems.size(), 2u) << error;
+  EXPECT_EQ(problems[0].problem.types.size(), 2u);
+  EXPECT_EQ(problems[0].problem.getLink(0, 0).speed.bandwidth, 1e8);
+  const HybridProblem &parted = problems[1].problem;
+  ASSERT_EQ(parted.types.size(), 4u);
+  EXPECT_EQ(parted.types[1].name, "fast at n4");
+  EXPECT_EQ(problems[1].devices[1].ranks, (std::vector<int>{8, 9, 10, 11}));
+  EXPECT_EQ(problems[1].findTypes(0), (std::vector<int>{0, 1}));
+  EXPECT_EQ(parted.getLink(0, 0).speed.bandwidth, 1e10);
+  EXPECT_EQ(parted.getLink(0, 1).speed.bandwidth, 1e8);
+  EXPECT_EQ(parted.getLink(0, 2).speed.bandwidth, 1e10);
+  // The same links everywhere part nothing: there would be too many sites.
+  cluster.links.clear();
+  EXPECT_EQ(makeHybridProblems(cluster, model, 16, error).size(), 1u);
+  // Few nodes are sites of their own if they are close inside.
+  cluster.nodes.resize(2);
+  cluster.ranks.resize(4);
+  cluster.defaultBetween = LinkSpeed{1e-5, 1e9};
+  problems = makeHybridProblems(cluster, model, 16, error);
+  ASSERT_EQ(problems.size(), 2u) << error;
+  ASSERT_EQ(problems[1].problem.types.size(), 2u);
+  EXPECT_EQ(problems[1].problem.types[0].name, "fast at n0");
+  EXPECT_EQ(problems[1].problem.types[1].name, "fast at n1");
+  // And not where links are as fast as inside.
+  cluster.defaultBetween = LinkSpeed{1e-6, 9e10};
+  EXPECT_EQ(makeHybridProblems(cluster, model, 16, error).size(), 1u);
+}
+
 TEST(HybridModel, SharesUnitsAmongDevices) {
   ClusterView cluster = makeCluster();
   HybridModel model = makeModel(cluster);
-  std::vector<int> types;
   std::string error;
-  auto problem = makeHybridProblem(cluster, model, 16, types, error);
-  ASSERT_TRUE(problem) << error;
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(cluster, model, 16, error);
+  ASSERT_FALSE(problems.empty()) << error;
+  const HybridProblem *problem = &problems[0].problem;
   const HybridProblem::Mode *one = nullptr, *two = nullptr;
   for (const HybridProblem::Mode &mode : problem->types[1].modes) {
     if (mode.microBatch == 2 && mode.tensorDegree == 1)
@@ -128,10 +181,11 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   profile.recompute = "keep";
   profile.optimizerSeconds = 2.3;
   cluster.profiles = {profile};
-  std::vector<int> types;
   std::string error;
-  auto problem = makeHybridProblem(cluster, model, 16, types, error);
-  ASSERT_TRUE(problem) << error;
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(cluster, model, 16, error);
+  ASSERT_FALSE(problems.empty()) << error;
+  const HybridProblem *problem = &problems[0].problem;
   std::map<int64_t, double> sums;
   for (const HybridProblem::Mode &mode : problem->types[0].modes)
     if (mode.tensorDegree == 1)
@@ -144,14 +198,14 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   EXPECT_NEAR(problem->types[0].optimizerSeconds, 2.3 / 2300, 1e-12);
   // Figures that are needed, and are not there.
   cluster.types[1].flops.clear();
-  EXPECT_FALSE(makeHybridProblem(cluster, model, 16, types, error));
+  EXPECT_TRUE(makeHybridProblems(cluster, model, 16, error).empty());
   EXPECT_EQ(error, "device type 'slow' has neither a profile of this model nor "
                    "'flops' of bf16 and 'bandwidth' to estimate it from");
   cluster.types[0].flops.clear();
   cluster.types[0].bandwidth.reset();
   profile.type = 1;
   cluster.profiles.push_back(profile);
-  EXPECT_TRUE(makeHybridProblem(cluster, model, 16, types, error)) << error;
+  EXPECT_FALSE(makeHybridProblems(cluster, model, 16, error).empty()) << error;
 }
 
 /// What ZeRO exchanges is what the runtime's collectives would take.
@@ -204,7 +258,11 @@ TEST(HybridReview, SplitsTheGapExactly) {
     HybridSearchResult result = searchHybridPlan(problem);
     if (!result.plan)
       continue;
-    HybridReview review = reviewHybridPlan(problem, *result.plan);
+    std::vector<HybridReview::Alone> alone;
+    for (size_t type = 0; type < problem.types.size(); ++type)
+      alone.push_back(
+          planAlone({problem.restrictTo({static_cast<int>(type)})}));
+    HybridReview review = reviewHybridPlan(problem, *result.plan, alone);
     std::array<double, HybridLosses::numCauses> gap = review.splitGap();
     double sum = std::accumulate(gap.begin(), gap.end(), 0.0),
            whole = review.getUpperBound() - review.throughput;

@@ -65,14 +65,29 @@ struct HybridModel {
 /// Micro-batches that are offered, as far as they fit.
 constexpr int64_t hybridMicroBatches[] = {1, 2, 4, 8, 16};
 
-/// The problem of `globalBatch` samples on all ranks of `cluster`, and to which
-/// types of the cluster those of the problem belong. Fails, with `error` set,
+/// A problem, and what its device types stand for.
+struct HybridCluster {
+  HybridProblem problem;
+  struct Devices {
+    /// Of the cluster.
+    int type;
+    std::vector<int> ranks;
+  };
+  std::vector<Devices> devices;
+
+  /// The types of the problem that are one of the cluster's.
+  std::vector<int> findTypes(int clusterType) const;
+};
+
+/// The problems of `globalBatch` samples on all ranks of `cluster`. In the
+/// first, a device type is one of the problem, whose links are as slow as the
+/// slowest between its nodes; in others it is one for each part of the cluster
+/// that slow links separate, as long as these are few. Empty, with `error` set,
 /// where a type has neither a profile nor figures.
-std::optional<HybridProblem> makeHybridProblem(const ClusterView &cluster,
-                                               const HybridModel &model,
-                                               int64_t globalBatch,
-                                               std::vector<int> &typesInUse,
-                                               std::string &error);
+std::vector<HybridCluster> makeHybridProblems(const ClusterView &cluster,
+                                              const HybridModel &model,
+                                              int64_t globalBatch,
+                                              std::string &error);
 
 } // namespace poplar
 

@@ -56,7 +56,7 @@ struct HybridReview {
   /// Samples per second of the plan, simulated.
   double throughput = 0;
   HybridLosses losses;
-  /// A type alone; none if the model does not fit on it.
+  /// A type alone; without a plan if the model does not fit on it.
   struct Alone {
     HybridSearchResult search;
     /// Simulated; 0 if there is no plan.
@@ -72,10 +72,15 @@ struct HybridReview {
   std::array<double, HybridLosses::numCauses> splitGap() const;
 };
 
-/// Plans every type alone.
+/// Plans a problem of one type, posed in one way or in several, of which the
+/// best plan counts.
+HybridReview::Alone planAlone(const std::vector<HybridProblem> &problems,
+                              int64_t effort = hybridEffort);
+
+/// Reviews a plan, given that of each type alone.
 HybridReview reviewHybridPlan(const HybridProblem &problem,
                               const HybridPlan &plan,
-                              int64_t effort = hybridEffort);
+                              std::vector<HybridReview::Alone> alone);
 
 } // namespace poplar
 

@@ -23,10 +23,15 @@ namespace poplar {
 struct HybridReport {
   HybridModel model;
   HybridProblem problem;
+  /// By type of the problem: its devices, and the name of their type.
+  std::vector<HybridCluster::Devices> devices;
+  std::vector<std::string> typeNames;
   /// Has a plan.
   HybridSearchResult search;
   PipelineSimulation simulation;
   HybridReview review;
+  /// Parallel to HybridReview::alone.
+  std::vector<std::string> aloneNames;
   /// By group and lane, ranks of the cluster: those of a pipeline together.
   std::vector<std::vector<std::vector<int>>> ranks;
   /// Relative, of what was estimated; 0 if all was measured.
