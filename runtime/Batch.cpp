@@ -17,7 +17,10 @@ using namespace poplar::runtime;
 BatchRunner::BatchRunner(Executor &Exec, int64_t MaxSamples, uint64_t Seed)
     : Exec(Exec), Seed(Seed),
       Ids(static_cast<size_t>(MaxSamples * Exec.model().SeqLen)),
-      TargetIds(Ids.size()) {}
+      TargetIds(Ids.size()), Keys(static_cast<size_t>(2 * Exec.largestBatch())),
+      LossGradients(
+          static_cast<size_t>(Exec.largestBatch() * Exec.model().SeqLen)),
+      Losses(LossGradients.size()) {}
 
 int64_t BatchRunner::load(SampleSource &Source, int64_t First,
                           const Share &NewPart, int64_t NewStep) {
@@ -49,8 +52,8 @@ void BatchRunner::infer(float *Out) {
   for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
     int64_t B = Part.size(MicroStep), N = B * Model.SeqLen;
     int64_t First = Part.start(MicroStep) * Model.SeqLen;
-    std::copy_n(Ids.data() + First, N,
-                Exec.sized<int32_t>(Exec.program().ids, B));
+    Exec.device().copyIn(Exec.sized<int32_t>(Exec.program().ids, B),
+                         Ids.data() + First, N * 4);
     Exec.infer(B);
     Exec.readLogits(B, 0, N, Out + First * Model.VocabSize);
   }
@@ -59,35 +62,40 @@ void BatchRunner::infer(float *Out) {
 double BatchRunner::run(bool Backward, float LossGradient) {
   const PoplarProgram &Program = Exec.program();
   int64_t SeqLen = Exec.model().SeqLen;
+  Device &Dev = Exec.device();
+  std::fill(LossGradients.begin(), LossGradients.end(), LossGradient);
   double Sum = 0;
   for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
     int64_t B = Part.size(MicroStep), N = B * SeqLen;
     int64_t First = Part.start(MicroStep);
     const int32_t *MicroTargets = TargetIds.data() + First * SeqLen;
-    std::copy_n(Ids.data() + First * SeqLen, N,
-                Exec.sized<int32_t>(Program.ids, B));
-    std::copy_n(MicroTargets, N, Exec.sized<int32_t>(Program.targets, B));
+    Dev.copyIn(Exec.sized<int32_t>(Program.ids, B), Ids.data() + First * SeqLen,
+               N * 4);
+    Dev.copyIn(Exec.sized<int32_t>(Program.targets, B), MicroTargets, N * 4);
     if (Backward) {
-      uint32_t *Keys = Exec.sized<uint32_t>(Program.keys, B);
       for (int64_t I = 0; I < B; ++I) {
         uint64_t Key =
             hashCounters(Seed, static_cast<uint64_t>(Stream::Dropout), Step,
                          Part.Offset + First + I);
-        Keys[2 * I] = static_cast<uint32_t>(Key);
-        Keys[2 * I + 1] = static_cast<uint32_t>(Key >> 32);
+        Keys[static_cast<size_t>(2 * I)] = static_cast<uint32_t>(Key);
+        Keys[static_cast<size_t>(2 * I + 1)] = static_cast<uint32_t>(Key >> 32);
       }
-      std::fill_n(Exec.sized<float>(Program.dloss, B), N, LossGradient);
+      Dev.copyIn(Exec.sized<uint32_t>(Program.keys, B), Keys.data(), B * 8);
+      Dev.copyIn(Exec.sized<float>(Program.dloss, B), LossGradients.data(),
+                 N * 4);
       Exec.train(B, MicroStep + 1 == Part.Steps);
     } else {
       Exec.evaluate(B);
     }
     if (Exec.collectives)
       Exec.collectives->progress();
-    const float *Loss = Exec.sized<float>(
-        Backward ? Program.train_loss : Program.evaluate_loss, B);
+    Dev.copyOut(Losses.data(),
+                Exec.sized<float>(
+                    Backward ? Program.train_loss : Program.evaluate_loss, B),
+                N * 4);
     for (int64_t I = 0; I < N; ++I)
       if (MicroTargets[I] != -1)
-        Sum += Loss[I];
+        Sum += Losses[static_cast<size_t>(I)];
   }
   return Sum;
 }

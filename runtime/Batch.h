@@ -62,6 +62,9 @@ private:
   Share Part;
   int64_t Step = 0;
   std::vector<int32_t> Ids, TargetIds;
+  /// Of a micro-step: keys of its samples, gradients and losses of its tokens.
+  std::vector<uint32_t> Keys;
+  std::vector<float> LossGradients, Losses;
 };
 
 } // namespace poplar::runtime

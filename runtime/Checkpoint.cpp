@@ -41,9 +41,13 @@ public:
       // All ranks decide alike, so that all of them gather or none does: also
       // one whose shard is everything, and one in whose format the masters are
       // whole beside others in which they are not.
-      if (Exec.state().isReplicated())
-        Out.push_back(
-            {Name, Shape, Exec.state().shard(P.bucket).*Array + P.offset});
+      const float *Whole = Exec.state().shard(P.bucket).*Array + P.offset;
+      if (Exec.state().isReplicated() && Exec.device().sharesMemory())
+        Out.push_back({Name, Shape, Whole});
+      else if (Exec.state().isReplicated())
+        Out.push_back({Name, Shape, [this, Whole](int64_t B, int64_t E) {
+                         return read(Whole + B, E - B, Buffer);
+                       }});
       else
         Out.push_back({Name, Shape, [this, &P, Array](int64_t B, int64_t E) {
                          return gather(P, Array, B, E);
@@ -52,6 +56,16 @@ public:
   }
 
 private:
+  /// Elements in the device's memory: themselves, or a copy in `Copy`.
+  const float *read(const float *From, int64_t Count,
+                    std::vector<float> &Copy) {
+    if (Exec.device().sharesMemory())
+      return From;
+    Copy.resize(static_cast<size_t>(Count));
+    Exec.device().copyOut(Copy.data(), From, Count * 4);
+    return Copy.data();
+  }
+
   const float *gather(const PoplarParameter &P, float *Shard::*Array,
                       int64_t Begin, int64_t End) {
     const PoplarProgram &Program = Exec.program();
@@ -63,9 +77,11 @@ private:
     const State &S = Exec.state();
     const Shard &Own = S.shard(P.bucket);
     int64_t First = Bounds[static_cast<size_t>(S.rank())];
+    int64_t Last = Bounds[static_cast<size_t>(S.rank()) + 1];
     const float *Part = Own.*Array;
-    if (First < Bounds[static_cast<size_t>(S.rank()) + 1])
-      Part += P.offset + Begin + First - Own.Begin;
+    if (First < Last)
+      Part = read(Part + P.offset + Begin + First - Own.Begin, Last - First,
+                  OwnPart);
     if (S.rank() == 0)
       Buffer.resize(static_cast<size_t>(End - Begin));
     Exec.collectives->gather(Part, Buffer.data(), Bounds.data());
@@ -73,7 +89,7 @@ private:
   }
 
   const Executor &Exec;
-  std::vector<float> Buffer;
+  std::vector<float> Buffer, OwnPart;
 };
 } // namespace
 
@@ -334,7 +350,10 @@ void poplar::runtime::loadTensors(Executor &Exec,
       const Shard &Own = Exec.state().shard(P.bucket);
       for (const Piece &Part : Exec.state().pieces(P.bucket))
         if (Part.Parameter == I)
-          View->copyTo(Own.*Member + Part.Offset, Part.Begin, Part.End);
+          fillArray(Exec, Own.*Member + Part.Offset, Part.Begin, Part.End,
+                    [&](float *Out, int64_t Begin, int64_t End) {
+                      View->copyTo(Out, Begin, End);
+                    });
     }
 }
 

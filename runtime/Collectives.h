@@ -20,14 +20,16 @@
 
 namespace poplar::runtime {
 
+class Device;
 class State;
 
 class Collectives {
 public:
   virtual ~Collectives() = default;
 
-  /// Says where this rank's shards are, before the first collective of them.
-  virtual void attach(const State &S) = 0;
+  /// Says where this rank's shards are, and in whose memory, before the first
+  /// collective of them.
+  virtual void attach(const State &S, Device &D) = 0;
 
   /// poplar_rt_start and poplar_rt_wait.
   virtual void start(const PoplarCollective &What, void *Buffer) = 0;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dispatch.h"
 #include "Collectives.h"
 #include "Error.h"
 #include "Executor.h"
@@ -14,13 +15,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <omp.h>
 
 using namespace poplar::runtime;
 
-void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
-                        int64_t Extent, int64_t Grain) {
+void poplar::runtime::dispatchRanges(int Threads, PoplarKernel Kernel,
+                                     void *const *Args, int64_t Batch,
+                                     int64_t Extent, int64_t Grain) {
   if (Extent <= 0)
     return;
   Grain = std::max<int64_t>(Grain, 1);
@@ -37,6 +38,11 @@ void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
     if (Begin < End)
       Kernel(Args, Batch, Begin, End);
   }
+}
+
+void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
+                        int64_t Extent, int64_t Grain) {
+  dispatchRanges(Threads, Kernel, Args, Batch, Extent, Grain);
 }
 
 /// No exception may cross generated code, which has no unwind tables.
@@ -59,18 +65,19 @@ extern "C" void poplar_rt_dispatch(void *Context, PoplarKernel Kernel,
                                              Grain);
 }
 
-static void zeroKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
-  std::memset(static_cast<char *>(Args[0]) + Begin, 0,
-              static_cast<size_t>(End - Begin));
-}
-
-void Executor::zero(void *Buffer, int64_t Bytes) {
-  void *Args[] = {Buffer};
-  dispatch(zeroKernel, Args, 0, Bytes, 1 << 16);
+extern "C" void poplar_rt_launch(void *Context, int64_t Kernel,
+                                 void *const *Args, int64_t Batch,
+                                 int64_t Extent) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->device().launch(Kernel, Args, Batch,
+                                                      Extent);
+  });
 }
 
 extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
-  static_cast<Executor *>(Context)->zero(Buffer, Bytes);
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->device().zero(Buffer, Bytes);
+  });
 }
 
 extern "C" void poplar_rt_norm(void *Context, int64_t Unscale) {
@@ -84,23 +91,30 @@ extern "C" void poplar_rt_norm(void *Context, int64_t Unscale) {
 
 extern "C" void poplar_rt_unscale(void *Context, int64_t Bucket,
                                   void *Gradients) {
-  static_cast<Executor *>(Context)->optimizer->unscale(
-      Bucket, static_cast<float *>(Gradients));
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->optimizer->unscale(
+        Bucket, static_cast<float *>(Gradients));
+  });
 }
 
-extern "C" void poplar_rt_poison(void *, void *Buffer, int64_t Bytes) {
-  std::memset(Buffer, 0xFF, static_cast<size_t>(Bytes));
+extern "C" void poplar_rt_poison(void *Context, void *Buffer, int64_t Bytes) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->device().poison(Buffer, Bytes);
+  });
 }
 
 extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
-  static_cast<Executor *>(Context)->optimizer->adamw(Bucket);
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->optimizer->adamw(Bucket);
+  });
 }
 
 extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,
                                const void *A, const void *B, const void *Bias,
                                void *C, int64_t Batch) {
   endProcessOnError(Context, [=] {
-    static_cast<Executor *>(Context)->gemms().run(*Gemm, A, B, Bias, C, Batch);
+    static_cast<Executor *>(Context)->device().runGemm(*Gemm, A, B, Bias, C,
+                                                       Batch);
   });
 }
 

@@ -12,9 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <omp.h>
-#include <sys/mman.h>
 
 using namespace poplar::runtime;
 
@@ -28,26 +26,6 @@ std::string poplar::runtime::formatBytes(int64_t Bytes) {
   std::snprintf(Buffer, sizeof(Buffer), Unit ? "%.2f %s" : "%.0f %s", Value,
                 Units[Unit]);
   return Buffer;
-}
-
-Arena::Arena(int64_t Bytes) { allocate(Bytes); }
-
-void Arena::allocate(int64_t Size) {
-  void *Address =
-      mmap(nullptr, static_cast<size_t>(Size), PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (Address == MAP_FAILED)
-    fail("cannot allocate ", formatBytes(Size),
-         " of memory; use a smaller --batch");
-  // Fewer TLB misses in GEMM operands; the kernel may decline.
-  madvise(Address, static_cast<size_t>(Size), MADV_HUGEPAGE);
-  Memory = static_cast<char *>(Address);
-  Bytes = Size;
-}
-
-Arena::~Arena() {
-  if (Memory)
-    munmap(Memory, static_cast<size_t>(Bytes));
 }
 
 ModelInfo::ModelInfo(const PoplarProgram &Program) {
@@ -86,24 +64,26 @@ Executor::Executor(const PoplarProgram &Program,
                    const std::vector<int64_t> &Batches, int RequestedThreads,
                    int Rank)
     : Program(Program), Model(Program),
-      Threads(chooseThreads(RequestedThreads)), TheState(Program, Rank) {
+      Threads(chooseThreads(RequestedThreads)), Dev(Program, Rank, Threads),
+      TheState(Program, Rank) {
   for (int64_t Batch : Batches)
     for (int64_t I = 0; Batch && I < Program.num_gemms; ++I)
-      Gemms.prepare(*Program.gemms[I], Batch);
+      Dev.prepareGemm(*Program.gemms[I], Batch);
   LargestBatch = *std::max_element(Batches.begin(), Batches.end());
   PeakBytes = ArenaBytes = getPeakBytes(Program, LargestBatch, Rank);
-  Memory.allocate(ArenaBytes);
-  TheState.bind(Memory.data(), Memory.data() + Program.fixed_bytes +
-                                   LargestBatch * Program.bytes_per_sample);
+  Memory = Dev.allocate(ArenaBytes);
+  TheState.bind(Memory, Memory + Program.fixed_bytes +
+                            LargestBatch * Program.bytes_per_sample);
   // The plan's bound was made on the machine that compiled; another one, or
   // other threads, may need more.
-  if (Gemms.getScratchBytes() > Program.scratch_bytes) {
-    ExtraScratch.allocate(Gemms.getScratchBytes());
-    PeakBytes += Gemms.getScratchBytes();
-    Gemms.setScratch(ExtraScratch.data());
+  int64_t Needed = Dev.getScratchBytes();
+  if (Needed > Program.scratch_bytes) {
+    Dev.setScratch(Dev.allocate(Needed), Needed);
+    PeakBytes += Needed;
   } else {
-    Gemms.setScratch(fixed<char>(Program.scratch_offset));
+    Dev.setScratch(fixed<char>(Program.scratch_offset), Program.scratch_bytes);
   }
+  PeakBytes += Dev.getOwnBytes();
 }
 
 void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
@@ -111,8 +91,15 @@ void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
   First *= Model.VocabSize;
   Count *= Model.VocabSize;
   auto Type = static_cast<comm::Type>(Program.logits_type);
-  comm::convert(sized<char>(Program.logits, B) + First * comm::getBytes(Type),
-                Type, Out, comm::Type::F32, Count);
+  const char *From =
+      sized<char>(Program.logits, B) + First * comm::getBytes(Type);
+  std::vector<char> Copy;
+  if (!Dev.sharesMemory()) {
+    Copy.resize(static_cast<size_t>(Count * comm::getBytes(Type)));
+    Dev.copyOut(Copy.data(), From, static_cast<int64_t>(Copy.size()));
+    From = Copy.data();
+  }
+  comm::convert(From, Type, Out, comm::Type::F32, Count);
 }
 
 int64_t poplar::runtime::getPeakBytes(const PoplarProgram &Program,
@@ -125,9 +112,4 @@ int64_t poplar::runtime::getPeakBytes(const PoplarProgram &Program,
          " does not fit 2^63 bytes of memory; use "
          "a smaller --batch");
   return Bytes;
-}
-
-void Executor::convertWorking(float *From, char *To, int64_t Elements) {
-  void *Args[] = {From, To};
-  dispatch(Program.convert_working, Args, Elements, Elements, 4096);
 }

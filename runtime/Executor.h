@@ -9,7 +9,7 @@
 #ifndef POPLAR_RUNTIME_EXECUTOR_H
 #define POPLAR_RUNTIME_EXECUTOR_H
 
-#include "Gemm.h"
+#include "Device.h"
 #include "JSON.h"
 #include "Poplar/Runtime/ABI.h"
 #include "State.h"
@@ -21,22 +21,6 @@ namespace poplar::runtime {
 
 class Collectives;
 class Optimizer;
-
-/// Page-aligned, zeroed memory straight from the kernel.
-class Arena {
-public:
-  Arena() = default;
-  explicit Arena(int64_t Bytes);
-  ~Arena();
-  Arena(const Arena &) = delete;
-  Arena &operator=(const Arena &) = delete;
-  void allocate(int64_t Bytes);
-  char *data() const { return Memory; }
-
-private:
-  char *Memory = nullptr;
-  int64_t Bytes = 0;
-};
 
 /// What the description of a program says about its model.
 struct ModelInfo {
@@ -60,6 +44,8 @@ public:
   const ModelInfo &model() const { return Model; }
   int threads() const { return Threads; }
   const State &state() const { return TheState; }
+  /// Whose memory the arena and all addresses below are of.
+  Device &device() const { return Dev; }
   /// All memory allocated for the program.
   int64_t peakBytes() const { return PeakBytes; }
   /// Of it the arena, which has room for micro-batches of largestBatch().
@@ -67,31 +53,26 @@ public:
   int64_t largestBatch() const { return LargestBatch; }
 
   template <typename T = float> T *fixed(int64_t Offset) const {
-    return reinterpret_cast<T *>(Memory.data() + Offset);
+    return reinterpret_cast<T *>(Memory + Offset);
   }
   template <typename T> T *sized(int64_t Offset, int64_t Batch) const {
-    return reinterpret_cast<T *>(Memory.data() + Program.fixed_bytes +
-                                 Batch * Offset);
+    return reinterpret_cast<T *>(Memory + Program.fixed_bytes + Batch * Offset);
   }
 
   /// A micro-step; `Last` of its iteration.
   void train(int64_t B, bool Last) {
-    (Last ? Program.train_last : Program.train)(this, Memory.data(), B);
+    (Last ? Program.train_last : Program.train)(this, Memory, B);
   }
-  void update() { Program.update(this, Memory.data(), 0); }
-  void evaluate(int64_t B) { Program.evaluate(this, Memory.data(), B); }
-  void infer(int64_t B) { Program.infer(this, Memory.data(), B); }
+  void update() { Program.update(this, Memory, 0); }
+  void evaluate(int64_t B) { Program.evaluate(this, Memory, B); }
+  void infer(int64_t B) { Program.infer(this, Memory, B); }
   /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
   /// from row `First` on, to `Out`.
   void readLogits(int64_t B, int64_t First, int64_t Count, float *Out) const;
 
+  /// On the host's threads, whatever the device.
   void dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
                 int64_t Extent, int64_t Grain);
-  GemmCache &gemms() { return Gemms; }
-
-  void zero(void *Buffer, int64_t Bytes);
-  /// Rounds f32 to the working type, which is another.
-  void convertWorking(float *From, char *To, int64_t Elements);
 
   /// Who does the rest of generated code's bidding: poplar_rt_norm and
   /// poplar_rt_adamw, poplar_rt_start and poplar_rt_wait. Set before either is
@@ -104,9 +85,9 @@ private:
   ModelInfo Model;
   int Threads;
   int64_t PeakBytes = 0, ArenaBytes = 0, LargestBatch = 0;
-  GemmCache Gemms;
+  mutable Device Dev;
   State TheState;
-  Arena Memory, ExtraScratch;
+  char *Memory = nullptr;
 };
 
 /// fixed_bytes + Batch * bytes_per_sample + the rank's shards.

@@ -75,6 +75,13 @@ void Group::pinToCores() {
       static_cast<size_t>(First + Program.ranks[rank()].threads));
 }
 
+void Group::attach(const State &S, Device &D) {
+  TheState = &S;
+  Staged.reset();
+  if (!D.sharesMemory())
+    Staged.emplace(D, Program.num_collectives, Stream.rank(), Stream.size());
+}
+
 void Group::start(const PoplarCollective &What, void *Buffer) {
   const PoplarBucket &Bucket = Program.buckets[What.bucket];
   const Shard &Own = TheState->shard(What.bucket);
@@ -106,11 +113,15 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
     C.TheKind = comm::Collective::AllReduce;
     C.Send = C.Receive = Buffer;
   }
+  if (Staged)
+    C = Staged->begin(What.id, C);
   Tickets[static_cast<size_t>(What.id)] = Stream.start(C);
 }
 
 void Group::wait(const PoplarCollective &What) {
   Stream.wait(Tickets[static_cast<size_t>(What.id)]);
+  if (Staged)
+    Staged->end(What.id);
 }
 
 void Group::sum(int64_t *Values, int64_t Count) {

@@ -10,6 +10,7 @@
 #define POPLAR_RUNTIME_GROUP_H
 
 #include "Collectives.h"
+#include "Staging.h"
 #include "comm/CommStream.h"
 #include "comm/Watchdog.h"
 
@@ -35,7 +36,7 @@ public:
     return Stream.getStatistics();
   }
 
-  void attach(const State &S) override { TheState = &S; }
+  void attach(const State &S, Device &D) override;
   void start(const PoplarCollective &What, void *Buffer) override;
   void wait(const PoplarCollective &What) override;
   void sum(int64_t *Values, int64_t Count) override;
@@ -59,6 +60,8 @@ private:
   std::optional<comm::Watchdog> Dog;
   /// Of the collectives under way, by their id.
   std::vector<comm::CommStream::Ticket> Tickets;
+  /// Where communicators do not reach the device's memory.
+  std::optional<Staging> Staged;
 };
 
 } // namespace poplar::runtime

@@ -11,13 +11,12 @@
 #include "Random.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 using namespace poplar::runtime;
 
 /// Elements per partial sum of the norm, and per block handed to a thread.
-static constexpr int64_t Chunk = 16384;
+static constexpr int64_t Chunk = POPLAR_SUM_CHUNK;
 
 Optimizer::Optimizer(Executor &Exec, const AdamWSettings &Settings)
     : Exec(Exec), Settings(Settings) {
@@ -34,35 +33,9 @@ void Optimizer::zeroGradients() {
     const PoplarBucket &Bucket = Program.buckets[B];
     const Shard &S = Exec.state().shard(B);
     bool Whole = Bucket.gradient >= 0;
-    Exec.zero(Whole ? Exec.fixed(Bucket.gradient) : S.Gradient,
-              (Whole ? Bucket.elements : S.size()) * getTypeBytes(POPLAR_F32));
-  }
-}
-
-/// args: gradient, partial sums; extent: elements, in whole chunks. Eight
-/// separate sums let the compiler use vectors without reordering; squares of
-/// f32 are exact in f64, so FMA or not makes no difference either.
-static void squareSumKernel(void *const *Args, int64_t, int64_t Begin,
-                            int64_t End) {
-  const float *Gradient = static_cast<const float *>(Args[0]);
-  double *Partial = static_cast<double *>(Args[1]);
-  for (int64_t First = Begin; First < End; First += Chunk) {
-    int64_t Last = std::min(First + Chunk, End);
-    double Lanes[8] = {};
-    int64_t I = First;
-    for (; I + 8 <= Last; I += 8)
-      for (int L = 0; L < 8; ++L) {
-        double X = Gradient[I + L];
-        Lanes[L] += X * X;
-      }
-    for (int L = 0; I < Last; ++I, ++L) {
-      double X = Gradient[I];
-      Lanes[L] += X * X;
-    }
-    double Sum = 0;
-    for (double Lane : Lanes)
-      Sum += Lane;
-    Partial[First / Chunk] = Sum;
+    Exec.device().zero(Whole ? Exec.fixed(Bucket.gradient) : S.Gradient,
+                       (Whole ? Bucket.elements : S.size()) *
+                           getTypeBytes(POPLAR_F32));
   }
 }
 
@@ -70,11 +43,11 @@ void Optimizer::norm() {
   double Sum = 0;
   for (int64_t B = 0; B < Exec.program().num_buckets; ++B) {
     const Shard &S = Exec.state().shard(B);
-    void *Args[] = {S.Gradient, Partial.data()};
-    Exec.dispatch(squareSumKernel, Args, S.size(), S.size(), Chunk);
+    Exec.device().sumSquares(S.Gradient, S.size(), Partial.data());
     for (int64_t C = 0; C * Chunk < S.size(); ++C)
       Sum += Partial[static_cast<size_t>(C)];
   }
+  OverflowHere |= Exec.device().takeOverflow();
   // Where everything is replicated, so is the sum.
   double Sums[2] = {Exec.program().stage > 0 || !Exec.collectives ||
                             Exec.state().rank() == 0
@@ -91,29 +64,9 @@ void Optimizer::norm() {
   Hyper[7] = Updates ? static_cast<float>(Factor) : 0.0f;
 }
 
-/// args: gradients, factor, flag to set if one is not finite. Factors are
-/// powers of two: nothing is rounded.
-static void unscaleKernel(void *const *Args, int64_t, int64_t Begin,
-                          int64_t End) {
-  float *Gradients = static_cast<float *>(Args[0]);
-  float Factor = *static_cast<const float *>(Args[1]);
-  float Rest = 0;
-  for (int64_t I = Begin; I < End; ++I) {
-    Gradients[I] *= Factor;
-    // 0, or NaN.
-    Rest += Gradients[I] - Gradients[I]; // NOLINT(misc-redundant-expression)
-  }
-  if (Rest != 0)
-    static_cast<std::atomic<bool> *>(Args[2])->store(true);
-}
-
 void Optimizer::unscale(int64_t Bucket, float *Gradients) {
-  int64_t Elements = Exec.program().buckets[Bucket].elements;
-  float Factor = static_cast<float>(1 / Scale);
-  std::atomic<bool> Overflow{false};
-  void *Args[] = {Gradients, &Factor, &Overflow};
-  Exec.dispatch(unscaleKernel, Args, Elements, Elements, Chunk);
-  OverflowHere |= Overflow.load();
+  Exec.device().scale(Gradients, Exec.program().buckets[Bucket].elements,
+                      static_cast<float>(1 / Scale));
 }
 
 void Optimizer::unscaleShards() {
@@ -147,13 +100,12 @@ void Optimizer::adamw(int64_t Bucket) {
   for (const Piece &Part : Exec.state().pieces(Bucket)) {
     bool Decays = Program.parameters[Part.Parameter].decay;
     Hyper[4] = Decays ? static_cast<float>(Settings.WeightDecay) : 0.0f;
-    int64_t Elements = Part.End - Part.Begin;
-    void *Args[] = {S.Master + Part.Offset, S.Gradient + Part.Offset,
-                    S.Moment1 + Part.Offset, S.Moment2 + Part.Offset, Hyper};
-    Exec.dispatch(Program.adamw, Args, Elements, Elements, Chunk);
+    Exec.device().updateAdamW(S.Master + Part.Offset, S.Gradient + Part.Offset,
+                              S.Moment1 + Part.Offset, S.Moment2 + Part.Offset,
+                              Hyper, Part.End - Part.Begin);
   }
   if (Program.working_type != POPLAR_F32)
-    Exec.convertWorking(S.Master, S.Working, S.size());
+    Exec.device().convertWorking(S.Master, S.Working, S.size());
 }
 
 double Optimizer::update(int64_t Step, double Rate) {

@@ -27,8 +27,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <optional>
 #include <sstream>
@@ -81,7 +79,7 @@ public:
   /// Spent here so far.
   double getSeconds() const { return Seconds; }
 
-  void attach(const State &) override {}
+  void attach(const State &, Device &) override {}
   void start(const PoplarCollective &What, void *Buffer) override {
     if (What.kind != POPLAR_ALL_GATHER || !What.transient)
       return;
@@ -121,9 +119,9 @@ private:
         int64_t Count = std::min(Block, P.elements - Begin);
         char *To = Out + (P.offset + Begin) * Width;
         if (Program.working_type == POPLAR_F32)
-          std::memcpy(To, Values.data(), static_cast<size_t>(Count * Width));
+          Exec.device().copyIn(To, Values.data(), Count * Width);
         else
-          Exec.convertWorking(Values.data(), To, Count);
+          writeWorking(Exec, To, Values.data(), Count);
       }
     }
   }
@@ -159,12 +157,7 @@ private:
     try {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       pinToCores(Cores, Core, Core + 1);
-      omp_set_num_threads(1);
-      // The neighbour may be of a faster type than this one.
-      unsetenv("ONEDNN_MAX_CPU_ISA");
-      SquareProduct Product(POPLAR_F32, 512);
-      while (true)
-        Product.run();
+      Device::occupyCore();
     } catch (const std::exception &) {
     }
     _exit(1);
@@ -210,6 +203,7 @@ private:
     double Elsewhere = Others.getSeconds();
     auto Begin = Clock::now();
     Body();
+    Exec.device().synchronize();
     std::chrono::duration<double> Seconds = Clock::now() - Begin;
     return Seconds.count() - (Others.getSeconds() - Elsewhere);
   }

@@ -87,7 +87,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
   Exec.collectives = Ranks;
   std::optional<comm::CommStream::MemoryGuard> Guard;
   if (Ranks) {
-    Ranks->attach(Exec.state());
+    Ranks->attach(Exec.state(), Exec.device());
     Guard.emplace(Ranks->stream());
   }
   const ModelInfo &Model = Exec.model();
@@ -99,6 +99,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
 
   size_t Window = static_cast<size_t>(Model.SeqLen);
   std::vector<float> Logits(static_cast<size_t>(Model.VocabSize));
+  std::vector<int32_t> Ids(Window);
   bool AsText = O.PromptIds.empty();
   auto Print = [&](int32_t Id) {
     if (Rank == 0)
@@ -110,10 +111,11 @@ static void sample(const PoplarProgram &Program, const Options &O,
       Ranks->setPhase("sampling", LongPhase);
     // The newest tokens that fit; what follows them is masked by causality.
     size_t Count = std::min(Text.size(), Window);
-    int32_t *Ids = Exec.sized<int32_t>(Program.ids, 1);
-    std::fill(
-        std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(), Ids),
-        Ids + Window, 0);
+    std::fill(std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(),
+                        Ids.begin()),
+              Ids.end(), 0);
+    Exec.device().copyIn(Exec.sized<int32_t>(Program.ids, 1), Ids.data(),
+                         Model.SeqLen * 4);
     Exec.infer(1);
     Exec.readLogits(1, static_cast<int64_t>(Count) - 1, 1, Logits.data());
     if (!std::all_of(Logits.begin(), Logits.end(),

@@ -8,6 +8,7 @@
 
 #include "State.h"
 #include "Executor.h"
+#include "comm/Wire.h"
 
 #include <algorithm>
 
@@ -81,6 +82,42 @@ char *State::working(const PoplarParameter &P) const {
   return Arena + Offset + P.offset * getTypeBytes(Program.working_type);
 }
 
+/// Fills a buffer with elements [Begin, End), block by block, for `Take`.
+template <typename Taker>
+static void fillBlocks(int64_t Begin, int64_t End, const Filler &Fill,
+                       Taker &&Take) {
+  // Even: so that every block begins at an even element if the first does.
+  constexpr int64_t Block = 1 << 16;
+  std::vector<float> Buffer(static_cast<size_t>(std::min(Block, End - Begin)));
+  for (int64_t First = Begin; First < End; First += Block) {
+    int64_t Last = std::min(First + Block, End);
+    Fill(Buffer.data(), First, Last);
+    Take(Buffer.data(), First - Begin, Last - First);
+  }
+}
+
+void poplar::runtime::fillArray(Executor &Exec, float *To, int64_t Begin,
+                                int64_t End, const Filler &Fill) {
+  Device &Dev = Exec.device();
+  if (Dev.sharesMemory())
+    return Fill(To, Begin, End);
+  fillBlocks(Begin, End, Fill,
+             [&](const float *Values, int64_t Offset, int64_t Count) {
+               Dev.copyIn(To + Offset, Values, Count * 4);
+             });
+}
+
+void poplar::runtime::writeWorking(Executor &Exec, char *To,
+                                   const float *Values, int64_t Count) {
+  Device &Dev = Exec.device();
+  if (Dev.sharesMemory())
+    return Dev.convertWorking(Values, To, Count);
+  auto Type = static_cast<comm::Type>(Exec.program().working_type);
+  std::vector<char> Buffer(static_cast<size_t>(Count * comm::getBytes(Type)));
+  comm::convert(Values, comm::Type::F32, Buffer.data(), Type, Count);
+  Dev.copyIn(To, Buffer.data(), static_cast<int64_t>(Buffer.size()));
+}
+
 void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
                                     const Filler &Fill) {
   const PoplarProgram &Program = Exec.program();
@@ -89,26 +126,24 @@ void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
   bool IsF32 = Program.working_type == POPLAR_F32;
   char *Working = S.working(P);
   if (IsF32 && Working) // the master, too
-    return Fill(reinterpret_cast<float *>(Working), 0, P.elements);
+    return fillArray(Exec, reinterpret_cast<float *>(Working), 0, P.elements,
+                     Fill);
 
   const Shard &Own = S.shard(P.bucket);
   for (const Piece &Part : S.pieces(P.bucket)) {
     if (Part.Parameter != Parameter)
       continue;
     float *Master = Own.Master + Part.Offset;
-    Fill(Master, Part.Begin, Part.End);
+    fillArray(Exec, Master, Part.Begin, Part.End, Fill);
     if (!IsF32 && !Working)
-      Exec.convertWorking(Master, Own.Working + Part.Offset * 2,
-                          Part.End - Part.Begin);
+      Exec.device().convertWorking(Master, Own.Working + Part.Offset * 2,
+                                   Part.End - Part.Begin);
   }
   if (IsF32 || !Working)
     return;
-  // The whole working copy, block by block: there is no whole master.
-  constexpr int64_t Block = 1 << 16;
-  std::vector<float> Buffer(static_cast<size_t>(std::min(Block, P.elements)));
-  for (int64_t Begin = 0; Begin < P.elements; Begin += Block) {
-    int64_t End = std::min(Begin + Block, P.elements);
-    Fill(Buffer.data(), Begin, End);
-    Exec.convertWorking(Buffer.data(), Working + Begin * 2, End - Begin);
-  }
+  // The whole working copy: there is no whole master.
+  fillBlocks(0, P.elements, Fill,
+             [&](const float *Values, int64_t Offset, int64_t Count) {
+               writeWorking(Exec, Working + Offset * 2, Values, Count);
+             });
 }

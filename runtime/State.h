@@ -19,7 +19,7 @@ namespace poplar::runtime {
 class Executor;
 
 /// The elements [Begin, End) of a bucket, which the rank updates. The arrays
-/// start at element Begin.
+/// start at element Begin; their addresses are the device's.
 struct Shard {
   int64_t Begin, End;
   float *Master, *Gradient, *Moment1, *Moment2;
@@ -75,6 +75,15 @@ int64_t getTypeBytes(int32_t Type);
 
 /// Writes elements [Begin, End) of a parameter. Ranges begin at even elements.
 using Filler = std::function<void(float *Out, int64_t Begin, int64_t End)>;
+
+/// Sets elements [Begin, End) of something in the device's memory, of which
+/// `To` is the place of element Begin.
+void fillArray(Executor &Exec, float *To, int64_t Begin, int64_t End,
+               const Filler &Fill);
+
+/// Rounds the host's values to the working type, which is another than f32, and
+/// puts them in the device's memory.
+void writeWorking(Executor &Exec, char *To, const float *Values, int64_t Count);
 
 /// Sets a parameter, whatever the rank holds of it: its part of the master and
 /// the working copies.

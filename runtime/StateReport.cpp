@@ -127,19 +127,28 @@ static uint64_t hashBytes(uint64_t Hash, const char *Data, int64_t Bytes) {
   return Hash;
 }
 
+/// Of bytes in the device's memory.
+static uint64_t hashMemory(const Executor &Exec, uint64_t Hash,
+                           const void *Data, int64_t Bytes) {
+  if (Exec.device().sharesMemory())
+    return hashBytes(Hash, static_cast<const char *>(Data), Bytes);
+  std::vector<char> Copy(static_cast<size_t>(Bytes));
+  Exec.device().copyOut(Copy.data(), Data, Bytes);
+  return hashBytes(Hash, Copy.data(), Bytes);
+}
+
 /// Of what all ranks hold of a bucket.
 static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   const PoplarProgram &Program = Exec.program();
   if (!Exec.state().isReplicated()) {
     const PoplarBucket &B = Program.buckets[Bucket];
-    return hashBytes(0, Exec.fixed<char>(B.working),
-                     B.elements * getTypeBytes(Program.working_type));
+    return hashMemory(Exec, 0, Exec.fixed<char>(B.working),
+                      B.elements * getTypeBytes(Program.working_type));
   }
   const Shard &S = Exec.state().shard(Bucket);
   uint64_t Hash = 0;
   for (const float *Values : {S.Master, S.Moment1, S.Moment2})
-    Hash =
-        hashBytes(Hash, reinterpret_cast<const char *>(Values), S.size() * 4);
+    Hash = hashMemory(Exec, Hash, Values, S.size() * 4);
   return Hash;
 }
 

@@ -294,7 +294,7 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &O,
       Rates(makeSchedule(O)) {
   Exec.collectives = Group;
   if (Group)
-    Group->attach(Exec.state());
+    Group->attach(Exec.state(), Exec.device());
   Optim.setLossScale(O.LossScale);
   State.Seed = O.Seed;
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
@@ -465,8 +465,9 @@ void Trainer::run() {
   if (!O.ReportMemory.empty())
     writeMemoryReport(Exec, O.ReportMemory);
 
-  PoplarType Type = Model.Precision == "bf16" ? POPLAR_BF16 : POPLAR_F32;
-  double Peak = O.PeakGFlops > 0 ? O.PeakGFlops * 1e9 : measurePeakFlops(Type);
+  auto Type = static_cast<PoplarType>(Exec.program().working_type);
+  double Peak = O.PeakGFlops > 0 ? O.PeakGFlops * 1e9
+                                 : Exec.device().measurePeakFlops(Type);
   // That of a group is the sum of its ranks'.
   Peak = sum(Peak);
   print("%s, %s, %d threads, %.1f GFLOP/s %s peak; %lld samples a step "

@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 2u
+#define POPLAR_ABI_VERSION 3u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
@@ -150,8 +150,51 @@ void poplar_attention_backward(const PoplarAttention *desc, void *const *args,
 void poplar_embedding_grad(const PoplarEmbeddingGrad *desc, void *const *args,
                            int64_t batch, int64_t begin, int64_t end);
 
+/// A kernel of a GPU's image: takes `pointers` of them, then the batch, in
+/// blocks of block[0] x block[1] x block[2] threads, of which each does
+/// `parts_per_block` parts of the extent.
+typedef struct PoplarGPUKernel {
+  const char *name;
+  int32_t block[3], pointers;
+  int64_t parts_per_block;
+} PoplarGPUKernel;
+
+/// The kernels of a program that was compiled for a GPU: PTX, which the driver
+/// compiles for the chip at hand, and a cubin where the compiler had an
+/// assembler for the chip. Kernels of the runtime are among them, see
+/// below.
+typedef struct PoplarGPUImage {
+  const char *chip; /* "sm_80" */
+  const char *ptx;
+  const void *cubin; /* null if there is none */
+  int64_t num_kernels;
+  const PoplarGPUKernel *kernels;
+  /* Indices of nn.adamw and of the rounding to the working type, -1 for none;
+     their arguments and extents are those of `adamw` and `convert_working`. */
+  int64_t adamw, convert_working;
+} PoplarGPUImage;
+
+/// Kernels of every image, with pointers and batch as the others. Batch and
+/// extent are the number of values.
+///   poplar_sum_squares: values, sums (f64, one per POPLAR_SUM_CHUNK values)
+///   poplar_scale: values, factor (f32), flag (i32, set to 1 by a product that
+///     is not finite)
+#define POPLAR_SUM_CHUNK 16384
+#define POPLAR_SUM_SQUARES_KERNEL "poplar_sum_squares"
+#define POPLAR_SCALE_KERNEL "poplar_scale"
+
 /// One of the functions of a program: runs a micro-batch of `batch` samples.
 typedef void (*PoplarFunction)(void *context, char *arena, int64_t batch);
+
+/// Kernels that are linked into images of GPUs and specialised there
+/// (kernels-nvptx.bc): poplar_gpu_NAME(descriptor, pointers..., batch).
+/// Attention takes the pointers of its CPU's counterpart, without those of
+/// gradients that a kernel does not write; blocks of (32, tile / 4) threads
+/// have a tile of queries of a head (forward, backward_q), or of keys of a head
+/// of those (backward_kv). In embedding_grad a block is a token.
+#define POPLAR_GPU_ATTENTION_TILE 32
+#define POPLAR_GPU_EMBEDDING_THREADS 256
+#define POPLAR_GPU_FLAT_THREADS 256
 
 typedef struct PoplarProgram {
   uint32_t magic, version;
@@ -202,6 +245,9 @@ typedef struct PoplarProgram {
   PoplarKernel adamw;
   /// Rounds f32 to the working type; args: source, destination.
   PoplarKernel convert_working; /* null if that is f32 */
+  /// Null in programs for CPUs. In others, adamw and convert_working are null,
+  /// and all addresses that functions are given or pass on are the GPU's.
+  const PoplarGPUImage *gpu;
 } PoplarProgram;
 
 extern const PoplarProgram poplar_program;
@@ -211,6 +257,11 @@ extern const PoplarProgram poplar_program;
 /// all are done. Results never depend on the partition.
 void poplar_rt_dispatch(void *context, PoplarKernel kernel, void *const *args,
                         int64_t batch, int64_t extent, int64_t grain);
+
+/// Starts kernel number `kernel` of the GPU's image on the rank's GPU; what is
+/// started is done in that order.
+void poplar_rt_launch(void *context, int64_t kernel, void *const *args,
+                      int64_t batch, int64_t extent);
 
 /// Runs a GEMM on the rank's threads; `bias` may be null.
 void poplar_rt_gemm(void *context, const PoplarGemm *gemm, const void *a,

@@ -1,0 +1,93 @@
+//===- Device.h - What a rank computes on -----------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// There is one implementation per backend, runtime/host/ and runtime/cuda/, and
+// an executable is linked with the one that its device type is compiled for.
+// The rest of the runtime holds addresses of the device's memory and hands them
+// back; it reads and writes there through copyIn() and copyOut() only, unless
+// sharesMemory().
+//
+// Work is done in the order in which it is given. What is not said to wait may
+// return before it is done.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_DEVICE_H
+#define POPLAR_RUNTIME_DEVICE_H
+
+#include "Poplar/Runtime/ABI.h"
+
+#include <memory>
+
+namespace poplar::runtime {
+
+class Device {
+public:
+  /// What `Rank` runs `Program` on, with `Threads` threads of the host. Throws
+  /// an Error with the remedy where that is not here.
+  Device(const PoplarProgram &Program, int Rank, int Threads);
+  ~Device();
+
+  /// Whether its memory is the host's.
+  bool sharesMemory() const;
+  /// Zeroed memory that lives as long as the device.
+  char *allocate(int64_t Bytes);
+  /// Memory that it has taken for itself, beside what was allocated.
+  int64_t getOwnBytes() const;
+
+  /// From the host's memory, which is free again on return.
+  void copyIn(void *To, const void *From, int64_t Bytes);
+  /// To the host's memory; waits.
+  void copyOut(void *To, const void *From, int64_t Bytes);
+  void zero(void *Memory, int64_t Bytes);
+  /// NaN in all formats.
+  void poison(void *Memory, int64_t Bytes);
+  /// Waits until everything is done.
+  void synchronize();
+
+  /// Makes ready to run `Gemm` for `Batch`; does nothing if it is. Throws an
+  /// Error if the device cannot.
+  void prepareGemm(const PoplarGemm &Gemm, int64_t Batch);
+  /// Bytes of scratch that what is prepared needs, whatever it gets...
+  int64_t getScratchBytes() const;
+  /// ...and the scratch it gets, of at least as many.
+  void setScratch(void *Memory, int64_t Bytes);
+  void runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
+               const void *Bias, void *C, int64_t Batch);
+
+  /// See poplar_rt_launch.
+  void launch(int64_t Kernel, void *const *Args, int64_t Batch, int64_t Extent);
+
+  /// Sums of squares of every POPLAR_SUM_CHUNK values, in f64 and in an order
+  /// that depends on nothing else, to the host's memory; waits.
+  void sumSquares(const float *Values, int64_t Count, double *Sums);
+  /// Multiplies by a power of two. Whether any product is not finite is known
+  /// by the next takeOverflow(), which waits and forgets.
+  void scale(float *Values, int64_t Count, float Factor);
+  bool takeOverflow();
+  /// nn.adamw of the program; `Hyper` is the host's.
+  void updateAdamW(float *Values, float *Gradients, float *Moment1,
+                   float *Moment2, const float (&Hyper)[8], int64_t Count);
+  /// Rounds f32 to the working type, which is another.
+  void convertWorking(const float *From, char *To, int64_t Count);
+
+  /// FLOP/s of a square matrix product, the best of several short runs: what
+  /// MFU is measured against. Takes under half a second.
+  double measurePeakFlops(PoplarType Type);
+  /// Computes for ever, as a rank of another core would; returns where ranks
+  /// share no cores.
+  static void occupyCore();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> Data;
+};
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_DEVICE_H

@@ -1,0 +1,85 @@
+//===- BlasLt.h - cuBLASLt --------------------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What is used of its interface, declared here as that of the driver is
+// (cuBLAS 13.0, "Using the cuBLASLt API").
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_CUDA_BLASLT_H
+#define POPLAR_RUNTIME_CUDA_BLASLT_H
+
+#include "cuda/Driver.h"
+
+#include <cstdint>
+#include <string>
+
+namespace poplar::runtime::cuda::lt {
+
+/// cublasStatus_t.
+using Status = int;
+/// Opaque: handle, layout, description and preference.
+using Object = void *;
+
+/// cudaDataType_t, cublasComputeType_t, cublasOperation_t.
+constexpr int TypeF32 = 0, TypeF16 = 2, TypeBF16 = 14;
+constexpr int ComputeF32 = 68;
+constexpr int32_t Plain = 0, Transposed = 1;
+/// cublasLtMatmulDescAttributes_t, cublasLtEpilogue_t.
+constexpr int TransA = 3, TransB = 4, Epilogue = 7, BiasPointer = 8;
+constexpr uint32_t EpilogueBias = 4;
+/// cublasLtMatmulPreferenceAttributes_t; the alignments of A, B, C and D follow
+/// each other.
+constexpr int MaxWorkspaceBytes = 1, MinAlignmentA = 5;
+
+/// cublasLtMatmulAlgo_t.
+struct Algorithm {
+  uint64_t Data[8];
+};
+/// cublasLtMatmulHeuristicResult_t.
+struct Heuristic {
+  Algorithm Choice;
+  size_t WorkspaceBytes;
+  Status State;
+  float Waves;
+  int Reserved[4];
+};
+
+#define POPLAR_CUBLASLT(X)                                                     \
+  X(cublasLtCreate, Object *)                                                  \
+  X(cublasLtDestroy, Object)                                                   \
+  X(cublasLtMatrixLayoutCreate, Object *, int, uint64_t, uint64_t, int64_t)    \
+  X(cublasLtMatrixLayoutDestroy, Object)                                       \
+  X(cublasLtMatmulDescCreate, Object *, int, int)                              \
+  X(cublasLtMatmulDescDestroy, Object)                                         \
+  X(cublasLtMatmulDescSetAttribute, Object, int, const void *, size_t)         \
+  X(cublasLtMatmulPreferenceCreate, Object *)                                  \
+  X(cublasLtMatmulPreferenceDestroy, Object)                                   \
+  X(cublasLtMatmulPreferenceSetAttribute, Object, int, const void *, size_t)   \
+  X(cublasLtMatmulAlgoGetHeuristic, Object, Object, Object, Object, Object,    \
+    Object, Object, int, Heuristic *, int *)                                   \
+  X(cublasLtMatmul, Object, Object, const void *, const void *, Object,        \
+    const void *, Object, const void *, const void *, Object, void *, Object,  \
+    const Algorithm *, void *, size_t, Stream)
+
+/// The functions of the library.
+struct BlasLt {
+  /// Loads the newest that knows both the chip and the driver.
+  explicit BlasLt(int Capability);
+
+#define POPLAR_CUBLASLT_MEMBER(NAME, ...) Status (*NAME)(__VA_ARGS__);
+  POPLAR_CUBLASLT(POPLAR_CUBLASLT_MEMBER)
+#undef POPLAR_CUBLASLT_MEMBER
+  size_t (*cublasLtGetVersion)();
+  const char *(*cublasLtGetStatusName)(Status);
+  std::string Name;
+};
+
+} // namespace poplar::runtime::cuda::lt
+
+#endif // POPLAR_RUNTIME_CUDA_BLASLT_H

@@ -1,0 +1,280 @@
+//===- Device.cpp - A GPU as a rank's device ------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Everything is queued on one stream. Memory of the GPU is taken when the
+// device and the arena are made, and not afterwards.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Device.h"
+#include "Error.h"
+#include "Executor.h"
+#include "cuda/Driver.h"
+#include "cuda/Gemm.h"
+#include "cuda/Image.h"
+#include "cuda/Memory.h"
+#include "cuda/Selection.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::cuda;
+
+namespace {
+
+/// The context of a GPU, current as long as this lives, and its stream.
+class Session {
+public:
+  explicit Session(int GPU) : GPU(GPU) {
+    const Driver &D = Driver::get();
+    Context Primary;
+    check(D.cuDevicePrimaryCtxRetain(&Primary, GPU), "make a context");
+    check(D.cuCtxSetCurrent(Primary), "use its context");
+    check(D.cuStreamCreate(&Queue, NonBlocking), "create a stream");
+  }
+  ~Session() {
+    const Driver &D = Driver::get();
+    D.cuStreamDestroy_v2(Queue);
+    D.cuDevicePrimaryCtxRelease_v2(GPU);
+  }
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  Stream Queue = nullptr;
+
+private:
+  int GPU;
+};
+
+/// Most pointers of a kernel; those of the library and of generated ones have
+/// far fewer.
+constexpr int32_t MostPointers = 63;
+
+/// What the device keeps in its own memory, in this order.
+struct Own {
+  /// Of updateAdamW, without and with weight decay.
+  float Hyper[2][8];
+  float Factor;
+  int32_t Overflow;
+  /// Sums of squares of chunks follow.
+};
+
+/// Chunks of the longest bucket.
+int64_t countChunks(const PoplarProgram &Program) {
+  int64_t Most = 0;
+  for (int64_t B = 0; B < Program.num_buckets; ++B)
+    Most = std::max(Most, Program.buckets[B].elements);
+  return Most / POPLAR_SUM_CHUNK + 1;
+}
+
+} // namespace
+
+struct Device::Impl {
+  Impl(const PoplarProgram &Program, const Choice &Chosen)
+      : Program(Program), Capability(Chosen.Capability), OnGPU(Chosen.Device),
+        Kernels(*Program.gpu), Gemms(Chosen.Capability, Program.scratch_bytes),
+        OwnMemory(static_cast<int64_t>(sizeof(Own)) +
+                  8 * countChunks(Program)) {
+    for (int64_t K = 0; K < Program.gpu->num_kernels; ++K)
+      if (Program.gpu->kernels[K].pointers > MostPointers)
+        fail("kernel ", Program.gpu->kernels[K].name,
+             " takes more pointers than this runtime passes");
+  }
+
+  Own *own() const { return reinterpret_cast<Own *>(OwnMemory.data()); }
+
+  const PoplarProgram &Program;
+  int Capability;
+  Session OnGPU;
+  Image Kernels;
+  GemmCache Gemms;
+  Allocation OwnMemory;
+  PinnedBuffer Pinned;
+  std::vector<std::unique_ptr<Allocation>> Memory;
+  /// What Own::Hyper and Own::Factor hold.
+  float Hyper[2][8] = {};
+  float Factor = 0;
+  bool MayOverflow = false;
+};
+
+Device::Device(const PoplarProgram &Program, int Rank, int) {
+  if (!Program.gpu)
+    fail("the program was compiled for a CPU and linked with the runtime of "
+         "GPUs; build it again");
+  Data = std::make_unique<Impl>(Program, chooseGPU(Program, Rank));
+  zero(Data->OwnMemory.data(), Data->OwnMemory.size());
+}
+
+Device::~Device() {
+  // What is queued uses what goes now.
+  Driver::get().cuStreamSynchronize(Data->OnGPU.Queue);
+}
+
+bool Device::sharesMemory() const { return false; }
+
+char *Device::allocate(int64_t Bytes) {
+  Data->Memory.push_back(std::make_unique<Allocation>(Bytes));
+  char *Place = Data->Memory.back()->data();
+  zero(Place, Bytes);
+  return Place;
+}
+
+int64_t Device::getOwnBytes() const { return Data->OwnMemory.size(); }
+
+void Device::copyIn(void *To, const void *From, int64_t Bytes) {
+  Data->Pinned.copyIn(static_cast<char *>(To), static_cast<const char *>(From),
+                      static_cast<size_t>(Bytes), Data->OnGPU.Queue);
+}
+
+void Device::copyOut(void *To, const void *From, int64_t Bytes) {
+  Data->Pinned.copyOut(static_cast<char *>(To), static_cast<const char *>(From),
+                       static_cast<size_t>(Bytes), Data->OnGPU.Queue);
+}
+
+void Device::zero(void *Memory, int64_t Bytes) {
+  if (Bytes)
+    check(Driver::get().cuMemsetD8Async(addressOf(Memory), 0,
+                                        static_cast<size_t>(Bytes),
+                                        Data->OnGPU.Queue),
+          "zero memory");
+}
+
+void Device::poison(void *Memory, int64_t Bytes) {
+  if (Bytes)
+    check(Driver::get().cuMemsetD8Async(addressOf(Memory), 0xFF,
+                                        static_cast<size_t>(Bytes),
+                                        Data->OnGPU.Queue),
+          "fill memory");
+}
+
+void Device::synchronize() {
+  check(Driver::get().cuStreamSynchronize(Data->OnGPU.Queue),
+        "finish its work");
+}
+
+void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {
+  Data->Gemms.prepare(Gemm, Batch);
+}
+
+/// Algorithms are chosen for the scratch there is.
+int64_t Device::getScratchBytes() const { return 0; }
+
+void Device::setScratch(void *Memory, int64_t) {
+  Data->Gemms.setScratch(Memory);
+}
+
+void Device::runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
+                     const void *Bias, void *C, int64_t Batch) {
+  Data->Gemms.run(Gemm, A, B, Bias, C, Batch, Data->OnGPU.Queue);
+}
+
+void Device::launch(int64_t Number, void *const *Args, int64_t Batch,
+                    int64_t Extent) {
+  if (Extent <= 0)
+    return;
+  const PoplarGPUKernel &Kernel = Data->Program.gpu->kernels[Number];
+  int64_t Blocks = (Extent - 1) / Kernel.parts_per_block + 1;
+  if (Blocks > INT32_MAX)
+    fail("kernel ", Kernel.name,
+         " has more blocks than a GPU starts at once; "
+         "plan with a smaller micro-batch");
+  void *Parameters[MostPointers + 1];
+  for (int32_t I = 0; I < Kernel.pointers; ++I)
+    Parameters[I] = const_cast<void **>(&Args[I]);
+  Parameters[Kernel.pointers] = &Batch;
+  check(Driver::get().cuLaunchKernel(Data->Kernels.get(Number),
+                                     static_cast<unsigned>(Blocks), 1, 1,
+                                     static_cast<unsigned>(Kernel.block[0]),
+                                     static_cast<unsigned>(Kernel.block[1]),
+                                     static_cast<unsigned>(Kernel.block[2]), 0,
+                                     Data->OnGPU.Queue, Parameters, nullptr),
+        "start a kernel");
+}
+
+void Device::sumSquares(const float *Values, int64_t Count, double *Sums) {
+  if (Count == 0)
+    return;
+  char *OnGPU = reinterpret_cast<char *>(Data->own() + 1);
+  void *Args[] = {const_cast<float *>(Values), OnGPU};
+  launch(Data->Kernels.SumSquares, Args, Count, Count);
+  copyOut(Sums, OnGPU, 8 * ((Count - 1) / POPLAR_SUM_CHUNK + 1));
+}
+
+void Device::scale(float *Values, int64_t Count, float Factor) {
+  Own *OnGPU = Data->own();
+  if (Factor != Data->Factor) {
+    Data->Factor = Factor;
+    copyIn(&OnGPU->Factor, &Factor, sizeof(Factor));
+  }
+  void *Args[] = {Values, &OnGPU->Factor, &OnGPU->Overflow};
+  launch(Data->Kernels.Scale, Args, Count, Count);
+  Data->MayOverflow = true;
+}
+
+bool Device::takeOverflow() {
+  if (!std::exchange(Data->MayOverflow, false))
+    return false;
+  int32_t Flag = 0;
+  copyOut(&Flag, &Data->own()->Overflow, sizeof(Flag));
+  zero(&Data->own()->Overflow, sizeof(Flag));
+  return Flag != 0;
+}
+
+void Device::updateAdamW(float *Values, float *Gradients, float *Moment1,
+                         float *Moment2, const float (&Hyper)[8],
+                         int64_t Count) {
+  // Tensors with and without decay take turns.
+  size_t Slot = Hyper[4] != 0;
+  float *OnGPU = Data->own()->Hyper[Slot];
+  if (std::memcmp(Data->Hyper[Slot], Hyper, sizeof(Hyper)) != 0) {
+    std::memcpy(Data->Hyper[Slot], Hyper, sizeof(Hyper));
+    copyIn(OnGPU, Hyper, sizeof(Hyper));
+  }
+  void *Args[] = {Values, Gradients, Moment1, Moment2, OnGPU};
+  launch(Data->Program.gpu->adamw, Args, Count, Count);
+}
+
+void Device::convertWorking(const float *From, char *To, int64_t Count) {
+  void *Args[] = {const_cast<float *>(From), To};
+  launch(Data->Program.gpu->convert_working, Args, Count, Count);
+}
+
+double Device::measurePeakFlops(PoplarType Type) {
+  using Clock = std::chrono::steady_clock;
+  double Best = 0;
+  for (int64_t Size : {4096, 8192}) {
+    int64_t Bytes = Size * Size * (Type == POPLAR_F32 ? 4 : 2);
+    size_t Free = 0, Total = 0;
+    check(Driver::get().cuMemGetInfo_v2(&Free, &Total), "tell its memory");
+    if (static_cast<int64_t>(Free) < 4 * Bytes)
+      break;
+    Allocation Operands(3 * Bytes);
+    zero(Operands.data(), Operands.size());
+    PoplarGemm Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type};
+    GemmCache Products(Data->Capability, 0);
+    Products.prepare(Gemm, 1);
+    const char *A = Operands.data(), *B = A + Bytes;
+    for (int Run = 0; Run < 4; ++Run) {
+      synchronize();
+      auto Begin = Clock::now();
+      Products.run(Gemm, A, B, nullptr, Operands.data() + 2 * Bytes, 1,
+                   Data->OnGPU.Queue);
+      synchronize();
+      std::chrono::duration<double> Seconds = Clock::now() - Begin;
+      Best = std::max(Best, 2.0 * static_cast<double>(Size * Size * Size) /
+                                Seconds.count());
+    }
+  }
+  return Best;
+}
+
+void Device::occupyCore() {}

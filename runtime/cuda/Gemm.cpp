@@ -1,0 +1,189 @@
+//===- Gemm.cpp - Matrix products by cuBLASLt -----------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// cuBLASLt's matrices are column major: what is C = op(A) op(B) by rows is
+// C^T = op(B)^T op(A)^T by columns, and the transpose of a matrix by rows is
+// the same memory by columns.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/Gemm.h"
+#include "Error.h"
+#include "cuda/BlasLt.h"
+#include "cuda/Library.h"
+
+#include <unordered_map>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::cuda;
+using namespace poplar::runtime::cuda::lt;
+
+/// The least alignment of a buffer of the memory plan.
+static constexpr uint32_t Alignment = POPLAR_ALIGNMENT;
+
+static Library loadLibrary(int Capability) {
+  // CUDA 13 has nothing for chips before sm_75, and needs a driver for it.
+  if (Capability < 75 || Driver::get().Version < 13000)
+    return Library({"libcublasLt.so.12"},
+                   Capability < 75
+                       ? "this GPU needs the libraries of CUDA 12: install "
+                         "them (Debian: libcublaslt12) and name their "
+                         "directory in POPLAR_CUDA_PATH"
+                       : "install CUDA 12's libraries, or a driver for CUDA "
+                         "13, and name their directory in POPLAR_CUDA_PATH");
+  return Library({"libcublasLt.so.13", "libcublasLt.so.12"},
+                 "install CUDA's libraries and name their directory in "
+                 "POPLAR_CUDA_PATH");
+}
+
+BlasLt::BlasLt(int Capability) {
+  Library Library = loadLibrary(Capability);
+  Name = Library.name();
+#define POPLAR_CUBLASLT_LOAD(NAME, ...) Library.get(#NAME, NAME);
+  POPLAR_CUBLASLT(POPLAR_CUBLASLT_LOAD)
+#undef POPLAR_CUBLASLT_LOAD
+  Library.get("cublasLtGetVersion", cublasLtGetVersion);
+  Library.get("cublasLtGetStatusName", cublasLtGetStatusName);
+}
+
+namespace {
+
+struct Key {
+  const PoplarGemm *Gemm;
+  int64_t Batch;
+  bool operator==(const Key &Other) const {
+    return Gemm == Other.Gemm && Batch == Other.Batch;
+  }
+};
+
+struct KeyHash {
+  size_t operator()(const Key &K) const {
+    return std::hash<const void *>()(K.Gemm) ^
+           static_cast<size_t>(K.Batch) * 0x9E3779B97F4A7C15u;
+  }
+};
+
+struct Prepared {
+  Object Description, Left, Right, Result;
+  Heuristic Choice;
+};
+
+int getType(int32_t Type) {
+  constexpr int Types[] = {TypeF32, TypeBF16, TypeF16};
+  return Types[Type];
+}
+
+} // namespace
+
+struct GemmCache::Impl {
+  Impl(int Capability, int64_t ScratchBytes)
+      : Lt(Capability), ScratchBytes(static_cast<size_t>(ScratchBytes)) {
+    check(Lt.cublasLtCreate(&Handle), "start");
+    check(Lt.cublasLtMatmulPreferenceCreate(&Preference), "start");
+    check(Lt.cublasLtMatmulPreferenceSetAttribute(Preference, MaxWorkspaceBytes,
+                                                  &this->ScratchBytes,
+                                                  sizeof(this->ScratchBytes)),
+          "limit its scratch");
+    for (int Operand = 0; Operand < 4; ++Operand)
+      check(Lt.cublasLtMatmulPreferenceSetAttribute(
+                Preference, MinAlignmentA + Operand, &Alignment,
+                sizeof(Alignment)),
+            "take buffers of this alignment");
+  }
+  ~Impl() {
+    for (auto &[K, P] : Products) {
+      Lt.cublasLtMatmulDescDestroy(P.Description);
+      for (Object Layout : {P.Left, P.Right, P.Result})
+        Lt.cublasLtMatrixLayoutDestroy(Layout);
+    }
+    Lt.cublasLtMatmulPreferenceDestroy(Preference);
+    Lt.cublasLtDestroy(Handle);
+  }
+  void check(Status S, const char *What) const {
+    if (S != 0)
+      fail(Lt.Name, " cannot ", What, ": ", Lt.cublasLtGetStatusName(S));
+  }
+  /// By rows: dense, [Rows, Columns].
+  Object describe(int32_t Type, int64_t Rows, int64_t Columns) const {
+    Object Layout;
+    check(Lt.cublasLtMatrixLayoutCreate(&Layout, getType(Type),
+                                        static_cast<uint64_t>(Columns),
+                                        static_cast<uint64_t>(Rows), Columns),
+          "describe a matrix");
+    return Layout;
+  }
+  template <typename T>
+  void set(Object Description, int Attribute, const T &Value) const {
+    check(Lt.cublasLtMatmulDescSetAttribute(Description, Attribute, &Value,
+                                            sizeof(Value)),
+          "describe a product");
+  }
+
+  BlasLt Lt;
+  size_t ScratchBytes;
+  void *Scratch = nullptr;
+  Object Handle = nullptr, Preference = nullptr;
+  std::unordered_map<Key, Prepared, KeyHash> Products;
+};
+
+GemmCache::GemmCache(int Capability, int64_t ScratchBytes)
+    : Data(std::make_unique<Impl>(Capability, ScratchBytes)) {}
+GemmCache::~GemmCache() = default;
+
+void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
+  Key K{&Gemm, Batch};
+  if (Data->Products.count(K))
+    return;
+  int64_t M = Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m;
+  int64_t N = Gemm.n;
+  int64_t Depth = Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k;
+  Prepared &P = Data->Products[K];
+  P.Left = Gemm.trans_b ? Data->describe(Gemm.b_type, N, Depth)
+                        : Data->describe(Gemm.b_type, Depth, N);
+  P.Right = Gemm.trans_a ? Data->describe(Gemm.a_type, Depth, M)
+                         : Data->describe(Gemm.a_type, M, Depth);
+  P.Result = Data->describe(Gemm.c_type, M, N);
+  Data->check(
+      Data->Lt.cublasLtMatmulDescCreate(&P.Description, ComputeF32, TypeF32),
+      "describe a product");
+  Data->set(P.Description, TransA, Gemm.trans_b ? Transposed : Plain);
+  Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
+  if (Gemm.has_bias)
+    Data->set(P.Description, Epilogue, EpilogueBias);
+  int Found = 0;
+  Status S = Data->Lt.cublasLtMatmulAlgoGetHeuristic(
+      Data->Handle, P.Description, P.Left, P.Right, P.Result, P.Result,
+      Data->Preference, 1, &P.Choice, &Found);
+  if (S == 0 && Found > 0 && P.Choice.State == 0)
+    return;
+  static const char *const Types[] = {"f32", "bf16", "f16"};
+  fail(Data->Lt.Name, " cannot multiply [", M, ",", Depth, "] by [", Depth, ",",
+       N, "] in ", Types[Gemm.a_type], " on this GPU (",
+       Data->Lt.cublasLtGetStatusName(S ? S : P.Choice.State),
+       "); build for another device type");
+}
+
+void GemmCache::setScratch(void *Memory) { Data->Scratch = Memory; }
+
+void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
+                    const void *Bias, void *C, int64_t Batch, Stream Queue) {
+  if (Gemm.batched && Batch == 0)
+    return; // no rows, or nothing to add
+  auto It = Data->Products.find(Key{&Gemm, Batch});
+  if (It == Data->Products.end())
+    fail("a GEMM of ", Batch, " samples was not prepared");
+  const Prepared &P = It->second;
+  if (Gemm.has_bias)
+    Data->set(P.Description, BiasPointer, Bias);
+  const float Alpha = 1, Beta = Gemm.accumulate ? 1 : 0;
+  Data->check(Data->Lt.cublasLtMatmul(Data->Handle, P.Description, &Alpha, B,
+                                      P.Left, A, P.Right, &Beta, C, P.Result, C,
+                                      P.Result, &P.Choice.Choice, Data->Scratch,
+                                      Data->ScratchBytes, Queue),
+              "run a product");
+}

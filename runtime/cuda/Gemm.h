@@ -1,0 +1,43 @@
+//===- Gemm.h - Matrix products by cuBLASLt ---------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_CUDA_GEMM_H
+#define POPLAR_RUNTIME_CUDA_GEMM_H
+
+#include "Poplar/Runtime/ABI.h"
+#include "cuda/Driver.h"
+
+#include <memory>
+
+namespace poplar::runtime::cuda {
+
+/// The GEMMs of a program, each with the algorithm that cuBLASLt chose for its
+/// (GEMM, batch) before the loop. Sums are taken in f32.
+class GemmCache {
+public:
+  /// For a chip of compute capability `Capability` (80), with scratch of
+  /// `ScratchBytes`. Throws an Error where there is no cuBLASLt for chip and
+  /// driver.
+  GemmCache(int Capability, int64_t ScratchBytes);
+  ~GemmCache();
+
+  /// Chooses the algorithm; does nothing if that is done. Throws an Error if
+  /// there is none.
+  void prepare(const PoplarGemm &Gemm, int64_t Batch);
+  void setScratch(void *Memory);
+  void run(const PoplarGemm &Gemm, const void *A, const void *B,
+           const void *Bias, void *C, int64_t Batch, Stream Queue);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> Data;
+};
+
+} // namespace poplar::runtime::cuda
+
+#endif // POPLAR_RUNTIME_CUDA_GEMM_H

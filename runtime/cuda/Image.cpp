@@ -1,0 +1,61 @@
+//===- Image.cpp - The loaded kernels of a program ------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/Image.h"
+#include "Error.h"
+
+#include <cstring>
+#include <string>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::cuda;
+
+static Module load(const PoplarGPUImage &Source) {
+  const Driver &D = Driver::get();
+  Module Loaded;
+  if (Source.cubin) {
+    Result R = D.cuModuleLoadDataEx(&Loaded, Source.cubin, 0, nullptr, nullptr);
+    // It is for GPUs of one generation; PTX is for all that follow.
+    if (R != NoBinaryForGPU && R != InvalidImage) {
+      check(R, "load the program's kernels");
+      return Loaded;
+    }
+  }
+  char Log[1024] = "";
+  int Options[] = {JitErrorLog, JitErrorLogBytes};
+  void *Values[] = {Log, reinterpret_cast<void *>(sizeof(Log))};
+  Result R = D.cuModuleLoadDataEx(&Loaded, Source.ptx, 2, Options, Values);
+  if (R == UnsupportedPTXVersion)
+    fail("NVIDIA's driver, for CUDA ", D.Version / 1000, ".",
+         D.Version % 1000 / 10, ", is older than ", Source.chip,
+         "; install a newer one");
+  if (R != 0 && *Log)
+    fail("the GPU's driver cannot compile the program's kernels: ",
+         std::string(Log).substr(0, std::string(Log).find('\n')));
+  check(R, "compile the program's kernels");
+  return Loaded;
+}
+
+static int64_t findKernel(const PoplarGPUImage &Source, const char *Name) {
+  for (int64_t K = 0; K < Source.num_kernels; ++K)
+    if (std::strcmp(Source.kernels[K].name, Name) == 0)
+      return K;
+  fail("the program has no kernel ", Name, "; build it again");
+}
+
+Image::Image(const PoplarGPUImage &Source)
+    : SumSquares(findKernel(Source, POPLAR_SUM_SQUARES_KERNEL)),
+      Scale(findKernel(Source, POPLAR_SCALE_KERNEL)), Loaded(load(Source)),
+      Functions(static_cast<size_t>(Source.num_kernels)) {
+  for (int64_t K = 0; K < Source.num_kernels; ++K)
+    check(Driver::get().cuModuleGetFunction(&Functions[static_cast<size_t>(K)],
+                                            Loaded, Source.kernels[K].name),
+          "find a kernel of the program");
+}
+
+Image::~Image() { Driver::get().cuModuleUnload(Loaded); }

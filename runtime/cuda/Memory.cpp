@@ -1,0 +1,89 @@
+//===- Memory.cpp - Memory of a GPU, and the way to it --------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/Memory.h"
+#include "Error.h"
+#include "Executor.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::cuda;
+
+Allocation::Allocation(int64_t Wanted) : Bytes(std::max<int64_t>(Wanted, 1)) {
+  const Driver &D = Driver::get();
+  Result R = D.cuMemAlloc_v2(&Place, static_cast<size_t>(Bytes));
+  if (R == OutOfMemory) {
+    size_t Free = 0, Total = 0;
+    D.cuMemGetInfo_v2(&Free, &Total);
+    fail("cannot allocate ", formatBytes(Bytes),
+         " of the GPU's memory: ", formatBytes(static_cast<int64_t>(Free)),
+         " of ", formatBytes(static_cast<int64_t>(Total)),
+         " are free; end what else uses the GPU, or plan with less `memory` "
+         "for this device type");
+  }
+  check(R, "allocate memory");
+}
+
+Allocation::~Allocation() { Driver::get().cuMemFree_v2(Place); }
+
+PinnedBuffer::PinnedBuffer() {
+  const Driver &D = Driver::get();
+  void *Place = nullptr;
+  // The third part is for copies the other way.
+  check(D.cuMemHostAlloc(&Place, 3 * HalfBytes, 0),
+        "allocate memory of the host");
+  Data = static_cast<char *>(Place);
+  for (Event &E : Events)
+    check(D.cuEventCreate(&E, 0), "create an event");
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  for (Event E : Events)
+    Driver::get().cuEventDestroy_v2(E);
+  Driver::get().cuMemFreeHost(Data);
+}
+
+void PinnedBuffer::copyIn(char *To, const char *From, size_t Bytes,
+                          Stream Queue) {
+  const Driver &D = Driver::get();
+  while (Bytes) {
+    if (Used == HalfBytes) {
+      check(D.cuEventRecord(Events[Half], Queue), "record an event");
+      Half = 1 - Half;
+      Used = 0;
+      check(D.cuEventSynchronize(Events[Half]), "wait for a copy");
+    }
+    size_t Count = std::min(Bytes, HalfBytes - Used);
+    char *Place = Data + static_cast<size_t>(Half) * HalfBytes + Used;
+    std::memcpy(Place, From, Count);
+    check(D.cuMemcpyHtoDAsync_v2(addressOf(To), Place, Count, Queue),
+          "copy to the GPU");
+    Used += Count;
+    To += Count;
+    From += Count;
+    Bytes -= Count;
+  }
+}
+
+void PinnedBuffer::copyOut(char *To, const char *From, size_t Bytes,
+                           Stream Queue) {
+  const Driver &D = Driver::get();
+  char *Place = Data + 2 * HalfBytes;
+  while (Bytes) {
+    size_t Count = std::min(Bytes, HalfBytes);
+    check(D.cuMemcpyDtoHAsync_v2(Place, addressOf(From), Count, Queue),
+          "copy from the GPU");
+    check(D.cuStreamSynchronize(Queue), "finish its work");
+    std::memcpy(To, Place, Count);
+    To += Count;
+    From += Count;
+    Bytes -= Count;
+  }
+}

@@ -1,0 +1,206 @@
+//===- Device.cpp - The CPU as a rank's device ----------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Device.h"
+#include "Dispatch.h"
+#include "Error.h"
+#include "Executor.h"
+#include "Gemm.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <omp.h>
+#include <sys/mman.h>
+#include <vector>
+
+using namespace poplar::runtime;
+
+namespace {
+
+/// Page-aligned, zeroed memory straight from the kernel.
+class Arena {
+public:
+  explicit Arena(int64_t Bytes) : Bytes(static_cast<size_t>(Bytes)) {
+    Memory = mmap(nullptr, this->Bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (Memory == MAP_FAILED)
+      fail("cannot allocate ", formatBytes(Bytes),
+           " of memory; use a smaller --batch");
+    // Fewer TLB misses in GEMM operands; the kernel may decline.
+    madvise(Memory, this->Bytes, MADV_HUGEPAGE);
+  }
+  ~Arena() { munmap(Memory, Bytes); }
+  Arena(const Arena &) = delete;
+  Arena &operator=(const Arena &) = delete;
+  char *data() const { return static_cast<char *>(Memory); }
+
+private:
+  void *Memory;
+  size_t Bytes;
+};
+
+/// Elements of a block that is handed to a thread.
+constexpr int64_t Block = 16384;
+
+} // namespace
+
+struct Device::Impl {
+  const PoplarProgram &Program;
+  int Threads;
+  GemmCache Gemms;
+  std::vector<std::unique_ptr<Arena>> Memory;
+  std::atomic<bool> Overflow{false};
+};
+
+Device::Device(const PoplarProgram &Program, int, int Threads)
+    : Data(new Impl{Program, Threads, {}, {}, {}}) {
+  if (Program.gpu)
+    fail("the program was compiled for a GPU (", Program.gpu->chip,
+         ") and linked with the runtime of CPUs; build it again");
+}
+
+Device::~Device() = default;
+
+bool Device::sharesMemory() const { return true; }
+
+char *Device::allocate(int64_t Bytes) {
+  return Data->Memory.emplace_back(std::make_unique<Arena>(Bytes))->data();
+}
+
+int64_t Device::getOwnBytes() const { return 0; }
+
+void Device::copyIn(void *To, const void *From, int64_t Bytes) {
+  std::memcpy(To, From, static_cast<size_t>(Bytes));
+}
+
+void Device::copyOut(void *To, const void *From, int64_t Bytes) {
+  std::memcpy(To, From, static_cast<size_t>(Bytes));
+}
+
+static void zeroKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
+  std::memset(static_cast<char *>(Args[0]) + Begin, 0,
+              static_cast<size_t>(End - Begin));
+}
+
+void Device::zero(void *Memory, int64_t Bytes) {
+  void *Args[] = {Memory};
+  dispatchRanges(Data->Threads, zeroKernel, Args, 0, Bytes, 1 << 16);
+}
+
+void Device::poison(void *Memory, int64_t Bytes) {
+  std::memset(Memory, 0xFF, static_cast<size_t>(Bytes));
+}
+
+void Device::synchronize() {}
+
+void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {
+  Data->Gemms.prepare(Gemm, Batch);
+}
+
+int64_t Device::getScratchBytes() const {
+  return Data->Gemms.getScratchBytes();
+}
+
+void Device::setScratch(void *Memory, int64_t) {
+  Data->Gemms.setScratch(Memory);
+}
+
+void Device::runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
+                     const void *Bias, void *C, int64_t Batch) {
+  Data->Gemms.run(Gemm, A, B, Bias, C, Batch);
+}
+
+void Device::launch(int64_t, void *const *, int64_t, int64_t) {
+  fail("a CPU has no kernels of a GPU to launch; build the program again");
+}
+
+/// args: values, sums of chunks; extent: elements, in whole chunks. Eight separate sums let the compiler use vectors without
+/// reordering; squares of f32 are exact in f64, so FMA or not makes no
+/// difference either.
+static void squareSumKernel(void *const *Args, int64_t, int64_t Begin,
+                            int64_t End) {
+  const float *Values = static_cast<const float *>(Args[0]);
+  double *Sums = static_cast<double *>(Args[1]);
+  constexpr int64_t Chunk = POPLAR_SUM_CHUNK;
+  for (int64_t First = Begin; First < End; First += Chunk) {
+    int64_t Last = std::min(First + Chunk, End);
+    double Lanes[8] = {};
+    int64_t I = First;
+    for (; I + 8 <= Last; I += 8)
+      for (int L = 0; L < 8; ++L) {
+        double X = Values[I + L];
+        Lanes[L] += X * X;
+      }
+    for (int L = 0; I < Last; ++I, ++L) {
+      double X = Values[I];
+      Lanes[L] += X * X;
+    }
+    double Sum = 0;
+    for (double Lane : Lanes)
+      Sum += Lane;
+    Sums[First / Chunk] = Sum;
+  }
+}
+
+void Device::sumSquares(const float *Values, int64_t Count, double *Sums) {
+  void *Args[] = {const_cast<float *>(Values), Sums};
+  dispatchRanges(Data->Threads, squareSumKernel, Args, Count, Count,
+                 POPLAR_SUM_CHUNK);
+}
+
+/// args: values, factor, flag to set if one is not finite. Factors are powers
+/// of two: nothing is rounded.
+static void scaleKernel(void *const *Args, int64_t, int64_t Begin,
+                        int64_t End) {
+  float *Values = static_cast<float *>(Args[0]);
+  float Factor = *static_cast<const float *>(Args[1]);
+  float Rest = 0;
+  for (int64_t I = Begin; I < End; ++I) {
+    Values[I] *= Factor;
+    Rest += Values[I] - Values[I]; // 0, or NaN
+  }
+  if (Rest != 0)
+    static_cast<std::atomic<bool> *>(Args[2])->store(true);
+}
+
+void Device::scale(float *Values, int64_t Count, float Factor) {
+  void *Args[] = {Values, &Factor, &Data->Overflow};
+  dispatchRanges(Data->Threads, scaleKernel, Args, Count, Count, Block);
+}
+
+bool Device::takeOverflow() { return Data->Overflow.exchange(false); }
+
+void Device::updateAdamW(float *Values, float *Gradients, float *Moment1,
+                         float *Moment2, const float (&Hyper)[8],
+                         int64_t Count) {
+  void *Args[] = {Values, Gradients, Moment1, Moment2,
+                  const_cast<float *>(Hyper)};
+  dispatchRanges(Data->Threads, Data->Program.adamw, Args, Count, Count, Block);
+}
+
+void Device::convertWorking(const float *From, char *To, int64_t Count) {
+  void *Args[] = {const_cast<float *>(From), To};
+  dispatchRanges(Data->Threads, Data->Program.convert_working, Args, Count,
+                 Count, 4096);
+}
+
+double Device::measurePeakFlops(PoplarType Type) {
+  return poplar::runtime::measurePeakFlops(Type);
+}
+
+void Device::occupyCore() {
+  omp_set_num_threads(1);
+  // The neighbour may be of a faster type than this one.
+  unsetenv("ONEDNN_MAX_CPU_ISA");
+  SquareProduct Product(POPLAR_F32, 512);
+  while (true)
+    Product.run();
+}

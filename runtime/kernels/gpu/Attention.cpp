@@ -1,0 +1,423 @@
+//===- Attention.cpp - Attention on a GPU, never T x T --------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A block owns kTile rows of the result, of which each of its warps has kRows,
+// and visits the rows it needs of the other operand kTile at a time: a lane has
+// one of them. With rows i of the block and rows j of the lanes:
+//
+//   product   S[i,j] = A[i,:] . B[j,:]        through shared memory
+//   update    R[i,c] += sum_j W[i,j] M[j,c]   lanes along c
+//
+//   forward           rows are queries: S = QK^T, O += P V
+//   gradient of Q     rows are queries: dP = dO V^T, dQ += dS K
+//   gradients of K, V rows are keys: S^T = KQ^T, dP^T = V dO^T, dV += P^T dO,
+//                     dK += dS^T Q
+//
+// with dS = P (dP - D) and D[i] = dO[i] . O[i] (Dao et al., FlashAttention,
+// NeurIPS 2022, algorithms 1 and 4, in base 2). Every sum has a fixed order.
+// The products are done in f32, not on tensor cores.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GPU.h"
+
+using namespace poplar;
+
+namespace {
+
+constexpr int32_t kTile = POPLAR_GPU_ATTENTION_TILE;
+constexpr int32_t kRows = 4, kWarps = kTile / kRows;
+static_assert(kTile == kWarp, "a lane is a row of the other operand");
+/// Columns that are in shared memory at a time. A row there starts at another
+/// bank, at a multiple of 16 bytes.
+constexpr int32_t kColumns = 32, kStride = kColumns + 4;
+/// Score of a masked pair: finite, so that a row masked so far gives no NaN.
+constexpr float kMasked = -1e30f;
+constexpr float kLog2E = 1.44269504f, kLn2 = 0.69314718f;
+
+typedef float Float4 __attribute__((ext_vector_type(4)));
+using SharedTile = __attribute__((address_space(3))) float[kTile * kStride];
+
+/// Rows of a head in memory: row r has its `dim` columns from
+/// first + r * stride on.
+struct Matrix {
+  void *memory;
+  int64_t first, stride;
+  int32_t type, dim, rows;
+
+  POPLAR_INLINE float at(int32_t row, int32_t column) const {
+    return loadElement(memory, type, first + row * stride + column);
+  }
+  POPLAR_INLINE void set(int32_t row, int32_t column, float value) const {
+    storeElement(memory, type, first + row * stride + column, value);
+  }
+};
+
+POPLAR_INLINE int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
+POPLAR_INLINE int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
+
+/// Columns [column, column + kColumns) of kTile rows, 0 where there are none.
+POPLAR_INLINE void loadTile(SharedTile &tile, const Matrix &m, int32_t row,
+                            int32_t column) {
+  for (int32_t r = threadY(); r < kTile; r += kWarps) {
+    int32_t c = threadX();
+    bool inside = row + r < m.rows && column + c < m.dim;
+    tile[r * kStride + c] = inside ? m.at(row + r, column + c) : 0.0f;
+  }
+}
+
+/// s[r] = A[rowA + this warp's r] . B[rowB + this lane].
+POPLAR_INLINE void multiply(float (&s)[kRows], const Matrix &a, int32_t rowA,
+                            const Matrix &b, int32_t rowB) {
+  POPLAR_SHARED float tileA[kTile * kStride] __attribute__((aligned(16))),
+      tileB[kTile * kStride] __attribute__((aligned(16)));
+#pragma clang loop unroll(full)
+  for (int32_t r = 0; r < kRows; ++r)
+    s[r] = 0;
+  for (int32_t column = 0; column < a.dim; column += kColumns) {
+    barrier();
+    loadTile(tileA, a, rowA, column);
+    loadTile(tileB, b, rowB, column);
+    barrier();
+    using Shared4 = const __attribute__((address_space(3))) Float4;
+#pragma clang loop unroll(full)
+    for (int32_t c = 0; c < kColumns; c += 4) {
+      Float4 right =
+          *reinterpret_cast<Shared4 *>(&tileB[threadX() * kStride + c]);
+#pragma clang loop unroll(full)
+      for (int32_t r = 0; r < kRows; ++r) {
+        Float4 left = *reinterpret_cast<Shared4 *>(
+            &tileA[(threadY() * kRows + r) * kStride + c]);
+        s[r] += left.x * right.x;
+        s[r] += left.y * right.y;
+        s[r] += left.z * right.z;
+        s[r] += left.w * right.w;
+      }
+    }
+  }
+}
+
+/// What a warp sums up: kRows rows of `Dim` columns, which are spread over the
+/// lanes.
+template <int32_t Dim> struct Sums {
+  static constexpr int32_t kParts = Dim / kWarp;
+  float data[kRows][kParts];
+
+  POPLAR_INLINE void clear() {
+#pragma clang loop unroll(full)
+    for (auto &row : data)
+#pragma clang loop unroll(full)
+      for (float &value : row)
+        value = 0;
+  }
+  /// += sum over the lanes j of w[r], there, times M[row + j].
+  POPLAR_INLINE void update(const float (&w)[kRows], const Matrix &m,
+                            int32_t row) {
+    for (int32_t j = 0; j < kTile; ++j) {
+      int32_t source = min(row + j, m.rows - 1);
+      float weights[kRows];
+#pragma clang loop unroll(full)
+      for (int32_t r = 0; r < kRows; ++r)
+        weights[r] = broadcast(w[r], j);
+#pragma clang loop unroll(full)
+      for (int32_t part = 0; part < kParts; ++part) {
+        int32_t column = part * kWarp + threadX();
+        float value = column < m.dim ? m.at(source, column) : 0.0f;
+#pragma clang loop unroll(full)
+        for (int32_t r = 0; r < kRows; ++r)
+          data[r][part] += weights[r] * value;
+      }
+    }
+  }
+  POPLAR_INLINE void scaleRow(int32_t r, float factor) {
+#pragma clang loop unroll(full)
+    for (float &value : data[r])
+      value *= factor;
+  }
+  POPLAR_INLINE void storeRows(const Matrix &m, int32_t row,
+                               const float (&factor)[kRows]) {
+#pragma clang loop unroll(full)
+    for (int32_t r = 0; r < kRows; ++r)
+#pragma clang loop unroll(full)
+      for (int32_t part = 0; part < kParts; ++part) {
+        int32_t column = part * kWarp + threadX();
+        if (row + r < m.rows && column < m.dim)
+          m.set(row + r, column, data[r][part] * factor[r]);
+      }
+  }
+};
+
+/// The heads of one sample that a block works on.
+struct Head {
+  const PoplarAttention *desc;
+  int64_t sample;
+  int32_t head, kvHead;
+  uint64_t key;
+
+  POPLAR_INLINE Head(const PoplarAttention *desc, int64_t sample, int32_t head,
+                     const void *keys)
+      : desc(desc), sample(sample), head(head),
+        kvHead(head / int32_t(desc->num_heads / desc->num_kv_heads)), key(0) {
+    auto *words = static_cast<const uint32_t *>(keys);
+    if (desc->dropout > 0)
+      key = uint64_t(words[2 * sample + 1]) << 32 | words[2 * sample];
+  }
+  POPLAR_INLINE Matrix matrix(void *memory, int64_t stride,
+                              int64_t offset) const {
+    return {memory,
+            sample * desc->seq_len * stride + offset,
+            stride,
+            desc->type,
+            int32_t(desc->head_dim),
+            int32_t(desc->seq_len)};
+  }
+  POPLAR_INLINE Matrix queries(void *memory) const {
+    return matrix(memory, desc->q_stride,
+                  desc->q_offset + head * desc->head_dim);
+  }
+  POPLAR_INLINE Matrix outputs(void *memory) const {
+    return matrix(memory, desc->out_stride, head * desc->head_dim);
+  }
+  POPLAR_INLINE Matrix keys(void *memory) const {
+    return matrix(memory, desc->k_stride,
+                  desc->k_offset + kvHead * desc->head_dim);
+  }
+  POPLAR_INLINE Matrix values(void *memory) const {
+    return matrix(memory, desc->v_stride,
+                  desc->v_offset + kvHead * desc->head_dim);
+  }
+  POPLAR_INLINE float *lse(void *memory) const {
+    return static_cast<float *>(memory) +
+           (sample * desc->num_heads + head) * desc->seq_len;
+  }
+
+  POPLAR_INLINE bool sees(int32_t query, int32_t key) const {
+    if (query >= desc->seq_len || key >= desc->seq_len)
+      return false;
+    if (desc->causal && key > query)
+      return false;
+    return desc->window <= 0 || query - key < desc->window;
+  }
+  /// The tiles of keys that a tile of queries sees, and the other way round.
+  POPLAR_INLINE int32_t firstKey(int32_t query) const {
+    if (desc->window <= 0)
+      return 0;
+    return max(0, query - int32_t(desc->window) + 1) / kTile * kTile;
+  }
+  POPLAR_INLINE int32_t endKey(int32_t query) const {
+    int32_t length = int32_t(desc->seq_len);
+    return desc->causal ? min(length, query + kTile) : length;
+  }
+  POPLAR_INLINE int32_t firstQuery(int32_t key) const {
+    return desc->causal ? key : 0;
+  }
+  POPLAR_INLINE int32_t endQuery(int32_t key) const {
+    int32_t length = int32_t(desc->seq_len);
+    if (desc->window <= 0)
+      return length;
+    return min(length, key + kTile - 1 + int32_t(desc->window));
+  }
+
+  /// 1 / (1 - p) where the probability is kept, else 0; drawn as nn.dropout
+  /// draws.
+  POPLAR_INLINE float dropout(int32_t query, int32_t at) const {
+    if (desc->dropout <= 0)
+      return 1.0f;
+    uint64_t element =
+        uint64_t(int64_t(head) * desc->seq_len + query) * desc->seq_len + at;
+    uint64_t counter = (uint64_t(desc->op_id) << 40) + element + 1;
+    uint64_t z = key + 0x9E3779B97F4A7C15 * counter;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    z = z ^ (z >> 31);
+    double scaled = desc->dropout * 16777216.0;
+    int32_t threshold = int32_t(scaled);
+    threshold += threshold < scaled;
+    return int32_t(z >> 40) >= threshold ? float(1.0 / (1.0 - desc->dropout))
+                                         : 0.0f;
+  }
+  POPLAR_INLINE float scale() const { return float(desc->scale); }
+};
+
+template <int32_t Dim>
+POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
+                           void *v, void *keys, void *out, void *lse) {
+  int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
+  int32_t query = int32_t(blockX() % tiles) * kTile;
+  Head head(desc, blockX() / tiles / desc->num_heads,
+            int32_t(blockX() / tiles % desc->num_heads), keys);
+  int32_t row = query + threadY() * kRows;
+  float high[kRows], sum[kRows];
+  Sums<Dim> result;
+  result.clear();
+#pragma clang loop unroll(full)
+  for (int32_t r = 0; r < kRows; ++r) {
+    high[r] = kMasked;
+    sum[r] = 0;
+  }
+  for (int32_t key = head.firstKey(query); key < head.endKey(query);
+       key += kTile) {
+    float p[kRows];
+    multiply(p, head.queries(q), query, head.keys(k), key);
+    int32_t at = key + threadX();
+#pragma clang loop unroll(full)
+    for (int32_t r = 0; r < kRows; ++r) {
+      float score =
+          head.sees(row + r, at) ? p[r] * (head.scale() * kLog2E) : kMasked;
+      float next = __builtin_fmaxf(high[r], warpMax(score));
+      float rescale = exp2(high[r] - next);
+      p[r] = exp2(score - next);
+      sum[r] = sum[r] * rescale + warpSum(p[r]);
+      p[r] *= head.dropout(row + r, at);
+      high[r] = next;
+      result.scaleRow(r, rescale);
+    }
+    result.update(p, head.values(v), key);
+  }
+  float inverse[kRows];
+#pragma clang loop unroll(full)
+  for (int32_t r = 0; r < kRows; ++r) {
+    inverse[r] = 1.0f / sum[r];
+    if (threadX() == 0 && row + r < desc->seq_len)
+      head.lse(lse)[row + r] = (high[r] + log2(sum[r])) * kLn2;
+  }
+  result.storeRows(head.outputs(out), row, inverse);
+}
+
+/// D of a row, in all lanes.
+POPLAR_INLINE float multiplyRows(const Matrix &a, const Matrix &b,
+                                 int32_t row) {
+  float sum = 0;
+  for (int32_t column = threadX(); row < a.rows && column < a.dim;
+       column += kWarp)
+    sum += a.at(row, column) * b.at(row, column);
+  return warpSum(sum);
+}
+
+template <int32_t Dim>
+POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
+                                   void *out, void *lse, void *q, void *k,
+                                   void *v, void *keys, void *dq) {
+  int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
+  int32_t query = int32_t(blockX() % tiles) * kTile;
+  Head head(desc, blockX() / tiles / desc->num_heads,
+            int32_t(blockX() / tiles % desc->num_heads), keys);
+  int32_t row = query + threadY() * kRows;
+  float delta[kRows], high[kRows], one[kRows];
+#pragma clang loop unroll(full)
+  for (int32_t r = 0; r < kRows; ++r) {
+    delta[r] = multiplyRows(head.outputs(dy), head.outputs(out), row + r);
+    high[r] = row + r < desc->seq_len ? head.lse(lse)[row + r] * kLog2E : 0.0f;
+    one[r] = 1;
+  }
+  Sums<Dim> result;
+  result.clear();
+  for (int32_t key = head.firstKey(query); key < head.endKey(query);
+       key += kTile) {
+    float s[kRows], ds[kRows];
+    multiply(s, head.queries(q), query, head.keys(k), key);
+    multiply(ds, head.outputs(dy), query, head.values(v), key);
+    int32_t at = key + threadX();
+#pragma clang loop unroll(full)
+    for (int32_t r = 0; r < kRows; ++r) {
+      float p = head.sees(row + r, at)
+                    ? exp2(s[r] * (head.scale() * kLog2E) - high[r])
+                    : 0.0f;
+      ds[r] = p * (ds[r] * head.dropout(row + r, at) - delta[r]) * head.scale();
+    }
+    result.update(ds, head.keys(k), key);
+  }
+  result.storeRows(head.queries(dq), row, one);
+}
+
+template <int32_t Dim>
+POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
+                                void *out, void *lse, void *q, void *k, void *v,
+                                void *keys, void *dk, void *dv) {
+  POPLAR_SHARED float deltas[kTile];
+  int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
+  int32_t key = int32_t(blockX() % tiles) * kTile;
+  int64_t sample = blockX() / tiles / desc->num_kv_heads;
+  int32_t group = int32_t(desc->num_heads / desc->num_kv_heads);
+  int32_t first = int32_t(blockX() / tiles % desc->num_kv_heads) * group;
+  int32_t row = key + threadY() * kRows;
+  Sums<Dim> dKeys, dValues;
+  dKeys.clear();
+  dValues.clear();
+  for (int32_t member = 0; member < group; ++member) {
+    Head head(desc, sample, first + member, keys);
+    for (int32_t query = head.firstQuery(key); query < head.endQuery(key);
+         query += kTile) {
+      barrier();
+#pragma clang loop unroll(full)
+      for (int32_t r = 0; r < kRows; ++r) {
+        int32_t own = threadY() * kRows + r;
+        float delta =
+            multiplyRows(head.outputs(dy), head.outputs(out), query + own);
+        if (threadX() == 0)
+          deltas[own] = delta;
+      }
+      float p[kRows], ds[kRows];
+      multiply(p, head.keys(k), key, head.queries(q), query);
+      multiply(ds, head.values(v), key, head.outputs(dy), query);
+      int32_t at = query + threadX();
+      float high = at < desc->seq_len ? head.lse(lse)[at] * kLog2E : 0.0f;
+      float delta = deltas[threadX()];
+#pragma clang loop unroll(full)
+      for (int32_t r = 0; r < kRows; ++r) {
+        float probability = head.sees(at, row + r)
+                                ? exp2(p[r] * (head.scale() * kLog2E) - high)
+                                : 0.0f;
+        float factor = head.dropout(at, row + r);
+        p[r] = probability * factor;
+        ds[r] = probability * (ds[r] * factor - delta) * head.scale();
+      }
+      dValues.update(p, head.outputs(dy), query);
+      dKeys.update(ds, head.queries(q), query);
+    }
+  }
+  Head head(desc, sample, first, keys);
+  float one[kRows] = {1, 1, 1, 1};
+  dKeys.storeRows(head.keys(dk), row, one);
+  dValues.storeRows(head.values(dv), row, one);
+}
+
+} // namespace
+
+/// Calls `FUNCTION` for the least number of columns that has room for a head.
+#define POPLAR_FOR_DIM(FUNCTION, ...)                                          \
+  if (desc->head_dim <= 32)                                                    \
+    FUNCTION<32>(__VA_ARGS__);                                                 \
+  else if (desc->head_dim <= 64)                                               \
+    FUNCTION<64>(__VA_ARGS__);                                                 \
+  else if (desc->head_dim <= 128)                                              \
+    FUNCTION<128>(__VA_ARGS__);                                                \
+  else                                                                         \
+    FUNCTION<POPLAR_MAX_HEAD_DIM>(__VA_ARGS__)
+
+extern "C" void poplar_gpu_attention_forward(const PoplarAttention *desc,
+                                             void *q, void *k, void *v,
+                                             void *keys, void *out, void *lse,
+                                             int64_t) {
+  POPLAR_FOR_DIM(forward, desc, q, k, v, keys, out, lse);
+}
+
+extern "C" void poplar_gpu_attention_backward_q(const PoplarAttention *desc,
+                                                void *dy, void *out, void *lse,
+                                                void *q, void *k, void *v,
+                                                void *keys, void *dq, int64_t) {
+  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, dq);
+}
+
+extern "C" void poplar_gpu_attention_backward_kv(const PoplarAttention *desc,
+                                                 void *dy, void *out, void *lse,
+                                                 void *q, void *k, void *v,
+                                                 void *keys, void *dk, void *dv,
+                                                 int64_t) {
+  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, dk, dv);
+}
