@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace poplar;
 
-std::string poplar::getKernelBodyName(func::FuncOp kernel) {
-  return (kernel.getName() + ".body").str();
+std::string poplar::getKernelBodyName(llvm::StringRef kernel) {
+  return (kernel + ".body").str();
 }
 
 llvm::StringRef poplar::stringifyKernelKind(KernelKind kind) {

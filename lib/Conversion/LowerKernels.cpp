@@ -225,7 +225,7 @@ LogicalResult KernelLowering::run() {
   Type i64 = builder.getI64Type();
   builder.setInsertionPoint(source);
   auto target = func::FuncOp::create(
-      builder, loc, getKernelBodyName(source),
+      builder, loc, getKernelBodyName(source.getName()),
       builder.getFunctionType({pointerType, i64, i64, i64}, {}));
   Block *entry = target.addEntryBlock();
   batch = entry->getArgument(1);

@@ -13,10 +13,13 @@
 //
 // with every pointer computed from the memory plan, kernels started through
 // poplar_rt_dispatch, GEMMs through poplar_rt_gemm, collectives through
-// poplar_rt_start and poplar_rt_wait (Runtime/ABI.h).
+// poplar_rt_start and poplar_rt_wait (Runtime/ABI.h). Where
+// --map-kernels-to-gpu has made kernels for a GPU, those are started, through
+// poplar_rt_launch.
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Conversion/GPUKernels.h"
 #include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
@@ -42,7 +45,8 @@ namespace {
 /// What the functions of a module share.
 struct ModuleContext {
   explicit ModuleContext(ModuleOp module)
-      : module(module), symbols(module), builder(module.getContext()),
+      : module(module), symbols(module), gpuKernels(module),
+        builder(module.getContext()),
         pointer(LLVM::LLVMPointerType::get(module.getContext())),
         i64(builder.getI64Type()) {
     SymbolTableCollection tables;
@@ -64,12 +68,18 @@ struct ModuleContext {
     zero::BucketLayout layout;
   };
 
-  /// A constant with the bytes of an ABI struct, as 64-bit words, so that
-  /// LLVM folds loads from it. Equal constants are one.
-  template <typename T> StringRef getStruct(StringRef name, const T &value) {
+  /// The bytes of an ABI struct, as 64-bit words.
+  template <typename T> static std::vector<int64_t> getWords(const T &value) {
     static_assert(sizeof(T) % 8 == 0, "ABI structs are made of whole words");
     std::vector<int64_t> words(sizeof(T) / 8);
     std::memcpy(words.data(), &value, sizeof(T));
+    return words;
+  }
+
+  /// A constant with the words of an ABI struct, so that LLVM folds loads from
+  /// it. Equal constants are one.
+  template <typename T> StringRef getStruct(StringRef name, const T &value) {
+    std::vector<int64_t> words = getWords(value);
     auto type = RankedTensorType::get({int64_t(words.size())}, i64);
     auto data = DenseElementsAttr::get(type, ArrayRef<int64_t>(words));
     StringRef &known = structs[data];
@@ -98,6 +108,7 @@ struct ModuleContext {
 
   ModuleOp module;
   SymbolTable symbols;
+  GPUKernelTable gpuKernels;
   OpBuilder builder;
   Type pointer, i64;
   SymbolTableCollection tables;
@@ -148,8 +159,15 @@ private:
     return value ? pointers.lookup(value) : null();
   }
 
+  Value pack(ArrayRef<Value> arguments);
+  Value getExtent(int64_t parts, bool batched);
   void dispatch(Value kernel, ArrayRef<Value> arguments, int64_t parts,
                 bool batched, int64_t grain);
+  void launch(int64_t kernel, ArrayRef<Value> arguments, int64_t parts,
+              bool batched);
+  /// Of attention on a GPU: a block has a tile of rows of each of `heads`.
+  void launchAttention(StringRef callee, const PoplarAttention &desc,
+                       int64_t heads, ArrayRef<Value> arguments);
   /// A PoplarKernel that passes `desc` to a function of the kernel library.
   StringRef wrap(StringRef function, StringRef desc);
 
@@ -180,6 +198,7 @@ public:
     Type pointer = shared.pointer, i64 = shared.i64;
     shared.declare("poplar_rt_dispatch",
                    {pointer, pointer, pointer, i64, i64, i64});
+    shared.declare("poplar_rt_launch", {pointer, i64, pointer, i64, i64});
     shared.declare("poplar_rt_gemm",
                    {pointer, pointer, pointer, pointer, pointer, pointer, i64});
     shared.declare("poplar_rt_start", {pointer, pointer, pointer});
@@ -210,6 +229,8 @@ public:
         done.push_back(&op);
     for (Operation *op : done)
       op->erase();
+    if (shared.gpuKernels.exists())
+      shared.gpuKernels.finish();
   }
 };
 
@@ -270,8 +291,8 @@ void FunctionLowering::bindResults(Operation *op) {
   }
 }
 
-void FunctionLowering::dispatch(Value kernel, ArrayRef<Value> arguments,
-                                int64_t parts, bool batched, int64_t grain) {
+/// An array of pointers.
+Value FunctionLowering::pack(ArrayRef<Value> arguments) {
   Value array;
   {
     OpBuilder::InsertionGuard guard(builder);
@@ -285,12 +306,36 @@ void FunctionLowering::dispatch(Value kernel, ArrayRef<Value> arguments,
                             ArrayRef<LLVM::GEPArg>{int32_t(index)});
     LLVM::StoreOp::create(builder, loc, argument, slot);
   }
+  return array;
+}
+
+Value FunctionLowering::getExtent(int64_t parts, bool batched) {
   Value extent = constant(parts);
-  if (batched)
-    extent = arith::MulIOp::create(builder, loc, batch, extent);
-  LLVM::CallOp::create(
-      builder, loc, TypeRange{}, "poplar_rt_dispatch",
-      ValueRange{context, kernel, array, batch, extent, constant(grain)});
+  return batched ? arith::MulIOp::create(builder, loc, batch, extent) : extent;
+}
+
+void FunctionLowering::dispatch(Value kernel, ArrayRef<Value> arguments,
+                                int64_t parts, bool batched, int64_t grain) {
+  callRuntime("poplar_rt_dispatch",
+              {kernel, pack(arguments), batch, getExtent(parts, batched),
+               constant(grain)});
+}
+
+void FunctionLowering::launch(int64_t kernel, ArrayRef<Value> arguments,
+                              int64_t parts, bool batched) {
+  callRuntime("poplar_rt_launch", {constant(kernel), pack(arguments), batch,
+                                   getExtent(parts, batched)});
+}
+
+void FunctionLowering::launchAttention(StringRef callee,
+                                       const PoplarAttention &desc,
+                                       int64_t heads,
+                                       ArrayRef<Value> arguments) {
+  constexpr int32_t tile = POPLAR_GPU_ATTENTION_TILE;
+  int64_t kernel = shared.gpuKernels.add(
+      callee, ModuleContext::getWords(desc), {tile, tile / 4, 1},
+      static_cast<int32_t>(arguments.size()));
+  launch(kernel, arguments, heads * llvm::divideCeil(desc.seq_len, tile), true);
 }
 
 StringRef FunctionLowering::wrap(StringRef function, StringRef desc) {
@@ -335,14 +380,21 @@ void FunctionLowering::lowerGemm(Operation *op, const PoplarGemm &gemm) {
 
 void FunctionLowering::lowerAttention(nn::AttentionOp op) {
   PoplarAttention desc = describeAttention(op, op.getResult());
-  StringRef kernel =
-      wrap("poplar_attention_forward", shared.getStruct("attention", desc));
   Value q = pointerOf(op.getQ());
   Value k = op.isPacked() ? q : pointerOf(op.getK());
   Value v = op.isPacked() ? q : pointerOf(op.getV());
-  dispatch(addressOf(kernel),
-           {q, k, v, pointerOf(op.getKeys()), pointerOf(op.getResult()),
-            pointerOf(op.getLse())},
+  SmallVector<Value> arguments = {q,
+                                  k,
+                                  v,
+                                  pointerOf(op.getKeys()),
+                                  pointerOf(op.getResult()),
+                                  pointerOf(op.getLse())};
+  if (shared.gpuKernels.exists())
+    return launchAttention("poplar_gpu_attention_forward", desc, desc.num_heads,
+                           arguments);
+  StringRef kernel =
+      wrap("poplar_attention_forward", shared.getStruct("attention", desc));
+  dispatch(addressOf(kernel), arguments,
            desc.num_heads *
                llvm::divideCeil(desc.seq_len, POPLAR_ATTENTION_BLOCK),
            /*batched=*/true, /*grain=*/1);
@@ -350,17 +402,31 @@ void FunctionLowering::lowerAttention(nn::AttentionOp op) {
 
 void FunctionLowering::lowerAttentionGrad(nn::AttentionGradOp op) {
   PoplarAttention desc = describeAttention(op, op.getDy());
-  StringRef kernel = wrap("poplar_attention_backward",
-                          shared.getStruct("attention_grad", desc));
   Value q = pointerOf(op.getQ()), dq = pointerOf(op.getDq());
   bool packed = op.isPacked();
-  dispatch(addressOf(kernel),
-           {pointerOf(op.getDy()), pointerOf(op.getOut()),
-            pointerOf(op.getLse()), q, packed ? q : pointerOf(op.getK()),
-            packed ? q : pointerOf(op.getV()), pointerOf(op.getKeys()), dq,
-            packed ? dq : pointerOf(op.getDk()),
-            packed ? dq : pointerOf(op.getDv())},
-           desc.num_kv_heads, /*batched=*/true, /*grain=*/1);
+  SmallVector<Value> arguments = {pointerOf(op.getDy()),
+                                  pointerOf(op.getOut()),
+                                  pointerOf(op.getLse()),
+                                  q,
+                                  packed ? q : pointerOf(op.getK()),
+                                  packed ? q : pointerOf(op.getV()),
+                                  pointerOf(op.getKeys())};
+  SmallVector<Value> gradients = {dq, packed ? dq : pointerOf(op.getDk()),
+                                  packed ? dq : pointerOf(op.getDv())};
+  if (shared.gpuKernels.exists()) {
+    SmallVector<Value> ofKeys = arguments;
+    arguments.push_back(gradients[0]);
+    ofKeys.append(gradients.begin() + 1, gradients.end());
+    launchAttention("poplar_gpu_attention_backward_q", desc, desc.num_heads,
+                    arguments);
+    return launchAttention("poplar_gpu_attention_backward_kv", desc,
+                           desc.num_kv_heads, ofKeys);
+  }
+  arguments.append(gradients);
+  StringRef kernel = wrap("poplar_attention_backward",
+                          shared.getStruct("attention_grad", desc));
+  dispatch(addressOf(kernel), arguments, desc.num_kv_heads, /*batched=*/true,
+           /*grain=*/1);
 }
 
 void FunctionLowering::lowerEmbeddingGrad(nn::EmbeddingGradOp op) {
@@ -370,12 +436,18 @@ void FunctionLowering::lowerEmbeddingGrad(nn::EmbeddingGradOp op) {
   desc.width = dy.getDimSize(2);
   desc.type = getPoplarType(dy.getElementType());
   desc.padding_idx = op.getPaddingIdx().value_or(-1);
+  Value arguments[] = {pointerOf(op.getDy()), pointerOf(op.getIds()),
+                       pointerOf(op.getResult())};
+  if (shared.gpuKernels.exists()) {
+    int64_t kernel = shared.gpuKernels.add(
+        "poplar_gpu_embedding_grad", ModuleContext::getWords(desc),
+        {POPLAR_GPU_EMBEDDING_THREADS, 1, 1}, 3);
+    return launch(kernel, arguments, desc.seq_len, /*batched=*/true);
+  }
   StringRef kernel =
       wrap("poplar_embedding_grad", shared.getStruct("embedding_grad", desc));
-  dispatch(addressOf(kernel),
-           {pointerOf(op.getDy()), pointerOf(op.getIds()),
-            pointerOf(op.getResult())},
-           desc.width, /*batched=*/false, /*grain=*/16);
+  dispatch(addressOf(kernel), arguments, desc.width, /*batched=*/false,
+           /*grain=*/16);
 }
 
 LogicalResult FunctionLowering::lowerCall(func::CallOp call) {
@@ -391,14 +463,19 @@ LogicalResult FunctionLowering::lowerCall(func::CallOp call) {
   if (auto kind = callee->getAttrOfType<StringAttr>(kKernelAttr)) {
     // Columns and elements are split at cache lines.
     int64_t parts = callee->getAttrOfType<IntegerAttr>(kPartsAttr).getInt();
+    if (shared.gpuKernels.exists()) {
+      launch(shared.gpuKernels.getNumber(callee.getName()), arguments, parts,
+             callee->hasAttr(kBatchedAttr));
+      return success();
+    }
     bool byElement =
         *symbolizeKernelKind(kind.getValue()) == KernelKind::Columns ||
         *symbolizeKernelKind(kind.getValue()) == KernelKind::Flat;
     auto type = FunctionType::get(
         builder.getContext(),
         {shared.pointer, shared.i64, shared.i64, shared.i64}, {});
-    Value function =
-        func::ConstantOp::create(builder, loc, type, getKernelBodyName(callee));
+    Value function = func::ConstantOp::create(
+        builder, loc, type, getKernelBodyName(callee.getName()));
     Value address = UnrealizedConversionCastOp::create(builder, loc,
                                                        shared.pointer, function)
                         .getResult(0);

@@ -8,6 +8,7 @@
 
 #include "Optimize.h"
 #include "Poplar/Target/GPU.h"
+#include "Poplar/Target/GPUImage.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -40,7 +41,9 @@ createTargetMachine(Operation *op, const GPUChip &chip) {
 }
 
 LogicalResult poplar::emitGPUAssembly(ModuleOp module, const GPUChip &chip,
-                                      llvm::raw_pwrite_stream &out) {
+                                      llvm::raw_pwrite_stream &out,
+                                      ArrayRef<GPUKernel> table,
+                                      StringRef library) {
   auto kernels = SymbolTable(module).lookup<gpu::GPUModuleOp>("kernels");
   if (!kernels)
     return module.emitError("has no kernels for a GPU: run "
@@ -57,6 +60,9 @@ LogicalResult poplar::emitGPUAssembly(ModuleOp module, const GPUChip &chip,
     return kernels.emitError("cannot be translated to LLVM IR");
   llvmModule->setDataLayout(machine->createDataLayout());
   llvmModule->setTargetTriple(machine->getTargetTriple());
+  if (!table.empty() &&
+      failed(linkGPULibrary(kernels, *llvmModule, table, library)))
+    return failure();
   // Else ptxas spills registers to run more blocks at a time.
   if (chip.isNVIDIA())
     for (llvm::Function &function : *llvmModule)

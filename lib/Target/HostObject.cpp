@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Optimize.h"
+#include "Poplar/Target/GPUImage.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Target/ProgramDescription.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -23,6 +24,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
@@ -125,6 +127,33 @@ void expandBF16(llvm::Module &module, const llvm::TargetMachine &machine) {
   }
 }
 
+LogicalResult writeResources(ModuleOp module, const GPUImage &image,
+                             const Twine &path) {
+  if (image.resources.empty())
+    return success();
+  std::error_code error;
+  llvm::raw_fd_ostream out(path.str(), error);
+  if (error)
+    return module.emitError("cannot write ") << path << ": " << error.message();
+  out << image.resources;
+  return success();
+}
+
+LogicalResult linkKernelLibrary(ModuleOp module, llvm::Module &llvmModule,
+                                StringRef path) {
+  llvm::SMDiagnostic diagnostic;
+  auto library = llvm::parseIRFile(path, diagnostic, llvmModule.getContext());
+  if (!library)
+    return module.emitError("kernel library ")
+           << path << ": " << diagnostic.getMessage();
+  library->setDataLayout(llvmModule.getDataLayout());
+  library->setTargetTriple(llvmModule.getTargetTriple());
+  if (llvm::Linker::linkModules(llvmModule, std::move(library),
+                                llvm::Linker::LinkOnlyNeeded))
+    return module.emitError("kernel library ") << path << " cannot be linked";
+  return success();
+}
+
 } // namespace
 
 bool poplar::isKnownCPU(StringRef cpu) {
@@ -144,8 +173,8 @@ bool poplar::isKnownCPU(StringRef cpu) {
 
 LogicalResult poplar::emitHostObject(ModuleOp module,
                                      const HostOptions &options,
-                                     StringRef objectPath,
-                                     TimingScope &timing) {
+                                     StringRef objectPath, TimingScope &timing,
+                                     std::string &report) {
   std::string cpu, features;
   resolveCPU(options.cpu, cpu, features);
   auto machine = createTargetMachine(module, cpu, features);
@@ -158,9 +187,26 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
   PassManager lowering(module.getContext());
   TimingScope phase = timing.nest("Lower to the llvm dialect");
   lowering.enableTiming(phase);
-  buildLoweringPipeline(lowering);
+  buildLoweringPipeline(lowering, options.chip);
+  OwningOpRef<ModuleOp> planned;
+  if (!options.chip.empty())
+    planned = module.clone();
   if (failed(lowering.run(module)))
     return failure();
+  std::optional<GPUImage> image;
+  if (planned) {
+    phase = timing.nest("Compile the kernels of the GPU");
+    image.emplace();
+    if (failed(buildGPUImage(*planned, *findGPUChip(options.chip),
+                             getGPUKernels(module), options.getKernelLibrary(),
+                             llvm::sys::path::parent_path(objectPath), *image)))
+      return failure();
+    report = image->report;
+    if (failed(writeResources(module, *image,
+                              llvm::sys::path::parent_path(objectPath) +
+                                  "/kernels.txt")))
+      return failure();
+  }
 
   phase = timing.nest("Translate to LLVM IR and link the kernel library");
   registerBuiltinDialectTranslation(*module.getContext());
@@ -171,19 +217,10 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
     return module.emitError("cannot be translated to LLVM IR");
   llvmModule->setDataLayout(machine->createDataLayout());
   llvmModule->setTargetTriple(machine->getTargetTriple());
-  description.emit(*llvmModule);
-
-  llvm::SMDiagnostic diagnostic;
-  auto library = llvm::parseIRFile(options.kernelLibrary, diagnostic, context);
-  if (!library)
-    return module.emitError("kernel library ")
-           << options.kernelLibrary << ": " << diagnostic.getMessage();
-  library->setDataLayout(llvmModule->getDataLayout());
-  library->setTargetTriple(llvmModule->getTargetTriple());
-  if (llvm::Linker::linkModules(*llvmModule, std::move(library),
-                                llvm::Linker::LinkOnlyNeeded))
-    return module.emitError("kernel library ")
-           << options.kernelLibrary << " cannot be linked";
+  description.emit(*llvmModule, image ? &*image : nullptr);
+  if (!image && failed(linkKernelLibrary(module, *llvmModule,
+                                         options.getKernelLibrary())))
+    return failure();
 
   expandBF16(*llvmModule, *machine);
   llvm::internalizeModule(*llvmModule, [](const llvm::GlobalValue &value) {
@@ -231,9 +268,13 @@ LogicalResult poplar::linkHostExecutable(ModuleOp module,
   if (!linker)
     return module.emitError("no linker driver `c++` was found; on Debian: "
                             "apt-get install g++");
-  SmallVector<StringRef> arguments = {
-      *linker,  "-o",     executablePath, objectPath, options.runtimeLibrary,
-      "-ldnnl", "-lgomp", "-lm",          "-lpthread"};
+  std::string runtime = options.getRuntimeLibrary();
+  SmallVector<StringRef> arguments = {*linker,    "-o",    executablePath,
+                                      objectPath, runtime, "-lgomp",
+                                      "-lm",      "-ldl",  "-lpthread"};
+  // CUDA is loaded when the executable runs, and needs nothing here.
+  if (options.chip.empty())
+    arguments.push_back("-ldnnl");
   // What the linker says becomes part of the one error.
   std::string log = objectPath.str() + ".log";
   llvm::FileRemover removeLog(log);

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Roofline.h"
+#include "Poplar/Target/GPU.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
@@ -14,6 +16,8 @@
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -37,7 +41,7 @@ void poplar::buildPlanPipeline(OpPassManager &pm, const HostOptions &options) {
   buildMemoryPipeline(pm, options);
 }
 
-LogicalResult poplar::setHostTarget(HostOptions &options, StringRef target) {
+LogicalResult poplar::setTarget(HostOptions &options, StringRef target) {
   struct Host {
     StringLiteral target, cpu, isa;
   };
@@ -49,6 +53,16 @@ LogicalResult poplar::setHostTarget(HostOptions &options, StringRef target) {
       {"host:f16-storage", "x86-64-v3", "AVX2"},
       {"host:sse41-f32", "x86-64-v2", "SSE41"},
   };
+  StringRef chip = target;
+  if (chip.consume_front("cuda:") && findGPUChip(chip)) {
+    // The CPU beside a GPU only starts things.
+    options.cpu = llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86()
+                      ? "x86-64"
+                      : "generic";
+    options.chip = chip.str();
+    options.workspaceBytes = getRooflineConstants(target.str()).workspaceBytes;
+    return success();
+  }
   const Host *host = llvm::find_if(
       hosts, [&](const Host &host) { return host.target == target; });
   if (host == std::end(hosts))
@@ -56,6 +70,16 @@ LogicalResult poplar::setHostTarget(HostOptions &options, StringRef target) {
   options.cpu = host->cpu.str();
   options.isa = host->isa.str();
   return success();
+}
+
+std::string HostOptions::getKernelLibrary() const {
+  return libraryDirectory +
+         (chip.empty() ? "/poplar/kernels.bc" : "/poplar/kernels-nvptx.bc");
+}
+
+std::string HostOptions::getRuntimeLibrary() const {
+  return libraryDirectory + (chip.empty() ? "/libpoplar_runtime_host.a"
+                                          : "/libpoplar_runtime_cuda.a");
 }
 
 void poplar::buildSchedulePipeline(OpPassManager &pm,
@@ -128,8 +152,11 @@ void poplar::buildMemoryPipeline(OpPassManager &pm,
   pm.addPass(createPlanMemory(memory));
 }
 
-void poplar::buildLoweringPipeline(OpPassManager &pm) {
-  pm.addPass(createLowerKernels());
+void poplar::buildLoweringPipeline(OpPassManager &pm, StringRef chip) {
+  if (chip.empty())
+    pm.addPass(createLowerKernels());
+  else
+    pm.addPass(createMapKernelsToGPU({findGPUChip(chip)->subgroupSize}));
   pm.addPass(createLowerProgram());
   pm.addPass(createCSEPass());
   pm.addPass(createExpandMath());

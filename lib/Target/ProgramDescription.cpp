@@ -11,6 +11,7 @@
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Target/GPUImage.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/IR/Constants.h"
@@ -112,8 +113,7 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
     auto calls = function.getOps<func::CallOp>();
     if (calls.empty())
       return "";
-    return getKernelBodyName(
-        module.lookupSymbol<func::FuncOp>((*calls.begin()).getCallee()));
+    return (*calls.begin()).getCallee().str();
   };
   adamwKernel = kernelOf("adamw");
   convertKernel = kernelOf("convert_working");
@@ -181,7 +181,8 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   return failure(failed(takeSteps(module)) || failed(takeState(module)));
 }
 
-void ProgramDescription::emit(llvm::Module &module) const {
+void ProgramDescription::emit(llvm::Module &module,
+                              const GPUImage *image) const {
   llvm::LLVMContext &context = module.getContext();
   llvm::Type *i32 = llvm::Type::getInt32Ty(context);
   llvm::Type *i64 = llvm::Type::getInt64Ty(context);
@@ -252,6 +253,36 @@ void ProgramDescription::emit(llvm::Module &module) const {
   for (llvm::GlobalVariable &variable : module.globals())
     if (variable.getName().starts_with("gemm"))
       gemms.push_back(&variable);
+  auto kernel = [&](const std::string &name) {
+    return symbol(image || name.empty() ? "" : getKernelBodyName(name));
+  };
+  llvm::Constant *gpu = symbol("");
+  if (image) {
+    std::vector<llvm::Constant *> kernels;
+    int64_t adamw = -1, convert = -1;
+    for (const GPUKernel &entry : image->kernels) {
+      if (entry.name == adamwKernel)
+        adamw = int64_t(kernels.size());
+      if (entry.name == convertKernel)
+        convert = int64_t(kernels.size());
+      kernels.push_back(llvm::ConstantStruct::getAnon(
+          {text(entry.name), int32(entry.block[0]), int32(entry.block[1]),
+           int32(entry.block[2]), int32(entry.pointers),
+           int64(entry.partsPerBlock)}));
+    }
+    llvm::Constant *cubin = symbol("");
+    if (!image->cubin.empty()) {
+      auto *data = global(
+          llvm::ConstantDataArray::getString(context, image->cubin), "cubin");
+      data->setAlignment(llvm::Align(64));
+      cubin = data;
+    }
+    gpu = global(
+        llvm::ConstantStruct::getAnon(
+            {text(image->chip), text(image->ptx), cubin, int64(kernels.size()),
+             table(kernels, "gpu_kernels"), int64(adamw), int64(convert)}),
+        "gpu_image");
+  }
   auto *program =
       llvm::ConstantStruct::getAnon({int32(POPLAR_ABI_MAGIC),
                                      int32(POPLAR_ABI_VERSION),
@@ -287,8 +318,9 @@ void ProgramDescription::emit(llvm::Module &module) const {
                                      symbol("update.step"),
                                      symbol("evaluate.step"),
                                      symbol("infer.step"),
-                                     symbol(adamwKernel),
-                                     symbol(convertKernel)});
+                                     kernel(adamwKernel),
+                                     kernel(convertKernel),
+                                     gpu});
   new llvm::GlobalVariable(module, program->getType(), /*isConstant=*/true,
                            llvm::GlobalValue::ExternalLinkage, program,
                            "poplar_program");

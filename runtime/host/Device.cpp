@@ -165,7 +165,8 @@ static void scaleKernel(void *const *Args, int64_t, int64_t Begin,
   float Rest = 0;
   for (int64_t I = Begin; I < End; ++I) {
     Values[I] *= Factor;
-    Rest += Values[I] - Values[I]; // 0, or NaN
+    // 0, or NaN.
+    Rest += Values[I] - Values[I]; // NOLINT(misc-redundant-expression)
   }
   if (Rest != 0)
     static_cast<std::atomic<bool> *>(Args[2])->store(true);

@@ -64,7 +64,9 @@ static bool buildAlone(Compilation &compilation, const HostOptions &options,
       }))
     return false;
   llvm::outs() << formatMemory(compilation.getModule());
-  return compilation.emit(compilation.getModule(), options, output + "/host");
+  std::string report;
+  return compilation.emit(compilation.getModule(), options, output + "/host",
+                          report);
 }
 
 /// What the ranks of a type need, against what the device has.
@@ -96,14 +98,17 @@ static std::string buildType(Compilation &compilation, TypeBuild &build,
                              zero::PlanOp plan, int64_t available) {
   if (!build.options.isa.empty())
     setenv("ONEDNN_MAX_CPU_ISA", build.options.isa.c_str(), 1);
-  std::string text;
+  std::string text, kernels;
   if (!compilation.run(build.program,
                        [&](mlir::OpPassManager &pm) {
                          buildMemoryPipeline(pm, build.options);
                        }) ||
       !checkMemory(build, plan, available, text, compilation.error) ||
-      !compilation.emit(build.program, build.options, build.directory))
+      !compilation.emit(build.program, build.options, build.directory, kernels))
     return compilation.error;
+  if (!kernels.empty())
+    text += "kernels   " + build.name + " (" + build.options.chip +
+            "): " + kernels + "\n";
   return "+" + text + "built     " + build.directory + "/train\n";
 }
 

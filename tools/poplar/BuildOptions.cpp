@@ -57,10 +57,10 @@ bool checkCPU(const HostOptions &options, std::string &error) {
 bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
                    std::string &error) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
-  if (mlir::failed(setHostTarget(options, info.target))) {
+  if (mlir::failed(setTarget(options, info.target))) {
     error = "device type '" + info.deviceType + "' is a " + info.target +
-            ": there is no code generator for it yet; hosts are host, "
-            "host:amx-bf16, host:avx512-f32, host:avx2-f32, host:sse41-f32";
+            ": there is no runtime for it yet; build for host... and cuda... "
+            "targets (docs/cluster-file.md)";
     return false;
   }
   chooseScheduleOptions(program, options);

@@ -84,7 +84,7 @@ bool Compilation::schedule(mlir::ModuleOp target, const HostOptions &options) {
 }
 
 bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
-                       const std::string &directory) {
+                       const std::string &directory, std::string &report) {
   // Directories made here go again, if they stay empty.
   llvm::StringRef parent = llvm::sys::path::parent_path(directory);
   bool hadParent = llvm::sys::fs::exists(parent),
@@ -100,10 +100,12 @@ bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
     return false;
   }
   llvm::FileRemover object(directory + "/program.o"),
-      temporary(directory + "/train.tmp");
+      temporary(directory + "/train.tmp"),
+      resources(directory + "/kernels.txt");
+  llvm::sys::fs::remove(directory + "/kernels.txt"); // of an earlier build
   std::string executable = directory + "/train";
-  if (mlir::failed(
-          emitHostObject(program, options, directory + "/program.o", timing)))
+  if (mlir::failed(emitHostObject(program, options, directory + "/program.o",
+                                  timing, report)))
     return false;
   mlir::TimingScope phase = timing.nest("Link the executable");
   if (mlir::failed(linkHostExecutable(program, options,
@@ -116,6 +118,7 @@ bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
     return false;
   }
   temporary.releaseFile();
+  resources.releaseFile();
   return true;
 }
 

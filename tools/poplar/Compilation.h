@@ -34,9 +34,10 @@ public:
   /// `options`, those of overlap count.
   bool schedule(mlir::ModuleOp target, const poplar::HostOptions &options);
 
-  /// Writes `directory`/train, or nothing at all, from a planned program.
+  /// Writes `directory`/train, or nothing at all, from a planned program; what
+  /// there is to say about a GPU's kernels goes to `report`.
   bool emit(mlir::ModuleOp program, const poplar::HostOptions &options,
-            const std::string &directory);
+            const std::string &directory, std::string &report);
 
   std::string error;
 

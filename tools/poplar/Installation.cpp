@@ -15,6 +15,5 @@ void locateLibraries(poplar::HostOptions &options) {
       nullptr, reinterpret_cast<void *>(&locateLibraries));
   llvm::StringRef root =
       llvm::sys::path::parent_path(llvm::sys::path::parent_path(self));
-  options.kernelLibrary = (root + "/lib/poplar/kernels.bc").str();
-  options.runtimeLibrary = (root + "/lib/libpoplar_runtime_host.a").str();
+  options.libraryDirectory = (root + "/lib").str();
 }

@@ -288,7 +288,8 @@ bool Profiling::profileStage(int stage) {
   mlir::OwningOpRef<mlir::ModuleOp> program =
       makeProgram(stage, /*alone=*/false, options);
   std::string build = directory.getPath("stage" + llvm::Twine(stage));
-  if (!program || !compilation.emit(*program, options, build))
+  std::string kernels;
+  if (!program || !compilation.emit(*program, options, build, kernels))
     return false;
   int typeIndex = *cluster.findType(args.deviceType);
   int64_t rank = llvm::find_if(cluster.ranks,

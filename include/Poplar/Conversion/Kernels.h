@@ -61,7 +61,7 @@ inline constexpr llvm::StringLiteral kMemoryAttr = "nn.memory";
 inline constexpr llvm::StringLiteral kFlopsAttr = "nn.flops_per_sample";
 
 /// Name of the function that --lower-kernels makes of a kernel.
-std::string getKernelBodyName(mlir::func::FuncOp kernel);
+std::string getKernelBodyName(llvm::StringRef kernel);
 
 /// How a kernel's work is divided into parts that run in any order, in
 /// parallel. Each is a loop nest over `linalg` iteration spaces (b, t[, d]).

@@ -17,6 +17,8 @@
 
 namespace poplar {
 
+struct GPUKernel;
+
 /// A chip that kernels are generated for.
 struct GPUChip {
   /// "sm_80", "gfx90a".
@@ -41,10 +43,13 @@ void buildGPUKernelPipeline(mlir::OpPassManager &pm, const GPUChip &chip);
 /// Registers that as `--poplar-lower-gpu=chip=NAME`.
 void registerGPUPipelines();
 
-/// Writes the assembly of the module @kernels, PTX for NVIDIA's chips. Fails,
-/// with a diagnostic, where a kernel calls what would have to be linked.
+/// Writes the assembly of the module @kernels, PTX for NVIDIA's chips, and with
+/// it what `kernels` names of the bitcode `library`. Fails, with a diagnostic,
+/// where a kernel calls what would have to be linked.
 llvm::LogicalResult emitGPUAssembly(mlir::ModuleOp module, const GPUChip &chip,
-                                    llvm::raw_pwrite_stream &out);
+                                    llvm::raw_pwrite_stream &out,
+                                    llvm::ArrayRef<GPUKernel> kernels = {},
+                                    llvm::StringRef library = "");
 
 } // namespace poplar
 

@@ -41,19 +41,25 @@ struct HostOptions {
   bool overlap = true;
   /// Gathers and reductions under way at a time, beside the unit at work.
   int overlapDepth = 2;
+  /// The GPU that kernels are compiled for, "sm_80"; empty for CPUs.
+  std::string chip;
+  /// Where the libraries below are.
+  std::string libraryDirectory;
+
   /// Bitcode of the kernel library (attention), linked into every program.
-  std::string kernelLibrary;
+  std::string getKernelLibrary() const;
   /// Archive with the runtime, which holds `main`.
-  std::string runtimeLibrary;
+  std::string getRuntimeLibrary() const;
 };
 
 /// Whether LLVM generates code for a HostOptions::cpu; it would only warn, and
 /// end the process later.
 bool isKnownCPU(llvm::StringRef cpu);
 
-/// Sets `cpu` and `isa` for a device type's target, such as "host:avx2-f32";
-/// fails for what is no host.
-llvm::LogicalResult setHostTarget(HostOptions &options, llvm::StringRef target);
+/// Sets `cpu`, `isa`, `chip` and `workspaceBytes` for a device type's target,
+/// such as "host:avx2-f32" or "cuda:sm_80"; fails for what code cannot be
+/// generated for.
+llvm::LogicalResult setTarget(HostOptions &options, llvm::StringRef target);
 
 /// From the model level, on a module that is the program of one device type, to
 /// the scheduled level: precision, differentiation, collectives, their order.
@@ -76,8 +82,8 @@ void buildMemoryPipeline(mlir::OpPassManager &pm, const HostOptions &options);
 /// Both for a model that one device trains alone.
 void buildPlanPipeline(mlir::OpPassManager &pm, const HostOptions &options);
 
-/// From the memory plan to the llvm dialect.
-void buildLoweringPipeline(mlir::OpPassManager &pm);
+/// From the memory plan to the llvm dialect; for a `chip`, but its kernels.
+void buildLoweringPipeline(mlir::OpPassManager &pm, llvm::StringRef chip = "");
 
 /// Registers both with the pass manager's text form, as `--poplar-plan` and
 /// `--poplar-lower`.
@@ -85,11 +91,12 @@ void registerHostPipelines();
 
 /// Lowers a module that has gone through the plan pipeline and compiles it to
 /// an object file that defines `poplar_program`. Errors are diagnostics. Phases
-/// are timed within `timing`.
+/// are timed within `timing`; `report` gets a line about the kernels of a GPU.
 llvm::LogicalResult emitHostObject(mlir::ModuleOp module,
                                    const HostOptions &options,
                                    llvm::StringRef objectPath,
-                                   mlir::TimingScope &timing);
+                                   mlir::TimingScope &timing,
+                                   std::string &report);
 
 /// Links an object with the runtime into an executable.
 llvm::LogicalResult linkHostExecutable(mlir::ModuleOp module,

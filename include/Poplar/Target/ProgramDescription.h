@@ -19,6 +19,7 @@ class Module;
 
 namespace poplar {
 
+struct GPUImage;
 struct HostOptions;
 
 /// What the runtime must know of a program: taken from a module that is
@@ -29,8 +30,9 @@ public:
   /// Fails with a diagnostic if something is missing.
   llvm::LogicalResult take(mlir::ModuleOp module, const HostOptions &options);
 
-  /// Adds the constant to the translated module.
-  void emit(llvm::Module &module) const;
+  /// Adds the constant to the translated module. `image` is null where the
+  /// program is for a CPU.
+  void emit(llvm::Module &module, const GPUImage *image) const;
 
 private:
   struct Parameter {
@@ -65,7 +67,8 @@ private:
   int64_t trainLoss = 0, evaluateLoss = 0, logits = 0;
   int32_t logitsType = 0;
   double flopsPerSample = 0;
-  /// Functions, by their symbol; @train_last is @train where there is none.
+  /// Functions, by their symbol (@train_last is @train where there is none),
+  /// and kernels.
   std::string trainLast, adamwKernel, convertKernel;
 };
 
