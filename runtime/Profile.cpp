@@ -21,13 +21,13 @@
 #include "ProfileJournal.h"
 #include "Random.h"
 #include "Trainer.h"
+#include "Versions.h"
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <oneapi/dnnl/dnnl.h>
 #include <optional>
 #include <sstream>
 #include <sys/prctl.h>
@@ -355,14 +355,12 @@ std::string Profiler::format() const {
 static void writeProfile(const PoplarProgram &Program, const Options &O,
                          int64_t Fits, const std::string &Measured) {
   ModelInfo Model(Program);
-  const dnnl_version_t *Version = dnnl_version();
   std::ostringstream Text;
   Text << "{\"profiles\": [{\"device_type\": \"" << Model.DeviceType
        << "\", \"stage\": " << Program.stage << ", " << Measured;
   if (Fits <= O.MaxBatch)
     Text << ", \"max_micro_batch\": " << Fits;
-  Text << ", \"versions\": {\"onednn\": \"" << Version->major << "."
-       << Version->minor << "." << Version->patch << "\"}}]}\n";
+  Text << ", \"versions\": {" << getLibraryVersions() << "}}]}\n";
   writeFileAtomically(O.Out, Text.str());
 }
 

@@ -67,6 +67,11 @@ if os.path.exists(counter):
     config.substitutions.append(("%allocation_counter", counter))
 if shutil.which("ptxas"):
     config.available_features.add("ptxas")
+# A driver of GPUs that runs on a CPU; see unittests/GPU/emulated/.
+emulated_cuda = os.path.join(config.poplar_obj_root, "lib", "emulated-cuda")
+if os.path.exists(os.path.join(emulated_cuda, "libcuda.so.1")):
+    config.available_features.add("emulated-cuda")
+    config.substitutions.append(("%emulated_cuda", emulated_cuda))
 if has_bf16():
     config.available_features.add("bf16")
 if has_pipeline():

@@ -14,6 +14,7 @@
 #include "Device.h"
 #include "Error.h"
 #include "Executor.h"
+#include "Versions.h"
 #include "cuda/Driver.h"
 #include "cuda/Gemm.h"
 #include "cuda/Image.h"
@@ -278,3 +279,9 @@ double Device::measurePeakFlops(PoplarType Type) {
 }
 
 void Device::occupyCore() {}
+
+std::string poplar::runtime::getLibraryVersions() {
+  int Version = Driver::get().Version;
+  return "\"cuda_driver\": \"" + std::to_string(Version / 1000) + "." +
+         std::to_string(Version % 1000 / 10) + "\"";
+}

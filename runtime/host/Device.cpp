@@ -11,6 +11,7 @@
 #include "Error.h"
 #include "Executor.h"
 #include "Gemm.h"
+#include "Versions.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
 #include <sys/mman.h>
 #include <vector>
 
@@ -122,9 +124,9 @@ void Device::launch(int64_t, void *const *, int64_t, int64_t) {
   fail("a CPU has no kernels of a GPU to launch; build the program again");
 }
 
-/// args: values, sums of chunks; extent: elements, in whole chunks. Eight separate sums let the compiler use vectors without
-/// reordering; squares of f32 are exact in f64, so FMA or not makes no
-/// difference either.
+/// args: values, sums of chunks; extent: elements, in whole chunks. Eight
+/// separate sums let the compiler use vectors without reordering; squares of
+/// f32 are exact in f64, so FMA or not makes no difference either.
 static void squareSumKernel(void *const *Args, int64_t, int64_t Begin,
                             int64_t End) {
   const float *Values = static_cast<const float *>(Args[0]);
@@ -204,4 +206,11 @@ void Device::occupyCore() {
   SquareProduct Product(POPLAR_F32, 512);
   while (true)
     Product.run();
+}
+
+std::string poplar::runtime::getLibraryVersions() {
+  const dnnl_version_t *Version = dnnl_version();
+  return "\"onednn\": \"" + std::to_string(Version->major) + "." +
+         std::to_string(Version->minor) + "." + std::to_string(Version->patch) +
+         "\"";
 }

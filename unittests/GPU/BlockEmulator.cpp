@@ -9,8 +9,11 @@
 #include "BlockEmulator.h"
 
 #include <algorithm>
+#include <csetjmp>
+#include <cstring>
 #include <memory>
 #include <ucontext.h>
+#include <utility>
 #include <vector>
 
 using namespace poplar::gputest;
@@ -19,15 +22,25 @@ namespace {
 
 constexpr size_t stackBytes = 64 << 10;
 
+/// A stack of its own, on which kernels run one after the other. It is started
+/// by makecontext and then switched to by jumps, which unlike swapcontext do
+/// not ask the system for anything.
+struct Fiber {
+  jmp_buf place;
+  bool started = false;
+  std::unique_ptr<char[]> stack{new char[stackBytes]};
+};
+
 struct Thread {
   enum State { Ready, AtBarrier, AtShuffle, Done };
   State state = Ready;
-  ucontext_t context;
-  std::unique_ptr<char[]> stack{new char[stackBytes]};
+  Fiber *fiber = nullptr;
   std::array<int32_t, 3> index;
-  /// Of a shuffle: what is given, from where, and what is got.
-  float value = 0, result = 0;
-  int32_t offset = 0, width = 0;
+  /// Of a shuffle: what is given, from where, among whom, and what is got. Of a
+  /// barrier, what is given and got.
+  uint32_t value = 0, result = 0;
+  int32_t source = 0;
+  uint64_t members = 0;
   bool valid = false;
 };
 
@@ -38,7 +51,6 @@ struct Block {
   const Launch &launch;
   std::vector<Thread> threads;
   std::vector<char> shared;
-  ucontext_t scheduler;
 
   std::string run();
   bool release();
@@ -46,15 +58,38 @@ struct Block {
 
 Block *block;
 Thread *current;
-
-void enter() {
-  block->kernel(block->arguments, block->batch);
-  current->state = Thread::Done;
-}
+jmp_buf scheduler;
+/// Of the threads of a block, by number; kept from block to block.
+std::vector<std::unique_ptr<Fiber>> fibers;
 
 void waitAs(Thread::State state) {
   current->state = state;
-  swapcontext(&current->context, &block->scheduler);
+  if (_setjmp(current->fiber->place) == 0)
+    _longjmp(scheduler, 1);
+}
+
+void enter() {
+  while (true) {
+    block->kernel(block->arguments, block->batch);
+    waitAs(Thread::Done);
+  }
+}
+
+/// Returns when the thread waits, or is done.
+void resume(Thread &thread) {
+  current = &thread;
+  if (_setjmp(scheduler) != 0)
+    return;
+  Fiber &fiber = *thread.fiber;
+  if (std::exchange(fiber.started, true))
+    _longjmp(fiber.place, 1);
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = fiber.stack.get();
+  context.uc_stack.ss_size = stackBytes;
+  context.uc_link = nullptr;
+  makecontext(&context, enter, 0);
+  setcontext(&context);
 }
 
 } // namespace
@@ -64,33 +99,40 @@ bool Block::release() {
   bool released = false;
   size_t width = static_cast<size_t>(launch.subgroupSize);
   for (size_t first = 0; first < threads.size(); first += width) {
-    // Those that take part are the first of the subgroup.
-    if (threads[first].state != Thread::AtShuffle)
-      continue;
-    size_t end = std::min(first + static_cast<size_t>(threads[first].width),
-                          threads.size());
-    bool all = std::all_of(threads.begin() + first, threads.begin() + end,
-                           [&](const Thread &t) {
-                             return t.state == Thread::AtShuffle &&
-                                    t.width == threads[first].width;
-                           });
-    for (size_t i = first; all && i < end; ++i) {
-      size_t from =
-          first + ((i - first) ^ static_cast<size_t>(threads[i].offset));
-      threads[i].valid = from < end;
-      threads[i].result = threads[from < end ? from : i].value;
+    size_t count = std::min(width, threads.size() - first);
+    for (size_t lane = 0; lane < count; ++lane) {
+      if (threads[first + lane].state != Thread::AtShuffle)
+        continue;
+      uint64_t members = threads[first + lane].members;
+      auto isMember = [&](size_t other) { return members >> other & 1; };
+      bool all = true;
+      for (size_t other = 0; other < count && all; ++other)
+        all = !isMember(other) ||
+              (threads[first + other].state == Thread::AtShuffle &&
+               threads[first + other].members == members);
+      for (size_t other = 0; other < count && all; ++other)
+        if (isMember(other)) {
+          Thread &thread = threads[first + other];
+          size_t source = static_cast<size_t>(thread.source);
+          thread.result =
+              threads[first + (source < count ? source : other)].value;
+          thread.state = Thread::Ready;
+        }
+      released |= all;
     }
-    for (size_t i = first; all && i < end; ++i)
-      threads[i].state = Thread::Ready;
-    released |= all;
   }
   bool barrier =
       std::all_of(threads.begin(), threads.end(),
                   [](const Thread &t) { return t.state == Thread::AtBarrier; });
-  for (Thread &thread : threads)
-    if (barrier)
-      thread.state = Thread::Ready;
-  return released || barrier;
+  if (!barrier)
+    return released;
+  bool any = std::any_of(threads.begin(), threads.end(),
+                         [](const Thread &t) { return t.value != 0; });
+  for (Thread &thread : threads) {
+    thread.result = any;
+    thread.state = Thread::Ready;
+  }
+  return true;
 }
 
 std::string Block::run() {
@@ -103,32 +145,38 @@ std::string Block::run() {
     Thread &thread = threads[i];
     int32_t number = static_cast<int32_t>(i);
     thread.index = {number % x, number / x % y, number / x / y};
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.get();
-    thread.context.uc_stack.ss_size = stackBytes;
-    thread.context.uc_link = &scheduler;
-    makecontext(&thread.context, enter, 0);
+    if (!launch.waits) {
+      current = &thread;
+      kernel(arguments, batch);
+      continue;
+    }
+    if (i == fibers.size())
+      fibers.push_back(std::make_unique<Fiber>());
+    thread.fiber = fibers[i].get();
   }
+  if (!launch.waits)
+    return "";
   do {
     for (Thread &thread : threads)
-      if (thread.state == Thread::Ready) {
-        current = &thread;
-        swapcontext(&scheduler, &thread.context);
-      }
+      if (thread.state == Thread::Ready)
+        resume(thread);
   } while (release());
   for (const Thread &thread : threads)
-    if (thread.state != Thread::Done)
+    if (thread.state != Thread::Done) {
+      // Their stacks are in the middle of something.
+      fibers.clear();
       return "thread " + std::to_string(&thread - threads.data()) +
              " of block " + std::to_string(index) + " waits at a " +
              (thread.state == Thread::AtBarrier ? "barrier" : "shuffle") +
              " that others never reach";
+    }
   return "";
 }
 
 std::string poplar::gputest::run(Kernel kernel, void *const *arguments,
                                  int64_t batch, const Launch &launch) {
   for (int64_t index = 0; index < launch.blocks; ++index) {
-    Block work = {kernel, arguments, batch, index, launch, {}, {}, {}};
+    Block work = {kernel, arguments, batch, index, launch, {}, {}};
     if (std::string error = work.run(); !error.empty())
       return error;
   }
@@ -141,13 +189,32 @@ int64_t poplar_test_thread_id(int32_t dimension) {
 int64_t poplar_test_block_id(int32_t dimension) {
   return dimension == 0 ? block->index : 0;
 }
-void poplar_test_barrier() { waitAs(Thread::AtBarrier); }
-float poplar_test_shuffle_xor(float value, int32_t offset, int32_t width) {
+void poplar_test_barrier() { poplar_test_barrier_or(false); }
+bool poplar_test_barrier_or(bool value) {
   current->value = value;
-  current->offset = offset;
-  current->width = width;
+  waitAs(Thread::AtBarrier);
+  return current->result != 0;
+}
+uint32_t poplar_test_shuffle(uint32_t value, int32_t source, uint64_t members) {
+  current->value = value;
+  current->source = source;
+  current->members = members;
   waitAs(Thread::AtShuffle);
   return current->result;
+}
+int32_t poplar_test_lane() {
+  return static_cast<int32_t>(current - block->threads.data()) %
+         block->launch.subgroupSize;
+}
+float poplar_test_shuffle_xor(float value, int32_t offset, int32_t width) {
+  int32_t lane = poplar_test_lane(), other = lane ^ offset;
+  current->valid = other < width;
+  uint64_t members = width == 64 ? ~uint64_t(0) : (uint64_t(1) << width) - 1;
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  bits = poplar_test_shuffle(bits, other < width ? other : lane, members);
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
 }
 bool poplar_test_shuffle_valid() { return current->valid; }
 char *poplar_test_shared() { return block->shared.data(); }

@@ -31,6 +31,9 @@ struct Launch {
   int32_t subgroupSize;
   /// That the kernel shares within a block.
   int64_t sharedBytes;
+  /// False where threads never wait for each other: they are then called one
+  /// after the other, which is faster.
+  bool waits = true;
 };
 
 /// Empty if all threads came to an end, else where they are stuck.
@@ -43,6 +46,13 @@ extern "C" {
 int64_t poplar_test_thread_id(int32_t dimension);
 int64_t poplar_test_block_id(int32_t dimension);
 void poplar_test_barrier();
+/// A barrier that tells whether any thread has come with `value`.
+bool poplar_test_barrier_or(bool value);
+/// The value of lane `source`, once all `members` of the subgroup (a bit each)
+/// that are threads of the block have come.
+uint32_t poplar_test_shuffle(uint32_t value, int32_t source, uint64_t members);
+/// The thread's place in its subgroup.
+int32_t poplar_test_lane();
 /// The value of lane XOR `offset`, if that is below `width`, else the own one.
 /// Only lanes below `width` take part.
 float poplar_test_shuffle_xor(float value, int32_t offset, int32_t width);

@@ -1,0 +1,46 @@
+// RUN: poplar-opt %s --lower-program | FileCheck %s
+
+// Where there are kernels for a GPU, they are started by their number, with the
+// same pointers, batch and extent as on a host; what is written by hand is added
+// behind them, once per descriptor, and the runtime's own come last. The table
+// says all that a launch needs; the kernels themselves go another way.
+
+// CHECK: module attributes {
+// CHECK-SAME: nn.gpu_kernels = [
+// CHECK-SAME: {block = array<i32: 32, 8, 1>, callee = "", descriptor = array<i64>, name = "sum", parts_per_block = 8 : i64, pointers = 3 : i32}
+// CHECK-SAME: {block = array<i32: 32, 8, 1>, callee = "poplar_gpu_attention_forward", descriptor = array<i64: 40, 2, 2, 4, 24, 24, 24, 8, 0, 8, 16, 0, {{.*}}>, name = "poplar_gpu_attention_forward_0", parts_per_block = 1 : i64, pointers = 6 : i32}
+// CHECK-SAME: {block = array<i32: 256, 1, 1>, callee = "poplar_gpu_sum_squares", descriptor = array<i64>, name = "poplar_sum_squares", parts_per_block = 16384 : i64, pointers = 2 : i32}
+// CHECK-SAME: {block = array<i32: 256, 1, 1>, callee = "poplar_gpu_scale", descriptor = array<i64>, name = "poplar_scale", parts_per_block = 256 : i64, pointers = 3 : i32}]
+// CHECK-LABEL: func @infer.step(
+// CHECK-SAME: %[[CTX:[^:]+]]: !llvm.ptr, %[[ARENA:[^:]+]]: !llvm.ptr, %[[B:[^:]+]]: i64)
+// CHECK-NOT: poplar_rt_dispatch
+// CHECK: %[[ZERO:.+]] = arith.constant 0 : i64
+// CHECK: %[[C40:.+]] = arith.constant 40 : i64
+// CHECK: %[[EXTENT:.+]] = arith.muli %[[B]], %[[C40]]
+// CHECK: llvm.call @poplar_rt_launch(%[[CTX]], %[[ZERO]], %{{.+}}, %[[B]], %[[EXTENT]])
+// Two heads of two tiles of queries.
+// CHECK: %[[ONE:.+]] = arith.constant 1 : i64
+// CHECK: %[[C4:.+]] = arith.constant 4 : i64
+// CHECK: %[[EXTENT:.+]] = arith.muli %[[B]], %[[C4]]
+// CHECK: llvm.call @poplar_rt_launch(%[[CTX]], %[[ONE]], %{{.+}}, %[[B]], %[[EXTENT]])
+// CHECK: %[[ONE:.+]] = arith.constant 1 : i64
+// CHECK: llvm.call @poplar_rt_launch(%[[CTX]], %[[ONE]],
+// CHECK: return
+// CHECK-NOT: gpu.module
+module attributes {gpu.container_module, nn.memory = {fixed = 1024 : i64, live_per_sample = 640 : i64, per_sample = 640 : i64, scratch_bytes = 0 : i64, scratch_offset = 1024 : i64}} {
+  gpu.module @kernels {
+    gpu.func @sum(%a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %batch: i64) kernel
+        attributes {gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>} {
+      gpu.return
+    }
+  }
+  func.func private @sum(tensor<?x40x24xf32>, tensor<?x40x24xf32>) -> tensor<?x40x24xf32>
+      attributes {nn.batched, nn.kernel = "rows", nn.parts = 40 : i64}
+  func.func @infer(%x: tensor<?x40x24xf32>, %y: tensor<?x40x24xf32>) -> tensor<?x40x8xf32>
+      attributes {nn.input_offsets = array<i64: 64, 256>, nn.result_offset = 512 : i64} {
+    %0 = call @sum(%x, %y) {nn.offsets = array<i64: 4096>} : (tensor<?x40x24xf32>, tensor<?x40x24xf32>) -> tensor<?x40x24xf32>
+    %1:2 = nn.attention %0 causal heads 2 kv_heads 2 scale 0.5 {nn.offsets = array<i64: 8192, 16384>} : (tensor<?x40x24xf32>) -> (tensor<?x40x8xf32>, tensor<?x2x40xf32>)
+    %2:2 = nn.attention %0 causal heads 2 kv_heads 2 scale 0.5 {nn.offsets = array<i64: 24576, 32768>} : (tensor<?x40x24xf32>) -> (tensor<?x40x8xf32>, tensor<?x2x40xf32>)
+    return %1#0 : tensor<?x40x8xf32>
+  }
+}

@@ -1,0 +1,238 @@
+//===- BlasLt.cpp - An emulated cuBLASLt ----------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What runtime/cuda/ calls of libcublasLt, for tests: products of matrices by
+// their definition, in column-major order, with sums in f64.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/BlasLt.h"
+#include "Memory.h"
+#include "Prelude.h"
+
+#include <vector>
+
+using namespace poplar::emulated;
+using namespace poplar::runtime::cuda::lt;
+using poplar::runtime::cuda::Stream;
+
+namespace {
+
+constexpr Status notSupported = 15, invalidValue = 7;
+
+struct Layout {
+  int type;
+  int64_t rows, columns, leading;
+
+  int64_t width() const { return type == TypeF32 ? 4 : 2; }
+  int64_t bytes() const { return leading * columns * width(); }
+};
+
+struct Description {
+  int compute, scale;
+  int32_t transposeA = Plain, transposeB = Plain;
+  uint32_t epilogue = 1;
+  uint64_t bias = 0;
+};
+
+struct Preference {
+  uint64_t workspace = 0;
+};
+
+float element(const char *at, int type) {
+  if (type == TypeF32)
+    return read<float>(at);
+  if (type == TypeF16)
+    return toFloat(read<f16>(at));
+  return toFloat(read<bf16>(at));
+}
+void setElement(char *at, int type, float value) {
+  if (type == TypeF32)
+    write(at, value);
+  else if (type == TypeF16)
+    write(at, fromFloat<f16>(value));
+  else
+    write(at, fromFloat<bf16>(value));
+}
+
+/// op(M) as [rows, columns], by rows.
+std::vector<double> unpack(uint64_t address, const Layout &layout,
+                           bool transposed) {
+  int64_t rows = transposed ? layout.columns : layout.rows,
+          columns = transposed ? layout.rows : layout.columns;
+  const char *data = Memory::get().at(address, layout.bytes());
+  std::vector<double> values(size_t(rows * columns));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      int64_t place =
+          transposed ? r * layout.leading + c : c * layout.leading + r;
+      values[size_t(r * columns + c)] =
+          double(element(data + place * layout.width(), layout.type));
+    }
+  return values;
+}
+
+struct Product {
+  Description description;
+  Layout a, b, d;
+  uint64_t aAt, bAt, cAt, dAt;
+  float alpha, beta;
+
+  void run() const {
+    int64_t depth = description.transposeA ? a.rows : a.columns;
+    std::vector<double> left = unpack(aAt, a, description.transposeA),
+                        right = unpack(bAt, b, !description.transposeB);
+    const char *before = Memory::get().at(cAt, d.bytes());
+    char *result = Memory::get().at(dAt, d.bytes());
+    const char *bias = nullptr;
+    if (description.epilogue == EpilogueBias)
+      bias = Memory::get().at(description.bias, d.rows * d.width());
+    for (int64_t c = 0; c < d.columns; ++c)
+      for (int64_t r = 0; r < d.rows; ++r) {
+        double sum = 0;
+        const double *x = &left[size_t(r * depth)],
+                     *y = &right[size_t(c * depth)];
+        for (int64_t k = 0; k < depth; ++k)
+          sum += x[k] * y[k];
+        int64_t at = (c * d.leading + r) * d.width();
+        float value = float(sum) * alpha;
+        if (beta != 0)
+          value += beta * element(before + at, d.type);
+        if (bias)
+          value += element(bias + r * d.width(), d.type);
+        setElement(result + at, d.type, value);
+      }
+  }
+};
+
+} // namespace
+
+extern "C" {
+
+size_t cublasLtGetVersion() { return 130000; }
+const char *cublasLtGetStatusName(Status) { return "EMULATED"; }
+Status cublasLtCreate(Object *handle) {
+  *handle = new char;
+  return 0;
+}
+Status cublasLtDestroy(Object handle) {
+  delete static_cast<char *>(handle);
+  return 0;
+}
+Status cublasLtMatrixLayoutCreate(Object *layout, int type, uint64_t rows,
+                                  uint64_t columns, int64_t leading) {
+  if (leading < int64_t(rows))
+    return invalidValue;
+  *layout = new Layout{type, int64_t(rows), int64_t(columns), leading};
+  return 0;
+}
+Status cublasLtMatrixLayoutDestroy(Object layout) {
+  delete static_cast<Layout *>(layout);
+  return 0;
+}
+Status cublasLtMatmulDescCreate(Object *description, int compute, int scale) {
+  *description = new Description{compute, scale};
+  return 0;
+}
+Status cublasLtMatmulDescDestroy(Object description) {
+  delete static_cast<Description *>(description);
+  return 0;
+}
+Status cublasLtMatmulDescSetAttribute(Object object, int attribute,
+                                      const void *value, size_t bytes) {
+  auto &description = *static_cast<Description *>(object);
+  auto take = [&](auto &field) {
+    if (bytes != sizeof(field))
+      return invalidValue;
+    std::memcpy(&field, value, bytes);
+    return Status(0);
+  };
+  switch (attribute) {
+  case TransA:
+    return take(description.transposeA);
+  case TransB:
+    return take(description.transposeB);
+  case Epilogue:
+    return take(description.epilogue);
+  case BiasPointer:
+    return take(description.bias);
+  default:
+    return notSupported;
+  }
+}
+Status cublasLtMatmulPreferenceCreate(Object *preference) {
+  *preference = new Preference;
+  return 0;
+}
+Status cublasLtMatmulPreferenceDestroy(Object preference) {
+  delete static_cast<Preference *>(preference);
+  return 0;
+}
+Status cublasLtMatmulPreferenceSetAttribute(Object object, int attribute,
+                                            const void *value, size_t bytes) {
+  if (attribute == MaxWorkspaceBytes && bytes == sizeof(uint64_t))
+    std::memcpy(&static_cast<Preference *>(object)->workspace, value, bytes);
+  else if (attribute < MinAlignmentA || attribute > MinAlignmentA + 3 ||
+           bytes != sizeof(uint32_t))
+    return notSupported;
+  return 0;
+}
+/// Always the same, which wants all the scratch there is.
+Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
+                                      Object c, Object d, Object preference,
+                                      int wanted, Heuristic *result,
+                                      int *found) {
+  auto &description = *static_cast<Description *>(object);
+  auto &left = *static_cast<Layout *>(a), &right = *static_cast<Layout *>(b),
+       &out = *static_cast<Layout *>(d);
+  int64_t m = description.transposeA ? left.columns : left.rows,
+          k = description.transposeA ? left.rows : left.columns,
+          depth = description.transposeB ? right.columns : right.rows,
+          n = description.transposeB ? right.rows : right.columns;
+  if (wanted < 1 || c != d || m != out.rows || n != out.columns || k != depth ||
+      left.type != right.type || description.compute != ComputeF32)
+    return invalidValue;
+  *result = {};
+  result->WorkspaceBytes = static_cast<Preference *>(preference)->workspace;
+  *found = 1;
+  return 0;
+}
+Status cublasLtMatmul(Object, Object object, const void *alpha, const void *a,
+                      Object aLayout, const void *b, Object bLayout,
+                      const void *beta, const void *c, Object, void *d,
+                      Object dLayout, const Algorithm *algorithm,
+                      void *workspace, size_t workspaceBytes, Stream stream) {
+  if (!algorithm)
+    return invalidValue;
+  auto address = [](const void *pointer) {
+    return reinterpret_cast<uint64_t>(pointer);
+  };
+  Product product = {*static_cast<Description *>(object),
+                     *static_cast<Layout *>(aLayout),
+                     *static_cast<Layout *>(bLayout),
+                     *static_cast<Layout *>(dLayout),
+                     address(a),
+                     address(b),
+                     address(c),
+                     address(d),
+                     *static_cast<const float *>(alpha),
+                     *static_cast<const float *>(beta)};
+  for (uint64_t operand : {product.aAt, product.bAt, product.cAt, product.dAt})
+    if (operand % 64)
+      return notSupported;
+  getQueue(stream).add([=] {
+    // Scratch is overwritten: nobody else may have something there.
+    if (workspaceBytes)
+      std::memset(Memory::get().at(address(workspace), int64_t(workspaceBytes)),
+                  0xFF, workspaceBytes);
+    product.run();
+  });
+  return 0;
+}
+
+} // extern "C"

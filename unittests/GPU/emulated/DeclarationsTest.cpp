@@ -1,0 +1,80 @@
+//===- DeclarationsTest.cpp - Our declarations of CUDA, and its headers ---===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The runtime is built without CUDA's headers. Where they are at hand, every
+// function that it declares has to have as many parameters as there, each of
+// the same size, and every constant has to be the same.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/BlasLt.h"
+#include "cuda/Driver.h"
+
+#include <cublasLt.h>
+#include <cuda.h>
+#include <gtest/gtest.h>
+#include <tuple>
+
+namespace ours = poplar::runtime::cuda;
+
+namespace {
+
+template <typename One, typename Other> struct Alike : std::false_type {};
+template <typename R, typename... One, typename S, typename... Other>
+struct Alike<R (*)(One...), S (*)(Other...)> {
+  static constexpr bool value = [] {
+    if constexpr (sizeof...(One) != sizeof...(Other))
+      return false;
+    else
+      return sizeof(R) == sizeof(S) && ((sizeof(One) == sizeof(Other)) && ...);
+  }();
+};
+
+// cuda.h renames functions to their newest version.
+#define CHECK_DRIVER(NAME, ...)                                                \
+  static_assert(Alike<decltype(ours::Driver::NAME), decltype(&::NAME)>::value);
+POPLAR_CUDA_DRIVER(CHECK_DRIVER)
+#define CHECK_BLASLT(NAME, ...)                                                \
+  static_assert(                                                               \
+      Alike<decltype(ours::lt::BlasLt::NAME), decltype(&::NAME)>::value);
+POPLAR_CUBLASLT(CHECK_BLASLT)
+
+TEST(Declarations, ConstantsAreThoseOfTheHeaders) {
+  EXPECT_EQ(ours::OutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(ours::InvalidImage, CUDA_ERROR_INVALID_IMAGE);
+  EXPECT_EQ(ours::NoBinaryForGPU, CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT_EQ(ours::UnsupportedPTXVersion, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+  EXPECT_EQ(ours::CapabilityMajor,
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  EXPECT_EQ(ours::CapabilityMinor,
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  EXPECT_EQ(ours::NonBlocking, unsigned(CU_STREAM_NON_BLOCKING));
+  EXPECT_EQ(ours::JitErrorLog, CU_JIT_ERROR_LOG_BUFFER);
+  EXPECT_EQ(ours::JitErrorLogBytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+  namespace lt = ours::lt;
+  EXPECT_EQ(lt::TypeF32, CUDA_R_32F);
+  EXPECT_EQ(lt::TypeF16, CUDA_R_16F);
+  EXPECT_EQ(lt::TypeBF16, CUDA_R_16BF);
+  EXPECT_EQ(lt::ComputeF32, CUBLAS_COMPUTE_32F);
+  EXPECT_EQ(lt::Plain, CUBLAS_OP_N);
+  EXPECT_EQ(lt::Transposed, CUBLAS_OP_T);
+  EXPECT_EQ(lt::TransA, CUBLASLT_MATMUL_DESC_TRANSA);
+  EXPECT_EQ(lt::TransB, CUBLASLT_MATMUL_DESC_TRANSB);
+  EXPECT_EQ(lt::Epilogue, CUBLASLT_MATMUL_DESC_EPILOGUE);
+  EXPECT_EQ(lt::BiasPointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+  EXPECT_EQ(lt::EpilogueBias, uint32_t(CUBLASLT_EPILOGUE_BIAS));
+  EXPECT_EQ(lt::MaxWorkspaceBytes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+  EXPECT_EQ(lt::MinAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+  EXPECT_EQ(lt::MinAlignmentA + 3, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+  EXPECT_EQ(sizeof(lt::Algorithm), sizeof(cublasLtMatmulAlgo_t));
+  EXPECT_EQ(sizeof(lt::Heuristic), sizeof(cublasLtMatmulHeuristicResult_t));
+  EXPECT_EQ(offsetof(lt::Heuristic, State),
+            offsetof(cublasLtMatmulHeuristicResult_t, state));
+}
+
+} // namespace

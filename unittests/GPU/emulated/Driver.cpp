@@ -1,0 +1,347 @@
+//===- Driver.cpp - An emulated driver for NVIDIA's GPUs ------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What runtime/cuda/ calls of libcuda.so.1, on a CPU: for tests of everything
+// but a GPU. PTX becomes C++ (PTX.h), is compiled, and its blocks run one after
+// the other (BlockEmulator.h). It is told by the environment:
+//
+//   POPLAR_EMULATED_GPUS    chips of the GPUs there are; default "sm_90"
+//   POPLAR_EMULATED_CUDA    the version of CUDA that the driver is for; 13000
+//   POPLAR_EMULATED_MEMORY  bytes of a GPU's memory
+//   POPLAR_EMULATED_CACHE   a directory that keeps what was compiled
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/Driver.h"
+#include "Memory.h"
+#include "PTX.h"
+#include "Prelude.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <unistd.h>
+#include <vector>
+
+using namespace poplar::emulated;
+using namespace poplar::gputest;
+namespace cuda = poplar::runtime::cuda;
+namespace fs = std::filesystem;
+using cuda::Result;
+
+struct CUctx_st {};
+struct CUstream_st {
+  Queue queue;
+};
+struct CUevent_st {
+  CUstream_st *stream = nullptr;
+  int64_t number = 0;
+};
+struct CUfunc_st {
+  Kernel kernel;
+  const PTXKernel *description;
+  int pointers;
+};
+struct CUmod_st {
+  PTXProgram program;
+  std::map<std::string, CUfunc_st> functions;
+};
+
+namespace {
+
+constexpr Result notFound = 500, invalidValue = 1, invalidPTX = 218;
+
+std::vector<int> getCapabilities() {
+  const char *given = std::getenv("POPLAR_EMULATED_GPUS");
+  std::istringstream list(given ? given : "sm_90");
+  std::vector<int> capabilities;
+  for (std::string chip; std::getline(list, chip, ',');)
+    if (chip.size() > 3)
+      capabilities.push_back(std::atoi(chip.c_str() + 3));
+  return capabilities;
+}
+
+int current = 0;
+CUctx_st context;
+/// Memory of the host that is read when a copy is done, not when it is queued.
+std::set<std::pair<const char *, size_t>> pinned;
+
+bool isPinned(const void *data, size_t bytes) {
+  auto *first = static_cast<const char *>(data);
+  for (auto [start, size] : pinned)
+    if (first >= start && first + bytes <= start + size)
+      return true;
+  return false;
+}
+
+/// Compiles C++ to a shared object; empty if that failed.
+std::string compile(const PTXProgram &program) {
+  const char *given = std::getenv("POPLAR_EMULATED_CACHE");
+  fs::path directory = given ? given : fs::temp_directory_path().c_str();
+  std::string name = "poplar-emulated-" +
+                     std::to_string(std::hash<std::string>()(program.source)),
+              own = name + "-" + std::to_string(getpid());
+  fs::path object = directory / (name + ".so");
+  std::error_code code;
+  fs::create_directories(directory, code);
+  if (given && fs::exists(object, code))
+    return object.string();
+  fs::path source = directory / (own + ".cpp"),
+           fresh = directory / (own + ".so");
+  std::ofstream(source) << program.source;
+  std::string command =
+      std::string(POPLAR_EMULATED_COMPILER) +
+      " -std=c++17 -O1 -march=native -w -shared -fPIC -ffp-contract=off "
+      "-fno-math-errno -I" POPLAR_EMULATED_INCLUDE " -o '" +
+      fresh.string() + "' '" + source.string() + "'";
+  bool compiled = std::system(command.c_str()) == 0;
+  fs::remove(source, code);
+  if (!compiled)
+    return "";
+  fs::rename(fresh, object, code);
+  return object.string();
+}
+
+} // namespace
+
+Queue &getQueue(void *stream) {
+  static CUstream_st defaultStream;
+  return stream ? static_cast<CUstream_st *>(stream)->queue
+                : defaultStream.queue;
+}
+
+extern "C" {
+
+Result cuInit(unsigned) { return getCapabilities().empty() ? 100 : 0; }
+
+Result cuDriverGetVersion(int *version) {
+  const char *given = std::getenv("POPLAR_EMULATED_CUDA");
+  *version = given ? std::atoi(given) : 13000;
+  return 0;
+}
+
+Result cuGetErrorName(Result, const char **name) {
+  *name = "EMULATED";
+  return 0;
+}
+Result cuGetErrorString(Result result, const char **text) {
+  *text = result == cuda::OutOfMemory ? "out of memory"
+          : result == 100             ? "no CUDA-capable device is detected"
+          : result == notFound        ? "named symbol not found"
+                                      : "error of the emulation";
+  return 0;
+}
+
+Result cuDeviceGetCount(int *count) {
+  *count = int(getCapabilities().size());
+  return 0;
+}
+Result cuDeviceGet(int *device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+Result cuDeviceGetName(char *name, int size, int device) {
+  std::snprintf(name, size_t(size), "emulated GPU %d", device);
+  return 0;
+}
+Result cuDeviceGetAttribute(int *value, int attribute, int device) {
+  int capability = getCapabilities().at(size_t(device));
+  if (attribute == cuda::CapabilityMajor)
+    *value = capability / 10;
+  else if (attribute == cuda::CapabilityMinor)
+    *value = capability % 10;
+  else
+    return invalidValue;
+  return 0;
+}
+
+Result cuDevicePrimaryCtxRetain(CUctx_st **result, int device) {
+  current = device;
+  *result = &context;
+  return 0;
+}
+Result cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+Result cuCtxSetCurrent(CUctx_st *) { return 0; }
+
+Result cuMemGetInfo_v2(size_t *free, size_t *total) {
+  *free = size_t(Memory::get().getFree());
+  *total = size_t(Memory::get().getTotal());
+  return 0;
+}
+Result cuMemAlloc_v2(cuda::Address *address, size_t bytes) {
+  *address = Memory::get().allocate(int64_t(bytes));
+  return *address ? 0 : cuda::OutOfMemory;
+}
+Result cuMemFree_v2(cuda::Address address) {
+  Memory::get().free(address);
+  return 0;
+}
+Result cuMemHostAlloc(void **data, size_t bytes, unsigned) {
+  *data = std::malloc(bytes);
+  pinned.insert({static_cast<char *>(*data), bytes});
+  return 0;
+}
+Result cuMemFreeHost(void *data) {
+  auto found = pinned.lower_bound({static_cast<char *>(data), 0});
+  if (found == pinned.end() || found->first != data)
+    return invalidValue;
+  pinned.erase(found);
+  std::free(data);
+  return 0;
+}
+
+Result cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t bytes,
+                            CUstream_st *stream) {
+  if (isPinned(from, bytes)) {
+    getQueue(stream).add([=] {
+      std::memcpy(Memory::get().at(to, int64_t(bytes)), from, bytes);
+    });
+    return 0;
+  }
+  auto *data = static_cast<const char *>(from);
+  getQueue(stream).add([to, copy = std::vector<char>(data, data + bytes)] {
+    std::memcpy(Memory::get().at(to, int64_t(copy.size())), copy.data(),
+                copy.size());
+  });
+  return 0;
+}
+Result cuMemcpyDtoHAsync_v2(void *to, cuda::Address from, size_t bytes,
+                            CUstream_st *stream) {
+  getQueue(stream).add(
+      [=] { std::memcpy(to, Memory::get().at(from, int64_t(bytes)), bytes); });
+  if (!isPinned(to, bytes))
+    getQueue(stream).run();
+  return 0;
+}
+Result cuMemsetD8Async(cuda::Address to, unsigned char value, size_t bytes,
+                       CUstream_st *stream) {
+  getQueue(stream).add(
+      [=] { std::memset(Memory::get().at(to, int64_t(bytes)), value, bytes); });
+  return 0;
+}
+
+Result cuStreamCreate(CUstream_st **stream, unsigned) {
+  *stream = new CUstream_st;
+  return 0;
+}
+Result cuStreamDestroy_v2(CUstream_st *stream) {
+  stream->queue.run();
+  delete stream;
+  return 0;
+}
+Result cuStreamSynchronize(CUstream_st *stream) {
+  getQueue(stream).run();
+  return 0;
+}
+
+Result cuEventCreate(CUevent_st **event, unsigned) {
+  *event = new CUevent_st;
+  return 0;
+}
+Result cuEventDestroy_v2(CUevent_st *event) {
+  delete event;
+  return 0;
+}
+Result cuEventRecord(CUevent_st *event, CUstream_st *stream) {
+  event->stream = stream;
+  event->number = getQueue(stream).getLast();
+  return 0;
+}
+Result cuEventSynchronize(CUevent_st *event) {
+  if (event->number)
+    getQueue(event->stream).runTo(event->number);
+  return 0;
+}
+/// A cubin is for a real GPU: the program has to fall back to its PTX.
+Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
+                          int *options, void **values) {
+  auto *text = static_cast<const char *>(image);
+  if (std::memcmp(text, "\177ELF", 4) == 0)
+    return cuda::NoBinaryForGPU;
+  auto say = [&](const std::string &error) {
+    for (unsigned i = 0; i < count; ++i)
+      if (options[i] == cuda::JitErrorLog)
+        std::strncpy(static_cast<char *>(values[i]), error.c_str(), 1023);
+    return invalidPTX;
+  };
+  auto module = std::make_unique<CUmod_st>();
+  std::string error = translatePTX(text, module->program);
+  if (!error.empty())
+    return say(error);
+  if (std::atoi(module->program.chip.c_str() + 3) >
+      getCapabilities().at(size_t(current)))
+    return cuda::NoBinaryForGPU;
+  std::string object = compile(module->program);
+  // It calls back.
+  Dl_info self;
+  dladdr(reinterpret_cast<void *>(cuInit), &self);
+  dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+  void *library = object.empty() ? nullptr : dlopen(object.c_str(), RTLD_NOW);
+  if (!library)
+    return say("what PTX became cannot be compiled");
+  auto *globals =
+      static_cast<const PoplarGlobal *>(dlsym(library, "poplarGlobals"));
+  for (; globals->data; ++globals)
+    Memory::get().add(globals->data, globals->bytes);
+  for (const PTXKernel &kernel : module->program.kernels)
+    module->functions[kernel.name] = {
+        reinterpret_cast<Kernel>(dlsym(library, kernel.name.c_str())), &kernel,
+        kernel.parameters};
+  *result = module.release();
+  return 0;
+}
+Result cuModuleUnload(CUmod_st *module) {
+  delete module;
+  return 0;
+}
+Result cuModuleGetFunction(CUfunc_st **function, CUmod_st *module,
+                           const char *name) {
+  auto found = module->functions.find(name);
+  if (found == module->functions.end())
+    return notFound;
+  *function = &found->second;
+  return 0;
+}
+
+Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
+                      unsigned z, unsigned blockX, unsigned blockY,
+                      unsigned blockZ, unsigned shared, CUstream_st *stream,
+                      void **parameters, void **extra) {
+  if (y != 1 || z != 1 || shared != 0 || extra || blocks == 0 ||
+      blockX * blockY * blockZ > 1024)
+    return invalidValue;
+  // All are of eight bytes; the caller's are gone when the kernel runs.
+  std::vector<uint64_t> values;
+  for (int i = 0; i < function->pointers; ++i)
+    values.push_back(*static_cast<uint64_t *>(parameters[i]));
+  Launch launch = {{int32_t(blockX), int32_t(blockY), int32_t(blockZ)},
+                   int64_t(blocks),
+                   32,
+                   function->description->sharedBytes,
+                   function->description->waits};
+  getQueue(stream).add([=]() mutable {
+    std::vector<void *> arguments;
+    for (uint64_t &value : values)
+      arguments.push_back(&value);
+    std::string error =
+        run(function->kernel, arguments.data(), launch.sharedBytes, launch);
+    if (!error.empty()) {
+      std::fprintf(stderr, "emulated GPU: %s: %s\n",
+                   function->description->name.c_str(), error.c_str());
+      std::abort();
+    }
+  });
+  return 0;
+}
+
+} // extern "C"

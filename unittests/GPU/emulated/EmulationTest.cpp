@@ -1,0 +1,135 @@
+//===- EmulationTest.cpp - What the emulated driver catches ---------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The emulation is of use only as far as it is stricter than a GPU.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PTX.h"
+#include "cuda/Driver.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <vector>
+
+using namespace poplar::emulated;
+namespace cuda = poplar::runtime::cuda;
+
+namespace poplar::runtime::cuda {
+#define DECLARE(NAME, ...) extern "C" Result NAME(__VA_ARGS__);
+POPLAR_CUDA_DRIVER(DECLARE)
+#undef DECLARE
+} // namespace poplar::runtime::cuda
+using namespace poplar::runtime::cuda;
+
+namespace {
+
+class Emulation : public testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_EQ(cuInit(0), 0);
+    ASSERT_EQ(cuStreamCreate(&stream, cuda::NonBlocking), 0);
+    ASSERT_EQ(cuMemAlloc_v2(&memory, 256), 0);
+  }
+  void TearDown() override {
+    cuMemFree_v2(memory);
+    cuStreamDestroy_v2(stream);
+  }
+
+  /// Loads a kernel with one pointer and runs one block of it.
+  void run(const std::string &body, unsigned threads) {
+    std::string text =
+        ".version 7.0\n.target sm_80\n.address_size 64\n"
+        ".visible .entry k(\n.param .u64 k_param_0\n)\n{\n"
+        ".reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.reg .pred %p<9>;\n"
+        "ld.param.b64 %rd1, [k_param_0];\n" +
+        body + "ret;\n}\n";
+    cuda::Module module;
+    char log[1024] = "";
+    int options[] = {cuda::JitErrorLog};
+    void *values[] = {log};
+    ASSERT_EQ(cuModuleLoadDataEx(&module, text.c_str(), 1, options, values), 0)
+        << log;
+    cuda::Function function;
+    ASSERT_EQ(cuModuleGetFunction(&function, module, "k"), 0);
+    void *parameters[] = {&memory};
+    ASSERT_EQ(cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream,
+                             parameters, nullptr),
+              0);
+    cuStreamSynchronize(stream);
+  }
+  std::vector<uint32_t> read() {
+    std::vector<uint32_t> words(64);
+    cuMemcpyDtoHAsync_v2(words.data(), memory, 256, stream);
+    return words;
+  }
+
+  cuda::Stream stream = nullptr;
+  cuda::Address memory = 0;
+};
+
+TEST_F(Emulation, HostCannotFollowAddressesOfTheGPU) {
+  auto *pointer = reinterpret_cast<volatile char *>(memory);
+  EXPECT_DEATH(*pointer = 1, "");
+}
+
+TEST_F(Emulation, WorkIsDoneWhenItIsWaitedFor) {
+  void *staging;
+  ASSERT_EQ(cuMemHostAlloc(&staging, 256, 0), 0);
+  std::memset(staging, 1, 256);
+  cuMemcpyHtoDAsync_v2(memory, staging, 256, stream);
+  // Too early: the copy has not been made.
+  std::memset(staging, 2, 256);
+  EXPECT_EQ(read()[0], 0x02020202u);
+  std::vector<char> own(256, 3);
+  cuMemcpyHtoDAsync_v2(memory, own.data(), 256, stream);
+  std::memset(own.data(), 4, 256);
+  EXPECT_EQ(read()[0], 0x03030303u);
+  cuMemFreeHost(staging);
+}
+
+TEST_F(Emulation, RunsThreadsThatExchange) {
+  // Every thread gets the number of its neighbour, and adds 100 if any thread
+  // has a number of 33 or more.
+  run("cvta.to.global.u64 %rd2, %rd1;\nmov.u32 %r1, %tid.x;\n"
+      "shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\n"
+      "setp.ge.u32 %p1, %r1, 33;\nbar.red.or.pred %p2, 0, %p1;\n"
+      "selp.b32 %r3, 100, 0, %p2;\nadd.s32 %r4, %r2, %r3;\n"
+      "mul.wide.u32 %rd3, %r1, 4;\nadd.s64 %rd4, %rd2, %rd3;\n"
+      "st.global.b32 [%rd4], %r4;\n",
+      64);
+  std::vector<uint32_t> words = read();
+  for (uint32_t i = 0; i < 64; ++i)
+    EXPECT_EQ(words[i], (i ^ 1) + 100);
+}
+
+TEST_F(Emulation, EndsAtAccessesOutOfBounds) {
+  EXPECT_DEATH(run("st.global.b32 [%rd1+256], 1;\n", 1), "are not there");
+  EXPECT_DEATH(run("st.global.b32 [%rd1+2], 1;\n", 1), "not aligned");
+  EXPECT_DEATH(run("mov.u64 %rd2, 64;\nst.shared.b32 [%rd2], 1;\n", 1),
+               "shared memory");
+}
+
+TEST_F(Emulation, EndsAtBarriersThatOthersNeverReach) {
+  EXPECT_DEATH(run("mov.u32 %r1, %tid.x;\nsetp.eq.b32 %p1, %r1, 0;\n"
+                   "@%p1 bra $L__BB0_1;\nbar.sync 0;\n$L__BB0_1:\n",
+                   2),
+               "never reach");
+}
+
+TEST(PTX, RefusesWhatIsNotKnown) {
+  PTXProgram program;
+  EXPECT_EQ(translatePTX(".version 7.0\n.target sm_80\n.address_size 64\n"
+                         ".visible .entry k(\n)\n{\n.reg .b32 %r<2>;\n"
+                         "popc.b32 %r1, %r1;\nret;\n}\n",
+                         program),
+            "the emulation does not know instruction popc in `popc.b32 %r1, "
+            "%r1;` of k");
+}
+
+} // namespace

@@ -1,0 +1,79 @@
+//===- Memory.h - The memory and the queues of an emulated GPU --*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_UNITTESTS_GPU_EMULATED_MEMORY_H
+#define POPLAR_UNITTESTS_GPU_EMULATED_MEMORY_H
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+
+namespace poplar::emulated {
+
+/// Of one process, which uses one GPU. A program that follows an address of the
+/// GPU itself gets a signal.
+class Memory {
+public:
+  static Memory &get();
+
+  /// 0 if less than that is free.
+  uint64_t allocate(int64_t bytes);
+  void free(uint64_t address);
+  /// Makes memory of the host the GPU's, too.
+  uint64_t add(void *data, int64_t bytes);
+  int64_t getFree() const { return total - used; }
+  int64_t getTotal() const { return total; }
+
+  /// The range that an address is in; false if it is in none.
+  bool find(uint64_t address, uint64_t &begin, uint64_t &end) const;
+  /// What lies at an address, all `bytes` of which have to be there: otherwise
+  /// ends the process.
+  char *at(uint64_t address, int64_t bytes) const;
+
+private:
+  Memory();
+
+  int64_t total, used = 0;
+  struct Range {
+    int64_t bytes;
+    bool owned;
+  };
+  std::map<uint64_t, Range> ranges;
+};
+
+/// Work that a program has queued. It is done when somebody waits for it and
+/// not before, so that a program that forgets to wait reads what was there.
+class Queue {
+public:
+  using Work = std::function<void()>;
+  void add(Work work) { waiting.push_back(std::move(work)); }
+  /// Number of the last work so far.
+  int64_t getLast() const { return done + int64_t(waiting.size()); }
+  /// Does everything up to that number.
+  void runTo(int64_t number) {
+    while (done < number && !waiting.empty()) {
+      Work work = std::move(waiting.front());
+      waiting.pop_front();
+      ++done;
+      work();
+    }
+  }
+  void run() { runTo(getLast()); }
+
+private:
+  std::deque<Work> waiting;
+  int64_t done = 0;
+};
+
+} // namespace poplar::emulated
+
+/// The queue behind a stream, which is the default one if null.
+poplar::emulated::Queue &getQueue(void *stream);
+
+#endif // POPLAR_UNITTESTS_GPU_EMULATED_MEMORY_H

@@ -1,0 +1,225 @@
+//===- PTX.cpp - PTX as C++ -----------------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PTX.h"
+#include "PTXInstructions.h"
+
+#include <sstream>
+#include <stdexcept>
+
+using namespace poplar::emulated;
+
+namespace {
+
+/// What does not change what a kernel computes.
+bool isHint(const std::string &line) {
+  std::string word = line.substr(0, line.find_first_of(" \t"));
+  return word == ".maxntid" || word == ".minnctapersm" || word == ".reqntid" ||
+         word == ".pragma";
+}
+
+class Translation {
+public:
+  Translation(const std::string &text, PTXProgram &program)
+      : input(text), program(program) {}
+
+  void run();
+
+private:
+  void readGlobal(const std::string &line);
+  void readKernel(const std::string &line);
+  void readBody(PTXKernel &kernel);
+  bool readDeclaration(const std::string &line, PTXKernel &kernel);
+  std::string instruction(const std::string &line, const PTXKernel &kernel);
+
+  std::istringstream input;
+  PTXProgram &program;
+  std::ostringstream out, globals;
+  PTXInstructions instructions;
+  /// Of variables outside of kernels, which all of them share.
+  int64_t sharedBytes = 0;
+};
+
+} // namespace
+
+/// Says where what is not known is.
+std::string Translation::instruction(const std::string &line,
+                                     const PTXKernel &kernel) {
+  try {
+    return instructions.translate(line);
+  } catch (const std::exception &error) {
+    throw std::runtime_error(std::string(error.what()) + " in `" + line +
+                             "` of " + kernel.name);
+  }
+}
+
+/// .reg, .shared and .local, inside a kernel and outside.
+bool Translation::readDeclaration(const std::string &line, PTXKernel &kernel) {
+  std::istringstream words(line);
+  std::string word, type;
+  words >> word;
+  if (word == ".reg") {
+    std::string rest;
+    words >> type >> rest;
+    rest.pop_back();
+    std::string cpp = typeOf(type.substr(1));
+    size_t count = rest.find('<');
+    if (count == std::string::npos) {
+      out << "  " << cpp << " " << mangle(rest) << ";\n";
+      return true;
+    }
+    std::string stem = mangle(rest.substr(0, count));
+    int most = std::stoi(rest.substr(count + 1));
+    for (int i = 0; i < most; ++i)
+      out << (i ? ", " : "  " + cpp + " ") << stem << i;
+    out << (most ? ";\n" : "");
+    return true;
+  }
+  if (word != ".shared" && word != ".local")
+    return false;
+  // .shared .align 16 .b8 name[4608];
+  std::string align, bytes, name;
+  words >> align >> bytes >> type >> name;
+  size_t bracket = name.find('[');
+  int64_t size = std::stoll(name.substr(bracket + 1)), to = std::stoll(bytes);
+  if (align != ".align" || type != ".b8" || to > 16)
+    throw std::runtime_error("variable " + line);
+  name = name.substr(0, bracket);
+  if (word == ".local") {
+    out << "  alignas(16) char depot[" << size << "];\n";
+    instructions.variables[name] = "reinterpret_cast<uint64_t>(depot)";
+    return true;
+  }
+  int64_t place = (kernel.sharedBytes + to - 1) / to * to;
+  kernel.sharedBytes = place + size;
+  instructions.variables[name] =
+      "reinterpret_cast<uint64_t>(poplar_test_shared() + " +
+      std::to_string(place) + ")";
+  return true;
+}
+
+void Translation::readBody(PTXKernel &kernel) {
+  out << "extern \"C\" void " << kernel.name
+      << "(void *const *args, int64_t sharedBytes) {\n  (void)args;\n"
+         "  (void)sharedBytes;\n";
+  for (std::string line; std::getline(input, line);) {
+    if (size_t comment = line.find("//"); comment != std::string::npos)
+      line.resize(comment);
+    line = trim(line);
+    if (line.empty() || line == "{")
+      continue;
+    if (line == "}") {
+      out << "}\n\n";
+      return;
+    }
+    if (line[0] == '{' && line.back() == '}') {
+      // Some instructions with a register of their own.
+      out << "  {\n";
+      for (const std::string &part : cut(line.substr(1, line.size() - 2), ';'))
+        if (!part.empty() && !readDeclaration(part + ";", kernel))
+          out << "  " << instruction(part + ";", kernel) << "\n";
+      out << "  }\n";
+      continue;
+    }
+    if (line[0] == '.') {
+      if (!readDeclaration(line, kernel) && !isHint(line))
+        throw std::runtime_error(line);
+      continue;
+    }
+    if (line.back() == ':') {
+      out << " " << mangle(line.substr(0, line.size() - 1)) << ":;\n";
+      continue;
+    }
+    if (line.back() != ';')
+      throw std::runtime_error(line);
+    out << "  " << instruction(line, kernel) << "\n";
+  }
+  throw std::runtime_error("kernel " + kernel.name + " does not end");
+}
+
+void Translation::readKernel(const std::string &line) {
+  PTXKernel kernel;
+  size_t begin = line.find(".entry") + 7;
+  kernel.name = line.substr(begin, line.find('(') - begin);
+  instructions.parameters.clear();
+  for (std::string next = line; next.find(')') == std::string::npos;) {
+    if (!std::getline(input, next))
+      throw std::runtime_error("kernel " + kernel.name + " does not end");
+    next = trim(next);
+    if (next.compare(0, 6, ".param") != 0)
+      continue;
+    size_t space = next.find_last_of(" \t");
+    std::string name = next.substr(space + 1);
+    if (name.back() == ',')
+      name.pop_back();
+    int number = kernel.parameters++;
+    instructions.parameters[name] = number;
+  }
+  auto outer = instructions.variables;
+  kernel.sharedBytes = sharedBytes;
+  instructions.waits = false;
+  readBody(kernel);
+  kernel.waits = instructions.waits;
+  instructions.variables = outer;
+  program.kernels.push_back(kernel);
+}
+
+void Translation::readGlobal(const std::string &line) {
+  // .global .align 64 .b8 name[768] = {0, 1, ...};
+  size_t type = line.find(" .b8 "), bracket = line.find('[');
+  if (type == std::string::npos || bracket == std::string::npos)
+    throw std::runtime_error(line.substr(0, 60));
+  std::string name = line.substr(type + 5, bracket - type - 5);
+  std::string size = line.substr(bracket + 1, line.find(']') - bracket - 1);
+  size_t equals = line.find('=');
+  std::string data =
+      equals == std::string::npos ? ";" : " " + line.substr(equals);
+  out << "alignas(64) static unsigned char " << mangle(name) << "[" << size
+      << "]" << data << "\n";
+  globals << "    {" << mangle(name) << ", " << size << "},\n";
+  instructions.variables[name] =
+      "(reinterpret_cast<uint64_t>(" + mangle(name) + ") + kDeviceBit)";
+}
+
+void Translation::run() {
+  out << "#include \"Prelude.h\"\n\n";
+  PTXKernel outer;
+  for (std::string line; std::getline(input, line);) {
+    if (size_t comment = line.find("//"); comment != std::string::npos)
+      line.resize(comment);
+    line = trim(line);
+    if (line.empty() || line.compare(0, 8, ".version") == 0 ||
+        line.compare(0, 13, ".address_size") == 0)
+      continue;
+    if (line.compare(0, 8, ".target ") == 0) {
+      program.chip = trim(line.substr(8));
+    } else if (line.find(".entry ") != std::string::npos) {
+      readKernel(line);
+    } else if (line.compare(0, 7, ".shared") == 0) {
+      readDeclaration(line, outer);
+      sharedBytes = outer.sharedBytes;
+    } else if (line.find(".global ") != std::string::npos) {
+      readGlobal(line.substr(line.find(".global ")));
+    } else {
+      throw std::runtime_error(line.substr(0, 60));
+    }
+  }
+  out << "extern \"C\" const PoplarGlobal poplarGlobals[] = {\n"
+      << globals.str() << "    {nullptr, 0}};\n";
+  program.source = out.str();
+}
+
+std::string poplar::emulated::translatePTX(const std::string &text,
+                                           PTXProgram &program) {
+  try {
+    Translation(text, program).run();
+    return "";
+  } catch (const std::exception &error) {
+    return std::string("the emulation does not know ") + error.what();
+  }
+}

@@ -1,0 +1,48 @@
+//===- PTX.h - PTX as C++ ---------------------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Translates the PTX that LLVM writes to C++, an instruction to a statement, so
+// that tests run what would be given to a GPU and not something like it.
+// Semantics are those of NVIDIA's "Parallel Thread Execution ISA" 8.7; an
+// instruction that is not known is an error.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_UNITTESTS_GPU_EMULATED_PTX_H
+#define POPLAR_UNITTESTS_GPU_EMULATED_PTX_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace poplar::emulated {
+
+struct PTXKernel {
+  std::string name;
+  int64_t sharedBytes = 0;
+  /// How many, of eight bytes each.
+  int parameters = 0;
+  /// Whether its threads wait for each other.
+  bool waits = false;
+};
+
+struct PTXProgram {
+  /// Of the .target directive: "sm_80".
+  std::string chip;
+  std::vector<PTXKernel> kernels;
+  /// C++ that needs Prelude.h: a function of each kernel's name, and an array
+  /// poplarGlobals of the variables in global memory.
+  std::string source;
+};
+
+/// Empty if `text` could be translated, else what is wrong.
+std::string translatePTX(const std::string &text, PTXProgram &program);
+
+} // namespace poplar::emulated
+
+#endif // POPLAR_UNITTESTS_GPU_EMULATED_PTX_H

@@ -1,0 +1,239 @@
+//===- Prelude.h - What translated PTX is made of ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Registers hold bits; an instruction looks at them as its types say.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_UNITTESTS_GPU_EMULATED_PRELUDE_H
+#define POPLAR_UNITTESTS_GPU_EMULATED_PRELUDE_H
+
+#include "../BlockEmulator.h"
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+/// Addresses of the emulated GPU's memory are those of the host that many bytes
+/// further, where no program may read or write.
+constexpr uint64_t kDeviceBit = uint64_t(1) << 52;
+
+/// A variable in global memory.
+struct PoplarGlobal {
+  void *data;
+  int64_t bytes;
+};
+
+extern "C" {
+/// The host's address of `bytes` bytes of the GPU's memory, with the range
+/// around it that is valid. Ends the process where there is none.
+char *poplar_emulated_global(uint64_t address, int64_t bytes, uint64_t *begin,
+                             uint64_t *end);
+[[noreturn]] void poplar_emulated_fault(uint64_t address, int64_t bytes,
+                                        const char *space);
+}
+
+namespace {
+
+template <typename To, typename From> inline To bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+struct f16 {
+  uint16_t data;
+};
+struct bf16 {
+  uint16_t data;
+};
+
+inline float toFloat(float x) { return x; }
+inline float toFloat(bf16 x) { return bits<float>(uint32_t(x.data) << 16); }
+inline float toFloat(f16 x) {
+  int exponent = x.data >> 10 & 31, fraction = x.data & 1023;
+  float size = exponent == 31 ? (fraction ? NAN : INFINITY)
+               : exponent ? std::ldexp(float(1024 + fraction), exponent - 25)
+                          : std::ldexp(float(fraction), -24);
+  return std::copysign(size, x.data & 0x8000 ? -1.0f : 1.0f);
+}
+
+/// Nearest, ties to even.
+template <typename T> T fromFloat(float x);
+template <> inline float fromFloat<float>(float x) { return x; }
+template <> inline bf16 fromFloat<bf16>(float x) {
+  uint32_t word = bits<uint32_t>(x);
+  if (x != x)
+    return {0x7FFF};
+  return {uint16_t((word + 0x7FFF + (word >> 16 & 1)) >> 16)};
+}
+template <> inline f16 fromFloat<f16>(float x) {
+  uint16_t sign = std::signbit(x) ? 0x8000 : 0;
+  float size = std::fabs(x);
+  if (x != x)
+    return {0x7FFF};
+  if (size >= 65520)
+    return {uint16_t(sign | 0x7C00)};
+  int exponent = size == 0 ? -14 : std::max(std::ilogb(size), -14);
+  // The default mode of rounding: nearest, ties to even. A carry goes to the
+  // exponent by itself.
+  uint32_t steps = uint32_t(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  return {uint16_t(sign | (steps + (uint32_t(exponent + 14) << 10)))};
+}
+
+/// The bits of a register as a value of type T, and back.
+template <typename T, typename Register> inline T as(Register r) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(r);
+  else if constexpr (sizeof(T) == 8)
+    return bits<T>(static_cast<uint64_t>(r));
+  else if constexpr (sizeof(T) == 4)
+    return bits<T>(static_cast<uint32_t>(r));
+  else
+    return T{static_cast<uint16_t>(r)};
+}
+template <typename Register, typename T> inline void set(Register &r, T value) {
+  if constexpr (std::is_same_v<Register, bool>)
+    r = value;
+  else if constexpr (std::is_integral_v<T>)
+    r = static_cast<Register>(value);
+  else if constexpr (sizeof(T) == 8)
+    r = bits<uint64_t>(value);
+  else if constexpr (sizeof(T) == 4)
+    r = bits<uint32_t>(value);
+  else
+    r = value.data;
+}
+
+template <typename T> inline T fma(T a, T b, T c) {
+  if constexpr (sizeof(T) == 2)
+    // Exact in f64 but for the sum, which no test is near enough to a tie for.
+    return fromFloat<T>(
+        float(double(toFloat(a)) * double(toFloat(b)) + double(toFloat(c))));
+  else
+    return std::fma(a, b, c);
+}
+/// One that is NaN loses, or wins where `nan`.
+template <typename T> inline T larger(T a, T b, bool nan) {
+  if (nan && (a != a || b != b))
+    return std::numeric_limits<T>::quiet_NaN();
+  return std::fmax(a, b);
+}
+template <typename T> inline T smaller(T a, T b, bool nan) {
+  if (nan && (a != a || b != b))
+    return std::numeric_limits<T>::quiet_NaN();
+  return std::fmin(a, b);
+}
+
+/// To an integer, cut off at its range; NaN is 0.
+template <typename To, typename From> inline To truncate(From x) {
+  if (x != x)
+    return 0;
+  double whole = std::trunc(double(x));
+  if (whole <= double(std::numeric_limits<To>::min()))
+    return std::numeric_limits<To>::min();
+  if (whole >= double(std::numeric_limits<To>::max()))
+    return std::numeric_limits<To>::max();
+  return static_cast<To>(whole);
+}
+
+template <typename T> inline T shiftLeft(T a, uint32_t by) {
+  return by < sizeof(T) * 8 ? T(a << by) : T(0);
+}
+template <typename T> inline T shiftRight(T a, uint32_t by) {
+  if (by >= sizeof(T) * 8)
+    return a < 0 ? T(-1) : T(0);
+  return T(a >> by);
+}
+template <typename T> inline T multiplyHigh(T a, T b) {
+  if constexpr (sizeof(T) == 8) {
+    using Wide =
+        std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
+    return T((Wide(a) * Wide(b)) >> 64);
+  } else {
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    return T((Wide(a) * Wide(b)) >> (sizeof(T) * 8));
+  }
+}
+inline uint32_t bitField(uint32_t a, uint32_t at, uint32_t count) {
+  return shiftRight(a, at & 255) &
+         ((count & 255) >= 32 ? ~0u : (1u << (count & 255)) - 1);
+}
+inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
+  uint64_t both = uint64_t(b) << 32 | a;
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    uint32_t pick = selector >> 4 * i & 15;
+    uint8_t byte = uint8_t(both >> 8 * (pick & 7));
+    if (pick & 8)
+      byte = byte & 0x80 ? 0xFF : 0;
+    result |= uint32_t(byte) << 8 * i;
+  }
+  return result;
+}
+
+/// shfl.sync: mode 'b' for bfly, 'i' for idx, 'u' for up, 'd' for down.
+inline uint32_t shuffle(char mode, uint32_t value, uint32_t by, uint32_t c,
+                        uint32_t members, bool &valid) {
+  int32_t lane = poplar_test_lane();
+  int32_t step = by & 31, limit = c & 31, mask = c >> 8 & 31;
+  int32_t last = (lane & mask) | (limit & ~mask), source;
+  switch (mode) {
+  case 'b':
+    source = lane ^ step;
+    valid = source <= last;
+    break;
+  case 'i':
+    source = (lane & mask) | (step & ~mask);
+    valid = source <= last;
+    break;
+  case 'u':
+    source = lane - step;
+    valid = source >= last;
+    break;
+  default:
+    source = lane + step;
+    valid = source <= last;
+  }
+  return poplar_test_shuffle(value, valid ? source : lane, members);
+}
+
+/// The GPU's memory: what is accessed has to be there, and aligned as a whole.
+inline char *global(uint64_t address, int64_t bytes) {
+  static thread_local uint64_t begin = 0, end = 0;
+  if (address % uint64_t(bytes) != 0)
+    poplar_emulated_fault(address, bytes, "global");
+  if (address >= begin && address + uint64_t(bytes) <= end)
+    return reinterpret_cast<char *>(address - kDeviceBit);
+  return poplar_emulated_global(address, bytes, &begin, &end);
+}
+/// That of a block or a thread: an address of the host. `space` has `size`
+/// bytes from `start` on.
+inline char *inside(uint64_t address, int64_t bytes, const char *start,
+                    int64_t size, const char *space) {
+  uint64_t first = reinterpret_cast<uint64_t>(start);
+  if (address < first || address + uint64_t(bytes) > first + uint64_t(size) ||
+      address % uint64_t(bytes) != 0)
+    poplar_emulated_fault(address, bytes, space);
+  return reinterpret_cast<char *>(address);
+}
+
+template <typename T> inline T read(const char *at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+template <typename T> inline void write(char *at, T value) {
+  std::memcpy(at, &value, sizeof(T));
+}
+
+} // namespace
+
+#endif // POPLAR_UNITTESTS_GPU_EMULATED_PRELUDE_H
