@@ -22,21 +22,21 @@ import os
 import jobs
 from jobs import DeviceType, Plan, Rank
 
-STEPS = 10
+STEPS = 5
 HOST = jobs.best_f32_target()
 TYPES = (
     DeviceType("host", HOST),
     DeviceType("volta", "cuda:sm_70"),
-    DeviceType("turing-f16", "cuda:sm_75", "f16"),
+    DeviceType("turing_f16", "cuda:sm_75", "f16"),
     DeviceType("ampere", "cuda:sm_80"),
-    DeviceType("hopper-bf16", "cuda:sm_90", "bf16"),
+    DeviceType("hopper_bf16", "cuda:sm_90", "bf16"),
 )
 ALONE = [
     ("gpt2", "ampere", 1e-5),
     ("llama", "volta", 1e-5),
     ("bert", "ampere", 1e-5),
-    ("llama", "hopper-bf16", 1e-2),
-    ("gpt2", "turing-f16", 1e-2),
+    ("llama", "hopper_bf16", 1e-2),
+    ("gpt2", "turing_f16", 1e-2),
 ]
 # Model, stage, ranks: micro-batch, steps, last, state, type.
 TOGETHER = [

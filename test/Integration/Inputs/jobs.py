@@ -56,9 +56,10 @@ class DeviceType:
     precision: str = "f32"
 
     def text(self):
+        threads = " threads 1" if self.target.startswith("host") else ""
         return (
             f'cluster.device_type @{self.name} target "{self.target}" '
-            f"memory 4294967296 precision {self.precision} threads 1"
+            f"memory 4294967296 precision {self.precision}{threads}"
         )
 
 
