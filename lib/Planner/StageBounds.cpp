@@ -57,13 +57,14 @@ const std::vector<double> &StageSearch::getShares(unsigned kinds, size_t lane) {
 }
 
 /// Units are whole: in time P, a stage of kind k holds no more of those between
-/// the first and the last unit than the least of them fits into P.
+/// the first and the last unit than the least of them fits into P. The least P,
+/// from `period` on, in which stages hold them all.
 double StageSearch::getWholePeriod(size_t lane, int begin,
-                                   const std::vector<int> &used) const {
+                                   const std::vector<int> &used,
+                                   double period) const {
   int inner = std::min(begin, units - 1) - 1;
   if (inner <= 0)
-    return 0;
-  double period = 0;
+    return period;
   while (true) {
     double holds = 0, next = never;
     for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
@@ -71,13 +72,13 @@ double StageSearch::getWholePeriod(size_t lane, int begin,
       double unit = leastUnits[kind][lane];
       if (left <= 0)
         continue;
-      double each = std::floor(period / unit * (1 + 1e-9));
+      double each = std::floor(period / unit * (1 + 1e-8));
       holds += left * each;
       next = std::min(next, (each + 1) * unit);
     }
     if (holds >= inner)
-      return period * (1 - 1e-9);
-    period = next;
+      return period;
+    period = next * (1 - 1e-9);
   }
 }
 
@@ -99,8 +100,8 @@ StageSearch::PerLane StageSearch::getRestPeriods(int begin,
       kinds |= 1u << kind;
       rate += left / unitSums[kind][lane].back();
     }
-    periods[lane] = kinds ? std::max(getShares(kinds, lane)[begin] / rate,
-                                     getWholePeriod(lane, begin, used))
+    periods[lane] = kinds ? getWholePeriod(lane, begin, used,
+                                           getShares(kinds, lane)[begin] / rate)
                           : never;
   }
   return periods;

@@ -153,9 +153,10 @@ void StageSearch::add(State &state, const Label &label) {
   labels.push_back(label);
 }
 
-/// Sets stages of units [first, state.begin) in front of all labels of a state.
+/// Sets stages of units [first, state.begin), which take `least` at least, in
+/// front of all labels of a state.
 void StageSearch::addStages(const State &from, int kind, int first,
-                            const PerLane &messages) {
+                            const Times &least, const PerLane &messages) {
   std::vector<int> used = from.used;
   ++used[kind];
   int depth = from.depth + 1;
@@ -163,6 +164,8 @@ void StageSearch::addStages(const State &from, int kind, int first,
                          ? shape.countMicroBatches(problem)
                          : depth;
   PerLane rest = getRestPeriods(first, used);
+  if (getBound(least, first, rest) >= limit)
+    return;
   State *to = nullptr;
   for (const Option &option : getOptions(kind, first, from.begin)) {
     if (option.mostInFlight < inFlight)
@@ -205,7 +208,7 @@ void StageSearch::expand(const State &state) {
       if (getBound(least, first, {}) >= limit)
         break;
       if (!shape.usesAllSlots || (first == 0) == (slots == 0))
-        addStages(state, static_cast<int>(kind), first, messages);
+        addStages(state, static_cast<int>(kind), first, least, messages);
     }
   }
 }

@@ -125,12 +125,12 @@ private:
   /// By lane, a lower bound of P of what computes the units in front of
   /// `begin`.
   PerLane getRestPeriods(int begin, const std::vector<int> &used);
-  double getWholePeriod(size_t lane, int begin,
-                        const std::vector<int> &used) const;
+  double getWholePeriod(size_t lane, int begin, const std::vector<int> &used,
+                        double period) const;
   const std::vector<double> &getShares(unsigned kinds, size_t lane);
 
   void expand(const State &state);
-  void addStages(const State &from, int kind, int first,
+  void addStages(const State &from, int kind, int first, const Times &least,
                  const PerLane &messages);
   State &getState(int begin, std::vector<int> used, int head, int depth);
   void add(State &state, const Label &label);
