@@ -222,6 +222,10 @@ LaneTimes LaneTimes::prepend(const StageCost &stage, double message, int depth,
   } else {
     times.period =
         std::max({period, stage.both(), message, times.roundTrip / depth});
+    times.head = stage.both();
+    if (depth > 1)
+      times.period =
+          std::max(times.period, (stage.both() + head) / 2 + message);
   }
   return times;
 }

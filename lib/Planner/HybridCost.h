@@ -89,6 +89,8 @@ struct LaneTimes {
   /// Of P, what its forward and backward parts are (GPipe), or all (1F1B).
   double period = 0, backwardPeriod = 0;
   double roundTrip = 0, end = 0;
+  /// f + b of the stage in front (1F1B).
+  double head = 0;
 
   double getPeriod() const { return period + backwardPeriod; }
   double getSeconds(int64_t microBatches) const {

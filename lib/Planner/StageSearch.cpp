@@ -80,7 +80,8 @@ bool StageSearch::isAtMost(const Times &a, const Times &b) const {
     if (!isLess(a[lane].period, b[lane].period) ||
         !isLess(a[lane].backwardPeriod, b[lane].backwardPeriod) ||
         !isLess(a[lane].roundTrip, b[lane].roundTrip) ||
-        !isLess(a[lane].end, b[lane].end))
+        !isLess(a[lane].end, b[lane].end) ||
+        !isLess(a[lane].head, b[lane].head))
       return false;
   return true;
 }

@@ -45,7 +45,7 @@ static std::string formatHead(const HybridReport &report) {
   if (report.search.isProven())
     text += "; no plan of its kinds takes less by the latter\n";
   else
-    text += formatv("; the search was cut short: no plan takes less than "
+    text += formatv("; by the latter, no plan of its kinds takes less than "
                     "{0:f4} s\n",
                     report.search.lowerBound);
   return text;

@@ -85,8 +85,8 @@ static double getUncertainty(const ClusterView &cluster,
   return uncertainty;
 }
 
-/// Takes the best plan of all problems that the cluster poses, and plans every
-/// type alone.
+/// Takes the best plan, simulated, of all problems that the cluster poses, and
+/// plans every type alone.
 static bool search(const ClusterView &cluster,
                    std::vector<HybridCluster> problems, HybridReport &report,
                    std::string &error) {
@@ -103,18 +103,20 @@ static bool search(const ClusterView &cluster,
     alone.push_back(planAlone(ofType, effort));
     report.aloneNames.push_back(cluster.types[type].name);
   }
-  double bound = std::numeric_limits<double>::infinity();
+  double bound = std::numeric_limits<double>::infinity(), least = bound;
   for (HybridCluster &it : problems) {
     HybridSearchResult found = searchHybridPlan(it.problem, effort);
-    if (found.plan)
+    double seconds = std::numeric_limits<double>::infinity();
+    if (found.plan) {
+      seconds = simulatePipeline(it.problem, *found.plan).seconds;
       bound = std::min(bound, found.lowerBound);
-    const std::optional<HybridPlan> &best = report.search.plan;
-    if (&it == &problems.front() ||
-        (found.plan && (!best || found.plan->seconds < best->seconds))) {
-      report.problem = std::move(it.problem);
-      report.devices = std::move(it.devices);
-      report.search = std::move(found);
     }
+    if (&it != &problems.front() && seconds >= least)
+      continue;
+    least = seconds;
+    report.problem = std::move(it.problem);
+    report.devices = std::move(it.devices);
+    report.search = std::move(found);
   }
   report.search.lowerBound = bound;
   if (!report.search.plan) {

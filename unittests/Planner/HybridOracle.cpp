@@ -233,6 +233,9 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       end = j + 1 == stages ? trip + s[j]
                             : std::max(trip + s[j], f[j] + c[j] + end);
       period = std::max({period, f[j] + b[j], c[j], trip / (stages - j)});
+      if (j + 1 < stages)
+        period =
+            std::max(period, (f[j] + b[j] + f[j + 1] + b[j + 1]) / 2 + c[j]);
       forward = std::max({forward, f[j], c[j]});
       backward = std::max({backward, b[j], c[j]});
     }

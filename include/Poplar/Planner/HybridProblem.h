@@ -21,13 +21,16 @@
 // (gradients, optimizer), and q_j = S - j micro-batches in flight (1F1B):
 //
 //   R_j = sum of f_i + b_i over i >= j, + 2 sum of c_i over j <= i < S - 1
-//   P   = max over j of f_j + b_j, c_j, R_j / q_j                        (1F1B)
+//   P   = max over j of f_j + b_j, c_j, R_j / q_j,
+//         c_j + the mean of f + b in stages j and j + 1                  (1F1B)
 //   P   = max_j(f_j, c_j) + max_j(b_j, c_j)            (GPipe, where q_j = m)
 //   E_j = max(R_j + s_j, f_j + c_j + E_{j+1})
 //   T   = (m - 1) P + E_0
 //
 // An iteration takes the longest T of all lanes. R_j / q_j is the round trip of
-// a micro-batch from stage j: no new one enters before it is back.
+// a micro-batch from stage j: no new one enters before it is back. Stage j is
+// one ahead of stage j + 1: in the time of two micro-batches, a message goes
+// each way between them and both compute one after the other.
 //
 // Units: bytes, seconds, bytes per second.
 //
