@@ -147,6 +147,15 @@ class Workshop:
                 self.arguments.max_batch, "-o", path,
             )  # fmt: skip
 
+    def profiles_of(self, pair):
+        """A directory with the profiles of two types only: a cluster of the two
+        does not know the others."""
+        directory = self.path("profiles-" + "-".join(pair))
+        os.makedirs(directory, exist_ok=True)
+        for name in pair:
+            shutil.copy(self.path("profiles", name + ".json"), directory)
+        return directory
+
     def measure_link(self, pair):
         """By a job of its own; linked as on this machine."""
         if "link" in self.state:
@@ -156,7 +165,7 @@ class Workshop:
         self.poplar(
             "plan", "--model", self.path("model.mlir"), "--cluster",
             self.write_cluster(pair, linked=False), "--profiles",
-            self.path("profiles"), "--zero", 3, "--batch",
+            self.profiles_of(pair), "--zero", 3, "--batch",
             f"{pair[0]}=1,{pair[1]}=1", "--global-batch", 2, "-o", plan,
         )  # fmt: skip
         self.poplar("build", plan, "-o", self.path("link"))
@@ -195,7 +204,7 @@ class Workshop:
         self.poplar(
             "plan", "--model", self.path("model.mlir"), "--cluster",
             self.write_cluster(pair, plan["linked"]), "--profiles",
-            self.path("profiles"), "--zero", plan["stage"], "--global-batch",
+            self.profiles_of(pair), "--zero", plan["stage"], "--global-batch",
             plan["batch"], *flags, "-o", path,
         )  # fmt: skip
         built = self.poplar("build", path, "-o", self.path(name))
