@@ -9,6 +9,7 @@
 #include "Gemm.h"
 #include "Error.h"
 #include "GemmDescriptor.h"
+#include "GemmKey.h"
 
 #include <algorithm>
 #include <chrono>
@@ -19,21 +20,6 @@
 using namespace poplar::runtime;
 
 namespace {
-
-struct Key {
-  const PoplarGemm *Gemm;
-  int64_t Batch;
-  bool operator==(const Key &Other) const {
-    return Gemm == Other.Gemm && Batch == Other.Batch;
-  }
-};
-
-struct KeyHash {
-  size_t operator()(const Key &K) const {
-    return std::hash<const void *>()(K.Gemm) ^
-           static_cast<size_t>(K.Batch) * 0x9E3779B97F4A7C15u;
-  }
-};
 
 /// A primitive with its memory objects, whose pointers are set for each run.
 /// It is run through the C interface because the C++ one builds a vector of
@@ -56,7 +42,7 @@ struct Prepared {
 
 struct GemmCache::Impl {
   dnnl::stream Stream{getCPUEngine()};
-  std::unordered_map<Key, Prepared, KeyHash> Primitives;
+  std::unordered_map<GemmKey, Prepared, GemmKeyHash> Primitives;
   int64_t ScratchBytes = 0;
 };
 
@@ -64,7 +50,7 @@ GemmCache::GemmCache() : Data(std::make_unique<Impl>()) {}
 GemmCache::~GemmCache() = default;
 
 void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
-  Key K{&Gemm, Batch};
+  GemmKey K{&Gemm, Batch};
   if (Data->Primitives.count(K))
     return;
   try {
@@ -91,7 +77,7 @@ void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
                     const void *Bias, void *C, int64_t Batch) {
   if (Gemm.batched && Batch == 0)
     return; // no rows, or nothing to add
-  auto It = Data->Primitives.find(Key{&Gemm, Batch});
+  auto It = Data->Primitives.find(GemmKey{&Gemm, Batch});
   if (It == Data->Primitives.end())
     fail("a GEMM of ", Batch, " samples was not prepared");
   Prepared &P = It->second;

@@ -10,17 +10,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "comm/RequestPool.h"
 #include "comm/TransportPlugin.h"
 
 #include <mpi.h>
 
 #include <climits>
 #include <string>
-#include <vector>
 
 static MPI_Comm World = MPI_COMM_NULL;
-static std::vector<MPI_Request> Requests;
-static std::vector<int32_t> FreeRequests;
+static poplar::runtime::comm::RequestPool<MPI_Request> Requests;
 static std::string Message;
 
 /// Whether an MPI call failed; keeps the reason.
@@ -78,22 +77,17 @@ static int getNodes(int32_t *Nodes) {
 }
 
 static int reserve(int32_t MaxRequests) {
-  Requests.assign(MaxRequests, MPI_REQUEST_NULL);
-  FreeRequests.clear();
-  for (int32_t R = MaxRequests; R-- > 0;)
-    FreeRequests.push_back(R);
+  Requests.reserve(MaxRequests, MPI_REQUEST_NULL);
   return 0;
 }
 
 /// Takes a request, if there is one and the message is not too long.
 static int take(size_t Bytes, int32_t *Request) {
-  if (FreeRequests.empty() || Bytes > INT_MAX) {
+  if (Bytes > INT_MAX || !Requests.take(*Request)) {
     Message = Bytes > INT_MAX ? "a message of 2 GiB or more"
                               : "too many messages under way";
     return 1;
   }
-  *Request = FreeRequests.back();
-  FreeRequests.pop_back();
   return 0;
 }
 
@@ -119,7 +113,7 @@ static int test(int32_t Request, int32_t *Done) {
     return 1;
   *Done = Flag;
   if (Flag)
-    FreeRequests.push_back(Request);
+    Requests.give(Request);
   return 0;
 }
 

@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "comm/RequestPool.h"
 #include "comm/TransportPlugin.h"
 
 #include <ucp/api/ucp.h>
@@ -60,8 +61,7 @@ std::vector<Card> Cards;
 std::vector<ucp_ep_h> Endpoints;
 /// The connections over which cards went.
 std::vector<ucp_ep_h> CardEndpoints;
-std::vector<void *> Requests;
-std::vector<int32_t> FreeRequests;
+poplar::runtime::comm::RequestPool<void *> Requests;
 
 int failed(const std::string &Why) {
   Message = Why;
@@ -388,10 +388,7 @@ int getNodes(int32_t *Nodes) {
 }
 
 int reserve(int32_t MaxRequests) {
-  Requests.assign(MaxRequests, nullptr);
-  FreeRequests.clear();
-  for (int32_t R = MaxRequests; R-- > 0;)
-    FreeRequests.push_back(R);
+  Requests.reserve(MaxRequests, nullptr);
   return 0;
 }
 
@@ -399,10 +396,8 @@ int reserve(int32_t MaxRequests) {
 int keep(void *Started, const char *Call, int32_t *Request) {
   if (Started && UCS_PTR_IS_ERR(Started))
     return check(UCS_PTR_STATUS(Started), Call);
-  if (FreeRequests.empty())
+  if (!Requests.take(*Request))
     return failed("too many messages under way");
-  *Request = FreeRequests.back();
-  FreeRequests.pop_back();
   Requests[*Request] = Started;
   return 0;
 }
@@ -429,7 +424,7 @@ int test(int32_t Request, int32_t *Done) {
   *Done = Status != UCS_INPROGRESS;
   if (!*Done)
     return 0;
-  FreeRequests.push_back(Request);
+  Requests.give(Request);
   return check(Status, "a message");
 }
 

@@ -14,6 +14,7 @@
 
 #include "cuda/Gemm.h"
 #include "Error.h"
+#include "GemmKey.h"
 #include "cuda/BlasLt.h"
 #include "cuda/Library.h"
 
@@ -52,21 +53,6 @@ BlasLt::BlasLt(int Capability) {
 }
 
 namespace {
-
-struct Key {
-  const PoplarGemm *Gemm;
-  int64_t Batch;
-  bool operator==(const Key &Other) const {
-    return Gemm == Other.Gemm && Batch == Other.Batch;
-  }
-};
-
-struct KeyHash {
-  size_t operator()(const Key &K) const {
-    return std::hash<const void *>()(K.Gemm) ^
-           static_cast<size_t>(K.Batch) * 0x9E3779B97F4A7C15u;
-  }
-};
 
 struct Prepared {
   Object Description, Left, Right, Result;
@@ -128,7 +114,7 @@ struct GemmCache::Impl {
   size_t ScratchBytes;
   void *Scratch = nullptr;
   Object Handle = nullptr, Preference = nullptr;
-  std::unordered_map<Key, Prepared, KeyHash> Products;
+  std::unordered_map<GemmKey, Prepared, GemmKeyHash> Products;
 };
 
 GemmCache::GemmCache(int Capability, int64_t ScratchBytes)
@@ -136,7 +122,7 @@ GemmCache::GemmCache(int Capability, int64_t ScratchBytes)
 GemmCache::~GemmCache() = default;
 
 void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
-  Key K{&Gemm, Batch};
+  GemmKey K{&Gemm, Batch};
   if (Data->Products.count(K))
     return;
   int64_t M = Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m;
@@ -174,7 +160,7 @@ void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
                     const void *Bias, void *C, int64_t Batch, Stream Queue) {
   if (Gemm.batched && Batch == 0)
     return; // no rows, or nothing to add
-  auto It = Data->Products.find(Key{&Gemm, Batch});
+  auto It = Data->Products.find(GemmKey{&Gemm, Batch});
   if (It == Data->Products.end())
     fail("a GEMM of ", Batch, " samples was not prepared");
   const Prepared &P = It->second;

@@ -16,12 +16,6 @@ using namespace poplar::test;
 
 namespace {
 
-const BatchPolicy &exact() {
-  static std::string error;
-  static auto policy = makePolicy("exact", error);
-  return *policy;
-}
-
 /// One fast type, and slow devices whose link makes every step wait.
 ProblemOfCounts fastAndFar(int64_t batch) {
   return

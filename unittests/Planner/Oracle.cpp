@@ -34,6 +34,12 @@ Curve test::affineCurve(double fixed, double perSample, int64_t largest) {
   return curveOf(seconds);
 }
 
+const BatchPolicy &test::exact() {
+  static std::string error;
+  static auto policy = makePolicy("exact", error);
+  return *policy;
+}
+
 BatchProblem::DeviceType test::makeType(const std::string &name, int64_t count,
                                         const Curve &curve) {
   BatchProblem::DeviceType type;

@@ -13,7 +13,7 @@
 #ifndef POPLAR_UNITTESTS_PLANNER_ORACLE_H
 #define POPLAR_UNITTESTS_PLANNER_ORACLE_H
 
-#include "Poplar/Planner/BatchProblem.h"
+#include "Poplar/Planner/BatchPolicy.h"
 #include <random>
 
 namespace poplar::test {
@@ -24,6 +24,9 @@ Curve curveOf(const std::vector<double> &seconds);
 Curve affineCurve(double fixed, double perSample, int64_t largest);
 BatchProblem::DeviceType makeType(const std::string &name, int64_t count,
                                   const Curve &curve);
+
+/// The policy `exact`.
+const BatchPolicy &exact();
 
 /// One to four ranks of up to three types that hold up to five samples, and a
 /// global batch of up to 25. The curves are affine, proportional, convex, in

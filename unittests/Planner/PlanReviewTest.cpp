@@ -15,25 +15,6 @@ using namespace poplar::test;
 
 namespace {
 
-/// As HeteroAllocate writes it.
-WrittenPlan write(const ClusterView &cluster, const PlanCandidate &candidate) {
-  WrittenPlan plan;
-  plan.stage = candidate.stage;
-  plan.globalBatch = candidate.problem.globalBatch;
-  plan.policy = candidate.allocation.policy;
-  std::vector<int64_t> seen(cluster.types.size());
-  for (size_t i = 0; i < candidate.ranks.size(); ++i) {
-    const ClusterRank &rank = cluster.ranks[candidate.ranks[i]];
-    RankShare share =
-        candidate.allocation.shareOf(rank.type, seen[rank.type]++);
-    share.steps = std::max<int64_t>(share.steps, 1);
-    plan.ranks.push_back({cluster.types[rank.type].name,
-                          cluster.nodes[rank.node].name, share,
-                          candidate.state[i]});
-  }
-  return plan;
-}
-
 TEST(PlanReviewTest, FindsInAPlanWhatTheSearchPutThere) {
   std::mt19937 random(5);
   int reviewed = 0, leftOut = 0;
@@ -52,8 +33,8 @@ TEST(PlanReviewTest, FindsInAPlanWhatTheSearchPutThere) {
     // What a type is to recompute is written with the type.
     for (size_t t = 0; t < best.recompute.size(); ++t)
       test.cluster.types[t].recompute = best.recompute[t];
-    auto review =
-        reviewPlan(test.cluster, test.model, write(test.cluster, best), error);
+    auto review = reviewPlan(test.cluster, test.model,
+                             writePlan(test.cluster, best), error);
     ASSERT_TRUE(review) << error;
     const PlanCandidate &plan = review->plan;
     ASSERT_EQ(plan.ranks.size(), best.ranks.size());

@@ -19,12 +19,6 @@ using namespace poplar::test;
 
 namespace {
 
-const BatchPolicy &exact() {
-  static std::string error;
-  static auto policy = makePolicy("exact", error);
-  return *policy;
-}
-
 /// Visits every choice of what `choices` allows for a stage and a sharding, as
 /// a cluster of the devices that take part. Of a type, the last are left out.
 template <typename Visitor>
