@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <sys/prctl.h>
 
 using namespace poplar::runtime;
@@ -18,6 +19,14 @@ using namespace poplar::runtime::comm;
 
 static double toSeconds(Clock::duration D) {
   return std::chrono::duration<double>(D).count();
+}
+
+/// Of the calling thread.
+static double getProcessorSeconds() {
+  timespec Time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &Time);
+  return static_cast<double>(Time.tv_sec) +
+         1e-9 * static_cast<double>(Time.tv_nsec);
 }
 
 const char *comm::getName(Collective::Kind K) {
@@ -192,7 +201,9 @@ void CommStream::execute(const Operation &Op) {
     return;
   }
   int64_t Local = Comm->getLocalBytes(), Remote = Comm->getRemoteBytes();
+  double Processor = getProcessorSeconds();
   executeCollective(Op.C);
+  Statistics.ProcessorSeconds += getProcessorSeconds() - Processor;
   Clock::time_point End = Clock::now();
   CommStatistics::PerKind &K = Statistics.Kinds[Op.C.TheKind];
   ++K.Count;

@@ -74,6 +74,8 @@ struct CommStatistics {
   double CallSeconds = 0;
   /// What the injected link was occupied by this rank's messages.
   double LinkSeconds = 0;
+  /// The thread had a core: copied, added, polled.
+  double ProcessorSeconds = 0;
 
   double getThreadSeconds() const;
   double getExposedSeconds() const;

@@ -25,23 +25,28 @@ static constexpr int64_t Alignment = 64;
 namespace {
 
 /// Between two polls that found nothing to do. The thread shares its core with
-/// computation, so it sleeps, 200 us at most. It does not yield: a computing
-/// thread would then keep the core for a whole time slice, milliseconds,
-/// whereas a thread that wakes up gets it at once.
+/// computation, so it sleeps, 200 us at most, and longer where it has waited for
+/// long: every poll takes some microseconds of the core. It does not yield: a
+/// computing thread would then keep the core for a whole time slice,
+/// milliseconds, whereas a thread that wakes up gets it at once.
 class Pause {
 public:
   void wait(Clock::time_point NextEvent) {
-    if (++Polls < 4)
+    using namespace std::chrono_literals;
+    Clock::time_point Now = Clock::now();
+    if (++Polls == 1)
+      Begin = Now;
+    if (Polls < 4)
       return;
-    Clock::duration Rest = NextEvent - Clock::now();
-    if (Rest > Clock::duration::zero())
-      std::this_thread::sleep_for(std::min(Sleep, Rest));
-    Sleep =
-        std::min<Clock::duration>(Sleep * 2, std::chrono::microseconds(200));
+    if (NextEvent > Now)
+      std::this_thread::sleep_for(std::min(Sleep, NextEvent - Now));
+    Sleep = std::min(Sleep * 2, std::clamp<Clock::duration>((Now - Begin) / 16,
+                                                            200us, 1ms));
   }
 
 private:
   int Polls = 0;
+  Clock::time_point Begin;
   Clock::duration Sleep = std::chrono::microseconds(10);
 };
 
