@@ -111,7 +111,7 @@ class Workshop:
 
     def write_cluster(self, pair, linked):
         """Both on this machine, or each on a node of its own."""
-        local = self.state.get("link", {"latency": 2e-5, "bandwidth": 5e9})
+        local = self.state.get("link", {"latency": 2e-5, "bandwidth": 5e9, "overhead": 0})
         link = {"inside": "nodes", **local}
         nodes = [{"name": "here", "devices": list(pair)}]
         if linked:
@@ -120,6 +120,7 @@ class Workshop:
                 "between": "nodes",
                 "latency": LINK[0] * 1e-6 + local["latency"],
                 "bandwidth": LINK[1] * 1e9,
+                "overhead": local["overhead"],
             }
             nodes = [{"name": f"node{i}", "devices": [t]} for i, t in enumerate(pair)]
         cluster = {
@@ -172,7 +173,7 @@ class Workshop:
         self.poplar("cluster", "links", self.path("link"), "-o", links)
         with open(links) as file:
             link = json.load(file)["links"][0]
-        self.state["link"] = {key: link[key] for key in ("latency", "bandwidth")}
+        self.state["link"] = {k: v for k, v in link.items() if k not in ("inside", "source")}
         self.save()
 
     def train(self, job, steps, flags):

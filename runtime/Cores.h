@@ -9,6 +9,7 @@
 #ifndef POPLAR_RUNTIME_CORES_H
 #define POPLAR_RUNTIME_CORES_H
 
+#include <ctime>
 #include <sched.h>
 #include <vector>
 
@@ -34,6 +35,14 @@ inline void pinToCores(const std::vector<int> &Cores, size_t First,
   for (size_t I = First; I < End; ++I)
     CPU_SET(Cores[I], &Own);
   sched_setaffinity(0, sizeof(Own), &Own);
+}
+
+/// For how long this thread has had a core.
+inline double getThreadSeconds() {
+  timespec Time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &Time);
+  return static_cast<double>(Time.tv_sec) +
+         1e-9 * static_cast<double>(Time.tv_nsec);
 }
 
 } // namespace poplar::runtime

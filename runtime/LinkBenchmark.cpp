@@ -19,10 +19,12 @@
 //           <---- 4 bytes ---
 //
 // The slope is that of the one direction; latency is taken to be the same both
-// ways.
+// ways. What the thread of the communicator needs of a core while collectives
+// are under way is their overhead.
 //
 //===----------------------------------------------------------------------===//
 
+#include "Cores.h"
 #include "Error.h"
 #include "Files.h"
 #include "Group.h"
@@ -33,6 +35,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <set>
 #include <sstream>
@@ -42,15 +45,18 @@ using namespace poplar::runtime;
 
 namespace {
 
-/// Median seconds of repetitions at one size.
+/// Median seconds of repetitions at one size, and the time that the thread of
+/// the communicator has had a core, a repetition.
 struct Point {
-  double Bytes, Seconds;
+  double Bytes, Seconds, Processor;
 };
 
 struct Line {
   double Latency = 0, Bandwidth = 0;
   /// The largest distance of a point from the line, relative.
   double Error = 0;
+  /// Processor seconds per byte of the largest.
+  double Processor = 0;
 };
 
 /// Nodes of the plan with their ranks, and what is alike.
@@ -74,10 +80,12 @@ public:
 private:
   Line measureMessages(const Pair &P);
   Line measureCollective(PoplarCollectiveKind Kind);
+  double getOverhead(const Line &Gather, const Line &Reduce);
   template <typename Function>
   Line measure(int Timer, const char *Phase, Function &&Body);
   std::vector<Pair> getPairs() const;
 
+  const PoplarProgram &Program;
   Group &Ranks;
   std::vector<Node> Nodes;
   std::vector<float> Buffer, Shard;
@@ -117,7 +125,8 @@ static Line fitLine(const std::vector<Point> &Points) {
 }
 
 LinkBenchmark::LinkBenchmark(const PoplarProgram &Program, Group &Ranks)
-    : Ranks(Ranks), Buffer(Sizes.back() / sizeof(float)), Shard(Buffer.size()) {
+    : Program(Program), Ranks(Ranks), Buffer(Sizes.back() / sizeof(float)),
+      Shard(Buffer.size()) {
   for (int R = 0; R < Program.world_size; ++R) {
     const PoplarRank &Rank = Program.ranks[R];
     auto Known = std::find_if(Nodes.begin(), Nodes.end(), [&](const Node &N) {
@@ -164,17 +173,21 @@ Line LinkBenchmark::measure(int Timer, const char *Phase, Function &&Body) {
           static_cast<int64_t>(std::clamp(SecondsPerSize / Warmup, 3.0, 100.0));
       C.broadcast(&Repetitions, sizeof(Repetitions), Timer);
       std::vector<double> Seconds;
+      double Processor = getThreadSeconds();
       for (int64_t I = 0; I < Repetitions; ++I)
         Seconds.push_back(Time(Elements));
+      Processor =
+          (getThreadSeconds() - Processor) / static_cast<double>(Repetitions);
       std::nth_element(Seconds.begin(), Seconds.begin() + Repetitions / 2,
                        Seconds.end());
       double Median = Seconds[static_cast<size_t>(Repetitions / 2)];
       C.broadcast(&Median, sizeof(Median), Timer);
-      Points.push_back({static_cast<double>(Bytes), Median});
+      Points.push_back({static_cast<double>(Bytes), Median, Processor});
       if (Median > MostSeconds)
         break;
     }
     Result = fitLine(Points);
+    Result.Processor = Points.back().Processor / Points.back().Bytes;
   });
   return Result;
 }
@@ -219,6 +232,28 @@ Line LinkBenchmark::measureCollective(PoplarCollectiveKind Kind) {
       });
 }
 
+/// What a byte that a rank sends or receives takes away from its computation,
+/// the most of any rank: half of them are gathered, half summed. Threads of a
+/// CPU share the work; GPUs have none of it.
+double LinkBenchmark::getOverhead(const Line &Gather, const Line &Reduce) {
+  auto Own = std::find_if(Nodes.begin(), Nodes.end(), [&](const Node &N) {
+    return std::count(N.Ranks.begin(), N.Ranks.end(), Ranks.rank()) > 0;
+  });
+  double Copies = static_cast<double>(Nodes.size() + Own->Ranks.size()) - 2;
+  double Size = static_cast<double>(Program.world_size);
+  // Of the bytes of a collective, as CollectiveCost.h has them.
+  double Moved = (Size - 1) / Size + Copies / Size;
+  double Overhead =
+      Program.gpu
+          ? 0
+          : (Gather.Processor + Reduce.Processor) / 2 / Moved /
+                static_cast<double>(Program.ranks[Ranks.rank()].threads);
+  // In integers, of which there is a maximum.
+  int64_t Most = std::llround(Overhead * 1e18);
+  Ranks.max(&Most, 1);
+  return static_cast<double>(Most) * 1e-18;
+}
+
 /// A number as JSON and this project's files write it.
 static std::string formatNumber(double Value) {
   char Text[32];
@@ -237,6 +272,21 @@ void LinkBenchmark::run(const std::string &Out) {
   if (Leads)
     std::printf("latency + bytes / bandwidth; the largest distance of a "
                 "measurement from it\n");
+  constexpr std::pair<PoplarCollectiveKind, const char *> Collectives[] = {
+      {POPLAR_ALL_GATHER, "all-gather"},
+      {POPLAR_REDUCE_SCATTER, "reduce-scatter"},
+      {POPLAR_ALL_REDUCE, "all-reduce"}};
+  std::array<Line, 3> Lines;
+  for (auto [Kind, Name] : Collectives) {
+    Lines[Kind] = measureCollective(Kind);
+    if (Leads)
+      print(std::string(Name) + " of all ranks", Lines[Kind]);
+  }
+  double Overhead =
+      getOverhead(Lines[POPLAR_ALL_GATHER], Lines[POPLAR_REDUCE_SCATTER]);
+  if (Leads)
+    std::printf("  %-40s %10.3f ns\n",
+                "of computation, per byte sent or received", Overhead * 1e9);
   std::ostringstream Links;
   for (const Pair &P : getPairs()) {
     const Node &From = Nodes[P.From], &To = Nodes[P.To];
@@ -259,17 +309,9 @@ void LinkBenchmark::run(const std::string &Out) {
                          : "\"from\": " + First + ", \"to\": " + Second)
               << ", \"latency\": " << formatNumber(L.Latency)
               << ", \"bandwidth\": " << formatNumber(L.Bandwidth)
+              << ", \"overhead\": " << formatNumber(Overhead)
               << ", \"source\": \"poplar cluster links\"}";
       }
-  }
-  constexpr std::pair<PoplarCollectiveKind, const char *> Collectives[] = {
-      {POPLAR_ALL_GATHER, "all-gather"},
-      {POPLAR_REDUCE_SCATTER, "reduce-scatter"},
-      {POPLAR_ALL_REDUCE, "all-reduce"}};
-  for (auto [Kind, Name] : Collectives) {
-    Line L = measureCollective(Kind);
-    if (Leads)
-      print(std::string(Name) + " of all ranks", L);
   }
   if (Leads)
     writeFileAtomically(Out, "{\"links\": [\n" + Links.str() + "\n]}\n");

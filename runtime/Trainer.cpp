@@ -545,10 +545,11 @@ static void printCommunication(const comm::CommStatistics &S) {
     Bytes += Kind.LocalBytes + Kind.RemoteBytes;
   }
   std::printf("communication of rank 0: %lld collectives, %s sent, %.2f s on "
-              "the link, %.2f s under way, %.1f %% of it hidden behind "
-              "computation\n",
+              "the link, %.2f s under way (%.2f s on a core), %.1f %% of it "
+              "hidden behind computation\n",
               static_cast<long long>(Count), formatBytes(Bytes).c_str(),
-              S.LinkSeconds, S.getThreadSeconds(), 100 * S.getHiddenShare());
+              S.LinkSeconds, S.getThreadSeconds(), S.ProcessorSeconds,
+              100 * S.getHiddenShare());
 }
 
 void poplar::runtime::runTraining(const PoplarProgram &Program,

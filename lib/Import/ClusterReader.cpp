@@ -190,7 +190,7 @@ void ClusterReader::readNode(json::Value node) {
 
 void ClusterReader::readLink(json::Value link) {
   expectKeys(link, {"between", "from", "to", "inside", "latency", "bandwidth",
-                    "source"});
+                    "overhead", "source"});
   json::Value between = link["between"], from = link["from"],
               inside = link["inside"];
   if (between.isPresent() + from.isPresent() + inside.isPresent() != 1)
@@ -198,13 +198,15 @@ void ClusterReader::readLink(json::Value link) {
   if (link["to"].isPresent() && !from.isPresent())
     link.error("'to' goes with 'from'");
   FloatAttr latency = builder.getF64FloatAttr(link["latency"].getNumber()),
-            bandwidth = builder.getF64FloatAttr(link["bandwidth"].getNumber());
+            bandwidth = builder.getF64FloatAttr(link["bandwidth"].getNumber()),
+            overhead = getReal(link["overhead"]);
   auto create = [&](LinkKind kind, FlatSymbolRefAttr first,
                     FlatSymbolRefAttr second) {
     if (!failed())
       LinkOp::create(builder, getLoc(link),
                      LinkKindAttr::get(builder.getContext(), kind), first,
-                     second, latency, bandwidth, getString(link["source"]));
+                     second, latency, bandwidth, overhead,
+                     getString(link["source"]));
   };
   auto isAll = [&](json::Value value, const char *expected) {
     if (!value.isString())

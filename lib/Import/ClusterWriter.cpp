@@ -123,6 +123,7 @@ void Writer::write(LinkOp op) {
   }
   write("latency", op.getLatencyAttr());
   write("bandwidth", op.getBandwidthAttr());
+  write("overhead", op.getOverheadAttr());
   write("source", op.getSourceAttr());
 }
 

@@ -126,6 +126,7 @@ poplar::describeHost(const HostMachine &machine,
   LinkOp::create(builder, loc, LinkKindAttr::get(&context, LinkKind::Inside),
                  /*first=*/nullptr, /*second=*/nullptr,
                  builder.getF64FloatAttr(2e-6), builder.getF64FloatAttr(5e9),
+                 builder.getF64FloatAttr(2e-10),
                  getText("assumed of shared memory, not measured"));
   return module;
 }

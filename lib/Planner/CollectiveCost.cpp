@@ -33,6 +33,7 @@ CollectiveCost::CollectiveCost(const ClusterView &cluster,
     LinkSpeed link = *cluster.findLink(indices[i], indices[i]);
     nodes[i].insideBandwidth = link.bandwidth;
     insideLatency = std::max(insideLatency, link.latency);
+    overhead = std::max(overhead, link.overhead);
   }
   addLinks(cluster, indices);
   latency += insideLatency;
@@ -59,10 +60,13 @@ void CollectiveCost::addLinks(const ClusterView &cluster,
     nodes[from->second].outInverse += extra;
     nodes[to->second].inInverse += extra;
     latency = std::max(latency, speed.latency);
+    overhead = std::max(overhead, speed.overhead);
   }
   size_t pairs = nodes.size() * (nodes.size() - 1);
-  if (cluster.defaultBetween && ownLinks.size() < pairs)
+  if (cluster.defaultBetween && ownLinks.size() < pairs) {
     latency = std::max(latency, cluster.defaultBetween->latency);
+    overhead = std::max(overhead, cluster.defaultBetween->overhead);
+  }
 }
 
 /// A device is the root of the trees of its own slice and of those that it
@@ -123,6 +127,18 @@ CollectiveCost::getNodeSeconds(const std::vector<int64_t> &bounds,
   return {root, leaf};
 }
 
+double CollectiveCost::getElements(const std::vector<int64_t> &bounds) const {
+  double most = 0;
+  for (const Node &node : nodes) {
+    double copies = double(nodes.size() - 1 + node.ranks.size() - 1);
+    for (int rank : node.ranks) {
+      double own = double(bounds[rank + 1] - bounds[rank]);
+      most = std::max(most, double(bounds.back()) - own + own * copies);
+    }
+  }
+  return most;
+}
+
 SimulationProblem::Collective
 CollectiveCost::makeCollective(std::string name,
                                const std::vector<int64_t> &bounds,
@@ -137,6 +153,8 @@ CollectiveCost::makeCollective(std::string name,
   SimulationProblem::Collective collective;
   collective.name = std::move(name);
   collective.latency = latency;
+  if (overhead > 0)
+    collective.overhead = getElements(bounds) * bytes * overhead;
   collective.uses = {{DeviceOut, deviceRoot * bytes},
                      {DeviceIn, deviceLeaf * bytes},
                      {NodeOut, nodeRoot * bytes},

@@ -35,6 +35,8 @@ static std::string checkCollective(const SimulationProblem &problem,
                                    const SimulationProblem::Collective &it) {
   if (!isTime(it.latency))
     return "latency must be finite and not negative";
+  if (!isTime(it.overhead))
+    return "overhead must be finite and not negative";
   for (size_t i = 0; i < it.uses.size(); ++i) {
     std::string where = "uses[" + number(static_cast<int64_t>(i)) + "]: ";
     if (!isIndex(it.uses[i].port, static_cast<size_t>(problem.ports)))

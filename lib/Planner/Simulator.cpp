@@ -79,6 +79,7 @@ private:
   /// The head of the stream of a class has changed.
   void arrive(int index);
   void complete(int instance, double time);
+  void addOverhead(int index, const Instance &instance, double time);
   void resume(int index, double time);
   void record(std::vector<Timeline::Interval> Timeline::RankClass::*stream,
               int index, double begin, double end, Activity activity, int name);
@@ -246,6 +247,7 @@ void Engine::complete(int number, double time) {
     state.stream.pop_front();
     state.streamFree = time;
     state.communicating += time - begin;
+    addOverhead(index, instances[number], time);
     record(&Timeline::RankClass::communication, index, begin, time,
            Activity::Collective, name);
     while (!state.recent.empty() &&
@@ -257,6 +259,21 @@ void Engine::complete(int number, double time) {
     if (state.waitsFor == number)
       resume(index, time);
   }
+}
+
+/// Of an instance that is done at `time`, for as much of it as the rank has not
+/// waited for: its compute stream has come as far as it can.
+void Engine::addOverhead(int index, const Instance &instance, double time) {
+  ClassState &state = states[index];
+  double overhead = problem.collectives[instance.collective].overhead;
+  if (overhead == 0 || state.now <= instance.begin)
+    return;
+  if (state.now < time)
+    overhead *= (state.now - instance.begin) / (time - instance.begin);
+  record(&Timeline::RankClass::computation, index, state.now,
+         state.now + overhead, Activity::Compute, getName(instance));
+  state.now += overhead;
+  state.seconds.computing += overhead;
 }
 
 std::string Engine::describeDeadlock() const {

@@ -58,11 +58,19 @@ public:
     return double(traffic.buckets) * latency +
            double(traffic.elements) * reduceSeconds;
   }
+  /// What they take away from the computation that hides them.
+  double gatherOverhead(const ModelFacts::Traffic &traffic) const {
+    return double(traffic.elements) * gatherOverheadSeconds;
+  }
+  double reduceOverhead(const ModelFacts::Traffic &traffic) const {
+    return double(traffic.elements) * reduceOverheadSeconds;
+  }
   /// Whether to stop, how many targets there are, the loss, and the norm.
   double exchanges() const { return exchangeSeconds; }
 
 private:
   double latency = 0, gatherSeconds = 0, reduceSeconds = 0, exchangeSeconds = 0;
+  double gatherOverheadSeconds = 0, reduceOverheadSeconds = 0;
 };
 
 } // namespace
@@ -90,6 +98,8 @@ TrafficCost::TrafficCost(const ClusterView &cluster,
   latency = gather.latency;
   gatherSeconds = (gather.seconds() - latency) / elements;
   reduceSeconds = (reduce.seconds() - latency) / elements;
+  gatherOverheadSeconds = gather.overhead / elements;
+  reduceOverheadSeconds = reduce.overhead / elements;
   exchangeSeconds = 3 * cost.exchange("", sizeof(int64_t)).seconds() +
                     cost.exchange("", 2 * sizeof(double)).seconds();
 }
@@ -115,20 +125,25 @@ static void addSync(const ClusterView &cluster, const ModelFacts &model,
   case 0: {
     // An all-reduce is a reduction and a gather, of gradients both.
     problem.backwardSync = 2 * cost.reduce(without(all, first));
-    problem.iterationSync += 2 * cost.reduce(first);
+    problem.iterationSync +=
+        2 * (cost.reduce(first) + cost.reduceOverhead(without(all, first)));
     break;
   }
   case 1:
     problem.backwardSync = cost.reduce(without(all, first));
-    problem.iterationSync += cost.reduce(first);
+    problem.iterationSync +=
+        cost.reduce(first) + cost.reduceOverhead(without(all, first));
     break;
   default:
     problem.backwardSync = cost.reduce(without(model.reduced, first));
-    problem.stepSync = cost.reduce(first);
+    problem.stepSync =
+        cost.reduce(first) + cost.reduceOverhead(without(model.reduced, first));
     if (problem.zeroStage == 3) {
-      problem.forwardSync = cost.gather(without(model.gatheredForward, first));
+      Traffic forward = without(model.gatheredForward, first);
+      problem.forwardSync = cost.gather(forward);
       problem.backwardSync += cost.gather(model.gatheredBackward);
-      problem.stepSync += cost.gather(first);
+      problem.stepSync += cost.gather(first) + cost.gatherOverhead(forward) +
+                          cost.gatherOverhead(model.gatheredBackward);
     }
   }
   if (problem.zeroStage == 1 || problem.zeroStage == 2) {

@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/CommStream.h"
+#include "Cores.h"
 #include "Error.h"
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
 #include <sys/prctl.h>
 
 using namespace poplar::runtime;
@@ -19,14 +19,6 @@ using namespace poplar::runtime::comm;
 
 static double toSeconds(Clock::duration D) {
   return std::chrono::duration<double>(D).count();
-}
-
-/// Of the calling thread.
-static double getProcessorSeconds() {
-  timespec Time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &Time);
-  return static_cast<double>(Time.tv_sec) +
-         1e-9 * static_cast<double>(Time.tv_nsec);
 }
 
 const char *comm::getName(Collective::Kind K) {
@@ -201,9 +193,9 @@ void CommStream::execute(const Operation &Op) {
     return;
   }
   int64_t Local = Comm->getLocalBytes(), Remote = Comm->getRemoteBytes();
-  double Processor = getProcessorSeconds();
+  double Processor = getThreadSeconds();
   executeCollective(Op.C);
-  Statistics.ProcessorSeconds += getProcessorSeconds() - Processor;
+  Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
   Clock::time_point End = Clock::now();
   CommStatistics::PerKind &K = Statistics.Kinds[Op.C.TheKind];
   ++K.Count;

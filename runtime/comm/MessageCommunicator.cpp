@@ -25,9 +25,9 @@ static constexpr int64_t Alignment = 64;
 namespace {
 
 /// Between two polls that found nothing to do. The thread shares its core with
-/// computation, so it sleeps, 200 us at most, and longer where it has waited for
-/// long: every poll takes some microseconds of the core. It does not yield: a
-/// computing thread would then keep the core for a whole time slice,
+/// computation, so it sleeps, 200 us at most, and longer where it has waited
+/// for long: every poll takes some microseconds of the core. It does not yield:
+/// a computing thread would then keep the core for a whole time slice,
 /// milliseconds, whereas a thread that wakes up gets it at once.
 class Pause {
 public:
@@ -40,8 +40,8 @@ public:
       return;
     if (NextEvent > Now)
       std::this_thread::sleep_for(std::min(Sleep, NextEvent - Now));
-    Sleep = std::min(Sleep * 2, std::clamp<Clock::duration>((Now - Begin) / 16,
-                                                            200us, 1ms));
+    Sleep = std::min(
+        Sleep * 2, std::clamp<Clock::duration>((Now - Begin) / 16, 200us, 1ms));
   }
 
 private:

@@ -61,6 +61,21 @@ TEST(CollectiveCostTest, twoRanksOfANode) {
             (std::vector<double>{200.0 / 8192, 200.0 / 8192, 0, 0}));
 }
 
+// Of three ranks, one sends its shard twice and gets the others.
+TEST(CollectiveCostTest, overheadOfWhatIsSentAndReceived) {
+  ClusterView cluster = makeCluster({3});
+  cluster.defaultInside->overhead = 0.5;
+  CollectiveCost cost(cluster, getNodes(cluster));
+  EXPECT_EQ(cost.allGather("g", {0, 10, 20, 60}, 4).overhead,
+            (20 + 2 * 40) * 4 * 0.5);
+  cluster.defaultInside->overhead = 0;
+  cluster.defaultBetween->overhead = 0.5;
+  EXPECT_EQ(CollectiveCost(cluster, getNodes(cluster))
+                .allGather("g", {0, 10, 20, 60}, 4)
+                .overhead,
+            0);
+}
+
 // Slices cross to the other node once, and a leader passes them on.
 TEST(CollectiveCostTest, twoLevels) {
   ClusterView cluster = makeCluster({2, 1});

@@ -135,6 +135,47 @@ TEST(SimulatorTest, hiddenCollective) {
   EXPECT_DOUBLE_EQ(result.classes[0].exposed, 0);
 }
 
+// Copies on the cores that compute: 2 of 3 seconds, hidden by 4.
+TEST(SimulatorTest, overheadOfHiddenCollective) {
+  SimulationProblem problem =
+      makeProblem({{Operation::start(0, 0), Operation::compute(0, 4),
+                    Operation::wait(0), Operation::compute(0, 1)}},
+                  {{"a", 1, {{0, 2}}, {}, 2}});
+  Simulation result = run(problem);
+  EXPECT_DOUBLE_EQ(result.seconds, 7);
+  EXPECT_DOUBLE_EQ(result.classes[0].computing, 7);
+  EXPECT_DOUBLE_EQ(result.classes[0].hidden, 3);
+  EXPECT_EQ(format(result.timeline.classes[0].computation),
+            "compute 0-4, compute 4-6, compute 6-7");
+  checkConsistency(problem, result, 1);
+}
+
+// Nobody computes while the collective goes on.
+TEST(SimulatorTest, noOverheadWhileWaiting) {
+  SimulationProblem problem =
+      makeProblem({{Operation::compute(0, 1), Operation::start(0, 0),
+                    Operation::wait(0), Operation::compute(0, 1)}},
+                  {{"a", 1, {{0, 2}}, {}, 2}});
+  Simulation result = run(problem);
+  EXPECT_DOUBLE_EQ(result.seconds, 5);
+  EXPECT_DOUBLE_EQ(result.classes[0].computing, 2);
+  checkConsistency(problem, result, 1);
+}
+
+// Of 4 seconds of the collective the first rank computes 1, the second all.
+TEST(SimulatorTest, overheadInPart) {
+  SimulationProblem problem = makeProblem(
+      {{Operation::start(0, 0), Operation::compute(0, 1), Operation::wait(0)},
+       {Operation::start(0, 0), Operation::compute(0, 6), Operation::wait(0)}},
+      {{"a", 1, {{0, 3}}, {}, 2}});
+  Simulation result = run(problem);
+  EXPECT_EQ(format(result.timeline.classes[0].computation),
+            "compute 0-1, compute 1-1.5, wait for link 1.5-4");
+  EXPECT_DOUBLE_EQ(result.seconds, 8);
+  EXPECT_DOUBLE_EQ(result.classes[1].computing, 8);
+  checkConsistency(problem, result, 1);
+}
+
 // Both are started at once, but a stream does one after the other.
 TEST(SimulatorTest, streamIsFirstInFirstOut) {
   SimulationProblem problem = makeProblem(

@@ -26,10 +26,12 @@
 
 namespace poplar {
 
-/// A message of n bytes takes latency + n / bandwidth.
+/// A message of n bytes takes latency + n / bandwidth. On either end it takes
+/// n * overhead seconds of computation away.
 struct LinkSpeed {
   double latency;
   double bandwidth;
+  double overhead = 0;
 };
 
 /// Measured (or estimated) speed of a device type in one ZeRO stage.

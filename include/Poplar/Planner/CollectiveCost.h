@@ -97,10 +97,16 @@ private:
   std::pair<double, double> getNodeSeconds(const std::vector<int64_t> &bounds,
                                            bool rootsReceive) const;
 
+  /// What the busiest rank sends and receives, in elements, without what leaders
+  /// pass on.
+  double getElements(const std::vector<int64_t> &bounds) const;
+
   std::vector<Node> nodes;
   std::vector<OwnLink> ownLinks;
   /// 1 / bandwidth of the default link between nodes.
   double defaultInverse = 0;
+  /// The most of any link in use.
+  double overhead = 0;
   /// From a root to a leaf.
   double latency = 0;
 };

@@ -19,6 +19,11 @@
 // slower than they would alone, as far as ports that are full make them
 // (max-min fairness, Bertsekas and Gallager, Data Networks, 6.5.2).
 //
+// Where a collective needs the cores that compute (copies and sums on a CPU), it
+// takes time away from computation that goes on meanwhile, and none from a rank
+// that waits for it. The compute stream makes up for it when the collective is
+// done.
+//
 // Ranks that run the same program and wait for the same others do the same at
 // the same time. They form a class, which is simulated once: the work grows
 // with the number of classes, not of ranks.
@@ -56,6 +61,9 @@ struct SimulationProblem {
     /// Classes that take part, with all of their ranks. Increasing; empty
     /// stands for all classes.
     std::vector<int> group;
+    /// What it takes away from the computation of a rank that computes all the
+    /// while.
+    double overhead = 0;
 
     /// From its begin to its end if it is alone.
     double seconds() const;

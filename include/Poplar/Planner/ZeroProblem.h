@@ -20,7 +20,8 @@
 //   stage 3  gathers beside the forward pass of each step; gathers and
 //            reductions beside the backward pass
 //
-// The first gather and the last reduction are beside nothing. Of the update,
+// What is beside computation takes the overhead of its bytes away from it. The
+// first gather and the last reduction are beside nothing. Of the update,
 // ranks gather a bucket while they compute the next one. The small exchanges of
 // an iteration, of counts and norms, are waited for.
 //

@@ -465,6 +465,10 @@ LogicalResult LinkOp::verify() {
   if (failed(
           expectNotNegative(*this, "latency", getLatency().convertToDouble())))
     return failure();
+  if (getOverhead() &&
+      failed(expectNotNegative(*this, "overhead",
+                               getOverhead()->convertToDouble())))
+    return failure();
   return expectPositive(*this, "bandwidth", getBandwidth().convertToDouble());
 }
 

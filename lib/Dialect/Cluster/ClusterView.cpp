@@ -73,7 +73,8 @@ void ViewBuilder::add(NodeOp op) {
 
 void ViewBuilder::add(LinkOp op) {
   LinkSpeed speed = {op.getLatency().convertToDouble(),
-                     op.getBandwidth().convertToDouble()};
+                     op.getBandwidth().convertToDouble(),
+                     toDouble(op.getOverhead()).value_or(0)};
   bool inside = op.getKind() == LinkKind::Inside;
   if (op.isDefault()) {
     (inside ? view.defaultInside : view.defaultBetween) = speed;

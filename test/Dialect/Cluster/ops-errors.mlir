@@ -202,6 +202,11 @@ cluster.link inside nodes latency -1.0e-6 bandwidth 1
 
 // -----
 
+// expected-error @below {{overhead is -1e-09, expected a finite number, not negative}}
+cluster.link inside nodes latency 0 bandwidth 1 overhead -1.0e-9
+
+// -----
+
 // expected-error @below {{bandwidth is 0, expected a finite number above 0}}
 cluster.link inside nodes latency 0 bandwidth 0
 

@@ -34,8 +34,8 @@ cluster.link from @node2 to @node0 latency 0 bandwidth 1.0e8
 cluster.link inside @node0 latency 3.0e-6 bandwidth 3.0e11
 // CHECK: cluster.link inside nodes latency 1.000000e-05 bandwidth 1.200000e+10
 cluster.link inside nodes latency 1.0e-5 bandwidth 1.2e10
-// CHECK: cluster.link between nodes latency 5.000000e-05 bandwidth 1.250000e+09
-cluster.link between nodes latency 5.0e-5 bandwidth 1.25e9
+// CHECK: cluster.link between nodes latency 5.000000e-05 bandwidth 1.250000e+09 overhead 2.000000e-10 source "measured"
+cluster.link between nodes latency 5.0e-5 bandwidth 1.25e9 overhead 2.0e-10 source "measured"
 
 // No digit of a time is lost.
 // CHECK: cluster.profile @a100 stage 2 micro_batches [1, 2, 4]

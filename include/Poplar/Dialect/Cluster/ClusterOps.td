@@ -143,10 +143,13 @@ def Cluster_LinkOp : Cluster_Op<"link",
     cluster.link inside @node0 latency 3.0e-06 bandwidth 3.0e+11
     cluster.link inside nodes latency 1.0e-05 bandwidth 1.2e+10
     cluster.link between nodes latency 5.0e-05 bandwidth 1.25e+09
+        overhead 2.0e-10
     ```
 
     A message of n bytes takes `latency` + n / `bandwidth` seconds on a link
-    without other traffic. `between` holds in both directions, `from .. to` in
+    without other traffic. Every byte that a rank sends or receives takes
+    `overhead` seconds of its computation away (LogGP's overhead): copies and
+    sums on the core that computes. None by default. `between` holds in both directions, `from .. to` in
     one. `inside nodes` and `between nodes` are the defaults where no link names
     the node or the pair. No direction may be given twice.
   }];
@@ -155,10 +158,12 @@ def Cluster_LinkOp : Cluster_Op<"link",
                        OptionalAttr<FlatSymbolRefAttr>:$second,
                        F64Attr:$latency,
                        F64Attr:$bandwidth,
+                       OptionalAttr<F64Attr>:$overhead,
                        OptionalAttr<StrAttr>:$source);
   let assemblyFormat = [{
     custom<Ends>($kind, $first, $second) `latency` custom<Real>($latency)
-    `bandwidth` custom<Real>($bandwidth) (`source` $source^)? attr-dict
+    `bandwidth` custom<Real>($bandwidth)
+    (`overhead` custom<Real>($overhead)^)? (`source` $source^)? attr-dict
   }];
   let extraClassDeclaration = [{
     /// For devices that no other link serves.
