@@ -250,13 +250,14 @@ void addPlanCommand(CLI::App &app, int &status) {
                    "Stage of ZeRO; auto is the fastest that fits")
       ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
       ->needs(cluster);
-  command
-      ->add_option(
-          "--policy", args->allocation.policy,
-          "exact, poplar, uniform, whale, homogeneous:TYPE, or hybrid: "
-          "pipeline stages on unlike devices (docs/hybrid.md)")
-      ->type_name("POLICY")
-      ->needs(cluster);
+  CLI::Option *policy =
+      command
+          ->add_option(
+              "--policy", args->allocation.policy,
+              "exact, poplar, uniform, whale, homogeneous:TYPE, or hybrid: "
+              "pipeline stages on unlike devices (docs/hybrid.md)")
+          ->type_name("POLICY")
+          ->needs(cluster);
   auto shares = std::make_shared<std::string>();
   command
       ->add_option("--batch", *shares,
@@ -305,7 +306,13 @@ void addPlanCommand(CLI::App &app, int &status) {
                  "Say what limits each rank, what another device or more "
                  "memory would bring, and what other plans would cost")
       ->needs(cluster);
-  command->callback([args, shares, &status] {
+  command->callback([args, shares, policy, &status] {
+    if (!shares->empty() && policy->count() > 0) {
+      status = reportError("--batch is a policy of its own; leave out --batch "
+                           "or --policy " +
+                           args->allocation.policy);
+      return;
+    }
     if (!shares->empty())
       args->allocation.policy = "batch:" + *shares;
     Compilation compilation;
