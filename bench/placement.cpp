@@ -33,21 +33,56 @@ static constexpr int64_t paperOffspring = 4900;
 
 /// By number: devices scattered over a square, in clusters on it, or in
 /// clusters with an uplink of its own for each device; 16 to 256 of them.
-static PlacementProblem makeNetwork(int number) {
-  static const int sizes[][2] = {{16, 4}, {32, 4}, {64, 8}, {128, 8}, {256, 8}};
-  std::mt19937 random(number);
+static const char *const kinds[] = {"scattered", "regions", "unlike uplinks",
+                                    "data centres", "any links"};
+
+/// Seconds and Gbit/s between two devices, of which kind says how.
+struct Link {
+  double delay, bandwidth;
+};
+
+/// Racks of four, four in a data centre; between data centres, links that
+/// differ by up to ten times.
+static std::vector<Link> linkDataCentres(int devices, std::mt19937 &random) {
   auto uniform = [&] { return random() / 4294967296.0; };
-  PlacementProblem problem;
-  problem.devices = sizes[number % 5][0];
-  problem.stages = sizes[number % 5][1];
-  // As in the paper.
-  problem.cDP = 5.2;
-  problem.cPP = 3.77;
-  int kind = number / 5 % 3, clusters = 2 + static_cast<int>(uniform() * 8);
+  int centres = (devices + 15) / 16;
+  std::vector<Link> wide(centres * centres), links;
+  for (Link &link : wide)
+    link = {0.002 + 0.1 * uniform(), 0.2 * std::pow(10, uniform())};
+  for (int i = 0; i < devices; ++i)
+    for (int j = 0; j < devices; ++j) {
+      if (i / 4 == j / 4)
+        links.push_back({1e-5, 25});
+      else if (i / 16 == j / 16)
+        links.push_back({1e-4, 5});
+      else
+        links.push_back(
+            wide[std::min(i, j) / 16 * centres + std::max(i, j) / 16]);
+    }
+  return links;
+}
+
+/// Of pairs drawn apart from each other: no triangle has to close.
+static std::vector<Link> linkAnyhow(int devices, std::mt19937 &random) {
+  auto uniform = [&] { return random() / 4294967296.0; };
+  std::vector<Link> links(devices * devices);
+  for (int i = 0; i < devices; ++i)
+    for (int j = 0; j < i; ++j)
+      links[i * devices + j] = links[j * devices + i] = {
+          0.001 * std::pow(100, uniform()), 0.1 * std::pow(100, uniform())};
+  return links;
+}
+
+/// Devices in the plane, scattered or in regions: up to some 140 ms across, and
+/// bandwidth that falls with it, at most that of the slower uplink.
+static std::vector<Link> linkPlane(int devices, int kind,
+                                   std::mt19937 &random) {
+  auto uniform = [&] { return random() / 4294967296.0; };
+  int clusters = 2 + static_cast<int>(uniform() * 8);
   std::vector<double> x, y, uplink, centers;
   for (int i = 0; i < 2 * clusters; ++i)
     centers.push_back(uniform());
-  for (int i = 0; i < problem.devices; ++i) {
+  for (int i = 0; i < devices; ++i) {
     int cluster = static_cast<int>(uniform() * clusters);
     x.push_back(kind == 0 ? uniform()
                           : centers[2 * cluster] + 0.02 * uniform());
@@ -55,18 +90,38 @@ static PlacementProblem makeNetwork(int number) {
                           : centers[2 * cluster + 1] + 0.02 * uniform());
     uplink.push_back(kind == 2 ? 0.5 * std::pow(10, uniform()) : 1);
   }
-  // Up to some 140 ms across the square, and bandwidth that falls with it.
-  for (int i = 0; i < problem.devices; ++i)
-    for (int j = 0; j < problem.devices; ++j) {
+  std::vector<Link> links;
+  for (int i = 0; i < devices; ++i)
+    for (int j = 0; j < devices; ++j) {
       double distance = std::hypot(x[i] - x[j], y[i] - y[j]);
-      problem.delay.push_back(0.001 + 0.1 * distance);
-      problem.bandwidth.push_back(std::min(uplink[i], uplink[j]) /
-                                  (0.1 + 2 * distance));
+      links.push_back({0.001 + 0.1 * distance,
+                       std::min(uplink[i], uplink[j]) / (0.1 + 2 * distance)});
     }
+  return links;
+}
+
+/// Five kinds of every size, one after the other.
+static PlacementProblem makeNetwork(int number, std::string &name) {
+  static const int sizes[][2] = {{16, 4}, {24, 4},  {32, 4},  {48, 6}, {64, 8},
+                                 {96, 8}, {128, 8}, {192, 8}, {256, 8}};
+  std::mt19937 random(number);
+  PlacementProblem problem;
+  problem.devices = sizes[number / 5 % 9][0];
+  problem.stages = sizes[number / 5 % 9][1];
+  // As in the paper.
+  problem.cDP = 5.2;
+  problem.cPP = 3.77;
+  int kind = number % 5;
+  name = std::to_string(number) + " " + kinds[kind];
+  for (const Link &link : kind < 3    ? linkPlane(problem.devices, kind, random)
+                          : kind == 3 ? linkDataCentres(problem.devices, random)
+                                      : linkAnyhow(problem.devices, random)) {
+    problem.delay.push_back(link.delay);
+    problem.bandwidth.push_back(link.bandwidth);
+  }
   return problem;
 }
 
-/// Prints a row; true if the search was at least as good.
 static bool compare(const char *name, const PlacementProblem &problem,
                     bool genetic, int64_t offspring, double timesTheTime) {
   double begin = getCPUSeconds();
@@ -120,9 +175,10 @@ int main(int argc, char **argv) {
     int count = std::atoi(argv[2]), first = argc > 3 ? std::atoi(argv[3]) : 0;
     double times = argc > 4 ? std::atof(argv[4]) : 100;
     for (int number = first; number < first + count; ++number) {
-      std::string name = "random " + std::to_string(number);
-      worse += !compare(name.c_str(), makeNetwork(number), true,
-                        /*offspring=*/0, times);
+      std::string name;
+      PlacementProblem problem = makeNetwork(number, name);
+      worse +=
+          !compare(name.c_str(), problem, times > 0, /*offspring=*/0, times);
     }
   } else {
     for (int i = 1 + genetic; i < argc; ++i) {

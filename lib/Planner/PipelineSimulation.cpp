@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/PipelineSimulation.h"
-#include "HybridCost.h"
+#include "PipelineLane.h"
 #include <algorithm>
 
 using namespace poplar;
@@ -142,48 +142,42 @@ static Timeline::RankClass makeTimeline(const std::string &name,
   return ranks;
 }
 
-PipelineSimulation poplar::simulatePipeline(const HybridProblem &problem,
-                                            const HybridPlan &plan,
-                                            bool recordsTimeline) {
-  HybridCosts costs(problem);
-  std::vector<std::vector<PlannedStage>> planned;
+PipelineSimulation poplar::simulateLanes(const std::vector<PipelineLane> &lanes,
+                                         PipelineSchedule schedule,
+                                         bool recordsTimeline) {
   std::vector<PipelineRun> runs;
-  size_t groups = plan.groups.size();
+  size_t groups = lanes.front().stages.size();
   std::vector<double> computed(groups);
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    planned.push_back(getStages(problem, plan, lane, costs));
-    runs.emplace_back(planned.back(), plan.schedule,
-                      plan.countMicroBatches(problem, lane));
+  for (const PipelineLane &lane : lanes) {
+    runs.emplace_back(lane.stages, schedule, lane.microBatches);
     runs.back().run();
     for (size_t j = 0; j < groups; ++j)
       computed[j] = std::max(computed[j], runs.back().stages[j].now);
   }
   PipelineSimulation result;
-  for (size_t lane = 0; lane < planned.size(); ++lane)
+  for (const PipelineLane &lane : lanes)
     for (size_t j = 0; j < groups; ++j)
       result.seconds =
-          std::max(result.seconds, computed[j] + planned[lane][j].cost.sync);
+          std::max(result.seconds, computed[j] + lane.stages[j].cost.sync);
   result.timeline.names = {"forward", "backward", "activations", "gradients",
                            "all gradients, optimizer"};
   result.timeline.seconds = result.seconds;
-  for (size_t lane = 0; lane < planned.size(); ++lane) {
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
     result.lanes.emplace_back();
     for (size_t j = 0; j < groups; ++j) {
       const PipelineRun::Stage &stage = runs[lane].stages[j];
       PipelineSimulation::Stage seconds;
       for (const PipelineRun::Pass &pass : stage.passes)
         seconds.computing += pass.end - pass.begin;
-      seconds.syncing = planned[lane][j].cost.sync;
+      seconds.syncing = lanes[lane].stages[j].cost.sync;
       // Not below 0 by rounding.
       seconds.waiting =
           std::max(result.seconds - seconds.computing - seconds.syncing, 0.0);
       result.lanes.back().push_back(seconds);
       if (!recordsTimeline)
         continue;
-      Timeline::RankClass ranks =
-          makeTimeline(problem.types[plan.lanes[lane].stages[j].type].name +
-                           ", stage " + std::to_string(j),
-                       stage);
+      Timeline::RankClass ranks = makeTimeline(
+          lanes[lane].types[j] + ", stage " + std::to_string(j), stage);
       if (computed[j] > stage.now)
         ranks.computation.push_back(
             {stage.now, computed[j], Activity::WaitForRanks, 4});
@@ -194,4 +188,19 @@ PipelineSimulation poplar::simulatePipeline(const HybridProblem &problem,
     }
   }
   return result;
+}
+
+PipelineSimulation poplar::simulatePipeline(const HybridProblem &problem,
+                                            const HybridPlan &plan,
+                                            bool recordsTimeline) {
+  HybridCosts costs(problem);
+  std::vector<PipelineLane> lanes;
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    lanes.push_back({getStages(problem, plan, lane, costs),
+                     plan.countMicroBatches(problem, lane),
+                     {}});
+    for (const HybridPlan::Lane::Stage &stage : plan.lanes[lane].stages)
+      lanes.back().types.push_back(problem.types[stage.type].name);
+  }
+  return simulateLanes(lanes, plan.schedule, recordsTimeline);
 }

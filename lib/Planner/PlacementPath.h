@@ -21,6 +21,10 @@ namespace poplar {
 /// Seconds by pair of devices, tabulated. Zero on the diagonals.
 struct PlacementCosts {
   explicit PlacementCosts(const PlacementProblem &problem);
+  /// All zero.
+  explicit PlacementCosts(int devices)
+      : devices(devices), dataParallel(size_t(devices) * devices),
+        pipeline(size_t(devices) * devices) {}
 
   int devices;
   /// Row-major; see PlacementProblem's functions of the same names.

@@ -30,6 +30,12 @@ struct Candidate {
 static constexpr int steps = 30;
 static constexpr double arrangementEffort = 4e6;
 
+/// Costs are sums in different orders; the bound is rounded down.
+static constexpr double margin = 1e-9;
+
+/// Enough for all lengths of chains of up to 16 stages.
+static constexpr size_t mostLengths = 8;
+
 // Every start is annealed a little; then the better half of what came of it,
 // with twice the effort, until one is left. Of the temperatures, the lower
 // keeps what is good in a start, the higher leaves it where it is not.
@@ -37,8 +43,12 @@ Placement poplar::searchPlacement(const PlacementProblem &problem) {
   PlacementCosts costs(problem);
   PlacementGrid grid(costs, problem.stages);
   std::vector<Candidate> candidates;
-  for (PlacementGrid::Stages &stages : buildStarts(costs, problem.stages))
+  for (PlacementGrid::Stages &stages :
+       buildStarts(costs, problem.stages, problem.pipelines(), mostLengths))
     candidates.push_back({std::move(stages), 0});
+  // What is proven to cost least ends the search.
+  double bound = boundPlacement(problem) * (1 + margin);
+  bool isProven = false;
   uint64_t sequence = 0;
   bool fresh = true;
   int arrangements = static_cast<int>(
@@ -48,23 +58,27 @@ Placement poplar::searchPlacement(const PlacementProblem &problem) {
   // one, an exchange takes time in proportion to the pipelines.
   int64_t pairs = static_cast<int64_t>(problem.devices) * problem.devices;
   for (int64_t exchanges =
-           std::min<int64_t>({4 * pairs, 4000, 256000 / problem.pipelines()});
+           std::min<int64_t>({4 * pairs, 1000, 64000 / problem.pipelines()});
        ; exchanges *= 2) {
     size_t keep = (candidates.size() + 1) / 2;
     bool last = candidates.size() == 1;
     std::vector<Candidate> next;
     for (Candidate &candidate : candidates) {
       for (double hot : {0.1, 0.02, 0.004}) {
+        if (isProven)
+          break;
         PlacementGrid::Stages stages = grid.anneal(
             candidate.stages, {hot, /*cold=*/0.0003, steps, arrangements,
                                exchanges, /*sequence=*/++sequence});
         double seconds = grid.getSeconds(stages);
+        isProven = seconds <= bound;
         next.push_back({std::move(stages), seconds});
       }
       if (!fresh)
         next.push_back(std::move(candidate));
     }
     std::stable_sort(next.begin(), next.end());
+    last |= isProven;
     next.resize(last ? 1 : keep);
     candidates = std::move(next);
     fresh = false;

@@ -14,9 +14,6 @@
 
 using namespace poplar;
 
-/// Enough for all lengths of chains of up to 16 stages.
-static constexpr size_t mostLengths = 8;
-
 using Distance = std::function<double(int, int)>;
 
 namespace {
@@ -92,9 +89,9 @@ static void chain(const PlacementCosts &costs, std::vector<int> &cluster) {
 
 /// Blocks of stages that chains of `length` devices cover, the last one as long
 /// as what is left.
-static std::vector<std::vector<int>>
-buildStart(const PlacementCosts &costs, int stages, int length, bool close) {
-  int pipelines = costs.devices / stages;
+static std::vector<std::vector<int>> buildStart(const PlacementCosts &costs,
+                                                int stages, int pipelines,
+                                                int length, bool close) {
   std::vector<int> devices(costs.devices);
   std::iota(devices.begin(), devices.end(), 0);
   std::vector<std::vector<int>> groups;
@@ -130,7 +127,8 @@ buildStart(const PlacementCosts &costs, int stages, int length, bool close) {
 }
 
 std::vector<std::vector<std::vector<int>>>
-poplar::buildStarts(const PlacementCosts &costs, int stages) {
+poplar::buildStarts(const PlacementCosts &costs, int stages, int pipelines,
+                    size_t mostLengths) {
   std::set<int> all;
   for (int blocks = 1; blocks <= stages; ++blocks)
     all.insert((stages + blocks - 1) / blocks);
@@ -144,6 +142,6 @@ poplar::buildStarts(const PlacementCosts &costs, int stages) {
   std::vector<std::vector<std::vector<int>>> starts;
   for (int length : lengths)
     for (bool close : {true, false})
-      starts.push_back(buildStart(costs, stages, length, close));
+      starts.push_back(buildStart(costs, stages, pipelines, length, close));
   return starts;
 }
