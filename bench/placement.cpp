@@ -183,10 +183,13 @@ int main(int argc, char **argv) {
   } else {
     for (int i = 1 + genetic; i < argc; ++i) {
       std::string error;
-      std::optional<PlacementProblem> problem =
+      std::optional<NetworkProblem> network =
           readNetwork(argv[i], "", /*stages=*/8, error);
-      if (!problem)
+      if (!network)
         return fail(error);
+      auto *problem = std::get_if<PlacementProblem>(&*network);
+      if (!problem)
+        return fail(std::string(argv[i]) + ": its devices are unlike");
       std::string name = argv[i];
       name.erase(0, name.rfind('/') + 1);
       worse += !compare(name.c_str(), *problem, genetic, paperOffspring, 0);

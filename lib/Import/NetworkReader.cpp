@@ -71,10 +71,91 @@ static double readSize(json::Value scenario, json::Value root, const char *key,
   return gigabytes * 8;
 }
 
-std::optional<PlacementProblem> poplar::readNetwork(const std::string &file,
-                                                    const std::string &scenario,
-                                                    int stages,
-                                                    std::string &error) {
+static constexpr double gigabyte = 1e9;
+
+/// At least 0; `fallback`, if there is one, where the key is absent.
+static double readAmount(json::Value value, const char *what,
+                         std::optional<double> fallback = std::nullopt) {
+  double amount = fallback ? value.getNumber(*fallback) : value.getNumber();
+  if (amount < 0)
+    value.error(std::string("expected ") + what + ", found " +
+                value.describe());
+  return amount;
+}
+
+/// The index of the kind of a device, which is a new one if none is like it.
+static int readDevice(json::Value device, int layers, double savedBytes,
+                      double stateBytes, std::vector<GeoProblem::Kind> &kinds) {
+  GeoProblem::Kind kind;
+  GeoProblem::Mode mode;
+  double forward = readAmount(device["forward_ms"], "milliseconds") * 1e-3,
+         backward = readAmount(device["backward_ms"], "milliseconds") * 1e-3;
+  if (forward + backward == 0)
+    device.error("a layer takes no time");
+  mode.forward.assign(layers, forward);
+  mode.backward.assign(layers, backward);
+  mode.savedBytes.assign(layers, savedBytes);
+  mode.workBytes.assign(layers, 0);
+  kind.memory = readAmount(device["memory_gb"], "a size in GB", 1e9) * gigabyte;
+  kind.replicatedBytes = stateBytes;
+  for (size_t i = 0; i < kinds.size(); ++i)
+    if (kinds[i].memory == kind.memory &&
+        kinds[i].modes[0].forward == mode.forward &&
+        kinds[i].modes[0].backward == mode.backward)
+      return static_cast<int>(i);
+  kind.name = "kind " + std::to_string(kinds.size());
+  kind.modes = {std::move(mode)};
+  kinds.push_back(std::move(kind));
+  return static_cast<int>(kinds.size()) - 1;
+}
+
+/// Each device is a node, and a layer has 1e9 elements: bytes of an element are
+/// GB of a layer.
+static GeoProblem readUnlike(json::Value network, int stages) {
+  GeoProblem problem;
+  problem.stages = stages;
+  int rows = 0;
+  std::vector<double> delay = readMatrix(network["delay_ms"], rows, 1e-3),
+                      bandwidth = readMatrix(network["bandwidth_gbps"], rows,
+                                             gigabyte / 8);
+  if (delay.empty() || bandwidth.empty())
+    return problem;
+  for (size_t i = 0; i < delay.size(); ++i)
+    problem.links.push_back({delay[i], bandwidth[i]});
+  int layers = static_cast<int>(network["layers"].getInteger(1, 1000));
+  problem.elements.assign(layers, static_cast<int64_t>(gigabyte));
+  problem.microBatches = network["micro_batches"].getInteger(1, 1000000);
+  problem.gradientBytes = problem.parameterBytes =
+      readAmount(network["gradient_gb"], "a size in GB");
+  problem.boundaryBytes =
+      readAmount(network["boundary_gb"], "a size in GB") * gigabyte;
+  double state = readAmount(network["state_gb"], "a size in GB", 0),
+         saved =
+             readAmount(network["activation_gb"], "a size in GB", 0) * gigabyte;
+  json::Value devices = network["devices"];
+  if (!devices.isArray() || devices.size() != static_cast<size_t>(rows)) {
+    devices.error("expected an array of " + std::to_string(rows) +
+                  " devices, as the matrices have rows, found " +
+                  devices.describe());
+    return problem;
+  }
+  for (int i = 0; i < rows; ++i) {
+    json::Value device = devices[i];
+    if (!device.isObject()) {
+      device.error("expected an object, found " + device.describe());
+      return problem;
+    }
+    problem.devices.push_back(
+        {readDevice(device, layers, saved, state, problem.kinds), i});
+    problem.nodes.push_back({"device " + std::to_string(i), {}});
+  }
+  return problem;
+}
+
+std::optional<NetworkProblem> poplar::readNetwork(const std::string &file,
+                                                  const std::string &scenario,
+                                                  std::optional<int> stages,
+                                                  std::string &error) {
   std::unique_ptr<json::Document> document = json::Document::open(file, file);
   json::Value root = document->getRoot(), network = root;
   std::string place = file + ": ";
@@ -94,19 +175,36 @@ std::optional<PlacementProblem> poplar::readNetwork(const std::string &file,
     network = scenarios[scenario];
     place += network.getPath() + ": ";
   }
-  PlacementProblem problem;
-  problem.stages = stages;
-  problem.delay = readMatrix(network["delay_ms"], problem.devices, 1e-3);
-  problem.bandwidth = readMatrix(network["bandwidth_gbps"], problem.devices, 1);
-  problem.cDP = readSize(network, root, "c_dp", "c_dp_GB");
-  problem.cPP = readSize(network, root, "c_pp", "c_pp_GiB");
+  NetworkProblem result;
+  bool isUnlike = network["devices"].isPresent();
+  if (isUnlike) {
+    if (stages && *stages < 1)
+      document->error("there must be at least one stage, not " +
+                      std::to_string(*stages));
+    result = readUnlike(network, stages.value_or(0));
+  } else {
+    if (!stages)
+      document->error("stages of a network without 'devices' cannot be chosen, "
+                      "as their computation is not known; give --stages a "
+                      "number");
+    PlacementProblem problem;
+    problem.stages = stages.value_or(0);
+    problem.delay = readMatrix(network["delay_ms"], problem.devices, 1e-3);
+    problem.bandwidth =
+        readMatrix(network["bandwidth_gbps"], problem.devices, 1);
+    problem.cDP = readSize(network, root, "c_dp", "c_dp_GB");
+    problem.cPP = readSize(network, root, "c_pp", "c_pp_GiB");
+    result = std::move(problem);
+  }
   if (document->hasError()) {
     error = document->getError();
     return std::nullopt;
   }
-  if (std::string wrong = problem.check(); !wrong.empty()) {
+  std::string wrong =
+      std::visit([](const auto &problem) { return problem.check(); }, result);
+  if (!wrong.empty()) {
     error = place + wrong;
     return std::nullopt;
   }
-  return problem;
+  return result;
 }

@@ -175,11 +175,12 @@ bool GeoAnnealing::tryMove(const Move &move) {
 // Searches
 //===----------------------------------------------------------------------===//
 
-void GeoAnnealing::improveCuts() {
+void GeoAnnealing::improveCuts(int reach) {
   for (bool improves = true; improves;) {
     improves = false;
     for (int from = 0; from < grid.stages; ++from)
-      for (int to = 0; to < grid.stages; ++to)
+      for (int to = std::max(from - reach, 0);
+           to <= std::min(from + reach, grid.stages - 1); ++to)
         while (tryMove({Move::Units, from, to, 0}))
           improves = true;
   }
@@ -212,7 +213,7 @@ GeoState GeoAnnealing::complete(std::vector<int> cells) {
                    j > 0 ? grid.cuts[j - 1] + 1 : 0, units - (grid.stages - j));
   grid.refresh();
   current = price();
-  improveCuts();
+  improveCuts(/*reach=*/1);
   return save();
 }
 
@@ -225,7 +226,7 @@ bool GeoAnnealing::tryWithCuts(const Move &move) {
   if (!apply(move))
     return false;
   current = price();
-  improveCuts();
+  improveCuts(grid.stages);
   if (current < before * (1 - 1e-12))
     return true;
   grid.cuts = std::move(cuts);
@@ -241,7 +242,7 @@ void GeoAnnealing::improve(int64_t limit) {
       places = cells + static_cast<int>(rest.size());
   for (bool improves = true; improves;) {
     improves = false;
-    improveCuts();
+    improveCuts(grid.stages);
     for (int place = 0; place < cells; ++place)
       for (int other = place + 1; other < places; ++other) {
         if (done >= limit)

@@ -56,7 +56,8 @@ private:
   bool exchange(int place, int otherPlace);
   bool moveUnit(int from, int to);
   Move propose(Sequence &sequence);
-  void improveCuts();
+  /// Between stages that are at most that far from each other.
+  void improveCuts(int reach);
   void improve(int64_t limit);
   bool tryMove(const Move &move);
   bool tryWithCuts(const Move &move);

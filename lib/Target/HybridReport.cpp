@@ -8,20 +8,15 @@
 
 #include "Poplar/Target/HybridReport.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 #include <numeric>
 
 using namespace poplar;
 
 using llvm::formatv;
 
-/// "embed .. block.6"
-static std::string formatUnits(const HybridModel &model,
-                               const HybridPlan::Group &group) {
-  std::string first = model.names[group.first];
-  return group.end == group.first + 1
-             ? first
-             : first + " .. " + model.names[group.end - 1];
+std::string poplar::formatUnits(const HybridModel &model, int first, int end) {
+  return end == first + 1 ? model.names[first]
+                          : model.names[first] + " .. " + model.names[end - 1];
 }
 
 static int64_t sum(const std::vector<int64_t> &values) {
@@ -70,7 +65,8 @@ static std::string formatStages(const HybridReport &report) {
           "    stage {0,2}  {1,-24} {2,3} units  {3,-16} {4,4} ranks, tensor "
           "{5}, ZeRO {6}, {7,-19} computes {8,5:f1} %, waits {9,5:f1} %, "
           "exchanges {10,5:f1} %\n",
-          j, formatUnits(report.model, plan.groups[j]),
+          j,
+          formatUnits(report.model, plan.groups[j].first, plan.groups[j].end),
           plan.groups[j].end - plan.groups[j].first, type.name,
           it.pipelines * mode.tensorDegree, mode.tensorDegree,
           plan.groups[j].zeroStage, mode.recompute, percent * stage.computing,
@@ -110,14 +106,14 @@ static std::string formatReview(const HybridReport &report) {
 std::string poplar::formatHybridText(const HybridReport &report) {
   std::string text =
       formatHead(report) + formatStages(report) + formatReview(report);
-  if (!report.pureSeconds)
-    return text + "without pipelines: " + report.pureError + "\n";
+  const ZeroAlone &pure = report.pure;
+  if (!pure.seconds)
+    return text + "without pipelines: " + pure.error + "\n";
   text += formatv("without pipelines (pure ZeRO, stage {0}): {1:f4} s "
                   "simulated, {2:f4} s by its closed form\n",
-                  report.pureStage, report.pureSimulatedSeconds,
-                  *report.pureSeconds);
-  double ratio = report.pureSimulatedSeconds / report.simulation.seconds;
-  if (report.isFasterPure())
+                  pure.stage, pure.simulatedSeconds, *pure.seconds);
+  double ratio = pure.simulatedSeconds / report.simulation.seconds;
+  if (pure.isFasterThan(report.simulation.seconds))
     text += formatv("advice: --policy exact, whose plan without pipelines "
                     "takes {0:f1} % less\n",
                     100 * (1 - ratio));
@@ -138,7 +134,7 @@ static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
     os.value(group.first);
     os.value(group.end);
   });
-  os.attribute("names", formatUnits(report.model, group));
+  os.attribute("names", formatUnits(report.model, group.first, group.end));
   os.attribute("zero_stage", group.zeroStage);
   os.attributeArray("lanes", [&] {
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane)
@@ -183,6 +179,16 @@ static void writeReview(llvm::json::OStream &os, const HybridReport &report) {
   });
 }
 
+void poplar::writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure) {
+  if (!pure.seconds) {
+    os.attribute("error", pure.error);
+    return;
+  }
+  os.attribute("zero_stage", pure.stage);
+  os.attribute("predicted_seconds", *pure.seconds);
+  os.attribute("simulated_seconds", pure.simulatedSeconds);
+}
+
 std::string poplar::formatHybridJSON(const HybridReport &report) {
   const HybridPlan &plan = *report.search.plan;
   std::string text;
@@ -202,16 +208,11 @@ std::string poplar::formatHybridJSON(const HybridReport &report) {
         os.object([&] { writeGroup(os, report, j); });
     });
     writeReview(os, report);
-    os.attribute("choice", report.isFasterPure() ? "zero" : "hybrid");
-    os.attributeObject("without_pipelines", [&] {
-      if (report.pureSeconds) {
-        os.attribute("zero_stage", report.pureStage);
-        os.attribute("predicted_seconds", *report.pureSeconds);
-        os.attribute("simulated_seconds", report.pureSimulatedSeconds);
-      } else {
-        os.attribute("error", report.pureError);
-      }
-    });
+    os.attribute("choice", report.pure.isFasterThan(report.simulation.seconds)
+                               ? "zero"
+                               : "hybrid");
+    os.attributeObject("without_pipelines",
+                       [&] { writeZeroAlone(os, report.pure); });
   });
   stream << "\n";
   return text;

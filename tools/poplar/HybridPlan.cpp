@@ -17,10 +17,8 @@
 
 using namespace poplar;
 
-/// The best plan without pipelines, made and simulated on a copy of the module.
-/// That there is none is no error.
-static bool planPure(Compilation &compilation, const HybridArguments &args,
-                     HybridReport &report) {
+bool planZeroAlone(Compilation &compilation, const HybridArguments &args,
+                   ZeroAlone &pure) {
   mlir::OwningOpRef<mlir::ModuleOp> copy = compilation.getModule().clone();
   HeteroAllocateOptions allocation;
   allocation.globalBatch = args.globalBatch;
@@ -29,13 +27,13 @@ static bool planPure(Compilation &compilation, const HybridArguments &args,
         pm.addPass(createEstimateProfiles());
         pm.addPass(createHeteroAllocate(allocation));
       })) {
-    std::swap(report.pureError, compilation.error);
+    std::swap(pure.error, compilation.error);
     return true;
   }
   zero::PlanOp plan = *copy->getOps<zero::PlanOp>().begin();
-  report.pureStage = static_cast<int>(plan.getStage());
+  pure.stage = static_cast<int>(plan.getStage());
   if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
-    report.pureSeconds = seconds.getValueAsDouble();
+    pure.seconds = seconds.getValueAsDouble();
   if (!compilation.schedule(*copy, HostOptions()))
     return false;
   mlir::FailureOr<PlanSimulation> simulation = buildPlanSimulation(*copy);
@@ -44,7 +42,7 @@ static bool planPure(Compilation &compilation, const HybridArguments &args,
   std::optional<Simulation> result =
       simulate(simulation->problem, {}, compilation.error);
   if (result)
-    report.pureSimulatedSeconds = result->seconds;
+    pure.simulatedSeconds = result->seconds;
   return result.has_value();
 }
 
@@ -65,10 +63,9 @@ static void assignRanks(HybridReport &report) {
     }
 }
 
-/// Of the types whose times are estimates.
-static double getUncertainty(const ClusterView &cluster,
-                             const std::vector<HybridCluster::Devices> &devices,
-                             const std::string &fingerprint) {
+double getUncertainty(const ClusterView &cluster,
+                      const std::vector<HybridCluster::Devices> &devices,
+                      const std::string &fingerprint) {
   double uncertainty = 0;
   for (const auto &[type, ranks] : devices) {
     bool isMeasured = false;
@@ -83,6 +80,26 @@ static double getUncertainty(const ClusterView &cluster,
           getRooflineConstants(cluster.types[type].target).uncertainty);
   }
   return uncertainty;
+}
+
+HybridChoice chooseHybrid(const std::vector<HybridCluster> &problems,
+                          int64_t effort) {
+  HybridChoice choice;
+  double bound = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const HybridProblem &problem = problems[i].problem;
+    HybridSearchResult found = searchHybridPlan(problem, effort);
+    double seconds = std::numeric_limits<double>::infinity();
+    if (found.plan) {
+      seconds = simulatePipeline(problem, *found.plan).seconds;
+      bound = std::min(bound, found.lowerBound);
+    }
+    if (i > 0 && seconds >= choice.seconds)
+      continue;
+    choice = {i, std::move(found), seconds};
+  }
+  choice.search.lowerBound = bound;
+  return choice;
 }
 
 /// Takes the best plan, simulated, of all problems that the cluster poses, and
@@ -103,22 +120,10 @@ static bool search(const ClusterView &cluster,
     alone.push_back(planAlone(ofType, effort));
     report.aloneNames.push_back(cluster.types[type].name);
   }
-  double bound = std::numeric_limits<double>::infinity(), least = bound;
-  for (HybridCluster &it : problems) {
-    HybridSearchResult found = searchHybridPlan(it.problem, effort);
-    double seconds = std::numeric_limits<double>::infinity();
-    if (found.plan) {
-      seconds = simulatePipeline(it.problem, *found.plan).seconds;
-      bound = std::min(bound, found.lowerBound);
-    }
-    if (&it != &problems.front() && seconds >= least)
-      continue;
-    least = seconds;
-    report.problem = std::move(it.problem);
-    report.devices = std::move(it.devices);
-    report.search = std::move(found);
-  }
-  report.search.lowerBound = bound;
+  HybridChoice choice = chooseHybrid(problems, effort);
+  report.problem = std::move(problems[choice.problem].problem);
+  report.devices = std::move(problems[choice.problem].devices);
+  report.search = std::move(choice.search);
   if (!report.search.plan) {
     error = report.search.error;
     return false;
@@ -130,20 +135,43 @@ static bool search(const ClusterView &cluster,
   return true;
 }
 
-bool planHybrid(Compilation &compilation, const HybridArguments &args) {
+std::vector<HybridCluster> makeHybridProblems(Compilation &compilation,
+                                              const HybridArguments &args,
+                                              ClusterView &cluster,
+                                              HybridModel &model) {
   mlir::ModuleOp module = compilation.getModule();
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroFormBuckets({args.bucketBytes}));
       }))
-    return false;
-  ClusterView cluster = cluster::buildClusterView(module);
-  mlir::FailureOr<HybridModel> model = getHybridModel(module, cluster);
-  if (mlir::failed(model))
-    return false;
+    return {};
+  cluster = cluster::buildClusterView(module);
+  mlir::FailureOr<HybridModel> found = getHybridModel(module, cluster);
+  if (mlir::failed(found))
+    return {};
+  model = std::move(*found);
+  return makeHybridProblems(cluster, model, args.globalBatch,
+                            compilation.error);
+}
+
+bool writePlanFiles(const HybridArguments &args, const std::string &json,
+                    const Timeline &timeline, std::string &error) {
+  for (auto [path, text] :
+       {std::pair(args.json, json),
+        std::pair(args.trace,
+                  args.trace.empty()
+                      ? ""
+                      : formatChromeTrace(timeline,
+                                          args.policy + " plan, simulated"))})
+    if (!path.empty() && !writeFile(path, text, error))
+      return false;
+  return true;
+}
+
+bool planHybrid(Compilation &compilation, const HybridArguments &args) {
+  ClusterView cluster;
   HybridReport report;
-  report.model = std::move(*model);
-  std::vector<HybridCluster> problems = makeHybridProblems(
-      cluster, report.model, args.globalBatch, compilation.error);
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(compilation, args, cluster, report.model);
   if (problems.empty())
     return false;
   if (args.stage != "auto")
@@ -156,17 +184,10 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   report.uncertainty =
       getUncertainty(cluster, report.devices, report.model.fingerprint);
   assignRanks(report);
-  if (!planPure(compilation, args, report))
+  if (!planZeroAlone(compilation, args, report.pure) ||
+      !writePlanFiles(args, formatHybridJSON(report),
+                      report.simulation.timeline, compilation.error))
     return false;
-  for (auto [path, text] :
-       {std::pair(args.json, formatHybridJSON(report)),
-        std::pair(args.trace,
-                  args.trace.empty()
-                      ? ""
-                      : formatChromeTrace(report.simulation.timeline,
-                                          "hybrid plan, simulated"))})
-    if (!path.empty() && !writeFile(path, text, compilation.error))
-      return false;
   if (args.json != "-" && args.trace != "-")
     llvm::outs() << formatHybridText(report);
   return true;

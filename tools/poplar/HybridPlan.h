@@ -5,15 +5,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// poplar plan --policy hybrid, and what --policy geo shares with it.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_TOOLS_HYBRIDPLAN_H
 #define POPLAR_TOOLS_HYBRIDPLAN_H
 
 #include "Commands.h"
 #include "Compilation.h"
+#include "Poplar/Target/HybridReport.h"
 #include "Poplar/Transforms/Passes.h"
 
 struct HybridArguments {
+  /// "hybrid" or "geo".
+  std::string policy;
   int64_t globalBatch = 0, bucketBytes = 0;
   /// "auto", or that of all groups.
   std::string stage;
@@ -23,6 +30,40 @@ struct HybridArguments {
 
 /// Plans the model of a compilation, which holds a cluster, and prints the
 /// plan. Returns false on failure, with an error said or in `compilation`.
+/// All fail with a diagnostic or an error in `compilation`.
 bool planHybrid(Compilation &compilation, const HybridArguments &args);
+bool planGeo(Compilation &compilation, const HybridArguments &args);
+
+/// The problems of the module's cluster; empty on failure.
+std::vector<poplar::HybridCluster>
+makeHybridProblems(Compilation &compilation, const HybridArguments &args,
+                   poplar::ClusterView &cluster, poplar::HybridModel &model);
+
+/// The best plan, simulated, of all problems that a cluster poses. None if the
+/// search's error says why.
+struct HybridChoice {
+  size_t problem = 0;
+  /// Its bound is one of all problems.
+  poplar::HybridSearchResult search;
+  /// Simulated.
+  double seconds = 0;
+};
+HybridChoice chooseHybrid(const std::vector<poplar::HybridCluster> &problems,
+                          int64_t effort);
+
+/// The best plan without pipelines, made and simulated on a copy of the module.
+/// That there is none is no error.
+bool planZeroAlone(Compilation &compilation, const HybridArguments &args,
+                   poplar::ZeroAlone &pure);
+
+/// Of the types whose times are estimates; relative.
+double
+getUncertainty(const poplar::ClusterView &cluster,
+               const std::vector<poplar::HybridCluster::Devices> &devices,
+               const std::string &fingerprint);
+
+/// Writes those files that are asked for.
+bool writePlanFiles(const HybridArguments &args, const std::string &json,
+                    const poplar::Timeline &timeline, std::string &error);
 
 #endif // POPLAR_TOOLS_HYBRIDPLAN_H

@@ -123,8 +123,9 @@ static bool planAlone(Compilation &compilation, const Arguments &args) {
   return true;
 }
 
+/// Policies of pipeline stages.
 static bool isHybrid(const Arguments &args) {
-  return args.allocation.policy == "hybrid";
+  return args.allocation.policy == "hybrid" || args.allocation.policy == "geo";
 }
 
 /// Options that a policy has no use for. Empty if there is none.
@@ -132,16 +133,23 @@ static std::string checkOptions(const Arguments &args) {
   if (!isHybrid(args))
     return args.trace.empty()
                ? ""
-               : "--trace is for --policy hybrid; others have poplar simulate";
+               : "--trace is for --policy hybrid and geo; others have poplar "
+                 "simulate";
   const HeteroAllocateOptions &options = args.allocation, unset;
+  std::string policy = "--policy " + options.policy;
   if (!args.output.empty())
-    return "--policy hybrid makes no plan for poplar build; use --json";
+    return policy + " makes no plan for poplar build; use --json";
   if (args.explain)
-    return "--policy hybrid explains itself; leave out --explain";
+    return policy + " explains itself; leave out --explain";
+  if (options.policy == "geo" && options.stage != "auto" &&
+      options.stage != "1")
+    return "--policy geo shards by ZeRO stage 1 in each pipeline stage; leave "
+           "out --zero " +
+           options.stage + ", or use --policy hybrid";
   if (options.state != unset.state || options.leaveOut != unset.leaveOut ||
       options.recompute != unset.recompute)
-    return "--policy hybrid chooses shards, devices and recomputation; leave "
-           "out --state, --leave-out and --type-recompute";
+    return policy + " chooses shards, devices and recomputation; leave "
+                    "out --state, --leave-out and --type-recompute";
   return "";
 }
 
@@ -162,10 +170,16 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
       (!args.profiles.empty() &&
        mlir::failed(applyProfiles(module, args.profiles, compilation.error))))
     return false;
-  if (isHybrid(args))
-    return planHybrid(compilation,
-                      {args.allocation.globalBatch, args.host.bucketBytes,
-                       args.allocation.stage, args.json, args.trace});
+  if (isHybrid(args)) {
+    HybridArguments hybrid{args.allocation.policy,
+                           args.allocation.globalBatch,
+                           args.host.bucketBytes,
+                           args.allocation.stage,
+                           args.json,
+                           args.trace};
+    return hybrid.policy == "geo" ? planGeo(compilation, hybrid)
+                                  : planHybrid(compilation, hybrid);
+  }
   std::optional<CandidateSimulator> simulator;
   auto simulate = [&](mlir::ModuleOp module, const ClusterView &cluster,
                       const PlanCandidate &candidate) {
@@ -254,8 +268,9 @@ void addPlanCommand(CLI::App &app, int &status) {
       command
           ->add_option(
               "--policy", args->allocation.policy,
-              "exact, poplar, uniform, whale, homogeneous:TYPE, or hybrid: "
-              "pipeline stages on unlike devices (docs/hybrid.md)")
+              "exact, poplar, uniform, whale, homogeneous:TYPE; hybrid: "
+              "pipeline stages on unlike devices (docs/hybrid.md); or geo: "
+              "the same over slow, unlike links (docs/placement.md)")
           ->type_name("POLICY")
           ->needs(cluster);
   auto shares = std::make_shared<std::string>();
@@ -296,9 +311,10 @@ void addPlanCommand(CLI::App &app, int &status) {
       ->type_name("PLAN_JSON")
       ->needs(cluster);
   command
-      ->add_option("--trace", args->trace,
-                   "Of a hybrid plan: its simulated timeline, in Chrome's "
-                   "trace format; - for stdout")
+      ->add_option(
+          "--trace", args->trace,
+          "Of a hybrid or geo plan: its simulated timeline, in Chrome's "
+          "trace format; - for stdout")
       ->type_name("JSON")
       ->needs(cluster);
   command

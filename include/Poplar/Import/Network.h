@@ -9,18 +9,26 @@
 #ifndef POPLAR_IMPORT_NETWORK_H
 #define POPLAR_IMPORT_NETWORK_H
 
+#include "Poplar/Planner/GeoProblem.h"
 #include "Poplar/Planner/Placement.h"
 #include <optional>
+#include <variant>
 
 namespace poplar {
 
+/// A network of equal devices; or, if it says how fast its `devices` compute,
+/// of unlike ones.
+using NetworkProblem = std::variant<PlacementProblem, GeoProblem>;
+
 /// Reads a placement problem (docs/placement.md): the object at the root of
 /// `file`, or, unless `scenario` is empty, the one of that name among its
-/// `scenarios`. On failure returns none, with one line for the user, which
-/// names the file and the place, in `error`.
-std::optional<PlacementProblem> readNetwork(const std::string &file,
-                                            const std::string &scenario,
-                                            int stages, std::string &error);
+/// `scenarios`. Where `stages` is not given, they may be chosen, which only
+/// networks of unlike devices allow. On failure returns none, with one line for
+/// the user, which names the file and the place, in `error`.
+std::optional<NetworkProblem> readNetwork(const std::string &file,
+                                          const std::string &scenario,
+                                          std::optional<int> stages,
+                                          std::string &error);
 
 } // namespace poplar
 

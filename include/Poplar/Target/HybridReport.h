@@ -16,8 +16,23 @@
 #include "Poplar/Planner/HybridModel.h"
 #include "Poplar/Planner/HybridReview.h"
 #include "Poplar/Planner/PipelineSimulation.h"
+#include "llvm/Support/JSON.h"
 
 namespace poplar {
+
+/// The best plan without pipelines.
+struct ZeroAlone {
+  /// By its closed form; none if `error` says why there is no such plan.
+  std::optional<double> seconds;
+  double simulatedSeconds = 0;
+  int stage = 0;
+  std::string error;
+
+  /// By simulation, in which a plan without pipelines hides communication.
+  bool isFasterThan(double seconds) const {
+    return this->seconds && simulatedSeconds < seconds;
+  }
+};
 
 /// A plan and all that was found out about it.
 struct HybridReport {
@@ -36,18 +51,13 @@ struct HybridReport {
   std::vector<std::vector<std::vector<int>>> ranks;
   /// Relative, of what was estimated; 0 if all was measured.
   double uncertainty = 0;
-  /// Of the best plan without pipelines, by its closed form and simulated; or
-  /// why there is none.
-  std::optional<double> pureSeconds;
-  double pureSimulatedSeconds = 0;
-  int pureStage = 0;
-  std::string pureError;
-
-  /// By simulation, in which a plan without pipelines hides communication.
-  bool isFasterPure() const {
-    return pureSeconds && pureSimulatedSeconds < simulation.seconds;
-  }
+  ZeroAlone pure;
 };
+
+/// "embed .. block.6": units [first, end).
+std::string formatUnits(const HybridModel &model, int first, int end);
+/// The members of an object.
+void writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure);
 
 std::string formatHybridText(const HybridReport &report);
 std::string formatHybridJSON(const HybridReport &report);
