@@ -23,6 +23,8 @@
 #include "Poplar/Runtime/ABI.h"
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace poplar::runtime {
 
@@ -40,6 +42,9 @@ public:
   /// Memory that it has taken for itself, beside what was allocated.
   int64_t getOwnBytes() const;
 
+  /// What was allocated: addresses and bytes.
+  std::vector<std::pair<void *, int64_t>> getMemory() const;
+
   /// From the host's memory, which is free again on return.
   void copyIn(void *To, const void *From, int64_t Bytes);
   /// To the host's memory; waits.
@@ -49,6 +54,10 @@ public:
   void poison(void *Memory, int64_t Bytes);
   /// Waits until everything is done.
   void synchronize();
+  /// A point behind all work given so far, for communicators of the device's
+  /// memory to wait for (comm::Collective::After); null where nothing returns
+  /// before it is done. `Number` may be given again once nobody waits any more.
+  void *recordPoint(int64_t Number);
 
   /// Makes ready to run `Gemm` for `Batch`; does nothing if it is. Throws an
   /// Error if the device cannot.

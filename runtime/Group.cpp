@@ -10,9 +10,11 @@
 #include "Cores.h"
 #include "Error.h"
 #include "Executor.h"
+#include "Island.h"
 #include "State.h"
 #include "comm/PlanCheck.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <unistd.h>
@@ -77,8 +79,25 @@ void Group::pinToCores() {
 
 void Group::attach(const State &S, Device &D) {
   TheState = &S;
+  reach(D);
+}
+
+void Group::reach(Device &D) {
+  TheDevice = nullptr;
   Staged.reset();
-  if (!D.sharesMemory())
+  std::string Description;
+  Stream.extend([&](comm::Communicator &C) {
+    comm::Islands Plan = comm::planIslands(
+        comm::exchange(C, offerIsland(Program, C.rank())), C.getTopology());
+    Description = Plan.Description;
+    if (Plan.WithLibrary[static_cast<size_t>(C.rank())])
+      TheDevice = &D;
+    return comm::makeIslands(
+        C, Plan, getIslandMaker(D, Program, C.rank(), C.isInterrupted()));
+  });
+  if (rank() == 0)
+    std::printf("%s", Description.c_str());
+  if (!D.sharesMemory() && !TheDevice)
     Staged.emplace(D, Program.num_collectives, Stream.rank(), Stream.size());
 }
 
@@ -113,15 +132,21 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
     C.TheKind = comm::Collective::AllReduce;
     C.Send = C.Receive = Buffer;
   }
-  if (Staged)
-    C = Staged->begin(What.id, C);
-  Tickets[static_cast<size_t>(What.id)] = Stream.start(C);
+  start(What.id, C);
 }
 
-void Group::wait(const PoplarCollective &What) {
-  Stream.wait(Tickets[static_cast<size_t>(What.id)]);
+void Group::start(int64_t Id, comm::Collective C) {
   if (Staged)
-    Staged->end(What.id);
+    C = Staged->begin(Id, C);
+  if (TheDevice)
+    C.After = TheDevice->recordPoint(Id);
+  Tickets[static_cast<size_t>(Id)] = Stream.start(C);
+}
+
+void Group::wait(int64_t Id) {
+  Stream.wait(Tickets[static_cast<size_t>(Id)]);
+  if (Staged)
+    Staged->end(Id);
 }
 
 void Group::sum(int64_t *Values, int64_t Count) {

@@ -36,9 +36,17 @@ public:
     return Stream.getStatistics();
   }
 
+  /// Goes on with collectives of memory of `D`, as far as they reach it: by its
+  /// library, or through the host. Collective; the memory, all of it allocated,
+  /// needs a MemoryGuard (comm/CommStream.h).
+  void reach(Device &D);
+  /// Starts collective number `Id`, of memory of that device, and waits for it.
+  void start(int64_t Id, comm::Collective C);
+  void wait(int64_t Id);
+
   void attach(const State &S, Device &D) override;
   void start(const PoplarCollective &What, void *Buffer) override;
-  void wait(const PoplarCollective &What) override;
+  void wait(const PoplarCollective &What) override { wait(What.id); }
   void sum(int64_t *Values, int64_t Count) override;
   void sum(double *Values, int64_t Count) override;
   void max(int64_t *Values, int64_t Count) override;
@@ -60,7 +68,10 @@ private:
   std::optional<comm::Watchdog> Dog;
   /// Of the collectives under way, by their id.
   std::vector<comm::CommStream::Ticket> Tickets;
-  /// Where communicators do not reach the device's memory.
+  /// Null where communicators reach the device's memory as soon as they are
+  /// asked to.
+  Device *TheDevice = nullptr;
+  /// Where they do not reach it.
   std::optional<Staging> Staged;
 };
 

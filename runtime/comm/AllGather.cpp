@@ -18,6 +18,8 @@ AllGather::AllGather(Transport &Messages, const Topology &Topo)
   for (int I = 0; I < Topo.size(); ++I) {
     Stream S = {};
     S.Slice = (Messages.rank() + I) % Topo.size();
+    if (!Topo.takesPart(Messages.rank(), S.Slice))
+      continue;
     S.Parent = getParent(Topo, Messages.rank(), S.Slice);
     S.Children = getChildren(Topo, Messages.rank(), S.Slice);
     for (Window &W : S.Windows)

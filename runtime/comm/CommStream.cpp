@@ -67,9 +67,9 @@ CommStream::CommStream(const Factory &Make, size_t TraceCapacity)
 CommStream::~CommStream() {
   if (!Thread.joinable())
     return;
-  Comm->interrupt();
   {
     std::lock_guard<std::mutex> Lock(Mutex);
+    Comm->interrupt();
     Closing = true;
   }
   Work.notify_one();
@@ -141,15 +141,62 @@ void CommStream::call(CallFunction Function, void *Context) {
     std::rethrow_exception(Thrown);
 }
 
+void CommStream::interrupt() {
+  std::lock_guard<std::mutex> Lock(Mutex);
+  Comm->interrupt();
+}
+
+void CommStream::extend(
+    const std::function<std::unique_ptr<Communicator>(Communicator &)> &Make) {
+  run([&](Communicator &) {
+    std::unique_ptr<Communicator> Made = Make(*First);
+    if (!Made)
+      return;
+    std::lock_guard<std::mutex> Lock(Mutex);
+    Comm = Made.get();
+    std::swap(Top, Made);
+  });
+}
+
+/// Collective.
+void CommStream::removeTop() {
+  run([&](Communicator &) {
+    if (!Top)
+      return;
+    Top->close();
+    std::unique_ptr<Communicator> Old; // goes without the lock
+    std::lock_guard<std::mutex> Lock(Mutex);
+    Comm = First.get();
+    std::swap(Old, Top);
+  });
+}
+
 void CommStream::drain() {
   std::unique_lock<std::mutex> Lock(Mutex);
-  if (Completed < Issued && std::uncaught_exceptions() > 0)
+  bool Failed = std::uncaught_exceptions() > 0;
+  if (Completed < Issued && Failed)
     Comm->interrupt();
   Progress.wait(Lock, [&] { return Completed == Issued || Failure; });
+  if (!Top)
+    return;
+  if (Failed || Failure) {
+    // Its thread is idle, or has ended.
+    Comm = First.get();
+    Top.reset();
+    return;
+  }
+  Lock.unlock();
+  try {
+    removeTop();
+  } catch (...) {
+    Lock.lock();
+    Failure = std::current_exception();
+  }
 }
 
 void CommStream::close() {
   waitAll();
+  removeTop();
   run([](Communicator &C) { C.close(); });
   {
     std::lock_guard<std::mutex> Lock(Mutex);
@@ -167,6 +214,8 @@ CommStatus CommStream::getStatus() const {
 void CommStream::executeCollective(const Collective &C) {
   auto *Values = static_cast<const float *>(C.Send);
   auto *Result = static_cast<float *>(C.Receive);
+  if (C.After)
+    Comm->waitFor(C.After);
   switch (C.TheKind) {
   case Collective::AllGather:
     return Comm->allGather(C.Send, C.SendType, C.Receive, C.ReceiveType, C.Wire,
@@ -215,8 +264,9 @@ void CommStream::loop(const Factory &Make) {
   prctl(PR_SET_TIMERSLACK, 1000);
   prctl(PR_SET_NAME, "poplar-comm");
   try {
-    Comm = Make();
+    First = Make();
     std::unique_lock<std::mutex> Lock(Mutex);
+    Comm = First.get();
     Ready = true;
     Progress.notify_one();
     while (true) {

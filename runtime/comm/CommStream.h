@@ -52,6 +52,8 @@ struct Collective {
   Type SendType = Type::F32, ReceiveType = Type::F32;
   /// ReduceScatter: add to the shard instead of overwriting it.
   bool Accumulate = false;
+  /// Of a device's memory: see Communicator::waitFor.
+  void *After = nullptr;
   /// What the plan calls it, for reports: a bucket or unit number.
   int32_t Bucket = -1;
 };
@@ -125,10 +127,16 @@ public:
          const_cast<void *>(static_cast<const void *>(&Body)));
   }
 
+  /// Goes on with the communicator that `Make`, called on the thread, puts on
+  /// top of the first one; with the one so far if that is null. It is closed
+  /// and gone at the end of a MemoryGuard, or of the stream.
+  void extend(
+      const std::function<std::unique_ptr<Communicator>(Communicator &)> &Make);
+
   /// Orderly end; collective.
   void close();
   /// From any thread: makes what is under way throw.
-  void interrupt() { Comm->interrupt(); }
+  void interrupt();
 
   /// Declare one after the memory that collectives work on: the memory must not
   /// go while they do. At its end waits for them, or interrupts them, and with
@@ -160,6 +168,7 @@ private:
   static constexpr size_t Capacity = 1024;
 
   void drain();
+  void removeTop();
   void call(CallFunction Function, void *Context);
   Ticket enqueue(const Operation &Op);
   void loop(const Factory &Make);
@@ -167,7 +176,9 @@ private:
   void executeCollective(const Collective &C);
   void throwFailure() const;
 
-  std::unique_ptr<Communicator> Comm;
+  /// The first one, what extend() put on top of it, and the one in use.
+  std::unique_ptr<Communicator> First, Top;
+  Communicator *Comm = nullptr;
   std::unique_ptr<Trace> Events;
   CommStatistics Statistics;
 

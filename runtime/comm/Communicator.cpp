@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Communicator.h"
+#include "Error.h"
 
 #include <algorithm>
 
@@ -18,6 +19,10 @@ void Communicator::allReduce(const float *Source, float *Result, Type Wire,
   float *Own = Result + Bounds[Rank];
   reduceScatter(Source, Own, /*Accumulate=*/false, Wire, Bounds);
   allGather(Own, Type::F32, Result, Type::F32, Wire, Bounds);
+}
+
+void Communicator::useIslands(const Topology &) {
+  fail("islands are joined by messages, not by ", getBackend());
 }
 
 void Communicator::barrier() {

@@ -42,7 +42,7 @@ public:
       : Rank(Rank), Topo(std::move(Topo)) {}
   virtual ~Communicator() = default;
 
-  /// self, threads or mpi.
+  /// self, threads, mpi, tcp, or the library of an island.
   virtual const char *getBackend() const = 0;
   int rank() const { return Rank; }
   int size() const { return Topo.size(); }
@@ -51,6 +51,16 @@ public:
     return static_cast<int>(Topo.getMembers(Topo.getNode(Rank)).size());
   }
   const Topology &getTopology() const { return Topo; }
+  /// By which ranks are grouped in sums, see above: nodes, or islands.
+  virtual const Topology &getSumOrder() const { return Topo; }
+  /// Whether the order of sums is the above, on all ranks. A library that adds in an order
+  /// of its own still gives all ranks the same bits.
+  virtual bool addsInOrder() const { return true; }
+  /// Before collectives of a device's memory: what is started next does not
+  /// begin before the device has come to `Point` (Device::recordPoint).
+  virtual void waitFor(void *Point) { (void)Point; }
+  /// Collective: see MessageCommunicator, the only one that does it.
+  virtual void useIslands(const Topology &Islands);
 
   /// Puts the shards of all ranks together: `Full` gets all Bounds[size]
   /// elements. `Shard` may be the own slice of `Full` if the types are the
@@ -60,14 +70,15 @@ public:
 
   /// The sum over all ranks of `Full`, of which each rank gets its own slice:
   /// added to what is in `Shard`, or written there. `Shard` may be the own
-  /// slice of `Full`.
+  /// slice of `Full`. If it is added, the own slice of `Full` is left
+  /// undefined.
   virtual void reduceScatter(const float *Full, float *Shard, bool Accumulate,
                              Type Wire, const int64_t *Bounds) = 0;
 
   /// The sum over all ranks of `Source`, the same bits on each: reduceScatter,
   /// then allGather. `Result` may be `Source`. The bounds say who adds what.
-  void allReduce(const float *Source, float *Result, Type Wire,
-                 const int64_t *Bounds);
+  virtual void allReduce(const float *Source, float *Result, Type Wire,
+                         const int64_t *Bounds);
 
   /// In place, and in the order of the ranks: the same bits on each.
   virtual void allReduceSum(int64_t *Values, int64_t Count) = 0;
@@ -106,7 +117,8 @@ public:
   virtual void abort(const std::string &Message) = 0;
 
   /// From any thread: a call under way or made later throws.
-  void interrupt() { Interrupted = true; }
+  virtual void interrupt() { Interrupted = true; }
+  const std::atomic<bool> &isInterrupted() const { return Interrupted; }
 
 protected:
   int Rank;

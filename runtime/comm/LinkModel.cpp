@@ -77,6 +77,7 @@ protected:
   void doReserve(int Requests) override {
     Inner->reserve(Requests);
     Queue.resize(Requests);
+    Free.clear();
     for (int I = Requests; I-- > 0;)
       Free.push_back(I);
     Waiting.reserve(Requests);

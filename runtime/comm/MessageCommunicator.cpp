@@ -8,12 +8,12 @@
 
 #include "comm/MessageCommunicator.h"
 #include "Error.h"
+#include "comm/Pause.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <thread>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
@@ -21,36 +21,6 @@ using namespace poplar::runtime::comm;
 /// Values of a rank in one exchange of the small reductions.
 static constexpr int64_t ExchangeCount = 64;
 static constexpr int64_t Alignment = 64;
-
-namespace {
-
-/// Between two polls that found nothing to do. The thread shares its core with
-/// computation, so it sleeps, 200 us at most, and longer where it has waited
-/// for long: every poll takes some microseconds of the core. It does not yield:
-/// a computing thread would then keep the core for a whole time slice,
-/// milliseconds, whereas a thread that wakes up gets it at once.
-class Pause {
-public:
-  void wait(Clock::time_point NextEvent) {
-    using namespace std::chrono_literals;
-    Clock::time_point Now = Clock::now();
-    if (++Polls == 1)
-      Begin = Now;
-    if (Polls < 4)
-      return;
-    if (NextEvent > Now)
-      std::this_thread::sleep_for(std::min(Sleep, NextEvent - Now));
-    Sleep = std::min(
-        Sleep * 2, std::clamp<Clock::duration>((Now - Begin) / 16, 200us, 1ms));
-  }
-
-private:
-  int Polls = 0;
-  Clock::time_point Begin;
-  Clock::duration Sleep = std::chrono::microseconds(10);
-};
-
-} // namespace
 
 static Topology makeTree(const Transport &Messages, const MessageOptions &O) {
   Topology Topo(Messages.getNodes());
@@ -68,8 +38,7 @@ MessageCommunicator::MessageCommunicator(std::unique_ptr<Transport> TheMessages,
       Tree(makeTree(*Messages, O)), Gathering(*Messages, Tree),
       Reducing(*Messages, Tree), OwnScratch(nullptr, &std::free),
       Exchanged(ExchangeCount * size()), Bounds(size() + 1) {
-  Messages->reserve(std::max(AllGather::countRequests(Tree),
-                             ReduceScatter::countSlots(Tree)));
+  reserve();
   int64_t Bytes = getScratchBytes(size());
   OwnScratch.reset(static_cast<char *>(std::aligned_alloc(Alignment, Bytes)));
   if (!OwnScratch)
@@ -77,10 +46,31 @@ MessageCommunicator::MessageCommunicator(std::unique_ptr<Transport> TheMessages,
   setScratch(OwnScratch.get(), Bytes);
 }
 
+void MessageCommunicator::reserve() {
+  int Requests = 0;
+  for (const Topology *Way : {&Tree, Islands ? &*Islands : &Tree})
+    Requests = std::max({Requests, AllGather::countRequests(*Way),
+                         ReduceScatter::countSlots(*Way)});
+  Messages->reserve(Requests);
+}
+
+void MessageCommunicator::useIslands(const Topology &TheIslands) {
+  // A rank that is still in another call has messages under way.
+  barrier();
+  Islands = TheIslands;
+  IslandGathering.emplace(*Messages, *Islands);
+  IslandReducing.emplace(*Messages, *Islands);
+  reserve();
+  setScratch(Scratch, ScratchBytes);
+}
+
 void MessageCommunicator::setScratch(char *Memory, int64_t Bytes) {
-  int NumSlots =
-      std::max(AllGather::countSlots(Tree), ReduceScatter::countSlots(Tree));
-  Slots = Memory;
+  int NumSlots = 0;
+  for (const Topology *Way : {&Tree, Islands ? &*Islands : &Tree})
+    NumSlots = std::max({NumSlots, AllGather::countSlots(*Way),
+                         ReduceScatter::countSlots(*Way)});
+  Scratch = Memory;
+  ScratchBytes = Bytes;
   SlotBytes = Bytes / NumSlots / Alignment * Alignment;
   if (SlotBytes == 0)
     fail("the communicator needs ", NumSlots * Alignment,
@@ -118,21 +108,29 @@ template <typename Machine> void MessageCommunicator::finish(Machine &M) {
   }
 }
 
+void MessageCommunicator::gather(AllGather &Machine, const void *Shard,
+                                 Type ShardType, void *Full, Type FullType,
+                                 Type Wire, const int64_t *TheBounds) {
+  Machine.start({static_cast<const char *>(Shard), ShardType,
+                 static_cast<char *>(Full), FullType, Wire, TheBounds,
+                 getChunkElements(Wire), Scratch, SlotBytes});
+  finish(Machine);
+}
+
 void MessageCommunicator::allGather(const void *Shard, Type ShardType,
                                     void *Full, Type FullType, Type Wire,
                                     const int64_t *TheBounds) {
-  Gathering.start({static_cast<const char *>(Shard), ShardType,
-                   static_cast<char *>(Full), FullType, Wire, TheBounds,
-                   getChunkElements(Wire), Slots, SlotBytes});
-  finish(Gathering);
+  gather(IslandGathering ? *IslandGathering : Gathering, Shard, ShardType, Full,
+         FullType, Wire, TheBounds);
 }
 
 void MessageCommunicator::reduceScatter(const float *Full, float *Shard,
                                         bool Accumulate, Type Wire,
                                         const int64_t *TheBounds) {
-  Reducing.start({Full, Shard, Accumulate, Wire, TheBounds,
-                  getChunkElements(Wire), Slots, SlotBytes});
-  finish(Reducing);
+  ReduceScatter &Machine = IslandReducing ? *IslandReducing : Reducing;
+  Machine.start({Full, Shard, Accumulate, Wire, TheBounds,
+                 getChunkElements(Wire), Scratch, SlotBytes});
+  finish(Machine);
 }
 
 template <typename T, typename Function>
@@ -143,8 +141,8 @@ void MessageCommunicator::reduceInOrder(T *Values, int64_t Count,
     int64_t Part = std::min(ExchangeCount, Count - Begin);
     for (int R = 0; R <= size(); ++R)
       Bounds[R] = R * Part;
-    allGather(Values + Begin, Type::Raw64, Exchanged.data(), Type::Raw64,
-              Type::Raw64, Bounds.data());
+    gather(Gathering, Values + Begin, Type::Raw64, Exchanged.data(),
+           Type::Raw64, Type::Raw64, Bounds.data());
     for (int64_t I = 0; I < Part; ++I) {
       T Result, Next;
       std::memcpy(&Result, &Exchanged[I], sizeof(T));
@@ -173,7 +171,8 @@ void MessageCommunicator::allReduceSum(double *Values, int64_t Count) {
 void MessageCommunicator::broadcast(void *Data, int64_t Bytes, int Root) {
   for (int R = 0; R <= size(); ++R)
     Bounds[R] = R <= Root ? 0 : Bytes;
-  allGather(Data, Type::Raw8, Data, Type::Raw8, Type::Raw8, Bounds.data());
+  gather(Gathering, Data, Type::Raw8, Data, Type::Raw8, Type::Raw8,
+         Bounds.data());
 }
 
 namespace {

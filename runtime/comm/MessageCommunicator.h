@@ -20,6 +20,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 namespace poplar::runtime::comm {
 
@@ -35,7 +36,17 @@ public:
   MessageCommunicator(std::unique_ptr<Transport> Messages,
                       const MessageOptions &O = {});
 
+  /// From now on allGather and reduceScatter go by these islands instead of
+  /// nodes. In one with a library, a rank gets only the slices that it leads,
+  /// and gives the island's sums of these: IslandCommunicator does the rest.
+  /// Everything else reaches all ranks, as before. Collective.
+  void useIslands(const Topology &TheIslands) override;
+
   const char *getBackend() const override { return Messages->getName(); }
+  const Topology &getSumOrder() const override {
+    return Islands ? *Islands : Topo;
+  }
+  bool addsInOrder() const override { return !Islands; }
   void allGather(const void *Shard, Type ShardType, void *Full, Type FullType,
                  Type Wire, const int64_t *Bounds) override;
   void reduceScatter(const float *Full, float *Shard, bool Accumulate,
@@ -55,8 +66,11 @@ public:
 
 private:
   void setScratch(char *Memory, int64_t Bytes);
+  void reserve();
   int64_t getChunkElements(Type Wire) const;
   template <typename Machine> void finish(Machine &M);
+  void gather(AllGather &Machine, const void *Shard, Type ShardType, void *Full,
+              Type FullType, Type Wire, const int64_t *Bounds);
   template <typename T, typename Function>
   void reduceInOrder(T *Values, int64_t Count, Function Combine);
 
@@ -66,10 +80,14 @@ private:
   Topology Tree;
   AllGather Gathering;
   ReduceScatter Reducing;
+  std::optional<Topology> Islands;
+  /// By islands, once there are any.
+  std::optional<AllGather> IslandGathering;
+  std::optional<ReduceScatter> IslandReducing;
   /// The scratch, cut into slots for chunks.
   std::unique_ptr<char, decltype(&std::free)> OwnScratch;
-  char *Slots = nullptr;
-  int64_t SlotBytes = 0;
+  char *Scratch = nullptr;
+  int64_t ScratchBytes = 0, SlotBytes = 0;
   /// Values of all ranks, and the bounds to exchange them.
   std::vector<int64_t> Exchanged, Bounds;
 };

@@ -19,6 +19,8 @@ ReduceScatter::ReduceScatter(Transport &Messages, const Topology &Topo)
   for (int I = 1; I <= Topo.size(); ++I) {
     Stream S = {};
     S.Slice = (Rank + I) % Topo.size();
+    if (!Topo.takesPart(Rank, S.Slice))
+      continue;
     auto AddTerm = [&](int Peer, bool EndsNode) {
       Term T = {};
       T.Peer = Peer == Rank ? -1 : Peer;
@@ -28,7 +30,10 @@ ReduceScatter::ReduceScatter(Transport &Messages, const Topology &Topo)
       S.Terms.push_back(T);
     };
     auto AddMembers = [&] {
-      const std::vector<int> &Members = Topo.getMembers(Node);
+      // What the library added up is there as the leader's own.
+      const std::vector<int> &Members = Topo.hasLibrary(Node)
+                                            ? std::vector<int>{Rank}
+                                            : Topo.getMembers(Node);
       for (int Member : Members)
         AddTerm(Member, Member == Members.back());
     };
@@ -60,9 +65,12 @@ int ReduceScatter::countSlots(const Topology &Topo) {
   for (int Slice = 0; Slice < Topo.size(); ++Slice) {
     for (int Node = 0; Node < Topo.numNodes(); ++Node) {
       const std::vector<int> &Members = Topo.getMembers(Node);
-      int Others = static_cast<int>(Members.size()) - 1;
+      int Others =
+          Topo.hasLibrary(Node) ? 0 : static_cast<int>(Members.size()) - 1;
       int Leader = Topo.getLeader(Node, Slice);
       for (int Rank : Members) {
+        if (!Topo.takesPart(Rank, Slice))
+          continue;
         if (Rank == Slice)
           Slots[Rank] += Depth * (Others + Topo.numNodes() - 1) + 2;
         else

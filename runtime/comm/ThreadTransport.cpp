@@ -69,6 +69,7 @@ std::unique_ptr<Transport> ThreadWorld::makeTransport(int Rank) {
 
 void ThreadTransport::doReserve(int Requests) {
   Slots.resize(Requests);
+  FreeSlots.clear();
   for (Request R = Requests; R-- > 0;)
     FreeSlots.push_back(R);
   Posted.reserve(Requests);

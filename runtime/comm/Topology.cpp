@@ -14,13 +14,16 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
-Topology::Topology(const std::vector<int> &Nodes) {
+Topology::Topology(const std::vector<int> &Nodes,
+                   const std::vector<bool> &WithLibrary) {
   std::map<int, int> Numbers;
   for (int Node : Nodes) {
     int Number = Numbers.try_emplace(Node, static_cast<int>(Members.size()))
                      .first->second;
-    if (Number == numNodes())
+    if (Number == numNodes()) {
       Members.emplace_back();
+      Library.push_back(!WithLibrary.empty() && WithLibrary[NodeOf.size()]);
+    }
     LocalRank.push_back(static_cast<int>(Members[Number].size()));
     Members[Number].push_back(static_cast<int>(NodeOf.size()));
     NodeOf.push_back(Number);

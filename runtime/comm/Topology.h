@@ -11,6 +11,9 @@
 // every node has one rank, its leader for this slice, that exchanges with other
 // nodes. Leadership is spread over the ranks of a node.
 //
+// Nodes may also be islands: ranks that share a library of their own for their
+// devices' memory (IslandLibrary.h). Messages then go between leaders only.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_RUNTIME_COMM_TOPOLOGY_H
@@ -23,8 +26,10 @@ namespace poplar::runtime::comm {
 
 class Topology {
 public:
-  /// `Nodes[r]` is any number that names the node of rank r.
-  explicit Topology(const std::vector<int> &Nodes);
+  /// `Nodes[r]` is any number that names the node of rank r; `WithLibrary[r]`,
+  /// if given, whether this node is an island with a library.
+  explicit Topology(const std::vector<int> &Nodes,
+                    const std::vector<bool> &WithLibrary = {});
 
   int size() const { return static_cast<int>(NodeOf.size()); }
   int numNodes() const { return static_cast<int>(Members.size()); }
@@ -32,6 +37,8 @@ public:
   int getNode(int Rank) const { return NodeOf[Rank]; }
   /// The ranks of a node, ascending.
   const std::vector<int> &getMembers(int Node) const { return Members[Node]; }
+  /// Whether the ranks of a node reach each other by a library.
+  bool hasLibrary(int Node) const { return Library[Node]; }
   /// The place of a rank among those of its node.
   int getLocalRank(int Rank) const { return LocalRank[Rank]; }
   /// Some node has several ranks, and there are several nodes.
@@ -39,9 +46,16 @@ public:
   /// The rank of `Node` that exchanges slice `Slice` with other nodes. The
   /// owner of a slice is its own node's leader.
   int getLeader(int Node, int Slice) const;
+  /// Whether messages about slice `Slice` concern a rank: all but those that
+  /// get it by their island's library.
+  bool takesPart(int Rank, int Slice) const {
+    return !hasLibrary(getNode(Rank)) ||
+           getLeader(getNode(Rank), Slice) == Rank;
+  }
 
 private:
   std::vector<int> NodeOf, LocalRank;
+  std::vector<bool> Library;
   std::vector<std::vector<int>> Members;
 };
 

@@ -40,9 +40,9 @@ public:
   virtual std::vector<int> getNodes() const = 0;
 
   /// Room for this many messages under way: none is allocated later. Called
-  /// once, before the first message.
+  /// before the first message, and again only when none is under way.
   void reserve(int Requests) {
-    SentBytes.assign(static_cast<size_t>(size()), 0);
+    SentBytes.resize(static_cast<size_t>(size()));
     doReserve(Requests);
   }
   /// The memory belongs to the message until `test` has returned true.

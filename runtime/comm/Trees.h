@@ -14,6 +14,7 @@
 //                         +--- leaders of other nodes --- others of those nodes
 //
 // Between ranks of one node, and where no node has two, it is one level deep.
+// The others of an island with a library take no part: its leader hands on.
 // The tag of all messages of a slice is its number.
 //
 //===----------------------------------------------------------------------===//
@@ -43,7 +44,7 @@ inline std::vector<int> getChildren(const Topology &Topo, int Rank, int Slice) {
   std::vector<int> Children;
   for (int I = 1; I < Topo.size(); ++I) {
     int Other = (Rank + I) % Topo.size();
-    if (getParent(Topo, Other, Slice) == Rank)
+    if (Topo.takesPart(Other, Slice) && getParent(Topo, Other, Slice) == Rank)
       Children.push_back(Other);
   }
   return Children;

@@ -101,6 +101,8 @@ struct Device::Impl {
   Allocation OwnMemory;
   PinnedBuffer Pinned;
   std::vector<std::unique_ptr<Allocation>> Memory;
+  /// Of recordPoint, by number; made when first needed.
+  std::vector<Event> Points;
   /// What Own::Hyper and Own::Factor hold.
   float Hyper[2][8] = {};
   float Factor = 0;
@@ -118,6 +120,9 @@ Device::Device(const PoplarProgram &Program, int Rank, int) {
 Device::~Device() {
   // What is queued uses what goes now.
   Driver::get().cuStreamSynchronize(Data->OnGPU.Queue);
+  for (Event Point : Data->Points)
+    if (Point)
+      Driver::get().cuEventDestroy_v2(Point);
 }
 
 bool Device::sharesMemory() const { return false; }
@@ -127,6 +132,13 @@ char *Device::allocate(int64_t Bytes) {
   char *Place = Data->Memory.back()->data();
   zero(Place, Bytes);
   return Place;
+}
+
+std::vector<std::pair<void *, int64_t>> Device::getMemory() const {
+  std::vector<std::pair<void *, int64_t>> Ranges;
+  for (const std::unique_ptr<Allocation> &A : Data->Memory)
+    Ranges.emplace_back(A->data(), A->size());
+  return Ranges;
 }
 
 int64_t Device::getOwnBytes() const { return Data->OwnMemory.size(); }
@@ -160,6 +172,18 @@ void Device::poison(void *Memory, int64_t Bytes) {
 void Device::synchronize() {
   check(Driver::get().cuStreamSynchronize(Data->OnGPU.Queue),
         "finish its work");
+}
+
+void *Device::recordPoint(int64_t Number) {
+  const Driver &D = Driver::get();
+  auto Place = static_cast<size_t>(Number);
+  if (Data->Points.size() <= Place)
+    Data->Points.resize(Place + 1);
+  Event &Point = Data->Points[Place];
+  if (!Point)
+    check(D.cuEventCreate(&Point, NoTiming), "create an event");
+  check(D.cuEventRecord(Point, Data->OnGPU.Queue), "record an event");
+  return Point;
 }
 
 void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {

@@ -37,10 +37,14 @@ using Stream = CUstream_st *;
 
 constexpr Result OutOfMemory = 2, InvalidImage = 200, NoBinaryForGPU = 209,
                  UnsupportedPTXVersion = 222;
+/// Of cuEventQuery.
+constexpr Result NotReady = 600;
 /// CUdevice_attribute.
 constexpr int CapabilityMajor = 75, CapabilityMinor = 76;
 /// CU_STREAM_NON_BLOCKING.
 constexpr unsigned NonBlocking = 1;
+/// CU_EVENT_DISABLE_TIMING.
+constexpr unsigned NoTiming = 2;
 /// CUjit_option.
 constexpr int JitErrorLog = 5, JitErrorLogBytes = 6;
 
@@ -53,6 +57,9 @@ constexpr int JitErrorLog = 5, JitErrorLogBytes = 6;
   X(cuDeviceGet, int *, int)                                                   \
   X(cuDeviceGetName, char *, int, int)                                         \
   X(cuDeviceGetAttribute, int *, int, int)                                     \
+  X(cuDeviceGetPCIBusId, char *, int, int)                                     \
+  X(cuDeviceGetByPCIBusId, int *, const char *)                                \
+  X(cuDeviceCanAccessPeer, int *, int, int)                                    \
   X(cuDevicePrimaryCtxRetain, Context *, int)                                  \
   X(cuDevicePrimaryCtxRelease_v2, int)                                         \
   X(cuCtxSetCurrent, Context)                                                  \
@@ -63,14 +70,17 @@ constexpr int JitErrorLog = 5, JitErrorLogBytes = 6;
   X(cuMemFreeHost, void *)                                                     \
   X(cuMemcpyHtoDAsync_v2, Address, const void *, size_t, Stream)               \
   X(cuMemcpyDtoHAsync_v2, void *, Address, size_t, Stream)                     \
+  X(cuMemcpyDtoDAsync_v2, Address, Address, size_t, Stream)                    \
   X(cuMemsetD8Async, Address, unsigned char, size_t, Stream)                   \
   X(cuStreamCreate, Stream *, unsigned)                                        \
   X(cuStreamDestroy_v2, Stream)                                                \
   X(cuStreamSynchronize, Stream)                                               \
+  X(cuStreamWaitEvent, Stream, Event, unsigned)                                \
   X(cuEventCreate, Event *, unsigned)                                          \
   X(cuEventDestroy_v2, Event)                                                  \
   X(cuEventRecord, Event, Stream)                                              \
   X(cuEventSynchronize, Event)                                                 \
+  X(cuEventQuery, Event)                                                       \
   X(cuModuleLoadDataEx, Module *, const void *, unsigned, int *, void **)      \
   X(cuModuleUnload, Module)                                                    \
   X(cuModuleGetFunction, Function *, Module, const char *)                     \

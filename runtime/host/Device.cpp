@@ -43,6 +43,7 @@ public:
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
   char *data() const { return static_cast<char *>(Memory); }
+  int64_t size() const { return static_cast<int64_t>(Bytes); }
 
 private:
   void *Memory;
@@ -77,6 +78,13 @@ char *Device::allocate(int64_t Bytes) {
   return Data->Memory.emplace_back(std::make_unique<Arena>(Bytes))->data();
 }
 
+std::vector<std::pair<void *, int64_t>> Device::getMemory() const {
+  std::vector<std::pair<void *, int64_t>> Ranges;
+  for (const std::unique_ptr<Arena> &A : Data->Memory)
+    Ranges.emplace_back(A->data(), A->size());
+  return Ranges;
+}
+
 int64_t Device::getOwnBytes() const { return 0; }
 
 void Device::copyIn(void *To, const void *From, int64_t Bytes) {
@@ -102,6 +110,8 @@ void Device::poison(void *Memory, int64_t Bytes) {
 }
 
 void Device::synchronize() {}
+
+void *Device::recordPoint(int64_t) { return nullptr; }
 
 void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {
   Data->Gemms.prepare(Gemm, Batch);

@@ -7,11 +7,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "RankRunner.h"
+#include "DeviceBuffers.h"
+#include "comm/Islands.h"
 #include "comm/ThreadTransport.h"
+#include "cuda/Nccl.h"
+#include "cuda/NcclIsland.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <gtest/gtest.h>
+#include <sstream>
 
 using namespace poplar::runtime::comm;
 
@@ -20,7 +25,49 @@ static int NumThreads = 1;
 /// The one of this process, unless ranks are threads.
 static std::unique_ptr<CommStream> Process;
 
+static std::string IslandText;
+static bool Uniform = false;
+
 const CommOptions &getOptions() { return Options; }
+bool isUniform() { return Uniform; }
+
+/// The offer of a rank whose island has this number, or none.
+static IslandOffer makeOffer(const std::string &Island, int Rank) {
+  IslandOffer Offer;
+  if (Island == "-")
+    return Offer;
+  Offer.Library = poplar::runtime::cuda::nccl::Nccl::get().Name;
+  // Apart from other islands, which have the same version here.
+  Offer.Library += ", island " + Island;
+  Offer.Device = "GPU " + std::to_string(Rank);
+  return Offer;
+}
+
+/// Puts islands on top of the communicator, as the text has them.
+static void joinIslands(CommStream &Stream) {
+  std::vector<std::string> Numbers;
+  std::istringstream List(IslandText);
+  for (std::string Number; std::getline(List, Number, ',');)
+    Numbers.push_back(Number);
+  if (Numbers.size() != static_cast<size_t>(Stream.size()))
+    throw std::runtime_error("--islands does not name every rank");
+  Stream.extend([&](Communicator &C) -> std::unique_ptr<Communicator> {
+    int GPU = C.rank();
+    Islands Plan = planIslands(
+        exchange(C, makeOffer(Numbers[static_cast<size_t>(GPU)], GPU)),
+        C.getTopology());
+    Plan.Uniform.assign(Plan.Uniform.size(), Uniform);
+    if (GPU == 0)
+      std::printf("%s", Plan.Description.c_str());
+    namespace cuda = poplar::runtime::cuda;
+    std::unique_ptr<Communicator> Made = makeIslands(
+        C, Plan,
+        {cuda::makeNcclId, [&](int Place, int Size, const std::string &Id) {
+           return cuda::joinNccl(GPU, Place, Size, Id, {}, C.isInterrupted());
+         }});
+    return Made ? onDevice(std::move(Made), GPU) : nullptr;
+  });
+}
 
 void onEachStream(const std::function<void(CommStream &)> &Body) {
   if (Process) {
@@ -67,6 +114,10 @@ int main(int Argc, char **Argv) {
       Options.Messages.MaxElements = std::atoll(Value.c_str());
     else if (Option == "--link-delay")
       Options.Link = parseLinkModel(Value);
+    else if (Option == "--islands")
+      IslandText = Value;
+    else if (Option == "--uniform")
+      Uniform = Value == "1";
     else
       return std::fprintf(stderr, "unknown option %s\n", Argv[I]), 2;
   }
@@ -74,6 +125,14 @@ int main(int Argc, char **Argv) {
   if (Backend != "threads")
     Process =
         std::make_unique<CommStream>([] { return makeCommunicator(Options); });
+  if (Process && !IslandText.empty()) {
+    try {
+      joinIslands(*Process);
+    } catch (const std::exception &E) {
+      return std::fprintf(stderr, "rank %d: %s\n", Process->rank(), E.what()),
+             1;
+    }
+  }
   // One rank's account is enough, unless it fails.
   testing::TestEventListeners &Listeners =
       testing::UnitTest::GetInstance()->listeners();

@@ -9,11 +9,15 @@
 // The conformance tests are one program, which is started once per backend,
 // number of ranks and node map:
 //
-//   PoplarCommConformance --backend self|threads|mpi [--ranks N]
-//       [--max-elements N] [--link-delay US,GBPS] [GoogleTest's options]
+//   PoplarCommConformance --backend self|threads|mpi|tcp [--ranks N]
+//       [--max-elements N] [--link-delay US,GBPS]
+//       [--islands 0,0,-,1,1 [--uniform 1]] [GoogleTest's options]
 //
-// With `mpi` each process is one rank, and all run the same tests in the same
-// order.
+// With `mpi` and `tcp` each process is one rank, and all run the same tests in
+// the same order. Ranks with the same number in --islands collect by NCCL in
+// memory of their GPUs, each of which is a rank's alone; the libraries are
+// those of POPLAR_CUDA_PATH, and may be emulated. `--uniform 1` promises that
+// these ranks always have the same types of memory, and skips what breaks it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +37,9 @@ void onEachStream(
 /// The same, on the communication threads.
 void onEachRank(
     const std::function<void(poplar::runtime::comm::Communicator &)> &Body);
+
+/// Whether a test that breaks --uniform 1 has to be skipped.
+bool isUniform();
 
 /// What the communicators are made with.
 const poplar::runtime::comm::CommOptions &getOptions();

@@ -15,7 +15,10 @@ Nothing here runs on a GPU.
 
 --jobs: jobs of several ranks instead, some of them on the host, through the
 host's memory. In f32, what is replicated has to be the same bits on the GPU and
-on the host."""
+on the host.
+
+--nccl: such jobs with an emulated NCCL between the GPUs, alone or as an island
+beside hosts; and what happens where NCCL cannot be used, or fails."""
 
 import os
 
@@ -47,7 +50,49 @@ TOGETHER = [
 ]
 
 
-def compare(workshop, report, name, plan, tolerance, options=()):
+# The same, and the ranks that share NCCL.
+NCCL = [
+    ("gpt2", 0, [(3, 2, 2, 1, "ampere"), (2, 2, 2, 1, "ampere")], "0, 1", 1e-5),
+    ("llama", 1, [(3, 2, 1, 2, "ampere"), (2, 2, 2, 1, "ampere")], "0, 1", 1e-5),
+    ("gpt2", 2, [(2, 2, 2, 1, "ampere"), (2, 2, 2, 1, "ampere")], "0, 1", 1e-5),
+    ("llama", 3, [(3, 2, 1, 1, "ampere"), (0, 2, 1, 3, "ampere")], "0, 1", 1e-5),
+    (
+        "llama",
+        3,
+        [(3, 2, 1, 1, "hopper_bf16"), (2, 2, 1, 3, "hopper_bf16")],
+        "0, 1",
+        1e-2,
+    ),
+    # Islands that messages join.
+    (
+        "gpt2",
+        0,
+        [(2, 2, 2, 1, "ampere"), (1, 2, 2, 1, "host"), (2, 2, 1, 1, "ampere")],
+        "0, 2",
+        1e-5,
+    ),
+    (
+        "llama",
+        2,
+        [(1, 2, 2, 1, "host"), (2, 2, 2, 1, "ampere"), (2, 2, 1, 2, "ampere")],
+        "1, 2",
+        1e-5,
+    ),
+    (
+        "gpt2",
+        3,
+        [(2, 2, 2, 2, "ampere"), (2, 2, 1, 1, "ampere"), (1, 2, 1, 1, "host")],
+        "0, 1",
+        1e-5,
+    ),
+]
+
+
+def make_plan(model, stage, ranks):
+    return Plan(model, stage, tuple(Rank(*rank) for rank in ranks), TYPES)
+
+
+def compare(workshop, report, name, plan, tolerance, options=(), expected=""):
     options = ["--steps", STEPS, "--lr", 1e-3, "--clip", 0.5, *options]
     reference = workshop.train_alone(
         plan.model, f"{name}-alone", plan.samples, options[:6]
@@ -57,6 +102,8 @@ def compare(workshop, report, name, plan, tolerance, options=()):
     except jobs.JobError as error:
         return report.check(name, [str(error)])
     worst, failures = jobs.compare_losses(run, reference, tolerance)
+    if expected not in run.output:
+        failures.append(f"does not say '{expected}'")
     note = f"losses {worst:.1e}"
     if tolerance == jobs.LOSS_TOLERANCE:
         update, more = jobs.compare_updates(
@@ -67,17 +114,82 @@ def compare(workshop, report, name, plan, tolerance, options=()):
     report.check(name, failures, note)
 
 
-def main():
-    arguments = jobs.parse_arguments(
-        __doc__, lambda parser: parser.add_argument("--jobs", action="store_true")
+def check_nccl(workshop, report):
+    library = "NCCL 2.28.9"
+    for model, stage, ranks, island, tolerance in NCCL:
+        names = "-".join(rank[-1] for rank in ranks)
+        check = ["--check-replicas"] if stage < 3 and tolerance < 1e-3 else []
+        compare(
+            workshop,
+            report,
+            f"nccl-{model}-stage{stage}-{names}",
+            make_plan(model, stage, ranks),
+            tolerance,
+            check,
+            f"collectives of ranks {island}: {library}\n",
+        )
+
+    model, stage, ranks, _, tolerance = NCCL[2]
+    plan = make_plan(model, stage, ranks)
+    job = workshop.build(plan, f"nccl-{model}-stage{stage}-ampere-ampere")
+
+    def attempt(name, variables, *expected, succeeds=False):
+        """Trains, or fails and says why."""
+        os.environ.update(variables)
+        try:
+            output = workshop.train(job, name, ["--steps", 2]).output
+            failures = [] if succeeds else ["succeeds"]
+        except jobs.JobError as error:
+            output, failures = str(error), ["fails"] if succeeds else []
+        for variable in variables:
+            del os.environ[variable]
+        failures += [f"does not say '{text}'" for text in expected if text not in output]
+        report.check(name, failures + ([output] if failures else []))
+
+    shared = {"POPLAR_CUDA_DEVICE": "0"}
+    shares = "it shares its GPU, "
+    through = "through the host's memory, as "
+    attempt("two-ranks-on-a-gpu", shared, through + shares, succeeds=True)
+    demand = {"POPLAR_COMM": "nccl"}
+    attempt(
+        "nccl-demanded",
+        {**shared, **demand},
+        "POPLAR_COMM is nccl, but rank",
+        "the host's memory",
     )
+    attempt("nccl-had", demand, f"collectives of ranks 0, 1: {library}", succeeds=True)
+    attempt(
+        "host-demanded", {"POPLAR_COMM": "host"}, through + "POPLAR_COMM is host", succeeds=True
+    )
+    attempt(
+        "old-nccl", {"POPLAR_EMULATED_NCCL": "21805"}, "NCCL 2.18.5 is too old", succeeds=True
+    )
+    attempt("no-such-communicator", {"POPLAR_COMM": "rccl"}, "there are auto, nccl, host")
+    attempt(
+        "nccl-fails",
+        {"POPLAR_EMULATED_NCCL_FAIL": "7"},
+        f"{library} cannot go on: remote process exited",
+        "NCCL_DEBUG=WARN tells more",
+    )
+
+
+def main():
+    def add(parser):
+        parser.add_argument("--jobs", action="store_true")
+        parser.add_argument("--nccl", action="store_true")
+
+    arguments = jobs.parse_arguments(__doc__, add)
     os.environ["POPLAR_EMULATED_GPUS"] = "sm_90,sm_90"
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
+    if arguments.nccl:
+        check_nccl(workshop, report)
+        return report.finish()
     for model, name, tolerance in [] if arguments.jobs else ALONE:
         plan = Plan(model, 0, (Rank(3, 2, 2, type=name),), TYPES)
         compare(workshop, report, f"{model}-{name}", plan, tolerance)
+    os.environ["POPLAR_COMM"] = "host"
     for model, stage, ranks in TOGETHER if arguments.jobs else []:
-        plan = Plan(model, stage, tuple(Rank(*rank) for rank in ranks), TYPES)
+        plan = make_plan(model, stage, ranks)
         names = "-".join(rank[-1] for rank in ranks)
         check = ["--check-replicas"] if stage < 3 else []
         compare(

@@ -12,28 +12,18 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Alike.h"
 #include "cuda/BlasLt.h"
 #include "cuda/Driver.h"
 
 #include <cublasLt.h>
 #include <cuda.h>
 #include <gtest/gtest.h>
-#include <tuple>
 
 namespace ours = poplar::runtime::cuda;
+using poplar::emulated::Alike;
 
 namespace {
-
-template <typename One, typename Other> struct Alike : std::false_type {};
-template <typename R, typename... One, typename S, typename... Other>
-struct Alike<R (*)(One...), S (*)(Other...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(One) != sizeof...(Other))
-      return false;
-    else
-      return sizeof(R) == sizeof(S) && ((sizeof(One) == sizeof(Other)) && ...);
-  }();
-};
 
 // cuda.h renames functions to their newest version.
 #define CHECK_DRIVER(NAME, ...)                                                \
@@ -43,6 +33,11 @@ POPLAR_CUDA_DRIVER(CHECK_DRIVER)
   static_assert(                                                               \
       Alike<decltype(ours::lt::BlasLt::NAME), decltype(&::NAME)>::value);
 POPLAR_CUBLASLT(CHECK_BLASLT)
+
+TEST(Declarations, DriverConstantsOfStreamsAreThoseOfTheHeaders) {
+  EXPECT_EQ(ours::NotReady, CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(ours::NoTiming, unsigned(CU_EVENT_DISABLE_TIMING));
+}
 
 TEST(Declarations, ConstantsAreThoseOfTheHeaders) {
   EXPECT_EQ(ours::OutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);

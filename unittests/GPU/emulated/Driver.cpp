@@ -14,6 +14,7 @@
 //   POPLAR_EMULATED_CUDA    the version of CUDA that the driver is for; 13000
 //   POPLAR_EMULATED_MEMORY  bytes of a GPU's memory
 //   POPLAR_EMULATED_CACHE   a directory that keeps what was compiled
+//   POPLAR_EMULATED_NO_PEERS  if set, no GPU reads the memory of another
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,12 +72,16 @@ std::vector<int> getCapabilities() {
   return capabilities;
 }
 
+using Guard = std::lock_guard<std::recursive_mutex>;
+
 int current = 0;
 CUctx_st context;
+thread_local bool hasContext = false;
 /// Memory of the host that is read when a copy is done, not when it is queued.
 std::set<std::pair<const char *, size_t>> pinned;
 
 bool isPinned(const void *data, size_t bytes) {
+  Guard guard(getLock());
   auto *first = static_cast<const char *>(data);
   for (auto [start, size] : pinned)
     if (first >= start && first + bytes <= start + size)
@@ -113,6 +118,8 @@ std::string compile(const PTXProgram &program) {
 }
 
 } // namespace
+
+int getCurrentDevice() { return hasContext ? current : -1; }
 
 Queue &getQueue(void *stream) {
   static CUstream_st defaultStream;
@@ -165,13 +172,34 @@ Result cuDeviceGetAttribute(int *value, int attribute, int device) {
   return 0;
 }
 
+Result cuDeviceGetPCIBusId(char *id, int size, int device) {
+  std::snprintf(id, size_t(size), "0000:%02x:00.0", device + 1);
+  return 0;
+}
+
+Result cuDeviceGetByPCIBusId(int *device, const char *id) {
+  unsigned number = 0;
+  if (std::sscanf(id, "0000:%02x:00.0", &number) != 1 || number == 0 ||
+      number > getCapabilities().size())
+    return 101;
+  *device = int(number) - 1;
+  return 0;
+}
+Result cuDeviceCanAccessPeer(int *can, int, int) {
+  *can = !std::getenv("POPLAR_EMULATED_NO_PEERS");
+  return 0;
+}
+
 Result cuDevicePrimaryCtxRetain(CUctx_st **result, int device) {
   current = device;
   *result = &context;
   return 0;
 }
 Result cuDevicePrimaryCtxRelease_v2(int) { return 0; }
-Result cuCtxSetCurrent(CUctx_st *) { return 0; }
+Result cuCtxSetCurrent(CUctx_st *next) {
+  hasContext = next;
+  return 0;
+}
 
 Result cuMemGetInfo_v2(size_t *free, size_t *total) {
   *free = size_t(Memory::get().getFree());
@@ -188,10 +216,12 @@ Result cuMemFree_v2(cuda::Address address) {
 }
 Result cuMemHostAlloc(void **data, size_t bytes, unsigned) {
   *data = std::malloc(bytes);
+  Guard guard(getLock());
   pinned.insert({static_cast<char *>(*data), bytes});
   return 0;
 }
 Result cuMemFreeHost(void *data) {
+  Guard guard(getLock());
   auto found = pinned.lower_bound({static_cast<char *>(data), 0});
   if (found == pinned.end() || found->first != data)
     return invalidValue;
@@ -223,6 +253,14 @@ Result cuMemcpyDtoHAsync_v2(void *to, cuda::Address from, size_t bytes,
     getQueue(stream).run();
   return 0;
 }
+Result cuMemcpyDtoDAsync_v2(cuda::Address to, cuda::Address from, size_t bytes,
+                            CUstream_st *stream) {
+  getQueue(stream).add([=] {
+    std::memmove(Memory::get().at(to, int64_t(bytes)),
+                 Memory::get().at(from, int64_t(bytes)), bytes);
+  });
+  return 0;
+}
 Result cuMemsetD8Async(cuda::Address to, unsigned char value, size_t bytes,
                        CUstream_st *stream) {
   getQueue(stream).add(
@@ -244,6 +282,16 @@ Result cuStreamSynchronize(CUstream_st *stream) {
   return 0;
 }
 
+/// The event is as it is now, whatever it records later.
+Result cuStreamWaitEvent(CUstream_st *stream, CUevent_st *event, unsigned) {
+  if (event->number)
+    getQueue(stream).addAttempt(
+        [other = event->stream, number = event->number] {
+          return getQueue(other).tryTo(number);
+        });
+  return 0;
+}
+
 Result cuEventCreate(CUevent_st **event, unsigned) {
   *event = new CUevent_st;
   return 0;
@@ -261,6 +309,10 @@ Result cuEventSynchronize(CUevent_st *event) {
   if (event->number)
     getQueue(event->stream).runTo(event->number);
   return 0;
+}
+Result cuEventQuery(CUevent_st *event) {
+  bool done = !event->number || getQueue(event->stream).tryTo(event->number);
+  return done ? 0 : cuda::NotReady;
 }
 /// A cubin is for a real GPU: the program has to fall back to its PTX.
 Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,

@@ -93,6 +93,30 @@ TEST_F(Emulation, WorkIsDoneWhenItIsWaitedFor) {
   cuMemFreeHost(staging);
 }
 
+TEST_F(Emulation, StreamsWaitForNothingButEvents) {
+  cuda::Stream other;
+  cuda::Event event;
+  ASSERT_EQ(cuStreamCreate(&other, cuda::NonBlocking), 0);
+  ASSERT_EQ(cuEventCreate(&event, cuda::NoTiming), 0);
+  cuMemsetD8Async(memory, 1, 256, stream);
+  cuEventRecord(event, stream);
+  uint32_t word = 0;
+  // Too early: nothing has been waited for.
+  cuMemcpyDtoHAsync_v2(&word, memory, 4, other);
+  EXPECT_NE(word, 0x01010101u);
+  ASSERT_EQ(cuStreamWaitEvent(other, event, 0), 0);
+  // What the event is recorded for later does not matter.
+  cuMemsetD8Async(memory, 2, 256, stream);
+  cuEventRecord(event, stream);
+  cuMemcpyDtoHAsync_v2(&word, memory, 4, other);
+  EXPECT_EQ(word, 0x01010101u);
+  EXPECT_EQ(cuEventQuery(event), 0);
+  cuMemcpyDtoHAsync_v2(&word, memory, 4, other);
+  EXPECT_EQ(word, 0x02020202u);
+  cuEventDestroy_v2(event);
+  cuStreamDestroy_v2(other);
+}
+
 TEST_F(Emulation, RunsThreadsThatExchange) {
   // Every thread gets the number of its neighbour, and adds 100 if any thread
   // has a number of 33 or more.

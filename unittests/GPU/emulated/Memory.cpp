@@ -9,11 +9,53 @@
 #include "Memory.h"
 #include "Prelude.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sys/mman.h>
+#include <thread>
 
 using namespace poplar::emulated;
+using Guard = std::lock_guard<std::recursive_mutex>;
+
+std::recursive_mutex &poplar::emulated::getLock() {
+  static std::recursive_mutex lock;
+  return lock;
+}
+
+void Queue::add(Work work) {
+  addAttempt([work = std::move(work)] {
+    work();
+    return true;
+  });
+}
+
+void Queue::addAttempt(Attempt attempt) {
+  Guard guard(getLock());
+  waiting.push_back(std::move(attempt));
+}
+
+int64_t Queue::getLast() const {
+  Guard guard(getLock());
+  return done + int64_t(waiting.size());
+}
+
+bool Queue::tryTo(int64_t number) {
+  Guard guard(getLock());
+  while (done < number && !waiting.empty()) {
+    if (!waiting.front()())
+      return false;
+    waiting.pop_front();
+    ++done;
+  }
+  return true;
+}
+
+void Queue::runTo(int64_t number) {
+  // Others do their part meanwhile.
+  while (!tryTo(number))
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
 
 Memory &Memory::get() {
   static Memory memory;
@@ -27,6 +69,7 @@ Memory::Memory() {
 }
 
 uint64_t Memory::allocate(int64_t bytes) {
+  Guard guard(getLock());
   if (bytes > getFree())
     return 0;
   void *data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
@@ -42,12 +85,14 @@ uint64_t Memory::allocate(int64_t bytes) {
 }
 
 uint64_t Memory::add(void *data, int64_t bytes) {
+  Guard guard(getLock());
   uint64_t address = reinterpret_cast<uint64_t>(data) + kDeviceBit;
   ranges[address] = {bytes, false};
   return address;
 }
 
 void Memory::free(uint64_t address) {
+  Guard guard(getLock());
   auto range = ranges.find(address);
   if (range == ranges.end() || !range->second.owned)
     poplar_emulated_fault(address, 0, "freed");
@@ -58,6 +103,7 @@ void Memory::free(uint64_t address) {
 }
 
 bool Memory::find(uint64_t address, uint64_t &begin, uint64_t &end) const {
+  Guard guard(getLock());
   auto next = ranges.upper_bound(address);
   if (next == ranges.begin())
     return false;

@@ -13,8 +13,13 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 
 namespace poplar::emulated {
+
+/// Held by whatever the GPU does, and by who looks at its memory or queues: the
+/// program has several threads.
+std::recursive_mutex &getLock();
 
 /// Of one process, which uses one GPU. A program that follows an address of the
 /// GPU itself gets a signal.
@@ -52,26 +57,27 @@ private:
 class Queue {
 public:
   using Work = std::function<void()>;
-  void add(Work work) { waiting.push_back(std::move(work)); }
+  /// Whether it is done now; called again, later, until it is.
+  using Attempt = std::function<bool()>;
+  void add(Work work);
+  void addAttempt(Attempt attempt);
   /// Number of the last work so far.
-  int64_t getLast() const { return done + int64_t(waiting.size()); }
-  /// Does everything up to that number.
-  void runTo(int64_t number) {
-    while (done < number && !waiting.empty()) {
-      Work work = std::move(waiting.front());
-      waiting.pop_front();
-      ++done;
-      work();
-    }
-  }
+  int64_t getLast() const;
+  /// Does what can be done up to that number; whether that was everything.
+  bool tryTo(int64_t number);
+  /// Does everything up to that number, and waits for others if need be.
+  void runTo(int64_t number);
   void run() { runTo(getLast()); }
 
 private:
-  std::deque<Work> waiting;
+  std::deque<Attempt> waiting;
   int64_t done = 0;
 };
 
 } // namespace poplar::emulated
+
+/// The GPU that the thread's context is of; -1 if it has none.
+int getCurrentDevice();
 
 /// The queue behind a stream, which is the default one if null.
 poplar::emulated::Queue &getQueue(void *stream);

@@ -1,0 +1,46 @@
+//===- Pause.h - Between two polls ------------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+#ifndef POPLAR_RUNTIME_COMM_PAUSE_H
+#define POPLAR_RUNTIME_COMM_PAUSE_H
+
+#include "comm/Transport.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace poplar::runtime::comm {
+
+/// Between two polls that found nothing to do. The thread shares its core with
+/// computation, so it sleeps, 200 us at most, and longer where it has waited
+/// for long: every poll takes some microseconds of the core. It does not yield:
+/// a computing thread would then keep the core for a whole time slice,
+/// milliseconds, whereas a thread that wakes up gets it at once.
+class Pause {
+public:
+  void wait(Clock::time_point NextEvent = Clock::time_point::max()) {
+    using namespace std::chrono_literals;
+    Clock::time_point Now = Clock::now();
+    if (++Polls == 1)
+      Begin = Now;
+    if (Polls < 4)
+      return;
+    if (NextEvent > Now)
+      std::this_thread::sleep_for(std::min(Sleep, NextEvent - Now));
+    Sleep = std::min(
+        Sleep * 2, std::clamp<Clock::duration>((Now - Begin) / 16, 200us, 1ms));
+  }
+
+private:
+  int Polls = 0;
+  Clock::time_point Begin;
+  Clock::duration Sleep = std::chrono::microseconds(10);
+};
+
+} // namespace poplar::runtime::comm
+
+#endif // POPLAR_RUNTIME_COMM_PAUSE_H

@@ -1,0 +1,52 @@
+//===- Island.cpp - What a GPU brings to collectives ----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Island.h"
+#include "Error.h"
+#include "cuda/Nccl.h"
+#include "cuda/NcclIsland.h"
+#include "cuda/Selection.h"
+
+#include <unistd.h>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::cuda;
+
+comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
+                                               int Rank) {
+  comm::IslandOffer Offer;
+  Offer.Choice = comm::getLibraryChoice();
+  Offer.MemoryType = Program.working_type;
+  char Host[256] = "", Bus[32] = "";
+  gethostname(Host, sizeof(Host) - 1);
+  check(Driver::get().cuDeviceGetPCIBusId(Bus, sizeof(Bus),
+                                          chooseGPU(Program, Rank).Device),
+        "tell its bus");
+  Offer.Device = std::string(Host) + " " + Bus;
+  if (Offer.Choice == comm::LibraryChoice::Host) {
+    Offer.Reason = "POPLAR_COMM is host";
+    return Offer;
+  }
+  try {
+    Offer.Library = nccl::Nccl::get().Name;
+  } catch (const Error &E) {
+    Offer.Reason = E.what();
+  }
+  return Offer;
+}
+
+comm::IslandMaker
+poplar::runtime::getIslandMaker(Device &D, const PoplarProgram &Program,
+                                int Rank,
+                                const std::atomic<bool> &Interrupted) {
+  int GPU = chooseGPU(Program, Rank).Device;
+  return {makeNcclId,
+          [&D, GPU, &Interrupted](int Place, int Size, const std::string &Id) {
+            return joinNccl(GPU, Place, Size, Id, D.getMemory(), Interrupted);
+          }};
+}

@@ -1,0 +1,288 @@
+//===- NcclIsland.cpp - GPUs that collect by NCCL -------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/NcclIsland.h"
+#include "Error.h"
+#include "Poplar/Runtime/ABI.h"
+#include "comm/Pause.h"
+#include "cuda/Memory.h"
+#include "cuda/Nccl.h"
+#include "cuda/WireKernels.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::cuda;
+using comm::Type;
+
+/// For pieces whose type changes on the way, and sums that are added later.
+static constexpr int64_t ScratchBytes = 64 << 20;
+
+static nccl::DataType getDataType(Type T) {
+  constexpr nccl::DataType Types[] = {nccl::Float32, nccl::BFloat16,
+                                      nccl::Float16, nccl::Uint8, nccl::Int64};
+  return Types[static_cast<int32_t>(T)];
+}
+
+static nccl::UniqueId toId(const std::string &Text) {
+  nccl::UniqueId Id;
+  if (Text.size() != sizeof(Id.Internal))
+    fail("an identity of NCCL's has ", sizeof(Id.Internal), " bytes, not ",
+         Text.size());
+  std::memcpy(Id.Internal, Text.data(), sizeof(Id.Internal));
+  return Id;
+}
+
+std::string cuda::makeNcclId() {
+  const nccl::Nccl &N = nccl::Nccl::get();
+  nccl::UniqueId Id;
+  if (nccl::Status S = N.ncclGetUniqueId(&Id))
+    fail(N.Name, " cannot make an identity for a communicator: ",
+         N.ncclGetErrorString(S),
+         "; NCCL_SOCKET_IFNAME may name the network to use");
+  return std::string(Id.Internal, sizeof(Id.Internal));
+}
+
+namespace {
+
+/// The stream of collectives, in the GPU's context, which is the thread's from
+/// then on.
+class CollectiveStream {
+public:
+  explicit CollectiveStream(int GPU) : GPU(GPU) {
+    const Driver &D = Driver::get();
+    Context Primary;
+    check(D.cuDevicePrimaryCtxRetain(&Primary, GPU), "make a context");
+    check(D.cuCtxSetCurrent(Primary), "use its context");
+    check(D.cuStreamCreate(&Queue, NonBlocking), "create a stream");
+    check(D.cuEventCreate(&Done, NoTiming), "create an event");
+  }
+  ~CollectiveStream() {
+    const Driver &D = Driver::get();
+    D.cuEventDestroy_v2(Done);
+    D.cuStreamDestroy_v2(Queue);
+    D.cuDevicePrimaryCtxRelease_v2(GPU);
+  }
+  CollectiveStream(const CollectiveStream &) = delete;
+  CollectiveStream &operator=(const CollectiveStream &) = delete;
+
+  Stream Queue = nullptr;
+  Event Done = nullptr;
+
+private:
+  int GPU;
+};
+
+/// All calls are made by one thread. The communicator does not block: a rank
+/// that never comes is then a time-out of the watchdog's, and not a thread that
+/// nobody can end.
+class NcclIsland : public comm::IslandLibrary {
+public:
+  NcclIsland(int GPU, int Rank, int Size, const std::string &Id,
+             const std::vector<MemoryRange> &Memory,
+             const std::atomic<bool> &Interrupted)
+      : Rank(Rank), Size(Size), Interrupted(Interrupted), OnGPU(GPU),
+        Scratch(ScratchBytes) {
+    nccl::Config Config;
+    Config.Blocking = 0;
+    nccl::Status S =
+        N.ncclCommInitRankConfig(&Comm, Size, toId(Id), Rank, &Config);
+    call(S, "join the others");
+    // What cannot be registered is copied by the library: slower, no error.
+    for (MemoryRange Range : Memory) {
+      void *Handle = nullptr;
+      if (N.ncclCommRegister(Comm, Range.first,
+                             static_cast<size_t>(Range.second), &Handle) == 0 &&
+          Handle)
+        Registered.push_back(Handle);
+      call(0, "register memory");
+    }
+  }
+  ~NcclIsland() override {
+    if (Comm)
+      N.ncclCommAbort(Comm);
+  }
+
+  std::string getName() const override { return N.Name; }
+  int rank() const override { return Rank; }
+  int size() const override { return Size; }
+  char *getScratch() const override { return Scratch.data(); }
+  int64_t getScratchBytes() const override { return Scratch.size(); }
+
+  void waitFor(void *Point) override {
+    check(D.cuStreamWaitEvent(OnGPU.Queue, static_cast<Event>(Point), 0),
+          "wait for computation");
+  }
+
+  void broadcast(const std::vector<Piece> &Pieces, Type T) override {
+    if (isWhole(Pieces, T, &Piece::Target)) {
+      const Piece &Own = Pieces[static_cast<size_t>(Rank)];
+      return call(N.ncclAllGather(Own.Source, Pieces[0].Target,
+                                  static_cast<size_t>(Own.Count),
+                                  getDataType(T), Comm, OnGPU.Queue),
+                  "all-gather");
+    }
+    inGroup(Pieces, [&](const Piece &P) {
+      return N.ncclBroadcast(P.Source, P.Target, static_cast<size_t>(P.Count),
+                             getDataType(T), P.Root, Comm, OnGPU.Queue);
+    });
+  }
+
+  void reduce(const std::vector<Piece> &Pieces) override {
+    if (isWhole(Pieces, Type::F32, &Piece::Source)) {
+      const Piece &Own = Pieces[static_cast<size_t>(Rank)];
+      return call(N.ncclReduceScatter(Pieces[0].Source, Own.Target,
+                                      static_cast<size_t>(Own.Count),
+                                      nccl::Float32, nccl::Sum, Comm,
+                                      OnGPU.Queue),
+                  "reduce-scatter");
+    }
+    inGroup(Pieces, [&](const Piece &P) {
+      return N.ncclReduce(P.Source, P.Target, static_cast<size_t>(P.Count),
+                          nccl::Float32, nccl::Sum, P.Root, Comm, OnGPU.Queue);
+    });
+  }
+
+  void allReduce(const float *Source, float *Result, int64_t Count) override {
+    if (Count)
+      call(N.ncclAllReduce(Source, Result, static_cast<size_t>(Count),
+                           nccl::Float32, nccl::Sum, Comm, OnGPU.Queue),
+           "all-reduce");
+  }
+
+  void convert(const void *Source, Type From, Type Wire, void *Target, Type To,
+               int64_t Count) override {
+    Kernels.convert(Source, From, Wire, Target, To, Count, OnGPU.Queue);
+  }
+  void add(float *Sum, const float *Source, int64_t Count) override {
+    Kernels.add(Sum, Source, Count, OnGPU.Queue);
+  }
+  void copyIn(void *To, const void *From, int64_t Bytes) override {
+    Pinned.copyIn(static_cast<char *>(To), static_cast<const char *>(From),
+                  static_cast<size_t>(Bytes), OnGPU.Queue);
+  }
+  void copyOut(void *To, const void *From, int64_t Bytes) override {
+    // A copy waits in the driver, where nothing can interrupt it: by then there
+    // has to be nothing left that another rank could delay.
+    finish();
+    Pinned.copyOut(static_cast<char *>(To), static_cast<const char *>(From),
+                   static_cast<size_t>(Bytes), OnGPU.Queue);
+  }
+
+  void finish() override {
+    check(D.cuEventRecord(OnGPU.Done, OnGPU.Queue), "record an event");
+    comm::Pause P;
+    while (true) {
+      call(0, "go on");
+      Result R = D.cuEventQuery(OnGPU.Done);
+      if (R == 0)
+        return;
+      if (R != NotReady)
+        check(R, "finish a collective");
+      P.wait();
+    }
+  }
+
+  void close() override {
+    for (void *Handle : Registered)
+      N.ncclCommDeregister(Comm, Handle);
+    Registered.clear();
+    call(N.ncclCommFinalize(Comm), "leave the others");
+    nccl::Status S = N.ncclCommDestroy(std::exchange(Comm, nullptr));
+    if (S)
+      fail(N.Name, " cannot end: ", N.ncclGetErrorString(S));
+  }
+
+private:
+  /// Whether pieces are equal slices of one array, in the order of the ranks.
+  /// Counts and order are the same on all ranks of the island, and so is
+  /// whether the array is in one piece: see IslandCommunicator.
+  template <typename Pointer>
+  bool isWhole(const std::vector<Piece> &Pieces, Type T,
+               Pointer Piece::*Member) const {
+    if (static_cast<int>(Pieces.size()) != Size)
+      return false;
+    auto *First = static_cast<const char *>(Pieces[0].*Member);
+    int64_t Bytes = Pieces[0].Count * comm::getBytes(T);
+    for (int R = 0; R < Size; ++R) {
+      const Piece &P = Pieces[static_cast<size_t>(R)];
+      if (P.Root != R || P.Count != Pieces[0].Count ||
+          P.*Member != First + R * Bytes)
+        return false;
+    }
+    return true;
+  }
+
+  template <typename Function>
+  void inGroup(const std::vector<Piece> &Pieces, Function &&Queue) {
+    if (Pieces.empty())
+      return;
+    call(N.ncclGroupStart(), "start a group");
+    // What belongs to the group is taken at its end.
+    for (const Piece &P : Pieces)
+      if (nccl::Status S = Queue(P); S && S != nccl::InProgress)
+        refuse(S, "queue a collective");
+    call(N.ncclGroupEnd(), "start a group of collectives");
+  }
+
+  /// Waits until the library has taken what was queued: before, it takes
+  /// nothing else. Looks for errors of whatever is under way.
+  void call(nccl::Status S, const char *What) {
+    comm::Pause P;
+    if (!Comm)
+      fail(N.Name, " was ended by an earlier error");
+    if (S != 0 && S != nccl::InProgress)
+      refuse(S, What);
+    while (true) {
+      nccl::Status State = 0;
+      S = N.ncclCommGetAsyncError(Comm, &State);
+      if (Interrupted) {
+        N.ncclCommAbort(std::exchange(Comm, nullptr));
+        fail("interrupted");
+      }
+      if (S == 0 && State == 0)
+        return;
+      if (S != 0 || State != nccl::InProgress)
+        refuse(S ? S : State, What);
+      P.wait();
+    }
+  }
+
+  [[noreturn]] void refuse(nccl::Status S, const char *What) {
+    const char *Last = Comm ? N.ncclGetLastError(Comm) : nullptr;
+    std::string Detail = Last && *Last ? std::string(" (") + Last + ")" : "";
+    std::string Text = N.ncclGetErrorString(S);
+    // What is under way would wait for ever.
+    if (Comm)
+      N.ncclCommAbort(std::exchange(Comm, nullptr));
+    fail(N.Name, " cannot ", What, ": ", Text, Detail,
+         "; NCCL_DEBUG=WARN tells more, POPLAR_COMM=host does without NCCL");
+  }
+
+  const Driver &D = Driver::get();
+  const nccl::Nccl &N = nccl::Nccl::get();
+  int Rank, Size;
+  const std::atomic<bool> &Interrupted;
+  CollectiveStream OnGPU;
+  Allocation Scratch;
+  PinnedBuffer Pinned;
+  WireKernels Kernels;
+  nccl::Comm Comm = nullptr;
+  std::vector<void *> Registered;
+};
+
+} // namespace
+
+std::unique_ptr<comm::IslandLibrary>
+cuda::joinNccl(int GPU, int Rank, int Size, const std::string &Id,
+               const std::vector<MemoryRange> &Memory,
+               const std::atomic<bool> &Interrupted) {
+  return std::make_unique<NcclIsland>(GPU, Rank, Size, Id, Memory, Interrupted);
+}

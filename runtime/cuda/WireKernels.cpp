@@ -1,0 +1,71 @@
+//===- WireKernels.cpp - Types of elements, on a GPU ----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/WireKernels.h"
+#include "Error.h"
+#include "Poplar/Runtime/ABI.h"
+#include "cuda/Memory.h"
+
+#include <algorithm>
+
+using namespace poplar::runtime;
+using namespace poplar::runtime::cuda;
+using comm::Type;
+
+/// kernels/gpu/Wire.cpp, compiled.
+static const char PTX[] =
+#include "Wire.ptx.inc"
+    ;
+
+WireKernels::WireKernels() {
+  const Driver &D = Driver::get();
+  check(D.cuModuleLoadDataEx(&Loaded, PTX, 0, nullptr, nullptr),
+        "compile the kernels of collectives");
+  check(D.cuModuleGetFunction(&Convert, Loaded, "poplar_wire_convert"),
+        "find a kernel of collectives");
+  check(D.cuModuleGetFunction(&Add, Loaded, "poplar_wire_add"),
+        "find a kernel of collectives");
+}
+
+WireKernels::~WireKernels() { Driver::get().cuModuleUnload(Loaded); }
+
+/// Arguments of eight bytes each, the last of which is the count.
+template <size_t N>
+static void launch(Function F, void *(&Arguments)[N], int64_t Count,
+                   Stream Queue) {
+  int64_t Blocks = (Count - 1) / POPLAR_GPU_FLAT_THREADS + 1;
+  if (Blocks > INT32_MAX)
+    fail("a slice of ", Count, " elements is more than a kernel starts");
+  check(Driver::get().cuLaunchKernel(F, static_cast<unsigned>(Blocks), 1, 1,
+                                     POPLAR_GPU_FLAT_THREADS, 1, 1, 0, Queue,
+                                     Arguments, nullptr),
+        "start a kernel");
+}
+
+void WireKernels::convert(const void *Source, Type From, Type Wire,
+                          void *Target, Type To, int64_t Count,
+                          Stream Queue) const {
+  if (Count == 0 || (Source == Target && From == To && Wire == From))
+    return;
+  if (From == To && Wire == From)
+    return check(Driver::get().cuMemcpyDtoDAsync_v2(
+                     addressOf(Target), addressOf(Source),
+                     static_cast<size_t>(Count * comm::getBytes(To)), Queue),
+                 "copy memory");
+  int64_t Types = static_cast<int64_t>(From) | static_cast<int64_t>(Wire) << 2 |
+                  static_cast<int64_t>(To) << 4;
+  void *Arguments[] = {&Source, &Target, &Types, &Count};
+  launch(Convert, Arguments, Count, Queue);
+}
+
+void WireKernels::add(float *Sum, const float *Source, int64_t Count,
+                      Stream Queue) const {
+  void *Arguments[] = {&Sum, &Source, &Count};
+  if (Count)
+    launch(Add, Arguments, Count, Queue);
+}
