@@ -275,11 +275,13 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
       O.TheCommand = Options::Profile;
     else if (Args[0] == "links")
       O.TheCommand = Options::Links;
+    else if (Args[0] == "doctor")
+      O.TheCommand = Options::Doctor;
     else if (Args[0] == "info")
       O.TheCommand = Options::Info;
     else
       fail("unknown command '", Args[0],
-           "'; there are train, sample, profile, links, info");
+           "'; there are train, sample, profile, links, doctor, info");
     Args.erase(Args.begin());
   }
   std::string Config;
@@ -322,6 +324,7 @@ std::string poplar::runtime::getHelp() {
           "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
           "  train profile --out FILE [options]\n"
           "  train links --out FILE [options]\n"
+          "  train doctor [options]\n"
           "  train info [options]\n\n"
           "Examples:\n"
           "  train --data book.txt --steps 1000 --out run\n"

@@ -20,7 +20,7 @@ constexpr int64_t LargestCount = 1000000000;
 constexpr double LargestLossScale = 0x1p62;
 
 struct Options {
-  enum Command { Train, Sample, Profile, Links, Info, Help };
+  enum Command { Train, Sample, Profile, Links, Doctor, Info, Help };
   Command TheCommand = Train;
 
   // Data.

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Doctor.h"
 #include "Error.h"
 #include "Executor.h"
 #include "Trainer.h"
@@ -83,6 +84,9 @@ int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
       break;
     case Options::Links:
       runLinks(Program, O);
+      break;
+    case Options::Doctor:
+      runDoctor(Program, O);
       break;
     case Options::Info:
       printInfo(Program, O);

@@ -10,6 +10,7 @@
 #include "Baseline.h"
 #include "Batch.h"
 #include "Checkpoint.h"
+#include "Doctor.h"
 #include "Error.h"
 #include "Files.h"
 #include "Group.h"
@@ -555,6 +556,7 @@ static void printCommunication(const comm::CommStatistics &S) {
 void poplar::runtime::runTraining(const PoplarProgram &Program,
                                   const Options &O) {
   runJob(Program, O, [&](Group *Ranks) {
+    checkRanks(Program, Ranks);
     Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
     std::optional<comm::CommStream::MemoryGuard> Guard;
     if (Ranks)

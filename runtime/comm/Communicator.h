@@ -53,8 +53,8 @@ public:
   const Topology &getTopology() const { return Topo; }
   /// By which ranks are grouped in sums, see above: nodes, or islands.
   virtual const Topology &getSumOrder() const { return Topo; }
-  /// Whether the order of sums is the above, on all ranks. A library that adds in an order
-  /// of its own still gives all ranks the same bits.
+  /// Whether the order of sums is the above, on all ranks. A library that adds
+  /// in an order of its own still gives all ranks the same bits.
   virtual bool addsInOrder() const { return true; }
   /// Before collectives of a device's memory: what is started next does not
   /// begin before the device has come to `Point` (Device::recordPoint).

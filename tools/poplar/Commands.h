@@ -24,6 +24,7 @@ void addPlaceCommand(CLI::App &app, int &status);
 void addProfileCommand(CLI::App &app, int &status);
 void addSimulateCommand(CLI::App &app, int &status);
 void addBuildCommand(CLI::App &app, int &status);
+void addDoctorCommand(CLI::App &app, int &status);
 void addTrainCommand(CLI::App &app, int &status);
 void addSampleCommand(CLI::App &app, int &status);
 

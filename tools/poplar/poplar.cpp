@@ -30,6 +30,7 @@ int main(int argc, char **argv) {
   addReportCommand(app, status);
   addPlaceCommand(app, status);
   addBuildCommand(app, status);
+  addDoctorCommand(app, status);
   addTrainCommand(app, status);
   addSampleCommand(app, status);
   try {
