@@ -8,6 +8,7 @@
 
 #include "Commands.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Import/DetectGPUs.h"
 #include "Poplar/Import/DeviceLibrary.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -18,7 +19,7 @@ using namespace poplar;
 
 namespace {
 struct Arguments {
-  std::string file, profiles, job, delay, output = "-", devices = "host=1";
+  std::string file, profiles, job, delay, output = "-", devices;
   bool json = false;
 };
 } // namespace
@@ -74,37 +75,61 @@ static void addShowCommand(CLI::App &app, int &status) {
   });
 }
 
+/// The machine's GPUs, or else ranks on its CPU; ranks on its CPU, if devices
+/// are given. Null on failure.
+static mlir::OwningOpRef<mlir::ModuleOp>
+detectMachine(llvm::StringRef devices, mlir::MLIRContext &context,
+              std::string &error) {
+  if (devices.empty()) {
+    GPUMachine gpus;
+    bool missing = false;
+    if (mlir::succeeded(detectGPUs(gpus, missing, error))) {
+      if (!gpus.gpus.empty())
+        return describeGPUs(gpus, context, error);
+    } else if (!missing) {
+      error += "; --devices host=1 leaves GPUs out";
+      return {};
+    }
+    devices = "host=1";
+  }
+  std::vector<std::pair<std::string, int>> ranks;
+  if (!parseDevices(devices, ranks)) {
+    error = "--devices: expected TYPE=N,... with N from 1 to 65536, found '" +
+            devices.str() + "'";
+    return {};
+  }
+  HostMachine machine;
+  if (mlir::failed(detectHost(machine, error)))
+    return {};
+  return describeHost(machine, ranks, context, error);
+}
+
 static void addDetectCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "detect", "Write the cluster file of the machine at hand");
   command->footer(
-      "Declares every host type that the CPU has the instructions for; ranks\n"
-      "share cores and memory equally.\n\nExample:\n"
+      "Describes the GPUs, as far as NVIDIA's management library tells: types, "
+      "memory,\nNVLink or PCIe by their specifications. Without GPUs, or with "
+      "--devices, the CPU:\nevery host type that it has the instructions for; "
+      "ranks share cores and memory\nequally.\n\nExample:\n"
+      "  poplar cluster detect -o cluster.json\n"
       "  poplar cluster detect --devices avx512-f32=1,sse41-f32=1 -o "
       "cluster.json");
   auto args = std::make_shared<Arguments>();
   command
       ->add_option("--devices", args->devices,
-                   "Ranks of each type (default: one of type host)")
+                   "Ranks of each type, on the CPU (default: the GPUs; "
+                   "without any, one of type host)")
       ->type_name("TYPE=N,...");
   command
       ->add_option("-o,--output", args->output,
                    "File to write; - for standard output")
       ->type_name("FILE");
   command->callback([args, &status] {
-    std::vector<std::pair<std::string, int>> devices;
-    if (!parseDevices(args->devices, devices)) {
-      status = reportError("--devices: expected TYPE=N,... with N from 1 to "
-                           "65536, found '" +
-                           args->devices + "'");
-      return;
-    }
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-    HostMachine machine;
     std::string error;
-    mlir::OwningOpRef<mlir::ModuleOp> module;
-    if (mlir::succeeded(detectHost(machine, error)))
-      module = describeHost(machine, devices, context, error);
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        detectMachine(args->devices, context, error);
     if (!module)
       status = reportError(error);
     else

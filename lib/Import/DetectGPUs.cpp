@@ -1,0 +1,309 @@
+//===- DetectGPUs.cpp - Cluster files of machines with GPUs ---------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Import/DetectGPUs.h"
+#include "NVML.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Import/DeviceLibrary.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <map>
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::cluster;
+using llvm::StringRef;
+
+/// What a rank cannot use: the driver's context and loaded code, and buffers of
+/// the collectives. What the driver keeps for itself is not in NVML's total.
+static constexpr int64_t kReservedBytes = int64_t(1) << 30;
+/// Two GPUs of which one is told to have this much more memory are unlike.
+static constexpr double kMemoryTolerance = 0.12;
+
+namespace {
+
+class Library {
+public:
+  /// False, with `error` set, if it cannot be used.
+  bool load(bool &missing, std::string &error) {
+    constexpr const char *name = "libnvidia-ml.so.1";
+    const char *path = std::getenv("POPLAR_CUDA_PATH");
+    for (StringRef directory : llvm::split(StringRef(path ? path : ""), ':'))
+      if (!directory.empty() && !handle)
+        handle = dlopen((directory + "/" + name).str().c_str(), RTLD_NOW);
+    if (!handle)
+      handle = dlopen(name, RTLD_NOW);
+    missing = !handle;
+    if (!handle) {
+      error = std::string("cannot load ") + name + " (" + dlerror() + ")";
+      return false;
+    }
+#define POPLAR_NVML_LOAD(NAME, ...)                                            \
+  NAME = reinterpret_cast<decltype(NAME)>(dlsym(handle, #NAME));               \
+  if (!NAME) {                                                                 \
+    error = std::string(name) + " is too old: it has no " #NAME;               \
+    return false;                                                              \
+  }
+    POPLAR_NVML(POPLAR_NVML_LOAD)
+#undef POPLAR_NVML_LOAD
+    return true;
+  }
+
+#define POPLAR_NVML_MEMBER(NAME, ...)                                          \
+  nvml::Status (*NAME)(__VA_ARGS__) = nullptr;
+  POPLAR_NVML(POPLAR_NVML_MEMBER)
+#undef POPLAR_NVML_MEMBER
+
+private:
+  void *handle = nullptr;
+};
+
+} // namespace
+
+/// Bytes per second of a lane, in one direction: transfers per second times the
+/// share of bits that carry data (PCI Express Base Specification 6.0).
+static double getLaneRate(unsigned generation) {
+  constexpr double rates[] = {0,
+                              2.5e9 * 0.8,
+                              5e9 * 0.8,
+                              8e9 * 128 / 130,
+                              16e9 * 128 / 130,
+                              32e9 * 128 / 130,
+                              64e9 * 242 / 256};
+  return rates[std::min<size_t>(generation, std::size(rates) - 1)] / 8;
+}
+
+/// Of a link, in one direction: NVIDIA's white papers on Pascal (NVLink 1),
+/// Volta (2), Ampere (3), Hopper (4) and Blackwell (5).
+static double getNVLinkRate(unsigned version) {
+  return version >= 5 ? 50e9 : version >= 2 ? 25e9 : 20e9;
+}
+
+static bool detectGPU(const Library &library, nvml::Device device,
+                      DetectedGPU &gpu) {
+  char name[96] = "";
+  nvml::MemoryInfo memory;
+  int major = 0, minor = 0;
+  if (library.nvmlDeviceGetName(device, name, sizeof(name)) ||
+      library.nvmlDeviceGetMemoryInfo(device, &memory) ||
+      library.nvmlDeviceGetCudaComputeCapability(device, &major, &minor))
+    return false;
+  gpu.name = name;
+  gpu.memory = static_cast<int64_t>(memory.total);
+  gpu.capability = major * 10 + minor;
+  // What follows is not there on every board.
+  unsigned generation = 0, width = 0;
+  if (!library.nvmlDeviceGetMaxPcieLinkGeneration(device, &generation) &&
+      !library.nvmlDeviceGetMaxPcieLinkWidth(device, &width)) {
+    gpu.pcieGeneration = static_cast<int>(generation);
+    gpu.pcieWidth = static_cast<int>(width);
+    gpu.pcieBandwidth = getLaneRate(generation) * width;
+  }
+  for (unsigned link = 0; link < nvml::kMaxNVLinks; ++link) {
+    int active = 0;
+    unsigned version = 0;
+    if (library.nvmlDeviceGetNvLinkState(device, link, &active) || !active ||
+        library.nvmlDeviceGetNvLinkVersion(device, link, &version))
+      continue;
+    ++gpu.nvlinks;
+    gpu.nvlinkBandwidth += getNVLinkRate(version);
+  }
+  return true;
+}
+
+LogicalResult poplar::detectGPUs(GPUMachine &machine, bool &missing,
+                                 std::string &error) {
+  Library library;
+  if (!library.load(missing, error))
+    return failure();
+  if (nvml::Status status = library.nvmlInit_v2()) {
+    error = "NVIDIA's management library does not start (status " +
+            std::to_string(status) + "); does nvidia-smi work?";
+    return failure();
+  }
+  llvm::scope_exit shutdown([&] { library.nvmlShutdown(); });
+  char driver[96] = "";
+  library.nvmlSystemGetDriverVersion(driver, sizeof(driver));
+  machine.driver = driver;
+  unsigned count = 0;
+  if (library.nvmlDeviceGetCount_v2(&count)) {
+    error = "NVIDIA's management library does not count the GPUs";
+    return failure();
+  }
+  std::vector<nvml::Device> devices(count);
+  machine.gpus.resize(count);
+  for (unsigned i = 0; i < count; ++i)
+    if (library.nvmlDeviceGetHandleByIndex_v2(i, &devices[i]) ||
+        !detectGPU(library, devices[i], machine.gpus[i])) {
+      error = "NVIDIA's management library does not tell name, memory and "
+              "capability of GPU " +
+              std::to_string(i);
+      return failure();
+    }
+  machine.nvlinkEverywhere = machine.peersEverywhere = true;
+  for (nvml::Device one : devices)
+    for (nvml::Device other : devices) {
+      int read = -1, nvlink = -1;
+      if (one == other)
+        continue;
+      library.nvmlDeviceGetP2PStatus(one, other, nvml::kPeerRead, &read);
+      library.nvmlDeviceGetP2PStatus(one, other, nvml::kPeerNVLink, &nvlink);
+      machine.peersEverywhere &= read == nvml::kPeerOK;
+      machine.nvlinkEverywhere &= nvlink == nvml::kPeerOK;
+    }
+  return success();
+}
+
+/// Letters and digits, in small letters.
+static std::string squeeze(StringRef text) {
+  std::string result;
+  for (char c : text)
+    if (llvm::isAlnum(c))
+      result += llvm::toLower(c);
+  return result;
+}
+
+std::string poplar::findKnownDevice(const DetectedGPU &gpu) {
+  std::string error;
+  const DeviceLibrary *library = getDeviceLibrary(error);
+  if (!library)
+    return "";
+  std::string name = squeeze(gpu.name),
+              target = "cuda:sm_" + std::to_string(gpu.capability);
+  auto has = [&](StringRef word) { return StringRef(name).contains(word); };
+  // The model is the first word of a key ("a100-pcie-40"). One may begin as
+  // another does: V100 and V100S.
+  std::vector<const DeviceSpecification *> found;
+  size_t longest = 0;
+  for (const DeviceSpecification &device : library->getDevices()) {
+    auto [model, form] = StringRef(device.key).split('-');
+    bool pcie = form.contains("pcie"), nvl = form.contains("nvl");
+    double ratio =
+        static_cast<double>(gpu.memory) / static_cast<double>(device.memory);
+    if (device.target != target || !has(squeeze(model)) ||
+        std::fabs(ratio - 1) > kMemoryTolerance || nvl != has("nvl"))
+      continue;
+    // Some models are PCIe cards only, and do not say so.
+    if (pcie != has("pcie") && (pcie || StringRef(device.linkKind) == "NVLink"))
+      continue;
+    if (model.size() > longest)
+      found.clear();
+    longest = std::max(longest, model.size());
+    if (model.size() == longest)
+      found.push_back(&device);
+  }
+  return found.size() == 1 ? found.front()->key : "";
+}
+
+/// "a100-80", or else the name in the letters that a symbol may have.
+static std::string nameType(const DetectedGPU &gpu, StringRef known) {
+  std::string name;
+  for (char c : known.empty() ? StringRef(gpu.name) : known)
+    name += llvm::isAlnum(c) || c == '-' ? llvm::toLower(c) : '-';
+  return name.empty() ? "gpu" : name;
+}
+
+OwningOpRef<ModuleOp> poplar::describeGPUs(const GPUMachine &machine,
+                                           MLIRContext &context,
+                                           std::string &error) {
+  if (machine.gpus.empty()) {
+    error = "the machine has NVIDIA's driver, but no GPU";
+    return {};
+  }
+  context.loadDialect<ClusterDialect>();
+  Location loc = UnknownLoc::get(&context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  std::string ignored;
+  const DeviceLibrary *library = getDeviceLibrary(ignored);
+  // Those alike have the same name, capability and memory.
+  std::map<std::tuple<std::string, int, int64_t>, std::string> types;
+  std::map<std::string, int> uses;
+  SmallVector<Attribute> devices;
+  double pcie = INFINITY, nvlink = INFINITY;
+  for (const DetectedGPU &gpu : machine.gpus) {
+    std::string &type = types[{gpu.name, gpu.capability, gpu.memory}];
+    pcie = std::min(pcie, gpu.pcieBandwidth);
+    nvlink = std::min(nvlink, gpu.nvlinkBandwidth);
+    if (type.empty()) {
+      std::string known = findKnownDevice(gpu);
+      type = nameType(gpu, known);
+      if (int number = ++uses[type]; number > 1)
+        type += "-" + std::to_string(number);
+      StringAttr target =
+          builder.getStringAttr("cuda:sm_" + std::to_string(gpu.capability));
+      const Target *supported = findTarget(target);
+      if (!supported) {
+        error = gpu.name + " is a target that is not known: " + target.str();
+        return {};
+      }
+      const DeviceSpecification *device =
+          known.empty() ? nullptr : library->find(known);
+      SmallVector<NamedAttribute> flops;
+      if (device)
+        for (const auto &[format, rate] : device->flops)
+          flops.push_back(
+              builder.getNamedAttr(format, builder.getF64FloatAttr(rate)));
+      DeviceTypeOp::create(
+          builder, loc, builder.getStringAttr(type), target,
+          builder.getI64IntegerAttr(
+              std::max<int64_t>(gpu.memory - kReservedBytes, 1)),
+          NumberFormatAttr::get(&context, supported->formats.front()),
+          builder.getStringAttr("keep"),
+          device ? builder.getDictionaryAttr(flops) : DictionaryAttr(),
+          device ? builder.getF64FloatAttr(device->bandwidth) : FloatAttr(),
+          /*threads=*/nullptr,
+          builder.getStringAttr(
+              "detected: " + gpu.name + ", driver " + machine.driver +
+              ", 1 GiB left to context and collectives" +
+              (device ? "; rates: device library, " + device->name
+                      : std::string())));
+    }
+    devices.push_back(FlatSymbolRefAttr::get(&context, type));
+  }
+  NodeOp::create(builder, loc, builder.getStringAttr("localhost"),
+                 builder.getArrayAttr(devices));
+  if (machine.gpus.size() < 2)
+    return module;
+
+  const DetectedGPU &first = machine.gpus.front();
+  bool byNVLink = machine.nvlinkEverywhere && nvlink > 0;
+  double bandwidth = byNVLink ? nvlink : pcie;
+  std::string source;
+  if (byNVLink)
+    source = llvm::formatv("{0} NVLinks of every GPU, by specification",
+                           first.nvlinks);
+  else
+    source = llvm::formatv("PCIe {0}.0 x{1}, by specification",
+                           first.pcieGeneration, first.pcieWidth);
+  if (!byNVLink && !machine.peersEverywhere) {
+    // Through the host's memory: written there, and read from there.
+    bandwidth /= 2;
+    source += ", halved as GPUs do not read each other's memory";
+  }
+  if (!(bandwidth > 0)) {
+    error = "NVIDIA's management library tells neither NVLinks nor PCIe of " +
+            first.name +
+            "; write the cluster file by hand, see "
+            "docs/cluster-file.md";
+    return {};
+  }
+  source += "; latency assumed; poplar cluster links measures";
+  LinkOp::create(builder, loc, LinkKindAttr::get(&context, LinkKind::Inside),
+                 /*first=*/nullptr, /*second=*/nullptr,
+                 builder.getF64FloatAttr(byNVLink ? 5e-6 : 1e-5),
+                 builder.getF64FloatAttr(std::round(bandwidth)),
+                 builder.getStringAttr(source));
+  return module;
+}
