@@ -304,6 +304,6 @@ OwningOpRef<ModuleOp> poplar::describeGPUs(const GPUMachine &machine,
                  /*first=*/nullptr, /*second=*/nullptr,
                  builder.getF64FloatAttr(byNVLink ? 5e-6 : 1e-5),
                  builder.getF64FloatAttr(std::round(bandwidth)),
-                 builder.getStringAttr(source));
+                 /*overhead=*/nullptr, builder.getStringAttr(source));
   return module;
 }
