@@ -156,9 +156,13 @@ private:
 
   void checkLibraries() {
     auto Groups = group("library");
-    for (const auto &[Reason, Ranks] : group("no_library"))
-      add(isDemanded(), Ranks,
+    for (const auto &[Reason, Ranks] : group("no_library")) {
+      bool Demanded = std::any_of(Ranks.begin(), Ranks.end(), [&](int R) {
+        return get(static_cast<size_t>(R), "comm") == "nccl";
+      });
+      add(Demanded, Ranks,
           "collectives go through the host's memory: " + Reason, "");
+    }
     if (Groups.size() < 2)
       return;
     std::string Usual = getUsual(Groups);
@@ -168,9 +172,6 @@ private:
             Library + " cannot share a communicator with the " + Usual +
                 " of others: messages between them go through hosts",
             "install " + Usual + ", or name its directory in POPLAR_CUDA_PATH");
-  }
-  bool isDemanded() const {
-    return !All.empty() && getFact(All[0], "comm") == "nccl";
   }
 
   /// Variables that decide how ranks talk must be alike, or the first

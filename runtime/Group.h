@@ -40,6 +40,8 @@ public:
   /// library, or through the host. Collective; the memory, all of it allocated,
   /// needs a MemoryGuard (comm/CommStream.h).
   void reach(Device &D);
+  /// Whether collectives then take addresses of its memory as they are.
+  bool reachesDevice() const { return TheDevice != nullptr; }
   /// Starts collective number `Id`, of memory of that device, and waits for it.
   void start(int64_t Id, comm::Collective C);
   void wait(int64_t Id);

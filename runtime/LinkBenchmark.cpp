@@ -19,12 +19,14 @@
 //           <---- 4 bytes ---
 //
 // The slope is that of the one direction; latency is taken to be the same both
-// ways. What the thread of the communicator needs of a core while collectives
-// are under way is their overhead.
+// ways. Messages are of the hosts' memory. Collectives are of the memory that
+// training has: a GPU's, where a library reaches it. What the thread of the
+// communicator needs of a core while they are under way is their overhead.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Cores.h"
+#include "Device.h"
 #include "Error.h"
 #include "Files.h"
 #include "Group.h"
@@ -74,7 +76,7 @@ struct Pair {
 
 class LinkBenchmark {
 public:
-  LinkBenchmark(const PoplarProgram &Program, Group &Ranks);
+  LinkBenchmark(const PoplarProgram &Program, Group &Ranks, Device &D);
   void run(const std::string &Out);
 
 private:
@@ -89,6 +91,8 @@ private:
   Group &Ranks;
   std::vector<Node> Nodes;
   std::vector<float> Buffer, Shard;
+  /// What collectives are of: these, or memory of the device as large.
+  float *Whole, *Part;
 };
 
 } // namespace
@@ -124,9 +128,18 @@ static Line fitLine(const std::vector<Point> &Points) {
   return Result;
 }
 
-LinkBenchmark::LinkBenchmark(const PoplarProgram &Program, Group &Ranks)
+LinkBenchmark::LinkBenchmark(const PoplarProgram &Program, Group &Ranks,
+                             Device &D)
     : Program(Program), Ranks(Ranks), Buffer(Sizes.back() / sizeof(float)),
-      Shard(Buffer.size()) {
+      Shard(Buffer.size()),
+      Whole(reinterpret_cast<float *>(D.allocate(Sizes.back()))),
+      Part(reinterpret_cast<float *>(D.allocate(Sizes.back()))) {
+  D.synchronize(); // it is zeroed
+  Ranks.reach(D);
+  if (!Ranks.reachesDevice()) {
+    Whole = Buffer.data();
+    Part = Shard.data();
+  }
   for (int R = 0; R < Program.world_size; ++R) {
     const PoplarRank &Rank = Program.ranks[R];
     auto Known = std::find_if(Nodes.begin(), Nodes.end(), [&](const Node &N) {
@@ -216,16 +229,14 @@ Line LinkBenchmark::measureCollective(PoplarCollectiveKind Kind) {
         std::vector<int64_t> Bounds = comm::getEqualBounds(Elements, C.size());
         switch (Kind) {
         case POPLAR_ALL_GATHER:
-          C.allGather(Shard.data(), comm::Type::F32, Buffer.data(),
-                      comm::Type::F32, comm::Type::F32, Bounds.data());
+          C.allGather(Part, comm::Type::F32, Whole, comm::Type::F32,
+                      comm::Type::F32, Bounds.data());
           break;
         case POPLAR_REDUCE_SCATTER:
-          C.reduceScatter(Buffer.data(), Shard.data(), false, comm::Type::F32,
-                          Bounds.data());
+          C.reduceScatter(Whole, Part, false, comm::Type::F32, Bounds.data());
           break;
         case POPLAR_ALL_REDUCE:
-          C.allReduce(Buffer.data(), Buffer.data(), comm::Type::F32,
-                      Bounds.data());
+          C.allReduce(Whole, Whole, comm::Type::F32, Bounds.data());
         }
         // It has taken until all ranks have it.
         C.barrier();
@@ -320,6 +331,9 @@ void LinkBenchmark::run(const std::string &Out) {
 void poplar::runtime::runLinks(const PoplarProgram &Program, const Options &O) {
   if (Program.world_size == 1)
     fail("a job of one rank has no links");
-  runJob(Program, O,
-         [&](Group *Ranks) { LinkBenchmark(Program, *Ranks).run(O.Out); });
+  runJob(Program, O, [&](Group *Ranks) {
+    Device D(Program, Ranks->rank(), 1);
+    comm::CommStream::MemoryGuard Guard(Ranks->stream());
+    LinkBenchmark(Program, *Ranks, D).run(O.Out);
+  });
 }

@@ -106,7 +106,7 @@ void IslandCommunicator::allGather(const void *Shard, Type ShardType,
 
 /// Queues the broadcasts of the island's own slices, or of all others.
 void IslandCommunicator::spread(const Gathering &G, bool Own) {
-  std::vector<int> Slices;
+  Slices.clear();
   for (int Slice = 0; Slice < size(); ++Slice) {
     if (isOwn(Slice) == Own && G.count(Slice) > 0)
       Slices.push_back(Slice);
@@ -114,8 +114,8 @@ void IslandCommunicator::spread(const Gathering &G, bool Own) {
       LibraryBytes += G.count(Slice) * getBytes(G.Wire);
   }
   if (!Uniform || G.FullType != G.Wire)
-    return spreadInRounds(G, Slices);
-  std::vector<IslandLibrary::Piece> Pieces;
+    return spreadInRounds(G);
+  Pieces.clear();
   int64_t Width = getBytes(G.Wire);
   for (int Slice : Slices) {
     char *Target = G.Full + G.Bounds[Slice] * Width;
@@ -132,8 +132,7 @@ void IslandCommunicator::spread(const Gathering &G, bool Own) {
 }
 
 /// The same through the scratch, for memory of another type than the wire's.
-void IslandCommunicator::spreadInRounds(const Gathering &G,
-                                        const std::vector<int> &Slices) {
+void IslandCommunicator::spreadInRounds(const Gathering &G) {
   if (Slices.empty())
     return;
   int64_t Width = getBytes(G.Wire), Longest = 0;
@@ -142,8 +141,8 @@ void IslandCommunicator::spreadInRounds(const Gathering &G,
   int64_t Chunk =
       Library->getScratchBytes() / static_cast<int64_t>(Slices.size()) / Width;
   for (int64_t Begin = 0; Begin < Longest; Begin += Chunk) {
-    std::vector<IslandLibrary::Piece> Pieces;
-    std::vector<char *> Results;
+    Pieces.clear();
+    Results.clear();
     char *Slot = Library->getScratch();
     for (int Slice : Slices) {
       int64_t Count = std::min(Chunk, G.count(Slice) - Begin);
@@ -187,8 +186,8 @@ void IslandCommunicator::reduceScatter(const float *Full, float *Shard,
   int64_t Chunk = Directly ? std::max<int64_t>(Longest, 1)
                            : Library->getScratchBytes() / 4 / 2 / size();
   for (int64_t Begin = 0; Begin < Longest; Begin += Chunk) {
-    std::vector<IslandLibrary::Piece> Pieces;
-    std::vector<int> Slices;
+    Pieces.clear();
+    Slices.clear();
     auto *Slot = reinterpret_cast<float *>(Library->getScratch());
     for (int Slice = 0; Slice < size(); ++Slice) {
       int64_t Part = std::min(Chunk, Count(Slice) - Begin);

@@ -108,7 +108,7 @@ private:
   char *getStaging(int64_t Bytes);
   struct Gathering;
   void spread(const Gathering &G, bool Own);
-  void spreadInRounds(const Gathering &G, const std::vector<int> &Slices);
+  void spreadInRounds(const Gathering &G);
 
   Communicator &Control;
   Topology Islands;
@@ -116,6 +116,11 @@ private:
   bool Uniform;
   std::string Name;
   int64_t LibraryBytes = 0;
+  /// Of the collective under way; kept, as nothing is allocated in a step. The
+  /// slices that pieces are of, and where what arrives in the scratch goes.
+  std::vector<IslandLibrary::Piece> Pieces;
+  std::vector<int> Slices;
+  std::vector<char *> Results;
   /// Of the host: what goes to other islands, and comes from them. Addressed as
   /// the whole array, but touched, and hence there, only in slices that this
   /// rank leads.

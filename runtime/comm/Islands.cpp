@@ -76,10 +76,6 @@ findGroups(const std::vector<IslandOffer> &Offers,
 
 Islands comm::planIslands(const std::vector<IslandOffer> &Offers,
                           const Topology &Nodes) {
-  for (size_t R = 1; R < Offers.size(); ++R)
-    if (Offers[R].Choice != Offers[0].Choice)
-      fail("POPLAR_COMM differs between rank 0 and rank ", R,
-           "; set it alike for all ranks");
   std::vector<std::string> Reasons(Offers.size());
   std::map<std::string, std::vector<int>> Groups = findGroups(Offers, Reasons);
 
@@ -109,11 +105,11 @@ Islands comm::planIslands(const std::vector<IslandOffer> &Offers,
     if (!Result.WithLibrary[R] && !Reasons[R].empty())
       Others[Reasons[R]].push_back(static_cast<int>(R));
   for (const auto &[Reason, Ranks] : Others) {
-    if (Offers[0].Choice == LibraryChoice::Library)
-      fail("POPLAR_COMM is nccl, but ", nameRanks(Ranks),
-           " cannot use it: ", Reason,
-           "; mend that, or set POPLAR_COMM=auto to go through the host's "
-           "memory");
+    for (int R : Ranks)
+      if (Offers[static_cast<size_t>(R)].Choice == LibraryChoice::Library)
+        fail("POPLAR_COMM is nccl, but rank ", R, " cannot use it: ", Reason,
+             "; mend that, or set POPLAR_COMM=auto to go through the host's "
+             "memory");
     Result.Description += "collectives of " + nameRanks(Ranks) +
                           ": through the host's memory, as " + Reason + "\n";
   }

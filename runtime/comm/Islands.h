@@ -23,11 +23,11 @@
 
 namespace poplar::runtime::comm {
 
-/// What POPLAR_COMM says.
+/// What POPLAR_COMM says of a rank with a device.
 enum class LibraryChoice {
-  Auto,   // auto: islands wherever there can be any
-  Host,   // host: none; everything goes through the hosts' memory
-  Library // nccl: every rank with a device is in an island, or else an Error
+  Auto,   // auto: in an island if there can be one
+  Host,   // host: in none; everything goes through the host's memory
+  Library // nccl: in an island, or else an Error
 };
 /// Reads POPLAR_COMM; throws an Error if it says anything else.
 LibraryChoice getLibraryChoice();
@@ -58,8 +58,9 @@ struct Islands {
   bool any() const;
 };
 
-/// Decides. `Nodes` group the ranks without a library. Throws an Error, the
-/// same on all ranks, where a choice cannot be had.
+/// Decides. `Nodes` group the ranks without a library. Ranks may have unlike
+/// choices: so a type of device can do without. Throws an Error, the same on
+/// all ranks, where a choice cannot be had.
 Islands planIslands(const std::vector<IslandOffer> &Offers,
                     const Topology &Nodes);
 

@@ -16,14 +16,16 @@
 namespace poplar::runtime::comm {
 
 /// Between two polls that found nothing to do. The thread shares its core with
-/// computation, so it sleeps, 200 us at most, and longer where it has waited
+/// computation, so it sleeps, `Longest` at most, and longer where it has waited
 /// for long: every poll takes some microseconds of the core. It does not yield:
 /// a computing thread would then keep the core for a whole time slice,
 /// milliseconds, whereas a thread that wakes up gets it at once.
 class Pause {
 public:
+  explicit Pause(Clock::duration Longest = std::chrono::microseconds(200))
+      : Longest(Longest) {}
+
   void wait(Clock::time_point NextEvent = Clock::time_point::max()) {
-    using namespace std::chrono_literals;
     Clock::time_point Now = Clock::now();
     if (++Polls == 1)
       Begin = Now;
@@ -31,11 +33,13 @@ public:
       return;
     if (NextEvent > Now)
       std::this_thread::sleep_for(std::min(Sleep, NextEvent - Now));
-    Sleep = std::min(
-        Sleep * 2, std::clamp<Clock::duration>((Now - Begin) / 16, 200us, 1ms));
+    Clock::duration Most =
+        std::clamp<Clock::duration>((Now - Begin) / 16, Longest, 5 * Longest);
+    Sleep = std::min(Sleep * 2, Most);
   }
 
 private:
+  Clock::duration Longest;
   int Polls = 0;
   Clock::time_point Begin;
   Clock::duration Sleep = std::chrono::microseconds(10);

@@ -178,7 +178,8 @@ public:
 
   void finish() override {
     check(D.cuEventRecord(OnGPU.Done, OnGPU.Queue), "record an event");
-    comm::Pause P;
+    // The host's cores have little else to do.
+    comm::Pause P(std::chrono::microseconds(20));
     while (true) {
       call(0, "go on");
       Result R = D.cuEventQuery(OnGPU.Done);

@@ -87,8 +87,16 @@ TEST(Islands, WhatIsDemandedAndCannotBeHadIsRefused) {
     EXPECT_NE(std::string(E.what()).find("POPLAR_COMM is nccl, but rank"),
               std::string::npos);
   }
-  Offers[1].Choice = LibraryChoice::Auto;
-  EXPECT_THROW(planIslands(Offers, Topology({0, 0})), Error);
+}
+
+TEST(Islands, RanksHaveChoicesOfTheirOwn) {
+  std::vector<IslandOffer> Offers = {gpu("NCCL 1", "a 0"), gpu("NCCL 1", "a 1"),
+                                     gpu("", "a 2")};
+  Offers[0].Choice = Offers[1].Choice = LibraryChoice::Library;
+  Offers[2].Choice = LibraryChoice::Host;
+  Offers[2].Reason = "POPLAR_COMM is host";
+  Islands I = planIslands(Offers, Topology({0, 0, 0}));
+  EXPECT_EQ(I.WithLibrary, Flags({true, true, false}));
 }
 
 TEST(Islands, OnlyLeadersTakePartInMessages) {

@@ -13,6 +13,7 @@
 #include "cuda/Nccl.h"
 #include "cuda/NcclIsland.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ static int NumThreads = 1;
 static std::unique_ptr<CommStream> Process;
 
 static std::string IslandText;
-static bool Uniform = false;
+static bool Uniform = false, MaySkip = false;
 
 const CommOptions &getOptions() { return Options; }
 bool isUniform() { return Uniform; }
@@ -41,6 +42,23 @@ static IslandOffer makeOffer(const std::string &Island, int Rank) {
   Offer.Library += ", island " + Island;
   Offer.Device = "GPU " + std::to_string(Rank);
   return Offer;
+}
+
+/// Why the islands cannot be had here; empty if they can.
+static std::string findObstacle() {
+  namespace cuda = poplar::runtime::cuda;
+  try {
+    int Count = 0;
+    cuda::check(cuda::Driver::get().cuDeviceGetCount(&Count), "count GPUs");
+    cuda::nccl::Nccl::get();
+    auto Ranks = std::count(IslandText.begin(), IslandText.end(), ',') + 1;
+    if (Count < Ranks)
+      return std::to_string(Count) + " GPUs are here, and there are " +
+             std::to_string(Ranks) + " ranks";
+    return "";
+  } catch (const std::exception &E) {
+    return E.what();
+  }
 }
 
 /// Puts islands on top of the communicator, as the text has them.
@@ -118,10 +136,14 @@ int main(int Argc, char **Argv) {
       IslandText = Value;
     else if (Option == "--uniform")
       Uniform = Value == "1";
+    else if (Option == "--or-skip")
+      MaySkip = Value == "1";
     else
       return std::fprintf(stderr, "unknown option %s\n", Argv[I]), 2;
   }
   Options.Backend = Backend;
+  if (std::string Obstacle = MaySkip ? findObstacle() : ""; !Obstacle.empty())
+    return std::printf("skipped: %s\n", Obstacle.c_str()), 0;
   if (Backend != "threads")
     Process =
         std::make_unique<CommStream>([] { return makeCommunicator(Options); });

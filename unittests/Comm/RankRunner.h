@@ -11,13 +11,16 @@
 //
 //   PoplarCommConformance --backend self|threads|mpi|tcp [--ranks N]
 //       [--max-elements N] [--link-delay US,GBPS]
-//       [--islands 0,0,-,1,1 [--uniform 1]] [GoogleTest's options]
+//       [--islands 0,0,-,1,1 [--uniform 1] [--or-skip 1]]
+//       [GoogleTest's options]
 //
 // With `mpi` and `tcp` each process is one rank, and all run the same tests in
 // the same order. Ranks with the same number in --islands collect by NCCL in
 // memory of their GPUs, each of which is a rank's alone; the libraries are
 // those of POPLAR_CUDA_PATH, and may be emulated. `--uniform 1` promises that
 // these ranks always have the same types of memory, and skips what breaks it.
+// With `--or-skip 1`, a machine without a GPU for each rank, or without NCCL,
+// is no failure: the reason is printed.
 //
 //===----------------------------------------------------------------------===//
 

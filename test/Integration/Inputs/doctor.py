@@ -98,6 +98,14 @@ def main():
         "NCCL 2.28.9 cannot go on: remote process exited",
         POPLAR_EMULATED_NCCL_FAIL="1",
     )
+    check(
+        "hanging library",
+        doctor,
+        False,
+        "no progress for 10",
+        "in phase 'the doctor's all-reduce'",
+        POPLAR_EMULATED_NCCL_HANG="1",
+    )
     out = workshop.path("run")
     train = ["poplar", "train", job, "--data", os.devnull, "--steps", "1", "--out", out]
     check("train", train, False, "failed: rank 0 (", memory, POPLAR_EMULATED_MEMORY="10000")

@@ -114,6 +114,71 @@ def compare(workshop, report, name, plan, tolerance, options=(), expected=""):
     report.check(name, failures, note)
 
 
+def compare_start(workshop, report, name, plan, make_command, *expected):
+    """The same for a job that is started otherwise: by what `make_command` makes
+    of its directory and the arguments of train."""
+    options = ["--steps", STEPS, "--lr", 1e-3, "--clip", 0.5]
+    reference = workshop.train_alone(
+        plan.model, f"{name}-alone", plan.samples, options
+    )
+    out = workshop.path(f"{name}-run")
+    corpus = os.path.join(jobs.SOURCES, "examples", "data", "corpus.txt")
+    words = ["train", "--out", out, "--data", corpus, "--peak-gflops", "1"]
+    words += ["--eval-every", "0", "--check-replicas", *map(str, options)]
+    try:
+        output = jobs.run(make_command(workshop.build(plan, name), words))
+    except jobs.JobError as error:
+        return report.check(name, [str(error)])
+    worst, failures = jobs.compare_losses(jobs.Run(out), reference)
+    failures += [f"does not say '{text}'" for text in expected if text not in output]
+    report.check(name, failures, f"losses {worst:.1e}")
+
+
+def check_starts(workshop, report):
+    library = "NCCL 2.28.9"
+    ranks = [(3, 2, 2, 1, "ampere"), (1, 2, 1, 1, "host"), (2, 2, 2, 1, "ampere")]
+    starter = os.path.join(jobs.SOURCES, "scripts", "start-ranks.py")
+    compare_start(
+        workshop,
+        report,
+        "as-torchrun-does",
+        make_plan("gpt2", 1, ranks),
+        lambda job, words: ["python3", starter, job, "--", *words],
+        f"collectives of ranks 0, 2: {library}\n",
+    )
+
+    # Types whose libraries cannot talk to each other.
+    def mpirun(job, words):
+        command = ["mpirun", "--bind-to", "none", "--oversubscribe"]
+        for variable in ([], ["-x", "POPLAR_EMULATED_NCCL=22005"]):
+            name = "volta" if variable else "ampere"
+            program = os.path.join(job, name, "train")
+            command += [":"] * bool(variable) + ["-np", "2", *variable, program, *words]
+        return command
+
+    if os.getuid() == 0:
+        os.environ["OMPI_ALLOW_RUN_AS_ROOT"] = "1"
+        os.environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    before = os.environ["POPLAR_EMULATED_GPUS"]
+    os.environ["POPLAR_EMULATED_GPUS"] = "sm_80,sm_70,sm_80,sm_70"
+    ranks = [
+        (2, 1, 2, 1, "ampere"),
+        (2, 1, 1, 2, "ampere"),
+        (1, 1, 1, 1, "volta"),
+        (1, 1, 1, 1, "volta"),
+    ]
+    compare_start(
+        workshop,
+        report,
+        "two-versions",
+        make_plan("llama", 2, ranks),
+        mpirun,
+        f"collectives of ranks 0, 1: {library}\n",
+        "collectives of ranks 2, 3: NCCL 2.20.5\n",
+    )
+    os.environ["POPLAR_EMULATED_GPUS"] = before
+
+
 def check_nccl(workshop, report):
     library = "NCCL 2.28.9"
     for model, stage, ranks, island, tolerance in NCCL:
@@ -183,6 +248,7 @@ def main():
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
     if arguments.nccl:
         check_nccl(workshop, report)
+        check_starts(workshop, report)
         return report.finish()
     for model, name, tolerance in [] if arguments.jobs else ALONE:
         plan = Plan(model, 0, (Rank(3, 2, 2, type=name),), TYPES)

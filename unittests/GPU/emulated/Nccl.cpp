@@ -26,7 +26,7 @@
 //
 // Told by the environment: POPLAR_EMULATED_NCCL, the version, 22809 by default;
 // POPLAR_EMULATED_NCCL_FAIL=n lets the n-th collective of the process end in an
-// asynchronous error.
+// asynchronous error, and POPLAR_EMULATED_NCCL_HANG=n never end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -204,10 +204,14 @@ void finish(Comm comm, const Call &c, const std::vector<std::string> &parts) {
 class Exchange {
 public:
   Exchange(Comm comm, std::vector<Call> list)
-      : comm(comm), calls(std::move(list)), number(comm->started++),
-        fails(false) {
-    const char *failing = std::getenv("POPLAR_EMULATED_NCCL_FAIL");
-    fails = failing && ++numCalls >= std::atoll(failing);
+      : comm(comm), calls(std::move(list)), number(comm->started++) {
+    int64_t count = ++numCalls;
+    auto reaches = [&](const char *variable) {
+      const char *given = std::getenv(variable);
+      return given && count >= std::atoll(given);
+    };
+    fails = reaches("POPLAR_EMULATED_NCCL_FAIL");
+    hangs = reaches("POPLAR_EMULATED_NCCL_HANG");
   }
 
   bool attempt() {
@@ -218,6 +222,8 @@ public:
       comm->last = "made to fail by POPLAR_EMULATED_NCCL_FAIL";
       return false;
     }
+    if (hangs)
+      return false;
     std::string name = "call" + std::to_string(number);
     if (!published) {
       publish(name);
@@ -286,7 +292,7 @@ private:
   Comm comm;
   std::vector<Call> calls;
   int64_t number;
-  bool fails, published = false;
+  bool fails, hangs, published = false;
 };
 
 Status queue(Comm comm, Stream stream, std::vector<Call> calls) {
@@ -345,11 +351,11 @@ const char *ncclGetErrorString(Status status) {
 const char *ncclGetLastError(Comm comm) { return comm->last.c_str(); }
 
 Status ncclGetUniqueId(UniqueId *id) {
-  char name[] = "/tmp/poplar-nccl-XXXXXX";
-  if (!mkdtemp(name))
+  std::string name = fs::temp_directory_path() / "poplar-nccl-XXXXXX";
+  if (name.size() >= sizeof(id->Internal) || !mkdtemp(name.data()))
     return systemError;
   std::memset(id, 0, sizeof(*id));
-  std::strcpy(id->Internal, name);
+  std::memcpy(id->Internal, name.data(), name.size());
   return 0;
 }
 
