@@ -7,17 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Import/DetectGPUs.h"
-#include "NVML.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Import/DeviceLibrary.h"
+#include "VendorLibrary.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
-#include <cstdlib>
-#include <dlfcn.h>
 #include <map>
 
 using namespace mlir;
@@ -38,35 +36,24 @@ public:
   /// False, with `error` set, if it cannot be used.
   bool load(bool &missing, std::string &error) {
     constexpr const char *name = "libnvidia-ml.so.1";
-    const char *path = std::getenv("POPLAR_CUDA_PATH");
-    for (StringRef directory : llvm::split(StringRef(path ? path : ""), ':'))
-      if (!directory.empty() && !handle)
-        handle = dlopen((directory + "/" + name).str().c_str(), RTLD_NOW);
-    if (!handle)
-      handle = dlopen(name, RTLD_NOW);
+    void *handle = nvidia::loadLibrary(name, error);
     missing = !handle;
-    if (!handle) {
-      error = std::string("cannot load ") + name + " (" + dlerror() + ")";
+    if (!handle)
       return false;
-    }
 #define POPLAR_NVML_LOAD(NAME, ...)                                            \
-  NAME = reinterpret_cast<decltype(NAME)>(dlsym(handle, #NAME));               \
-  if (!NAME) {                                                                 \
-    error = std::string(name) + " is too old: it has no " #NAME;               \
-    return false;                                                              \
-  }
+  NAME = reinterpret_cast<decltype(NAME)>(                                     \
+      nvidia::findFunction(handle, name, #NAME, error));                       \
+  if (!NAME)                                                                   \
+    return false;
     POPLAR_NVML(POPLAR_NVML_LOAD)
 #undef POPLAR_NVML_LOAD
     return true;
   }
 
 #define POPLAR_NVML_MEMBER(NAME, ...)                                          \
-  nvml::Status (*NAME)(__VA_ARGS__) = nullptr;
+  nvidia::Status (*NAME)(__VA_ARGS__) = nullptr;
   POPLAR_NVML(POPLAR_NVML_MEMBER)
 #undef POPLAR_NVML_MEMBER
-
-private:
-  void *handle = nullptr;
 };
 
 } // namespace
@@ -90,10 +77,10 @@ static double getNVLinkRate(unsigned version) {
   return version >= 5 ? 50e9 : version >= 2 ? 25e9 : 20e9;
 }
 
-static bool detectGPU(const Library &library, nvml::Device device,
+static bool detectGPU(const Library &library, nvidia::Handle device,
                       DetectedGPU &gpu) {
   char name[96] = "";
-  nvml::MemoryInfo memory;
+  nvidia::MemoryInfo memory;
   int major = 0, minor = 0;
   if (library.nvmlDeviceGetName(device, name, sizeof(name)) ||
       library.nvmlDeviceGetMemoryInfo(device, &memory) ||
@@ -110,7 +97,7 @@ static bool detectGPU(const Library &library, nvml::Device device,
     gpu.pcieWidth = static_cast<int>(width);
     gpu.pcieBandwidth = getLaneRate(generation) * width;
   }
-  for (unsigned link = 0; link < nvml::kMaxNVLinks; ++link) {
+  for (unsigned link = 0; link < nvidia::kMaxNVLinks; ++link) {
     int active = 0;
     unsigned version = 0;
     if (library.nvmlDeviceGetNvLinkState(device, link, &active) || !active ||
@@ -127,7 +114,7 @@ LogicalResult poplar::detectGPUs(GPUMachine &machine, bool &missing,
   Library library;
   if (!library.load(missing, error))
     return failure();
-  if (nvml::Status status = library.nvmlInit_v2()) {
+  if (nvidia::Status status = library.nvmlInit_v2()) {
     error = "NVIDIA's management library does not start (status " +
             std::to_string(status) + "); does nvidia-smi work?";
     return failure();
@@ -141,7 +128,7 @@ LogicalResult poplar::detectGPUs(GPUMachine &machine, bool &missing,
     error = "NVIDIA's management library does not count the GPUs";
     return failure();
   }
-  std::vector<nvml::Device> devices(count);
+  std::vector<nvidia::Handle> devices(count);
   machine.gpus.resize(count);
   for (unsigned i = 0; i < count; ++i)
     if (library.nvmlDeviceGetHandleByIndex_v2(i, &devices[i]) ||
@@ -152,15 +139,15 @@ LogicalResult poplar::detectGPUs(GPUMachine &machine, bool &missing,
       return failure();
     }
   machine.nvlinkEverywhere = machine.peersEverywhere = true;
-  for (nvml::Device one : devices)
-    for (nvml::Device other : devices) {
+  for (nvidia::Handle one : devices)
+    for (nvidia::Handle other : devices) {
       int read = -1, nvlink = -1;
       if (one == other)
         continue;
-      library.nvmlDeviceGetP2PStatus(one, other, nvml::kPeerRead, &read);
-      library.nvmlDeviceGetP2PStatus(one, other, nvml::kPeerNVLink, &nvlink);
-      machine.peersEverywhere &= read == nvml::kPeerOK;
-      machine.nvlinkEverywhere &= nvlink == nvml::kPeerOK;
+      library.nvmlDeviceGetP2PStatus(one, other, nvidia::kPeerRead, &read);
+      library.nvmlDeviceGetP2PStatus(one, other, nvidia::kPeerNVLink, &nvlink);
+      machine.peersEverywhere &= read == nvidia::kPeerOK;
+      machine.nvlinkEverywhere &= nvlink == nvidia::kPeerOK;
     }
   return success();
 }
@@ -214,9 +201,34 @@ static std::string nameType(const DetectedGPU &gpu, StringRef known) {
   return name.empty() ? "gpu" : name;
 }
 
-OwningOpRef<ModuleOp> poplar::describeGPUs(const GPUMachine &machine,
-                                           MLIRContext &context,
-                                           std::string &error) {
+namespace {
+struct LinkEstimate {
+  double latency, bandwidth;
+  std::string source;
+};
+} // namespace
+
+/// By the specifications of the slowest links that the GPUs have.
+static LinkEstimate estimateLink(const GPUMachine &machine, double nvlink,
+                                 double pcie) {
+  const DetectedGPU &first = machine.gpus.front();
+  if (machine.nvlinkEverywhere && nvlink > 0)
+    return {5e-6, nvlink,
+            llvm::formatv("{0} NVLinks of every GPU, by specification",
+                          first.nvlinks)};
+  std::string source = llvm::formatv("PCIe {0}.0 x{1}, by specification",
+                                     first.pcieGeneration, first.pcieWidth);
+  if (machine.peersEverywhere)
+    return {1e-5, pcie, source};
+  // Through the host's memory: written there, and read from there.
+  return {1e-5, pcie / 2,
+          source + ", halved as GPUs do not read each other's memory"};
+}
+
+OwningOpRef<ModuleOp>
+poplar::describeGPUs(const GPUMachine &machine,
+                     const std::optional<LinkProbe> &probe,
+                     MLIRContext &context, std::string &error) {
   if (machine.gpus.empty()) {
     error = "the machine has NVIDIA's driver, but no GPU";
     return {};
@@ -277,33 +289,24 @@ OwningOpRef<ModuleOp> poplar::describeGPUs(const GPUMachine &machine,
   if (machine.gpus.size() < 2)
     return module;
 
-  const DetectedGPU &first = machine.gpus.front();
-  bool byNVLink = machine.nvlinkEverywhere && nvlink > 0;
-  double bandwidth = byNVLink ? nvlink : pcie;
-  std::string source;
-  if (byNVLink)
-    source = llvm::formatv("{0} NVLinks of every GPU, by specification",
-                           first.nvlinks);
+  LinkEstimate link = estimateLink(machine, nvlink, pcie);
+  if (probe)
+    link = {probe->latency, probe->bandwidth,
+            "measured by copies of 64 MiB, the slowest pair of GPUs (" +
+                link.source + ")"};
   else
-    source = llvm::formatv("PCIe {0}.0 x{1}, by specification",
-                           first.pcieGeneration, first.pcieWidth);
-  if (!byNVLink && !machine.peersEverywhere) {
-    // Through the host's memory: written there, and read from there.
-    bandwidth /= 2;
-    source += ", halved as GPUs do not read each other's memory";
-  }
-  if (!(bandwidth > 0)) {
+    link.source += "; latency assumed; --probe measures";
+  if (!(link.bandwidth > 0)) {
     error = "NVIDIA's management library tells neither NVLinks nor PCIe of " +
-            first.name +
-            "; write the cluster file by hand, see "
-            "docs/cluster-file.md";
+            machine.gpus.front().name +
+            "; write the cluster file by hand (docs/cluster-file.md), or "
+            "measure with --probe";
     return {};
   }
-  source += "; latency assumed; poplar cluster links measures";
   LinkOp::create(builder, loc, LinkKindAttr::get(&context, LinkKind::Inside),
                  /*first=*/nullptr, /*second=*/nullptr,
-                 builder.getF64FloatAttr(byNVLink ? 5e-6 : 1e-5),
-                 builder.getF64FloatAttr(std::round(bandwidth)),
-                 /*overhead=*/nullptr, builder.getStringAttr(source));
+                 builder.getF64FloatAttr(link.latency),
+                 builder.getF64FloatAttr(std::round(link.bandwidth)),
+                 /*overhead=*/nullptr, builder.getStringAttr(link.source));
   return module;
 }

@@ -14,13 +14,14 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <memory>
+#include <optional>
 
 using namespace poplar;
 
 namespace {
 struct Arguments {
   std::string file, profiles, job, delay, output = "-", devices;
-  bool json = false;
+  bool json = false, probe = false;
 };
 } // namespace
 
@@ -78,19 +79,28 @@ static void addShowCommand(CLI::App &app, int &status) {
 /// The machine's GPUs, or else ranks on its CPU; ranks on its CPU, if devices
 /// are given. Null on failure.
 static mlir::OwningOpRef<mlir::ModuleOp>
-detectMachine(llvm::StringRef devices, mlir::MLIRContext &context,
+detectMachine(llvm::StringRef devices, bool probes, mlir::MLIRContext &context,
               std::string &error) {
   if (devices.empty()) {
     GPUMachine gpus;
     bool missing = false;
     if (mlir::succeeded(detectGPUs(gpus, missing, error))) {
+      std::optional<LinkProbe> probe;
+      if (probes && gpus.gpus.size() > 1 &&
+          mlir::failed(probeLinks(probe.emplace(), error)))
+        return {};
       if (!gpus.gpus.empty())
-        return describeGPUs(gpus, context, error);
+        return describeGPUs(gpus, probe, context, error);
     } else if (!missing) {
       error += "; --devices host=1 leaves GPUs out";
       return {};
     }
     devices = "host=1";
+  }
+  if (probes) {
+    error = "--probe measures links between GPUs, and these are ranks on the "
+            "CPU; poplar cluster links measures those of a job";
+    return {};
   }
   std::vector<std::pair<std::string, int>> ranks;
   if (!parseDevices(devices, ranks)) {
@@ -121,6 +131,9 @@ static void addDetectCommand(CLI::App &app, int &status) {
                    "Ranks of each type, on the CPU (default: the GPUs; "
                    "without any, one of type host)")
       ->type_name("TYPE=N,...");
+  command->add_flag("--probe", args->probe,
+                    "Measure the links between GPUs instead of going by "
+                    "specifications");
   command
       ->add_option("-o,--output", args->output,
                    "File to write; - for standard output")
@@ -129,7 +142,7 @@ static void addDetectCommand(CLI::App &app, int &status) {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     std::string error;
     mlir::OwningOpRef<mlir::ModuleOp> module =
-        detectMachine(args->devices, context, error);
+        detectMachine(args->devices, args->probe, context, error);
     if (!module)
       status = reportError(error);
     else

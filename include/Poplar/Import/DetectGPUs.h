@@ -11,6 +11,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,11 +50,21 @@ llvm::LogicalResult detectGPUs(GPUMachine &machine, bool &missing,
 /// nearly its memory. Empty if there is none, or if several could be meant.
 std::string findKnownDevice(const DetectedGPU &gpu);
 
+/// Of copies between every two GPUs of a machine, the slowest: seconds, and
+/// bytes per second.
+struct LinkProbe {
+  double latency = 0, bandwidth = 0;
+};
+
+/// Measures it, by the driver; takes 64 MiB on every GPU for that time.
+llvm::LogicalResult probeLinks(LinkProbe &probe, std::string &error);
+
 /// A cluster of one node with these GPUs; those that are alike are one type.
-/// Null on failure.
-mlir::OwningOpRef<mlir::ModuleOp> describeGPUs(const GPUMachine &machine,
-                                               mlir::MLIRContext &context,
-                                               std::string &error);
+/// The link between them is what was measured, or else follows from the
+/// specifications of NVLink and PCIe. Null on failure.
+mlir::OwningOpRef<mlir::ModuleOp>
+describeGPUs(const GPUMachine &machine, const std::optional<LinkProbe> &probe,
+             mlir::MLIRContext &context, std::string &error);
 
 } // namespace poplar
 

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../../../lib/Import/VendorLibrary.h"
 #include "Alike.h"
 #include "cuda/BlasLt.h"
 #include "cuda/Driver.h"
@@ -29,6 +30,12 @@ namespace {
 #define CHECK_DRIVER(NAME, ...)                                                \
   static_assert(Alike<decltype(ours::Driver::NAME), decltype(&::NAME)>::value);
 POPLAR_CUDA_DRIVER(CHECK_DRIVER)
+// What poplar itself calls, to measure links.
+namespace nvidia = poplar::nvidia;
+#define CHECK_PROBE(NAME, ...)                                                 \
+  static_assert(                                                               \
+      Alike<nvidia::Status (*)(__VA_ARGS__), decltype(&::NAME)>::value);
+POPLAR_PROBE_DRIVER(CHECK_PROBE)
 #define CHECK_BLASLT(NAME, ...)                                                \
   static_assert(                                                               \
       Alike<decltype(ours::lt::BlasLt::NAME), decltype(&::NAME)>::value);
@@ -37,6 +44,8 @@ POPLAR_CUBLASLT(CHECK_BLASLT)
 TEST(Declarations, DriverConstantsOfStreamsAreThoseOfTheHeaders) {
   EXPECT_EQ(ours::NotReady, CUDA_ERROR_NOT_READY);
   EXPECT_EQ(ours::NoTiming, unsigned(CU_EVENT_DISABLE_TIMING));
+  EXPECT_EQ(nvidia::kPeerAlreadyEnabled,
+            CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 }
 
 TEST(Declarations, ConstantsAreThoseOfTheHeaders) {

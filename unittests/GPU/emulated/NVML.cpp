@@ -16,7 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../../../lib/Import/NVML.h"
+#include "../../../lib/Import/VendorLibrary.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-using namespace poplar::nvml;
+using namespace poplar::nvidia;
 
 namespace {
 
@@ -56,7 +56,7 @@ const std::vector<GPU> &getGPUs() {
 
 bool started = false;
 
-const GPU &at(Device device) { return *static_cast<const GPU *>(device); }
+const GPU &at(Handle device) { return *static_cast<const GPU *>(device); }
 
 } // namespace
 
@@ -80,48 +80,48 @@ Status nvmlDeviceGetCount_v2(unsigned *count) {
   *count = unsigned(getGPUs().size());
   return started ? 0 : 1;
 }
-Status nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *device) {
+Status nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle *device) {
   if (index >= getGPUs().size())
     return invalidArgument;
   *device = const_cast<GPU *>(&getGPUs()[index]);
   return 0;
 }
-Status nvmlDeviceGetName(Device device, char *text, unsigned size) {
+Status nvmlDeviceGetName(Handle device, char *text, unsigned size) {
   std::snprintf(text, size, "%s", at(device).fields[0].c_str());
   return 0;
 }
-Status nvmlDeviceGetCudaComputeCapability(Device device, int *major,
+Status nvmlDeviceGetCudaComputeCapability(Handle device, int *major,
                                           int *minor) {
   int capability = std::atoi(at(device).fields[1].c_str() + 3);
   *major = capability / 10;
   *minor = capability % 10;
   return 0;
 }
-Status nvmlDeviceGetMemoryInfo(Device device, MemoryInfo *info) {
+Status nvmlDeviceGetMemoryInfo(Handle device, MemoryInfo *info) {
   info->total = std::strtoull(at(device).fields[2].c_str(), nullptr, 10);
   info->used = 0;
   info->free = info->total;
   return 0;
 }
-Status nvmlDeviceGetMaxPcieLinkGeneration(Device device, unsigned *value) {
+Status nvmlDeviceGetMaxPcieLinkGeneration(Handle device, unsigned *value) {
   *value = at(device).number(3);
   return *value ? 0 : notSupported;
 }
-Status nvmlDeviceGetMaxPcieLinkWidth(Device device, unsigned *value) {
+Status nvmlDeviceGetMaxPcieLinkWidth(Handle device, unsigned *value) {
   *value = at(device).number(4);
   return *value ? 0 : notSupported;
 }
-Status nvmlDeviceGetNvLinkState(Device device, unsigned link, int *active) {
+Status nvmlDeviceGetNvLinkState(Handle device, unsigned link, int *active) {
   if (at(device).number(5) == 0)
     return notSupported;
   *active = link < at(device).number(5);
   return 0;
 }
-Status nvmlDeviceGetNvLinkVersion(Device device, unsigned, unsigned *version) {
+Status nvmlDeviceGetNvLinkVersion(Handle device, unsigned, unsigned *version) {
   *version = at(device).number(6);
   return 0;
 }
-Status nvmlDeviceGetP2PStatus(Device, Device, int index, int *status) {
+Status nvmlDeviceGetP2PStatus(Handle, Handle, int index, int *status) {
   const char *given = std::getenv("POPLAR_EMULATED_P2P");
   std::string between = given ? given : "nvlink";
   bool has = between == "nvlink" || (between == "pcie" && index == kPeerRead);
