@@ -7,9 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/PlacementSearch.h"
-#include "PlacementGrid.h"
+#include "PlacementGroups.h"
 #include "PlacementStarts.h"
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 using namespace poplar;
@@ -33,8 +34,39 @@ static constexpr double arrangementEffort = 4e6;
 /// Costs are sums in different orders; the bound is rounded down.
 static constexpr double margin = 1e-9;
 
+/// Annealings of groups, their first temperatures in turn, and comparisons in
+/// each. Where that is fewer exchanges than some for each device, there are
+/// none.
+static constexpr int groupAnnealings = 9;
+static constexpr double groupHeats[] = {0.3, 0.1, 0.03};
+static constexpr double groupEffort = 3e7, leastExchanges = 8;
+
 /// Enough for all lengths of chains of up to 16 stages.
 static constexpr size_t mostLengths = 8;
+
+/// What exchanges with optimal pipelines after each make of the best placement.
+static Placement improveGroups(const PlacementProblem &problem,
+                               const PlacementCosts &costs, Placement best,
+                               double bound, uint64_t sequence) {
+  if (problem.stages == 1 || problem.stages > largestExactPath)
+    return best;
+  PlacementGroups groups(costs, problem.stages);
+  // A small problem has not so many placements.
+  double exchanges = std::min(groupEffort / groups.estimateExchange(),
+                              12 * std::pow(double(problem.devices), 3));
+  if (exchanges < leastExchanges * problem.devices)
+    return best;
+  const std::vector<std::vector<int>> start = best.stages;
+  for (int i = 0; i < groupAnnealings && best.seconds() > bound; ++i) {
+    Placement placement =
+        arrange(problem,
+                groups.anneal(start, {/*hot=*/groupHeats[i % 3], /*cold=*/0.002,
+                                      int64_t(exchanges), ++sequence}));
+    if (placement.seconds() < best.seconds())
+      best = std::move(placement);
+  }
+  return best;
+}
 
 // Every start is annealed a little; then the better half of what came of it,
 // with twice the effort, until one is left. Of the temperatures, the lower
@@ -85,5 +117,6 @@ Placement poplar::searchPlacement(const PlacementProblem &problem) {
     if (last)
       break;
   }
-  return arrange(problem, candidates[0].stages);
+  return improveGroups(problem, costs, arrange(problem, candidates[0].stages),
+                       bound, sequence);
 }

@@ -132,7 +132,7 @@ TEST(PlacementTest, FindsTheLeastCostOfSmallProblems) {
   std::mt19937 random(20);
   const int sizes[][2] = {{4, 1}, {4, 2}, {4, 4}, {6, 2},
                           {6, 3}, {8, 2}, {8, 4}};
-  for (int trial = 0; trial < 1400; ++trial) {
+  for (int trial = 0; trial < 700; ++trial) {
     const int *size = sizes[trial % 7];
     PlacementProblem problem = randomProblem(random, size[0], size[1]);
     ASSERT_EQ(problem.check(), "");
