@@ -67,7 +67,12 @@ public:
   /// ...and the scratch it gets, of at least as many.
   void setScratch(void *Memory, int64_t Bytes);
   void runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
-               const void *Bias, void *C, int64_t Batch);
+               const void *Bias, void *Aux, void *C, int64_t Batch);
+
+  /// Runs a function of the program. What it gives the device to do, apart from
+  /// copies and waits, is the same whenever it is run for `Batch`: a device may
+  /// keep that and start it as a whole.
+  void run(PoplarFunction Function, void *Context, char *Arena, int64_t Batch);
 
   /// See poplar_rt_launch.
   void launch(int64_t Kernel, void *const *Args, int64_t Batch, int64_t Extent);

@@ -111,10 +111,10 @@ extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
 
 extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,
                                const void *A, const void *B, const void *Bias,
-                               void *C, int64_t Batch) {
+                               void *Aux, void *C, int64_t Batch) {
   endProcessOnError(Context, [=] {
-    static_cast<Executor *>(Context)->device().runGemm(*Gemm, A, B, Bias, C,
-                                                       Batch);
+    static_cast<Executor *>(Context)->device().runGemm(*Gemm, A, B, Bias, Aux,
+                                                       C, Batch);
   });
 }
 

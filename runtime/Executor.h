@@ -61,11 +61,11 @@ public:
 
   /// A micro-step; `Last` of its iteration.
   void train(int64_t B, bool Last) {
-    (Last ? Program.train_last : Program.train)(this, Memory, B);
+    Dev.run(Last ? Program.train_last : Program.train, this, Memory, B);
   }
   void update() { Program.update(this, Memory, 0); }
-  void evaluate(int64_t B) { Program.evaluate(this, Memory, B); }
-  void infer(int64_t B) { Program.infer(this, Memory, B); }
+  void evaluate(int64_t B) { Dev.run(Program.evaluate, this, Memory, B); }
+  void infer(int64_t B) { Dev.run(Program.infer, this, Memory, B); }
   /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
   /// from row `First` on, to `Out`.
   void readLogits(int64_t B, int64_t First, int64_t Count, float *Out) const;

@@ -100,7 +100,7 @@ void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
 }
 
 SquareProduct::SquareProduct(PoplarType Type, int64_t Size)
-    : Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type},
+    : Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type, POPLAR_STORE, 0},
       A(static_cast<size_t>(Size * Size)), B(A.size()), C(A.size()) {
   Cache.prepare(Gemm, 1);
   Scratch.resize(

@@ -105,6 +105,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"comm", &O.Comm, 0, "NAME", "auto (default), self, mpi", "Ranks"},
       {"link-delay", &O.LinkDelay, 0, "LATENCY_US,BANDWIDTH_GBPS",
        "let messages between nodes take as long as on such a link"},
+      {"ranks", &O.Ranks, 0, "FILE",
+       "other batches than the plan's, in the form of ranks.txt"},
       {"trace", &O.Trace, 0, "FILE",
        "write what every rank did when, for Perfetto"},
       {"dump-gradients", &O.DumpGradients, 0, "FILE",
@@ -116,6 +118,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "fail if a step leaves memory allocated"},
       {"check-replicas", &O.CheckReplicas, 0, "",
        "fail if ranks end with other bits of what all of them hold"},
+      {"skip-save", &O.SkipSave, 0, "",
+       "leave no checkpoint behind: to measure large models"},
       {"report-memory", &O.ReportMemory, 0, "FILE",
        "write what every rank's memory holds, as CSV"},
   };

@@ -42,10 +42,11 @@ struct Options {
   int64_t Warmup = -1, DecaySteps = -1;
   double LossScale = 65536;
   // Ranks.
-  std::string Comm = "auto", LinkDelay, Trace;
+  std::string Comm = "auto", LinkDelay, Trace, Ranks;
   // For tests.
   std::string DumpGradients, DumpLogits, ReportMemory;
-  bool DumpLoss = false, CheckAllocations = false, CheckReplicas = false;
+  bool DumpLoss = false, CheckAllocations = false, CheckReplicas = false,
+       SkipSave = false;
   // Sampling.
   std::string Checkpoint, Prompt, PromptIds;
   int64_t Tokens = 200, TopK = 0;

@@ -9,6 +9,7 @@
 #include "Doctor.h"
 #include "Error.h"
 #include "Executor.h"
+#include "RankFile.h"
 #include "Trainer.h"
 #include "comm/Launcher.h"
 
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
 using namespace poplar::runtime;
 
@@ -64,14 +66,18 @@ static void prepareProcess(const PoplarProgram &Program) {
     setenv("ONEDNN_MAX_CPU_ISA", Isa.c_str(), /*overwrite=*/1);
 }
 
-int poplar::runtime::runMain(const PoplarProgram &Program, int Argc,
+int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
                              const char *const *Argv) {
   // A write beyond a limit on file sizes is then an error as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     comm::endWithLauncher();
     Options O = parseOptions(Argc, Argv);
-    prepareProcess(Program);
+    prepareProcess(Compiled);
+    std::optional<RankFile> Ranks;
+    if (!O.Ranks.empty())
+      Ranks.emplace(Compiled, O.Ranks);
+    const PoplarProgram &Program = Ranks ? Ranks->program() : Compiled;
     switch (O.TheCommand) {
     case Options::Train:
       runTraining(Program, O);

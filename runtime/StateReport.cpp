@@ -95,7 +95,8 @@ void poplar::runtime::writeMemoryReport(const Executor &Exec,
   MemoryUse Use = measureMemory(Exec);
   const int64_t Own[] = {Exec.largestBatch(), Use.Parameters, Use.Gradients,
                          Use.Optimizer,       Use.Padding,    Use.Scratch,
-                         Use.Transient,       Use.Batch,      Use.Peak};
+                         Use.Transient,       Use.Batch,      Use.Peak,
+                         Exec.arenaBytes()};
   constexpr size_t Columns = std::size(Own);
   const PoplarProgram &Program = Exec.program();
   size_t Ranks = static_cast<size_t>(Program.world_size);
@@ -107,7 +108,7 @@ void poplar::runtime::writeMemoryReport(const Executor &Exec,
   if (Rank != 0)
     return;
   std::string Text = "rank,stage,largest_batch,parameters,gradients,optimizer,"
-                     "padding,scratch,transient,batch,peak\n";
+                     "padding,scratch,transient,batch,peak,arena\n";
   for (size_t R = 0; R < Ranks; ++R) {
     Text += std::to_string(R) + "," + std::to_string(Program.stage);
     for (size_t C = 0; C < Columns; ++C)

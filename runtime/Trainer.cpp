@@ -498,8 +498,9 @@ void Trainer::run() {
     Metrics Row = step();
     std::chrono::duration<double> Seconds =
         std::chrono::steady_clock::now() - Begin;
-    // The first step may leave caches behind, of OpenMP for instance.
-    if (O.CheckAllocations && State.Step > FirstStep + 1 &&
+    // The first steps may leave something behind: caches of OpenMP, graphs of a
+    // GPU.
+    if (O.CheckAllocations && State.Step > FirstStep + 2 &&
         getHeapBytes() != HeapBytes)
       fail("step ", State.Step, " left memory allocated");
     StepSeconds = Seconds.count();
@@ -519,7 +520,7 @@ void Trainer::run() {
     if (Saved)
       save();
   }
-  if (!Saved)
+  if (!Saved && !O.SkipSave)
     save();
   if (O.CheckReplicas)
     checkReplicas(Exec, "after step " + std::to_string(State.Step));

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/GPUKernels.h"
-#include "Poplar/Runtime/ABI.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 
@@ -16,6 +15,23 @@ using namespace poplar;
 
 /// On a module: the table, a dictionary per kernel.
 static constexpr llvm::StringLiteral kGPUKernelsAttr = "nn.gpu_kernels";
+
+GPUAttention poplar::chooseGPUAttention(const PoplarAttention &desc,
+                                        int capability) {
+  // Copies are of eight elements.
+  bool aligned = true;
+  for (int64_t place :
+       {desc.head_dim, desc.q_stride, desc.k_stride, desc.v_stride,
+        desc.out_stride, desc.q_offset, desc.k_offset, desc.v_offset})
+    aligned &= place % 8 == 0;
+  if (capability >= 80 && desc.type != POPLAR_F32 && aligned &&
+      desc.head_dim <= POPLAR_GPU_MMA_HEAD_DIM)
+    return {"poplar_gpu_attention_mma_",
+            POPLAR_GPU_MMA_TILE,
+            {32, POPLAR_GPU_MMA_WARPS, 1}};
+  constexpr int32_t tile = POPLAR_GPU_ATTENTION_TILE;
+  return {"poplar_gpu_attention_", tile, {tile, tile / 4, 1}};
+}
 
 GPUKernelTable::GPUKernelTable(ModuleOp module)
     : module(module),

@@ -44,9 +44,9 @@ namespace {
 
 /// What the functions of a module share.
 struct ModuleContext {
-  explicit ModuleContext(ModuleOp module)
+  ModuleContext(ModuleOp module, int capability)
       : module(module), symbols(module), gpuKernels(module),
-        builder(module.getContext()),
+        capability(capability), builder(module.getContext()),
         pointer(LLVM::LLVMPointerType::get(module.getContext())),
         i64(builder.getI64Type()) {
     SymbolTableCollection tables;
@@ -109,6 +109,8 @@ struct ModuleContext {
   ModuleOp module;
   SymbolTable symbols;
   GPUKernelTable gpuKernels;
+  /// Of the GPU: 80 for sm_80.
+  int capability;
   OpBuilder builder;
   Type pointer, i64;
   SymbolTableCollection tables;
@@ -166,7 +168,7 @@ private:
   void launch(int64_t kernel, ArrayRef<Value> arguments, int64_t parts,
               bool batched);
   /// Of attention on a GPU: a block has a tile of rows of each of `heads`.
-  void launchAttention(StringRef callee, const PoplarAttention &desc,
+  void launchAttention(StringRef what, const PoplarAttention &desc,
                        int64_t heads, ArrayRef<Value> arguments);
   /// A PoplarKernel that passes `desc` to a function of the kernel library.
   StringRef wrap(StringRef function, StringRef desc);
@@ -194,13 +196,13 @@ public:
       module.emitError("has no memory plan: run --plan-memory first");
       return signalPassFailure();
     }
-    ModuleContext shared(module);
+    ModuleContext shared(module, capability);
     Type pointer = shared.pointer, i64 = shared.i64;
     shared.declare("poplar_rt_dispatch",
                    {pointer, pointer, pointer, i64, i64, i64});
     shared.declare("poplar_rt_launch", {pointer, i64, pointer, i64, i64});
-    shared.declare("poplar_rt_gemm",
-                   {pointer, pointer, pointer, pointer, pointer, pointer, i64});
+    shared.declare("poplar_rt_gemm", {pointer, pointer, pointer, pointer,
+                                      pointer, pointer, pointer, i64});
     shared.declare("poplar_rt_start", {pointer, pointer, pointer});
     shared.declare("poplar_rt_wait", {pointer, pointer});
     shared.declare("poplar_rt_zero", {pointer, pointer, i64});
@@ -327,15 +329,15 @@ void FunctionLowering::launch(int64_t kernel, ArrayRef<Value> arguments,
                                    getExtent(parts, batched)});
 }
 
-void FunctionLowering::launchAttention(StringRef callee,
+void FunctionLowering::launchAttention(StringRef what,
                                        const PoplarAttention &desc,
                                        int64_t heads,
                                        ArrayRef<Value> arguments) {
-  constexpr int32_t tile = POPLAR_GPU_ATTENTION_TILE;
+  GPUAttention chosen = chooseGPUAttention(desc, shared.capability);
   int64_t kernel = shared.gpuKernels.add(
-      callee, ModuleContext::getWords(desc), {tile, tile / 4, 1},
+      chosen.stem + what.str(), ModuleContext::getWords(desc), chosen.block,
       static_cast<int32_t>(arguments.size()));
-  launch(kernel, arguments, heads * llvm::divideCeil(desc.seq_len, tile), true);
+  launch(kernel, arguments, heads * chosen.getTiles(desc), true);
 }
 
 StringRef FunctionLowering::wrap(StringRef function, StringRef desc) {
@@ -361,11 +363,20 @@ StringRef FunctionLowering::wrap(StringRef function, StringRef desc) {
 }
 
 void FunctionLowering::lowerGemm(Operation *op, const PoplarGemm &gemm) {
-  Value a, b, bias, c = pointerOf(op->getResult(0));
+  Value a, b, bias, aux, c = pointerOf(op->getResult(0));
   if (auto linear = dyn_cast<nn::LinearOp>(op)) {
     a = linear.getX();
     b = linear.getWeight();
     bias = linear.getBias();
+  } else if (auto linear = dyn_cast<nn::LinearGeluOp>(op)) {
+    a = linear.getX();
+    b = linear.getWeight();
+    bias = linear.getBias();
+    aux = linear.getPre();
+  } else if (auto linear = dyn_cast<nn::LinearGeluGradOp>(op)) {
+    a = linear.getX();
+    b = linear.getWeight();
+    aux = linear.getPre();
   } else {
     auto grad = cast<nn::LinearGradWeightOp>(op);
     bool outIn = grad.getLayout() == nn::WeightLayout::OutIn;
@@ -375,7 +386,8 @@ void FunctionLowering::lowerGemm(Operation *op, const PoplarGemm &gemm) {
   StringRef desc = shared.getStruct("gemm", gemm);
   LLVM::CallOp::create(builder, loc, TypeRange{}, "poplar_rt_gemm",
                        ValueRange{context, addressOf(desc), pointerOf(a),
-                                  pointerOf(b), pointerOf(bias), c, batch});
+                                  pointerOf(b), pointerOf(bias), pointerOf(aux),
+                                  c, batch});
 }
 
 void FunctionLowering::lowerAttention(nn::AttentionOp op) {
@@ -390,8 +402,7 @@ void FunctionLowering::lowerAttention(nn::AttentionOp op) {
                                   pointerOf(op.getResult()),
                                   pointerOf(op.getLse())};
   if (shared.gpuKernels.exists())
-    return launchAttention("poplar_gpu_attention_forward", desc, desc.num_heads,
-                           arguments);
+    return launchAttention("forward", desc, desc.num_heads, arguments);
   StringRef kernel =
       wrap("poplar_attention_forward", shared.getStruct("attention", desc));
   dispatch(addressOf(kernel), arguments,
@@ -417,10 +428,8 @@ void FunctionLowering::lowerAttentionGrad(nn::AttentionGradOp op) {
     SmallVector<Value> ofKeys = arguments;
     arguments.push_back(gradients[0]);
     ofKeys.append(gradients.begin() + 1, gradients.end());
-    launchAttention("poplar_gpu_attention_backward_q", desc, desc.num_heads,
-                    arguments);
-    return launchAttention("poplar_gpu_attention_backward_kv", desc,
-                           desc.num_kv_heads, ofKeys);
+    launchAttention("backward_q", desc, desc.num_heads, arguments);
+    return launchAttention("backward_kv", desc, desc.num_kv_heads, ofKeys);
   }
   arguments.append(gradients);
   StringRef kernel = wrap("poplar_attention_backward",

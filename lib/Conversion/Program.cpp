@@ -56,22 +56,41 @@ static int32_t getElementType(Value value) {
       cast<RankedTensorType>(value.getType()).getElementType());
 }
 
-std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
+static bool roundsToTF32(Operation *op, int32_t type) {
+  return type == POPLAR_F32 &&
+         zero::ProgramInfo::get(op->getParentOfType<ModuleOp>()).precision ==
+             "tf32";
+}
+
+template <typename Op>
+static PoplarGemm describeLinear(Op linear, bool hasBias,
+                                 PoplarEpilogue epilogue) {
   PoplarGemm gemm = {};
-  if (auto linear = dyn_cast<nn::LinearOp>(op)) {
-    auto x = cast<RankedTensorType>(linear.getX().getType());
-    auto y = cast<RankedTensorType>(linear.getResult().getType());
-    gemm.m = x.getDimSize(1);
-    gemm.n = y.getDimSize(2);
-    gemm.k = x.getDimSize(2);
-    gemm.batched = 1;
-    gemm.trans_b = linear.getLayout() == nn::WeightLayout::OutIn;
-    gemm.has_bias = linear.getBias() ? 1 : 0;
-    gemm.a_type = getElementType(linear.getX());
-    gemm.b_type = getElementType(linear.getWeight());
-    gemm.c_type = getElementType(linear.getResult());
-    return gemm;
-  }
+  auto x = cast<RankedTensorType>(linear.getX().getType());
+  auto y = cast<RankedTensorType>(linear.getResult().getType());
+  gemm.m = x.getDimSize(1);
+  gemm.n = y.getDimSize(2);
+  gemm.k = x.getDimSize(2);
+  gemm.batched = 1;
+  gemm.trans_b = linear.getLayout() == nn::WeightLayout::OutIn;
+  gemm.has_bias = hasBias;
+  gemm.a_type = getElementType(linear.getX());
+  gemm.b_type = getElementType(linear.getWeight());
+  gemm.c_type = getElementType(linear.getResult());
+  gemm.epilogue = epilogue;
+  gemm.tf32 = roundsToTF32(linear, gemm.a_type);
+  return gemm;
+}
+
+std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
+  if (auto linear = dyn_cast<nn::LinearOp>(op))
+    return describeLinear(linear, linear.getBias() != nullptr, POPLAR_STORE);
+  if (auto linear = dyn_cast<nn::LinearGeluOp>(op))
+    return describeLinear(linear, true,
+                          linear.getPre() ? POPLAR_GELU_AUX : POPLAR_GELU);
+  if (auto linear = dyn_cast<nn::LinearGeluGradOp>(op))
+    return describeLinear(linear, false, POPLAR_GELU_GRAD);
+  PoplarGemm gemm = {};
   if (auto grad = dyn_cast<nn::LinearGradWeightOp>(op)) {
     auto acc = cast<RankedTensorType>(grad.getAcc().getType());
     bool outIn = grad.getLayout() == nn::WeightLayout::OutIn;
@@ -84,6 +103,7 @@ std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
     gemm.a_type = getElementType(outIn ? grad.getDy() : grad.getX());
     gemm.b_type = getElementType(outIn ? grad.getX() : grad.getDy());
     gemm.c_type = POPLAR_F32;
+    gemm.tf32 = roundsToTF32(op, gemm.a_type);
     return gemm;
   }
   return std::nullopt;

@@ -62,7 +62,12 @@ NumberFormat ClusterReader::getPrecision(json::Value value) const {
   std::string name = value.getString();
   if (std::optional<NumberFormat> format = symbolizeNumberFormat(name))
     return *format;
-  value.error("unknown precision '" + name + "' (known: f32, bf16, f16)");
+  bool isFP8 = name.find('8') != std::string::npos;
+  value.error(isFP8 ? "nothing trains in '" + name +
+                          "' here, which GPUs have from sm_89 on: use bf16, "
+                          "or f16 before sm_80"
+                    : "unknown precision '" + name +
+                          "' (known: f32, bf16, f16, tf32)");
   return NumberFormat::F32;
 }
 

@@ -40,6 +40,13 @@ std::optional<GPUChip> poplar::findGPUChip(llvm::StringRef name) {
   return chip;
 }
 
+int GPUChip::getCapability() const {
+  int capability = 0;
+  if (isNVIDIA())
+    llvm::StringRef(name).drop_front(3).getAsInteger(10, capability);
+  return capability;
+}
+
 std::vector<std::string> poplar::listGPUChips() {
   std::vector<std::string> names;
   for (const KnownChip &chip : kChips)

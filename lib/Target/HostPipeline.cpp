@@ -104,8 +104,8 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
 
 void poplar::chooseScheduleOptions(ModuleOp program, HostOptions &options) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
-  options.precision = info.precision;
-  options.storesOnly = info.getWorkingFormat() != info.precision;
+  options.precision = getStorageFormat(info.precision);
+  options.storesOnly = info.getWorkingFormat() != options.precision;
   options.recompute = info.recompute;
 }
 
@@ -136,6 +136,8 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
 void poplar::buildMemoryPipeline(OpPassManager &pm,
                                  const HostOptions &options) {
   pm.addPass(createCSEPass());
+  if (!options.chip.empty())
+    pm.addPass(createFuseGemmEpilogues());
   // Everything by rows becomes loops...
   pm.addPass(createConvertNNToLinalg());
   pm.addPass(createCanonicalizerPass());
@@ -153,11 +155,15 @@ void poplar::buildMemoryPipeline(OpPassManager &pm,
 }
 
 void poplar::buildLoweringPipeline(OpPassManager &pm, StringRef chip) {
-  if (chip.empty())
+  LowerProgramOptions program;
+  if (chip.empty()) {
     pm.addPass(createLowerKernels());
-  else
-    pm.addPass(createMapKernelsToGPU({findGPUChip(chip)->subgroupSize}));
-  pm.addPass(createLowerProgram());
+  } else {
+    std::optional<GPUChip> gpu = findGPUChip(chip);
+    pm.addPass(createMapKernelsToGPU({gpu->subgroupSize}));
+    program.capability = gpu->getCapability();
+  }
+  pm.addPass(createLowerProgram(program));
   pm.addPass(createCSEPass());
   pm.addPass(createExpandMath());
   pm.addPass(createCanonicalizerPass());

@@ -23,8 +23,9 @@ using namespace poplar;
 
 ProgramChoice::ProgramChoice(const DeviceType &type) {
   info.recompute = options.recompute = type.recompute;
-  info.precision = options.precision = type.precision;
-  options.storesOnly = type.getWorkingFormat() != type.precision;
+  info.precision = type.precision;
+  options.precision = getStorageFormat(type.precision);
+  options.storesOnly = type.getWorkingFormat() != options.precision;
   info.target = type.target;
   options.threads = static_cast<int>(type.threads.value_or(1));
   options.workspaceBytes = getRooflineConstants(type.target).workspaceBytes;

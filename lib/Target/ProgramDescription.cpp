@@ -37,7 +37,8 @@ static std::string describe(DictionaryAttr model, const HostOptions &options,
     else if (auto number = dyn_cast<FloatAttr>(entry.getValue()))
       object[name] = number.getValueAsDouble();
   }
-  object["precision"] = options.precision;
+  object["precision"] =
+      info.precision == "tf32" ? info.precision : options.precision;
   object["recompute"] = options.recompute;
   object["device_type"] =
       info.deviceType.empty() ? "host:" + options.cpu : info.deviceType;

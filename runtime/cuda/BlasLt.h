@@ -28,11 +28,13 @@ using Object = void *;
 
 /// cudaDataType_t, cublasComputeType_t, cublasOperation_t.
 constexpr int TypeF32 = 0, TypeF16 = 2, TypeBF16 = 14;
-constexpr int ComputeF32 = 68;
+constexpr int ComputeF32 = 68, ComputeTF32 = 77;
 constexpr int32_t Plain = 0, Transposed = 1;
 /// cublasLtMatmulDescAttributes_t, cublasLtEpilogue_t.
-constexpr int TransA = 3, TransB = 4, Epilogue = 7, BiasPointer = 8;
-constexpr uint32_t EpilogueBias = 4;
+constexpr int TransA = 3, TransB = 4, Epilogue = 7, BiasPointer = 8,
+              AuxPointer = 11, AuxLeading = 12;
+constexpr uint32_t EpilogueBias = 4, EpilogueGeluBias = 36,
+                   EpilogueGeluAuxBias = 164, EpilogueGeluGrad = 192;
 /// cublasLtMatmulPreferenceAttributes_t; the alignments of A, B, C and D follow
 /// each other.
 constexpr int MaxWorkspaceBytes = 1, MinAlignmentA = 5;

@@ -17,6 +17,7 @@
 #include "Versions.h"
 #include "cuda/Driver.h"
 #include "cuda/Gemm.h"
+#include "cuda/Graph.h"
 #include "cuda/Image.h"
 #include "cuda/Memory.h"
 #include "cuda/Selection.h"
@@ -82,7 +83,8 @@ int64_t countChunks(const PoplarProgram &Program) {
 struct Device::Impl {
   Impl(const PoplarProgram &Program, const Choice &Chosen)
       : Program(Program), Capability(Chosen.Capability), OnGPU(Chosen.Device),
-        Kernels(*Program.gpu), Gemms(Chosen.Capability, Program.scratch_bytes),
+        Kernels(*Program.gpu), Graphs(OnGPU.Queue),
+        Gemms(Chosen.Capability, Program.scratch_bytes),
         OwnMemory(static_cast<int64_t>(sizeof(Own)) +
                   8 * countChunks(Program)) {
     for (int64_t K = 0; K < Program.gpu->num_kernels; ++K)
@@ -92,11 +94,20 @@ struct Device::Impl {
   }
 
   Own *own() const { return reinterpret_cast<Own *>(OwnMemory.data()); }
+  void start(int64_t Number, void *const *Args, int64_t Batch, int64_t Extent);
+  /// A kernel that the runtime asks for, of what the program does at other
+  /// times in another way: it is in no graph.
+  void startOwn(int64_t Number, void *const *Args, int64_t Count) {
+    Graphs.interrupt();
+    if (Count > 0)
+      start(Number, Args, Count, Count);
+  }
 
   const PoplarProgram &Program;
   int Capability;
   Session OnGPU;
   Image Kernels;
+  Recorder Graphs;
   GemmCache Gemms;
   Allocation OwnMemory;
   PinnedBuffer Pinned;
@@ -144,32 +155,35 @@ std::vector<std::pair<void *, int64_t>> Device::getMemory() const {
 int64_t Device::getOwnBytes() const { return Data->OwnMemory.size(); }
 
 void Device::copyIn(void *To, const void *From, int64_t Bytes) {
+  Data->Graphs.interrupt();
   Data->Pinned.copyIn(static_cast<char *>(To), static_cast<const char *>(From),
                       static_cast<size_t>(Bytes), Data->OnGPU.Queue);
 }
 
 void Device::copyOut(void *To, const void *From, int64_t Bytes) {
+  Data->Graphs.interrupt();
   Data->Pinned.copyOut(static_cast<char *>(To), static_cast<const char *>(From),
                        static_cast<size_t>(Bytes), Data->OnGPU.Queue);
 }
 
-void Device::zero(void *Memory, int64_t Bytes) {
-  if (Bytes)
-    check(Driver::get().cuMemsetD8Async(addressOf(Memory), 0,
-                                        static_cast<size_t>(Bytes),
-                                        Data->OnGPU.Queue),
-          "zero memory");
-}
-
-void Device::poison(void *Memory, int64_t Bytes) {
-  if (Bytes)
-    check(Driver::get().cuMemsetD8Async(addressOf(Memory), 0xFF,
-                                        static_cast<size_t>(Bytes),
-                                        Data->OnGPU.Queue),
+static void fill(Recorder &Graphs, void *Memory, unsigned char Byte,
+                 int64_t Bytes, Stream Queue) {
+  if (Bytes && Graphs.issues(Memory, Byte, Bytes))
+    check(Driver::get().cuMemsetD8Async(addressOf(Memory), Byte,
+                                        static_cast<size_t>(Bytes), Queue),
           "fill memory");
 }
 
+void Device::zero(void *Memory, int64_t Bytes) {
+  fill(Data->Graphs, Memory, 0, Bytes, Data->OnGPU.Queue);
+}
+
+void Device::poison(void *Memory, int64_t Bytes) {
+  fill(Data->Graphs, Memory, 0xFF, Bytes, Data->OnGPU.Queue);
+}
+
 void Device::synchronize() {
+  Data->Graphs.interrupt();
   check(Driver::get().cuStreamSynchronize(Data->OnGPU.Queue),
         "finish its work");
 }
@@ -182,6 +196,8 @@ void *Device::recordPoint(int64_t Number) {
   Event &Point = Data->Points[Place];
   if (!Point)
     check(D.cuEventCreate(&Point, NoTiming), "create an event");
+  // Others wait for it, so no graph may hold it.
+  Data->Graphs.interrupt();
   check(D.cuEventRecord(Point, Data->OnGPU.Queue), "record an event");
   return Point;
 }
@@ -198,15 +214,19 @@ void Device::setScratch(void *Memory, int64_t) {
 }
 
 void Device::runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
-                     const void *Bias, void *C, int64_t Batch) {
-  Data->Gemms.run(Gemm, A, B, Bias, C, Batch, Data->OnGPU.Queue);
+                     const void *Bias, void *Aux, void *C, int64_t Batch) {
+  if (Data->Graphs.issues(&Gemm, A, B, Bias, Aux, C, Batch))
+    Data->Gemms.run(Gemm, {A, B, Bias, Aux, C}, Batch, Data->OnGPU.Queue);
 }
 
-void Device::launch(int64_t Number, void *const *Args, int64_t Batch,
-                    int64_t Extent) {
-  if (Extent <= 0)
-    return;
-  const PoplarGPUKernel &Kernel = Data->Program.gpu->kernels[Number];
+void Device::run(PoplarFunction Function, void *Context, char *Arena,
+                 int64_t Batch) {
+  Data->Graphs.run(Function, Context, Arena, Batch);
+}
+
+void Device::Impl::start(int64_t Number, void *const *Args, int64_t Batch,
+                         int64_t Extent) {
+  const PoplarGPUKernel &Kernel = Program.gpu->kernels[Number];
   int64_t Blocks = (Extent - 1) / Kernel.parts_per_block + 1;
   if (Blocks > INT32_MAX)
     fail("kernel ", Kernel.name,
@@ -216,13 +236,24 @@ void Device::launch(int64_t Number, void *const *Args, int64_t Batch,
   for (int32_t I = 0; I < Kernel.pointers; ++I)
     Parameters[I] = const_cast<void **>(&Args[I]);
   Parameters[Kernel.pointers] = &Batch;
-  check(Driver::get().cuLaunchKernel(Data->Kernels.get(Number),
+  check(Driver::get().cuLaunchKernel(Kernels.get(Number),
                                      static_cast<unsigned>(Blocks), 1, 1,
                                      static_cast<unsigned>(Kernel.block[0]),
                                      static_cast<unsigned>(Kernel.block[1]),
                                      static_cast<unsigned>(Kernel.block[2]), 0,
-                                     Data->OnGPU.Queue, Parameters, nullptr),
+                                     OnGPU.Queue, Parameters, nullptr),
         "start a kernel");
+}
+
+void Device::launch(int64_t Number, void *const *Args, int64_t Batch,
+                    int64_t Extent) {
+  if (Extent <= 0)
+    return;
+  uint64_t Pointers = 0;
+  for (int32_t I = 0; I < Data->Program.gpu->kernels[Number].pointers; ++I)
+    Pointers = Pointers * 0x100000001B3 + addressOf(Args[I]);
+  if (Data->Graphs.issues(Number, Pointers, Batch, Extent))
+    Data->start(Number, Args, Batch, Extent);
 }
 
 void Device::sumSquares(const float *Values, int64_t Count, double *Sums) {
@@ -230,7 +261,7 @@ void Device::sumSquares(const float *Values, int64_t Count, double *Sums) {
     return;
   char *OnGPU = reinterpret_cast<char *>(Data->own() + 1);
   void *Args[] = {const_cast<float *>(Values), OnGPU};
-  launch(Data->Kernels.SumSquares, Args, Count, Count);
+  Data->startOwn(Data->Kernels.SumSquares, Args, Count);
   copyOut(Sums, OnGPU, 8 * ((Count - 1) / POPLAR_SUM_CHUNK + 1));
 }
 
@@ -241,7 +272,7 @@ void Device::scale(float *Values, int64_t Count, float Factor) {
     copyIn(&OnGPU->Factor, &Factor, sizeof(Factor));
   }
   void *Args[] = {Values, &OnGPU->Factor, &OnGPU->Overflow};
-  launch(Data->Kernels.Scale, Args, Count, Count);
+  Data->startOwn(Data->Kernels.Scale, Args, Count);
   Data->MayOverflow = true;
 }
 
@@ -265,12 +296,12 @@ void Device::updateAdamW(float *Values, float *Gradients, float *Moment1,
     copyIn(OnGPU, Hyper, sizeof(Hyper));
   }
   void *Args[] = {Values, Gradients, Moment1, Moment2, OnGPU};
-  launch(Data->Program.gpu->adamw, Args, Count, Count);
+  Data->startOwn(Data->Program.gpu->adamw, Args, Count);
 }
 
 void Device::convertWorking(const float *From, char *To, int64_t Count) {
   void *Args[] = {const_cast<float *>(From), To};
-  launch(Data->Program.gpu->convert_working, Args, Count, Count);
+  Data->startOwn(Data->Program.gpu->convert_working, Args, Count);
 }
 
 double Device::measurePeakFlops(PoplarType Type) {
@@ -284,15 +315,16 @@ double Device::measurePeakFlops(PoplarType Type) {
       break;
     Allocation Operands(3 * Bytes);
     zero(Operands.data(), Operands.size());
-    PoplarGemm Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type};
+    PoplarGemm Gemm{Size, Size, Size,         0, 0, 0, 0, 0, Type,
+                    Type, Type, POPLAR_STORE, 0};
     GemmCache Products(Data->Capability, 0);
     Products.prepare(Gemm, 1);
     const char *A = Operands.data(), *B = A + Bytes;
     for (int Run = 0; Run < 4; ++Run) {
       synchronize();
       auto Begin = Clock::now();
-      Products.run(Gemm, A, B, nullptr, Operands.data() + 2 * Bytes, 1,
-                   Data->OnGPU.Queue);
+      Products.run(Gemm, {A, B, nullptr, nullptr, Operands.data() + 2 * Bytes},
+                   1, Data->OnGPU.Queue);
       synchronize();
       std::chrono::duration<double> Seconds = Clock::now() - Begin;
       Best = std::max(Best, 2.0 * static_cast<double>(Size * Size * Size) /

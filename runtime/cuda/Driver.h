@@ -20,6 +20,8 @@
 struct CUctx_st;
 struct CUevent_st;
 struct CUfunc_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 struct CUmod_st;
 struct CUstream_st;
 
@@ -32,6 +34,8 @@ using Address = unsigned long long;
 using Context = CUctx_st *;
 using Event = CUevent_st *;
 using Function = CUfunc_st *;
+using Graph = CUgraph_st *;
+using GraphExec = CUgraphExec_st *;
 using Module = CUmod_st *;
 using Stream = CUstream_st *;
 
@@ -81,6 +85,12 @@ constexpr int JitErrorLog = 5, JitErrorLogBytes = 6;
   X(cuEventRecord, Event, Stream)                                              \
   X(cuEventSynchronize, Event)                                                 \
   X(cuEventQuery, Event)                                                       \
+  X(cuStreamBeginCapture_v2, Stream, int)                                      \
+  X(cuStreamEndCapture, Stream, Graph *)                                       \
+  X(cuGraphInstantiateWithFlags, GraphExec *, Graph, unsigned long long)       \
+  X(cuGraphLaunch, GraphExec, Stream)                                          \
+  X(cuGraphExecDestroy, GraphExec)                                             \
+  X(cuGraphDestroy, Graph)                                                     \
   X(cuModuleLoadDataEx, Module *, const void *, unsigned, int *, void **)      \
   X(cuModuleUnload, Module)                                                    \
   X(cuModuleGetFunction, Function *, Module, const char *)                     \

@@ -59,6 +59,24 @@ struct Prepared {
   Heuristic Choice;
 };
 
+bool hasAux(const PoplarGemm &Gemm) {
+  return Gemm.epilogue == POPLAR_GELU_AUX || Gemm.epilogue == POPLAR_GELU_GRAD;
+}
+
+/// 0 for none.
+uint32_t getEpilogue(const PoplarGemm &Gemm) {
+  switch (Gemm.epilogue) {
+  case POPLAR_GELU:
+    return EpilogueGeluBias;
+  case POPLAR_GELU_AUX:
+    return EpilogueGeluAuxBias;
+  case POPLAR_GELU_GRAD:
+    return EpilogueGeluGrad;
+  default:
+    return Gemm.has_bias ? EpilogueBias : 0;
+  }
+}
+
 int getType(int32_t Type) {
   constexpr int Types[] = {TypeF32, TypeBF16, TypeF16};
   return Types[Type];
@@ -135,12 +153,16 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
                          : Data->describe(Gemm.a_type, M, Depth);
   P.Result = Data->describe(Gemm.c_type, M, N);
   Data->check(
-      Data->Lt.cublasLtMatmulDescCreate(&P.Description, ComputeF32, TypeF32),
+      Data->Lt.cublasLtMatmulDescCreate(
+          &P.Description, Gemm.tf32 ? ComputeTF32 : ComputeF32, TypeF32),
       "describe a product");
   Data->set(P.Description, TransA, Gemm.trans_b ? Transposed : Plain);
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
-  if (Gemm.has_bias)
-    Data->set(P.Description, Epilogue, EpilogueBias);
+  if (uint32_t Wanted = getEpilogue(Gemm))
+    Data->set(P.Description, Epilogue, Wanted);
+  // By columns, what is N wide here is N high there.
+  if (hasAux(Gemm))
+    Data->set(P.Description, AuxLeading, N);
   int Found = 0;
   Status S = Data->Lt.cublasLtMatmulAlgoGetHeuristic(
       Data->Handle, P.Description, P.Left, P.Right, P.Result, P.Result,
@@ -156,8 +178,8 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
 
 void GemmCache::setScratch(void *Memory) { Data->Scratch = Memory; }
 
-void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
-                    const void *Bias, void *C, int64_t Batch, Stream Queue) {
+void GemmCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
+                    int64_t Batch, Stream Queue) {
   if (Gemm.batched && Batch == 0)
     return; // no rows, or nothing to add
   auto It = Data->Products.find(GemmKey{&Gemm, Batch});
@@ -165,10 +187,13 @@ void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
     fail("a GEMM of ", Batch, " samples was not prepared");
   const Prepared &P = It->second;
   if (Gemm.has_bias)
-    Data->set(P.Description, BiasPointer, Bias);
+    Data->set(P.Description, BiasPointer, Operands.Bias);
+  if (hasAux(Gemm))
+    Data->set(P.Description, AuxPointer, Operands.Aux);
   const float Alpha = 1, Beta = Gemm.accumulate ? 1 : 0;
-  Data->check(Data->Lt.cublasLtMatmul(Data->Handle, P.Description, &Alpha, B,
-                                      P.Left, A, P.Right, &Beta, C, P.Result, C,
+  Data->check(Data->Lt.cublasLtMatmul(Data->Handle, P.Description, &Alpha,
+                                      Operands.B, P.Left, Operands.A, P.Right,
+                                      &Beta, Operands.C, P.Result, Operands.C,
                                       P.Result, &P.Choice.Choice, Data->Scratch,
                                       Data->ScratchBytes, Queue),
               "run a product");

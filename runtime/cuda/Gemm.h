@@ -16,6 +16,12 @@
 
 namespace poplar::runtime::cuda {
 
+/// Of a GEMM; null where it has none.
+struct GemmOperands {
+  const void *A, *B, *Bias;
+  void *Aux, *C;
+};
+
 /// The GEMMs of a program, each with the algorithm that cuBLASLt chose for its
 /// (GEMM, batch) before the loop. Sums are taken in f32.
 class GemmCache {
@@ -30,8 +36,8 @@ public:
   /// there is none.
   void prepare(const PoplarGemm &Gemm, int64_t Batch);
   void setScratch(void *Memory);
-  void run(const PoplarGemm &Gemm, const void *A, const void *B,
-           const void *Bias, void *C, int64_t Batch, Stream Queue);
+  void run(const PoplarGemm &Gemm, const GemmOperands &Operands, int64_t Batch,
+           Stream Queue);
 
 private:
   struct Impl;

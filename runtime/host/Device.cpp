@@ -114,6 +114,9 @@ void Device::synchronize() {}
 void *Device::recordPoint(int64_t) { return nullptr; }
 
 void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {
+  if (Gemm.epilogue != POPLAR_STORE || Gemm.tf32)
+    fail("a CPU's products have no epilogues and no TF32; build the program "
+         "again");
   Data->Gemms.prepare(Gemm, Batch);
 }
 
@@ -126,8 +129,13 @@ void Device::setScratch(void *Memory, int64_t) {
 }
 
 void Device::runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
-                     const void *Bias, void *C, int64_t Batch) {
+                     const void *Bias, void *, void *C, int64_t Batch) {
   Data->Gemms.run(Gemm, A, B, Bias, C, Batch);
+}
+
+void Device::run(PoplarFunction Function, void *Context, char *Arena,
+                 int64_t Batch) {
+  Function(Context, Arena, Batch);
 }
 
 void Device::launch(int64_t, void *const *, int64_t, int64_t) {

@@ -8,7 +8,7 @@
 
 // CHECK-DAG: llvm.func @poplar_rt_gemm(
 // CHECK-DAG: llvm.func @poplar_rt_dispatch(
-// CHECK-DAG: llvm.mlir.global internal constant @[[$GEMM:gemm[_0-9]*]](dense<[4, 8, 8, 1, 1, 0, 0]> : tensor<7xi64>)
+// CHECK-DAG: llvm.mlir.global internal constant @[[$GEMM:gemm[_0-9]*]](dense<[4, 8, 8, 1, 1, 0, 0, 0]> : tensor<8xi64>)
 // CHECK-NOT: global internal constant
 // CHECK-LABEL: func private @block.call(
 // CHECK-SAME: %[[CTX:[^:]+]]: !llvm.ptr, %[[SCRATCH:[^:]+]]: !llvm.ptr, %[[B:[^:]+]]: i64, %[[X:[^:]+]]: !llvm.ptr, %[[W:[^:]+]]: !llvm.ptr, %[[Y:[^:]+]]: !llvm.ptr)
@@ -16,12 +16,12 @@
 // CHECK: %[[ARRAY:.+]] = llvm.alloca %[[N]] x !llvm.ptr
 // CHECK: %[[DESC:.+]] = llvm.mlir.addressof @[[$GEMM]]
 // CHECK: %[[NULL:.+]] = llvm.mlir.zero
-// CHECK: llvm.call @poplar_rt_gemm(%[[CTX]], %[[DESC]], %[[X]], %[[W]], %[[NULL]], %[[SCRATCH]], %[[B]])
+// CHECK: llvm.call @poplar_rt_gemm(%[[CTX]], %[[DESC]], %[[X]], %[[W]], %[[NULL]], %{{[^,]+}}, %[[SCRATCH]], %[[B]])
 // CHECK: %[[C128:.+]] = arith.constant 128 : i64
 // CHECK: %[[OFFSET:.+]] = arith.muli %[[B]], %[[C128]]
 // CHECK: %[[SECOND:.+]] = llvm.getelementptr %[[SCRATCH]][%[[OFFSET]]] : (!llvm.ptr, i64) -> !llvm.ptr, i8
 // CHECK: %[[DESC:.+]] = llvm.mlir.addressof @[[$GEMM]]
-// CHECK: llvm.call @poplar_rt_gemm(%[[CTX]], %[[DESC]], %[[SCRATCH]], %[[W]], %{{.+}}, %[[SECOND]], %[[B]])
+// CHECK: llvm.call @poplar_rt_gemm(%[[CTX]], %[[DESC]], %[[SCRATCH]], %[[W]], %{{.+}}, %{{.+}}, %[[SECOND]], %[[B]])
 // CHECK: %[[F:.+]] = constant @sum.body
 // CHECK: %[[KERNEL:.+]] = builtin.unrealized_conversion_cast %[[F]]
 // CHECK: %[[SLOT:.+]] = llvm.getelementptr %[[ARRAY]][0]
@@ -82,7 +82,7 @@ module attributes {nn.memory = {fixed = 1024 : i64, live_per_sample = 640 : i64,
 // fixed region: @w follows @v, padded to 32 elements. What accumulates in place
 // writes to its operand, and the transposed factor comes first.
 
-// CHECK: llvm.mlir.global internal constant @[[$GEMM:gemm[_0-9]*]](dense<[8, 8, 4, 4294967298, 4294967296, 0, 0]>
+// CHECK: llvm.mlir.global internal constant @[[$GEMM:gemm[_0-9]*]](dense<[8, 8, 4, 4294967298, 4294967296, 0, 0, 0]>
 // CHECK-LABEL: func @train.step(
 // CHECK-SAME: %[[CTX:[^:]+]]: !llvm.ptr, %[[ARENA:[^:]+]]: !llvm.ptr, %[[B:[^:]+]]: i64)
 // CHECK: %[[C384:.+]] = arith.constant 384 : i64
@@ -90,7 +90,7 @@ module attributes {nn.memory = {fixed = 1024 : i64, live_per_sample = 640 : i64,
 // CHECK: %[[C2176:.+]] = arith.constant 2176 : i64
 // CHECK: %[[W:.+]] = llvm.getelementptr %[[ARENA]][%[[C2176]]]
 // CHECK: %[[DESC:.+]] = llvm.mlir.addressof @[[$GEMM]]
-// CHECK: llvm.call @poplar_rt_gemm(%[[CTX]], %[[DESC]], %[[X:[^,]+]], %[[X]], %{{[^,]+}}, %[[GRADIENT]], %[[B]])
+// CHECK: llvm.call @poplar_rt_gemm(%[[CTX]], %[[DESC]], %[[X:[^,]+]], %[[X]], %{{[^,]+}}, %{{[^,]+}}, %[[GRADIENT]], %[[B]])
 // CHECK: llvm.call @poplar_rt_gemm(%[[CTX]], %{{[^,]+}}, %[[X]], %[[W]],
 module attributes {nn.memory = {fixed = 4096 : i64, live_per_sample = 128 : i64, per_sample = 128 : i64, scratch_bytes = 0 : i64, scratch_offset = 4096 : i64}} {
   nn.parameter @v : tensor<8xf32> ones

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <ucontext.h>
 #include <utility>
@@ -31,6 +32,12 @@ struct Fiber {
   std::unique_ptr<char[]> stack{new char[stackBytes]};
 };
 
+struct Copy {
+  char *to;
+  const char *from;
+  int64_t bytes;
+};
+
 struct Thread {
   enum State { Ready, AtBarrier, AtShuffle, Done };
   State state = Ready;
@@ -42,6 +49,11 @@ struct Thread {
   int32_t source = 0;
   uint64_t members = 0;
   bool valid = false;
+  /// Of a gathering: its values; null in a shuffle.
+  const uint64_t *values = nullptr;
+  int32_t count = 0;
+  /// Groups of copies, of which the last is still open.
+  std::deque<std::vector<Copy>> copies{1};
 };
 
 struct Block {
@@ -51,6 +63,8 @@ struct Block {
   const Launch &launch;
   std::vector<Thread> threads;
   std::vector<char> shared;
+  /// What the lanes of each subgroup have gathered.
+  std::vector<std::vector<uint64_t>> gathered;
 
   std::string run();
   bool release();
@@ -110,9 +124,22 @@ bool Block::release() {
         all = !isMember(other) ||
               (threads[first + other].state == Thread::AtShuffle &&
                threads[first + other].members == members);
+      std::vector<uint64_t> &values = gathered[first / width];
+      if (all && threads[first + lane].values) {
+        values.clear();
+        for (size_t other = 0; other < count; ++other) {
+          const Thread &thread = threads[first + other];
+          // Others that have come to shuffle, or with other values, never met.
+          if (!thread.values || thread.count != threads[first].count)
+            return false;
+          values.insert(values.end(), thread.values,
+                        thread.values + thread.count);
+        }
+      }
       for (size_t other = 0; other < count && all; ++other)
         if (isMember(other)) {
           Thread &thread = threads[first + other];
+          thread.values = nullptr;
           size_t source = static_cast<size_t>(thread.source);
           thread.result =
               threads[first + (source < count ? source : other)].value;
@@ -140,6 +167,8 @@ std::string Block::run() {
   threads = std::vector<Thread>(static_cast<size_t>(x) * y * z);
   // What a kernel reads before it writes it shows in the results.
   shared.assign(static_cast<size_t>(launch.sharedBytes), '\xff');
+  gathered.resize(threads.size() / static_cast<size_t>(launch.subgroupSize) +
+                  1);
   block = this;
   for (size_t i = 0; i < threads.size(); ++i) {
     Thread &thread = threads[i];
@@ -176,7 +205,7 @@ std::string Block::run() {
 std::string poplar::gputest::run(Kernel kernel, void *const *arguments,
                                  int64_t batch, const Launch &launch) {
   for (int64_t index = 0; index < launch.blocks; ++index) {
-    Block work = {kernel, arguments, batch, index, launch, {}, {}};
+    Block work = {kernel, arguments, batch, index, launch, {}, {}, {}};
     if (std::string error = work.run(); !error.empty())
       return error;
   }
@@ -201,6 +230,30 @@ uint32_t poplar_test_shuffle(uint32_t value, int32_t source, uint64_t members) {
   current->members = members;
   waitAs(Thread::AtShuffle);
   return current->result;
+}
+const uint64_t *poplar_test_gather(const uint64_t *values, int32_t count) {
+  current->values = values;
+  current->count = count;
+  current->members = 0xFFFFFFFF;
+  waitAs(Thread::AtShuffle);
+  size_t number = static_cast<size_t>(current - block->threads.data());
+  return block
+      ->gathered[number / static_cast<size_t>(block->launch.subgroupSize)]
+      .data();
+}
+void poplar_test_copy_later(char *to, const char *from, int64_t bytes) {
+  current->copies.back().push_back({to, from, bytes});
+}
+void poplar_test_end_copies() { current->copies.emplace_back(); }
+void poplar_test_wait_for_copies(int32_t groups) {
+  while (static_cast<int32_t>(current->copies.size()) - 1 > groups) {
+    for (const Copy &copy : current->copies.front())
+      if (copy.from)
+        std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+      else
+        std::memset(copy.to, 0, static_cast<size_t>(copy.bytes));
+    current->copies.pop_front();
+  }
 }
 int32_t poplar_test_lane() {
   return static_cast<int32_t>(current - block->threads.data()) %

@@ -51,6 +51,15 @@ bool poplar_test_barrier_or(bool value);
 /// The value of lane `source`, once all `members` of the subgroup (a bit each)
 /// that are threads of the block have come.
 uint32_t poplar_test_shuffle(uint32_t value, int32_t source, uint64_t members);
+/// The `count` values of each lane of the subgroup, by lane, once all have
+/// come; valid until they meet again.
+const uint64_t *poplar_test_gather(const uint64_t *values, int32_t count);
+/// Bytes that are copied when the thread waits for its group of copies, and not
+/// before; `from` is null for zeros.
+void poplar_test_copy_later(char *to, const char *from, int64_t bytes);
+void poplar_test_end_copies();
+/// Waits for all groups but the last `groups`.
+void poplar_test_wait_for_copies(int32_t groups);
 /// The thread's place in its subgroup.
 int32_t poplar_test_lane();
 /// The value of lane XOR `offset`, if that is below `width`, else the own one.

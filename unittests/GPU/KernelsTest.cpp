@@ -13,14 +13,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Buffer.h"
 #include "HostKernels.h"
 #include "Poplar/Import/Import.h"
 #include "Poplar/Target/Host.h"
-#include "llvm/ADT/APFloat.h"
-#include <cmath>
-#include <cstring>
 #include <gtest/gtest.h>
-#include <random>
 
 using namespace mlir;
 using namespace poplar;
@@ -33,64 +30,6 @@ struct Case {
 };
 
 class GPUKernels : public testing::TestWithParam<Case> {};
-
-/// Memory of a tensor: numbers away from zero, so that no square root or
-/// logarithm is of nothing; indices that are valid everywhere.
-struct Buffer {
-  std::vector<char> bytes;
-  Type element;
-
-  Buffer(RankedTensorType type, int64_t batch, std::mt19937 &random)
-      : element(type.getElementType()) {
-    int64_t count = 1;
-    for (int64_t size : type.getShape())
-      count *= ShapedType::isDynamic(size) ? batch : size;
-    size_t width = element.getIntOrFloatBitWidth() / 8;
-    bytes.resize(static_cast<size_t>(count) * width);
-    std::uniform_real_distribution<float> real(0.25f, 1.25f);
-    std::uniform_int_distribution<int32_t> integer(0, 1);
-    for (int64_t i = 0; i < count; ++i) {
-      uint64_t bits = isa<FloatType>(element)
-                          ? encode(real(random))
-                          : static_cast<uint64_t>(integer(random));
-      std::memcpy(&bytes[static_cast<size_t>(i) * width], &bits, width);
-    }
-  }
-
-  uint64_t encode(float value) const {
-    llvm::APFloat number(value);
-    bool ignored;
-    number.convert(cast<FloatType>(element).getFloatSemantics(),
-                   llvm::APFloat::rmNearestTiesToEven, &ignored);
-    return number.bitcastToAPInt().getZExtValue();
-  }
-  size_t size() const {
-    return bytes.size() / (element.getIntOrFloatBitWidth() / 8);
-  }
-  double at(size_t i) const {
-    unsigned bits = element.getIntOrFloatBitWidth();
-    uint64_t value = 0;
-    std::memcpy(&value, &bytes[i * bits / 8], bits / 8);
-    if (!isa<FloatType>(element))
-      return static_cast<double>(value);
-    llvm::APFloat number(cast<FloatType>(element).getFloatSemantics(),
-                         llvm::APInt(bits, value));
-    bool ignored;
-    number.convert(llvm::APFloat::IEEEdouble(),
-                   llvm::APFloat::rmNearestTiesToEven, &ignored);
-    return number.convertToDouble();
-  }
-};
-
-/// The relative distance of two buffers, in 2-norms.
-double distance(const Buffer &a, const Buffer &b) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference += (a.at(i) - b.at(i)) * (a.at(i) - b.at(i));
-    size += a.at(i) * a.at(i);
-  }
-  return std::sqrt(difference) / std::max(std::sqrt(size), 1e-30);
-}
 
 TEST_P(GPUKernels, AgreeWithTheHosts) {
   auto [model, precision, chipName] = GetParam();
@@ -124,7 +63,7 @@ TEST_P(GPUKernels, AgreeWithTheHosts) {
     auto addresses = [](std::vector<Buffer> &buffers) {
       std::vector<void *> pointers;
       for (Buffer &buffer : buffers)
-        pointers.push_back(buffer.bytes.data());
+        pointers.push_back(buffer.data());
       return pointers;
     };
     std::vector<void *> hostPointers = addresses(host),

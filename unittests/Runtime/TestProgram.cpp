@@ -52,9 +52,9 @@ const PoplarBucket Buckets[] = {
     {"head", V * D, array(1, 0), array(1, 1), Bounds}};
 
 // logits = X head^T; dX = dlogits head; dhead += dlogits^T X.
-const PoplarGemm Forward{T, V, D, 1, 0, 1, 0, 0, 0, 0, 0};
-const PoplarGemm Backward{T, D, V, 1, 0, 0, 0, 0, 0, 0, 0};
-const PoplarGemm Weight{V, D, T, 2, 1, 0, 1, 0, 0, 0, 0};
+const PoplarGemm Forward{T, V, D, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0};
+const PoplarGemm Backward{T, D, V, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+const PoplarGemm Weight{V, D, T, 2, 1, 0, 1, 0, 0, 0, 0, 0, 0};
 const PoplarGemm *const Gemms[] = {&Forward, &Backward, &Weight};
 
 template <typename Ty> Ty *batch(char *Arena, int64_t Offset, int64_t B) {
@@ -110,7 +110,7 @@ void forward(void *Context, char *Arena, int64_t B) {
                   batch<void>(Arena, X, B)};
   poplar_rt_dispatch(Context, embed, Args, B, B * T, 4);
   poplar_rt_gemm(Context, &Forward, Args[2], fixed(Arena, array(1, 0)), nullptr,
-                 batch<void>(Arena, Logits, B), B);
+                 nullptr, batch<void>(Arena, Logits, B), B);
 }
 
 void loss(void *Context, char *Arena, int64_t B, bool Gradient) {
@@ -130,9 +130,9 @@ void train(void *Context, char *Arena, int64_t B) {
   loss(Context, Arena, B, true);
   void *DLogits = batch<void>(Arena, Logits, B);
   poplar_rt_gemm(Context, &Weight, DLogits, batch<void>(Arena, X, B), nullptr,
-                 fixed(Arena, array(1, 1)), B);
+                 nullptr, fixed(Arena, array(1, 1)), B);
   poplar_rt_gemm(Context, &Backward, DLogits, fixed(Arena, array(1, 0)),
-                 nullptr, batch<void>(Arena, DX, B), B);
+                 nullptr, nullptr, batch<void>(Arena, DX, B), B);
   void *Args[] = {batch<void>(Arena, Ids, B), batch<void>(Arena, DX, B),
                   fixed(Arena, array(0, 1))};
   poplar_rt_dispatch(Context, embedBackward, Args, B, D, 4);

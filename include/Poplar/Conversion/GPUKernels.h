@@ -15,6 +15,7 @@
 #ifndef POPLAR_CONVERSION_GPUKERNELS_H
 #define POPLAR_CONVERSION_GPUKERNELS_H
 
+#include "Poplar/Runtime/ABI.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -35,6 +36,21 @@ struct GPUKernel {
   std::string callee;
   std::vector<int64_t> descriptor;
 };
+
+/// The kernels of the library for an attention: their names without what they
+/// compute ("forward", "backward_q", "backward_kv"), rows of a block, threads.
+struct GPUAttention {
+  std::string stem;
+  int64_t tile;
+  std::array<int32_t, 3> block;
+
+  int64_t getTiles(const PoplarAttention &desc) const {
+    return (desc.seq_len + tile - 1) / tile;
+  }
+};
+/// Those on tensor cores where the chip, of compute capability `capability`
+/// (80), and the shapes have them.
+GPUAttention chooseGPUAttention(const PoplarAttention &desc, int capability);
 
 /// Collects the table of a module.
 class GPUKernelTable {

@@ -20,13 +20,19 @@
 
 namespace poplar {
 
+/// What values of a precision are kept in: TF32 is how products round what is
+/// f32 in memory.
+inline std::string getStorageFormat(const std::string &precision) {
+  return precision == "tf32" ? "f32" : precision;
+}
+
 /// The format in which a device computes and reads parameters, of the one its
 /// type asks for: hosts that are said to compute in f16 only keep activations
 /// in it.
 inline std::string getWorkingFormat(const std::string &target,
                                     const std::string &precision) {
   bool stores = precision == "f16" && target.compare(0, 4, "host") == 0;
-  return stores ? "f32" : precision;
+  return stores ? "f32" : getStorageFormat(precision);
 }
 
 /// Bytes of state per parameter element.

@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 3u
+#define POPLAR_ABI_VERSION 4u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
@@ -96,6 +96,15 @@ typedef struct PoplarCollective {
   int32_t transient;
 } PoplarCollective;
 
+/// What a GEMM does with a value before it stores it. GELU is that by tanh:
+/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+enum PoplarEpilogue {
+  POPLAR_STORE = 0,
+  POPLAR_GELU = 1,     /* C = gelu(..) */
+  POPLAR_GELU_AUX = 2, /* the same, and what GELU is given goes to aux */
+  POPLAR_GELU_GRAD = 3 /* C = .. gelu'(aux) */
+};
+
 /// C[m,n] = op(A)[m,k] op(B)[k,n] (+ bias[n]) (+ C if accumulate); all row
 /// major and dense. A is [m,k], or [k,m] if trans_a; B is [k,n], or [n,k] if
 /// trans_b. One of m and k may be per sample: it is multiplied by the batch.
@@ -103,7 +112,9 @@ typedef struct PoplarGemm {
   int64_t m, n, k;
   int32_t batched; /* 0: none, 1: m, 2: k */
   int32_t trans_a, trans_b, accumulate, has_bias;
-  int32_t a_type, b_type, c_type; /* PoplarType; bias has c_type */
+  int32_t a_type, b_type, c_type; /* PoplarType; bias and aux have c_type */
+  int32_t epilogue;               /* PoplarEpilogue; GPUs only */
+  int32_t tf32; /* 1: f32 operands are rounded to TF32 (10 bits of fraction) */
 } PoplarGemm;
 
 /// Shapes of an attention op, all compile-time constants in generated code.
@@ -191,8 +202,14 @@ typedef void (*PoplarFunction)(void *context, char *arena, int64_t batch);
 /// Attention takes the pointers of its CPU's counterpart, without those of
 /// gradients that a kernel does not write; blocks of (32, tile / 4) threads
 /// have a tile of queries of a head (forward, backward_q), or of keys of a head
-/// of those (backward_kv). In embedding_grad a block is a token.
+/// of those (backward_kv). In embedding_grad a block is a token. On tensor
+/// cores (poplar_gpu_attention_mma_NAME: bf16 and f16, sm_80 and newer), heads
+/// of at most POPLAR_GPU_MMA_HEAD_DIM columns begin at multiples of 16 bytes,
+/// and blocks have (32, POPLAR_GPU_MMA_WARPS) threads.
 #define POPLAR_GPU_ATTENTION_TILE 32
+#define POPLAR_GPU_MMA_TILE 64
+#define POPLAR_GPU_MMA_WARPS 4
+#define POPLAR_GPU_MMA_HEAD_DIM 128
 #define POPLAR_GPU_EMBEDDING_THREADS 256
 #define POPLAR_GPU_FLAT_THREADS 256
 
@@ -263,9 +280,11 @@ void poplar_rt_dispatch(void *context, PoplarKernel kernel, void *const *args,
 void poplar_rt_launch(void *context, int64_t kernel, void *const *args,
                       int64_t batch, int64_t extent);
 
-/// Runs a GEMM on the rank's threads; `bias` may be null.
+/// Runs a GEMM on the rank's device; `bias` and `aux` may be null. `aux` has
+/// the shape of C.
 void poplar_rt_gemm(void *context, const PoplarGemm *gemm, const void *a,
-                    const void *b, const void *bias, void *c, int64_t batch);
+                    const void *b, const void *bias, void *aux, void *c,
+                    int64_t batch);
 
 /// Issues a collective over `buffer`, a whole bucket in the working type
 /// (all-gather) or in f32; and waits for it. Between the two, what the

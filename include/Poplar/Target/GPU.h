@@ -29,6 +29,8 @@ struct GPUChip {
   int64_t subgroupSize;
 
   bool isNVIDIA() const { return llvm::StringRef(name).starts_with("sm_"); }
+  /// 80 for "sm_80"; 0 for AMD's.
+  int getCapability() const;
 };
 
 /// The chip of that name; none if it is not known.

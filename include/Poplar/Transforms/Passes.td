@@ -276,6 +276,23 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
   ];
 }
 
+def FuseGemmEpilogues : Pass<"fuse-gemm-epilogues", "::mlir::ModuleOp"> {
+  let summary = "Fuse GELU into the products whose libraries do it as well";
+  let description = [{
+    For GPUs, after differentiation: cuBLASLt applies GELU by tanh, or its
+    gradient, before it stores a product, and so saves reading the product
+    again. GELU by erf is another function and stays as it is, as does the
+    gradient of a bias, which cuBLASLt does not add to what is there.
+
+    ```mlir
+    %h = nn.linear %x, %w bias %b
+    %y = nn.gelu %h form tanh       // -> %y, %h = nn.linear_gelu %x, %w bias %b
+    %d = nn.linear %dy, %w
+    %g = nn.gelu_grad %d, %h form tanh  // -> %g = nn.linear_gelu_grad %dy, %w pre %h
+    ```
+  }];
+}
+
 def LowerKernels : Pass<"lower-kernels", "::mlir::ModuleOp"> {
   let summary = "Lower outlined kernels to loops over a part of their extent";
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
@@ -339,6 +356,10 @@ def LowerProgram : Pass<"lower-program", "::mlir::ModuleOp"> {
   let summary = "Lower units and steps to calls of kernels and the runtime";
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect"];
+  let options = [
+    Option<"capability", "capability", "int", /*default=*/"0",
+           "Of the GPU that kernels are mapped to: 80 for sm_80">,
+  ];
 }
 
 #endif // POPLAR_TRANSFORMS_PASSES_TD

@@ -19,12 +19,15 @@ static constexpr NumberFormat kBF16AndF32[] = {NumberFormat::BF16,
                                                NumberFormat::F32};
 static constexpr NumberFormat kF16AndF32[] = {NumberFormat::F16,
                                               NumberFormat::F32};
-static constexpr NumberFormat kAll[] = {NumberFormat::BF16, NumberFormat::F16,
+static constexpr NumberFormat kAMD[] = {NumberFormat::BF16, NumberFormat::F16,
                                         NumberFormat::F32};
+static constexpr NumberFormat kAll[] = {NumberFormat::BF16, NumberFormat::F16,
+                                        NumberFormat::F32, NumberFormat::TF32};
 
 /// oneDNN has bf16 from AVX-512 on, fast with AMX only. bf16 came to CUDA with
-/// sm_80. Pascal and gfx* can be planned for; the builder decides what it
-/// generates code for.
+/// sm_80, and so did TF32: f32 in memory, products of 10 bits of fraction.
+/// Pascal and gfx* can be planned for; the builder decides what it generates
+/// code for.
 static constexpr Target kTargets[] = {
     {"host", Target::Kind::Host, kF32AndBF16},
     {"host:amx-bf16", Target::Kind::Host, kBF16AndF32},
@@ -43,8 +46,8 @@ static constexpr Target kTargets[] = {
     {"cuda:sm_100", Target::Kind::CUDA, kAll},
     {"cuda:sm_103", Target::Kind::CUDA, kAll},
     {"cuda:sm_120", Target::Kind::CUDA, kAll},
-    {"hip:gfx90a", Target::Kind::HIP, kAll},
-    {"hip:gfx942", Target::Kind::HIP, kAll},
+    {"hip:gfx90a", Target::Kind::HIP, kAMD},
+    {"hip:gfx942", Target::Kind::HIP, kAMD},
 };
 
 llvm::ArrayRef<Target> poplar::cluster::getTargets() { return kTargets; }

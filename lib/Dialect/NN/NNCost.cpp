@@ -100,6 +100,15 @@ OpCost LinearOp::getCost() {
   return getTraffic(*this, OpClass::Gemm, flops);
 }
 
+/// The product counts: of what is done on its way to memory, nothing is seen.
+template <typename Op> static OpCost getProductCost(Op op) {
+  double inputs = static_cast<double>(getShape(op.getX())[2]);
+  return getTraffic(op, OpClass::Gemm,
+                    2 * inputs * getElements(op.getResult()));
+}
+OpCost LinearGeluOp::getCost() { return getProductCost(*this); }
+OpCost LinearGeluGradOp::getCost() { return getProductCost(*this); }
+
 OpCost LinearGradWeightOp::getCost() {
   double inputs = static_cast<double>(getShape(getX())[2]);
   return getTraffic(*this, OpClass::Gemm, 2 * inputs * getElements(getDy()));

@@ -263,23 +263,42 @@ LogicalResult PositionEmbeddingOp::verify() {
   return expectSameElements(*this, {x, table});
 }
 
-// - x [B,T,K], result [B,T,N], weight [N,K] (out_in) or [K,N], bias [N]
+/// Of the ops that multiply x by a weight:
+// - x [B,T,K], result [B,T,N], weight [N,K] (out_in) or [K,N], bias [N] if any
 // - one element type
-LogicalResult LinearOp::verify() {
-  Named x{"x", getX()}, result{"result", getResult()};
-  Named weight{"weight", getWeight()};
-  int64_t outputs = getDim(getResult(), 2);
-  if (failed(expectShape(*this, result,
-                         {getDim(getX(), 0), getDim(getX(), 1), outputs}, x)) ||
-      failed(verifyWeight(*this, weight, x, outputs, getLayout())) ||
-      failed(expectSameElements(*this, {x, weight, result})))
+template <typename Op>
+static LogicalResult verifyLinear(Op op, Value biasValue) {
+  Named x{"x", op.getX()}, result{"result", op.getResult()};
+  Named weight{"weight", op.getWeight()};
+  int64_t outputs = getDim(op.getResult(), 2);
+  if (failed(expectShape(op, result,
+                         {getDim(op.getX(), 0), getDim(op.getX(), 1), outputs},
+                         x)) ||
+      failed(verifyWeight(op, weight, x, outputs, op.getLayout())) ||
+      failed(expectSameElements(op, {x, weight, result})))
     return failure();
-  if (!getBias())
+  if (!biasValue)
     return success();
-  Named bias{"bias", getBias()};
-  if (failed(expectPerColumn(*this, bias, result)))
+  Named bias{"bias", biasValue};
+  if (failed(expectPerColumn(op, bias, result)))
     return failure();
-  return expectSameElements(*this, {x, bias});
+  return expectSameElements(op, {x, bias});
+}
+
+LogicalResult LinearOp::verify() { return verifyLinear(*this, getBias()); }
+
+// - as nn.linear; pre has the type of the result
+LogicalResult LinearGeluOp::verify() {
+  if (failed(verifyLinear(*this, getBias())))
+    return failure();
+  if (!getPre())
+    return success();
+  return expectSameType(*this, {"pre", getPre()}, {"result", getResult()});
+}
+LogicalResult LinearGeluGradOp::verify() {
+  if (failed(verifyLinear(*this, Value())))
+    return failure();
+  return expectSameType(*this, {"pre", getPre()}, {"result", getResult()});
 }
 
 // - ids [B,T] and acc [V,D] for dy [B,T,D]

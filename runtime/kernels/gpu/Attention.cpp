@@ -20,11 +20,12 @@
 //
 // with dS = P (dP - D) and D[i] = dO[i] . O[i] (Dao et al., FlashAttention,
 // NeurIPS 2022, algorithms 1 and 4, in base 2). Every sum has a fixed order.
-// The products are done in f32, not on tensor cores.
+// The products are done in f32, for f32 and for chips before sm_80; others take
+// AttentionMMA.cpp.
 //
 //===----------------------------------------------------------------------===//
 
-#include "GPU.h"
+#include "Head.h"
 
 using namespace poplar;
 
@@ -36,30 +37,9 @@ static_assert(kTile == kWarp, "a lane is a row of the other operand");
 /// Columns that are in shared memory at a time. A row there starts at another
 /// bank, at a multiple of 16 bytes.
 constexpr int32_t kColumns = 32, kStride = kColumns + 4;
-/// Score of a masked pair: finite, so that a row masked so far gives no NaN.
-constexpr float kMasked = -1e30f;
-constexpr float kLog2E = 1.44269504f, kLn2 = 0.69314718f;
 
 typedef float Float4 __attribute__((ext_vector_type(4)));
 using SharedTile = __attribute__((address_space(3))) float[kTile * kStride];
-
-/// Rows of a head in memory: row r has its `dim` columns from
-/// first + r * stride on.
-struct Matrix {
-  void *memory;
-  int64_t first, stride;
-  int32_t type, dim, rows;
-
-  POPLAR_INLINE float at(int32_t row, int32_t column) const {
-    return loadElement(memory, type, first + row * stride + column);
-  }
-  POPLAR_INLINE void set(int32_t row, int32_t column, float value) const {
-    storeElement(memory, type, first + row * stride + column, value);
-  }
-};
-
-POPLAR_INLINE int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
-POPLAR_INLINE int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
 
 /// Columns [column, column + kColumns) of kTile rows, 0 where there are none.
 POPLAR_INLINE void loadTile(SharedTile &tile, const Matrix &m, int32_t row,
@@ -152,98 +132,6 @@ template <int32_t Dim> struct Sums {
   }
 };
 
-/// The heads of one sample that a block works on.
-struct Head {
-  const PoplarAttention *desc;
-  int64_t sample;
-  int32_t head, kvHead;
-  uint64_t key;
-
-  POPLAR_INLINE Head(const PoplarAttention *desc, int64_t sample, int32_t head,
-                     const void *keys)
-      : desc(desc), sample(sample), head(head),
-        kvHead(head / int32_t(desc->num_heads / desc->num_kv_heads)), key(0) {
-    auto *words = static_cast<const uint32_t *>(keys);
-    if (desc->dropout > 0)
-      key = uint64_t(words[2 * sample + 1]) << 32 | words[2 * sample];
-  }
-  POPLAR_INLINE Matrix matrix(void *memory, int64_t stride,
-                              int64_t offset) const {
-    return {memory,
-            sample * desc->seq_len * stride + offset,
-            stride,
-            desc->type,
-            int32_t(desc->head_dim),
-            int32_t(desc->seq_len)};
-  }
-  POPLAR_INLINE Matrix queries(void *memory) const {
-    return matrix(memory, desc->q_stride,
-                  desc->q_offset + head * desc->head_dim);
-  }
-  POPLAR_INLINE Matrix outputs(void *memory) const {
-    return matrix(memory, desc->out_stride, head * desc->head_dim);
-  }
-  POPLAR_INLINE Matrix keys(void *memory) const {
-    return matrix(memory, desc->k_stride,
-                  desc->k_offset + kvHead * desc->head_dim);
-  }
-  POPLAR_INLINE Matrix values(void *memory) const {
-    return matrix(memory, desc->v_stride,
-                  desc->v_offset + kvHead * desc->head_dim);
-  }
-  POPLAR_INLINE float *lse(void *memory) const {
-    return static_cast<float *>(memory) +
-           (sample * desc->num_heads + head) * desc->seq_len;
-  }
-
-  POPLAR_INLINE bool sees(int32_t query, int32_t key) const {
-    if (query >= desc->seq_len || key >= desc->seq_len)
-      return false;
-    if (desc->causal && key > query)
-      return false;
-    return desc->window <= 0 || query - key < desc->window;
-  }
-  /// The tiles of keys that a tile of queries sees, and the other way round.
-  POPLAR_INLINE int32_t firstKey(int32_t query) const {
-    if (desc->window <= 0)
-      return 0;
-    return max(0, query - int32_t(desc->window) + 1) / kTile * kTile;
-  }
-  POPLAR_INLINE int32_t endKey(int32_t query) const {
-    int32_t length = int32_t(desc->seq_len);
-    return desc->causal ? min(length, query + kTile) : length;
-  }
-  POPLAR_INLINE int32_t firstQuery(int32_t key) const {
-    return desc->causal ? key : 0;
-  }
-  POPLAR_INLINE int32_t endQuery(int32_t key) const {
-    int32_t length = int32_t(desc->seq_len);
-    if (desc->window <= 0)
-      return length;
-    return min(length, key + kTile - 1 + int32_t(desc->window));
-  }
-
-  /// 1 / (1 - p) where the probability is kept, else 0; drawn as nn.dropout
-  /// draws.
-  POPLAR_INLINE float dropout(int32_t query, int32_t at) const {
-    if (desc->dropout <= 0)
-      return 1.0f;
-    uint64_t element =
-        uint64_t(int64_t(head) * desc->seq_len + query) * desc->seq_len + at;
-    uint64_t counter = (uint64_t(desc->op_id) << 40) + element + 1;
-    uint64_t z = key + 0x9E3779B97F4A7C15 * counter;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    z = z ^ (z >> 31);
-    double scaled = desc->dropout * 16777216.0;
-    int32_t threshold = int32_t(scaled);
-    threshold += threshold < scaled;
-    return int32_t(z >> 40) >= threshold ? float(1.0 / (1.0 - desc->dropout))
-                                         : 0.0f;
-  }
-  POPLAR_INLINE float scale() const { return float(desc->scale); }
-};
-
 template <int32_t Dim>
 POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
                            void *v, void *keys, void *out, void *lse) {
@@ -260,8 +148,8 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
     high[r] = kMasked;
     sum[r] = 0;
   }
-  for (int32_t key = head.firstKey(query); key < head.endKey(query);
-       key += kTile) {
+  for (int32_t key = head.firstKey(query, kTile);
+       key < head.endKey(query, kTile); key += kTile) {
     float p[kRows];
     multiply(p, head.queries(q), query, head.keys(k), key);
     int32_t at = key + threadX();
@@ -317,8 +205,8 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
   }
   Sums<Dim> result;
   result.clear();
-  for (int32_t key = head.firstKey(query); key < head.endKey(query);
-       key += kTile) {
+  for (int32_t key = head.firstKey(query, kTile);
+       key < head.endKey(query, kTile); key += kTile) {
     float s[kRows], ds[kRows];
     multiply(s, head.queries(q), query, head.keys(k), key);
     multiply(ds, head.outputs(dy), query, head.values(v), key);
@@ -351,8 +239,8 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
   dValues.clear();
   for (int32_t member = 0; member < group; ++member) {
     Head head(desc, sample, first + member, keys);
-    for (int32_t query = head.firstQuery(key); query < head.endQuery(key);
-         query += kTile) {
+    for (int32_t query = head.firstQuery(key);
+         query < head.endQuery(key, kTile); query += kTile) {
       barrier();
 #pragma clang loop unroll(full)
       for (int32_t r = 0; r < kRows; ++r) {

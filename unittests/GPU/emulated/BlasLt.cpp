@@ -15,6 +15,7 @@
 #include "Memory.h"
 #include "Prelude.h"
 
+#include <cmath>
 #include <vector>
 
 using namespace poplar::emulated;
@@ -37,8 +38,26 @@ struct Description {
   int compute, scale;
   int32_t transposeA = Plain, transposeB = Plain;
   uint32_t epilogue = 1;
-  uint64_t bias = 0;
+  uint64_t bias = 0, aux = 0;
+  int64_t auxLeading = 0;
+
+  bool has(uint32_t part) const { return (epilogue & part) != 0; }
 };
+
+/// Of cublasLtEpilogue_t, which are made of these.
+constexpr uint32_t partBias = 4, partGelu = 32, partGeluGrad = 64,
+                   partAux = 128;
+
+/// GELU by tanh, and its derivative.
+double geluTanh(double x) {
+  return std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+}
+double gelu(double x) { return x / 2 * (1 + geluTanh(x)); }
+double geluGrad(double x) {
+  double t = geluTanh(x);
+  return (1 + t) / 2 +
+         x / 2 * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
 
 struct Preference {
   uint64_t workspace = 0;
@@ -60,9 +79,14 @@ void setElement(char *at, int type, float value) {
     write(at, fromFloat<bf16>(value));
 }
 
+/// With 10 bits of fraction: to nearest, ties away from zero (cvt.rna.tf32).
+float roundToTF32(float x) {
+  return x - x != 0 ? x : bits<float>((bits<uint32_t>(x) + 0x1000) & ~0x1FFFu);
+}
+
 /// op(M) as [rows, columns], by rows.
 std::vector<double> unpack(uint64_t address, const Layout &layout,
-                           bool transposed) {
+                           bool transposed, bool rounds) {
   int64_t rows = transposed ? layout.columns : layout.rows,
           columns = transposed ? layout.rows : layout.columns;
   const char *data = Memory::get().at(address, layout.bytes());
@@ -71,8 +95,9 @@ std::vector<double> unpack(uint64_t address, const Layout &layout,
     for (int64_t c = 0; c < columns; ++c) {
       int64_t place =
           transposed ? r * layout.leading + c : c * layout.leading + r;
+      float value = element(data + place * layout.width(), layout.type);
       values[size_t(r * columns + c)] =
-          double(element(data + place * layout.width(), layout.type));
+          double(rounds ? roundToTF32(value) : value);
     }
   return values;
 }
@@ -85,13 +110,18 @@ struct Product {
 
   void run() const {
     int64_t depth = description.transposeA ? a.rows : a.columns;
-    std::vector<double> left = unpack(aAt, a, description.transposeA),
-                        right = unpack(bAt, b, !description.transposeB);
+    bool rounds = description.compute == ComputeTF32;
+    std::vector<double> left = unpack(aAt, a, description.transposeA, rounds),
+                        right = unpack(bAt, b, !description.transposeB, rounds);
     const char *before = Memory::get().at(cAt, d.bytes());
     char *result = Memory::get().at(dAt, d.bytes());
     const char *bias = nullptr;
-    if (description.epilogue == EpilogueBias)
+    if (description.has(partBias))
       bias = Memory::get().at(description.bias, d.rows * d.width());
+    char *aux = nullptr;
+    if (description.has(partAux))
+      aux = Memory::get().at(description.aux,
+                             description.auxLeading * d.columns * d.width());
     for (int64_t c = 0; c < d.columns; ++c)
       for (int64_t r = 0; r < d.rows; ++r) {
         double sum = 0;
@@ -105,6 +135,15 @@ struct Product {
           value += beta * element(before + at, d.type);
         if (bias)
           value += element(bias + r * d.width(), d.type);
+        char *argument =
+            aux ? aux + (c * description.auxLeading + r) * d.width() : nullptr;
+        if (description.has(partGelu)) {
+          if (argument)
+            setElement(argument, d.type, value);
+          value = float(gelu(value));
+        } else if (description.has(partGeluGrad)) {
+          value *= float(geluGrad(element(argument, d.type)));
+        }
         setElement(result + at, d.type, value);
       }
   }
@@ -161,6 +200,10 @@ Status cublasLtMatmulDescSetAttribute(Object object, int attribute,
     return take(description.epilogue);
   case BiasPointer:
     return take(description.bias);
+  case AuxPointer:
+    return take(description.aux);
+  case AuxLeading:
+    return take(description.auxLeading);
   default:
     return notSupported;
   }
@@ -195,8 +238,14 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
           depth = description.transposeB ? right.columns : right.rows,
           n = description.transposeB ? right.rows : right.columns;
   if (wanted < 1 || c != d || m != out.rows || n != out.columns || k != depth ||
-      left.type != right.type || description.compute != ComputeF32)
+      left.type != right.type ||
+      (description.compute != ComputeF32 &&
+       (description.compute != ComputeTF32 || left.type != TypeF32)))
     return invalidValue;
+  // The rows of aux start at multiples of 16 bytes.
+  if (description.has(partAux) &&
+      (description.auxLeading < out.rows || description.auxLeading % 8 != 0))
+    return notSupported;
   *result = {};
   result->WorkspaceBytes = static_cast<Preference *>(preference)->workspace;
   *found = 1;

@@ -25,6 +25,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
@@ -32,6 +33,7 @@
 #include <set>
 #include <sstream>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace poplar::emulated;
@@ -53,6 +55,12 @@ struct CUfunc_st {
   const PTXKernel *description;
   int pointers;
 };
+struct CUgraph_st {
+  std::deque<Queue::Work> work;
+};
+struct CUgraphExec_st {
+  std::deque<Queue::Work> work;
+};
 struct CUmod_st {
   PTXProgram program;
   std::map<std::string, CUfunc_st> functions;
@@ -60,7 +68,12 @@ struct CUmod_st {
 
 namespace {
 
-constexpr Result notFound = 500, invalidValue = 1, invalidPTX = 218;
+constexpr Result notFound = 500, invalidValue = 1, invalidPTX = 218,
+                 notCapturable = 900, notCapturing = 401;
+
+/// Of the thread, all of whose streams count: what could wait for a stream that
+/// captures is refused, as is what would not be the same in a graph.
+thread_local int capturing = 0;
 
 std::vector<int> getCapabilities() {
   const char *given = std::getenv("POPLAR_EMULATED_GPUS");
@@ -145,6 +158,8 @@ Result cuGetErrorString(Result result, const char **text) {
   *text = result == cuda::OutOfMemory ? "out of memory"
           : result == 100             ? "no CUDA-capable device is detected"
           : result == notFound        ? "named symbol not found"
+          : result == notCapturable   ? "operation not permitted in a capture"
+          : result == notCapturing    ? "no capture is under way"
                                       : "error of the emulation";
   return 0;
 }
@@ -207,20 +222,28 @@ Result cuMemGetInfo_v2(size_t *free, size_t *total) {
   return 0;
 }
 Result cuMemAlloc_v2(cuda::Address *address, size_t bytes) {
+  if (capturing)
+    return notCapturable;
   *address = Memory::get().allocate(int64_t(bytes));
   return *address ? 0 : cuda::OutOfMemory;
 }
 Result cuMemFree_v2(cuda::Address address) {
+  if (capturing)
+    return notCapturable;
   Memory::get().free(address);
   return 0;
 }
 Result cuMemHostAlloc(void **data, size_t bytes, unsigned) {
+  if (capturing)
+    return notCapturable;
   *data = std::malloc(bytes);
   Guard guard(getLock());
   pinned.insert({static_cast<char *>(*data), bytes});
   return 0;
 }
 Result cuMemFreeHost(void *data) {
+  if (capturing)
+    return notCapturable;
   Guard guard(getLock());
   auto found = pinned.lower_bound({static_cast<char *>(data), 0});
   if (found == pinned.end() || found->first != data)
@@ -238,6 +261,8 @@ Result cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t bytes,
     });
     return 0;
   }
+  if (capturing)
+    return notCapturable;
   auto *data = static_cast<const char *>(from);
   getQueue(stream).add([to, copy = std::vector<char>(data, data + bytes)] {
     std::memcpy(Memory::get().at(to, int64_t(copy.size())), copy.data(),
@@ -247,6 +272,8 @@ Result cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t bytes,
 }
 Result cuMemcpyDtoHAsync_v2(void *to, cuda::Address from, size_t bytes,
                             CUstream_st *stream) {
+  if (capturing && !isPinned(to, bytes))
+    return notCapturable;
   getQueue(stream).add(
       [=] { std::memcpy(to, Memory::get().at(from, int64_t(bytes)), bytes); });
   if (!isPinned(to, bytes))
@@ -283,18 +310,64 @@ Result cuStreamCreate(CUstream_st **stream, unsigned) {
   *stream = new CUstream_st;
   return 0;
 }
+Result cuStreamBeginCapture_v2(CUstream_st *stream, int mode) {
+  // The default stream cannot; of the modes, global and that of a thread.
+  if (!stream || stream->queue.captures || mode < 0 || mode > 1)
+    return notCapturable;
+  stream->queue.captures = true;
+  ++capturing;
+  return 0;
+}
+Result cuStreamEndCapture(CUstream_st *stream, CUgraph_st **graph) {
+  if (!stream || !stream->queue.captures)
+    return notCapturing;
+  stream->queue.captures = false;
+  --capturing;
+  *graph = new CUgraph_st{std::exchange(stream->queue.captured, {})};
+  return 0;
+}
+Result cuGraphInstantiateWithFlags(CUgraphExec_st **result, CUgraph_st *graph,
+                                   unsigned long long flags) {
+  if (flags || capturing)
+    return flags ? invalidValue : notCapturable;
+  *result = new CUgraphExec_st{graph->work};
+  return 0;
+}
+Result cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
+  if (capturing)
+    return notCapturable;
+  getQueue(stream).add([graph] {
+    for (Queue::Work &work : graph->work)
+      work();
+  });
+  return 0;
+}
+Result cuGraphExecDestroy(CUgraphExec_st *graph) {
+  delete graph;
+  return 0;
+}
+Result cuGraphDestroy(CUgraph_st *graph) {
+  delete graph;
+  return 0;
+}
 Result cuStreamDestroy_v2(CUstream_st *stream) {
+  if (stream->queue.captures)
+    return notCapturable;
   stream->queue.run();
   delete stream;
   return 0;
 }
 Result cuStreamSynchronize(CUstream_st *stream) {
+  if (capturing)
+    return notCapturable;
   getQueue(stream).run();
   return 0;
 }
 
 /// The event is as it is now, whatever it records later.
 Result cuStreamWaitEvent(CUstream_st *stream, CUevent_st *event, unsigned) {
+  if (stream && stream->queue.captures)
+    return notCapturable;
   if (event->number)
     getQueue(stream).addAttempt(
         [other = event->stream, number = event->number] {
@@ -312,22 +385,31 @@ Result cuEventDestroy_v2(CUevent_st *event) {
   return 0;
 }
 Result cuEventRecord(CUevent_st *event, CUstream_st *stream) {
+  // Would become part of the graph, which the runtime never asks for.
+  if (capturing)
+    return notCapturable;
   event->stream = stream;
   event->number = getQueue(stream).getLast();
   return 0;
 }
 Result cuEventSynchronize(CUevent_st *event) {
+  if (capturing)
+    return notCapturable;
   if (event->number)
     getQueue(event->stream).runTo(event->number);
   return 0;
 }
 Result cuEventQuery(CUevent_st *event) {
+  if (capturing)
+    return notCapturable;
   bool done = !event->number || getQueue(event->stream).tryTo(event->number);
   return done ? 0 : cuda::NotReady;
 }
 /// A cubin is for a real GPU: the program has to fall back to its PTX.
 Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
                           int *options, void **values) {
+  if (capturing)
+    return notCapturable;
   auto *text = static_cast<const char *>(image);
   if (std::memcmp(text, "\177ELF", 4) == 0)
     return cuda::NoBinaryForGPU;

@@ -117,6 +117,44 @@ TEST_F(Emulation, StreamsWaitForNothingButEvents) {
   cuStreamDestroy_v2(other);
 }
 
+TEST_F(Emulation, CapturesWorkAndDoesItWithGraphs) {
+  ASSERT_EQ(cuStreamBeginCapture_v2(stream, 1), 0);
+  EXPECT_EQ(cuMemsetD8Async(memory, 1, 128, stream), 0);
+  EXPECT_EQ(cuMemsetD8Async(memory, 2, 64, stream), 0);
+  cuda::Graph graph = nullptr;
+  ASSERT_EQ(cuStreamEndCapture(stream, &graph), 0);
+  cuda::GraphExec graphs = nullptr;
+  ASSERT_EQ(cuGraphInstantiateWithFlags(&graphs, graph, 0), 0);
+  ASSERT_EQ(cuGraphDestroy(graph), 0);
+  // Nothing so far has been done.
+  EXPECT_EQ(read()[0], 0xFFFFFFFFu);
+  for (int time = 0; time < 2; ++time) {
+    cuMemsetD8Async(memory, 3, 256, stream);
+    ASSERT_EQ(cuGraphLaunch(graphs, stream), 0);
+    std::vector<uint32_t> words = read();
+    EXPECT_EQ(words[0], 0x02020202u);
+    EXPECT_EQ(words[16], 0x01010101u);
+    EXPECT_EQ(words[32], 0x03030303u);
+  }
+  cuGraphExecDestroy(graphs);
+}
+
+TEST_F(Emulation, RefusesWhatNoGraphHolds) {
+  ASSERT_EQ(cuStreamBeginCapture_v2(stream, 1), 0);
+  EXPECT_NE(cuStreamBeginCapture_v2(stream, 1), 0);
+  EXPECT_NE(cuStreamSynchronize(stream), 0);
+  cuda::Address more = 0;
+  EXPECT_NE(cuMemAlloc_v2(&more, 16), 0);
+  std::vector<char> own(16);
+  EXPECT_NE(cuMemcpyHtoDAsync_v2(memory, own.data(), 16, stream), 0);
+  EXPECT_NE(cuMemcpyDtoHAsync_v2(own.data(), memory, 16, stream), 0);
+  cuda::Graph graph = nullptr;
+  ASSERT_EQ(cuStreamEndCapture(stream, &graph), 0);
+  cuGraphDestroy(graph);
+  EXPECT_NE(cuStreamEndCapture(stream, &graph), 0);
+  EXPECT_EQ(cuStreamSynchronize(stream), 0);
+}
+
 TEST_F(Emulation, RunsThreadsThatExchange) {
   // Every thread gets the number of its neighbour, and adds 100 if any thread
   // has a number of 33 or more.

@@ -24,6 +24,8 @@ std::recursive_mutex &poplar::emulated::getLock() {
 }
 
 void Queue::add(Work work) {
+  if (captures)
+    return captured.push_back(std::move(work));
   addAttempt([work = std::move(work)] {
     work();
     return true;

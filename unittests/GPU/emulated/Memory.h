@@ -61,6 +61,9 @@ public:
   using Attempt = std::function<bool()>;
   void add(Work work);
   void addAttempt(Attempt attempt);
+  /// What is added meanwhile is not done, but becomes a graph.
+  bool captures = false;
+  std::deque<Work> captured;
   /// Number of the last work so far.
   int64_t getLast() const;
   /// Does what can be done up to that number; whether that was everything.

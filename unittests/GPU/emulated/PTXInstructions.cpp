@@ -395,6 +395,73 @@ std::string PTXInstructions::exchange(const Words &opcode,
   throw std::runtime_error("instruction " + name);
 }
 
+/// What is between braces.
+static Words list(const std::string &operand, size_t count) {
+  Words parts = cut(operand.substr(1, operand.size() - 2), ',');
+  if (parts.size() != count)
+    throw std::runtime_error("a list of another size");
+  return parts;
+}
+
+std::string PTXInstructions::matrix(const Words &opcode,
+                                    const Words &operands) {
+  waits = true;
+  if (opcode[0] == "ldmatrix") {
+    bool transposed = opcode.size() == 8 && opcode[5] == "trans";
+    if (opcode[1] != "sync" || opcode[2] != "aligned" || opcode[3] != "m8n8" ||
+        opcode[4] != "x4" || (opcode.size() != 7 && !transposed) ||
+        opcode[opcode.size() - 2] != "shared" || opcode.back() != "b16")
+      throw std::runtime_error("a form of ldmatrix");
+    std::string text = "{ uint32_t parts[4]; loadMatrices(" +
+                       address("shared", operands[1], "16") + ", " +
+                       (transposed ? "true" : "false") + ", parts);";
+    Words targets = list(operands[0], 4);
+    for (size_t i = 0; i < 4; ++i)
+      text += " " + assign(targets[i], "parts[" + std::to_string(i) + "]");
+    return text + " }";
+  }
+  // mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+  if (opcode.size() != 10 || opcode[1] != "sync" || opcode[2] != "aligned" ||
+      opcode[3] != "m16n8k16" || opcode[4] != "row" || opcode[5] != "col" ||
+      opcode[6] != "f32" || !isHalf(opcode[7]) || opcode[8] != opcode[7] ||
+      opcode[9] != "f32")
+    throw std::runtime_error("a form of mma");
+  std::string own, sums, text;
+  for (const std::string &part : list(operands[1], 4))
+    own += value(part, "b32") + ", ";
+  for (const std::string &part : list(operands[2], 2))
+    own += value(part, "b32") + ", ";
+  for (const std::string &part : list(operands[3], 4))
+    sums += value(part, "f32") + ", ";
+  text = "{ const uint64_t own[6] = {" + own + "}; const float c[4] = {" +
+         sums + "}; float d[4]; multiplyMatrices<" + typeOf(opcode[7]) +
+         ">(own, c, d);";
+  Words targets = list(operands[0], 4);
+  for (size_t i = 0; i < 4; ++i)
+    text += " " + assign(targets[i], "d[" + std::to_string(i) + "]");
+  return text + " }";
+}
+
+/// cp.async and what goes with it.
+std::string PTXInstructions::copyLater(const Words &opcode,
+                                       const Words &operands) {
+  // Who waits for copies shares memory, and so needs the threads as such.
+  waits = true;
+  if (opcode == Words{"cp", "async", "commit_group"})
+    return "poplar_test_end_copies();";
+  if (opcode == Words{"cp", "async", "wait_group"})
+    return "poplar_test_wait_for_copies(" + operands.at(0) + ");";
+  if (opcode != Words{"cp", "async", "cg", "shared", "global"} ||
+      operands.size() != 4 || operands[2] != "16")
+    throw std::runtime_error("a form of cp.async");
+  // 0 of 16 bytes, or all; where it is none, nothing is read.
+  std::string size = value(operands[3], "u32");
+  return "{ char *to = " + address("shared", operands[0], "16") +
+         "; poplar_test_copy_later(to, " + size +
+         " == 0 ? nullptr : " + address("global", operands[1], "16") +
+         ", 16); }";
+}
+
 std::string PTXInstructions::operation(const Words &opcode,
                                        const Words &operands) {
   const std::string name = opcode[0];
@@ -418,6 +485,10 @@ std::string PTXInstructions::operation(const Words &opcode,
     return access(opcode, operands);
   if (name == "bar" || name == "barrier" || name == "shfl")
     return exchange(opcode, operands);
+  if (name == "mma" || name == "ldmatrix")
+    return matrix(opcode, operands);
+  if (name == "cp")
+    return copyLater(opcode, operands);
   return arithmetic(opcode, operands);
 }
 

@@ -47,6 +47,9 @@ private:
   std::string move(const Words &opcode, const Words &operands);
   std::string access(const Words &opcode, const Words &operands);
   std::string exchange(const Words &opcode, const Words &operands);
+  /// mma.sync and ldmatrix.
+  std::string matrix(const Words &opcode, const Words &operands);
+  std::string copyLater(const Words &opcode, const Words &operands);
   std::string address(const std::string &space, const std::string &operand,
                       const std::string &bytes);
   /// An operand as a value of a type.

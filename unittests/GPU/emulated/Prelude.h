@@ -225,6 +225,50 @@ inline char *inside(uint64_t address, int64_t bytes, const char *start,
   return reinterpret_cast<char *>(address);
 }
 
+/// Of a matrix for mma.sync.m16n8k16: two elements of each register.
+template <typename T> inline float half(uint64_t pair, int which) {
+  return toFloat(T{static_cast<uint16_t>(pair >> 16 * which)});
+}
+/// d = a b + c, of which every lane has its parts (PTX ISA 8.7, "Matrix
+/// fragments for mma.m16n8k16"); sums in f64, rounded once.
+template <typename T>
+inline void multiplyMatrices(const uint64_t (&own)[6], const float (&c)[4],
+                             float (&d)[4]) {
+  const uint64_t *all = poplar_test_gather(own, 6);
+  int lane = poplar_test_lane(), group = lane / 4, column = lane % 4 * 2;
+  for (int i = 0; i < 4; ++i) {
+    double sum = c[i];
+    for (int k = 0; k < 16; ++k) {
+      // Row group (+ 8) of a, column `column` (+ 1) of b.
+      const uint64_t *left = all + 6 * (group * 4 + k % 8 / 2);
+      const uint64_t *right = all + 6 * ((column + i % 2) * 4 + k % 8 / 2);
+      sum += double(half<T>(left[i / 2 + k / 8 * 2], k % 2)) *
+             double(half<T>(right[4 + k / 8], k % 2));
+    }
+    d[i] = static_cast<float>(sum);
+  }
+}
+/// ldmatrix.m8n8.x4 of elements of 16 bits: lanes 8 i to 8 i + 7 name the rows
+/// of matrix i, of which every lane gets two elements.
+inline void loadMatrices(const char *row, bool transposed,
+                         uint32_t (&parts)[4]) {
+  const uint64_t own = reinterpret_cast<uint64_t>(row);
+  const uint64_t *rows = poplar_test_gather(&own, 1);
+  int lane = poplar_test_lane(), group = lane / 4, column = lane % 4 * 2;
+  auto element = [&](int matrix, int r, int c) {
+    uint16_t value;
+    std::memcpy(&value,
+                reinterpret_cast<const char *>(rows[8 * matrix + r]) + 2 * c,
+                sizeof(value));
+    return uint32_t(value);
+  };
+  for (int m = 0; m < 4; ++m)
+    parts[m] =
+        transposed
+            ? element(m, column, group) | element(m, column + 1, group) << 16
+            : element(m, group, column) | element(m, group, column + 1) << 16;
+}
+
 template <typename T> inline T read(const char *at) {
   T value;
   std::memcpy(&value, at, sizeof(T));

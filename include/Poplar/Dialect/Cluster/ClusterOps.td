@@ -58,7 +58,8 @@ def Cluster_NumberFormat : I32EnumAttr<"NumberFormat",
     "what activations and working copies of parameters are kept in", [
       I32EnumAttrCase<"F32", 0, "f32">,
       I32EnumAttrCase<"BF16", 1, "bf16">,
-      I32EnumAttrCase<"F16", 2, "f16">]> {
+      I32EnumAttrCase<"F16", 2, "f16">,
+      I32EnumAttrCase<"TF32", 3, "tf32">]> {
   let cppNamespace = "::poplar::cluster";
 }
 

@@ -499,6 +499,39 @@ def NN_GeluGradOp : NN_GradientOp<"gelu_grad",
   let hasVerifier = 0;
 }
 
+//===----------------------------------------------------------------------===//
+// Products with what a library does before it stores the result
+// (--fuse-gemm-epilogues)
+//===----------------------------------------------------------------------===//
+
+def NN_LinearGeluOp : NN_GradientOp<"linear_gelu"> {
+  let summary = "gelu(x W^T + bias), and what GELU was given if that is needed";
+  let description = [{
+    GELU is that by tanh. Only `pre` is rounded between product and GELU.
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Matrix:$weight, NN_Vector:$bias,
+                       DefaultValuedAttr<NN_WeightLayoutAttr,
+                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+  let results = (outs NN_Activation:$result, Optional<NN_Activation>:$pre);
+  let assemblyFormat = [{
+    $x `,` $weight `bias` $bias (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_LinearGeluGradOp : NN_GradientOp<"linear_gelu_grad"> {
+  let summary = "(x W^T) gelu'(pre)";
+  let description = "The gradient of what went into GELU, which is that by tanh.";
+  let arguments = (ins NN_Activation:$x, NN_Matrix:$weight, NN_Activation:$pre,
+                       DefaultValuedAttr<NN_WeightLayoutAttr,
+                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x `,` $weight `pre` $pre (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
 class NN_UnaryGradOp<string mnemonic, string what> : NN_GradientOp<mnemonic,
     [AllTypesMatch<["dy", "x", "result"]>]> {
   let summary = what;

@@ -1,0 +1,80 @@
+//===- FuseGemmEpilogues.cpp - GELU inside of products --------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_FUSEGEMMEPILOGUES
+#include "Poplar/Transforms/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+/// cuBLASLt wants rows of what GELU was given to start at multiples of 16
+/// bytes.
+static bool isAligned(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape().back() % 8 == 0;
+}
+
+/// linear, gelu -> linear_gelu, which also leaves what others read of the
+/// product.
+static bool fuse(IRRewriter &rewriter, nn::GeluOp gelu) {
+  auto linear = gelu.getX().getDefiningOp<nn::LinearOp>();
+  if (!linear || !linear.getBias() || gelu.getForm() != nn::GeluKind::Tanh ||
+      linear->getBlock() != gelu->getBlock() || !isAligned(gelu.getResult()))
+    return false;
+  bool isRead = !linear.getResult().hasOneUse();
+  rewriter.setInsertionPoint(linear);
+  Type type = gelu.getResult().getType();
+  auto fused = nn::LinearGeluOp::create(
+      rewriter, gelu.getLoc(), type, isRead ? type : Type(), linear.getX(),
+      linear.getWeight(), linear.getBias(), linear.getLayout());
+  rewriter.replaceOp(gelu, fused.getResult());
+  if (isRead)
+    rewriter.replaceOp(linear, fused.getPre());
+  else
+    rewriter.eraseOp(linear);
+  return true;
+}
+
+static bool fuse(IRRewriter &rewriter, nn::GeluGradOp grad) {
+  auto linear = grad.getDy().getDefiningOp<nn::LinearOp>();
+  if (!linear || linear.getBias() || !linear.getResult().hasOneUse() ||
+      grad.getForm() != nn::GeluKind::Tanh || !isAligned(grad.getResult()))
+    return false;
+  rewriter.setInsertionPoint(grad);
+  auto fused = nn::LinearGeluGradOp::create(
+      rewriter, grad.getLoc(), grad.getResult().getType(), linear.getX(),
+      linear.getWeight(), grad.getX(), linear.getLayout());
+  rewriter.replaceOp(grad, fused.getResult());
+  rewriter.eraseOp(linear);
+  return true;
+}
+
+namespace {
+
+class FuseGemmEpiloguesPass
+    : public poplar::impl::FuseGemmEpiloguesBase<FuseGemmEpiloguesPass> {
+public:
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    getOperation().walk([&](Operation *op) {
+      // Both erase the op at hand, and nothing that comes after it.
+      if (auto gelu = dyn_cast<nn::GeluOp>(op))
+        fuse(rewriter, gelu);
+      else if (auto grad = dyn_cast<nn::GeluGradOp>(op))
+        fuse(rewriter, grad);
+    });
+  }
+};
+
+} // namespace

@@ -1,0 +1,400 @@
+//===- AttentionMMA.cpp - Attention on tensor cores, never T x T ----------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The algorithms of Attention.cpp for bf16 and f16 on sm_80 and newer. A block
+// of four warps owns 64 rows of the result, a warp 16 of them, which stay in its
+// registers; tiles of the other operands pass through shared memory, the next
+// one on its way while this one is worked on:
+//
+//   forward           rows are queries: S = QK^T, O += P V
+//   gradient of Q     rows are queries: dP = dO V^T, dQ += dS K
+//   gradients of K, V rows are keys: S^T = KQ^T, dP^T = V dO^T, dV += P^T dO,
+//                     dK += dS^T Q
+//
+// (Dao, FlashAttention-2, ICLR 2024, section 3.) What is rounded to 16 bits
+// between two products is what FlashAttention rounds: P and dS. Heads begin at
+// multiples of 16 bytes and have at most 128 columns.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Head.h"
+#include "MMA.h"
+
+using namespace poplar;
+
+namespace {
+
+constexpr int32_t kWarps = POPLAR_GPU_MMA_WARPS, kRows = 16;
+constexpr int32_t kBlock = POPLAR_GPU_MMA_TILE;
+static_assert(kBlock == kWarps * kRows, "a warp has 16 rows");
+
+/// What fits 48 KiB of shared memory and 255 registers, by columns of a head.
+template <int32_t Dim> struct Shape {
+  static constexpr int32_t kSteps = Dim / 16, kParts = Dim / 8;
+  static constexpr int32_t kStride = Dim + 8;
+  /// Keys of a tile, where rows are queries.
+  static constexpr int32_t kKeys = Dim > 64 ? 32 : 64;
+  /// Queries of a tile, where rows are keys, and tiles at a time.
+  static constexpr int32_t kQueries = Dim > 64 ? 16 : 32;
+  static constexpr int32_t kStages = Dim > 64 ? 1 : 2;
+};
+
+POPLAR_INLINE int32_t quad() { return threadX() / 4; }
+/// The first of the two columns of a sum.
+POPLAR_INLINE int32_t pairColumn() { return threadX() % 4 * 2; }
+
+POPLAR_INLINE const uint16_t *place(const Matrix &m, int32_t row,
+                                    int32_t column) {
+  return static_cast<const uint16_t *>(m.memory) + m.first + row * m.stride +
+         column;
+}
+/// Two elements of a row, 0 where there are none.
+POPLAR_INLINE uint32_t loadPair(const Matrix &m, int32_t row, int32_t column) {
+  if (row >= m.rows || column >= m.dim)
+    return 0;
+  return *reinterpret_cast<const uint32_t *>(place(m, row, column));
+}
+POPLAR_INLINE float first(int32_t type, uint32_t pair) {
+  uint16_t half = uint16_t(pair);
+  return loadElement(&half, type, 0);
+}
+POPLAR_INLINE float second(int32_t type, uint32_t pair) {
+  return first(type, pair >> 16);
+}
+
+/// Starts to copy `Rows` rows of a matrix.
+template <int32_t Rows, int32_t Dim>
+POPLAR_INLINE void startTile(SharedHalf *tile, const Matrix &m, int32_t row) {
+  constexpr int32_t kChunks = Dim / 8;
+  for (int32_t i = threadY() * kWarp + threadX(); i < Rows * kChunks;
+       i += kWarps * kWarp) {
+    int32_t r = i / kChunks, column = i % kChunks * 8;
+    bool inside = row + r < m.rows && column < m.dim;
+    copyAsync(tile + r * Shape<Dim>::kStride + column,
+              inside ? static_cast<const void *>(place(m, row + r, column))
+                     : m.memory,
+              inside);
+  }
+}
+
+/// 16 rows from `row` on.
+template <int32_t Steps>
+POPLAR_INLINE void loadLeft(LeftRegisters<Steps> &left, const Matrix &m,
+                            int32_t row) {
+#pragma clang loop unroll(full)
+  for (int32_t step = 0; step < Steps; ++step)
+#pragma clang loop unroll(full)
+    for (int32_t i = 0; i < 4; ++i)
+      left.data[step][i] = loadPair(m, row + quad() + i % 2 * 8,
+                                    16 * step + pairColumn() + i / 2 * 8);
+}
+
+/// Of the 16 rows of a warp, times a factor for each of a lane's two.
+template <int32_t Parts>
+POPLAR_INLINE void storeRows(const Matrix &m, int32_t row,
+                             const float (&sums)[Parts][4],
+                             const float (&factor)[2]) {
+#pragma clang loop unroll(full)
+  for (int32_t part = 0; part < Parts; ++part)
+#pragma clang loop unroll(full)
+    for (int32_t r = 0; r < 2; ++r) {
+      int32_t own = row + quad() + 8 * r, column = 8 * part + pairColumn();
+      if (own < m.rows && column < m.dim)
+        *reinterpret_cast<uint32_t *>(
+            const_cast<uint16_t *>(place(m, own, column))) =
+            packPair(m.type, sums[part][2 * r] * factor[r],
+                     sums[part][2 * r + 1] * factor[r]);
+    }
+}
+
+/// D of this quad's row.
+POPLAR_INLINE float multiplyRowsOfQuad(const Matrix &a, const Matrix &b,
+                                       int32_t row) {
+  float sum = 0;
+  for (int32_t column = pairColumn(); column < a.dim; column += 8) {
+    uint32_t x = loadPair(a, row, column), y = loadPair(b, row, column);
+    sum += first(a.type, x) * first(b.type, y);
+    sum += second(a.type, x) * second(b.type, y);
+  }
+  return quadSum(sum);
+}
+
+/// Whether all of `keys` keys are seen by all of `queries` queries.
+POPLAR_INLINE bool seesAll(const Head &head, int32_t query, int32_t queries,
+                           int32_t key, int32_t keys) {
+  const PoplarAttention *desc = head.desc;
+  return query + queries <= desc->seq_len && key + keys <= desc->seq_len &&
+         (!desc->causal || key + keys - 1 <= query) &&
+         (desc->window <= 0 || query + queries - 1 - key < desc->window);
+}
+
+template <int32_t Dim>
+POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
+                           void *v, void *keys, void *out, void *lse) {
+  using S = Shape<Dim>;
+  constexpr int32_t kKeys = S::kKeys, kTile = kKeys * S::kStride;
+  POPLAR_SHARED uint16_t tiles[2][2][kTile] __attribute__((aligned(16)));
+  int32_t type = desc->type;
+  int32_t count = (int32_t(desc->seq_len) + kBlock - 1) / kBlock;
+  // With a mask, the last rows have the most to do: they go first.
+  int32_t query = (count - 1 - int32_t(blockX() % count)) * kBlock;
+  Head head(desc, blockX() / count / desc->num_heads,
+            int32_t(blockX() / count % desc->num_heads), keys);
+  int32_t row = query + threadY() * kRows;
+  Matrix ofKeys = head.keys(k), ofValues = head.values(v);
+  int32_t begin = head.firstKey(query, kKeys), end = head.endKey(query, kBlock);
+  startTile<kKeys, Dim>(tiles[0][0], ofKeys, begin);
+  startTile<kKeys, Dim>(tiles[0][1], ofValues, begin);
+  endCopies();
+  LeftRegisters<S::kSteps> left;
+  loadLeft(left, head.queries(q), row);
+  float result[S::kParts][4], high[2] = {kMasked, kMasked}, sum[2] = {0, 0};
+  clear(result);
+  int32_t stage = 0;
+  for (int32_t key = begin; key < end; key += kKeys, stage ^= 1) {
+    if (key + kKeys < end) {
+      startTile<kKeys, Dim>(tiles[stage ^ 1][0], ofKeys, key + kKeys);
+      startTile<kKeys, Dim>(tiles[stage ^ 1][1], ofValues, key + kKeys);
+    }
+    endCopies();
+    waitForCopies<1>();
+    barrier();
+    float p[kKeys / 8][4];
+    clear(p);
+    multiplyRows<S::kSteps, S::kStride>(type, p, left, tiles[stage][0]);
+    bool whole = seesAll(head, row, kRows, key, kKeys);
+#pragma clang loop unroll(full)
+    for (int32_t r = 0; r < 2; ++r) {
+      int32_t own = row + quad() + 8 * r;
+      float next = high[r];
+#pragma clang loop unroll(full)
+      for (int32_t i = 0; i < kKeys / 4; ++i) {
+        float &score = p[i / 2][2 * r + i % 2];
+        int32_t at = key + i / 2 * 8 + pairColumn() + i % 2;
+        score = whole || head.sees(own, at) ? score * (head.scale() * kLog2E)
+                                            : kMasked;
+        next = __builtin_fmaxf(next, score);
+      }
+      next = quadMax(next);
+      float rescale = exp2(high[r] - next), part = 0;
+#pragma clang loop unroll(full)
+      for (int32_t i = 0; i < kKeys / 4; ++i) {
+        float &score = p[i / 2][2 * r + i % 2];
+        int32_t at = key + i / 2 * 8 + pairColumn() + i % 2;
+        score = exp2(score - next);
+        part += score;
+        score *= head.dropout(own, at);
+      }
+      // Of this lane's columns; those of the quad are added at the end.
+      sum[r] = sum[r] * rescale + part;
+      high[r] = next;
+#pragma clang loop unroll(full)
+      for (auto &columns : result) {
+        columns[2 * r] *= rescale;
+        columns[2 * r + 1] *= rescale;
+      }
+    }
+    multiplyColumns<S::kStride>(type, result, p, tiles[stage][1]);
+    barrier();
+  }
+  float inverse[2];
+#pragma clang loop unroll(full)
+  for (int32_t r = 0; r < 2; ++r) {
+    float total = quadSum(sum[r]);
+    int32_t own = row + quad() + 8 * r;
+    inverse[r] = 1.0f / total;
+    if (threadX() % 4 == 0 && own < desc->seq_len)
+      head.lse(lse)[own] = (high[r] + log2(total)) * kLn2;
+  }
+  storeRows(head.outputs(out), row, result, inverse);
+}
+
+template <int32_t Dim>
+POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
+                                   void *out, void *lse, void *q, void *k,
+                                   void *v, void *keys, void *dq) {
+  using S = Shape<Dim>;
+  constexpr int32_t kKeys = 32, kTile = kKeys * S::kStride;
+  POPLAR_SHARED uint16_t tiles[2][2][kTile] __attribute__((aligned(16)));
+  int32_t type = desc->type;
+  int32_t count = (int32_t(desc->seq_len) + kBlock - 1) / kBlock;
+  int32_t query = (count - 1 - int32_t(blockX() % count)) * kBlock;
+  Head head(desc, blockX() / count / desc->num_heads,
+            int32_t(blockX() / count % desc->num_heads), keys);
+  int32_t row = query + threadY() * kRows;
+  Matrix ofKeys = head.keys(k), ofValues = head.values(v);
+  int32_t begin = head.firstKey(query, kKeys), end = head.endKey(query, kBlock);
+  startTile<kKeys, Dim>(tiles[0][0], ofKeys, begin);
+  startTile<kKeys, Dim>(tiles[0][1], ofValues, begin);
+  endCopies();
+  LeftRegisters<S::kSteps> left, gradient;
+  loadLeft(left, head.queries(q), row);
+  loadLeft(gradient, head.outputs(dy), row);
+  float delta[2], high[2];
+#pragma clang loop unroll(full)
+  for (int32_t r = 0; r < 2; ++r) {
+    int32_t own = row + quad() + 8 * r;
+    delta[r] = multiplyRowsOfQuad(head.outputs(dy), head.outputs(out), own);
+    high[r] = own < desc->seq_len ? head.lse(lse)[own] * kLog2E : 0.0f;
+  }
+  float result[S::kParts][4];
+  clear(result);
+  int32_t stage = 0;
+  for (int32_t key = begin; key < end; key += kKeys, stage ^= 1) {
+    if (key + kKeys < end) {
+      startTile<kKeys, Dim>(tiles[stage ^ 1][0], ofKeys, key + kKeys);
+      startTile<kKeys, Dim>(tiles[stage ^ 1][1], ofValues, key + kKeys);
+    }
+    endCopies();
+    waitForCopies<1>();
+    barrier();
+    float s[kKeys / 8][4], ds[kKeys / 8][4];
+    clear(s);
+    clear(ds);
+    multiplyRows<S::kSteps, S::kStride>(type, s, left, tiles[stage][0]);
+    multiplyRows<S::kSteps, S::kStride>(type, ds, gradient, tiles[stage][1]);
+    bool whole = seesAll(head, row, kRows, key, kKeys);
+#pragma clang loop unroll(full)
+    for (int32_t i = 0; i < kKeys / 8 * 4; ++i) {
+      int32_t r = i % 4 / 2, own = row + quad() + 8 * r;
+      int32_t at = key + i / 4 * 8 + pairColumn() + i % 2;
+      float &score = s[i / 4][i % 4], &value = ds[i / 4][i % 4];
+      float p = whole || head.sees(own, at)
+                    ? exp2(score * (head.scale() * kLog2E) - high[r])
+                    : 0.0f;
+      value = p * (value * head.dropout(own, at) - delta[r]) * head.scale();
+    }
+    multiplyColumns<S::kStride>(type, result, ds, tiles[stage][0]);
+    barrier();
+  }
+  const float one[2] = {1, 1};
+  storeRows(head.queries(dq), row, result, one);
+}
+
+template <int32_t Dim>
+POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
+                                void *out, void *lse, void *q, void *k, void *v,
+                                void *keys, void *dk, void *dv) {
+  using S = Shape<Dim>;
+  constexpr int32_t kQueries = S::kQueries, kTile = kQueries * S::kStride;
+  constexpr int32_t kStages = S::kStages;
+  POPLAR_SHARED uint16_t own[2][kBlock * S::kStride]
+      __attribute__((aligned(16))),
+      tiles[kStages][2][kTile] __attribute__((aligned(16)));
+  POPLAR_SHARED float highs[kQueries], deltas[kQueries];
+  int32_t type = desc->type;
+  int32_t count = (int32_t(desc->seq_len) + kBlock - 1) / kBlock;
+  int32_t key = int32_t(blockX() % count) * kBlock;
+  int64_t sample = blockX() / count / desc->num_kv_heads;
+  int32_t group = int32_t(desc->num_heads / desc->num_kv_heads);
+  int32_t member = int32_t(blockX() / count % desc->num_kv_heads) * group;
+  int32_t row = key + threadY() * kRows;
+  Head owner(desc, sample, member, keys);
+  startTile<kBlock, Dim>(own[0], owner.keys(k), key);
+  startTile<kBlock, Dim>(own[1], owner.values(v), key);
+  endCopies();
+  LeftShared<S::kStride> ofKeys = {own[0] + threadY() * kRows * S::kStride},
+                         ofValues = {own[1] + threadY() * kRows * S::kStride};
+  float dKeys[S::kParts][4], dValues[S::kParts][4];
+  clear(dKeys);
+  clear(dValues);
+  for (int32_t h = 0; h < group; ++h) {
+    Head head(desc, sample, member + h, keys);
+    Matrix queries = head.queries(q), gradients = head.outputs(dy),
+           outputs = head.outputs(out);
+    int32_t begin = head.firstQuery(key), end = head.endQuery(key, kBlock);
+    int32_t stage = 0;
+    if (kStages == 2) {
+      startTile<kQueries, Dim>(tiles[0][0], queries, begin);
+      startTile<kQueries, Dim>(tiles[0][1], gradients, begin);
+      endCopies();
+    }
+    for (int32_t query = begin; query < end; query += kQueries) {
+      // With one stage, this tile; with two, the one after it.
+      int32_t next = kStages == 2 ? query + kQueries : query;
+      int32_t to = kStages == 2 ? stage ^ 1 : 0;
+      if (next < end) {
+        startTile<kQueries, Dim>(tiles[to][0], queries, next);
+        startTile<kQueries, Dim>(tiles[to][1], gradients, next);
+      }
+      endCopies();
+#pragma clang loop unroll(disable)
+      for (int32_t i = threadY() * 8 + quad(); i < kQueries; i += kWarps * 8) {
+        float delta = multiplyRowsOfQuad(gradients, outputs, query + i);
+        if (threadX() % 4 == 0) {
+          deltas[i] = delta;
+          highs[i] = query + i < desc->seq_len
+                         ? head.lse(lse)[query + i] * kLog2E
+                         : 0.0f;
+        }
+      }
+      waitForCopies<kStages - 1>();
+      barrier();
+      float p[kQueries / 8][4], ds[kQueries / 8][4];
+      clear(p);
+      clear(ds);
+      multiplyRows<S::kSteps, S::kStride>(type, p, ofKeys, tiles[stage][0]);
+      multiplyRows<S::kSteps, S::kStride>(type, ds, ofValues, tiles[stage][1]);
+      bool whole = seesAll(head, query, kQueries, row, kRows);
+#pragma clang loop unroll(full)
+      for (int32_t i = 0; i < kQueries / 8 * 4; ++i) {
+        int32_t at = i / 4 * 8 + pairColumn() + i % 2;
+        int32_t ownKey = row + quad() + i % 4 / 2 * 8;
+        float &score = p[i / 4][i % 4], &value = ds[i / 4][i % 4];
+        float probability =
+            whole || head.sees(query + at, ownKey)
+                ? exp2(score * (head.scale() * kLog2E) - highs[at])
+                : 0.0f;
+        float factor = head.dropout(query + at, ownKey);
+        score = probability * factor;
+        value = probability * (value * factor - deltas[at]) * head.scale();
+      }
+      multiplyColumns<S::kStride>(type, dValues, p, tiles[stage][1]);
+      multiplyColumns<S::kStride>(type, dKeys, ds, tiles[stage][0]);
+      barrier();
+      if (kStages == 2)
+        stage ^= 1;
+    }
+  }
+  const float one[2] = {1, 1};
+  storeRows(owner.keys(dk), row, dKeys, one);
+  storeRows(owner.values(dv), row, dValues, one);
+}
+
+} // namespace
+
+/// Calls `FUNCTION` for the least number of columns that has room for a head.
+#define POPLAR_FOR_DIM(FUNCTION, ...)                                          \
+  if (desc->head_dim <= 32)                                                    \
+    FUNCTION<32>(__VA_ARGS__);                                                 \
+  else if (desc->head_dim <= 64)                                               \
+    FUNCTION<64>(__VA_ARGS__);                                                 \
+  else                                                                         \
+    FUNCTION<POPLAR_GPU_MMA_HEAD_DIM>(__VA_ARGS__)
+
+extern "C" void poplar_gpu_attention_mma_forward(const PoplarAttention *desc,
+                                                 void *q, void *k, void *v,
+                                                 void *keys, void *out,
+                                                 void *lse, int64_t) {
+  POPLAR_FOR_DIM(forward, desc, q, k, v, keys, out, lse);
+}
+
+extern "C" void
+poplar_gpu_attention_mma_backward_q(const PoplarAttention *desc, void *dy,
+                                    void *out, void *lse, void *q, void *k,
+                                    void *v, void *keys, void *dq, int64_t) {
+  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, dq);
+}
+
+extern "C" void
+poplar_gpu_attention_mma_backward_kv(const PoplarAttention *desc, void *dy,
+                                     void *out, void *lse, void *q, void *k,
+                                     void *v, void *keys, void *dk, void *dv,
+                                     int64_t) {
+  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, dk, dv);
+}

@@ -1,0 +1,133 @@
+//===- Head.h - What an attention kernel works on ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_KERNELS_GPU_HEAD_H
+#define POPLAR_RUNTIME_KERNELS_GPU_HEAD_H
+
+#include "GPU.h"
+
+namespace poplar {
+
+/// Score of a masked pair: finite, so that a row masked so far gives no NaN.
+constexpr float kMasked = -1e30f;
+constexpr float kLog2E = 1.44269504f, kLn2 = 0.69314718f;
+
+POPLAR_INLINE int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
+POPLAR_INLINE int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
+
+/// Rows of a head in memory: row r has its `dim` columns from
+/// first + r * stride on.
+struct Matrix {
+  void *memory;
+  int64_t first, stride;
+  int32_t type, dim, rows;
+
+  POPLAR_INLINE float at(int32_t row, int32_t column) const {
+    return loadElement(memory, type, first + row * stride + column);
+  }
+  POPLAR_INLINE void set(int32_t row, int32_t column, float value) const {
+    storeElement(memory, type, first + row * stride + column, value);
+  }
+};
+
+/// The heads of one sample that a block works on.
+struct Head {
+  const PoplarAttention *desc;
+  int64_t sample;
+  int32_t head, kvHead;
+  uint64_t key;
+
+  POPLAR_INLINE Head(const PoplarAttention *desc, int64_t sample, int32_t head,
+                     const void *keys)
+      : desc(desc), sample(sample), head(head),
+        kvHead(head / int32_t(desc->num_heads / desc->num_kv_heads)), key(0) {
+    auto *words = static_cast<const uint32_t *>(keys);
+    if (desc->dropout > 0)
+      key = uint64_t(words[2 * sample + 1]) << 32 | words[2 * sample];
+  }
+  POPLAR_INLINE Matrix matrix(void *memory, int64_t stride,
+                              int64_t offset) const {
+    return {memory,
+            sample * desc->seq_len * stride + offset,
+            stride,
+            desc->type,
+            int32_t(desc->head_dim),
+            int32_t(desc->seq_len)};
+  }
+  POPLAR_INLINE Matrix queries(void *memory) const {
+    return matrix(memory, desc->q_stride,
+                  desc->q_offset + head * desc->head_dim);
+  }
+  POPLAR_INLINE Matrix outputs(void *memory) const {
+    return matrix(memory, desc->out_stride, head * desc->head_dim);
+  }
+  POPLAR_INLINE Matrix keys(void *memory) const {
+    return matrix(memory, desc->k_stride,
+                  desc->k_offset + kvHead * desc->head_dim);
+  }
+  POPLAR_INLINE Matrix values(void *memory) const {
+    return matrix(memory, desc->v_stride,
+                  desc->v_offset + kvHead * desc->head_dim);
+  }
+  POPLAR_INLINE float *lse(void *memory) const {
+    return static_cast<float *>(memory) +
+           (sample * desc->num_heads + head) * desc->seq_len;
+  }
+
+  POPLAR_INLINE bool sees(int32_t query, int32_t key) const {
+    if (query >= desc->seq_len || key >= desc->seq_len)
+      return false;
+    if (desc->causal && key > query)
+      return false;
+    return desc->window <= 0 || query - key < desc->window;
+  }
+  /// The keys that `rows` queries from `query` on see, from a multiple of
+  /// `tile` on; and the other way round.
+  POPLAR_INLINE int32_t firstKey(int32_t query, int32_t tile) const {
+    if (desc->window <= 0)
+      return 0;
+    return max(0, query - int32_t(desc->window) + 1) / tile * tile;
+  }
+  POPLAR_INLINE int32_t endKey(int32_t query, int32_t rows) const {
+    int32_t length = int32_t(desc->seq_len);
+    return desc->causal ? min(length, query + rows) : length;
+  }
+  POPLAR_INLINE int32_t firstQuery(int32_t key) const {
+    return desc->causal ? key : 0;
+  }
+  POPLAR_INLINE int32_t endQuery(int32_t key, int32_t rows) const {
+    int32_t length = int32_t(desc->seq_len);
+    if (desc->window <= 0)
+      return length;
+    return min(length, key + rows - 1 + int32_t(desc->window));
+  }
+
+  /// 1 / (1 - p) where the probability is kept, else 0; drawn as nn.dropout
+  /// draws.
+  POPLAR_INLINE float dropout(int32_t query, int32_t at) const {
+    if (desc->dropout <= 0)
+      return 1.0f;
+    uint64_t element =
+        uint64_t(int64_t(head) * desc->seq_len + query) * desc->seq_len + at;
+    uint64_t counter = (uint64_t(desc->op_id) << 40) + element + 1;
+    uint64_t z = key + 0x9E3779B97F4A7C15 * counter;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    z = z ^ (z >> 31);
+    double scaled = desc->dropout * 16777216.0;
+    int32_t threshold = int32_t(scaled);
+    threshold += threshold < scaled;
+    return int32_t(z >> 40) >= threshold ? float(1.0 / (1.0 - desc->dropout))
+                                         : 0.0f;
+  }
+  POPLAR_INLINE float scale() const { return float(desc->scale); }
+};
+
+} // namespace poplar
+
+#endif // POPLAR_RUNTIME_KERNELS_GPU_HEAD_H

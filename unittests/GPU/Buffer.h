@@ -1,0 +1,103 @@
+//===- Buffer.h - Numbers in memory, of any format --------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_UNITTESTS_GPU_BUFFER_H
+#define POPLAR_UNITTESTS_GPU_BUFFER_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/APFloat.h"
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace poplar::gputest {
+
+/// Elements of a type of MLIR: floating-point numbers, or i32.
+struct Buffer {
+  std::vector<char> bytes;
+  mlir::Type element;
+
+  /// NaN, or -1.
+  Buffer(mlir::Type element, int64_t count)
+      : bytes(static_cast<size_t>(count) *
+                  (element.getIntOrFloatBitWidth() / 8),
+              '\xff'),
+        element(element) {}
+
+  /// Of a tensor: numbers away from zero, so that no square root or logarithm
+  /// is of nothing; indices that are valid everywhere.
+  Buffer(mlir::RankedTensorType type, int64_t batch, std::mt19937 &random)
+      : Buffer(type.getElementType(), countElements(type, batch)) {
+    std::uniform_real_distribution<float> real(0.25f, 1.25f);
+    std::uniform_int_distribution<int32_t> integer(0, 1);
+    for (size_t i = 0; i < size(); ++i)
+      if (isFloat())
+        set(i, real(random));
+      else
+        setBits(i, static_cast<uint64_t>(integer(random)));
+  }
+
+  bool isFloat() const { return mlir::isa<mlir::FloatType>(element); }
+  size_t width() const { return element.getIntOrFloatBitWidth() / 8; }
+  size_t size() const { return bytes.size() / width(); }
+  void setBits(size_t i, uint64_t bits) {
+    std::memcpy(&bytes[i * width()], &bits, width());
+  }
+  /// Rounded to nearest, ties to even.
+  void set(size_t i, float value) {
+    llvm::APFloat number(value);
+    bool ignored;
+    number.convert(mlir::cast<mlir::FloatType>(element).getFloatSemantics(),
+                   llvm::APFloat::rmNearestTiesToEven, &ignored);
+    setBits(i, number.bitcastToAPInt().getZExtValue());
+  }
+  double at(size_t i) const {
+    uint64_t value = 0;
+    std::memcpy(&value, &bytes[i * width()], width());
+    if (!isFloat())
+      return static_cast<double>(static_cast<int32_t>(value));
+    llvm::APFloat number(
+        mlir::cast<mlir::FloatType>(element).getFloatSemantics(),
+        llvm::APInt(static_cast<unsigned>(8 * width()), value));
+    bool ignored;
+    number.convert(llvm::APFloat::IEEEdouble(),
+                   llvm::APFloat::rmNearestTiesToEven, &ignored);
+    return number.convertToDouble();
+  }
+  /// The same numbers in another format.
+  Buffer as(mlir::Type other) const {
+    Buffer result(other, static_cast<int64_t>(size()));
+    for (size_t i = 0; i < size(); ++i)
+      result.set(i, static_cast<float>(at(i)));
+    return result;
+  }
+  void *data() { return bytes.data(); }
+
+private:
+  static int64_t countElements(mlir::RankedTensorType type, int64_t batch) {
+    int64_t count = 1;
+    for (int64_t size : type.getShape())
+      count *= mlir::ShapedType::isDynamic(size) ? batch : size;
+    return count;
+  }
+};
+
+/// The relative distance of two buffers, in 2-norms.
+inline double distance(const Buffer &a, const Buffer &b) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (a.at(i) - b.at(i)) * (a.at(i) - b.at(i));
+    size += a.at(i) * a.at(i);
+  }
+  return std::sqrt(difference) / std::max(std::sqrt(size), 1e-30);
+}
+
+} // namespace poplar::gputest
+
+#endif // POPLAR_UNITTESTS_GPU_BUFFER_H

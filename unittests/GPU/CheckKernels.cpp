@@ -1,0 +1,289 @@
+//===- CheckKernels.cpp - Kernels on the GPU at hand, against the host's --===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// usage: check-kernels [--all] [--chip CHIP] DIRECTORY...
+//        check-kernels --gpus
+//
+// Runs the cases, with the image of a chip (the first there is), that
+// kernel-cases has written (KernelCases.h) through the runtime's own Device,
+// and prints those that fail, or all. Links no LLVM.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Device.h"
+#include "Error.h"
+#include "JSON.h"
+#include "MappedFile.h"
+#include "comm/Wire.h"
+#include "cuda/Driver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace poplar::runtime;
+
+namespace {
+
+/// A buffer of a case, as the file says.
+struct Buffer {
+  std::string Type;
+  int64_t Bytes, Before, After;
+  double Tolerance;
+  char *OnDevice;
+};
+
+std::vector<double> toNumbers(const std::string &Type, const char *Data,
+                              int64_t Bytes) {
+  std::vector<double> Numbers;
+  if (Type == "f64") {
+    Numbers.resize(static_cast<size_t>(Bytes / 8));
+    std::memcpy(Numbers.data(), Data, static_cast<size_t>(Bytes));
+    return Numbers;
+  }
+  comm::Type From = Type == "bf16"  ? comm::Type::BF16
+                    : Type == "f16" ? comm::Type::F16
+                                    : comm::Type::F32;
+  int64_t Count = Bytes / comm::getBytes(From);
+  std::vector<float> Values(static_cast<size_t>(Count));
+  comm::convert(Data, From, Values.data(), comm::Type::F32, Count);
+  Numbers.assign(Values.begin(), Values.end());
+  return Numbers;
+}
+
+/// The relative distance in 2-norms; what should be NaN has not been written.
+double measureDistance(const Buffer &B, const char *Expected, const char *Got) {
+  if (B.Tolerance == 0)
+    return std::memcmp(Expected, Got, static_cast<size_t>(B.Bytes)) ? INFINITY
+                                                                    : 0;
+  std::vector<double> Wanted = toNumbers(B.Type, Expected, B.Bytes),
+                      Found = toNumbers(B.Type, Got, B.Bytes);
+  double Difference = 0, Size = 0;
+  for (size_t I = 0; I < Wanted.size(); ++I) {
+    if (std::isnan(Wanted[I]) && std::isnan(Found[I]))
+      continue;
+    Difference += (Wanted[I] - Found[I]) * (Wanted[I] - Found[I]);
+    Size += Wanted[I] * Wanted[I];
+  }
+  return std::sqrt(Difference) / std::max(std::sqrt(Size), 1e-30);
+}
+
+/// The cases of one directory on a device of their own.
+class Checks {
+public:
+  Checks(const std::string &Directory, const std::string &WantedChip);
+  void run(bool PrintAll);
+
+  int64_t Count = 0, Failures = 0;
+  double Worst = 0;
+
+private:
+  void readImage();
+  void check(const json::Value &Case, bool PrintAll);
+
+  std::string Directory;
+  MappedFile Text, Data;
+  json::Value Description;
+  std::string Chip, Ptx;
+  std::vector<std::string> Names;
+  std::vector<PoplarGPUKernel> Kernels;
+  PoplarGPUImage Image = {};
+  PoplarProgram Program = {};
+  std::unique_ptr<Device> Dev;
+  /// Memory of the device is never given back: buffers take turns in it.
+  char *Memory = nullptr;
+  int64_t MemoryBytes = 0;
+  std::vector<std::unique_ptr<PoplarGemm>> Gemms;
+};
+
+const json::Value &member(const json::Value &V, const char *Key) {
+  if (const json::Value *Found = V.find(Key))
+    return *Found;
+  fail("cases.json lacks ", Key, "; write the cases again");
+}
+
+int32_t small(const json::Value &V, const char *Key) {
+  return static_cast<int32_t>(V.integer(Key, 0));
+}
+
+} // namespace
+
+Checks::Checks(const std::string &Directory, const std::string &WantedChip)
+    : Directory(Directory), Text(Directory + "/cases.json"),
+      Data(Directory + "/cases.bin"),
+      Description(json::parse(Text.text(), Text.path())) {
+  const auto &Chips = member(Description, "chips").elements();
+  Chip = !WantedChip.empty() || Chips.empty()
+             ? WantedChip
+             : std::string(Chips[0].asString());
+  readImage();
+  Program.gpu = &Image;
+  Program.scratch_bytes = Description.integer("scratch", 0);
+  Dev = std::make_unique<Device>(Program, 0, 1);
+  Dev->setScratch(Dev->allocate(Program.scratch_bytes), Program.scratch_bytes);
+  for (const json::Value &Case : member(Description, "cases").elements()) {
+    int64_t Bytes = 0;
+    for (const json::Value &B : member(Case, "buffers").elements())
+      Bytes += B.integer("bytes", 0) + POPLAR_ALIGNMENT;
+    MemoryBytes = std::max(MemoryBytes, Bytes);
+  }
+  Memory = Dev->allocate(MemoryBytes);
+}
+
+void Checks::readImage() {
+  Ptx = std::string(MappedFile(Directory + "/" + Chip + ".ptx").text());
+  const auto &Entries = member(Description, "kernels").elements();
+  Names.reserve(Entries.size());
+  for (const json::Value &Entry : Entries) {
+    Names.push_back(Entry.string("name", ""));
+    PoplarGPUKernel Kernel = {};
+    Kernel.name = Names.back().c_str();
+    const auto &Block = member(Entry, "block").elements();
+    for (size_t D = 0; D < 3 && D < Block.size(); ++D)
+      Kernel.block[D] = static_cast<int32_t>(Block[D].asDouble());
+    Kernel.pointers = small(Entry, "pointers");
+    Kernel.parts_per_block = Entry.integer("parts_per_block", 1);
+    Kernels.push_back(Kernel);
+  }
+  Image.chip = Chip.c_str();
+  Image.ptx = Ptx.c_str();
+  Image.num_kernels = static_cast<int64_t>(Kernels.size());
+  Image.kernels = Kernels.data();
+  Image.adamw = Image.convert_working = -1;
+}
+
+void Checks::check(const json::Value &Case, bool PrintAll) {
+  std::vector<Buffer> Buffers;
+  char *Place = Memory;
+  for (const json::Value &Entry : member(Case, "buffers").elements()) {
+    Buffer B = {Entry.string("type", "f32"),  Entry.integer("bytes", 0),
+                Entry.integer("before", 0),   Entry.integer("after", 0),
+                Entry.number("tolerance", 0), Place};
+    Dev->copyIn(B.OnDevice, Data.data() + B.Before, B.Bytes);
+    Place +=
+        (B.Bytes + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
+    Buffers.push_back(B);
+  }
+  std::vector<void *> Pointers;
+  for (const json::Value &Index : member(Case, "pointers").elements()) {
+    int I = static_cast<int>(Index.asDouble());
+    Pointers.push_back(I < 0 ? nullptr
+                             : Buffers.at(static_cast<size_t>(I)).OnDevice);
+  }
+  int64_t Batch = Case.integer("batch", 0);
+  if (const json::Value *G = Case.find("gemm")) {
+    PoplarGemm Gemm = {
+        G->integer("m", 0),      G->integer("n", 0),    G->integer("k", 0),
+        small(*G, "batched"),    small(*G, "trans_a"),  small(*G, "trans_b"),
+        small(*G, "accumulate"), small(*G, "has_bias"), small(*G, "a_type"),
+        small(*G, "b_type"),     small(*G, "c_type"),   small(*G, "epilogue"),
+        small(*G, "tf32")};
+    // What is prepared is kept by address.
+    auto Kept = std::make_unique<PoplarGemm>(Gemm);
+    Dev->prepareGemm(*Kept, Batch);
+    Dev->runGemm(*Kept, Pointers.at(0), Pointers.at(1), Pointers.at(2),
+                 Pointers.at(3), Pointers.at(4), Batch);
+    Gemms.push_back(std::move(Kept));
+  } else {
+    std::string Name = Case.string("kernel", "");
+    auto Found = std::find(Names.begin(), Names.end(), Name);
+    if (Found == Names.end())
+      fail("the image has no kernel ", Name);
+    Dev->launch(Found - Names.begin(), Pointers.data(), Batch,
+                Case.integer("extent", 0));
+  }
+  double Distance = 0, Part = 0;
+  for (const Buffer &B : Buffers) {
+    std::vector<char> Got(static_cast<size_t>(B.Bytes));
+    Dev->copyOut(Got.data(), B.OnDevice, B.Bytes);
+    double D = measureDistance(B, Data.data() + B.After, Got.data());
+    double OfTolerance = D == 0 ? 0 : D / B.Tolerance;
+    // Written so that a NaN stays.
+    Distance = Distance > D ? Distance : D;
+    Part = Part > OfTolerance ? Part : OfTolerance;
+  }
+  bool Passed = Part <= 1;
+  ++Count;
+  Failures += !Passed;
+  Worst = Worst > Part ? Worst : Part;
+  if (!Passed || PrintAll)
+    std::printf("%-7s%s: off by %.1e, %.2f of what is allowed\n",
+                Passed ? "ok" : "FAILED", Case.string("name", "?").c_str(),
+                Distance, Part);
+}
+
+void Checks::run(bool PrintAll) {
+  for (const json::Value &Case : member(Description, "cases").elements())
+    check(Case, PrintAll);
+}
+
+/// What the driver says, as JSON.
+static void printGPUs() {
+  const cuda::Driver &D = cuda::Driver::get();
+  int Count = 0;
+  cuda::check(D.cuDeviceGetCount(&Count), "count GPUs");
+  std::printf("{\"gpus\": [");
+  for (int Ordinal = 0; Ordinal < Count; ++Ordinal) {
+    int Number = 0, Major = 0, Minor = 0;
+    char Name[128] = "";
+    cuda::check(D.cuDeviceGet(&Number, Ordinal), "find a GPU");
+    cuda::check(D.cuDeviceGetName(Name, sizeof(Name), Number), "tell its name");
+    cuda::check(D.cuDeviceGetAttribute(&Major, cuda::CapabilityMajor, Number),
+                "tell its capability");
+    cuda::check(D.cuDeviceGetAttribute(&Minor, cuda::CapabilityMinor, Number),
+                "tell its capability");
+    std::printf("%s{\"name\": %s, \"capability\": %d, \"cuda\": \"%d.%d\"}",
+                Ordinal ? ", " : "", json::quote(Name).c_str(),
+                Major * 10 + Minor, D.Version / 1000, D.Version % 1000 / 10);
+  }
+  std::printf("]}\n");
+}
+
+int main(int Argc, char **Argv) {
+  bool PrintAll = false, ListGPUs = false;
+  std::string Chip;
+  std::vector<std::string> Directories;
+  for (int I = 1; I < Argc; ++I) {
+    if (std::strcmp(Argv[I], "--all") == 0)
+      PrintAll = true;
+    else if (std::strcmp(Argv[I], "--gpus") == 0)
+      ListGPUs = true;
+    else if (std::strcmp(Argv[I], "--chip") == 0 && I + 1 < Argc)
+      Chip = Argv[++I];
+    else
+      Directories.push_back(Argv[I]);
+  }
+  int64_t Failures = 0;
+  try {
+    if (ListGPUs) {
+      printGPUs();
+      return 0;
+    }
+    if (Directories.empty())
+      fail("usage: check-kernels [--all] [--chip CHIP] DIRECTORY...");
+    for (const std::string &Directory : Directories) {
+      Checks All(Directory, Chip);
+      All.run(PrintAll);
+      std::printf("%s: %lld of %lld cases passed, the worst at %.2f of what is "
+                  "allowed\n",
+                  Directory.substr(Directory.rfind('/') + 1).c_str(),
+                  static_cast<long long>(All.Count - All.Failures),
+                  static_cast<long long>(All.Count), All.Worst);
+      std::fflush(stdout);
+      Failures += All.Failures + (All.Count == 0);
+    }
+  } catch (const std::exception &E) {
+    std::fprintf(stderr, "check-kernels: error: %s\n", E.what());
+    return 1;
+  }
+  return Failures ? 1 : 0;
+}

@@ -1,0 +1,295 @@
+//===- LibraryCases.cpp - Cases of the GPU kernels written by hand --------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What they should compute is what the kernels of CPUs do in f32, which have
+// tests of their own against their definition, rounded to the case's format.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelCases.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::gputest;
+
+namespace {
+
+struct Attention {
+  const char *name;
+  int64_t length, heads, kvHeads, dim;
+  bool causal, packed;
+  int64_t window;
+  double dropout;
+  /// Also in formats of 16 bits.
+  bool halves = false;
+};
+
+const Attention attentions[] = {
+    {"causal", 70, 2, 2, 64, true, false, 0, 0, true},
+    {"full", 64, 2, 2, 32, false, false, 0, 0},
+    {"tiny", 5, 2, 2, 8, true, false, 0, 0},
+    {"ragged", 50, 3, 3, 20, false, false, 0, 0, true},
+    {"packed", 40, 2, 2, 16, true, true, 0, 0},
+    {"grouped, packed", 65, 4, 1, 32, true, true, 0, 0, true},
+    {"window", 100, 2, 1, 16, true, false, 40, 0},
+    {"narrow window", 100, 1, 1, 16, true, false, 3, 0},
+    {"open window", 80, 1, 1, 16, false, false, 20, 0},
+    {"dropout", 45, 2, 2, 16, true, false, 0, 0.25},
+    {"several tiles", 150, 1, 1, 64, true, false, 0, 0, true},
+    {"wide", 40, 1, 1, 128, true, false, 0, 0},
+    {"widest", 40, 1, 1, 256, true, false, 0, 0},
+    {"oddly wide", 33, 1, 1, 100, true, false, 0, 0, true},
+    {"everything", 70, 4, 2, 24, true, true, 33, 0.1, true},
+};
+
+template <typename T> std::vector<int64_t> wordsOf(const T &value) {
+  std::vector<int64_t> words(sizeof(T) / 8);
+  std::memcpy(words.data(), &value, sizeof(T));
+  return words;
+}
+
+PoplarAttention describe(const Attention &test, int32_t type) {
+  PoplarAttention desc = {};
+  int64_t H = test.heads, K = test.kvHeads, d = test.dim;
+  desc.seq_len = test.length, desc.num_heads = H, desc.num_kv_heads = K;
+  desc.head_dim = d, desc.out_stride = H * d, desc.window = test.window;
+  desc.op_id = 5, desc.scale = 1.3 / std::sqrt(double(d));
+  desc.dropout = test.dropout, desc.causal = test.causal;
+  desc.type = type;
+  desc.q_stride = test.packed ? (H + 2 * K) * d : H * d;
+  desc.k_stride = desc.v_stride = test.packed ? (H + 2 * K) * d : K * d;
+  desc.k_offset = test.packed ? H * d : 0;
+  desc.v_offset = test.packed ? (H + K) * d : 0;
+  return desc;
+}
+
+class LibraryCases {
+public:
+  LibraryCases(MLIRContext &context, const GPUChip &chip,
+               std::vector<GPUKernel> &table, KernelCases &cases)
+      : chip(chip), table(table), cases(cases), f32(Float32Type::get(&context)),
+        f64(Float64Type::get(&context)), i32(IntegerType::get(&context, 32)),
+        formats{f32, BFloat16Type::get(&context), Float16Type::get(&context)} {}
+
+  void addAttention(const Attention &test, int32_t type);
+  void addEmbedding(int32_t type);
+  void addSumOfSquares();
+  void addScale(float last);
+
+private:
+  Buffer normal(Type type, int64_t count) {
+    Buffer buffer(type, count);
+    std::normal_distribution<float> numbers;
+    for (size_t i = 0; i < buffer.size(); ++i)
+      buffer.set(i, numbers(random));
+    return buffer;
+  }
+  std::string specialise(const std::string &callee, std::vector<int64_t> words,
+                         std::array<int32_t, 3> block, int32_t pointers) {
+    std::string name = callee + "_" + std::to_string(table.size());
+    table.push_back({name, block, pointers, 1, callee, std::move(words)});
+    return name;
+  }
+
+  const GPUChip &chip;
+  std::vector<GPUKernel> &table;
+  KernelCases &cases;
+  Type f32, f64, i32, formats[3];
+  std::mt19937 random{7};
+};
+
+const char *const formatNames[] = {"f32", "bf16", "f16"};
+
+} // namespace
+
+void LibraryCases::addAttention(const Attention &test, int32_t type) {
+  PoplarAttention desc = describe(test, type), exact = desc;
+  exact.type = POPLAR_F32;
+  const int64_t batch = 2, rows = batch * test.length, H = test.heads,
+                K = test.kvHeads, d = test.dim;
+  // Rounded, and then in f32 for the host.
+  auto input = [&](int64_t count) {
+    return normal(formats[type], count).as(f32);
+  };
+  Buffer q = input(rows * desc.q_stride), dy = input(rows * H * d);
+  Buffer k = test.packed ? q : input(rows * desc.k_stride);
+  Buffer v = test.packed ? q : input(rows * desc.v_stride);
+  Buffer keys = normal(f32, 2 * batch); // their bits do not matter
+  Buffer out(f32, rows * H * d), lse(f32, rows * H);
+  void *forward[] = {q.data(),    k.data(),   v.data(),
+                     keys.data(), out.data(), lse.data()};
+  poplar_attention_forward(
+      &exact, forward, batch, 0,
+      batch * H * ((test.length - 1) / POPLAR_ATTENTION_BLOCK + 1));
+  // The backward pass is given what the forward pass has rounded.
+  Buffer rounded = out.as(formats[type]), given = rounded.as(f32);
+  Buffer dq(f32, rows * desc.q_stride), dk(f32, rows * desc.k_stride),
+      dv(f32, rows * desc.v_stride);
+  void *backward[] = {dy.data(),
+                      given.data(),
+                      lse.data(),
+                      q.data(),
+                      k.data(),
+                      v.data(),
+                      keys.data(),
+                      dq.data(),
+                      test.packed ? dq.data() : dk.data(),
+                      test.packed ? dq.data() : dv.data()};
+  poplar_attention_backward(&exact, backward, batch, 0, batch * K);
+
+  std::vector<Buffer> inputs;
+  for (Buffer *buffer : {&q, &k, &v, &dy})
+    inputs.push_back(buffer->as(formats[type]));
+  GPUAttention chosen = chooseGPUAttention(desc, chip.getCapability());
+  int64_t tiles = chosen.getTiles(desc);
+  KernelCase entry;
+  entry.batch = batch;
+  entry.tolerance = type == POPLAR_F32 ? 2e-6 : 1e-2;
+  auto add = [&](const char *what, int64_t heads, std::vector<Buffer> buffers,
+                 std::vector<int> pointers,
+                 std::vector<std::pair<int, const Buffer *>> results) {
+    std::string callee = chosen.stem + what;
+    entry.name =
+        std::string(formatNames[type]) + " " + callee + ": " + test.name;
+    entry.kernel = specialise(callee, wordsOf(desc), chosen.block,
+                              static_cast<int32_t>(pointers.size()));
+    entry.extent = batch * heads * tiles;
+    entry.pointers = std::move(pointers);
+    entry.before = entry.after = std::move(buffers);
+    for (auto [index, result] : results) {
+      Buffer &place = entry.after[static_cast<size_t>(index)];
+      place = result->as(place.element);
+    }
+    cases.add(entry);
+  };
+  auto empty = [&](const Buffer &like) {
+    return Buffer(formats[type], static_cast<int64_t>(like.size()));
+  };
+  add("forward", H,
+      {inputs[0], inputs[1], inputs[2], keys, empty(out),
+       Buffer(f32, rows * H)},
+      {0, test.packed ? 0 : 1, test.packed ? 0 : 2, 3, 4, 5},
+      {{4, &out}, {5, &lse}});
+  // Packed gradients lie in one array, of which a kernel writes a part.
+  auto keepPart = [&](Buffer &whole, bool ofKeys) {
+    Buffer part = whole;
+    for (size_t i = 0; test.packed && i < part.size(); ++i)
+      if ((int64_t(i) % desc.q_stride >= H * d) != ofKeys)
+        part.setBits(i, ~0u);
+    return part;
+  };
+  std::vector<Buffer> common = {inputs[3], rounded,   lse, inputs[0],
+                                inputs[1], inputs[2], keys};
+  std::vector<int> pointers = {
+      0, 1, 2, 3, test.packed ? 3 : 4, test.packed ? 3 : 5, 6};
+  auto with =
+      [](auto list,
+         std::initializer_list<typename decltype(list)::value_type> more) {
+        list.insert(list.end(), more);
+        return list;
+      };
+  Buffer ofQueries = keepPart(dq, false), ofKeys = keepPart(dq, true);
+  add("backward_q", H, with(common, {empty(dq)}), with(pointers, {7}),
+      {{7, &ofQueries}});
+  if (test.packed)
+    add("backward_kv", K, with(common, {empty(dq)}), with(pointers, {7, 7}),
+        {{7, &ofKeys}});
+  else
+    add("backward_kv", K, with(common, {empty(dk), empty(dv)}),
+        with(pointers, {7, 8}), {{7, &dk}, {8, &dv}});
+}
+
+// The sums are those of a CPU to the bit, also where tokens repeat in other
+// chunks.
+void LibraryCases::addEmbedding(int32_t type) {
+  PoplarEmbeddingGrad desc = {10, 300, type, 3};
+  const int64_t batch = 60, tokens = batch * desc.seq_len, vocabulary = 40;
+  Buffer dy = normal(formats[type], tokens * desc.width),
+         before = normal(f32, vocabulary * desc.width), ids(i32, tokens);
+  std::uniform_int_distribution<int32_t> any(0, vocabulary - 1);
+  Buffer after = before;
+  for (int64_t i = 0; i < tokens; ++i) {
+    int32_t id = any(random);
+    ids.setBits(size_t(i), uint64_t(id));
+    for (int64_t c = 0; c < desc.width && id != desc.padding_idx; ++c) {
+      size_t at = size_t(id * desc.width + c);
+      after.set(at,
+                float(after.at(at)) + float(dy.at(size_t(i * desc.width + c))));
+    }
+  }
+  KernelCase entry;
+  entry.name = std::string(formatNames[type]) + " poplar_gpu_embedding_grad";
+  entry.kernel = specialise("poplar_gpu_embedding_grad", wordsOf(desc),
+                            {POPLAR_GPU_EMBEDDING_THREADS, 1, 1}, 3);
+  entry.batch = batch;
+  entry.extent = tokens;
+  entry.pointers = {0, 1, 2};
+  entry.before = {dy, ids, before};
+  entry.after = {dy, ids, after};
+  entry.tolerance = 0;
+  cases.add(entry);
+}
+
+void LibraryCases::addSumOfSquares() {
+  const int64_t count = 2 * POPLAR_SUM_CHUNK + 777;
+  KernelCase entry;
+  entry.name = entry.kernel = POPLAR_SUM_SQUARES_KERNEL;
+  entry.batch = entry.extent = count;
+  entry.pointers = {0, 1};
+  entry.before = {normal(f32, count), Buffer(f64, 3)};
+  entry.after = entry.before;
+  for (size_t chunk = 0; chunk < 3; ++chunk) {
+    double sum = 0;
+    for (size_t i = chunk * POPLAR_SUM_CHUNK;
+         i < std::min<size_t>((chunk + 1) * POPLAR_SUM_CHUNK, count); ++i)
+      sum += entry.before[0].at(i) * entry.before[0].at(i);
+    uint64_t bits;
+    std::memcpy(&bits, &sum, sizeof(bits));
+    entry.after[1].setBits(chunk, bits);
+  }
+  entry.tolerance = 1e-12;
+  cases.add(entry);
+}
+
+/// Notes a product that is not finite.
+void LibraryCases::addScale(float last) {
+  const int64_t count = 1000;
+  KernelCase entry;
+  entry.name = POPLAR_SCALE_KERNEL;
+  entry.name += ", last " + std::to_string(last);
+  entry.kernel = POPLAR_SCALE_KERNEL;
+  entry.batch = entry.extent = count;
+  entry.pointers = {0, 1, 2};
+  Buffer values = normal(f32, count), factor(f32, 1), flag(i32, 1);
+  values.set(count - 1, last);
+  factor.set(0, 0.25f);
+  flag.setBits(0, 0);
+  entry.before = entry.after = {values, factor, flag};
+  for (size_t i = 0; i < size_t(count); ++i)
+    entry.after[0].set(i, float(values.at(i)) * 0.25f);
+  entry.after[2].setBits(0, std::isfinite(last) ? 0 : 1);
+  entry.tolerance = 0;
+  cases.add(entry);
+}
+
+void poplar::gputest::addLibraryCases(MLIRContext &context, const GPUChip &chip,
+                                      std::vector<GPUKernel> &table,
+                                      KernelCases &cases) {
+  LibraryCases library(context, chip, table, cases);
+  for (int32_t type : {POPLAR_F32, POPLAR_BF16, POPLAR_F16}) {
+    if (type == POPLAR_BF16 && chip.getCapability() < 80)
+      continue;
+    for (const Attention &test : attentions)
+      if (type == POPLAR_F32 || test.halves)
+        library.addAttention(test, type);
+    library.addEmbedding(type);
+  }
+  library.addSumOfSquares();
+  for (float last : {0.0f, INFINITY})
+    library.addScale(last);
+}

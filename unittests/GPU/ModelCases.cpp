@@ -1,0 +1,74 @@
+//===- ModelCases.cpp - Cases of the kernels generated for a model --------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "HostKernels.h"
+#include "KernelCases.h"
+#include "Poplar/Import/Import.h"
+#include "Poplar/Target/Host.h"
+#include "Poplar/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::gputest;
+
+std::string poplar::gputest::writeModelCases(const std::string &model,
+                                             const std::string &precision,
+                                             ArrayRef<GPUChip> chips,
+                                             const std::string &directory) {
+  // Kernels are mapped in the same way for all chips of a vendor.
+  const GPUChip &chip = chips.front();
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  std::string error;
+  ImportOptions import;
+  import.seqLen = 24;
+  OwningOpRef<ModuleOp> module =
+      importModel(std::string(POPLAR_EXAMPLES) + "/models/" + model + ".json",
+                  import, context, error);
+  if (!module)
+    return error;
+  HostOptions options;
+  options.precision = precision;
+  PassManager plan(&context), lower(&context);
+  buildPlanPipeline(plan, options);
+  HostKernels compiled;
+  if (failed(plan.run(*module)))
+    return "cannot be planned";
+  if (error = compiled.compile(*module, chip); !error.empty())
+    return error;
+
+  std::mt19937 random(1);
+  KernelCases cases;
+  for (const KernelPair &kernel : compiled.kernels) {
+    KernelCase entry;
+    entry.name = entry.kernel = kernel.name;
+    // Of a flat kernel, elements: not a multiple of anything.
+    entry.batch = kernel.isFlat ? 2579 : 3;
+    entry.extent = kernel.parts * (kernel.batched ? entry.batch : 1);
+    entry.tolerance = precision == "f32" ? 1e-5 : 5e-3;
+    for (RankedTensorType type : kernel.tensors) {
+      entry.pointers.push_back(static_cast<int>(entry.before.size()));
+      entry.before.emplace_back(type, entry.batch, random);
+    }
+    entry.after = entry.before;
+    std::vector<void *> pointers;
+    for (Buffer &buffer : entry.after)
+      pointers.push_back(buffer.data());
+    kernel.host(pointers.data(), entry.batch, 0, entry.extent);
+    cases.add(entry);
+  }
+
+  OwningOpRef<ModuleOp> mapped = module->clone();
+  PassManager map(&context);
+  map.addPass(createMapKernelsToGPU({chip.subgroupSize}));
+  buildGPUKernelPipeline(lower, chip);
+  if (failed(map.run(*mapped)) || failed(lower.run(*module)))
+    return "has kernels that cannot be lowered";
+  // With those of the runtime.
+  GPUKernelTable(*mapped).finish();
+  return cases.write(directory, chips, *module, getGPUKernels(*mapped));
+}

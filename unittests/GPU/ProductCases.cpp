@@ -1,0 +1,135 @@
+//===- ProductCases.cpp - Cases of matrix products ------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelCases.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::gputest;
+
+static Type getType(MLIRContext &context, int32_t type) {
+  if (type == POPLAR_F32)
+    return Float32Type::get(&context);
+  return type == POPLAR_BF16 ? Type(BFloat16Type::get(&context))
+                             : Type(Float16Type::get(&context));
+}
+
+/// By tanh, and its derivative.
+static double gelu(double x) {
+  return x / 2 *
+         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+static double geluGrad(double x) {
+  double t = std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+  return (1 + t) / 2 +
+         x / 2 * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+/// By its definition, with sums in f64. Buffers are those of `pointers`.
+static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
+                     KernelCase &entry) {
+  auto buffer = [&](auto &list, int operand) -> auto & {
+    return list[size_t(entry.pointers[size_t(operand)])];
+  };
+  const Buffer &a = buffer(entry.before, 0), &b = buffer(entry.before, 1);
+  Buffer &c = buffer(entry.after, 4);
+  auto at = [](const Buffer &matrix, int64_t row, int64_t column, int64_t rows,
+               int64_t columns, bool transposed) {
+    return matrix.at(
+        size_t(transposed ? column * rows + row : row * columns + column));
+  };
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < gemm.n; ++j) {
+      size_t place = size_t(i * gemm.n + j);
+      double sum = gemm.accumulate ? c.at(place) : 0;
+      if (gemm.has_bias)
+        sum += buffer(entry.before, 2).at(size_t(j));
+      for (int64_t l = 0; l < k; ++l)
+        sum += at(a, i, l, m, k, gemm.trans_a) *
+               at(b, l, j, k, gemm.n, gemm.trans_b);
+      if (gemm.epilogue == POPLAR_GELU_AUX)
+        buffer(entry.after, 3).set(place, float(sum));
+      if (gemm.epilogue == POPLAR_GELU || gemm.epilogue == POPLAR_GELU_AUX)
+        sum = gelu(sum);
+      if (gemm.epilogue == POPLAR_GELU_GRAD)
+        sum *= geluGrad(buffer(entry.before, 3).at(place));
+      c.set(place, float(sum));
+    }
+}
+
+void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
+                                      KernelCases &cases) {
+  std::mt19937 random(2);
+  constexpr int64_t batch = 3, n = 96, tokens = 40, depth = 64;
+  auto add = [&](const std::string &name, const PoplarGemm &gemm,
+                 double tolerance) {
+    int64_t m = gemm.batched == 1 ? gemm.m * batch : gemm.m,
+            k = gemm.batched == 2 ? gemm.k * batch : gemm.k;
+    KernelCase entry;
+    entry.name = name;
+    entry.product = gemm;
+    entry.batch = batch;
+    entry.extent = 0;
+    entry.tolerance = tolerance;
+    auto addBuffer = [&](bool wanted, int32_t type, int64_t count) {
+      entry.pointers.push_back(wanted ? int(entry.before.size()) : -1);
+      if (!wanted)
+        return;
+      Buffer buffer(getType(context, type), count);
+      std::normal_distribution<float> normal;
+      for (size_t i = 0; i < buffer.size(); ++i)
+        buffer.set(i, normal(random));
+      entry.before.push_back(buffer);
+    };
+    addBuffer(true, gemm.a_type, m * k);
+    addBuffer(true, gemm.b_type, k * n);
+    addBuffer(gemm.has_bias, gemm.c_type, n);
+    addBuffer(gemm.epilogue == POPLAR_GELU_AUX ||
+                  gemm.epilogue == POPLAR_GELU_GRAD,
+              gemm.c_type, m * n);
+    addBuffer(true, gemm.c_type, m * n);
+    entry.after = entry.before;
+    multiply(gemm, m, k, entry);
+    cases.add(entry);
+  };
+  for (int32_t type : {POPLAR_F32, POPLAR_BF16, POPLAR_F16}) {
+    if (type == POPLAR_BF16 && chip.getCapability() < 80)
+      continue;
+    static const char *const names[] = {"f32", "bf16", "f16"};
+    std::string prefix = names[type];
+    double tolerance = type == POPLAR_F32 ? 1e-5 : 5e-3;
+    for (int32_t transposed : {0, 1})
+      for (int32_t bias : {0, 1})
+        add(prefix + " linear" + (transposed ? ", transposed" : "") +
+                (bias ? ", bias" : ""),
+            {tokens, n, depth, 1, 0, transposed, 0, bias, type, type, type,
+             POPLAR_STORE, 0},
+            tolerance);
+    add(prefix + " gradient of the weight",
+        {depth, n, tokens, 2, 1, 0, 1, 0, type, type, POPLAR_F32, POPLAR_STORE,
+         0},
+        1e-5);
+    add(prefix + " GELU",
+        {tokens, n, depth, 1, 0, 0, 0, 1, type, type, type, POPLAR_GELU, 0},
+        tolerance);
+    add(prefix + " GELU, and its argument",
+        {tokens, n, depth, 1, 0, 0, 0, 1, type, type, type, POPLAR_GELU_AUX, 0},
+        tolerance);
+    add(prefix + " gradient of GELU",
+        {tokens, n, depth, 1, 0, 1, 0, 0, type, type, type, POPLAR_GELU_GRAD,
+         0},
+        tolerance);
+  }
+  // Wrong by what the operands lose, and by no more.
+  if (chip.getCapability() >= 80)
+    add("f32 linear in TF32",
+        {tokens, n, depth, 1, 0, 0, 0, 1, POPLAR_F32, POPLAR_F32, POPLAR_F32,
+         POPLAR_STORE, 1},
+        1e-3);
+}
