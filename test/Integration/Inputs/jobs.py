@@ -54,12 +54,13 @@ class DeviceType:
     name: str
     target: str
     precision: str = "f32"
+    memory: int = 1 << 32
 
     def text(self):
         threads = " threads 1" if self.target.startswith("host") else ""
         return (
             f'cluster.device_type @{self.name} target "{self.target}" '
-            f"memory 4294967296 precision {self.precision}{threads}"
+            f"memory {self.memory} precision {self.precision}{threads}"
         )
 
 
@@ -107,6 +108,11 @@ class Plan:
             + [rank.text() for rank in self.ranks]
             + ["}"]
         )
+
+
+def add_plan(module, plan):
+    """The text of a module with a plan."""
+    return f"{module.rstrip().removesuffix('}')}\n{plan.text()}\n}}\n"
 
 
 class JobError(Exception):
@@ -212,10 +218,10 @@ class Workshop:
     def planned(self, plan, name):
         """The module of a plan."""
         with open(self.buckets(plan.model)) as file:
-            module = file.read().rstrip()
+            module = file.read()
         path = self.path(f"{name}.mlir")
         with open(path, "w") as file:
-            file.write(f"{module.removesuffix('}')}\n{plan.text()}\n}}\n")
+            file.write(add_plan(module, plan))
         return path
 
     def build(self, plan, name):
