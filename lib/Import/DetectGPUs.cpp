@@ -152,13 +152,28 @@ LogicalResult poplar::detectGPUs(GPUMachine &machine, bool &missing,
   return success();
 }
 
-/// Letters and digits, in small letters.
-static std::string squeeze(StringRef text) {
-  std::string result;
+/// Words of letters and digits, in small letters.
+static std::vector<std::string> getWords(StringRef text) {
+  std::vector<std::string> words(1);
   for (char c : text)
     if (llvm::isAlnum(c))
-      result += llvm::toLower(c);
-  return result;
+      words.back() += llvm::toLower(c);
+    else if (!words.back().empty())
+      words.emplace_back();
+  return words;
+}
+
+/// Whether some words in a row make up `model`: "rtx4090" is in "NVIDIA GeForce
+/// RTX 4090", but "v100s" not in "Tesla V100-SXM2-32GB".
+static bool namesModel(const std::vector<std::string> &words, StringRef model) {
+  for (size_t first = 0; first < words.size(); ++first) {
+    std::string row;
+    for (size_t last = first; last < words.size() && row.size() < model.size();
+         ++last)
+      if (row += words[last]; row == model)
+        return true;
+  }
+  return false;
 }
 
 std::string poplar::findKnownDevice(const DetectedGPU &gpu) {
@@ -166,29 +181,23 @@ std::string poplar::findKnownDevice(const DetectedGPU &gpu) {
   const DeviceLibrary *library = getDeviceLibrary(error);
   if (!library)
     return "";
-  std::string name = squeeze(gpu.name),
-              target = "cuda:sm_" + std::to_string(gpu.capability);
-  auto has = [&](StringRef word) { return StringRef(name).contains(word); };
-  // The model is the first word of a key ("a100-pcie-40"). One may begin as
-  // another does: V100 and V100S.
+  std::vector<std::string> words = getWords(gpu.name);
+  std::string target = "cuda:sm_" + std::to_string(gpu.capability);
+  auto has = [&](StringRef word) { return namesModel(words, word); };
+  // The model is the first word of a key ("a100-pcie-40").
   std::vector<const DeviceSpecification *> found;
-  size_t longest = 0;
   for (const DeviceSpecification &device : library->getDevices()) {
     auto [model, form] = StringRef(device.key).split('-');
     bool pcie = form.contains("pcie"), nvl = form.contains("nvl");
     double ratio =
         static_cast<double>(gpu.memory) / static_cast<double>(device.memory);
-    if (device.target != target || !has(squeeze(model)) ||
+    if (device.target != target || !has(model) ||
         std::fabs(ratio - 1) > kMemoryTolerance || nvl != has("nvl"))
       continue;
     // Some models are PCIe cards only, and do not say so.
     if (pcie != has("pcie") && (pcie || StringRef(device.linkKind) == "NVLink"))
       continue;
-    if (model.size() > longest)
-      found.clear();
-    longest = std::max(longest, model.size());
-    if (model.size() == longest)
-      found.push_back(&device);
+    found.push_back(&device);
   }
   return found.size() == 1 ? found.front()->key : "";
 }

@@ -50,18 +50,49 @@ TOGETHER = [
 ]
 
 
-# The same, and the ranks that share NCCL.
+# What NCCL is called for: equal shards, unequal ones, and islands of some ranks.
+EQUAL, UNEQUAL = {"ncclAllGather", "ncclReduceScatter"}, {"ncclBroadcast", "ncclReduce"}
+# The same, the ranks that share NCCL, and what they call.
 NCCL = [
-    ("gpt2", 0, [(3, 2, 2, 1, "ampere"), (2, 2, 2, 1, "ampere")], "0, 1", 1e-5),
-    ("llama", 1, [(3, 2, 1, 2, "ampere"), (2, 2, 2, 1, "ampere")], "0, 1", 1e-5),
-    ("gpt2", 2, [(2, 2, 2, 1, "ampere"), (2, 2, 2, 1, "ampere")], "0, 1", 1e-5),
-    ("llama", 3, [(3, 2, 1, 1, "ampere"), (0, 2, 1, 3, "ampere")], "0, 1", 1e-5),
+    (
+        "gpt2",
+        0,
+        [(3, 2, 2, 1, "ampere"), (2, 2, 2, 1, "ampere")],
+        "0, 1",
+        1e-5,
+        {"ncclAllReduce"},
+    ),
+    (
+        "llama",
+        1,
+        [(3, 2, 1, 2, "ampere"), (2, 2, 2, 1, "ampere")],
+        "0, 1",
+        1e-5,
+        UNEQUAL,
+    ),
+    (
+        "gpt2",
+        2,
+        [(2, 2, 2, 1, "ampere"), (2, 2, 2, 1, "ampere")],
+        "0, 1",
+        1e-5,
+        EQUAL,
+    ),
+    (
+        "llama",
+        3,
+        [(3, 2, 1, 1, "ampere"), (0, 2, 1, 3, "ampere")],
+        "0, 1",
+        1e-5,
+        UNEQUAL,
+    ),
     (
         "llama",
         3,
         [(3, 2, 1, 1, "hopper_bf16"), (2, 2, 1, 3, "hopper_bf16")],
         "0, 1",
         1e-2,
+        UNEQUAL,
     ),
     # Islands that messages join.
     (
@@ -70,6 +101,7 @@ NCCL = [
         [(2, 2, 2, 1, "ampere"), (1, 2, 2, 1, "host"), (2, 2, 1, 1, "ampere")],
         "0, 2",
         1e-5,
+        UNEQUAL,
     ),
     (
         "llama",
@@ -77,6 +109,7 @@ NCCL = [
         [(1, 2, 2, 1, "host"), (2, 2, 2, 1, "ampere"), (2, 2, 1, 2, "ampere")],
         "1, 2",
         1e-5,
+        UNEQUAL,
     ),
     (
         "gpt2",
@@ -84,6 +117,7 @@ NCCL = [
         [(2, 2, 2, 2, "ampere"), (2, 2, 1, 1, "ampere"), (1, 2, 1, 1, "host")],
         "0, 1",
         1e-5,
+        UNEQUAL,
     ),
 ]
 
@@ -181,8 +215,11 @@ def check_starts(workshop, report):
 
 def check_nccl(workshop, report):
     library = "NCCL 2.28.9"
-    for model, stage, ranks, island, tolerance in NCCL:
+    log = os.environ["POPLAR_EMULATED_NCCL_LOG"] = workshop.path("calls")
+    for model, stage, ranks, island, tolerance, expected in NCCL:
         names = "-".join(rank[-1] for rank in ranks)
+        if os.path.exists(log):
+            os.remove(log)
         check = ["--check-replicas"] if stage < 3 and tolerance < 1e-3 else []
         compare(
             workshop,
@@ -193,8 +230,13 @@ def check_nccl(workshop, report):
             check,
             f"collectives of ranks {island}: {library}\n",
         )
+        with open(log) as file:
+            calls = set(file.read().split())
+        missing = [f"calls no {name}" for name in sorted(expected - calls)]
+        report.check(f"calls-of-stage{stage}-{names}", missing, " ".join(sorted(calls)))
+    del os.environ["POPLAR_EMULATED_NCCL_LOG"]
 
-    model, stage, ranks, _, tolerance = NCCL[2]
+    model, stage, ranks, *_ = NCCL[2]
     plan = make_plan(model, stage, ranks)
     job = workshop.build(plan, f"nccl-{model}-stage{stage}-ampere-ampere")
 

@@ -26,7 +26,8 @@
 //
 // Told by the environment: POPLAR_EMULATED_NCCL, the version, 22809 by default;
 // POPLAR_EMULATED_NCCL_FAIL=n lets the n-th collective of the process end in an
-// asynchronous error, and POPLAR_EMULATED_NCCL_HANG=n never end.
+// asynchronous error, and POPLAR_EMULATED_NCCL_HANG=n never end. The first rank
+// writes the names of what it calls to POPLAR_EMULATED_NCCL_LOG.
 //
 //===----------------------------------------------------------------------===//
 
@@ -310,6 +311,9 @@ Status add(Comm comm, Stream stream, Call call) {
     return invalidArgument;
   if (getCurrentDevice() < 0)
     return unhandledCuda;
+  if (const char *log = std::getenv("POPLAR_EMULATED_NCCL_LOG");
+      log && comm->rank == 0)
+    std::ofstream(log, std::ios::app) << call.name << "\n";
   if (comm->state == InProgress)
     return invalidArgument;
   if (size_t bytes = sourceBytes(comm, call))
