@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GeoGrid.h"
+#include "Located.h"
 #include "PipelineLane.h"
 #include "Poplar/Planner/GeoSearch.h"
 #include <algorithm>
@@ -14,10 +15,6 @@
 #include <numeric>
 
 using namespace poplar;
-
-static std::string at(const char *list, size_t index) {
-  return std::string(list) + "[" + std::to_string(index) + "]";
-}
 
 GeoGrid poplar::makeGrid(const GeoCosts &costs, const GeoPlan &plan) {
   GeoGrid grid(costs, plan.schedule, static_cast<int>(plan.stages.size()),

@@ -7,15 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/GeoProblem.h"
+#include "Located.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 using namespace poplar;
-
-static std::string at(const char *list, size_t index) {
-  return std::string(list) + "[" + std::to_string(index) + "]";
-}
 
 /// Of seconds and of bytes.
 static bool isAmount(double value) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HybridCost.h"
+#include "Located.h"
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -106,10 +107,6 @@ double HybridPlan::predict(const HybridProblem &problem) const {
 //===----------------------------------------------------------------------===//
 // Is it one?
 //===----------------------------------------------------------------------===//
-
-static std::string at(const char *list, size_t index) {
-  return std::string(list) + "[" + std::to_string(index) + "]";
-}
 
 static std::string checkGroups(const HybridProblem &problem,
                                const HybridPlan &plan) {

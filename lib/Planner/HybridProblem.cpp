@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/HybridProblem.h"
+#include "Located.h"
 #include <cmath>
 #include <numeric>
 
@@ -25,10 +26,6 @@ static bool isTime(double seconds) {
 
 static bool isLink(const LinkSpeed &link) {
   return isTime(link.latency) && link.bandwidth > 0;
-}
-
-static std::string at(const char *list, size_t index) {
-  return std::string(list) + "[" + std::to_string(index) + "]";
 }
 
 static std::string checkMode(const HybridType &type, const Mode &mode,
