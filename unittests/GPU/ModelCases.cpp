@@ -33,6 +33,8 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
     return error;
   HostOptions options;
   options.precision = precision;
+  if (failed(setTarget(options, "cuda:" + chip.name)))
+    return "no code for " + chip.name;
   PassManager plan(&context), lower(&context);
   buildPlanPipeline(plan, options);
   HostKernels compiled;
