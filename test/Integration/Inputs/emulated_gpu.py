@@ -9,7 +9,8 @@
 what runs, addresses of the GPU's memory cannot be followed by the host, and
 work is done no sooner than it is waited for (unittests/GPU/emulated/). Compares
 with runs on the host:
-  losses     within 1e-5 of each other, relatively; 1 % in bf16 and f16
+  losses     within 1e-5 of each other, relatively; 1e-3 with products in TF32,
+             1 % in bf16 and f16
   updates    as in equivalence.py, in f32
 Nothing here runs on a GPU.
 
@@ -32,6 +33,7 @@ TYPES = (
     DeviceType("volta", "cuda:sm_70"),
     DeviceType("turing_f16", "cuda:sm_75", "f16"),
     DeviceType("ampere", "cuda:sm_80"),
+    DeviceType("ampere_tf32", "cuda:sm_80", "tf32"),
     DeviceType("hopper_bf16", "cuda:sm_90", "bf16"),
 )
 ALONE = [
@@ -39,6 +41,8 @@ ALONE = [
     ("llama", "volta", 1e-5),
     ("bert", "ampere", 1e-5),
     ("llama", "hopper_bf16", 1e-2),
+    ("gpt2", "hopper_bf16", 1e-2),
+    ("gpt2", "ampere_tf32", 1e-3),
     ("gpt2", "turing_f16", 1e-2),
 ]
 # Model, stage, ranks: micro-batch, steps, last, state, type.
@@ -146,6 +150,20 @@ def compare(workshop, report, name, plan, tolerance, options=(), expected=""):
         failures += more
         note += f", updates {update:.1e}"
     report.check(name, failures, note)
+
+
+def check_overflow(workshop, report):
+    """Too large a loss scale: steps are skipped until it is small enough."""
+    plan = Plan("gpt2", 0, (Rank(3, 2, 2, type="turing_f16"),), TYPES)
+    options = ["--steps", STEPS, "--lr", 1e-3, "--loss-scale", 1e7]
+    run = workshop.train(workshop.build(plan, "gpt2-turing_f16"), "overflow", options)
+    skipped = run.output.count("gradients have overflowed in f16")
+    failures = []
+    if not 0 < skipped < STEPS:
+        failures.append(f"{skipped} of {STEPS} steps were skipped")
+    if not all(loss == loss for loss in run.losses):
+        failures.append("a loss is NaN")
+    report.check("f16 overflow", failures, f"{skipped} steps skipped")
 
 
 def compare_start(workshop, report, name, plan, make_command, *expected):
@@ -295,6 +313,8 @@ def main():
     for model, name, tolerance in [] if arguments.jobs else ALONE:
         plan = Plan(model, 0, (Rank(3, 2, 2, type=name),), TYPES)
         compare(workshop, report, f"{model}-{name}", plan, tolerance)
+    if not arguments.jobs:
+        check_overflow(workshop, report)
     os.environ["POPLAR_COMM"] = "host"
     for model, stage, ranks in TOGETHER if arguments.jobs else []:
         plan = make_plan(model, stage, ranks)
