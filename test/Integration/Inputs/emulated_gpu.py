@@ -22,6 +22,7 @@ on the host.
 beside hosts; and what happens where NCCL cannot be used, or fails."""
 
 import os
+import re
 
 import jobs
 from jobs import DeviceType, Plan, Rank
@@ -164,6 +165,31 @@ def check_overflow(workshop, report):
     if not all(loss == loss for loss in run.losses):
         failures.append("a loss is NaN")
     report.check("f16 overflow", failures, f"{skipped} steps skipped")
+
+
+def count_calls(workshop, name, plan, steps):
+    """What a run asks of the driver."""
+    os.environ["POPLAR_EMULATED_COUNT"] = "1"
+    options = ["--steps", steps, "--lr", 1e-3]
+    run = workshop.train(workshop.build(plan, name), f"{name}-{steps}", options)
+    del os.environ["POPLAR_EMULATED_COUNT"]
+    numbers = re.search(r"emulated GPU: (\d+) .* (\d+) graphs made, (\d+) ", run.output)
+    return list(map(int, numbers.groups()))
+
+
+def check_loop(workshop, report):
+    """The loop allocates nothing, and replays graphs that were made before."""
+    plan = Plan("gpt2", 0, (Rank(3, 2, 2, type="ampere"),), TYPES)
+    few, many = (count_calls(workshop, "gpt2-ampere", plan, s) for s in (3, 6))
+    failures = []
+    if few[0] != many[0]:
+        failures.append(f"{many[0] - few[0]} allocations in three steps")
+    # Of the micro-steps, one and the last; each is a graph.
+    if few[1] != many[1] or few[1] != 2:
+        failures.append(f"{few[1]} and {many[1]} graphs were made, expected 2")
+    if many[2] - few[2] != 3 * 2:
+        failures.append(f"{many[2] - few[2]} graphs started in three steps, expected 6")
+    report.check("loop", failures, f"{many[1]} graphs made, {many[2]} started")
 
 
 def compare_start(workshop, report, name, plan, make_command, *expected):
@@ -315,6 +341,7 @@ def main():
         compare(workshop, report, f"{model}-{name}", plan, tolerance)
     if not arguments.jobs:
         check_overflow(workshop, report)
+        check_loop(workshop, report)
     os.environ["POPLAR_COMM"] = "host"
     for model, stage, ranks in TOGETHER if arguments.jobs else []:
         plan = make_plan(model, stage, ranks)

@@ -15,6 +15,7 @@
 //   POPLAR_EMULATED_MEMORY  bytes of a GPU's memory
 //   POPLAR_EMULATED_CACHE   a directory that keeps what was compiled
 //   POPLAR_EMULATED_NO_PEERS  if set, no GPU reads the memory of another
+//   POPLAR_EMULATED_COUNT   if set, calls are counted and printed at the end
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,6 +71,17 @@ namespace {
 
 constexpr Result notFound = 500, invalidValue = 1, invalidPTX = 218,
                  notCapturable = 900, notCapturing = 401;
+
+/// What a training loop has to do without, and what it should do.
+struct Calls {
+  int allocations = 0, graphs = 0, graphLaunches = 0, kernelLaunches = 0;
+  ~Calls() {
+    if (std::getenv("POPLAR_EMULATED_COUNT"))
+      std::printf("emulated GPU: %d allocations, %d graphs made, %d started, "
+                  "%d kernels started outside of graphs\n",
+                  allocations, graphs, graphLaunches, kernelLaunches);
+  }
+} calls;
 
 /// Of the thread, all of whose streams count: what could wait for a stream that
 /// captures is refused, as is what would not be the same in a graph.
@@ -224,6 +236,7 @@ Result cuMemGetInfo_v2(size_t *free, size_t *total) {
 Result cuMemAlloc_v2(cuda::Address *address, size_t bytes) {
   if (capturing)
     return notCapturable;
+  ++calls.allocations;
   *address = Memory::get().allocate(int64_t(bytes));
   return *address ? 0 : cuda::OutOfMemory;
 }
@@ -236,6 +249,7 @@ Result cuMemFree_v2(cuda::Address address) {
 Result cuMemHostAlloc(void **data, size_t bytes, unsigned) {
   if (capturing)
     return notCapturable;
+  ++calls.allocations;
   *data = std::malloc(bytes);
   Guard guard(getLock());
   pinned.insert({static_cast<char *>(*data), bytes});
@@ -330,12 +344,14 @@ Result cuGraphInstantiateWithFlags(CUgraphExec_st **result, CUgraph_st *graph,
                                    unsigned long long flags) {
   if (flags || capturing)
     return flags ? invalidValue : notCapturable;
+  ++calls.graphs;
   *result = new CUgraphExec_st{graph->work};
   return 0;
 }
 Result cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
   if (capturing)
     return notCapturable;
+  ++calls.graphLaunches;
   getQueue(stream).add([graph] {
     for (Queue::Work &work : graph->work)
       work();
@@ -465,6 +481,7 @@ Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
   if (y != 1 || z != 1 || shared != 0 || extra || blocks == 0 ||
       blockX * blockY * blockZ > 1024)
     return invalidValue;
+  calls.kernelLaunches += !capturing;
   // All are of eight bytes; the caller's are gone when the kernel runs.
   std::vector<uint64_t> values;
   for (int i = 0; i < function->pointers; ++i)
