@@ -16,10 +16,6 @@ using namespace poplar;
 using HybridType = HybridProblem::DeviceType;
 using Mode = HybridProblem::Mode;
 
-const char *poplar::toString(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::GPipe ? "gpipe" : "1f1b";
-}
-
 static bool isTime(double seconds) {
   return std::isfinite(seconds) && seconds >= 0;
 }

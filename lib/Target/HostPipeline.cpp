@@ -90,8 +90,10 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
     pm.addPass(createNNStoreActivations({options.precision}));
   else if (options.precision != "f32")
     pm.addPass(createNNConvertPrecision({options.precision}));
+  pm.addPass(createZeroCutStages());
   pm.addPass(createNNDifferentiate({options.recompute}));
   pm.addPass(createAddOptimizer());
+  pm.addPass(createZeroSplitTurns());
   pm.addPass(createZeroMaterialize());
   pm.addPass(createZeroVerify());
   if (options.overlap) {
@@ -130,7 +132,10 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
                    [&](OpPassManager &pm) { buildSchedulePipeline(pm, own); })))
       return failure();
   }
-  return run(module, [](OpPassManager &pm) { pm.addPass(createZeroVerify()); });
+  return run(module, [](OpPassManager &pm) {
+    pm.addPass(createZeroVerify());
+    pm.addPass(createZeroVerifyStages());
+  });
 }
 
 void poplar::buildMemoryPipeline(OpPassManager &pm,

@@ -9,6 +9,7 @@
 #include "Poplar/Target/ModelUnits.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Transforms/ModelStages.h"
 #include "ProgramCosts.h"
 #include "llvm/ADT/DenseMap.h"
 #include <numeric>

@@ -11,6 +11,7 @@
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Planner/StateBytes.h"
+#include "Poplar/Transforms/ModelStages.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -44,29 +45,6 @@ std::vector<std::string> ProgramChoice::getKey() const {
 /// Units of the models from which costs are extrapolated: the first and the
 /// last unit of a run have neighbours that the others do not have.
 static constexpr int64_t fewUnits = 3;
-
-/// The value that a call of a run takes from the call before it; null if it is
-/// none of the run.
-static Value getTaken(func::CallOp call, func::CallOp previous) {
-  if (!previous || call.getCallee() != previous.getCallee() ||
-      call.getNumResults() != 1 || !previous.getResult(0).hasOneUse() ||
-      previous.getResult(0).getType() != call.getResult(0).getType() ||
-      !llvm::is_contained(call.getOperands(), previous.getResult(0)))
-    return {};
-  return previous.getResult(0);
-}
-
-SmallVector<func::CallOp> poplar::findLongestRun(func::FuncOp model) {
-  SmallVector<func::CallOp> run, longest;
-  for (auto call : model.getOps<func::CallOp>()) {
-    if (!run.empty() && !getTaken(call, run.back()))
-      run.clear();
-    run.push_back(call);
-    if (run.size() > longest.size())
-      longest = run;
-  }
-  return longest;
-}
 
 /// A module of the model alone, with its longest run cut to `units`.
 static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,

@@ -43,10 +43,6 @@ struct ProgramChoice {
   std::vector<std::string> getKey() const;
 };
 
-/// The most calls of one unit in a row in @model, each of what the one before
-/// returns.
-llvm::SmallVector<mlir::func::CallOp> findLongestRun(mlir::func::FuncOp model);
-
 /// The planned program of the model with its longest run cut to `units`. Fails
 /// with a diagnostic where it cannot be made.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>

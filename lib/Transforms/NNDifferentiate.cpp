@@ -8,6 +8,7 @@
 
 #include "DifferentiateUnit.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Passes.h"
 #include "TrainingStep.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -46,10 +47,13 @@ static LogicalResult checkModel(func::FuncOp model) {
   auto isI32 = [](Type type) { return type.isInteger(32); };
   auto isF32 = [](Type type) { return type.isF32(); };
   FunctionType type = model.getFunctionType();
-  if (type.getNumInputs() != 3 || type.getNumResults() != 1 ||
+  // A pipeline stage that is not the last sends instead of returning a loss.
+  bool sends = !model.getOps<zero::SendOp>().empty();
+  if (type.getNumInputs() != 3 || type.getNumResults() != (sends ? 0 : 1) ||
       !llvm::all_of(type.getInputs(),
                     [&](Type input) { return isTensor(input, isI32); }) ||
-      !isTensor(type.getResult(0), isF32))
+      !llvm::all_of(type.getResults(),
+                    [&](Type result) { return isTensor(result, isF32); }))
     return model.emitOpError("expected ids, targets and keys (rank-2 i32 "
                              "tensors) and one result, the loss (a rank-2 f32 "
                              "tensor), but its type is ")

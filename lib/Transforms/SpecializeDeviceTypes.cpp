@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/ShardBounds.h"
+#include "Poplar/Transforms/ModelStages.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -44,19 +45,57 @@ static std::string getWire(ArrayRef<zero::ProgramInfo> programs) {
   return programs.front().getWorkingFormat();
 }
 
-/// Shards the buckets over the ranks of the plan.
+/// Says on every bucket which groups use it, and in which stage of ZeRO they
+/// hold it.
+static LogicalResult assignBuckets(ModuleOp module, zero::PlanOp plan) {
+  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
+  auto model = module.lookupSymbol<func::FuncOp>("model");
+  if (!model || model.isExternal())
+    return plan.emitOpError("has groups, but there is no @model to cut");
+  FailureOr<ModelUnits> units = ModelUnits::get(model);
+  if (failed(units))
+    return failure();
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    SmallVector<int64_t> users;
+    uint64_t lowest = 3;
+    for (auto [index, group] : llvm::enumerate(groups)) {
+      bool uses = false;
+      for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
+        for (int64_t unit : units->getReaders(name.getAttr()))
+          uses |= zero::GroupOp(group).getFirst() <= unit &&
+                  unit < zero::GroupOp(group).getEnd();
+      if (!uses)
+        continue;
+      users.push_back(index);
+      lowest = std::min(lowest, zero::GroupOp(group).getStage());
+    }
+    bucket.setGroups(users);
+    // Groups meet but once in an iteration.
+    bucket.setStage(users.size() > 1 ? std::min<uint64_t>(lowest, 1) : lowest);
+  }
+  return success();
+}
+
+/// Shards the buckets over the ranks of the plan that hold them.
 static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
-  std::vector<double> shares;
-  for (zero::RankOp rank : plan.getRanks())
-    shares.push_back(rank.getState().convertToDouble());
-  if (llvm::all_of(shares, [](double share) { return share == 0; }))
-    return plan.emitOpError("has no rank that holds any state");
   SymbolTableCollection symbols;
-  for (auto bucket : module.getOps<zero::BucketOp>())
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    std::vector<double> shares;
+    for (zero::RankOp rank : plan.getRanks()) {
+      bool holds = !bucket.getGroups() ||
+                   llvm::is_contained(*bucket.getGroups(), rank.getGroup());
+      shares.push_back(holds ? rank.getState().convertToDouble() : 0);
+    }
+    if (llvm::all_of(shares, [](double share) { return share == 0; }))
+      return plan.emitOpError("has no rank that holds any state")
+             << (bucket.getGroups() ? " of bucket @" + bucket.getSymName()
+                                    : Twine())
+                    .str();
     bucket.setBounds(
         shardByShares(zero::BucketLayout::get(bucket, symbols)->elements,
                       shares)
             .bounds);
+  }
   return success();
 }
 
@@ -69,7 +108,9 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   }
   zero::PlanOp plan = *plans.begin();
   SymbolTable symbols(module);
-  llvm::SmallSetVector<Operation *, 4> used;
+  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
+  // A program for each type in each group.
+  llvm::SmallSetVector<std::pair<Operation *, int64_t>, 4> used;
   for (zero::RankOp rank : plan.getRanks()) {
     auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
     if (!type) {
@@ -77,38 +118,45 @@ void SpecializeDeviceTypesPass::runOnOperation() {
           << rank.getDeviceType() << ", which is no cluster.device_type";
       return signalPassFailure();
     }
-    used.insert(type);
+    used.insert({type, int64_t(rank.getGroup())});
   }
-  SmallVector<cluster::DeviceTypeOp> types;
-  for (Operation *op : used)
-    types.push_back(cast<cluster::DeviceTypeOp>(op));
 
-  if (failed(shardBuckets(module, plan)))
+  if ((!groups.empty() && failed(assignBuckets(module, plan))) ||
+      failed(shardBuckets(module, plan)))
     return signalPassFailure();
   SmallVector<Operation *> shared;
   for (Operation &op : *module.getBody())
     if (isa<nn::ParameterOp, func::FuncOp, zero::BucketOp, zero::PlanOp>(op))
       shared.push_back(&op);
   Attribute model = module->getAttr(nn::kModelAttr);
+  SmallVector<cluster::DeviceTypeOp> types;
   SmallVector<zero::ProgramInfo> programs;
-  for (cluster::DeviceTypeOp type : types) {
+  for (auto [op, group] : used) {
+    auto type = cast<cluster::DeviceTypeOp>(op);
     zero::ProgramInfo info;
     info.deviceType = type.getSymName().str();
     info.target = type.getTarget().str();
     info.precision = cluster::stringifyNumberFormat(type.getPrecision()).str();
     info.recompute = type.getRecompute().str();
-    info.mixedRecompute = llvm::any_of(types, [&](cluster::DeviceTypeOp other) {
-      return other.getRecompute() != type.getRecompute();
+    info.mixedRecompute = llvm::any_of(used, [&, group = group](auto other) {
+      return other.second == group &&
+             cast<cluster::DeviceTypeOp>(other.first).getRecompute() !=
+                 type.getRecompute();
     });
-    info.stage = plan.getStage();
+    info.stage = groups.empty() ? plan.getStage() : groups[group].getStage();
     info.worldSize = plan.getRanks().size();
+    if (!groups.empty()) {
+      info.group = group;
+      info.numGroups = groups.size();
+    }
+    types.push_back(type);
     programs.push_back(std::move(info));
   }
   std::string wire = getWire(programs);
   for (auto [type, info] : llvm::zip_equal(types, programs)) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto program = ModuleOp::create(builder, type.getLoc(),
-                                    (type.getSymName() + ".program").str());
+                                    info.getProgramName() + ".program");
     info.wire = wire;
     program->setAttr(zero::kProgramAttr, info.getAttr(&getContext()));
     if (model)

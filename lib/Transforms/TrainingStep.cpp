@@ -8,6 +8,7 @@
 
 #include "TrainingStep.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -76,6 +77,9 @@ LogicalResult TrainBuilder::buildForward(Operation &op) {
   if (!call) {
     forwardOps.push_back(builder.clone(op, mapping));
     grads.propagateNeeded(forwardOps.back());
+    // Whoever has sent it wants its gradient.
+    if (auto receive = dyn_cast<zero::ReceiveOp>(forwardOps.back()))
+      grads.setNeeded(receive.getValue());
     return success();
   }
   auto unit = symbols.lookup<func::FuncOp>(call.getCallee());
@@ -161,24 +165,29 @@ void TrainBuilder::placeGradients() {
 
 LogicalResult TrainBuilder::build() {
   FunctionType type = model.getFunctionType();
-  Type lossType = type.getResult(0);
+  // The loss, but in a pipeline stage before the last.
+  TypeRange outputs = type.getResults();
   SmallVector<Type> inputs(type.getInputs());
-  inputs.push_back(lossType);
+  llvm::append_range(inputs, outputs);
   Location loc = model.getLoc();
   OwningOpRef<func::FuncOp> train = func::FuncOp::create(
-      loc, "train", builder.getFunctionType(inputs, lossType));
+      loc, "train", builder.getFunctionType(inputs, outputs));
   Block *block = train->addEntryBlock();
-  mapping.map(model.getArguments(), train->getArguments().drop_back());
+  mapping.map(model.getArguments(),
+              train->getArguments().take_front(type.getNumInputs()));
   builder.setInsertionPointToStart(block);
 
   for (Operation &op : model.front().without_terminator())
     if (failed(buildForward(op)))
       return failure();
-  Value loss = mapping.lookup(model.front().getTerminator()->getOperand(0));
-  auto returnOp = func::ReturnOp::create(builder, loc, loss);
+  SmallVector<Value> results;
+  for (Value result : model.front().getTerminator()->getOperands())
+    results.push_back(mapping.lookup(result));
+  auto returnOp = func::ReturnOp::create(builder, loc, results);
   builder.setInsertionPoint(returnOp);
 
-  grads.add(loss, train->getArguments().back());
+  for (Value loss : results)
+    grads.add(loss, train->getArguments().back());
   for (auto &[name, parameter] : parameters) {
     auto tensor = cast<RankedTensorType>(parameter.getType());
     gradientReads.push_back(GetGradientOp::create(
@@ -264,7 +273,7 @@ FailureOr<InferenceUnits::Unit> InferenceUnits::get(func::FuncOp unit) {
 }
 
 /// Adds a function that computes `wanted`, a value of @model, from its first
-/// `numInputs` arguments.
+/// `numInputs` arguments; or, if it is null, what @model sends.
 static LogicalResult buildInference(func::FuncOp model, StringRef name,
                                     Value wanted, unsigned numInputs,
                                     SymbolTable &symbols,
@@ -274,18 +283,21 @@ static LogicalResult buildInference(func::FuncOp model, StringRef name,
       model.getLoc(), name,
       builder.getFunctionType(
           model.getFunctionType().getInputs().take_front(numInputs),
-          wanted.getType()));
+          wanted ? TypeRange(wanted.getType()) : TypeRange()));
   Block *block = function->addEntryBlock();
   builder.setInsertionPointToStart(block);
   IRMapping mapping;
   mapping.map(model.getArguments().take_front(numInputs),
               function->getArguments());
 
-  llvm::DenseSet<Value> needed = {wanted};
+  llvm::DenseSet<Value> needed;
+  if (wanted)
+    needed.insert(wanted);
   llvm::DenseMap<Operation *, InferenceUnits::Unit> callees;
   SmallVector<Operation *> ops;
   for (Operation &op : llvm::reverse(model.front().without_terminator())) {
-    if (llvm::none_of(op.getResults(),
+    if (!isa<zero::SendOp>(op) &&
+        llvm::none_of(op.getResults(),
                       [&](Value result) { return needed.contains(result); }))
       continue;
     ops.push_back(&op);
@@ -322,7 +334,9 @@ static LogicalResult buildInference(func::FuncOp model, StringRef name,
         func::CallOp::create(builder, call.getLoc(), unit.function, operands);
     mapping.map(call.getResults(), inference.getResults());
   }
-  func::ReturnOp::create(builder, model.getLoc(), mapping.lookup(wanted));
+  func::ReturnOp::create(builder, model.getLoc(),
+                         wanted ? ValueRange(mapping.lookup(wanted))
+                                : ValueRange());
   symbols.insert(function.release(), std::next(model->getIterator()));
   return success();
 }
@@ -332,6 +346,8 @@ static LogicalResult buildInference(func::FuncOp model, StringRef name,
 static FailureOr<Value> findLogits(func::FuncOp model) {
   llvm::DenseSet<Value> dependsOnTargets = {model.getArgument(kTargets)};
   llvm::DenseSet<Value> dependsOnIds = {model.getArgument(kIds)};
+  for (auto receive : model.getOps<zero::ReceiveOp>())
+    dependsOnIds.insert(receive.getValue());
   Value logits;
   for (Operation &op : model.front().without_terminator()) {
     auto reads = [&](const llvm::DenseSet<Value> &values) {
@@ -360,6 +376,13 @@ static FailureOr<Value> findLogits(func::FuncOp model) {
 
 LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
   InferenceUnits units(symbols);
+  Operation *end = model.front().getTerminator();
+  if (end->getNumOperands() == 0) // a pipeline stage before the last
+    return failure(
+        failed(::buildInference(model, "infer", Value(), kIds + 1, symbols,
+                                units)) ||
+        failed(::buildInference(model, "evaluate", Value(), kTargets + 1,
+                                symbols, units)));
   FailureOr<Value> logits = findLogits(model);
   if (failed(logits))
     return failure();
@@ -368,6 +391,5 @@ LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
           ::buildInference(model, "infer", *logits, kIds + 1, symbols, units)))
     return failure();
   return ::buildInference(model, "evaluate",
-                          model.front().getTerminator()->getOperand(0),
-                          kTargets + 1, symbols, units);
+                          end->getOperand(0), kTargets + 1, symbols, units);
 }

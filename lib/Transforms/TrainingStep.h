@@ -20,7 +20,8 @@ using DifferentiatedUnits =
 
 /// Adds @train(ids, targets, keys, dloss) -> loss after `model`: every unit's
 /// forward, then every unit's backward in reverse order, each parameter's
-/// running gradient handed from one backward to the next.
+/// running gradient handed from one backward to the next. Where `model` sends
+/// instead of returning a loss, neither do dloss and loss exist here.
 llvm::LogicalResult buildTrain(mlir::func::FuncOp model,
                                mlir::SymbolTable &symbols,
                                DifferentiatedUnits &units);

@@ -52,6 +52,16 @@ public:
   }
 
 private:
+  /// The op that reads what a collective changes in place: the norm where it
+  /// reduces gradients, else something after this function.
+  static Operation *findReader(zero::StartOp start) {
+    for (Operation *op = start->getNextNode(); op; op = op->getNextNode())
+      if (isa<zero::NormOp>(op) &&
+          start.getKind() != zero::CollectiveKind::AllGather)
+        return op;
+    return start->getBlock()->getTerminator();
+  }
+
   void delay(Block &block) {
     // Reductions whose gradients hold memory until they are complete.
     SmallVector<zero::StartOp> bounded;
@@ -59,7 +69,7 @@ private:
       if (start.getTransient())
         continue; // its values are wanted where they are
       if (start.getGradients().empty())
-        start.getWait()->moveBefore(block.getTerminator());
+        start.getWait()->moveBefore(findReader(start));
       else
         bounded.push_back(start);
     }

@@ -143,5 +143,5 @@ void ZeroFormBucketsPass::runOnOperation() {
     // Makes the name unique.
     symbols.insert(zero::BucketOp::create(
         builder, model.getLoc(), group.name,
-        builder.getArrayAttr(group.parameters), DenseI64ArrayAttr()));
+        builder.getArrayAttr(group.parameters)));
 }

@@ -51,13 +51,17 @@ private:
   LogicalResult gatherParameters(func::FuncOp function);
   LogicalResult scatterGradients(func::FuncOp train);
   LogicalResult addTrainLast(func::FuncOp train);
+  void addReduction(OpBuilder &builder, Location loc, zero::BucketOp bucket);
   void addUpdate();
+  /// Whether ranks meet in every micro-step for a bucket.
+  bool meetsInSteps(zero::BucketOp bucket) { return info.getStage(bucket) >= 2; }
 
   /// Types of a bucket's parameters as `elementType`.
   SmallVector<Type> getTypes(zero::BucketOp bucket, Type elementType);
 
   zero::ProgramInfo info;
   FloatType wire;
+  /// Those that the program's group holds.
   SmallVector<zero::BucketOp> buckets;
   DenseMap<StringAttr, Place> places;
   DenseMap<StringAttr, RankedTensorType> parameterTypes;
@@ -69,11 +73,12 @@ private:
 
 LogicalResult ZeroMaterializePass::findPlaces() {
   ModuleOp module = getOperation();
-  buckets = llvm::to_vector(module.getOps<zero::BucketOp>());
-  if (buckets.empty())
+  if (module.getOps<zero::BucketOp>().empty())
     return module.emitError("has no zero.bucket: run --zero-form-buckets "
                             "first");
-  for (zero::BucketOp bucket : buckets) {
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    if (info.holds(bucket))
+      buckets.push_back(bucket);
     int64_t ranks = bucket.getBounds() ? bucket.getBounds()->size() - 1 : 1;
     if (ranks != info.worldSize)
       return bucket.emitOpError("is sharded over ")
@@ -167,13 +172,17 @@ LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
     };
     if (info.mixedRecompute && isa<func::CallOp>(op))
       for (Value operand : op.getOperands())
-        if (auto entry = gradients.find(operand); entry != gradients.end())
+        if (auto entry = gradients.find(operand);
+            entry != gradients.end() &&
+            info.getStage(entry->second.bucket) == 3)
           gather(entry->second.bucket);
     for (OpOperand &operand : op.getOpOperands()) {
       auto get = operand.get().getDefiningOp<nn::GetParameterOp>();
       if (!get)
         continue;
       Place place = places.lookup(get.getParameterAttr().getAttr());
+      if (info.getStage(place.bucket) < 3)
+        continue;
       if (cast<RankedTensorType>(get.getType()).getElementType() != working)
         return get.emitOpError("reads a parameter as ")
                << get.getType() << " in a program of precision "
@@ -185,7 +194,8 @@ LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
   }
   for (auto get :
        llvm::make_early_inc_range(function.getOps<nn::GetParameterOp>()))
-    get.erase();
+    if (get->use_empty())
+      get.erase();
   return success();
 }
 
@@ -211,7 +221,8 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
     LiveBuckets now;
     for (OpOperand &operand : op.getOpOperands()) {
       auto entry = gradients.find(operand.get());
-      if (entry == gradients.end() || isa<nn::SetGradientOp>(op))
+      if (entry == gradients.end() || isa<nn::SetGradientOp>(op) ||
+          !meetsInSteps(entry->second.bucket))
         continue;
       Place place = entry->second;
       Value updated = getUpdatedGradient(operand, symbols);
@@ -238,11 +249,28 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
     last = &op;
   }
   close({});
+  auto erase = [&](auto op) {
+    if (meetsInSteps(places.lookup(op.getParameterAttr().getAttr()).bucket))
+      op.erase();
+  };
   for (auto set : llvm::make_early_inc_range(train.getOps<nn::SetGradientOp>()))
-    set.erase();
+    erase(set);
   for (auto get : llvm::make_early_inc_range(train.getOps<nn::GetGradientOp>()))
-    get.erase();
+    erase(get);
   return success();
+}
+
+/// Stages 0 and 1: replaces the running gradients, or the rank's slice of them,
+/// by the sum.
+void ZeroMaterializePass::addReduction(OpBuilder &builder, Location loc,
+                                       zero::BucketOp bucket) {
+  TypeAttr f32 = TypeAttr::get(Float32Type::get(&getContext()));
+  if (info.getStage(bucket) == 0)
+    zero::AllReduceOp::create(builder, loc, bucket.getSymName(), f32,
+                              info.isScaled());
+  else
+    zero::ReduceScatterOp::create(builder, loc, bucket.getSymName(), f32,
+                                  info.isScaled(), ValueRange());
 }
 
 /// Stages 0 and 1: the last micro-step reduces every bucket as soon as its
@@ -251,23 +279,24 @@ LogicalResult ZeroMaterializePass::addTrainLast(func::FuncOp train) {
   OpBuilder builder(train->getContext());
   builder.setInsertionPointAfter(train);
   auto last = cast<func::FuncOp>(builder.clone(*train));
-  last.setSymName("train_last");
+  last.setSymName((train.getSymName() + "_last").str());
   DenseMap<zero::BucketOp, Operation *> complete;
   for (auto set : last.getOps<nn::SetGradientOp>())
     complete[places.lookup(set.getParameterAttr().getAttr()).bucket] = set;
-  TypeAttr f32 = TypeAttr::get(Float32Type::get(&getContext()));
   for (zero::BucketOp bucket : buckets) {
+    if (meetsInSteps(bucket))
+      continue;
     Operation *set = complete.lookup(bucket);
     if (!set)
       return bucket.emitOpError("has no gradients: no parameter of it is "
-                                "differentiated in @train");
+                                "differentiated in @")
+             << train.getSymName();
+    // A group that waited here for another would keep it from what that waits
+    // for: the gradients that go back between them.
+    if (info.isShared(bucket))
+      continue;
     builder.setInsertionPointAfter(set);
-    if (info.stage == 0)
-      zero::AllReduceOp::create(builder, set->getLoc(), bucket.getSymName(),
-                                f32, info.isScaled());
-    else
-      zero::ReduceScatterOp::create(builder, set->getLoc(), bucket.getSymName(),
-                                    f32, info.isScaled(), ValueRange());
+    addReduction(builder, set->getLoc(), bucket);
   }
   return success();
 }
@@ -279,11 +308,15 @@ void ZeroMaterializePass::addUpdate() {
   auto update = func::FuncOp::create(builder, loc, "update",
                                      builder.getFunctionType({}, {}));
   builder.setInsertionPointToStart(update.addEntryBlock());
+  for (zero::BucketOp bucket : buckets)
+    if (info.isShared(bucket))
+      addReduction(builder, bucket.getLoc(), bucket);
   // Reductions have divided by the loss scale, where there are any.
   zero::NormOp::create(builder, loc, info.isScaled() && info.worldSize == 1);
   for (zero::BucketOp bucket : buckets) {
+    int64_t stage = info.getStage(bucket);
     zero::AdamWOp::create(builder, bucket.getLoc(), bucket.getSymName());
-    if (info.worldSize > 1 && (info.stage == 1 || info.stage == 2))
+    if (info.worldSize > 1 && (stage == 1 || stage == 2))
       zero::AllGatherOp::create(builder, bucket.getLoc(), TypeRange(),
                                 bucket.getSymName(), TypeAttr::get(wire));
   }
@@ -298,9 +331,15 @@ void ZeroMaterializePass::runOnOperation() {
   places.clear();
   parameterTypes.clear();
   gradients.clear();
-  auto train = module.lookupSymbol<func::FuncOp>("train");
+  // Of a pipeline stage, the half that has gradients.
+  bool splits = info.isPipelineStage();
+  auto train =
+      module.lookupSymbol<func::FuncOp>(splits ? "backward" : "train");
   if (!train || train.isExternal()) {
-    module.emitError("has no function @train: run --nn-differentiate first");
+    module.emitError(splits ? "has no function @backward: run "
+                              "--zero-split-turns first"
+                            : "has no function @train: run --nn-differentiate "
+                              "first");
     return signalPassFailure();
   }
   if (Operation *update = module.lookupSymbol("update")) {
@@ -314,12 +353,13 @@ void ZeroMaterializePass::runOnOperation() {
     return;
   findGradients(train);
   if (info.stage == 3)
-    for (StringRef name : {"train", "evaluate", "infer"})
+    for (StringRef name : {"train", "forward", "backward", "evaluate", "infer"})
       if (auto function = module.lookupSymbol<func::FuncOp>(name))
         if (failed(gatherParameters(function)))
           return signalPassFailure();
-  LogicalResult result =
-      info.stage < 2 ? addTrainLast(train) : scatterGradients(train);
-  if (failed(result))
+  if ((llvm::any_of(buckets, [&](auto bucket) { return meetsInSteps(bucket); }) &&
+       failed(scatterGradients(train))) ||
+      (!llvm::all_of(buckets, [&](auto bucket) { return meetsInSteps(bucket); }) &&
+       failed(addTrainLast(train))))
     return signalPassFailure();
 }

@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <map>
 
 namespace poplar {
 #define GEN_PASS_DEF_ZEROVERIFY
@@ -36,9 +37,14 @@ public:
     for (ModuleOp program : programs)
       if (failed(verifyProgram(program)))
         return signalPassFailure();
-    for (ModuleOp program : llvm::drop_begin(programs))
-      if (failed(verifySameCollectives(programs.front(), program)))
+    // The first program of each group.
+    std::map<int64_t, ModuleOp> first;
+    for (ModuleOp program : programs) {
+      auto [known, isNew] =
+          first.insert({zero::ProgramInfo::get(program).group, program});
+      if (!isNew && failed(verifySameCollectives(known->second, program)))
         return signalPassFailure();
+    }
   }
 
 private:
@@ -90,6 +96,13 @@ LogicalResult ZeroVerifyPass::verifyInFlight(func::FuncOp function) {
          op = op->getNextNode()) {
       auto other = dyn_cast<zero::StartOp>(op);
       auto update = dyn_cast<zero::AdamWOp>(op);
+      if (isa<zero::NormOp>(op) &&
+          start.getKind() != zero::CollectiveKind::AllGather) {
+        InFlightDiagnostic diagnostic = op->emitOpError(
+            "reads gradients that a collective has not finished with");
+        diagnostic.attachNote(start.getLoc()) << "started here";
+        return diagnostic;
+      }
       if ((other && !other.getTransient() &&
            other.getBucketAttr() == start.getBucketAttr()) ||
           (update && update.getBucketAttr() == start.getBucketAttr())) {
@@ -126,14 +139,17 @@ LogicalResult ZeroVerifyPass::verifyUpdate(ModuleOp program,
     diagnostic.attachNote(known->second->getLoc()) << "updated here already";
     return diagnostic;
   }
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
   for (auto bucket : program.getOps<zero::BucketOp>())
-    if (!updated.count(FlatSymbolRefAttr::get(bucket.getSymNameAttr())))
+    if (info.holds(bucket) &&
+        !updated.count(FlatSymbolRefAttr::get(bucket.getSymNameAttr())))
       return bucket.emitOpError("is never updated in @update");
   return success();
 }
 
 LogicalResult ZeroVerifyPass::verifyProgram(ModuleOp program) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  SymbolTable symbols(program);
   for (auto function : program.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;
@@ -147,11 +163,20 @@ LogicalResult ZeroVerifyPass::verifyProgram(ModuleOp program) {
       return collectives.front()->emitOpError(
           "is inside a unit; units are what lies between collectives");
     // Ranks run @train as often as they like in these stages.
-    if (info.stage < 2 && function.getSymName() == "train")
-      return collectives.front()->emitOpError("is in @train, which ranks run a "
-                                              "different number of times in "
-                                              "stage ")
-             << info.stage;
+    bool isTrain = function.getSymName() == "train" ||
+                   function.getSymName() == "backward";
+    for (zero::CollectiveOpInterface op : collectives) {
+      auto bucket =
+          op.getBucketName()
+              ? symbols.lookup<zero::BucketOp>(op.getBucketName().getAttr())
+              : zero::BucketOp();
+      int64_t stage = bucket ? info.getStage(bucket) : info.stage;
+      if (isTrain && stage < 2)
+        return op->emitOpError("is in @")
+               << function.getSymName()
+               << ", which ranks run a different number of times in stage "
+               << stage;
+    }
   }
   if (auto update = program.lookupSymbol<func::FuncOp>("update"))
     return verifyUpdate(program, update);

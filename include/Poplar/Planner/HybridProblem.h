@@ -41,21 +41,13 @@
 
 #include "Poplar/Planner/Cluster.h"
 #include "Poplar/Planner/StateBytes.h"
+#include "Poplar/Planner/Timetable.h"
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace poplar {
-
-/// In which order a stage computes: all forward passes before the backward ones
-/// (Huang et al., GPipe, NeurIPS 2019), or in turns once S - j micro-batches
-/// are in flight (Narayanan et al., PipeDream, SOSP 2019; without its stale
-/// weights: the iteration ends with all gradients).
-enum class PipelineSchedule { GPipe, OneForwardOneBackward };
-
-/// "gpipe", "1f1b".
-const char *toString(PipelineSchedule schedule);
 
 struct HybridProblem {
   /// What a device takes for a micro-batch in a unit.

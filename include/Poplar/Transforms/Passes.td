@@ -156,6 +156,31 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
     "::poplar::cluster::ClusterDialect"];
 }
 
+def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
+  let summary = "Plan pipeline stages as they are described";
+  let description = [{
+    Works on a module that holds a model and a cluster, and adds the `zero.plan`
+    with its groups. `stages` names, from the first to the last, what ranks
+    compute a stage and up to which unit: `a100*2@12+v100*2` is two A100 with the
+    units before number 12, and two V100 with the rest. Units of stages without
+    a number are shared evenly, and the global batch among the pipelines.
+  }];
+  let options = [
+    Option<"stages", "stages", "std::string", "\"\"",
+           "TYPE[*COUNT][@END] of each stage, joined by +">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"",
+           "gpipe or 1f1b">,
+    Option<"globalBatch", "global-batch", "int64_t", "0",
+           "Samples of an iteration">,
+    Option<"microBatch", "micro-batch", "int64_t", "1",
+           "Samples of a micro-batch">,
+    Option<"stage", "zero", "std::string", "\"auto\"",
+           "Stage of ZeRO of all groups: 0, 1, 2 or 3; auto is 0">
+  ];
+  let dependentDialects = ["::poplar::zero::ZeroDialect",
+    "::poplar::cluster::ClusterDialect"];
+}
+
 def SpecializeDeviceTypes : Pass<"specialize-device-types", "::mlir::ModuleOp"> {
   let summary = "Make one program per device type of the plan";
   let description = [{
@@ -164,9 +189,33 @@ def SpecializeDeviceTypes : Pass<"specialize-device-types", "::mlir::ModuleOp"> 
     format and recomputation policy in `zero.program`. The passes that follow
     work on these modules one by one. Buckets are sharded by the plan's `state`
     shares, in multiples of 16 elements.
+
+    In a plan of groups, there is a module @"T.stageG.program" for each device
+    type T of group G, and the buckets say which groups hold them.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect",
     "::poplar::cluster::ClusterDialect"];
+}
+
+def ZeroCutStages : Pass<"zero-cut-stages", "::mlir::ModuleOp"> {
+  let summary = "Leave in @model the units of the program's group";
+  let description = [{
+    In a program of a group: @model receives the activations that the group
+    before sends, and sends on its own instead of returning a loss, unless it is
+    the last. Other programs stay as they are.
+  }];
+  let dependentDialects = ["::poplar::zero::ZeroDialect"];
+}
+
+def ZeroSplitTurns : Pass<"zero-split-turns", "::mlir::ModuleOp"> {
+  let summary = "Split @train of a pipeline stage into its turns";
+  let description = [{
+    @forward and @backward, between which other micro-batches may have their
+    turn. What @backward reads is a result of @forward (`zero.residual`) unless
+    it can be read again. Other programs stay as they are.
+  }];
+  let dependentDialects = ["::poplar::zero::ZeroDialect",
+    "::mlir::func::FuncDialect"];
 }
 
 def ZeroMaterialize : Pass<"zero-materialize", "::mlir::ModuleOp"> {
@@ -183,6 +232,9 @@ def ZeroMaterialize : Pass<"zero-materialize", "::mlir::ModuleOp"> {
     stage 3  every function gathers parameters before the units that use them;
              @train reduce_scatters. Where device types recompute differently,
              a backward pass gathers all parameters of its unit
+
+    In a pipeline stage, @backward is what is called @train here. Buckets that
+    several groups hold are reduced in @update, before the norm.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect",
     "::mlir::func::FuncDialect"];
@@ -221,6 +273,18 @@ def ZeroVerify : Pass<"zero-verify", "::mlir::ModuleOp"> {
     have step counts of their own (stages 0 and 1), @train issues none; @update
     takes the norm first and updates every bucket once. A violation names both
     places. Runs after each phase of the zero level.
+  }];
+}
+
+def ZeroVerifyStages : Pass<"zero-verify-stages", "::mlir::ModuleOp"> {
+  let summary = "Check that the groups of a plan work together";
+  let description = [{
+    Every unit is computed by one group; every send has its receive, of the same
+    type, in the function of the same name of the other group; collectives in
+    turns are among the ranks of one group; those among several groups stand in
+    @update, in an order that is the same for all. The timetable of every
+    pipeline can be carried out with the memory there is for messages. A
+    violation names both places.
   }];
 }
 

@@ -95,7 +95,9 @@ void Gradients::propagateNeeded(Operation *op) {
 
 LogicalResult poplar::nn::buildVJP(Operation *op, OpBuilder &builder,
                                    Gradients &grads) {
-  if (llvm::none_of(op->getResults(),
+  // What has no results influences the loss elsewhere.
+  if (op->getNumResults() != 0 &&
+      llvm::none_of(op->getResults(),
                     [&](Value result) { return grads.cotangent(result); }))
     return success();
   if (auto differentiable = dyn_cast<DifferentiableOpInterface>(op))

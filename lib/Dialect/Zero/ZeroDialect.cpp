@@ -67,6 +67,8 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   info.mixedRecompute = attr.contains("mixed_recompute");
   integer("stage", info.stage);
   integer("world_size", info.worldSize);
+  integer("group", info.group);
+  integer("groups", info.numGroups);
   text("wire", info.wire);
   return info;
 }
@@ -89,7 +91,33 @@ DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
   if (mixedRecompute)
     entries.push_back(
         builder.getNamedAttr("mixed_recompute", builder.getUnitAttr()));
+  if (isPipelineStage())
+    entries.append({integer("group", group), integer("groups", numGroups)});
   return builder.getDictionaryAttr(entries);
+}
+
+std::string zero::getProgramName(StringRef deviceType,
+                                 std::optional<int64_t> group) {
+  return deviceType.str() + (group ? ".stage" + std::to_string(*group) : "");
+}
+
+std::string ProgramInfo::getProgramName() const {
+  return zero::getProgramName(
+      deviceType,
+      isPipelineStage() ? std::optional<int64_t>(group) : std::nullopt);
+}
+
+int64_t ProgramInfo::getStage(BucketOp bucket) const {
+  return bucket.getStage().value_or(stage);
+}
+
+bool ProgramInfo::holds(BucketOp bucket) const {
+  std::optional<ArrayRef<int64_t>> groups = bucket.getGroups();
+  return !groups || llvm::is_contained(*groups, group);
+}
+
+bool ProgramInfo::isShared(BucketOp bucket) const {
+  return bucket.getGroups() && bucket.getGroups()->size() > 1;
 }
 
 //===----------------------------------------------------------------------===//

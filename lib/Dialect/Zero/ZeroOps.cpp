@@ -28,19 +28,136 @@ SmallVector<RankOp, 0> PlanOp::getRanks() {
   return llvm::to_vector<0>(getBody().getOps<RankOp>());
 }
 
+SmallVector<GroupOp, 0> PlanOp::getGroups() {
+  return llvm::to_vector<0>(getBody().getOps<GroupOp>());
+}
+
+SmallVector<int64_t> PlanOp::getRanksOf(int64_t group) {
+  SmallVector<int64_t> indices;
+  for (auto [index, rank] : llvm::enumerate(getRanks()))
+    if (int64_t(rank.getGroup()) == group)
+      indices.push_back(index);
+  return indices;
+}
+
+/// The turns that a rank of schedule "custom" has written down.
+static std::vector<Turn> readTurns(RankOp rank) {
+  std::vector<Turn> turns;
+  for (int64_t turn : rank.getTurns().value_or(ArrayRef<int64_t>()))
+    turns.push_back({turn < 0, std::abs(turn) - 1});
+  return turns;
+}
+
+Timetable PlanOp::getTimetable(int64_t index) {
+  SmallVector<RankOp, 0> ranks = getRanks();
+  size_t groups = getGroups().size();
+  std::optional<PipelineSchedule> schedule =
+      parsePipelineSchedule(getSchedule().value_or(""));
+  if (schedule)
+    return Timetable::make(*schedule, groups,
+                           ranks[getRanksOf(0)[index]].getSteps());
+  Timetable table;
+  for (size_t group = 0; group < groups; ++group)
+    table.stages.push_back(readTurns(ranks[getRanksOf(group)[index]]));
+  return table;
+}
+
+/// An error at `op`, with a note at another that is not in keeping with it.
+static LogicalResult reportBoth(Operation *op, Operation *other,
+                                const Twine &message, StringRef note) {
+  InFlightDiagnostic diagnostic = op->emitOpError(message);
+  diagnostic.attachNote(other->getLoc()) << note;
+  return diagnostic;
+}
+
+/// Groups own units one after the other; every pipeline has a rank of each.
+static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
+                                  ArrayRef<RankOp> ranks) {
+  if (groups.size() == 1)
+    return groups.front().emitOpError("is the only one: a plan of one group "
+                                      "has no zero.group");
+  StringRef schedule = plan.getSchedule().value_or("");
+  if (schedule != "custom" && !parsePipelineSchedule(schedule))
+    return plan.emitOpError("has groups, but its schedule is '")
+           << schedule << "', expected gpipe, 1f1b or custom";
+  uint64_t highest = 0;
+  int64_t next = 0;
+  for (size_t index = 0; index < groups.size(); ++index) {
+    GroupOp group = groups[index], before = groups[index ? index - 1 : 0];
+    if (group.getFirst() < next)
+      return reportBoth(group, before,
+                        "owns unit " + Twine(group.getFirst()) +
+                            ", which another group owns",
+                        "the other group");
+    if (group.getFirst() > next)
+      return reportBoth(group, before,
+                        "leaves unit " + Twine(next) + " to nobody",
+                        "the group before");
+    next = group.getEnd();
+    highest = std::max(highest, group.getStage());
+  }
+  if (highest != plan.getStage())
+    return plan.emitOpError("is of stage ")
+           << plan.getStage() << ", but the highest of its groups is "
+           << highest;
+  SmallVector<SmallVector<RankOp>> members(groups.size());
+  for (RankOp rank : ranks) {
+    if (rank.getGroup() >= groups.size())
+      return rank.emitOpError("is of group ")
+             << rank.getGroup() << ", but there are " << groups.size();
+    if (rank.getTurns().has_value() != (schedule == "custom"))
+      return rank.emitOpError(
+          schedule == "custom"
+              ? "has no turns, which ranks of a custom schedule have"
+              : "has turns of its own, which only ranks of a custom schedule "
+                "have");
+    if (llvm::is_contained(rank.getTurns().value_or(ArrayRef<int64_t>()), 0))
+      return rank.emitOpError("has turn 0: i + 1 is the forward pass of "
+                              "micro-batch i, -i - 1 its backward pass");
+    SmallVector<RankOp> &others = members[rank.getGroup()];
+    RankOp peer = rank.getGroup() == 0 || others.size() >= members[0].size()
+                      ? rank
+                      : members[0][others.size()];
+    if (peer.getMicroBatch() != rank.getMicroBatch() ||
+        peer.getSteps() != rank.getSteps() || peer.getLast() != rank.getLast())
+      return reportBoth(rank, peer,
+                        "has other micro-batches than the first rank of its "
+                        "pipeline",
+                        "the first rank");
+    others.push_back(rank);
+  }
+  for (size_t index = 0; index < groups.size(); ++index)
+    if (members[index].size() != members[0].size() || members[index].empty())
+      return reportBoth(GroupOp(groups[index]), GroupOp(groups[0]),
+                        "has " + Twine(members[index].size()) +
+                            " ranks, but the first group has " +
+                            Twine(members[0].size()) +
+                            ": a pipeline has one of each",
+                        "the first group");
+  return success();
+}
+
 LogicalResult PlanOp::verifyRegions() {
   SmallVector<RankOp, 0> ranks = getRanks();
-  if (ranks.size() != getBody().front().getOperations().size())
-    return emitOpError("holds something else than zero.rank");
+  SmallVector<GroupOp, 0> groups = getGroups();
+  if (ranks.size() + groups.size() != getBody().front().getOperations().size())
+    return emitOpError("holds something else than zero.group and zero.rank");
   if (ranks.empty())
     return emitOpError("has no ranks");
   int64_t samples = 0;
   for (RankOp rank : ranks)
-    samples += rank.getSamples();
+    samples += rank.getGroup() == 0 ? rank.getSamples() : 0;
   if (samples != int64_t(getGlobalBatch()))
     return emitOpError("gives its ranks ")
            << samples << " samples in all, not the global batch of "
            << getGlobalBatch();
+  if (groups.empty() && getSchedule())
+    return emitOpError("has a schedule, but no groups to follow it");
+  for (RankOp rank : ranks)
+    if (groups.empty() && (rank.getGroup() != 0 || rank.getTurns()))
+      return rank.emitOpError("is of a group, but the plan has none");
+  if (!groups.empty() && failed(verifyGroups(*this, groups, ranks)))
+    return failure();
   if (getStage() < 2)
     return success();
   for (RankOp rank : ranks)
@@ -53,6 +170,14 @@ LogicalResult PlanOp::verifyRegions() {
       diagnostic.attachNote(ranks.front().getLoc()) << "the other rank";
       return diagnostic;
     }
+  return success();
+}
+
+LogicalResult GroupOp::verify() {
+  ArrayRef<int64_t> units = getUnits();
+  if (units.size() != 2 || units[0] < 0 || units[1] <= units[0])
+    return emitOpError("owns units [")
+           << units << "], expected the first and the end of a range";
   return success();
 }
 
@@ -181,6 +306,25 @@ LogicalResult GradientsOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult AdamWOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return findBucket(*this, getBucketAttr(), symbols);
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+LogicalResult SendOp::buildVJP(OpBuilder &builder, nn::Gradients &grads) {
+  if (!grads.isNeeded(getValue()))
+    return success();
+  grads.add(getValue(),
+            ReceiveOp::create(builder, getLoc(), getValue().getType(),
+                              MessageKind::Gradient, getGroup()));
+  return success();
+}
+
+LogicalResult ReceiveOp::buildVJP(OpBuilder &builder, nn::Gradients &grads) {
+  SendOp::create(builder, getLoc(), MessageKind::Gradient,
+                 grads.cotangent(getValue()), getGroup());
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

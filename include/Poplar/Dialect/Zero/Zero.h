@@ -9,7 +9,9 @@
 #ifndef POPLAR_DIALECT_ZERO_ZERO_H
 #define POPLAR_DIALECT_ZERO_ZERO_H
 
+#include "Poplar/Dialect/NN/NNInterfaces.h"
 #include "Poplar/Planner/StateBytes.h"
+#include "Poplar/Planner/Timetable.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -27,6 +29,7 @@
 #include "Poplar/Dialect/Zero/ZeroInterfaces.h.inc"
 
 namespace poplar::zero {
+class GroupOp;
 class RankOp;
 } // namespace poplar::zero
 
@@ -40,6 +43,15 @@ namespace poplar::zero {
 /// rank, the machine at hand.
 inline constexpr llvm::StringLiteral kProgramAttr = "zero.program";
 
+/// On the functions of a pipeline stage that are given a micro-batch's memory:
+/// @forward, @backward, @evaluate, @infer. On their results and arguments that
+/// go from @forward to @backward: the number of one in that memory; or that it
+/// lies where it was received, or where it was sent from.
+inline constexpr llvm::StringLiteral kTurnAttr = "zero.turn",
+                                     kResidualAttr = "zero.residual",
+                                     kReceivedAttr = "zero.received",
+                                     kSentAttr = "zero.sent";
+
 /// The kProgramAttr dictionary of a module, with defaults where it has none.
 struct ProgramInfo {
   /// Symbol of the device type and its target, such as "host:avx512-f32".
@@ -50,6 +62,8 @@ struct ProgramInfo {
   /// Other device types of the job recompute otherwise.
   bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;
+  /// Which pipeline stage of how many the program computes.
+  int64_t group = 0, numGroups = 1;
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
   std::string wire = "f32";
@@ -62,7 +76,19 @@ struct ProgramInfo {
   }
   /// Whether gradients carry a loss scale until they are reduced.
   bool isScaled() const { return precision == "f16"; }
+  bool isPipelineStage() const { return numGroups > 1; }
+  std::string getProgramName() const;
+  /// Of the ranks that hold `bucket`; whether the program's group is of them,
+  /// and others as well.
+  int64_t getStage(BucketOp bucket) const;
+  bool holds(BucketOp bucket) const;
+  bool isShared(BucketOp bucket) const;
 };
+
+/// The device type, and the group where there are several: the name of a
+/// program, and of the directory where its executable is.
+std::string getProgramName(llvm::StringRef deviceType,
+                           std::optional<int64_t> group);
 
 /// "f32", "bf16", "f16" to the type; null for anything else.
 mlir::FloatType getFloatType(mlir::MLIRContext *context, llvm::StringRef name);

@@ -15,6 +15,7 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "Poplar/Dialect/NN/NNInterfaces.td"
 include "Poplar/Dialect/Zero/ZeroInterfaces.td"
 
 //===----------------------------------------------------------------------===//
@@ -73,19 +74,67 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     gradients as well, 3 parameters as well. Ranks are in order. Shares add up
     to `global_batch` samples; in stages 2 and 3, where ranks meet in every
     micro-step, all have the same number of steps.
+
+    A plan without groups is one group of all ranks. With them, each computes a
+    pipeline stage:
+    ```mlir
+    zero.plan stage 1 global_batch 8 policy "stages" schedule "1f1b" {
+      zero.group units [0, 3] stage 1
+      zero.group units [3, 5] stage 0
+      zero.rank @a100 node "n0" group 0 micro_batch 2 steps 4 last 2
+      zero.rank @v100 node "n1" group 1 micro_batch 2 steps 4 last 2
+    }
+    ```
+    All groups have the same number of ranks. The first ranks of the groups are
+    a pipeline, so are the second ones, and so on: the ranks of a pipeline have
+    the same micro-batches, which count once for the global batch. `schedule`
+    is the order in which ranks take their turns, see Planner/Timetable.h; with
+    "custom", ranks say it themselves. `stage` is the highest of the groups'.
   }];
   let arguments = (ins
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
     ConfinedAttr<I64Attr, [IntPositive]>:$global_batch,
-    StrAttr:$policy);
+    StrAttr:$policy,
+    OptionalAttr<StrAttr>:$schedule);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
-    attr-dict-with-keyword $body
+    (`schedule` $schedule^)? attr-dict-with-keyword $body
   }];
+  let builders = [
+    /// Without groups.
+    OpBuilder<(ins "uint64_t":$stage, "uint64_t":$globalBatch,
+               "::mlir::StringAttr":$policy), [{
+      build($_builder, $_state, stage, globalBatch, policy, nullptr);
+    }]>
+  ];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     llvm::SmallVector<RankOp, 0> getRanks();
+    /// None where all ranks are one group.
+    llvm::SmallVector<GroupOp, 0> getGroups();
+    /// Indices of the ranks of a group, ascending.
+    llvm::SmallVector<int64_t> getRanksOf(int64_t group);
+    /// The turns of the ranks of pipeline `index`, by group.
+    Timetable getTimetable(int64_t index);
+  }];
+}
+
+def Zero_GroupOp : Zero_Op<"group", [HasParent<"PlanOp">]> {
+  let summary = "Ranks that compute a range of the model's units";
+  let description = [{
+    The units [first, end), in their order; `stage` is that of ZeRO, with which
+    the ranks of the group share their units' state. A unit is a call of the
+    repeated block; what is in front of all blocks is one more, so is what is
+    behind them.
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$units,
+    ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage);
+  let assemblyFormat = "`units` $units `stage` $stage attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    int64_t getFirst() { return getUnits()[0]; }
+    int64_t getEnd() { return getUnits()[1]; }
   }];
 }
 
@@ -94,18 +143,33 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
   let description = [{
     `steps` micro-steps: all of `micro_batch` samples but the last one, which
     has `last` (usually fewer). `state` is the rank's part of the sharded state, relative to
-    the other ranks'; without it, shards are equal. `threads` are those of a host.
+    the other ranks of its group; without it, shards are equal. `threads` are those
+    of a host. `turns`, in plans of schedule "custom": i + 1 is the forward pass
+    of micro-batch i, -i - 1 its backward pass.
   }];
   let arguments = (ins FlatSymbolRefAttr:$device_type, StrAttr:$node,
     ConfinedAttr<I64Attr, [IntNonNegative]>:$micro_batch,
     ConfinedAttr<I64Attr, [IntPositive]>:$steps,
     ConfinedAttr<I64Attr, [IntNonNegative]>:$last,
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$threads,
-    DefaultValuedAttr<F64Attr, "1.0">:$state);
+    DefaultValuedAttr<F64Attr, "1.0">:$state,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$group,
+    OptionalAttr<DenseI64ArrayAttr>:$turns);
   let assemblyFormat = [{
-    $device_type `node` $node `micro_batch` $micro_batch `steps` $steps
-    `last` $last (`threads` $threads^)? (`state` $state^)? attr-dict
+    $device_type `node` $node (`group` $group^)? `micro_batch` $micro_batch
+    `steps` $steps `last` $last (`threads` $threads^)? (`state` $state^)?
+    (`turns` $turns^)? attr-dict
   }];
+  let builders = [
+    /// Of a plan without groups.
+    OpBuilder<(ins "::mlir::FlatSymbolRefAttr":$deviceType,
+               "::mlir::StringAttr":$node, "::mlir::IntegerAttr":$microBatch,
+               "::mlir::IntegerAttr":$steps, "::mlir::IntegerAttr":$last,
+               "::mlir::IntegerAttr":$threads, "::mlir::FloatAttr":$state), [{
+      build($_builder, $_state, deviceType, node, microBatch, steps, last,
+            threads, state, $_builder.getI64IntegerAttr(0), nullptr);
+    }]>
+  ];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Samples of an iteration, and of its largest micro-step.
@@ -129,13 +193,26 @@ def Zero_BucketOp : Zero_Op<"bucket",
     of 32 elements on. Rank r owns the elements [bounds[r], bounds[r+1]), which
     may be none; without `bounds` there is one rank. In stage 0 the bounds only
     divide the work of a reduction.
+
+    In a plan of several groups, `groups` are those that use the bucket, and
+    `stage` is that of ZeRO in which their ranks hold it: that of the one
+    group, but at most 1 where there are several, as these meet but once an
+    iteration.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
     TypedArrayAttrBase<FlatSymbolRefAttr, "names of parameters">:$parameters,
-    OptionalAttr<DenseI64ArrayAttr>:$bounds);
+    OptionalAttr<DenseI64ArrayAttr>:$bounds,
+    OptionalAttr<DenseI64ArrayAttr>:$groups,
+    OptionalAttr<ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>>:$stage);
   let assemblyFormat = [{
-    $sym_name $parameters (`bounds` $bounds^)? attr-dict
+    $sym_name $parameters (`bounds` $bounds^)? (`groups` $groups^)?
+    (`stage` $stage^)? attr-dict
   }];
+  let builders = [
+    OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::ArrayAttr":$parameters), [{
+      build($_builder, $_state, name, parameters, nullptr, nullptr, nullptr);
+    }]>
+  ];
 }
 
 //===----------------------------------------------------------------------===//
@@ -226,6 +303,47 @@ def Zero_WaitOp : Zero_Op<"wait",
   let results = (outs Variadic<AnyStaticShapeTensor>:$values);
   let assemblyFormat = "$token attr-dict (`:` type($values)^)?";
   let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Between pipeline stages
+//===----------------------------------------------------------------------===//
+
+def Zero_MessageKind : I32EnumAttr<"MessageKind",
+    "what a message between two groups holds", [
+      I32EnumAttrCase<"Activation", 0, "activation">,
+      I32EnumAttrCase<"Gradient", 1, "gradient">]> {
+  let cppNamespace = "::poplar::zero";
+}
+
+def Zero_SendOp : Zero_Op<"send",
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "Hands a micro-batch's activations or gradients to a group";
+  let description = [{
+    To the rank of the same pipeline. Does not wait for it; `value` must stay as
+    it is until the memory of its next message but one is wanted.
+    ```mlir
+    zero.send activation %x to 1 : tensor<?x16x64xf32>
+    ```
+    The derivative of sending is to receive a gradient.
+  }];
+  let arguments = (ins Zero_MessageKind:$kind, AnyRankedTensor:$value,
+    I64Attr:$group);
+  let assemblyFormat = "$kind $value `to` $group attr-dict `:` type($value)";
+}
+
+def Zero_ReceiveOp : Zero_Op<"receive",
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "Waits for what a group sends";
+  let description = [{
+    ```mlir
+    %x = zero.receive activation from 0 : tensor<?x16x64xf32>
+    ```
+    The derivative of receiving is to send a gradient.
+  }];
+  let arguments = (ins Zero_MessageKind:$kind, I64Attr:$group);
+  let results = (outs AnyRankedTensor:$value);
+  let assemblyFormat = "$kind `from` $group attr-dict `:` type($value)";
 }
 
 //===----------------------------------------------------------------------===//
