@@ -48,54 +48,90 @@ double BatchRunner::train(int64_t Targets, double LossScale) {
 double BatchRunner::evaluate() { return run(/*Backward=*/false, 0); }
 
 void BatchRunner::infer(float *Out) {
-  const ModelInfo &Model = Exec.model();
-  for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
-    int64_t B = Part.size(MicroStep), N = B * Model.SeqLen;
-    int64_t First = Part.start(MicroStep) * Model.SeqLen;
-    Exec.device().copyIn(Exec.sized<int32_t>(Exec.program().ids, B),
-                         Ids.data() + First, N * 4);
-    Exec.infer(B);
-    Exec.readLogits(B, 0, N, Out + First * Model.VocabSize);
-  }
+  Logits = Out;
+  runAll(Pass::Infer);
 }
 
 double BatchRunner::run(bool Backward, float LossGradient) {
+  std::fill(LossGradients.begin(), LossGradients.end(), LossGradient);
+  LossSum = 0;
+  runAll(Backward ? Pass::Train : Pass::Evaluate);
+  return LossSum;
+}
+
+void BatchRunner::runAll(Pass P) {
+  ThePass = P;
+  if (Pipeline *Turns = Exec.pipeline()) {
+    switch (P) {
+    case Pass::Train:
+      return Turns->train(*this);
+    case Pass::Evaluate:
+      return Turns->evaluate(*this);
+    case Pass::Infer:
+      return Turns->infer(*this);
+    }
+  }
+  for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
+    int64_t B = Part.size(MicroStep);
+    fill(MicroStep, Exec.sized<char>(0, B));
+    switch (P) {
+    case Pass::Train:
+      Exec.train(B, MicroStep + 1 == Part.Steps);
+      break;
+    case Pass::Evaluate:
+      Exec.evaluate(B);
+      break;
+    case Pass::Infer:
+      Exec.infer(B);
+      break;
+    }
+    if (Exec.collectives && P != Pass::Infer)
+      Exec.collectives->progress();
+    take(MicroStep);
+  }
+}
+
+void BatchRunner::fill(int64_t MicroStep, char *Slot) {
   const PoplarProgram &Program = Exec.program();
   int64_t SeqLen = Exec.model().SeqLen;
+  int64_t B = Part.size(MicroStep), N = B * SeqLen;
+  int64_t First = Part.start(MicroStep);
   Device &Dev = Exec.device();
-  std::fill(LossGradients.begin(), LossGradients.end(), LossGradient);
-  double Sum = 0;
-  for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
-    int64_t B = Part.size(MicroStep), N = B * SeqLen;
-    int64_t First = Part.start(MicroStep);
-    const int32_t *MicroTargets = TargetIds.data() + First * SeqLen;
-    Dev.copyIn(Exec.sized<int32_t>(Program.ids, B), Ids.data() + First * SeqLen,
-               N * 4);
-    Dev.copyIn(Exec.sized<int32_t>(Program.targets, B), MicroTargets, N * 4);
-    if (Backward) {
-      for (int64_t I = 0; I < B; ++I) {
-        uint64_t Key =
-            hashCounters(Seed, static_cast<uint64_t>(Stream::Dropout), Step,
-                         Part.Offset + First + I);
-        Keys[static_cast<size_t>(2 * I)] = static_cast<uint32_t>(Key);
-        Keys[static_cast<size_t>(2 * I + 1)] = static_cast<uint32_t>(Key >> 32);
-      }
-      Dev.copyIn(Exec.sized<uint32_t>(Program.keys, B), Keys.data(), B * 8);
-      Dev.copyIn(Exec.sized<float>(Program.dloss, B), LossGradients.data(),
-                 N * 4);
-      Exec.train(B, MicroStep + 1 == Part.Steps);
-    } else {
-      Exec.evaluate(B);
-    }
-    if (Exec.collectives)
-      Exec.collectives->progress();
-    Dev.copyOut(Losses.data(),
-                Exec.sized<float>(
-                    Backward ? Program.train_loss : Program.evaluate_loss, B),
-                N * 4);
-    for (int64_t I = 0; I < N; ++I)
-      if (MicroTargets[I] != -1)
-        Sum += Losses[static_cast<size_t>(I)];
+  Dev.copyIn(Slot + B * Program.ids, Ids.data() + First * SeqLen, N * 4);
+  if (ThePass == Pass::Infer)
+    return;
+  Dev.copyIn(Slot + B * Program.targets, TargetIds.data() + First * SeqLen,
+             N * 4);
+  if (ThePass == Pass::Evaluate)
+    return;
+  for (int64_t I = 0; I < B; ++I) {
+    uint64_t Key = hashCounters(Seed, static_cast<uint64_t>(Stream::Dropout),
+                                Step, Part.Offset + First + I);
+    Keys[static_cast<size_t>(2 * I)] = static_cast<uint32_t>(Key);
+    Keys[static_cast<size_t>(2 * I + 1)] = static_cast<uint32_t>(Key >> 32);
   }
-  return Sum;
+  Dev.copyIn(Slot + B * Program.keys, Keys.data(), B * 8);
+  // Only the last stage of a pipeline has a loss.
+  if (Program.dloss >= 0)
+    Dev.copyIn(Slot + B * Program.dloss, LossGradients.data(), N * 4);
+}
+
+void BatchRunner::take(int64_t MicroStep) {
+  const PoplarProgram &Program = Exec.program();
+  int64_t SeqLen = Exec.model().SeqLen;
+  int64_t B = Part.size(MicroStep), N = B * SeqLen;
+  int64_t First = Part.start(MicroStep) * SeqLen;
+  if (ThePass == Pass::Infer) {
+    if (Program.logits >= 0)
+      Exec.readLogits(B, 0, N, Logits + First * Exec.model().VocabSize);
+    return;
+  }
+  int64_t Loss =
+      ThePass == Pass::Train ? Program.train_loss : Program.evaluate_loss;
+  if (Loss < 0)
+    return;
+  Exec.device().copyOut(Losses.data(), Exec.sized<float>(Loss, B), N * 4);
+  for (int64_t I = 0; I < N; ++I)
+    if (TargetIds[static_cast<size_t>(First + I)] != -1)
+      LossSum += Losses[static_cast<size_t>(I)];
 }

@@ -34,7 +34,7 @@ struct Share {
 /// Feeds the program with a share of a batch. Losses and gradients are
 /// normalised by the targets of the whole batch, so that the cut makes no
 /// difference but rounding. Allocates only when constructed.
-class BatchRunner {
+class BatchRunner : private MicroBatches {
 public:
   /// For shares of up to `MaxSamples` samples.
   BatchRunner(Executor &Exec, int64_t MaxSamples, uint64_t Seed);
@@ -56,6 +56,15 @@ public:
 
 private:
   double run(bool Backward, float LossGradient);
+  /// What is done with micro-batches.
+  enum class Pass { Train, Evaluate, Infer };
+  int64_t count() const override { return Part.Steps; }
+  int64_t size(int64_t MicroStep) const override {
+    return Part.size(MicroStep);
+  }
+  void fill(int64_t MicroStep, char *Slot) override;
+  void take(int64_t MicroStep) override;
+  void runAll(Pass P);
 
   Executor &Exec;
   uint64_t Seed;
@@ -65,6 +74,10 @@ private:
   /// Of a micro-step: keys of its samples, gradients and losses of its tokens.
   std::vector<uint32_t> Keys;
   std::vector<float> LossGradients, Losses;
+  /// Of the run under way; where the logits go, and the sum of losses so far.
+  Pass ThePass = Pass::Train;
+  float *Logits = nullptr;
+  double LossSum = 0;
 };
 
 } // namespace poplar::runtime

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The group of a job, as the rest of the runtime sees it. Every function is
-// called by all ranks, in the same order. A rank that is alone has none.
+// The group of a job, as the rest of the runtime sees it. Every function but
+// messages is called by all ranks, or all that hold the bucket it is about, in
+// the same order. A rank that is alone has none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,6 +35,13 @@ public:
   /// poplar_rt_start and poplar_rt_wait.
   virtual void start(const PoplarCollective &What, void *Buffer) = 0;
   virtual void wait(const PoplarCollective &What) = 0;
+
+  /// Messages between this rank and `Peer`, of a PoplarMessageKind; those of a
+  /// kind arrive in the order in which they were sent. Return at once with the
+  /// message's number; the memory belongs to it until it was waited for.
+  virtual int send(int Peer, int Kind, const void *Data, int64_t Bytes) = 0;
+  virtual int receive(int Peer, int Kind, void *Data, int64_t Bytes) = 0;
+  virtual void waitMessage(int Message) = 0;
 
   /// In place; sums of f64 in the order of the ranks, the same bits on each.
   virtual void sum(int64_t *Values, int64_t Count) = 0;

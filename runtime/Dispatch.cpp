@@ -132,3 +132,15 @@ extern "C" void poplar_rt_wait(void *Context,
     static_cast<Executor *>(Context)->collectives->wait(*Collective);
   });
 }
+
+extern "C" void poplar_rt_send(void *Context, int64_t Kind) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->pipeline()->send(Kind);
+  });
+}
+
+extern "C" void poplar_rt_receive(void *Context, int64_t Kind) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->pipeline()->receive(Kind);
+  });
+}

@@ -72,8 +72,11 @@ Executor::Executor(const PoplarProgram &Program,
   LargestBatch = *std::max_element(Batches.begin(), Batches.end());
   PeakBytes = ArenaBytes = getPeakBytes(Program, LargestBatch, Rank);
   Memory = Dev.allocate(ArenaBytes);
-  TheState.bind(Memory, Memory + Program.fixed_bytes +
-                            LargestBatch * Program.bytes_per_sample);
+  char *Shards =
+      Memory + Program.fixed_bytes + LargestBatch * Program.bytes_per_sample;
+  TheState.bind(Memory, Shards);
+  if (Program.pipeline)
+    Turns = std::make_unique<Pipeline>(*this, Shards + TheState.shardBytes());
   // The plan's bound was made on the machine that compiled; another one, or
   // other threads, may need more.
   int64_t Needed = Dev.getScratchBytes();
@@ -105,8 +108,9 @@ void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
 int64_t poplar::runtime::getPeakBytes(const PoplarProgram &Program,
                                       int64_t Batch, int Rank) {
   int64_t Bytes = Program.fixed_bytes + State(Program, Rank).shardBytes();
-  int64_t BatchBytes;
-  if (__builtin_mul_overflow(Batch, Program.bytes_per_sample, &BatchBytes) ||
+  int64_t BatchBytes, PerSample = Program.bytes_per_sample +
+                                  Pipeline::getBytesPerSample(Program, Rank);
+  if (__builtin_mul_overflow(Batch, PerSample, &BatchBytes) ||
       __builtin_add_overflow(Bytes, BatchBytes, &Bytes))
     fail("a micro-batch of ", Batch,
          " does not fit 2^63 bytes of memory; use "

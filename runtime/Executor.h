@@ -11,9 +11,11 @@
 
 #include "Device.h"
 #include "JSON.h"
+#include "Pipeline.h"
 #include "Poplar/Runtime/ABI.h"
 #include "State.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -64,6 +66,12 @@ public:
     Dev.run(Last ? Program.train_last : Program.train, this, Memory, B);
   }
   void update() { Program.update(this, Memory, 0); }
+  /// A turn of a pipeline stage, see Pipeline.
+  void turn(PoplarTurn Function, char *const *Ports, int64_t B) {
+    Function(this, Memory, Ports, B);
+  }
+  /// Null in a program that is no pipeline stage.
+  Pipeline *pipeline() const { return Turns.get(); }
   void evaluate(int64_t B) { Dev.run(Program.evaluate, this, Memory, B); }
   void infer(int64_t B) { Dev.run(Program.infer, this, Memory, B); }
   /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
@@ -88,9 +96,11 @@ private:
   mutable Device Dev;
   State TheState;
   char *Memory = nullptr;
+  std::unique_ptr<Pipeline> Turns;
 };
 
-/// fixed_bytes + Batch * bytes_per_sample + the rank's shards.
+/// fixed_bytes + Batch * bytes_per_sample + the rank's shards, and what a stage
+/// of a pipeline has for micro-batches in flight.
 int64_t getPeakBytes(const PoplarProgram &Program, int64_t Batch, int Rank = 0);
 
 /// "1.23 GiB".

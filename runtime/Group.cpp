@@ -14,8 +14,10 @@
 #include "State.h"
 #include "comm/PlanCheck.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <sstream>
 #include <unistd.h>
 
@@ -49,7 +51,43 @@ Group::Group(const PoplarProgram &Program,
     fail("runs the program of device type " + DeviceType +
          ", but the plan has this rank on " + Planned +
          "; the order of launch.sh is that of the plan");
+  if (Program.pipeline &&
+      Program.pipeline->group != Program.ranks[rank()].group)
+    fail("runs the program of stage " +
+         std::to_string(Program.pipeline->group) +
+         ", but the plan has this rank in stage " +
+         std::to_string(Program.ranks[rank()].group) +
+         "; the order of launch.sh is that of the plan");
   pinToCores();
+  makeScopes();
+}
+
+void Group::makeScopes() {
+  std::map<std::vector<int>, int> Subgroups;
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    Scope &S = Scopes.emplace_back();
+    if (!Bucket.ranks) {
+      S.Rank = rank();
+      S.Size = Stream.size();
+      S.Bounds.assign(Bucket.bounds, Bucket.bounds + Program.world_size + 1);
+      continue;
+    }
+    std::vector<int> Ranks(Bucket.ranks, Bucket.ranks + Bucket.num_ranks);
+    auto Own = std::find(Ranks.begin(), Ranks.end(), rank());
+    if (Own == Ranks.end())
+      continue; // others' business
+    auto [Known, IsNew] = Subgroups.insert({Ranks, 0});
+    if (IsNew)
+      Known->second = Stream.addSubgroup(Ranks);
+    S.Subgroup = Known->second;
+    S.Rank = static_cast<int>(Own - Ranks.begin());
+    S.Size = static_cast<int>(Ranks.size());
+    // Shards of others are empty.
+    for (int R : Ranks)
+      S.Bounds.push_back(Bucket.bounds[R]);
+    S.Bounds.push_back(Bucket.elements);
+  }
 }
 
 /// Gives the ranks of a machine cores of their own, in order, if there are
@@ -85,29 +123,34 @@ void Group::attach(const State &S, Device &D) {
 void Group::reach(Device &D) {
   TheDevice = nullptr;
   Staged.reset();
-  std::string Description;
-  Stream.extend([&](comm::Communicator &C) {
-    comm::Islands Plan = comm::planIslands(
-        comm::exchange(C, offerIsland(Program, C.rank())), C.getTopology());
-    Description = Plan.Description;
-    if (Plan.WithLibrary[static_cast<size_t>(C.rank())])
-      TheDevice = &D;
-    return comm::makeIslands(
-        C, Plan, getIslandMaker(D, Program, C.rank(), C.isInterrupted()));
-  });
-  if (rank() == 0)
-    std::printf("%s", Description.c_str());
+  // Pipeline stages collect in groups of some ranks, and send what is between
+  // them: through the hosts' memory.
+  if (!Program.pipeline) {
+    std::string Description;
+    Stream.extend([&](comm::Communicator &C) {
+      comm::Islands Plan = comm::planIslands(
+          comm::exchange(C, offerIsland(Program, C.rank())), C.getTopology());
+      Description = Plan.Description;
+      if (Plan.WithLibrary[static_cast<size_t>(C.rank())])
+        TheDevice = &D;
+      return comm::makeIslands(
+          C, Plan, getIslandMaker(D, Program, C.rank(), C.isInterrupted()));
+    });
+    if (rank() == 0)
+      std::printf("%s", Description.c_str());
+  }
   if (!D.sharesMemory() && !TheDevice)
-    Staged.emplace(D, Program.num_collectives, Stream.rank(), Stream.size());
+    Staged.emplace(D, Program.num_collectives, comm::CommStream::MaxMessages);
 }
 
 void Group::start(const PoplarCollective &What, void *Buffer) {
-  const PoplarBucket &Bucket = Program.buckets[What.bucket];
+  const Scope &Ranks = Scopes[static_cast<size_t>(What.bucket)];
   const Shard &Own = TheState->shard(What.bucket);
   auto Working = static_cast<comm::Type>(Program.working_type);
   comm::Collective C;
-  C.Bounds = Bucket.bounds;
+  C.Bounds = Ranks.Bounds.data();
   C.Bucket = What.bucket;
+  C.Subgroup = Ranks.Subgroup;
   C.Wire = static_cast<comm::Type>(What.wire_type);
   switch (What.kind) {
   case POPLAR_ALL_GATHER:
@@ -132,12 +175,16 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
     C.TheKind = comm::Collective::AllReduce;
     C.Send = C.Receive = Buffer;
   }
-  start(What.id, C);
+  begin(What.id, C, Ranks.Rank, Ranks.Size);
 }
 
 void Group::start(int64_t Id, comm::Collective C) {
+  begin(Id, C, Stream.rank(), Stream.size());
+}
+
+void Group::begin(int64_t Id, comm::Collective C, int Rank, int Size) {
   if (Staged)
-    C = Staged->begin(Id, C);
+    C = Staged->begin(Id, C, Rank, Size);
   if (TheDevice)
     C.After = TheDevice->recordPoint(Id);
   Tickets[static_cast<size_t>(Id)] = Stream.start(C);
@@ -147,6 +194,30 @@ void Group::wait(int64_t Id) {
   Stream.wait(Tickets[static_cast<size_t>(Id)]);
   if (Staged)
     Staged->end(Id);
+}
+
+int Group::send(int Peer, int Kind, const void *Data, int64_t Bytes) {
+  if (!Staged)
+    return Stream.send(Peer, Kind, Data, Bytes);
+  std::vector<char> Copy = Staged->beginSend(Data, Bytes);
+  int Message = Stream.send(Peer, Kind, Copy.data(), Bytes);
+  Staged->keep(Message, std::move(Copy), nullptr);
+  return Message;
+}
+
+int Group::receive(int Peer, int Kind, void *Data, int64_t Bytes) {
+  if (!Staged)
+    return Stream.receive(Peer, Kind, Data, Bytes);
+  std::vector<char> Copy = Staged->beginReceive(Bytes);
+  int Message = Stream.receive(Peer, Kind, Copy.data(), Bytes);
+  Staged->keep(Message, std::move(Copy), Data);
+  return Message;
+}
+
+void Group::waitMessage(int Message) {
+  Stream.waitMessage(Message);
+  if (Staged)
+    Staged->endMessage(Message);
 }
 
 void Group::sum(int64_t *Values, int64_t Count) {

@@ -49,6 +49,9 @@ public:
   void attach(const State &S, Device &D) override;
   void start(const PoplarCollective &What, void *Buffer) override;
   void wait(const PoplarCollective &What) override { wait(What.id); }
+  int send(int Peer, int Kind, const void *Data, int64_t Bytes) override;
+  int receive(int Peer, int Kind, void *Data, int64_t Bytes) override;
+  void waitMessage(int Message) override;
   void sum(int64_t *Values, int64_t Count) override;
   void sum(double *Values, int64_t Count) override;
   void max(int64_t *Values, int64_t Count) override;
@@ -61,13 +64,24 @@ public:
   comm::CommStream &stream() { return Stream; }
 
 private:
+  /// The ranks of a bucket's collectives: a group of the stream's (-1: all),
+  /// this rank's place in it, and the bounds of its ranks' shards.
+  struct Scope {
+    int Subgroup = -1, Rank = 0, Size = 0;
+    std::vector<int64_t> Bounds;
+  };
+
   void pinToCores();
+  void makeScopes();
+  /// Of ranks of which this one is number `Rank`.
+  void begin(int64_t Id, comm::Collective C, int Rank, int Size);
 
   const PoplarProgram &Program;
   std::string DeviceType;
   const State *TheState = nullptr;
   comm::CommStream Stream;
   std::optional<comm::Watchdog> Dog;
+  std::vector<Scope> Scopes; // by bucket
   /// Of the collectives under way, by their id.
   std::vector<comm::CommStream::Ticket> Tickets;
   /// Null where communicators reach the device's memory as soon as they are

@@ -43,17 +43,18 @@ void Optimizer::norm() {
   double Sum = 0;
   for (int64_t B = 0; B < Exec.program().num_buckets; ++B) {
     const Shard &S = Exec.state().shard(B);
+    const PoplarBucket &Bucket = Exec.program().buckets[B];
+    // Where all of a bucket is on several ranks, it counts once.
+    int64_t First = Bucket.ranks ? Bucket.ranks[0] : 0;
+    if (Exec.collectives && Exec.state().isWhole(B) &&
+        Exec.state().rank() != First)
+      continue;
     Exec.device().sumSquares(S.Gradient, S.size(), Partial.data());
     for (int64_t C = 0; C * Chunk < S.size(); ++C)
       Sum += Partial[static_cast<size_t>(C)];
   }
   OverflowHere |= Exec.device().takeOverflow();
-  // Where everything is replicated, so is the sum.
-  double Sums[2] = {Exec.program().stage > 0 || !Exec.collectives ||
-                            Exec.state().rank() == 0
-                        ? Sum
-                        : 0,
-                    OverflowHere ? 1.0 : 0.0};
+  double Sums[2] = {Sum, OverflowHere ? 1.0 : 0.0};
   if (Exec.collectives)
     Exec.collectives->sum(Sums, 2);
   Norm = std::sqrt(Sums[0]);

@@ -87,6 +87,9 @@ public:
     fill(What.bucket, static_cast<char *>(Buffer));
     Seconds += std::chrono::duration<double>(Clock::now() - Begin).count();
   }
+  int send(int, int, const void *, int64_t) override { return 0; }
+  int receive(int, int, void *, int64_t) override { return 0; }
+  void waitMessage(int) override {}
   void wait(const PoplarCollective &) override {}
   void sum(int64_t *, int64_t) override {}
   void sum(double *, int64_t) override {}

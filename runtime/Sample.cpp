@@ -135,6 +135,9 @@ static void sample(const PoplarProgram &Program, const Options &O,
 
 void poplar::runtime::runSampling(const PoplarProgram &Program,
                                   const Options &O) {
+  if (Program.pipeline)
+    fail("this is a stage of a pipeline, which has a part of the model; resume "
+         "the run under a plan without groups and sample from that");
   // Before stage 3, every rank has the whole model.
   if (Program.world_size == 1 || Program.stage < 3)
     return sample(Program, O, nullptr);

@@ -13,8 +13,9 @@
 using namespace poplar::runtime;
 using comm::Collective;
 
-Staging::Staging(Device &D, int64_t Count, int Rank, int Size)
-    : D(D), Rank(Rank), Size(Size), Entries(static_cast<size_t>(Count)) {}
+Staging::Staging(Device &D, int64_t Count, int64_t NumMessages)
+    : D(D), Entries(static_cast<size_t>(Count)),
+      Messages(static_cast<size_t>(NumMessages)) {}
 
 /// The smallest that is large enough, else a new one.
 Staging::Buffer Staging::take(int64_t Bytes) {
@@ -37,7 +38,7 @@ void Staging::put(Buffer &&B) {
     Free.push_back(std::move(B));
 }
 
-Collective Staging::begin(int64_t Id, const Collective &C) {
+Collective Staging::begin(int64_t Id, const Collective &C, int Rank, int Size) {
   Entry &E = Entries[static_cast<size_t>(Id)];
   E.Original = C;
   int64_t Whole = C.Bounds[Size], Own = C.Bounds[Rank + 1] - C.Bounds[Rank];
@@ -75,4 +76,23 @@ void Staging::end(int64_t Id) {
   D.copyIn(C.Receive, Result.data(), Bytes);
   put(std::move(E.Send));
   put(std::move(E.Receive));
+}
+
+Staging::Buffer Staging::beginSend(const void *Data, int64_t Bytes) {
+  Buffer Result = take(Bytes);
+  D.copyOut(Result.data(), Data, Bytes);
+  return Result;
+}
+
+Staging::Buffer Staging::beginReceive(int64_t Bytes) { return take(Bytes); }
+
+void Staging::keep(int Message, Buffer &&Data, void *To) {
+  Messages[static_cast<size_t>(Message)] = {std::move(Data), To};
+}
+
+void Staging::endMessage(int Message) {
+  StagedMessage &M = Messages[static_cast<size_t>(Message)];
+  if (M.To)
+    D.copyIn(M.To, M.Data.data(), static_cast<int64_t>(M.Data.size()));
+  put(std::move(M.Data));
 }

@@ -22,13 +22,23 @@ namespace poplar::runtime {
 /// first iteration nothing is allocated.
 class Staging {
 public:
-  /// For collectives with numbers below `Count`, of rank `Rank` of `Size`.
-  Staging(Device &D, int64_t Count, int Rank, int Size);
+  /// For collectives with numbers below `Count`, and as many messages.
+  Staging(Device &D, int64_t Count, int64_t NumMessages);
 
-  /// Returns `C` between buffers of the host.
-  comm::Collective begin(int64_t Id, const comm::Collective &C);
+  /// Returns `C`, of rank `Rank` of `Size`, between buffers of the host.
+  comm::Collective begin(int64_t Id, const comm::Collective &C, int Rank,
+                         int Size);
   /// To be called once the collective is complete.
   void end(int64_t Id);
+
+  /// A buffer of the host for a message, into which what is to be sent is
+  /// copied.
+  std::vector<char> beginSend(const void *Data, int64_t Bytes);
+  std::vector<char> beginReceive(int64_t Bytes);
+  /// Keeps it for a message under way; `To` is null if that is sent.
+  void keep(int Message, std::vector<char> &&Data, void *To);
+  /// To be called once the message is complete.
+  void endMessage(int Message);
 
 private:
   using Buffer = std::vector<char>;
@@ -36,12 +46,18 @@ private:
     comm::Collective Original;
     Buffer Send, Receive;
   };
+  /// `To` is null of what is sent.
+  struct StagedMessage {
+    Buffer Data;
+    void *To = nullptr;
+  };
   Buffer take(int64_t Bytes);
   void put(Buffer &&B);
 
   Device &D;
-  int Rank, Size;
   std::vector<Entry> Entries;
+  /// By their number.
+  std::vector<StagedMessage> Messages;
   std::vector<Buffer> Free;
 };
 

@@ -20,12 +20,13 @@ int64_t poplar::runtime::getTypeBytes(int32_t Type) {
 
 State::State(const PoplarProgram &Program, int Rank)
     : Program(Program), Rank(Rank) {
-  bool Whole = isReplicated();
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     Shard S = {};
-    S.Begin = Whole ? 0 : Bucket.bounds[Rank];
-    S.End = Whole ? Bucket.elements : Bucket.bounds[Rank + 1];
+    if (holds(B)) {
+      S.Begin = isWhole(B) ? 0 : Bucket.bounds[Rank];
+      S.End = isWhole(B) ? Bucket.elements : Bucket.bounds[Rank + 1];
+    }
     Shards.push_back(S);
   }
   Pieces.resize(Shards.size());
@@ -43,6 +44,11 @@ State::State(const PoplarProgram &Program, int Rank)
       return A.Offset < B.Offset;
     });
   bind(nullptr, nullptr); // for the size
+}
+
+bool State::holds(int64_t Bucket) const {
+  const PoplarBucket &B = Program.buckets[Bucket];
+  return !B.ranks || std::binary_search(B.ranks, B.ranks + B.num_ranks, Rank);
 }
 
 void State::bind(char *NewArena, char *ShardMemory) {

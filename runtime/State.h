@@ -48,7 +48,13 @@ public:
   int rank() const { return Rank; }
   /// Whether every rank has all of everything.
   bool isReplicated() const {
-    return Program.world_size == 1 || Program.stage == 0;
+    return Program.world_size == 1 || (Program.stage == 0 && !Program.pipeline);
+  }
+  /// Whether the rank is of those that hold a bucket, and whether each of them
+  /// has all of it.
+  bool holds(int64_t Bucket) const;
+  bool isWhole(int64_t Bucket) const {
+    return Program.world_size == 1 || Program.buckets[Bucket].stage == 0;
   }
   const Shard &shard(int64_t Bucket) const {
     return Shards[static_cast<size_t>(Bucket)];

@@ -10,10 +10,12 @@
 #include "Collectives.h"
 #include "Error.h"
 #include "Files.h"
+#include "Pipeline.h"
 #include "Random.h"
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 using namespace poplar::runtime;
 
@@ -82,7 +84,9 @@ MemoryUse poplar::runtime::measureMemory(const Executor &Exec) {
     if (A.Address < Exec.fixed<char>(Program.fixed_bytes))
       Fixed -= A.end() - A.Address;
   }
-  Use.Batch = Exec.largestBatch() * Program.bytes_per_sample;
+  Use.Batch = Exec.largestBatch() *
+              (Program.bytes_per_sample +
+               Pipeline::getBytesPerSample(Program, Exec.state().rank()));
   // Scratch that the plan did not foresee lies apart.
   Use.Transient = Fixed - Program.scratch_bytes;
   Use.Scratch = Program.scratch_bytes + Exec.peakBytes() - Exec.arenaBytes();
@@ -141,7 +145,7 @@ static uint64_t hashMemory(const Executor &Exec, uint64_t Hash,
 /// Of what all ranks hold of a bucket.
 static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   const PoplarProgram &Program = Exec.program();
-  if (!Exec.state().isReplicated()) {
+  if (!Exec.state().isWhole(Bucket)) {
     const PoplarBucket &B = Program.buckets[Bucket];
     return hashMemory(Exec, 0, Exec.fixed<char>(B.working),
                       B.elements * getTypeBytes(Program.working_type));
@@ -153,32 +157,42 @@ static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   return Hash;
 }
 
+/// Whether other ranks, too, hold all that hashReplica looks at.
+static bool isReplicated(const Executor &Exec, int64_t Bucket) {
+  return Exec.state().holds(Bucket) && Exec.program().buckets[Bucket].stage < 3;
+}
+
 void poplar::runtime::checkReplicas(const Executor &Exec,
                                     const std::string &When) {
   const PoplarProgram &Program = Exec.program();
   if (Program.world_size == 1 || Program.stage == 3)
     fail("--check-replicas: nothing is replicated ",
          Program.stage == 3 ? "in stage 3" : "on one rank");
-  // Masters and moments are f32 everywhere.
-  int64_t Format = Program.stage == 0 ? POPLAR_F32 : Program.working_type;
   size_t Buckets = static_cast<size_t>(Program.num_buckets);
   size_t Ranks = static_cast<size_t>(Program.world_size);
   size_t Rank = static_cast<size_t>(Exec.state().rank()), Width = Buckets + 1;
   std::vector<int64_t> All(Ranks * Width);
-  All[Rank * Width] = Format;
+  All[Rank * Width] = Program.working_type;
   for (size_t B = 0; B < Buckets; ++B)
-    All[Rank * Width + 1 + B] =
-        static_cast<int64_t>(hashReplica(Exec, static_cast<int64_t>(B)));
+    if (auto Index = static_cast<int64_t>(B); isReplicated(Exec, Index))
+      All[Rank * Width + 1 + B] =
+          static_cast<int64_t>(hashReplica(Exec, Index));
   Exec.collectives->sum(All.data(), static_cast<int64_t>(All.size()));
-  for (size_t R = 1; R < Ranks; ++R) {
-    size_t First = 0; // of this format
-    while (All[First * Width] != All[R * Width])
-      ++First;
-    for (size_t B = 0; B < Buckets; ++B)
-      if (All[R * Width + 1 + B] != All[First * Width + 1 + B])
+  for (size_t B = 0; B < Buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    if (Bucket.stage == 3)
+      continue;
+    std::map<int64_t, size_t> First; // rank, by format
+    for (size_t I = 0; I < (Bucket.ranks ? Bucket.num_ranks : Ranks); ++I) {
+      size_t R = Bucket.ranks ? static_cast<size_t>(Bucket.ranks[I]) : I;
+      // Masters and moments are f32 everywhere.
+      int64_t Format = Bucket.stage == 0 ? POPLAR_F32 : All[R * Width];
+      size_t Other = First.insert({Format, R}).first->second;
+      if (All[R * Width + 1 + B] != All[Other * Width + 1 + B])
         fail(When, " rank ", R, " (", Program.ranks[R].device_type,
-             ") holds other weights than rank ", First, " (",
-             Program.ranks[First].device_type, "), first in bucket '",
-             Program.buckets[B].name, "'");
+             ") holds other weights than rank ", Other, " (",
+             Program.ranks[Other].device_type, "), first in bucket '",
+             Bucket.name, "'");
+    }
   }
 }

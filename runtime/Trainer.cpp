@@ -58,6 +58,9 @@ private:
   void start();
   void resume();
   Metrics step();
+  /// See BatchRunner::load; the targets of all ranks.
+  int64_t load(SampleSource &Source, int64_t First, const Share &Part,
+               int64_t Step);
   double validate();
   void save();
   void finish(MetricsFile &Record);
@@ -188,7 +191,8 @@ static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
     return O.GlobalBatch ? O.GlobalBatch : 8;
   int64_t Samples = 0;
   for (int64_t R = 0; R < Program.world_size; ++R)
-    Samples += getSamples(Program.ranks[R]);
+    if (Program.ranks[R].group == 0)
+      Samples += getSamples(Program.ranks[R]);
   if ((O.GlobalBatch && O.GlobalBatch != Samples) || O.MicroBatch)
     fail("the plan gives every rank its batch, ", Samples,
          " samples in all; for another --global-batch or --batch make another "
@@ -211,13 +215,20 @@ static Share getShare(const PoplarProgram &Program, int Rank,
     return {0, Samples, MicroBatch, (Samples + MicroBatch - 1) / MicroBatch};
   int64_t Total = 0, Before = 0;
   std::vector<int64_t> Starts;
+  // Pipelines share the samples: each group has a rank of all of them.
+  auto IsPeer = [&](int64_t R) {
+    return Program.ranks[R].group == Program.ranks[Rank].group;
+  };
   for (int64_t R = 0; R < Program.world_size; ++R) {
     Starts.push_back(Total);
-    Total += getSamples(Program.ranks[R]);
+    if (IsPeer(R))
+      Total += getSamples(Program.ranks[R]);
   }
   Starts.push_back(Total);
   Share Result;
   for (int64_t R = 0; R < Program.world_size; ++R) {
+    if (!IsPeer(R))
+      continue;
     int64_t After = Samples * Starts[static_cast<size_t>(R) + 1] / Total;
     int64_t Micro = IsIteration ? Program.ranks[R].micro_batch
                                 : getLargestStep(Program.ranks[R]);
@@ -327,10 +338,18 @@ void Trainer::resume() {
          " steps already; ask for more --steps");
 }
 
+int64_t Trainer::load(SampleSource &Source, int64_t First, const Share &Part,
+                      int64_t Step) {
+  int64_t Targets = Batches.load(Source, First, Part, Step);
+  // The other groups of a pipeline see the same samples.
+  return sum(Exec.pipeline() && Exec.program().pipeline->group != 0 ? 0
+                                                                    : Targets);
+}
+
 double Trainer::validate() {
   setPhase("validating", StepSeconds);
   // Random numbers of a step that training never takes.
-  int64_t Targets = sum(Batches.load(*Data.Validation, 0, ValShare, -1));
+  int64_t Targets = load(*Data.Validation, 0, ValShare, -1);
   if (Targets == 0)
     return NotMeasured;
   double Loss = sum(Batches.evaluate()) / static_cast<double>(Targets);
@@ -343,8 +362,7 @@ Metrics Trainer::step() {
   setPhase("training", StepSeconds);
   Metrics Row;
   Row.Rate = Rates.at(State.Step);
-  int64_t Targets =
-      sum(Batches.load(*Data.Train, State.Samples, TrainShare, State.Step));
+  int64_t Targets = load(*Data.Train, State.Samples, TrainShare, State.Step);
   if (Targets) {
     Optim.zeroGradients();
     Row.Loss = sum(Batches.train(Targets, Optim.lossScale())) /
@@ -376,8 +394,11 @@ void Trainer::save() {
 }
 
 void Trainer::dump() {
+  if (!O.DumpGradients.empty() && Exec.pipeline())
+    fail("--dump-gradients: groups of a pipeline add up their gradients in the "
+         "update only; dump those of a plan without groups");
   start();
-  int64_t Targets = sum(Batches.load(*Data.Train, 0, TrainShare, 0));
+  int64_t Targets = load(*Data.Train, 0, TrainShare, 0);
   if (Targets == 0)
     fail("the first batch has no targets");
   Optim.zeroGradients();
@@ -401,11 +422,15 @@ void Trainer::dumpLogits() {
   if (Group) {
     const PoplarProgram &Program = Exec.program();
     std::vector<int64_t> Bounds = {0};
-    for (int R = 0; R < Program.world_size; ++R)
+    for (int R = 0; R < Program.world_size; ++R) {
+      // Those of a pipeline's last stage have them.
+      bool Has = !Program.pipeline || Program.ranks[R].next < 0;
       Bounds.push_back(
           Bounds.back() +
-          getShare(Program, R, MicroBatch, GlobalBatch, true).Samples *
-              PerSample);
+          (Has ? getShare(Program, R, MicroBatch, GlobalBatch, true).Samples *
+                     PerSample
+               : 0));
+    }
     std::vector<float> All = Allocate(Leads ? GlobalBatch : 0);
     Group->gather(Logits.data(), All.data(), Bounds.data());
     Logits = std::move(All);

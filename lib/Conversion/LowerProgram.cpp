@@ -10,6 +10,7 @@
 //
 //   unit: (context, scratch, batch, arguments..., results not in place...)
 //   step: (context, arena, batch)
+//   turn: (context, arena, ports, batch)
 //
 // with every pointer computed from the memory plan, kernels started through
 // poplar_rt_dispatch, GEMMs through poplar_rt_gemm, collectives through
@@ -142,6 +143,7 @@ private:
               FlatSymbolRefAttr bucket, Type wire, ValueRange gradients,
               bool isTransient, bool unscale);
   Value bindTransient(Operation *op);
+  void bindTurn(Value ports);
   void bindSlices(ResultRange values, Value flat, FlatSymbolRefAttr bucket);
   void callRuntime(StringRef name, ValueRange arguments);
   LogicalResult lowerOp(Operation *op);
@@ -205,6 +207,8 @@ public:
                                       pointer, pointer, pointer, i64});
     shared.declare("poplar_rt_start", {pointer, pointer, pointer});
     shared.declare("poplar_rt_wait", {pointer, pointer});
+    shared.declare("poplar_rt_send", {pointer, i64});
+    shared.declare("poplar_rt_receive", {pointer, i64});
     shared.declare("poplar_rt_zero", {pointer, pointer, i64});
     shared.declare("poplar_rt_poison", {pointer, pointer, i64});
     shared.declare("poplar_rt_unscale", {pointer, i64, pointer});
@@ -620,6 +624,14 @@ bool FunctionLowering::lowerZero(Operation *op) {
           wait.getToken().getDefiningOp<zero::StartOp>().getBucketAttr());
     return true;
   }
+  if (auto send = dyn_cast<zero::SendOp>(op)) {
+    callRuntime("poplar_rt_send", constant(int64_t(send.getKind())));
+    return true;
+  }
+  if (auto receive = dyn_cast<zero::ReceiveOp>(op)) {
+    callRuntime("poplar_rt_receive", constant(int64_t(receive.getKind())));
+    return true;
+  }
   if (auto norm = dyn_cast<zero::NormOp>(op)) {
     callRuntime("poplar_rt_norm", constant(norm.getUnscale()));
     return true;
@@ -631,6 +643,43 @@ bool FunctionLowering::lowerZero(Operation *op) {
     return true;
   }
   return false;
+}
+
+/// Pointers of what the runtime gives to a turn.
+void FunctionLowering::bindTurn(Value ports) {
+  auto load = [&](PoplarPort port) -> Value {
+    Value place =
+        LLVM::GEPOp::create(builder, loc, shared.pointer, shared.pointer, ports,
+                            ArrayRef<LLVM::GEPArg>{int32_t(port)});
+    return LLVM::LoadOp::create(builder, loc, shared.pointer, place);
+  };
+  Value slot = load(POPLAR_SLOT), activationOut = load(POPLAR_ACTIVATION_OUT),
+        activationIn = load(POPLAR_ACTIVATION_IN);
+  auto inputs = source->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr);
+  for (BlockArgument argument : source.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (source.getArgAttr(index, zero::kReceivedAttr))
+      pointers[argument] = activationIn;
+    else if (source.getArgAttr(index, zero::kSentAttr))
+      pointers[argument] = activationOut;
+    else
+      pointers[argument] = advance(slot, inputs[index], true);
+  }
+  auto residuals =
+      source->getAttrOfType<DenseI64ArrayAttr>(kResidualOffsetsAttr);
+  for (OpOperand &operand : source.front().getTerminator()->getOpOperands())
+    if (auto number = source.getResultAttrOfType<IntegerAttr>(
+            operand.getOperandNumber(), zero::kResidualAttr))
+      pointers[operand.get()] = advance(slot, residuals[number.getInt()], true);
+  for (auto receive : source.getOps<zero::ReceiveOp>())
+    pointers[receive.getValue()] =
+        receive.getKind() == zero::MessageKind::Activation
+            ? activationIn
+            : load(POPLAR_GRADIENT_IN);
+  for (auto send : source.getOps<zero::SendOp>())
+    pointers[send.getValue()] = send.getKind() == zero::MessageKind::Activation
+                                    ? activationOut
+                                    : load(POPLAR_GRADIENT_OUT);
 }
 
 /// NaN, in any format, where nobody should read any more.
@@ -690,7 +739,10 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
 
 LogicalResult FunctionLowering::run() {
   bool isUnit = source->hasAttr(nn::kUnitAttr);
+  bool isTurn = source->hasAttr(zero::kTurnAttr);
   SmallVector<Type> types = {shared.pointer, shared.pointer, shared.i64};
+  if (isTurn)
+    types.insert(types.begin() + 2, shared.pointer);
   auto terminator =
       cast<func::ReturnOp>(source.getBody().front().getTerminator());
   SmallVector<Value> outputs;
@@ -717,8 +769,11 @@ LogicalResult FunctionLowering::run() {
   builder.setInsertionPointToStart(entry);
   context = entry->getArgument(0);
   base = region = entry->getArgument(1);
-  batch = entry->getArgument(2);
-  if (isUnit) {
+  batch = entry->getArgument(isTurn ? 3 : 2);
+  if (isTurn) {
+    region = advance(base, getPlannedMemory(shared.module, "fixed"), false);
+    bindTurn(entry->getArgument(2));
+  } else if (isUnit) {
     target.setPrivate();
     unsigned next = 3;
     for (Value argument : source.getArguments())

@@ -15,6 +15,11 @@
 // parameters and the gradients of a micro-step (zero.all_gather,
 // zero.gradients) come and go in the transient part of the fixed region.
 //
+// The turns of a pipeline stage have a third: what a micro-batch keeps from its
+// forward to its backward pass, inputs included, lies in a slot, of which there
+// are as many as micro-batches are in flight; what is sent and received lies in
+// buffers of its own. Both are given to a turn by the runtime.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/Kernels.h"
@@ -60,8 +65,9 @@ private:
   enum class Region {
     Batch,
     Transient,
-    /// Belongs to the caller (arguments, results of units) or to the state in
-    /// the fixed region: has a pointer, but no place in this plan.
+    /// Belongs to the caller (arguments, results of units, what a turn keeps
+    /// or sends) or to the state in the fixed region: has a pointer, but no
+    /// place in this plan.
     External
   };
   struct Buffer {
@@ -80,6 +86,8 @@ private:
   std::optional<int64_t> findReusable(Operation *op, OpResult result,
                                       int64_t step);
   void recordReusableArguments(OpResult result, ArrayRef<int64_t> operands);
+  /// Whether a value lies in what the runtime gives to a turn.
+  bool isTurns(Value value);
 
   func::FuncOp function;
   /// Bytes at the start of the region that hold the steps' inputs.
@@ -106,6 +114,9 @@ private:
     int64_t bytes = 0, transientOffset = 0, scratchOffset = 0, scratchBytes = 0;
   };
   FailureOr<FixedRegion> planFixedRegion(int64_t transientBytes);
+  LogicalResult placeInputs(ArrayRef<func::FuncOp> steps, int64_t &end);
+  LogicalResult placeResiduals(ArrayRef<func::FuncOp> steps, int64_t &end);
+  void addMessages(SmallVectorImpl<NamedAttribute> &memory);
   FailureOr<Type> getWorkingType();
 };
 
@@ -191,11 +202,27 @@ void FunctionPlan::recordReusableArguments(OpResult result,
                              Builder(function).getDenseI64ArrayAttr(reusable));
 }
 
+bool FunctionPlan::isTurns(Value value) {
+  if (!function->hasAttr(zero::kTurnAttr))
+    return false;
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    return isa<zero::SendOp>(use.getOwner()) ||
+           (isa<func::ReturnOp>(use.getOwner()) &&
+            function.getResultAttr(use.getOperandNumber(),
+                                   zero::kResidualAttr));
+  });
+}
+
 LogicalResult FunctionPlan::addResult(Operation *op, OpResult result,
                                       int64_t step) {
   if (OpOperand *operand =
           getInPlaceOperand(op, result.getResultNumber(), symbols)) {
     bufferOf[result] = bufferOf.lookup(operand->get());
+    return success();
+  }
+  if (isTurns(result)) {
+    int64_t buffer = addBuffer(result, step, Region::External);
+    buffers[buffer].last = std::max(step, lastUse.lookup(result));
     return success();
   }
   bool returned = llvm::any_of(result.getUsers(), [](Operation *user) {
@@ -256,7 +283,7 @@ LogicalResult FunctionPlan::collect() {
   for (BlockArgument arg : body.getArguments())
     addBuffer(arg, 0, Region::External);
   for (Operation &op : body) {
-    if (isa<nn::GetParameterOp, nn::GetGradientOp>(op)) {
+    if (isa<nn::GetParameterOp, nn::GetGradientOp, zero::ReceiveOp>(op)) {
       addBuffer(op.getResult(0), steps[&op], Region::External);
       continue;
     }
@@ -350,7 +377,7 @@ LogicalResult FunctionPlan::run() {
                    builder.getI64IntegerAttr(offsetOf(known->second)));
       continue;
     }
-    if (isa<zero::WaitOp>(op))
+    if (isa<zero::WaitOp, zero::ReceiveOp>(op))
       continue;
     for (Value result : op.getResults()) {
       int64_t buffer = bufferOf.lookup(result);
@@ -369,9 +396,14 @@ LogicalResult FunctionPlan::run() {
   }
   auto terminator =
       cast<func::ReturnOp>(function.getBody().front().getTerminator());
-  if (terminator.getNumOperands() > 1)
+  SmallVector<Value> results;
+  for (OpOperand &operand : terminator->getOpOperands())
+    if (!function.getResultAttr(operand.getOperandNumber(),
+                                zero::kResidualAttr))
+      results.push_back(operand.get());
+  if (results.size() > 1)
     return function.emitOpError("has to return one value or none");
-  for (Value result : terminator.getOperands())
+  for (Value result : results)
     function->setAttr(kResultOffsetAttr, builder.getI64IntegerAttr(offsetOf(
                                              bufferOf.lookup(result))));
   return success();
@@ -439,10 +471,10 @@ PlanMemoryPass::planFixedRegion(int64_t transientBytes) {
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
-    int64_t copy = -1, gradient = -1;
-    if (!sharded || info.stage < 3)
+    int64_t copy = -1, gradient = -1, stage = info.getStage(bucket);
+    if (info.holds(bucket) && (!sharded || stage < 3))
       copy = place(elements * working->getIntOrFloatBitWidth() / 8);
-    if (!sharded || info.stage < 2)
+    if (info.holds(bucket) && (!sharded || stage < 2))
       gradient = place(elements * 4);
     bucket->setAttr(kPlacesAttr,
                     builder.getDenseI64ArrayAttr(
@@ -468,6 +500,105 @@ PlanMemoryPass::planFixedRegion(int64_t transientBytes) {
   return region;
 }
 
+/// Inputs lie at the same places in all steps. What a turn is handed over from
+/// another is no input.
+LogicalResult PlanMemoryPass::placeInputs(ArrayRef<func::FuncOp> steps,
+                                          int64_t &end) {
+  for (func::FuncOp step : steps) {
+    SmallVector<int64_t> offsets;
+    int64_t next = 0;
+    for (BlockArgument argument : step.getArguments()) {
+      BufferSize size = getBufferSize(argument.getType());
+      if (!size.batched)
+        return step.emitOpError("has an argument without a batch dimension");
+      if (size.bytes > kLargestBuffer)
+        return step.emitOpError(
+            "has an argument of more than 2^40 bytes a sample");
+      bool isInput = llvm::none_of(
+          ArrayRef<StringRef>{zero::kResidualAttr, zero::kReceivedAttr,
+                              zero::kSentAttr},
+          [&](StringRef name) {
+            return step.getArgAttr(argument.getArgNumber(), name) != nullptr;
+          });
+      offsets.push_back(isInput ? next : -1);
+      next += isInput ? size.bytes : 0;
+    }
+    step->setAttr(kInputOffsetsAttr,
+                  Builder(step).getDenseI64ArrayAttr(offsets));
+    end = std::max(end, next);
+  }
+  return success();
+}
+
+/// What @forward keeps in a slot, behind the inputs, is where @backward finds
+/// it.
+LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> steps,
+                                             int64_t &end) {
+  auto forward = getOperation().lookupSymbol<func::FuncOp>("forward");
+  if (!forward || !forward->hasAttr(zero::kTurnAttr))
+    return success();
+  Builder builder(forward);
+  auto inputs = forward->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr);
+  DenseMap<Value, int64_t> placed;
+  for (BlockArgument argument : forward.getArguments())
+    placed[argument] = inputs[argument.getArgNumber()];
+  SmallVector<int64_t> offsets; // by number
+  for (OpOperand &operand : forward.front().getTerminator()->getOpOperands()) {
+    if (!forward.getResultAttr(operand.getOperandNumber(), zero::kResidualAttr))
+      continue;
+    BufferSize size = getBufferSize(operand.get().getType());
+    if (!size.batched || operand.get().getDefiningOp<zero::ReceiveOp>())
+      return forward.emitOpError("result #")
+             << operand.getOperandNumber()
+             << " cannot be kept for the backward pass: it is not of the "
+                "batch, or lies where it was received";
+    auto [entry, isNew] = placed.insert({operand.get(), end});
+    if (isNew)
+      end += size.bytes;
+    offsets.push_back(entry->second);
+  }
+  forward->setAttr(kResidualOffsetsAttr, builder.getDenseI64ArrayAttr(offsets));
+  for (func::FuncOp step : steps) {
+    auto attribute = step->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr);
+    SmallVector<int64_t> all(attribute.asArrayRef());
+    for (auto [index, offset] : llvm::enumerate(all))
+      if (auto number =
+              step.getArgAttrOfType<IntegerAttr>(index, zero::kResidualAttr))
+        offset = offsets[number.getInt()];
+    step->setAttr(kInputOffsetsAttr, builder.getDenseI64ArrayAttr(all));
+  }
+  return success();
+}
+
+/// The messages of a micro-batch, per sample; 0 of those there are none of.
+void PlanMemoryPass::addMessages(SmallVectorImpl<NamedAttribute> &memory) {
+  Builder builder(&getContext());
+  int64_t bytes[2][2] = {}; // by kind, and whether it is sent
+  bool keepsSent = false;
+  getOperation().walk([&](Operation *op) {
+    auto add = [&](zero::MessageKind kind, bool sends, Value value) {
+      int64_t &most = bytes[int(kind)][sends];
+      most = std::max(most, getBufferSize(value.getType()).bytes);
+    };
+    if (auto send = dyn_cast<zero::SendOp>(op))
+      add(send.getKind(), true, send.getValue());
+    if (auto receive = dyn_cast<zero::ReceiveOp>(op))
+      add(receive.getKind(), false, receive.getValue());
+    if (auto function = dyn_cast<func::FuncOp>(op))
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        keepsSent |= function.getArgAttr(i, zero::kSentAttr) != nullptr;
+  });
+  auto add = [&](StringRef name, int64_t value) {
+    memory.push_back(
+        builder.getNamedAttr(name, builder.getI64IntegerAttr(value)));
+  };
+  add("activation_in_bytes", bytes[0][0]);
+  add("activation_out_bytes", bytes[0][1]);
+  add("gradient_in_bytes", bytes[1][0]);
+  add("gradient_out_bytes", bytes[1][1]);
+  add("keeps_sent", keepsSent);
+}
+
 void PlanMemoryPass::runOnOperation() {
   ModuleOp module = getOperation();
   Builder builder(module);
@@ -490,29 +621,11 @@ void PlanMemoryPass::runOnOperation() {
   }
 
   // The steps' inputs: the longest list of them is @train's.
-  SmallVector<int64_t> inputs;
-  int64_t reserved = 0;
-  for (func::FuncOp step : steps) {
-    SmallVector<int64_t> offsets;
-    int64_t end = 0;
-    for (Type type : step.getArgumentTypes()) {
-      BufferSize size = getBufferSize(type);
-      if (!size.batched) {
-        step.emitOpError("has an argument without a batch dimension");
-        return signalPassFailure();
-      }
-      if (size.bytes > kLargestBuffer) {
-        step.emitOpError("has an argument of more than 2^40 bytes a sample");
-        return signalPassFailure();
-      }
-      offsets.push_back(end);
-      end += size.bytes;
-    }
-    step->setAttr(kInputOffsetsAttr, builder.getDenseI64ArrayAttr(offsets));
-    if (offsets.size() > inputs.size())
-      inputs = offsets;
-    reserved = std::max(reserved, end);
-  }
+  int64_t reserved = 0, slotBytes = 0;
+  bool hasTurns = zero::ProgramInfo::get(module).isPipelineStage();
+  if (failed(placeInputs(steps, hasTurns ? slotBytes : reserved)) ||
+      failed(placeResiduals(steps, slotBytes)))
+    return signalPassFailure();
 
   int64_t perSample = 0, livePerSample = 0, transient = 0, liveTransient = 0;
   for (func::FuncOp step : steps) {
@@ -532,14 +645,18 @@ void PlanMemoryPass::runOnOperation() {
   auto integer = [&](StringRef name, int64_t value) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
   };
-  module->setAttr(
-      kMemoryAttr,
-      builder.getDictionaryAttr(
-          {integer("fixed", fixed->bytes), integer("per_sample", perSample),
-           integer("live_per_sample", livePerSample),
-           integer("transient_offset", fixed->transientOffset),
-           integer("transient_bytes", transient),
-           integer("live_transient_bytes", liveTransient),
-           integer("scratch_offset", fixed->scratchOffset),
-           integer("scratch_bytes", fixed->scratchBytes)}));
+  SmallVector<NamedAttribute> memory = {
+      integer("fixed", fixed->bytes),
+      integer("per_sample", perSample),
+      integer("live_per_sample", livePerSample),
+      integer("transient_offset", fixed->transientOffset),
+      integer("transient_bytes", transient),
+      integer("live_transient_bytes", liveTransient),
+      integer("scratch_offset", fixed->scratchOffset),
+      integer("scratch_bytes", fixed->scratchBytes)};
+  if (hasTurns) {
+    memory.push_back(integer("slot_bytes", slotBytes));
+    addMessages(memory);
+  }
+  module->setAttr(kMemoryAttr, builder.getDictionaryAttr(memory));
 }

@@ -119,21 +119,52 @@ int64_t poplar::getPeakBytes(ModuleOp program, int64_t rank, int64_t batch) {
   int64_t fixed =
       getPlannedMemory(program, "fixed") + getShardBytes(program, rank);
   int64_t bytes;
-  if (llvm::MulOverflow(batch, getPlannedMemory(program, "per_sample"),
+  if (llvm::MulOverflow(batch,
+                        getPlannedMemory(program, "per_sample") +
+                            getTurnBytes(program, rank),
                         bytes) ||
       llvm::AddOverflow(fixed, bytes, bytes))
     return std::numeric_limits<int64_t>::max();
   return bytes;
 }
 
+/// As Runtime/ABI.h counts them.
+int64_t poplar::getTurnBytes(ModuleOp program, int64_t rank) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  auto plans = program.getOps<zero::PlanOp>();
+  if (!info.isPipelineStage() || plans.empty())
+    return 0;
+  static_assert(Timetable::messageBuffers == POPLAR_MESSAGE_BUFFERS);
+  zero::PlanOp plan = *plans.begin();
+  SmallVector<int64_t> members = plan.getRanksOf(info.group);
+  auto *found = llvm::find(members, rank);
+  Timetable table = plan.getTimetable(found - members.begin());
+  const std::vector<Turn> &turns = table.stages[info.group];
+  int64_t inFlight = Timetable::countInFlight(turns),
+          most = int64_t(turns.size()) / 2;
+  auto count = [&](bool isKept) {
+    return std::min<int64_t>(most,
+                             isKept ? inFlight + 1 : POPLAR_MESSAGE_BUFFERS);
+  };
+  auto planned = [&](StringRef name) {
+    return getPlannedMemory(program, name);
+  };
+  return inFlight * planned("slot_bytes") +
+         count(true) * planned("activation_in_bytes") +
+         count(planned("keeps_sent")) * planned("activation_out_bytes") +
+         count(false) * planned("gradient_in_bytes") +
+         count(false) * planned("gradient_out_bytes");
+}
+
 int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
-  bool whole = info.worldSize == 1 || info.stage == 0;
   int64_t bytes = 0;
   SymbolTableCollection symbols;
   for (auto bucket : program.getOps<zero::BucketOp>()) {
     int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
-    if (!whole)
+    if (!info.holds(bucket))
+      continue;
+    if (info.worldSize > 1 && info.getStage(bucket) > 0)
       elements = (*bucket.getBounds())[rank + 1] - (*bucket.getBounds())[rank];
     auto places = bucket->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr);
     auto add = [&](int64_t width) {

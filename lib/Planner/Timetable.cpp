@@ -83,9 +83,9 @@ struct Progress {
 } // namespace
 
 /// The stage that `stage` waits for before its next turn, if any.
-static std::optional<int64_t>
-findAwaited(const Timetable &table, const std::vector<Progress> &progress,
-            int64_t stage) {
+static std::optional<int64_t> findAwaited(const Timetable &table,
+                                          const std::vector<Progress> &progress,
+                                          int64_t stage) {
   constexpr int64_t buffers = Timetable::messageBuffers;
   const Progress &own = progress[stage];
   bool isBackward = table.stages[stage][own.turn].isBackward;
@@ -104,10 +104,10 @@ findAwaited(const Timetable &table, const std::vector<Progress> &progress,
     // The buffer of an earlier message is free once the receiver has one for
     // it. What is received forward is kept until its backward pass.
     const Progress &receiver = progress[to];
-    int64_t taken =
-        isBackward ? receiver.backwards + buffers
-                   : std::min(receiver.forwards + buffers,
-                              receiver.backwards + receiver.inFlight + 1);
+    int64_t taken = isBackward
+                        ? receiver.backwards + buffers
+                        : std::min(receiver.forwards + buffers,
+                                   receiver.backwards + receiver.inFlight + 1);
     if (number - buffers >= taken)
       return to;
   }

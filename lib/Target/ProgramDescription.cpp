@@ -18,6 +18,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/xxhash.h"
+#include <map>
 
 using namespace mlir;
 using namespace poplar;
@@ -58,9 +59,14 @@ static uint64_t hashPlan(ModuleOp module) {
     stream << bucket.getSymName() << bucket.getParameters();
     if (bucket.getBoundsAttr())
       stream << bucket.getBoundsAttr();
+    if (bucket.getGroupsAttr())
+      stream << bucket.getGroupsAttr() << bucket.getStageAttr();
   }
   for (auto parameter : module.getOps<nn::ParameterOp>())
     stream << parameter.getSymName() << parameter.getType();
+  // Each group has functions of its own.
+  if (zero::ProgramInfo::get(module).isPipelineStage())
+    return llvm::xxh3_64bits(text);
   for (auto function : module.getOps<func::FuncOp>()) {
     bool named = false;
     function.walk([&](zero::CollectiveOpInterface op) {
@@ -74,36 +80,51 @@ static uint64_t hashPlan(ModuleOp module) {
 }
 
 LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
-  for (StringRef name : {"train", "evaluate", "infer"}) {
+  bool splits = zero::ProgramInfo::get(module).isPipelineStage();
+  StringRef train = splits ? "forward" : "train";
+  StringRef takesInputs = splits ? "backward" : "train";
+  for (StringRef name :
+       {train, takesInputs, StringRef("evaluate"), StringRef("infer")}) {
     auto step = module.lookupSymbol<func::FuncOp>(name);
     if (!step)
       return module.emitError("has no function @") << name;
-    int64_t offset =
-        step->getAttrOfType<IntegerAttr>(kResultOffsetAttr).getInt();
-    if (name == "train") {
+    if (name == takesInputs)
       inputs = step->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr)
                    .asArrayRef()
                    .vec();
-      trainLoss = offset;
+    auto result = step->getAttrOfType<IntegerAttr>(kResultOffsetAttr);
+    if (!result) // A stage before the last gives no loss and no logits.
+      continue;
+    if (name == train) {
+      trainLoss = result.getInt();
     } else if (name == "evaluate") {
-      evaluateLoss = offset;
+      evaluateLoss = result.getInt();
     } else {
-      logits = offset;
+      logits = result.getInt();
       logitsType = getPoplarType(
           cast<RankedTensorType>(step.getResultTypes()[0]).getElementType());
     }
   }
-  if (inputs.size() != 4)
-    return module.emitError("@train has to take ids, targets, keys and dloss");
+  // Those of a turn are followed by what it is handed over; before the last
+  // stage, dloss is none of them.
+  inputs.resize(4, -1);
+  if (splits && trainLoss < 0)
+    inputs[3] = -1;
+  if (inputs[0] < 0 || inputs[1] < 0 || inputs[2] < 0 ||
+      (trainLoss >= 0 && inputs[3] < 0))
+    return module.emitError("@")
+           << takesInputs << " has to take ids, targets, keys and dloss";
   if (!module.lookupSymbol<func::FuncOp>("update"))
     return module.emitError("has no function @update: run --zero-materialize "
                             "first");
-  trainLast = "train.step";
-  if (auto last = module.lookupSymbol<func::FuncOp>("train_last")) {
-    trainLast = "train_last.step";
+  trainLast = (takesInputs + ".step").str();
+  if (auto last =
+          module.lookupSymbol<func::FuncOp>((takesInputs + "_last").str())) {
+    trainLast = (takesInputs + "_last.step").str();
     // The runtime reads the loss of either at one place.
-    if (last->getAttrOfType<IntegerAttr>(kResultOffsetAttr).getInt() !=
-        trainLoss)
+    if (!splits &&
+        last->getAttrOfType<IntegerAttr>(kResultOffsetAttr).getInt() !=
+            trainLoss)
       return last.emitOpError("leaves its loss at another place than @train");
   }
 
@@ -123,7 +144,32 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
   return success();
 }
 
+/// A rank's place in its pipeline, and its turns.
+void ProgramDescription::takePipeline(zero::PlanOp plan,
+                                      const zero::ProgramInfo &info) {
+  SmallVector<SmallVector<int64_t>> members;
+  for (int64_t group = 0; group < info.numGroups; ++group)
+    members.push_back(plan.getRanksOf(group));
+  for (size_t index = 0; index < members[0].size(); ++index) {
+    Timetable table = plan.getTimetable(index);
+    for (int64_t group = 0; group < info.numGroups; ++group) {
+      Rank &rank = ranks[members[group][index]];
+      rank.group = group;
+      rank.previous = group ? members[group - 1][index] : -1;
+      rank.next = group + 1 < info.numGroups ? members[group + 1][index] : -1;
+      if (group != info.group)
+        continue;
+      const std::vector<Turn> &turns = table.stages[group];
+      rank.inFlight = Timetable::countInFlight(turns);
+      for (const Turn &turn : turns)
+        rank.turns.push_back(int32_t(turn.isBackward ? -turn.microBatch - 1
+                                                     : turn.microBatch + 1));
+    }
+  }
+}
+
 LogicalResult ProgramDescription::takeState(ModuleOp module) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
   DenseMap<StringAttr, std::pair<int64_t, int64_t>> places;
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
@@ -137,8 +183,14 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
     std::vector<int64_t> bounds = {0, layout.elements};
     if (bucket.getBounds())
       bounds = bucket.getBounds()->vec();
+    std::vector<int64_t> holders;
+    for (int64_t group : bucket.getGroups().value_or(ArrayRef<int64_t>()))
+      for (auto plan : module.getOps<zero::PlanOp>())
+        llvm::append_range(holders, plan.getRanksOf(group));
+    llvm::sort(holders);
     buckets.push_back({bucket.getSymName().str(), layout.elements, fixed[0],
-                       fixed[1], std::move(bounds)});
+                       fixed[1], std::move(bounds), info.getStage(bucket),
+                       std::move(holders)});
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());
@@ -155,6 +207,20 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
       ranks.push_back({rank.getDeviceType().str(), rank.getNode().str(),
                        int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
                        int64_t(rank.getLast()), int64_t(rank.getThreads())});
+  if (!info.isPipelineStage())
+    return success();
+  for (auto plan : module.getOps<zero::PlanOp>())
+    takePipeline(plan, info);
+  auto planned = [&](StringRef name) { return getPlannedMemory(module, name); };
+  pipeline = {info.group,
+              info.numGroups,
+              planned("slot_bytes"),
+              0, // the slot is no message
+              planned("activation_in_bytes"),
+              planned("activation_out_bytes"),
+              planned("gradient_in_bytes"),
+              planned("gradient_out_bytes"),
+              planned("keeps_sent")};
   return success();
 }
 
@@ -243,12 +309,24 @@ void ProgramDescription::emit(llvm::Module &module,
   for (const Bucket &bucket : buckets)
     bucketEntries.push_back(llvm::ConstantStruct::getAnon(
         {text(bucket.name), int64(bucket.elements), int64(bucket.working),
-         int64(bucket.gradient), global(integers(bucket.bounds), "bounds")}));
+         int64(bucket.gradient), global(integers(bucket.bounds), "bounds"),
+         int64(bucket.stage), int64(bucket.holders.size()),
+         bucket.holders.empty()
+             ? symbol("")
+             : global(integers(bucket.holders), "holders")}));
+  // Ranks with as many steps have the same turns.
+  std::map<std::vector<int32_t>, llvm::Constant *> turns = {{{}, symbol("")}};
   std::vector<llvm::Constant *> rankEntries;
-  for (const Rank &rank : ranks)
+  for (const Rank &rank : ranks) {
+    llvm::Constant *&own = turns[rank.turns];
+    if (!own)
+      own = global(llvm::ConstantDataArray::get(context, rank.turns), "turns");
     rankEntries.push_back(llvm::ConstantStruct::getAnon(
         {text(rank.deviceType), text(rank.node), int64(rank.microBatch),
-         int64(rank.steps), int64(rank.last), int64(rank.threads)}));
+         int64(rank.steps), int64(rank.last), int64(rank.threads),
+         int64(rank.group), int64(rank.previous), int64(rank.next),
+         int64(rank.inFlight), own}));
+  }
 
   std::vector<llvm::Constant *> gemms;
   for (llvm::GlobalVariable &variable : module.globals())
@@ -284,6 +362,21 @@ void ProgramDescription::emit(llvm::Module &module,
              table(kernels, "gpu_kernels"), int64(adamw), int64(convert)}),
         "gpu_image");
   }
+  bool splits = !pipeline.empty();
+  auto step = [&](bool exists, StringRef name) {
+    return symbol(exists ? name : StringRef());
+  };
+  llvm::Constant *stageOfPipeline = symbol("");
+  if (splits) {
+    std::vector<llvm::Constant *> fields;
+    for (int64_t value : pipeline)
+      fields.push_back(int64(value));
+    for (StringRef name : {StringRef("forward.step"),
+                           StringRef("backward.step"), StringRef(trainLast),
+                           StringRef("evaluate.step"), StringRef("infer.step")})
+      fields.push_back(symbol(name));
+    stageOfPipeline = global(llvm::ConstantStruct::getAnon(fields), "pipeline");
+  }
   auto *program =
       llvm::ConstantStruct::getAnon({int32(POPLAR_ABI_MAGIC),
                                      int32(POPLAR_ABI_VERSION),
@@ -314,14 +407,15 @@ void ProgramDescription::emit(llvm::Module &module,
                                      int64(gemms.size()),
                                      table(gemms, "gemms"),
                                      llvm::ConstantFP::get(f64, flopsPerSample),
-                                     symbol("train.step"),
-                                     symbol(trainLast),
+                                     step(!splits, "train.step"),
+                                     step(!splits, trainLast),
                                      symbol("update.step"),
-                                     symbol("evaluate.step"),
-                                     symbol("infer.step"),
+                                     step(!splits, "evaluate.step"),
+                                     step(!splits, "infer.step"),
                                      kernel(adamwKernel),
                                      kernel(convertKernel),
-                                     gpu});
+                                     gpu,
+                                     stageOfPipeline});
   new llvm::GlobalVariable(module, program->getType(), /*isConstant=*/true,
                            llvm::GlobalValue::ExternalLinkage, program,
                            "poplar_program");

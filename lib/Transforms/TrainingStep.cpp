@@ -378,11 +378,10 @@ LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
   InferenceUnits units(symbols);
   Operation *end = model.front().getTerminator();
   if (end->getNumOperands() == 0) // a pipeline stage before the last
-    return failure(
-        failed(::buildInference(model, "infer", Value(), kIds + 1, symbols,
-                                units)) ||
-        failed(::buildInference(model, "evaluate", Value(), kTargets + 1,
-                                symbols, units)));
+    return failure(failed(::buildInference(model, "infer", Value(), kIds + 1,
+                                           symbols, units)) ||
+                   failed(::buildInference(model, "evaluate", Value(),
+                                           kTargets + 1, symbols, units)));
   FailureOr<Value> logits = findLogits(model);
   if (failed(logits))
     return failure();
@@ -390,6 +389,6 @@ LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
   if (failed(
           ::buildInference(model, "infer", *logits, kIds + 1, symbols, units)))
     return failure();
-  return ::buildInference(model, "evaluate",
-                          end->getOperand(0), kTargets + 1, symbols, units);
+  return ::buildInference(model, "evaluate", end->getOperand(0), kTargets + 1,
+                          symbols, units);
 }

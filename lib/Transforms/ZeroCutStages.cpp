@@ -122,9 +122,9 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
   OpBuilder builder(model);
   if (in) {
     builder.setInsertionPointToStart(&model.front());
-    in.replaceAllUsesWith(zero::ReceiveOp::create(
-        builder, in.getLoc(), in.getType(), zero::MessageKind::Activation,
-        info.group - 1));
+    in.replaceAllUsesWith(
+        zero::ReceiveOp::create(builder, in.getLoc(), in.getType(),
+                                zero::MessageKind::Activation, info.group - 1));
   }
   if (out) {
     builder.setInsertionPoint(model.front().getTerminator());
@@ -141,7 +141,8 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
       op.erase();
   }
   eraseDeadOps(model.front());
-  for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     if (function.isPrivate() && function->hasAttr(nn::kUnitAttr) &&
         SymbolTable::symbolKnownUseEmpty(function, module))
       function.erase();

@@ -141,7 +141,7 @@ void ZeroFormBucketsPass::runOnOperation() {
   OpBuilder builder(model);
   for (const Group &group : groups)
     // Makes the name unique.
-    symbols.insert(zero::BucketOp::create(
-        builder, model.getLoc(), group.name,
-        builder.getArrayAttr(group.parameters)));
+    symbols.insert(
+        zero::BucketOp::create(builder, model.getLoc(), group.name,
+                               builder.getArrayAttr(group.parameters)));
 }

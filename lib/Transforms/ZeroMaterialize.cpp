@@ -54,7 +54,9 @@ private:
   void addReduction(OpBuilder &builder, Location loc, zero::BucketOp bucket);
   void addUpdate();
   /// Whether ranks meet in every micro-step for a bucket.
-  bool meetsInSteps(zero::BucketOp bucket) { return info.getStage(bucket) >= 2; }
+  bool meetsInSteps(zero::BucketOp bucket) {
+    return info.getStage(bucket) >= 2;
+  }
 
   /// Types of a bucket's parameters as `elementType`.
   SmallVector<Type> getTypes(zero::BucketOp bucket, Type elementType);
@@ -333,8 +335,7 @@ void ZeroMaterializePass::runOnOperation() {
   gradients.clear();
   // Of a pipeline stage, the half that has gradients.
   bool splits = info.isPipelineStage();
-  auto train =
-      module.lookupSymbol<func::FuncOp>(splits ? "backward" : "train");
+  auto train = module.lookupSymbol<func::FuncOp>(splits ? "backward" : "train");
   if (!train || train.isExternal()) {
     module.emitError(splits ? "has no function @backward: run "
                               "--zero-split-turns first"
@@ -357,9 +358,11 @@ void ZeroMaterializePass::runOnOperation() {
       if (auto function = module.lookupSymbol<func::FuncOp>(name))
         if (failed(gatherParameters(function)))
           return signalPassFailure();
-  if ((llvm::any_of(buckets, [&](auto bucket) { return meetsInSteps(bucket); }) &&
+  if ((llvm::any_of(buckets,
+                    [&](auto bucket) { return meetsInSteps(bucket); }) &&
        failed(scatterGradients(train))) ||
-      (!llvm::all_of(buckets, [&](auto bucket) { return meetsInSteps(bucket); }) &&
+      (!llvm::all_of(buckets,
+                     [&](auto bucket) { return meetsInSteps(bucket); }) &&
        failed(addTrainLast(train))))
     return signalPassFailure();
 }

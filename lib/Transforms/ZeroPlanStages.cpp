@@ -67,7 +67,8 @@ FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
   }
   if (result.size() < 2)
     return module.emitError("'")
-           << stages << "' is one stage; a pipeline has at least two, joined "
+           << stages
+           << "' is one stage; a pipeline has at least two, joined "
               "by +";
   for (const Described &stage : result)
     if (stage.count != result.front().count)
@@ -80,10 +81,8 @@ FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
 }
 
 /// Shares the units of stages in a row, of which only the last may say its end.
-LogicalResult
-ZeroPlanStagesPass::placeEnds(ModuleOp module,
-                              MutableArrayRef<Described> described,
-                              int64_t units) {
+LogicalResult ZeroPlanStagesPass::placeEnds(
+    ModuleOp module, MutableArrayRef<Described> described, int64_t units) {
   if (described.back().end >= 0 && described.back().end != units)
     return module.emitError("the last stage ends with unit ")
            << described.back().end << ", but the model has " << units
@@ -139,9 +138,9 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
   ClusterView cluster = cluster::buildClusterView(module);
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Location loc = module.getLoc();
-  auto plan = zero::PlanOp::create(
-      builder, loc, uint64_t(zeroStage), uint64_t(globalBatch.getValue()),
-      "stages", builder.getStringAttr(schedule));
+  auto plan = zero::PlanOp::create(builder, loc, uint64_t(zeroStage),
+                                   uint64_t(globalBatch.getValue()), "stages",
+                                   builder.getStringAttr(schedule));
   builder.setInsertionPointToStart(&plan.getBody().emplaceBlock());
   int64_t first = 0;
   for (const Described &group : *described) {

@@ -79,8 +79,8 @@ void ZeroSplitTurnsPass::split(func::FuncOp train) {
   OpBuilder builder(train);
   Location loc = train.getLoc();
   llvm::SetVector<Operation *> backwardOps = findBackward(train);
-  auto backward = func::FuncOp::create(builder, loc, "backward",
-                                       train.getFunctionType());
+  auto backward =
+      func::FuncOp::create(builder, loc, "backward", train.getFunctionType());
   Block *body = backward.addEntryBlock();
   IRMapping mapping;
   mapping.map(train.getArguments(), body->getArguments());
@@ -105,8 +105,8 @@ void ZeroSplitTurnsPass::split(func::FuncOp train) {
       builder.getFunctionType(body->getArgumentTypes(), TypeRange()));
 
   // What remains is the forward pass.
-  auto *end = cast<func::ReturnOp>(train.front().getTerminator())
-                  .getOperation();
+  auto *end =
+      cast<func::ReturnOp>(train.front().getTerminator()).getOperation();
   for (Operation *op : llvm::reverse(backwardOps))
     op->erase();
   eraseDeadOps(train.front());

@@ -156,9 +156,10 @@ LogicalResult ZeroVerifyStagesPass::verifyScopes(Stage &stage) {
     }
     if (isTurn && (!bucket || stage.info.isShared(bucket))) {
       report(op, function.getLoc(),
-             "@" + program + " issues a collective of several groups in a "
-                             "turn: others may wait for this one's messages "
-                             "before they come to it; it belongs in @update",
+             "@" + program +
+                 " issues a collective of several groups in a "
+                 "turn: others may wait for this one's messages "
+                 "before they come to it; it belongs in @update",
              "the turn");
       return WalkResult::interrupt();
     }
@@ -183,30 +184,29 @@ static LogicalResult compareMessages(Stage &from, Stage &to, StringRef name) {
         receives.push_back(receive);
   for (size_t i = 0; i < std::max(sends.size(), receives.size()); ++i) {
     if (i >= receives.size())
-      return report(sends[i],
-                    receiver ? receiver.getLoc() : to.program.getLoc(),
-                    "@" + from.info.getProgramName() +
-                        " sends in @" + name + " what @" +
-                        to.info.getProgramName() + " does not receive",
-                    "where it would be received");
+      return report(
+          sends[i], receiver ? receiver.getLoc() : to.program.getLoc(),
+          "@" + from.info.getProgramName() + " sends in @" + name + " what @" +
+              to.info.getProgramName() + " does not receive",
+          "where it would be received");
     if (i >= sends.size())
-      return report(receives[i],
-                    sender ? sender.getLoc() : from.program.getLoc(),
-                    "@" + to.info.getProgramName() + " receives in @" + name +
-                        " what @" + from.info.getProgramName() +
-                        " does not send",
-                    "where it would be sent");
+      return report(
+          receives[i], sender ? sender.getLoc() : from.program.getLoc(),
+          "@" + to.info.getProgramName() + " receives in @" + name + " what @" +
+              from.info.getProgramName() + " does not send",
+          "where it would be sent");
     Type sent = sends[i].getValue().getType(),
          received = receives[i].getValue().getType();
     if (sent == received)
       continue;
     std::string types;
-    llvm::raw_string_ostream(types) << sent << ", but what is received is "
-                                    << received;
+    llvm::raw_string_ostream(types)
+        << sent << ", but what is received is " << received;
     return report(sends[i], receives[i].getLoc(),
                   "@" + from.info.getProgramName() + " sends in @" + name +
-                      " " + types + ": device types of neighbouring groups "
-                                    "need the same precision",
+                      " " + types +
+                      ": device types of neighbouring groups "
+                      "need the same precision",
                   "received here");
   }
   return success();

@@ -9,6 +9,7 @@
 #include "comm/CommStream.h"
 #include "Cores.h"
 #include "Error.h"
+#include "comm/Pause.h"
 
 #include <algorithm>
 #include <csignal>
@@ -22,8 +23,8 @@ static double toSeconds(Clock::duration D) {
 }
 
 const char *comm::getName(Collective::Kind K) {
-  constexpr const char *Names[] = {"all-gather", "reduce-scatter",
-                                   "all-reduce"};
+  constexpr const char *Names[] = {"all-gather", "reduce-scatter", "all-reduce",
+                                   "send", "receive"};
   return Names[K];
 }
 
@@ -49,6 +50,7 @@ double CommStatistics::getHiddenShare() const {
 CommStream::CommStream(const Factory &Make, size_t TraceCapacity)
     : Events(TraceCapacity ? std::make_unique<Trace>(TraceCapacity) : nullptr),
       Ring(Capacity) {
+  QueuedMessages.reserve(MaxMessages);
   // Signals are for the rank's own thread.
   sigset_t All, Before;
   sigfillset(&All);
@@ -69,11 +71,30 @@ CommStream::~CommStream() {
     return;
   {
     std::lock_guard<std::mutex> Lock(Mutex);
-    Comm->interrupt();
+    interruptAll();
     Closing = true;
   }
   Work.notify_one();
   Thread.join();
+}
+
+void CommStream::interrupt() {
+  std::lock_guard<std::mutex> Lock(Mutex);
+  interruptAll();
+}
+
+void CommStream::interruptAll() {
+  Comm->interrupt();
+  for (const std::unique_ptr<Communicator> &Group : Subgroups)
+    Group->interrupt();
+}
+
+int CommStream::addSubgroup(const std::vector<int> &Ranks) {
+  std::unique_ptr<Communicator> Group;
+  run([&](Communicator &C) { Group = C.makeSubgroup(Ranks); });
+  std::lock_guard<std::mutex> Lock(Mutex);
+  Subgroups.push_back(std::move(Group));
+  return static_cast<int>(Subgroups.size()) - 1;
 }
 
 void CommStream::throwFailure() const {
@@ -88,6 +109,7 @@ CommStream::Ticket CommStream::enqueue(const Operation &Op) {
   });
   throwFailure();
   Ring[static_cast<size_t>(++Issued) % Capacity] = Op;
+  HasWork = true;
   if (!Op.Function) {
     ++Status.Started;
     Status.Kind = Op.C.TheKind;
@@ -141,11 +163,6 @@ void CommStream::call(CallFunction Function, void *Context) {
     std::rethrow_exception(Thrown);
 }
 
-void CommStream::interrupt() {
-  std::lock_guard<std::mutex> Lock(Mutex);
-  Comm->interrupt();
-}
-
 void CommStream::extend(
     const std::function<std::unique_ptr<Communicator>(Communicator &)> &Make) {
   run([&](Communicator &) {
@@ -171,12 +188,112 @@ void CommStream::removeTop() {
   });
 }
 
+//===----------------------------------------------------------------------===//
+// Messages between two ranks
+//===----------------------------------------------------------------------===//
+
+int CommStream::startMessage(bool Sends, int Peer, int Kind, void *Data,
+                             int64_t Bytes) {
+  std::unique_lock<std::mutex> Lock(Mutex);
+  throwFailure();
+  int Number = 0;
+  while (Number < MaxMessages && Messages[Number].TheState != Message::Free)
+    ++Number;
+  if (Number == MaxMessages)
+    fail("more than ", MaxMessages, " messages are under way");
+  Message &M = Messages[Number];
+  M.TheState = Message::Queued;
+  M.Sends = Sends;
+  M.Peer = Peer;
+  M.Kind = Kind;
+  M.Data = Data;
+  M.Bytes = Bytes;
+  QueuedMessages.push_back(Number);
+  ++ActiveMessages;
+  ++Status.Started;
+  Status.Kind = Sends ? Collective::SendMessage : Collective::ReceiveMessage;
+  Status.Bucket = -1;
+  Lock.unlock();
+  Work.notify_one();
+  return Number;
+}
+
+int CommStream::send(int Peer, int Kind, const void *Data, int64_t Bytes) {
+  return startMessage(true, Peer, Kind, const_cast<void *>(Data), Bytes);
+}
+
+int CommStream::receive(int Peer, int Kind, void *Data, int64_t Bytes) {
+  return startMessage(false, Peer, Kind, Data, Bytes);
+}
+
+void CommStream::waitMessage(int Number) {
+  std::unique_lock<std::mutex> Lock(Mutex);
+  Message &M = Messages[Number];
+  Clock::time_point Begin = Clock::now();
+  if (M.TheState != Message::Done) {
+    Status.Waiting = true;
+    Progress.wait(Lock, [&] { return M.TheState == Message::Done || Failure; });
+    Status.Waiting = false;
+    if (Events)
+      Events->record(Trace::Compute, "wait", Begin, Clock::now());
+  }
+  throwFailure();
+  // A rank waits for what it receives because others compute.
+  if (M.Sends)
+    Statistics.Kinds[Collective::SendMessage].ExposedSeconds +=
+        toSeconds(Clock::now() - Begin);
+  M.TheState = Message::Free;
+}
+
+bool CommStream::advanceMessages() {
+  if (ActiveMessages == 0)
+    return false;
+  bool Moved = false;
+  std::lock_guard<std::mutex> Lock(Mutex);
+  for (int Number : QueuedMessages) {
+    Message &M = Messages[Number];
+    M.Number = M.Sends ? First->send(M.Peer, M.Kind, M.Data, M.Bytes)
+                       : First->receive(M.Peer, M.Kind, M.Data, M.Bytes);
+    M.TheState = Message::UnderWay;
+    M.Begin = Clock::now();
+    if (M.Sends) {
+      const Topology &Topo = First->getTopology();
+      bool IsLocal = Topo.getNode(M.Peer) == Topo.getNode(rank());
+      CommStatistics::PerKind &K = Statistics.Kinds[Collective::SendMessage];
+      (IsLocal ? K.LocalBytes : K.RemoteBytes) += M.Bytes;
+    }
+    Moved = true;
+  }
+  QueuedMessages.clear();
+  for (Message &M : Messages) {
+    if (M.TheState != Message::UnderWay || !First->test(M.Number))
+      continue;
+    Moved = true;
+    M.TheState = Message::Done;
+    --ActiveMessages;
+    ++Status.Completed;
+    CommStatistics::PerKind &K =
+        Statistics.Kinds[M.Sends ? Collective::SendMessage
+                                 : Collective::ReceiveMessage];
+    ++K.Count;
+    if (M.Sends) {
+      K.ThreadSeconds += toSeconds(Clock::now() - M.Begin);
+      Statistics.LinkSeconds = First->getLinkSeconds();
+    }
+  }
+  if (Moved)
+    Progress.notify_all();
+  return Moved;
+}
+
 void CommStream::drain() {
   std::unique_lock<std::mutex> Lock(Mutex);
   bool Failed = std::uncaught_exceptions() > 0;
-  if (Completed < Issued && Failed)
-    Comm->interrupt();
-  Progress.wait(Lock, [&] { return Completed == Issued || Failure; });
+  if ((Completed < Issued || ActiveMessages) && Failed)
+    interruptAll();
+  Progress.wait(Lock, [&] {
+    return (Completed == Issued && !ActiveMessages) || Failure;
+  });
   if (!Top)
     return;
   if (Failed || Failure) {
@@ -214,16 +331,20 @@ CommStatus CommStream::getStatus() const {
 void CommStream::executeCollective(const Collective &C) {
   auto *Values = static_cast<const float *>(C.Send);
   auto *Result = static_cast<float *>(C.Receive);
+  Communicator &Ranks = C.Subgroup < 0 ? *Comm : *Subgroups[C.Subgroup];
   if (C.After)
-    Comm->waitFor(C.After);
+    Ranks.waitFor(C.After);
   switch (C.TheKind) {
   case Collective::AllGather:
-    return Comm->allGather(C.Send, C.SendType, C.Receive, C.ReceiveType, C.Wire,
+    return Ranks.allGather(C.Send, C.SendType, C.Receive, C.ReceiveType, C.Wire,
                            C.Bounds);
   case Collective::ReduceScatter:
-    return Comm->reduceScatter(Values, Result, C.Accumulate, C.Wire, C.Bounds);
+    return Ranks.reduceScatter(Values, Result, C.Accumulate, C.Wire, C.Bounds);
   case Collective::AllReduce:
-    return Comm->allReduce(Values, Result, C.Wire, C.Bounds);
+    return Ranks.allReduce(Values, Result, C.Wire, C.Bounds);
+  case Collective::SendMessage:
+  case Collective::ReceiveMessage:
+    break; // no collective
   }
 }
 
@@ -241,15 +362,20 @@ void CommStream::execute(const Operation &Op) {
     Statistics.CallSeconds += toSeconds(Clock::now() - Begin);
     return;
   }
-  int64_t Local = Comm->getLocalBytes(), Remote = Comm->getRemoteBytes();
+  // Without the messages that leave meanwhile.
+  const CommStatistics::PerKind &Sent =
+      Statistics.Kinds[Collective::SendMessage];
+  auto GetLocal = [&] { return Comm->getLocalBytes() - Sent.LocalBytes; };
+  auto GetRemote = [&] { return Comm->getRemoteBytes() - Sent.RemoteBytes; };
+  int64_t Local = GetLocal(), Remote = GetRemote();
   double Processor = getThreadSeconds();
   executeCollective(Op.C);
   Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
   Clock::time_point End = Clock::now();
   CommStatistics::PerKind &K = Statistics.Kinds[Op.C.TheKind];
   ++K.Count;
-  Local = Comm->getLocalBytes() - Local;
-  Remote = Comm->getRemoteBytes() - Remote;
+  Local = GetLocal() - Local;
+  Remote = GetRemote() - Remote;
   K.LocalBytes += Local;
   K.RemoteBytes += Remote;
   K.ThreadSeconds += toSeconds(End - Begin);
@@ -259,18 +385,40 @@ void CommStream::execute(const Operation &Op) {
                    Op.C.Bucket, Local + Remote);
 }
 
+/// Until there is something else to do.
+void CommStream::pollMessages() {
+  Pause P;
+  while (ActiveMessages && !HasWork) {
+    if (First->isInterrupted())
+      fail("interrupted");
+    if (advanceMessages())
+      P = Pause();
+    else
+      P.wait(First->getNextEvent());
+  }
+}
+
 void CommStream::loop(const Factory &Make) {
   // Short sleeps between polls are to be short.
   prctl(PR_SET_TIMERSLACK, 1000);
   prctl(PR_SET_NAME, "poplar-comm");
   try {
     First = Make();
+    First->setBackground([this] { return advanceMessages(); });
     std::unique_lock<std::mutex> Lock(Mutex);
     Comm = First.get();
     Ready = true;
     Progress.notify_one();
     while (true) {
-      Work.wait(Lock, [&] { return Closing || Completed < Issued; });
+      Work.wait(Lock, [&] {
+        return Closing || Completed < Issued || ActiveMessages;
+      });
+      if (Completed == Issued && ActiveMessages) {
+        Lock.unlock();
+        pollMessages();
+        Lock.lock();
+        continue;
+      }
       if (Completed == Issued)
         return;
       // Only this thread frees the place in the ring.
@@ -279,6 +427,7 @@ void CommStream::loop(const Factory &Make) {
       execute(Op);
       Lock.lock();
       ++Completed;
+      HasWork = Completed < Issued;
       Status.Completed += !Op.Function;
       Progress.notify_one();
     }

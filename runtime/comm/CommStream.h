@@ -37,8 +37,15 @@ namespace poplar::runtime::comm {
 
 /// One collective; see Communicator for what each does.
 struct Collective {
-  enum Kind : int32_t { AllGather = 0, ReduceScatter = 1, AllReduce = 2 };
-  static constexpr int NumKinds = 3;
+  /// Messages between two ranks are counted as the collectives are.
+  enum Kind : int32_t {
+    AllGather = 0,
+    ReduceScatter = 1,
+    AllReduce = 2,
+    SendMessage = 3,
+    ReceiveMessage = 4
+  };
+  static constexpr int NumKinds = 5;
 
   Kind TheKind = AllGather;
   /// AllGather: the own shard. Otherwise: the whole array, f32.
@@ -56,6 +63,8 @@ struct Collective {
   void *After = nullptr;
   /// What the plan calls it, for reports: a bucket or unit number.
   int32_t Bucket = -1;
+  /// Among which ranks: all, or those of a subgroup.
+  int32_t Subgroup = -1;
 };
 
 /// all-gather, reduce-scatter, all-reduce
@@ -118,6 +127,17 @@ public:
   void wait(Ticket T);
   void waitAll() { wait(Issued); }
 
+  /// A group of some ranks, this one among them, for collectives. All of them
+  /// have to call it.
+  int addSubgroup(const std::vector<int> &Ranks);
+
+  /// Messages between two ranks, of two kinds; those of a kind arrive in the
+  /// order in which they were sent. They overtake collectives. Returns at once
+  /// the message's number, which is valid until it was waited for.
+  int send(int Peer, int Kind, const void *Data, int64_t Bytes);
+  int receive(int Peer, int Kind, void *Data, int64_t Bytes);
+  void waitMessage(int Number);
+
   /// Calls `Body(Communicator &)` on the thread, after what was started before,
   /// and returns or throws when it does.
   template <typename Function> void run(Function &&Body) {
@@ -137,6 +157,9 @@ public:
   void close();
   /// From any thread: makes what is under way throw.
   void interrupt();
+
+  /// Messages that may be under way at a time.
+  static constexpr int MaxMessages = 16;
 
   /// Declare one after the memory that collectives work on: the memory must not
   /// go while they do. At its end waits for them, or interrupts them, and with
@@ -166,8 +189,22 @@ private:
     void *Context;
   };
   static constexpr size_t Capacity = 1024;
+  struct Message {
+    enum State { Free, Queued, UnderWay, Done } TheState = Free;
+    bool Sends = false;
+    int Peer = 0, Kind = 0, Number = 0;
+    void *Data = nullptr;
+    int64_t Bytes = 0;
+    Clock::time_point Begin;
+  };
 
+  int startMessage(bool Sends, int Peer, int Kind, void *Data, int64_t Bytes);
+  /// On the thread: starts and tests messages.
+  bool advanceMessages();
+  void pollMessages();
   void drain();
+  /// With the lock.
+  void interruptAll();
   void removeTop();
   void call(CallFunction Function, void *Context);
   Ticket enqueue(const Operation &Op);
@@ -179,6 +216,7 @@ private:
   /// The first one, what extend() put on top of it, and the one in use.
   std::unique_ptr<Communicator> First, Top;
   Communicator *Comm = nullptr;
+  std::vector<std::unique_ptr<Communicator>> Subgroups;
   std::unique_ptr<Trace> Events;
   CommStatistics Statistics;
 
@@ -188,6 +226,13 @@ private:
   /// Operations are numbered from 1, calls included.
   Ticket Issued = 0, Completed = 0;
   bool Ready = false, Closing = false;
+  Message Messages[MaxMessages];
+  /// Those that are queued, in order.
+  std::vector<int> QueuedMessages;
+  /// Queued or under way; also read without the mutex.
+  std::atomic<int> ActiveMessages{0};
+  /// Whether an operation is issued and not complete.
+  std::atomic<bool> HasWork{false};
   std::exception_ptr Failure, CallFailure;
   CommStatus Status;
   std::thread Thread;

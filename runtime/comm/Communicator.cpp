@@ -55,3 +55,21 @@ std::vector<int64_t> comm::getEqualBounds(int64_t Count, int Size) {
     Bounds.push_back(Count / Size * R + std::min<int64_t>(R, Count % Size));
   return Bounds;
 }
+
+int Communicator::send(int, int, const void *, int64_t) {
+  fail("communicator '", getBackend(),
+       "' has no messages between two ranks, which pipeline stages need; use "
+       "--comm mpi or tcp");
+}
+
+int Communicator::receive(int Peer, int Kind, void *, int64_t Bytes) {
+  return send(Peer, Kind, nullptr, Bytes);
+}
+
+bool Communicator::test(int) { return send(0, 0, nullptr, 0); }
+
+std::unique_ptr<Communicator>
+Communicator::makeSubgroup(const std::vector<int> &) {
+  fail("communicator '", getBackend(),
+       "' cannot be split, which pipeline stages need; use --comm mpi or tcp");
+}

@@ -31,6 +31,9 @@
 #include "comm/Wire.h"
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -98,6 +101,28 @@ public:
   /// Strings of any length, by rank; empty but on the root.
   std::vector<std::string> gatherStrings(const std::string &Mine, int Root);
 
+  /// Messages between two ranks, of two kinds; those of a kind arrive in the
+  /// order in which they were sent. Returns the message's number at once; the
+  /// memory belongs to it until `test` has said, once, that it is complete.
+  virtual int send(int Peer, int Kind, const void *Data, int64_t Bytes);
+  virtual int receive(int Peer, int Kind, void *Data, int64_t Bytes);
+  virtual bool test(int Message);
+  /// When something known will happen next: no use in testing earlier.
+  virtual std::chrono::steady_clock::time_point getNextEvent() const {
+    return std::chrono::steady_clock::time_point::max();
+  }
+  /// What to do while a collective waits for others; returns whether there was
+  /// anything to do. Before makeSubgroup.
+  void setBackground(std::function<bool()> Function) {
+    Background = std::move(Function);
+  }
+
+  /// A communicator among these ranks, ascending, of which this is one. It
+  /// lives no longer than this one. A rank calls collectives of all its
+  /// communicators one after the other, any two ranks in the same order.
+  virtual std::unique_ptr<Communicator>
+  makeSubgroup(const std::vector<int> &Ranks);
+
   /// Working memory from now on, instead of what the communicator allocated for
   /// itself: 64-byte aligned, at least getScratchBytes(size()) bytes, as many
   /// on all ranks. Collective.
@@ -124,6 +149,7 @@ protected:
   int Rank;
   Topology Topo;
   std::atomic<bool> Interrupted{false};
+  std::function<bool()> Background;
 };
 
 /// Working memory with which a communicator of `Size` ranks performs well. The

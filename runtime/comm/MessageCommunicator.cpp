@@ -22,13 +22,18 @@ using namespace poplar::runtime::comm;
 static constexpr int64_t ExchangeCount = 64;
 static constexpr int64_t Alignment = 64;
 
+/// Each rank is a node of its own.
+static Topology makeApart(int Size) {
+  std::vector<int> Apart(Size);
+  std::iota(Apart.begin(), Apart.end(), 0);
+  return Topology(Apart);
+}
+
 static Topology makeTree(const Transport &Messages, const MessageOptions &O) {
   Topology Topo(Messages.getNodes());
   if (O.TwoLevel && Topo.isTwoLevel())
     return Topo;
-  std::vector<int> Apart(Messages.size());
-  std::iota(Apart.begin(), Apart.end(), 0);
-  return Topology(Apart);
+  return makeApart(Messages.size());
 }
 
 MessageCommunicator::MessageCommunicator(std::unique_ptr<Transport> TheMessages,
@@ -47,11 +52,13 @@ MessageCommunicator::MessageCommunicator(std::unique_ptr<Transport> TheMessages,
 }
 
 void MessageCommunicator::reserve() {
+  // A group of some of the ranks may need as many as ranks that are all apart.
+  Topology Apart = makeApart(size());
   int Requests = 0;
-  for (const Topology *Way : {&Tree, Islands ? &*Islands : &Tree})
+  for (const Topology *Way : {&Tree, Islands ? &*Islands : &Tree, &Apart})
     Requests = std::max({Requests, AllGather::countRequests(*Way),
                          ReduceScatter::countSlots(*Way)});
-  Messages->reserve(Requests);
+  Messages->reserve(Requests + MaxMessages * MaxChunks);
 }
 
 void MessageCommunicator::useIslands(const Topology &TheIslands) {
@@ -101,7 +108,11 @@ template <typename Machine> void MessageCommunicator::finish(Machine &M) {
   while (!M.isDone()) {
     if (Interrupted)
       fail("interrupted");
-    if (M.advance())
+    bool Moved = M.advance();
+    // Others may wait for a message before they come to this collective.
+    if (Background)
+      Moved |= Background();
+    if (Moved)
       P = Pause();
     else
       P.wait(Messages->getNextEvent());
@@ -250,6 +261,108 @@ void MessageCommunicator::gather(const void *Shard, void *Full, Type T,
                  static_cast<char *>(Full), T, TheBounds, Root,
                  getChunkElements(T));
   finish(Machine);
+}
+
+//===----------------------------------------------------------------------===//
+// Messages between two ranks
+//===----------------------------------------------------------------------===//
+
+template <typename Function>
+int MessageCommunicator::startMessage(int64_t Bytes, Function Post) {
+  int Index = 0;
+  while (Index < MaxMessages && Pending[Index].Count >= 0)
+    ++Index;
+  if (Index == MaxMessages)
+    fail("more than ", MaxMessages, " messages are under way");
+  int64_t Largest = Options.MaxElements;
+  if (Bytes > Largest * MaxChunks)
+    fail("a message of ", Bytes, " bytes is too long; at most ",
+         Largest * MaxChunks, " can be sent: use smaller micro-batches");
+  PendingMessage &M = Pending[Index];
+  M.Count = 0;
+  for (int64_t Begin = 0; Begin < Bytes; Begin += Largest)
+    M.Requests[M.Count++] =
+        Post(Begin, static_cast<size_t>(std::min(Largest, Bytes - Begin)));
+  return Index;
+}
+
+int MessageCommunicator::send(int Peer, int Kind, const void *Data,
+                              int64_t Bytes) {
+  return startMessage(Bytes, [&](int64_t Begin, size_t Size) {
+    return Messages->send(Peer, size() + Kind,
+                          static_cast<const char *>(Data) + Begin, Size);
+  });
+}
+
+int MessageCommunicator::receive(int Peer, int Kind, void *Data,
+                                 int64_t Bytes) {
+  return startMessage(Bytes, [&](int64_t Begin, size_t Size) {
+    return Messages->receive(Peer, size() + Kind,
+                             static_cast<char *>(Data) + Begin, Size);
+  });
+}
+
+bool MessageCommunicator::test(int Message) {
+  PendingMessage &M = Pending[Message];
+  while (M.Count > 0 && Messages->test(M.Requests[M.Count - 1]))
+    --M.Count;
+  if (M.Count > 0)
+    return false;
+  M.Count = -1;
+  return true;
+}
+
+namespace {
+
+/// Some ranks of another transport, renumbered. Between any two ranks, the
+/// collectives of all groups that both are in come in one order, so they need
+/// no tags of their own.
+class SubTransport : public Transport {
+public:
+  SubTransport(Transport &All, const std::vector<int> &Ranks)
+      : All(All), Ranks(Ranks) {
+    auto Own = std::find(Ranks.begin(), Ranks.end(), All.rank());
+    if (Own == Ranks.end())
+      fail("rank ", All.rank(), " is not of the group it is to talk in");
+    Number = static_cast<int>(Own - Ranks.begin());
+  }
+
+  const char *getName() const override { return All.getName(); }
+  int rank() const override { return Number; }
+  int size() const override { return static_cast<int>(Ranks.size()); }
+  std::vector<int> getNodes() const override {
+    std::vector<int> Nodes, Whole = All.getNodes();
+    for (int R : Ranks)
+      Nodes.push_back(Whole[R]);
+    return Nodes;
+  }
+  Request receive(int Peer, int Tag, void *Data, size_t Bytes) override {
+    return All.receive(Ranks[Peer], Tag, Data, Bytes);
+  }
+  bool test(Request R) override { return All.test(R); }
+  Clock::time_point getNextEvent() const override { return All.getNextEvent(); }
+  void abort(const std::string &Message) override { All.abort(Message); }
+
+protected:
+  void doReserve(int) override {} // whose messages they are has done so
+  Request doSend(int Peer, int Tag, const void *Data, size_t Bytes) override {
+    return All.send(Ranks[Peer], Tag, Data, Bytes);
+  }
+
+private:
+  Transport &All;
+  std::vector<int> Ranks;
+  int Number;
+};
+
+} // namespace
+
+std::unique_ptr<Communicator>
+MessageCommunicator::makeSubgroup(const std::vector<int> &Ranks) {
+  auto Result = std::make_unique<MessageCommunicator>(
+      std::make_unique<SubTransport>(*Messages, Ranks), Options);
+  Result->Background = Background;
+  return Result;
 }
 
 int64_t MessageCommunicator::getLocalBytes() const {

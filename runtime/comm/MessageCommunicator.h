@@ -57,6 +57,14 @@ public:
   void broadcast(void *Data, int64_t Bytes, int Root) override;
   void gather(const void *Shard, void *Full, Type T, const int64_t *Bounds,
               int Root) override;
+  int send(int Peer, int Kind, const void *Data, int64_t Bytes) override;
+  int receive(int Peer, int Kind, void *Data, int64_t Bytes) override;
+  bool test(int Message) override;
+  Clock::time_point getNextEvent() const override {
+    return Messages->getNextEvent();
+  }
+  std::unique_ptr<Communicator>
+  makeSubgroup(const std::vector<int> &Ranks) override;
   void useScratch(void *Memory, int64_t Bytes) override;
   int64_t getLocalBytes() const override;
   int64_t getRemoteBytes() const override;
@@ -65,6 +73,14 @@ public:
   void abort(const std::string &Message) override { Messages->abort(Message); }
 
 private:
+  /// Messages between two ranks that may be under way, and the parts they are
+  /// cut into.
+  static constexpr int MaxMessages = 16, MaxChunks = 16;
+  struct PendingMessage {
+    int Count = -1; // parts that are under way; -1: free
+    Transport::Request Requests[MaxChunks];
+  };
+  template <typename Function> int startMessage(int64_t Bytes, Function Post);
   void setScratch(char *Memory, int64_t Bytes);
   void reserve();
   int64_t getChunkElements(Type Wire) const;
@@ -90,6 +106,7 @@ private:
   int64_t ScratchBytes = 0, SlotBytes = 0;
   /// Values of all ranks, and the bounds to exchange them.
   std::vector<int64_t> Exchanged, Bounds;
+  PendingMessage Pending[MaxMessages];
 };
 
 } // namespace poplar::runtime::comm

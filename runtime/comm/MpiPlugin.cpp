@@ -49,12 +49,12 @@ static int init(int32_t *Rank, int32_t *Size) {
       check(MPI_Comm_rank(World, Rank), "MPI_Comm_rank") ||
       check(MPI_Comm_size(World, Size), "MPI_Comm_size"))
     return 1;
-  // Tags number ranks.
+  // Tags number ranks, and then two kinds of messages.
   int *Largest = nullptr, Found = 0;
   if (check(MPI_Comm_get_attr(World, MPI_TAG_UB, &Largest, &Found),
             "MPI_Comm_get_attr"))
     return 1;
-  if (Found && *Largest < *Size) {
+  if (Found && *Largest < *Size + 1) {
     Message = "this MPI does not have tags enough for so many ranks";
     return 1;
   }

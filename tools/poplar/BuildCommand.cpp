@@ -74,7 +74,7 @@ static bool checkMemory(const TypeBuild &build, zero::PlanOp plan,
                         int64_t available, std::string &text,
                         std::string &error) {
   for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
-    if (rank.getDeviceType() != build.name)
+    if (!isOf(rank, build.program))
       continue;
     int64_t peak = getPeakBytes(build.program, index, rank.getLargestStep());
     text += llvm::formatv("rank {0,-4} {1,-16} micro-batch {2,4}  "
@@ -125,7 +125,7 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
     TypeBuild build;
     build.program = program;
     build.options = common;
-    build.name = zero::ProgramInfo::get(program).deviceType;
+    build.name = zero::ProgramInfo::get(program).getProgramName();
     build.directory = output + "/" + build.name;
     if (!chooseOptions(program, build.options, compilation.error))
       return false;
@@ -134,8 +134,8 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
   llvm::outs().flush();
   for (TypeBuild &build : builds) {
     zero::PlanOp plan = *build.program.getOps<zero::PlanOp>().begin();
-    auto type =
-        mlir::SymbolTable(module).lookup<cluster::DeviceTypeOp>(build.name);
+    auto type = mlir::SymbolTable(module).lookup<cluster::DeviceTypeOp>(
+        zero::ProgramInfo::get(build.program).deviceType);
     int ends[2];
     if (pipe(ends) != 0 || (build.process = fork()) < 0) {
       compilation.error =
@@ -160,7 +160,7 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
     waitpid(build.process, &status, 0);
     if (report.empty() || status != 0)
       compilation.error =
-          "the compiler of device type '" + build.name + "' ended unexpectedly";
+          "the compiler of '" + build.name + "' ended unexpectedly";
     else if (report[0] != '+')
       compilation.error = report;
     else

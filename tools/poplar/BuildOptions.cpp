@@ -54,6 +54,12 @@ bool checkCPU(const HostOptions &options, std::string &error) {
   return false;
 }
 
+bool isOf(zero::RankOp rank, mlir::ModuleOp program) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  return rank.getDeviceType() == info.deviceType &&
+         int64_t(rank.getGroup()) == info.group;
+}
+
 bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
                    std::string &error) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
@@ -67,7 +73,7 @@ bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
   options.maxBatch = 1;
   for (auto plan : program.getOps<zero::PlanOp>())
     for (zero::RankOp rank : plan.getRanks())
-      if (rank.getDeviceType() == info.deviceType) {
+      if (isOf(rank, program)) {
         options.threads = rank.getThreads();
         options.maxBatch = std::max(options.maxBatch, rank.getLargestStep());
       }

@@ -18,19 +18,27 @@ namespace {
 /// Ranks in a row that share node and device type.
 struct Run {
   int64_t first, count;
-  std::string node, type;
+  std::string node, program;
 };
 } // namespace
+
+/// The directory of a rank's executable.
+static std::string getProgram(zero::PlanOp plan, zero::RankOp rank) {
+  std::optional<int64_t> group;
+  if (!plan.getGroups().empty())
+    group = rank.getGroup();
+  return zero::getProgramName(rank.getDeviceType(), group);
+}
 
 static std::vector<Run> findRuns(zero::PlanOp plan) {
   std::vector<Run> runs;
   for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
+    std::string program = getProgram(plan, rank);
     if (!runs.empty() && runs.back().node == rank.getNode() &&
-        runs.back().type == rank.getDeviceType())
+        runs.back().program == program)
       ++runs.back().count;
     else
-      runs.push_back({int64_t(index), 1, rank.getNode().str(),
-                      rank.getDeviceType().str()});
+      runs.push_back({int64_t(index), 1, rank.getNode().str(), program});
   }
   return runs;
 }
@@ -89,7 +97,7 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
     script += llvm::formatv("-np {0} ", run.count).str();
     if (several)
       script += llvm::formatv("$(on {0}:{1}) ", run.node, run.count).str();
-    script += "\"$here/" + run.type + "/train\" \"$@\"";
+    script += "\"$here/" + run.program + "/train\" \"$@\"";
   }
   return script + kLaunchTail;
 }
@@ -103,17 +111,17 @@ static std::string formatSlurmConfiguration(zero::PlanOp plan) {
                      "to every line.\n";
   for (const Run &run : findRuns(plan))
     text += llvm::formatv("{0}-{1} {2}/train train\n", run.first,
-                          run.first + run.count - 1, run.type)
+                          run.first + run.count - 1, run.program)
                 .str();
   return text;
 }
 
 static std::string formatRanks(zero::PlanOp plan) {
-  std::string text = "# rank node device_type threads micro_batch steps last\n";
+  std::string text = "# rank node program threads micro_batch steps last\n";
   for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
     text +=
         llvm::formatv("{0} {1} {2} {3} {4} {5} {6}\n", index, rank.getNode(),
-                      rank.getDeviceType(), rank.getThreads(),
+                      getProgram(plan, rank), rank.getThreads(),
                       rank.getMicroBatch(), rank.getSteps(), rank.getLast())
             .str();
   return text;

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Timetable.h"
-#include <gtest/gtest.h>
 #include <algorithm>
 #include <deque>
+#include <gtest/gtest.h>
 #include <random>
 #include <set>
 
@@ -219,15 +219,14 @@ TEST(TimetableTest, WrongTurnsAreNamed) {
   Turns good = {forward(0), backward(0), forward(1), backward(1)};
   EXPECT_EQ(check({good, good}), "");
   EXPECT_EQ(check({}), "has no stages");
-  EXPECT_NE(check({{forward(0), forward(0), backward(0), backward(0)}}).find(
-                "two, for the forward pass"),
+  EXPECT_NE(check({{forward(0), forward(0), backward(0), backward(0)}})
+                .find("two, for the forward pass"),
             std::string::npos);
   EXPECT_NE(check({{backward(0), forward(0)}}).find("before the forward pass"),
             std::string::npos);
   EXPECT_NE(check({good, {forward(0), backward(0)}}).find("activations"),
             std::string::npos);
-  EXPECT_NE(check({good,
-                   {forward(0), forward(1), backward(1), backward(0)}})
+  EXPECT_NE(check({good, {forward(0), forward(1), backward(1), backward(0)}})
                 .find("gradients of other micro-batches, or in another order"),
             std::string::npos);
   // Stage 0 wants a gradient before stage 1 has what it needs for it.

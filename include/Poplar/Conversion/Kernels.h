@@ -51,6 +51,9 @@ inline constexpr llvm::StringLiteral kDeadTransientAttr = "nn.dead_transient";
 /// On a step (@train, @evaluate, @infer): offsets of its inputs and result.
 inline constexpr llvm::StringLiteral kInputOffsetsAttr = "nn.input_offsets";
 inline constexpr llvm::StringLiteral kResultOffsetAttr = "nn.result_offset";
+/// On @forward of a pipeline stage: where it keeps what @backward reads.
+inline constexpr llvm::StringLiteral kResidualOffsetsAttr =
+    "nn.residual_offsets";
 /// On a bucket: offsets in the fixed region of its whole working copy and
 /// gradients, -1 for what is sharded; PoplarType of the working copy.
 inline constexpr llvm::StringLiteral kPlacesAttr = "nn.places";

@@ -43,6 +43,10 @@ int64_t getPlannedMemory(mlir::ModuleOp program, llvm::StringRef name);
 /// `batch`; INT64_MAX if there are more.
 int64_t getPeakBytes(mlir::ModuleOp program, int64_t rank, int64_t batch);
 
+/// What a rank's micro-batches in flight and their messages take, per sample of
+/// the largest micro-batch; 0 where all ranks are one group.
+int64_t getTurnBytes(mlir::ModuleOp program, int64_t rank);
+
 /// Bytes of what a rank of a planned program holds sharded, behind the batch
 /// region (see Runtime/ABI.h), alignment included.
 int64_t getShardBytes(mlir::ModuleOp program, int64_t rank);

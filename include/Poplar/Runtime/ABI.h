@@ -21,10 +21,21 @@
 //                             + shard_bytes(rank)
 // All offsets and per-sample sizes are multiples of POPLAR_ALIGNMENT.
 //
+// Pipeline stages. A rank of one runs turns (PoplarPipeline), each on the
+// memory of its micro-batch: a slot, one of `in_flight`, with the inputs and
+// what the backward pass needs; and buffers of messages. There are in_flight +
+// 1 of those that are read until the backward pass (activations received; those
+// sent, if `keeps_sent`), POPLAR_MESSAGE_BUFFERS of others; never more than
+// micro-batches. All lie behind the shards, and each has room for the largest
+// micro-batch:
+//   peak_bytes(rank, batch) += batch * (in_flight * slot_bytes
+//                              + sum of count * message_bytes)
+//
 // State. Parameters lie in buckets, flat arrays of `elements` elements in which
 // gaps between parameters stay 0. Rank r's shard of a bucket are the elements
 // [bounds[r], bounds[r+1]). Which of these a rank holds depends on the stage of
-// ZeRO (world_size > 1; otherwise everything is whole):
+// ZeRO of the bucket, if the rank is one of those that hold it (world_size > 1;
+// otherwise everything is whole):
 //                     stage 0   stage 1   stage 2   stage 3
 //   working copy      whole     whole     whole     shard
 //   gradient, f32     whole     whole     shard     shard
@@ -68,6 +79,10 @@ typedef struct PoplarBucket {
   /// Whole working copy and gradient (f32): fixed buffers, -1 where sharded.
   int64_t working, gradient;
   const int64_t *bounds; /* world_size + 1 of them */
+  int64_t stage;         /* of ZeRO */
+  /// The ranks that hold it, ascending; null where all do.
+  int64_t num_ranks;
+  const int64_t *ranks;
 } PoplarBucket;
 
 /// What one rank does in an iteration: `steps` micro-steps, all of
@@ -76,6 +91,14 @@ typedef struct PoplarRank {
   const char *device_type, *node;
   int64_t micro_batch, steps, last;
   int64_t threads;
+  /// Of a pipeline stage: which, and the ranks of the same pipeline in the
+  /// stages before and behind it, -1 where there is none.
+  int64_t group, previous, next;
+  /// Micro-batches that have gone forward and not yet back, at most; 2 * steps
+  /// turns, i + 1 the forward pass of micro-batch i, -i - 1 its backward pass.
+  /// Null in ranks of other groups than the program's.
+  int64_t in_flight;
+  const int32_t *turns;
 } PoplarRank;
 
 enum PoplarCollectiveKind {
@@ -213,6 +236,35 @@ typedef void (*PoplarFunction)(void *context, char *arena, int64_t batch);
 #define POPLAR_GPU_EMBEDDING_THREADS 256
 #define POPLAR_GPU_FLAT_THREADS 256
 
+/// What a message between pipeline stages holds.
+enum PoplarMessageKind { POPLAR_ACTIVATION = 0, POPLAR_GRADIENT = 1 };
+#define POPLAR_MESSAGE_BUFFERS 2
+
+/// Memory of a micro-batch, by index of the array that a turn is given.
+enum PoplarPort {
+  POPLAR_SLOT = 0,
+  POPLAR_ACTIVATION_IN = 1,
+  POPLAR_ACTIVATION_OUT = 2,
+  POPLAR_GRADIENT_IN = 3,
+  POPLAR_GRADIENT_OUT = 4,
+  POPLAR_NUM_PORTS = 5
+};
+
+/// A pass of a micro-batch of `batch` samples through a pipeline stage.
+typedef void (*PoplarTurn)(void *context, char *arena, char *const *ports,
+                           int64_t batch);
+
+/// What the program of a pipeline stage has instead of train, train_last,
+/// evaluate and infer. Inputs lie at their offsets in a slot.
+typedef struct PoplarPipeline {
+  int64_t group, num_groups;
+  int64_t slot_bytes;                      /* of a sample */
+  int64_t message_bytes[POPLAR_NUM_PORTS]; /* of a sample; 0: no such message */
+  int64_t keeps_sent; /* 1: the backward pass reads what was sent */
+  /// backward_last is that of an iteration's last micro-batch.
+  PoplarTurn forward, backward, backward_last, evaluate, infer;
+} PoplarPipeline;
+
 typedef struct PoplarProgram {
   uint32_t magic, version;
   /// JSON object: the module's nn.model dictionary and the build's choices
@@ -265,6 +317,8 @@ typedef struct PoplarProgram {
   /// Null in programs for CPUs. In others, adamw and convert_working are null,
   /// and all addresses that functions are given or pass on are the GPU's.
   const PoplarGPUImage *gpu;
+  /// Null where all ranks are one group.
+  const PoplarPipeline *pipeline;
 } PoplarProgram;
 
 extern const PoplarProgram poplar_program;
@@ -292,6 +346,11 @@ void poplar_rt_gemm(void *context, const PoplarGemm *gemm, const void *a,
 void poplar_rt_start(void *context, const PoplarCollective *collective,
                      void *buffer);
 void poplar_rt_wait(void *context, const PoplarCollective *collective);
+
+/// Hands the turn's message of a PoplarMessageKind over; returns before it has
+/// left. Waits for it to have come.
+void poplar_rt_send(void *context, int64_t kind);
+void poplar_rt_receive(void *context, int64_t kind);
 
 /// Zeroes `bytes` bytes on the rank's threads.
 void poplar_rt_zero(void *context, void *buffer, int64_t bytes);

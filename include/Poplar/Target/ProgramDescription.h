@@ -9,6 +9,7 @@
 #ifndef POPLAR_TARGET_PROGRAMDESCRIPTION_H
 #define POPLAR_TARGET_PROGRAMDESCRIPTION_H
 
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <string>
 #include <vector>
@@ -46,13 +47,18 @@ private:
     std::string name;
     int64_t elements, working, gradient;
     std::vector<int64_t> bounds;
+    int64_t stage;
+    std::vector<int64_t> holders;
   };
   struct Rank {
     std::string deviceType, node;
     int64_t microBatch, steps, last, threads;
+    int64_t group = 0, previous = -1, next = -1, inFlight = 0;
+    std::vector<int32_t> turns;
   };
   llvm::LogicalResult takeSteps(mlir::ModuleOp module);
   llvm::LogicalResult takeState(mlir::ModuleOp module);
+  void takePipeline(zero::PlanOp plan, const zero::ProgramInfo &info);
 
   std::vector<Parameter> parameters;
   std::vector<Bucket> buckets;
@@ -64,7 +70,10 @@ private:
   int64_t fixedBytes = 0, bytesPerSample = 0, scratchOffset = 0,
           scratchBytes = 0;
   std::vector<int64_t> inputs;
-  int64_t trainLoss = 0, evaluateLoss = 0, logits = 0;
+  /// -1 in a pipeline stage that has none.
+  int64_t trainLoss = -1, evaluateLoss = -1, logits = -1;
+  /// Integers of PoplarPipeline, if the program has one.
+  std::vector<int64_t> pipeline;
   int32_t logitsType = 0;
   double flopsPerSample = 0;
   /// Functions, by their symbol (@train_last is @train where there is none),

@@ -102,9 +102,9 @@ std::string zero::getProgramName(StringRef deviceType,
 }
 
 std::string ProgramInfo::getProgramName() const {
-  return zero::getProgramName(
-      deviceType,
-      isPipelineStage() ? std::optional<int64_t>(group) : std::nullopt);
+  return zero::getProgramName(deviceType, isPipelineStage()
+                                              ? std::optional<int64_t>(group)
+                                              : std::nullopt);
 }
 
 int64_t ProgramInfo::getStage(BucketOp bucket) const {

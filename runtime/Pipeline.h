@@ -1,0 +1,100 @@
+//===- Pipeline.h - Turns of a pipeline stage -------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A rank of a stage runs the turns of its program in the order of the plan.
+// What it receives is asked for as soon as there is memory for it, what it
+// sends leaves while it computes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_PIPELINE_H
+#define POPLAR_RUNTIME_PIPELINE_H
+
+#include "Poplar/Runtime/ABI.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace poplar::runtime {
+
+class Executor;
+
+/// What goes through a pipeline: micro-batches, numbered from 0.
+class MicroBatches {
+public:
+  virtual ~MicroBatches() = default;
+  virtual int64_t count() const = 0;
+  /// Samples of one.
+  virtual int64_t size(int64_t Number) const = 0;
+  /// Writes its inputs, from `Slot` + size * their offsets on.
+  virtual void fill(int64_t Number, char *Slot) = 0;
+  /// Its forward pass is done: takes what came of it.
+  virtual void take(int64_t Number) = 0;
+};
+
+class Pipeline {
+public:
+  /// In `Memory`, getBytesPerSample() times the largest micro-batch.
+  Pipeline(Executor &Exec, char *Memory);
+
+  /// Memory of micro-batches in flight and messages, as Runtime/ABI.h counts
+  /// it; 0 in a program that is no pipeline stage.
+  static int64_t getBytesPerSample(const PoplarProgram &Program, int Rank);
+
+  /// Forward and backward of all micro-batches of an iteration.
+  void train(MicroBatches &Work);
+  /// Forward only.
+  void evaluate(MicroBatches &Work);
+  void infer(MicroBatches &Work);
+
+  // What a turn calls.
+
+  void send(int64_t Kind);
+  void receive(int64_t Kind);
+
+private:
+  /// Buffers that micro-batches use one after the other; of messages, with the
+  /// one under way from or to each (-1: none).
+  struct Ring {
+    char *Base = nullptr;
+    int64_t Count = 0, Stride = 0, Bytes = 0;
+    int Peer = -1;
+    std::vector<int> Messages;
+
+    bool exists() const { return Bytes > 0; }
+    char *at(int64_t Number) const { return Base + Number % Count * Stride; }
+    int &message(int64_t Number) {
+      return Messages[static_cast<std::size_t>(Number % Count)];
+    }
+  };
+
+  void run(MicroBatches &Work, PoplarTurn Forward, const int32_t *Turns);
+  void takeTurn(PoplarTurn Function, int64_t Number, bool IsBackward);
+  void postReceives();
+  void post(Ring &R, int Kind, int64_t &Posted, int64_t Done, int64_t Free);
+  void finish(Ring &R, int64_t Number);
+
+  Executor &Exec;
+  const PoplarPipeline &Stage;
+  const PoplarRank &Rank;
+  Ring Rings[POPLAR_NUM_PORTS];
+
+  // Of the run under way. Passes are numbered in their order, which is that of
+  // all stages.
+  MicroBatches *Work = nullptr;
+  bool HasBackward = false;
+  /// The micro-batch of each forward pass.
+  std::vector<int64_t> Order;
+  int64_t Forwards = 0, Backwards = 0;
+  int64_t PostedActivations = 0, PostedGradients = 0;
+};
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_PIPELINE_H
