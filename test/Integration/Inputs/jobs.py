@@ -55,12 +55,14 @@ class DeviceType:
     target: str
     precision: str = "f32"
     memory: int = 1 << 32
+    recompute: str = "keep"
 
     def text(self):
         threads = " threads 1" if self.target.startswith("host") else ""
         return (
             f'cluster.device_type @{self.name} target "{self.target}" '
-            f"memory {self.memory} precision {self.precision}{threads}"
+            f"memory {self.memory} precision {self.precision}{threads} "
+            f'recompute "{self.recompute}"'
         )
 
 
@@ -73,6 +75,7 @@ class Rank:
     last: int
     state: float = 1.0
     type: str = "device"
+    group: int = 0
 
     @property
     def samples(self):
@@ -80,7 +83,7 @@ class Rank:
 
     def text(self):
         return (
-            f'zero.rank @{self.type} node "localhost" '
+            f'zero.rank @{self.type} node "localhost" group {self.group} '
             f"micro_batch {self.micro_batch} steps {self.steps} "
             f"last {self.last} threads 1 state {self.state:.1f}"
         )
@@ -92,18 +95,26 @@ class Plan:
     stage: int
     ranks: tuple
     types: tuple = (DeviceType("device", best_f32_target()),)
+    # Of a pipeline: (first unit, end, stage of ZeRO) of its groups.
+    groups: tuple = ()
+    schedule: str = ""
 
     @property
     def samples(self):
-        return sum(rank.samples for rank in self.ranks)
+        return sum(rank.samples for rank in self.ranks if rank.group == 0)
 
     def text(self):
+        schedule = f'schedule "{self.schedule}" ' if self.groups else ""
         used = {rank.type for rank in self.ranks}
         return "\n".join(
             [t.text() for t in self.types if t.name in used]
             + [
                 f"zero.plan stage {self.stage} global_batch {self.samples} "
-                'policy "exact" {'
+                f'policy "exact" {schedule}{{'
+            ]
+            + [
+                f"zero.group units [{first}, {end}] stage {stage}"
+                for first, end, stage in self.groups
             ]
             + [rank.text() for rank in self.ranks]
             + ["}"]

@@ -1,0 +1,148 @@
+# ===- pipeline.py - Pipeline stages train as one device does --------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Trains tiny models for 20 steps, cut into pipeline stages in many ways, with
+the gradient clipped in every step, and compares with a run on one device, which
+takes the batch at once, as equivalence.py does:
+  losses     within 1e-5 of each other, relatively
+  updates    |D - D*| <= 1e-3 |D*| for every tensor, D what training added to it
+
+Models are cut evenly and unevenly, into two, three and four stages, with one
+and with two pipelines that take unlike batches, in every stage of ZeRO and in
+different ones, on like and unlike device types, by every schedule. What several
+ranks hold has to be equal at the end, bit for bit: also what the first and the
+last stage share.
+
+Runs under some of these plans go on under a plan without stages, and the other
+way round, and have to end where a run on one device does."""
+
+import concurrent.futures
+
+import jobs
+from jobs import DeviceType, Plan, Rank
+
+STEPS, CLIP, SAMPLES = 20, 0.5, 12
+# The tiny models have two blocks: with what is in front of them and behind
+# them, four units.
+CUTS = {
+    "even": ((0, 2), (2, 4)),
+    "uneven": ((0, 1), (1, 4)),
+    "three": ((0, 1), (1, 3), (3, 4)),
+    "four": ((0, 1), (1, 2), (2, 3), (3, 4)),
+}
+# (micro_batch, steps, last) of the pipelines: where ranks meet in every
+# micro-step (stages 2 and 3), and where they do not.
+BATCHES = {
+    "one": ([(3, 4, 3)], None),
+    "ragged": ([(5, 3, 2)], None),
+    "two": ([(3, 3, 2), (2, 3, 0)], [(3, 3, 2), (1, 4, 1)]),
+    "none": ([(4, 3, 4), (0, 3, 0)], [(4, 3, 4), (0, 1, 0)]),
+}
+TYPES = {
+    "device": DeviceType("device", jobs.best_f32_target()),
+    "sse41": DeviceType("sse41", "host:sse41-f32"),
+    "unit": DeviceType("unit", jobs.best_f32_target(), recompute="recompute-unit"),
+}
+
+# Model, cut, schedule, batches, stage of ZeRO of each group, types of each; and
+# which of these go on under other plans.
+RESUMED = (1, 6, 11)
+CASES = [
+    ("llama", "even", "gpipe", "one", "00", None),
+    ("llama", "uneven", "1f1b", "two", "11", ["device", "sse41"]),
+    ("llama", "three", "1f1b", "ragged", "012", None),
+    ("llama", "even", "1f1b", "two", "33", None),
+    ("llama", "four", "gpipe", "one", "1111", ["sse41", "device", "unit", "device"]),
+    ("gpt2", "even", "1f1b", "one", "00", ["device", "sse41"]),
+    ("gpt2", "uneven", "gpipe", "two", "22", None),
+    ("gpt2", "three", "1f1b", "two", "010", None),
+    ("gpt2", "even", "gpipe", "none", "11", ["sse41", "device"]),
+    ("bert", "even", "gpipe", "two", "10", None),
+    ("bert", "uneven", "1f1b", "none", "32", None),
+    ("bert", "three", "gpipe", "one", "000", ["sse41", "unit", "device"]),
+]
+
+
+def make_plan(model, cut, schedule, batch, stages, types):
+    meeting, free = BATCHES[batch]
+    stage = max(map(int, stages))
+    pipelines = meeting if stage >= 2 or not free else free
+    types = types or ["device"] * len(stages)
+    return Plan(
+        model,
+        stage,
+        tuple(
+            Rank(*steps, type=name, group=group)
+            for group, name in enumerate(types)
+            for steps in pipelines
+        ),
+        tuple(TYPES.values()),
+        tuple((*units, int(zero)) for units, zero in zip(CUTS[cut], stages)),
+        schedule,
+    )
+
+
+def main():
+    arguments = jobs.parse_arguments(__doc__)
+    workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
+    # A constant rate: a schedule would know how many steps are to come.
+    options = ["--lr", 1e-3, "--clip", CLIP, "--schedule", "constant", "--warmup", 0]
+    errors = []
+
+    def prepare(model):
+        reference = workshop.train_alone(
+            model, f"{model}-reference", SAMPLES, [*options, "--steps", STEPS]
+        )
+        return reference, workshop.initial_weights(model)
+
+    def compare(name, run, model):
+        reference, initial = references[model]
+        loss, failures = jobs.compare_losses(run, reference)
+        update, more = jobs.compare_updates(run, reference, initial)
+        if not min(run.norms) > CLIP:
+            more.append(f"a gradient of norm {min(run.norms):g} is not clipped")
+        report.check(name, failures + more, f"losses {loss:.1e}, updates {update:.1e}")
+        errors.append((loss, update))
+
+    def check(case):
+        model, cut, schedule, batch, stages, types = case
+        name = f"{model}-{cut}-{schedule}-{batch}-stage{stages}"
+        if types:
+            name += "-" + "-".join(types)
+        plan = make_plan(*case)
+        assert plan.samples == SAMPLES
+        replicated = ["--check-replicas"] if "3" not in stages else []
+        whole = Plan(model, 1, (Rank(4, 2, 3), Rank(3, 2, 2)))
+        try:
+            job = workshop.build(plan, name)
+            run = workshop.train(
+                job, f"{name}-run", [*options, "--steps", STEPS, *replicated]
+            )
+            compare(name, run, model)
+            if CASES.index(case) not in RESUMED:
+                return
+            # Half of the steps each, with stages and without.
+            other = workshop.build(whole, f"{model}-whole")
+            for first, second, kind in ((job, other, "to"), (other, job, "from")):
+                out = f"{name}-{kind}-zero"
+                workshop.train(first, out, [*options, "--steps", STEPS // 2])
+                run = workshop.train(second, out, [*options, "--steps", STEPS], True)
+                compare(out, run, model)
+        except jobs.JobError as error:
+            report.check(name, [str(error)])
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        models = list(dict.fromkeys(case[0] for case in CASES))
+        references = dict(zip(models, pool.map(prepare, models)))
+        list(pool.map(check, CASES))
+    if errors:
+        loss, update = map(max, zip(*errors))
+        print(f"worst: losses {loss:.1e}, updates {update:.1e}")
+    report.finish()
+
+
+main()
