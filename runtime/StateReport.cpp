@@ -165,9 +165,12 @@ static bool isReplicated(const Executor &Exec, int64_t Bucket) {
 void poplar::runtime::checkReplicas(const Executor &Exec,
                                     const std::string &When) {
   const PoplarProgram &Program = Exec.program();
-  if (Program.world_size == 1 || Program.stage == 3)
+  bool IsSharded =
+      std::all_of(Program.buckets, Program.buckets + Program.num_buckets,
+                  [](const PoplarBucket &B) { return B.stage == 3; });
+  if (Program.world_size == 1 || IsSharded)
     fail("--check-replicas: nothing is replicated ",
-         Program.stage == 3 ? "in stage 3" : "on one rank");
+         IsSharded ? "in stage 3" : "on one rank");
   size_t Buckets = static_cast<size_t>(Program.num_buckets);
   size_t Ranks = static_cast<size_t>(Program.world_size);
   size_t Rank = static_cast<size_t>(Exec.state().rank()), Width = Buckets + 1;
@@ -186,7 +189,7 @@ void poplar::runtime::checkReplicas(const Executor &Exec,
     for (size_t I = 0; I < (Bucket.ranks ? Bucket.num_ranks : Ranks); ++I) {
       size_t R = Bucket.ranks ? static_cast<size_t>(Bucket.ranks[I]) : I;
       // Masters and moments are f32 everywhere.
-      int64_t Format = Bucket.stage == 0 ? POPLAR_F32 : All[R * Width];
+      int64_t Format = Bucket.stage == 0 ? int64_t(POPLAR_F32) : All[R * Width];
       size_t Other = First.insert({Format, R}).first->second;
       if (All[R * Width + 1 + B] != All[Other * Width + 1 + B])
         fail(When, " rank ", R, " (", Program.ranks[R].device_type,

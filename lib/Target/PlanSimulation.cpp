@@ -299,6 +299,10 @@ FailureOr<PlanSimulation> poplar::buildPlanSimulation(ModuleOp module) {
   if (!plan)
     return module.emitError("has no programs with a plan: run "
                             "--specialize-device-types first");
+  if (!plan.getGroups().empty())
+    return plan.emitOpError(
+        "has pipeline stages, which are simulated by poplar "
+        "plan --policy hybrid alone");
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   auto where = [&](std::optional<int64_t> rank) {
     return rank ? ranks[*rank].emitOpError() : plan.emitOpError();

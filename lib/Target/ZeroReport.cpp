@@ -136,6 +136,11 @@ void ZeroReportPass::runOnOperation() {
   for (auto program : module.getOps<ModuleOp>()) {
     zero::ProgramInfo info = zero::ProgramInfo::get(program);
     stage = info.stage;
+    if (info.isPipelineStage()) {
+      program.emitError("is a pipeline stage, which --zero-report does not "
+                        "count; it reports plans without groups");
+      return signalPassFailure();
+    }
     for (auto plan : program.getOps<zero::PlanOp>())
       for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
         if (rank.getDeviceType() == info.deviceType)

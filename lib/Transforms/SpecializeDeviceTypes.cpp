@@ -78,19 +78,26 @@ static LogicalResult assignBuckets(ModuleOp module, zero::PlanOp plan) {
 
 /// Shards the buckets over the ranks of the plan that hold them.
 static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
+  auto getShares = [&](auto holds) {
+    std::vector<double> shares;
+    for (zero::RankOp rank : plan.getRanks())
+      shares.push_back(holds(rank) ? rank.getState().convertToDouble() : 0);
+    return shares;
+  };
+  auto isNothing = [](ArrayRef<double> shares) {
+    return llvm::all_of(shares, [](double share) { return share == 0; });
+  };
+  if (isNothing(getShares([](zero::RankOp) { return true; })))
+    return plan.emitOpError("has no rank that holds any state");
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
-    std::vector<double> shares;
-    for (zero::RankOp rank : plan.getRanks()) {
-      bool holds = !bucket.getGroups() ||
-                   llvm::is_contained(*bucket.getGroups(), rank.getGroup());
-      shares.push_back(holds ? rank.getState().convertToDouble() : 0);
-    }
-    if (llvm::all_of(shares, [](double share) { return share == 0; }))
-      return plan.emitOpError("has no rank that holds any state")
-             << (bucket.getGroups() ? " of bucket @" + bucket.getSymName()
-                                    : Twine())
-                    .str();
+    std::vector<double> shares = getShares([&](zero::RankOp rank) {
+      return !bucket.getGroups() ||
+             llvm::is_contained(*bucket.getGroups(), rank.getGroup());
+    });
+    if (isNothing(shares))
+      return plan.emitOpError("has no rank that holds any state of bucket @")
+             << bucket.getSymName();
     bucket.setBounds(
         shardByShares(zero::BucketLayout::get(bucket, symbols)->elements,
                       shares)
@@ -109,7 +116,9 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   zero::PlanOp plan = *plans.begin();
   SymbolTable symbols(module);
   SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-  // A program for each type in each group.
+  // A program for each type in each group, and what it recomputes.
+  DenseMap<std::pair<Operation *, int64_t>, std::pair<StringRef, zero::RankOp>>
+      policies;
   llvm::SmallSetVector<std::pair<Operation *, int64_t>, 4> used;
   for (zero::RankOp rank : plan.getRanks()) {
     auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
@@ -118,7 +127,17 @@ void SpecializeDeviceTypesPass::runOnOperation() {
           << rank.getDeviceType() << ", which is no cluster.device_type";
       return signalPassFailure();
     }
-    used.insert({type, int64_t(rank.getGroup())});
+    std::pair<Operation *, int64_t> program = {type, int64_t(rank.getGroup())};
+    StringRef recompute = rank.getRecompute().value_or(type.getRecompute());
+    auto [known, isNew] = policies.insert({program, {recompute, rank}});
+    if (!isNew && known->second.first != recompute) {
+      InFlightDiagnostic diagnostic =
+          rank.emitOpError("recomputes otherwise than another rank of its type "
+                           "in the group, which runs the same program");
+      diagnostic.attachNote(known->second.second.getLoc()) << "the other rank";
+      return signalPassFailure();
+    }
+    used.insert(program);
   }
 
   if ((!groups.empty() && failed(assignBuckets(module, plan))) ||
@@ -137,11 +156,10 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     info.deviceType = type.getSymName().str();
     info.target = type.getTarget().str();
     info.precision = cluster::stringifyNumberFormat(type.getPrecision()).str();
-    info.recompute = type.getRecompute().str();
+    StringRef recompute = policies.lookup({op, group}).first;
+    info.recompute = recompute.str();
     info.mixedRecompute = llvm::any_of(used, [&, group = group](auto other) {
-      return other.second == group &&
-             cast<cluster::DeviceTypeOp>(other.first).getRecompute() !=
-                 type.getRecompute();
+      return other.second == group && policies.lookup(other).first != recompute;
     });
     info.stage = groups.empty() ? plan.getStage() : groups[group].getStage();
     info.worldSize = plan.getRanks().size();

@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/ModelStages.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -32,6 +33,9 @@ struct Group {
   /// Holds a parameter of several units, which is gathered and reduced for
   /// each of them: nothing else should travel with it.
   bool tied = false;
+  /// Of the plan, if there is one that has groups: who else needs it is in the
+  /// same one.
+  int64_t planGroup = 0;
 };
 
 class ZeroFormBucketsPass
@@ -68,10 +72,29 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
         cast<RankedTensorType>(parameter.getType()).getNumElements() * 4;
   }
 
+  // Where the plan cuts the model.
+  SmallVector<zero::GroupOp, 0> planGroups;
+  for (auto plan : getOperation().getOps<zero::PlanOp>())
+    planGroups = plan.getGroups();
+  ModelUnits units;
+  if (!planGroups.empty()) {
+    FailureOr<ModelUnits> found = ModelUnits::get(model);
+    if (failed(found))
+      return failure();
+    units = std::move(*found);
+  }
+  auto findPlanGroup = [&](Operation *op) {
+    auto *found = llvm::find_if(planGroups, [&](zero::GroupOp group) {
+      return units.getUnit(op) < group.getEnd();
+    });
+    return int64_t(found - planGroups.begin());
+  };
+
   llvm::StringMap<int64_t> count;
   DenseSet<StringAttr> done;
   for (Operation &op : model.front()) {
     Group group;
+    group.planGroup = findPlanGroup(&op);
     group.name =
         llvm::formatv("{0}.{1}", getUserName(&op), count[getUserName(&op)])
             .str();
@@ -103,6 +126,7 @@ void ZeroFormBucketsPass::mergeSmall(SmallVectorImpl<Group> &groups) {
   SmallVector<Group> merged;
   for (Group &group : groups) {
     bool joins = !merged.empty() && !group.tied && !merged.back().tied &&
+                 merged.back().planGroup == group.planGroup &&
                  (merged.back().bytes < minBytes ||
                   (group.bytes < minBytes && &group == &groups.back()));
     if (!joins) {

@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/ModelStages.h"
 #include "Poplar/Transforms/Passes.h"
+#include "Poplar/Transforms/StagePlan.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace poplar {
@@ -114,7 +115,9 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
   if (!module.getOps<zero::PlanOp>().empty())
     return (*module.getOps<zero::PlanOp>().begin())
         .emitOpError("is there already: a module has one plan");
-  if (!parsePipelineSchedule(schedule))
+  std::optional<PipelineSchedule> order =
+      parsePipelineSchedule(std::string(schedule));
+  if (!order)
     return module.emitError("unknown schedule '")
            << schedule << "', expected gpipe or 1f1b";
   int64_t zeroStage = 0;
@@ -136,55 +139,33 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
            << " pipelines";
 
   ClusterView cluster = cluster::buildClusterView(module);
-  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  Location loc = module.getLoc();
-  auto plan = zero::PlanOp::create(builder, loc, uint64_t(zeroStage),
-                                   uint64_t(globalBatch.getValue()), "stages",
-                                   builder.getStringAttr(schedule));
-  builder.setInsertionPointToStart(&plan.getBody().emplaceBlock());
-  int64_t first = 0;
-  for (const Described &group : *described) {
-    zero::GroupOp::create(builder, loc, ArrayRef<int64_t>{first, group.end},
-                          uint64_t(zeroStage));
-    first = group.end;
-  }
-  // Ranks meet in every step in stages 2 and 3: pipelines have as many then.
-  int64_t most = llvm::divideCeil(globalBatch.getValue(), pipelines);
-  int64_t commonSteps = llvm::divideCeil(most, microBatch.getValue());
+  StagePlan result;
+  result.schedule = *order;
+  result.policy = "stages";
+  // Ranks meet in every step in stages 2 and 3.
+  result.shares =
+      sharePipelines(globalBatch, pipelines, microBatch, zeroStage >= 2);
   std::vector<bool> taken(cluster.ranks.size());
-  for (auto [index, group] : llvm::enumerate(*described))
-    for (int64_t i = 0; i < pipelines; ++i) {
-      size_t device = 0;
-      while (device < cluster.ranks.size() &&
-             (taken[device] ||
-              cluster.types[cluster.ranks[device].type].name != group.type))
-        ++device;
-      if (device == cluster.ranks.size())
-        return module.emitError("stage ")
-               << index << " wants another device of type '" << group.type
-               << "', but the cluster has no more of them";
-      taken[device] = true;
-      int64_t samples =
-          globalBatch * (i + 1) / pipelines - globalBatch * i / pipelines;
-      int64_t steps = llvm::divideCeil(samples, microBatch.getValue());
-      int64_t size = std::min<int64_t>(microBatch, samples);
-      if (zeroStage >= 2) {
-        steps = commonSteps;
-        size = llvm::divideCeil(samples, steps);
-        // The last step has what is left, which may not be less than nothing.
-        if ((steps - 1) * size > samples)
-          --size;
-      }
-      const DeviceType &type = cluster.types[cluster.ranks[device].type];
-      auto integer = [&](int64_t value) {
-        return builder.getI64IntegerAttr(value);
-      };
-      zero::RankOp::create(
-          builder, loc, SymbolRefAttr::get(&getContext(), type.name),
-          builder.getStringAttr(cluster.nodes[cluster.ranks[device].node].name),
-          integer(size), integer(steps), integer(samples - (steps - 1) * size),
-          integer(type.threads.value_or(1)), builder.getF64FloatAttr(1),
-          integer(index), nullptr);
+  int64_t first = 0;
+  for (const Described &stage : *described) {
+    StagePlan::Group group;
+    group.first = first;
+    group.end = first = stage.end;
+    group.zeroStage = zeroStage;
+    for (size_t rank = 0; rank < cluster.ranks.size(); ++rank) {
+      if (int64_t(group.ranks.size()) == pipelines || taken[rank] ||
+          cluster.types[cluster.ranks[rank].type].name != stage.type)
+        continue;
+      taken[rank] = true;
+      group.ranks.push_back(static_cast<int>(rank));
     }
+    if (int64_t(group.ranks.size()) < pipelines)
+      return module.emitError("stage ")
+             << result.groups.size() << " wants " << pipelines
+             << " devices of type '" << stage.type << "', but only "
+             << group.ranks.size() << " are left in the cluster";
+    result.groups.push_back(std::move(group));
+  }
+  addStagePlan(module, cluster, result);
   return success();
 }

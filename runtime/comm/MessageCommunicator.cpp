@@ -58,7 +58,7 @@ void MessageCommunicator::reserve() {
   for (const Topology *Way : {&Tree, Islands ? &*Islands : &Tree, &Apart})
     Requests = std::max({Requests, AllGather::countRequests(*Way),
                          ReduceScatter::countSlots(*Way)});
-  Messages->reserve(Requests + MaxMessages * MaxChunks);
+  Messages->reserve(Requests + MaxMessages * MaxParts);
 }
 
 void MessageCommunicator::useIslands(const Topology &TheIslands) {
@@ -267,49 +267,66 @@ void MessageCommunicator::gather(const void *Shard, void *Full, Type T,
 // Messages between two ranks
 //===----------------------------------------------------------------------===//
 
-template <typename Function>
-int MessageCommunicator::startMessage(int64_t Bytes, Function Post) {
+int MessageCommunicator::startMessage(const PendingMessage &New) {
   int Index = 0;
-  while (Index < MaxMessages && Pending[Index].Count >= 0)
+  while (Index < MaxMessages && Pending[Index].IsBusy)
     ++Index;
   if (Index == MaxMessages)
     fail("more than ", MaxMessages, " messages are under way");
-  int64_t Largest = Options.MaxElements;
-  if (Bytes > Largest * MaxChunks)
-    fail("a message of ", Bytes, " bytes is too long; at most ",
-         Largest * MaxChunks, " can be sent: use smaller micro-batches");
-  PendingMessage &M = Pending[Index];
-  M.Count = 0;
-  for (int64_t Begin = 0; Begin < Bytes; Begin += Largest)
-    M.Requests[M.Count++] =
-        Post(Begin, static_cast<size_t>(std::min(Largest, Bytes - Begin)));
+  Pending[Index] = New;
+  Pending[Index].IsBusy = true;
+  Pending[Index].Number = ++NumMessages;
+  postParts(Pending[Index]);
   return Index;
 }
 
 int MessageCommunicator::send(int Peer, int Kind, const void *Data,
                               int64_t Bytes) {
-  return startMessage(Bytes, [&](int64_t Begin, size_t Size) {
-    return Messages->send(Peer, size() + Kind,
-                          static_cast<const char *>(Data) + Begin, Size);
-  });
+  PendingMessage M;
+  M.Sends = true;
+  M.Peer = Peer;
+  M.Kind = Kind;
+  M.Data = static_cast<char *>(const_cast<void *>(Data));
+  M.Bytes = Bytes;
+  return startMessage(M);
 }
 
 int MessageCommunicator::receive(int Peer, int Kind, void *Data,
                                  int64_t Bytes) {
-  return startMessage(Bytes, [&](int64_t Begin, size_t Size) {
-    return Messages->receive(Peer, size() + Kind,
-                             static_cast<char *>(Data) + Begin, Size);
-  });
+  PendingMessage M;
+  M.Peer = Peer;
+  M.Kind = Kind;
+  M.Data = static_cast<char *>(Data);
+  M.Bytes = Bytes;
+  return startMessage(M);
+}
+
+/// Parts of messages of a kind are told apart by their order alone.
+void MessageCommunicator::postParts(PendingMessage &M) {
+  for (const PendingMessage &Other : Pending)
+    if (Other.IsBusy && Other.Number < M.Number && Other.Sends == M.Sends &&
+        Other.Peer == M.Peer && Other.Kind == M.Kind &&
+        Other.Posted < Other.Bytes)
+      return;
+  for (; M.Posted < M.Bytes && M.Count < MaxParts; ++M.Count) {
+    auto Size =
+        static_cast<size_t>(std::min(Options.MaxElements, M.Bytes - M.Posted));
+    char *Part = M.Data + M.Posted;
+    M.Parts[M.Count] =
+        M.Sends ? Messages->send(M.Peer, size() + M.Kind, Part, Size)
+                : Messages->receive(M.Peer, size() + M.Kind, Part, Size);
+    M.Posted += static_cast<int64_t>(Size);
+  }
 }
 
 bool MessageCommunicator::test(int Message) {
   PendingMessage &M = Pending[Message];
-  while (M.Count > 0 && Messages->test(M.Requests[M.Count - 1]))
-    --M.Count;
-  if (M.Count > 0)
-    return false;
-  M.Count = -1;
-  return true;
+  for (int I = M.Count; I-- > 0;)
+    if (Messages->test(M.Parts[I]))
+      M.Parts[I] = M.Parts[--M.Count];
+  postParts(M);
+  M.IsBusy = M.Count > 0 || M.Posted < M.Bytes;
+  return !M.IsBusy;
 }
 
 namespace {

@@ -73,14 +73,18 @@ public:
   void abort(const std::string &Message) override { Messages->abort(Message); }
 
 private:
-  /// Messages between two ranks that may be under way, and the parts they are
-  /// cut into.
-  static constexpr int MaxMessages = 16, MaxChunks = 16;
+  /// Messages between two ranks that may be under way, and parts of one.
+  static constexpr int MaxMessages = 16, MaxParts = 4;
   struct PendingMessage {
-    int Count = -1; // parts that are under way; -1: free
-    Transport::Request Requests[MaxChunks];
+    bool IsBusy = false, Sends = false;
+    int Peer = 0, Kind = 0;
+    char *Data = nullptr;
+    int64_t Bytes = 0, Posted = 0, Number = 0;
+    int Count = 0; // parts that are under way
+    Transport::Request Parts[MaxParts];
   };
-  template <typename Function> int startMessage(int64_t Bytes, Function Post);
+  int startMessage(const PendingMessage &New);
+  void postParts(PendingMessage &M);
   void setScratch(char *Memory, int64_t Bytes);
   void reserve();
   int64_t getChunkElements(Type Wire) const;
@@ -107,6 +111,7 @@ private:
   /// Values of all ranks, and the bounds to exchange them.
   std::vector<int64_t> Exchanged, Bounds;
   PendingMessage Pending[MaxMessages];
+  int64_t NumMessages = 0;
 };
 
 } // namespace poplar::runtime::comm

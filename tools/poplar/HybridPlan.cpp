@@ -8,10 +8,11 @@
 
 #include "HybridPlan.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Target/HybridReport.h"
 #include "Poplar/Target/ModelUnits.h"
 #include "Poplar/Target/PlanSimulation.h"
+#include "Poplar/Transforms/StagePlan.h"
 #include "mlir/IR/Diagnostics.h"
 #include <limits>
 
@@ -135,6 +136,61 @@ static bool search(const ClusterView &cluster,
   return true;
 }
 
+/// Adds the plan to the module as poplar build takes it. Returns what it has
+/// that cannot be built, with the remedy; empty if nothing.
+static std::string writePlan(Compilation &compilation,
+                             const ClusterView &cluster,
+                             const HybridReport &report, int64_t bucketBytes) {
+  const HybridPlan &plan = *report.search.plan;
+  if (plan.groups.size() < 2)
+    return "the fastest hybrid plan has one stage: make it without --policy "
+           "hybrid";
+  StagePlan stages;
+  stages.schedule = plan.schedule;
+  stages.policy = "hybrid";
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    auto shares = sharePipelines(
+        plan.lanes[lane].samples, plan.lanes[lane].pipelines,
+        plan.getMicroBatch(report.problem, lane), plan.lanes.size() == 1);
+    stages.shares.insert(stages.shares.end(), shares.begin(), shares.end());
+  }
+  for (size_t j = 0; j < plan.groups.size(); ++j) {
+    StagePlan::Group group;
+    group.first = plan.groups[j].first;
+    group.end = plan.groups[j].end;
+    group.zeroStage = plan.groups[j].zeroStage;
+    for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      auto [type, index] = plan.lanes[lane].stages[j];
+      const HybridProblem::Mode &mode = report.problem.types[type].modes[index];
+      if (mode.tensorDegree > 1)
+        return "stage " + std::to_string(j) + " shares units among " +
+               std::to_string(mode.tensorDegree) +
+               " devices, which cannot be built yet; --tensor-degree 1 plans "
+               "without";
+      for (int rank : report.ranks[j][lane]) {
+        group.ranks.push_back(rank);
+        group.recompute.push_back(mode.recompute);
+      }
+    }
+    stages.groups.push_back(std::move(group));
+  }
+  mlir::ModuleOp module = compilation.getModule();
+  zero::PlanOp op = addStagePlan(module, cluster, stages);
+  mlir::Builder builder(module);
+  op->setAttr(zero::kPredictedAttr, builder.getF64FloatAttr(plan.seconds));
+  op->setAttr(zero::kSimulatedAttr,
+              builder.getF64FloatAttr(report.simulation.seconds));
+  // Buckets do not cross the cuts of the plan.
+  for (auto bucket :
+       llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
+    bucket.erase();
+  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createZeroFormBuckets({bucketBytes}));
+      }))
+    return compilation.error;
+  return "";
+}
+
 std::vector<HybridCluster> makeHybridProblems(Compilation &compilation,
                                               const HybridArguments &args,
                                               ClusterView &cluster,
@@ -174,6 +230,12 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
       makeHybridProblems(compilation, args, cluster, report.model);
   if (problems.empty())
     return false;
+  if (args.mostTensorDegree > 0)
+    for (HybridCluster &it : problems)
+      for (HybridProblem::DeviceType &type : it.problem.types)
+        llvm::erase_if(type.modes, [&](const HybridProblem::Mode &mode) {
+          return mode.tensorDegree > args.mostTensorDegree;
+        });
   if (args.stage != "auto")
     for (HybridCluster &it : problems)
       it.problem.zeroStages = {std::stoi(args.stage)};
@@ -184,11 +246,20 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   report.uncertainty =
       getUncertainty(cluster, report.devices, report.model.fingerprint);
   assignRanks(report);
-  if (!planZeroAlone(compilation, args, report.pure) ||
-      !writePlanFiles(args, formatHybridJSON(report),
+  if (!planZeroAlone(compilation, args, report.pure))
+    return false;
+  if (!args.output.empty()) {
+    compilation.error =
+        writePlan(compilation, cluster, report, args.bucketBytes);
+    if (!compilation.error.empty() ||
+        !writeFile(args.output, formatModule(compilation.getModule()),
+                   compilation.error))
+      return false;
+  }
+  if (!writePlanFiles(args, formatHybridJSON(report),
                       report.simulation.timeline, compilation.error))
     return false;
-  if (args.json != "-" && args.trace != "-")
+  if (args.json != "-" && args.trace != "-" && args.output != "-")
     llvm::outs() << formatHybridText(report);
   return true;
 }

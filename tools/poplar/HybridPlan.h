@@ -24,8 +24,10 @@ struct HybridArguments {
   int64_t globalBatch = 0, bucketBytes = 0;
   /// "auto", or that of all groups.
   std::string stage;
-  /// Files to write; empty for none.
-  std::string json, trace;
+  /// Of devices that share a unit; 0 for any.
+  int mostTensorDegree = 0;
+  /// Files to write; empty for none. `output` is for poplar build.
+  std::string output, json, trace;
 };
 
 /// Plans the model of a compilation, which holds a cluster, and prints the

@@ -28,6 +28,9 @@ namespace {
 struct Arguments {
   std::string model, cluster, profiles, globalBatch, output, json, trace;
   bool explain = false;
+  int tensorDegree = 0;
+  /// Of pipeline stages that the user describes.
+  ZeroPlanStagesOptions pipeline;
   HeteroAllocateOptions allocation;
   HostOptions host;
 };
@@ -62,6 +65,8 @@ static std::string formatPlan(zero::PlanOp plan) {
                                    plan.getStage(), plan.getGlobalBatch(),
                                    plan.getRanks().size(), plan.getPolicy())
                          .str();
+  if (plan.getSchedule())
+    text += ", schedule " + plan.getSchedule()->str();
   if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
     text += llvm::formatv(", {0:f4} s predicted", seconds.getValueAsDouble());
   if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>(zero::kSimulatedAttr))
@@ -72,6 +77,12 @@ static std::string formatPlan(zero::PlanOp plan) {
                           100 * uncertainty.getValueAsDouble());
   text += "\n";
   llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  for (auto [index, group] : llvm::enumerate(plan.getGroups()))
+    text += llvm::formatv("  group {0}: units {1} to {2}, ZeRO stage {3}\n",
+                          index, zero::GroupOp(group).getFirst(),
+                          zero::GroupOp(group).getEnd() - 1,
+                          zero::GroupOp(group).getStage())
+                .str();
   for (size_t first = 0; first < ranks.size();) {
     zero::RankOp rank = ranks[first];
     size_t end = first + 1;
@@ -81,10 +92,14 @@ static std::string formatPlan(zero::PlanOp plan) {
     std::string numbers = std::to_string(first);
     if (end > first + 1)
       numbers += "-" + std::to_string(end - 1);
+    std::string group;
+    if (plan.getSchedule())
+      group = ", group " + std::to_string(rank.getGroup());
     text += llvm::formatv("  rank {0,-9} {1,-16} {2,-12} micro-batch {3,4}, "
-                          "{4} steps, the last of {5}\n",
+                          "{4} steps, the last of {5}{6}\n",
                           numbers, rank.getDeviceType(), rank.getNode(),
-                          rank.getMicroBatch(), rank.getSteps(), rank.getLast())
+                          rank.getMicroBatch(), rank.getSteps(), rank.getLast(),
+                          group)
                 .str();
     first = end;
   }
@@ -130,6 +145,11 @@ static bool isHybrid(const Arguments &args) {
 
 /// Options that a policy has no use for. Empty if there is none.
 static std::string checkOptions(const Arguments &args) {
+  if (!args.pipeline.stages.empty() &&
+      (args.explain || !args.json.empty() || !args.trace.empty() ||
+       args.allocation.policy != HeteroAllocateOptions().policy))
+    return "--pipeline is a plan of your own, of which nothing is predicted; "
+           "leave out --policy, --batch, --explain, --json and --trace";
   if (!isHybrid(args))
     return args.trace.empty()
                ? ""
@@ -137,8 +157,9 @@ static std::string checkOptions(const Arguments &args) {
                  "simulate";
   const HeteroAllocateOptions &options = args.allocation, unset;
   std::string policy = "--policy " + options.policy;
-  if (!args.output.empty())
-    return policy + " makes no plan for poplar build; use --json";
+  if (options.policy == "geo" && !args.output.empty())
+    return policy + " makes no plan for poplar build; use --json, or --policy "
+                    "hybrid";
   if (args.explain)
     return policy + " explains itself; leave out --explain";
   if (options.policy == "geo" && options.stage != "auto" &&
@@ -151,6 +172,25 @@ static std::string checkOptions(const Arguments &args) {
     return policy + " chooses shards, devices and recomputation; leave "
                     "out --state, --leave-out and --type-recompute";
   return "";
+}
+
+/// A plan of the stages that the user describes.
+static bool planPipeline(Compilation &compilation, Arguments &args) {
+  mlir::ModuleOp module = compilation.getModule();
+  args.pipeline.globalBatch = args.allocation.globalBatch;
+  args.pipeline.stage = args.allocation.stage;
+  // Buckets do not cross the cuts of the plan.
+  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createZeroPlanStages(args.pipeline));
+        pm.addPass(createZeroFormBuckets({args.host.bucketBytes}));
+      }))
+    return false;
+  if (!args.output.empty() &&
+      !writeFiles({{args.output, formatModule(module)}}, compilation.error))
+    return false;
+  if (args.output != "-")
+    llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin());
+  return true;
 }
 
 static bool planCluster(Compilation &compilation, Arguments &args) {
@@ -170,11 +210,15 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
       (!args.profiles.empty() &&
        mlir::failed(applyProfiles(module, args.profiles, compilation.error))))
     return false;
+  if (!args.pipeline.stages.empty())
+    return planPipeline(compilation, args);
   if (isHybrid(args)) {
     HybridArguments hybrid{args.allocation.policy,
                            args.allocation.globalBatch,
                            args.host.bucketBytes,
                            args.allocation.stage,
+                           args.tensorDegree,
+                           args.output,
                            args.json,
                            args.trace};
     return hybrid.policy == "geo" ? planGeo(compilation, hybrid)
@@ -234,6 +278,8 @@ void addPlanCommand(CLI::App &app, int &status) {
       "  poplar plan --model model.mlir --cluster "
       "examples/clusters/mi300x-and-a800.json --global-batch 1536 --policy "
       "hybrid\n"
+      "  poplar plan --model model.mlir --cluster cluster.json --global-batch "
+      "64 --pipeline 'a100*2@12+v100*2' -o plan.mlir\n"
       "  poplar plan model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
   addHostOptions(command, args->host);
@@ -273,6 +319,31 @@ void addPlanCommand(CLI::App &app, int &status) {
               "the same over slow, unlike links (docs/placement.md)")
           ->type_name("POLICY")
           ->needs(cluster);
+  command
+      ->add_option(
+          "--tensor-degree", args->tensorDegree,
+          "Of a hybrid plan: the most devices that share a unit; 1 for "
+          "one that poplar build takes")
+      ->check(CLI::Range(1, 1 << 10))
+      ->needs(cluster);
+  CLI::Option *pipeline =
+      command
+          ->add_option("--pipeline", args->pipeline.stages,
+                       "Your own pipeline stages: of each, the device type, of "
+                       "how many pipelines, and the unit before which it ends "
+                       "(docs/pipelines.md)")
+          ->type_name("TYPE[*N][@END]+...")
+          ->needs(cluster);
+  command
+      ->add_option("--schedule", args->pipeline.schedule,
+                   "In which order stages compute")
+      ->check(CLI::IsMember({"gpipe", "1f1b"}))
+      ->needs(pipeline);
+  command
+      ->add_option("--micro-batch", args->pipeline.microBatch,
+                   "Samples that go through a pipeline at a time")
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(pipeline);
   auto shares = std::make_shared<std::string>();
   command
       ->add_option("--batch", *shares,

@@ -22,12 +22,14 @@ using namespace poplar::runtime::comm;
 
 namespace {
 
+constexpr int NumCollectives = 3;
+
 /// A collective and the memory it works on; integers, so that sums are exact.
 struct Task {
   Task(int Rank, int Size, int Number)
       : Count(10 + 97 * Number), Size(Size), Number(Number),
         Bounds(getEqualBounds(Count, Size)), Full(Count), Shard(Count) {
-    C.TheKind = static_cast<Collective::Kind>(Number % Collective::NumKinds);
+    C.TheKind = static_cast<Collective::Kind>(Number % NumCollectives);
     C.Bounds = Bounds.data();
     C.Bucket = Number;
     for (int64_t I = 0; I < Count; ++I)
@@ -57,6 +59,8 @@ struct Task {
       case Collective::AllReduce:
         ASSERT_EQ(Full[I], Sum);
         break;
+      default:
+        FAIL() << "is no collective";
       }
     }
   }
@@ -109,6 +113,85 @@ TEST(StreamConformance, OneDependsOnTheOther) {
     });
     EXPECT_EQ(Sum, Stream.size());
     EXPECT_EQ(Values, std::vector<float>(Count, Expected));
+  });
+}
+
+TEST(StreamConformance, MessagesArriveInOrder) {
+  // Round a ring, of both kinds, of any length, two of a kind under way.
+  onEachStream([](CommStream &Stream) {
+    int Size = Stream.size(), Rank = Stream.rank();
+    if (Size == 1)
+      return;
+    int Next = (Rank + 1) % Size, Before = (Rank + Size - 1) % Size;
+    constexpr int64_t Lengths[] = {1, 500, 3, 2001};
+    for (int Round = 0; Round < 3; ++Round) {
+      std::vector<std::vector<int32_t>> Sent, Received;
+      std::vector<int> Numbers;
+      for (int Kind = 0; Kind < 2; ++Kind)
+        for (int I = 0; I < 2; ++I) {
+          int64_t Length = Lengths[2 * Kind + I];
+          Sent.emplace_back(Length, 1000 * Rank + 10 * Round + 2 * Kind + I);
+          Received.emplace_back(Length, -1);
+          // Kind 1 goes the other way.
+          int To = Kind ? Before : Next, From = Kind ? Next : Before;
+          Numbers.push_back(
+              Stream.receive(From, Kind, Received.back().data(), 4 * Length));
+          Numbers.push_back(
+              Stream.send(To, Kind, Sent.back().data(), 4 * Length));
+        }
+      for (int Number : Numbers)
+        Stream.waitMessage(Number);
+      for (size_t M = 0; M < Received.size(); ++M) {
+        int From = M < 2 ? Before : Next;
+        for (int32_t Value : Received[M])
+          ASSERT_EQ(Value, 1000 * From + 10 * Round + static_cast<int>(M));
+      }
+    }
+  });
+}
+
+TEST(StreamConformance, MessagesOvertakeCollectives) {
+  // The second rank starts a collective before it sends what the first one
+  // wants to have before it comes to that collective.
+  onEachStream([](CommStream &Stream) {
+    int Size = Stream.size(), Rank = Stream.rank();
+    if (Size == 1)
+      return;
+    Task T(Rank, Size, 2);
+    double Value = 0;
+    if (Rank == 0)
+      Stream.waitMessage(Stream.receive(1, 0, &Value, sizeof Value));
+    CommStream::Ticket Ticket = Stream.start(T.C);
+    if (Rank == 1) {
+      Value = 42;
+      Stream.waitMessage(Stream.send(0, 0, &Value, sizeof Value));
+    }
+    Stream.wait(Ticket);
+    T.check(Rank);
+    EXPECT_EQ(Value, Rank < 2 ? 42 : 0);
+  });
+}
+
+TEST(StreamConformance, SubgroupsHaveCollectives) {
+  // Even and odd ranks by themselves, then all, without a wait in between.
+  onEachStream([](CommStream &Stream) {
+    int Size = Stream.size(), Rank = Stream.rank();
+    std::vector<int> Ranks;
+    for (int R = Rank % 2; R < Size; R += 2)
+      Ranks.push_back(R);
+    int Group = Stream.addSubgroup(Ranks);
+    auto Own = static_cast<int>(Ranks.size());
+    for (int Round = 0; Round < 3; ++Round) {
+      Task Part(Rank / 2, Own, Round), Whole(Rank, Size, Round);
+      Part.C.Subgroup = Group;
+      Stream.start(Part.C);
+      Stream.wait(Stream.start(Whole.C));
+      Part.check(Rank / 2);
+      Whole.check(Rank);
+    }
+    Stream.run([](Communicator &C) {
+      EXPECT_THROW(C.makeSubgroup({C.size()}), Error);
+    });
   });
 }
 

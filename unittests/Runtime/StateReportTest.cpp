@@ -32,6 +32,9 @@ public:
   void attach(const State &, Device &) override {}
   void start(const PoplarCollective &, void *) override {}
   void wait(const PoplarCollective &) override {}
+  int send(int, int, const void *, int64_t) override { return 0; }
+  int receive(int, int, void *, int64_t) override { return 0; }
+  void waitMessage(int) override {}
   void sum(double *, int64_t) override {}
   void max(int64_t *, int64_t) override {}
   void gather(const float *, float *, const int64_t *) override {}
@@ -75,8 +78,10 @@ protected:
 
   void shardHalf(int64_t Stage) {
     P.stage = Stage;
-    for (PoplarBucket &B : Buckets)
+    for (PoplarBucket &B : Buckets) {
       B.bounds = Bounds;
+      B.stage = Stage;
+    }
     P.buckets = Buckets;
   }
 
@@ -127,6 +132,15 @@ TEST_F(Replicas, OfOtherFormatsAreNotCompared) {
   Executor Zero(P, {1}, 1, 0);
   Zero.collectives = &First;
   EXPECT_NO_THROW(checkReplicas(Zero, ""));
+}
+
+TEST_F(Replicas, AreOnRanksThatHoldTheBucket) {
+  shardHalf(0);
+  const int64_t One[] = {1};
+  Buckets[1].ranks = One;
+  Buckets[1].num_ranks = 1;
+  EXPECT_EQ(check([](const State &S) { S.shard(1).Master[0] += 1; }), "");
+  EXPECT_NE(check([](const State &S) { S.shard(0).Master[0] += 1; }), "");
 }
 
 TEST_F(Replicas, ThereAreNoneInStage3) {

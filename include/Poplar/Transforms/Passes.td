@@ -94,7 +94,8 @@ def ZeroFormBuckets : Pass<"zero-form-buckets", "::mlir::ModuleOp"> {
   let description = [{
     One bucket per call of a unit in @model, in order; a parameter used by
     several calls gets its own. Neighbours are merged until they have
-    `min-bytes` (in f32), so that small ones do not pay a latency each.
+    `min-bytes` (in f32), so that small ones do not pay a latency each; not
+    where a plan has them in different groups.
   }];
   let options = [
     Option<"minBytes", "min-bytes", "int64_t", "0",

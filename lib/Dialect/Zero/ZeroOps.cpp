@@ -141,7 +141,7 @@ LogicalResult PlanOp::verifyRegions() {
   SmallVector<RankOp, 0> ranks = getRanks();
   SmallVector<GroupOp, 0> groups = getGroups();
   if (ranks.size() + groups.size() != getBody().front().getOperations().size())
-    return emitOpError("holds something else than zero.group and zero.rank");
+    return emitOpError("holds something else than zero.rank or zero.group");
   if (ranks.empty())
     return emitOpError("has no ranks");
   int64_t samples = 0;

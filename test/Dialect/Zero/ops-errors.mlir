@@ -431,3 +431,141 @@ func.func @f() {
   %0 = zero.wait %t : tensor<15xf32>
   return
 }
+
+// -----
+
+// expected-error @below {{has groups, but its schedule is '', expected gpipe, 1f1b or custom}}
+zero.plan stage 0 global_batch 2 policy "p" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+// expected-error @below {{has a schedule, but no groups to follow it}}
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-error @below {{is the only one: a plan of one group has no zero.group}}
+  zero.group units [0, 2] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+// A unit that two groups own.
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-note @below {{the other group}}
+  zero.group units [0, 2] stage 0
+  // expected-error @below {{owns unit 1, which another group owns}}
+  zero.group units [1, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-note @below {{the group before}}
+  zero.group units [0, 2] stage 0
+  // expected-error @below {{leaves unit 2 to nobody}}
+  zero.group units [3, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-error @below {{owns units [2, 2], expected the first and the end of a range}}
+  zero.group units [2, 2] stage 0
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+// expected-error @below {{is of stage 0, but the highest of its groups is 1}}
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 1
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  // expected-error @below {{is of group 2, but there are 2}}
+  zero.rank @t node "n" group 2 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  // expected-note @below {{the first rank}}
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  // expected-error @below {{has other micro-batches than the first rank of its pipeline}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 3 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-note @below {{the first group}}
+  zero.group units [0, 2] stage 0
+  // expected-error @below {{has 2 ranks, but the first group has 1: a pipeline has one of each}}
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  // expected-error @below {{has turns of its own, which only ranks of a custom schedule have}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1]
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "custom" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1]
+  // expected-error @below {{has no turns, which ranks of a custom schedule have}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "custom" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  // expected-error @below {{has turn 0: i + 1 is the forward pass of micro-batch i, -i - 1 its backward pass}}
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [0, -1]
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1]
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" {
+  // expected-error @below {{is of a group, but the plan has none}}
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1]
+}

@@ -113,3 +113,26 @@ module @a100.program attributes {zero.program = {stage = 3, world_size = 4,
     device_type = "a100", target = "cuda:sm_80", precision = "bf16",
     recompute = "keep", wire = "f32"}} {
 }
+
+// Pipeline stages.
+
+// CHECK: zero.plan stage 1 global_batch 2 policy "stages" schedule "custom" {
+// CHECK-NEXT: zero.group units [0, 2] stage 1
+// CHECK-NEXT: zero.group units [2, 4] stage 0
+// CHECK-NEXT: zero.rank @slow node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+// CHECK-NEXT: zero.rank @slow node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2] recompute "keep"
+zero.plan stage 1 global_batch 2 policy "stages" schedule "custom" {
+  zero.group units [0, 2] stage 1
+  zero.group units [2, 4] stage 0
+  zero.rank @slow node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+  zero.rank @slow node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2] recompute "keep"
+}
+
+// CHECK-LABEL: @messages
+// CHECK: %[[X:.*]] = zero.receive activation from 0 : tensor<?x4xf32>
+// CHECK: zero.send gradient %[[X]] to 0 : tensor<?x4xf32>
+func.func @messages() {
+  %x = zero.receive activation from 0 : tensor<?x4xf32>
+  zero.send gradient %x to 0 : tensor<?x4xf32>
+  return
+}

@@ -145,7 +145,9 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
     has `last` (usually fewer). `state` is the rank's part of the sharded state, relative to
     the other ranks of its group; without it, shards are equal. `threads` are those
     of a host. `turns`, in plans of schedule "custom": i + 1 is the forward pass
-    of micro-batch i, -i - 1 its backward pass.
+    of micro-batch i, -i - 1 its backward pass. `recompute` is what the rank
+    recomputes if not what its device type does; the same for all ranks of a
+    type in a group.
   }];
   let arguments = (ins FlatSymbolRefAttr:$device_type, StrAttr:$node,
     ConfinedAttr<I64Attr, [IntNonNegative]>:$micro_batch,
@@ -154,11 +156,11 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$threads,
     DefaultValuedAttr<F64Attr, "1.0">:$state,
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$group,
-    OptionalAttr<DenseI64ArrayAttr>:$turns);
+    OptionalAttr<DenseI64ArrayAttr>:$turns, OptionalAttr<StrAttr>:$recompute);
   let assemblyFormat = [{
     $device_type `node` $node (`group` $group^)? `micro_batch` $micro_batch
     `steps` $steps `last` $last (`threads` $threads^)? (`state` $state^)?
-    (`turns` $turns^)? attr-dict
+    (`turns` $turns^)? (`recompute` $recompute^)? attr-dict
   }];
   let builders = [
     /// Of a plan without groups.
@@ -167,7 +169,7 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
                "::mlir::IntegerAttr":$steps, "::mlir::IntegerAttr":$last,
                "::mlir::IntegerAttr":$threads, "::mlir::FloatAttr":$state), [{
       build($_builder, $_state, deviceType, node, microBatch, steps, last,
-            threads, state, $_builder.getI64IntegerAttr(0), nullptr);
+            threads, state, $_builder.getI64IntegerAttr(0), nullptr, nullptr);
     }]>
   ];
   let hasVerifier = 1;

@@ -1,0 +1,47 @@
+//===- StagePlan.h - A plan of pipeline stages ------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TRANSFORMS_STAGEPLAN_H
+#define POPLAR_TRANSFORMS_STAGEPLAN_H
+
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/BatchProblem.h"
+#include "Poplar/Planner/Cluster.h"
+
+namespace poplar {
+
+/// What a zero.plan with groups says.
+struct StagePlan {
+  struct Group {
+    /// Units [first, end), and the stage of ZeRO.
+    int64_t first = 0, end = 0, zeroStage = 0;
+    /// By pipeline: the rank of the cluster that is in it, and what it
+    /// recomputes; empty for what its type does.
+    std::vector<int> ranks;
+    std::vector<std::string> recompute;
+  };
+  PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
+  std::string policy;
+  std::vector<Group> groups;
+  /// By pipeline.
+  std::vector<RankShare> shares;
+};
+
+/// Shares samples evenly among pipelines, in micro-batches of at most
+/// `microBatch`, the last of a pipeline perhaps smaller; with `sameSteps` in
+/// equally many.
+std::vector<RankShare> sharePipelines(int64_t samples, int64_t pipelines,
+                                      int64_t microBatch, bool sameSteps);
+
+/// Adds it to a module that holds the cluster.
+zero::PlanOp addStagePlan(mlir::ModuleOp module, const ClusterView &cluster,
+                          const StagePlan &plan);
+
+} // namespace poplar
+
+#endif // POPLAR_TRANSFORMS_STAGEPLAN_H

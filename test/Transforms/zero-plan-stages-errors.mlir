@@ -1,0 +1,24 @@
+// RUN: poplar import %examples/models/tiny-llama.json --seq-len 16 -o %t.model
+// RUN: sed -e '$d' %t.model > %t && cat %s >> %t && echo '}' >> %t
+//
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a global-batch=2" 2>&1 | FileCheck %s --check-prefix=ONE
+// ONE: error: 'a' is one stage; a pipeline has at least two, joined by +
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a*x+a global-batch=2" 2>&1 | FileCheck %s --check-prefix=SYNTAX
+// SYNTAX: error: stage 'a*x' is not TYPE[*COUNT][@END], such as a100*2@12
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a*2+b global-batch=2" 2>&1 | FileCheck %s --check-prefix=WIDTH
+// WIDTH: error: stage 'b' has 1 devices, but the first one has 2: pipelines have one device of each stage, so give all stages as many
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a+b@9 global-batch=2" 2>&1 | FileCheck %s --check-prefix=END
+// END: error: the last stage ends with unit 9, but the model has 4
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a@3+b@2+a global-batch=2" 2>&1 | FileCheck %s --check-prefix=EMPTY
+// EMPTY: error: the stage of 'b' that ends before unit 2 leaves no unit to some stage
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a+b+b global-batch=2" 2>&1 | FileCheck %s --check-prefix=DEVICES
+// DEVICES: error: stage 2 wants 1 devices of type 'b', but only 0 are left in the cluster
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a*2+a*2 global-batch=1" 2>&1 | FileCheck %s --check-prefix=BATCH
+// BATCH: error: a global batch of 1 samples in micro-batches of 1 cannot be shared by 2 pipelines
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 schedule=zigzag" 2>&1 | FileCheck %s --check-prefix=SCHEDULE
+// SCHEDULE: error: unknown schedule 'zigzag', expected gpipe or 1f1b
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 zero=4" 2>&1 | FileCheck %s --check-prefix=ZERO
+// ZERO: error: unknown stage of ZeRO '4'
+cluster.device_type @a target "host:avx2-f32" memory 1073741824 precision f32
+cluster.device_type @b target "host:sse41-f32" memory 1073741824 precision f32
+cluster.node @n devices [@a * 4, @b]

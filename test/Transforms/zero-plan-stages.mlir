@@ -1,0 +1,35 @@
+// RUN: poplar import %examples/models/tiny-llama.json --seq-len 16 -o %t.model
+// RUN: sed -e '$d' %t.model > %t && cat %s >> %t && echo '}' >> %t
+// RUN: poplar-opt %t --zero-plan-stages="stages=fast*2@1+slow*2 global-batch=7 micro-batch=2" | FileCheck %s --check-prefix=ENDS
+// RUN: poplar-opt %t --zero-plan-stages="stages=fast+slow+fast schedule=gpipe global-batch=4 micro-batch=3 zero=1" | FileCheck %s --check-prefix=SHARED
+// RUN: poplar-opt %t --zero-plan-stages="stages=fast*2+slow*2 global-batch=7 micro-batch=3 zero=2" | FileCheck %s --check-prefix=MEET
+//
+// Stages as they are described. The samples are shared evenly among the
+// pipelines; each takes as many micro-batches as its samples need...
+//
+// ENDS: zero.plan stage 0 global_batch 7 policy "stages" schedule "1f1b"
+// ENDS-NEXT: zero.group units [0, 1] stage 0
+// ENDS-NEXT: zero.group units [1, 4] stage 0
+// ENDS-NEXT: zero.rank @fast node "n" micro_batch 2 steps 2 last 1
+// ENDS-NEXT: zero.rank @fast node "n" micro_batch 2 steps 2 last 2
+// ENDS-NEXT: zero.rank @slow node "m" group 1 micro_batch 2 steps 2 last 1
+// ENDS-NEXT: zero.rank @slow node "m" group 1 micro_batch 2 steps 2 last 2
+//
+// ...units of stages that name no end are shared evenly, too...
+//
+// SHARED: zero.plan stage 1 global_batch 4 policy "stages" schedule "gpipe"
+// SHARED-NEXT: zero.group units [0, 1] stage 1
+// SHARED-NEXT: zero.group units [1, 2] stage 1
+// SHARED-NEXT: zero.group units [2, 4] stage 1
+// SHARED-NEXT: zero.rank @fast node "n" micro_batch 3 steps 2 last 1
+// SHARED-NEXT: zero.rank @slow node "m" group 1
+// SHARED-NEXT: zero.rank @fast node "n" group 2
+//
+// ...and where ranks meet in every micro-step, pipelines have as many of them.
+//
+// MEET: zero.rank @fast node "n" micro_batch 3 steps 2 last 0
+// MEET-NEXT: zero.rank @fast node "n" micro_batch 3 steps 2 last 1
+cluster.device_type @fast target "host:avx2-f32" memory 1073741824 precision f32
+cluster.device_type @slow target "host:sse41-f32" memory 1073741824 precision f32
+cluster.node @n devices [@fast * 2]
+cluster.node @m devices [@slow * 2]
