@@ -1,5 +1,5 @@
 // RUN: poplar import %examples/models/tiny-llama.json --seq-len 16 -o %t.model
-// RUN: sed -e '$d' %t.model > %t && cat %s >> %t && echo '}' >> %t
+// RUN: sed -e '$d' %t.model | sed -e '$d' > %t && cat %s >> %t && echo '}' >> %t
 //
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a global-batch=2" 2>&1 | FileCheck %s --check-prefix=ONE
 // ONE: error: 'a' is one stage; a pipeline has at least two, joined by +
@@ -21,4 +21,5 @@
 // ZERO: error: unknown stage of ZeRO '4'
 cluster.device_type @a target "host:avx2-f32" memory 1073741824 precision f32
 cluster.device_type @b target "host:sse41-f32" memory 1073741824 precision f32
-cluster.node @n devices [@a * 4, @b]
+cluster.node @n devices [4 x @a, @b]
+cluster.link inside nodes latency 1.0e-5 bandwidth 1.25e10

@@ -1,5 +1,5 @@
 // RUN: poplar import %examples/models/tiny-llama.json --seq-len 16 -o %t.model
-// RUN: sed -e '$d' %t.model > %t && cat %s >> %t && echo '}' >> %t
+// RUN: sed -e '$d' %t.model | sed -e '$d' > %t && cat %s >> %t && echo '}' >> %t
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast*2@1+slow*2 global-batch=7 micro-batch=2" | FileCheck %s --check-prefix=ENDS
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast+slow+fast schedule=gpipe global-batch=4 micro-batch=3 zero=1" | FileCheck %s --check-prefix=SHARED
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast*2+slow*2 global-batch=7 micro-batch=3 zero=2" | FileCheck %s --check-prefix=MEET
@@ -31,5 +31,7 @@
 // MEET-NEXT: zero.rank @fast node "n" micro_batch 3 steps 2 last 1
 cluster.device_type @fast target "host:avx2-f32" memory 1073741824 precision f32
 cluster.device_type @slow target "host:sse41-f32" memory 1073741824 precision f32
-cluster.node @n devices [@fast * 2]
-cluster.node @m devices [@slow * 2]
+cluster.node @n devices [2 x @fast]
+cluster.node @m devices [2 x @slow]
+cluster.link inside nodes latency 1.0e-5 bandwidth 1.25e10
+cluster.link between nodes latency 1.0e-5 bandwidth 1.25e10
