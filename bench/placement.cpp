@@ -8,17 +8,21 @@
 //
 // usage: placement [--genetic] NETWORK.json...
 //        placement --random COUNT [FIRST [TIMES]]
+//        placement --unlike COUNT [FIRST [TIMES]]
 //
 // The first places networks with 8 stages and, with --genetic, compares with
 // the genetic algorithm of DT-FM as in the paper (4,900 offspring). The second
 // compares on random networks of 16 to 256 devices, where the genetic algorithm
 // has TIMES (100) times the processor time of the search. Exit status 1 if it
-// was better anywhere.
+// was better anywhere. The third does so for unlike devices on these networks
+// (GeneticGeo.h), with TIMES = 1.
 //
 //===----------------------------------------------------------------------===//
 
+#include "GeneticGeo.h"
 #include "GeneticPlacement.h"
 #include "Poplar/Import/Network.h"
+#include "Poplar/Planner/GeoSearch.h"
 #include "Poplar/Planner/PlacementSearch.h"
 #include <algorithm>
 #include <cmath>
@@ -153,17 +157,74 @@ static bool compare(const char *name, const PlacementProblem &problem,
   return good;
 }
 
+/// The devices of a network with three speeds and two sizes of memory, which
+/// train 32 layers.
+static GeoProblem makeUnlike(const PlacementProblem &network, int number) {
+  std::mt19937 random(1000 + number);
+  GeoProblem problem;
+  problem.elements.assign(32, 1000000000);
+  problem.gradientBytes = problem.parameterBytes = 0.2;
+  problem.boundaryBytes = 2e7;
+  problem.microBatches = 128;
+  for (double speed : {1.0, 2.0, 4.0})
+    for (double memory : {16e9, 40e9}) {
+      GeoProblem::Kind kind;
+      kind.name = "kind";
+      kind.memory = memory;
+      kind.replicatedBytes = 0.6;
+      kind.shardedBytes = 1.2;
+      kind.modes.resize(1);
+      kind.modes[0].forward.assign(32, 0.04 / speed);
+      kind.modes[0].backward.assign(32, 0.08 / speed);
+      kind.modes[0].savedBytes.assign(32, 2e8);
+      kind.modes[0].workBytes.assign(32, 0);
+      problem.kinds.push_back(std::move(kind));
+    }
+  for (int i = 0; i < network.devices; ++i) {
+    problem.devices.push_back({static_cast<int>(random() % 6), i});
+    problem.nodes.push_back({"device", {}});
+  }
+  for (size_t i = 0; i < network.delay.size(); ++i)
+    problem.links.push_back({network.delay[i], network.bandwidth[i] * 1.25e8});
+  return problem;
+}
+
+static bool compareUnlike(const char *name, const GeoProblem &problem,
+                          double timesTheTime) {
+  double begin = getCPUSeconds();
+  GeoSearchResult result = searchGeoPlan(problem);
+  double seconds = getCPUSeconds() - begin;
+  std::string error = result.plan ? result.plan->verify(problem) : result.error;
+  if (!error.empty()) {
+    std::fprintf(stderr, "%s: %s\n", name, error.c_str());
+    std::exit(1);
+  }
+  const GeoPlan &plan = *result.plan;
+  std::printf("%-24s %4zu x %-4zu %9.4f %9.4f %6.1f %% %7.2f", name,
+              plan.stages.size(), plan.pipelines(), plan.seconds,
+              result.lowerBound, 100 * (1 - result.lowerBound / plan.seconds),
+              seconds);
+  GeneticGeoResult other =
+      planGenetically(problem, timesTheTime * seconds, /*seed=*/1);
+  double cost = other.plan ? other.plan->seconds : INFINITY;
+  std::printf(" | %9.4f %8.2f %9lld %6.3f\n", cost, other.cpuSeconds,
+              static_cast<long long>(other.offspring), plan.seconds / cost);
+  std::fflush(stdout);
+  return plan.seconds <= cost * (1 + 1e-9);
+}
+
 static int fail(const std::string &message) {
   std::fprintf(stderr, "placement: error: %s\n", message.c_str());
   return 1;
 }
 
 int main(int argc, char **argv) {
-  bool isRandom = argc > 2 && !std::strcmp(argv[1], "--random");
+  bool isUnlike = argc > 2 && !std::strcmp(argv[1], "--unlike");
+  bool isRandom = isUnlike || (argc > 2 && !std::strcmp(argv[1], "--random"));
   bool genetic = isRandom || (argc > 1 && !std::strcmp(argv[1], "--genetic"));
   if (argc < 2 || (genetic && argc < 3))
     return fail("usage: placement [--genetic] NETWORK.json... | --random "
-                "COUNT [FIRST [TIMES]]");
+                "COUNT [FIRST [TIMES]] | --unlike COUNT [FIRST [TIMES]]");
   std::printf("Costs and bounds in seconds an iteration (estimates); time in "
               "seconds of one core\n%-24s %11s %9s %9s %8s %7s",
               "network", "stages", "cost", "bound", "gap", "time");
@@ -173,12 +234,14 @@ int main(int argc, char **argv) {
   int worse = 0;
   if (isRandom) {
     int count = std::atoi(argv[2]), first = argc > 3 ? std::atoi(argv[3]) : 0;
-    double times = argc > 4 ? std::atof(argv[4]) : 100;
+    double times = argc > 4 ? std::atof(argv[4]) : isUnlike ? 1 : 100;
     for (int number = first; number < first + count; ++number) {
       std::string name;
       PlacementProblem problem = makeNetwork(number, name);
-      worse +=
-          !compare(name.c_str(), problem, times > 0, /*offspring=*/0, times);
+      worse += isUnlike ? !compareUnlike(name.c_str(),
+                                         makeUnlike(problem, number), times)
+                        : !compare(name.c_str(), problem, times > 0,
+                                   /*offspring=*/0, times);
     }
   } else {
     for (int i = 1 + genetic; i < argc; ++i) {
