@@ -141,7 +141,7 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
 void poplar::buildMemoryPipeline(OpPassManager &pm,
                                  const HostOptions &options) {
   pm.addPass(createCSEPass());
-  if (!options.chip.empty())
+  if (!options.chip.empty() && options.fuseEpilogues)
     pm.addPass(createFuseGemmEpilogues());
   // Everything by rows becomes loops...
   pm.addPass(createConvertNNToLinalg());

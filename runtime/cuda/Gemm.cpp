@@ -160,9 +160,16 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
   if (uint32_t Wanted = getEpilogue(Gemm))
     Data->set(P.Description, Epilogue, Wanted);
-  // By columns, what is N wide here is N high there.
-  if (hasAux(Gemm))
+  // Where these are is told when the product runs: nothing is read here, but
+  // algorithms may be chosen by alignment.
+  const auto Somewhere = static_cast<uint64_t>(Alignment);
+  if (Gemm.has_bias)
+    Data->set(P.Description, BiasPointer, Somewhere);
+  if (hasAux(Gemm)) {
+    Data->set(P.Description, AuxPointer, Somewhere);
+    // By columns, what is N wide here is N high there.
     Data->set(P.Description, AuxLeading, N);
+  }
   int Found = 0;
   Status S = Data->Lt.cublasLtMatmulAlgoGetHeuristic(
       Data->Handle, P.Description, P.Left, P.Right, P.Result, P.Result,
@@ -171,9 +178,11 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
     return;
   static const char *const Types[] = {"f32", "bf16", "f16"};
   fail(Data->Lt.Name, " cannot multiply [", M, ",", Depth, "] by [", Depth, ",",
-       N, "] in ", Types[Gemm.a_type], " on this GPU (",
-       Data->Lt.cublasLtGetStatusName(S ? S : P.Choice.State),
-       "); build for another device type");
+       N, "] in ", Gemm.tf32 ? "tf32" : Types[Gemm.a_type],
+       Gemm.epilogue ? ", with GELU," : "", " on this GPU (",
+       Data->Lt.cublasLtGetStatusName(S ? S : P.Choice.State), "); ",
+       Gemm.epilogue ? "build with --no-gemm-epilogues"
+                     : "build for another device type");
 }
 
 void GemmCache::setScratch(void *Memory) { Data->Scratch = Memory; }

@@ -194,6 +194,8 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->add_flag("--trap-dead-ranges", args->host.trapDeadRanges,
                     "Fill buffers with NaN when they die, to test the memory "
                     "plan");
+  command->add_flag("!--no-gemm-epilogues", args->host.fuseEpilogues,
+                    "On GPUs, run GELU as a kernel of its own");
   addScheduleOptions(command, args->host);
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")

@@ -41,6 +41,8 @@ struct HostOptions {
   bool overlap = true;
   /// Gathers and reductions under way at a time, beside the unit at work.
   int overlapDepth = 2;
+  /// On GPUs, GELU is done by the library's products where it can be.
+  bool fuseEpilogues = true;
   /// The GPU that kernels are compiled for, "sm_80"; empty for CPUs.
   std::string chip;
   /// Where the libraries below are.
