@@ -20,6 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LoweringContext.h"
 #include "Poplar/Conversion/GPUKernels.h"
 #include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
@@ -31,7 +32,6 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
-#include <cstring>
 
 namespace poplar {
 #define GEN_PASS_DEF_LOWERPROGRAM
@@ -42,85 +42,6 @@ using namespace mlir;
 using namespace poplar;
 
 namespace {
-
-/// What the functions of a module share.
-struct ModuleContext {
-  ModuleContext(ModuleOp module, int capability)
-      : module(module), symbols(module), gpuKernels(module),
-        capability(capability), builder(module.getContext()),
-        pointer(LLVM::LLVMPointerType::get(module.getContext())),
-        i64(builder.getI64Type()) {
-    SymbolTableCollection tables;
-    for (auto bucket : module.getOps<zero::BucketOp>()) {
-      Bucket entry = {int64_t(buckets.size()),
-                      bucket->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr),
-                      *zero::BucketLayout::get(bucket, tables)};
-      buckets.insert({bucket.getSymNameAttr(), entry});
-      for (auto [name, offset] : llvm::zip_equal(
-               bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
-               entry.layout.offsets))
-        parameters[name.getAttr()] = {bucket.getSymNameAttr(), offset};
-    }
-  }
-
-  struct Bucket {
-    int64_t index;
-    DenseI64ArrayAttr places;
-    zero::BucketLayout layout;
-  };
-
-  /// The bytes of an ABI struct, as 64-bit words.
-  template <typename T> static std::vector<int64_t> getWords(const T &value) {
-    static_assert(sizeof(T) % 8 == 0, "ABI structs are made of whole words");
-    std::vector<int64_t> words(sizeof(T) / 8);
-    std::memcpy(words.data(), &value, sizeof(T));
-    return words;
-  }
-
-  /// A constant with the words of an ABI struct, so that LLVM folds loads from
-  /// it. Equal constants are one.
-  template <typename T> StringRef getStruct(StringRef name, const T &value) {
-    std::vector<int64_t> words = getWords(value);
-    auto type = RankedTensorType::get({int64_t(words.size())}, i64);
-    auto data = DenseElementsAttr::get(type, ArrayRef<int64_t>(words));
-    StringRef &known = structs[data];
-    if (known.empty()) {
-      builder.setInsertionPointToStart(module.getBody());
-      auto global = LLVM::GlobalOp::create(
-          builder, module.getLoc(), LLVM::LLVMArrayType::get(i64, words.size()),
-          /*isConstant=*/true, LLVM::Linkage::Internal, name, data,
-          /*alignment=*/8);
-      symbols.insert(global); // makes the name unique
-      known = global.getSymName();
-    }
-    return known;
-  }
-
-  /// Declares a function of the runtime or of the kernel library.
-  void declare(StringRef name, ArrayRef<Type> arguments) {
-    if (symbols.lookup(name))
-      return;
-    builder.setInsertionPointToStart(module.getBody());
-    auto type = LLVM::LLVMFunctionType::get(
-        LLVM::LLVMVoidType::get(module.getContext()), arguments);
-    symbols.insert(
-        LLVM::LLVMFuncOp::create(builder, module.getLoc(), name, type));
-  }
-
-  ModuleOp module;
-  SymbolTable symbols;
-  GPUKernelTable gpuKernels;
-  /// Of the GPU: 80 for sm_80.
-  int capability;
-  OpBuilder builder;
-  Type pointer, i64;
-  SymbolTableCollection tables;
-  DenseMap<Attribute, StringRef> structs;
-  DenseMap<StringAttr, Bucket> buckets;
-  /// Bucket and offset there, in elements.
-  DenseMap<StringAttr, std::pair<StringAttr, int64_t>> parameters;
-  int64_t numCollectives = 0;
-};
 
 class FunctionLowering {
 public:

@@ -53,6 +53,8 @@ TOGETHER = [
     ("gpt2", 2, [(3, 2, 2, 2, "ampere"), (2, 2, 1, 1, "ampere")]),
     ("llama", 3, [(3, 2, 1, 1, "volta"), (0, 2, 1, 3, "host")]),
 ]
+# Model, schedule, type of each of two pipeline stages.
+STAGES = [("gpt2", "1f1b", ("ampere", "host")), ("llama", "gpipe", ("volta", "ampere"))]
 
 
 # What NCCL is called for: equal shards, unequal ones, and islands of some ranks.
@@ -350,6 +352,12 @@ def main():
         compare(
             workshop, report, f"{model}-stage{stage}-{names}", plan, 1e-5, check
         )
+    for model, schedule, types in STAGES if arguments.jobs else []:
+        ranks = [Rank(2, 3, 1, type=t, group=g) for g, t in enumerate(types)]
+        groups = ((0, 2, 1), (2, 4, 1))
+        plan = Plan(model, 1, tuple(ranks), TYPES, groups, schedule)
+        name = f"{model}-{schedule}-{'-'.join(types)}"
+        compare(workshop, report, name, plan, 1e-5, ["--check-replicas"])
     report.finish()
 
 

@@ -321,6 +321,16 @@ def compare_updates(run, reference, initial, tolerance=UPDATE_TOLERANCE):
     return worst, failures
 
 
+def compare_runs(run, reference, initial, clip):
+    """What compare_losses and compare_updates find, and that every gradient was
+    clipped: losses, updates, what is wrong."""
+    loss, failures = compare_losses(run, reference)
+    update, more = compare_updates(run, reference, initial)
+    if not min(run.norms) > clip:
+        more.append(f"a gradient of norm {min(run.norms):g} is not clipped")
+    return loss, update, failures + more
+
+
 def parse_arguments(description, add=lambda parser: None):
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter

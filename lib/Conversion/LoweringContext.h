@@ -1,0 +1,109 @@
+//===- LoweringContext.h - What lowered functions share ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_CONVERSION_LOWERINGCONTEXT_H
+#define POPLAR_LIB_CONVERSION_LOWERINGCONTEXT_H
+
+#include "Poplar/Conversion/GPUKernels.h"
+#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/DenseMap.h"
+#include <cstring>
+
+namespace poplar {
+
+/// What the functions of a module share.
+struct ModuleContext {
+  ModuleContext(mlir::ModuleOp module, int capability)
+      : module(module), symbols(module), gpuKernels(module),
+        capability(capability), builder(module.getContext()),
+        pointer(mlir::LLVM::LLVMPointerType::get(module.getContext())),
+        i64(builder.getI64Type()) {
+    mlir::SymbolTableCollection tables;
+    for (auto bucket : module.getOps<zero::BucketOp>()) {
+      Bucket entry = {
+          int64_t(buckets.size()),
+          bucket->getAttrOfType<mlir::DenseI64ArrayAttr>(kPlacesAttr),
+          *zero::BucketLayout::get(bucket, tables)};
+      buckets.insert({bucket.getSymNameAttr(), entry});
+      for (auto [name, offset] : llvm::zip_equal(
+               bucket.getParameters().getAsRange<mlir::FlatSymbolRefAttr>(),
+               entry.layout.offsets))
+        parameters[name.getAttr()] = {bucket.getSymNameAttr(), offset};
+    }
+  }
+
+  struct Bucket {
+    int64_t index;
+    mlir::DenseI64ArrayAttr places;
+    zero::BucketLayout layout;
+  };
+
+  /// The bytes of an ABI struct, as 64-bit words.
+  template <typename T> static std::vector<int64_t> getWords(const T &value) {
+    static_assert(sizeof(T) % 8 == 0, "ABI structs are made of whole words");
+    std::vector<int64_t> words(sizeof(T) / 8);
+    std::memcpy(words.data(), &value, sizeof(T));
+    return words;
+  }
+
+  /// A constant with the words of an ABI struct, so that LLVM folds loads from
+  /// it. Equal constants are one.
+  template <typename T>
+  llvm::StringRef getStruct(llvm::StringRef name, const T &value) {
+    std::vector<int64_t> words = getWords(value);
+    auto type = mlir::RankedTensorType::get({int64_t(words.size())}, i64);
+    auto data =
+        mlir::DenseElementsAttr::get(type, llvm::ArrayRef<int64_t>(words));
+    llvm::StringRef &known = structs[data];
+    if (known.empty()) {
+      builder.setInsertionPointToStart(module.getBody());
+      auto global = mlir::LLVM::GlobalOp::create(
+          builder, module.getLoc(),
+          mlir::LLVM::LLVMArrayType::get(i64, words.size()),
+          /*isConstant=*/true, mlir::LLVM::Linkage::Internal, name, data,
+          /*alignment=*/8);
+      symbols.insert(global); // makes the name unique
+      known = global.getSymName();
+    }
+    return known;
+  }
+
+  /// Declares a function of the runtime or of the kernel library.
+  void declare(llvm::StringRef name, llvm::ArrayRef<mlir::Type> arguments) {
+    if (symbols.lookup(name))
+      return;
+    builder.setInsertionPointToStart(module.getBody());
+    auto type = mlir::LLVM::LLVMFunctionType::get(
+        mlir::LLVM::LLVMVoidType::get(module.getContext()), arguments);
+    symbols.insert(
+        mlir::LLVM::LLVMFuncOp::create(builder, module.getLoc(), name, type));
+  }
+
+  mlir::ModuleOp module;
+  mlir::SymbolTable symbols;
+  GPUKernelTable gpuKernels;
+  /// Of the GPU: 80 for sm_80.
+  int capability;
+  mlir::OpBuilder builder;
+  mlir::Type pointer, i64;
+  mlir::SymbolTableCollection tables;
+  llvm::DenseMap<mlir::Attribute, llvm::StringRef> structs;
+  llvm::DenseMap<mlir::StringAttr, Bucket> buckets;
+  /// Bucket and offset there, in elements.
+  llvm::DenseMap<mlir::StringAttr, std::pair<mlir::StringAttr, int64_t>>
+      parameters;
+  int64_t numCollectives = 0;
+};
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_CONVERSION_LOWERINGCONTEXT_H
