@@ -46,15 +46,15 @@ struct Turn {
 /// Whether stage `stage` of `stages` has to take turn `a` before turn `b`. For
 /// two different turns, one of the two orders holds.
 ///
-///   gpipe, 3 stages, 4 micro-batches (forward 0, backward 0')
-///   stage 0   0 1 2 3         . . . . 0' 1' 2' 3'
-///   stage 1     0 1 2 3     . . 0' 1' 2' 3'
-///   stage 2       0 1 2 3 0' 1' 2' 3'
+///   gpipe: F(i) before B(j) (forward 0, backward 0'; 3 stages)
+///   stage 0   0  1  2  3  .  .  .  .  0' 1' 2' 3'
+///   stage 1   .  0  1  2  3  .  .  0' 1' 2' 3'
+///   stage 2   .  .  0  1  2  3  0' 1' 2' 3'
 ///
 ///   1f1b: F(i) before B(j) if i < j + stages - stage
-///   stage 0   0 1 2 . .  0' 3 1'   2'   3'
-///   stage 1     0 1 . 0' 2  1' 3 2'  3'
-///   stage 2       0 0' 1 1' 2 2' 3 3'
+///   stage 0   0  1  2  .  .  0' 3  1' .  2' .  3'
+///   stage 1   .  0  1  .  0' 2  1' 3  2' .  3'
+///   stage 2   .  .  0  0' 1  1' 2  2' 3  3'
 bool mustHappenBefore(PipelineSchedule schedule, int64_t stages, int64_t stage,
                       const Turn &a, const Turn &b);
 
