@@ -90,6 +90,8 @@ void CommStream::interruptAll() {
 }
 
 int CommStream::addSubgroup(const std::vector<int> &Ranks) {
+  if (Top)
+    fail(Top->getBackend(), " has no groups of some ranks");
   std::unique_ptr<Communicator> Group;
   run([&](Communicator &C) { Group = C.makeSubgroup(Ranks); });
   std::lock_guard<std::mutex> Lock(Mutex);
@@ -196,6 +198,8 @@ int CommStream::startMessage(bool Sends, int Peer, int Kind, void *Data,
                              int64_t Bytes) {
   std::unique_lock<std::mutex> Lock(Mutex);
   throwFailure();
+  if (Top)
+    fail("no messages overtake collectives of ", Top->getBackend());
   int Number = 0;
   while (Number < MaxMessages && Messages[Number].TheState != Message::Free)
     ++Number;

@@ -128,7 +128,7 @@ public:
   void waitAll() { wait(Issued); }
 
   /// A group of some ranks, this one among them, for collectives. All of them
-  /// have to call it.
+  /// have to call it. An Error, as are messages, after extend().
   int addSubgroup(const std::vector<int> &Ranks);
 
   /// Messages between two ranks, of two kinds; those of a kind arrive in the

@@ -30,6 +30,7 @@ static std::string IslandText;
 static bool Uniform = false, MaySkip = false;
 
 const CommOptions &getOptions() { return Options; }
+bool haveIslands() { return !IslandText.empty(); }
 bool isUniform() { return Uniform; }
 
 /// The offer of a rank whose island has this number, or none.

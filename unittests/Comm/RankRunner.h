@@ -43,6 +43,8 @@ void onEachRank(
 
 /// Whether a test that breaks --uniform 1 has to be skipped.
 bool isUniform();
+/// Whether some ranks collect by a library, over which no messages go.
+bool haveIslands();
 
 /// What the communicators are made with.
 const poplar::runtime::comm::CommOptions &getOptions();

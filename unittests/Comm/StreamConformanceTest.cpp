@@ -117,6 +117,8 @@ TEST(StreamConformance, OneDependsOnTheOther) {
 }
 
 TEST(StreamConformance, MessagesArriveInOrder) {
+  if (haveIslands())
+    GTEST_SKIP() << "pipeline stages collect through the hosts' memory";
   // Round a ring, of both kinds, of any length, two of a kind under way.
   onEachStream([](CommStream &Stream) {
     int Size = Stream.size(), Rank = Stream.rank();
@@ -151,6 +153,8 @@ TEST(StreamConformance, MessagesArriveInOrder) {
 }
 
 TEST(StreamConformance, MessagesOvertakeCollectives) {
+  if (haveIslands())
+    GTEST_SKIP() << "pipeline stages collect through the hosts' memory";
   // The second rank starts a collective before it sends what the first one
   // wants to have before it comes to that collective.
   onEachStream([](CommStream &Stream) {
@@ -173,6 +177,8 @@ TEST(StreamConformance, MessagesOvertakeCollectives) {
 }
 
 TEST(StreamConformance, SubgroupsHaveCollectives) {
+  if (haveIslands())
+    GTEST_SKIP() << "pipeline stages collect through the hosts' memory";
   // Even and odd ranks by themselves, then all, without a wait in between.
   onEachStream([](CommStream &Stream) {
     int Size = Stream.size(), Rank = Stream.rank();

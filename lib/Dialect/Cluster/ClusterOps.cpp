@@ -306,7 +306,7 @@ LogicalResult DeviceTypeOp::verify() {
     StringRef name = entry.getName();
     if (!symbolizeNumberFormat(name))
       return emitError("flops are given for '")
-             << name << "', expected f32, bf16 or f16";
+             << name << "', expected f32, tf32, bf16 or f16";
     auto value = dyn_cast<FloatAttr>(entry.getValue());
     if (!value || !value.getType().isF64())
       return emitError("flops of ") << name << " are not an f64";

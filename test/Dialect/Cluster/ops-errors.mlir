@@ -75,8 +75,8 @@ cluster.device_type @a target "host" memory 1 precision f32 bandwidth 0
 
 // -----
 
-// expected-error @below {{flops are given for 'tf32', expected f32, bf16 or f16}}
-cluster.device_type @a target "host" memory 1 precision f32 flops {tf32 = 1.0e12}
+// expected-error @below {{flops are given for 'fp8', expected f32, tf32, bf16 or f16}}
+cluster.device_type @a target "host" memory 1 precision f32 flops {fp8 = 1.0e12}
 
 // -----
 
