@@ -216,14 +216,7 @@ std::string poplar::formatGeoJSON(const GeoReport &report) {
   llvm::raw_string_ostream stream(text);
   llvm::json::OStream os(stream, /*IndentSize=*/2);
   os.object([&] {
-    os.attribute("policy", "geo");
-    os.attribute("global_batch", report.cluster.globalBatch);
-    os.attribute("schedule", toString(plan.schedule));
-    os.attribute("simulated_seconds", report.simulation.seconds);
-    os.attribute("predicted_seconds", plan.seconds);
-    os.attribute("uncertainty", report.uncertainty);
-    os.attribute("lower_bound_seconds", report.search.lowerBound);
-    os.attribute("proven", report.search.isProven());
+    writeOutcome(os, "geo", report.cluster.globalBatch, report);
     os.attributeArray("groups", [&] {
       for (size_t j = 0; j < plan.stages.size(); ++j)
         os.object([&] { writeGroup(os, report, modes[j], j); });

@@ -56,7 +56,20 @@ struct HybridReport {
 
 /// "embed .. block.6": units [first, end).
 std::string formatUnits(const HybridModel &model, int first, int end);
-/// The members of an object.
+/// The members of an object. Plans of the policies hybrid and geo say alike
+/// what came of the search.
+template <typename Report>
+void writeOutcome(llvm::json::OStream &os, llvm::StringRef policy,
+                  int64_t globalBatch, const Report &report) {
+  os.attribute("policy", policy);
+  os.attribute("global_batch", globalBatch);
+  os.attribute("schedule", toString(report.search.plan->schedule));
+  os.attribute("simulated_seconds", report.simulation.seconds);
+  os.attribute("predicted_seconds", report.search.plan->seconds);
+  os.attribute("uncertainty", report.uncertainty);
+  os.attribute("lower_bound_seconds", report.search.lowerBound);
+  os.attribute("proven", report.search.isProven());
+}
 void writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure);
 
 std::string formatHybridText(const HybridReport &report);
