@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/HybridModel.h"
-#include "Poplar/Planner/Curve.h"
+#include "Poplar/Planner/UnitTimes.h"
 #include "Sites.h"
 #include <algorithm>
 #include <limits>
@@ -16,13 +16,6 @@
 #include <set>
 
 using namespace poplar;
-
-using Mode = HybridProblem::Mode;
-
-/// What a type without figures is taken to compute and move a second, where a
-/// profile says how long all of it takes and only proportions count: 10 FLOPs
-/// in the time of a byte, as a server core.
-static constexpr double anyFlops = 1e12, anyBandwidth = 1e11;
 
 /// Pairs of device types and sites: more make the search long.
 static constexpr size_t mostKinds = 4;
@@ -44,13 +37,6 @@ struct TypePlaces {
   std::vector<int> nodes;
 };
 
-/// What was measured of a type; empty if nothing was.
-struct Measurement {
-  const HybridModel::Variant *variant = nullptr;
-  std::optional<Curve> curve;
-  std::optional<double> optimizerSeconds;
-};
-
 class HybridProblemBuilder {
 public:
   HybridProblemBuilder(const ClusterView &cluster, const HybridModel &model)
@@ -65,14 +51,6 @@ private:
   bool addType(size_t kind);
   HybridProblem::Link getLink(size_t type, size_t otherType) const;
   bool addModes(HybridProblem::DeviceType &type, int index);
-  bool findMeasurement(int index, Measurement &found);
-  Mode makeMode(const HybridProblem::DeviceType &type,
-                const HybridModel::Variant &variant, const Roofline &roofline,
-                double scale, int degree, int64_t microBatch) const;
-  /// By what the seconds of the roofline are to be multiplied; 0 if the
-  /// micro-batch is larger than the last measured.
-  double getScale(const Measurement &measured, const Roofline &roofline,
-                  int64_t microBatch) const;
 
   const ClusterView &cluster;
   const HybridModel &model;
@@ -141,144 +119,22 @@ HybridProblem::Link HybridProblemBuilder::getLink(size_t type,
       false};
 }
 
-//===----------------------------------------------------------------------===//
-// Modes
-//===----------------------------------------------------------------------===//
-
-static RooflineOp share(RooflineOp op, int degree) {
-  op.flops /= degree;
-  op.bytes /= degree;
-  op.fixedBytes /= degree;
-  op.columns /= degree;
-  return op;
-}
-
-static double getSeconds(const std::vector<RooflineOp> &ops,
-                         const Roofline &roofline, int degree,
-                         int64_t microBatch) {
-  double seconds = 0;
-  for (const RooflineOp &op : ops)
-    seconds += op.count * roofline.getSeconds(share(op, degree), microBatch);
-  return seconds;
-}
-
-double HybridProblemBuilder::getScale(const Measurement &measured,
-                                      const Roofline &roofline,
-                                      int64_t microBatch) const {
-  if (!measured.curve)
-    return 1;
-  if (microBatch > measured.curve->largest())
-    return 0;
-  double seconds = 0;
-  for (const UnitWork &unit : measured.variant->units)
-    seconds += getSeconds(unit.forward, roofline, 1, microBatch) +
-               getSeconds(unit.backward, roofline, 1, microBatch);
-  return measured.curve->seconds(microBatch) / seconds;
-}
-
-Mode HybridProblemBuilder::makeMode(const HybridProblem::DeviceType &type,
-                                    const HybridModel::Variant &variant,
-                                    const Roofline &roofline, double scale,
-                                    int degree, int64_t microBatch) const {
-  Mode mode;
-  mode.tensorDegree = degree;
-  mode.microBatch = microBatch;
-  mode.recompute = variant.recompute;
-  double exchange = 0;
-  if (degree > 1) {
-    double bytes = static_cast<double>(microBatch * variant.boundaryBytes);
-    exchange = 2 * (type.inside.latency +
-                    (degree - 1.0) / degree * bytes / type.inside.bandwidth);
-  }
-  size_t last = variant.units.size() - 1;
-  for (size_t i = 0; i <= last; ++i) {
-    const UnitWork &work = variant.units[i];
-    bool isRepeated = i > 0 && i < last;
-    int forward = isRepeated ? 2 : i == 0,
-        backward = isRepeated ? 2 : i == last;
-    if (isRepeated && variant.recompute == "recompute-unit")
-      backward += 2;
-    HybridProblem::UnitCost cost;
-    cost.forward =
-        scale * getSeconds(work.forward, roofline, degree, microBatch) +
-        forward * exchange;
-    cost.backward =
-        scale * getSeconds(work.backward, roofline, degree, microBatch) +
-        backward * exchange;
-    cost.communication = (forward + backward) * exchange;
-    cost.savedBytes = microBatch * work.savedBytes / degree;
-    cost.workBytes = microBatch * work.workBytes / degree;
-    mode.units.push_back(cost);
-  }
-  return mode;
-}
-
-/// The measured profile of a type that serves best: of the policy it is set to,
-/// then of any other. All stages of ZeRO measure the same, as collectives are
-/// not in them.
-bool HybridProblemBuilder::findMeasurement(int index, Measurement &found) {
-  ClusterView view;
-  view.types = cluster.types;
-  view.profiles = cluster.profiles;
-  std::vector<const HybridModel::Variant *> variants;
-  for (const HybridModel::Variant &variant : model.variants[index])
-    if (variant.recompute == cluster.types[index].recompute)
-      variants.insert(variants.begin(), &variant);
-    else
-      variants.push_back(&variant);
-  for (const HybridModel::Variant *variant : variants) {
-    view.types[index].recompute = variant->recompute;
-    for (int stage = 0; stage < 4; ++stage) {
-      const DeviceProfile *profile =
-          view.findProfile(index, stage, model.fingerprint);
-      if (!profile || profile->isEstimate || profile->microBatches.empty())
-        continue;
-      found.variant = variant;
-      found.curve = profile->fitCurve(error);
-      found.optimizerSeconds = profile->optimizerSeconds;
-      if (!found.curve)
-        error = "profile of device type '" + cluster.types[index].name +
-                "': " + error;
-      return found.curve.has_value();
-    }
-  }
-  return true;
-}
-
 bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
                                     int index) {
-  DeviceType figures = cluster.types[index];
-  std::string format = figures.getWorkingFormat();
-  std::optional<Roofline> roofline = Roofline::get(figures);
-  Measurement measured;
-  if (!findMeasurement(index, measured))
+  std::optional<UnitTimes> times = UnitTimes::get(cluster, model, index, error);
+  if (!times)
     return false;
-  if (!roofline && !measured.curve) {
-    error = "device type '" + type.name +
-            "' has neither a profile of this model nor 'flops' of " + format +
-            " and 'bandwidth' to estimate it from";
-    return false;
-  }
-  if (!roofline) {
-    figures.flops[format] = anyFlops;
-    figures.bandwidth = anyBandwidth;
-    roofline = Roofline::get(figures);
-  } else {
-    type.optimizerSeconds = roofline->getOptimizerSeconds(1 << 20) / (1 << 20);
-  }
-  if (measured.optimizerSeconds)
-    type.optimizerSeconds =
-        *measured.optimizerSeconds / static_cast<double>(model.countElements());
-  for (int64_t microBatch : hybridMicroBatches) {
-    double scale = getScale(measured, *roofline, microBatch);
-    if (scale == 0)
-      break;
+  type.optimizerSeconds = times->getOptimizerSeconds();
+  for (int64_t microBatch : hybridMicroBatches)
     for (const HybridModel::Variant &variant : model.variants[index])
-      for (int degree = 1; degree <= model.mostTensorDegree; degree *= 2)
-        if (type.perNode % degree == 0)
+      for (int degree = 1; degree <= model.mostTensorDegree; degree *= 2) {
+        if (type.perNode % degree != 0)
+          continue;
+        auto units = times->getCosts(variant, microBatch, degree, type.inside);
+        if (!units.empty())
           type.modes.push_back(
-              makeMode(type, variant, *roofline, scale, degree, microBatch));
-  }
+              {degree, microBatch, variant.recompute, std::move(units)});
+      }
   if (type.modes.empty())
     error = "device type '" + type.name +
             "' has a profile without a micro-batch of 1";

@@ -55,6 +55,34 @@ static std::string checkCollective(const SimulationProblem &problem,
   return "";
 }
 
+static bool isOfChannel(const SimulationProblem::Operation &operation) {
+  using Operation = SimulationProblem::Operation;
+  return operation.kind == Operation::Send ||
+         operation.kind == Operation::Flush ||
+         operation.kind == Operation::Post ||
+         operation.kind == Operation::Receive;
+}
+
+/// Checks what class `index` does with a channel.
+static std::string checkMessage(const SimulationProblem &problem, int index,
+                                const SimulationProblem::Operation &operation) {
+  using Operation = SimulationProblem::Operation;
+  if (!isIndex(operation.token, problem.channels.size()))
+    return "there is no channel " + number(operation.token);
+  const SimulationProblem::Channel &channel = problem.channels[operation.token];
+  bool sends =
+      operation.kind == Operation::Send || operation.kind == Operation::Flush;
+  if (index != (sends ? channel.from : channel.to))
+    return "channel '" + channel.name + "' does not " +
+           (sends ? "begin" : "end") + " at the class";
+  if (operation.kind == Operation::Send &&
+      !isIndex(operation.index, problem.collectives.size()))
+    return "there is no message " + number(operation.index);
+  if (operation.kind == Operation::Flush && operation.index < 0)
+    return "fewer than no messages cannot be under way";
+  return "";
+}
+
 /// Checks a phase of class `index`.
 static std::string checkPhase(const SimulationProblem &problem, int index,
                               const SimulationProblem::Phase &phase) {
@@ -68,6 +96,12 @@ static std::string checkPhase(const SimulationProblem &problem, int index,
         return where + "there is no computation " + number(operation.index);
       if (!isTime(operation.seconds))
         return where + "seconds must be finite and not negative";
+      continue;
+    }
+    if (isOfChannel(operation)) {
+      if (std::string error = checkMessage(problem, index, operation);
+          !error.empty())
+        return where + error;
       continue;
     }
     if (!isIndex(operation.token, phase.size()))
@@ -122,6 +156,10 @@ std::string SimulationProblem::check() const {
   for (const Collective &collective : collectives)
     if (std::string error = checkCollective(*this, collective); !error.empty())
       return "collective '" + collective.name + "': " + error;
+  for (const Channel &channel : channels)
+    if (!isIndex(channel.from, classes.size()) ||
+        !isIndex(channel.to, classes.size()))
+      return "channel '" + channel.name + "' is of a class that there is not";
   for (size_t i = 0; i < classes.size(); ++i)
     if (std::string error = checkClass(*this, static_cast<int>(i));
         !error.empty())

@@ -22,17 +22,29 @@ using Activity = Timeline::Activity;
 
 namespace {
 
-/// A collective that was started, by some ranks at least. Numbered in the order
-/// in which that happens.
+/// A collective that was started, by some ranks at least, or a message that one
+/// end of its channel knows of. Numbered in the order in which that happens.
 struct Instance {
+  /// -1 of a message that was not sent yet.
   int collective;
-  /// Classes at the head of whose stream it is not yet.
+  /// What has to happen before it begins. Collectives: classes at the head of
+  /// whose stream it is not yet. Messages: to be sent, to have memory to go to,
+  /// and that the one before it has arrived.
   int missing;
-  /// When it was at the head on the last of them; begins then.
+  /// When the last of it happened; begins then.
   double begin = 0;
   double end = -1;
+  /// Of a message, and its number in it.
+  int channel = -1;
+  size_t number = 0;
 
   bool isDone() const { return end >= 0; }
+};
+
+/// Messages by number.
+struct ChannelState {
+  std::vector<int> instances;
+  size_t sent = 0, posted = 0, received = 0;
 };
 
 /// What ranks of a class are at.
@@ -78,11 +90,20 @@ private:
   void start(int index, const Operation &operation);
   /// The head of the stream of a class has changed.
   void arrive(int index);
+  /// One of what has to happen before an instance begins was done at `time`.
+  void prepare(int instance, double time);
   void complete(int instance, double time);
+  /// Message `number` of a channel.
+  int getMessage(int channel, size_t number);
+  /// An operation of a channel. Returns the message to wait for, or -1.
+  int useChannel(ClassState &state, const Operation &operation);
+  void completeMessage(int instance, double time);
   void addOverhead(int index, const Instance &instance, double time);
   void resume(int index, double time);
+  void waitFor(int index, const Instance &instance, double time);
   void record(std::vector<Timeline::Interval> Timeline::RankClass::*stream,
               int index, double begin, double end, Activity activity, int name);
+  void recordMessage(int index, const Instance &message);
   std::string describeDeadlock() const;
   int getName(const Instance &instance) const {
     return static_cast<int>(problem.computations.size()) + instance.collective;
@@ -91,6 +112,9 @@ private:
   const SimulationProblem &problem;
   const SimulationOptions &options;
   std::vector<ClassState> states;
+  std::vector<ChannelState> channels;
+  /// Of each class in the timeline: its channels, by their index.
+  std::vector<std::vector<int>> channelsOf;
   std::vector<int> allClasses;
   std::vector<Instance> instances;
   /// By collective: its instances.
@@ -108,6 +132,7 @@ private:
 Engine::Engine(const SimulationProblem &problem,
                const SimulationOptions &options)
     : problem(problem), options(options), states(problem.classes.size()),
+      channels(problem.channels.size()), channelsOf(states.size()),
       allClasses(problem.classes.size()),
       instancesOf(problem.collectives.size()), sharing(problem) {
   std::iota(allClasses.begin(), allClasses.end(), 0);
@@ -117,7 +142,15 @@ Engine::Engine(const SimulationProblem &problem,
       tokens = std::max(tokens, phase.size());
     states[i].tokens.resize(tokens);
     states[i].starts.resize(problem.collectives.size());
-    timeline.classes.push_back({problem.classes[i].name, {}, {}});
+    timeline.classes.push_back({problem.classes[i].name, {}, {}, {}});
+  }
+  for (size_t i = 0; i < channels.size(); ++i) {
+    const SimulationProblem::Channel &channel = problem.channels[i];
+    for (auto [index, way] :
+         {std::pair(channel.from, ", out"), std::pair(channel.to, ", in")}) {
+      channelsOf[index].push_back(static_cast<int>(i));
+      timeline.classes[index].channels.push_back({channel.name + way, {}});
+    }
   }
   timeline.names = problem.computations;
   for (const Collective &collective : problem.collectives)
@@ -129,6 +162,16 @@ void Engine::record(
     double begin, double end, Activity activity, int name) {
   if (options.recordsTimeline && end > begin)
     (timeline.classes[index].*stream).push_back({begin, end, activity, name});
+}
+
+void Engine::recordMessage(int index, const Instance &message) {
+  if (!options.recordsTimeline || message.end <= message.begin)
+    return;
+  const std::vector<int> &own = channelsOf[index];
+  size_t place =
+      std::find(own.begin(), own.end(), message.channel) - own.begin();
+  timeline.classes[index].channels[place].messages.push_back(
+      {message.begin, message.end, Activity::Collective, getName(message)});
 }
 
 /// Moves the place in the program on; false at its end.
@@ -177,18 +220,62 @@ void Engine::start(int index, const Operation &operation) {
 void Engine::arrive(int index) {
   const ClassState &state = states[index];
   const ClassState::Queued &head = state.stream.front();
-  Instance &instance = instances[head.instance];
-  instance.begin = std::max({instance.begin, head.started, state.streamFree});
+  prepare(head.instance, std::max(head.started, state.streamFree));
+}
+
+void Engine::prepare(int number, double time) {
+  Instance &instance = instances[number];
+  instance.begin = std::max(instance.begin, time);
   if (--instance.missing == 0)
     beginnings.push(
         {instance.begin + problem.collectives[instance.collective].latency,
-         head.instance});
+         number});
+}
+
+int Engine::getMessage(int channel, size_t number) {
+  std::vector<int> &known = channels[channel].instances;
+  while (known.size() <= number) {
+    Instance message{-1, 3};
+    message.channel = channel;
+    message.number = known.size();
+    if (known.empty() || instances[known.back()].isDone()) {
+      --message.missing;
+      message.begin = known.empty() ? 0 : instances[known.back()].end;
+    }
+    known.push_back(static_cast<int>(instances.size()));
+    instances.push_back(message);
+  }
+  return known[number];
+}
+
+int Engine::useChannel(ClassState &state, const Operation &operation) {
+  ChannelState &channel = channels[operation.token];
+  switch (operation.kind) {
+  case Operation::Send: {
+    int message = getMessage(operation.token, channel.sent++);
+    instances[message].collective = operation.index;
+    prepare(message, state.now);
+    return -1;
+  }
+  case Operation::Post:
+    prepare(getMessage(operation.token, channel.posted++), state.now);
+    return -1;
+  case Operation::Flush: {
+    auto underWay = static_cast<size_t>(operation.index);
+    return channel.sent > underWay
+               ? channel.instances[channel.sent - underWay - 1]
+               : -1;
+  }
+  default:
+    return getMessage(operation.token, channel.received++);
+  }
 }
 
 void Engine::advance(int index) {
   ClassState &state = states[index];
   const Operation *operation;
   while (nextOperation(state, problem.classes[index], operation)) {
+    int instance = -1;
     switch (operation->kind) {
     case Operation::Compute:
       record(&Timeline::RankClass::computation, index, state.now,
@@ -201,14 +288,18 @@ void Engine::advance(int index) {
       start(index, *operation);
       break;
     case Operation::Wait:
-      int instance = state.tokens[operation->token];
-      // What is done was done before the rank had come so far: the stream is
-      // not ahead of it.
-      if (instances[instance].isDone())
-        break;
-      state.waitsFor = instance;
-      return;
+      instance = state.tokens[operation->token];
+      break;
+    default:
+      instance = useChannel(state, *operation);
+      break;
     }
+    // What is done was done before the rank had come so far: the stream is not
+    // ahead of it.
+    if (instance < 0 || instances[instance].isDone())
+      continue;
+    state.waitsFor = instance;
+    return;
   }
 }
 
@@ -216,28 +307,56 @@ void Engine::advance(int index) {
 /// nothing was under way on it, for other ranks.
 void Engine::resume(int index, double time) {
   ClassState &state = states[index];
+  const Instance &awaited = instances[state.waitsFor];
   state.waitsFor = -1;
-  auto wait = [&](double until, Activity activity, int instance) {
+  if (awaited.channel >= 0)
+    waitFor(index, awaited, time);
+  else
+    for (int instance : state.recent)
+      waitFor(index, instances[instance], time);
+  advance(index);
+}
+
+/// Until an instance is done, but not beyond `time`.
+void Engine::waitFor(int index, const Instance &instance, double time) {
+  ClassState &state = states[index];
+  auto wait = [&](double until, Activity activity) {
     record(&Timeline::RankClass::computation, index, state.now, until, activity,
-           getName(instances[instance]));
+           getName(instance));
     if (activity == Activity::WaitForLink)
       state.seconds.exposed += until - state.now;
     state.now = until;
   };
-  for (int instance : state.recent) {
-    double end = std::min(instances[instance].end, time);
-    if (end <= state.now)
-      continue;
-    if (instances[instance].begin > state.now)
-      wait(instances[instance].begin, Activity::WaitForRanks, instance);
-    wait(end, Activity::WaitForLink, instance);
+  double end = std::min(instance.end, time);
+  if (end <= state.now)
+    return;
+  if (instance.begin > state.now)
+    wait(instance.begin, Activity::WaitForRanks);
+  wait(end, Activity::WaitForLink);
+}
+
+void Engine::completeMessage(int number, double time) {
+  // Instances may grow meanwhile.
+  const Instance message = instances[number];
+  const std::vector<int> &known = channels[message.channel].instances;
+  if (message.number + 1 < known.size())
+    prepare(known[message.number + 1], time);
+  const SimulationProblem::Channel &channel = problem.channels[message.channel];
+  for (int index : {channel.from, channel.to}) {
+    states[index].communicating += time - message.begin;
+    addOverhead(index, message, time);
+    recordMessage(index, message);
   }
-  advance(index);
+  for (int index : {channel.from, channel.to})
+    if (states[index].waitsFor == number)
+      resume(index, time);
 }
 
 void Engine::complete(int number, double time) {
   Instance &instance = instances[number];
   instance.end = time;
+  if (instance.channel >= 0)
+    return completeMessage(number, time);
   const Collective &collective = problem.collectives[instance.collective];
   // Instances may grow meanwhile.
   double begin = instance.begin;
@@ -280,6 +399,16 @@ std::string Engine::describeDeadlock() const {
   for (size_t i = 0; i < states.size(); ++i) {
     if (states[i].waitsFor < 0)
       continue;
+    const Instance &awaited = instances[states[i].waitsFor];
+    if (awaited.channel >= 0) {
+      const SimulationProblem::Channel &channel =
+          problem.channels[awaited.channel];
+      bool sends = static_cast<size_t>(channel.from) == i;
+      return "ranks '" + problem.classes[i].name + "' wait for ever for '" +
+             problem.classes[sends ? channel.to : channel.from].name + "' to " +
+             (sends ? "take" : "send") + " message " +
+             std::to_string(awaited.number) + " of '" + channel.name + "'";
+    }
     // It waits for what is at the head of its stream.
     int head = states[i].stream.front().instance;
     const Collective &collective =

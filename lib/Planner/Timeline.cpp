@@ -106,6 +106,11 @@ std::string poplar::formatChromeTrace(const Timeline &timeline,
     writer.name("thread_name", i, 1, "communication");
     writer.add(i, 0, rankClass.computation, timeline.names);
     writer.add(i, 1, rankClass.communication, timeline.names);
+    int thread = 1;
+    for (const Timeline::RankClass::Channel &channel : rankClass.channels) {
+      writer.name("thread_name", i, ++thread, channel.name);
+      writer.add(i, thread, channel.messages, timeline.names);
+    }
   }
   return writer.take();
 }

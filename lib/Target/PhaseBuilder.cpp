@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PhaseBuilder.h"
+#include "Poplar/Planner/OptimizerBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -15,17 +16,47 @@ using namespace poplar;
 using Step = SimulationProblem::Operation;
 using Phase = SimulationProblem::Phase;
 
-PhaseBuilder::PhaseBuilder(SimulationProblem &problem, CollectiveCost cost,
-                           std::vector<double> shares)
-    : problem(problem), cost(std::move(cost)), shares(std::move(shares)) {
-  problem.ports = CollectiveCost::numPorts;
+std::string poplar::formatRanks(ArrayRef<int64_t> ranks) {
+  std::string text = ranks.size() > 1 ? "ranks " : "rank ";
+  size_t runs = 0;
+  for (size_t first = 0; first < ranks.size(); ++runs) {
+    size_t end = first + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
+      ++end;
+    if (runs == 3)
+      return text + ", ... (" + std::to_string(ranks.size()) + ")";
+    text += (runs ? ", " : "") + std::to_string(ranks[first]);
+    if (end > first + 1)
+      text += "-" + std::to_string(ranks[end - 1]);
+    first = end;
+  }
+  return text;
+}
+
+PhaseBuilder::PhaseBuilder(SimulationProblem &problem,
+                           std::vector<PhaseGroup> groups,
+                           std::function<int(zero::BucketOp)> groupOf)
+    : problem(problem), groups(std::move(groups)), groupOf(std::move(groupOf)) {
+  for (const PhaseGroup &group : this->groups)
+    for (const std::vector<int> &ports : group.ports)
+      for (int port : ports)
+        problem.ports = std::max(problem.ports, port + 1);
+}
+
+PhaseGroup PhaseBuilder::makeGroup(CollectiveCost cost,
+                                   std::vector<double> shares) {
+  PhaseGroup group{std::move(cost), std::move(shares), {}, {}};
+  for (int port = 0; port < CollectiveCost::numPorts; ++port)
+    group.ports[port] = {port};
+  return group;
 }
 
 const std::vector<int64_t> &PhaseBuilder::getBounds(zero::BucketOp bucket) {
   int64_t elements = bucket.getBounds()->back();
-  auto [entry, isNew] = bounds.try_emplace(elements);
+  int group = getGroup(bucket);
+  auto [entry, isNew] = bounds.try_emplace({group, elements});
   if (isNew)
-    entry->second = shardByShares(elements, shares).bounds;
+    entry->second = shardByShares(elements, groups[group].shares).bounds;
   return entry->second;
 }
 
@@ -52,12 +83,25 @@ int PhaseBuilder::getCollective(
   return entry->second;
 }
 
+/// A collective of a group, with the classes and ports that are the group's.
+static SimulationProblem::Collective place(SimulationProblem::Collective it,
+                                           const PhaseGroup &group) {
+  std::vector<SimulationProblem::Collective::Use> uses;
+  for (auto [kind, seconds] : it.uses)
+    for (int port : group.ports[kind])
+      uses.push_back({port, seconds});
+  it.uses = std::move(uses);
+  it.group = group.classes;
+  return it;
+}
+
 void PhaseBuilder::addExchange(Phase &phase, StringRef name, int64_t bytes) {
-  if (shares.size() < 2)
+  if (groups.front().shares.size() < 2)
     return;
   int token = static_cast<int>(phase.size());
   int index = getCollective(name, [&](std::string text) {
-    return cost.exchange(std::move(text), bytes);
+    return place(groups.front().cost.exchange(std::move(text), bytes),
+                 groups.front());
   });
   phase.push_back(Step::start(index, token));
   phase.push_back(Step::wait(token));
@@ -69,10 +113,15 @@ int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
                                 int64_t bytes, bool reduces) {
   return getCollective(name, [&](std::string text) {
     const std::vector<int64_t> &bounds = getBounds(bucket);
-    auto [entry, isNew] = costs.try_emplace({bounds.back(), bytes, reduces});
+    int index = getGroup(bucket);
+    const PhaseGroup &group = groups[index];
+    auto [entry, isNew] =
+        costs.try_emplace({index, bounds.back(), bytes, reduces});
     if (isNew)
-      entry->second = reduces ? cost.reduceScatter("", bounds, bytes)
-                              : cost.allGather("", bounds, bytes);
+      entry->second =
+          place(reduces ? group.cost.reduceScatter("", bounds, bytes)
+                        : group.cost.allGather("", bounds, bytes),
+                group);
     SimulationProblem::Collective collective = entry->second;
     collective.name = std::move(text);
     return collective;
@@ -109,9 +158,8 @@ static StringRef getComputationName(Operation *op) {
   return op->getName().stripDialect();
 }
 
-FailureOr<Phase>
-PhaseBuilder::make(ModuleOp program, StringRef name,
-                   llvm::function_ref<double(Operation *)> seconds) {
+FailureOr<Phase> PhaseBuilder::make(ModuleOp program, StringRef name,
+                                    Seconds seconds, Messages messages) {
   auto function = program.lookupSymbol<func::FuncOp>(name);
   if (!function || function.isExternal())
     return program.emitError("has no function @")
@@ -130,7 +178,49 @@ PhaseBuilder::make(ModuleOp program, StringRef name,
         tokens[start.getToken()] = token;
       else
         phase.push_back(Step::wait(token));
+    } else if (isa<zero::SendOp, zero::ReceiveOp>(op)) {
+      messages(phase, &op);
     }
   }
   return phase;
+}
+
+//===----------------------------------------------------------------------===//
+// The loop around the micro-steps
+//===----------------------------------------------------------------------===//
+
+Phase PhaseBuilder::makeBegin(ModuleOp program, double secondsPerByte,
+                              Elements own) {
+  double elements = 0;
+  for (auto bucket : program.getOps<zero::BucketOp>())
+    elements += own(bucket);
+  Phase phase;
+  addExchange(phase, "stop", sizeof(int64_t));
+  addExchange(phase, "targets", sizeof(int64_t));
+  addComputation(phase, "zero gradients",
+                 secondsPerByte * OptimizerBytes::zero * elements);
+  return phase;
+}
+
+Phase PhaseBuilder::makeEnd() {
+  Phase phase;
+  addExchange(phase, "loss", sizeof(double));
+  return phase;
+}
+
+FailureOr<Phase> PhaseBuilder::makeUpdate(ModuleOp program,
+                                          double secondsPerByte, Elements own) {
+  double all = 0;
+  for (auto bucket : program.getOps<zero::BucketOp>())
+    all += own(bucket);
+  return make(program, "update", [&](Operation *op) {
+    double bytes = 0;
+    if (isa<zero::NormOp>(op))
+      bytes = OptimizerBytes::norm * all;
+    else if (auto adamw = dyn_cast<zero::AdamWOp>(op))
+      bytes = OptimizerBytes::adamw *
+              own(symbols.lookupNearestSymbolFrom<zero::BucketOp>(
+                  op, adamw.getBucketAttr()));
+    return bytes * secondsPerByte;
+  });
 }

@@ -14,10 +14,26 @@
 #include "Poplar/Planner/ShardBounds.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
+#include <functional>
 #include <map>
 #include <tuple>
 
 namespace poplar {
+
+/// "ranks 0-3, 8"; with many gaps, how many they are.
+std::string formatRanks(llvm::ArrayRef<int64_t> ranks);
+
+/// Ranks that have collectives of their own.
+struct PhaseGroup {
+  CollectiveCost cost;
+  /// Of every bucket that they hold, by rank of the group.
+  std::vector<double> shares;
+  /// Of the simulation; empty stands for all.
+  std::vector<int> classes;
+  /// Those of the simulation that a kind of port (CollectiveCost::Port) stands
+  /// for, increasing over all kinds.
+  std::vector<int> ports[CollectiveCost::numPorts];
+};
 
 /// Makes phases of a simulation from functions of scheduled programs, and adds
 /// what they compute and communicate to the problem. Programs of the device
@@ -25,43 +41,70 @@ namespace poplar {
 /// only the last counts, their elements: shards are those of the plan.
 class PhaseBuilder {
 public:
-  /// `cost` is of the plan's ranks, which hold `shares` of every bucket.
-  PhaseBuilder(SimulationProblem &problem, CollectiveCost cost,
-               std::vector<double> shares);
+  /// Of a function of a program, seconds of an op.
+  using Seconds = llvm::function_ref<double(mlir::Operation *)>;
+  /// Adds a message that an op sends or receives.
+  using Messages =
+      llvm::function_ref<void(SimulationProblem::Phase &, mlir::Operation *)>;
+  /// Elements of a bucket that a rank updates.
+  using Elements = llvm::function_ref<double(zero::BucketOp)>;
 
-  /// Rank r of the plan owns the elements [bounds[r], bounds[r + 1]).
+  /// All ranks of the plan are the first group. Where there are others,
+  /// `groupOf` says which holds a bucket.
+  PhaseBuilder(SimulationProblem &problem, std::vector<PhaseGroup> groups,
+               std::function<int(zero::BucketOp)> groupOf = nullptr);
+  /// Of one group, which has the ports of CollectiveCost to itself.
+  static PhaseGroup makeGroup(CollectiveCost cost, std::vector<double> shares);
+
+  /// Rank r of the bucket's group owns the elements [bounds[r], bounds[r + 1]).
   const std::vector<int64_t> &getBounds(zero::BucketOp bucket);
 
   /// The function `name` of a program. An op computes for `seconds(op)`, by
   /// itself or, if it is a call, as its callee. Fails with a diagnostic if
   /// there is no such function.
+  llvm::FailureOr<SimulationProblem::Phase> make(mlir::ModuleOp program,
+                                                 llvm::StringRef name,
+                                                 Seconds seconds,
+                                                 Messages messages = nullptr);
+
+  // The runtime's loop (runtime/Trainer.cpp) around the micro-steps.
+
+  /// It asks whether to stop, counts targets, and zeroes gradients.
+  SimulationProblem::Phase makeBegin(mlir::ModuleOp program,
+                                     double secondsPerByte, Elements own);
+  /// It adds up the loss.
+  SimulationProblem::Phase makeEnd();
+  /// The function @update, at `secondsPerByte` of Planner/OptimizerBytes.h.
   llvm::FailureOr<SimulationProblem::Phase>
-  make(mlir::ModuleOp program, llvm::StringRef name,
-       llvm::function_ref<double(mlir::Operation *)> seconds);
+  makeUpdate(mlir::ModuleOp program, double secondsPerByte, Elements own);
 
   /// Nothing if it takes no time.
   void addComputation(SimulationProblem::Phase &phase, llvm::StringRef name,
                       double seconds);
-  /// All ranks wait for `bytes` bytes of every other one.
-  void addExchange(SimulationProblem::Phase &phase, llvm::StringRef name,
-                   int64_t bytes);
 
 private:
   int addStart(SimulationProblem::Phase &phase, zero::CollectiveOpInterface op);
+  /// All ranks wait for `bytes` bytes of every other one.
+  void addExchange(SimulationProblem::Phase &phase, llvm::StringRef name,
+                   int64_t bytes);
   /// Index of the collective `name`, which `make` makes the first time.
   int getCollective(
       const llvm::Twine &name,
       llvm::function_ref<SimulationProblem::Collective(std::string)> make);
   int getCollective(const llvm::Twine &name, zero::BucketOp bucket,
                     int64_t bytes, bool reduces);
+  int getGroup(zero::BucketOp bucket) const {
+    return groupOf ? groupOf(bucket) : 0;
+  }
 
   SimulationProblem &problem;
-  CollectiveCost cost;
-  std::vector<double> shares;
-  /// By elements.
-  std::map<int64_t, std::vector<int64_t>> bounds;
-  /// By elements, bytes of each, and whether it is a reduction.
-  std::map<std::tuple<int64_t, int64_t, bool>, SimulationProblem::Collective>
+  std::vector<PhaseGroup> groups;
+  std::function<int(zero::BucketOp)> groupOf;
+  /// By group and elements.
+  std::map<std::pair<int, int64_t>, std::vector<int64_t>> bounds;
+  /// By group, elements, bytes of each, and whether it is a reduction.
+  std::map<std::tuple<int, int64_t, int64_t, bool>,
+           SimulationProblem::Collective>
       costs;
   mlir::SymbolTableCollection symbols;
   /// By name, their indices in the problem.

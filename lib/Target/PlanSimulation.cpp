@@ -12,7 +12,6 @@
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/OptimizerBytes.h"
 #include "UnitCosts.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
 #include <tuple>
@@ -27,7 +26,6 @@ namespace {
 /// What ranks of a device type run.
 struct Program {
   ModuleOp module;
-  llvm::MapVector<Attribute, zero::BucketOp> buckets;
   Curve curve;
   /// Of the optimizer, per such byte.
   double secondsPerByte = 0;
@@ -49,9 +47,7 @@ private:
 
   FailureOr<Phase> makeTrain(Program &program, StringRef name, int64_t batch,
                              int64_t rank);
-  FailureOr<Phase> makeUpdate(Program &program, ArrayRef<int64_t> members);
   double getOwnElements(zero::BucketOp bucket, ArrayRef<int64_t> members);
-  double getOwnElements(Program &program, ArrayRef<int64_t> members);
 
   const ClusterView &cluster;
   const WrittenPlan &plan;
@@ -87,8 +83,9 @@ LogicalResult PlanSimulationBuilder::placeRanks() {
       return where(index) << "shares node '" << rank.node
                           << "', inside which there is no link";
   }
-  phases.emplace(result.problem, CollectiveCost(cluster, nodes),
-                 std::move(shares));
+  std::vector<PhaseGroup> groups = {PhaseBuilder::makeGroup(
+      CollectiveCost(cluster, nodes), std::move(shares))};
+  phases.emplace(result.problem, std::move(groups));
   return success();
 }
 
@@ -113,8 +110,6 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
            << name << " --zero " << plan.stage;
   Program &program = programs[name];
   program.module = op;
-  for (auto bucket : op.getOps<zero::BucketOp>())
-    program.buckets[FlatSymbolRefAttr::get(bucket.getSymNameAttr())] = bucket;
   std::string error;
   std::optional<Curve> curve = profile->fitCurve(error);
   if (!curve)
@@ -122,7 +117,7 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
                                << "', whose profile is no curve: " << error;
   program.curve = *curve;
   double bytes = 0;
-  for (auto [symbol, bucket] : program.buckets)
+  for (auto bucket : op.getOps<zero::BucketOp>())
     bytes += double(bucket.getBounds()->back()) * OptimizerBytes::total();
   program.secondsPerByte = profile->optimizerSeconds.value_or(0) / bytes;
   program.costs = std::make_unique<UnitCosts>(op, cluster.types[*type]);
@@ -133,24 +128,6 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
 //===----------------------------------------------------------------------===//
 // Classes of ranks
 //===----------------------------------------------------------------------===//
-
-/// "ranks 0-3, 8"; with many gaps, how many they are.
-static std::string formatRanks(ArrayRef<int64_t> ranks) {
-  std::string text = ranks.size() > 1 ? "ranks " : "rank ";
-  size_t runs = 0;
-  for (size_t first = 0; first < ranks.size(); ++runs) {
-    size_t end = first + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
-      ++end;
-    if (runs == 3)
-      return text + ", ... (" + std::to_string(ranks.size()) + ")";
-    text += (runs ? ", " : "") + std::to_string(ranks[first]);
-    if (end > first + 1)
-      text += "-" + std::to_string(ranks[end - 1]);
-    first = end;
-  }
-  return text;
-}
 
 /// Ranks of one type with the same batches and the same part of the state:
 /// their shards are equal but for rounding.
@@ -176,27 +153,22 @@ PlanSimulationBuilder::addClass(const PlanSimulation::RankClass &members) {
   StringRef last = "train_last";
   if (!program.module.lookupSymbol<func::FuncOp>(last))
     last = "train";
+  auto own = [&](zero::BucketOp bucket) {
+    return getOwnElements(bucket, members.ranks);
+  };
   const RankShare &share = members.share;
   FailureOr<Phase> step = makeTrain(program, "train", share.microBatch, rank),
                    lastStep = makeTrain(program, last, share.last, rank),
-                   update = makeUpdate(program, members.ranks);
+                   update = phases->makeUpdate(program.module,
+                                               program.secondsPerByte, own);
   if (failed(step) || failed(lastStep) || failed(update))
     return failure();
-
-  // The runtime's loop (runtime/Trainer.cpp): it asks whether to stop, counts
-  // targets, and adds up the loss.
-  Phase begin, end;
-  phases->addExchange(begin, "stop", sizeof(int64_t));
-  phases->addExchange(begin, "targets", sizeof(int64_t));
-  phases->addComputation(begin, "zero gradients",
-                         program.secondsPerByte * OptimizerBytes::zero *
-                             getOwnElements(program, members.ranks));
-  phases->addExchange(end, "loss", sizeof(double));
+  Phase begin = phases->makeBegin(program.module, program.secondsPerByte, own);
   SimulationProblem::RankClass rankClass;
   rankClass.name = members.deviceType + ", " + formatRanks(members.ranks);
   rankClass.ranks = int64_t(members.ranks.size());
   rankClass.phases = {std::move(begin), std::move(*step), std::move(*lastStep),
-                      std::move(end), std::move(*update)};
+                      phases->makeEnd(), std::move(*update)};
   rankClass.iteration = {{0, 1}, {1, share.steps - 1}, {2, 1}, {3, 1}, {4, 1}};
   result.problem.classes.push_back(std::move(rankClass));
   return success();
@@ -243,28 +215,6 @@ double PlanSimulationBuilder::getOwnElements(zero::BucketOp bucket,
   return double(most);
 }
 
-double PlanSimulationBuilder::getOwnElements(Program &program,
-                                             ArrayRef<int64_t> members) {
-  double own = 0;
-  for (auto [name, bucket] : program.buckets)
-    own += getOwnElements(bucket, members);
-  return own;
-}
-
-FailureOr<Phase> PlanSimulationBuilder::makeUpdate(Program &program,
-                                                   ArrayRef<int64_t> members) {
-  return phases->make(program.module, "update", [&](Operation *op) {
-    double bytes = 0;
-    if (isa<zero::NormOp>(op))
-      bytes = OptimizerBytes::norm * getOwnElements(program, members);
-    else if (auto adamw = dyn_cast<zero::AdamWOp>(op))
-      bytes = OptimizerBytes::adamw *
-              getOwnElements(program.buckets.lookup(adamw.getBucketAttr()),
-                             members);
-    return bytes * program.secondsPerByte;
-  });
-}
-
 FailureOr<PlanSimulation> PlanSimulationBuilder::build() {
   result.stage = plan.stage;
   result.globalBatch = plan.globalBatch;
@@ -299,10 +249,7 @@ FailureOr<PlanSimulation> poplar::buildPlanSimulation(ModuleOp module) {
   if (!plan)
     return module.emitError("has no programs with a plan: run "
                             "--specialize-device-types first");
-  if (!plan.getGroups().empty())
-    return plan.emitOpError(
-        "has pipeline stages, which are simulated by poplar "
-        "plan --policy hybrid alone");
+  assert(plan.getGroups().empty() && "see buildStageSimulation()");
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   auto where = [&](std::optional<int64_t> rank) {
     return rank ? ranks[*rank].emitOpError() : plan.emitOpError();
@@ -311,7 +258,7 @@ FailureOr<PlanSimulation> poplar::buildPlanSimulation(ModuleOp module) {
       cluster::buildClusterView(module), zero::getWrittenPlan(plan),
       [&](StringRef type) { return programs.lookup(type); }, where);
   if (succeeded(simulation))
-    if (auto seconds = plan->getAttrOfType<FloatAttr>("predicted_seconds"))
+    if (auto seconds = plan->getAttrOfType<FloatAttr>(zero::kPredictedAttr))
       simulation->predictedSeconds = seconds.getValueAsDouble();
   return simulation;
 }

@@ -10,8 +10,8 @@
 #include "Compilation.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Target/PlanReport.h"
-#include "Poplar/Target/PlanSimulation.h"
 #include "Review.h"
+#include "Simulated.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -25,11 +25,9 @@ struct Arguments {
 
 /// Adds the plan of the module, simulated, which is scheduled for it.
 static bool addTimeline(Compilation &compilation, ReportInput &report) {
-  if (!compilation.schedule(compilation.getModule(), HostOptions()))
-    return false;
-  mlir::FailureOr<PlanSimulation> plan =
-      buildPlanSimulation(compilation.getModule());
-  if (mlir::failed(plan))
+  std::optional<PlanSimulation> plan =
+      readSimulation(compilation, HostOptions());
+  if (!plan)
     return false;
   SimulationOptions options;
   options.recordsTimeline = true;

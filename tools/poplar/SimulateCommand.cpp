@@ -11,7 +11,7 @@
 #include "Compilation.h"
 #include "Output.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Target/PlanSimulation.h"
+#include "Simulated.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include <cmath>
@@ -75,17 +75,19 @@ static std::string formatJSON(const PlanSimulation &plan,
   llvm::json::Array classes;
   for (auto [index, seconds] : llvm::enumerate(result.classes)) {
     const PlanSimulation::RankClass &ranks = plan.classes[index];
-    classes.push_back(
-        llvm::json::Object{{"device_type", ranks.deviceType},
-                           {"ranks", llvm::json::Array(ranks.ranks)},
-                           {"micro_batch", ranks.share.microBatch},
-                           {"steps", ranks.share.steps},
-                           {"last", ranks.share.last},
-                           {"computing_seconds", seconds.computing},
-                           {"waiting_seconds", seconds.waiting},
-                           {"exposed_seconds", seconds.exposed},
-                           {"hidden_seconds", seconds.hidden},
-                           {"bound_by", getBinding(seconds)}});
+    llvm::json::Object it{{"device_type", ranks.deviceType},
+                          {"ranks", llvm::json::Array(ranks.ranks)},
+                          {"micro_batch", ranks.share.microBatch},
+                          {"steps", ranks.share.steps},
+                          {"last", ranks.share.last},
+                          {"computing_seconds", seconds.computing},
+                          {"waiting_seconds", seconds.waiting},
+                          {"exposed_seconds", seconds.exposed},
+                          {"hidden_seconds", seconds.hidden},
+                          {"bound_by", getBinding(seconds)}};
+    if (ranks.group)
+      it["group"] = *ranks.group;
+    classes.push_back(std::move(it));
   }
   llvm::json::Object object{{"stage", plan.stage},
                             {"global_batch", plan.globalBatch},
@@ -107,11 +109,8 @@ static bool run(Compilation &compilation, const Arguments &args) {
         args.plan + ": holds no zero.plan; make one with poplar plan -o";
     return false;
   }
-  if (!compilation.schedule(compilation.getModule(), args.host))
-    return false;
-  mlir::FailureOr<PlanSimulation> plan =
-      buildPlanSimulation(compilation.getModule());
-  if (mlir::failed(plan))
+  std::optional<PlanSimulation> plan = readSimulation(compilation, args.host);
+  if (!plan)
     return false;
   std::optional<Simulation> result =
       simulate(plan->problem, args.simulation, compilation.error);

@@ -8,17 +8,8 @@
 //
 // From a cluster and what a model's units do to the problem of hybrid plans.
 //
-// Seconds are those of the roofline (Roofline.h). Where a micro-step was
-// measured (cluster profiles), those of all units are scaled to add up to it,
-// and larger micro-batches than the last measured are not offered.
-//
-// A unit that t devices share (Shoeybi et al., Megatron-LM, 2019, with the rest
-// of the unit cut along the sequence: Korthikanti et al., 2022) does 1/t of the
-// arithmetic and traffic, keeps 1/t of the activations, and in products of
-// which each device has 1/t of the columns. A repeated unit exchanges its
-// activations twice in each direction, and twice more where it is computed
-// again; the units in front once in forward, those behind once in backward.
-// None of that is hidden.
+// Seconds of units are those of UnitTimes.h; micro-batches larger than the last
+// measured are not offered.
 //
 //===----------------------------------------------------------------------===//
 

@@ -19,10 +19,14 @@
 // slower than they would alone, as far as ports that are full make them
 // (max-min fairness, Bertsekas and Gallager, Data Networks, 6.5.2).
 //
-// Where a collective needs the cores that compute (copies and sums on a CPU), it
-// takes time away from computation that goes on meanwhile, and none from a rank
-// that waits for it. The compute stream makes up for it when the collective is
-// done.
+// Where a collective needs the cores that compute (copies and sums on a CPU),
+// it takes time away from computation that goes on meanwhile, and none from a
+// rank that waits for it. The compute stream makes up for it when the
+// collective is done. So do both ends of a message.
+//
+// Messages between two ranks go beside that stream. Those of a channel travel
+// one after the other, each from when it is sent and the receiver has memory
+// for it; they share ports with what else is under way.
 //
 // Ranks that run the same program and wait for the same others do the same at
 // the same time. They form a class, which is simulated once: the work grows
@@ -47,6 +51,7 @@ struct SimulationProblem {
   /// Ports have no size of their own: collectives say how long they need them.
   int ports = 0;
 
+  /// Or a message of a channel, which has no group.
   struct Collective {
     /// "all_gather @block.3"
     std::string name;
@@ -70,12 +75,34 @@ struct SimulationProblem {
   };
   std::vector<Collective> collectives;
 
+  /// From each rank of a class to its peer in another.
+  struct Channel {
+    /// "activations"
+    std::string name;
+    int from = 0, to = 0;
+  };
+  std::vector<Channel> channels;
+
   struct Operation {
-    enum Kind { Compute, Start, Wait };
+    enum Kind {
+      Compute,
+      Start,
+      Wait,
+      /// To the other end of a channel, which goes on meanwhile.
+      Send,
+      /// Waits until all messages sent have left, but the last few.
+      Flush,
+      /// Gives memory for one more message.
+      Post,
+      /// Waits for the next message.
+      Receive
+    };
     Kind kind;
-    /// Compute: index into `computations`. Start: of the collective.
+    /// Compute: index into `computations`. Start, Send: of the collective.
+    /// Flush: how many messages may be under way.
     int index = 0;
-    /// Start and Wait: which Start of the phase a Wait waits for.
+    /// Start and Wait: which Start of the phase a Wait waits for. Others: the
+    /// channel.
     int token = 0;
     /// Compute only.
     double seconds = 0;
@@ -87,6 +114,14 @@ struct SimulationProblem {
       return {Start, collective, token, 0};
     }
     static Operation wait(int token) { return {Wait, 0, token, 0}; }
+    static Operation send(int collective, int channel) {
+      return {Send, collective, channel, 0};
+    }
+    static Operation flush(int channel, int underWay) {
+      return {Flush, underWay, channel, 0};
+    }
+    static Operation post(int channel) { return {Post, 0, channel, 0}; }
+    static Operation receive(int channel) { return {Receive, 0, channel, 0}; }
   };
   /// Names of what is computed: "block.forward".
   std::vector<std::string> computations;
@@ -123,14 +158,16 @@ struct Simulation {
   /// Of an iteration, the mean over all.
   double seconds = 0;
   /// Of a rank, per iteration. Computing, waiting and exposed add up to
-  /// `seconds`; exposed and hidden to what its collectives were under way.
+  /// `seconds`; exposed and hidden to what its collectives and messages were
+  /// under way.
   struct ClassSeconds {
     double computing = 0;
-    /// For other ranks to start a collective, or to end the iteration.
+    /// For other ranks to start a collective, to send or take a message, or to
+    /// end the iteration.
     double waiting = 0;
-    /// For a collective under way.
+    /// For a collective or message under way.
     double exposed = 0;
-    /// A collective was under way while the rank computed.
+    /// One was under way while the rank computed, or waited for another.
     double hidden = 0;
   };
   /// Parallel to SimulationProblem::classes.

@@ -25,7 +25,7 @@ struct Timeline {
     WaitForRanks,
     /// The rank has nothing to do until a collective under way is done.
     WaitForLink,
-    /// A collective under way, on the communication stream.
+    /// A collective or a message under way.
     Collective,
   };
   struct Interval {
@@ -41,6 +41,13 @@ struct Timeline {
     /// "a100, ranks 0-3"
     std::string name;
     std::vector<Interval> computation, communication;
+    /// Messages that the ranks send and receive, a stream for each kind.
+    struct Channel {
+      /// "activations, out"
+      std::string name;
+      std::vector<Interval> messages;
+    };
+    std::vector<Channel> channels;
   };
 
   std::vector<std::string> names;

@@ -9,6 +9,7 @@
 #ifndef POPLAR_TARGET_PLANSIMULATION_H
 #define POPLAR_TARGET_PLANSIMULATION_H
 
+#include "Poplar/Planner/HybridModel.h"
 #include "Poplar/Planner/PlanReview.h"
 #include "Poplar/Planner/Simulator.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -20,15 +21,19 @@ namespace poplar {
 struct PlanSimulation {
   SimulationProblem problem;
   /// Parallel to SimulationProblem::classes: ranks of one device type with the
-  /// same batches and the same share of the state.
+  /// same batches and the same share of the state; of pipeline stages, those of
+  /// one group whose pipelines are alike.
   struct RankClass {
     std::string deviceType;
     /// In the order of the plan.
     std::vector<int64_t> ranks;
     RankShare share;
+    /// Where the plan has groups.
+    std::optional<int64_t> group = std::nullopt;
   };
   std::vector<RankClass> classes;
-  /// Of RankClass::iteration: the steps before the last.
+  /// Of RankClass::iteration in plans without groups: the steps before the
+  /// last.
   static constexpr size_t stepRun = 1;
 
   int64_t stage = 0, globalBatch = 0;
@@ -67,8 +72,16 @@ llvm::FailureOr<PlanSimulation> buildPlanSimulation(const ClusterView &cluster,
                                                     PlanLocation where);
 
 /// The same for a module that holds all of it: a cluster with its profiles and,
-/// for each device type of the plan, its program with the plan.
+/// for each device type of the plan, its program with the plan, which has no
+/// groups.
 llvm::FailureOr<PlanSimulation> buildPlanSimulation(mlir::ModuleOp module);
+
+/// The same for a plan of pipeline stages. Passes take the seconds of their
+/// units (Planner/UnitTimes.h) for `model`, which is cut in the module;
+/// messages go beside collectives, and come and go as the runtime has memory
+/// for them.
+llvm::FailureOr<PlanSimulation> buildStageSimulation(mlir::ModuleOp module,
+                                                     const HybridModel &model);
 
 } // namespace poplar
 

@@ -1,0 +1,38 @@
+//===- Simulated.cpp - The plan of a module, to be simulated --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Simulated.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Target/ModelUnits.h"
+
+using namespace poplar;
+
+static std::optional<PlanSimulation>
+get(mlir::FailureOr<PlanSimulation> simulation) {
+  if (mlir::failed(simulation))
+    return std::nullopt;
+  return std::move(*simulation);
+}
+
+std::optional<PlanSimulation> readSimulation(Compilation &compilation,
+                                             const HostOptions &options) {
+  mlir::ModuleOp module = compilation.getModule();
+  auto plans = module.getOps<zero::PlanOp>();
+  if (plans.empty() || zero::PlanOp(*plans.begin()).getGroups().empty()) {
+    if (!compilation.schedule(module, options))
+      return std::nullopt;
+    return get(buildPlanSimulation(module));
+  }
+  // Programs of stages have parts of the model only.
+  mlir::FailureOr<HybridModel> model =
+      getHybridModel(module, cluster::buildClusterView(module));
+  if (mlir::failed(model) || !compilation.schedule(module, options))
+    return std::nullopt;
+  return get(buildStageSimulation(module, *model));
+}

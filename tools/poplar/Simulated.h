@@ -1,0 +1,21 @@
+//===- Simulated.h - The plan of a module, to be simulated ------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TOOLS_SIMULATED_H
+#define POPLAR_TOOLS_SIMULATED_H
+
+#include "Compilation.h"
+#include "Poplar/Target/PlanSimulation.h"
+
+/// Schedules the programs of the plan, with pipeline stages or without, and
+/// reads what they do. Nothing, with an error said or in `compilation`, where
+/// the plan or its profiles do not allow it.
+std::optional<poplar::PlanSimulation>
+readSimulation(Compilation &compilation, const poplar::HostOptions &options);
+
+#endif // POPLAR_TOOLS_SIMULATED_H
