@@ -35,9 +35,8 @@ import sys
 import threading
 
 from commands import ROOT, run
+from workshop import WARMUP_STEPS, Workshop, add_options
 
-TYPES = ["avx512-f32", "avx2-f32", "sse41-f32"]
-WARMUP_STEPS = 2
 # Injected between nodes: microseconds, 1e9 bytes/s.
 LINK = (200, 0.2)
 
@@ -66,49 +65,7 @@ class Residents(threading.Thread):
                     self.bytes[executable] = max(self.bytes[executable], size)
 
 
-class Workshop:
-    def __init__(self, arguments):
-        self.arguments = arguments
-        self.dir = os.path.abspath(arguments.dir)
-        os.makedirs(self.path("profiles"), exist_ok=True)
-        self.state = {}
-        if os.path.exists(self.path("state.json")):
-            with open(self.path("state.json")) as file:
-                self.state = json.load(file)
-        self.tokens = arguments.seq_len
-
-    def path(self, *names):
-        return os.path.join(self.dir, *names)
-
-    def save(self):
-        with open(self.path("state.tmp"), "w") as file:
-            json.dump(self.state, file, indent=1)
-        os.replace(self.path("state.tmp"), self.path("state.json"))
-
-    def poplar(self, *words):
-        return run(self.arguments.poplar, *map(str, words)).stdout
-
-    def get_types(self):
-        if self.arguments.types:
-            return self.arguments.types.split(",")
-        self.poplar("cluster", "detect", "-o", self.path("machine.json"))
-        with open(self.path("machine.json")) as file:
-            known = json.load(file)["device_types"]
-        return [name for name in TYPES if name in known]
-
-    def make_model(self):
-        if os.path.exists(self.path("model.mlir")):
-            return
-        with open(self.arguments.config) as file:
-            config = json.load(file)
-        # Wide enough that a step is some tenths of a second.
-        width = self.arguments.width
-        config.update(hidden_size=width, intermediate_size=11 * width // 4)
-        with open(self.path("config.json"), "w") as file:
-            json.dump(config, file)
-        self.poplar("import", self.path("config.json"), "--seq-len",
-                    self.arguments.seq_len, "-o", self.path("model.mlir"))  # fmt: skip
-
+class Predictions(Workshop):
     def write_cluster(self, pair, linked):
         """Both on this machine, or each on a node of its own."""
         local = self.state.get("link", {"latency": 2e-5, "bandwidth": 5e9, "overhead": 0})
@@ -124,9 +81,7 @@ class Workshop:
             }
             nodes = [{"name": f"node{i}", "devices": [t]} for i, t in enumerate(pair)]
         cluster = {
-            "device_types": {
-                t: {"target": "host:" + t, "memory": "4GiB", "threads": 1} for t in pair
-            },
+            "device_types": self.describe_types(pair),
             "nodes": nodes,
             "links": [link],
         }
@@ -134,28 +89,6 @@ class Workshop:
         with open(path, "w") as file:
             json.dump(cluster, file)
         return path
-
-    def profile(self, pair):
-        cluster = self.write_cluster(pair, linked=False)
-        for device_type in pair:
-            path = self.path("profiles", device_type + ".json")
-            if os.path.exists(path):
-                continue
-            print(f"profiling {device_type}", flush=True)
-            self.poplar(
-                "profile", "--model", self.path("model.mlir"), "--cluster", cluster,
-                "--device-type", device_type, "--loaded", "--max-batch",
-                self.arguments.max_batch, "-o", path,
-            )  # fmt: skip
-
-    def profiles_of(self, pair):
-        """A directory with the profiles of two types only: a cluster of the two
-        does not know the others."""
-        directory = self.path("profiles-" + "-".join(pair))
-        os.makedirs(directory, exist_ok=True)
-        for name in pair:
-            shutil.copy(self.path("profiles", name + ".json"), directory)
-        return directory
 
     def measure_link(self, pair):
         """By a job of its own; linked as on this machine."""
@@ -288,19 +221,11 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--poplar", default=ROOT + "/build/release/bin/poplar")
-    parser.add_argument("--dir", default=ROOT + "/build/predict")
-    parser.add_argument("--config", default=ROOT + "/examples/models/demo-llama.json")
-    parser.add_argument("--types", help="by name, the fastest first")
+    add_options(parser, "predict")
     parser.add_argument("--plans", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--turn", type=float, default=4, help="seconds, about")
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--seq-len", type=int, default=128)
-    parser.add_argument("--max-batch", type=int, default=16)
     arguments = parser.parse_args()
-    arguments.poplar = os.path.abspath(arguments.poplar)
-    workshop = Workshop(arguments)
+    workshop = Predictions(arguments)
     types = workshop.get_types()
     if len(types) < 2:
         print(f"this CPU has one usable host type: {types}")
@@ -308,7 +233,8 @@ def main():
     workshop.make_model()
     plans = make_plans(types, arguments.plans)
     for plan in plans:
-        workshop.profile(plan["pair"])
+        pair = plan["pair"]
+        workshop.profile(pair, workshop.write_cluster(pair, linked=False))
     workshop.measure_link((types[0], types[-1]))
     for plan in plans:
         workshop.prepare(plan)

@@ -9,6 +9,7 @@
 #include "PhaseBuilder.h"
 #include "Poplar/Planner/OptimizerBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -90,6 +91,8 @@ static SimulationProblem::Collective place(SimulationProblem::Collective it,
   for (auto [kind, seconds] : it.uses)
     for (int port : group.ports[kind])
       uses.push_back({port, seconds});
+  llvm::sort(uses,
+             [](const auto &a, const auto &b) { return a.port < b.port; });
   it.uses = std::move(uses);
   it.group = group.classes;
   return it;

@@ -31,7 +31,7 @@ struct PhaseGroup {
   /// Of the simulation; empty stands for all.
   std::vector<int> classes;
   /// Those of the simulation that a kind of port (CollectiveCost::Port) stands
-  /// for, increasing over all kinds.
+  /// for.
   std::vector<int> ports[CollectiveCost::numPorts];
 };
 

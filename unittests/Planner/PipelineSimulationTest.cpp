@@ -9,6 +9,7 @@
 #include "Poplar/Planner/PipelineSimulation.h"
 #include "HybridOracle.h"
 #include "Poplar/Planner/HybridSearch.h"
+#include "Poplar/Planner/Simulator.h"
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <cmath>
@@ -94,6 +95,52 @@ double solveEquations(const std::vector<double> &forward, double message, int m,
   return end;
 }
 
+/// The same chain for the simulator of programs: memory for all messages, a
+/// port for each direction of a link.
+SimulationProblem makePrograms(const std::vector<double> &forward,
+                               double message, int64_t m,
+                               PipelineSchedule schedule) {
+  using Operation = SimulationProblem::Operation;
+  auto stages = static_cast<int>(forward.size());
+  SimulationProblem problem;
+  problem.ports = 2 * stages;
+  problem.computations = {"forward", "backward"};
+  Timetable table = Timetable::make(schedule, stages, m);
+  // Channels 2 j and 2 j + 1 are between stages j and j + 1.
+  for (int j = 0; j + 1 < stages; ++j)
+    for (bool back : {false, true}) {
+      problem.channels.push_back(
+          {back ? "gradients" : "activations", j + back, j + !back});
+      problem.collectives.push_back(
+          {"message", 0, {{2 * j + back, message}}, {}});
+    }
+  for (int j = 0; j < stages; ++j) {
+    SimulationProblem::Phase phase;
+    for (int64_t i = 0; i < m; ++i) {
+      if (j > 0)
+        phase.push_back(Operation::post(2 * j - 2));
+      if (j + 1 < stages)
+        phase.push_back(Operation::post(2 * j + 1));
+    }
+    for (const Turn &turn : table.stages[j]) {
+      int from = turn.isBackward ? j + 1 : j - 1,
+          to = turn.isBackward ? j - 1 : j + 1;
+      auto channel = [&](int other) {
+        return 2 * std::min(j, other) + turn.isBackward;
+      };
+      if (from >= 0 && from < stages)
+        phase.push_back(Operation::receive(channel(from)));
+      phase.push_back(Operation::compute(turn.isBackward,
+                                         forward[j] * (1 + turn.isBackward)));
+      if (to >= 0 && to < stages)
+        phase.push_back(Operation::send(channel(to), channel(to)));
+    }
+    problem.classes.push_back(
+        {"stage " + std::to_string(j), 1, {std::move(phase)}, {{0, 1}}});
+  }
+  return problem;
+}
+
 } // namespace
 
 TEST(PipelineSimulation, SolvesTheEquationsOfTheSchedule) {
@@ -108,11 +155,16 @@ TEST(PipelineSimulation, SolvesTheEquationsOfTheSchedule) {
     for (PipelineSchedule schedule : problem.schedules) {
       HybridPlan plan = makeStages(problem, schedule);
       ASSERT_EQ(plan.verify(problem), "");
-      EXPECT_NEAR(simulatePipeline(problem, plan).seconds,
-                  solveEquations(forward, message,
-                                 static_cast<int>(problem.globalBatch),
-                                 schedule == PipelineSchedule::GPipe),
-                  1e-9);
+      double seconds = solveEquations(forward, message,
+                                      static_cast<int>(problem.globalBatch),
+                                      schedule == PipelineSchedule::GPipe);
+      EXPECT_NEAR(simulatePipeline(problem, plan).seconds, seconds, 1e-9);
+      std::string error;
+      std::optional<Simulation> programs = simulate(
+          makePrograms(forward, message, problem.globalBatch, schedule), {},
+          error);
+      ASSERT_TRUE(programs) << error;
+      EXPECT_NEAR(programs->seconds, seconds, 1e-9);
     }
   }
 }

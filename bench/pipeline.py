@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+# ===- pipeline.py - Pipeline stages on a link of a given speed ------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Holds plans of pipeline stages against the clock: two unlike host types, a
+core and a network namespace each, joined by a link that tc slows down
+(scripts/start-ranks.py --rate).
+
+Every type is profiled once, by itself while the other core is busy; every link
+is measured once (poplar cluster links), by a job that is not among the plans.
+
+  predict  many plans of stages: simulated and measured seconds of a step
+  compare  at --slow and at --fast: the planner's stages, ZeRO alone, and stages
+           of equally many units, in turns, with what was predicted
+  grid     what the planner chooses from link to link, simulated
+
+What was done is kept in --dir: run it again to go on, with more --rounds for
+more turns. Needs a build, two cores, root, iproute2 and a quiet machine; without
+namespaces the exit status is 3.
+
+  bench/pipeline.py predict compare grid
+"""
+
+import argparse
+import csv
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+from commands import ROOT
+from workshop import WARMUP_STEPS, Workshop, add_options
+
+CANNOT = 3
+# Of the grid, in bit/s; below and above what compares well.
+GRID = [2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 1e10]
+UNIT = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+
+
+def get_bandwidth(rate):
+    """Bytes/s of a rate as tc writes it."""
+    return float(rate[:-4]) * UNIT[rate[-4:]] / 8
+
+
+class Links(Workshop):
+    def write_cluster(self, name, link):
+        cluster = {
+            "device_types": self.describe_types(self.types),
+            "nodes": [
+                {"name": f"node{i}", "devices": [t]} for i, t in enumerate(self.types)
+            ],
+            "links": [{"between": "nodes", **link}],
+        }
+        path = self.path(f"cluster-{name}.json")
+        with open(path, "w") as file:
+            json.dump(cluster, file)
+        return path
+
+    def start(self, job, rate, *words):
+        """The ranks of a job, each on a node; ends the benchmark if they fail."""
+        result = subprocess.run(
+            [sys.executable, ROOT + "/scripts/start-ranks.py", self.path(job), "--rate",
+             rate, "--", *map(str, words)],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if result.returncode == CANNOT:
+            print(result.stderr.strip())
+            sys.exit(CANNOT)
+        if result.returncode:
+            sys.exit(f"error: {job}: {result.stdout}{result.stderr}")
+
+    def get_cluster(self, rate):
+        """With the link as a job of ZeRO measures it."""
+        links = self.state.setdefault("links", {})
+        if rate not in links:
+            print(f"measuring a link of {rate}", flush=True)
+            guess = {"latency": 1e-4, "bandwidth": get_bandwidth(rate)}
+            self.plan("link", self.write_cluster("guess", guess), "--zero", 3,
+                      "--batch", f"{self.types[0]}=1,{self.types[1]}=1",
+                      "--global-batch", 2)  # fmt: skip
+            self.poplar("build", self.path("link.mlir"), "-o", self.path("link"))
+            self.start("link", rate, "links", "--out", self.path("links.json"))
+            with open(self.path("links.json")) as file:
+                link = json.load(file)["links"][0]
+            links[rate] = {k: link[k] for k in ("latency", "bandwidth", "overhead")}
+            self.save()
+        return self.write_cluster(rate, links[rate])
+
+    def plan(self, name, cluster, *flags):
+        self.poplar("plan", "--model", self.path("model.mlir"), "--cluster", cluster,
+                    "--profiles", self.path("profiles"), *flags, "-o",
+                    self.path(name + ".mlir"))  # fmt: skip
+
+    def choose(self, cluster):
+        """What the planner says of stages, and of ZeRO alone."""
+        text = self.poplar(
+            "plan", "--model", self.path("model.mlir"), "--cluster", cluster,
+            "--profiles", self.path("profiles"), "--global-batch",
+            self.arguments.batch, "--policy", "hybrid", "--tensor-degree", 1, "--json",
+            "-",
+        )  # fmt: skip
+        return json.loads(text)
+
+    def prepare(self, name, rate, flags):
+        """Plans, simulates and builds, unless that was done."""
+        if name in self.state:
+            return
+        self.plan(name, self.get_cluster(rate), *flags)
+        path = self.path(name + ".mlir")
+        self.poplar("build", path, "-o", self.path(name))
+        result = json.loads(self.poplar("simulate", path, "--json", "-"))
+        self.state[name] = {
+            "simulated": result["simulated_seconds"],
+            "batch": result["global_batch"],
+            "steps": [],
+            "turns": 0,
+        }
+        self.save()
+
+    def take_turn(self, name, rate):
+        record, out = self.state[name], self.path("run")
+        shutil.rmtree(out, ignore_errors=True)
+        steps = WARMUP_STEPS + max(
+            3, int(self.arguments.turn / record["simulated"])
+        )
+        self.start(
+            name, rate, "train", "--data", ROOT + "/examples/data/corpus.txt", "--steps",
+            steps, "--eval-every", 0, "--log-every", steps, "--peak-gflops", 100,
+            "--out", out,
+        )  # fmt: skip
+        with open(out + "/metrics.csv", newline="") as file:
+            rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
+        tokens = record["batch"] * self.tokens
+        record["steps"] += [tokens / rate for rate in rates[WARMUP_STEPS:]]
+        record["turns"] += 1
+        self.save()
+
+    def take_turns(self, plans):
+        """Of (name, rate, flags), in all rounds that are left."""
+        for name, rate, flags in plans:
+            self.prepare(name, rate, flags)
+        for number in range(1, self.arguments.rounds + 1):
+            for name, rate, _ in plans:
+                if self.state[name]["turns"] < number:
+                    print(f"turn {number}: {name}", flush=True)
+                    self.take_turn(name, rate)
+
+    def get_seconds(self, name):
+        """Simulated and measured (the median of all steps) of an iteration."""
+        record = self.state[name]
+        return record["simulated"], statistics.median(record["steps"])
+
+
+def describe(plan):
+    """The flags of poplar plan for a plan in JSON, of one pipeline."""
+    stages = [
+        f"{group['lanes'][0]['device_type']}@{group['units'][1]}" for group in plan["groups"]
+    ]
+    stages[-1] = stages[-1].partition("@")[0]
+    return ["--pipeline", "+".join(stages), "--micro-batch",
+            plan["groups"][0]["lanes"][0]["micro_batch"], "--schedule",
+            plan["schedule"]]  # fmt: skip
+
+
+def predict(workshop):
+    """Cuts, orders, batches, schedules and links in turns."""
+    fast, slow = workshop.types
+    units = workshop.layers + 2
+    plans = []
+    for i in range(workshop.arguments.plans):
+        cut = (units * 5 // 6, units * 2 // 3, units // 2, units * 3 // 4)[i % 4]
+        first, second = (fast, slow) if i % 3 else (slow, fast)
+        end = cut if i % 3 else units - cut
+        rate = ("100mbit", "300mbit", "1gbit")[i % 3 - i // 6]
+        micro_batch, schedule = (1, 2, 4)[i % 3], ("1f1b", "gpipe")[i // 2 % 2]
+        batch = (24, 32, 17, 40)[i // 3 % 4]
+        name = f"{i:02}-{first}-{end}-{second}-{schedule}-{batch}-by-{micro_batch}-{rate}"
+        plans.append((name, rate, [
+            "--pipeline", f"{first}@{end}+{second}", "--micro-batch", micro_batch,
+            "--schedule", schedule, "--global-batch", batch,
+        ]))  # fmt: skip
+    workshop.take_turns(plans)
+    print("| plan | simulated [s] | measured [s] | error |\n|" + " --- |" * 4)
+    errors = []
+    for name, _, _ in plans:
+        simulated, measured = workshop.get_seconds(name)
+        errors.append(simulated / measured - 1)
+        print(f"| {name} | {simulated:.4f} | {measured:.4f} | {100 * errors[-1]:+.1f} % |")
+    errors = [abs(error) for error in errors]
+    print(
+        f"{len(errors)} plans of stages: error of the simulation "
+        f"{100 * statistics.median(errors):.1f} % in the median, "
+        f"{100 * max(errors):.1f} % at worst"
+    )
+
+
+def compare(workshop):
+    fast, slow = workshop.types
+    batch = ["--global-batch", workshop.arguments.batch]
+    points = {"slow": workshop.arguments.slow, "fast": workshop.arguments.fast}
+    found = {where: workshop.choose(workshop.get_cluster(rate))
+             for where, rate in points.items()}  # fmt: skip
+    # Where the planner's best plan has one stage, the stages of the slow link
+    # stand for what it decides against.
+    stages = {
+        where: describe(plan if len(plan["groups"]) > 1 else found["slow"])
+        for where, plan in found.items()
+    }
+    plans = []
+    for where, rate in points.items():
+        micro_batch = stages[where][stages[where].index("--micro-batch") + 1]
+        plans += [
+            (f"{where}-stages", rate, stages[where] + batch),
+            (f"{where}-zero", rate, ["--leave-out", "none", *batch]),
+            (f"{where}-uniform", rate, ["--pipeline", f"{fast}+{slow}", "--micro-batch",
+                                        micro_batch, *batch]),
+        ]  # fmt: skip
+    workshop.take_turns(plans)
+    print("| link | plan | simulated [s] | measured [s] | error | measured, to the stages "
+          "of the planner |\n|" + " --- |" * 6)  # fmt: skip
+    names = {
+        "stages": "stages of the planner",
+        "zero": "ZeRO alone",
+        "uniform": "stages of equally many units",
+    }
+    for where, rate in points.items():
+        base = workshop.get_seconds(f"{where}-stages")[1]
+        for kind, text in names.items():
+            simulated, measured = workshop.get_seconds(f"{where}-{kind}")
+            print(f"| {rate} | {text} | {simulated:.4f} | {measured:.4f} | "
+                  f"{100 * (simulated / measured - 1):+.1f} % | {measured / base:.2f}x |")  # fmt: skip
+    for where, rate in points.items():
+        seconds = {kind: workshop.get_seconds(f"{where}-{kind}") for kind in names}
+        order = {side: min(("stages", "zero"), key=lambda kind: seconds[kind][side])
+                 for side in (0, 1)}  # fmt: skip
+        print(f"{rate}: the planner chooses {found[where]['choice']}; faster simulated: "
+              f"{names[order[0]]}, by the clock: {names[order[1]]}")  # fmt: skip
+        print(f"  the planner's stages: {' '.join(map(str, stages[where]))}")
+
+
+def grid(workshop):
+    latency = workshop.state["links"][workshop.arguments.slow]
+    print("| Mbit/s | ZeRO alone, simulated [s] | stages of the planner | simulated [s] | "
+          "choice |\n|" + " --- |" * 5)  # fmt: skip
+    for speed in GRID:
+        cluster = workshop.write_cluster("grid", {**latency, "bandwidth": speed / 8})
+        plan = workshop.choose(cluster)
+        text = "none" if len(plan["groups"]) < 2 else " ".join(map(str, describe(plan)))
+        print(f"| {speed / 1e6:g} | {plan['without_pipelines']['simulated_seconds']:.4f} | "
+              f"{text} | {plan['simulated_seconds']:.4f} | {plan['choice']} |",
+              flush=True)  # fmt: skip
+
+
+def main():
+    tables = {"predict": predict, "compare": compare, "grid": grid}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("table", choices=tables, nargs="+")
+    add_options(parser, "pipeline")
+    parser.set_defaults(layers=12, max_batch=32)
+    parser.add_argument("--plans", type=int, default=18)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=32, help="of compare and grid")
+    parser.add_argument("--slow", default="100mbit", metavar="RATE")
+    parser.add_argument("--fast", default="5gbit", metavar="RATE")
+    arguments = parser.parse_args()
+    workshop = Links(arguments)
+    workshop.types = workshop.get_types()[:2]
+    if len(workshop.types) < 2:
+        print(f"this CPU has one usable host type: {workshop.types}")
+        return CANNOT
+    workshop.make_model()
+    workshop.layers = arguments.layers
+    guess = {"latency": 1e-4, "bandwidth": 1e8}
+    workshop.profile(workshop.types, workshop.write_cluster("guess", guess))
+    for table in arguments.table:
+        tables[table](workshop)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+# ===- workshop.py - Models, profiles and state of a benchmark -------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""What benchmarks share that hold plans of unlike host types against the clock:
+a directory, in which what was done is kept, and the model and profiles in it."""
+
+import json
+import os
+import shutil
+
+from commands import ROOT, run
+
+TYPES = ["avx512-f32", "avx2-f32", "sse41-f32"]
+WARMUP_STEPS = 2
+
+
+def add_options(parser, directory):
+    parser.add_argument("--poplar", default=ROOT + "/build/release/bin/poplar")
+    parser.add_argument("--dir", default=f"{ROOT}/build/{directory}")
+    parser.add_argument("--config", default=ROOT + "/examples/models/demo-llama.json")
+    parser.add_argument("--types", help="by name, the fastest first")
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--layers", type=int, help="if not as in --config")
+    parser.add_argument("--seq-len", type=int, default=128)
+    parser.add_argument("--max-batch", type=int, default=16)
+    parser.add_argument("--turn", type=float, default=4, help="seconds, about")
+
+
+class Workshop:
+    def __init__(self, arguments):
+        arguments.poplar = os.path.abspath(arguments.poplar)
+        self.arguments = arguments
+        self.dir = os.path.abspath(arguments.dir)
+        os.makedirs(self.path("profiles"), exist_ok=True)
+        self.state = {}
+        if os.path.exists(self.path("state.json")):
+            with open(self.path("state.json")) as file:
+                self.state = json.load(file)
+        self.tokens = arguments.seq_len
+
+    def path(self, *names):
+        return os.path.join(self.dir, *names)
+
+    def save(self):
+        with open(self.path("state.tmp"), "w") as file:
+            json.dump(self.state, file, indent=1)
+        os.replace(self.path("state.tmp"), self.path("state.json"))
+
+    def poplar(self, *words):
+        return run(self.arguments.poplar, *map(str, words)).stdout
+
+    def get_types(self):
+        if self.arguments.types:
+            return self.arguments.types.split(",")
+        self.poplar("cluster", "detect", "-o", self.path("machine.json"))
+        with open(self.path("machine.json")) as file:
+            known = json.load(file)["device_types"]
+        return [name for name in TYPES if name in known]
+
+    def make_model(self):
+        if os.path.exists(self.path("model.mlir")):
+            return
+        with open(self.arguments.config) as file:
+            config = json.load(file)
+        # Wide enough that a step is some tenths of a second.
+        width = self.arguments.width
+        config.update(hidden_size=width, intermediate_size=11 * width // 4)
+        if self.arguments.layers:
+            config.update(num_hidden_layers=self.arguments.layers)
+        with open(self.path("config.json"), "w") as file:
+            json.dump(config, file)
+        self.poplar("import", self.path("config.json"), "--seq-len",
+                    self.arguments.seq_len, "-o", self.path("model.mlir"))  # fmt: skip
+
+    @staticmethod
+    def describe_types(pair):
+        return {
+            t: {"target": "host:" + t, "memory": "4GiB", "threads": 1} for t in pair
+        }
+
+    def profile(self, pair, cluster):
+        """Each type by itself, while the other core is busy."""
+        for device_type in pair:
+            path = self.path("profiles", device_type + ".json")
+            if os.path.exists(path):
+                continue
+            print(f"profiling {device_type}", flush=True)
+            self.poplar(
+                "profile", "--model", self.path("model.mlir"), "--cluster", cluster,
+                "--device-type", device_type, "--loaded", "--max-batch",
+                self.arguments.max_batch, "-o", path,
+            )  # fmt: skip
+
+    def profiles_of(self, pair):
+        """A directory with the profiles of two types only: a cluster of the two
+        does not know the others."""
+        directory = self.path("profiles-" + "-".join(pair))
+        os.makedirs(directory, exist_ok=True)
+        for name in pair:
+            shutil.copy(self.path("profiles", name + ".json"), directory)
+        return directory
