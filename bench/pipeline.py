@@ -38,14 +38,12 @@ from commands import ROOT
 from workshop import WARMUP_STEPS, Workshop, add_options
 
 CANNOT = 3
+# Of ZeRO, in all plans: of two ranks with memory enough, none sends less.
+STAGE = 1
+# A link before it is measured.
+GUESS = {"latency": 1e-4, "bandwidth": 1e8}
 # Of the grid, in bit/s; below and above what compares well.
 GRID = [2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 1e10]
-UNIT = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
-
-
-def get_bandwidth(rate):
-    """Bytes/s of a rate as tc writes it."""
-    return float(rate[:-4]) * UNIT[rate[-4:]] / 8
 
 
 class Links(Workshop):
@@ -80,8 +78,7 @@ class Links(Workshop):
         links = self.state.setdefault("links", {})
         if rate not in links:
             print(f"measuring a link of {rate}", flush=True)
-            guess = {"latency": 1e-4, "bandwidth": get_bandwidth(rate)}
-            self.plan("link", self.write_cluster("guess", guess), "--zero", 3,
+            self.plan("link", self.write_cluster("guess", GUESS), "--zero", STAGE,
                       "--batch", f"{self.types[0]}=1,{self.types[1]}=1",
                       "--global-batch", 2)  # fmt: skip
             self.poplar("build", self.path("link.mlir"), "-o", self.path("link"))
@@ -217,7 +214,7 @@ def compare(workshop):
         micro_batch = stages[where][stages[where].index("--micro-batch") + 1]
         plans += [
             (f"{where}-stages", rate, stages[where] + batch),
-            (f"{where}-zero", rate, ["--leave-out", "none", *batch]),
+            (f"{where}-zero", rate, ["--zero", STAGE, "--leave-out", "none", *batch]),
             (f"{where}-uniform", rate, ["--pipeline", f"{fast}+{slow}", "--micro-batch",
                                         micro_batch, *batch]),
         ]  # fmt: skip
@@ -264,7 +261,7 @@ def main():
     )
     parser.add_argument("table", choices=tables, nargs="+")
     add_options(parser, "pipeline")
-    parser.set_defaults(layers=12, max_batch=32)
+    parser.set_defaults(layers=12, max_batch=16)
     parser.add_argument("--plans", type=int, default=18)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=32, help="of compare and grid")
@@ -278,8 +275,7 @@ def main():
         return CANNOT
     workshop.make_model()
     workshop.layers = arguments.layers
-    guess = {"latency": 1e-4, "bandwidth": 1e8}
-    workshop.profile(workshop.types, workshop.write_cluster("guess", guess))
+    workshop.profile(workshop.types, workshop.write_cluster("guess", GUESS), STAGE)
     for table in arguments.table:
         tables[table](workshop)
     return 0

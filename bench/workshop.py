@@ -82,7 +82,7 @@ class Workshop:
             t: {"target": "host:" + t, "memory": "4GiB", "threads": 1} for t in pair
         }
 
-    def profile(self, pair, cluster):
+    def profile(self, pair, cluster, stage="all"):
         """Each type by itself, while the other core is busy."""
         for device_type in pair:
             path = self.path("profiles", device_type + ".json")
@@ -91,7 +91,7 @@ class Workshop:
             print(f"profiling {device_type}", flush=True)
             self.poplar(
                 "profile", "--model", self.path("model.mlir"), "--cluster", cluster,
-                "--device-type", device_type, "--loaded", "--max-batch",
+                "--device-type", device_type, "--zero", stage, "--loaded", "--max-batch",
                 self.arguments.max_batch, "-o", path,
             )  # fmt: skip
 

@@ -31,8 +31,10 @@ import sys
 import time
 
 CANNOT = 3
-# Bytes that may go at once, and how long others wait: enough for 10 Gbit/s.
-SHAPE = ["burst", "256kb", "latency", "50ms"]
+# How long what exceeds the rate waits, and what may go at once: as little as lets
+# the rate be kept, or a message would be through before it is shaped.
+QUEUE_SECONDS, BURST_SECONDS, LEAST_BURST = 0.05, 0.0004, 32 << 10
+BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
 class Impossible(Exception):
@@ -45,10 +47,21 @@ def ip(*words):
         raise Impossible(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
+def parse_rate(text):
+    """Bit/s of "100mbit", or nothing."""
+    unit = BITS.get(text[-4:])
+    try:
+        return float(text[:-4]) * unit if unit else None
+    except ValueError:
+        return None
+
+
 def shape(namespace, device, rate):
     command = ["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf"]
+    burst = max(LEAST_BURST, int(parse_rate(rate) / 8 * BURST_SECONDS))
+    bounds = ["burst", f"{burst}b", "latency", f"{QUEUE_SECONDS:g}s"]
     done = subprocess.run(
-        [*command, "rate", rate, *SHAPE], capture_output=True, text=True
+        [*command, "rate", rate, *bounds], capture_output=True, text=True
     )
     if done.returncode:
         raise Impossible(f"{' '.join(command)} rate {rate}: {done.stderr.strip()}")
@@ -152,7 +165,7 @@ def main():
     parser.add_argument(
         "--ranks", type=int, help="instead: so many run COMMAND, each a node"
     )
-    parser.add_argument("--rate", help="of every node's link, as tc writes it: 1gbit")
+    parser.add_argument("--rate", help="of every node's link: 500kbit, 100mbit, 1gbit")
     words = sys.argv[1:]
     split = words.index("--") if "--" in words else len(words)
     arguments, command = parser.parse_args(words[:split]), words[split + 1 :]
@@ -160,6 +173,8 @@ def main():
         parser.error("what the ranks are to do comes behind --")
     if (arguments.directory is None) == (arguments.ranks is None):
         parser.error("either a directory or --ranks")
+    if arguments.rate and not parse_rate(arguments.rate):
+        parser.error(f"--rate {arguments.rate}: expected such as 500kbit, 100mbit, 1gbit")
 
     if arguments.ranks:
         ranks = [(str(rank), command) for rank in range(arguments.ranks)]

@@ -20,9 +20,6 @@
 
 namespace poplar {
 
-/// "ranks 0-3, 8"; with many gaps, how many they are.
-std::string formatRanks(llvm::ArrayRef<int64_t> ranks);
-
 /// Ranks that have collectives of their own.
 struct PhaseGroup {
   CollectiveCost cost;

@@ -129,6 +129,23 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
 // Classes of ranks
 //===----------------------------------------------------------------------===//
 
+std::string poplar::formatRanks(ArrayRef<int64_t> ranks) {
+  std::string text = ranks.size() > 1 ? "ranks " : "rank ";
+  size_t runs = 0;
+  for (size_t first = 0; first < ranks.size(); ++runs) {
+    size_t end = first + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
+      ++end;
+    if (runs == 3)
+      return text + ", ... (" + std::to_string(ranks.size()) + ")";
+    text += (runs ? ", " : "") + std::to_string(ranks[first]);
+    if (end > first + 1)
+      text += "-" + std::to_string(ranks[end - 1]);
+    first = end;
+  }
+  return text;
+}
+
 /// Ranks of one type with the same batches and the same part of the state:
 /// their shards are equal but for rounding.
 void PlanSimulationBuilder::formClasses() {

@@ -78,6 +78,7 @@ private:
              "</span></div>\n";
   }
   void addPlan(const PlanReview &review);
+  void addStages(const StagedPlan &plan);
   void addMemory(const PlanReview &review);
   void addCurves(const PlanReview &review);
   void addWhatIf(const PlanReview &review);
@@ -157,6 +158,31 @@ void Page::addPlan(const PlanReview &review) {
   if (!how.empty())
     body += "<p>Planned " + escapeHTML(how) + ".</p>\n";
   addSection("Plan", body);
+}
+
+void Page::addStages(const StagedPlan &plan) {
+  addFact(plan.schedule, "schedule");
+  addFact(std::to_string(plan.parts.back().group + 1), "pipeline stages");
+  addFact(std::to_string(plan.globalBatch), "samples an iteration");
+  addFact(plan.policy, "policy");
+  Table table({"stage", "units", "ZeRO stage", "ranks", "type", "micro-batch",
+               "steps", "last", "computes [s]", "waits for ranks [s]",
+               "waits for links [s]"});
+  for (const StagedPlan::Part &part : plan.parts) {
+    table.row(std::to_string(part.group));
+    table.cell(part.units);
+    table.number(part.zeroStage);
+    table.cell(part.ranks);
+    table.cell(part.deviceType);
+    table.number(part.share.microBatch);
+    table.number(part.share.steps);
+    table.number(part.share.last);
+    table.number(part.seconds.computing);
+    table.number(std::max(part.seconds.waiting, 0.0)); // rounding
+    table.number(part.seconds.exposed);
+  }
+  addSection("Plan", table.finish() + "<p class=\"note\">Seconds are of an "
+                                      "iteration, simulated.</p>\n");
 }
 
 /// The whole iteration and, where that is of many steps, the last one.
@@ -327,16 +353,20 @@ void Page::addRun() {
                    rates.end());
   double median = rates[rates.size() / 2];
   addFact(formatNumber(median), "tokens a second, measured (median)");
-  if (input.review && input.tokensPerSample > 0) {
-    const PlanCandidate &plan = input.review->plan;
-    double measured = double(plan.problem.globalBatch) *
-                      double(input.tokensPerSample) / median;
+  int64_t globalBatch = input.review   ? input.review->plan.problem.globalBatch
+                        : input.stages ? input.stages->globalBatch
+                                       : 0;
+  if (globalBatch > 0 && input.tokensPerSample > 0) {
+    double measured =
+        double(globalBatch) * double(input.tokensPerSample) / median;
     addFact(formatNumber(measured) + " s", "an iteration, measured (median)");
     Table table({"an iteration", "seconds"});
     table.row("measured, median of " + std::to_string(rates.size()) + " steps");
     table.number(measured);
-    table.row("predicted, against it");
-    table.seconds(plan.allocation.seconds, measured);
+    if (input.review) {
+      table.row("predicted, against it");
+      table.seconds(input.review->plan.allocation.seconds, measured);
+    }
     if (input.simulated) {
       table.row("simulated, against it");
       table.seconds(input.simulated->timeline.seconds, measured);
@@ -351,6 +381,8 @@ std::string Page::format() {
     text += "<p class=\"note\">" + escapeHTML(input.note) + "</p>\n";
   if (input.review)
     addPlan(*input.review);
+  if (input.stages)
+    addStages(*input.stages);
   if (!input.run.empty())
     addRun();
   if (input.simulated)

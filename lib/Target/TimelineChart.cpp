@@ -90,8 +90,11 @@ std::string poplar::drawTimeline(const std::string &title,
            formatNumber(y + nameHeight - 4) + "\">" +
            escapeHTML(rankClass.name) + "</text>\n";
     svg += drawLane(rankClass.computation, begin, end, y + nameHeight);
-    svg += drawLane(rankClass.communication, begin, end,
-                    y + nameHeight + laneHeight + 1);
+    std::vector<Timeline::Interval> communication = rankClass.communication;
+    for (const Timeline::RankClass::Channel &channel : rankClass.channels)
+      communication.insert(communication.end(), channel.messages.begin(),
+                           channel.messages.end());
+    svg += drawLane(communication, begin, end, y + nameHeight + laneHeight + 1);
     y += classHeight;
   }
   for (int tick = 0; tick <= 4; ++tick) {

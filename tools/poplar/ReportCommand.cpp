@@ -9,6 +9,7 @@
 #include "Commands.h"
 #include "Compilation.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/PlanReport.h"
 #include "Review.h"
 #include "Simulated.h"
@@ -23,15 +24,21 @@ struct Arguments {
 };
 } // namespace
 
-/// Adds the plan of the module, simulated, which is scheduled for it.
+/// Simulates the plan of the module, which is scheduled for it.
+static std::optional<Simulation> simulateTimeline(const PlanSimulation &plan,
+                                                  std::string &error) {
+  SimulationOptions options;
+  options.recordsTimeline = true;
+  return simulate(plan.problem, options, error);
+}
+
+/// Adds the plan of the module, simulated.
 static bool addTimeline(Compilation &compilation, ReportInput &report) {
   std::optional<PlanSimulation> plan =
       readSimulation(compilation, HostOptions());
   if (!plan)
     return false;
-  SimulationOptions options;
-  options.recordsTimeline = true;
-  auto result = simulate(plan->problem, options, compilation.error);
+  auto result = simulateTimeline(*plan, compilation.error);
   if (!result)
     return false;
   report.simulated = {std::move(result->timeline), 1};
@@ -41,12 +48,64 @@ static bool addTimeline(Compilation &compilation, ReportInput &report) {
   return true;
 }
 
+/// "0 to 8"
+static std::string formatUnits(zero::GroupOp group) {
+  return std::to_string(group.getFirst()) + " to " +
+         std::to_string(group.getEnd() - 1);
+}
+
+/// Adds a plan of pipeline stages: it is simulated, and has no review.
+static bool addStages(zero::PlanOp op, Compilation &compilation,
+                      ReportInput &report) {
+  StagedPlan stages{op.getSchedule()->str(),
+                    op.getPolicy().str(),
+                    int64_t(op.getGlobalBatch()),
+                    {}};
+  std::vector<StagedPlan::Part> groups;
+  for (zero::GroupOp group : op.getGroups())
+    groups.push_back({int64_t(groups.size()),
+                      int64_t(group.getStage()),
+                      formatUnits(group),
+                      "",
+                      "",
+                      {},
+                      {}});
+  std::optional<PlanSimulation> plan =
+      readSimulation(compilation, HostOptions());
+  if (!plan)
+    return false;
+  auto result = simulateTimeline(*plan, compilation.error);
+  if (!result)
+    return false;
+  for (size_t index = 0; index < plan->classes.size(); ++index) {
+    const PlanSimulation::RankClass &ranks = plan->classes[index];
+    StagedPlan::Part part = groups[*ranks.group];
+    part.ranks = formatRanks(ranks.ranks);
+    part.deviceType = ranks.deviceType;
+    part.share = ranks.share;
+    part.seconds = result->classes[index];
+    stages.parts.push_back(std::move(part));
+  }
+  llvm::stable_sort(stages.parts, [](const auto &a, const auto &b) {
+    return a.group < b.group;
+  });
+  report.stages = std::move(stages);
+  report.simulated = {std::move(result->timeline), 1};
+  return true;
+}
+
 /// Adds the plan of a file and its review.
 static bool addPlan(const std::string &path, Compilation &compilation,
                     ReportInput &report) {
   if (!compilation.load(path))
     return false;
   mlir::ModuleOp module = compilation.getModule();
+  auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
+  if (auto length = model ? model.getAs<mlir::IntegerAttr>("seq_len") : nullptr)
+    report.tokensPerSample = length.getInt();
+  auto plans = module.getOps<zero::PlanOp>();
+  if (!plans.empty() && !zero::PlanOp(*plans.begin()).getGroups().empty())
+    return addStages(*plans.begin(), compilation, report);
   auto reviewed = reviewModule(module, compilation.error);
   if (!reviewed) {
     compilation.error = path + ": " + compilation.error;
@@ -54,9 +113,6 @@ static bool addPlan(const std::string &path, Compilation &compilation,
   }
   report.cluster = std::move(reviewed->cluster);
   report.review = std::move(reviewed->review);
-  auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
-  if (auto length = model ? model.getAs<mlir::IntegerAttr>("seq_len") : nullptr)
-    report.tokensPerSample = length.getInt();
   if (!addTimeline(compilation, report))
     report.note = "There is no timeline. " + compilation.error;
   return true;

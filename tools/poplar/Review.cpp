@@ -19,11 +19,6 @@ std::optional<ReviewedPlan> reviewModule(mlir::ModuleOp module,
     error = "holds no zero.plan; make one with poplar plan -o";
     return std::nullopt;
   }
-  if (!zero::PlanOp(*plans.begin()).getGroups().empty()) {
-    error = "the plan has pipeline stages, which are explained by poplar plan "
-            "--policy hybrid alone";
-    return std::nullopt;
-  }
   ReviewedPlan reviewed;
   reviewed.cluster = cluster::buildClusterView(module);
   if (reviewed.cluster.ranks.empty()) {

@@ -10,6 +10,7 @@
 #define POPLAR_TARGET_PLANREPORT_H
 
 #include "Poplar/Planner/PlanReview.h"
+#include "Poplar/Planner/Simulator.h"
 #include "Poplar/Planner/Timeline.h"
 
 namespace poplar {
@@ -39,12 +40,28 @@ struct SimulatedIteration {
   int64_t steps;
 };
 
-/// What a page is about: a plan, a run, or both.
+/// A plan of pipeline stages, simulated.
+struct StagedPlan {
+  std::string schedule, policy;
+  int64_t globalBatch = 0;
+  /// Ranks of a group whose pipelines are alike.
+  struct Part {
+    int64_t group, zeroStage;
+    /// "0 to 8", "ranks 0-3, 8"
+    std::string units, ranks, deviceType;
+    RankShare share;
+    Simulation::ClassSeconds seconds;
+  };
+  std::vector<Part> parts;
+};
+
+/// What a page is about: a plan, a run, or both. A plan has a review or stages.
 struct ReportInput {
   /// A path, as the user gave it.
   std::string name;
   ClusterView cluster;
   std::optional<PlanReview> review;
+  std::optional<StagedPlan> stages;
   std::optional<SimulatedIteration> simulated;
   std::vector<MeasuredStep> run;
   /// Of a sample; 0 if the model does not say.

@@ -44,6 +44,9 @@ struct PlanSimulation {
   bool usesEstimates = false;
 };
 
+/// "ranks 0-3, 8"; with many gaps, how many they are.
+std::string formatRanks(llvm::ArrayRef<int64_t> ranks);
+
 /// The scheduled program of a device type, by its name; null if there is none.
 using ProgramOfType = llvm::function_ref<mlir::ModuleOp(llvm::StringRef type)>;
 /// Begins an error of a plan, or of one of its ranks.
