@@ -16,7 +16,8 @@ is measured once (poplar cluster links), by a job that is not among the plans.
   predict  many plans of stages: simulated and measured seconds of a step
   compare  at --slow and at --fast: the planner's stages, ZeRO alone, and stages
            of equally many units, in turns, with what was predicted
-  grid     what the planner chooses from link to link, simulated
+  grid     what the planner chooses from link to link, simulated; the links are
+           measured
 
 What was done is kept in --dir: run it again to go on, with more --rounds for
 more turns. Needs a build, two cores, root, iproute2 and a quiet machine; without
@@ -42,8 +43,9 @@ CANNOT = 3
 STAGE = 1
 # A link before it is measured.
 GUESS = {"latency": 1e-4, "bandwidth": 1e8}
-# Of the grid, in bit/s; below and above what compares well.
-GRID = [2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 1e10]
+# Of the grid: below and above what compares well.
+GRID = ["20mbit", "50mbit", "100mbit", "200mbit", "500mbit", "1gbit", "2gbit",
+        "5gbit", "10gbit"]  # fmt: skip
 
 
 class Links(Workshop):
@@ -242,14 +244,14 @@ def compare(workshop):
 
 
 def grid(workshop):
-    latency = workshop.state["links"][workshop.arguments.slow]
-    print("| Mbit/s | ZeRO alone, simulated [s] | stages of the planner | simulated [s] | "
+    for rate in GRID:
+        workshop.get_cluster(rate)
+    print("| link | ZeRO alone, simulated [s] | stages of the planner | simulated [s] | "
           "choice |\n|" + " --- |" * 5)  # fmt: skip
-    for speed in GRID:
-        cluster = workshop.write_cluster("grid", {**latency, "bandwidth": speed / 8})
-        plan = workshop.choose(cluster)
+    for rate in GRID:
+        plan = workshop.choose(workshop.get_cluster(rate))
         text = "none" if len(plan["groups"]) < 2 else " ".join(map(str, describe(plan)))
-        print(f"| {speed / 1e6:g} | {plan['without_pipelines']['simulated_seconds']:.4f} | "
+        print(f"| {rate} | {plan['without_pipelines']['simulated_seconds']:.4f} | "
               f"{text} | {plan['simulated_seconds']:.4f} | {plan['choice']} |",
               flush=True)  # fmt: skip
 

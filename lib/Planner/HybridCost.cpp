@@ -174,6 +174,19 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   return cost;
 }
 
+/// What messages of a pass take of a device that computes meanwhile: those that
+/// come to the stage, and those that leave it.
+double HybridCosts::getOverhead(const HybridPlan::Group &group, int type,
+                                int64_t bytes) const {
+  if (!communicates)
+    return 0;
+  double overhead = 0;
+  for (size_t other = 0; other < problem.types.size(); ++other)
+    overhead = std::max(overhead, problem.getLink(type, other).speed.overhead);
+  int messages = (group.first > 0) + (group.end < problem.units());
+  return messages * static_cast<double>(bytes) * overhead;
+}
+
 StageCost HybridCosts::getStage(const HybridPlan::Group &group,
                                 const std::vector<GroupPart> &parts, size_t own,
                                 int index) const {
@@ -187,11 +200,13 @@ StageCost HybridCosts::getStage(const HybridPlan::Group &group,
   int64_t work = 0;
   for (int unit = group.first; unit < group.end; ++unit)
     work = std::max(work, mode.units[unit].workBytes);
-  // A message each way, on its way while another is in use.
-  int64_t messages =
-      2 * 2 *
+  int64_t message =
       divideUp(mode.microBatch * problem.boundaryBytes, mode.tensorDegree);
-  cost.fixedBytes = type.scratchBytes + work + messages;
+  double overhead = getOverhead(group, parts[own].type, message);
+  cost.forward += overhead;
+  cost.backward += overhead;
+  // A message each way, on its way while another is in use.
+  cost.fixedBytes = type.scratchBytes + work + 2 * 2 * message;
   return addZero(cost, group, parts, own);
 }
 

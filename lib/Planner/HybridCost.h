@@ -19,7 +19,8 @@
 // ZeRO exchanges (Rajbhandari et al., SC 2020, section 7) in stage 0 gradients
 // twice an iteration, in 1 gradients and parameters once, in 2 gradients with
 // every micro-batch, in 3 besides parameters with every pass. Nothing of it is
-// hidden behind computation.
+// hidden behind computation. Messages between stages are; where the cores that
+// compute move them, a pass takes their bytes times the link's overhead longer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,6 +76,8 @@ private:
   double exchange(const std::vector<GroupPart> &parts, double elements,
                   int64_t bytes, int collectives) const;
   double exchangeTied(const GroupPart &part) const;
+  double getOverhead(const HybridPlan::Group &group, int type,
+                     int64_t bytes) const;
   StageCost addZero(StageCost cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts, size_t own) const;
 

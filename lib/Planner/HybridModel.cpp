@@ -91,6 +91,7 @@ static void takeSlower(LinkSpeed &speed, std::optional<LinkSpeed> link) {
   if (!link)
     return;
   speed.latency = std::max(speed.latency, link->latency);
+  speed.overhead = std::max(speed.overhead, link->overhead);
   speed.bandwidth = speed.bandwidth > 0
                         ? std::min(speed.bandwidth, link->bandwidth)
                         : link->bandwidth;

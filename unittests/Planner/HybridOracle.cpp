@@ -67,8 +67,8 @@ HybridProblem poplar::makeRandomHybrid(std::mt19937 &random) {
   }
   for (int i = 0; i < count; ++i)
     for (int j = 0; j < count; ++j) {
-      HybridProblem::Link link{{below(3) * 0.05, 5.0 + below(300)},
-                               below(3) > 0};
+      HybridProblem::Link link{
+          {below(3) * 0.05, 5.0 + below(300), below(2) * 0.002}, below(3) > 0};
       if (j < i)
         link = problem.links[j * count + i];
       problem.links.push_back(link);
@@ -201,6 +201,15 @@ double poplar::defineHybridCost(const HybridProblem &problem,
         }
         s[j] += 2 * slowest;
       }
+      double copying = 0;
+      for (size_t k = 0; k < problem.types.size(); ++k)
+        copying = std::max(
+            copying, problem.getLink(here.typeIndex(), static_cast<int>(k))
+                         .speed.overhead);
+      copying *=
+          static_cast<double>(ceilDivide(size * problem.boundaryBytes, t));
+      for (std::vector<double> *pass : {&f, &b})
+        (*pass)[j] += copying * ((j > 0) + (j + 1 < stages));
       if (j + 1 < stages) {
         Place next{problem, plan, l, j + 1};
         const HybridProblem::Link &link =
