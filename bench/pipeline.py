@@ -12,6 +12,9 @@ core and a network namespace each, joined by a link that tc slows down
 
 Every type is profiled once, by itself while the other core is busy; every link
 is measured once (poplar cluster links), by a job that is not among the plans.
+Machines are faster at one time than at another: before each run of a plan, a
+device of each type trains by itself, both at the same time, and by how much that
+is slower than its profile the simulated profile is made slower, too.
 
   predict  many plans of stages: simulated and measured seconds of a step
   compare  at --slow and at --fast: the planner's stages, ZeRO alone, and stages
@@ -30,6 +33,7 @@ import argparse
 import csv
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -92,9 +96,10 @@ class Links(Workshop):
         return self.write_cluster(rate, links[rate])
 
     def plan(self, name, cluster, *flags):
+        if "--profiles" not in flags:
+            flags = ["--profiles", self.path("profiles"), *flags]
         self.poplar("plan", "--model", self.path("model.mlir"), "--cluster", cluster,
-                    "--profiles", self.path("profiles"), *flags, "-o",
-                    self.path(name + ".mlir"))  # fmt: skip
+                    *flags, "-o", self.path(name + ".mlir"))  # fmt: skip
 
     def choose(self, cluster):
         """What the planner says of stages, and of ZeRO alone."""
@@ -106,44 +111,90 @@ class Links(Workshop):
         )  # fmt: skip
         return json.loads(text)
 
-    def prepare(self, name, rate, flags):
+    def prepare(self, name, cluster, flags):
         """Plans, simulates and builds, unless that was done."""
         if name in self.state:
             return
-        self.plan(name, self.get_cluster(rate), *flags)
+        self.plan(name, cluster, *flags)
         path = self.path(name + ".mlir")
         self.poplar("build", path, "-o", self.path(name))
-        result = json.loads(self.poplar("simulate", path, "--json", "-"))
+        result = self.simulate(path)
         self.state[name] = {
             "simulated": result["simulated_seconds"],
             "batch": result["global_batch"],
             "steps": [],
+            "slower": [],
             "turns": 0,
         }
         self.save()
 
-    def take_turn(self, name, rate):
-        record, out = self.state[name], self.path("run")
-        shutil.rmtree(out, ignore_errors=True)
-        steps = WARMUP_STEPS + max(
-            3, int(self.arguments.turn / record["simulated"])
-        )
-        self.start(
-            name, rate, "train", "--data", ROOT + "/examples/data/corpus.txt", "--steps",
-            steps, "--eval-every", 0, "--log-every", steps, "--peak-gflops", 100,
-            "--out", out,
-        )  # fmt: skip
+    def simulate(self, path):
+        return json.loads(self.poplar("simulate", path, "--json", "-"))
+
+    def prepare_alone(self):
+        """A job of one device for each type."""
+        for name in self.types:
+            cluster = {
+                "device_types": self.describe_types([name]),
+                "nodes": [{"name": "here", "devices": [name]}],
+                "links": [],
+            }
+            path, profiles = self.path("alone.json"), self.path("profile-of-one")
+            with open(path, "w") as file:
+                json.dump(cluster, file)
+            os.makedirs(profiles, exist_ok=True)
+            shutil.copy(self.path("profiles", name + ".json"), profiles + "/one.json")
+            self.prepare(f"alone-{name}", path, [
+                "--profiles", profiles, "--zero", STAGE, "--batch", f"{name}=4",
+                "--global-batch", 8,
+            ])  # fmt: skip
+
+    def read_steps(self, out, batch):
         with open(out + "/metrics.csv", newline="") as file:
             rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
-        tokens = record["batch"] * self.tokens
-        record["steps"] += [tokens / rate for rate in rates[WARMUP_STEPS:]]
+        return [batch * self.tokens / rate for rate in rates[WARMUP_STEPS:]]
+
+    def compare_alone(self):
+        """How many times slower than their profiles both types are now, while
+        both compute."""
+        running = []
+        for name in self.types:
+            record, out = self.state[f"alone-{name}"], self.path(f"run-{name}")
+            shutil.rmtree(out, ignore_errors=True)
+            steps = WARMUP_STEPS + max(3, int(1.5 / record["simulated"]))
+            running.append((record, out, subprocess.Popen(
+                [self.path(f"alone-{name}", name, "train"), *self.get_words(steps, out)],
+                stdout=subprocess.DEVNULL,
+            )))  # fmt: skip
+        slower = []
+        for record, out, process in running:
+            if process.wait():
+                sys.exit(f"error: {process.args} failed")
+            steps = self.read_steps(out, record["batch"])
+            slower.append(statistics.median(steps) / record["simulated"])
+        return slower
+
+    @staticmethod
+    def get_words(steps, out):
+        return ["train", "--data", ROOT + "/examples/data/corpus.txt", "--steps",
+                str(steps), "--eval-every", "0", "--log-every", str(steps),
+                "--peak-gflops", "100", "--out", out]  # fmt: skip
+
+    def take_turn(self, name, rate):
+        record, out = self.state[name], self.path("run")
+        record["slower"].append(self.compare_alone())
+        shutil.rmtree(out, ignore_errors=True)
+        steps = max(3, int(self.arguments.turn / record["simulated"]))
+        self.start(name, rate, *self.get_words(WARMUP_STEPS + steps, out))
+        record["steps"] += self.read_steps(out, record["batch"])
         record["turns"] += 1
         self.save()
 
     def take_turns(self, plans):
         """Of (name, rate, flags), in all rounds that are left."""
+        self.prepare_alone()
         for name, rate, flags in plans:
-            self.prepare(name, rate, flags)
+            self.prepare(name, self.get_cluster(rate), flags)
         for number in range(1, self.arguments.rounds + 1):
             for name, rate, _ in plans:
                 if self.state[name]["turns"] < number:
@@ -153,7 +204,23 @@ class Links(Workshop):
     def get_seconds(self, name):
         """Simulated and measured (the median of all steps) of an iteration."""
         record = self.state[name]
-        return record["simulated"], statistics.median(record["steps"])
+        slower = [statistics.median(column) for column in zip(*record["slower"])]
+        with open(self.path(name + ".mlir")) as file:
+            text = file.read()
+        for device_type, times in zip(self.types, slower):
+
+            def scale(match, times=times):
+                seconds = [repr(float(x) * times) for x in match[2].split(",")]
+                return match[1] + ", ".join(seconds)
+
+            text = re.sub(
+                rf'(cluster.profile @"{device_type}" .* seconds \[)([^]]*)', scale, text
+            )
+        path = self.path("slower.mlir")
+        with open(path, "w") as file:
+            file.write(text)
+        return (self.simulate(path)["simulated_seconds"],
+                statistics.median(record["steps"]))  # fmt: skip
 
 
 def describe(plan):

@@ -389,16 +389,26 @@ void CommStream::execute(const Operation &Op) {
                    Op.C.Bucket, Local + Remote);
 }
 
-/// Until there is something else to do.
+/// Until there is something else to do. A message that is asked for wakes the
+/// thread; one on its way needs it now and then, and more often while the rank
+/// waits for it and does not want its core.
 void CommStream::pollMessages() {
+  constexpr auto LongestWhileWaiting = std::chrono::microseconds(100);
   Pause P;
   while (ActiveMessages && !HasWork) {
     if (First->isInterrupted())
       fail("interrupted");
-    if (advanceMessages())
+    if (advanceMessages()) {
       P = Pause();
-    else
-      P.wait(First->getNextEvent());
+      continue;
+    }
+    Clock::duration Time = P.next(First->getNextEvent());
+    std::unique_lock<std::mutex> Lock(Mutex);
+    if (Status.Waiting)
+      Time = std::min<Clock::duration>(Time, LongestWhileWaiting);
+    if (Time > Clock::duration::zero())
+      Work.wait_for(Lock, Time,
+                    [&] { return HasWork || !QueuedMessages.empty(); });
   }
 }
 

@@ -26,16 +26,24 @@ public:
       : Longest(Longest) {}
 
   void wait(Clock::time_point NextEvent = Clock::time_point::max()) {
+    Clock::duration Time = next(NextEvent);
+    if (Time > Clock::duration::zero())
+      std::this_thread::sleep_for(Time);
+  }
+
+  /// How long to sleep this time, for those who sleep otherwise: at most until
+  /// `NextEvent`, and not at all before the first few polls.
+  Clock::duration next(Clock::time_point NextEvent) {
     Clock::time_point Now = Clock::now();
     if (++Polls == 1)
       Begin = Now;
     if (Polls < 4)
-      return;
-    if (NextEvent > Now)
-      std::this_thread::sleep_for(std::min(Sleep, NextEvent - Now));
+      return Clock::duration::zero();
+    Clock::duration Time = std::min(Sleep, NextEvent - Now);
     Clock::duration Most =
         std::clamp<Clock::duration>((Now - Begin) / 16, Longest, 5 * Longest);
     Sleep = std::min(Sleep * 2, Most);
+    return Time;
   }
 
 private:
