@@ -12,95 +12,173 @@
 using namespace poplar;
 
 const char *poplar::toString(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::GPipe ? "gpipe" : "1f1b";
+  switch (schedule) {
+  case PipelineSchedule::GPipe:
+    return "gpipe";
+  case PipelineSchedule::OneForwardOneBackward:
+    return "1f1b";
+  case PipelineSchedule::Interleaved:
+    break;
+  }
+  return "interleaved";
 }
 
 std::optional<PipelineSchedule>
 poplar::parsePipelineSchedule(std::string_view name) {
   for (PipelineSchedule schedule :
-       {PipelineSchedule::GPipe, PipelineSchedule::OneForwardOneBackward})
+       {PipelineSchedule::GPipe, PipelineSchedule::OneForwardOneBackward,
+        PipelineSchedule::Interleaved})
     if (name == toString(schedule))
       return schedule;
   return std::nullopt;
 }
 
-bool poplar::mustHappenBefore(PipelineSchedule schedule, int64_t stages,
-                              int64_t stage, const Turn &a, const Turn &b) {
-  if (a.isBackward == b.isBackward)
-    return a.microBatch < b.microBatch;
-  if (a.isBackward)
-    return !mustHappenBefore(schedule, stages, stage, b, a);
-  return schedule == PipelineSchedule::GPipe ||
-         a.microBatch < b.microBatch + stages - stage;
+bool poplar::takesChunks(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::Interleaved;
 }
 
-Timetable Timetable::make(PipelineSchedule schedule, int64_t stages,
-                          int64_t microBatches) {
+/// How many turns of its direction a stage takes before this one, if the last
+/// block is full.
+static int64_t countBefore(const PipelineShape &shape, const Turn &turn) {
+  int64_t block = turn.microBatch / shape.stages;
+  int64_t chunk = turn.isBackward ? shape.chunks - 1 - turn.chunk : turn.chunk;
+  return (block * shape.chunks + chunk) * shape.stages +
+         turn.microBatch % shape.stages;
+}
+
+/// How many forward turns more than backward ones a stage takes, but for one,
+/// before it takes them in turns.
+static int64_t countWarmUp(PipelineSchedule schedule,
+                           const PipelineShape &shape, int64_t stage) {
+  int64_t behind = shape.stages - 1 - stage;
+  if (schedule == PipelineSchedule::GPipe)
+    return (shape.microBatches + shape.stages) * shape.chunks;
+  return shape.chunks == 1 ? behind
+                           : (shape.chunks - 1) * shape.stages + 2 * behind;
+}
+
+bool poplar::mustHappenBefore(PipelineSchedule schedule,
+                              const PipelineShape &shape, int64_t stage,
+                              const Turn &a, const Turn &b) {
+  int64_t beforeA = countBefore(shape, a), beforeB = countBefore(shape, b);
+  if (a.isBackward == b.isBackward)
+    return beforeA < beforeB;
+  int64_t warmUp = countWarmUp(schedule, shape, stage);
+  return a.isBackward ? beforeB > beforeA + warmUp
+                      : beforeA <= beforeB + warmUp;
+}
+
+Timetable Timetable::make(PipelineSchedule schedule,
+                          const PipelineShape &shape) {
   Timetable table;
-  for (int64_t stage = 0; stage < stages; ++stage) {
+  table.chunks = shape.chunks;
+  for (int64_t stage = 0; stage < shape.stages; ++stage) {
     std::vector<Turn> turns;
     for (bool isBackward : {false, true})
-      for (int64_t i = 0; i < microBatches; ++i)
-        turns.push_back({isBackward, i});
+      for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
+        for (int64_t i = 0; i < shape.microBatches; ++i)
+          turns.push_back({isBackward, i, chunk});
     std::sort(turns.begin(), turns.end(), [&](const Turn &a, const Turn &b) {
-      return mustHappenBefore(schedule, stages, stage, a, b);
+      return mustHappenBefore(schedule, shape, stage, a, b);
     });
     table.stages.push_back(std::move(turns));
   }
   return table;
 }
 
-int64_t Timetable::countInFlight(const std::vector<Turn> &turns) {
+int64_t Timetable::countInFlight(const std::vector<Turn> &turns,
+                                 int64_t chunk) {
   int64_t now = 0, most = 0;
   for (const Turn &turn : turns) {
+    if (turn.chunk != chunk)
+      continue;
     now += turn.isBackward ? -1 : 1;
     most = std::max(most, now);
   }
   return most;
 }
 
-/// The micro-batches of one direction, in the order of their turns.
+/// The micro-batches of one direction through a chunk, in the order of their
+/// turns.
 static std::vector<int64_t> getOrder(const std::vector<Turn> &turns,
-                                     bool isBackward) {
+                                     bool isBackward, int64_t chunk) {
   std::vector<int64_t> order;
   for (const Turn &turn : turns)
-    if (turn.isBackward == isBackward)
+    if (turn.isBackward == isBackward && turn.chunk == chunk)
       order.push_back(turn.microBatch);
   return order;
 }
 
-static std::string describe(const Turn &turn) {
-  return std::string(turn.isBackward ? "backward" : "forward") +
-         " pass of micro-batch " + std::to_string(turn.microBatch);
+/// " of chunk 1" where stages have several.
+static std::string describeChunk(int64_t chunk, int64_t chunks) {
+  return chunks > 1 ? " of chunk " + std::to_string(chunk) : "";
+}
+
+static std::string describe(const Turn &turn, int64_t chunks) {
+  return std::string(turn.isBackward ? "backward" : "forward") + " pass" +
+         describeChunk(turn.chunk, chunks) + " of micro-batch " +
+         std::to_string(turn.microBatch);
 }
 
 namespace {
-/// How far a stage has come.
+/// How far a virtual stage has come.
 struct Progress {
-  size_t turn = 0;
   int64_t forwards = 0, backwards = 0, inFlight = 0;
+};
+
+/// Plays a timetable through.
+class Play {
+public:
+  explicit Play(const Timetable &table);
+
+  bool isDone(int64_t stage) const {
+    return next[stage] == table.stages[stage].size();
+  }
+  const Turn &getTurn(int64_t stage) const {
+    return table.stages[stage][next[stage]];
+  }
+  /// The stage that `stage` waits for before its next turn, if any.
+  std::optional<int64_t> findAwaited(int64_t stage) const;
+  void takeTurn(int64_t stage);
+
+private:
+  int64_t getVirtualStage(int64_t stage) const {
+    return getTurn(stage).chunk * int64_t(table.stages.size()) + stage;
+  }
+
+  const Timetable &table;
+  /// By stage, the index of its next turn.
+  std::vector<size_t> next;
+  /// By virtual stage.
+  std::vector<Progress> progress;
 };
 } // namespace
 
-/// The stage that `stage` waits for before its next turn, if any.
-static std::optional<int64_t> findAwaited(const Timetable &table,
-                                          const std::vector<Progress> &progress,
-                                          int64_t stage) {
+Play::Play(const Timetable &table)
+    : table(table), next(table.stages.size()),
+      progress(table.stages.size() * table.chunks) {
+  for (size_t index = 0; index < progress.size(); ++index)
+    progress[index].inFlight = Timetable::countInFlight(
+        table.stages[index % table.stages.size()],
+        static_cast<int64_t>(index / table.stages.size()));
+}
+
+std::optional<int64_t> Play::findAwaited(int64_t stage) const {
   constexpr int64_t buffers = Timetable::messageBuffers;
-  const Progress &own = progress[stage];
-  bool isBackward = table.stages[stage][own.turn].isBackward;
-  int64_t number = isBackward ? own.backwards : own.forwards;
-  int64_t from = isBackward ? stage + 1 : stage - 1;
-  int64_t to = isBackward ? stage - 1 : stage + 1;
-  auto exists = [&](int64_t other) {
-    return other >= 0 && other < static_cast<int64_t>(progress.size());
-  };
-  if (exists(from)) {
+  auto stages = static_cast<int64_t>(table.stages.size()),
+       last = static_cast<int64_t>(progress.size()) - 1;
+  int64_t own = getVirtualStage(stage);
+  bool isBackward = getTurn(stage).isBackward;
+  int64_t number =
+      isBackward ? progress[own].backwards : progress[own].forwards;
+  int64_t from = isBackward ? own + 1 : own - 1;
+  int64_t to = isBackward ? own - 1 : own + 1;
+  if (from >= 0 && from <= last) {
     const Progress &sender = progress[from];
     if ((isBackward ? sender.backwards : sender.forwards) <= number)
-      return from;
+      return from % stages;
   }
-  if (exists(to)) {
+  if (to >= 0 && to <= last) {
     // The buffer of an earlier message is free once the receiver has one for
     // it. What is received forward is kept until its backward pass.
     const Progress &receiver = progress[to];
@@ -109,7 +187,48 @@ static std::optional<int64_t> findAwaited(const Timetable &table,
                         : std::min(receiver.forwards + buffers,
                                    receiver.backwards + receiver.inFlight + 1);
     if (number - buffers >= taken)
-      return to;
+      return to % stages;
+  }
+  return std::nullopt;
+}
+
+void Play::takeTurn(int64_t stage) {
+  Progress &own = progress[getVirtualStage(stage)];
+  ++(getTurn(stage).isBackward ? own.backwards : own.forwards);
+  ++next[stage];
+}
+
+/// Whether the turns of a stage are `order` in every chunk and direction.
+static std::optional<Timetable::Violation>
+checkTurns(const Timetable &table, int64_t stage,
+           const std::vector<int64_t> &order) {
+  const std::vector<Turn> &turns = table.stages[stage];
+  for (const Turn &turn : turns)
+    if (turn.chunk < 0 || turn.chunk >= table.chunks)
+      return Timetable::Violation{
+          "has a turn of chunk " + std::to_string(turn.chunk) +
+              ", but there are " + std::to_string(table.chunks),
+          stage, stage};
+  for (int64_t chunk = 0; chunk < table.chunks; ++chunk) {
+    for (bool isBackward : {false, true})
+      if (getOrder(turns, isBackward, chunk) != order)
+        return Timetable::Violation{
+            std::string("sends and receives ") +
+                (isBackward ? "gradients" : "activations") +
+                describeChunk(chunk, table.chunks) +
+                " of other micro-batches, or in another order, than stage 0 "
+                "computes them forward",
+            stage, 0};
+    std::vector<bool> begun(order.size());
+    for (const Turn &turn : turns) {
+      if (turn.chunk != chunk)
+        continue;
+      if (turn.isBackward && !begun[static_cast<size_t>(turn.microBatch)])
+        return Timetable::Violation{"has the " + describe(turn, table.chunks) +
+                                        " before the forward pass",
+                                    stage, stage};
+      begun[static_cast<size_t>(turn.microBatch)] = true;
+    }
   }
   return std::nullopt;
 }
@@ -117,7 +236,7 @@ static std::optional<int64_t> findAwaited(const Timetable &table,
 std::optional<Timetable::Violation> Timetable::check() const {
   if (stages.empty())
     return Violation{"has no stages", 0, 0};
-  std::vector<int64_t> order = getOrder(stages.front(), false);
+  std::vector<int64_t> order = getOrder(stages.front(), false, 0);
   std::vector<int64_t> sorted = order;
   std::sort(sorted.begin(), sorted.end());
   for (size_t i = 0; i < sorted.size(); ++i)
@@ -125,53 +244,30 @@ std::optional<Timetable::Violation> Timetable::check() const {
       return Violation{"has no turn, or two, for the forward pass of a "
                        "micro-batch: expected one for each from 0 on",
                        0, 0};
-  std::vector<Progress> progress(stages.size());
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    auto number = static_cast<int64_t>(stage);
-    for (bool isBackward : {false, true})
-      if (getOrder(stages[stage], isBackward) != order)
-        return Violation{
-            std::string("sends and receives ") +
-                (isBackward ? "gradients" : "activations") +
-                " of other micro-batches, or in another order, than stage 0 "
-                "computes them forward",
-            number, 0};
-    std::vector<bool> begun(order.size());
-    for (const Turn &turn : stages[stage]) {
-      if (turn.isBackward && !begun[static_cast<size_t>(turn.microBatch)])
-        return Violation{"has the " + describe(turn) +
-                             " before the forward pass",
-                         number, number};
-      begun[static_cast<size_t>(turn.microBatch)] = true;
-    }
-    progress[stage].inFlight = countInFlight(stages[stage]);
-  }
+  auto count = static_cast<int64_t>(stages.size());
+  for (int64_t stage = 0; stage < count; ++stage)
+    if (std::optional<Violation> violation = checkTurns(*this, stage, order))
+      return violation;
 
-  bool moves = true;
-  while (moves) {
+  Play play(*this);
+  for (bool moves = true; moves;) {
     moves = false;
-    for (size_t stage = 0; stage < stages.size(); ++stage) {
-      Progress &own = progress[stage];
-      if (own.turn == stages[stage].size() ||
-          findAwaited(*this, progress, static_cast<int64_t>(stage)))
-        continue;
-      (stages[stage][own.turn].isBackward ? own.backwards : own.forwards) += 1;
-      ++own.turn;
-      moves = true;
-    }
+    for (int64_t stage = 0; stage < count; ++stage)
+      if (!play.isDone(stage) && !play.findAwaited(stage)) {
+        play.takeTurn(stage);
+        moves = true;
+      }
   }
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    size_t turn = progress[stage].turn;
-    if (turn == stages[stage].size())
+  for (int64_t stage = 0; stage < count; ++stage) {
+    if (play.isDone(stage))
       continue;
     // Everybody who waits waits for someone who does.
-    auto number = static_cast<int64_t>(stage);
-    int64_t other = *findAwaited(*this, progress, number);
+    int64_t other = *play.findAwaited(stage);
     return Violation{"waits for ever with the " +
-                         describe(stages[stage][turn]) + " for stage " +
+                         describe(play.getTurn(stage), chunks) + " for stage " +
                          std::to_string(other) + ", which waits with the " +
-                         describe(stages[other][progress[other].turn]),
-                     number, other};
+                         describe(play.getTurn(other), chunks),
+                     stage, other};
   }
   return std::nullopt;
 }

@@ -54,8 +54,9 @@ Timetable PlanOp::getTimetable(int64_t index) {
   std::optional<PipelineSchedule> schedule =
       parsePipelineSchedule(getSchedule().value_or(""));
   if (schedule)
-    return Timetable::make(*schedule, groups,
-                           ranks[getRanksOf(0)[index]].getSteps());
+    return Timetable::make(*schedule,
+                           {int64_t(groups), 1,
+                            int64_t(ranks[getRanksOf(0)[index]].getSteps())});
   Timetable table;
   for (size_t group = 0; group < groups; ++group)
     table.stages.push_back(readTurns(ranks[getRanksOf(group)[index]]));
