@@ -307,3 +307,36 @@ FailureOr<DifferentiatedUnit> poplar::differentiateUnit(func::FuncOp unit,
   symbols.insert(backward, position);
   return differentiation.takeInfo();
 }
+
+Value poplar::getUpdatedGradient(OpOperand &operand,
+                                 SymbolTableCollection &symbols) {
+  auto call = dyn_cast<func::CallOp>(operand.getOwner());
+  if (!call)
+    return {};
+  auto callee =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+  // They are its last results, in the order of the arguments.
+  SmallVector<unsigned> gradients;
+  for (unsigned i = 0, e = callee.getNumArguments(); i < e; ++i)
+    if (callee.getArgAttr(i, nn::kGradientAttr))
+      gradients.push_back(i);
+  auto *found = llvm::find(gradients, operand.getOperandNumber());
+  if (found == gradients.end())
+    return {};
+  return call.getResult(call.getNumResults() -
+                        std::distance(found, gradients.end()));
+}
+
+llvm::DenseMap<Value, StringAttr>
+poplar::findRunningGradients(func::FuncOp function,
+                             SymbolTableCollection &symbols) {
+  llvm::DenseMap<Value, StringAttr> gradients;
+  for (auto get : function.getOps<nn::GetGradientOp>())
+    gradients[get.getValue()] = get.getParameterAttr().getAttr();
+  for (Operation &op : function.front())
+    for (OpOperand &operand : op.getOpOperands())
+      if (gradients.contains(operand.get()))
+        if (Value updated = getUpdatedGradient(operand, symbols))
+          gradients[updated] = gradients.lookup(operand.get());
+  return gradients;
+}

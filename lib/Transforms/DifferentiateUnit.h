@@ -51,6 +51,17 @@ llvm::FailureOr<DifferentiatedUnit>
 differentiateUnit(mlir::func::FuncOp unit, mlir::SymbolTable &symbols,
                   Recompute policy);
 
+/// The result of a call of @f.backward that continues the running gradient
+/// passed as `operand`; null if that is none.
+mlir::Value getUpdatedGradient(mlir::OpOperand &operand,
+                               mlir::SymbolTableCollection &symbols);
+
+/// The running gradients in a function that calls such units, as read and as
+/// units hand them on, with the name of the parameter.
+llvm::DenseMap<mlir::Value, mlir::StringAttr>
+findRunningGradients(mlir::func::FuncOp function,
+                     mlir::SymbolTableCollection &symbols);
+
 /// Erases the ops of `block` that nothing uses, in one backward sweep.
 void eraseDeadOps(mlir::Block &block);
 

@@ -47,9 +47,11 @@ static LogicalResult checkModel(func::FuncOp model) {
   auto isI32 = [](Type type) { return type.isInteger(32); };
   auto isF32 = [](Type type) { return type.isF32(); };
   FunctionType type = model.getFunctionType();
-  // A pipeline stage that is not the last sends instead of returning a loss.
+  // A pipeline stage that is not the last sends instead of returning a loss;
+  // the last one does both if it has several chunks.
   bool sends = !model.getOps<zero::SendOp>().empty();
-  if (type.getNumInputs() != 3 || type.getNumResults() != (sends ? 0 : 1) ||
+  if (type.getNumInputs() != 3 || type.getNumResults() > 1 ||
+      (type.getNumResults() == 0 && !sends) ||
       !llvm::all_of(type.getInputs(),
                     [&](Type input) { return isTensor(input, isI32); }) ||
       !llvm::all_of(type.getResults(),

@@ -62,8 +62,7 @@ static LogicalResult assignBuckets(ModuleOp module, zero::PlanOp plan) {
       bool uses = false;
       for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
         for (int64_t unit : units->getReaders(name.getAttr()))
-          uses |= zero::GroupOp(group).getFirst() <= unit &&
-                  unit < zero::GroupOp(group).getEnd();
+          uses |= zero::GroupOp(group).owns(unit);
       if (!uses)
         continue;
       users.push_back(index);
@@ -166,6 +165,7 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     if (!groups.empty()) {
       info.group = group;
       info.numGroups = groups.size();
+      info.numChunks = plan.getNumChunks();
     }
     types.push_back(type);
     programs.push_back(std::move(info));

@@ -46,9 +46,7 @@ zero::PlanOp poplar::addStagePlan(ModuleOp module, const ClusterView &cluster,
       builder.getStringAttr(toString(plan.schedule)));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const StagePlan::Group &group : plan.groups)
-    zero::GroupOp::create(builder, loc,
-                          ArrayRef<int64_t>{group.first, group.end},
-                          uint64_t(group.zeroStage));
+    zero::GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage));
   auto integer = [&](int64_t value) {
     return builder.getI64IntegerAttr(value);
   };
@@ -66,7 +64,7 @@ zero::PlanOp poplar::addStagePlan(ModuleOp module, const ClusterView &cluster,
           builder.getStringAttr(cluster.nodes[rank.node].name),
           integer(share.microBatch), integer(share.steps), integer(share.last),
           integer(type.threads.value_or(1)), builder.getF64FloatAttr(1),
-          integer(index), nullptr, recompute);
+          integer(index), nullptr, nullptr, recompute);
     }
   return op;
 }

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Between two stages goes one value, the activations, from a group to the next:
-// @model of a stage receives it before its units and sends it after them.
+// Between two virtual stages goes one value, the activations: @model of a group
+// receives it before the units of each of its chunks and sends it after them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +44,14 @@ public:
   }
 
 private:
+  /// Its units [first, end), and what crosses their bounds; null of what is the
+  /// model's own.
+  struct Chunk {
+    int64_t first = 0, end = 0;
+    Value in, out;
+  };
   LogicalResult cut(ModuleOp module);
+  void addMessages(const Chunk &chunk, int64_t index, const ModelUnits &units);
   FailureOr<Value> findBoundary(func::FuncOp model, const ModelUnits &units,
                                 int64_t unit);
 
@@ -84,6 +91,34 @@ FailureOr<Value> ZeroCutStagesPass::findBoundary(func::FuncOp model,
   return diagnostic;
 }
 
+/// Puts the receive and the send of a chunk where they belong.
+void ZeroCutStagesPass::addMessages(const Chunk &chunk, int64_t index,
+                                    const ModelUnits &units) {
+  int64_t place = info.getVirtualStage(index);
+  auto getPeer = [&](int64_t other) {
+    return std::pair(other % info.numGroups, other / info.numGroups);
+  };
+  if (Value in = chunk.in) {
+    OpBuilder builder(in.getContext());
+    builder.setInsertionPointAfterValue(in);
+    auto [group, from] = getPeer(place - 1);
+    auto receive =
+        zero::ReceiveOp::create(builder, in.getLoc(), in.getType(),
+                                zero::MessageKind::Activation, group, from);
+    in.replaceUsesWithIf(receive, [&](OpOperand &use) {
+      return isa<func::ReturnOp>(use.getOwner()) ||
+             units.getUnit(use.getOwner()) >= chunk.first;
+    });
+  }
+  if (Value out = chunk.out) {
+    OpBuilder builder(out.getContext());
+    builder.setInsertionPointAfterValue(out);
+    auto [group, to] = getPeer(place + 1);
+    zero::SendOp::create(builder, out.getLoc(), zero::MessageKind::Activation,
+                         out, group, to);
+  }
+}
+
 LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
   auto model = module.lookupSymbol<func::FuncOp>("model");
   auto plans = module.getOps<zero::PlanOp>();
@@ -99,45 +134,40 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
   FailureOr<ModelUnits> units = ModelUnits::get(model);
   if (failed(units))
     return failure();
-  if (groups.back().getEnd() != units->size())
+  int64_t end = groups.back().getEnd(info.numChunks - 1);
+  if (end != units->size())
     return groups.back().emitOpError("ends with unit ")
-           << groups.back().getEnd() - 1 << ", but the model has "
-           << units->size();
+           << end - 1 << ", but the model has " << units->size();
+  // All boundaries are those of the whole model.
   zero::GroupOp group = groups[info.group];
-  bool isFirst = info.group == 0, isLast = info.group + 1 == info.numGroups;
-  Value in, out;
-  if (!isFirst) {
-    FailureOr<Value> boundary = findBoundary(model, *units, group.getFirst());
-    if (failed(boundary))
-      return failure();
-    in = *boundary;
-  }
-  if (!isLast) {
-    FailureOr<Value> boundary = findBoundary(model, *units, group.getEnd());
-    if (failed(boundary))
-      return failure();
-    out = *boundary;
+  SmallVector<Chunk> chunks;
+  for (int64_t index = 0; index < info.numChunks; ++index) {
+    Chunk chunk;
+    chunk.first = group.getFirst(index);
+    chunk.end = group.getEnd(index);
+    for (auto [unit, value] : {std::pair(chunk.first, &chunk.in),
+                               std::pair(chunk.end, &chunk.out)}) {
+      if (unit == 0 || unit == units->size())
+        continue;
+      FailureOr<Value> boundary = findBoundary(model, *units, unit);
+      if (failed(boundary))
+        return failure();
+      *value = *boundary;
+    }
+    chunks.push_back(chunk);
   }
 
-  OpBuilder builder(model);
-  if (in) {
-    builder.setInsertionPointToStart(&model.front());
-    in.replaceAllUsesWith(
-        zero::ReceiveOp::create(builder, in.getLoc(), in.getType(),
-                                zero::MessageKind::Activation, info.group - 1));
-  }
-  if (out) {
-    builder.setInsertionPoint(model.front().getTerminator());
-    zero::SendOp::create(builder, out.getLoc(), zero::MessageKind::Activation,
-                         out, info.group + 1);
+  for (auto [index, chunk] : llvm::enumerate(chunks))
+    addMessages(chunk, index, *units);
+  if (chunks.back().out) {
     model.front().getTerminator()->setOperands({});
-    model.setFunctionType(builder.getFunctionType(
-        model.getFunctionType().getInputs(), TypeRange()));
+    model.setFunctionType(FunctionType::get(
+        &getContext(), model.getFunctionType().getInputs(), TypeRange()));
   }
   for (Operation &op : llvm::make_early_inc_range(
            llvm::reverse(model.front().getOperations()))) {
     int64_t unit = units->getUnit(&op);
-    if (unit >= 0 && (unit < group.getFirst() || unit >= group.getEnd()))
+    if (unit >= 0 && !group.owns(unit))
       op.erase();
   }
   eraseDeadOps(model.front());

@@ -35,7 +35,7 @@ struct Group {
   bool tied = false;
   /// Of the plan, if there is one that has groups: who else needs it is in the
   /// same one.
-  int64_t planGroup = 0;
+  int64_t virtualStage = 0;
 };
 
 class ZeroFormBucketsPass
@@ -73,28 +73,24 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
   }
 
   // Where the plan cuts the model.
-  SmallVector<zero::GroupOp, 0> planGroups;
+  zero::PlanOp cutter;
   for (auto plan : getOperation().getOps<zero::PlanOp>())
-    planGroups = plan.getGroups();
+    if (!plan.getGroups().empty())
+      cutter = plan;
   ModelUnits units;
-  if (!planGroups.empty()) {
+  if (cutter) {
     FailureOr<ModelUnits> found = ModelUnits::get(model);
     if (failed(found))
       return failure();
     units = std::move(*found);
   }
-  auto findPlanGroup = [&](Operation *op) {
-    auto *found = llvm::find_if(planGroups, [&](zero::GroupOp group) {
-      return units.getUnit(op) < group.getEnd();
-    });
-    return int64_t(found - planGroups.begin());
-  };
 
   llvm::StringMap<int64_t> count;
   DenseSet<StringAttr> done;
   for (Operation &op : model.front()) {
     Group group;
-    group.planGroup = findPlanGroup(&op);
+    if (cutter)
+      group.virtualStage = cutter.findVirtualStage(units.getUnit(&op));
     group.name =
         llvm::formatv("{0}.{1}", getUserName(&op), count[getUserName(&op)])
             .str();
@@ -126,7 +122,7 @@ void ZeroFormBucketsPass::mergeSmall(SmallVectorImpl<Group> &groups) {
   SmallVector<Group> merged;
   for (Group &group : groups) {
     bool joins = !merged.empty() && !group.tied && !merged.back().tied &&
-                 merged.back().planGroup == group.planGroup &&
+                 merged.back().virtualStage == group.virtualStage &&
                  (merged.back().bytes < minBytes ||
                   (group.bytes < minBytes && &group == &groups.back()));
     if (!joins) {

@@ -12,11 +12,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "DifferentiateUnit.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace poplar {
@@ -50,7 +52,9 @@ private:
   void findGradients(func::FuncOp train);
   LogicalResult gatherParameters(func::FuncOp function);
   LogicalResult scatterGradients(func::FuncOp train);
-  LogicalResult addTrainLast(func::FuncOp train);
+  LogicalResult findAddends(ArrayRef<func::FuncOp> trains);
+  void addTrainLast(func::FuncOp train, StringRef name);
+  bool isReducedInUpdate(zero::BucketOp bucket) const;
   void addReduction(OpBuilder &builder, Location loc, zero::BucketOp bucket);
   void addUpdate();
   /// Whether ranks meet in every micro-step for a bucket.
@@ -69,6 +73,9 @@ private:
   DenseMap<StringAttr, RankedTensorType> parameterTypes;
   /// Running gradients in @train: as read, and as units hand them on.
   DenseMap<Value, Place> gradients;
+  /// The last op of each function that adds to the running gradients of a
+  /// bucket, where ranks do not meet in every micro-step.
+  DenseMap<zero::BucketOp, SmallVector<Operation *, 1>> addends;
 };
 
 } // namespace
@@ -115,36 +122,17 @@ SmallVector<Type> ZeroMaterializePass::getTypes(zero::BucketOp bucket,
   return types;
 }
 
-/// The result of `call` that continues the running gradient passed as
-/// `operand`, if it is one.
-static Value getUpdatedGradient(OpOperand &operand,
-                                SymbolTableCollection &symbols) {
-  auto call = dyn_cast<func::CallOp>(operand.getOwner());
-  if (!call)
-    return {};
-  auto callee =
-      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
-  // They are its last results, in the order of the arguments.
-  SmallVector<unsigned> gradients;
-  for (unsigned i = 0, e = callee.getNumArguments(); i < e; ++i)
-    if (callee.getArgAttr(i, nn::kGradientAttr))
-      gradients.push_back(i);
-  auto found = llvm::find(gradients, operand.getOperandNumber());
-  if (found == gradients.end())
-    return {};
-  return call.getResult(call.getNumResults() -
-                        std::distance(found, gradients.end()));
+/// Whether it is run for a micro-batch.
+static bool isStep(func::FuncOp function) {
+  StringRef name = function.getSymName();
+  return function->hasAttr(zero::kTurnAttr) || name == "train" ||
+         name == "evaluate" || name == "infer";
 }
 
 void ZeroMaterializePass::findGradients(func::FuncOp train) {
   SymbolTableCollection symbols;
-  for (auto get : train.getOps<nn::GetGradientOp>())
-    gradients[get.getValue()] = places.lookup(get.getParameterAttr().getAttr());
-  for (Operation &op : train.front())
-    for (OpOperand &operand : op.getOpOperands())
-      if (gradients.contains(operand.get()))
-        if (Value updated = getUpdatedGradient(operand, symbols))
-          gradients[updated] = gradients.lookup(operand.get());
+  for (auto [value, parameter] : findRunningGradients(train, symbols))
+    gradients[value] = places.lookup(parameter);
 }
 
 /// Stage 3: gathers a bucket before each op that reads it, unless the op before
@@ -275,32 +263,48 @@ void ZeroMaterializePass::addReduction(OpBuilder &builder, Location loc,
                                   info.isScaled(), ValueRange());
 }
 
-/// Stages 0 and 1: the last micro-step reduces every bucket as soon as its
-/// gradients are complete.
-LogicalResult ZeroMaterializePass::addTrainLast(func::FuncOp train) {
-  OpBuilder builder(train->getContext());
-  builder.setInsertionPointAfter(train);
-  auto last = cast<func::FuncOp>(builder.clone(*train));
-  last.setSymName((train.getSymName() + "_last").str());
-  DenseMap<zero::BucketOp, Operation *> complete;
-  for (auto set : last.getOps<nn::SetGradientOp>())
-    complete[places.lookup(set.getParameterAttr().getAttr()).bucket] = set;
-  for (zero::BucketOp bucket : buckets) {
-    if (meetsInSteps(bucket))
-      continue;
-    Operation *set = complete.lookup(bucket);
-    if (!set)
+LogicalResult ZeroMaterializePass::findAddends(ArrayRef<func::FuncOp> trains) {
+  for (func::FuncOp train : trains) {
+    DenseMap<zero::BucketOp, Operation *> complete;
+    for (auto set : train.getOps<nn::SetGradientOp>())
+      complete[places.lookup(set.getParameterAttr().getAttr()).bucket] = set;
+    for (auto [bucket, set] : complete)
+      if (!meetsInSteps(bucket))
+        addends[bucket].push_back(set);
+  }
+  for (zero::BucketOp bucket : buckets)
+    if (!meetsInSteps(bucket) && !addends.contains(bucket))
       return bucket.emitOpError("has no gradients: no parameter of it is "
                                 "differentiated in @")
-             << train.getSymName();
-    // A group that waited here for another would keep it from what that waits
-    // for: the gradients that go back between them.
-    if (info.isShared(bucket))
+             << func::FuncOp(trains.front()).getSymName();
+  return success();
+}
+
+/// A group that waited in a turn for another would keep it from what that waits
+/// for: the gradients that go back between them. And what several chunks add to
+/// is complete when all of them have.
+bool ZeroMaterializePass::isReducedInUpdate(zero::BucketOp bucket) const {
+  return info.isShared(bucket) || addends.lookup(bucket).size() > 1;
+}
+
+/// Stages 0 and 1: the last micro-step reduces every bucket as soon as its
+/// gradients are complete.
+void ZeroMaterializePass::addTrainLast(func::FuncOp train, StringRef name) {
+  OpBuilder builder(train->getContext());
+  builder.setInsertionPointAfter(train);
+  IRMapping mapping;
+  auto last = cast<func::FuncOp>(builder.clone(*train, mapping));
+  last.setSymName(name);
+  for (zero::BucketOp bucket : buckets) {
+    if (meetsInSteps(bucket) || isReducedInUpdate(bucket))
       continue;
+    Operation *addend = addends.lookup(bucket).front();
+    if (addend->getParentOp() != train.getOperation())
+      continue;
+    Operation *set = mapping.lookup(addend);
     builder.setInsertionPointAfter(set);
     addReduction(builder, set->getLoc(), bucket);
   }
-  return success();
 }
 
 void ZeroMaterializePass::addUpdate() {
@@ -311,7 +315,8 @@ void ZeroMaterializePass::addUpdate() {
                                      builder.getFunctionType({}, {}));
   builder.setInsertionPointToStart(update.addEntryBlock());
   for (zero::BucketOp bucket : buckets)
-    if (info.isShared(bucket))
+    if (info.worldSize > 1 && !meetsInSteps(bucket) &&
+        isReducedInUpdate(bucket))
       addReduction(builder, bucket.getLoc(), bucket);
   // Reductions have divided by the loss scale, where there are any.
   zero::NormOp::create(builder, loc, info.isScaled() && info.worldSize == 1);
@@ -333,36 +338,48 @@ void ZeroMaterializePass::runOnOperation() {
   places.clear();
   parameterTypes.clear();
   gradients.clear();
+  addends.clear();
   // Of a pipeline stage, the half that has gradients.
   bool splits = info.isPipelineStage();
-  auto train = module.lookupSymbol<func::FuncOp>(splits ? "backward" : "train");
-  if (!train || train.isExternal()) {
-    module.emitError(splits ? "has no function @backward: run "
-                              "--zero-split-turns first"
-                            : "has no function @train: run --nn-differentiate "
-                              "first");
-    return signalPassFailure();
+  SmallVector<func::FuncOp> trains;
+  for (int64_t chunk = 0; chunk < info.numChunks; ++chunk) {
+    auto train = module.lookupSymbol<func::FuncOp>(
+        splits ? info.getTurnName("backward", chunk) : "train");
+    if (!train || train.isExternal()) {
+      module.emitError(splits ? "has no function @" +
+                                    info.getTurnName("backward", chunk) +
+                                    ": run --zero-split-turns first"
+                              : "has no function @train: run "
+                                "--nn-differentiate first");
+      return signalPassFailure();
+    }
+    trains.push_back(train);
   }
   if (Operation *update = module.lookupSymbol("update")) {
     update->emitError("is there already: collectives are added once");
     return signalPassFailure();
   }
-  if (failed(findPlaces()))
+  if (failed(findPlaces()) ||
+      (info.worldSize > 1 && failed(findAddends(trains))))
     return signalPassFailure();
   addUpdate();
   if (info.worldSize == 1)
     return;
-  findGradients(train);
+  for (func::FuncOp train : trains)
+    findGradients(train);
   if (info.stage == 3)
-    for (StringRef name : {"train", "forward", "backward", "evaluate", "infer"})
-      if (auto function = module.lookupSymbol<func::FuncOp>(name))
-        if (failed(gatherParameters(function)))
-          return signalPassFailure();
-  if ((llvm::any_of(buckets,
-                    [&](auto bucket) { return meetsInSteps(bucket); }) &&
-       failed(scatterGradients(train))) ||
-      (!llvm::all_of(buckets,
-                     [&](auto bucket) { return meetsInSteps(bucket); }) &&
-       failed(addTrainLast(train))))
-    return signalPassFailure();
+    for (auto function : llvm::to_vector(module.getOps<func::FuncOp>()))
+      if (isStep(function) && failed(gatherParameters(function)))
+        return signalPassFailure();
+  bool meets = llvm::any_of(buckets,
+                            [&](auto bucket) { return meetsInSteps(bucket); }),
+       leaves = !llvm::all_of(
+           buckets, [&](auto bucket) { return meetsInSteps(bucket); });
+  for (auto [chunk, train] : llvm::enumerate(trains)) {
+    if (meets && failed(scatterGradients(train)))
+      return signalPassFailure();
+    if (leaves)
+      addTrainLast(train, splits ? info.getTurnName("backward_last", chunk)
+                                 : "train_last");
+  }
 }

@@ -23,10 +23,12 @@ using namespace poplar;
 
 namespace {
 
-/// A stage as it is described: TYPE[*COUNT][@END].
+/// A stage as it is described: TYPE[*COUNT][@END]..., an end for each chunk; -1
+/// of those that say none.
 struct Described {
   std::string type;
-  int64_t count = 1, end = -1;
+  int64_t count = 1;
+  SmallVector<int64_t> ends;
 };
 
 class ZeroPlanStagesPass
@@ -41,6 +43,8 @@ public:
 
 private:
   LogicalResult plan(ModuleOp module);
+  LogicalResult checkOptions(ModuleOp module, int64_t &zeroStage);
+  FailureOr<Described> parseStage(ModuleOp module, StringRef text);
   FailureOr<SmallVector<Described>> parse(ModuleOp module);
   LogicalResult placeEnds(ModuleOp module, MutableArrayRef<Described> described,
                           int64_t units);
@@ -48,23 +52,40 @@ private:
 
 } // namespace
 
+FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
+                                                    StringRef text) {
+  Described stage;
+  SmallVector<StringRef> ends;
+  text.split(ends, '@');
+  auto [type, count] = ends.front().split('*');
+  stage.type = type.trim().str();
+  bool isWrong = stage.type.empty() ||
+                 (ends.front().contains('*') &&
+                  (count.getAsInteger(10, stage.count) || stage.count < 1));
+  for (StringRef end : ArrayRef(ends).drop_front()) {
+    stage.ends.push_back(-1);
+    isWrong |= end.getAsInteger(10, stage.ends.back()) || stage.ends.back() < 1;
+  }
+  if (isWrong)
+    return module.emitError("stage '")
+           << text << "' is not TYPE[*COUNT][@END], such as a100*2@12";
+  if (int64_t(stage.ends.size()) > chunks)
+    return module.emitError("stage '")
+           << text << "' has " << stage.ends.size() << " ends, but "
+           << chunks.getValue()
+           << (chunks == 1 ? " chunk" : " chunks: give one for each");
+  return stage;
+}
+
 FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
   SmallVector<Described> result;
   SmallVector<StringRef> parts;
   StringRef(stages).split(parts, '+');
   for (StringRef part : parts) {
-    Described stage;
-    auto [rest, end] = part.split('@');
-    auto [type, count] = rest.split('*');
-    stage.type = type.trim().str();
-    if (stage.type.empty() ||
-        (rest.contains('*') &&
-         (count.getAsInteger(10, stage.count) || stage.count < 1)) ||
-        (part.contains('@') &&
-         (end.getAsInteger(10, stage.end) || stage.end < 1)))
-      return module.emitError("stage '")
-             << part << "' is not TYPE[*COUNT][@END], such as a100*2@12";
-    result.push_back(stage);
+    FailureOr<Described> stage = parseStage(module, part);
+    if (failed(stage))
+      return failure();
+    result.push_back(*stage);
   }
   if (result.size() < 2)
     return module.emitError("'")
@@ -81,30 +102,69 @@ FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
   return result;
 }
 
-/// Shares the units of stages in a row, of which only the last may say its end.
+/// Shares the units of virtual stages in a row, of which only the last may say
+/// its end.
 LogicalResult ZeroPlanStagesPass::placeEnds(
     ModuleOp module, MutableArrayRef<Described> described, int64_t units) {
-  if (described.back().end >= 0 && described.back().end != units)
+  size_t count = described.size(), all = count * chunks;
+  auto getEnd = [&](size_t place) -> int64_t & {
+    return described[place % count].ends[place / count];
+  };
+  if (int64_t(all) > units)
+    return module.emitError("wants ")
+           << all << " parts of the model (" << count << " stages of "
+           << chunks.getValue() << (chunks == 1 ? " chunk" : " chunks")
+           << "), which has only " << units
+           << " units (its blocks, what is in front of them, what is behind "
+              "them)";
+  for (Described &stage : described)
+    stage.ends.resize(chunks, -1);
+  if (getEnd(all - 1) >= 0 && getEnd(all - 1) != units)
     return module.emitError("the last stage ends with unit ")
-           << described.back().end << ", but the model has " << units
+           << getEnd(all - 1) << ", but the model has " << units
            << " (its blocks, what is in front of them, what is behind them)";
-  described.back().end = units;
+  getEnd(all - 1) = units;
   int64_t begin = 0;
-  for (size_t first = 0; first < described.size();) {
+  for (size_t first = 0; first < all;) {
     size_t last = first;
-    while (described[last].end < 0)
+    while (getEnd(last) < 0)
       ++last;
-    auto count = static_cast<int64_t>(last - first + 1);
-    int64_t share = described[last].end - begin;
-    if (share < count)
+    auto row = static_cast<int64_t>(last - first + 1);
+    int64_t share = getEnd(last) - begin;
+    if (share < row)
       return module.emitError("the stage of '")
-             << described[last].type << "' that ends before unit "
-             << described[last].end << " leaves no unit to some stage";
-    for (int64_t i = 1; i < count; ++i)
-      described[first + i - 1].end = begin + share * i / count;
-    begin = described[last].end;
+             << described[last % count].type << "' that ends before unit "
+             << getEnd(last) << " leaves no unit to some stage";
+    for (int64_t i = 1; i < row; ++i)
+      getEnd(first + i - 1) = begin + share * i / row;
+    begin = getEnd(last);
     first = last + 1;
   }
+  return success();
+}
+
+/// Sets the stage of ZeRO.
+LogicalResult ZeroPlanStagesPass::checkOptions(ModuleOp module,
+                                               int64_t &zeroStage) {
+  std::optional<PipelineSchedule> order =
+      parsePipelineSchedule(std::string(schedule));
+  if (!order)
+    return module.emitError("unknown schedule '")
+           << schedule << "', expected gpipe, 1f1b or interleaved";
+  if (chunks < 1)
+    return module.emitError("stages have ")
+           << chunks.getValue() << " chunks, expected 1 or more";
+  if (chunks > 1 && !takesChunks(*order))
+    return module.emitError("stages of schedule '")
+           << schedule << "' have one chunk, not " << chunks.getValue()
+           << ": take the schedule interleaved";
+  if (chunks == 1 && takesChunks(*order))
+    return module.emitError("stages of schedule '")
+           << schedule << "' have 2 chunks or more; with one it would be 1f1b";
+  if (stage != "auto" && (StringRef(stage).getAsInteger(10, zeroStage) ||
+                          zeroStage < 0 || zeroStage > 3))
+    return module.emitError("unknown stage of ZeRO '")
+           << stage << "', expected 0, 1, 2, 3 or auto";
   return success();
 }
 
@@ -115,16 +175,9 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
   if (!module.getOps<zero::PlanOp>().empty())
     return (*module.getOps<zero::PlanOp>().begin())
         .emitOpError("is there already: a module has one plan");
-  std::optional<PipelineSchedule> order =
-      parsePipelineSchedule(std::string(schedule));
-  if (!order)
-    return module.emitError("unknown schedule '")
-           << schedule << "', expected gpipe or 1f1b";
   int64_t zeroStage = 0;
-  if (stage != "auto" && (StringRef(stage).getAsInteger(10, zeroStage) ||
-                          zeroStage < 0 || zeroStage > 3))
-    return module.emitError("unknown stage of ZeRO '")
-           << stage << "', expected 0, 1, 2, 3 or auto";
+  if (failed(checkOptions(module, zeroStage)))
+    return failure();
   FailureOr<SmallVector<Described>> described = parse(module);
   if (failed(described))
     return failure();
@@ -140,17 +193,20 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
 
   ClusterView cluster = cluster::buildClusterView(module);
   StagePlan result;
-  result.schedule = *order;
+  result.schedule = *parsePipelineSchedule(std::string(schedule));
   result.policy = "stages";
   // Ranks meet in every step in stages 2 and 3.
   result.shares =
       sharePipelines(globalBatch, pipelines, microBatch, zeroStage >= 2);
   std::vector<bool> taken(cluster.ranks.size());
-  int64_t first = 0;
-  for (const Described &stage : *described) {
+  for (auto [place, stage] : llvm::enumerate(*described)) {
     StagePlan::Group group;
-    group.first = first;
-    group.end = first = stage.end;
+    for (auto [chunk, end] : llvm::enumerate(stage.ends)) {
+      int64_t begin = place   ? (*described)[place - 1].ends[chunk]
+                      : chunk ? described->back().ends[chunk - 1]
+                              : 0;
+      group.units.insert(group.units.end(), {begin, end});
+    }
     group.zeroStage = zeroStage;
     for (size_t rank = 0; rank < cluster.ranks.size(); ++rank) {
       if (int64_t(group.ranks.size()) == pipelines || taken[rank] ||

@@ -163,8 +163,9 @@ LogicalResult ZeroVerifyPass::verifyProgram(ModuleOp program) {
       return collectives.front()->emitOpError(
           "is inside a unit; units are what lies between collectives");
     // Ranks run @train as often as they like in these stages.
-    bool isTrain =
-        function.getSymName() == "train" || function.getSymName() == "backward";
+    bool isTrain = function.getSymName() == "train" ||
+                   function.getSymName() ==
+                       info.getTurnName("backward", zero::getChunk(function));
     for (zero::CollectiveOpInterface op : collectives) {
       auto bucket =
           op.getBucketName()

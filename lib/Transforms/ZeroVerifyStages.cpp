@@ -49,7 +49,8 @@ public:
         return signalPassFailure();
     for (Stage &stage : stages)
       for (Stage &other : stages)
-        if ((stage.info.group + 1 == other.info.group &&
+        if ((other.info.group ==
+                 (stage.info.group + 1) % stage.info.numGroups &&
              failed(verifyMessages(stage, other))) ||
             (stage.info.group < other.info.group &&
              failed(verifySharedOrder(stage, other))))
@@ -58,6 +59,8 @@ public:
 
 private:
   LogicalResult verifyTimetables(ArrayRef<Stage> stages);
+  LogicalResult verifySameTurns(zero::PlanOp plan, zero::GroupOp group,
+                                ArrayRef<int64_t> members);
   LogicalResult verifyPeers(Stage &stage);
   LogicalResult verifyScopes(Stage &stage);
   LogicalResult verifyMessages(Stage &stage, Stage &next);
@@ -98,10 +101,10 @@ LogicalResult ZeroVerifyStagesPass::verifyTimetables(ArrayRef<Stage> stages) {
       continue;
     Timetable table = plan.getTimetable(index);
     std::optional<Timetable::Violation> violation = table.check();
-    if (!violation && table.stages[0].size() != 2 * rank.getSteps())
+    size_t count = table.stages[0].size() / (2 * table.chunks);
+    if (!violation && count != rank.getSteps())
       return rank.emitOpError("has turns of ")
-             << table.stages[0].size() / 2 << " micro-batches, but "
-             << rank.getSteps() << " steps";
+             << count << " micro-batches, but " << rank.getSteps() << " steps";
     if (violation)
       return report(ranks[members[violation->stage][index]],
                     ranks[members[violation->other][index]].getLoc(),
@@ -109,27 +112,73 @@ LogicalResult ZeroVerifyStagesPass::verifyTimetables(ArrayRef<Stage> stages) {
                         violation->message,
                     "the rank of group " + std::to_string(violation->other));
   }
+  for (auto [index, group] : llvm::enumerate(plan.getGroups()))
+    if (failed(verifySameTurns(plan, group, members[index])))
+      return failure();
   return success();
 }
 
-/// Messages go to the groups before and behind.
+/// Where ranks of a group meet in every turn, none is in another one then.
+LogicalResult ZeroVerifyStagesPass::verifySameTurns(zero::PlanOp plan,
+                                                    zero::GroupOp group,
+                                                    ArrayRef<int64_t> members) {
+  if (group.getStage() < 2 || plan.getSchedule() != "custom")
+    return success();
+  SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  auto getPasses = [&](int64_t member) {
+    SmallVector<std::pair<bool, int64_t>> passes;
+    zero::RankOp rank = ranks[member];
+    for (auto [index, turn] : llvm::enumerate(*rank.getTurns()))
+      passes.push_back(
+          {turn < 0, rank.getChunks() ? (*rank.getChunks())[index] : 0});
+    return passes;
+  };
+  for (int64_t member : members)
+    if (getPasses(member) != getPasses(members.front()))
+      return report(ranks[member], ranks[members.front()].getLoc(),
+                    "rank takes its turns in another order than the first one "
+                    "of its group, which it meets in every turn in stage " +
+                        Twine(group.getStage()),
+                    "the first rank of the group");
+  return success();
+}
+
+/// Messages go to the virtual stages before and behind.
 LogicalResult ZeroVerifyStagesPass::verifyPeers(Stage &stage) {
+  const zero::ProgramInfo &info = stage.info;
   WalkResult result = stage.program.walk([&](Operation *op) {
-    auto verify = [&](zero::MessageKind kind, int64_t peer, bool sends) {
+    auto verify = [&](zero::MessageKind kind, int64_t peer, int64_t chunk,
+                      bool sends) {
+      int64_t own = zero::getChunk(op->getParentOfType<func::FuncOp>());
       bool forward = kind == zero::MessageKind::Activation;
-      int64_t expected = stage.info.group + (forward == sends ? 1 : -1);
-      if (peer == expected && peer >= 0 && peer < stage.info.numGroups)
+      int64_t expected =
+          info.getVirtualStage(own) + (forward == sends ? 1 : -1);
+      if (peer >= 0 && peer < info.numGroups && chunk >= 0 &&
+          chunk * info.numGroups + peer == expected &&
+          expected < info.countVirtualStages())
         return WalkResult::advance();
-      op->emitOpError("of group ")
-          << stage.info.group << " names group " << peer << ": "
-          << zero::stringifyMessageKind(kind) << "s go from a group to the one "
-          << (forward ? "behind" : "before") << " it";
+      InFlightDiagnostic diagnostic = op->emitOpError("of group ")
+                                      << info.group;
+      if (info.numChunks > 1)
+        diagnostic << ", chunk " << own << ",";
+      diagnostic << " names group " << peer;
+      if (info.numChunks > 1)
+        diagnostic << ", chunk " << chunk;
+      diagnostic << ": " << zero::stringifyMessageKind(kind)
+                 << "s go from a group to the one "
+                 << (forward ? "behind" : "before") << " it";
+      if (info.numChunks > 1)
+        diagnostic << (forward ? ", and from the last to the next chunk of the "
+                                 "first"
+                               : ", and from the first to the chunk before of "
+                                 "the last");
       return WalkResult::interrupt();
     };
     if (auto send = dyn_cast<zero::SendOp>(op))
-      return verify(send.getKind(), send.getGroup(), true);
+      return verify(send.getKind(), send.getGroup(), send.getChunk(), true);
     if (auto receive = dyn_cast<zero::ReceiveOp>(op))
-      return verify(receive.getKind(), receive.getGroup(), false);
+      return verify(receive.getKind(), receive.getGroup(), receive.getChunk(),
+                    false);
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
@@ -168,25 +217,32 @@ LogicalResult ZeroVerifyStagesPass::verifyScopes(Stage &stage) {
   return failure(result.wasInterrupted());
 }
 
-/// What `from` sends to `to` in a function is what that receives there.
-static LogicalResult compareMessages(Stage &from, Stage &to, StringRef name) {
+/// What `from` sends to `to` in a pass through a chunk is what that receives in
+/// its own.
+static LogicalResult compareMessages(Stage &from, int64_t fromChunk, Stage &to,
+                                     int64_t toChunk, StringRef pass) {
   // Where nothing is reduced in the last turn alone, it is like the others.
-  auto find = [&](Stage &stage) {
-    auto function = stage.program.lookupSymbol<func::FuncOp>(name);
-    return function || name != "backward_last"
-               ? function
-               : stage.program.lookupSymbol<func::FuncOp>("backward");
+  auto find = [&](Stage &stage, int64_t chunk) {
+    auto get = [&](StringRef name) {
+      return stage.program.lookupSymbol<func::FuncOp>(
+          stage.info.getTurnName(name, chunk));
+    };
+    func::FuncOp function = get(pass);
+    return function || pass != "backward_last" ? function : get("backward");
   };
-  func::FuncOp sender = find(from), receiver = find(to);
+  std::string name = from.info.getTurnName(pass, fromChunk);
+  func::FuncOp sender = find(from, fromChunk), receiver = find(to, toChunk);
   SmallVector<zero::SendOp> sends;
   SmallVector<zero::ReceiveOp> receives;
   if (sender)
     for (auto send : sender.getOps<zero::SendOp>())
-      if (int64_t(send.getGroup()) == to.info.group)
+      if (int64_t(send.getGroup()) == to.info.group &&
+          int64_t(send.getChunk()) == toChunk)
         sends.push_back(send);
   if (receiver)
     for (auto receive : receiver.getOps<zero::ReceiveOp>())
-      if (int64_t(receive.getGroup()) == from.info.group)
+      if (int64_t(receive.getGroup()) == from.info.group &&
+          int64_t(receive.getChunk()) == fromChunk)
         receives.push_back(receive);
   for (size_t i = 0; i < std::max(sends.size(), receives.size()); ++i) {
     if (i >= receives.size())
@@ -219,12 +275,16 @@ static LogicalResult compareMessages(Stage &from, Stage &to, StringRef name) {
 }
 
 LogicalResult ZeroVerifyStagesPass::verifyMessages(Stage &stage, Stage &next) {
-  for (StringRef name : {"forward", "evaluate", "infer"})
-    if (failed(compareMessages(stage, next, name)))
-      return failure();
-  for (StringRef name : {"backward", "backward_last"})
-    if (failed(compareMessages(next, stage, name)))
-      return failure();
+  // From the last group, they go on in the next chunk of the first.
+  int64_t ahead = next.info.group == 0;
+  for (int64_t chunk = 0; chunk + ahead < stage.info.numChunks; ++chunk) {
+    for (StringRef pass : {"forward", "evaluate", "infer"})
+      if (failed(compareMessages(stage, chunk, next, chunk + ahead, pass)))
+        return failure();
+    for (StringRef pass : {"backward", "backward_last"})
+      if (failed(compareMessages(next, chunk + ahead, stage, chunk, pass)))
+        return failure();
+  }
   return success();
 }
 

@@ -154,3 +154,86 @@ module @last attributes {zero.program = {device_type = "t", world_size = 3 : i64
     return %3 : tensor<?x2xf32>
   }
 }
+
+// -----
+
+// Groups of two chunks: the activations go from the last group to the second
+// chunk of the first.
+
+// CHECK-LABEL: module @firsts
+// CHECK: func.func @model(%{{.*}}: tensor<?x2xi32>, %{{.*}}: tensor<?x2xi32>, %{{.*}}: tensor<?x2xi32>) {
+// CHECK: %[[X:.*]] = call @embed
+// CHECK-NEXT: zero.send activation %[[X]] to 1 : tensor<?x2x4xf32>
+// CHECK-NEXT: %[[Y:.*]] = zero.receive activation from 1 : tensor<?x2x4xf32>
+// CHECK-NEXT: %[[Z:.*]] = call @block(%[[Y]])
+// CHECK-NEXT: zero.send activation %[[Z]] to 1 chunk 1
+// CHECK-NEXT: return
+module @firsts attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
+    zero.group units [0, 1, 2, 3] stage 0
+    zero.group units [1, 2, 3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  }
+  nn.parameter @e : tensor<8x4xf32> zeros
+  func.func private @embed(%ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @block(%x: tensor<?x2x4xf32>) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.silu %x : tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @loss(%x: tensor<?x2x4xf32>, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+    %loss, %lse = nn.cross_entropy %x, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+    return %loss : tensor<?x2xf32>
+  }
+  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+    %w = nn.get_parameter @e : tensor<8x4xf32>
+    %0 = call @embed(%ids, %w) : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = call @block(%0) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+    %2 = call @block(%1) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+    %3 = call @loss(%2, %targets) : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+    return %3 : tensor<?x2xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @lasts
+// CHECK: func.func @model(%{{.*}}: tensor<?x2xi32>, %[[T:.*]]: tensor<?x2xi32>, %{{.*}}: tensor<?x2xi32>) -> tensor<?x2xf32>
+// CHECK-NEXT: %[[X:.*]] = zero.receive activation from 0 : tensor<?x2x4xf32>
+// CHECK-NEXT: %[[Y:.*]] = call @block(%[[X]])
+// CHECK-NEXT: zero.send activation %[[Y]] to 0 chunk 1
+// CHECK-NEXT: %[[Z:.*]] = zero.receive activation from 0 chunk 1
+// CHECK-NEXT: %[[L:.*]] = call @loss(%[[Z]], %[[T]])
+// CHECK-NEXT: return %[[L]]
+module @lasts attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
+    zero.group units [0, 1, 2, 3] stage 0
+    zero.group units [1, 2, 3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  }
+  nn.parameter @e : tensor<8x4xf32> zeros
+  func.func private @embed(%ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @block(%x: tensor<?x2x4xf32>) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.silu %x : tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @loss(%x: tensor<?x2x4xf32>, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+    %loss, %lse = nn.cross_entropy %x, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+    return %loss : tensor<?x2xf32>
+  }
+  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+    %w = nn.get_parameter @e : tensor<8x4xf32>
+    %0 = call @embed(%ids, %w) : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = call @block(%0) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+    %2 = call @block(%1) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+    %3 = call @loss(%2, %targets) : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+    return %3 : tensor<?x2xf32>
+  }
+}

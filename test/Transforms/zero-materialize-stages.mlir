@@ -163,3 +163,147 @@ module @meeting attributes {zero.program = {device_type = "t", stage = 2 : i64, 
     return %3 : tensor<?x2xf32>
   }
 }
+
+// -----
+
+// Of two chunks, each reduces in its last backward turn what it alone adds to...
+
+// CHECK-LABEL: module @chunks
+// CHECK: func.func @backward.chunk1(
+// CHECK: func.func @backward_last.chunk1(
+// CHECK-NOT: zero.all_reduce
+// CHECK: func.func @backward.chunk0(
+// CHECK: func.func @backward_last.chunk0(
+// CHECK: nn.set_gradient @f
+// CHECK-NEXT: zero.all_reduce @c wire f32
+// CHECK: func.func @update()
+// CHECK-NEXT: zero.norm
+module @chunks attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
+    zero.group units [0, 1, 2, 3] stage 0
+    zero.group units [1, 2, 3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  }
+  zero.bucket @b [@e] bounds [0, 16, 32] groups [0] stage 0
+  zero.bucket @c [@f] bounds [0, 16, 32] groups [1] stage 0
+  nn.parameter @e : tensor<8x4xf32> zeros
+  nn.parameter @f : tensor<8x4xf32> zeros
+  func.func private @embed(%ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @block(%x: tensor<?x2x4xf32>, %ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = nn.add %0, %x : tensor<?x2x4xf32>
+    return %1 : tensor<?x2x4xf32>
+  }
+  func.func private @loss(%x: tensor<?x2x4xf32>, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+    %loss, %lse = nn.cross_entropy %x, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+    return %loss : tensor<?x2xf32>
+  }
+  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+    %w = nn.get_parameter @e : tensor<8x4xf32>
+    %v = nn.get_parameter @f : tensor<8x4xf32>
+    %0 = call @embed(%ids, %w) : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = call @block(%0, %ids, %v) : (tensor<?x2x4xf32>, tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %2 = call @block(%1, %ids, %w) : (tensor<?x2x4xf32>, tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %3 = call @loss(%2, %targets) : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+    return %3 : tensor<?x2xf32>
+  }
+}
+
+// -----
+
+// ...and what both add to is complete in @update.
+
+// CHECK-LABEL: module @both
+// CHECK: func.func @backward_last.chunk1(
+// CHECK-NOT: zero.reduce_scatter
+// CHECK: func.func @backward_last.chunk0(
+// CHECK-NOT: zero.reduce_scatter
+// CHECK: func.func @update()
+// CHECK-NEXT: zero.reduce_scatter @b wire f32
+// CHECK-NEXT: zero.norm
+// CHECK-NEXT: zero.adamw @b
+module @both attributes {zero.program = {device_type = "t", stage = 1 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 1 global_batch 2 policy "stages" schedule "interleaved" {
+    zero.group units [0, 1, 2, 3] stage 1
+    zero.group units [1, 2, 3, 4] stage 1
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  }
+  zero.bucket @b [@e] bounds [0, 16, 32] groups [0] stage 1
+  zero.bucket @c [@f] bounds [0, 16, 32] groups [1] stage 1
+  nn.parameter @e : tensor<8x4xf32> zeros
+  nn.parameter @f : tensor<8x4xf32> zeros
+  func.func private @embed(%ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @block(%x: tensor<?x2x4xf32>, %ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = nn.add %0, %x : tensor<?x2x4xf32>
+    return %1 : tensor<?x2x4xf32>
+  }
+  func.func private @loss(%x: tensor<?x2x4xf32>, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+    %loss, %lse = nn.cross_entropy %x, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+    return %loss : tensor<?x2xf32>
+  }
+  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+    %w = nn.get_parameter @e : tensor<8x4xf32>
+    %v = nn.get_parameter @f : tensor<8x4xf32>
+    %0 = call @embed(%ids, %w) : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = call @block(%0, %ids, %v) : (tensor<?x2x4xf32>, tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %2 = call @block(%1, %ids, %w) : (tensor<?x2x4xf32>, tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %3 = call @loss(%2, %targets) : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+    return %3 : tensor<?x2xf32>
+  }
+}
+
+// -----
+
+// Where ranks meet in every micro-step, contributions are reduced one by one.
+
+// CHECK-LABEL: module @turns
+// CHECK: func.func @backward.chunk1(
+// CHECK: zero.gradients @b
+// CHECK: zero.reduce_scatter @b wire f32(
+// CHECK: func.func @backward.chunk0(
+// CHECK: zero.gradients @b
+// CHECK: zero.reduce_scatter @b wire f32(
+// CHECK-NOT: func.func @backward_last
+module @turns attributes {zero.program = {device_type = "t", stage = 2 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 2 global_batch 2 policy "stages" schedule "interleaved" {
+    zero.group units [0, 1, 2, 3] stage 2
+    zero.group units [1, 2, 3, 4] stage 2
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  }
+  zero.bucket @b [@e] bounds [0, 16, 32] groups [0] stage 2
+  zero.bucket @c [@f] bounds [0, 16, 32] groups [1] stage 2
+  nn.parameter @e : tensor<8x4xf32> zeros
+  nn.parameter @f : tensor<8x4xf32> zeros
+  func.func private @embed(%ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @block(%x: tensor<?x2x4xf32>, %ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = nn.add %0, %x : tensor<?x2x4xf32>
+    return %1 : tensor<?x2x4xf32>
+  }
+  func.func private @loss(%x: tensor<?x2x4xf32>, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+    %loss, %lse = nn.cross_entropy %x, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+    return %loss : tensor<?x2xf32>
+  }
+  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+    %w = nn.get_parameter @e : tensor<8x4xf32>
+    %v = nn.get_parameter @f : tensor<8x4xf32>
+    %0 = call @embed(%ids, %w) : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = call @block(%0, %ids, %v) : (tensor<?x2x4xf32>, tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %2 = call @block(%1, %ids, %w) : (tensor<?x2x4xf32>, tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %3 = call @loss(%2, %targets) : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+    return %3 : tensor<?x2xf32>
+  }
+}

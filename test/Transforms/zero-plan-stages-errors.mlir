@@ -16,9 +16,21 @@
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a*2+a*2 global-batch=1" 2>&1 | FileCheck %s --check-prefix=BATCH
 // BATCH: error: a global batch of 1 samples in micro-batches of 1 cannot be shared by 2 pipelines
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 schedule=zigzag" 2>&1 | FileCheck %s --check-prefix=SCHEDULE
-// SCHEDULE: error: unknown schedule 'zigzag', expected gpipe or 1f1b
+// SCHEDULE: error: unknown schedule 'zigzag', expected gpipe, 1f1b or interleaved
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 zero=4" 2>&1 | FileCheck %s --check-prefix=ZERO
 // ZERO: error: unknown stage of ZeRO '4'
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 chunks=2" 2>&1 | FileCheck %s --check-prefix=CHUNKS
+// CHUNKS: error: stages of schedule '1f1b' have one chunk, not 2: take the schedule interleaved
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 schedule=interleaved" 2>&1 | FileCheck %s --check-prefix=ONECHUNK
+// ONECHUNK: error: stages of schedule 'interleaved' have 2 chunks or more; with one it would be 1f1b
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 schedule=interleaved chunks=0" 2>&1 | FileCheck %s --check-prefix=NOCHUNK
+// NOCHUNK: error: stages have 0 chunks, expected 1 or more
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 schedule=interleaved chunks=3" 2>&1 | FileCheck %s --check-prefix=UNITS
+// UNITS: error: wants 6 parts of the model (2 stages of 3 chunks), which has only 4 units (its blocks, what is in front of them, what is behind them)
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a@1@2@3+b global-batch=2 schedule=interleaved chunks=2" 2>&1 | FileCheck %s --check-prefix=ENDS
+// ENDS: error: stage 'a@1@2@3' has 3 ends, but 2 chunks: give one for each
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a@1@2+b global-batch=2" 2>&1 | FileCheck %s --check-prefix=TWOENDS
+// TWOENDS: error: stage 'a@1@2' has 2 ends, but 1 chunk
 cluster.device_type @a target "host:avx2-f32" memory 1073741824 precision f32
 cluster.device_type @b target "host:sse41-f32" memory 1073741824 precision f32
 cluster.node @n devices [4 x @a, @b]

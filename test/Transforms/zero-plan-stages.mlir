@@ -3,6 +3,13 @@
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast*2@1+slow*2 global-batch=7 micro-batch=2" | FileCheck %s --check-prefix=ENDS
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast+slow+fast schedule=gpipe global-batch=4 micro-batch=3 zero=1" | FileCheck %s --check-prefix=SHARED
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast*2+slow*2 global-batch=7 micro-batch=3 zero=2" | FileCheck %s --check-prefix=MEET
+// RUN: poplar-opt %t --zero-plan-stages="stages=fast+slow schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=CHUNKS
+// RUN: sed -e 's/"num_hidden_layers": 2/"num_hidden_layers": 6/' %examples/models/tiny-llama.json > %t.json
+// RUN: poplar import %t.json --seq-len 16 -o %t.model
+// RUN: sed -e '$d' %t.model | sed -e '$d' > %t.deep && cat %s >> %t.deep && echo '}' >> %t.deep
+// RUN: poplar-opt %t.deep --zero-plan-stages="stages=fast+slow schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=EVEN
+// RUN: poplar-opt %t.deep --zero-plan-stages="stages=fast@3@7+slow@4 schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=OWN
+// RUN: poplar-opt %t.deep --zero-plan-stages="stages=fast@3+slow schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=FIRST
 //
 // Stages as they are described. The samples are shared evenly among the
 // pipelines; each takes as many micro-batches as its samples need...
@@ -29,6 +36,19 @@
 //
 // MEET: zero.rank @fast node "n" micro_batch 3 steps 2 last 0
 // MEET-NEXT: zero.rank @fast node "n" micro_batch 3 steps 2 last 1
+//
+// Stages of several chunks share units evenly, too, unless they say where each
+// ends.
+//
+// CHUNKS: zero.plan stage 0 global_batch 4 policy "stages" schedule "interleaved"
+// CHUNKS-NEXT: zero.group units [0, 1, 2, 3] stage 0
+// CHUNKS-NEXT: zero.group units [1, 2, 3, 4] stage 0
+// EVEN: zero.group units [0, 2, 4, 6] stage 0
+// EVEN-NEXT: zero.group units [2, 4, 6, 8] stage 0
+// OWN: zero.group units [0, 3, 4, 7] stage 0
+// OWN-NEXT: zero.group units [3, 4, 7, 8] stage 0
+// FIRST: zero.group units [0, 3, 4, 6] stage 0
+// FIRST-NEXT: zero.group units [3, 4, 6, 8] stage 0
 cluster.device_type @fast target "host:avx2-f32" memory 1073741824 precision f32
 cluster.device_type @slow target "host:sse41-f32" memory 1073741824 precision f32
 cluster.node @n devices [2 x @fast]

@@ -1,4 +1,4 @@
-// RUN: poplar-opt %s --zero-verify-stages | FileCheck %s
+// RUN: poplar-opt %s --zero-verify-stages --split-input-file | FileCheck %s
 //
 // Two stages that can work together; what both hold is reduced in @update.
 
@@ -53,6 +53,124 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", stage = 
     zero.all_reduce @b wire f32
     zero.norm
     zero.adamw @b
+    return
+  }
+}
+
+// -----
+
+// Groups of two chunks: what the last one sends goes to the next chunk of the
+// first.
+
+// CHECK: module @t.stage0.program
+// CHECK: module @t.stage1.program
+module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
+    zero.group units [0, 1, 2, 3] stage 0
+    zero.group units [1, 2, 3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  }
+  func.func @forward.chunk0(%v: tensor<?x4xf32>) attributes {zero.turn = 0 : i64} {
+    zero.send activation %v to 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @backward.chunk0() attributes {zero.turn = 0 : i64} {
+    %x = zero.receive gradient from 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @forward.chunk1(%v: tensor<?x4xf32>) attributes {zero.turn = 1 : i64} {
+    %x = zero.receive activation from 1 : tensor<?x4xf32>
+    zero.send activation %v to 1 chunk 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @backward.chunk1(%v: tensor<?x4xf32>) attributes {zero.turn = 1 : i64} {
+    %x = zero.receive gradient from 1 chunk 1 : tensor<?x4xf32>
+    zero.send gradient %v to 1 : tensor<?x4xf32>
+    return
+  }
+}
+module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
+    zero.group units [0, 1, 2, 3] stage 0
+    zero.group units [1, 2, 3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  }
+  func.func @forward.chunk0(%v: tensor<?x4xf32>) attributes {zero.turn = 0 : i64} {
+    %x = zero.receive activation from 0 : tensor<?x4xf32>
+    zero.send activation %v to 0 chunk 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @backward.chunk0(%v: tensor<?x4xf32>) attributes {zero.turn = 0 : i64} {
+    %x = zero.receive gradient from 0 chunk 1 : tensor<?x4xf32>
+    zero.send gradient %v to 0 : tensor<?x4xf32>
+    return
+  }
+  func.func @forward.chunk1() attributes {zero.turn = 1 : i64} {
+    %x = zero.receive activation from 0 chunk 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @backward.chunk1(%v: tensor<?x4xf32>) attributes {zero.turn = 1 : i64} {
+    zero.send gradient %v to 0 chunk 1 : tensor<?x4xf32>
+    return
+  }
+}
+
+// -----
+
+// Turns of one's own, which can be taken: chunk by chunk.
+
+// CHECK: module @t.stage0.program
+module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
+    zero.group units [0, 1, 2, 3] stage 0
+    zero.group units [1, 2, 3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 1, -1, -1, 2, 2, -2, -2] chunks [0, 1, 1, 0, 0, 1, 1, 0]
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 1, -1, -1, 2, 2, -2, -2] chunks [0, 1, 1, 0, 0, 1, 1, 0]
+  }
+  func.func @forward.chunk0(%v: tensor<?x4xf32>) attributes {zero.turn = 0 : i64} {
+    zero.send activation %v to 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @backward.chunk0() attributes {zero.turn = 0 : i64} {
+    %x = zero.receive gradient from 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @forward.chunk1(%v: tensor<?x4xf32>) attributes {zero.turn = 1 : i64} {
+    %x = zero.receive activation from 1 : tensor<?x4xf32>
+    zero.send activation %v to 1 chunk 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @backward.chunk1(%v: tensor<?x4xf32>) attributes {zero.turn = 1 : i64} {
+    %x = zero.receive gradient from 1 chunk 1 : tensor<?x4xf32>
+    zero.send gradient %v to 1 : tensor<?x4xf32>
+    return
+  }
+}
+module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
+    zero.group units [0, 1, 2, 3] stage 0
+    zero.group units [1, 2, 3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 1, -1, -1, 2, 2, -2, -2] chunks [0, 1, 1, 0, 0, 1, 1, 0]
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 1, -1, -1, 2, 2, -2, -2] chunks [0, 1, 1, 0, 0, 1, 1, 0]
+  }
+  func.func @forward.chunk0(%v: tensor<?x4xf32>) attributes {zero.turn = 0 : i64} {
+    %x = zero.receive activation from 0 : tensor<?x4xf32>
+    zero.send activation %v to 0 chunk 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @backward.chunk0(%v: tensor<?x4xf32>) attributes {zero.turn = 0 : i64} {
+    %x = zero.receive gradient from 0 chunk 1 : tensor<?x4xf32>
+    zero.send gradient %v to 0 : tensor<?x4xf32>
+    return
+  }
+  func.func @forward.chunk1() attributes {zero.turn = 1 : i64} {
+    %x = zero.receive activation from 0 chunk 1 : tensor<?x4xf32>
+    return
+  }
+  func.func @backward.chunk1(%v: tensor<?x4xf32>) attributes {zero.turn = 1 : i64} {
+    zero.send gradient %v to 0 chunk 1 : tensor<?x4xf32>
     return
   }
 }

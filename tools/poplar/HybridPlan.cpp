@@ -156,8 +156,7 @@ static std::string writePlan(Compilation &compilation,
   }
   for (size_t j = 0; j < plan.groups.size(); ++j) {
     StagePlan::Group group;
-    group.first = plan.groups[j].first;
-    group.end = plan.groups[j].end;
+    group.units = {plan.groups[j].first, plan.groups[j].end};
     group.zeroStage = plan.groups[j].zeroStage;
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
       auto [type, index] = plan.lanes[lane].stages[j];

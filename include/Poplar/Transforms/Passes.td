@@ -164,13 +164,17 @@ def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
     with its groups. `stages` names, from the first to the last, what ranks
     compute a stage and up to which unit: `a100*2@12+v100*2` is two A100 with the
     units before number 12, and two V100 with the rest. Units of stages without
-    a number are shared evenly, and the global batch among the pipelines.
+    a number are shared evenly, and the global batch among the pipelines. Where
+    stages have several chunks, each can say where they end, in their order:
+    `a100@2@6+v100@4@8`.
   }];
   let options = [
     Option<"stages", "stages", "std::string", "\"\"",
-           "TYPE[*COUNT][@END] of each stage, joined by +">,
+           "TYPE[*COUNT][@END]... of each stage, joined by +">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
-           "gpipe or 1f1b">,
+           "gpipe, 1f1b or interleaved">,
+    Option<"chunks", "chunks", "int64_t", "1",
+           "Ranges of units of each stage, several if interleaved">,
     Option<"globalBatch", "global-batch", "int64_t", "0",
            "Samples of an iteration">,
     Option<"microBatch", "micro-batch", "int64_t", "1",
@@ -203,7 +207,8 @@ def ZeroCutStages : Pass<"zero-cut-stages", "::mlir::ModuleOp"> {
   let description = [{
     In a program of a group: @model receives the activations that the group
     before sends, and sends on its own instead of returning a loss, unless it is
-    the last. Other programs stay as they are.
+    the last. With several chunks, it does so for each of them. Other programs
+    stay as they are.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
 }
@@ -213,7 +218,9 @@ def ZeroSplitTurns : Pass<"zero-split-turns", "::mlir::ModuleOp"> {
   let description = [{
     @forward and @backward, between which other micro-batches may have their
     turn. What @backward reads is a result of @forward (`zero.residual`) unless
-    it can be read again. Other programs stay as they are.
+    it can be read again. Of a group with several chunks, there are functions
+    for each: @forward.chunk0, @forward.chunk1 and so on, of @evaluate and
+    @infer as well. Other programs stay as they are.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect",
     "::mlir::func::FuncDialect"];
@@ -235,7 +242,8 @@ def ZeroMaterialize : Pass<"zero-materialize", "::mlir::ModuleOp"> {
              a backward pass gathers all parameters of its unit
 
     In a pipeline stage, @backward is what is called @train here. Buckets that
-    several groups hold are reduced in @update, before the norm.
+    several groups hold, or several chunks of the group use, are reduced in
+    @update, before the norm.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect",
     "::mlir::func::FuncDialect"];
@@ -281,11 +289,11 @@ def ZeroVerifyStages : Pass<"zero-verify-stages", "::mlir::ModuleOp"> {
   let summary = "Check that the groups of a plan work together";
   let description = [{
     Every unit is computed by one group; every send has its receive, of the same
-    type, in the function of the same name of the other group; collectives in
-    turns are among the ranks of one group; those among several groups stand in
-    @update, in an order that is the same for all. The timetable of every
-    pipeline can be carried out with the memory there is for messages. A
-    violation names both places.
+    type, in the function of the other group's chunk; collectives in turns are
+    among the ranks of one group, which take their turns in the same order where
+    they meet in them; those among several groups stand in @update, in an order
+    that is the same for all. The timetable of every pipeline can be carried out
+    with the memory there is for messages. A violation names both places.
   }];
 }
 

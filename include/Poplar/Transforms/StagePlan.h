@@ -18,8 +18,10 @@ namespace poplar {
 /// What a zero.plan with groups says.
 struct StagePlan {
   struct Group {
-    /// Units [first, end), and the stage of ZeRO.
-    int64_t first = 0, end = 0, zeroStage = 0;
+    /// Of each chunk, the first and the end of its units.
+    std::vector<int64_t> units;
+    /// Of ZeRO.
+    int64_t zeroStage = 0;
     /// By pipeline: the rank of the cluster that is in it, and what it
     /// recomputes; empty for what its type does.
     std::vector<int> ranks;

@@ -69,6 +69,7 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   integer("world_size", info.worldSize);
   integer("group", info.group);
   integer("groups", info.numGroups);
+  integer("chunks", info.numChunks);
   text("wire", info.wire);
   return info;
 }
@@ -93,6 +94,8 @@ DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
         builder.getNamedAttr("mixed_recompute", builder.getUnitAttr()));
   if (isPipelineStage())
     entries.append({integer("group", group), integer("groups", numGroups)});
+  if (numChunks > 1)
+    entries.push_back(integer("chunks", numChunks));
   return builder.getDictionaryAttr(entries);
 }
 
@@ -105,6 +108,24 @@ std::string ProgramInfo::getProgramName() const {
   return zero::getProgramName(deviceType, isPipelineStage()
                                               ? std::optional<int64_t>(group)
                                               : std::nullopt);
+}
+
+std::string ProgramInfo::getTurnName(StringRef pass, int64_t chunk) const {
+  return pass.str() + (numChunks > 1 ? ".chunk" + std::to_string(chunk) : "");
+}
+
+int64_t ProgramInfo::getOwnChunk(MessageKind kind, bool sends,
+                                 int64_t otherGroup, int64_t otherChunk) const {
+  bool isOtherBehind = (kind == MessageKind::Activation) == sends;
+  int64_t place =
+      otherChunk * numGroups + otherGroup + (isOtherBehind ? -1 : 1);
+  // Of a message that goes nowhere, which --zero-verify-stages tells of.
+  return std::clamp<int64_t>(place / numGroups, 0, numChunks - 1);
+}
+
+int64_t zero::getChunk(Operation *function) {
+  auto chunk = function->getAttrOfType<IntegerAttr>(kTurnAttr);
+  return chunk ? chunk.getInt() : 0;
 }
 
 int64_t ProgramInfo::getStage(BucketOp bucket) const {

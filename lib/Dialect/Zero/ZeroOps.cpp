@@ -40,11 +40,27 @@ SmallVector<int64_t> PlanOp::getRanksOf(int64_t group) {
   return indices;
 }
 
+int64_t PlanOp::getNumChunks() {
+  auto groups = getBody().getOps<GroupOp>();
+  return groups.empty() ? 1 : (*groups.begin()).getNumChunks();
+}
+
+int64_t PlanOp::findVirtualStage(int64_t unit) {
+  SmallVector<GroupOp, 0> groups = getGroups();
+  int64_t count = groups.size(), all = count * getNumChunks(), index = 0;
+  while (index < all && groups[index % count].getEnd(index / count) <= unit)
+    ++index;
+  return index;
+}
+
 /// The turns that a rank of schedule "custom" has written down.
 static std::vector<Turn> readTurns(RankOp rank) {
   std::vector<Turn> turns;
   for (int64_t turn : rank.getTurns().value_or(ArrayRef<int64_t>()))
     turns.push_back({turn < 0, std::abs(turn) - 1});
+  for (auto [turn, chunk] :
+       llvm::zip(turns, rank.getChunks().value_or(ArrayRef<int64_t>())))
+    turn.chunk = chunk;
   return turns;
 }
 
@@ -55,9 +71,10 @@ Timetable PlanOp::getTimetable(int64_t index) {
       parsePipelineSchedule(getSchedule().value_or(""));
   if (schedule)
     return Timetable::make(*schedule,
-                           {int64_t(groups), 1,
+                           {int64_t(groups), getNumChunks(),
                             int64_t(ranks[getRanksOf(0)[index]].getSteps())});
   Timetable table;
+  table.chunks = getNumChunks();
   for (size_t group = 0; group < groups; ++group)
     table.stages.push_back(readTurns(ranks[getRanksOf(group)[index]]));
   return table;
@@ -71,7 +88,69 @@ static LogicalResult reportBoth(Operation *op, Operation *other,
   return diagnostic;
 }
 
-/// Groups own units one after the other; every pipeline has a rank of each.
+/// Groups own units in the order of the virtual stages: one after the other,
+/// chunk by chunk.
+static LogicalResult verifyUnits(PlanOp plan, MutableArrayRef<GroupOp> groups) {
+  int64_t chunks = plan.getNumChunks();
+  for (GroupOp group : groups)
+    if (group.getNumChunks() != chunks)
+      return reportBoth(group, groups.front(),
+                        "owns " + Twine(group.getNumChunks()) +
+                            " ranges of units, but the first group owns " +
+                            Twine(chunks) +
+                            ": micro-batches go through all groups as often",
+                        "the first group");
+  std::optional<PipelineSchedule> schedule =
+      parsePipelineSchedule(plan.getSchedule().value_or(""));
+  if (chunks > 1 && schedule && !takesChunks(*schedule))
+    return groups.front().emitOpError("owns ")
+           << chunks << " ranges of units, but in schedule '"
+           << toString(*schedule)
+           << "' groups have one: give each one, or take interleaved or custom";
+  int64_t next = 0;
+  GroupOp before = groups.front();
+  for (int64_t chunk = 0; chunk < chunks; ++chunk)
+    for (GroupOp group : groups) {
+      if (group.getFirst(chunk) < next)
+        return reportBoth(group, before,
+                          "owns unit " + Twine(group.getFirst(chunk)) +
+                              ", which another group owns",
+                          "the other group");
+      if (group.getFirst(chunk) > next)
+        return reportBoth(group, before,
+                          "leaves unit " + Twine(next) + " to nobody",
+                          "the group before");
+      next = group.getEnd(chunk);
+      before = group;
+    }
+  return success();
+}
+
+/// Whether a rank has turns of its own where it should.
+static LogicalResult verifyTurns(RankOp rank, bool isCustom, int64_t chunks) {
+  if (rank.getTurns().has_value() != isCustom)
+    return rank.emitOpError(
+        isCustom ? "has no turns, which ranks of a custom schedule have"
+                 : "has turns of its own, which only ranks of a custom "
+                   "schedule have");
+  ArrayRef<int64_t> turns = rank.getTurns().value_or(ArrayRef<int64_t>());
+  if (llvm::is_contained(turns, 0))
+    return rank.emitOpError("has turn 0: i + 1 is the forward pass of "
+                            "micro-batch i, -i - 1 its backward pass");
+  if (!rank.getChunks()) {
+    if (isCustom && chunks > 1)
+      return rank.emitOpError("does not say through which of the ")
+             << chunks << " chunks its turns go: add `chunks`, one for each";
+    return success();
+  }
+  if (rank.getChunks()->size() != turns.size())
+    return rank.emitOpError("has chunks for ")
+           << rank.getChunks()->size() << " turns, but " << turns.size()
+           << " turns";
+  return success();
+}
+
+/// Groups own all units; every pipeline has a rank of each.
 static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
                                   ArrayRef<RankOp> ranks) {
   if (groups.size() == 1)
@@ -80,23 +159,12 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
   StringRef schedule = plan.getSchedule().value_or("");
   if (schedule != "custom" && !parsePipelineSchedule(schedule))
     return plan.emitOpError("has groups, but its schedule is '")
-           << schedule << "', expected gpipe, 1f1b or custom";
+           << schedule << "', expected gpipe, 1f1b, interleaved or custom";
+  if (failed(verifyUnits(plan, groups)))
+    return failure();
   uint64_t highest = 0;
-  int64_t next = 0;
-  for (size_t index = 0; index < groups.size(); ++index) {
-    GroupOp group = groups[index], before = groups[index ? index - 1 : 0];
-    if (group.getFirst() < next)
-      return reportBoth(group, before,
-                        "owns unit " + Twine(group.getFirst()) +
-                            ", which another group owns",
-                        "the other group");
-    if (group.getFirst() > next)
-      return reportBoth(group, before,
-                        "leaves unit " + Twine(next) + " to nobody",
-                        "the group before");
-    next = group.getEnd();
+  for (GroupOp group : groups)
     highest = std::max(highest, group.getStage());
-  }
   if (highest != plan.getStage())
     return plan.emitOpError("is of stage ")
            << plan.getStage() << ", but the highest of its groups is "
@@ -106,15 +174,8 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
     if (rank.getGroup() >= groups.size())
       return rank.emitOpError("is of group ")
              << rank.getGroup() << ", but there are " << groups.size();
-    if (rank.getTurns().has_value() != (schedule == "custom"))
-      return rank.emitOpError(
-          schedule == "custom"
-              ? "has no turns, which ranks of a custom schedule have"
-              : "has turns of its own, which only ranks of a custom schedule "
-                "have");
-    if (llvm::is_contained(rank.getTurns().value_or(ArrayRef<int64_t>()), 0))
-      return rank.emitOpError("has turn 0: i + 1 is the forward pass of "
-                              "micro-batch i, -i - 1 its backward pass");
+    if (failed(verifyTurns(rank, schedule == "custom", plan.getNumChunks())))
+      return failure();
     SmallVector<RankOp> &others = members[rank.getGroup()];
     RankOp peer = rank.getGroup() == 0 || others.size() >= members[0].size()
                       ? rank
@@ -174,11 +235,22 @@ LogicalResult PlanOp::verifyRegions() {
   return success();
 }
 
+bool GroupOp::owns(int64_t unit) {
+  for (int64_t chunk = 0; chunk < getNumChunks(); ++chunk)
+    if (getFirst(chunk) <= unit && unit < getEnd(chunk))
+      return true;
+  return false;
+}
+
 LogicalResult GroupOp::verify() {
   ArrayRef<int64_t> units = getUnits();
-  if (units.size() != 2 || units[0] < 0 || units[1] <= units[0])
+  bool rises = !units.empty() && units[0] >= 0;
+  for (size_t i = 1; i < units.size(); ++i)
+    rises &= units[i - 1] < units[i];
+  if (units.size() % 2 != 0 || !rises)
     return emitOpError("owns units [")
-           << units << "], expected the first and the end of a range";
+           << units << "], expected the first and the end of a range, or of "
+           << "several ranges one behind the other";
   return success();
 }
 
@@ -318,13 +390,13 @@ LogicalResult SendOp::buildVJP(OpBuilder &builder, nn::Gradients &grads) {
     return success();
   grads.add(getValue(),
             ReceiveOp::create(builder, getLoc(), getValue().getType(),
-                              MessageKind::Gradient, getGroup()));
+                              MessageKind::Gradient, getGroup(), getChunk()));
   return success();
 }
 
 LogicalResult ReceiveOp::buildVJP(OpBuilder &builder, nn::Gradients &grads) {
   SendOp::create(builder, getLoc(), MessageKind::Gradient,
-                 grads.cotangent(getValue()), getGroup());
+                 grads.cotangent(getValue()), getGroup(), getChunk());
   return success();
 }
 

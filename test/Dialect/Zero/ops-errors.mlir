@@ -434,7 +434,7 @@ func.func @f() {
 
 // -----
 
-// expected-error @below {{has groups, but its schedule is '', expected gpipe, 1f1b or custom}}
+// expected-error @below {{has groups, but its schedule is '', expected gpipe, 1f1b, interleaved or custom}}
 zero.plan stage 0 global_batch 2 policy "p" {
   zero.group units [0, 2] stage 0
   zero.group units [2, 4] stage 0
@@ -568,4 +568,88 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "custom" {
 zero.plan stage 0 global_batch 2 policy "p" {
   // expected-error @below {{is of a group, but the plan has none}}
   zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1]
+}
+
+// -----
+
+// Groups of several chunks.
+zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
+  // expected-note @below {{the first group}}
+  zero.group units [0, 1, 2, 3] stage 0
+  // expected-error @below {{owns 1 ranges of units, but the first group owns 2: micro-batches go through all groups as often}}
+  zero.group units [1, 2] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-error @below {{owns 2 ranges of units, but in schedule '1f1b' groups have one: give each one, or take interleaved or custom}}
+  zero.group units [0, 1, 2, 3] stage 0
+  zero.group units [1, 2, 3, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
+  // expected-error @below {{leaves unit 2 to nobody}}
+  zero.group units [0, 1, 3, 4] stage 0
+  // expected-note @below {{the group before}}
+  zero.group units [1, 2, 4, 5] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
+  // expected-note @below {{the other group}}
+  zero.group units [0, 1, 2, 4] stage 0
+  // expected-error @below {{owns unit 3, which another group owns}}
+  zero.group units [1, 2, 3, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
+  // expected-error @below {{owns units [0, 1, 2], expected the first and the end of a range, or of several ranges one behind the other}}
+  zero.group units [0, 1, 2] stage 0
+  zero.group units [1, 2, 3] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
+  // expected-error @below {{owns units [2, 3, 0, 1], expected the first and the end of a range, or of several ranges one behind the other}}
+  zero.group units [2, 3, 0, 1] stage 0
+  zero.group units [3, 4, 1, 2] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "p" schedule "custom" {
+  zero.group units [0, 1, 2, 3] stage 0
+  zero.group units [1, 2, 3, 4] stage 0
+  // expected-error @below {{does not say through which of the 2 chunks its turns go: add `chunks`, one for each}}
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1]
+  zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1]
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "p" schedule "custom" {
+  zero.group units [0, 1, 2, 3] stage 0
+  zero.group units [1, 2, 3, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [0, 1, 1, 0]
+  // expected-error @below {{has chunks for 3 turns, but 4 turns}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [0, 1, 1]
 }

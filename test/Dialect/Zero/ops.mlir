@@ -136,3 +136,23 @@ func.func @messages() {
   zero.send gradient %x to 0 : tensor<?x4xf32>
   return
 }
+
+// CHECK: zero.plan stage 0 global_batch 1 policy "stages" schedule "custom"
+// CHECK-NEXT: zero.group units [0, 1, 2, 3] stage 0
+// CHECK-NEXT: zero.group units [1, 2, 3, 4] stage 0
+// CHECK-NEXT: zero.rank @fast node "n" micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [0, 1, 1, 0]
+zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
+  zero.group units [0, 1, 2, 3] stage 0
+  zero.group units [1, 2, 3, 4] stage 0
+  zero.rank @fast node "n" micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [0, 1, 1, 0]
+  zero.rank @slow node "n" group 1 micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [0, 1, 1, 0]
+}
+
+// CHECK-LABEL: @second_chunk
+// CHECK: %[[X:.*]] = zero.receive activation from 0 chunk 1 : tensor<?x4xf32>
+// CHECK: zero.send gradient %[[X]] to 0 chunk 1 : tensor<?x4xf32>
+func.func @second_chunk() {
+  %x = zero.receive activation from 0 chunk 1 : tensor<?x4xf32>
+  zero.send gradient %x to 0 chunk 1 : tensor<?x4xf32>
+  return
+}

@@ -43,10 +43,11 @@ namespace poplar::zero {
 /// rank, the machine at hand.
 inline constexpr llvm::StringLiteral kProgramAttr = "zero.program";
 
-/// On the functions of a pipeline stage that are given a micro-batch's memory:
-/// @forward, @backward, @evaluate, @infer. On their results and arguments that
-/// go from @forward to @backward: the number of one in that memory; or that it
-/// lies where it was received, or where it was sent from.
+/// On the functions of a pipeline stage that are given a micro-batch's memory
+/// (@forward, @backward, @backward_last, @evaluate, @infer; see getTurnName):
+/// through which chunk it goes. On their results and arguments that go from
+/// @forward to @backward: the number of one in that memory; or that it lies
+/// where it was received, or where it was sent from.
 inline constexpr llvm::StringLiteral kTurnAttr = "zero.turn",
                                      kResidualAttr = "zero.residual",
                                      kReceivedAttr = "zero.received",
@@ -62,8 +63,8 @@ struct ProgramInfo {
   /// Other device types of the job recompute otherwise.
   bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;
-  /// Which pipeline stage of how many the program computes.
-  int64_t group = 0, numGroups = 1;
+  /// Which pipeline stage of how many the program computes, in how many chunks.
+  int64_t group = 0, numGroups = 1, numChunks = 1;
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
   std::string wire = "f32";
@@ -78,6 +79,18 @@ struct ProgramInfo {
   bool isScaled() const { return precision == "f16"; }
   bool isPipelineStage() const { return numGroups > 1; }
   std::string getProgramName() const;
+  /// The function of a pass ("forward", "backward", ...) through a chunk: the
+  /// pass, behind which there is the chunk where there are several.
+  std::string getTurnName(llvm::StringRef pass, int64_t chunk) const;
+  /// Where in a pipeline a chunk of the program's group is, from 0 on.
+  int64_t getVirtualStage(int64_t chunk) const {
+    return chunk * numGroups + group;
+  }
+  int64_t countVirtualStages() const { return numChunks * numGroups; }
+  /// The chunk of the program's group that a message is of, to or from a chunk
+  /// of another group.
+  int64_t getOwnChunk(MessageKind kind, bool sends, int64_t otherGroup,
+                      int64_t otherChunk) const;
   /// Of the ranks that hold `bucket`; whether the program's group is of them,
   /// and others as well.
   int64_t getStage(BucketOp bucket) const;
@@ -89,6 +102,9 @@ struct ProgramInfo {
 /// program, and of the directory where its executable is.
 std::string getProgramName(llvm::StringRef deviceType,
                            std::optional<int64_t> group);
+
+/// The chunk that a turn goes through; 0 of any other function.
+int64_t getChunk(mlir::Operation *function);
 
 /// "f32", "bf16", "f16" to the type; null for anything else.
 mlir::FloatType getFloatType(mlir::MLIRContext *context, llvm::StringRef name);

@@ -90,6 +90,18 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     the same micro-batches, which count once for the global batch. `schedule`
     is the order in which ranks take their turns, see Planner/Timetable.h; with
     "custom", ranks say it themselves. `stage` is the highest of the groups'.
+
+    With the schedules "interleaved" and "custom", groups may own several ranges
+    of units, their chunks, all of them equally many. Chunk v of group j of S is
+    virtual stage v * S + j:
+    ```mlir
+    zero.plan stage 0 global_batch 8 policy "stages" schedule "interleaved" {
+      zero.group units [0, 2, 4, 6] stage 0
+      zero.group units [2, 4, 6, 8] stage 0
+      zero.rank @a100 node "n0" micro_batch 2 steps 4 last 2
+      zero.rank @v100 node "n1" group 1 micro_batch 2 steps 4 last 2
+    }
+    ```
   }];
   let arguments = (ins
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
@@ -115,26 +127,33 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     llvm::SmallVector<GroupOp, 0> getGroups();
     /// Indices of the ranks of a group, ascending.
     llvm::SmallVector<int64_t> getRanksOf(int64_t group);
+    /// Ranges of units of every group; 1 where all ranks are one group.
+    int64_t getNumChunks();
+    /// The virtual stage that owns a unit; that of unit 0 for -1, one more than
+    /// there are for a unit that nobody owns.
+    int64_t findVirtualStage(int64_t unit);
     /// The turns of the ranks of pipeline `index`, by group.
     Timetable getTimetable(int64_t index);
   }];
 }
 
 def Zero_GroupOp : Zero_Op<"group", [HasParent<"PlanOp">]> {
-  let summary = "Ranks that compute a range of the model's units";
+  let summary = "Ranks that compute ranges of the model's units";
   let description = [{
-    The units [first, end), in their order; `stage` is that of ZeRO, with which
-    the ranks of the group share their units' state. A unit is a call of the
-    repeated block; what is in front of all blocks is one more, so is what is
-    behind them.
+    The units [first, end), in their order, or several such ranges, one after
+    the other in `units`; `stage` is that of ZeRO, with which the ranks of the
+    group share their units' state. A unit is a call of the repeated block; what
+    is in front of all blocks is one more, so is what is behind them.
   }];
   let arguments = (ins DenseI64ArrayAttr:$units,
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage);
   let assemblyFormat = "`units` $units `stage` $stage attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    int64_t getFirst() { return getUnits()[0]; }
-    int64_t getEnd() { return getUnits()[1]; }
+    int64_t getNumChunks() { return getUnits().size() / 2; }
+    int64_t getFirst(int64_t chunk = 0) { return getUnits()[2 * chunk]; }
+    int64_t getEnd(int64_t chunk = 0) { return getUnits()[2 * chunk + 1]; }
+    bool owns(int64_t unit);
   }];
 }
 
@@ -145,9 +164,10 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
     has `last` (usually fewer). `state` is the rank's part of the sharded state, relative to
     the other ranks of its group; without it, shards are equal. `threads` are those
     of a host. `turns`, in plans of schedule "custom": i + 1 is the forward pass
-    of micro-batch i, -i - 1 its backward pass. `recompute` is what the rank
-    recomputes if not what its device type does; the same for all ranks of a
-    type in a group.
+    of micro-batch i, -i - 1 its backward pass; `chunks` says of each through
+    which chunk of the group, where there are several. `recompute` is what the
+    rank recomputes if not what its device type does; the same for all ranks of
+    a type in a group.
   }];
   let arguments = (ins FlatSymbolRefAttr:$device_type, StrAttr:$node,
     ConfinedAttr<I64Attr, [IntNonNegative]>:$micro_batch,
@@ -156,11 +176,12 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$threads,
     DefaultValuedAttr<F64Attr, "1.0">:$state,
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$group,
-    OptionalAttr<DenseI64ArrayAttr>:$turns, OptionalAttr<StrAttr>:$recompute);
+    OptionalAttr<DenseI64ArrayAttr>:$turns,
+    OptionalAttr<DenseI64ArrayAttr>:$chunks, OptionalAttr<StrAttr>:$recompute);
   let assemblyFormat = [{
     $device_type `node` $node (`group` $group^)? `micro_batch` $micro_batch
     `steps` $steps `last` $last (`threads` $threads^)? (`state` $state^)?
-    (`turns` $turns^)? (`recompute` $recompute^)? attr-dict
+    (`turns` $turns^)? (`chunks` $chunks^)? (`recompute` $recompute^)? attr-dict
   }];
   let builders = [
     /// Of a plan without groups.
@@ -169,7 +190,8 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
                "::mlir::IntegerAttr":$steps, "::mlir::IntegerAttr":$last,
                "::mlir::IntegerAttr":$threads, "::mlir::FloatAttr":$state), [{
       build($_builder, $_state, deviceType, node, microBatch, steps, last,
-            threads, state, $_builder.getI64IntegerAttr(0), nullptr, nullptr);
+            threads, state, $_builder.getI64IntegerAttr(0), nullptr, nullptr,
+            nullptr);
     }]>
   ];
   let hasVerifier = 1;
@@ -326,12 +348,16 @@ def Zero_SendOp : Zero_Op<"send",
     it is until the memory of its next message but one is wanted.
     ```mlir
     zero.send activation %x to 1 : tensor<?x16x64xf32>
+    zero.send activation %y to 0 chunk 1 : tensor<?x16x64xf32>
     ```
-    The derivative of sending is to receive a gradient.
+    `chunk` is the group's that receives it. The derivative of sending is to
+    receive a gradient.
   }];
   let arguments = (ins Zero_MessageKind:$kind, AnyRankedTensor:$value,
-    I64Attr:$group);
-  let assemblyFormat = "$kind $value `to` $group attr-dict `:` type($value)";
+    I64Attr:$group, DefaultValuedAttr<I64Attr, "0">:$chunk);
+  let assemblyFormat = [{
+    $kind $value `to` $group (`chunk` $chunk^)? attr-dict `:` type($value)
+  }];
 }
 
 def Zero_ReceiveOp : Zero_Op<"receive",
@@ -340,12 +366,17 @@ def Zero_ReceiveOp : Zero_Op<"receive",
   let description = [{
     ```mlir
     %x = zero.receive activation from 0 : tensor<?x16x64xf32>
+    %y = zero.receive activation from 0 chunk 1 : tensor<?x16x64xf32>
     ```
-    The derivative of receiving is to send a gradient.
+    `chunk` is the group's that has sent it. The derivative of receiving is to
+    send a gradient.
   }];
-  let arguments = (ins Zero_MessageKind:$kind, I64Attr:$group);
+  let arguments = (ins Zero_MessageKind:$kind, I64Attr:$group,
+    DefaultValuedAttr<I64Attr, "0">:$chunk);
   let results = (outs AnyRankedTensor:$value);
-  let assemblyFormat = "$kind `from` $group attr-dict `:` type($value)";
+  let assemblyFormat = [{
+    $kind `from` $group (`chunk` $chunk^)? attr-dict `:` type($value)
+  }];
 }
 
 //===----------------------------------------------------------------------===//
