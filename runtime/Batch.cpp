@@ -73,7 +73,7 @@ void BatchRunner::runAll(Pass P) {
   }
   for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
     int64_t B = Part.size(MicroStep);
-    fill(MicroStep, Exec.sized<char>(0, B));
+    fill(MicroStep, Exec.sized<char>(0, B), /*HasLoss=*/true);
     switch (P) {
     case Pass::Train:
       Exec.train(B, MicroStep + 1 == Part.Steps);
@@ -91,7 +91,7 @@ void BatchRunner::runAll(Pass P) {
   }
 }
 
-void BatchRunner::fill(int64_t MicroStep, char *Slot) {
+void BatchRunner::fill(int64_t MicroStep, char *Slot, bool HasLoss) {
   const PoplarProgram &Program = Exec.program();
   int64_t SeqLen = Exec.model().SeqLen;
   int64_t B = Part.size(MicroStep), N = B * SeqLen;
@@ -111,8 +111,7 @@ void BatchRunner::fill(int64_t MicroStep, char *Slot) {
     Keys[static_cast<size_t>(2 * I + 1)] = static_cast<uint32_t>(Key >> 32);
   }
   Dev.copyIn(Slot + B * Program.keys, Keys.data(), B * 8);
-  // Only the last stage of a pipeline has a loss.
-  if (Program.dloss >= 0)
+  if (HasLoss)
     Dev.copyIn(Slot + B * Program.dloss, LossGradients.data(), N * 4);
 }
 
@@ -122,14 +121,11 @@ void BatchRunner::take(int64_t MicroStep) {
   int64_t B = Part.size(MicroStep), N = B * SeqLen;
   int64_t First = Part.start(MicroStep) * SeqLen;
   if (ThePass == Pass::Infer) {
-    if (Program.logits >= 0)
-      Exec.readLogits(B, 0, N, Logits + First * Exec.model().VocabSize);
+    Exec.readLogits(B, 0, N, Logits + First * Exec.model().VocabSize);
     return;
   }
   int64_t Loss =
       ThePass == Pass::Train ? Program.train_loss : Program.evaluate_loss;
-  if (Loss < 0)
-    return;
   Exec.device().copyOut(Losses.data(), Exec.sized<float>(Loss, B), N * 4);
   for (int64_t I = 0; I < N; ++I)
     if (TargetIds[static_cast<size_t>(First + I)] != -1)

@@ -62,7 +62,7 @@ private:
   int64_t size(int64_t MicroStep) const override {
     return Part.size(MicroStep);
   }
-  void fill(int64_t MicroStep, char *Slot) override;
+  void fill(int64_t MicroStep, char *Slot, bool HasLoss) override;
   void take(int64_t MicroStep) override;
   void runAll(Pass P);
 

@@ -36,7 +36,8 @@ public:
   virtual void start(const PoplarCollective &What, void *Buffer) = 0;
   virtual void wait(const PoplarCollective &What) = 0;
 
-  /// Messages between this rank and `Peer`, of a PoplarMessageKind; those of a
+  /// Messages between this rank and `Peer`, of a kind: a PoplarMessageKind, and
+  /// twice the chunk that receives it; those of a
   /// kind arrive in the order in which they were sent. Return at once with the
   /// message's number; the memory belongs to it until it was waited for.
   virtual int send(int Peer, int Kind, const void *Data, int64_t Bytes) = 0;

@@ -59,6 +59,10 @@ Group::Group(const PoplarProgram &Program,
          std::to_string(Program.ranks[rank()].group) +
          "; the order of launch.sh is that of the plan");
   pinToCores();
+  // Each buffer of a message may be under way.
+  if (Program.pipeline)
+    Stream.reserveMessages(static_cast<int>(Program.pipeline->num_chunks) *
+                           (POPLAR_NUM_PORTS - 1) * POPLAR_MESSAGE_BUFFERS);
   makeScopes();
 }
 
@@ -140,7 +144,7 @@ void Group::reach(Device &D) {
       std::printf("%s", Description.c_str());
   }
   if (!D.sharesMemory() && !TheDevice)
-    Staged.emplace(D, Program.num_collectives, comm::CommStream::MaxMessages);
+    Staged.emplace(D, Program.num_collectives, Stream.getMaxMessages());
 }
 
 void Group::start(const PoplarCollective &What, void *Buffer) {

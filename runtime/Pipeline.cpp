@@ -16,44 +16,73 @@ using namespace poplar::runtime;
 
 /// How many buffers a rank has of a port, see Runtime/ABI.h.
 static int64_t countBuffers(const PoplarPipeline &Stage, const PoplarRank &Rank,
-                            int Port) {
+                            int64_t Chunk, int Port) {
+  int64_t InFlight = Rank.in_flight[Chunk];
   if (Port == POPLAR_SLOT)
-    return Rank.in_flight;
-  bool IsKept = Port == POPLAR_ACTIVATION_IN ||
-                (Port == POPLAR_ACTIVATION_OUT && Stage.keeps_sent);
-  return std::min<int64_t>(Rank.steps, IsKept ? Rank.in_flight + 1
-                                              : POPLAR_MESSAGE_BUFFERS);
+    return InFlight;
+  bool IsKept =
+      Port == POPLAR_ACTIVATION_IN ||
+      (Port == POPLAR_ACTIVATION_OUT && Stage.chunks[Chunk].keeps_sent);
+  return std::min<int64_t>(Rank.steps,
+                           IsKept ? InFlight + 1 : POPLAR_MESSAGE_BUFFERS);
 }
 
-static int64_t getPortBytes(const PoplarPipeline &Stage, int Port) {
-  return Port == POPLAR_SLOT ? Stage.slot_bytes : Stage.message_bytes[Port];
+static int64_t getPortBytes(const PoplarChunk &Chunk, int Port) {
+  return Port == POPLAR_SLOT ? Chunk.slot_bytes : Chunk.message_bytes[Port];
 }
 
 int64_t Pipeline::getBytesPerSample(const PoplarProgram &Program, int Rank) {
-  if (!Program.pipeline)
+  // What ranks of other groups have is not this program's business.
+  if (!Program.pipeline || Program.ranks[Rank].group != Program.pipeline->group)
     return 0;
+  const PoplarPipeline &Stage = *Program.pipeline;
   int64_t Bytes = 0;
-  for (int Port = 0; Port < POPLAR_NUM_PORTS; ++Port)
-    Bytes += countBuffers(*Program.pipeline, Program.ranks[Rank], Port) *
-             getPortBytes(*Program.pipeline, Port);
+  for (int64_t Chunk = 0; Chunk < Stage.num_chunks; ++Chunk)
+    for (int Port = 0; Port < POPLAR_NUM_PORTS; ++Port)
+      Bytes += countBuffers(Stage, Program.ranks[Rank], Chunk, Port) *
+               getPortBytes(Stage.chunks[Chunk], Port);
   return Bytes;
 }
 
 Pipeline::Pipeline(Executor &Exec, char *Memory)
     : Exec(Exec), Stage(*Exec.program().pipeline),
-      Rank(Exec.program().ranks[Exec.state().rank()]) {
-  for (int Port = 0; Port < POPLAR_NUM_PORTS; ++Port) {
-    Ring &R = Rings[Port];
-    R.Bytes = getPortBytes(Stage, Port);
-    R.Count = countBuffers(Stage, Rank, Port);
-    R.Stride = Exec.largestBatch() * R.Bytes;
-    R.Base = Memory;
-    bool IsBefore = Port == POPLAR_ACTIVATION_IN || Port == POPLAR_GRADIENT_OUT;
-    R.Peer = static_cast<int>(IsBefore ? Rank.previous : Rank.next);
-    R.Messages.assign(static_cast<size_t>(R.Count), -1);
-    Memory += R.Count * R.Stride;
+      Rank(Exec.program().ranks[Exec.state().rank()]),
+      Chunks(static_cast<size_t>(Stage.num_chunks)) {
+  for (int64_t Number = 0; Number < Stage.num_chunks; ++Number) {
+    Chunk &C = Chunks[static_cast<size_t>(Number)];
+    C.Program = &Stage.chunks[Number];
+    C.HasLoss =
+        Stage.group + 1 == Stage.num_groups && Number + 1 == Stage.num_chunks;
+    for (int Port = 0; Port < POPLAR_NUM_PORTS; ++Port) {
+      addRing(C, Number, Port);
+      C.Rings[Port].Base = Memory;
+      Memory += C.Rings[Port].Count * C.Rings[Port].Stride;
+    }
   }
   Order.reserve(static_cast<size_t>(Rank.steps));
+}
+
+void Pipeline::addRing(Chunk &C, int64_t Number, int Port) {
+  Ring &R = C.Rings[Port];
+  R.Bytes = getPortBytes(*C.Program, Port);
+  R.Count = countBuffers(Stage, Rank, Number, Port);
+  R.Stride = Exec.largestBatch() * R.Bytes;
+  if (Port == POPLAR_SLOT)
+    return;
+  R.Messages.assign(static_cast<size_t>(R.Count), -1);
+  bool IsActivation =
+      Port == POPLAR_ACTIVATION_IN || Port == POPLAR_ACTIVATION_OUT;
+  bool IsSent = Port == POPLAR_ACTIVATION_OUT || Port == POPLAR_GRADIENT_OUT;
+  bool GoesOn = IsActivation == IsSent; // to or from the stage behind
+  R.Peer = static_cast<int>(GoesOn ? Rank.next : Rank.previous);
+  // Behind the last stage is the next chunk of the first.
+  int64_t Receiver = Number;
+  if (IsSent && GoesOn && Stage.group + 1 == Stage.num_groups)
+    ++Receiver;
+  if (IsSent && !GoesOn && Stage.group == 0)
+    --Receiver;
+  R.Kind = static_cast<int>(2 * Receiver) +
+           (IsActivation ? POPLAR_ACTIVATION : POPLAR_GRADIENT);
 }
 
 /// Waits for the message of a buffer, if there is one.
@@ -66,46 +95,48 @@ void Pipeline::finish(Ring &R, int64_t Number) {
 
 /// Asks for what is received next: as many messages ahead of the `Done` passes
 /// as there are buffers for, of which those of `Free` passes have been used.
-void Pipeline::post(Ring &R, int Kind, int64_t &Posted, int64_t Done,
-                    int64_t Free) {
+void Pipeline::post(Ring &R, int64_t &Posted, int64_t Done, int64_t Free) {
   auto Count = static_cast<int64_t>(Order.size());
   while (Posted <
          std::min({Count, Done + POPLAR_MESSAGE_BUFFERS, Free + R.Count})) {
     int64_t Bytes = Work->size(Order[static_cast<size_t>(Posted)]) * R.Bytes;
     if (Bytes)
       R.message(Posted) =
-          Exec.collectives->receive(R.Peer, Kind, R.at(Posted), Bytes);
+          Exec.collectives->receive(R.Peer, R.Kind, R.at(Posted), Bytes);
     ++Posted;
   }
 }
 
-void Pipeline::postReceives() {
-  if (Rings[POPLAR_ACTIVATION_IN].exists() && Rank.previous >= 0)
-    post(Rings[POPLAR_ACTIVATION_IN], POPLAR_ACTIVATION, PostedActivations,
-         Forwards, HasBackward ? Backwards : Forwards);
-  if (HasBackward && Rings[POPLAR_GRADIENT_IN].exists())
-    post(Rings[POPLAR_GRADIENT_IN], POPLAR_GRADIENT, PostedGradients, Backwards,
-         Backwards);
+void Pipeline::postReceives(Chunk &C) {
+  if (C.Rings[POPLAR_ACTIVATION_IN].exists())
+    post(C.Rings[POPLAR_ACTIVATION_IN], C.PostedActivations, C.Forwards,
+         HasBackward ? C.Backwards : C.Forwards);
+  if (HasBackward && C.Rings[POPLAR_GRADIENT_IN].exists())
+    post(C.Rings[POPLAR_GRADIENT_IN], C.PostedGradients, C.Backwards,
+         C.Backwards);
 }
 
 void Pipeline::receive(int64_t Kind) {
+  Chunk &C = *Current;
   bool IsActivation = Kind == POPLAR_ACTIVATION;
-  finish(Rings[IsActivation ? POPLAR_ACTIVATION_IN : POPLAR_GRADIENT_IN],
-         IsActivation ? Forwards : Backwards);
+  finish(C.Rings[IsActivation ? POPLAR_ACTIVATION_IN : POPLAR_GRADIENT_IN],
+         IsActivation ? C.Forwards : C.Backwards);
 }
 
 void Pipeline::send(int64_t Kind) {
+  Chunk &C = *Current;
   bool IsActivation = Kind == POPLAR_ACTIVATION;
-  Ring &R = Rings[IsActivation ? POPLAR_ACTIVATION_OUT : POPLAR_GRADIENT_OUT];
-  int64_t Number = IsActivation ? Forwards : Backwards;
+  Ring &R = C.Rings[IsActivation ? POPLAR_ACTIVATION_OUT : POPLAR_GRADIENT_OUT];
+  int64_t Number = IsActivation ? C.Forwards : C.Backwards;
   int64_t Bytes = Work->size(Order[static_cast<size_t>(Number)]) * R.Bytes;
   if (Bytes)
-    R.message(Number) = Exec.collectives->send(R.Peer, static_cast<int>(Kind),
-                                               R.at(Number), Bytes);
+    R.message(Number) =
+        Exec.collectives->send(R.Peer, R.Kind, R.at(Number), Bytes);
 }
 
-void Pipeline::takeTurn(PoplarTurn Function, int64_t Number, bool IsBackward) {
-  Ring &Out = Rings[IsBackward ? POPLAR_GRADIENT_OUT : POPLAR_ACTIVATION_OUT];
+void Pipeline::takeTurn(Chunk &C, PoplarTurn Function, bool IsBackward) {
+  int64_t Number = IsBackward ? C.Backwards : C.Forwards;
+  Ring &Out = C.Rings[IsBackward ? POPLAR_GRADIENT_OUT : POPLAR_ACTIVATION_OUT];
   if (Out.exists()) {
     // Its buffer's last message has left; so have all but the last.
     if (Number >= Out.Count)
@@ -115,49 +146,79 @@ void Pipeline::takeTurn(PoplarTurn Function, int64_t Number, bool IsBackward) {
   }
   char *Ports[POPLAR_NUM_PORTS];
   for (int Port = 0; Port < POPLAR_NUM_PORTS; ++Port)
-    Ports[Port] = Rings[Port].Count ? Rings[Port].at(Number) : nullptr;
+    Ports[Port] = C.Rings[Port].Count ? C.Rings[Port].at(Number) : nullptr;
   int64_t MicroBatch = Order[static_cast<size_t>(Number)];
   if (!IsBackward)
-    Work->fill(MicroBatch, Ports[POPLAR_SLOT]);
+    Work->fill(MicroBatch, Ports[POPLAR_SLOT], C.HasLoss);
+  Current = &C;
   Exec.turn(Function, Ports, Work->size(MicroBatch));
-  if (!IsBackward)
+  if (!IsBackward && C.HasLoss)
     Work->take(MicroBatch);
-  ++(IsBackward ? Backwards : Forwards);
-  postReceives();
+  ++(IsBackward ? C.Backwards : C.Forwards);
+  postReceives(C);
   if (Exec.collectives)
     Exec.collectives->progress();
 }
 
-void Pipeline::run(MicroBatches &NewWork, PoplarTurn Forward,
-                   const int32_t *Turns) {
+/// `Order` is set.
+void Pipeline::begin(MicroBatches &NewWork, bool Trains) {
   Work = &NewWork;
-  HasBackward = Turns != nullptr;
-  Forwards = Backwards = PostedActivations = PostedGradients = 0;
-  Order.clear();
-  int64_t Count = Work->count();
-  for (int64_t I = 0; I < (Turns ? 2 * Count : Count); ++I)
-    if (!Turns || Turns[I] > 0)
-      Order.push_back(Turns ? Turns[I] - 1 : I);
-  postReceives();
-  for (int64_t I = 0; I < (Turns ? 2 * Count : Count); ++I) {
-    bool IsBackward = Turns && Turns[I] < 0;
-    if (!IsBackward)
-      takeTurn(Forward, Forwards, false);
-    else
-      takeTurn(Backwards + 1 == Count ? Stage.backward_last : Stage.backward,
-               Backwards, true);
+  HasBackward = Trains;
+  for (Chunk &C : Chunks) {
+    C.Forwards = C.Backwards = C.PostedActivations = C.PostedGradients = 0;
+    postReceives(C);
   }
-  for (int Port : {POPLAR_ACTIVATION_OUT, POPLAR_GRADIENT_OUT})
-    for (int64_t I = 0; I < Rings[Port].Count; ++I)
-      finish(Rings[Port], I);
 }
 
-void Pipeline::train(MicroBatches &Work) {
-  run(Work, Stage.forward, Rank.turns);
+void Pipeline::end() {
+  for (Chunk &C : Chunks)
+    for (int Port : {POPLAR_ACTIVATION_OUT, POPLAR_GRADIENT_OUT})
+      for (int64_t I = 0; I < C.Rings[Port].Count; ++I)
+        finish(C.Rings[Port], I);
 }
 
-void Pipeline::evaluate(MicroBatches &Work) {
-  run(Work, Stage.evaluate, nullptr);
+void Pipeline::train(MicroBatches &NewWork) {
+  int64_t Count = NewWork.count(), NumTurns = 2 * Count * Stage.num_chunks;
+  Order.clear();
+  for (int64_t I = 0; I < NumTurns; ++I)
+    if (Rank.chunks[I] == 0 && Rank.turns[I] > 0)
+      Order.push_back(Rank.turns[I] - 1);
+  begin(NewWork, /*Trains=*/true);
+  for (int64_t I = 0; I < NumTurns; ++I) {
+    Chunk &C = Chunks[static_cast<size_t>(Rank.chunks[I])];
+    const PoplarChunk &Program = *C.Program;
+    if (Rank.turns[I] > 0)
+      takeTurn(C, Program.forward, /*IsBackward=*/false);
+    else
+      takeTurn(C,
+               C.Backwards + 1 == Count ? Program.backward_last
+                                        : Program.backward,
+               /*IsBackward=*/true);
+  }
+  end();
 }
 
-void Pipeline::infer(MicroBatches &Work) { run(Work, Stage.infer, nullptr); }
+/// As many micro-batches as there are stages go through a chunk, then through
+/// the next one: when the last has gone through it, the first is back.
+void Pipeline::runForward(MicroBatches &NewWork,
+                          PoplarTurn PoplarChunk::*Function) {
+  int64_t Count = NewWork.count();
+  Order.clear();
+  for (int64_t I = 0; I < Count; ++I)
+    Order.push_back(I);
+  begin(NewWork, /*Trains=*/false);
+  for (int64_t First = 0; First < Count; First += Stage.num_groups)
+    for (Chunk &C : Chunks)
+      for (int64_t I = First; I < std::min(Count, First + Stage.num_groups);
+           ++I)
+        takeTurn(C, C.Program->*Function, /*IsBackward=*/false);
+  end();
+}
+
+void Pipeline::evaluate(MicroBatches &NewWork) {
+  runForward(NewWork, &PoplarChunk::evaluate);
+}
+
+void Pipeline::infer(MicroBatches &NewWork) {
+  runForward(NewWork, &PoplarChunk::infer);
+}

@@ -32,9 +32,10 @@ public:
   virtual int64_t count() const = 0;
   /// Samples of one.
   virtual int64_t size(int64_t Number) const = 0;
-  /// Writes its inputs, from `Slot` + size * their offsets on.
-  virtual void fill(int64_t Number, char *Slot) = 0;
-  /// Its forward pass is done: takes what came of it.
+  /// Writes its inputs, from `Slot` + size * their offsets on; with those of
+  /// the loss if `HasLoss`.
+  virtual void fill(int64_t Number, char *Slot, bool HasLoss) = 0;
+  /// Its last forward pass is done: takes what came of it.
   virtual void take(int64_t Number) = 0;
 };
 
@@ -44,7 +45,7 @@ public:
   Pipeline(Executor &Exec, char *Memory);
 
   /// Memory of micro-batches in flight and messages, as Runtime/ABI.h counts
-  /// it; 0 in a program that is no pipeline stage.
+  /// it; 0 in a program that is no pipeline stage, or another than the rank's.
   static int64_t getBytesPerSample(const PoplarProgram &Program, int Rank);
 
   /// Forward and backward of all micro-batches of an iteration.
@@ -64,7 +65,8 @@ private:
   struct Ring {
     char *Base = nullptr;
     int64_t Count = 0, Stride = 0, Bytes = 0;
-    int Peer = -1;
+    /// Of messages, who sends or receives them, and as what (see Collectives).
+    int Peer = -1, Kind = -1;
     std::vector<int> Messages;
 
     bool exists() const { return Bytes > 0; }
@@ -73,26 +75,38 @@ private:
       return Messages[static_cast<std::size_t>(Number % Count)];
     }
   };
+  /// A range of units with its memory, and how far the run under way has come
+  /// in it. The last one of the last stage has the loss.
+  struct Chunk {
+    const PoplarChunk *Program = nullptr;
+    bool HasLoss = false;
+    Ring Rings[POPLAR_NUM_PORTS];
+    int64_t Forwards = 0, Backwards = 0;
+    int64_t PostedActivations = 0, PostedGradients = 0;
+  };
 
-  void run(MicroBatches &Work, PoplarTurn Forward, const int32_t *Turns);
-  void takeTurn(PoplarTurn Function, int64_t Number, bool IsBackward);
-  void postReceives();
-  void post(Ring &R, int Kind, int64_t &Posted, int64_t Done, int64_t Free);
+  void addRing(Chunk &C, int64_t Number, int Port);
+  void begin(MicroBatches &NewWork, bool Trains);
+  void end();
+  void runForward(MicroBatches &Work, PoplarTurn PoplarChunk::*Function);
+  void takeTurn(Chunk &C, PoplarTurn Function, bool IsBackward);
+  void postReceives(Chunk &C);
+  void post(Ring &R, int64_t &Posted, int64_t Done, int64_t Free);
   void finish(Ring &R, int64_t Number);
 
   Executor &Exec;
   const PoplarPipeline &Stage;
   const PoplarRank &Rank;
-  Ring Rings[POPLAR_NUM_PORTS];
+  std::vector<Chunk> Chunks;
 
   // Of the run under way. Passes are numbered in their order, which is that of
-  // all stages.
+  // all chunks of all stages.
   MicroBatches *Work = nullptr;
   bool HasBackward = false;
-  /// The micro-batch of each forward pass.
+  /// The micro-batch of each pass.
   std::vector<int64_t> Order;
-  int64_t Forwards = 0, Backwards = 0;
-  int64_t PostedActivations = 0, PostedGradients = 0;
+  /// Whose turn it is.
+  Chunk *Current = nullptr;
 };
 
 } // namespace poplar::runtime

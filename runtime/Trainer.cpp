@@ -424,7 +424,8 @@ void Trainer::dumpLogits() {
     std::vector<int64_t> Bounds = {0};
     for (int R = 0; R < Program.world_size; ++R) {
       // Those of a pipeline's last stage have them.
-      bool Has = !Program.pipeline || Program.ranks[R].next < 0;
+      bool Has = !Program.pipeline ||
+                 Program.ranks[R].group + 1 == Program.pipeline->num_groups;
       Bounds.push_back(
           Bounds.back() +
           (Has ? getShare(Program, R, MicroBatch, GlobalBatch, true).Samples *

@@ -16,9 +16,10 @@
 // zero.gradients) come and go in the transient part of the fixed region.
 //
 // The turns of a pipeline stage have a third: what a micro-batch keeps from its
-// forward to its backward pass, inputs included, lies in a slot, of which there
-// are as many as micro-batches are in flight; what is sent and received lies in
-// buffers of its own. Both are given to a turn by the runtime.
+// forward to its backward pass through a chunk, inputs included, lies in a slot
+// of that chunk, of which there are as many as micro-batches are in flight in
+// it; what is sent and received lies in buffers of its own. Both are given to a
+// turn by the runtime.
 //
 //===----------------------------------------------------------------------===//
 
@@ -115,8 +116,11 @@ private:
   };
   FailureOr<FixedRegion> planFixedRegion(int64_t transientBytes);
   LogicalResult placeInputs(ArrayRef<func::FuncOp> steps, int64_t &end);
-  LogicalResult placeResiduals(ArrayRef<func::FuncOp> steps, int64_t &end);
-  void addMessages(SmallVectorImpl<NamedAttribute> &memory);
+  FailureOr<Attribute> planChunk(ArrayRef<func::FuncOp> turns, int64_t chunk);
+  LogicalResult placeResiduals(ArrayRef<func::FuncOp> turns, int64_t chunk,
+                               int64_t &end);
+  void addMessages(ArrayRef<func::FuncOp> turns,
+                   SmallVectorImpl<NamedAttribute> &memory);
   FailureOr<Type> getWorkingType();
 };
 
@@ -532,9 +536,11 @@ LogicalResult PlanMemoryPass::placeInputs(ArrayRef<func::FuncOp> steps,
 
 /// What @forward keeps in a slot, behind the inputs, is where @backward finds
 /// it.
-LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> steps,
-                                             int64_t &end) {
-  auto forward = getOperation().lookupSymbol<func::FuncOp>("forward");
+LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> turns,
+                                             int64_t chunk, int64_t &end) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(getOperation());
+  auto forward = getOperation().lookupSymbol<func::FuncOp>(
+      info.getTurnName("forward", chunk));
   if (!forward || !forward->hasAttr(zero::kTurnAttr))
     return success();
   Builder builder(forward);
@@ -558,7 +564,7 @@ LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> steps,
     offsets.push_back(entry->second);
   }
   forward->setAttr(kResidualOffsetsAttr, builder.getDenseI64ArrayAttr(offsets));
-  for (func::FuncOp step : steps) {
+  for (func::FuncOp step : turns) {
     auto attribute = step->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr);
     SmallVector<int64_t> all(attribute.asArrayRef());
     for (auto [index, offset] : llvm::enumerate(all))
@@ -571,23 +577,23 @@ LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> steps,
 }
 
 /// The messages of a micro-batch, per sample; 0 of those there are none of.
-void PlanMemoryPass::addMessages(SmallVectorImpl<NamedAttribute> &memory) {
+void PlanMemoryPass::addMessages(ArrayRef<func::FuncOp> turns,
+                                 SmallVectorImpl<NamedAttribute> &memory) {
   Builder builder(&getContext());
   int64_t bytes[2][2] = {}; // by kind, and whether it is sent
   bool keepsSent = false;
-  getOperation().walk([&](Operation *op) {
+  for (func::FuncOp turn : turns) {
     auto add = [&](zero::MessageKind kind, bool sends, Value value) {
       int64_t &most = bytes[int(kind)][sends];
       most = std::max(most, getBufferSize(value.getType()).bytes);
     };
-    if (auto send = dyn_cast<zero::SendOp>(op))
+    for (auto send : turn.getOps<zero::SendOp>())
       add(send.getKind(), true, send.getValue());
-    if (auto receive = dyn_cast<zero::ReceiveOp>(op))
+    for (auto receive : turn.getOps<zero::ReceiveOp>())
       add(receive.getKind(), false, receive.getValue());
-    if (auto function = dyn_cast<func::FuncOp>(op))
-      for (unsigned i = 0; i < function.getNumArguments(); ++i)
-        keepsSent |= function.getArgAttr(i, zero::kSentAttr) != nullptr;
-  });
+    for (unsigned i = 0; i < turn.getNumArguments(); ++i)
+      keepsSent |= turn.getArgAttr(i, zero::kSentAttr) != nullptr;
+  }
   auto add = [&](StringRef name, int64_t value) {
     memory.push_back(
         builder.getNamedAttr(name, builder.getI64IntegerAttr(value)));
@@ -597,6 +603,20 @@ void PlanMemoryPass::addMessages(SmallVectorImpl<NamedAttribute> &memory) {
   add("gradient_in_bytes", bytes[1][0]);
   add("gradient_out_bytes", bytes[1][1]);
   add("keeps_sent", keepsSent);
+}
+
+/// Places what the turns of a chunk are given.
+FailureOr<Attribute> PlanMemoryPass::planChunk(ArrayRef<func::FuncOp> turns,
+                                               int64_t chunk) {
+  int64_t slotBytes = 0;
+  if (failed(placeInputs(turns, slotBytes)) ||
+      failed(placeResiduals(turns, chunk, slotBytes)))
+    return failure();
+  Builder builder(&getContext());
+  SmallVector<NamedAttribute> memory = {
+      builder.getNamedAttr("slot_bytes", builder.getI64IntegerAttr(slotBytes))};
+  addMessages(turns, memory);
+  return Attribute(builder.getDictionaryAttr(memory));
 }
 
 void PlanMemoryPass::runOnOperation() {
@@ -620,12 +640,25 @@ void PlanMemoryPass::runOnOperation() {
       plan.markDead();
   }
 
-  // The steps' inputs: the longest list of them is @train's.
-  int64_t reserved = 0, slotBytes = 0;
-  bool hasTurns = zero::ProgramInfo::get(module).isPipelineStage();
-  if (failed(placeInputs(steps, hasTurns ? slotBytes : reserved)) ||
-      failed(placeResiduals(steps, slotBytes)))
+  // The steps' inputs: the longest list of them is @train's. Those of turns lie
+  // in slots.
+  int64_t reserved = 0;
+  SmallVector<func::FuncOp> others;
+  std::vector<SmallVector<func::FuncOp>> turns(
+      zero::ProgramInfo::get(module).numChunks);
+  for (func::FuncOp step : steps)
+    (step->hasAttr(zero::kTurnAttr) ? turns[zero::getChunk(step)] : others)
+        .push_back(step);
+  if (failed(placeInputs(others, reserved)))
     return signalPassFailure();
+  SmallVector<Attribute> chunks;
+  if (zero::ProgramInfo::get(module).isPipelineStage())
+    for (auto [chunk, list] : llvm::enumerate(turns)) {
+      FailureOr<Attribute> planned = planChunk(list, chunk);
+      if (failed(planned))
+        return signalPassFailure();
+      chunks.push_back(*planned);
+    }
 
   int64_t perSample = 0, livePerSample = 0, transient = 0, liveTransient = 0;
   for (func::FuncOp step : steps) {
@@ -654,9 +687,8 @@ void PlanMemoryPass::runOnOperation() {
       integer("live_transient_bytes", liveTransient),
       integer("scratch_offset", fixed->scratchOffset),
       integer("scratch_bytes", fixed->scratchBytes)};
-  if (hasTurns) {
-    memory.push_back(integer("slot_bytes", slotBytes));
-    addMessages(memory);
-  }
+  if (!chunks.empty())
+    memory.push_back(
+        builder.getNamedAttr("chunks", builder.getArrayAttr(chunks)));
   module->setAttr(kMemoryAttr, builder.getDictionaryAttr(memory));
 }

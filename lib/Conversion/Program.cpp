@@ -115,6 +115,13 @@ int64_t poplar::getPlannedMemory(ModuleOp program, StringRef name) {
       .getInt();
 }
 
+int64_t poplar::getPlannedMemory(ModuleOp program, int64_t chunk,
+                                 StringRef name) {
+  auto chunks = program->getAttrOfType<DictionaryAttr>(kMemoryAttr)
+                    .getAs<ArrayAttr>("chunks");
+  return cast<DictionaryAttr>(chunks[chunk]).getAs<IntegerAttr>(name).getInt();
+}
+
 int64_t poplar::getPeakBytes(ModuleOp program, int64_t rank, int64_t batch) {
   int64_t fixed =
       getPlannedMemory(program, "fixed") + getShardBytes(program, rank);
@@ -140,20 +147,24 @@ int64_t poplar::getTurnBytes(ModuleOp program, int64_t rank) {
   auto *found = llvm::find(members, rank);
   Timetable table = plan.getTimetable(found - members.begin());
   const std::vector<Turn> &turns = table.stages[info.group];
-  int64_t inFlight = Timetable::countInFlight(turns),
-          most = int64_t(turns.size()) / 2;
-  auto count = [&](bool isKept) {
-    return std::min<int64_t>(most,
-                             isKept ? inFlight + 1 : POPLAR_MESSAGE_BUFFERS);
-  };
-  auto planned = [&](StringRef name) {
-    return getPlannedMemory(program, name);
-  };
-  return inFlight * planned("slot_bytes") +
-         count(true) * planned("activation_in_bytes") +
-         count(planned("keeps_sent")) * planned("activation_out_bytes") +
-         count(false) * planned("gradient_in_bytes") +
-         count(false) * planned("gradient_out_bytes");
+  int64_t microBatches = int64_t(turns.size()) / (2 * info.numChunks),
+          bytes = 0;
+  for (int64_t chunk = 0; chunk < info.numChunks; ++chunk) {
+    int64_t inFlight = Timetable::countInFlight(turns, chunk);
+    auto count = [&](bool isKept) {
+      return std::min<int64_t>(microBatches,
+                               isKept ? inFlight + 1 : POPLAR_MESSAGE_BUFFERS);
+    };
+    auto planned = [&](StringRef name) {
+      return getPlannedMemory(program, chunk, name);
+    };
+    bytes += inFlight * planned("slot_bytes") +
+             count(true) * planned("activation_in_bytes") +
+             count(planned("keeps_sent")) * planned("activation_out_bytes") +
+             count(false) * planned("gradient_in_bytes") +
+             count(false) * planned("gradient_out_bytes");
+  }
+  return bytes;
 }
 
 int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {

@@ -80,11 +80,16 @@ static uint64_t hashPlan(ModuleOp module) {
 }
 
 LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
-  bool splits = zero::ProgramInfo::get(module).isPipelineStage();
-  StringRef train = splits ? "forward" : "train";
-  StringRef takesInputs = splits ? "backward" : "train";
-  for (StringRef name :
-       {train, takesInputs, StringRef("evaluate"), StringRef("infer")}) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
+  bool splits = info.isPipelineStage();
+  // Loss and logits are the last chunk's.
+  auto getName = [&](StringRef pass) {
+    return info.getTurnName(pass, info.numChunks - 1);
+  };
+  std::string train = getName(splits ? "forward" : "train"),
+              takesInputs = getName(splits ? "backward" : "train"),
+              evaluate = getName("evaluate"), infer = getName("infer");
+  for (const std::string &name : {train, takesInputs, evaluate, infer}) {
     auto step = module.lookupSymbol<func::FuncOp>(name);
     if (!step)
       return module.emitError("has no function @") << name;
@@ -97,7 +102,7 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
       continue;
     if (name == train) {
       trainLoss = result.getInt();
-    } else if (name == "evaluate") {
+    } else if (name == evaluate) {
       evaluateLoss = result.getInt();
     } else {
       logits = result.getInt();
@@ -117,14 +122,12 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
   if (!module.lookupSymbol<func::FuncOp>("update"))
     return module.emitError("has no function @update: run --zero-materialize "
                             "first");
-  trainLast = (takesInputs + ".step").str();
-  if (auto last =
-          module.lookupSymbol<func::FuncOp>((takesInputs + "_last").str())) {
-    trainLast = (takesInputs + "_last.step").str();
+  trainLast = "train.step";
+  if (auto last = module.lookupSymbol<func::FuncOp>("train_last")) {
+    trainLast = "train_last.step";
     // The runtime reads the loss of either at one place.
-    if (!splits &&
-        last->getAttrOfType<IntegerAttr>(kResultOffsetAttr).getInt() !=
-            trainLoss)
+    if (last->getAttrOfType<IntegerAttr>(kResultOffsetAttr).getInt() !=
+        trainLoss)
       return last.emitOpError("leaves its loss at another place than @train");
   }
 
@@ -155,16 +158,52 @@ void ProgramDescription::takePipeline(zero::PlanOp plan,
     for (int64_t group = 0; group < info.numGroups; ++group) {
       Rank &rank = ranks[members[group][index]];
       rank.group = group;
-      rank.previous = group ? members[group - 1][index] : -1;
-      rank.next = group + 1 < info.numGroups ? members[group + 1][index] : -1;
+      int64_t last = info.numGroups - 1;
+      bool isRing = info.numChunks > 1;
+      if (group > 0 || isRing)
+        rank.previous = members[group ? group - 1 : last][index];
+      if (group < last || isRing)
+        rank.next = members[group < last ? group + 1 : 0][index];
       if (group != info.group)
         continue;
       const std::vector<Turn> &turns = table.stages[group];
-      rank.inFlight = Timetable::countInFlight(turns);
-      for (const Turn &turn : turns)
+      for (int64_t chunk = 0; chunk < info.numChunks; ++chunk)
+        rank.inFlight.push_back(Timetable::countInFlight(turns, chunk));
+      for (const Turn &turn : turns) {
         rank.turns.push_back(int32_t(turn.isBackward ? -turn.microBatch - 1
                                                      : turn.microBatch + 1));
+        rank.chunks.push_back(int32_t(turn.chunk));
+      }
     }
+  }
+}
+
+void ProgramDescription::takeChunks(ModuleOp module,
+                                    const zero::ProgramInfo &info) {
+  group = info.group;
+  numGroups = info.numGroups;
+  for (int64_t index = 0; index < info.numChunks; ++index) {
+    auto planned = [&](StringRef name) {
+      return getPlannedMemory(module, index, name);
+    };
+    Chunk chunk;
+    chunk.memory = {planned("slot_bytes"),
+                    0, // the slot is no message
+                    planned("activation_in_bytes"),
+                    planned("activation_out_bytes"),
+                    planned("gradient_in_bytes"),
+                    planned("gradient_out_bytes"),
+                    planned("keeps_sent")};
+    // Where nothing is reduced in the last turn alone, it is like the others.
+    std::string last = info.getTurnName("backward_last", index);
+    if (!module.lookupSymbol(last))
+      last = info.getTurnName("backward", index);
+    for (const std::string &name : {info.getTurnName("forward", index),
+                                    info.getTurnName("backward", index), last,
+                                    info.getTurnName("evaluate", index),
+                                    info.getTurnName("infer", index)})
+      chunk.functions.push_back(name + ".step");
+    chunks.push_back(std::move(chunk));
   }
 }
 
@@ -211,16 +250,7 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
     return success();
   for (auto plan : module.getOps<zero::PlanOp>())
     takePipeline(plan, info);
-  auto planned = [&](StringRef name) { return getPlannedMemory(module, name); };
-  pipeline = {info.group,
-              info.numGroups,
-              planned("slot_bytes"),
-              0, // the slot is no message
-              planned("activation_in_bytes"),
-              planned("activation_out_bytes"),
-              planned("gradient_in_bytes"),
-              planned("gradient_out_bytes"),
-              planned("keeps_sent")};
+  takeChunks(module, info);
   return success();
 }
 
@@ -315,18 +345,22 @@ void ProgramDescription::emit(llvm::Module &module,
              ? symbol("")
              : global(integers(bucket.holders), "holders")}));
   // Ranks with as many steps have the same turns.
-  std::map<std::vector<int32_t>, llvm::Constant *> turns = {{{}, symbol("")}};
-  std::vector<llvm::Constant *> rankEntries;
-  for (const Rank &rank : ranks) {
-    llvm::Constant *&own = turns[rank.turns];
+  std::map<std::vector<int32_t>, llvm::Constant *> known = {{{}, symbol("")}};
+  auto list = [&](const std::vector<int32_t> &values) {
+    llvm::Constant *&own = known[values];
     if (!own)
-      own = global(llvm::ConstantDataArray::get(context, rank.turns), "turns");
+      own = global(llvm::ConstantDataArray::get(context, values), "turns");
+    return own;
+  };
+  std::vector<llvm::Constant *> rankEntries;
+  for (const Rank &rank : ranks)
     rankEntries.push_back(llvm::ConstantStruct::getAnon(
         {text(rank.deviceType), text(rank.node), int64(rank.microBatch),
          int64(rank.steps), int64(rank.last), int64(rank.threads),
          int64(rank.group), int64(rank.previous), int64(rank.next),
-         int64(rank.inFlight), own}));
-  }
+         rank.inFlight.empty() ? symbol("")
+                               : global(integers(rank.inFlight), "in_flight"),
+         list(rank.turns), list(rank.chunks)}));
 
   std::vector<llvm::Constant *> gemms;
   for (llvm::GlobalVariable &variable : module.globals())
@@ -362,20 +396,26 @@ void ProgramDescription::emit(llvm::Module &module,
              table(kernels, "gpu_kernels"), int64(adamw), int64(convert)}),
         "gpu_image");
   }
-  bool splits = !pipeline.empty();
+  bool splits = !chunks.empty();
   auto step = [&](bool exists, StringRef name) {
     return symbol(exists ? name : StringRef());
   };
   llvm::Constant *stageOfPipeline = symbol("");
   if (splits) {
-    std::vector<llvm::Constant *> fields;
-    for (int64_t value : pipeline)
-      fields.push_back(int64(value));
-    for (StringRef name : {StringRef("forward.step"),
-                           StringRef("backward.step"), StringRef(trainLast),
-                           StringRef("evaluate.step"), StringRef("infer.step")})
-      fields.push_back(symbol(name));
-    stageOfPipeline = global(llvm::ConstantStruct::getAnon(fields), "pipeline");
+    std::vector<llvm::Constant *> chunkEntries;
+    for (const Chunk &chunk : chunks) {
+      std::vector<llvm::Constant *> fields;
+      for (int64_t value : chunk.memory)
+        fields.push_back(int64(value));
+      for (const std::string &name : chunk.functions)
+        fields.push_back(symbol(name));
+      chunkEntries.push_back(llvm::ConstantStruct::getAnon(fields));
+    }
+    stageOfPipeline =
+        global(llvm::ConstantStruct::getAnon({int64(group), int64(numGroups),
+                                              int64(chunks.size()),
+                                              table(chunkEntries, "chunks")}),
+               "pipeline");
   }
   auto *program =
       llvm::ConstantStruct::getAnon({int32(POPLAR_ABI_MAGIC),

@@ -50,7 +50,6 @@ double CommStatistics::getHiddenShare() const {
 CommStream::CommStream(const Factory &Make, size_t TraceCapacity)
     : Events(TraceCapacity ? std::make_unique<Trace>(TraceCapacity) : nullptr),
       Ring(Capacity) {
-  QueuedMessages.reserve(MaxMessages);
   // Signals are for the rank's own thread.
   sigset_t All, Before;
   sigfillset(&All);
@@ -194,18 +193,29 @@ void CommStream::removeTop() {
 // Messages between two ranks
 //===----------------------------------------------------------------------===//
 
+void CommStream::reserveMessages(int Count) {
+  run([&](Communicator &C) {
+    C.reserveMessages(Count);
+    std::lock_guard<std::mutex> Lock(Mutex);
+    Messages.resize(static_cast<size_t>(Count));
+    QueuedMessages.reserve(Messages.size());
+  });
+}
+
 int CommStream::startMessage(bool Sends, int Peer, int Kind, void *Data,
                              int64_t Bytes) {
   std::unique_lock<std::mutex> Lock(Mutex);
   throwFailure();
   if (Top)
     fail("no messages overtake collectives of ", Top->getBackend());
-  int Number = 0;
-  while (Number < MaxMessages && Messages[Number].TheState != Message::Free)
-    ++Number;
-  if (Number == MaxMessages)
-    fail("more than ", MaxMessages, " messages are under way");
-  Message &M = Messages[Number];
+  auto Place =
+      std::find_if(Messages.begin(), Messages.end(), [](const Message &M) {
+        return M.TheState == Message::Free;
+      });
+  if (Place == Messages.end())
+    fail("more than ", Messages.size(), " messages are under way");
+  auto Number = static_cast<int>(Place - Messages.begin());
+  Message &M = *Place;
   M.TheState = Message::Queued;
   M.Sends = Sends;
   M.Peer = Peer;
@@ -232,7 +242,7 @@ int CommStream::receive(int Peer, int Kind, void *Data, int64_t Bytes) {
 
 void CommStream::waitMessage(int Number) {
   std::unique_lock<std::mutex> Lock(Mutex);
-  Message &M = Messages[Number];
+  Message &M = Messages[static_cast<size_t>(Number)];
   Clock::time_point Begin = Clock::now();
   if (M.TheState != Message::Done) {
     Status.Waiting = true;
@@ -255,7 +265,7 @@ bool CommStream::advanceMessages() {
   bool Moved = false;
   std::lock_guard<std::mutex> Lock(Mutex);
   for (int Number : QueuedMessages) {
-    Message &M = Messages[Number];
+    Message &M = Messages[static_cast<size_t>(Number)];
     M.Number = M.Sends ? First->send(M.Peer, M.Kind, M.Data, M.Bytes)
                        : First->receive(M.Peer, M.Kind, M.Data, M.Bytes);
     M.TheState = Message::UnderWay;

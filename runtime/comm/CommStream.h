@@ -131,12 +131,16 @@ public:
   /// have to call it. An Error, as are messages, after extend().
   int addSubgroup(const std::vector<int> &Ranks);
 
-  /// Messages between two ranks, of two kinds; those of a kind arrive in the
-  /// order in which they were sent. They overtake collectives. Returns at once
-  /// the message's number, which is valid until it was waited for.
+  /// Messages between two ranks, of a kind, which is a small number; those of a
+  /// kind arrive in the order in which they were sent. They overtake
+  /// collectives. Returns at once the message's number, which is valid until it
+  /// was waited for.
   int send(int Peer, int Kind, const void *Data, int64_t Bytes);
   int receive(int Peer, int Kind, void *Data, int64_t Bytes);
   void waitMessage(int Number);
+  /// How many of them may be under way at a time: none at first. Collective.
+  void reserveMessages(int Count);
+  int getMaxMessages() const { return static_cast<int>(Messages.size()); }
 
   /// Calls `Body(Communicator &)` on the thread, after what was started before,
   /// and returns or throws when it does.
@@ -157,9 +161,6 @@ public:
   void close();
   /// From any thread: makes what is under way throw.
   void interrupt();
-
-  /// Messages that may be under way at a time.
-  static constexpr int MaxMessages = 16;
 
   /// Declare one after the memory that collectives work on: the memory must not
   /// go while they do. At its end waits for them, or interrupts them, and with
@@ -226,7 +227,7 @@ private:
   /// Operations are numbered from 1, calls included.
   Ticket Issued = 0, Completed = 0;
   bool Ready = false, Closing = false;
-  Message Messages[MaxMessages];
+  std::vector<Message> Messages;
   /// Those that are queued, in order.
   std::vector<int> QueuedMessages;
   /// Queued or under way; also read without the mutex.

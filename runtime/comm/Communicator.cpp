@@ -62,6 +62,8 @@ int Communicator::send(int, int, const void *, int64_t) {
        "--comm mpi or tcp");
 }
 
+void Communicator::reserveMessages(int) { send(0, 0, nullptr, 0); }
+
 int Communicator::receive(int Peer, int Kind, void *, int64_t Bytes) {
   return send(Peer, Kind, nullptr, Bytes);
 }

@@ -101,11 +101,14 @@ public:
   /// Strings of any length, by rank; empty but on the root.
   std::vector<std::string> gatherStrings(const std::string &Mine, int Root);
 
-  /// Messages between two ranks, of two kinds; those of a kind arrive in the
-  /// order in which they were sent. Returns the message's number at once; the
-  /// memory belongs to it until `test` has said, once, that it is complete.
+  /// Messages between two ranks, of a kind, which is a small number; those of a
+  /// kind arrive in the order in which they were sent. Returns the message's
+  /// number at once; the memory belongs to it until `test` has said, once, that
+  /// it is complete.
   virtual int send(int Peer, int Kind, const void *Data, int64_t Bytes);
   virtual int receive(int Peer, int Kind, void *Data, int64_t Bytes);
+  /// Room for `Count` of them at a time. Collective.
+  virtual void reserveMessages(int Count);
   virtual bool test(int Message);
   /// When something known will happen next: no use in testing earlier.
   virtual std::chrono::steady_clock::time_point getNextEvent() const {

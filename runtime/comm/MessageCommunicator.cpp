@@ -58,7 +58,14 @@ void MessageCommunicator::reserve() {
   for (const Topology *Way : {&Tree, Islands ? &*Islands : &Tree, &Apart})
     Requests = std::max({Requests, AllGather::countRequests(*Way),
                          ReduceScatter::countSlots(*Way)});
-  Messages->reserve(Requests + MaxMessages * MaxParts);
+  Messages->reserve(Requests + static_cast<int>(Pending.size()) * MaxParts);
+}
+
+void MessageCommunicator::reserveMessages(int Count) {
+  // A rank that is still in another call has messages under way.
+  barrier();
+  Pending.resize(static_cast<size_t>(Count));
+  reserve();
 }
 
 void MessageCommunicator::useIslands(const Topology &TheIslands) {
@@ -268,16 +275,15 @@ void MessageCommunicator::gather(const void *Shard, void *Full, Type T,
 //===----------------------------------------------------------------------===//
 
 int MessageCommunicator::startMessage(const PendingMessage &New) {
-  int Index = 0;
-  while (Index < MaxMessages && Pending[Index].IsBusy)
-    ++Index;
-  if (Index == MaxMessages)
-    fail("more than ", MaxMessages, " messages are under way");
-  Pending[Index] = New;
-  Pending[Index].IsBusy = true;
-  Pending[Index].Number = ++NumMessages;
-  postParts(Pending[Index]);
-  return Index;
+  auto Place = std::find_if(Pending.begin(), Pending.end(),
+                            [](const PendingMessage &M) { return !M.IsBusy; });
+  if (Place == Pending.end())
+    fail("more than ", Pending.size(), " messages are under way");
+  *Place = New;
+  Place->IsBusy = true;
+  Place->Number = ++NumMessages;
+  postParts(*Place);
+  return static_cast<int>(Place - Pending.begin());
 }
 
 int MessageCommunicator::send(int Peer, int Kind, const void *Data,
@@ -320,7 +326,7 @@ void MessageCommunicator::postParts(PendingMessage &M) {
 }
 
 bool MessageCommunicator::test(int Message) {
-  PendingMessage &M = Pending[Message];
+  PendingMessage &M = Pending[static_cast<size_t>(Message)];
   for (int I = M.Count; I-- > 0;)
     if (Messages->test(M.Parts[I]))
       M.Parts[I] = M.Parts[--M.Count];

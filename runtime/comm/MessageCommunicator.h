@@ -59,6 +59,7 @@ public:
               int Root) override;
   int send(int Peer, int Kind, const void *Data, int64_t Bytes) override;
   int receive(int Peer, int Kind, void *Data, int64_t Bytes) override;
+  void reserveMessages(int Count) override;
   bool test(int Message) override;
   Clock::time_point getNextEvent() const override {
     return Messages->getNextEvent();
@@ -73,8 +74,8 @@ public:
   void abort(const std::string &Message) override { Messages->abort(Message); }
 
 private:
-  /// Messages between two ranks that may be under way, and parts of one.
-  static constexpr int MaxMessages = 16, MaxParts = 4;
+  /// Of a message between two ranks, under way at a time.
+  static constexpr int MaxParts = 4;
   struct PendingMessage {
     bool IsBusy = false, Sends = false;
     int Peer = 0, Kind = 0;
@@ -110,7 +111,7 @@ private:
   int64_t ScratchBytes = 0, SlotBytes = 0;
   /// Values of all ranks, and the bounds to exchange them.
   std::vector<int64_t> Exchanged, Bounds;
-  PendingMessage Pending[MaxMessages];
+  std::vector<PendingMessage> Pending;
   int64_t NumMessages = 0;
 };
 

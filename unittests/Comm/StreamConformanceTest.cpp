@@ -119,23 +119,25 @@ TEST(StreamConformance, OneDependsOnTheOther) {
 TEST(StreamConformance, MessagesArriveInOrder) {
   if (haveIslands())
     GTEST_SKIP() << "pipeline stages collect through the hosts' memory";
-  // Round a ring, of both kinds, of any length, two of a kind under way.
+  // Round a ring, of several kinds, of any length, two of a kind under way.
   onEachStream([](CommStream &Stream) {
     int Size = Stream.size(), Rank = Stream.rank();
     if (Size == 1)
       return;
     int Next = (Rank + 1) % Size, Before = (Rank + Size - 1) % Size;
-    constexpr int64_t Lengths[] = {1, 500, 3, 2001};
+    constexpr int64_t Lengths[] = {1, 500, 3, 2001, 64, 7, 1000, 2};
+    constexpr int NumKinds = std::size(Lengths) / 2;
+    Stream.reserveMessages(4 * NumKinds);
     for (int Round = 0; Round < 3; ++Round) {
       std::vector<std::vector<int32_t>> Sent, Received;
       std::vector<int> Numbers;
-      for (int Kind = 0; Kind < 2; ++Kind)
+      for (int Kind = 0; Kind < NumKinds; ++Kind)
         for (int I = 0; I < 2; ++I) {
           int64_t Length = Lengths[2 * Kind + I];
           Sent.emplace_back(Length, 1000 * Rank + 10 * Round + 2 * Kind + I);
           Received.emplace_back(Length, -1);
-          // Kind 1 goes the other way.
-          int To = Kind ? Before : Next, From = Kind ? Next : Before;
+          // Odd kinds go the other way.
+          int To = Kind % 2 ? Before : Next, From = Kind % 2 ? Next : Before;
           Numbers.push_back(
               Stream.receive(From, Kind, Received.back().data(), 4 * Length));
           Numbers.push_back(
@@ -144,7 +146,7 @@ TEST(StreamConformance, MessagesArriveInOrder) {
       for (int Number : Numbers)
         Stream.waitMessage(Number);
       for (size_t M = 0; M < Received.size(); ++M) {
-        int From = M < 2 ? Before : Next;
+        int From = M / 2 % 2 ? Next : Before;
         for (int32_t Value : Received[M])
           ASSERT_EQ(Value, 1000 * From + 10 * Round + static_cast<int>(M));
       }
@@ -162,6 +164,7 @@ TEST(StreamConformance, MessagesOvertakeCollectives) {
     if (Size == 1)
       return;
     Task T(Rank, Size, 2);
+    Stream.reserveMessages(1);
     double Value = 0;
     if (Rank == 0)
       Stream.waitMessage(Stream.receive(1, 0, &Value, sizeof Value));

@@ -38,6 +38,11 @@ std::optional<PoplarGemm> getGemm(mlir::Operation *op);
 /// An entry of a planned program's memory dictionary: "fixed", "per_sample",
 /// "transient_offset", ... (see --plan-memory).
 int64_t getPlannedMemory(mlir::ModuleOp program, llvm::StringRef name);
+/// The same of a chunk of a pipeline stage: "slot_bytes", "keeps_sent",
+/// "activation_in_bytes", "activation_out_bytes", "gradient_in_bytes",
+/// "gradient_out_bytes".
+int64_t getPlannedMemory(mlir::ModuleOp program, int64_t chunk,
+                         llvm::StringRef name);
 
 /// peak_bytes of rank `rank` of a planned program with a micro-batch of
 /// `batch`; INT64_MAX if there are more.

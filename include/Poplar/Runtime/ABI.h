@@ -22,13 +22,14 @@
 // All offsets and per-sample sizes are multiples of POPLAR_ALIGNMENT.
 //
 // Pipeline stages. A rank of one runs turns (PoplarPipeline), each on the
-// memory of its micro-batch: a slot, one of `in_flight`, with the inputs and
-// what the backward pass needs; and buffers of messages. There are in_flight +
-// 1 of those that are read until the backward pass (activations received; those
-// sent, if `keeps_sent`), POPLAR_MESSAGE_BUFFERS of others; never more than
-// micro-batches. All lie behind the shards, and each has room for the largest
-// micro-batch:
-//   peak_bytes(rank, batch) += batch * (in_flight * slot_bytes
+// memory that its micro-batch has in a chunk: a slot, one of `in_flight`, with
+// the inputs and what the backward pass needs; and buffers of messages. There
+// are in_flight + 1 of those that are read until the backward pass (activations
+// received; those sent, if `keeps_sent`), POPLAR_MESSAGE_BUFFERS of others;
+// never more than micro-batches. All lie behind the shards, chunk by chunk, and
+// each has room for the largest micro-batch:
+//   peak_bytes(rank, batch) += batch * sum over chunks of (
+//                              in_flight * slot_bytes
 //                              + sum of count * message_bytes)
 //
 // State. Parameters lie in buckets, flat arrays of `elements` elements in which
@@ -54,7 +55,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 4u
+#define POPLAR_ABI_VERSION 5u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
@@ -92,13 +93,15 @@ typedef struct PoplarRank {
   int64_t micro_batch, steps, last;
   int64_t threads;
   /// Of a pipeline stage: which, and the ranks of the same pipeline in the
-  /// stages before and behind it, -1 where there is none.
+  /// stages before and behind it, -1 where there is none. With several chunks,
+  /// the last stage is before the first.
   int64_t group, previous, next;
-  /// Micro-batches that have gone forward and not yet back, at most; 2 * steps
-  /// turns, i + 1 the forward pass of micro-batch i, -i - 1 its backward pass.
-  /// Null in ranks of other groups than the program's.
-  int64_t in_flight;
-  const int32_t *turns;
+  /// By chunk, micro-batches that have gone forward and not yet back, at most;
+  /// 2 * steps turns for each chunk, i + 1 the forward pass of micro-batch i,
+  /// -i - 1 its backward pass; and through which chunk each of them goes. Null
+  /// in ranks of other groups than the program's.
+  const int64_t *in_flight;
+  const int32_t *turns, *chunks;
 } PoplarRank;
 
 enum PoplarCollectiveKind {
@@ -240,7 +243,8 @@ typedef void (*PoplarFunction)(void *context, char *arena, int64_t batch);
 enum PoplarMessageKind { POPLAR_ACTIVATION = 0, POPLAR_GRADIENT = 1 };
 #define POPLAR_MESSAGE_BUFFERS 2
 
-/// Memory of a micro-batch, by index of the array that a turn is given.
+/// Memory of a micro-batch in a chunk, by index of the array that a turn is
+/// given.
 enum PoplarPort {
   POPLAR_SLOT = 0,
   POPLAR_ACTIVATION_IN = 1,
@@ -250,19 +254,26 @@ enum PoplarPort {
   POPLAR_NUM_PORTS = 5
 };
 
-/// A pass of a micro-batch of `batch` samples through a pipeline stage.
+/// A pass of a micro-batch of `batch` samples through a chunk.
 typedef void (*PoplarTurn)(void *context, char *arena, char *const *ports,
                            int64_t batch);
 
-/// What the program of a pipeline stage has instead of train, train_last,
-/// evaluate and infer. Inputs lie at their offsets in a slot.
-typedef struct PoplarPipeline {
-  int64_t group, num_groups;
+/// A range of units that a pipeline stage computes: what its program has
+/// instead of train, train_last, evaluate and infer. Inputs lie at their
+/// offsets in a slot, dloss in the last chunk of the last stage alone.
+typedef struct PoplarChunk {
   int64_t slot_bytes;                      /* of a sample */
   int64_t message_bytes[POPLAR_NUM_PORTS]; /* of a sample; 0: no such message */
   int64_t keeps_sent; /* 1: the backward pass reads what was sent */
   /// backward_last is that of an iteration's last micro-batch.
   PoplarTurn forward, backward, backward_last, evaluate, infer;
+} PoplarChunk;
+
+/// Micro-batches go through the first chunk of all stages, then through the
+/// second one of all stages, and so on.
+typedef struct PoplarPipeline {
+  int64_t group, num_groups, num_chunks;
+  const PoplarChunk *chunks;
 } PoplarPipeline;
 
 typedef struct PoplarProgram {

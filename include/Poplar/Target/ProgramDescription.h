@@ -53,11 +53,19 @@ private:
   struct Rank {
     std::string deviceType, node;
     int64_t microBatch, steps, last, threads;
-    int64_t group = 0, previous = -1, next = -1, inFlight = 0;
-    std::vector<int32_t> turns;
+    int64_t group = 0, previous = -1, next = -1;
+    std::vector<int64_t> inFlight;
+    std::vector<int32_t> turns, chunks;
+  };
+  /// Of a pipeline stage: the integers of a PoplarChunk, and the symbols of its
+  /// functions.
+  struct Chunk {
+    std::vector<int64_t> memory;
+    std::vector<std::string> functions;
   };
   llvm::LogicalResult takeSteps(mlir::ModuleOp module);
   llvm::LogicalResult takeState(mlir::ModuleOp module);
+  void takeChunks(mlir::ModuleOp module, const zero::ProgramInfo &info);
   void takePipeline(zero::PlanOp plan, const zero::ProgramInfo &info);
 
   std::vector<Parameter> parameters;
@@ -72,8 +80,9 @@ private:
   std::vector<int64_t> inputs;
   /// -1 in a pipeline stage that has none.
   int64_t trainLoss = -1, evaluateLoss = -1, logits = -1;
-  /// Integers of PoplarPipeline, if the program has one.
-  std::vector<int64_t> pipeline;
+  int64_t group = 0, numGroups = 1;
+  /// Of PoplarPipeline, if the program has one.
+  std::vector<Chunk> chunks;
   int32_t logitsType = 0;
   double flopsPerSample = 0;
   /// Functions, by their symbol (@train_last is @train where there is none),

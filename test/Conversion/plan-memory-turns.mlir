@@ -1,0 +1,43 @@
+// RUN: poplar-opt %s --pass-pipeline='builtin.module(zero-cut-stages,nn-differentiate,zero-split-turns,zero-materialize,convert-nn-to-linalg,canonicalize,cse,form-kernels,plan-memory)' | FileCheck %s
+//
+// Each chunk has slots and messages of its own, here in multiples of 64 bytes a
+// sample. In slots lie ids, targets and keys; in those of the last chunk also the
+// gradient of the loss, and what its backward turn is handed over. What was
+// received stays where it is.
+
+// CHECK: module @lasts attributes {{.*}}chunks = [
+// CHECK-SAME: {activation_in_bytes = 64 : i64, activation_out_bytes = 64 : i64, gradient_in_bytes = 64 : i64, gradient_out_bytes = 64 : i64, keeps_sent = 0 : i64, slot_bytes = 192 : i64},
+// CHECK-SAME: {activation_in_bytes = 64 : i64, activation_out_bytes = 0 : i64, gradient_in_bytes = 0 : i64, gradient_out_bytes = 64 : i64, keeps_sent = 0 : i64, slot_bytes = 320 : i64}]
+// CHECK: func.func @backward.chunk1({{.*}} attributes {nn.input_offsets = array<i64: 0, 64, 128, 192, 256, -1>
+// CHECK: func.func @forward.chunk1({{.*}} attributes {{.*}}nn.residual_offsets = array<i64: 256>
+// CHECK: func.func @backward.chunk0({{.*}} attributes {nn.input_offsets = array<i64: 0, 64, 128, -1>
+module @lasts attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+  zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
+    zero.group units [0, 1, 2, 3] stage 0
+    zero.group units [1, 2, 3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  }
+  zero.bucket @b [@e] bounds [0, 16, 32] groups [0] stage 0
+  nn.parameter @e : tensor<8x4xf32> zeros
+  func.func private @embed(%ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @block(%x: tensor<?x2x4xf32>) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.silu %x : tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @loss(%x: tensor<?x2x4xf32>, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+    %loss, %lse = nn.cross_entropy %x, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+    return %loss : tensor<?x2xf32>
+  }
+  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+    %w = nn.get_parameter @e : tensor<8x4xf32>
+    %0 = call @embed(%ids, %w) : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
+    %1 = call @block(%0) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+    %2 = call @block(%1) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+    %3 = call @loss(%2, %targets) : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+    return %3 : tensor<?x2xf32>
+  }
+}
