@@ -77,12 +77,17 @@ static std::string formatPlan(zero::PlanOp plan) {
                           100 * uncertainty.getValueAsDouble());
   text += "\n";
   llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
-  for (auto [index, group] : llvm::enumerate(plan.getGroups()))
-    text += llvm::formatv("  group {0}: units {1} to {2}, ZeRO stage {3}\n",
-                          index, zero::GroupOp(group).getFirst(),
-                          zero::GroupOp(group).getEnd() - 1,
-                          zero::GroupOp(group).getStage())
+  for (auto [index, it] : llvm::enumerate(plan.getGroups())) {
+    zero::GroupOp group = it;
+    std::string units;
+    for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
+      units += llvm::formatv("{0}{1} to {2}", chunk ? ", " : "",
+                             group.getFirst(chunk), group.getEnd(chunk) - 1)
+                   .str();
+    text += llvm::formatv("  group {0}: units {1}, ZeRO stage {2}\n", index,
+                          units, group.getStage())
                 .str();
+  }
   for (size_t first = 0; first < ranks.size();) {
     zero::RankOp rank = ranks[first];
     size_t end = first + 1;
@@ -330,14 +335,21 @@ void addPlanCommand(CLI::App &app, int &status) {
       command
           ->add_option("--pipeline", args->pipeline.stages,
                        "Your own pipeline stages: of each, the device type, of "
-                       "how many pipelines, and the unit before which it ends "
-                       "(docs/pipelines.md)")
-          ->type_name("TYPE[*N][@END]+...")
+                       "how many pipelines, and the unit before which it ends, "
+                       "of each chunk (docs/pipelines.md)")
+          ->type_name("TYPE[*N][@END]...+...")
           ->needs(cluster);
   command
       ->add_option("--schedule", args->pipeline.schedule,
                    "In which order stages compute")
-      ->check(CLI::IsMember({"gpipe", "1f1b"}))
+      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}))
+      ->needs(pipeline);
+  command
+      ->add_option(
+          "--chunks", args->pipeline.chunks,
+          "Parts of the model that each stage computes, for --schedule "
+          "interleaved: 2 or more")
+      ->check(CLI::Range(1, 1 << 10))
       ->needs(pipeline);
   command
       ->add_option("--micro-batch", args->pipeline.microBatch,

@@ -354,7 +354,7 @@ def main():
         )
     for model, schedule, types in STAGES if arguments.jobs else []:
         ranks = [Rank(2, 3, 1, type=t, group=g) for g, t in enumerate(types)]
-        groups = ((0, 2, 1), (2, 4, 1))
+        groups = (((0, 2), 1), ((2, 4), 1))
         plan = Plan(model, 1, tuple(ranks), TYPES, groups, schedule)
         name = f"{model}-{schedule}-{'-'.join(types)}"
         compare(workshop, report, name, plan, 1e-5, ["--check-replicas"])

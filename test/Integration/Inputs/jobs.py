@@ -10,8 +10,10 @@ of them, and comparisons with a run on one device. Standard library only."""
 
 import argparse
 import csv
+import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -76,16 +78,22 @@ class Rank:
     state: float = 1.0
     type: str = "device"
     group: int = 0
+    # In a plan of schedule "custom": (turn, chunk) in order.
+    turns: tuple = ()
 
     @property
     def samples(self):
         return (self.steps - 1) * self.micro_batch + self.last
 
     def text(self):
+        turns = ""
+        if self.turns:
+            numbers, chunks = map(list, zip(*self.turns))
+            turns = f" turns {numbers} chunks {chunks}"
         return (
             f'zero.rank @{self.type} node "localhost" group {self.group} '
             f"micro_batch {self.micro_batch} steps {self.steps} "
-            f"last {self.last} threads 1 state {self.state:.1f}"
+            f"last {self.last} threads 1 state {self.state:.1f}{turns}"
         )
 
 
@@ -95,7 +103,8 @@ class Plan:
     stage: int
     ranks: tuple
     types: tuple = (DeviceType("device", best_f32_target()),)
-    # Of a pipeline: (first unit, end, stage of ZeRO) of its groups.
+    # Of a pipeline: of its groups, the first unit and the end of each chunk, and
+    # the stage of ZeRO.
     groups: tuple = ()
     schedule: str = ""
 
@@ -113,8 +122,8 @@ class Plan:
                 f'policy "exact" {schedule}{{'
             ]
             + [
-                f"zero.group units [{first}, {end}] stage {stage}"
-                for first, end, stage in self.groups
+                f"zero.group units {list(units)} stage {stage}"
+                for units, stage in self.groups
             ]
             + [rank.text() for rank in self.ranks]
             + ["}"]
@@ -174,6 +183,11 @@ class Run:
         return self.column("loss")
 
     @property
+    def validation_losses(self):
+        """Of the steps after which there was a validation."""
+        return [loss for loss in self.column("val_loss") if not math.isnan(loss)]
+
+    @property
     def norms(self):
         return self.column("grad_norm")
 
@@ -210,8 +224,20 @@ class Workshop:
         return target
 
     def model(self, name):
+        """One of MODELS, or one with as many blocks: "llama-6"."""
+
         def make(target):
-            config = os.path.join(SOURCES, "examples", "models", f"tiny-{name}.json")
+            family, _, blocks = name.partition("-")
+            config = os.path.join(SOURCES, "examples", "models", f"tiny-{family}.json")
+            if blocks:
+                with open(config) as file:
+                    options = json.load(file)
+                layers = "n_layer" if family == "gpt2" else "num_hidden_layers"
+                assert layers in options
+                options[layers] = int(blocks)
+                config = self.path(f"{name}.json")
+                with open(config, "w") as file:
+                    json.dump(options, file)
             command = ["poplar", "import", config, "--seq-len", str(SEQ_LEN)]
             run([*command, "-o", target])
 
@@ -264,7 +290,9 @@ class Workshop:
             corpus = os.path.join(SOURCES, "examples", "data", "corpus.txt")
             options += ["--data", corpus]
         command = ["poplar", "train", program, "--out", out, *options]
-        command += ["--peak-gflops", "1", "--eval-every", "0", "--log-every", "1000"]
+        command += ["--peak-gflops", "1", "--log-every", "1000"]
+        if "--eval-every" not in options:
+            command += ["--eval-every", "0"]
         return Run(out, run(command + ["--resume"] * resume))
 
     def train_alone(self, model, name, samples, options=()):
@@ -275,6 +303,19 @@ class Workshop:
     def initial_weights(self, model):
         still = ["--steps", 1, "--lr", 0, "--min-lr", 0, "--weight-decay", 0]
         return self.train_alone(model, f"{model}-initial", 1, still).tensors()
+
+
+def printed_peaks(job):
+    """The peak of each rank, in bytes, as poplar build printed it."""
+    with open(os.path.join(job, "build.log")) as file:
+        peaks = re.findall(r"^rank (\d+) .* \((\d+) bytes\)", file.read(), re.MULTILINE)
+    return {int(rank): int(peak) for rank, peak in peaks}
+
+
+def allocated_peaks(table):
+    """The same as ranks have reported with --report-memory."""
+    with open(table) as file:
+        return {int(row["rank"]): int(row["peak"]) for row in csv.DictReader(file)}
 
 
 def compare_losses(run, reference, tolerance=LOSS_TOLERANCE, last=None):

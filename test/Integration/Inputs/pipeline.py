@@ -8,14 +8,15 @@
 """Trains tiny models for 20 steps, cut into pipeline stages in many ways, with
 the gradient clipped in every step, and compares with a run on one device, which
 takes the batch at once, as equivalence.py does:
-  losses     within 1e-5 of each other, relatively
+  losses     within 1e-5 of each other, relatively; so are those of validation
   updates    |D - D*| <= 1e-3 |D*| for every tensor, D what training added to it
 
-Models are cut evenly and unevenly, into two, three and four stages, with one
-and with two pipelines that take unlike batches, in every stage of ZeRO and in
-different ones, on like and unlike device types, by every schedule. What several
-ranks hold has to be equal at the end, bit for bit: also what the first and the
-last stage share.
+Models are cut evenly and unevenly, into two, three and four stages of one, two
+and three chunks, with one and with two pipelines that take unlike batches, in
+every stage of ZeRO and in different ones, on like and unlike device types, by
+every schedule and by turns of one's own. What several ranks hold has to be equal
+at the end, bit for bit: also what the first and the last stage share. What ranks
+have allocated is, byte for byte, what poplar build said.
 
 Runs under some of these plans go on under a plan without stages, and the other
 way round, and have to end where a run on one device does."""
@@ -26,13 +27,17 @@ import jobs
 from jobs import DeviceType, Plan, Rank
 
 STEPS, CLIP, SAMPLES = 20, 0.5, 12
-# The tiny models have two blocks: with what is in front of them and behind
-# them, four units.
+# The tiny models have two blocks, or as many as in their name: with what is in
+# front of them and behind them, four units, or two more. Ranges of a group are
+# those of its chunks.
 CUTS = {
     "even": ((0, 2), (2, 4)),
     "uneven": ((0, 1), (1, 4)),
     "three": ((0, 1), (1, 3), (3, 4)),
     "four": ((0, 1), (1, 2), (2, 3), (3, 4)),
+    "chunks": ((0, 1, 2, 3), (1, 2, 3, 4)),
+    "three-chunks": ((0, 1, 3, 4, 6, 7), (1, 3, 4, 6, 7, 8)),
+    "three-of-two": ((0, 1, 4, 5), (1, 2, 5, 7), (2, 4, 7, 8)),
 }
 # (micro_batch, steps, last) of the pipelines: where ranks meet in every
 # micro-step (stages 2 and 3), and where they do not.
@@ -50,7 +55,7 @@ TYPES = {
 
 # Model, cut, schedule, batches, stage of ZeRO of each group, types of each; and
 # which of these go on under other plans.
-RESUMED = (1, 6, 11)
+RESUMED = (1, 6, 11, 13, 16)
 CASES = [
     ("llama", "even", "gpipe", "one", "00", None),
     ("llama", "uneven", "1f1b", "two", "11", ["device", "sse41"]),
@@ -64,7 +69,24 @@ CASES = [
     ("bert", "even", "gpipe", "two", "10", None),
     ("bert", "uneven", "1f1b", "none", "32", None),
     ("bert", "three", "gpipe", "one", "000", ["sse41", "unit", "device"]),
+    ("llama", "chunks", "interleaved", "one", "00", None),
+    ("llama", "chunks", "interleaved", "two", "11", ["device", "sse41"]),
+    ("llama", "chunks", "interleaved", "two", "33", None),
+    ("llama-6", "three-of-two", "interleaved", "ragged", "012", None),
+    ("gpt2", "chunks", "interleaved", "two", "01", ["sse41", "device"]),
+    ("gpt2", "chunks", "custom", "one", "00", None),
+    ("gpt2-6", "three-chunks", "interleaved", "two", "22", ["unit", "device"]),
+    ("bert", "chunks", "interleaved", "none", "10", ["device", "sse41"]),
 ]
+
+
+def turns_of_ones_own(cut, steps):
+    """All forward passes, chunk by chunk, and all backward passes."""
+    chunks = range(len(CUTS[cut][0]) // 2)
+    return tuple(
+        [(i + 1, chunk) for chunk in chunks for i in range(steps)]
+        + [(-i - 1, chunk) for chunk in reversed(chunks) for i in range(steps)]
+    )
 
 
 def make_plan(model, cut, schedule, batch, stages, types):
@@ -76,12 +98,17 @@ def make_plan(model, cut, schedule, batch, stages, types):
         model,
         stage,
         tuple(
-            Rank(*steps, type=name, group=group)
+            Rank(
+                *steps,
+                type=name,
+                group=group,
+                turns=turns_of_ones_own(cut, steps[1]) * (schedule == "custom"),
+            )
             for group, name in enumerate(types)
             for steps in pipelines
         ),
         tuple(TYPES.values()),
-        tuple((*units, int(zero)) for units, zero in zip(CUTS[cut], stages)),
+        tuple((units, int(zero)) for units, zero in zip(CUTS[cut], stages)),
         schedule,
     )
 
@@ -91,6 +118,7 @@ def main():
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
     # A constant rate: a schedule would know how many steps are to come.
     options = ["--lr", 1e-3, "--clip", CLIP, "--schedule", "constant", "--warmup", 0]
+    options += ["--eval-every", STEPS // 2, "--eval-batches", 2]
     errors = []
 
     def prepare(model):
@@ -102,6 +130,12 @@ def main():
     def compare(name, run, model):
         reference, initial = references[model]
         loss, update, failures = jobs.compare_runs(run, reference, initial, CLIP)
+        expected, found = reference.validation_losses, run.validation_losses
+        if len(expected) != 2 or len(found) != 2:
+            failures.append(f"validates {len(found)} times, not {len(expected)}")
+        for x, y in zip(found, expected):
+            if not abs(x - y) <= jobs.LOSS_TOLERANCE * abs(y):
+                failures.append(f"validation loss is {x:.9g}, expected {y:.9g}")
         report.check(name, failures, f"losses {loss:.1e}, updates {update:.1e}")
         errors.append((loss, update))
 
@@ -114,12 +148,20 @@ def main():
         assert plan.samples == SAMPLES
         replicated = ["--check-replicas"] if set(stages) != {"3"} else []
         whole = Plan(model, 1, (Rank(4, 2, 3), Rank(3, 2, 2)))
+        memory = workshop.path(f"{name}.csv")
         try:
             job = workshop.build(plan, name)
             run = workshop.train(
-                job, f"{name}-run", [*options, "--steps", STEPS, *replicated]
+                job,
+                f"{name}-run",
+                [*options, "--steps", STEPS, *replicated, "--report-memory", memory],
             )
             compare(name, run, model)
+            allocated, said = jobs.allocated_peaks(memory), jobs.printed_peaks(job)
+            report.check(
+                f"{name}-memory",
+                [] if allocated == said else [f"{allocated} bytes, not {said}"],
+            )
             if CASES.index(case) not in RESUMED:
                 return
             # Half of the steps each, with stages and without.

@@ -20,7 +20,6 @@ ceil(elements / ranks), but for the alignment of their bounds."""
 
 import concurrent.futures
 import csv
-import os
 import re
 
 import jobs
@@ -28,7 +27,6 @@ from jobs import DeviceType, Plan, Rank
 
 PARAMETER = re.compile(r"nn\.parameter @(\S+) : tensor<([0-9x]+)xf32>")
 BUCKET = re.compile(r"zero\.bucket @\S+ \[(.*?)\] bounds \[(.*?)\]")
-PEAK = re.compile(r"^rank (\d+) .* \((\d+) bytes\)", re.MULTILINE)
 # A parameter starts at a multiple of 32 elements, an array of 64 bytes.
 PARAMETER_ALIGNMENT, ARRAY_ALIGNMENT = 32, 64
 
@@ -90,8 +88,7 @@ class Job:
         workshop.train(job, f"{name}-run", ["--steps", 1, "--report-memory", table])
         with open(table) as file:
             rows = [{k: int(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        with open(os.path.join(job, "build.log")) as file:
-            said = {int(rank): int(peak) for rank, peak in PEAK.findall(file.read())}
+        said = jobs.printed_peaks(job)
         self.check(len(rows) == len(plan.ranks), f"{len(rows)} ranks reported")
         for row, shard in zip(rows, self.shards):
             self.check_rank(row, shard, said.get(row["rank"]))
