@@ -8,7 +8,7 @@
 //
 // Ranks take the turns of the plan's timetable, as runtime/Pipeline.cpp does.
 // Pipelines with the same types, batches and links do the same at the same
-// time: each stage of those is a class of ranks.
+// time: each stage of those is a class of ranks, with channels for every chunk.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,10 +43,18 @@ struct Program {
   double secondsPerByte = 0;
 };
 
-/// Channels of a class of ranks; -1 where there is none.
+/// Channels of a chunk of a class of ranks; -1 where there is none.
 struct Neighbors {
   int activationsIn = -1, activationsOut = -1, gradientsIn = -1,
       gradientsOut = -1;
+};
+
+/// How far a rank has come with a chunk, and what it has given memory for (see
+/// runtime/Pipeline.cpp); the phases that give more.
+struct ChunkState {
+  int64_t inFlight = 0, forwards = 0, backwards = 0, activations = 0,
+          gradients = 0;
+  int moreActivations = -1, moreGradients = -1;
 };
 
 class StageSimulationBuilder {
@@ -69,13 +77,15 @@ private:
   std::optional<LinkSpeed> findLink(int64_t rank, int64_t other) const {
     return cluster.findLink(nodes[rank], nodes[other]);
   }
-  void addChannel(size_t from, size_t to, bool isForward);
+  void addChannels(size_t firstClass);
+  void addChannel(size_t from, size_t to, bool isForward, int64_t fromChunk,
+                  int64_t toChunk);
   void formGroups();
   int getMessage(int channel, int64_t samples, int64_t sampleBytes);
 
   LogicalResult addClass(size_t index);
   FailureOr<Phase> makeTurn(size_t index, const Turn &turn, bool isLast);
-  FailureOr<double> getSeconds(zero::RankOp rank, bool isBackward,
+  FailureOr<double> getSeconds(zero::RankOp rank, const Turn &turn,
                                int64_t batch);
   double getOwnElements(zero::BucketOp bucket, size_t index);
 
@@ -108,7 +118,8 @@ private:
   std::map<int, UnitTimes> times;
   /// By class: a pipeline that it is of.
   std::vector<int64_t> pipelines;
-  std::vector<Neighbors> neighbors;
+  /// By class and chunk.
+  std::vector<std::vector<Neighbors>> neighbors;
   /// By channel and samples.
   std::map<std::pair<int, int64_t>, int> messages;
   std::optional<PhaseBuilder> phases;
@@ -209,9 +220,11 @@ LogicalResult StageSimulationBuilder::formClasses() {
       key.first.emplace_back(rank.getDeviceType(), rank.getMicroBatch(),
                              rank.getSteps(), rank.getLast(),
                              rank.getState().convertToDouble());
-      if (group == 0)
+      // From the last group goes what comes to the next chunk of the first.
+      if (group == 0 && plan.getNumChunks() == 1)
         continue;
-      int64_t before = members[group - 1][pipeline];
+      int64_t before =
+          members[(group + groups.size() - 1) % groups.size()][pipeline];
       LinkSpeed link = *findLink(before, index);
       key.second.emplace_back(nodes[before] == nodes[index], link.latency,
                               link.bandwidth, link.overhead);
@@ -235,26 +248,38 @@ LogicalResult StageSimulationBuilder::formClasses() {
       result.classes[entry->second + group].ranks.push_back(
           members[group][pipeline]);
   }
-  neighbors.resize(result.classes.size());
-  for (size_t index = 0; index < result.classes.size(); ++index)
-    if (*result.classes[index].group > 0) {
-      addChannel(index - 1, index, /*isForward=*/true);
-      addChannel(index, index - 1, /*isForward=*/false);
-    }
+  neighbors.assign(result.classes.size(),
+                   std::vector<Neighbors>(plan.getNumChunks()));
+  for (size_t first = 0; first < result.classes.size(); first += groups.size())
+    addChannels(first);
   formGroups();
   return success();
 }
 
-void StageSimulationBuilder::addChannel(size_t from, size_t to,
-                                        bool isForward) {
+/// Between the virtual stages of a class of pipelines.
+void StageSimulationBuilder::addChannels(size_t firstClass) {
+  int64_t count = int64_t(groups.size()), chunks = plan.getNumChunks();
+  for (int64_t stage = 1; stage < count * chunks; ++stage) {
+    size_t from = firstClass + (stage - 1) % count,
+           to = firstClass + stage % count;
+    int64_t fromChunk = (stage - 1) / count, toChunk = stage / count;
+    addChannel(from, to, /*isForward=*/true, fromChunk, toChunk);
+    addChannel(to, from, /*isForward=*/false, toChunk, fromChunk);
+  }
+}
+
+void StageSimulationBuilder::addChannel(size_t from, size_t to, bool isForward,
+                                        int64_t fromChunk, int64_t toChunk) {
   auto channel = static_cast<int>(result.problem.channels.size());
-  result.problem.channels.push_back({isForward ? "activations" : "gradients",
-                                     static_cast<int>(from),
-                                     static_cast<int>(to)});
-  (isForward ? neighbors[from].activationsOut : neighbors[from].gradientsOut) =
-      channel;
-  (isForward ? neighbors[to].activationsIn : neighbors[to].gradientsIn) =
-      channel;
+  std::string name = isForward ? "activations" : "gradients";
+  if (plan.getNumChunks() > 1)
+    name += " to chunk " + std::to_string(toChunk);
+  result.problem.channels.push_back(
+      {std::move(name), static_cast<int>(from), static_cast<int>(to)});
+  Neighbors &sender = neighbors[from][fromChunk],
+            &receiver = neighbors[to][toChunk];
+  (isForward ? sender.activationsOut : sender.gradientsOut) = channel;
+  (isForward ? receiver.activationsIn : receiver.gradientsIn) = channel;
 }
 
 /// All ranks; then those of each group, and all that share a bucket with
@@ -345,9 +370,9 @@ int StageSimulationBuilder::getMessage(int channel, int64_t samples,
 // What a class does
 //===----------------------------------------------------------------------===//
 
-/// Of one pass of `batch` samples through the units of the rank's group.
+/// Of `batch` samples in a turn.
 FailureOr<double> StageSimulationBuilder::getSeconds(zero::RankOp rank,
-                                                     bool isBackward,
+                                                     const Turn &turn,
                                                      int64_t batch) {
   if (batch == 0)
     return 0.0;
@@ -360,8 +385,9 @@ FailureOr<double> StageSimulationBuilder::getSeconds(zero::RankOp rank,
            << "; measure larger ones with poplar profile --max-batch " << batch;
   zero::GroupOp group = groups[rank.getGroup()];
   double seconds = 0;
-  for (int64_t unit = group.getFirst(); unit < group.getEnd(); ++unit)
-    seconds += isBackward ? units[unit].backward : units[unit].forward;
+  for (int64_t unit = group.getFirst(turn.chunk);
+       unit < group.getEnd(turn.chunk); ++unit)
+    seconds += turn.isBackward ? units[unit].backward : units[unit].forward;
   return seconds;
 }
 
@@ -372,19 +398,22 @@ StageSimulationBuilder::makeTurn(size_t index, const Turn &turn, bool isLast) {
   Program &program = getProgram(rank);
   int64_t batch = turn.microBatch + 1 == own.share.steps ? own.share.last
                                                          : own.share.microBatch;
-  StringRef name = turn.isBackward ? "backward" : "forward";
+  zero::ProgramInfo info = zero::ProgramInfo::get(program.module);
+  std::string name =
+      info.getTurnName(turn.isBackward ? "backward" : "forward", turn.chunk);
   // Where nothing is reduced in the last turn alone, it is like the others.
-  if (turn.isBackward && isLast &&
-      program.module.lookupSymbol<func::FuncOp>("backward_last"))
-    name = "backward_last";
-  FailureOr<double> seconds = getSeconds(rank, turn.isBackward, batch);
+  if (std::string last = info.getTurnName("backward_last", turn.chunk);
+      turn.isBackward && isLast &&
+      program.module.lookupSymbol<func::FuncOp>(last))
+    name = last;
+  FailureOr<double> seconds = getSeconds(rank, turn, batch);
   if (failed(seconds))
     return failure();
   double work = 0;
   if (auto function = program.module.lookupSymbol<func::FuncOp>(name))
     for (Operation &op : function.front())
       work += program.costs->getWork(&op, batch);
-  const Neighbors &to = neighbors[index];
+  const Neighbors &to = neighbors[index][turn.chunk];
   int in = turn.isBackward ? to.gradientsIn : to.activationsIn,
       out = turn.isBackward ? to.gradientsOut : to.activationsOut;
   FailureOr<Phase> pass = phases->make(
@@ -445,7 +474,6 @@ LogicalResult StageSimulationBuilder::addClass(size_t index) {
       phases->makeUpdate(program.module, program.secondsPerByte, elements);
   if (failed(update))
     return failure();
-  const Neighbors &to = neighbors[index];
   SimulationProblem::RankClass rankClass;
   rankClass.name = own.deviceType + ", stage " + std::to_string(*own.group) +
                    ", " + formatRanks(own.ranks);
@@ -461,34 +489,41 @@ LogicalResult StageSimulationBuilder::addClass(size_t index) {
   runs(add(phases->makeBegin(program.module, program.secondsPerByte, elements)),
        1);
 
-  // Memory for messages, see runtime/Pipeline.cpp.
   std::vector<Turn> turns =
       plan.getTimetable(pipelines[index]).stages[*own.group];
-  int64_t count = own.share.steps, inFlight = Timetable::countInFlight(turns),
-          forwards = 0, backwards = 0, activations = 0, gradients = 0;
-  int moreActivations = -1, moreGradients = -1;
-  if (to.activationsIn >= 0)
-    moreActivations = add({Step::post(to.activationsIn)});
-  if (to.gradientsIn >= 0)
-    moreGradients = add({Step::post(to.gradientsIn)});
-  auto post = [&] {
-    int64_t most = std::min({count, forwards + Timetable::messageBuffers,
-                             backwards + inFlight + 1});
-    if (moreActivations >= 0)
-      runs(moreActivations, most - activations);
-    activations = most;
-    most = std::min(count, backwards + Timetable::messageBuffers);
-    if (moreGradients >= 0)
-      runs(moreGradients, most - gradients);
-    gradients = most;
+  int64_t count = own.share.steps;
+  std::vector<ChunkState> chunks;
+  for (const Neighbors &to : neighbors[index]) {
+    ChunkState chunk;
+    chunk.inFlight =
+        Timetable::countInFlight(turns, static_cast<int64_t>(chunks.size()));
+    if (to.activationsIn >= 0)
+      chunk.moreActivations = add({Step::post(to.activationsIn)});
+    if (to.gradientsIn >= 0)
+      chunk.moreGradients = add({Step::post(to.gradientsIn)});
+    chunks.push_back(chunk);
+  }
+  auto post = [&](ChunkState &chunk) {
+    int64_t most = std::min({count, chunk.forwards + Timetable::messageBuffers,
+                             chunk.backwards + chunk.inFlight + 1});
+    if (chunk.moreActivations >= 0)
+      runs(chunk.moreActivations, most - chunk.activations);
+    chunk.activations = most;
+    most = std::min(count, chunk.backwards + Timetable::messageBuffers);
+    if (chunk.moreGradients >= 0)
+      runs(chunk.moreGradients, most - chunk.gradients);
+    chunk.gradients = most;
   };
-  post();
-  // By direction, whether the batch is the last one's, and whether the turn is.
-  std::map<std::tuple<bool, bool, bool>, int> known;
+  for (ChunkState &chunk : chunks)
+    post(chunk);
+  // By direction, chunk, whether the batch is the last one's, and whether the
+  // turn is.
+  std::map<std::tuple<bool, int64_t, bool, bool>, int> known;
   for (const Turn &turn : turns) {
-    bool isLast = turn.isBackward && backwards + 1 == count;
+    ChunkState &chunk = chunks[turn.chunk];
+    bool isLast = turn.isBackward && chunk.backwards + 1 == count;
     auto [entry, isNew] = known.try_emplace(
-        {turn.isBackward, turn.microBatch + 1 == count, isLast});
+        {turn.isBackward, turn.chunk, turn.microBatch + 1 == count, isLast});
     if (isNew) {
       FailureOr<Phase> phase = makeTurn(index, turn, isLast);
       if (failed(phase))
@@ -496,13 +531,14 @@ LogicalResult StageSimulationBuilder::addClass(size_t index) {
       entry->second = add(std::move(*phase));
     }
     runs(entry->second, 1);
-    ++(turn.isBackward ? backwards : forwards);
-    post();
+    ++(turn.isBackward ? chunk.backwards : chunk.forwards);
+    post(chunk);
   }
   Phase end;
-  for (int channel : {to.activationsOut, to.gradientsOut})
-    if (channel >= 0)
-      end.push_back(Step::flush(channel, 0));
+  for (const Neighbors &to : neighbors[index])
+    for (int channel : {to.activationsOut, to.gradientsOut})
+      if (channel >= 0)
+        end.push_back(Step::flush(channel, 0));
   runs(add(std::move(end)), 1);
   runs(add(phases->makeEnd()), 1);
   runs(add(std::move(*update)), 1);

@@ -48,10 +48,13 @@ static bool addTimeline(Compilation &compilation, ReportInput &report) {
   return true;
 }
 
-/// "0 to 8"
+/// "0 to 8", and so on for each chunk.
 static std::string formatUnits(zero::GroupOp group) {
-  return std::to_string(group.getFirst()) + " to " +
-         std::to_string(group.getEnd() - 1);
+  std::string text;
+  for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
+    text += (chunk ? ", " : "") + std::to_string(group.getFirst(chunk)) +
+            " to " + std::to_string(group.getEnd(chunk) - 1);
+  return text;
 }
 
 /// Adds a plan of pipeline stages: it is simulated, and has no review.

@@ -105,7 +105,7 @@ SimulationProblem makePrograms(const std::vector<double> &forward,
   SimulationProblem problem;
   problem.ports = 2 * stages;
   problem.computations = {"forward", "backward"};
-  Timetable table = Timetable::make(schedule, stages, m);
+  Timetable table = Timetable::make(schedule, {stages, 1, m});
   // Channels 2 j and 2 j + 1 are between stages j and j + 1.
   for (int j = 0; j + 1 < stages; ++j)
     for (bool back : {false, true}) {
