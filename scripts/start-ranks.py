@@ -33,7 +33,7 @@ import time
 CANNOT = 3
 # How long what exceeds the rate waits, and what may go at once: as little as lets
 # the rate be kept, or a message would be through before it is shaped.
-QUEUE_SECONDS, BURST_SECONDS, LEAST_BURST = 0.05, 0.0004, 32 << 10
+QUEUE_SECONDS, BURST_SECONDS, LEAST_BURST = 0.05, 0.0002, 16 << 10
 BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
