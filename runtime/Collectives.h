@@ -32,7 +32,8 @@ public:
   /// collective of them.
   virtual void attach(const State &S, Device &D) = 0;
 
-  /// poplar_rt_start and poplar_rt_wait.
+  /// poplar_rt_start and poplar_rt_wait, after which the device's work may use
+  /// what was collected, and the host may not before it waits for the device.
   virtual void start(const PoplarCollective &What, void *Buffer) = 0;
   virtual void wait(const PoplarCollective &What) = 0;
 

@@ -58,6 +58,9 @@ public:
   /// memory to wait for (comm::Collective::After); null where nothing returns
   /// before it is done. `Number` may be given again once nobody waits any more.
   void *recordPoint(int64_t Number);
+  /// What is given from now on waits for a point of a communicator's
+  /// (comm::DeviceOrder); the host goes on.
+  void waitFor(void *Point);
 
   /// Makes ready to run `Gemm` for `Batch`; does nothing if it is. Throws an
   /// Error if the device cannot.

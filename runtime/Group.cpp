@@ -143,6 +143,10 @@ void Group::reach(Device &D) {
     if (rank() == 0)
       std::printf("%s", Description.c_str());
   }
+  // Made now: nothing is allocated in a step.
+  for (int Number = 0; TheDevice && Number < 2 * comm::CommStream::NumPoints;
+       ++Number)
+    D.recordPoint(Number);
   if (!D.sharesMemory() && !TheDevice)
     Staged.emplace(D, Program.num_collectives, Stream.getMaxMessages());
 }
@@ -190,7 +194,7 @@ void Group::begin(int64_t Id, comm::Collective C, int Rank, int Size) {
   if (Staged)
     C = Staged->begin(Id, C, Rank, Size);
   if (TheDevice)
-    C.After = TheDevice->recordPoint(Id);
+    C.After = TheDevice->recordPoint(Stream.getStartPoint());
   Tickets[static_cast<size_t>(Id)] = Stream.start(C);
 }
 
@@ -198,6 +202,17 @@ void Group::wait(int64_t Id) {
   Stream.wait(Tickets[static_cast<size_t>(Id)]);
   if (Staged)
     Staged->end(Id);
+}
+
+/// The device waits where it can: the host goes on, and gives it what comes
+/// after, until it has to read something.
+void Group::wait(const PoplarCollective &What) {
+  if (!TheDevice || !Stream.isOrderedByDevice())
+    return wait(What.id);
+  comm::CommStream::Ticket Ticket = Tickets[static_cast<size_t>(What.id)];
+  void *Here = TheDevice->recordPoint(comm::CommStream::getWaitPoint(Ticket));
+  if (void *Point = Stream.waits(Ticket, Here))
+    TheDevice->waitFor(Point);
 }
 
 int Group::send(int Peer, int Kind, const void *Data, int64_t Bytes) {

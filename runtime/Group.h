@@ -42,13 +42,14 @@ public:
   void reach(Device &D);
   /// Whether collectives then take addresses of its memory as they are.
   bool reachesDevice() const { return TheDevice != nullptr; }
-  /// Starts collective number `Id`, of memory of that device, and waits for it.
+  /// Starts collective number `Id`, of memory of that device, and waits for it
+  /// on the host.
   void start(int64_t Id, comm::Collective C);
   void wait(int64_t Id);
 
   void attach(const State &S, Device &D) override;
   void start(const PoplarCollective &What, void *Buffer) override;
-  void wait(const PoplarCollective &What) override { wait(What.id); }
+  void wait(const PoplarCollective &What) override;
   int send(int Peer, int Kind, const void *Data, int64_t Bytes) override;
   int receive(int Peer, int Kind, void *Data, int64_t Bytes) override;
   void waitMessage(int Message) override;

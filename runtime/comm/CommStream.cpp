@@ -50,6 +50,7 @@ double CommStatistics::getHiddenShare() const {
 CommStream::CommStream(const Factory &Make, size_t TraceCapacity)
     : Events(TraceCapacity ? std::make_unique<Trace>(TraceCapacity) : nullptr),
       Ring(Capacity) {
+  Waits.reserve(NumPoints);
   // Signals are for the rank's own thread.
   sigset_t All, Before;
   sigfillset(&All);
@@ -109,6 +110,8 @@ CommStream::Ticket CommStream::enqueue(const Operation &Op) {
     return Failure || Issued - Completed < static_cast<Ticket>(Capacity);
   });
   throwFailure();
+  if (Completed == Issued)
+    OldestSince = Clock::now();
   Ring[static_cast<size_t>(++Issued) % Capacity] = Op;
   HasWork = true;
   if (!Op.Function) {
@@ -143,7 +146,8 @@ void CommStream::wait(Ticket T) {
     Ticket Before = Completed;
     Progress.wait(Lock, [&] { return Completed != Before || Failure; });
     Clock::time_point Now = Clock::now();
-    if (Exposed)
+    // Charged already, where the device waits, too.
+    if (Exposed && !DeviceWaits)
       *Exposed += toSeconds(Now - Last);
     Last = Now;
   }
@@ -151,6 +155,32 @@ void CommStream::wait(Ticket T) {
   if (Events)
     Events->record(Trace::Compute, "wait", Begin, Last, T);
   throwFailure();
+}
+
+int CommStream::getStartPoint() {
+  std::unique_lock<std::mutex> Lock(Mutex);
+  Progress.wait(Lock,
+                [&] { return Failure || Issued + 1 - Completed <= NumPoints; });
+  throwFailure();
+  return static_cast<int>((Issued + 1) % NumPoints);
+}
+
+void *CommStream::waits(Ticket T, void *Here) {
+  std::unique_lock<std::mutex> Lock(Mutex);
+  if (T > Issued)
+    fail("wait for collective ", T, ", but only ", Issued, " were started");
+  // A point that is not there yet would be no wait.
+  Status.Waiting = true;
+  Progress.wait(Lock, [&] { return Queued >= T || Failure; });
+  Status.Waiting = false;
+  throwFailure();
+  if (Completed >= T)
+    return nullptr;
+  Flight &F = Flights[T % NumPoints];
+  if (!F.Wait)
+    Waits.push_back(T);
+  F.Wait = Here;
+  return F.End;
 }
 
 void CommStream::call(CallFunction Function, void *Context) {
@@ -172,6 +202,7 @@ void CommStream::extend(
       return;
     std::lock_guard<std::mutex> Lock(Mutex);
     Comm = Made.get();
+    Order = Comm->getDeviceOrder();
     std::swap(Top, Made);
   });
 }
@@ -185,6 +216,7 @@ void CommStream::removeTop() {
     std::unique_ptr<Communicator> Old; // goes without the lock
     std::lock_guard<std::mutex> Lock(Mutex);
     Comm = First.get();
+    Order = nullptr;
     std::swap(Old, Top);
   });
 }
@@ -313,6 +345,7 @@ void CommStream::drain() {
   if (Failed || Failure) {
     // Its thread is idle, or has ended.
     Comm = First.get();
+    Order = nullptr;
     Top.reset();
     return;
   }
@@ -339,7 +372,25 @@ void CommStream::close() {
 
 CommStatus CommStream::getStatus() const {
   std::lock_guard<std::mutex> Lock(Mutex);
-  return Status;
+  CommStatus Result = Status;
+  Result.Waiting |= DeviceWaits;
+  const Operation &Oldest = Ring[static_cast<size_t>(Completed + 1) % Capacity];
+  if (Completed < Issued && !Oldest.Function) {
+    Result.OldestKind = Oldest.C.TheKind;
+    Result.OldestBucket = Oldest.C.Bucket;
+    Result.OldestSeconds = toSeconds(Clock::now() - OldestSince);
+  }
+  return Result;
+}
+
+std::string CommStream::getFailure() const {
+  std::lock_guard<std::mutex> Lock(Mutex);
+  try {
+    throwFailure();
+  } catch (const std::exception &E) {
+    return E.what();
+  }
+  return "";
 }
 
 void CommStream::executeCollective(const Collective &C) {
@@ -385,18 +436,106 @@ void CommStream::execute(const Operation &Op) {
   double Processor = getThreadSeconds();
   executeCollective(Op.C);
   Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
-  Clock::time_point End = Clock::now();
-  CommStatistics::PerKind &K = Statistics.Kinds[Op.C.TheKind];
+  account(Op.C, Begin, Clock::now(), GetLocal() - Local, GetRemote() - Remote);
+}
+
+void CommStream::account(const Collective &C, Clock::time_point Begin,
+                         Clock::time_point End, int64_t LocalBytes,
+                         int64_t RemoteBytes) {
+  CommStatistics::PerKind &K = Statistics.Kinds[C.TheKind];
   ++K.Count;
-  Local = GetLocal() - Local;
-  Remote = GetRemote() - Remote;
-  K.LocalBytes += Local;
-  K.RemoteBytes += Remote;
+  K.LocalBytes += LocalBytes;
+  K.RemoteBytes += RemoteBytes;
   K.ThreadSeconds += toSeconds(End - Begin);
   Statistics.LinkSeconds = Comm->getLinkSeconds();
   if (Events)
-    Events->record(Trace::Communication, getName(Op.C.TheKind), Begin, End,
-                   Op.C.Bucket, Local + Remote);
+    Events->record(Trace::Communication, getName(C.TheKind), Begin, End,
+                   C.Bucket, LocalBytes + RemoteBytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives that a device orders
+//===----------------------------------------------------------------------===//
+
+void CommStream::queue(Ticket T) {
+  watch(T - NumPoints, /*OrWork=*/false);
+  const Collective &C = Ring[static_cast<size_t>(T) % Capacity].C;
+  double Processor = getThreadSeconds();
+  int64_t Local = Comm->getLocalBytes(), Remote = Comm->getRemoteBytes();
+  Order->setQueueing(true);
+  executeCollective(C);
+  Order->setQueueing(false);
+  Flight &F = Flights[T % NumPoints];
+  F = {};
+  F.End = Order->recordPoint(static_cast<int>(T % NumPoints));
+  F.LocalBytes = Comm->getLocalBytes() - Local;
+  F.RemoteBytes = Comm->getRemoteBytes() - Remote;
+  Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
+  if (Completed + 1 == T)
+    LookedAt = Clock::now();
+}
+
+/// Whether the oldest collective is complete now.
+bool CommStream::look() {
+  Ticket T = Completed + 1;
+  const Collective &C = Ring[static_cast<size_t>(T) % Capacity].C;
+  Flight &F = Flights[T % NumPoints];
+  std::unique_lock<std::mutex> Lock(Mutex);
+  void *Wait =
+      Waits.empty() ? nullptr : Flights[Waits.front() % NumPoints].Wait;
+  Lock.unlock();
+  bool HasCome = Wait && Order->hasReached(Wait);
+  if (!F.HasBegun && (!C.After || Order->hasReached(C.After))) {
+    F.HasBegun = true;
+    F.Begin = LookedAt;
+  }
+  bool IsComplete = Order->hasReached(F.End);
+  Clock::time_point Now = Clock::now();
+  if (IsComplete)
+    account(C, F.Begin, Now, F.LocalBytes, F.RemoteBytes);
+  Lock.lock();
+  if (DeviceWaits)
+    Statistics.Kinds[C.TheKind].ExposedSeconds += toSeconds(Now - LookedAt);
+  else if (HasCome)
+    WaitsSince = Now;
+  bool Ends = HasCome && IsComplete && Waits.front() == T;
+  if (Ends && Events)
+    Events->record(Trace::Device, "wait", WaitsSince, Now, T);
+  DeviceWaits = HasCome && !Ends;
+  LookedAt = Now;
+  if (IsComplete) {
+    Waits.erase(std::remove(Waits.begin(), Waits.end(), T), Waits.end());
+    complete();
+  }
+  return IsComplete;
+}
+
+void CommStream::watch(Ticket Until, bool OrWork) {
+  if (Completed >= Until)
+    return;
+  double Processor = getThreadSeconds();
+  Clock::time_point Since = Clock::now();
+  auto MayLeave = [&] { return OrWork && HasWork; };
+  while (Completed < Until && !MayLeave()) {
+    if (look()) {
+      Since = LookedAt;
+      continue;
+    }
+    // The host's cores have little else to do; new work does not wait.
+    auto Pause = std::clamp<Clock::duration>((LookedAt - Since) / 16,
+                                             std::chrono::microseconds(20),
+                                             std::chrono::microseconds(100));
+    std::unique_lock<std::mutex> Lock(Mutex);
+    Work.wait_for(Lock, Pause, MayLeave);
+  }
+  Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
+}
+
+void CommStream::complete() {
+  ++Completed;
+  OldestSince = Clock::now();
+  Status.Completed += !Ring[static_cast<size_t>(Completed) % Capacity].Function;
+  Progress.notify_one();
 }
 
 /// Until there is something else to do. A message that is asked for wakes the
@@ -445,14 +584,29 @@ void CommStream::loop(const Factory &Make) {
       }
       if (Completed == Issued)
         return;
+      if (Queued == Issued) {
+        Lock.unlock();
+        watch(Queued, /*OrWork=*/true);
+        Lock.lock();
+        continue;
+      }
       // Only this thread frees the place in the ring.
-      const Operation &Op = Ring[static_cast<size_t>(Completed + 1) % Capacity];
+      Ticket Next = Queued + 1;
+      const Operation &Op = Ring[static_cast<size_t>(Next) % Capacity];
+      bool IsQueued = Order && !Op.Function;
       Lock.unlock();
-      execute(Op);
+      if (IsQueued) {
+        queue(Next);
+      } else {
+        // What is called, too, comes after what was started before.
+        watch(Queued, /*OrWork=*/false);
+        execute(Op);
+      }
       Lock.lock();
-      ++Completed;
-      HasWork = Completed < Issued;
-      Status.Completed += !Op.Function;
+      Queued = Next;
+      HasWork = Queued < Issued;
+      if (!IsQueued)
+        complete();
       Progress.notify_one();
     }
   } catch (...) {

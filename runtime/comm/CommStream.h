@@ -12,6 +12,15 @@
 //   caller  start(a) start(b) ...computes... wait(a) ...computes... wait(b)
 //   thread           |===== a =====|===== b =====|
 //
+// Where a device can order collectives (DeviceOrder), the thread only queues
+// them there, one behind the other, and then watches: the device waits for what
+// it needs, and the caller goes on.
+//
+//   caller  start(a) ...gives the device work... waits(a) ...gives it more...
+//   thread           |a|.....looks for errors, and for the end.....|
+//   device                |== work ==|      waits      |== more ==|
+//   its library                      |======= a =======|
+//
 // All ranks start the same collectives in the same order. All calls to the
 // communication library, its start and its end included, come from this thread.
 // Nothing is allocated once the stream runs.
@@ -98,7 +107,12 @@ struct CommStatistics {
 struct CommStatus {
   int64_t Started = 0, Completed = 0; // number of collectives
   int32_t Kind = -1, Bucket = -1;     // of the last one started
-  bool Waiting = false;               // the rank's own thread waits
+  /// The rank's own thread waits, or its device does.
+  bool Waiting = false;
+  /// Of the oldest collective that is not complete, if there is one, and for
+  /// how long it has been the oldest.
+  int32_t OldestKind = -1, OldestBucket = -1;
+  double OldestSeconds = 0;
 };
 
 class CommStream {
@@ -126,6 +140,23 @@ public:
   /// went wrong, from then on always. Ticket 0 is complete.
   void wait(Ticket T);
   void waitAll() { wait(Issued); }
+
+  /// Whether collectives are ordered by the device, which then has to be told
+  /// of every wait.
+  bool isOrderedByDevice() const { return Order != nullptr; }
+  /// Numbers of points that belong to the collective that start() takes next,
+  /// for Device::recordPoint: that of Collective::After, and that of waits().
+  /// Waits until what had them is complete, which bounds how far the device's
+  /// work may be behind: DeviceOrder::NumPoints collectives.
+  int getStartPoint();
+  static int getWaitPoint(Ticket T) {
+    return NumPoints + static_cast<int>(T % NumPoints);
+  }
+  static constexpr int NumPoints = DeviceOrder::NumPoints;
+  /// The device, at its point `Here`, waits for a collective: returns the point
+  /// to wait for, at once if the thread has queued the collective, or null if
+  /// it is complete. Throws as wait() does.
+  void *waits(Ticket T, void *Here);
 
   /// A group of some ranks, this one among them, for collectives. All of them
   /// have to call it. An Error, as are messages, after extend().
@@ -179,6 +210,8 @@ public:
   /// Of what is complete. Call it when nothing is under way.
   const CommStatistics &getStatistics() const { return Statistics; }
   CommStatus getStatus() const;
+  /// What every call throws by now; empty if nothing has failed.
+  std::string getFailure() const;
   /// Null without TraceCapacity.
   Trace *getTrace() { return Events.get(); }
 
@@ -190,6 +223,15 @@ private:
     void *Context;
   };
   static constexpr size_t Capacity = 1024;
+  /// A collective that is queued on the device.
+  struct Flight {
+    /// Behind it, and where the device waits for it: null if it does not.
+    void *End = nullptr, *Wait = nullptr;
+    /// When the device had its turn, and what else it needed.
+    bool HasBegun = false;
+    Clock::time_point Begin;
+    int64_t LocalBytes = 0, RemoteBytes = 0;
+  };
   struct Message {
     enum State { Free, Queued, UnderWay, Done } TheState = Free;
     bool Sends = false;
@@ -212,6 +254,15 @@ private:
   void loop(const Factory &Make);
   void execute(const Operation &Op);
   void executeCollective(const Collective &C);
+  void account(const Collective &C, Clock::time_point Begin,
+               Clock::time_point End, int64_t LocalBytes, int64_t RemoteBytes);
+  /// On the thread: queues a collective on the device; looks whether the oldest
+  /// of these is complete; does so until that one is, or there is other work.
+  void queue(Ticket T);
+  bool look();
+  void watch(Ticket Until, bool OrWork);
+  /// With the lock: operation number Completed + 1 is complete.
+  void complete();
   void throwFailure() const;
 
   /// The first one, what extend() put on top of it, and the one in use.
@@ -224,16 +275,28 @@ private:
   mutable std::mutex Mutex;
   std::condition_variable Work, Progress;
   std::vector<Operation> Ring;
-  /// Operations are numbered from 1, calls included.
-  Ticket Issued = 0, Completed = 0;
+  /// Operations are numbered from 1, calls included. What is handed to the
+  /// device is queued, and all that is complete.
+  Ticket Issued = 0, Queued = 0, Completed = 0;
+  /// When the first of those that are not complete became that.
+  Clock::time_point OldestSince;
   bool Ready = false, Closing = false;
   std::vector<Message> Messages;
   /// Those that are queued, in order.
   std::vector<int> QueuedMessages;
   /// Queued or under way; also read without the mutex.
   std::atomic<int> ActiveMessages{0};
-  /// Whether an operation is issued and not complete.
+  /// Whether an operation is issued and not queued.
   std::atomic<bool> HasWork{false};
+  /// Null where collectives are complete when they return.
+  DeviceOrder *Order = nullptr;
+  Flight Flights[NumPoints];
+  /// What the device waits for, in the order in which it comes to that, and
+  /// whether it has come to the first.
+  std::vector<Ticket> Waits;
+  bool DeviceWaits = false;
+  /// Of the thread: when it looked last, and since when the device waits.
+  Clock::time_point LookedAt, WaitsSince;
   std::exception_ptr Failure, CallFailure;
   CommStatus Status;
   std::thread Thread;

@@ -39,6 +39,24 @@
 
 namespace poplar::runtime::comm {
 
+/// Of a communicator whose collectives of a device's memory are all queued on
+/// the device, which can order them and its own work without the host. Points
+/// are the library's, or Device::recordPoint's.
+class DeviceOrder {
+public:
+  virtual ~DeviceOrder() = default;
+  /// Whether collectives return once they are queued; they return once they are
+  /// complete otherwise, as at first.
+  virtual void setQueueing(bool On) = 0;
+  /// A point behind all collectives so far, for Device::waitFor. `Number`, of
+  /// at most NumPoints, may be given again once nobody waits for it any more.
+  virtual void *recordPoint(int Number) = 0;
+  static constexpr int NumPoints = 64;
+  /// Whether the device has come to a point. Throws an Error if the library
+  /// reports one of whatever is under way, or if interrupted.
+  virtual bool hasReached(void *Point) = 0;
+};
+
 class Communicator {
 public:
   explicit Communicator(int Rank, Topology Topo)
@@ -62,6 +80,8 @@ public:
   /// Before collectives of a device's memory: what is started next does not
   /// begin before the device has come to `Point` (Device::recordPoint).
   virtual void waitFor(void *Point) { (void)Point; }
+  /// Null where collectives need the host.
+  virtual DeviceOrder *getDeviceOrder() { return nullptr; }
   /// Collective: see MessageCommunicator, the only one that does it.
   virtual void useIslands(const Topology &Islands);
 

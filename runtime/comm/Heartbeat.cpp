@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -34,16 +35,28 @@ std::string Heartbeat::getRankName() const {
          std::to_string(Pid) + ")";
 }
 
+static std::string nameCollective(int32_t Kind, int32_t Bucket) {
+  std::string Result =
+      std::string("(") + comm::getName(static_cast<Collective::Kind>(Kind));
+  if (Bucket >= 0)
+    Result += ", bucket " + std::to_string(Bucket);
+  return Result + ")";
+}
+
 std::string Heartbeat::getLastCollective() const {
   if (Started == 0)
     return "no collective yet";
-  std::string Result = "last collective: " + std::to_string(Started) + " (" +
-                       comm::getName(static_cast<Collective::Kind>(LastKind));
-  if (LastBucket >= 0)
-    Result += ", bucket " + std::to_string(LastBucket);
-  return Result + "), " +
-         (Completed == Started ? "complete"
-                               : std::to_string(Completed) + " complete");
+  std::string Result = "last collective: " + std::to_string(Started) + " " +
+                       nameCollective(LastKind, LastBucket) + ", ";
+  if (Completed == Started)
+    return Result + "complete";
+  Result += std::to_string(Completed) + " complete";
+  if (OldestKind < 0)
+    return Result;
+  char Seconds[32];
+  std::snprintf(Seconds, sizeof Seconds, "%.1f s", OldestSeconds);
+  return Result + ", the next one " + nameCollective(OldestKind, OldestBucket) +
+         " for " + Seconds + " not";
 }
 
 HeartbeatLink::HeartbeatLink(HeartbeatLink &&Other) noexcept

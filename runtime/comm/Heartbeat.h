@@ -22,6 +22,8 @@ struct Heartbeat {
   Kind TheKind = Alive;
   int32_t Rank = -1, Pid = 0;
   int32_t Waiting = 0, LastKind = -1, LastBucket = -1;
+  int32_t OldestKind = -1, OldestBucket = -1; // that is not complete
+  double OldestSeconds = 0;
   int64_t Started = 0, Completed = 0;
   double IdleSeconds = 0;    // since the last sign of progress
   double AllowedSeconds = 0; // until which this is all right
@@ -33,7 +35,9 @@ struct Heartbeat {
   void setText(const std::string &Message);
   /// `rank 2 (vm, host:avx2-f32, pid 123)`
   std::string getRankName() const;
-  /// `last collective: 41 (all-gather, bucket 3), complete`
+  /// `last collective: 41 (all-gather, bucket 3), complete`, or `last
+  /// collective: 41 (all-gather, bucket 3), 38 complete, the next one
+  /// (reduce-scatter, bucket 2) for 12.3 s not`
   std::string getLastCollective() const;
 };
 

@@ -79,7 +79,7 @@ void IslandCommunicator::allGather(const void *Shard, Type ShardType,
               nullptr};
   if (isAlone()) {
     spread(G, /*Own=*/true);
-    return Library->finish();
+    return finish();
   }
   int64_t Width = getBytes(Wire);
   char *Staged = getStaging(Bounds[size()] * Width);
@@ -101,7 +101,7 @@ void IslandCommunicator::allGather(const void *Shard, Type ShardType,
   spread(G, /*Own=*/true);
   Control.allGather(Place, Wire, Staged, Wire, Wire, Bounds);
   spread(G, /*Own=*/false);
-  Library->finish();
+  finish();
 }
 
 /// Queues the broadcasts of the island's own slices, or of all others.
@@ -227,7 +227,7 @@ void IslandCommunicator::reduceScatter(const float *Full, float *Shard,
     if (Accumulate)
       Library->add(Shard, Sum, Count(Rank));
   }
-  Library->finish();
+  finish();
 }
 
 void IslandCommunicator::allReduce(const float *Source, float *Result,
@@ -236,5 +236,5 @@ void IslandCommunicator::allReduce(const float *Source, float *Result,
     return Communicator::allReduce(Source, Result, Wire, Bounds);
   LibraryBytes += Bounds[size()] * 4;
   Library->allReduce(Source, Result, Bounds[size()]);
-  Library->finish();
+  finish();
 }

@@ -41,7 +41,7 @@
 
 namespace poplar::runtime::comm {
 
-class IslandCommunicator : public Communicator {
+class IslandCommunicator : public Communicator, private DeviceOrder {
 public:
   /// `Control` knows the islands, see MessageCommunicator::useIslands, and
   /// outlives this. `Uniform`: the ranks of the island always have the same
@@ -54,6 +54,8 @@ public:
   const Topology &getSumOrder() const override { return Islands; }
   bool addsInOrder() const override { return false; }
   void waitFor(void *Point) override { Library->waitFor(Point); }
+  /// Several islands are joined by what the host sends.
+  DeviceOrder *getDeviceOrder() override { return isAlone() ? this : nullptr; }
 
   /// Of the device's memory.
   void allGather(const void *Shard, Type ShardType, void *Full, Type FullType,
@@ -96,6 +98,17 @@ public:
   void interrupt() override;
 
 private:
+  void setQueueing(bool On) override { Queueing = On; }
+  void *recordPoint(int Number) override {
+    return Library->recordPoint(Number);
+  }
+  bool hasReached(void *Point) override { return Library->hasReached(Point); }
+  /// At the end of a collective.
+  void finish() {
+    if (!Queueing)
+      Library->finish();
+  }
+
   bool isAlone() const { return Islands.numNodes() == 1; }
   bool isOwn(int Slice) const {
     return Islands.getNode(Slice) == Islands.getNode(Rank);
@@ -113,7 +126,7 @@ private:
   Communicator &Control;
   Topology Islands;
   std::unique_ptr<IslandLibrary> Library;
-  bool Uniform;
+  bool Uniform, Queueing = false;
   std::string Name;
   int64_t LibraryBytes = 0;
   /// Of the collective under way; kept, as nothing is allocated in a step. The

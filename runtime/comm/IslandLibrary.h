@@ -47,6 +47,9 @@ public:
 
   /// What is queued from now on waits for a Device::recordPoint.
   virtual void waitFor(void *Point) = 0;
+  /// See DeviceOrder.
+  virtual void *recordPoint(int Number) = 0;
+  virtual bool hasReached(void *Point) = 0;
 
   /// Each piece goes from its root's source to all targets, its root's, too.
   virtual void broadcast(const std::vector<Piece> &Pieces, Type T) = 0;

@@ -48,9 +48,11 @@ std::string Trace::toJSON(int Rank, const std::string &Name) const {
               "\"args\":{\"name\":" + json::quote(Value) + "}}";
   };
   Describe("process_name", 0, "rank " + std::to_string(Rank) + " " + Name);
-  const char *Names[] = {"compute", "communication"};
-  for (int Lane : {Compute, Communication}) {
+  const char *Names[] = {"compute", "communication", "device"};
+  for (int Lane : {Compute, Communication, Device}) {
     const Events &E = Lanes[Lane];
+    if (Lane == Device && E.Kept.empty())
+      continue;
     Describe("thread_name", Lane,
              std::string(Names[Lane]) +
                  (E.Dropped ? " (" + std::to_string(E.Dropped) +

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Events of two lanes, the computing thread and the communication thread, kept
-// in memory that is allocated at the start, and written as a Chrome trace,
-// which Perfetto and chrome://tracing show. Each lane is written by one thread.
+// Events of the computing thread, the communication thread, and a device that
+// waits by itself for collectives, kept in memory that is allocated at the
+// start, and written as a Chrome trace, which Perfetto and chrome://tracing
+// show. Each lane is written by one thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@ class Communicator;
 
 class Trace {
 public:
-  enum Lane { Compute = 0, Communication = 1 };
+  enum Lane { Compute = 0, Communication = 1, Device = 2 };
 
   /// Records at most `Capacity` events per lane; more are counted, not kept.
   explicit Trace(size_t Capacity);
@@ -54,7 +55,7 @@ private:
   };
 
   size_t Capacity;
-  Events Lanes[2];
+  Events Lanes[3];
 };
 
 } // namespace poplar::runtime::comm

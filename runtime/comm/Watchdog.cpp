@@ -28,6 +28,8 @@ static constexpr auto SendInterval = std::chrono::milliseconds(200);
 static constexpr int PollMilliseconds = 100;
 /// A thread that was away for longer was stopped, with its process.
 static constexpr double AwaySeconds = 1;
+/// What a rank's own thread has to report that its communication has failed.
+static constexpr double OwnWordSeconds = 1;
 
 static double toSeconds(Clock::duration D) {
   return std::chrono::duration<double>(D).count();
@@ -195,6 +197,9 @@ Heartbeat Watchdog::Impl::makeStatus() {
   H.Waiting = Status.Waiting;
   H.LastKind = Status.Kind;
   H.LastBucket = Status.Bucket;
+  H.OldestKind = Status.OldestKind;
+  H.OldestBucket = Status.OldestBucket;
+  H.OldestSeconds = Status.OldestSeconds;
   H.Started = Status.Started;
   H.Completed = Status.Completed;
   std::lock_guard<std::mutex> Lock(Mutex);
@@ -387,6 +392,7 @@ void Watchdog::Impl::end(const std::string &Message) {
 
 void Watchdog::Impl::loop() {
   Clock::time_point LastTick = Clock::now(), NextSend = LastTick, FailedAt;
+  Clock::time_point SoundAt = LastTick;
   bool HasFailed = false;
   while (!Closing) {
     wait();
@@ -409,6 +415,12 @@ void Watchdog::Impl::loop() {
       std::lock_guard<std::mutex> Lock(Mutex);
       Message = Failure;
     }
+    // The rank's own thread says so itself, unless it waits for its device.
+    std::string Broken = Stream.getFailure();
+    if (Broken.empty())
+      SoundAt = Now;
+    else if (Message.empty() && toSeconds(Now - SoundAt) > OwnWordSeconds)
+      Message = Broken;
     if (!Message.empty()) {
       if (IsHub)
         end(Self.getRankName() + ": " + Message);

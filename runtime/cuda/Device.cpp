@@ -196,10 +196,17 @@ void *Device::recordPoint(int64_t Number) {
   Event &Point = Data->Points[Place];
   if (!Point)
     check(D.cuEventCreate(&Point, NoTiming), "create an event");
-  // Others wait for it, so no graph may hold it.
+  // Others wait for what it is when they ask, so no graph may hold it.
   Data->Graphs.interrupt();
   check(D.cuEventRecord(Point, Data->OnGPU.Queue), "record an event");
   return Point;
+}
+
+void Device::waitFor(void *Point) {
+  Data->Graphs.interrupt();
+  check(Driver::get().cuStreamWaitEvent(Data->OnGPU.Queue,
+                                        static_cast<Event>(Point), 0),
+        "wait for a collective");
 }
 
 void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {

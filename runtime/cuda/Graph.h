@@ -16,9 +16,15 @@
 //                 with what was captured and otherwise ignored
 //
 // What a graph cannot hold ends one, and the next work begins another: copies
-// from and to the host, and waits. So a function without collectives is one
-// graph, and one with collectives through the host's memory is as many as these
-// leave. With POPLAR_CUDA_GRAPHS=0, nothing is captured.
+// from and to the host, waits, and the events by which this stream and that of
+// collectives wait for each other. An event is waited for as it is when the
+// wait is given, and a graph gives all that it holds at once, when it is
+// started: one that recorded "gradients are there" and later waited for "they
+// are reduced" would have to be started before the reduction, which waits for
+// the one, is queued, and after that, to wait for the other. So a function
+// without collectives is one graph, and one with collectives is as many as the
+// places where these begin and are needed leave. With POPLAR_CUDA_GRAPHS=0,
+// nothing is captured.
 //
 //===----------------------------------------------------------------------===//
 

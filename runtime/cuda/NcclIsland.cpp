@@ -9,6 +9,7 @@
 #include "cuda/NcclIsland.h"
 #include "Error.h"
 #include "Poplar/Runtime/ABI.h"
+#include "comm/Communicator.h"
 #include "comm/Pause.h"
 #include "cuda/Memory.h"
 #include "cuda/Nccl.h"
@@ -62,11 +63,13 @@ public:
     check(D.cuDevicePrimaryCtxRetain(&Primary, GPU), "make a context");
     check(D.cuCtxSetCurrent(Primary), "use its context");
     check(D.cuStreamCreate(&Queue, NonBlocking), "create a stream");
-    check(D.cuEventCreate(&Done, NoTiming), "create an event");
+    for (Event &Point : Points)
+      check(D.cuEventCreate(&Point, NoTiming), "create an event");
   }
   ~CollectiveStream() {
     const Driver &D = Driver::get();
-    D.cuEventDestroy_v2(Done);
+    for (Event Point : Points)
+      D.cuEventDestroy_v2(Point);
     D.cuStreamDestroy_v2(Queue);
     D.cuDevicePrimaryCtxRelease_v2(GPU);
   }
@@ -74,7 +77,8 @@ public:
   CollectiveStream &operator=(const CollectiveStream &) = delete;
 
   Stream Queue = nullptr;
-  Event Done = nullptr;
+  /// Of DeviceOrder, and of finish().
+  Event Points[comm::DeviceOrder::NumPoints + 1] = {};
 
 private:
   int GPU;
@@ -119,6 +123,18 @@ public:
   void waitFor(void *Point) override {
     check(D.cuStreamWaitEvent(OnGPU.Queue, static_cast<Event>(Point), 0),
           "wait for computation");
+  }
+  void *recordPoint(int Number) override {
+    Event Point = OnGPU.Points[Number];
+    check(D.cuEventRecord(Point, OnGPU.Queue), "record an event");
+    return Point;
+  }
+  bool hasReached(void *Point) override {
+    call(0, "go on");
+    Result R = D.cuEventQuery(static_cast<Event>(Point));
+    if (R != NotReady)
+      check(R, "finish a collective");
+    return R == 0;
   }
 
   void broadcast(const std::vector<Piece> &Pieces, Type T) override {
@@ -177,18 +193,11 @@ public:
   }
 
   void finish() override {
-    check(D.cuEventRecord(OnGPU.Done, OnGPU.Queue), "record an event");
+    void *Done = recordPoint(comm::DeviceOrder::NumPoints);
     // The host's cores have little else to do.
     comm::Pause P(std::chrono::microseconds(20));
-    while (true) {
-      call(0, "go on");
-      Result R = D.cuEventQuery(OnGPU.Done);
-      if (R == 0)
-        return;
-      if (R != NotReady)
-        check(R, "finish a collective");
+    while (!hasReached(Done))
       P.wait();
-    }
   }
 
   void close() override {

@@ -113,6 +113,9 @@ void Device::synchronize() {}
 
 void *Device::recordPoint(int64_t) { return nullptr; }
 
+/// Its collectives are messages, which it has waited for.
+void Device::waitFor(void *) {}
+
 void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {
   if (Gemm.epilogue != POPLAR_STORE || Gemm.tf32)
     fail("a CPU's products have no epilogues and no TF32; build the program "

@@ -27,7 +27,7 @@ static int NumThreads = 1;
 static std::unique_ptr<CommStream> Process;
 
 static std::string IslandText;
-static bool Uniform = false, MaySkip = false;
+static bool Uniform = false, Ordered = false, MaySkip = false;
 
 const CommOptions &getOptions() { return Options; }
 bool haveIslands() { return !IslandText.empty(); }
@@ -84,7 +84,7 @@ static void joinIslands(CommStream &Stream) {
         {cuda::makeNcclId, [&](int Place, int Size, const std::string &Id) {
            return cuda::joinNccl(GPU, Place, Size, Id, {}, C.isInterrupted());
          }});
-    return Made ? onDevice(std::move(Made), GPU) : nullptr;
+    return Made && !Ordered ? onDevice(std::move(Made), GPU) : std::move(Made);
   });
 }
 
@@ -137,6 +137,8 @@ int main(int Argc, char **Argv) {
       IslandText = Value;
     else if (Option == "--uniform")
       Uniform = Value == "1";
+    else if (Option == "--ordered")
+      Ordered = Value == "1";
     else if (Option == "--or-skip")
       MaySkip = Value == "1";
     else
@@ -162,6 +164,8 @@ int main(int Argc, char **Argv) {
   if (Process && Process->rank() != 0)
     delete Listeners.Release(Listeners.default_result_printer());
   int Result = RUN_ALL_TESTS();
+  if (testing::UnitTest::GetInstance()->successful_test_count() == 0)
+    Result = std::fprintf(stderr, "no test was run\n"), 1;
   if (Process) {
     int64_t Failed = Result;
     Process->run([&](Communicator &C) { C.allReduceMax(&Failed, 1); });

@@ -11,7 +11,7 @@
 //
 //   PoplarCommConformance --backend self|threads|mpi|tcp [--ranks N]
 //       [--max-elements N] [--link-delay US,GBPS]
-//       [--islands 0,0,-,1,1 [--uniform 1] [--or-skip 1]]
+//       [--islands 0,0,-,1,1 [--uniform 1] [--ordered 1] [--or-skip 1]]
 //       [GoogleTest's options]
 //
 // With `mpi` and `tcp` each process is one rank, and all run the same tests in
@@ -19,6 +19,8 @@
 // memory of their GPUs, each of which is a rank's alone; the libraries are
 // those of POPLAR_CUDA_PATH, and may be emulated. `--uniform 1` promises that
 // these ranks always have the same types of memory, and skips what breaks it.
+// Tests keep their data in the host's memory, and are copied to the GPUs and
+// back, but with `--ordered 1`: then only those of DeviceOrderTest.cpp can run.
 // With `--or-skip 1`, a machine without a GPU for each rank, or without NCCL,
 // is no failure: the reason is printed.
 //

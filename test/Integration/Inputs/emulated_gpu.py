@@ -175,14 +175,15 @@ def count_calls(workshop, name, plan, steps):
     options = ["--steps", steps, "--lr", 1e-3]
     run = workshop.train(workshop.build(plan, name), f"{name}-{steps}", options)
     del os.environ["POPLAR_EMULATED_COUNT"]
-    numbers = re.search(r"emulated GPU: (\d+) .* (\d+) graphs made, (\d+) ", run.output)
-    return list(map(int, numbers.groups()))
+    # Of all ranks together.
+    lines = re.findall(r"emulated GPU: (\d+ .*)", run.output)
+    return [sum(map(int, c)) for c in zip(*(re.findall(r"\d+", l) for l in lines))], run
 
 
 def check_loop(workshop, report):
     """The loop allocates nothing, and replays graphs that were made before."""
     plan = Plan("gpt2", 0, (Rank(3, 2, 2, type="ampere"),), TYPES)
-    few, many = (count_calls(workshop, "gpt2-ampere", plan, s) for s in (3, 6))
+    few, many = (count_calls(workshop, "gpt2-ampere", plan, s)[0] for s in (3, 6))
     failures = []
     if few[0] != many[0]:
         failures.append(f"{many[0] - few[0]} allocations in three steps")
@@ -192,6 +193,32 @@ def check_loop(workshop, report):
     if many[2] - few[2] != 3 * 2:
         failures.append(f"{many[2] - few[2]} graphs started in three steps, expected 6")
     report.check("loop", failures, f"{many[1]} graphs made, {many[2]} started")
+
+
+def check_order(workshop, report):
+    """Where NCCL does it all, the GPU waits for slow collectives, and the host
+    only for what it reads: the loss of a micro-step, and gradients' norms. Fast
+    or slow, the results are the same bits."""
+    model, stage, ranks, *_ = NCCL[2]
+    plan, name = make_plan(model, stage, ranks), f"nccl-{model}-stage{stage}-ampere-ampere"
+    os.environ["POPLAR_EMULATED_NCCL_DELAY"] = "3"
+    (few, _), (many, slow) = (count_calls(workshop, name, plan, s) for s in (3, 6))
+    del os.environ["POPLAR_EMULATED_NCCL_DELAY"]
+    _, fast = count_calls(workshop, name, plan, 6)
+    failures = []
+    if few[0] != many[0]:
+        failures.append(f"{many[0] - few[0]} allocations in three steps")
+    # Of a rank and a step.
+    host, device, early = ((b - a) / 6 for a, b in zip(few[4:], many[4:]))
+    if not early > device / 2:
+        failures.append(f"{early} of {device} waits of the GPU are of any use")
+    # What reduces and gathers in two micro-steps and an update is much more.
+    if not host < device:
+        failures.append(f"the host waits {host} times a step, the GPU {device} times")
+    if slow.losses != fast.losses or slow.norms != fast.norms:
+        failures.append("losses or norms depend on how long collectives take")
+    note = f"the host waits {host:g} times a step, the GPU {device:g}, {early:g} early"
+    report.check("order", failures, note)
 
 
 def compare_start(workshop, report, name, plan, make_command, *expected):
@@ -318,6 +345,17 @@ def check_nccl(workshop, report):
         "old-nccl", {"POPLAR_EMULATED_NCCL": "21805"}, "NCCL 2.18.5 is too old", succeeds=True
     )
     attempt("no-such-communicator", {"POPLAR_COMM": "rccl"}, "there are auto, nccl, host")
+    # All ranks are in the same collective, of the second step.
+    attempt(
+        "nccl-hangs",
+        {"POPLAR_EMULATED_NCCL_HANG": "25"},
+        "no progress for ",
+        "in phase 'training'",
+        ", ampere, pid ",
+        "last collective: ",
+        ", bucket ",
+        " s not",
+    )
     attempt(
         "nccl-fails",
         {"POPLAR_EMULATED_NCCL_FAIL": "7"},
@@ -336,6 +374,7 @@ def main():
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
     if arguments.nccl:
         check_nccl(workshop, report)
+        check_order(workshop, report)
         check_starts(workshop, report)
         return report.finish()
     for model, name, tolerance in [] if arguments.jobs else ALONE:

@@ -45,10 +45,11 @@ using cuda::Result;
 
 struct CUctx_st {};
 struct CUstream_st {
-  Queue queue;
+  /// What waits for events of a stream may be done when that is gone.
+  std::shared_ptr<Queue> queue = std::make_shared<Queue>();
 };
 struct CUevent_st {
-  CUstream_st *stream = nullptr;
+  std::shared_ptr<Queue> queue;
   int64_t number = 0;
 };
 struct CUfunc_st {
@@ -75,11 +76,16 @@ constexpr Result notFound = 500, invalidValue = 1, invalidPTX = 218,
 /// What a training loop has to do without, and what it should do.
 struct Calls {
   int allocations = 0, graphs = 0, graphLaunches = 0, kernelLaunches = 0;
+  /// Of the host; of streams, for collectives, and how many of these waits were
+  /// given when the collective was not done.
+  int synchronizations = 0, collectiveWaits = 0, earlyWaits = 0;
   ~Calls() {
     if (std::getenv("POPLAR_EMULATED_COUNT"))
       std::printf("emulated GPU: %d allocations, %d graphs made, %d started, "
-                  "%d kernels started outside of graphs\n",
-                  allocations, graphs, graphLaunches, kernelLaunches);
+                  "%d kernels started outside of graphs, %d waits of the host, "
+                  "%d waits of streams for collectives, %d of them early\n",
+                  allocations, graphs, graphLaunches, kernelLaunches,
+                  synchronizations, collectiveWaits, earlyWaits);
   }
 } calls;
 
@@ -146,11 +152,11 @@ std::string compile(const PTXProgram &program) {
 
 int getCurrentDevice() { return hasContext ? current : -1; }
 
-Queue &getQueue(void *stream) {
+static const std::shared_ptr<Queue> &getShared(void *stream) {
   static CUstream_st defaultStream;
-  return stream ? static_cast<CUstream_st *>(stream)->queue
-                : defaultStream.queue;
+  return (stream ? static_cast<CUstream_st *>(stream) : &defaultStream)->queue;
 }
+Queue &getQueue(void *stream) { return *getShared(stream); }
 
 extern "C" {
 
@@ -326,18 +332,18 @@ Result cuStreamCreate(CUstream_st **stream, unsigned) {
 }
 Result cuStreamBeginCapture_v2(CUstream_st *stream, int mode) {
   // The default stream cannot; of the modes, global and that of a thread.
-  if (!stream || stream->queue.captures || mode < 0 || mode > 1)
+  if (!stream || stream->queue->captures || mode < 0 || mode > 1)
     return notCapturable;
-  stream->queue.captures = true;
+  stream->queue->captures = true;
   ++capturing;
   return 0;
 }
 Result cuStreamEndCapture(CUstream_st *stream, CUgraph_st **graph) {
-  if (!stream || !stream->queue.captures)
+  if (!stream || !stream->queue->captures)
     return notCapturing;
-  stream->queue.captures = false;
+  stream->queue->captures = false;
   --capturing;
-  *graph = new CUgraph_st{std::exchange(stream->queue.captured, {})};
+  *graph = new CUgraph_st{std::exchange(stream->queue->captured, {})};
   return 0;
 }
 Result cuGraphInstantiateWithFlags(CUgraphExec_st **result, CUgraph_st *graph,
@@ -367,28 +373,33 @@ Result cuGraphDestroy(CUgraph_st *graph) {
   return 0;
 }
 Result cuStreamDestroy_v2(CUstream_st *stream) {
-  if (stream->queue.captures)
+  if (stream->queue->captures)
     return notCapturable;
-  stream->queue.run();
+  stream->queue->run();
   delete stream;
   return 0;
 }
 Result cuStreamSynchronize(CUstream_st *stream) {
   if (capturing)
     return notCapturable;
+  ++calls.synchronizations;
   getQueue(stream).run();
   return 0;
 }
 
 /// The event is as it is now, whatever it records later.
 Result cuStreamWaitEvent(CUstream_st *stream, CUevent_st *event, unsigned) {
-  if (stream && stream->queue.captures)
+  if (stream && stream->queue->captures)
     return notCapturable;
-  if (event->number)
-    getQueue(stream).addAttempt(
-        [other = event->stream, number = event->number] {
-          return getQueue(other).tryTo(number);
-        });
+  if (!event->number)
+    return 0;
+  if (event->queue->collects) {
+    ++calls.collectiveWaits;
+    calls.earlyWaits += !event->queue->isDone(event->number);
+  }
+  getQueue(stream).addAttempt([other = event->queue, number = event->number] {
+    return other->tryTo(number);
+  });
   return 0;
 }
 
@@ -404,21 +415,22 @@ Result cuEventRecord(CUevent_st *event, CUstream_st *stream) {
   // Would become part of the graph, which the runtime never asks for.
   if (capturing)
     return notCapturable;
-  event->stream = stream;
-  event->number = getQueue(stream).getLast();
+  event->queue = getShared(stream);
+  event->number = event->queue->getLast();
   return 0;
 }
 Result cuEventSynchronize(CUevent_st *event) {
   if (capturing)
     return notCapturable;
+  ++calls.synchronizations;
   if (event->number)
-    getQueue(event->stream).runTo(event->number);
+    event->queue->runTo(event->number);
   return 0;
 }
 Result cuEventQuery(CUevent_st *event) {
   if (capturing)
     return notCapturable;
-  bool done = !event->number || getQueue(event->stream).tryTo(event->number);
+  bool done = !event->number || event->queue->tryTo(event->number);
   return done ? 0 : cuda::NotReady;
 }
 /// A cubin is for a real GPU: the program has to fall back to its PTX.

@@ -42,10 +42,20 @@ int64_t Queue::getLast() const {
   return done + int64_t(waiting.size());
 }
 
+bool Queue::isDone(int64_t number) const {
+  Guard guard(getLock());
+  return done >= number;
+}
+
 bool Queue::tryTo(int64_t number) {
   Guard guard(getLock());
   while (done < number && !waiting.empty()) {
-    if (!waiting.front()())
+    if (busy)
+      return false;
+    busy = true;
+    bool succeeds = waiting.front()();
+    busy = false;
+    if (!succeeds)
       return false;
     waiting.pop_front();
     ++done;

@@ -9,6 +9,7 @@
 #ifndef POPLAR_UNITTESTS_GPU_EMULATED_MEMORY_H
 #define POPLAR_UNITTESTS_GPU_EMULATED_MEMORY_H
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -61,11 +62,15 @@ public:
   using Attempt = std::function<bool()>;
   void add(Work work);
   void addAttempt(Attempt attempt);
+  /// Whether there are collectives in it.
+  std::atomic<bool> collects{false};
   /// What is added meanwhile is not done, but becomes a graph.
   bool captures = false;
   std::deque<Work> captured;
   /// Number of the last work so far.
   int64_t getLast() const;
+  /// Whether that work has been done already.
+  bool isDone(int64_t number) const;
   /// Does what can be done up to that number; whether that was everything.
   bool tryTo(int64_t number);
   /// Does everything up to that number, and waits for others if need be.
@@ -75,6 +80,9 @@ public:
 private:
   std::deque<Attempt> waiting;
   int64_t done = 0;
+  /// While the first of them is being done: work that waits for itself, through
+  /// other queues, is never done.
+  bool busy = false;
 };
 
 } // namespace poplar::emulated

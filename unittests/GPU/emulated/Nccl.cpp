@@ -26,8 +26,10 @@
 //
 // Told by the environment: POPLAR_EMULATED_NCCL, the version, 22809 by default;
 // POPLAR_EMULATED_NCCL_FAIL=n lets the n-th collective of the process end in an
-// asynchronous error, and POPLAR_EMULATED_NCCL_HANG=n never end. The first rank
-// writes the names of what it calls to POPLAR_EMULATED_NCCL_LOG.
+// asynchronous error, and POPLAR_EMULATED_NCCL_HANG=n never end. With
+// POPLAR_EMULATED_NCCL_DELAY=ms every collective takes so long from its turn
+// on. The first rank writes the names of what it calls to
+// POPLAR_EMULATED_NCCL_LOG.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +37,7 @@
 #include "Memory.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +53,7 @@ using namespace poplar::emulated;
 using namespace poplar::runtime::cuda;
 using namespace poplar::runtime::cuda::nccl;
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -229,8 +233,11 @@ public:
     if (!published) {
       publish(name);
       published = true;
+      const char *delay = std::getenv("POPLAR_EMULATED_NCCL_DELAY");
+      end = Clock::now() +
+            std::chrono::milliseconds(delay ? std::atoi(delay) : 0);
     }
-    if (!comm->arePublished(name))
+    if (!comm->arePublished(name) || Clock::now() < end)
       return false;
     take(name);
     // All have finished the call before: nobody reads this any more.
@@ -294,9 +301,11 @@ private:
   std::vector<Call> calls;
   int64_t number;
   bool fails, hangs, published = false;
+  Clock::time_point end;
 };
 
 Status queue(Comm comm, Stream stream, std::vector<Call> calls) {
+  getQueue(stream).collects = true;
   auto exchange = std::make_shared<Exchange>(comm, std::move(calls));
   getQueue(stream).addAttempt([exchange] { return exchange->attempt(); });
   if (comm->blocking)
