@@ -15,6 +15,7 @@
 #include "Error.h"
 #include "Executor.h"
 #include "Versions.h"
+#include "comm/Islands.h"
 #include "cuda/Driver.h"
 #include "cuda/Gemm.h"
 #include "cuda/Graph.h"
@@ -82,7 +83,10 @@ int64_t countChunks(const PoplarProgram &Program) {
 
 struct Device::Impl {
   Impl(const PoplarProgram &Program, const Choice &Chosen)
-      : Program(Program), Capability(Chosen.Capability), OnGPU(Chosen.Device),
+      : Program(Program),
+        Collects(Program.world_size > 1 && !Program.pipeline &&
+                 comm::getLibraryChoice() != comm::LibraryChoice::Host),
+        Capability(Chosen.Capability), OnGPU(Chosen.Device),
         Kernels(*Program.gpu), Graphs(OnGPU.Queue),
         Gemms(Chosen.Capability, Program.scratch_bytes),
         OwnMemory(static_cast<int64_t>(sizeof(Own)) +
@@ -104,6 +108,8 @@ struct Device::Impl {
   }
 
   const PoplarProgram &Program;
+  /// Whether NCCL may be asked to collect what is allocated.
+  bool Collects;
   int Capability;
   Session OnGPU;
   Image Kernels;
@@ -139,7 +145,10 @@ Device::~Device() {
 bool Device::sharesMemory() const { return false; }
 
 char *Device::allocate(int64_t Bytes) {
-  Data->Memory.push_back(std::make_unique<Allocation>(Bytes));
+  Data->Memory.push_back(
+      Data->Collects
+          ? std::make_unique<Allocation>(Bytes, Allocation::ForCollectives())
+          : std::make_unique<Allocation>(Bytes));
   char *Place = Data->Memory.back()->data();
   zero(Place, Bytes);
   return Place;

@@ -9,6 +9,8 @@
 #include "cuda/Memory.h"
 #include "Error.h"
 #include "Executor.h"
+#include "Log.h"
+#include "cuda/Nccl.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,8 +18,9 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;
 
-Allocation::Allocation(int64_t Wanted) : Bytes(std::max<int64_t>(Wanted, 1)) {
+static Address allocateByDriver(int64_t Bytes) {
   const Driver &D = Driver::get();
+  Address Place = 0;
   Result R = D.cuMemAlloc_v2(&Place, static_cast<size_t>(Bytes));
   if (R == OutOfMemory) {
     size_t Free = 0, Total = 0;
@@ -29,9 +32,44 @@ Allocation::Allocation(int64_t Wanted) : Bytes(std::max<int64_t>(Wanted, 1)) {
          "for this device type");
   }
   check(R, "allocate memory");
+  return Place;
 }
 
-Allocation::~Allocation() { Driver::get().cuMemFree_v2(Place); }
+/// 0 where NCCL cannot, with the reason.
+static Address allocateByNccl(int64_t Bytes, std::string &Reason) {
+  try {
+    const nccl::Nccl &N = nccl::Nccl::get();
+    void *Memory = nullptr;
+    if (nccl::Status S = N.ncclMemAlloc(&Memory, static_cast<size_t>(Bytes)))
+      Reason = N.Name + " does not allocate it: " + N.ncclGetErrorString(S);
+    return addressOf(Memory);
+  } catch (const Error &E) {
+    Reason = E.what();
+    return 0;
+  }
+}
+
+Allocation::Allocation(int64_t Wanted)
+    : Place(allocateByDriver(std::max<int64_t>(Wanted, 1))),
+      Bytes(std::max<int64_t>(Wanted, 1)) {}
+
+Allocation::Allocation(int64_t Wanted, ForCollectives)
+    : Bytes(std::max<int64_t>(Wanted, 1)) {
+  std::string Reason;
+  Place = allocateByNccl(Bytes, Reason);
+  ByNccl = Place != 0;
+  if (!ByNccl)
+    Place = allocateByDriver(Bytes);
+  log(formatBytes(Bytes), " of the GPU's memory are allocated by ",
+      ByNccl ? "NCCL" : "the driver, as " + Reason);
+}
+
+Allocation::~Allocation() {
+  if (ByNccl)
+    nccl::Nccl::get().ncclMemFree(data());
+  else
+    Driver::get().cuMemFree_v2(Place);
+}
 
 PinnedBuffer::PinnedBuffer() {
   const Driver &D = Driver::get();

@@ -24,6 +24,11 @@ inline Address addressOf(const void *Memory) {
 class Allocation {
 public:
   explicit Allocation(int64_t Bytes);
+  /// Allocated by NCCL, which then need not copy what it collects there, once
+  /// it is registered: NVLink SHARP reads and writes no other memory. Where
+  /// NCCL does not, it is as any other, and the log says why.
+  struct ForCollectives {};
+  Allocation(int64_t Bytes, ForCollectives);
   ~Allocation();
   Allocation(const Allocation &) = delete;
   Allocation &operator=(const Allocation &) = delete;
@@ -34,6 +39,7 @@ public:
 private:
   Address Place = 0;
   int64_t Bytes;
+  bool ByNccl = false;
 };
 
 /// Memory of the host that the GPU reads and writes itself, through which

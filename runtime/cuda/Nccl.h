@@ -55,6 +55,8 @@ struct Config {
   X(ncclCommDestroy, Comm)                                                     \
   X(ncclCommAbort, Comm)                                                       \
   X(ncclCommGetAsyncError, Comm, Status *)                                     \
+  X(ncclMemAlloc, void **, size_t)                                             \
+  X(ncclMemFree, void *)                                                       \
   X(ncclCommRegister, Comm, void *, size_t, void **)                           \
   X(ncclCommDeregister, Comm, void *)                                          \
   X(ncclBroadcast, const void *, void *, size_t, DataType, int, Comm, Stream)  \

@@ -8,6 +8,8 @@
 
 #include "cuda/NcclIsland.h"
 #include "Error.h"
+#include "Executor.h"
+#include "Log.h"
 #include "Poplar/Runtime/ABI.h"
 #include "comm/Communicator.h"
 #include "comm/Pause.h"
@@ -93,21 +95,15 @@ public:
              const std::vector<MemoryRange> &Memory,
              const std::atomic<bool> &Interrupted)
       : Rank(Rank), Size(Size), Interrupted(Interrupted), OnGPU(GPU),
-        Scratch(ScratchBytes) {
+        Scratch(ScratchBytes, Allocation::ForCollectives()) {
     nccl::Config Config;
     Config.Blocking = 0;
     nccl::Status S =
         N.ncclCommInitRankConfig(&Comm, Size, toId(Id), Rank, &Config);
     call(S, "join the others");
-    // What cannot be registered is copied by the library: slower, no error.
-    for (MemoryRange Range : Memory) {
-      void *Handle = nullptr;
-      if (N.ncclCommRegister(Comm, Range.first,
-                             static_cast<size_t>(Range.second), &Handle) == 0 &&
-          Handle)
-        Registered.push_back(Handle);
-      call(0, "register memory");
-    }
+    for (MemoryRange Range : Memory)
+      enroll(Range);
+    enroll({Scratch.data(), Scratch.size()});
   }
   ~NcclIsland() override {
     if (Comm)
@@ -211,6 +207,23 @@ public:
   }
 
 private:
+  /// Registers memory with the communicator. What cannot be is copied by the
+  /// library: slower, no error.
+  void enroll(MemoryRange Range) {
+    void *Handle = nullptr;
+    nccl::Status S = N.ncclCommRegister(
+        Comm, Range.first, static_cast<size_t>(Range.second), &Handle);
+    if (Handle)
+      Registered.push_back(Handle);
+    std::string Reason = "that is off in the library (NCCL_LOCAL_REGISTER)";
+    if (S != 0 && S != nccl::InProgress)
+      Reason = N.ncclGetErrorString(S);
+    log(formatBytes(Range.second), " of the GPU's memory are ",
+        Handle ? "registered with " : "not registered with ", N.Name,
+        Handle ? "" : ", which copies what it collects there, as " + Reason);
+    call(0, "register memory");
+  }
+
   /// Whether pieces are equal slices of one array, in the order of the ranks.
   /// Counts and order are the same on all ranks of the island, and so is
   /// whether the array is in one piece: see IslandCommunicator.

@@ -338,6 +338,30 @@ def check_nccl(workshop, report):
         "the host's memory",
     )
     attempt("nccl-had", demand, f"collectives of ranks 0, 1: {library}", succeeds=True)
+    verbose = {"POPLAR_VERBOSE": "1"}
+    by_nccl = "of the GPU's memory are allocated by NCCL"
+    attempt(
+        "nccl-has-buffers",
+        verbose,
+        by_nccl,
+        f"of the GPU's memory are registered with {library}",
+        succeeds=True,
+    )
+    attempt(
+        "nccl-allocates-nothing",
+        {**verbose, "POPLAR_EMULATED_NCCL_MEMORY": "0"},
+        f"are allocated by the driver, as {library} does not allocate it: unhandled cuda",
+        f"of the GPU's memory are registered with {library}",
+        succeeds=True,
+    )
+    attempt(
+        "nccl-registers-nothing",
+        {**verbose, "POPLAR_EMULATED_NCCL_REGISTER": "0"},
+        by_nccl,
+        f"are not registered with {library}, which copies what it collects there, as "
+        "that is off in the library (NCCL_LOCAL_REGISTER)",
+        succeeds=True,
+    )
     attempt(
         "host-demanded", {"POPLAR_COMM": "host"}, through + "POPLAR_COMM is host", succeeds=True
     )

@@ -23,13 +23,17 @@
 //   relies on one is found out
 // - the communicator has to be finalized, and memory deregistered, before it is
 //   destroyed
+// - memory is registered as it was allocated, once, and not freed before it is
+//   deregistered; what ncclMemAlloc has allocated is ncclMemFree's to free
 //
 // Told by the environment: POPLAR_EMULATED_NCCL, the version, 22809 by default;
 // POPLAR_EMULATED_NCCL_FAIL=n lets the n-th collective of the process end in an
 // asynchronous error, and POPLAR_EMULATED_NCCL_HANG=n never end. With
 // POPLAR_EMULATED_NCCL_DELAY=ms every collective takes so long from its turn
 // on. The first rank writes the names of what it calls to
-// POPLAR_EMULATED_NCCL_LOG.
+// POPLAR_EMULATED_NCCL_LOG. POPLAR_EMULATED_NCCL_MEMORY=0 lets ncclMemAlloc
+// fail, and POPLAR_EMULATED_NCCL_REGISTER=0 nothing be registered, as
+// NCCL_LOCAL_REGISTER=0 does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,6 +48,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 #include <utility>
@@ -105,7 +110,7 @@ struct ncclComm {
   std::atomic<Status> state{0};
   std::atomic<bool> aborted{false};
   bool finalized = false;
-  int registered = 0;
+  std::set<void *> registered;
   int64_t started = 0;
   std::string last;
 
@@ -140,6 +145,15 @@ thread_local std::vector<Call> group;
 thread_local Comm groupComm = nullptr;
 thread_local Stream groupStream = nullptr;
 std::atomic<int64_t> numCalls{0};
+/// What ncclMemAlloc has allocated, and what is registered, as often as it is.
+std::set<void *> allocated;
+std::multiset<void *> inUse;
+using Guard = std::lock_guard<std::recursive_mutex>;
+
+bool isOff(const char *variable) {
+  const char *given = std::getenv(variable);
+  return given && std::strcmp(given, "0") == 0;
+}
 
 char *at(const void *address, size_t bytes) {
   return Memory::get().at(reinterpret_cast<uint64_t>(address), int64_t(bytes));
@@ -422,7 +436,7 @@ static void leave(Comm comm) {
 }
 
 Status ncclCommFinalize(Comm comm) {
-  if (comm->registered || comm->finalized)
+  if (!comm->registered.empty() || comm->finalized)
     return InvalidUsage;
   comm->finalized = true;
   return 0;
@@ -440,14 +454,46 @@ Status ncclCommAbort(Comm comm) {
   return 0;
 }
 
+Status ncclMemAlloc(void **memory, size_t bytes) {
+  if (getCurrentDevice() < 0 || isOff("POPLAR_EMULATED_NCCL_MEMORY"))
+    return unhandledCuda;
+  *memory = reinterpret_cast<void *>(Memory::get().allocate(int64_t(bytes)));
+  if (!*memory)
+    return unhandledCuda;
+  Guard guard(getLock());
+  allocated.insert(*memory);
+  return 0;
+}
+Status ncclMemFree(void *memory) {
+  Guard guard(getLock());
+  if (inUse.count(memory) || !allocated.erase(memory))
+    return InvalidUsage;
+  Memory::get().free(reinterpret_cast<uint64_t>(memory));
+  return 0;
+}
+
 Status ncclCommRegister(Comm comm, void *memory, size_t bytes, void **handle) {
-  at(memory, bytes);
-  ++comm->registered;
+  uint64_t begin = 0, end = 0;
+  auto address = reinterpret_cast<uint64_t>(memory);
+  if (!Memory::get().find(address, begin, end) || address != begin ||
+      address + bytes != end)
+    return invalidArgument;
+  *handle = nullptr;
+  if (isOff("POPLAR_EMULATED_NCCL_REGISTER"))
+    return 0;
+  Guard guard(getLock());
+  if (!comm->registered.insert(memory).second)
+    return InvalidUsage;
+  inUse.insert(memory);
   *handle = memory;
   return 0;
 }
-Status ncclCommDeregister(Comm comm, void *) {
-  return --comm->registered < 0 ? InvalidUsage : 0;
+Status ncclCommDeregister(Comm comm, void *handle) {
+  Guard guard(getLock());
+  if (!comm->registered.erase(handle))
+    return InvalidUsage;
+  inUse.erase(inUse.find(handle));
+  return 0;
 }
 
 Status ncclBroadcast(const void *source, void *target, size_t count,

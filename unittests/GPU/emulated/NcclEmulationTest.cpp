@@ -165,6 +165,22 @@ TEST_F(NcclEmulation, EndsMustBeOrderly) {
   EXPECT_EQ(ncclCommDestroy(own.comm), 0);
 }
 
+TEST_F(NcclEmulation, MemoryIsRegisteredAsItWasAllocated) {
+  Rank own(makeId(), 0, 1, 0);
+  ASSERT_EQ(own.settle(), 0);
+  void *memory = nullptr, *handle = nullptr, *again = nullptr;
+  ASSERT_EQ(ncclMemAlloc(&memory, 64), 0);
+  EXPECT_NE(ncclCommRegister(own.comm, memory, 32, &handle), 0);
+  ASSERT_EQ(ncclCommRegister(own.comm, memory, 64, &handle), 0);
+  EXPECT_EQ(ncclCommRegister(own.comm, memory, 64, &again), InvalidUsage);
+  // Somebody may be writing there.
+  EXPECT_EQ(ncclMemFree(memory), InvalidUsage);
+  EXPECT_EQ(ncclCommDeregister(own.comm, handle), 0);
+  EXPECT_EQ(ncclCommDeregister(own.comm, handle), InvalidUsage);
+  EXPECT_EQ(ncclMemFree(memory), 0);
+  EXPECT_EQ(ncclMemFree(own.data()), InvalidUsage);
+}
+
 TEST_F(NcclEmulation, RefusesTwoRanksOnAGPU) {
   UniqueId id = makeId();
   pid_t child;
