@@ -9,7 +9,8 @@
 
   kernels      every kernel, on recorded data, against what the host computed
   products     matrix products by cuBLASLt, likewise
-  conformance  the communicators
+  conformance  the communicators; NCCL among two GPUs, and where there is but one,
+               alone on it
   training     losses of small models against those of a run on the host:
                1e-5 in f32, 1 % in bf16 and f16
   memory       what was allocated is what the plan says, to the byte; the GPU's
@@ -221,15 +222,30 @@ def check_kernels(bundle, products):
 
 def check_conformance(bundle):
     suite = bundle.path("bin", "PoplarCommConformance")
-    start = [sys.executable, bundle.path("start-ranks.py"), "--ranks", 2, "--"]
+
+    def by_tcp(ranks, *options):
+        start = [sys.executable, bundle.path("start-ranks.py"), "--ranks", ranks, "--"]
+        return [*start, suite, "--backend", "tcp", "--ranks", ranks, *options]
+
     cases = {
         "threads, 3 ranks": [suite, "--backend", "threads", "--ranks", 3],
-        "tcp, 2 ranks": [*start, suite, "--backend", "tcp", "--ranks", 2],
+        "tcp, 2 ranks": by_tcp(2),
     }
+    # With two GPUs, one island. The second time, GPUs order the collectives.
+    for ranks, islands in ((1, "0"), (2, "0,0")):
+        nccl = by_tcp(ranks, "--islands", islands, "--or-skip", 1)
+        cases[f"NCCL, {ranks} rank{'s' * (ranks > 1)}"] = nccl
+        cases[f"NCCL by events, {ranks} rank{'s' * (ranks > 1)}"] = [
+            *nccl, "--ordered", 1, "--gtest_filter=DeviceOrdered.*"
+        ]  # fmt: skip
     for name, command in cases.items():
 
         def check(command=command):
-            passed = re.search(r"\[  PASSED  \] (\d+ tests)", run(command))
+            output = run(command)
+            skipped = re.search(r"^skipped: (.*)", output, re.MULTILINE)
+            if skipped:
+                raise Skip(skipped[1])
+            passed = re.search(r"\[  PASSED  \] (\d+ tests?)", output)
             if not passed:
                 raise Failure("no test has passed")
             return passed[1] + " passed"

@@ -21,8 +21,8 @@
 // these ranks always have the same types of memory, and skips what breaks it.
 // Tests keep their data in the host's memory, and are copied to the GPUs and
 // back, but with `--ordered 1`: then only those of DeviceOrderTest.cpp can run.
-// With `--or-skip 1`, a machine without a GPU for each rank, or without NCCL,
-// is no failure: the reason is printed.
+// One rank may be an island by itself. With `--or-skip 1`, a machine without a
+// GPU for each rank, or without NCCL, is no failure: the reason is printed.
 //
 //===----------------------------------------------------------------------===//
 
