@@ -127,22 +127,18 @@ void Group::attach(const State &S, Device &D) {
 void Group::reach(Device &D) {
   TheDevice = nullptr;
   Staged.reset();
-  // Pipeline stages collect in groups of some ranks, and send what is between
-  // them: through the hosts' memory.
-  if (!Program.pipeline) {
-    std::string Description;
-    Stream.extend([&](comm::Communicator &C) {
-      comm::Islands Plan = comm::planIslands(
-          comm::exchange(C, offerIsland(Program, C.rank())), C.getTopology());
-      Description = Plan.Description;
-      if (Plan.WithLibrary[static_cast<size_t>(C.rank())])
-        TheDevice = &D;
-      return comm::makeIslands(
-          C, Plan, getIslandMaker(D, Program, C.rank(), C.isInterrupted()));
-    });
-    if (rank() == 0)
-      std::printf("%s", Description.c_str());
-  }
+  std::string Description;
+  Stream.extend([&](comm::Communicator &C) {
+    comm::Islands Plan = comm::planIslands(
+        comm::exchange(C, offerIsland(Program, C.rank())), C.getTopology());
+    Description = Plan.Description;
+    if (Plan.WithLibrary[static_cast<size_t>(C.rank())])
+      TheDevice = &D;
+    return comm::makeIslands(
+        C, Plan, getIslandMaker(D, Program, C.rank(), C.isInterrupted()));
+  });
+  if (rank() == 0)
+    std::printf("%s", Description.c_str());
   // Made now: nothing is allocated in a step.
   for (int Number = 0; TheDevice && Number < 2 * comm::CommStream::NumPoints;
        ++Number)

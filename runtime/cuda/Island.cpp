@@ -32,6 +32,11 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
     Offer.Reason = "POPLAR_COMM is host";
     return Offer;
   }
+  if (Program.pipeline) {
+    Offer.Reason = "stages of a pipeline collect in groups of some ranks, and "
+                   "send what is between them";
+    return Offer;
+  }
   try {
     Offer.Library = nccl::Nccl::get().Name;
   } catch (const Error &E) {

@@ -10,7 +10,8 @@
 
 using namespace poplar::runtime;
 
-/// Messages are of its own memory: it needs no library.
+/// Messages are of its own memory: it needs no library, whatever the program,
+/// and no reason for having none.
 comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &, int) {
   comm::IslandOffer Offer;
   Offer.Choice = comm::getLibraryChoice();
