@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The algorithms of Attention.cpp for bf16 and f16 on sm_80 and newer. A block
-// of four warps owns 64 rows of the result, a warp 16 of them, which stay in its
-// registers; tiles of the other operands pass through shared memory, the next
-// one on its way while this one is worked on:
+// of four warps owns 64 rows of the result, a warp 16 of them, which stay in
+// its registers; tiles of the other operands pass through shared memory, the
+// next one on its way while this one is worked on:
 //
 //   forward           rows are queries: S = QK^T, O += P V
 //   gradient of Q     rows are queries: dP = dO V^T, dQ += dS K
@@ -133,40 +133,77 @@ POPLAR_INLINE bool seesAll(const Head &head, int32_t query, int32_t queries,
          (desc->window <= 0 || query + queries - 1 - key < desc->window);
 }
 
+/// A block whose rows are queries: those of its head, of which a warp has 16
+/// from `row` on, and the keys and values that they see, `Keys` at a time:
+/// while one tile of each is worked on, the next is on its way.
+template <int32_t Dim, int32_t Keys> struct QueryBlock {
+  /// One of keys and one of values.
+  using Tiles = uint16_t[2][Keys * Shape<Dim>::kStride];
+  using SharedTiles = __attribute__((address_space(3))) Tiles;
+
+  SharedTiles *tiles;
+  /// With a mask, the last rows have the most to do: they go first.
+  int32_t count, query;
+  Head head;
+  int32_t row;
+  Matrix ofKeys, ofValues;
+  int32_t begin, end;
+
+  POPLAR_INLINE QueryBlock(const PoplarAttention *desc, const void *keys,
+                           void *k, void *v, SharedTiles *tiles)
+      : tiles(tiles), count((int32_t(desc->seq_len) + kBlock - 1) / kBlock),
+        query((count - 1 - int32_t(blockX() % count)) * kBlock),
+        head(desc, blockX() / count / desc->num_heads,
+             int32_t(blockX() / count % desc->num_heads), keys),
+        row(query + threadY() * kRows), ofKeys(head.keys(k)),
+        ofValues(head.values(v)), begin(head.firstKey(query, Keys)),
+        end(head.endKey(query, kBlock)) {
+    start(begin, 0);
+    endCopies();
+  }
+  POPLAR_INLINE SharedHalf *keyTile(int32_t stage) const {
+    return tiles[stage][0];
+  }
+  POPLAR_INLINE SharedHalf *valueTile(int32_t stage) const {
+    return tiles[stage][1];
+  }
+  /// Waits for the tiles from `key` on, and starts to copy the next.
+  POPLAR_INLINE void next(int32_t key, int32_t stage) const {
+    if (key + Keys < end)
+      start(key + Keys, stage ^ 1);
+    endCopies();
+    waitForCopies<1>();
+    barrier();
+  }
+
+private:
+  POPLAR_INLINE void start(int32_t key, int32_t stage) const {
+    startTile<Keys, Dim>(keyTile(stage), ofKeys, key);
+    startTile<Keys, Dim>(valueTile(stage), ofValues, key);
+  }
+};
+
 template <int32_t Dim>
 POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
                            void *v, void *keys, void *out, void *lse) {
   using S = Shape<Dim>;
-  constexpr int32_t kKeys = S::kKeys, kTile = kKeys * S::kStride;
-  POPLAR_SHARED uint16_t tiles[2][2][kTile] __attribute__((aligned(16)));
+  constexpr int32_t kKeys = S::kKeys;
+  using Block = QueryBlock<Dim, kKeys>;
+  POPLAR_SHARED typename Block::Tiles tiles[2] __attribute__((aligned(16)));
   int32_t type = desc->type;
-  int32_t count = (int32_t(desc->seq_len) + kBlock - 1) / kBlock;
-  // With a mask, the last rows have the most to do: they go first.
-  int32_t query = (count - 1 - int32_t(blockX() % count)) * kBlock;
-  Head head(desc, blockX() / count / desc->num_heads,
-            int32_t(blockX() / count % desc->num_heads), keys);
-  int32_t row = query + threadY() * kRows;
-  Matrix ofKeys = head.keys(k), ofValues = head.values(v);
-  int32_t begin = head.firstKey(query, kKeys), end = head.endKey(query, kBlock);
-  startTile<kKeys, Dim>(tiles[0][0], ofKeys, begin);
-  startTile<kKeys, Dim>(tiles[0][1], ofValues, begin);
-  endCopies();
+  Block block(desc, keys, k, v, tiles);
+  const Head &head = block.head;
+  int32_t row = block.row;
   LeftRegisters<S::kSteps> left;
   loadLeft(left, head.queries(q), row);
   float result[S::kParts][4], high[2] = {kMasked, kMasked}, sum[2] = {0, 0};
   clear(result);
   int32_t stage = 0;
-  for (int32_t key = begin; key < end; key += kKeys, stage ^= 1) {
-    if (key + kKeys < end) {
-      startTile<kKeys, Dim>(tiles[stage ^ 1][0], ofKeys, key + kKeys);
-      startTile<kKeys, Dim>(tiles[stage ^ 1][1], ofValues, key + kKeys);
-    }
-    endCopies();
-    waitForCopies<1>();
-    barrier();
+  for (int32_t key = block.begin; key < block.end; key += kKeys, stage ^= 1) {
+    block.next(key, stage);
     float p[kKeys / 8][4];
     clear(p);
-    multiplyRows<S::kSteps, S::kStride>(type, p, left, tiles[stage][0]);
+    multiplyRows<S::kSteps, S::kStride>(type, p, left, block.keyTile(stage));
     bool whole = seesAll(head, row, kRows, key, kKeys);
 #pragma clang loop unroll(full)
     for (int32_t r = 0; r < 2; ++r) {
@@ -199,7 +236,7 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
         columns[2 * r + 1] *= rescale;
       }
     }
-    multiplyColumns<S::kStride>(type, result, p, tiles[stage][1]);
+    multiplyColumns<S::kStride>(type, result, p, block.valueTile(stage));
     barrier();
   }
   float inverse[2];
@@ -219,19 +256,13 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                                    void *out, void *lse, void *q, void *k,
                                    void *v, void *keys, void *dq) {
   using S = Shape<Dim>;
-  constexpr int32_t kKeys = 32, kTile = kKeys * S::kStride;
-  POPLAR_SHARED uint16_t tiles[2][2][kTile] __attribute__((aligned(16)));
+  constexpr int32_t kKeys = 32;
+  using Block = QueryBlock<Dim, kKeys>;
+  POPLAR_SHARED typename Block::Tiles tiles[2] __attribute__((aligned(16)));
   int32_t type = desc->type;
-  int32_t count = (int32_t(desc->seq_len) + kBlock - 1) / kBlock;
-  int32_t query = (count - 1 - int32_t(blockX() % count)) * kBlock;
-  Head head(desc, blockX() / count / desc->num_heads,
-            int32_t(blockX() / count % desc->num_heads), keys);
-  int32_t row = query + threadY() * kRows;
-  Matrix ofKeys = head.keys(k), ofValues = head.values(v);
-  int32_t begin = head.firstKey(query, kKeys), end = head.endKey(query, kBlock);
-  startTile<kKeys, Dim>(tiles[0][0], ofKeys, begin);
-  startTile<kKeys, Dim>(tiles[0][1], ofValues, begin);
-  endCopies();
+  Block block(desc, keys, k, v, tiles);
+  const Head &head = block.head;
+  int32_t row = block.row;
   LeftRegisters<S::kSteps> left, gradient;
   loadLeft(left, head.queries(q), row);
   loadLeft(gradient, head.outputs(dy), row);
@@ -245,19 +276,14 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
   float result[S::kParts][4];
   clear(result);
   int32_t stage = 0;
-  for (int32_t key = begin; key < end; key += kKeys, stage ^= 1) {
-    if (key + kKeys < end) {
-      startTile<kKeys, Dim>(tiles[stage ^ 1][0], ofKeys, key + kKeys);
-      startTile<kKeys, Dim>(tiles[stage ^ 1][1], ofValues, key + kKeys);
-    }
-    endCopies();
-    waitForCopies<1>();
-    barrier();
+  for (int32_t key = block.begin; key < block.end; key += kKeys, stage ^= 1) {
+    block.next(key, stage);
     float s[kKeys / 8][4], ds[kKeys / 8][4];
     clear(s);
     clear(ds);
-    multiplyRows<S::kSteps, S::kStride>(type, s, left, tiles[stage][0]);
-    multiplyRows<S::kSteps, S::kStride>(type, ds, gradient, tiles[stage][1]);
+    multiplyRows<S::kSteps, S::kStride>(type, s, left, block.keyTile(stage));
+    multiplyRows<S::kSteps, S::kStride>(type, ds, gradient,
+                                        block.valueTile(stage));
     bool whole = seesAll(head, row, kRows, key, kKeys);
 #pragma clang loop unroll(full)
     for (int32_t i = 0; i < kKeys / 8 * 4; ++i) {
@@ -269,7 +295,7 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                     : 0.0f;
       value = p * (value * head.dropout(own, at) - delta[r]) * head.scale();
     }
-    multiplyColumns<S::kStride>(type, result, ds, tiles[stage][0]);
+    multiplyColumns<S::kStride>(type, result, ds, block.keyTile(stage));
     barrier();
   }
   const float one[2] = {1, 1};
@@ -384,17 +410,16 @@ extern "C" void poplar_gpu_attention_mma_forward(const PoplarAttention *desc,
   POPLAR_FOR_DIM(forward, desc, q, k, v, keys, out, lse);
 }
 
-extern "C" void
-poplar_gpu_attention_mma_backward_q(const PoplarAttention *desc, void *dy,
-                                    void *out, void *lse, void *q, void *k,
-                                    void *v, void *keys, void *dq, int64_t) {
+extern "C" void poplar_gpu_attention_mma_backward_q(const PoplarAttention *desc,
+                                                    void *dy, void *out,
+                                                    void *lse, void *q, void *k,
+                                                    void *v, void *keys,
+                                                    void *dq, int64_t) {
   POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, dq);
 }
 
-extern "C" void
-poplar_gpu_attention_mma_backward_kv(const PoplarAttention *desc, void *dy,
-                                     void *out, void *lse, void *q, void *k,
-                                     void *v, void *keys, void *dk, void *dv,
-                                     int64_t) {
+extern "C" void poplar_gpu_attention_mma_backward_kv(
+    const PoplarAttention *desc, void *dy, void *out, void *lse, void *q,
+    void *k, void *v, void *keys, void *dk, void *dv, int64_t) {
   POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, dk, dv);
 }
