@@ -1,4 +1,4 @@
-//===- FuseGemmEpilogues.cpp - GELU inside of products --------------------===//
+//===- FuseGemmEpilogues.cpp - GELU and bias gradients in products --------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -60,6 +60,32 @@ static bool fuse(IRRewriter &rewriter, nn::GeluGradOp grad) {
   return true;
 }
 
+/// linear_grad_weight, sum_rows of the same gradient -> both at once. Of two
+/// such sums, which there are where a gradient is that of two biases, the
+/// first.
+static bool fuse(IRRewriter &rewriter, nn::SumRowsOp sum) {
+  for (Operation *user : sum.getDy().getUsers()) {
+    auto weight = dyn_cast<nn::LinearGradWeightOp>(user);
+    if (!weight || weight.getDy() != sum.getDy() ||
+        weight->getBlock() != sum->getBlock() || !weight->isBeforeInBlock(sum))
+      continue;
+    // The product takes the place of the first of the two.
+    Operation *acc = sum.getAcc().getDefiningOp();
+    if (acc && acc->getBlock() == weight->getBlock() &&
+        !acc->isBeforeInBlock(weight))
+      continue;
+    rewriter.setInsertionPoint(weight);
+    auto fused = nn::LinearGradWeightBiasOp::create(
+        rewriter, weight.getLoc(), weight.getResult().getType(),
+        sum.getResult().getType(), weight.getDy(), weight.getX(),
+        weight.getAcc(), sum.getAcc(), weight.getLayout());
+    rewriter.replaceOp(weight, fused.getResult());
+    rewriter.replaceOp(sum, fused.getBias());
+    return true;
+  }
+  return false;
+}
+
 namespace {
 
 class FuseGemmEpiloguesPass
@@ -68,11 +94,13 @@ public:
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     getOperation().walk([&](Operation *op) {
-      // Both erase the op at hand, and nothing that comes after it.
+      // All erase the op at hand, and nothing that comes after it.
       if (auto gelu = dyn_cast<nn::GeluOp>(op))
         fuse(rewriter, gelu);
       else if (auto grad = dyn_cast<nn::GeluGradOp>(op))
         fuse(rewriter, grad);
+      else if (auto sum = dyn_cast<nn::SumRowsOp>(op))
+        fuse(rewriter, sum);
     });
   }
 };

@@ -303,10 +303,20 @@ void FunctionLowering::lowerGemm(Operation *op, const PoplarGemm &gemm) {
     b = linear.getWeight();
     aux = linear.getPre();
   } else {
-    auto grad = cast<nn::LinearGradWeightOp>(op);
-    bool outIn = grad.getLayout() == nn::WeightLayout::OutIn;
-    a = outIn ? grad.getDy() : grad.getX();
-    b = outIn ? grad.getX() : grad.getDy();
+    nn::WeightLayout layout;
+    auto take = [&](auto grad) {
+      a = grad.getDy();
+      b = grad.getX();
+      layout = grad.getLayout();
+    };
+    if (auto grad = dyn_cast<nn::LinearGradWeightBiasOp>(op)) {
+      take(grad);
+      aux = grad.getBiasAcc();
+    } else {
+      take(cast<nn::LinearGradWeightOp>(op));
+    }
+    if (layout == nn::WeightLayout::InOut)
+      std::swap(a, b);
   }
   StringRef desc = shared.getStruct("gemm", gemm);
   LLVM::CallOp::create(builder, loc, TypeRange{}, "poplar_rt_gemm",

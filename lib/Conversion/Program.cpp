@@ -42,6 +42,9 @@ OpOperand *poplar::getInPlaceOperand(Operation *op, unsigned index,
   return TypeSwitch<Operation *, OpOperand *>(op)
       .Case<nn::LinearGradWeightOp, nn::EmbeddingGradOp>(
           [](auto grad) { return &grad.getAccMutable(); })
+      .Case([&](nn::LinearGradWeightBiasOp grad) {
+        return index == 0 ? &grad.getAccMutable() : &grad.getBiasAccMutable();
+      })
       .Default([](Operation *) { return nullptr; });
 }
 
@@ -82,6 +85,23 @@ static PoplarGemm describeLinear(Op linear, bool hasBias,
   return gemm;
 }
 
+template <typename Op> static PoplarGemm describeWeightGradient(Op grad) {
+  PoplarGemm gemm = {};
+  auto acc = cast<RankedTensorType>(grad.getAcc().getType());
+  bool outIn = grad.getLayout() == nn::WeightLayout::OutIn;
+  gemm.m = acc.getDimSize(0);
+  gemm.n = acc.getDimSize(1);
+  gemm.k = cast<RankedTensorType>(grad.getX().getType()).getDimSize(1);
+  gemm.batched = 2;
+  gemm.trans_a = 1;
+  gemm.accumulate = 1;
+  gemm.a_type = getElementType(outIn ? grad.getDy() : grad.getX());
+  gemm.b_type = getElementType(outIn ? grad.getX() : grad.getDy());
+  gemm.c_type = POPLAR_F32;
+  gemm.tf32 = roundsToTF32(grad, gemm.a_type);
+  return gemm;
+}
+
 std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
   if (auto linear = dyn_cast<nn::LinearOp>(op))
     return describeLinear(linear, linear.getBias() != nullptr, POPLAR_STORE);
@@ -90,20 +110,13 @@ std::optional<PoplarGemm> poplar::getGemm(Operation *op) {
                           linear.getPre() ? POPLAR_GELU_AUX : POPLAR_GELU);
   if (auto linear = dyn_cast<nn::LinearGeluGradOp>(op))
     return describeLinear(linear, false, POPLAR_GELU_GRAD);
-  PoplarGemm gemm = {};
-  if (auto grad = dyn_cast<nn::LinearGradWeightOp>(op)) {
-    auto acc = cast<RankedTensorType>(grad.getAcc().getType());
-    bool outIn = grad.getLayout() == nn::WeightLayout::OutIn;
-    gemm.m = acc.getDimSize(0);
-    gemm.n = acc.getDimSize(1);
-    gemm.k = cast<RankedTensorType>(grad.getX().getType()).getDimSize(1);
-    gemm.batched = 2;
-    gemm.trans_a = 1;
-    gemm.accumulate = 1;
-    gemm.a_type = getElementType(outIn ? grad.getDy() : grad.getX());
-    gemm.b_type = getElementType(outIn ? grad.getX() : grad.getDy());
-    gemm.c_type = POPLAR_F32;
-    gemm.tf32 = roundsToTF32(op, gemm.a_type);
+  if (auto grad = dyn_cast<nn::LinearGradWeightOp>(op))
+    return describeWeightGradient(grad);
+  if (auto grad = dyn_cast<nn::LinearGradWeightBiasOp>(op)) {
+    PoplarGemm gemm = describeWeightGradient(grad);
+    gemm.epilogue = grad.getLayout() == nn::WeightLayout::OutIn
+                        ? POPLAR_BIAS_GRAD_A
+                        : POPLAR_BIAS_GRAD_B;
     return gemm;
   }
   return std::nullopt;

@@ -34,7 +34,8 @@ constexpr int32_t Plain = 0, Transposed = 1;
 constexpr int TransA = 3, TransB = 4, Epilogue = 7, BiasPointer = 8,
               AuxPointer = 11, AuxLeading = 12;
 constexpr uint32_t EpilogueBias = 4, EpilogueGeluBias = 36,
-                   EpilogueGeluAuxBias = 164, EpilogueGeluGrad = 192;
+                   EpilogueGeluAuxBias = 164, EpilogueGeluGrad = 192,
+                   EpilogueBiasGradA = 256, EpilogueBiasGradB = 512;
 /// cublasLtMatmulPreferenceAttributes_t; the alignments of A, B, C and D follow
 /// each other.
 constexpr int MaxWorkspaceBytes = 1, MinAlignmentA = 5;

@@ -161,7 +161,9 @@ std::vector<std::pair<void *, int64_t>> Device::getMemory() const {
   return Ranges;
 }
 
-int64_t Device::getOwnBytes() const { return Data->OwnMemory.size(); }
+int64_t Device::getOwnBytes() const {
+  return Data->OwnMemory.size() + Data->Gemms.getOwnBytes();
+}
 
 void Device::copyIn(void *To, const void *From, int64_t Bytes) {
   Data->Graphs.interrupt();

@@ -17,6 +17,8 @@
 #include "GemmKey.h"
 #include "cuda/BlasLt.h"
 #include "cuda/Library.h"
+#include "cuda/Memory.h"
+#include "cuda/WireKernels.h"
 
 #include <unordered_map>
 
@@ -72,9 +74,21 @@ uint32_t getEpilogue(const PoplarGemm &Gemm) {
     return EpilogueGeluAuxBias;
   case POPLAR_GELU_GRAD:
     return EpilogueGeluGrad;
+  // Its first operand is our second one.
+  case POPLAR_BIAS_GRAD_A:
+    return EpilogueBiasGradB;
+  case POPLAR_BIAS_GRAD_B:
+    return EpilogueBiasGradA;
   default:
     return Gemm.has_bias ? EpilogueBias : 0;
   }
+}
+
+/// Elements of a bias whose gradient is a by-product; 0 where there is none.
+int64_t countBiasGradients(const PoplarGemm &Gemm) {
+  if (Gemm.epilogue == POPLAR_BIAS_GRAD_A)
+    return Gemm.m;
+  return Gemm.epilogue == POPLAR_BIAS_GRAD_B ? Gemm.n : 0;
 }
 
 int getType(int32_t Type) {
@@ -108,6 +122,7 @@ struct GemmCache::Impl {
     Lt.cublasLtMatmulPreferenceDestroy(Preference);
     Lt.cublasLtDestroy(Handle);
   }
+  int64_t getSumBytes() const { return Sums ? Sums->size() : 0; }
   void check(Status S, const char *What) const {
     if (S != 0)
       fail(Lt.Name, " cannot ", What, ": ", Lt.cublasLtGetStatusName(S));
@@ -133,6 +148,9 @@ struct GemmCache::Impl {
   void *Scratch = nullptr;
   Object Handle = nullptr, Preference = nullptr;
   std::unordered_map<GemmKey, Prepared, GemmKeyHash> Products;
+  /// The library stores gradients of biases; here, until they are added.
+  std::unique_ptr<Allocation> Sums;
+  std::unique_ptr<WireKernels> Kernels;
 };
 
 GemmCache::GemmCache(int Capability, int64_t ScratchBytes)
@@ -160,10 +178,15 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
   if (uint32_t Wanted = getEpilogue(Gemm))
     Data->set(P.Description, Epilogue, Wanted);
+  int64_t SumBytes = 4 * countBiasGradients(Gemm);
+  if (SumBytes > Data->getSumBytes())
+    Data->Sums = std::make_unique<Allocation>(SumBytes);
+  if (SumBytes && !Data->Kernels)
+    Data->Kernels = std::make_unique<WireKernels>();
   // Where these are is told when the product runs: nothing is read here, but
   // algorithms may be chosen by alignment.
   const auto Somewhere = static_cast<uint64_t>(Alignment);
-  if (Gemm.has_bias)
+  if (Gemm.has_bias || SumBytes)
     Data->set(P.Description, BiasPointer, Somewhere);
   if (hasAux(Gemm)) {
     Data->set(P.Description, AuxPointer, Somewhere);
@@ -179,13 +202,18 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
   static const char *const Types[] = {"f32", "bf16", "f16"};
   fail(Data->Lt.Name, " cannot multiply [", M, ",", Depth, "] by [", Depth, ",",
        N, "] in ", Gemm.tf32 ? "tf32" : Types[Gemm.a_type],
-       Gemm.epilogue ? ", with GELU," : "", " on this GPU (",
-       Data->Lt.cublasLtGetStatusName(S ? S : P.Choice.State), "); ",
+       SumBytes        ? ", with the gradient of a bias,"
+       : Gemm.epilogue ? ", with GELU,"
+                       : "",
+       " on this GPU (", Data->Lt.cublasLtGetStatusName(S ? S : P.Choice.State),
+       "); ",
        Gemm.epilogue ? "build with --no-gemm-epilogues"
                      : "build for another device type");
 }
 
 void GemmCache::setScratch(void *Memory) { Data->Scratch = Memory; }
+
+int64_t GemmCache::getOwnBytes() const { return Data->getSumBytes(); }
 
 void GemmCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
                     int64_t Batch, Stream Queue) {
@@ -199,6 +227,9 @@ void GemmCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
     Data->set(P.Description, BiasPointer, Operands.Bias);
   if (hasAux(Gemm))
     Data->set(P.Description, AuxPointer, Operands.Aux);
+  int64_t NumSums = countBiasGradients(Gemm);
+  if (NumSums)
+    Data->set(P.Description, BiasPointer, Data->Sums->data());
   const float Alpha = 1, Beta = Gemm.accumulate ? 1 : 0;
   Data->check(Data->Lt.cublasLtMatmul(Data->Handle, P.Description, &Alpha,
                                       Operands.B, P.Left, Operands.A, P.Right,
@@ -206,4 +237,8 @@ void GemmCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
                                       P.Result, &P.Choice.Choice, Data->Scratch,
                                       Data->ScratchBytes, Queue),
               "run a product");
+  if (NumSums)
+    Data->Kernels->add(static_cast<float *>(Operands.Aux),
+                       reinterpret_cast<const float *>(Data->Sums->data()),
+                       NumSums, Queue);
 }

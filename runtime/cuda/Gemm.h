@@ -36,6 +36,8 @@ public:
   /// there is none.
   void prepare(const PoplarGemm &Gemm, int64_t Batch);
   void setScratch(void *Memory);
+  /// Bytes of the GPU's memory that it has taken for what is prepared.
+  int64_t getOwnBytes() const;
   void run(const PoplarGemm &Gemm, const GemmOperands &Operands, int64_t Batch,
            Stream Queue);
 

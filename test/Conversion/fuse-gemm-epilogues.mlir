@@ -57,3 +57,45 @@ func.func @others(%x: tensor<?x4x8xf32>, %w: tensor<12x8xf32>, %b: tensor<12xf32
   %g = nn.gelu_grad %d, %p form tanh : tensor<?x4x16xf32>
   return %y, %d, %g : tensor<?x4x12xf32>, tensor<?x4x16xf32>, tensor<?x4x16xf32>
 }
+
+// The gradient of a bias is a by-product of the weight's, whatever the layout of
+// that.
+// CHECK-LABEL: func @bias
+// CHECK-SAME: %[[DY:[^:]+]]: tensor<?x4x16xf32>, %[[X:[^:]+]]: tensor<?x4x8xf32>, %[[AW:[^:]+]]: tensor<16x8xf32>, %[[AB:[^:]+]]: tensor<16xf32>
+// CHECK: %[[DW:.*]], %[[DB:.*]] = nn.linear_grad_weight_bias %[[DY]], %[[X]] into %[[AW]] bias %[[AB]] : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>)
+// CHECK-NEXT: return %[[DW]], %[[DB]]
+func.func @bias(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %aw: tensor<16x8xf32>, %ab: tensor<16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>) {
+  %dw = nn.linear_grad_weight %dy, %x into %aw : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %db = nn.sum_rows %dy into %ab : (tensor<?x4x16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %dw, %db : tensor<16x8xf32>, tensor<16xf32>
+}
+
+// CHECK-LABEL: func @bias_in_out
+// CHECK: nn.linear_grad_weight_bias {{.*}} layout {{ *}}in_out
+// CHECK-NOT: nn.sum_rows
+func.func @bias_in_out(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %aw: tensor<8x16xf32>, %ab: tensor<16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>) {
+  %dw = nn.linear_grad_weight %dy, %x into %aw layout in_out : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %db = nn.sum_rows %dy into %ab : (tensor<?x4x16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %dw, %db : tensor<8x16xf32>, tensor<16xf32>
+}
+
+// With one bias only, and not with what comes later than the product. A sum of x
+// is no gradient of this product's bias.
+// CHECK-LABEL: func @sums
+// CHECK: nn.linear_grad_weight_bias
+// CHECK: nn.sum_rows
+// CHECK: nn.sum_rows
+// CHECK: nn.linear_grad_weight %
+// CHECK: nn.get_gradient @b
+// CHECK: nn.sum_rows
+nn.parameter @b : tensor<8xf32> zeros
+func.func @sums(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %aw: tensor<16x8xf32>, %av: tensor<8x16xf32>, %ab: tensor<16xf32>, %ac: tensor<16xf32>, %ad: tensor<8xf32>) -> (tensor<16x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<8xf32>, tensor<8x16xf32>, tensor<8xf32>) {
+  %dw = nn.linear_grad_weight %dy, %x into %aw : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %db = nn.sum_rows %dy into %ab : (tensor<?x4x16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %dc = nn.sum_rows %dy into %ac : (tensor<?x4x16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %dd = nn.sum_rows %x into %ad : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %dv = nn.linear_grad_weight %x, %dy into %av : (tensor<?x4x8xf32>, tensor<?x4x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %ae = nn.get_gradient @b : tensor<8xf32>
+  %de = nn.sum_rows %x into %ae : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %dw, %db, %dc, %dd, %dv, %de : tensor<16x8xf32>, tensor<16xf32>, tensor<16xf32>, tensor<8xf32>, tensor<8x16xf32>, tensor<8xf32>
+}

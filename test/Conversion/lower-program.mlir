@@ -78,6 +78,27 @@ module attributes {nn.memory = {fixed = 1024 : i64, live_per_sample = 640 : i64,
 
 // -----
 
+// The gradient of a bias is where products have their by-products: of the rows
+// of the first operand, and with the other layout of the columns of the second.
+
+// CHECK-DAG: llvm.mlir.global internal constant @[[$ROWS:gemm[_0-9]*]](dense<[16, 8, 4, 4294967298, 4294967296, 0, 0, 4]>
+// CHECK-DAG: llvm.mlir.global internal constant @[[$COLUMNS:gemm[_0-9]*]](dense<[8, 16, 4, 4294967298, 4294967296, 0, 0, 5]>
+// CHECK-LABEL: func private @both.call(
+// CHECK: %[[DESC:.+]] = llvm.mlir.addressof @[[$ROWS]]
+// CHECK: llvm.call @poplar_rt_gemm(%{{[^,]+}}, %[[DESC]], %[[DY:[^,]+]], %[[X:[^,]+]], %{{[^,]+}}, %[[DB:[^,]+]], %{{[^,]+}}, %{{[^,]+}})
+// CHECK: %[[DESC:.+]] = llvm.mlir.addressof @[[$COLUMNS]]
+// CHECK: llvm.call @poplar_rt_gemm(%{{[^,]+}}, %[[DESC]], %[[X]], %[[DY]], %{{[^,]+}}, %[[DB]], %{{[^,]+}}, %{{[^,]+}})
+module attributes {nn.memory = {fixed = 4096 : i64, live_per_sample = 128 : i64, per_sample = 128 : i64, scratch_bytes = 0 : i64, scratch_offset = 4096 : i64}} {
+  func.func @both(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %dw: tensor<16x8xf32> {nn.gradient}, %dv: tensor<8x16xf32> {nn.gradient}, %db: tensor<16xf32> {nn.gradient})
+      -> (tensor<16x8xf32>, tensor<8x16xf32>, tensor<16xf32>) attributes {nn.unit, nn.scratch_bytes = 256 : i64} {
+    %0:2 = nn.linear_grad_weight_bias %dy, %x into %dw bias %db {nn.offsets = array<i64: -1, -1>} : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>)
+    %1:2 = nn.linear_grad_weight_bias %dy, %x into %dv bias %0#1 layout in_out {nn.offsets = array<i64: -1, -1>} : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>)
+    return %0#0, %1#0, %1#1 : tensor<16x8xf32>, tensor<8x16xf32>, tensor<16xf32>
+  }
+}
+
+// -----
+
 // Parameters and their gradients are slices of their bucket's, which lie in the
 // fixed region: @w follows @v, padded to 32 elements. What accumulates in place
 // writes to its operand, and the transposed factor comes first.

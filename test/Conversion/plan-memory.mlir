@@ -123,6 +123,14 @@ func.func @backward(%dy: tensor<?x4x8xf32>, %x: tensor<?x4x8xf32>, %dw: tensor<8
 func.func private @bias_grad(tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<8xf32> {nn.inplace = 1 : i64})
     attributes {nn.kernel = "columns", nn.parts = 8 : i64}
 
+// CHECK-LABEL: func @backward_of_both
+// CHECK: nn.linear_grad_weight_bias {{.*}} {nn.offsets = array<i64: -1, -1>}
+func.func @backward_of_both(%dy: tensor<?x4x8xf32>, %x: tensor<?x4x8xf32>, %dw: tensor<8x8xf32> {nn.gradient}, %db: tensor<8xf32> {nn.gradient})
+    -> (tensor<8x8xf32>, tensor<8xf32>) attributes {nn.unit} {
+  %0:2 = nn.linear_grad_weight_bias %dy, %x into %dw bias %db : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8xf32>) -> (tensor<8x8xf32>, tensor<8xf32>)
+  return %0#0, %0#1 : tensor<8x8xf32>, tensor<8xf32>
+}
+
 // -----
 
 // The result of a unit may take over the buffer of the unit's argument if its

@@ -31,6 +31,13 @@ static double geluGrad(double x) {
          x / 2 * (1 - t * t) * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
+/// Of the gradient of a bias; 0 where there is none.
+static int64_t countSums(const PoplarGemm &gemm) {
+  if (gemm.epilogue == POPLAR_BIAS_GRAD_A)
+    return gemm.m;
+  return gemm.epilogue == POPLAR_BIAS_GRAD_B ? gemm.n : 0;
+}
+
 /// By its definition, with sums in f64. Buffers are those of `pointers`.
 static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
                      KernelCase &entry) {
@@ -44,6 +51,16 @@ static void multiply(const PoplarGemm &gemm, int64_t m, int64_t k,
     return matrix.at(
         size_t(transposed ? column * rows + row : row * columns + column));
   };
+  bool sumsA = gemm.epilogue == POPLAR_BIAS_GRAD_A;
+  if (int64_t sums = countSums(gemm))
+    for (int64_t i = 0; i < sums; ++i) {
+      Buffer &bias = buffer(entry.after, 3);
+      double sum = bias.at(size_t(i));
+      for (int64_t l = 0; l < k; ++l)
+        sum += sumsA ? at(a, i, l, m, k, gemm.trans_a)
+                     : at(b, l, i, k, gemm.n, gemm.trans_b);
+      bias.set(size_t(i), float(sum));
+    }
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < gemm.n; ++j) {
       size_t place = size_t(i * gemm.n + j);
@@ -90,9 +107,9 @@ void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
     addBuffer(true, gemm.a_type, m * k);
     addBuffer(true, gemm.b_type, k * n);
     addBuffer(gemm.has_bias, gemm.c_type, n);
-    addBuffer(gemm.epilogue == POPLAR_GELU_AUX ||
-                  gemm.epilogue == POPLAR_GELU_GRAD,
-              gemm.c_type, m * n);
+    int64_t sums = countSums(gemm);
+    addBuffer(gemm.epilogue >= POPLAR_GELU_AUX, gemm.c_type,
+              sums ? sums : m * n);
     addBuffer(true, gemm.c_type, m * n);
     entry.after = entry.before;
     multiply(gemm, m, k, entry);
@@ -115,6 +132,12 @@ void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
         {depth, n, tokens, 2, 1, 0, 1, 0, type, type, POPLAR_F32, POPLAR_STORE,
          0},
         1e-5);
+    for (int32_t epilogue : {POPLAR_BIAS_GRAD_A, POPLAR_BIAS_GRAD_B})
+      add(prefix + " gradients of the weight and a bias" +
+              (epilogue == POPLAR_BIAS_GRAD_A ? ", its rows" : ", its columns"),
+          {depth, n, tokens, 2, 1, 0, 1, 0, type, type, POPLAR_F32, epilogue,
+           0},
+          1e-5);
     add(prefix + " GELU",
         {tokens, n, depth, 1, 0, 0, 0, 1, type, type, type, POPLAR_GELU, 0},
         tolerance);

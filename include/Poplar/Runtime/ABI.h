@@ -126,9 +126,13 @@ typedef struct PoplarCollective {
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 enum PoplarEpilogue {
   POPLAR_STORE = 0,
-  POPLAR_GELU = 1,     /* C = gelu(..) */
-  POPLAR_GELU_AUX = 2, /* the same, and what GELU is given goes to aux */
-  POPLAR_GELU_GRAD = 3 /* C = .. gelu'(aux) */
+  POPLAR_GELU = 1,      /* C = gelu(..) */
+  POPLAR_GELU_AUX = 2,  /* the same, and what GELU is given goes to aux */
+  POPLAR_GELU_GRAD = 3, /* C = .. gelu'(aux) */
+  /* aux, in f32, += the sums of op(A)'s rows, m of them, or of op(B)'s columns,
+     n of them */
+  POPLAR_BIAS_GRAD_A = 4,
+  POPLAR_BIAS_GRAD_B = 5
 };
 
 /// C[m,n] = op(A)[m,k] op(B)[k,n] (+ bias[n]) (+ C if accumulate); all row
@@ -138,7 +142,8 @@ typedef struct PoplarGemm {
   int64_t m, n, k;
   int32_t batched; /* 0: none, 1: m, 2: k */
   int32_t trans_a, trans_b, accumulate, has_bias;
-  int32_t a_type, b_type, c_type; /* PoplarType; bias and aux have c_type */
+  int32_t a_type, b_type, c_type; /* PoplarType; bias and aux have c_type,
+                                     which is f32 where aux is added to */
   int32_t epilogue;               /* PoplarEpilogue; GPUs only */
   int32_t tf32; /* 1: f32 operands are rounded to TF32 (10 bits of fraction) */
 } PoplarGemm;

@@ -350,18 +350,22 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
 }
 
 def FuseGemmEpilogues : Pass<"fuse-gemm-epilogues", "::mlir::ModuleOp"> {
-  let summary = "Fuse GELU into the products whose libraries do it as well";
+  let summary = "Fuse GELU and gradients of biases into products";
   let description = [{
     For GPUs, after differentiation: cuBLASLt applies GELU by tanh, or its
     gradient, before it stores a product, and so saves reading the product
-    again. GELU by erf is another function and stays as it is, as does the
-    gradient of a bias, which cuBLASLt does not add to what is there.
+    again. GELU by erf is another function and stays as it is. The gradient of a
+    weight and that of a bias sum over the same gradient, which the product
+    reads anyway.
 
     ```mlir
     %h = nn.linear %x, %w bias %b
     %y = nn.gelu %h form tanh       // -> %y, %h = nn.linear_gelu %x, %w bias %b
     %d = nn.linear %dy, %w
     %g = nn.gelu_grad %d, %h form tanh  // -> %g = nn.linear_gelu_grad %dy, %w pre %h
+    %dw = nn.linear_grad_weight %dy, %x into %aw
+    %db = nn.sum_rows %dy into %ab
+    // -> %dw, %db = nn.linear_grad_weight_bias %dy, %x into %aw bias %ab
     ```
   }];
 }

@@ -109,9 +109,13 @@ template <typename Op> static OpCost getProductCost(Op op) {
 OpCost LinearGeluOp::getCost() { return getProductCost(*this); }
 OpCost LinearGeluGradOp::getCost() { return getProductCost(*this); }
 
-OpCost LinearGradWeightOp::getCost() {
-  double inputs = static_cast<double>(getShape(getX())[2]);
-  return getTraffic(*this, OpClass::Gemm, 2 * inputs * getElements(getDy()));
+template <typename Op> static OpCost getWeightGradientCost(Op op) {
+  double inputs = static_cast<double>(getShape(op.getX())[2]);
+  return getTraffic(op, OpClass::Gemm, 2 * inputs * getElements(op.getDy()));
+}
+OpCost LinearGradWeightOp::getCost() { return getWeightGradientCost(*this); }
+OpCost LinearGradWeightBiasOp::getCost() {
+  return getWeightGradientCost(*this);
 }
 
 //===----------------------------------------------------------------------===//

@@ -318,14 +318,24 @@ LogicalResult PositionEmbeddingGradOp::verify() {
 }
 
 // - dy [B,T,N] and x [B,T,K] of one element type, acc [N,K] or [K,N]
-LogicalResult LinearGradWeightOp::verify() {
-  Named dy{"dy", getDy()}, x{"x", getX()};
-  int64_t outputs = getDim(getDy(), 2);
-  if (failed(expectShape(*this, dy,
-                         {getDim(getX(), 0), getDim(getX(), 1), outputs}, x)) ||
-      failed(verifyWeight(*this, {"acc", getAcc()}, x, outputs, getLayout())))
+template <typename Op> static LogicalResult verifyWeightGradient(Op op) {
+  Named dy{"dy", op.getDy()}, x{"x", op.getX()};
+  int64_t outputs = getDim(dy.value, 2);
+  if (failed(expectShape(
+          op, dy, {getDim(x.value, 0), getDim(x.value, 1), outputs}, x)) ||
+      failed(
+          verifyWeight(op, {"acc", op.getAcc()}, x, outputs, op.getLayout())))
     return failure();
-  return expectSameElements(*this, {x, dy});
+  return expectSameElements(op, {x, dy});
+}
+LogicalResult LinearGradWeightOp::verify() {
+  return verifyWeightGradient(*this);
+}
+// - as nn.linear_grad_weight and nn.sum_rows
+LogicalResult LinearGradWeightBiasOp::verify() {
+  if (failed(verifyWeightGradient(*this)))
+    return failure();
+  return expectPerColumn(*this, {"bias_acc", getBiasAcc()}, {"dy", getDy()});
 }
 
 // - acc [D] for dy [B,T,D]

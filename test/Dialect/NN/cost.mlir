@@ -12,6 +12,9 @@ func.func @ops(%x: tensor<?x4x8xf32>, %low: tensor<?x4x8xbf16>, %y: tensor<?x4x1
   // The sum is read and written.
   // expected-remark @below {{gemm: 1024 FLOPs and 384 bytes per sample, 1024 bytes once}}
   %1 = nn.linear_grad_weight %y, %x into %w : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  // The bias's, too.
+  // expected-remark @below {{gemm: 1024 FLOPs and 384 bytes per sample, 1152 bytes once}}
+  %both:2 = nn.linear_grad_weight_bias %y, %x into %w bias %bias : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> (tensor<16x8xf32>, tensor<16xf32>)
 
   // Attention: two products of 2*d a pair, in each of two heads of 4.
   // 16 pairs: 2*2*4*2*16; q and out 128, k and v 64, lse 32 bytes.

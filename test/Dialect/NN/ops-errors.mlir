@@ -146,6 +146,22 @@ func.func @f(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %w: tensor<8x16xf32
 
 // -----
 
+func.func @f(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) {
+  // expected-error @below {{acc [out,in] is [8,16], expected [16,8] to fit x [?,4,8] and 16 outputs}}
+  %0:2 = nn.linear_grad_weight_bias %dy, %x into %w bias %b : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x4x16xf32>, %x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<8xf32>) {
+  // expected-error @below {{bias_acc is [8], expected [16] to fit dy [?,4,16]}}
+  %0:2 = nn.linear_grad_weight_bias %dy, %x into %w bias %b : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<8xf32>) -> (tensor<16x8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<9xf32>) {
   // expected-error @below {{acc is [9], expected [8] to fit dy [?,4,8]}}
   %0 = nn.sum_rows %x into %g : (tensor<?x4x8xf32>, tensor<9xf32>) -> tensor<9xf32>

@@ -112,6 +112,8 @@ func.func @gradients(%x: tensor<?x4x8xf32>,
   %r2 = nn.linear_grad_weight %logits, %x into %w : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   // CHECK: nn.linear_grad_weight %{{.*}}, %{{.*}} into %{{.*}} layout {{ *}}in_out : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
   %r3 = nn.linear_grad_weight %logits, %x into %wt layout in_out : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  // CHECK: nn.linear_grad_weight_bias %{{.*}}, %{{.*}} into %{{.*}} bias %{{.*}} layout {{ *}}in_out : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>)
+  %r3b:2 = nn.linear_grad_weight_bias %logits, %x into %wt bias %bias layout in_out : (tensor<?x4x16xf32>, tensor<?x4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>)
   // CHECK: nn.sum_rows %{{.*}} into %{{.*}} : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
   %r4 = nn.sum_rows %x into %g : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
   // CHECK: nn.norm_grad_gamma %{{.*}}, %{{.*}} rstd %{{.*}} mean %{{.*}} into %{{.*}} : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<8xf32>) -> tensor<8xf32>

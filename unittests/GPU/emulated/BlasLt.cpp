@@ -41,12 +41,13 @@ struct Description {
   uint64_t bias = 0, aux = 0;
   int64_t auxLeading = 0;
 
-  bool has(uint32_t part) const { return (epilogue & part) != 0; }
+  uint32_t has(uint32_t part) const { return epilogue & part; }
 };
 
 /// Of cublasLtEpilogue_t, which are made of these.
 constexpr uint32_t partBias = 4, partGelu = 32, partGeluGrad = 64,
-                   partAux = 128;
+                   partAux = 128,
+                   partSums = EpilogueBiasGradA | EpilogueBiasGradB;
 
 /// GELU by tanh, and its derivative.
 double geluTanh(double x) {
@@ -108,6 +109,18 @@ struct Product {
   uint64_t aAt, bAt, cAt, dAt;
   float alpha, beta;
 
+  /// Stores the sum of each row of an operand as a gradient of a bias.
+  void sumRows(const std::vector<double> &operand, int64_t rows,
+               int64_t depth) const {
+    char *sums = Memory::get().at(description.bias, rows * d.width());
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (int64_t k = 0; k < depth; ++k)
+        sum += operand[size_t(r * depth + k)];
+      setElement(sums + r * d.width(), d.type, float(sum));
+    }
+  }
+
   void run() const {
     int64_t depth = description.transposeA ? a.rows : a.columns;
     bool rounds = description.compute == ComputeTF32;
@@ -122,6 +135,10 @@ struct Product {
     if (description.has(partAux))
       aux = Memory::get().at(description.aux,
                              description.auxLeading * d.columns * d.width());
+    if (description.has(EpilogueBiasGradA))
+      sumRows(left, d.rows, depth);
+    if (description.has(EpilogueBiasGradB))
+      sumRows(right, d.columns, depth);
     for (int64_t c = 0; c < d.columns; ++c)
       for (int64_t r = 0; r < d.rows; ++r) {
         double sum = 0;
@@ -245,6 +262,11 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
   // The rows of aux start at multiples of 16 bytes.
   if (description.has(partAux) &&
       (description.auxLeading < out.rows || description.auxLeading % 8 != 0))
+    return notSupported;
+  // Sums are of one operand, and of an address that is aligned.
+  if (description.has(partSums) &&
+      (description.has(partSums) == partSums || description.bias == 0 ||
+       description.bias % 16 != 0))
     return notSupported;
   *result = {};
   result->WorkspaceBytes = static_cast<Preference *>(preference)->workspace;

@@ -532,6 +532,21 @@ def NN_LinearGeluGradOp : NN_GradientOp<"linear_gelu_grad"> {
   }];
 }
 
+def NN_LinearGradWeightBiasOp : NN_GradientOp<"linear_grad_weight_bias",
+    [AllTypesMatch<["acc", "result"]>, AllTypesMatch<["bias_acc", "bias"]>]> {
+  let summary = "nn.linear_grad_weight, and nn.sum_rows of the same gradient";
+  let description = "What is added to each gradient is rounded to f32 before.";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x, NN_F32Matrix:$acc,
+                       NN_F32Vector:$bias_acc,
+                       DefaultValuedAttr<NN_WeightLayoutAttr,
+                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+  let results = (outs NN_F32Matrix:$result, NN_F32Vector:$bias);
+  let assemblyFormat = [{
+    $dy `,` $x `into` $acc `bias` $bias_acc (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
 class NN_UnaryGradOp<string mnemonic, string what> : NN_GradientOp<mnemonic,
     [AllTypesMatch<["dy", "x", "result"]>]> {
   let summary = what;
