@@ -111,7 +111,7 @@ LogicalResult ZeroPlanStagesPass::placeEnds(
     return described[place % count].ends[place / count];
   };
   if (int64_t(all) > units)
-    return module.emitError("wants ")
+    return module.emitError("the pipeline wants ")
            << all << " parts of the model (" << count << " stages of "
            << chunks.getValue() << (chunks == 1 ? " chunk" : " chunks")
            << "), which has only " << units

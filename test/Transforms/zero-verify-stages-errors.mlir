@@ -772,7 +772,7 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", stage = 
     zero.group units [2, 4] stage 0
     // expected-note @below {{the first rank of the group}}
     zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
-    // expected-error @below {{rank takes its turns in another order than the first one of its group, which it meets in every turn in stage 2}}
+    // expected-error @below {{rank takes its turns in another order than the first one of its group; in stage 2 of ZeRO, pipelines meet in their turns}}
     zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
