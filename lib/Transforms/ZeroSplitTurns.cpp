@@ -114,7 +114,7 @@ ZeroSplitTurnsPass::findBackward(func::FuncOp train) {
     for (Value operand : op.getOperands()) {
       if (operand == seed)
         isOf(last);
-      auto source = backward.find(operand.getDefiningOp());
+      auto *source = backward.find(operand.getDefiningOp());
       if (source != backward.end())
         isOf(source->second);
     }
@@ -162,7 +162,7 @@ ZeroSplitTurnsPass::addBackward(func::FuncOp train, int64_t chunk,
         builder.clone(*source, mapping);
         continue;
       }
-      auto other = backward.find(source);
+      const auto *other = backward.find(source);
       if (other == backward.end()) {
         residuals.insert(operand);
         mapping.map(operand,

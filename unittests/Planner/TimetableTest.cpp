@@ -284,7 +284,7 @@ TEST(TimetableTest, SchedulesCanBeCarriedOut) {
 /// flight than the warm-up begins.
 TEST(TimetableTest, InterleavedCanBeCarriedOut) {
   std::mt19937 random(3);
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < 600; ++round) {
     int64_t stages = 1 + random() % 9, chunks = 2 + random() % 5,
             m = random() % (4 * stages + 3);
     Timetable table =
