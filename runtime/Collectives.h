@@ -17,6 +17,7 @@
 
 #include "Poplar/Runtime/ABI.h"
 
+#include <chrono>
 #include <string>
 
 namespace poplar::runtime {
@@ -59,6 +60,9 @@ public:
   /// between two signs of progress. A rank that takes much longer ends the job.
   virtual void setPhase(const char *Name, double Seconds) = 0;
   virtual void progress() = 0;
+  /// For --trace: a turn of a pipeline stage, begun at `Begin`, is done.
+  virtual void recordTurn(bool IsBackward, int64_t MicroBatch,
+                          std::chrono::steady_clock::time_point Begin) = 0;
   /// Ends the job because of an error of this rank.
   [[noreturn]] virtual void fail(const std::string &Message) = 0;
 

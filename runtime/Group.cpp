@@ -274,6 +274,13 @@ void Group::setPhase(const char *Name, double Seconds) {
 
 void Group::progress() { Dog->progress(); }
 
+void Group::recordTurn(bool IsBackward, int64_t MicroBatch,
+                       std::chrono::steady_clock::time_point Begin) {
+  if (comm::Trace *Events = Stream.getTrace())
+    Events->record(comm::Trace::Compute, IsBackward ? "backward" : "forward",
+                   Begin, comm::Clock::now(), MicroBatch);
+}
+
 void Group::fail(const std::string &Message) { Dog->fail(Message); }
 
 void Group::close() {

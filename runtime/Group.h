@@ -61,6 +61,8 @@ public:
   void barrier() override;
   void setPhase(const char *Name, double Seconds) override;
   void progress() override;
+  void recordTurn(bool IsBackward, int64_t MicroBatch,
+                  std::chrono::steady_clock::time_point Begin) override;
   [[noreturn]] void fail(const std::string &Message) override;
   comm::CommStream &stream() { return Stream; }
 

@@ -11,6 +11,7 @@
 #include "Executor.h"
 
 #include <algorithm>
+#include <chrono>
 
 using namespace poplar::runtime;
 
@@ -151,7 +152,10 @@ void Pipeline::takeTurn(Chunk &C, PoplarTurn Function, bool IsBackward) {
   if (!IsBackward)
     Work->fill(MicroBatch, Ports[POPLAR_SLOT], C.HasLoss);
   Current = &C;
+  auto Begin = std::chrono::steady_clock::now();
   Exec.turn(Function, Ports, Work->size(MicroBatch));
+  if (Exec.collectives)
+    Exec.collectives->recordTurn(IsBackward, MicroBatch, Begin);
   if (!IsBackward && C.HasLoss)
     Work->take(MicroBatch);
   ++(IsBackward ? C.Backwards : C.Forwards);

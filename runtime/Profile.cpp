@@ -97,6 +97,8 @@ public:
   void gather(const float *, float *, const int64_t *) override {}
   void setPhase(const char *, double) override {}
   void progress() override {}
+  void recordTurn(bool, int64_t,
+                  std::chrono::steady_clock::time_point) override {}
   [[noreturn]] void fail(const std::string &Message) override {
     std::fprintf(stderr, "train: error: %s\n", Message.c_str());
     std::_Exit(1);

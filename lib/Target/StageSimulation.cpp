@@ -433,7 +433,7 @@ StageSimulationBuilder::makeTurn(size_t index, const Turn &turn, bool isLast) {
           sampleBytes *= size;
         phase.push_back(Step::send(getMessage(out, batch, sampleBytes), out));
       });
-  // There is memory for as many messages as this is one too few.
+  // Its own message needs one of the buffers.
   if (succeeded(pass) && out >= 0)
     pass->insert(pass->begin(),
                  Step::flush(out, Timetable::messageBuffers - 1));
