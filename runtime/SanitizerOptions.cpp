@@ -21,8 +21,9 @@ extern "C" const char poplar_sanitizer_options[] = "";
 extern "C" const char *__asan_default_options() {
   // LLVM's allocators poison what they have not handed out yet. They are
   // templates, instantiated here, with the sanitizer, and in libLLVM, without:
-  // what one side poisons, the other does not know to unpoison.
-  return "allow_user_poisoning=0";
+  // what one side poisons, the other does not know to unpoison. Libraries that
+  // are loaded, such as the emulated ones, are linked with this file as well.
+  return "allow_user_poisoning=0:detect_odr_violation=1";
 }
 
 extern "C" const char *__ubsan_default_options() {

@@ -48,6 +48,12 @@ public:
                    Bytes, Queue);
   }
   ~OnGPU() {
+    // The stream's thread looks at the points until all is complete. What went
+    // wrong has been thrown before.
+    try {
+      Stream.waitAll();
+    } catch (const std::exception &) {
+    }
     Pinned.reset();
     for (cuda::Event Point : Points)
       D.cuEventDestroy_v2(Point);
