@@ -19,6 +19,7 @@ is slower than its profile the simulated profile is made slower, too.
   predict  many plans of stages: simulated and measured seconds of a step
   compare  at --slow and at --fast: the planner's stages, ZeRO alone, and stages
            of equally many units, in turns, with what was predicted
+  chunks   at --fast: stages of one chunk, and interleaved ones of two and three
   grid     what the planner chooses from link to link, simulated; the links are
            measured
 
@@ -26,7 +27,7 @@ What was done is kept in --dir: run it again to go on, with more --rounds for
 more turns. Needs a build, two cores, root, iproute2 and a quiet machine; without
 namespaces the exit status is 3.
 
-  bench/pipeline.py predict compare grid
+  bench/pipeline.py predict compare chunks grid
 """
 
 import argparse
@@ -53,12 +54,11 @@ GRID = ["20mbit", "50mbit", "100mbit", "200mbit", "500mbit", "1gbit", "2gbit",
 
 
 class Links(Workshop):
-    def write_cluster(self, name, link):
+    def write_cluster(self, name, link, types=None):
+        types = types or self.types
         cluster = {
-            "device_types": self.describe_types(self.types),
-            "nodes": [
-                {"name": f"node{i}", "devices": [t]} for i, t in enumerate(self.types)
-            ],
+            "device_types": self.describe_types(types),
+            "nodes": [{"name": f"node{i}", "devices": [t]} for i, t in enumerate(types)],
             "links": [{"between": "nodes", **link}],
         }
         path = self.path(f"cluster-{name}.json")
@@ -79,7 +79,7 @@ class Links(Workshop):
         if result.returncode:
             sys.exit(f"error: {job}: {result.stdout}{result.stderr}")
 
-    def get_cluster(self, rate):
+    def get_cluster(self, rate, types=None):
         """With the link as a job of ZeRO measures it."""
         links = self.state.setdefault("links", {})
         if rate not in links:
@@ -93,7 +93,7 @@ class Links(Workshop):
                 link = json.load(file)["links"][0]
             links[rate] = {k: link[k] for k in ("latency", "bandwidth", "overhead")}
             self.save()
-        return self.write_cluster(rate, links[rate])
+        return self.write_cluster(rate, links[rate], types)
 
     def plan(self, name, cluster, *flags):
         if "--profiles" not in flags:
@@ -190,11 +190,11 @@ class Links(Workshop):
         record["turns"] += 1
         self.save()
 
-    def take_turns(self, plans):
+    def take_turns(self, plans, types=None):
         """Of (name, rate, flags), in all rounds that are left."""
         self.prepare_alone()
         for name, rate, flags in plans:
-            self.prepare(name, self.get_cluster(rate), flags)
+            self.prepare(name, self.get_cluster(rate, types), flags)
         for number in range(1, self.arguments.rounds + 1):
             for name, rate, _ in plans:
                 if self.state[name]["turns"] < number:
@@ -310,6 +310,34 @@ def compare(workshop):
         print(f"  the planner's stages: {' '.join(map(str, stages[where]))}")
 
 
+def chunks(workshop):
+    """Two devices of the slower type, which are alike, and few micro-batches."""
+    slow = workshop.types[1]
+    rate = workshop.arguments.fast
+    profiles = workshop.path("profile-of-one")
+    os.makedirs(profiles, exist_ok=True)
+    shutil.copy(workshop.path("profiles", slow + ".json"), profiles + "/one.json")
+    plans = []
+    for count in (1, 2, 3):
+        schedule = ["interleaved", "--chunks", count] if count > 1 else ["1f1b"]
+        # As many blocks in each; the ends of the model are small.
+        ends = [1 + workshop.layers * i // (2 * count) for i in range(1, 2 * count)]
+        ends = [f"@{end}" for end in (*ends, workshop.layers + 2)]
+        stages = "+".join(slow + "".join(ends[first::2]) for first in (0, 1))
+        plans.append((f"chunks-{count}", rate, [
+            "--profiles", profiles, "--pipeline", stages, "--micro-batch", 2,
+            "--global-batch", 8, "--schedule", *schedule,
+        ]))  # fmt: skip
+    workshop.take_turns(plans, [slow, slow])
+    print("| chunks of a stage | simulated, to one | measured, to one | simulated against "
+          "measured |\n|" + " --- |" * 4)  # fmt: skip
+    base = workshop.get_seconds("chunks-1")
+    for count, (name, _, _) in enumerate(plans, 1):
+        simulated, measured = workshop.get_seconds(name)
+        print(f"| {count} | {simulated / base[0]:.3f}x | {measured / base[1]:.3f}x | "
+              f"{100 * (simulated / measured - 1):+.1f} % |")  # fmt: skip
+
+
 def grid(workshop):
     for rate in GRID:
         workshop.get_cluster(rate)
@@ -324,7 +352,7 @@ def grid(workshop):
 
 
 def main():
-    tables = {"predict": predict, "compare": compare, "grid": grid}
+    tables = {"predict": predict, "compare": compare, "chunks": chunks, "grid": grid}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
