@@ -47,8 +47,8 @@ struct Card {
 };
 
 /// Tags above those of messages between ranks, which are (tag, sender).
-constexpr ucp_tag_t kCardTag = ucp_tag_t(1) << 63, kCardsTag = kCardTag + 1,
-                    kBarrierTag = kCardTag + 2;
+constexpr ucp_tag_t CardTag = ucp_tag_t(1) << 63, CardsTag = CardTag + 1,
+                    BarrierTag = CardTag + 2;
 constexpr ucp_tag_t kWholeTag = ~ucp_tag_t(0);
 /// How long ranks wait for each other at the start and at the end, in seconds.
 constexpr double kStartSeconds = 60, kEndSeconds = 5;
@@ -266,7 +266,7 @@ int collectCards(const addrinfo &Address) {
   Known[0] = true;
   for (int32_t Missing = World - 1; Missing > 0 && Status == UCS_OK;) {
     Card Arrived;
-    Status = finish(startReceive(&Arrived, sizeof(Card), kCardTag), End, [&] {
+    Status = finish(startReceive(&Arrived, sizeof(Card), CardTag), End, [&] {
       for (ucp_conn_request_h Caller : std::exchange(Callers, {})) {
         ucp_ep_params_t Parameters = {};
         Parameters.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
@@ -306,7 +306,7 @@ int collectCards(const addrinfo &Address) {
   std::vector<void *> Sends;
   for (int32_t Peer = 1; Peer < World; ++Peer)
     Sends.push_back(startSend(Endpoints[Peer], Cards.data(),
-                              Cards.size() * sizeof(Card), kCardsTag));
+                              Cards.size() * sizeof(Card), CardsTag));
   for (void *Send : Sends)
     if (check(finish(Send, End), "ucp_tag_send_nbx"))
       return 1;
@@ -317,7 +317,7 @@ int collectCards(const addrinfo &Address) {
 int exchangeCards(const addrinfo &Address) {
   Clock::time_point End = after(kStartSeconds);
   void *Answer =
-      startReceive(Cards.data(), Cards.size() * sizeof(Card), kCardsTag);
+      startReceive(Cards.data(), Cards.size() * sizeof(Card), CardsTag);
   while (true) {
     bool Broken = false;
     ucp_ep_params_t Parameters = {};
@@ -329,7 +329,7 @@ int exchangeCards(const addrinfo &Address) {
     ucs_status_t Status = connect(Parameters, &Broken, Endpoint);
     if (check(Status, "ucp_ep_create"))
       return 1;
-    Status = finish(startSend(Endpoint, &Cards[Rank], sizeof(Card), kCardTag),
+    Status = finish(startSend(Endpoint, &Cards[Rank], sizeof(Card), CardTag),
                     End, [&] { return Broken; });
     if (Status == UCS_OK)
       progressUntil(End, [&] {
@@ -435,9 +435,9 @@ int waitForAll() {
     int32_t To = (Rank + Step) % World, From = (Rank - Step + World) % World;
     char Sent = 0, Received;
     void *Receive =
-        startReceive(&Received, 1, kBarrierTag + ucp_tag_t(From) * 4);
+        startReceive(&Received, 1, BarrierTag + ucp_tag_t(From) * 4);
     void *Send =
-        startSend(Endpoints[To], &Sent, 1, kBarrierTag + ucp_tag_t(Rank) * 4);
+        startSend(Endpoints[To], &Sent, 1, BarrierTag + ucp_tag_t(Rank) * 4);
     if (check(finish(Send, End), "ucp_tag_send_nbx") ||
         check(finish(Receive, End), "ucp_tag_recv_nbx"))
       return 1;
