@@ -9,6 +9,7 @@
 #ifndef POPLAR_TOOLS_COMPILATION_H
 #define POPLAR_TOOLS_COMPILATION_H
 
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -54,5 +55,8 @@ private:
 
 /// peak_bytes(b) = fixed + b * per_sample, as a person reads it.
 std::string formatMemory(mlir::ModuleOp program);
+
+/// "0 to 8", and so on for each chunk.
+std::string formatUnits(poplar::zero::GroupOp group);
 
 #endif // POPLAR_TOOLS_COMPILATION_H

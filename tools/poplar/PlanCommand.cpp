@@ -77,17 +77,10 @@ static std::string formatPlan(zero::PlanOp plan) {
                           100 * uncertainty.getValueAsDouble());
   text += "\n";
   llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
-  for (auto [index, it] : llvm::enumerate(plan.getGroups())) {
-    zero::GroupOp group = it;
-    std::string units;
-    for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
-      units += llvm::formatv("{0}{1} to {2}", chunk ? ", " : "",
-                             group.getFirst(chunk), group.getEnd(chunk) - 1)
-                   .str();
+  for (auto [index, group] : llvm::enumerate(plan.getGroups()))
     text += llvm::formatv("  group {0}: units {1}, ZeRO stage {2}\n", index,
-                          units, group.getStage())
+                          formatUnits(group), zero::GroupOp(group).getStage())
                 .str();
-  }
   for (size_t first = 0; first < ranks.size();) {
     zero::RankOp rank = ranks[first];
     size_t end = first + 1;

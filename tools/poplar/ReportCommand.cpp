@@ -24,76 +24,70 @@ struct Arguments {
 };
 } // namespace
 
+namespace {
+struct SimulatedPlan {
+  PlanSimulation plan;
+  Simulation result;
+};
+} // namespace
+
 /// Simulates the plan of the module, which is scheduled for it.
-static std::optional<Simulation> simulateTimeline(const PlanSimulation &plan,
-                                                  std::string &error) {
+static std::optional<SimulatedPlan> simulatePlan(Compilation &compilation) {
+  std::optional<PlanSimulation> plan =
+      readSimulation(compilation, HostOptions());
+  if (!plan)
+    return std::nullopt;
   SimulationOptions options;
   options.recordsTimeline = true;
-  return simulate(plan.problem, options, error);
+  auto result = simulate(plan->problem, options, compilation.error);
+  if (!result)
+    return std::nullopt;
+  return SimulatedPlan{std::move(*plan), std::move(*result)};
 }
 
 /// Adds the plan of the module, simulated.
 static bool addTimeline(Compilation &compilation, ReportInput &report) {
-  std::optional<PlanSimulation> plan =
-      readSimulation(compilation, HostOptions());
-  if (!plan)
+  std::optional<SimulatedPlan> simulated = simulatePlan(compilation);
+  if (!simulated)
     return false;
-  auto result = simulateTimeline(*plan, compilation.error);
-  if (!result)
-    return false;
-  report.simulated = {std::move(result->timeline), 1};
-  for (const PlanSimulation::RankClass &ranks : plan->classes)
+  report.simulated = {std::move(simulated->result.timeline), 1};
+  for (const PlanSimulation::RankClass &ranks : simulated->plan.classes)
     report.simulated->steps =
         std::max(report.simulated->steps, ranks.share.steps);
   return true;
 }
 
-/// "0 to 8", and so on for each chunk.
-static std::string formatUnits(zero::GroupOp group) {
-  std::string text;
-  for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
-    text += (chunk ? ", " : "") + std::to_string(group.getFirst(chunk)) +
-            " to " + std::to_string(group.getEnd(chunk) - 1);
-  return text;
-}
-
 /// Adds a plan of pipeline stages: it is simulated, and has no review.
 static bool addStages(zero::PlanOp op, Compilation &compilation,
                       ReportInput &report) {
-  StagedPlan stages{op.getSchedule()->str(),
-                    op.getPolicy().str(),
-                    int64_t(op.getGlobalBatch()),
-                    {}};
-  std::vector<StagedPlan::Part> groups;
-  for (zero::GroupOp group : op.getGroups())
-    groups.push_back({int64_t(groups.size()),
-                      int64_t(group.getStage()),
-                      formatUnits(group),
-                      "",
-                      "",
-                      {},
-                      {}});
-  std::optional<PlanSimulation> plan =
-      readSimulation(compilation, HostOptions());
-  if (!plan)
+  StagedPlan stages;
+  stages.schedule = op.getSchedule()->str();
+  stages.policy = op.getPolicy().str();
+  stages.globalBatch = int64_t(op.getGlobalBatch());
+  // Scheduling moves the groups into the programs.
+  std::vector<StagedPlan::Part> groups(op.getGroups().size());
+  for (auto [index, group] : llvm::enumerate(op.getGroups())) {
+    groups[index].group = int64_t(index);
+    groups[index].zeroStage = int64_t(zero::GroupOp(group).getStage());
+    groups[index].units = formatUnits(group);
+  }
+  std::optional<SimulatedPlan> simulated = simulatePlan(compilation);
+  if (!simulated)
     return false;
-  auto result = simulateTimeline(*plan, compilation.error);
-  if (!result)
-    return false;
-  for (size_t index = 0; index < plan->classes.size(); ++index) {
-    const PlanSimulation::RankClass &ranks = plan->classes[index];
+  for (auto [ranks, seconds] :
+       llvm::zip(simulated->plan.classes, simulated->result.classes)) {
     StagedPlan::Part part = groups[*ranks.group];
     part.ranks = formatRanks(ranks.ranks);
     part.deviceType = ranks.deviceType;
     part.share = ranks.share;
-    part.seconds = result->classes[index];
+    part.seconds = seconds;
     stages.parts.push_back(std::move(part));
   }
   llvm::stable_sort(stages.parts, [](const auto &a, const auto &b) {
     return a.group < b.group;
   });
   report.stages = std::move(stages);
-  report.simulated = {std::move(result->timeline), 1};
+  report.simulated = {std::move(simulated->result.timeline), 1};
   return true;
 }
 
