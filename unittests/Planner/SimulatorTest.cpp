@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/Simulator.h"
 #include "Poplar/Planner/BatchProblem.h"
+#include "SimulatorTesting.h"
 #include <cmath>
-#include <gtest/gtest.h>
 #include <random>
 
 using namespace poplar;
@@ -21,82 +20,6 @@ using Phase = SimulationProblem::Phase;
 using Activity = Timeline::Activity;
 
 constexpr double tolerance = 1e-12;
-
-/// A class whose iteration is one phase.
-SimulationProblem::RankClass makeClass(std::string name, Phase phase) {
-  return {std::move(name), 1, {std::move(phase)}, {{0, 1}}};
-}
-
-SimulationProblem makeProblem(std::vector<Phase> phases,
-                              std::vector<SimulationProblem::Collective> list,
-                              int ports = 2) {
-  SimulationProblem problem;
-  problem.ports = ports;
-  problem.collectives = std::move(list);
-  problem.computations = {"work"};
-  for (size_t i = 0; i < phases.size(); ++i)
-    problem.classes.push_back(
-        makeClass("rank " + std::to_string(i), std::move(phases[i])));
-  return problem;
-}
-
-Simulation run(const SimulationProblem &problem, int64_t iterations = 1) {
-  std::string error;
-  std::optional<Simulation> result =
-      simulate(problem, {iterations, /*recordsTimeline=*/true}, error);
-  EXPECT_TRUE(result) << error;
-  return result.value_or(Simulation());
-}
-
-std::string getError(const SimulationProblem &problem) {
-  std::string error;
-  EXPECT_FALSE(simulate(problem, {}, error));
-  return error;
-}
-
-/// "compute 0-2, wait for ranks 2-3": times in a stream, as whole numbers.
-std::string format(const std::vector<Timeline::Interval> &stream) {
-  std::string text;
-  for (const Timeline::Interval &it : stream) {
-    char part[64];
-    std::snprintf(part, sizeof(part), "%s%s %g-%g", text.empty() ? "" : ", ",
-                  toString(it.activity), it.begin, it.end);
-    text += part;
-  }
-  return text;
-}
-
-/// What must hold of every simulation.
-void checkConsistency(const SimulationProblem &problem,
-                      const Simulation &result, int64_t iterations) {
-  ASSERT_EQ(result.classes.size(), problem.classes.size());
-  for (size_t i = 0; i < result.classes.size(); ++i) {
-    const Simulation::ClassSeconds &seconds = result.classes[i];
-    EXPECT_NEAR(seconds.computing + seconds.waiting + seconds.exposed,
-                result.seconds, 1e-9);
-    EXPECT_GE(seconds.waiting, -1e-9);
-    EXPECT_GE(seconds.hidden, -1e-9);
-    const Timeline::RankClass &lanes = result.timeline.classes[i];
-    double computing = 0, exposed = 0, communicating = 0;
-    for (const auto *stream : {&lanes.computation, &lanes.communication}) {
-      double last = 0;
-      for (const Timeline::Interval &it : *stream) {
-        EXPECT_GE(it.begin, last - 1e-12);
-        EXPECT_GT(it.end, it.begin);
-        last = it.end;
-        double length = it.end - it.begin;
-        computing += it.activity == Activity::Compute ? length : 0;
-        exposed += it.activity == Activity::WaitForLink ? length : 0;
-        communicating += it.activity == Activity::Collective ? length : 0;
-      }
-      EXPECT_LE(last, result.timeline.seconds + 1e-12);
-    }
-    double count = static_cast<double>(iterations);
-    EXPECT_NEAR(computing / count, seconds.computing, 1e-9);
-    EXPECT_NEAR(exposed / count, seconds.exposed, 1e-9);
-    EXPECT_NEAR(communicating / count, seconds.exposed + seconds.hidden, 1e-9);
-  }
-}
 
 //===----------------------------------------------------------------------===//
 // Timelines computed by hand
@@ -256,108 +179,6 @@ TEST(SimulatorTest, iterationsAndRuns) {
   EXPECT_DOUBLE_EQ(result.classes[0].exposed, 1.5);
   EXPECT_EQ(result.timeline.classes[0].computation.size(), 16u);
   checkConsistency(problem, result, 4);
-}
-
-//===----------------------------------------------------------------------===//
-// Messages
-//===----------------------------------------------------------------------===//
-
-/// Rank 0 sends, rank 1 receives, by channel 0.
-SimulationProblem
-makeChannel(Phase sender, Phase receiver,
-            std::vector<SimulationProblem::Collective> messages) {
-  SimulationProblem problem = makeProblem(
-      {std::move(sender), std::move(receiver)}, std::move(messages));
-  problem.channels = {{"activations", 0, 1}};
-  return problem;
-}
-
-// The message leaves at 1 and takes 0.5 + 2; its receiver is ready at 0.
-TEST(SimulatorTest, messageIsWaitedFor) {
-  SimulationProblem problem = makeChannel(
-      {Operation::compute(0, 1), Operation::send(0, 0),
-       Operation::compute(0, 4)},
-      {Operation::post(0), Operation::receive(0), Operation::compute(0, 1)},
-      {{"m", 0.5, {{0, 2}}, {}}});
-  Simulation result = run(problem);
-  EXPECT_EQ(format(result.timeline.classes[0].computation),
-            "compute 0-1, compute 1-5");
-  EXPECT_EQ(format(result.timeline.classes[1].computation),
-            "wait for ranks 0-1, wait for link 1-3.5, compute 3.5-4.5");
-  ASSERT_EQ(result.timeline.classes[0].channels.size(), 1u);
-  EXPECT_EQ(result.timeline.classes[0].channels[0].name, "activations, out");
-  EXPECT_EQ(format(result.timeline.classes[1].channels[0].messages),
-            "collective 1-3.5");
-  EXPECT_DOUBLE_EQ(result.seconds, 5);
-  EXPECT_DOUBLE_EQ(result.classes[0].hidden, 2.5);
-  EXPECT_DOUBLE_EQ(result.classes[1].exposed, 2.5);
-  EXPECT_DOUBLE_EQ(result.classes[1].waiting, 1.5);
-}
-
-// The second message waits for memory at 6, the third for the second.
-TEST(SimulatorTest, messagesNeedMemory) {
-  SimulationProblem problem = makeChannel(
-      {Operation::send(0, 0), Operation::send(0, 0), Operation::send(0, 0),
-       Operation::flush(0, 1), Operation::compute(0, 1),
-       Operation::flush(0, 0)},
-      {Operation::post(0), Operation::receive(0), Operation::compute(0, 5),
-       Operation::post(0), Operation::post(0), Operation::receive(0),
-       Operation::receive(0)},
-      {{"m", 0, {{0, 1}}, {}}});
-  Simulation result = run(problem);
-  EXPECT_EQ(format(result.timeline.classes[1].channels[0].messages),
-            "collective 0-1, collective 6-7, collective 7-8");
-  EXPECT_EQ(format(result.timeline.classes[0].computation),
-            "wait for ranks 0-6, wait for link 6-7, compute 7-8");
-  EXPECT_EQ(format(result.timeline.classes[1].computation),
-            "wait for link 0-1, compute 1-6, wait for link 6-7, wait for link "
-            "7-8");
-}
-
-// A message and a collective share a port while both are under way; the
-// sender pays for what it copies while it computes, as the receiver does not.
-TEST(SimulatorTest, messagesSharePortsAndCores) {
-  SimulationProblem problem =
-      makeChannel({Operation::send(1, 0), Operation::start(0, 0),
-                   Operation::compute(0, 4), Operation::wait(0)},
-                  {Operation::post(0), Operation::start(0, 0),
-                   Operation::receive(0), Operation::wait(0)},
-                  {{"c", 0, {{0, 2}}, {}}, {"m", 0, {{0, 2}}, {}, 0.5}});
-  Simulation result = run(problem);
-  EXPECT_EQ(format(result.timeline.classes[0].communication), "collective 0-4");
-  EXPECT_EQ(format(result.timeline.classes[0].channels[0].messages),
-            "collective 0-4");
-  EXPECT_DOUBLE_EQ(result.classes[0].computing, 4.5);
-  EXPECT_DOUBLE_EQ(result.classes[1].computing, 0);
-}
-
-TEST(SimulatorTest, errorsOfMessages) {
-  SimulationProblem problem =
-      makeChannel({Operation::send(0, 0)},
-                  {Operation::post(0), Operation::receive(0),
-                   Operation::post(0), Operation::receive(0)},
-                  {{"m", 0, {{0, 1}}, {}}});
-  EXPECT_EQ(getError(problem), "ranks 'rank 1' wait for ever for 'rank 0' to "
-                               "send message 1 of 'activations'");
-  problem.classes[0].phases[0].push_back(Operation::send(0, 0));
-  problem.classes[0].phases[0].push_back(Operation::flush(0, 0));
-  problem.classes[1].phases[0] = {Operation::post(0), Operation::receive(0)};
-  EXPECT_EQ(getError(problem), "ranks 'rank 0' wait for ever for 'rank 1' to "
-                               "take message 1 of 'activations'");
-  problem.classes[1].phases[0].push_back(Operation::send(0, 0));
-  EXPECT_EQ(getError(problem),
-            "class 'rank 1': phases[0]: operations[2]: channel 'activations' "
-            "does not begin at the class");
-  problem.classes[1].phases[0].back() = Operation::receive(1);
-  EXPECT_EQ(getError(problem), "class 'rank 1': phases[0]: operations[2]: "
-                               "there is no channel 1");
-  problem.classes[1].phases[0].pop_back();
-  problem.classes[0].phases[0].back() = Operation::send(3, 0);
-  EXPECT_EQ(getError(problem), "class 'rank 0': phases[0]: operations[2]: "
-                               "there is no message 3");
-  problem.channels[0].to = 2;
-  EXPECT_EQ(getError(problem),
-            "channel 'activations' is of a class that there is not");
 }
 
 //===----------------------------------------------------------------------===//
