@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Timetable.h"
 #include <algorithm>
+#include <iterator>
 
 using namespace poplar;
 
@@ -37,13 +38,48 @@ bool poplar::takesChunks(PipelineSchedule schedule) {
   return schedule == PipelineSchedule::Interleaved;
 }
 
-/// How many turns of its direction a stage takes before this one, if the last
-/// block is full.
+/// With no block smaller than the number of stages.
+int64_t PipelineShape::countEvenBlocks() const {
+  return std::max<int64_t>(microBatches / stages, 1);
+}
+
+bool PipelineShape::hasEvenBlocks() const {
+  // The last stage has sent some, the first has memory to receive others.
+  constexpr int64_t mostWaiting = 2 * Timetable::messageBuffers - 1;
+  int64_t blocks = countEvenBlocks();
+  return blocks == 1 || microBatches <= blocks * (stages + mostWaiting);
+}
+
+int64_t PipelineShape::countBlocks() const {
+  return hasEvenBlocks() ? countEvenBlocks()
+                         : (microBatches + stages - 1) / stages;
+}
+
+int64_t PipelineShape::getBlockSize() const {
+  return hasEvenBlocks() ? (microBatches + countBlocks() - 1) / countBlocks()
+                         : stages;
+}
+
+int64_t PipelineShape::getBlockBegin(int64_t block) const {
+  return hasEvenBlocks() ? block * microBatches / countBlocks()
+                         : std::min(block * stages, microBatches);
+}
+
+int64_t PipelineShape::getBlock(int64_t microBatch) const {
+  // The last that does not begin behind it.
+  return hasEvenBlocks() ? ((microBatch + 1) * countBlocks() - 1) / microBatches
+                         : microBatch / stages;
+}
+
+/// How many turns of its direction a stage takes before this one, if all blocks
+/// are as large as the largest.
 static int64_t countBefore(const PipelineShape &shape, const Turn &turn) {
-  int64_t block = turn.microBatch / shape.stages;
+  if (shape.chunks == 1)
+    return turn.microBatch;
+  int64_t block = shape.getBlock(turn.microBatch);
   int64_t chunk = turn.isBackward ? shape.chunks - 1 - turn.chunk : turn.chunk;
-  return (block * shape.chunks + chunk) * shape.stages +
-         turn.microBatch % shape.stages;
+  return (block * shape.chunks + chunk) * shape.getBlockSize() +
+         turn.microBatch - shape.getBlockBegin(block);
 }
 
 /// How many forward turns more than backward ones a stage takes, but for one,
@@ -53,8 +89,9 @@ static int64_t countWarmUp(PipelineSchedule schedule,
   int64_t behind = shape.stages - 1 - stage;
   if (schedule == PipelineSchedule::GPipe)
     return (shape.microBatches + shape.stages) * shape.chunks;
-  return shape.chunks == 1 ? behind
-                           : (shape.chunks - 1) * shape.stages + 2 * behind;
+  return shape.chunks == 1
+             ? behind
+             : (shape.chunks - 1) * shape.getBlockSize() + 2 * behind;
 }
 
 bool poplar::mustHappenBefore(PipelineSchedule schedule,
@@ -68,22 +105,59 @@ bool poplar::mustHappenBefore(PipelineSchedule schedule,
                       : beforeA <= beforeB + warmUp;
 }
 
+/// The turns of one direction, in order.
+static std::vector<Turn> getTurns(const PipelineShape &shape, bool isBackward) {
+  std::vector<Turn> turns;
+  turns.reserve(shape.chunks * shape.microBatches);
+  for (int64_t block = 0; block < shape.countBlocks(); ++block)
+    for (int64_t v = 0; v < shape.chunks; ++v)
+      for (int64_t i = shape.getBlockBegin(block);
+           i < shape.getBlockBegin(block + 1); ++i)
+        turns.push_back({isBackward, i, isBackward ? shape.chunks - 1 - v : v});
+  return turns;
+}
+
 Timetable Timetable::make(PipelineSchedule schedule,
                           const PipelineShape &shape) {
   Timetable table;
   table.chunks = shape.chunks;
+  std::vector<Turn> forward = getTurns(shape, false),
+                    backward = getTurns(shape, true);
   for (int64_t stage = 0; stage < shape.stages; ++stage) {
     std::vector<Turn> turns;
-    for (bool isBackward : {false, true})
-      for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
-        for (int64_t i = 0; i < shape.microBatches; ++i)
-          turns.push_back({isBackward, i, chunk});
-    std::sort(turns.begin(), turns.end(), [&](const Turn &a, const Turn &b) {
-      return mustHappenBefore(schedule, shape, stage, a, b);
-    });
+    turns.reserve(forward.size() + backward.size());
+    std::merge(forward.begin(), forward.end(), backward.begin(), backward.end(),
+               std::back_inserter(turns), [&](const Turn &a, const Turn &b) {
+                 return mustHappenBefore(schedule, shape, stage, a, b);
+               });
     table.stages.push_back(std::move(turns));
   }
   return table;
+}
+
+int64_t Timetable::boundInFlight(PipelineSchedule schedule,
+                                 const PipelineShape &shape, int64_t stage,
+                                 int64_t chunk) {
+  int64_t warmUp = countWarmUp(schedule, shape, stage);
+  if (shape.chunks == 1)
+    return std::min(warmUp + 1, shape.microBatches);
+  // Of the first so many turns of a direction, those of its `number`-th chunk.
+  int64_t block = shape.getBlockSize(), round = shape.chunks * block;
+  auto count = [&](int64_t turns, int64_t number) {
+    return turns / round * block +
+           std::clamp<int64_t>(turns % round - number * block, 0, block);
+  };
+  // In front of its backward turn b, a stage has taken b + warmUp + 1 forward
+  // ones. The difference has its peak where one of the two counts begins to
+  // rise or ends to, and is the same a round later.
+  int64_t last = shape.chunks - 1 - chunk, most = 0;
+  for (int64_t edge :
+       {last * block, (last + 1) * block, chunk * block - warmUp - 1,
+        (chunk + 1) * block - warmUp - 1}) {
+    int64_t b = (edge % round + round) % round;
+    most = std::max(most, count(b + warmUp + 1, chunk) - count(b, last));
+  }
+  return std::min(most, shape.microBatches);
 }
 
 int64_t Timetable::countInFlight(const std::vector<Turn> &turns,

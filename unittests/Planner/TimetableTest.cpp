@@ -294,7 +294,9 @@ TEST(TimetableTest, InterleavedCanBeCarriedOut) {
                             << m << " micro-batches: " << violation->message;
     ASSERT_TRUE(Network(table).completes());
     for (int64_t s = 0; s < stages; ++s) {
-      int64_t most = (chunks - 1) * stages + 2 * (stages - 1 - s) + 1;
+      PipelineShape shape{stages, chunks, m};
+      int64_t most =
+          (chunks - 1) * shape.getBlockSize() + 2 * (stages - 1 - s) + 1;
       if (m % stages == 0)
         ASSERT_EQ(countInFlight(table, s), std::min(m * chunks, most));
       else
@@ -303,8 +305,32 @@ TEST(TimetableTest, InterleavedCanBeCarriedOut) {
   }
 }
 
-/// The bubble is that of 1F1B over the number of chunks where the stages divide
-/// the micro-batches, and never longer than that of 1F1B.
+/// What a stage has to have memory for is known without its timetable.
+TEST(TimetableTest, InFlightIsBounded) {
+  for (PipelineSchedule schedule : Schedules)
+    for (int64_t stages = 1; stages <= 6; ++stages)
+      for (int64_t chunks = 1; chunks <= (takesChunks(schedule) ? 4 : 1);
+           ++chunks)
+        for (int64_t m = 1; m <= 6 * stages; ++m) {
+          PipelineShape shape{stages, chunks, m};
+          Timetable table = Timetable::make(schedule, shape);
+          for (int64_t s = 0; s < stages; ++s)
+            for (int64_t v = 0; v < chunks; ++v) {
+              int64_t most = Timetable::countInFlight(table.stages[s], v),
+                      bound = Timetable::boundInFlight(schedule, shape, s, v);
+              if (chunks == 1 || (m % stages == 0 && m >= 4 * stages))
+                ASSERT_EQ(most, bound) << m << " through " << stages << " x "
+                                       << chunks << ", " << s << ", " << v;
+              else
+                ASSERT_LE(most, bound) << m << " through " << stages << " x "
+                                       << chunks << ", " << s << ", " << v;
+            }
+        }
+}
+
+/// The bubble is that of 1F1B over the number of chunks where no block has
+/// fewer micro-batches than there are stages, and never longer than that of
+/// 1F1B.
 TEST(TimetableTest, InterleavedHasAShorterBubble) {
   for (int64_t stages = 2; stages <= 8; ++stages)
     for (int64_t chunks = 2; chunks <= 5; ++chunks)
@@ -319,7 +345,8 @@ TEST(TimetableTest, InterleavedHasAShorterBubble) {
                                     {stages, 1, m}),
                     forwardTime * chunks, backwardTime * chunks);
         EXPECT_EQ(whole, (m + stages - 1) * ofPair * chunks);
-        if (m % stages == 0)
+        PipelineShape shape{stages, chunks, m};
+        if (m - shape.getBlockBegin(shape.countBlocks() - 1) >= stages)
           EXPECT_EQ(interleaved, m * ofPair * chunks + (stages - 1) * ofPair)
               << stages << " stages, " << chunks << " chunks, " << m
               << " micro-batches";

@@ -57,6 +57,19 @@ struct Turn {
 /// Of a pipeline: its stages, the chunks of each, what goes through it.
 struct PipelineShape {
   int64_t stages = 1, chunks = 1, microBatches = 0;
+
+  /// Of interleaved schedules: micro-batches go through a chunk block by block.
+  int64_t countBlocks() const;
+  /// The micro-batches of the largest.
+  int64_t getBlockSize() const;
+  /// The first of a block.
+  int64_t getBlockBegin(int64_t block) const;
+  /// That of a micro-batch.
+  int64_t getBlock(int64_t microBatch) const;
+
+private:
+  int64_t countEvenBlocks() const;
+  bool hasEvenBlocks() const;
 };
 
 /// Whether a stage has to take turn `a` before turn `b`, both of a pipeline of
@@ -76,17 +89,23 @@ struct PipelineShape {
 ///   stage 0   0  1  a  b  2  a' 3  b' c  0' d  1' .  c' .  d' 2' 3'
 ///   stage 1   .  0  1  a  a' b  b' 2  0' 3  1' c  c' d  d' 2' 3' .
 ///
-/// Micro-batches come in blocks of S, so that the first of a block is back from
-/// the last stage when the last one has left the first: a block goes forward
-/// through chunk 0, then through chunk 1 ..., and backward the other way round.
-/// Counting the turns of a direction in this order, F(f) comes before B(b) if
-///   f <= b + (V - 1) * S + 2 * (S - 1 - j):
-/// the first term is what a micro-batch takes to get to its last chunk; the
-/// second, twice that of 1f1b, hides the messages, of which there are V times
-/// as many. The paper wants a multiple of S. Here the last block counts as if
-/// it were full, and what is not there takes no time: the order is that of some
-/// micro-batches among more, which can be carried out if that can. With one
-/// chunk, it is 1f1b.
+/// Micro-batches come in blocks of S or some more, so that the first of a block
+/// is back from the last stage when the last one has left the first: a block
+/// goes forward through chunk 0, then through chunk 1 ..., and backward the
+/// other way round. Counting the turns of a direction in this order, F(f) comes
+/// before B(b) if
+///   f <= b + (V - 1) * B + 2 * (S - 1 - j)
+/// with blocks of B: the first term is what a micro-batch takes to get to its
+/// last chunk; the second, twice that of 1f1b, hides the messages, of which
+/// there are V times as many. With one chunk, it is 1f1b.
+///
+/// The paper has blocks of S and wants a multiple of it. Here blocks are as
+/// even as can be, so that no stage waits for rounds that are too short. Of a
+/// block of more than S, micro-batches wait for the first stage; where more
+/// would have to than there are buffers for, blocks are of S and the last one
+/// is short. Smaller blocks count as if they were as large as the largest, and
+/// what is not there takes no time: the order is that of some micro-batches
+/// among more.
 bool mustHappenBefore(PipelineSchedule schedule, const PipelineShape &shape,
                       int64_t stage, const Turn &a, const Turn &b);
 
@@ -102,6 +121,13 @@ struct Timetable {
 
   /// That of a pipeline whose stages follow `schedule`.
   static Timetable make(PipelineSchedule schedule, const PipelineShape &shape);
+
+  /// The most micro-batches that are in flight in a chunk of a stage of that
+  /// timetable, at least; as many where all blocks are equally large and there
+  /// are enough of them. Without making it.
+  static int64_t boundInFlight(PipelineSchedule schedule,
+                               const PipelineShape &shape, int64_t stage,
+                               int64_t chunk);
 
   /// The most micro-batches that a list of turns has begun in a chunk and not
   /// ended.
