@@ -156,9 +156,7 @@ int64_t poplar::getTurnBytes(ModuleOp program, int64_t rank) {
     return 0;
   static_assert(Timetable::messageBuffers == POPLAR_MESSAGE_BUFFERS);
   zero::PlanOp plan = *plans.begin();
-  SmallVector<int64_t> members = plan.getRanksOf(info.group);
-  auto *found = llvm::find(members, rank);
-  Timetable table = plan.getTimetable(found - members.begin());
+  Timetable table = plan.getTimetable(plan.findPipeline(rank));
   const std::vector<Turn> &turns = table.stages[info.group];
   int64_t microBatches = int64_t(turns.size()) / (2 * info.numChunks),
           bytes = 0;

@@ -125,12 +125,20 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
   if (!model || model.isExternal() || plans.empty())
     return module.emitError("has no function @model, or no zero.plan, to cut "
                             "it by");
+  SmallVector<zero::GroupOp, 0> groups = (*plans.begin()).getGroups();
+  for (auto [index, group] : llvm::enumerate(groups))
+    if (int64_t degree = zero::GroupOp(group).getLargestTensorDegree();
+        degree > 1)
+      return zero::GroupOp(group).emitOpError("is stage ")
+             << index << ", which shares units among " << degree
+             << " devices, which is not generated yet; --policy hybrid "
+                "--tensor-degree 1 plans without, so does --pipeline without "
+                "a number behind /";
   if (info.isScaled())
     return module.emitError("program of device type '")
            << info.deviceType
            << "' keeps activations in f16, whose loss scale is a rank's own: "
               "pipeline stages are of f32 or bf16";
-  SmallVector<zero::GroupOp, 0> groups = (*plans.begin()).getGroups();
   FailureOr<ModelUnits> units = ModelUnits::get(model);
   if (failed(units))
     return failure();

@@ -83,9 +83,12 @@ LogicalResult ZeroVerifyStagesPass::verifyTimetables(ArrayRef<Stage> stages) {
     return first.emitError("program of a pipeline stage has no zero.plan");
   zero::PlanOp plan = *plans.begin();
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  // Ranks that share units take the same turns.
   SmallVector<SmallVector<int64_t>> members;
   for (int64_t group = 0; group < stages.front().info.numGroups; ++group) {
-    members.push_back(plan.getRanksOf(group));
+    members.emplace_back();
+    for (ArrayRef<int64_t> pipeline : plan.getPipelinesOf(group))
+      members.back().push_back(pipeline.front());
     if (llvm::none_of(stages, [&](const Stage &stage) {
           return stage.info.group == group;
         }))

@@ -101,3 +101,44 @@ zero.bucket @bucket [@w]
 zero.plan stage 0 global_batch 1 policy "exact" {
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
 }
+
+// -----
+
+// Ranks that share units shard the state of their group with all others of it.
+
+// CHECK: module @cpu.stage0.program
+// CHECK: zero.bucket @first [@e] bounds [0, 16, 32, 48, 64, 64, 64] groups [0] stage 1
+// CHECK: zero.bucket @second [@w] bounds [0, 0, 0, 0, 0, 16, 32] groups [1] stage 0
+// CHECK: zero.group units [0, 1] stage 1 tensor [1, 3]
+// CHECK: module @cpu.stage1.program
+
+nn.parameter @e : tensor<16x4xf32> zeros
+nn.parameter @w : tensor<4xf32> ones
+cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [6 x @cpu]
+cluster.link inside nodes latency 0 bandwidth 1.0e9
+zero.bucket @first [@e]
+zero.bucket @second [@w]
+func.func private @block(%x: tensor<?x2x4xf32>, %w: tensor<4xf32>) -> tensor<?x2x4xf32> attributes {nn.unit} {
+  %y, %r = nn.rms_norm %x, %w eps 1.0e-5 : (tensor<?x2x4xf32>, tensor<4xf32>) -> (tensor<?x2x4xf32>, tensor<?x2xf32>)
+  return %y : tensor<?x2x4xf32>
+}
+func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+  %e = nn.get_parameter @e : tensor<16x4xf32>
+  %w = nn.get_parameter @w : tensor<4xf32>
+  %0 = nn.embedding %ids, %e : (tensor<?x2xi32>, tensor<16x4xf32>) -> tensor<?x2x4xf32>
+  %1 = call @block(%0, %w) : (tensor<?x2x4xf32>, tensor<4xf32>) -> tensor<?x2x4xf32>
+  %2 = call @block(%1, %w) : (tensor<?x2x4xf32>, tensor<4xf32>) -> tensor<?x2x4xf32>
+  %loss, %lse = nn.cross_entropy %2, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+  return %loss : tensor<?x2xf32>
+}
+zero.plan stage 1 global_batch 2 policy "stages" schedule "1f1b" {
+  zero.group units [0, 1] stage 1 tensor [1, 3]
+  zero.group units [1, 4] stage 0
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "n" group 1 micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "n" group 1 micro_batch 1 steps 1 last 1
+}

@@ -501,3 +501,34 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", stage = 
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
   }
 }
+
+// -----
+
+// Two ranks of each pipeline share the units of stage 0: the second pipeline,
+// of ranks 2, 3 and 5, waits for ever.
+module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 6 : i64, group = 0 : i64, groups = 2 : i64}} {
+  zero.plan stage 0 global_batch 4 policy "stages" schedule "custom" {
+    zero.group units [0, 2] stage 0 tensor 2
+    zero.group units [2, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+    // expected-error @below {{rank of group 0 waits for ever with the backward pass of micro-batch 0 for stage 1, which waits with the forward pass of micro-batch 1}}
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
+    // expected-note @below {{the rank of group 1}}
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+  }
+}
+module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 6 : i64, group = 1 : i64, groups = 2 : i64}} {
+  zero.plan stage 0 global_batch 4 policy "stages" schedule "custom" {
+    zero.group units [0, 2] stage 0 tensor 2
+    zero.group units [2, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
+    zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
+    zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+  }
+}

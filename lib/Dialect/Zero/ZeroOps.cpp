@@ -12,10 +12,33 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace poplar;
 using namespace poplar::zero;
+
+/// One degree for all pipelines, or a list of one for each.
+static ParseResult parseTensorDegrees(OpAsmParser &parser,
+                                      DenseI64ArrayAttr &degrees) {
+  int64_t degree;
+  OptionalParseResult one = parser.parseOptionalInteger(degree);
+  if (!one.has_value()) {
+    degrees = dyn_cast_or_null<DenseI64ArrayAttr>(
+        DenseI64ArrayAttr::parse(parser, Type()));
+    return failure(!degrees);
+  }
+  degrees = parser.getBuilder().getDenseI64ArrayAttr(degree);
+  return *one;
+}
+
+static void printTensorDegrees(OpAsmPrinter &printer, GroupOp,
+                               DenseI64ArrayAttr degrees) {
+  if (degrees.size() == 1)
+    printer << degrees[0];
+  else
+    degrees.print(printer);
+}
 
 #define GET_OP_CLASSES
 #include "Poplar/Dialect/Zero/ZeroOps.cpp.inc"
@@ -38,6 +61,27 @@ SmallVector<int64_t> PlanOp::getRanksOf(int64_t group) {
     if (int64_t(rank.getGroup()) == group)
       indices.push_back(index);
   return indices;
+}
+
+SmallVector<SmallVector<int64_t>> PlanOp::getPipelinesOf(int64_t group) {
+  SmallVector<SmallVector<int64_t>> pipelines;
+  SmallVector<int64_t> ranks = getRanksOf(group);
+  GroupOp op = getGroups()[group];
+  for (ArrayRef<int64_t> rest = ranks; !rest.empty();) {
+    int64_t degree = op.getTensorDegree(int64_t(pipelines.size()));
+    pipelines.emplace_back(rest.take_front(degree));
+    rest = rest.drop_front(degree);
+  }
+  return pipelines;
+}
+
+int64_t PlanOp::findPipeline(int64_t rank) {
+  auto pipelines = getPipelinesOf(int64_t(getRanks()[rank].getGroup()));
+  return llvm::find_if(pipelines,
+                       [&](ArrayRef<int64_t> members) {
+                         return llvm::is_contained(members, rank);
+                       }) -
+         pipelines.begin();
 }
 
 int64_t PlanOp::getNumChunks() {
@@ -70,13 +114,15 @@ Timetable PlanOp::getTimetable(int64_t index) {
   std::optional<PipelineSchedule> schedule =
       parsePipelineSchedule(getSchedule().value_or(""));
   if (schedule)
-    return Timetable::make(*schedule,
-                           {int64_t(groups), getNumChunks(),
-                            int64_t(ranks[getRanksOf(0)[index]].getSteps())});
+    return Timetable::make(
+        *schedule,
+        {int64_t(groups), getNumChunks(),
+         int64_t(ranks[getPipelinesOf(0)[index].front()].getSteps())});
   Timetable table;
   table.chunks = getNumChunks();
   for (size_t group = 0; group < groups; ++group)
-    table.stages.push_back(readTurns(ranks[getRanksOf(group)[index]]));
+    table.stages.push_back(
+        readTurns(ranks[getPipelinesOf(group)[index].front()]));
   return table;
 }
 
@@ -150,9 +196,80 @@ static LogicalResult verifyTurns(RankOp rank, bool isCustom, int64_t chunks) {
   return success();
 }
 
-/// Groups own all units; every pipeline has a rank of each.
+/// Whether a group's ranks can be parted into pipelines.
+static LogicalResult verifyDegrees(GroupOp group, int64_t ranks) {
+  ArrayRef<int64_t> degrees = group.getTensor();
+  if (degrees.size() == 1 && ranks % degrees[0] != 0)
+    return group.emitOpError("has ")
+           << ranks << " ranks, which is no multiple of the " << degrees[0]
+           << " that share units";
+  int64_t sum = std::accumulate(degrees.begin(), degrees.end(), int64_t(0));
+  if (degrees.size() > 1 && ranks != sum)
+    return group.emitOpError("has ")
+           << ranks << " ranks, but its pipelines take " << sum;
+  return success();
+}
+
+/// Ranks that share units are alike, and next to each other.
+static LogicalResult verifySharing(RankOp rank, RankOp first) {
+  std::string difference;
+  if (rank.getNode() != first.getNode())
+    difference = ("on node '" + first.getNode() + "', but is on node '" +
+                  rank.getNode() + "': units are shared inside a node")
+                     .str();
+  else if (rank.getDeviceType() != first.getDeviceType())
+    difference = ("of type @" + first.getDeviceType() + ", but is of type @" +
+                  rank.getDeviceType() + ": devices of one type share units")
+                     .str();
+  else if (rank.getRecompute() != first.getRecompute())
+    difference = "that recomputes otherwise: they share the same passes";
+  else if (rank.getTurns() != first.getTurns() ||
+           rank.getChunks() != first.getChunks())
+    difference = "that takes other turns: they share the same passes";
+  else
+    return success();
+  return reportBoth(rank, first, "shares units with a rank " + difference,
+                    "the rank it shares units with");
+}
+
+/// Every pipeline goes through all groups.
+static LogicalResult verifyPipelines(PlanOp plan,
+                                     MutableArrayRef<GroupOp> groups,
+                                     MutableArrayRef<RankOp> ranks) {
+  SmallVector<SmallVector<int64_t>> first;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    if (failed(verifyDegrees(group, plan.getRanksOf(index).size())))
+      return failure();
+    auto pipelines = plan.getPipelinesOf(index);
+    if (index == 0)
+      first = pipelines;
+    if (pipelines.size() != first.size() || pipelines.empty())
+      return reportBoth(group, groups.front(),
+                        "has ranks for " + Twine(pipelines.size()) +
+                            " pipelines, but the first group for " +
+                            Twine(first.size()) +
+                            ": a pipeline goes through all groups",
+                        "the first group");
+    for (auto [members, begin] : llvm::zip_equal(pipelines, first))
+      for (int64_t member : members) {
+        RankOp rank = ranks[member], peer = ranks[begin.front()];
+        if (peer.getMicroBatch() != rank.getMicroBatch() ||
+            peer.getSteps() != rank.getSteps() ||
+            peer.getLast() != rank.getLast())
+          return reportBoth(rank, peer,
+                            "has other micro-batches than the first rank of "
+                            "its pipeline",
+                            "the first rank");
+        if (failed(verifySharing(rank, ranks[members.front()])))
+          return failure();
+      }
+  }
+  return success();
+}
+
+/// Groups own all units, and all pipelines go through them.
 static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
-                                  ArrayRef<RankOp> ranks) {
+                                  MutableArrayRef<RankOp> ranks) {
   if (groups.size() == 1)
     return groups.front().emitOpError("is the only one: a plan of one group "
                                       "has no zero.group");
@@ -169,34 +286,14 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
     return plan.emitOpError("is of stage ")
            << plan.getStage() << ", but the highest of its groups is "
            << highest;
-  SmallVector<SmallVector<RankOp>> members(groups.size());
   for (RankOp rank : ranks) {
     if (rank.getGroup() >= groups.size())
       return rank.emitOpError("is of group ")
              << rank.getGroup() << ", but there are " << groups.size();
     if (failed(verifyTurns(rank, schedule == "custom", plan.getNumChunks())))
       return failure();
-    SmallVector<RankOp> &others = members[rank.getGroup()];
-    RankOp peer = rank.getGroup() == 0 || others.size() >= members[0].size()
-                      ? rank
-                      : members[0][others.size()];
-    if (peer.getMicroBatch() != rank.getMicroBatch() ||
-        peer.getSteps() != rank.getSteps() || peer.getLast() != rank.getLast())
-      return reportBoth(rank, peer,
-                        "has other micro-batches than the first rank of its "
-                        "pipeline",
-                        "the first rank");
-    others.push_back(rank);
   }
-  for (size_t index = 0; index < groups.size(); ++index)
-    if (members[index].size() != members[0].size() || members[index].empty())
-      return reportBoth(GroupOp(groups[index]), GroupOp(groups[0]),
-                        "has " + Twine(members[index].size()) +
-                            " ranks, but the first group has " +
-                            Twine(members[0].size()) +
-                            ": a pipeline has one of each",
-                        "the first group");
-  return success();
+  return verifyPipelines(plan, groups, ranks);
 }
 
 LogicalResult PlanOp::verifyRegions() {
@@ -206,13 +303,6 @@ LogicalResult PlanOp::verifyRegions() {
     return emitOpError("holds something else than zero.rank or zero.group");
   if (ranks.empty())
     return emitOpError("has no ranks");
-  int64_t samples = 0;
-  for (RankOp rank : ranks)
-    samples += rank.getGroup() == 0 ? rank.getSamples() : 0;
-  if (samples != int64_t(getGlobalBatch()))
-    return emitOpError("gives its ranks ")
-           << samples << " samples in all, not the global batch of "
-           << getGlobalBatch();
   if (groups.empty() && getSchedule())
     return emitOpError("has a schedule, but no groups to follow it");
   for (RankOp rank : ranks)
@@ -220,6 +310,17 @@ LogicalResult PlanOp::verifyRegions() {
       return rank.emitOpError("is of a group, but the plan has none");
   if (!groups.empty() && failed(verifyGroups(*this, groups, ranks)))
     return failure();
+  int64_t samples = 0;
+  if (groups.empty())
+    for (RankOp rank : ranks)
+      samples += rank.getSamples();
+  else // once for all ranks of a pipeline
+    for (ArrayRef<int64_t> pipeline : getPipelinesOf(0))
+      samples += ranks[pipeline.front()].getSamples();
+  if (samples != int64_t(getGlobalBatch()))
+    return emitOpError("gives its ranks ")
+           << samples << " samples in all, not the global batch of "
+           << getGlobalBatch();
   if (getStage() < 2)
     return success();
   for (RankOp rank : ranks)
@@ -242,6 +343,10 @@ bool GroupOp::owns(int64_t unit) {
   return false;
 }
 
+int64_t GroupOp::getLargestTensorDegree() {
+  return *llvm::max_element(getTensor());
+}
+
 LogicalResult GroupOp::verify() {
   ArrayRef<int64_t> units = getUnits();
   bool rises = !units.empty() && units[0] >= 0;
@@ -251,6 +356,13 @@ LogicalResult GroupOp::verify() {
     return emitOpError("owns units [")
            << units << "], expected the first and the end of a range, or of "
            << "several ranges one behind the other";
+  // So that 64 bits hold their sum.
+  constexpr int64_t limit = int64_t(1) << 31;
+  auto isDegree = [](int64_t it) { return it >= 1 && it <= limit; };
+  if (getTensor().empty() || !llvm::all_of(getTensor(), isDegree))
+    return emitOpError("shares units among [")
+           << getTensor()
+           << "] devices, expected 1 or more, of all pipelines or of each";
   return success();
 }
 

@@ -526,7 +526,7 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
 zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
   // expected-note @below {{the first group}}
   zero.group units [0, 2] stage 0
-  // expected-error @below {{has 2 ranks, but the first group has 1: a pipeline has one of each}}
+  // expected-error @below {{has ranks for 2 pipelines, but the first group for 1: a pipeline goes through all groups}}
   zero.group units [2, 4] stage 0
   zero.rank @t node "n" micro_batch 1 steps 2 last 1
   zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
@@ -652,4 +652,169 @@ zero.plan stage 0 global_batch 1 policy "p" schedule "custom" {
   zero.rank @t node "n" micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [0, 1, 1, 0]
   // expected-error @below {{has chunks for 3 turns, but 4 turns}}
   zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [0, 1, 1]
+}
+
+// -----
+
+// Devices that share units.
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-error @below {{shares units among [0] devices, expected 1 or more, of all pipelines or of each}}
+  zero.group units [0, 2] stage 0 tensor 0
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  // expected-error @below {{shares units among [2, -1] devices, expected 1 or more, of all pipelines or of each}}
+  zero.group units [2, 4] stage 0 tensor [2, -1]
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-error @below {{shares units among [] devices, expected 1 or more, of all pipelines or of each}}
+  zero.group units [0, 2] stage 0 tensor []
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  // expected-error @below {{has 3 ranks, which is no multiple of the 2 that share units}}
+  zero.group units [2, 4] stage 0 tensor 2
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 4 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  // expected-error @below {{has 4 ranks, but its pipelines take 3}}
+  zero.group units [2, 4] stage 0 tensor [1, 2]
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+// As many ranks, but not as many pipelines.
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-note @below {{the first group}}
+  zero.group units [0, 2] stage 0 tensor 2
+  // expected-error @below {{has ranks for 2 pipelines, but the first group for 1: a pipeline goes through all groups}}
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  // expected-note @below {{the first group}}
+  zero.group units [0, 2] stage 0
+  // expected-error @below {{has ranks for 0 pipelines, but the first group for 1}}
+  zero.group units [2, 4] stage 0 tensor 2
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0 tensor 2
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  // expected-note @below {{the rank it shares units with}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  // expected-error @below {{shares units with a rank on node 'n', but is on node 'm': units are shared inside a node}}
+  zero.rank @t node "m" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0 tensor 2
+  zero.group units [2, 4] stage 0
+  // expected-note @below {{the rank it shares units with}}
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  // expected-error @below {{shares units with a rank of type @t, but is of type @u: devices of one type share units}}
+  zero.rank @u node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0 tensor 2
+  // expected-note @below {{the first rank}}
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+  // expected-error @below {{has other micro-batches than the first rank of its pipeline}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 2
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0 tensor 2
+  zero.group units [2, 4] stage 0
+  // expected-note @below {{the first rank}}
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  // expected-error @below {{has other micro-batches than the first rank of its pipeline}}
+  zero.rank @t node "n" micro_batch 1 steps 3 last 0
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0 tensor 2
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  // expected-note @below {{the rank it shares units with}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 recompute "keep"
+  // expected-error @below {{shares units with a rank that recomputes otherwise: they share the same passes}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" schedule "custom" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0 tensor 2
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+  // expected-note @below {{the rank it shares units with}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
+  // expected-error @below {{shares units with a rank that takes other turns: they share the same passes}}
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
+}
+
+// -----
+
+// Samples count once for all ranks of a pipeline.
+// expected-error @below {{gives its ranks 2 samples in all, not the global batch of 4}}
+zero.plan stage 0 global_batch 4 policy "p" schedule "1f1b" {
+  zero.group units [0, 2] stage 0 tensor 2
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
 }

@@ -156,3 +156,31 @@ func.func @second_chunk() {
   zero.send gradient %x to 0 chunk 1 : tensor<?x4xf32>
   return
 }
+
+// Devices that share units: as many in all pipelines, or in each. One is not
+// printed, nor is a list of one. Groups have unlike numbers of ranks, and those
+// of a pipeline count its samples once.
+// CHECK: zero.plan stage 1 global_batch 8 policy "stages" schedule "1f1b"
+// CHECK-NEXT: zero.group units [0, 2] stage 1{{$}}
+// CHECK-NEXT: zero.group units [2, 3] stage 0 tensor 2{{$}}
+// CHECK-NEXT: zero.group units [3, 4] stage 0 tensor [1, 4] {a = 1 : i64}
+// CHECK-NEXT: zero.group units [4, 5] stage 0{{$}}
+zero.plan stage 1 global_batch 8 policy "stages" schedule "1f1b" {
+  zero.group units [0, 2] stage 1 tensor 1
+  zero.group units [2, 3] stage 0 tensor [2]
+  zero.group units [3, 4] stage 0 tensor [1, 4] {a = 1}
+  zero.group units [4, 5] stage 0
+  zero.rank @slow node "n" micro_batch 2 steps 3 last 1
+  zero.rank @slow node "n" micro_batch 1 steps 3 last 1
+  zero.rank @fast node "m" group 1 micro_batch 2 steps 3 last 1 state 0.5
+  zero.rank @fast node "m" group 1 micro_batch 2 steps 3 last 1
+  zero.rank @slow node "n" group 1 micro_batch 1 steps 3 last 1
+  zero.rank @slow node "n" group 1 micro_batch 1 steps 3 last 1
+  zero.rank @fast node "o" group 2 micro_batch 2 steps 3 last 1
+  zero.rank @slow node "n" group 2 micro_batch 1 steps 3 last 1 recompute "keep"
+  zero.rank @slow node "n" group 2 micro_batch 1 steps 3 last 1 recompute "keep"
+  zero.rank @slow node "n" group 2 micro_batch 1 steps 3 last 1 recompute "keep"
+  zero.rank @slow node "n" group 2 micro_batch 1 steps 3 last 1 recompute "keep"
+  zero.rank @fast node "p" group 3 micro_batch 2 steps 3 last 1
+  zero.rank @fast node "p" group 3 micro_batch 1 steps 3 last 1
+}

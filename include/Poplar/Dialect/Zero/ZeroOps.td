@@ -85,9 +85,9 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
       zero.rank @v100 node "n1" group 1 micro_batch 2 steps 4 last 2
     }
     ```
-    All groups have the same number of ranks. The first ranks of the groups are
-    a pipeline, so are the second ones, and so on: the ranks of a pipeline have
-    the same micro-batches, which count once for the global batch. `schedule`
+    Every pipeline has ranks in each group: the first ones of the groups are a
+    pipeline, so are the next ones, and so on. The ranks of a pipeline have the
+    same micro-batches, which count once for the global batch. `schedule`
     is the order in which ranks take their turns, see Planner/Timetable.h; with
     "custom", ranks say it themselves. `stage` is the highest of the groups'.
 
@@ -127,6 +127,10 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     llvm::SmallVector<GroupOp, 0> getGroups();
     /// Indices of the ranks of a group, ascending.
     llvm::SmallVector<int64_t> getRanksOf(int64_t group);
+    /// By pipeline, those of them that share the group's units in it.
+    llvm::SmallVector<llvm::SmallVector<int64_t>> getPipelinesOf(int64_t group);
+    /// Of a plan with groups: which pipeline a rank is in.
+    int64_t findPipeline(int64_t rank);
     /// Ranges of units of every group; 1 where all ranks are one group.
     int64_t getNumChunks();
     /// The virtual stage that owns a unit; that of unit 0 for -1, one more than
@@ -144,16 +148,46 @@ def Zero_GroupOp : Zero_Op<"group", [HasParent<"PlanOp">]> {
     the other in `units`; `stage` is that of ZeRO, with which the ranks of the
     group share their units' state. A unit is a call of the repeated block; what
     is in front of all blocks is one more, so is what is behind them.
+
+    `tensor` is how many ranks of a pipeline share each unit (tensor
+    parallelism); 1 where it is not written. Unlike pipelines may have unlike
+    numbers, which are listed then, one for each:
+    ```mlir
+    zero.plan stage 0 global_batch 8 policy "stages" schedule "1f1b" {
+      zero.group units [0, 3] stage 0 tensor 2
+      zero.group units [3, 5] stage 0 tensor [1, 2]
+      zero.rank @a100 node "n0" micro_batch 2 steps 2 last 2
+      zero.rank @a100 node "n0" micro_batch 2 steps 2 last 2
+      zero.rank @a100 node "n0" micro_batch 1 steps 4 last 1
+      zero.rank @a100 node "n0" micro_batch 1 steps 4 last 1
+      zero.rank @a100 node "n1" group 1 micro_batch 2 steps 2 last 2
+      zero.rank @v100 node "n2" group 1 micro_batch 1 steps 4 last 1
+      zero.rank @v100 node "n2" group 1 micro_batch 1 steps 4 last 1
+    }
+    ```
+    Ranks that share units follow one another in the group. They are of one
+    device type, on one node, and do the same at the same time. The state is
+    sharded among all ranks of the group all the same. No code is generated for
+    shared units yet: --zero-cut-stages refuses them.
   }];
   let arguments = (ins DenseI64ArrayAttr:$units,
-    ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage);
-  let assemblyFormat = "`units` $units `stage` $stage attr-dict";
+    ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
+    DefaultValuedAttr<DenseI64ArrayAttr, "{1}">:$tensor);
+  let assemblyFormat = [{
+    `units` $units `stage` $stage (`tensor` custom<TensorDegrees>($tensor)^)?
+    attr-dict
+  }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     int64_t getNumChunks() { return getUnits().size() / 2; }
     int64_t getFirst(int64_t chunk = 0) { return getUnits()[2 * chunk]; }
     int64_t getEnd(int64_t chunk = 0) { return getUnits()[2 * chunk + 1]; }
     bool owns(int64_t unit);
+    /// How many ranks of a pipeline share each unit.
+    int64_t getTensorDegree(int64_t pipeline) {
+      return getTensor().size() == 1 ? getTensor()[0] : getTensor()[pipeline];
+    }
+    int64_t getLargestTensorDegree();
   }];
 }
 
