@@ -32,6 +32,16 @@ std::vector<RankShare> poplar::sharePipelines(int64_t samples,
   return shares;
 }
 
+/// One for all pipelines if they are equal.
+static SmallVector<int64_t> getTensorDegrees(const StagePlan::Group &group) {
+  SmallVector<int64_t> degrees;
+  for (const std::vector<int> &members : group.ranks)
+    degrees.push_back(int64_t(members.size()));
+  if (llvm::all_equal(degrees))
+    degrees.truncate(1);
+  return degrees;
+}
+
 zero::PlanOp poplar::addStagePlan(ModuleOp module, const ClusterView &cluster,
                                   const StagePlan &plan) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -46,25 +56,28 @@ zero::PlanOp poplar::addStagePlan(ModuleOp module, const ClusterView &cluster,
       builder.getStringAttr(toString(plan.schedule)));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const StagePlan::Group &group : plan.groups)
-    zero::GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage));
+    zero::GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage),
+                          getTensorDegrees(group));
   auto integer = [&](int64_t value) {
     return builder.getI64IntegerAttr(value);
   };
   for (auto [index, group] : llvm::enumerate(plan.groups))
-    for (auto [pipeline, number] : llvm::enumerate(group.ranks)) {
-      const ClusterRank &rank = cluster.ranks[number];
-      const DeviceType &type = cluster.types[rank.type];
-      const RankShare &share = plan.shares[pipeline];
-      StringAttr recompute;
-      if (!group.recompute.empty() &&
-          group.recompute[pipeline] != type.recompute)
-        recompute = builder.getStringAttr(group.recompute[pipeline]);
-      zero::RankOp::create(
-          builder, loc, SymbolRefAttr::get(module.getContext(), type.name),
-          builder.getStringAttr(cluster.nodes[rank.node].name),
-          integer(share.microBatch), integer(share.steps), integer(share.last),
-          integer(type.threads.value_or(1)), builder.getF64FloatAttr(1),
-          integer(index), nullptr, nullptr, recompute);
-    }
+    for (auto [pipeline, members] : llvm::enumerate(group.ranks))
+      for (int number : members) {
+        const ClusterRank &rank = cluster.ranks[number];
+        const DeviceType &type = cluster.types[rank.type];
+        const RankShare &share = plan.shares[pipeline];
+        StringAttr recompute;
+        if (!group.recompute.empty() &&
+            group.recompute[pipeline] != type.recompute)
+          recompute = builder.getStringAttr(group.recompute[pipeline]);
+        zero::RankOp::create(
+            builder, loc, SymbolRefAttr::get(module.getContext(), type.name),
+            builder.getStringAttr(cluster.nodes[rank.node].name),
+            integer(share.microBatch), integer(share.steps),
+            integer(share.last), integer(type.threads.value_or(1)),
+            builder.getF64FloatAttr(1), integer(index), nullptr, nullptr,
+            recompute);
+      }
   return op;
 }

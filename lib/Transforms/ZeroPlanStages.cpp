@@ -23,11 +23,13 @@ using namespace poplar;
 
 namespace {
 
-/// A stage as it is described: TYPE[*COUNT][@END]..., an end for each chunk; -1
-/// of those that say none.
+/// A stage as it is described: TYPE[*PIPELINES][/DEGREE][@END]..., an end for
+/// each chunk; -1 of those that say none.
 struct Described {
   std::string type;
-  int64_t count = 1;
+  int64_t pipelines = 1;
+  /// Devices that share a unit.
+  int64_t tensorDegree = 1;
   SmallVector<int64_t> ends;
 };
 
@@ -57,18 +59,28 @@ FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
   Described stage;
   SmallVector<StringRef> ends;
   text.split(ends, '@');
-  auto [type, count] = ends.front().split('*');
+  StringRef type = ends.front();
+  bool isWrong = false;
+  // What is behind `mark`, if there is one.
+  auto readCount = [&](char mark, int64_t &count) {
+    auto [before, number] = type.split(mark);
+    if (before.size() == type.size())
+      return;
+    isWrong |= number.getAsInteger(10, count) || count < 1 || count > 1 << 20;
+    type = before;
+  };
+  readCount('/', stage.tensorDegree);
+  readCount('*', stage.pipelines);
   stage.type = type.trim().str();
-  bool isWrong = stage.type.empty() ||
-                 (ends.front().contains('*') &&
-                  (count.getAsInteger(10, stage.count) || stage.count < 1));
+  isWrong |= stage.type.empty();
   for (StringRef end : ArrayRef(ends).drop_front()) {
     stage.ends.push_back(-1);
     isWrong |= end.getAsInteger(10, stage.ends.back()) || stage.ends.back() < 1;
   }
   if (isWrong)
     return module.emitError("stage '")
-           << text << "' is not TYPE[*COUNT][@END], such as a100*2@12";
+           << text
+           << "' is not TYPE[*PIPELINES][/DEGREE][@END], such as a100*2/4@12";
   if (int64_t(stage.ends.size()) > chunks)
     return module.emitError("stage '")
            << text << "' has " << stage.ends.size() << " ends, but "
@@ -93,12 +105,13 @@ FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
            << "' is one stage; a pipeline has at least two, joined "
               "by +";
   for (const Described &stage : result)
-    if (stage.count != result.front().count)
+    if (stage.pipelines != result.front().pipelines)
       return module.emitError("stage '")
-             << stage.type << "' has " << stage.count
-             << " devices, but the first one has " << result.front().count
-             << ": pipelines have one device of each stage, so give all stages "
-                "as many";
+             << stage.type << "' is of " << stage.pipelines
+             << " pipelines, but the first one of " << result.front().pipelines
+             << ": pipelines go through all stages, so give all as many; "
+                "TYPE*N/D is of N pipelines, in each of which D devices share "
+                "units";
   return result;
 }
 
@@ -168,6 +181,31 @@ LogicalResult ZeroPlanStagesPass::checkOptions(ModuleOp module,
   return success();
 }
 
+/// By pipeline, ranks of the stage's type that are not taken, those of a
+/// pipeline on one node; for fewer pipelines if there are no more.
+static std::vector<std::vector<int>> takeRanks(const ClusterView &cluster,
+                                               const Described &stage,
+                                               std::vector<bool> &taken) {
+  std::vector<std::vector<int>> pipelines;
+  std::vector<int> members;
+  for (size_t index = 0; index < cluster.ranks.size() &&
+                         int64_t(pipelines.size()) < stage.pipelines;
+       ++index) {
+    const ClusterRank &rank = cluster.ranks[index];
+    if (taken[index] || cluster.types[rank.type].name != stage.type)
+      continue;
+    if (!members.empty() && cluster.ranks[members.front()].node != rank.node)
+      members.clear();
+    members.push_back(static_cast<int>(index));
+    if (int64_t(members.size()) < stage.tensorDegree)
+      continue;
+    for (int member : members)
+      taken[member] = true;
+    pipelines.push_back(std::exchange(members, {}));
+  }
+  return pipelines;
+}
+
 LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
   auto model = module.lookupSymbol<func::FuncOp>("model");
   if (!model || model.isExternal())
@@ -184,7 +222,7 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
   FailureOr<ModelUnits> units = ModelUnits::get(model);
   if (failed(units) || failed(placeEnds(module, *described, units->size())))
     return failure();
-  int64_t pipelines = described->front().count;
+  int64_t pipelines = described->front().pipelines;
   if (globalBatch < pipelines || microBatch < 1)
     return module.emitError("a global batch of ")
            << globalBatch.getValue() << " samples in micro-batches of "
@@ -208,18 +246,19 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
       group.units.insert(group.units.end(), {begin, end});
     }
     group.zeroStage = zeroStage;
-    for (size_t rank = 0; rank < cluster.ranks.size(); ++rank) {
-      if (int64_t(group.ranks.size()) == pipelines || taken[rank] ||
-          cluster.types[cluster.ranks[rank].type].name != stage.type)
-        continue;
-      taken[rank] = true;
-      group.ranks.push_back(static_cast<int>(rank));
-    }
-    if (int64_t(group.ranks.size()) < pipelines)
+    group.ranks = takeRanks(cluster, stage, taken);
+    auto found = int64_t(group.ranks.size());
+    if (found < pipelines && stage.tensorDegree == 1)
       return module.emitError("stage ")
              << result.groups.size() << " wants " << pipelines
-             << " devices of type '" << stage.type << "', but only "
-             << group.ranks.size() << " are left in the cluster";
+             << " devices of type '" << stage.type << "', but only " << found
+             << " are left in the cluster";
+    if (found < pipelines)
+      return module.emitError("stage ")
+             << result.groups.size() << " wants " << pipelines << " times "
+             << stage.tensorDegree << " devices of type '" << stage.type
+             << "' that share a node, but only " << found << " times as many "
+             << "are left in the cluster";
     result.groups.push_back(std::move(group));
   }
   addStagePlan(module, cluster, result);

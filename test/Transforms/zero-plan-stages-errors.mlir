@@ -4,15 +4,21 @@
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a global-batch=2" 2>&1 | FileCheck %s --check-prefix=ONE
 // ONE: error: 'a' is one stage; a pipeline has at least two, joined by +
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a*x+a global-batch=2" 2>&1 | FileCheck %s --check-prefix=SYNTAX
-// SYNTAX: error: stage 'a*x' is not TYPE[*COUNT][@END], such as a100*2@12
+// SYNTAX: error: stage 'a*x' is not TYPE[*PIPELINES][/DEGREE][@END], such as a100*2/4@12
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a/0+a global-batch=2" 2>&1 | FileCheck %s --check-prefix=DEGREE
+// DEGREE: error: stage 'a/0' is not TYPE[*PIPELINES][/DEGREE][@END]
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a/2*2+a global-batch=2" 2>&1 | FileCheck %s --check-prefix=ORDER
+// ORDER: error: stage 'a/2*2' is not TYPE[*PIPELINES][/DEGREE][@END]
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a*2+b global-batch=2" 2>&1 | FileCheck %s --check-prefix=WIDTH
-// WIDTH: error: stage 'b' has 1 devices, but the first one has 2: pipelines have one device of each stage, so give all stages as many
+// WIDTH: error: stage 'b' is of 1 pipelines, but the first one of 2: pipelines go through all stages, so give all as many; TYPE*N/D is of N pipelines, in each of which D devices share units
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a+b@9 global-batch=2" 2>&1 | FileCheck %s --check-prefix=END
 // END: error: the last stage ends with unit 9, but the model has 4
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a@3+b@2+a global-batch=2" 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: error: the stage of 'b' that ends before unit 2 leaves no unit to some stage
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a+b+b global-batch=2" 2>&1 | FileCheck %s --check-prefix=DEVICES
 // DEVICES: error: stage 2 wants 1 devices of type 'b', but only 0 are left in the cluster
+// RUN: not poplar-opt %t --zero-plan-stages="stages=a*2/3+a*2 global-batch=2" 2>&1 | FileCheck %s --check-prefix=NODE
+// NODE: error: stage 0 wants 2 times 3 devices of type 'a' that share a node, but only 1 times as many are left in the cluster
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a*2+a*2 global-batch=1" 2>&1 | FileCheck %s --check-prefix=BATCH
 // BATCH: error: a global batch of 1 samples in micro-batches of 1 cannot be shared by 2 pipelines
 // RUN: not poplar-opt %t --zero-plan-stages="stages=a+b global-batch=2 schedule=zigzag" 2>&1 | FileCheck %s --check-prefix=SCHEDULE
@@ -34,4 +40,6 @@
 cluster.device_type @a target "host:avx2-f32" memory 1073741824 precision f32
 cluster.device_type @b target "host:sse41-f32" memory 1073741824 precision f32
 cluster.node @n devices [4 x @a, @b]
+cluster.node @m devices [2 x @a]
 cluster.link inside nodes latency 1.0e-5 bandwidth 1.25e10
+cluster.link between nodes latency 1.0e-5 bandwidth 1.25e10

@@ -4,6 +4,8 @@
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast+slow+fast schedule=gpipe global-batch=4 micro-batch=3 zero=1" | FileCheck %s --check-prefix=SHARED
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast*2+slow*2 global-batch=7 micro-batch=3 zero=2" | FileCheck %s --check-prefix=MEET
 // RUN: poplar-opt %t --zero-plan-stages="stages=fast+slow schedule=interleaved chunks=2 global-batch=4" | FileCheck %s --check-prefix=CHUNKS
+// RUN: poplar-opt %t --zero-plan-stages="stages=fast*2@1+slow*2/2@3+slow*2/1 global-batch=7 micro-batch=2" | FileCheck %s --check-prefix=SHARE
+// RUN: poplar-opt %t --zero-plan-stages="stages=fast/2@1+slow/3 global-batch=3" | FileCheck %s --check-prefix=ONE
 // RUN: sed -e 's/"num_hidden_layers": 2/"num_hidden_layers": 6/' %examples/models/tiny-llama.json > %t.json
 // RUN: poplar import %t.json --seq-len 16 -o %t.model
 // RUN: sed -e '$d' %t.model | sed -e '$d' > %t.deep && cat %s >> %t.deep && echo '}' >> %t.deep
@@ -37,6 +39,25 @@
 // MEET: zero.rank @fast node "n" micro_batch 3 steps 2 last 0
 // MEET-NEXT: zero.rank @fast node "n" micro_batch 3 steps 2 last 1
 //
+// Devices that share units are of one node, so one of @m is left for the last
+// stage. Samples count once for all that share units.
+//
+// SHARE: zero.plan stage 0 global_batch 7
+// SHARE-NEXT: zero.group units [0, 1] stage 0{{$}}
+// SHARE-NEXT: zero.group units [1, 3] stage 0 tensor 2{{$}}
+// SHARE-NEXT: zero.group units [3, 4] stage 0{{$}}
+// SHARE-NEXT: zero.rank @fast node "n" micro_batch 2 steps 2 last 1{{$}}
+// SHARE-NEXT: zero.rank @fast node "n" micro_batch 2 steps 2 last 2{{$}}
+// SHARE-NEXT: zero.rank @slow node "m" group 1 micro_batch 2 steps 2 last 1{{$}}
+// SHARE-NEXT: zero.rank @slow node "m" group 1 micro_batch 2 steps 2 last 1{{$}}
+// SHARE-NEXT: zero.rank @slow node "o" group 1 micro_batch 2 steps 2 last 2{{$}}
+// SHARE-NEXT: zero.rank @slow node "o" group 1 micro_batch 2 steps 2 last 2{{$}}
+// SHARE-NEXT: zero.rank @slow node "m" group 2 micro_batch 2 steps 2 last 1{{$}}
+// SHARE-NEXT: zero.rank @slow node "o" group 2 micro_batch 2 steps 2 last 2{{$}}
+//
+// ONE: zero.group units [0, 1] stage 0 tensor 2{{$}}
+// ONE-NEXT: zero.group units [1, 4] stage 0 tensor 3{{$}}
+//
 // Stages of several chunks share units evenly, too, unless they say where each
 // ends.
 //
@@ -52,6 +73,7 @@
 cluster.device_type @fast target "host:avx2-f32" memory 1073741824 precision f32
 cluster.device_type @slow target "host:sse41-f32" memory 1073741824 precision f32
 cluster.node @n devices [2 x @fast]
-cluster.node @m devices [2 x @slow]
+cluster.node @m devices [3 x @slow]
+cluster.node @o devices [3 x @slow]
 cluster.link inside nodes latency 1.0e-5 bandwidth 1.25e10
 cluster.link between nodes latency 1.0e-5 bandwidth 1.25e10

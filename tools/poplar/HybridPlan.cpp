@@ -137,7 +137,7 @@ static bool search(const ClusterView &cluster,
 }
 
 /// Adds the plan to the module as poplar build takes it. Returns what it has
-/// that cannot be built, with the remedy; empty if nothing.
+/// that cannot be written, with the remedy; empty if nothing.
 static std::string writePlan(Compilation &compilation,
                              const ClusterView &cluster,
                              const HybridReport &report, int64_t bucketBytes) {
@@ -161,13 +161,9 @@ static std::string writePlan(Compilation &compilation,
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
       auto [type, index] = plan.lanes[lane].stages[j];
       const HybridProblem::Mode &mode = report.problem.types[type].modes[index];
-      if (mode.tensorDegree > 1)
-        return "stage " + std::to_string(j) + " shares units among " +
-               std::to_string(mode.tensorDegree) +
-               " devices, which cannot be built yet; --tensor-degree 1 plans "
-               "without";
-      for (int rank : report.ranks[j][lane]) {
-        group.ranks.push_back(rank);
+      for (llvm::ArrayRef<int> rest = report.ranks[j][lane]; !rest.empty();
+           rest = rest.drop_front(mode.tensorDegree)) {
+        group.ranks.push_back(rest.take_front(mode.tensorDegree).vec());
         group.recompute.push_back(mode.recompute);
       }
     }

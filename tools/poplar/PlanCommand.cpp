@@ -77,10 +77,16 @@ static std::string formatPlan(zero::PlanOp plan) {
                           100 * uncertainty.getValueAsDouble());
   text += "\n";
   llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
-  for (auto [index, group] : llvm::enumerate(plan.getGroups()))
-    text += llvm::formatv("  group {0}: units {1}, ZeRO stage {2}\n", index,
-                          formatUnits(group), zero::GroupOp(group).getStage())
+  for (auto [index, op] : llvm::enumerate(plan.getGroups())) {
+    zero::GroupOp group = op;
+    text += llvm::formatv("  group {0}: units {1}, ZeRO stage {2}", index,
+                          formatUnits(group), group.getStage())
                 .str();
+    if (group.getLargestTensorDegree() > 1)
+      text += ", shared among " +
+              std::to_string(group.getLargestTensorDegree()) + " devices";
+    text += "\n";
+  }
   for (size_t first = 0; first < ranks.size();) {
     zero::RankOp rank = ranks[first];
     size_t end = first + 1;
@@ -328,9 +334,10 @@ void addPlanCommand(CLI::App &app, int &status) {
       command
           ->add_option("--pipeline", args->pipeline.stages,
                        "Your own pipeline stages: of each, the device type, of "
-                       "how many pipelines, and the unit before which it ends, "
-                       "of each chunk (docs/pipelines.md)")
-          ->type_name("TYPE[*N][@END]...+...")
+                       "how many pipelines, how many devices share a unit, and "
+                       "the unit before which it ends, of each chunk "
+                       "(docs/pipelines.md)")
+          ->type_name("TYPE[*N][/DEGREE][@END]...+...")
           ->needs(cluster);
   command
       ->add_option("--schedule", args->pipeline.schedule,

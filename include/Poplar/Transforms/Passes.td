@@ -164,13 +164,14 @@ def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
     with its groups. `stages` names, from the first to the last, what ranks
     compute a stage and up to which unit: `a100*2@12+v100*2` is two A100 with the
     units before number 12, and two V100 with the rest. Units of stages without
-    a number are shared evenly, and the global batch among the pipelines. Where
-    stages have several chunks, each can say where they end, in their order:
-    `a100@2@6+v100@4@8`.
+    a number are shared evenly, and the global batch among the pipelines. Of
+    `a100*2/4@12`, each of two pipelines has four A100 of a node, which share
+    units. Where stages have several chunks, each can say where they end, in
+    their order: `a100@2@6+v100@4@8`.
   }];
   let options = [
     Option<"stages", "stages", "std::string", "\"\"",
-           "TYPE[*COUNT][@END]... of each stage, joined by +">,
+           "TYPE[*PIPELINES][/DEGREE][@END]... of each stage, joined by +">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
            "gpipe, 1f1b or interleaved">,
     Option<"chunks", "chunks", "int64_t", "1",
@@ -208,7 +209,8 @@ def ZeroCutStages : Pass<"zero-cut-stages", "::mlir::ModuleOp"> {
     In a program of a group: @model receives the activations that the group
     before sends, and sends on its own instead of returning a loss, unless it is
     the last. With several chunks, it does so for each of them. Other programs
-    stay as they are.
+    stay as they are. A plan whose devices share units (`tensor` of a
+    zero.group) is refused: units are not parted yet.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
 }

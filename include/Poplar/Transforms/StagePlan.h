@@ -22,9 +22,9 @@ struct StagePlan {
     std::vector<int64_t> units;
     /// Of ZeRO.
     int64_t zeroStage = 0;
-    /// By pipeline: the rank of the cluster that is in it, and what it
-    /// recomputes; empty for what its type does.
-    std::vector<int> ranks;
+    /// By pipeline: the ranks of the cluster that share the units in it, and
+    /// what they recompute; empty for what their type does.
+    std::vector<std::vector<int>> ranks;
     std::vector<std::string> recompute;
   };
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
