@@ -75,7 +75,8 @@ def describe(result):
             f"{stages[0]['pipelines']} x ({kinds}), "
             f"{stages[0]['micro_batches']} x {stages[0]['micro_batch']}"
         )
-    return f"{result['schedule']}: " + "; ".join(lanes)
+    chunks = f" of {result['chunks']} chunks" if result["chunks"] > 1 else ""
+    return f"{result['schedule']}{chunks}: " + "; ".join(lanes)
 
 
 CAUSES = [

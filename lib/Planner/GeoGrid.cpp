@@ -205,8 +205,8 @@ std::vector<PlannedStage> GeoGrid::getStages(int pipeline,
       stage.cost.sync += getTied(pipeline);
     if (j + 1 < stages)
       stage.message = messages[j * pipelines + pipeline];
-    stage.inFlight = countInFlight(j, microBatches);
-    list.push_back(stage);
+    stage.chunks = {{stage.cost.forward, stage.cost.backward}};
+    list.push_back(std::move(stage));
   }
   return list;
 }

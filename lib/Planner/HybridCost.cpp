@@ -19,11 +19,42 @@ static int64_t divideUp(int64_t value, int64_t by) {
   return (value + by - 1) / by;
 }
 
-int64_t StageCost::mostInFlight(int64_t memory) const {
-  if (fixedBytes > memory)
-    return -1;
-  return flightBytes > 0 ? (memory - fixedBytes) / flightBytes
-                         : std::numeric_limits<int64_t>::max();
+std::vector<HybridPlan::Range> poplar::cutStage(const HybridProblem::Mode &mode,
+                                                HybridPlan::Range stage,
+                                                int chunks) {
+  auto measure = [&](int unit) {
+    return mode.units[unit].forward + mode.units[unit].backward;
+  };
+  double all = 0, before = 0;
+  for (int unit = stage.first; unit < stage.end; ++unit)
+    all += measure(unit);
+  std::vector<HybridPlan::Range> ranges;
+  int end = stage.first;
+  for (int chunk = 1; chunk <= chunks; ++chunk) {
+    int first = end;
+    // A unit is in the chunk that its middle is in. Each chunk has one.
+    double target = all * chunk / chunks * (1 + 1e-9);
+    while (end < stage.end - (chunks - chunk) &&
+           (end == first || chunk == chunks ||
+            before + measure(end) / 2 <= target))
+      before += measure(end++);
+    ranges.push_back({first, end});
+  }
+  return ranges;
+}
+
+int64_t poplar::countInFlight(PipelineSchedule schedule,
+                              const PipelineShape &shape, int64_t stage,
+                              int64_t chunk) {
+  switch (schedule) {
+  case PipelineSchedule::GPipe:
+    return shape.microBatches;
+  case PipelineSchedule::OneForwardOneBackward:
+    return shape.stages - stage;
+  case PipelineSchedule::Interleaved:
+    break;
+  }
+  return Timetable::boundInFlight(schedule, shape, stage, chunk);
 }
 
 bool poplar::isAligned(const HybridType &type, int tensorDegree,
@@ -66,10 +97,17 @@ HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates)
   }
 }
 
-double HybridCosts::getSeconds(int type, int mode, int first, int end) const {
+double HybridCosts::getSeconds(int type, int mode,
+                               HybridPlan::Range units) const {
   const Sums &sum = sums[type][mode];
-  return sum.forward[end] - sum.forward[first] + sum.backward[end] -
-         sum.backward[first];
+  return sum.forward[units.end] - sum.forward[units.first] +
+         sum.backward[units.end] - sum.backward[units.first];
+}
+
+int64_t HybridCosts::getSavedBytes(int type, int mode,
+                                   HybridPlan::Range units) const {
+  const std::vector<int64_t> &saved = sums[type][mode].saved;
+  return saved[units.end] - saved[units.first];
 }
 
 /// `bytes` of each of `elements` once around, in so many collectives.
@@ -177,37 +215,47 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
 /// What messages of a pass take of a device that computes meanwhile: those that
 /// come to the stage, and those that leave it.
 double HybridCosts::getOverhead(const HybridPlan::Group &group, int type,
-                                int64_t bytes) const {
+                                int64_t bytes, size_t chunks) const {
   if (!communicates)
     return 0;
   double overhead = 0;
   for (size_t other = 0; other < problem.types.size(); ++other)
     overhead = std::max(overhead, problem.getLink(type, other).speed.overhead);
-  int messages = (group.first > 0) + (group.end < problem.units());
+  auto messages = static_cast<double>(2 * chunks - (group.first == 0) -
+                                      (group.end == problem.units()));
   return messages * static_cast<double>(bytes) * overhead;
 }
 
-StageCost HybridCosts::getStage(const HybridPlan::Group &group,
-                                const std::vector<GroupPart> &parts, size_t own,
-                                int index) const {
-  const HybridType &type = problem.types[parts[own].type];
+StageCost HybridCosts::getStage(
+    const HybridPlan::Group &group, const std::vector<GroupPart> &parts,
+    size_t own, int index, const std::vector<HybridPlan::Range> &chunks) const {
+  int typeIndex = parts[own].type;
+  const HybridType &type = problem.types[typeIndex];
   const HybridProblem::Mode &mode = type.modes[index];
-  const Sums &sum = sums[parts[own].type][index];
+  const Sums &sum = sums[typeIndex][index];
   StageCost cost;
   cost.forward = sum.forward[group.end] - sum.forward[group.first];
   cost.backward = sum.backward[group.end] - sum.backward[group.first];
-  cost.flightBytes = sum.saved[group.end] - sum.saved[group.first];
+  double computing = cost.both();
+  cost.flightBytes = getSavedBytes(typeIndex, index, {group.first, group.end});
   int64_t work = 0;
   for (int unit = group.first; unit < group.end; ++unit)
     work = std::max(work, mode.units[unit].workBytes);
   int64_t message =
       divideUp(mode.microBatch * problem.boundaryBytes, mode.tensorDegree);
-  double overhead = getOverhead(group, parts[own].type, message);
+  double overhead = getOverhead(group, typeIndex, message, chunks.size());
   cost.forward += overhead;
   cost.backward += overhead;
   // A message each way, on its way while another is in use.
-  cost.fixedBytes = type.scratchBytes + work + 2 * 2 * message;
-  return addZero(cost, group, parts, own);
+  cost.fixedBytes = type.scratchBytes + work +
+                    static_cast<int64_t>(chunks.size()) * 2 * 2 * message;
+  cost = addZero(cost, group, parts, own);
+  // What is not computed, chunks share evenly.
+  double shared =
+      (cost.both() - computing) / static_cast<double>(chunks.size());
+  for (size_t i = 0; i < chunks.size(); ++i)
+    cost.chunks[i] = getSeconds(typeIndex, index, chunks[i]) + shared;
+  return cost;
 }
 
 double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
@@ -225,22 +273,38 @@ double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
   return link.speed.latency + bytes / link.speed.bandwidth;
 }
 
+/// In turns, a stage is ahead of the next: by one micro-batch, or by two of a
+/// chunk.
+void LaneTimes::takeInTurns(const StageCost &stage, double message, int depth) {
+  bool isInterleaved = chunks > 1;
+  double inFlight = isInterleaved ? 2 * depth - 1 : depth;
+  period = std::max(
+      {period, stage.both(), chunks * message, chunks * roundTrip / inFlight});
+  if (depth > 1)
+    period = std::max(period, (stage.both() + head + 2 * chunks * message) /
+                                  (isInterleaved ? 3 : 2));
+  if (depth > 1 && isInterleaved) {
+    double longer = 0;
+    for (int own = 0; own < chunks; ++own)
+      for (int behind = 0; behind < chunks; ++behind)
+        longer += std::max(stage.chunks[own], headChunks[behind]);
+    period = std::max(period, longer / chunks);
+  }
+  head = stage.both();
+  headChunks = stage.chunks;
+}
+
 LaneTimes LaneTimes::prepend(const StageCost &stage, double message, int depth,
                              PipelineSchedule schedule) const {
-  LaneTimes times;
-  times.roundTrip = roundTrip + stage.both() + 2 * message;
+  LaneTimes times = *this;
+  times.roundTrip += stage.both() / chunks + 2 * message;
   times.end = std::max(times.roundTrip + stage.sync,
-                       depth > 1 ? stage.forward + message + end : 0);
+                       depth > 1 ? stage.forward / chunks + message + end : 0);
   if (schedule == PipelineSchedule::GPipe) {
     times.period = std::max({period, stage.forward, message});
     times.backwardPeriod = std::max({backwardPeriod, stage.backward, message});
   } else {
-    times.period =
-        std::max({period, stage.both(), message, times.roundTrip / depth});
-    times.head = stage.both();
-    if (depth > 1)
-      times.period =
-          std::max(times.period, (stage.both() + head) / 2 + message);
+    times.takeInTurns(stage, message, depth);
   }
   return times;
 }

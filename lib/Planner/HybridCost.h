@@ -22,12 +22,16 @@
 // hidden behind computation. Messages between stages are; where the cores that
 // compute move them, a pass takes their bytes times the link's overhead longer.
 //
+// A stage of several chunks takes what all of them take together. Each has
+// messages, and memory for them, of its own.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_LIB_PLANNER_HYBRIDCOST_H
 #define POPLAR_LIB_PLANNER_HYBRIDCOST_H
 
 #include "Poplar/Planner/HybridProblem.h"
+#include <array>
 
 namespace poplar {
 
@@ -37,19 +41,30 @@ struct GroupPart {
   int64_t pipelines = 1;
 };
 
+/// By chunk of a stage.
+using ChunkSeconds = std::array<double, HybridProblem::mostChunks>;
+
 /// Of a rank of a lane.
 struct StageCost {
   double forward = 0, backward = 0;
+  /// Both of each chunk.
+  ChunkSeconds chunks{};
   /// Once an iteration.
   double sync = 0;
   /// fixedBytes + n * flightBytes with n micro-batches in flight.
   int64_t fixedBytes = 0, flightBytes = 0;
 
   double both() const { return forward + backward; }
-  /// The most micro-batches in flight that `memory` holds; below 0 if it does
-  /// not hold the state.
-  int64_t mostInFlight(int64_t memory) const;
 };
+
+/// Cuts a stage of units [first, end) into chunks that take as long as each
+/// other in a mode, as far as units are whole; earlier ones are longer.
+std::vector<HybridPlan::Range> cutStage(const HybridProblem::Mode &mode,
+                                        HybridPlan::Range stage, int chunks);
+
+/// Micro-batches that are in flight in a chunk, those it has memory for.
+int64_t countInFlight(PipelineSchedule schedule, const PipelineShape &shape,
+                      int64_t stage, int64_t chunk);
 
 class HybridCosts {
 public:
@@ -57,16 +72,18 @@ public:
   explicit HybridCosts(const HybridProblem &problem, bool communicates = true);
 
   /// Of part `own` of `parts`, which compute the units [group.first,
-  /// group.end) by mode `mode` of its type.
+  /// group.end) by mode `mode` of its type, in these chunks.
   StageCost getStage(const HybridPlan::Group &group,
-                     const std::vector<GroupPart> &parts, size_t own,
-                     int mode) const;
+                     const std::vector<GroupPart> &parts, size_t own, int mode,
+                     const std::vector<HybridPlan::Range> &chunks) const;
   /// Of a micro-batch between stages of one pipeline.
   double getMessage(int64_t microBatch, const GroupPart &from,
                     const GroupPart &to) const;
 
   /// Seconds of units [first, end) without what ZeRO adds.
-  double getSeconds(int type, int mode, int first, int end) const;
+  double getSeconds(int type, int mode, HybridPlan::Range units) const;
+  /// What a micro-batch keeps in them.
+  int64_t getSavedBytes(int type, int mode, HybridPlan::Range units) const;
 
 private:
   struct Sums {
@@ -76,8 +93,8 @@ private:
   double exchange(const std::vector<GroupPart> &parts, double elements,
                   int64_t bytes, int collectives) const;
   double exchangeTied(const GroupPart &part) const;
-  double getOverhead(const HybridPlan::Group &group, int type,
-                     int64_t bytes) const;
+  double getOverhead(const HybridPlan::Group &group, int type, int64_t bytes,
+                     size_t chunks) const;
   StageCost addZero(StageCost cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts, size_t own) const;
 
@@ -89,28 +106,42 @@ private:
 
 /// How the P, R and E of a lane grow as stages are set in front.
 struct LaneTimes {
-  /// Of P, what its forward and backward parts are (GPipe), or all (1F1B).
+  /// Of P, what its forward and backward parts are (GPipe), or all.
   double period = 0, backwardPeriod = 0;
   double roundTrip = 0, end = 0;
-  /// f + b of the stage in front (1F1B).
+  /// f + b of the stage in front, and of its chunks.
   double head = 0;
+  ChunkSeconds headChunks{};
+  /// Of every stage.
+  int chunks = 1;
 
   double getPeriod() const { return period + backwardPeriod; }
   double getSeconds(int64_t microBatches) const {
-    return static_cast<double>(microBatches - 1) * getPeriod() + end;
+    return (static_cast<double>(microBatches) - 1.0 / chunks) * getPeriod() +
+           end;
   }
   /// `message` to the stage behind, 0 if there is none; `depth` is the number
   /// of stages from this one on.
   LaneTimes prepend(const StageCost &stage, double message, int depth,
                     PipelineSchedule schedule) const;
+
+private:
+  void takeInTurns(const StageCost &stage, double message, int depth);
 };
 
 /// A stage of a lane of a plan.
 struct PlannedStage {
+  /// Of all chunks together.
   StageCost cost;
-  /// To the next stage; 0 after the last.
+  struct Chunk {
+    double forward = 0, backward = 0;
+  };
+  std::vector<Chunk> chunks;
+  /// To the next stage; of the last one, to the next chunk of the first, if
+  /// there is one.
   double message = 0;
-  int64_t inFlight = 1;
+  /// At most.
+  int64_t bytes = 0;
 };
 std::vector<PlannedStage> getStages(const HybridProblem &problem,
                                     const HybridPlan &plan, size_t lane,

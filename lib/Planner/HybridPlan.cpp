@@ -34,6 +34,28 @@ int64_t HybridPlan::countMicroBatches(const HybridProblem &problem,
   return (most + size - 1) / size;
 }
 
+PipelineShape HybridPlan::getShape(const HybridProblem &problem,
+                                   size_t lane) const {
+  return {static_cast<int64_t>(groups.size()), chunks,
+          countMicroBatches(problem, lane)};
+}
+
+std::vector<std::vector<HybridPlan::Range>>
+HybridPlan::cutUnits(const HybridProblem &problem) const {
+  std::vector<std::vector<Range>> ranges;
+  for (size_t j = 0; j < groups.size(); ++j)
+    ranges.push_back(cutStage(getMode(problem, lanes[0].stages[j]),
+                              {groups[j].first, groups[j].end}, chunks));
+  int next = 0;
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    for (std::vector<Range> &ofGroup : ranges) {
+      Range &range = ofGroup[chunk];
+      range = {next, next + range.end - range.first};
+      next = range.end;
+    }
+  return ranges;
+}
+
 std::vector<int64_t>
 HybridPlan::countDevices(const HybridProblem &problem) const {
   std::vector<int64_t> devices(problem.types.size());
@@ -66,20 +88,29 @@ std::vector<PlannedStage> poplar::getStages(const HybridProblem &problem,
                                             const HybridPlan &plan, size_t lane,
                                             const HybridCosts &costs) {
   std::vector<PlannedStage> stages;
-  int count = static_cast<int>(plan.groups.size());
-  for (int j = 0; j < count; ++j) {
+  std::vector<std::vector<HybridPlan::Range>> ranges = plan.cutUnits(problem);
+  PipelineShape shape = plan.getShape(problem, lane);
+  for (size_t j = 0; j < plan.groups.size(); ++j) {
+    const HybridPlan::Group &group = plan.groups[j];
     std::vector<GroupPart> parts = getParts(problem, plan, j);
+    auto [type, mode] = plan.lanes[lane].stages[j];
     PlannedStage stage;
-    stage.cost = costs.getStage(plan.groups[j], parts, lane,
-                                plan.lanes[lane].stages[j].mode);
-    if (j + 1 < count)
+    stage.cost = costs.getStage(group, parts, lane, mode, ranges[j]);
+    stage.bytes = stage.cost.fixedBytes;
+    for (int chunk = 0; chunk < plan.chunks; ++chunk) {
+      HybridPlan::Range units = ranges[j][chunk];
+      StageCost cost = costs.getStage({units.first, units.end, group.zeroStage},
+                                      parts, lane, mode, {units});
+      stage.chunks.push_back({cost.forward, cost.backward});
+      stage.bytes += countInFlight(plan.schedule, shape, int64_t(j), chunk) *
+                     costs.getSavedBytes(type, mode, units);
+    }
+    bool isLast = j + 1 == plan.groups.size();
+    if (!isLast || plan.chunks > 1)
       stage.message =
           costs.getMessage(plan.getMicroBatch(problem, lane), parts[lane],
-                           getParts(problem, plan, j + 1)[lane]);
-    stage.inFlight = plan.schedule == PipelineSchedule::GPipe
-                         ? plan.countMicroBatches(problem, lane)
-                         : count - j;
-    stages.push_back(stage);
+                           getParts(problem, plan, isLast ? 0 : j + 1)[lane]);
+    stages.push_back(std::move(stage));
   }
   return stages;
 }
@@ -87,10 +118,11 @@ std::vector<PlannedStage> poplar::getStages(const HybridProblem &problem,
 LaneTimes poplar::getLaneTimes(const std::vector<PlannedStage> &stages,
                                PipelineSchedule schedule) {
   LaneTimes times;
+  times.chunks = static_cast<int>(stages.front().chunks.size());
   int count = static_cast<int>(stages.size());
   for (int j = count; j-- > 0;)
-    times =
-        times.prepend(stages[j].cost, stages[j].message, count - j, schedule);
+    times = times.prepend(stages[j].cost, j + 1 < count ? stages[j].message : 0,
+                          count - j, schedule);
   return times;
 }
 
@@ -160,6 +192,28 @@ static std::string checkLane(const HybridProblem &problem,
   return "";
 }
 
+static std::string checkChunks(const HybridProblem &problem,
+                               const HybridPlan &plan) {
+  if ((plan.chunks > 1) != takesChunks(plan.schedule))
+    return "chunks: " + std::to_string(plan.chunks) +
+           " do not go with the schedule " + toString(plan.schedule);
+  if (plan.chunks <= 1)
+    return plan.chunks == 1 ? "" : "chunks: there must be one at least";
+  if (!problem.hasEqualUnits())
+    return "chunks: units between the first and the last differ";
+  if (plan.groups.size() < 2)
+    return "chunks: a single stage has one";
+  for (size_t j = 0; j < plan.groups.size(); ++j)
+    if (plan.groups[j].end - plan.groups[j].first < plan.chunks)
+      return at("groups", j) + ": has fewer units than chunks";
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane)
+    if (plan.countMicroBatches(problem, lane) < int64_t(plan.groups.size()))
+      return at("lanes", lane) +
+             ": has fewer micro-batches than stages, which then wait in every "
+             "chunk";
+  return "";
+}
+
 static std::string checkMemory(const HybridProblem &problem,
                                const HybridPlan &plan) {
   HybridCosts costs(problem);
@@ -167,7 +221,7 @@ static std::string checkMemory(const HybridProblem &problem,
     std::vector<PlannedStage> stages = getStages(problem, plan, lane, costs);
     for (size_t j = 0; j < stages.size(); ++j) {
       const auto &type = problem.types[plan.lanes[lane].stages[j].type];
-      if (stages[j].inFlight > stages[j].cost.mostInFlight(type.memory))
+      if (stages[j].bytes > type.memory)
         return at("lanes", lane) + "." + at("stages", j) +
                ": exceeds the memory of device type '" + type.name + "'";
     }
@@ -200,7 +254,9 @@ std::string HybridPlan::verify(const HybridProblem &problem) const {
       return "uses " + std::to_string(devices[i]) + " devices of type '" +
              problem.types[i].name + "', of which there are " +
              std::to_string(problem.types[i].count);
-  error = checkMemory(problem, *this);
+  error = checkChunks(problem, *this);
+  if (error.empty())
+    error = checkMemory(problem, *this);
   if (!error.empty())
     return error;
   double predicted = predict(problem);

@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/HybridProblem.h"
 #include "Located.h"
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -94,7 +95,33 @@ std::string HybridProblem::check() const {
     if (!error.empty())
       return at("types", i) + ": " + error;
   }
+  if (std::any_of(schedules.begin(), schedules.end(), takesChunks)) {
+    if (chunks < 2 || chunks > mostChunks)
+      return "chunks: interleaved stages have 2 to " +
+             std::to_string(mostChunks);
+    if (!hasEqualUnits())
+      return "chunks: units between the first and the last differ";
+  }
   return "";
+}
+
+static bool isEqual(const HybridProblem::UnitCost &a,
+                    const HybridProblem::UnitCost &b) {
+  return a.forward == b.forward && a.backward == b.backward &&
+         a.communication == b.communication && a.savedBytes == b.savedBytes &&
+         a.workBytes == b.workBytes;
+}
+
+bool HybridProblem::hasEqualUnits() const {
+  for (int i = 2; i < units() - 1; ++i) {
+    if (elements[i] != elements[1])
+      return false;
+    for (const HybridType &type : types)
+      for (const Mode &mode : type.modes)
+        if (!isEqual(mode.units[i], mode.units[1]))
+          return false;
+  }
+  return true;
 }
 
 int64_t HybridProblem::countElements(int first, int end) const {

@@ -29,7 +29,7 @@ static double getRate(const HybridProblem &problem, const HybridCosts &costs,
                       int type, int mode) {
   const HybridProblem::Mode &it = problem.types[type].modes[mode];
   return static_cast<double>(it.microBatch) /
-         costs.getSeconds(type, mode, 0, problem.units()) / it.tensorDegree;
+         costs.getSeconds(type, mode, {0, problem.units()}) / it.tensorDegree;
 }
 
 static double getBestRate(const HybridProblem &problem,
@@ -87,28 +87,26 @@ std::array<double, HybridLosses::numCauses> HybridReview::splitGap() const {
 }
 
 HybridReview::Alone
-poplar::planAlone(const std::vector<HybridProblem> &problems, int64_t effort) {
-  HybridReview::Alone best;
-  for (const HybridProblem &problem : problems) {
-    HybridReview::Alone alone;
-    alone.search = searchHybridPlan(problem, effort);
-    if (alone.search.plan) {
-      double seconds = simulatePipeline(problem, *alone.search.plan).seconds;
-      alone.throughput = static_cast<double>(problem.globalBatch) / seconds;
-      alone.losses = findLosses(problem, *alone.search.plan, seconds);
-    } else {
-      // It adds nothing to U, and loses all it could do.
-      HybridCosts costs(problem, /*communicates=*/false);
-      for (size_t type = 0; type < problem.types.size(); ++type)
-        alone.losses.capacity +=
-            static_cast<double>(problem.types[type].count) *
-            getBestRate(problem, costs, static_cast<int>(type));
-      alone.losses.lost[HybridLosses::Idle] = alone.losses.capacity;
-    }
-    if (&problem == &problems.front() || alone.throughput > best.throughput)
-      best = std::move(alone);
+poplar::planAlone(const std::vector<HybridProblem> &problems, int64_t effort,
+                  int mostChunks) {
+  HybridChoice choice = chooseHybridPlan(problems, effort, mostChunks);
+  const HybridProblem &problem = problems[choice.problem];
+  HybridReview::Alone alone;
+  if (choice.search.plan) {
+    alone.throughput =
+        static_cast<double>(problem.globalBatch) / choice.seconds;
+    alone.losses = findLosses(problem, *choice.search.plan, choice.seconds);
+  } else {
+    // It adds nothing to U, and loses all it could do.
+    HybridCosts costs(problem, /*communicates=*/false);
+    for (size_t type = 0; type < problem.types.size(); ++type)
+      alone.losses.capacity +=
+          static_cast<double>(problem.types[type].count) *
+          getBestRate(problem, costs, static_cast<int>(type));
+    alone.losses.lost[HybridLosses::Idle] = alone.losses.capacity;
   }
-  return best;
+  alone.search = std::move(choice.search);
+  return alone;
 }
 
 HybridReview poplar::reviewHybridPlan(const HybridProblem &problem,

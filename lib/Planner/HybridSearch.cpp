@@ -34,6 +34,7 @@ private:
   /// Calls `use` with every choice of one entry of each list.
   template <typename T, typename Use>
   static void forEachChoice(const std::vector<std::vector<T>> &lists, Use use);
+  void add(StageShape shape);
   void addLayered();
   void addLayered(const std::vector<int> &degrees, int64_t microBatch);
   void addSideBySide(const std::vector<int> &types);
@@ -63,10 +64,6 @@ ShapeList::ShapeList(const HybridProblem &problem) : problem(problem) {
     sizes.emplace_back(both.begin(), both.end());
   }
   addLayered();
-  const std::vector<PipelineSchedule> &schedules = problem.schedules;
-  if (std::find(schedules.begin(), schedules.end(),
-                PipelineSchedule::OneForwardOneBackward) == schedules.end())
-    return;
   // Sets of two or more types, of the first if there are many.
   size_t count = std::min<size_t>(problem.types.size(), 16);
   for (unsigned set = 1; set < 1u << count; ++set) {
@@ -150,7 +147,7 @@ void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
       continue;
     for (PipelineSchedule schedule : problem.schedules) {
       shape.schedule = schedule;
-      shapes.push_back(shape);
+      add(shape);
     }
   }
 }
@@ -174,6 +171,39 @@ void ShapeList::addSideBySide(const std::vector<int> &types) {
       addSideBySide(types, {types.size(), size});
 }
 
+/// With chunks, where there are units and micro-batches enough. How many stages
+/// there are has to be known then, as what is in flight depends on it; so it
+/// does on how many micro-batches, at least.
+void ShapeList::add(StageShape shape) {
+  if (!takesChunks(shape.schedule)) {
+    shapes.push_back(std::move(shape));
+    return;
+  }
+  shape.chunks = problem.chunks;
+  shape.usesAllSlots = true;
+  int64_t stages = shape.countSlots();
+  if (stages < 2 || stages * shape.chunks > problem.units())
+    return;
+  for (int64_t blocks : {1, 2, 4}) {
+    shape.leastMicroBatches = blocks * stages;
+    int64_t samples = 0;
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      samples += (shape.leastMicroBatches - 1) * shape.getStep(lane) + 1;
+    if (samples > problem.globalBatch)
+      return;
+    if (shape.lanes() > 1) {
+      shapes.push_back(shape);
+      continue;
+    }
+    // They are known. A block that is too short would not be seen by the cost.
+    PipelineShape pipeline{stages, shape.chunks,
+                           shape.countMicroBatches(problem)};
+    if (pipeline.hasEvenBlocks())
+      shapes.push_back(std::move(shape));
+    return;
+  }
+}
+
 void ShapeList::addSideBySide(
     const std::vector<int> &types,
     const std::vector<std::pair<int, int64_t>> &choice) {
@@ -193,8 +223,13 @@ void ShapeList::addSideBySide(
       shape.microBatches.push_back(microBatch);
     }
     // Each lane has a sample at least.
-    if (static_cast<int64_t>(types.size()) <= problem.globalBatch)
-      shapes.push_back(std::move(shape));
+    if (static_cast<int64_t>(types.size()) > problem.globalBatch)
+      continue;
+    for (PipelineSchedule schedule : problem.schedules) {
+      shape.schedule = schedule;
+      if (schedule != PipelineSchedule::GPipe)
+        add(shape);
+    }
   }
 }
 

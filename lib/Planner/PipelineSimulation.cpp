@@ -8,7 +8,9 @@
 
 #include "Poplar/Planner/PipelineSimulation.h"
 #include "PipelineLane.h"
+#include "Poplar/Planner/Timetable.h"
 #include <algorithm>
+#include <map>
 
 using namespace poplar;
 
@@ -19,8 +21,8 @@ namespace {
 /// One pipeline.
 class PipelineRun {
 public:
-  PipelineRun(std::vector<PlannedStage> planned, PipelineSchedule schedule,
-              int64_t microBatches);
+  PipelineRun(const std::vector<PlannedStage> &planned,
+              PipelineSchedule schedule, int64_t microBatches);
   void run();
 
   struct Pass {
@@ -37,76 +39,73 @@ public:
     /// That it sent.
     std::vector<Message> messages;
     double now = 0;
-    /// When the link forward, and that back, has sent what it had.
-    double forwardFree = 0, backwardFree = 0;
-    /// When activations and gradients came, by micro-batch.
-    std::vector<double> activations, gradients;
-    int64_t forwards = 0, backwards = 0;
+    /// The next turn.
+    size_t next = 0;
   };
   std::vector<Stage> stages;
 
 private:
-  bool isForwardNext(size_t j) const;
+  /// When what the turns of a chunk need has come, by micro-batch.
+  struct Arrivals {
+    std::vector<double> activations, gradients;
+  };
   bool step(size_t j);
-  void send(size_t j, bool isForward);
+  void send(size_t j, const Turn &turn, size_t from, size_t to);
 
-  std::vector<PlannedStage> planned;
-  PipelineSchedule schedule;
-  int64_t microBatches;
+  const std::vector<PlannedStage> &planned;
+  Timetable table;
+  /// By virtual stage.
+  std::vector<Arrivals> arrivals;
+  /// When the link from a stage to another has sent what it had.
+  std::map<std::pair<size_t, size_t>, double> free;
 };
 
 } // namespace
 
-PipelineRun::PipelineRun(std::vector<PlannedStage> list,
+PipelineRun::PipelineRun(const std::vector<PlannedStage> &planned,
                          PipelineSchedule schedule, int64_t microBatches)
-    : stages(list.size()), planned(std::move(list)), schedule(schedule),
-      microBatches(microBatches) {
+    : stages(planned.size()), planned(planned),
+      table(Timetable::make(
+          schedule,
+          {static_cast<int64_t>(planned.size()),
+           static_cast<int64_t>(planned.front().chunks.size()), microBatches})),
+      arrivals(planned.size() * table.chunks) {
   // What the model takes and what the loss starts with is there.
-  stages.front().activations.assign(microBatches, 0);
+  arrivals.front().activations.assign(microBatches, 0);
+  arrivals.back().gradients.assign(microBatches, 0);
 }
 
-/// GPipe: while there is one. 1F1B: while fewer than can be are in flight.
-bool PipelineRun::isForwardNext(size_t j) const {
-  const Stage &stage = stages[j];
-  int64_t mostInFlight = schedule == PipelineSchedule::GPipe
-                             ? microBatches
-                             : static_cast<int64_t>(stages.size() - j);
-  return stage.forwards < microBatches &&
-         stage.forwards - stage.backwards < mostInFlight;
-}
-
-void PipelineRun::send(size_t j, bool isForward) {
-  Stage &from = stages[j], &to = stages[isForward ? j + 1 : j - 1];
-  double seconds = planned[isForward ? j : j - 1].message;
-  double &free = isForward ? from.forwardFree : from.backwardFree;
-  double begin = std::max(from.now, free);
-  free = begin + seconds;
-  from.messages.push_back({isForward, begin, free});
-  (isForward ? to.activations : to.gradients).push_back(free);
+/// From a virtual stage to a neighbor.
+void PipelineRun::send(size_t j, const Turn &turn, size_t from, size_t to) {
+  size_t count = stages.size();
+  double &freeAt = free[{from % count, to % count}];
+  double begin = std::max(stages[j].now, freeAt);
+  freeAt = begin + planned[std::min(from, to) % count].message;
+  stages[j].messages.push_back({!turn.isBackward, begin, freeAt});
+  (turn.isBackward ? arrivals[to].gradients : arrivals[to].activations)
+      .push_back(freeAt);
 }
 
 /// One pass of stage j; false if it is done or what it needs has not been sent.
 bool PipelineRun::step(size_t j) {
   Stage &stage = stages[j];
-  if (stage.backwards == microBatches)
+  const std::vector<Turn> &turns = table.stages[j];
+  if (stage.next == turns.size())
     return false;
-  bool isForward = isForwardNext(j), isLast = j + 1 == stages.size();
-  double begin = stage.now;
-  if (isForward || !isLast) {
-    auto number =
-        static_cast<size_t>(isForward ? stage.forwards : stage.backwards);
-    const std::vector<double> &arrivals =
-        isForward ? stage.activations : stage.gradients;
-    if (arrivals.size() <= number)
-      return false;
-    begin = std::max(begin, arrivals[number]);
-  }
-  const StageCost &cost = planned[j].cost;
-  stage.now = begin + (isForward ? cost.forward : cost.backward);
-  stage.passes.push_back({isForward, begin, stage.now});
-  ++(isForward ? stage.forwards : stage.backwards);
-  if (isForward ? !isLast : j > 0)
-    send(j, isForward);
+  const Turn &turn = turns[stage.next];
+  size_t own = turn.chunk * stages.size() + j, last = arrivals.size() - 1;
+  auto number = static_cast<size_t>(turn.microBatch);
+  const std::vector<double> &came =
+      turn.isBackward ? arrivals[own].gradients : arrivals[own].activations;
+  if (came.size() <= number)
+    return false;
+  double begin = std::max(stage.now, came[number]);
+  const PlannedStage::Chunk &chunk = planned[j].chunks[turn.chunk];
+  stage.now = begin + (turn.isBackward ? chunk.backward : chunk.forward);
+  stage.passes.push_back({!turn.isBackward, begin, stage.now});
+  ++stage.next;
+  if (own != (turn.isBackward ? 0 : last))
+    send(j, turn, own, turn.isBackward ? own - 1 : own + 1);
   return true;
 }
 

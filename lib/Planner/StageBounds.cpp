@@ -115,16 +115,19 @@ double StageSearch::getBound(const Times &times, int begin,
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
     if (rest[lane] == never)
       return never;
-    double period = std::max(times[lane].getPeriod(), rest[lane]),
-           end = std::max(times[lane].roundTrip + restBoth[lane][begin],
-                          times[lane].end + restForward[lane][begin]);
+    double chunks = shape.chunks,
+           period = std::max(times[lane].getPeriod(), rest[lane]),
+           end =
+               std::max(times[lane].roundTrip + restBoth[lane][begin] / chunks,
+                        times[lane].end + restForward[lane][begin] / chunks);
     if (shape.lanes() == 1)
-      return static_cast<double>(shape.countMicroBatches(problem) - 1) *
+      return (static_cast<double>(shape.countMicroBatches(problem)) -
+              1 / chunks) *
                  period +
              end;
-    // In time T a lane is done with at most (T - end) / period + 1.
+    // In time T a lane is done with at most (T - end) / period + 1 / chunks.
     auto size = static_cast<double>(shape.getStep(lane));
-    samples += size * (end / period - 1);
+    samples += size * (end / period - 1 / chunks);
     rates += size / period;
     longest = std::max(longest, end);
   }

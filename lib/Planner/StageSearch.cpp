@@ -43,6 +43,7 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
           modes.back().back().push_back(static_cast<int>(i));
     }
   }
+  findInFlight();
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
     restForward.push_back({0});
     restBoth.push_back({0});
@@ -58,19 +59,47 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
   }
 }
 
+/// How many stages there are matters only where it is known, as of all
+/// schedules with chunks.
+void StageSearch::findInFlight() {
+  int64_t stages = shape.usesAllSlots ? shape.countSlots() : units;
+  inFlight.resize(shape.lanes());
+  for (std::vector<std::vector<int64_t>> &ofLane : inFlight)
+    for (int64_t depth = 0; depth <= stages; ++depth) {
+      // In several lanes, those of the largest block that there may be.
+      PipelineShape pipeline{stages, shape.chunks,
+                             shape.lanes() == 1
+                                 ? shape.countMicroBatches(problem)
+                                 : shape.leastMicroBatches + stages - 1};
+      ofLane.emplace_back();
+      for (int chunk = 0; chunk < shape.chunks; ++chunk)
+        ofLane.back().push_back(
+            countInFlight(shape.schedule, pipeline, stages - depth, chunk));
+    }
+}
+
 //===----------------------------------------------------------------------===//
 // Ways to compute a range of units
 //===----------------------------------------------------------------------===//
 
 static bool isLess(double a, double b) { return a <= b * (1 + rounding); }
 
+/// With one chunk, what the whole stage takes says it all.
+bool StageSearch::isAtMost(const ChunkSeconds &a, const ChunkSeconds &b) const {
+  for (int chunk = 0; shape.chunks > 1 && chunk < shape.chunks; ++chunk)
+    if (!isLess(a[chunk], b[chunk]))
+      return false;
+  return true;
+}
+
 bool StageSearch::isAtMost(const Option &a, const Option &b) const {
-  if (a.mostInFlight < b.mostInFlight)
+  if (a.mostDepth < b.mostDepth)
     return false;
   for (size_t lane = 0; lane < shape.lanes(); ++lane)
     if (!isLess(a.costs[lane].forward, b.costs[lane].forward) ||
         !isLess(a.costs[lane].backward, b.costs[lane].backward) ||
-        !isLess(a.costs[lane].sync, b.costs[lane].sync))
+        !isLess(a.costs[lane].sync, b.costs[lane].sync) ||
+        !isAtMost(a.costs[lane].chunks, b.costs[lane].chunks))
       return false;
   return true;
 }
@@ -81,27 +110,60 @@ bool StageSearch::isAtMost(const Times &a, const Times &b) const {
         !isLess(a[lane].backwardPeriod, b[lane].backwardPeriod) ||
         !isLess(a[lane].roundTrip, b[lane].roundTrip) ||
         !isLess(a[lane].end, b[lane].end) ||
-        !isLess(a[lane].head, b[lane].head))
+        !isLess(a[lane].head, b[lane].head) ||
+        !isAtMost(a[lane].headChunks, b[lane].headChunks))
       return false;
   return true;
+}
+
+/// As the stage in front of `depth - 1` others.
+bool StageSearch::fits(int kind, const Option &option,
+                       const std::vector<HybridPlan::Range> &chunks,
+                       int depth) const {
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    int type = shape.kinds[kind].parts[lane].type;
+    int64_t bytes = option.costs[lane].fixedBytes;
+    for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+      bytes += inFlight[lane][depth][chunk] *
+               costs.getSavedBytes(type, option.modes[lane], chunks[chunk]);
+    if (bytes > problem.types[type].memory)
+      return false;
+  }
+  return true;
+}
+
+/// Computes costs and memory of an option whose modes are chosen.
+void StageSearch::complete(int kind, Option &option) const {
+  const std::vector<GroupPart> &parts = shape.kinds[kind].parts;
+  std::vector<HybridPlan::Range> chunks =
+      cutStage(problem.types[parts[0].type].modes[option.modes[0]],
+               {option.group.first, option.group.end}, shape.chunks);
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    option.costs[lane] =
+        costs.getStage(option.group, parts, lane, option.modes[lane], chunks);
+  // The deepest that it fits.
+  int least = 0, most = static_cast<int>(inFlight[0].size()) - 1;
+  while (least < most) {
+    int middle = (least + most + 1) / 2;
+    if (fits(kind, option, chunks, middle))
+      least = middle;
+    else
+      most = middle - 1;
+  }
+  option.mostDepth = least;
 }
 
 /// All modes of all lanes, in one stage of ZeRO.
 void StageSearch::addOptions(int kind, HybridPlan::Group group,
                              std::vector<Option> &list) {
-  const std::vector<GroupPart> &parts = shape.kinds[kind].parts;
   std::vector<size_t> choice(shape.lanes());
   while (true) {
-    Option option{group, {}, {}, std::numeric_limits<int64_t>::max()};
-    for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-      int mode = option.modes[lane] = modes[kind][lane][choice[lane]];
-      option.costs[lane] = costs.getStage(group, parts, lane, mode);
-      option.mostInFlight = std::min(
-          option.mostInFlight, option.costs[lane].mostInFlight(
-                                   problem.types[parts[lane].type].memory));
-    }
+    Option option{group, {}, {}, 0};
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      option.modes[lane] = modes[kind][lane][choice[lane]];
+    complete(kind, option);
     auto worse = [&](const Option &other) { return isAtMost(option, other); };
-    if (option.mostInFlight >= 1 &&
+    if (option.mostDepth >= 1 &&
         std::none_of(list.begin(), list.end(), [&](const Option &other) {
           return isAtMost(other, option);
         })) {
@@ -161,15 +223,12 @@ void StageSearch::addStages(const State &from, int kind, int first,
   std::vector<int> used = from.used;
   ++used[kind];
   int depth = from.depth + 1;
-  int64_t inFlight = shape.schedule == PipelineSchedule::GPipe
-                         ? shape.countMicroBatches(problem)
-                         : depth;
   PerLane rest = getRestPeriods(first, used);
   if (getBound(least, first, rest) >= limit)
     return;
   State *to = nullptr;
   for (const Option &option : getOptions(kind, first, from.begin)) {
-    if (option.mostInFlight < inFlight)
+    if (option.mostDepth < depth)
       continue;
     for (int index : from.labels) {
       --*effort;
@@ -189,8 +248,7 @@ void StageSearch::addStages(const State &from, int kind, int first,
 
 void StageSearch::expand(const State &state) {
   for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
-    int slots = shape.kinds[kind].slots - state.used[kind] - 1;
-    if (slots < 0)
+    if (state.used[kind] == shape.kinds[kind].slots)
       continue;
     PerLane messages{};
     if (state.head >= 0)
@@ -198,17 +256,19 @@ void StageSearch::expand(const State &state) {
         messages[lane] = costs.getMessage(shape.microBatches[lane],
                                           shape.kinds[kind].parts[lane],
                                           shape.kinds[state.head].parts[lane]);
-    for (int first = state.begin - 1; first >= 0; --first) {
+    int left = shape.countSlots() - state.depth - 1;
+    for (int first = state.begin - shape.chunks; first >= 0; --first) {
       // A longer stage only takes longer.
       Times least{};
       for (size_t lane = 0; lane < shape.lanes(); ++lane) {
         const std::vector<double> &sums = unitSums[kind][lane];
-        least[lane].period = least[lane].roundTrip = least[lane].end =
-            sums[state.begin] - sums[first];
+        least[lane].period = sums[state.begin] - sums[first];
+        least[lane].roundTrip = least[lane].end =
+            least[lane].period / shape.chunks;
       }
       if (getBound(least, first, {}) >= limit)
         break;
-      if (!shape.usesAllSlots || (first == 0) == (slots == 0))
+      if (!shape.usesAllSlots || (first == 0) == (left == 0))
         addStages(state, static_cast<int>(kind), first, least, messages);
     }
   }
@@ -218,6 +278,7 @@ HybridPlan StageSearch::makePlan(int index,
                                  const std::vector<int64_t> &counts) const {
   HybridPlan plan;
   plan.schedule = shape.schedule;
+  plan.chunks = shape.chunks;
   plan.lanes.resize(shape.lanes());
   const std::vector<GroupPart> &parts = shape.kinds[labels[index].kind].parts;
   int64_t excess = -problem.globalBatch;
@@ -226,9 +287,11 @@ HybridPlan StageSearch::makePlan(int index,
     plan.lanes[lane].samples = counts[lane] * shape.getStep(lane);
     excess += plan.lanes[lane].samples;
   }
-  for (HybridPlan::Lane &lane : plan.lanes) {
-    int64_t less = std::min(excess, lane.samples - 1);
-    lane.samples -= less;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    int64_t &samples = plan.lanes[lane].samples,
+            least = (shape.leastMicroBatches - 1) * shape.getStep(lane) + 1;
+    int64_t less = std::clamp<int64_t>(samples - least, 0, excess);
+    samples -= less;
     excess -= less;
   }
   for (; labels[index].option; index = labels[index].rest) {
@@ -251,8 +314,8 @@ void StageSearch::finish(const State &state) {
   for (int index : state.labels) {
     const Times &times = labels[index].times;
     std::vector<LaneTimes> lanes(times.begin(), times.begin() + shape.lanes());
-    double seconds =
-        shareMicroBatches(lanes, steps, problem.globalBatch, counts);
+    double seconds = shareMicroBatches(lanes, steps, problem.globalBatch,
+                                       shape.leastMicroBatches, counts);
     if (seconds < limit) {
       *best = makePlan(index, counts);
       limit = (*best)->seconds * (1 - rounding);
@@ -291,9 +354,11 @@ bool StageSearch::run(size_t mostLabels, std::optional<HybridPlan> &bestPlan,
   labels.clear();
   states.clear();
   states.resize(units + 1);
-  labels.push_back({{}, nullptr, -1, -1, 0});
-  std::vector<int> none(shape.kinds.size());
-  getState(units, none, -1, 0).labels = {0};
+  Times none{};
+  for (LaneTimes &times : none)
+    times.chunks = shape.chunks;
+  labels.push_back({none, nullptr, -1, -1, 0});
+  getState(units, std::vector<int>(shape.kinds.size()), -1, 0).labels = {0};
   for (int begin = units; begin > 0; --begin) {
     narrow(begin);
     for (auto &[key, state] : states[begin]) {
@@ -310,25 +375,29 @@ bool StageSearch::run(size_t mostLabels, std::optional<HybridPlan> &bestPlan,
 
 double poplar::shareMicroBatches(const std::vector<LaneTimes> &lanes,
                                  const std::vector<int64_t> &perMicroBatch,
-                                 int64_t globalBatch,
+                                 int64_t globalBatch, int64_t least,
                                  std::vector<int64_t> &counts) {
-  counts.assign(lanes.size(), 1);
+  counts.assign(lanes.size(), least);
+  // All of the batch is enough.
+  auto countMost = [&](size_t i) {
+    return std::max(least, 1 + globalBatch / perMicroBatch[i]);
+  };
   auto countWithin = [&](double seconds) {
     int64_t samples = 0;
     for (size_t i = 0; i < lanes.size(); ++i) {
-      double more = (seconds - lanes[i].end) / lanes[i].getPeriod();
-      // All of the batch is enough.
-      counts[i] = 1 + static_cast<int64_t>(std::clamp(
-                          more, 0.0, double(globalBatch / perMicroBatch[i])));
+      // A micro-batch that ends just then is done, whatever rounding says.
+      double more =
+          (seconds - lanes[i].getSeconds(least)) / lanes[i].getPeriod() + 1e-9;
+      counts[i] = least + static_cast<int64_t>(std::clamp(
+                              more, 0.0, double(countMost(i) - least)));
       samples += counts[i] * perMicroBatch[i];
     }
     return samples;
   };
   double low = 0, high = 0;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    low = std::max(low, lanes[i].end);
-    high =
-        std::max(high, lanes[i].getSeconds(1 + globalBatch / perMicroBatch[i]));
+    low = std::max(low, lanes[i].getSeconds(least));
+    high = std::max(high, lanes[i].getSeconds(countMost(i)));
   }
   if (countWithin(low) >= globalBatch)
     high = low;

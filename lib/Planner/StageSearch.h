@@ -36,6 +36,7 @@ struct StageShape {
   static constexpr size_t mostLanes = 4;
 
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
+  int chunks = 1;
   /// By lane.
   std::vector<int64_t> microBatches;
   /// Devices that a stage may have: of each lane, and how many stages.
@@ -44,10 +45,20 @@ struct StageShape {
     int slots = 0;
   };
   std::vector<Kind> kinds;
-  /// All slots of the first kind must be used.
+  /// All slots must be used.
   bool usesAllSlots = false;
+  /// Micro-batches of each lane, at least. With several chunks, as many as
+  /// there are stages or more: the more, the closer to that are blocks
+  /// (Timetable.h), and the fewer are in flight.
+  int64_t leastMicroBatches = 1;
 
   size_t lanes() const { return microBatches.size(); }
+  int countSlots() const {
+    int slots = 0;
+    for (const Kind &kind : kinds)
+      slots += kind.slots;
+    return slots;
+  }
   /// Samples of a micro-batch of all pipelines of a lane.
   int64_t getStep(size_t lane) const {
     return microBatches[lane] * kinds[0].parts[lane].pipelines;
@@ -96,7 +107,8 @@ private:
     HybridPlan::Group group;
     std::array<int, StageShape::mostLanes> modes;
     std::array<StageCost, StageShape::mostLanes> costs;
-    int64_t mostInFlight;
+    /// It fits in memory if it is the first of no more stages.
+    int mostDepth;
   };
   /// A partial plan.
   struct Label {
@@ -116,8 +128,13 @@ private:
     std::vector<int> labels;
   };
 
+  void findInFlight();
   const std::vector<Option> &getOptions(int kind, int first, int end);
   void addOptions(int kind, HybridPlan::Group group, std::vector<Option> &list);
+  void complete(int kind, Option &option) const;
+  bool fits(int kind, const Option &option,
+            const std::vector<HybridPlan::Range> &chunks, int depth) const;
+  bool isAtMost(const ChunkSeconds &a, const ChunkSeconds &b) const;
   bool isAtMost(const Option &a, const Option &b) const;
   bool isAtMost(const Times &a, const Times &b) const;
 
@@ -142,6 +159,8 @@ private:
   const HybridCosts &costs;
   const StageShape &shape;
   int units;
+  /// By lane, depth and chunk, micro-batches in flight.
+  std::vector<std::vector<std::vector<int64_t>>> inFlight;
   /// By kind and lane; the sums are of `units` in front of each.
   std::vector<std::vector<const UnitBounds::Bound *>> bounds;
   std::vector<std::vector<std::vector<double>>> unitSums;
@@ -162,12 +181,13 @@ private:
   std::vector<std::map<std::vector<int>, State>> states;
 };
 
-/// How many micro-batches each lane should take, and the time that takes: the
-/// least for `globalBatch` samples. `perMicroBatch` is samples of all pipelines
-/// of a lane.
+/// How many micro-batches each lane should take, `least` or more, and the time
+/// that takes: the least for `globalBatch` samples. `perMicroBatch` is samples
+/// of all pipelines of a lane.
 double shareMicroBatches(const std::vector<LaneTimes> &lanes,
                          const std::vector<int64_t> &perMicroBatch,
-                         int64_t globalBatch, std::vector<int64_t> &counts);
+                         int64_t globalBatch, int64_t least,
+                         std::vector<int64_t> &counts);
 
 } // namespace poplar
 

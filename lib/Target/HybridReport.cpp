@@ -19,6 +19,38 @@ std::string poplar::formatUnits(const HybridModel &model, int first, int end) {
                           : model.names[first] + " .. " + model.names[end - 1];
 }
 
+/// "block.0 .. block.3 + block.8 .. block.11"
+static std::string formatNames(const HybridModel &model,
+                               const std::vector<HybridPlan::Range> &chunks) {
+  std::string text;
+  for (HybridPlan::Range units : chunks)
+    text += (text.empty() ? "" : " + ") +
+            formatUnits(model, units.first, units.end);
+  return text;
+}
+
+/// A short form of it: numbers, where there are several chunks.
+static std::string formatUnits(const HybridModel &model,
+                               const std::vector<HybridPlan::Range> &chunks) {
+  if (chunks.size() == 1)
+    return formatNames(model, chunks);
+  std::string text = "units";
+  for (HybridPlan::Range units : chunks) {
+    text += (text.back() == 's' ? " " : ", ") + std::to_string(units.first);
+    if (units.end > units.first + 1)
+      text += "-" + std::to_string(units.end - 1);
+  }
+  return text;
+}
+
+/// "3 stages", "3 stages of 2 chunks".
+static std::string formatCount(const HybridPlan &plan) {
+  std::string text = std::to_string(plan.groups.size()) + " stages";
+  if (plan.chunks > 1)
+    text += " of " + std::to_string(plan.chunks) + " chunks";
+  return text;
+}
+
 static int64_t sum(const std::vector<int64_t> &values) {
   return std::accumulate(values.begin(), values.end(), int64_t(0));
 }
@@ -30,9 +62,9 @@ static std::string formatHead(const HybridReport &report) {
     devices += type.count;
   std::string text = formatv(
       "plan      hybrid, {0} samples an iteration on {1} of {2} "
-      "devices: {3} stages, {4}\n",
+      "devices: {3}, {4}\n",
       report.problem.globalBatch, sum(plan.countDevices(report.problem)),
-      devices, plan.groups.size(), toString(plan.schedule));
+      devices, formatCount(plan), toString(plan.schedule));
   text += formatv("          {0:f4} s simulated, {1:f4} s by the closed form",
                   report.simulation.seconds, plan.seconds);
   if (report.uncertainty > 0)
@@ -49,6 +81,8 @@ static std::string formatHead(const HybridReport &report) {
 static std::string formatStages(const HybridReport &report) {
   const HybridPlan &plan = *report.search.plan;
   std::string text;
+  std::vector<std::vector<HybridPlan::Range>> units =
+      plan.cutUnits(report.problem);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     const HybridPlan::Lane &it = plan.lanes[lane];
     text += formatv("  {0} pipelines, {1} samples: {2} micro-batches of {3} in "
@@ -65,8 +99,7 @@ static std::string formatStages(const HybridReport &report) {
           "    stage {0,2}  {1,-24} {2,3} units  {3,-16} {4,4} ranks, tensor "
           "{5}, ZeRO {6}, {7,-19} computes {8,5:f1} %, waits {9,5:f1} %, "
           "exchanges {10,5:f1} %\n",
-          j,
-          formatUnits(report.model, plan.groups[j].first, plan.groups[j].end),
+          j, formatUnits(report.model, units[j]),
           plan.groups[j].end - plan.groups[j].first, type.name,
           it.pipelines * mode.tensorDegree, mode.tensorDegree,
           plan.groups[j].zeroStage, mode.recompute, percent * stage.computing,
@@ -89,8 +122,8 @@ static std::string formatReview(const HybridReport &report) {
     const HybridReview::Alone &alone = review.alone[i];
     text += formatv("    {0,-16} ", report.aloneNames[i]);
     if (alone.search.plan)
-      text += formatv("{0:f3} samples/s in {1} stages\n", alone.throughput,
-                      alone.search.plan->groups.size());
+      text += formatv("{0:f3} samples/s in {1}\n", alone.throughput,
+                      formatCount(*alone.search.plan));
     else
       text += alone.search.error + "\n";
   }
@@ -127,14 +160,16 @@ std::string poplar::formatHybridText(const HybridReport &report) {
 //===----------------------------------------------------------------------===//
 
 static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
-                       size_t j) {
+                       const std::vector<HybridPlan::Range> &units, size_t j) {
   const HybridPlan &plan = *report.search.plan;
   const HybridPlan::Group &group = plan.groups[j];
   os.attributeArray("units", [&] {
-    os.value(group.first);
-    os.value(group.end);
+    for (HybridPlan::Range range : units) {
+      os.value(range.first);
+      os.value(range.end);
+    }
   });
-  os.attribute("names", formatUnits(report.model, group.first, group.end));
+  os.attribute("names", formatNames(report.model, units));
   os.attribute("zero_stage", group.zeroStage);
   os.attributeArray("lanes", [&] {
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane)
@@ -196,9 +231,12 @@ std::string poplar::formatHybridJSON(const HybridReport &report) {
   llvm::json::OStream os(stream, /*IndentSize=*/2);
   os.object([&] {
     writeOutcome(os, "hybrid", report.problem.globalBatch, report);
+    os.attribute("chunks", plan.chunks);
+    std::vector<std::vector<HybridPlan::Range>> units =
+        plan.cutUnits(report.problem);
     os.attributeArray("groups", [&] {
       for (size_t j = 0; j < plan.groups.size(); ++j)
-        os.object([&] { writeGroup(os, report, j); });
+        os.object([&] { writeGroup(os, report, units[j], j); });
     });
     writeReview(os, report);
     os.attribute("choice", report.pure.isFasterThan(report.simulation.seconds)

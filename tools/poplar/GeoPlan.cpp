@@ -39,8 +39,9 @@ bool planGeo(Compilation &compilation, const HybridArguments &args) {
   report.links = findLinkLoads(report.cluster.problem, plan);
   report.uncertainty =
       getUncertainty(cluster, whole.devices, report.model.fingerprint);
-  HybridChoice hybrid = chooseHybrid(
-      hybrids, hybridEffort / static_cast<int64_t>(hybrids.size()));
+  HybridChoice hybrid =
+      chooseHybridPlan(getProblems(hybrids),
+                       hybridEffort / static_cast<int64_t>(hybrids.size()));
   if (hybrid.search.plan)
     report.hybridSeconds = hybrid.seconds;
   report.hybridError = hybrid.search.error;

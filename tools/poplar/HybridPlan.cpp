@@ -83,31 +83,19 @@ double getUncertainty(const ClusterView &cluster,
   return uncertainty;
 }
 
-HybridChoice chooseHybrid(const std::vector<HybridCluster> &problems,
-                          int64_t effort) {
-  HybridChoice choice;
-  double bound = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < problems.size(); ++i) {
-    const HybridProblem &problem = problems[i].problem;
-    HybridSearchResult found = searchHybridPlan(problem, effort);
-    double seconds = std::numeric_limits<double>::infinity();
-    if (found.plan) {
-      seconds = simulatePipeline(problem, *found.plan).seconds;
-      bound = std::min(bound, found.lowerBound);
-    }
-    if (i > 0 && seconds >= choice.seconds)
-      continue;
-    choice = {i, std::move(found), seconds};
-  }
-  choice.search.lowerBound = bound;
-  return choice;
+std::vector<HybridProblem>
+getProblems(const std::vector<HybridCluster> &clusters) {
+  std::vector<HybridProblem> problems;
+  for (const HybridCluster &cluster : clusters)
+    problems.push_back(cluster.problem);
+  return problems;
 }
 
 /// Takes the best plan, simulated, of all problems that the cluster poses, and
 /// plans every type alone.
 static bool search(const ClusterView &cluster,
-                   std::vector<HybridCluster> problems, HybridReport &report,
-                   std::string &error) {
+                   std::vector<HybridCluster> problems, int mostChunks,
+                   HybridReport &report, std::string &error) {
   std::vector<int> counts = cluster.countRanks();
   auto effort = hybridEffort / static_cast<int64_t>(problems.size());
   std::vector<HybridReview::Alone> alone;
@@ -118,10 +106,11 @@ static bool search(const ClusterView &cluster,
     for (const HybridCluster &it : problems)
       ofType.push_back(
           it.problem.restrictTo(it.findTypes(static_cast<int>(type))));
-    alone.push_back(planAlone(ofType, effort));
+    alone.push_back(planAlone(ofType, effort, mostChunks));
     report.aloneNames.push_back(cluster.types[type].name);
   }
-  HybridChoice choice = chooseHybrid(problems, effort);
+  HybridChoice choice =
+      chooseHybridPlan(getProblems(problems), effort, mostChunks);
   report.problem = std::move(problems[choice.problem].problem);
   report.devices = std::move(problems[choice.problem].devices);
   report.search = std::move(choice.search);
@@ -154,9 +143,12 @@ static std::string writePlan(Compilation &compilation,
         plan.getMicroBatch(report.problem, lane), plan.lanes.size() == 1);
     stages.shares.insert(stages.shares.end(), shares.begin(), shares.end());
   }
+  std::vector<std::vector<HybridPlan::Range>> ranges =
+      plan.cutUnits(report.problem);
   for (size_t j = 0; j < plan.groups.size(); ++j) {
     StagePlan::Group group;
-    group.units = {plan.groups[j].first, plan.groups[j].end};
+    for (HybridPlan::Range units : ranges[j])
+      group.units.insert(group.units.end(), {units.first, units.end});
     group.zeroStage = plan.groups[j].zeroStage;
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
       auto [type, index] = plan.lanes[lane].stages[j];
@@ -218,6 +210,21 @@ bool writePlanFiles(const HybridArguments &args, const std::string &json,
   return true;
 }
 
+/// What can be done with the plan that was written.
+static std::string formatOutcome(const HybridArguments &args,
+                                 const HybridReport &report) {
+  if (args.output.empty())
+    return "";
+  const HybridPlan &plan = *report.search.plan;
+  for (const HybridPlan::Lane &lane : plan.lanes)
+    for (auto [type, mode] : lane.stages)
+      if (report.problem.types[type].modes[mode].tensorDegree > 1)
+        return "poplar build does not take " + args.output +
+               " yet, as devices share units; --tensor-degree 1 plans "
+               "without\n";
+  return "next: poplar build " + args.output + " -o job\n";
+}
+
 bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   ClusterView cluster;
   HybridReport report;
@@ -234,7 +241,10 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   if (args.stage != "auto")
     for (HybridCluster &it : problems)
       it.problem.zeroStages = {std::stoi(args.stage)};
-  if (!search(cluster, std::move(problems), report, compilation.error))
+  int mostChunks =
+      args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks;
+  if (!search(cluster, std::move(problems), mostChunks, report,
+              compilation.error))
     return false;
   report.simulation = simulatePipeline(report.problem, *report.search.plan,
                                        !args.trace.empty());
@@ -255,6 +265,6 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
                       report.simulation.timeline, compilation.error))
     return false;
   if (args.json != "-" && args.trace != "-" && args.output != "-")
-    llvm::outs() << formatHybridText(report);
+    llvm::outs() << formatHybridText(report) << formatOutcome(args, report);
   return true;
 }

@@ -24,8 +24,8 @@ struct HybridArguments {
   int64_t globalBatch = 0, bucketBytes = 0;
   /// "auto", or that of all groups.
   std::string stage;
-  /// Of devices that share a unit; 0 for any.
-  int mostTensorDegree = 0;
+  /// Of devices that share a unit, of chunks of a stage; 0 for any.
+  int mostTensorDegree = 0, mostChunks = 0;
   /// Files to write; empty for none. `output` is for poplar build.
   std::string output, json, trace;
 };
@@ -41,17 +41,9 @@ std::vector<poplar::HybridCluster>
 makeHybridProblems(Compilation &compilation, const HybridArguments &args,
                    poplar::ClusterView &cluster, poplar::HybridModel &model);
 
-/// The best plan, simulated, of all problems that a cluster poses. None if the
-/// search's error says why.
-struct HybridChoice {
-  size_t problem = 0;
-  /// Its bound is one of all problems.
-  poplar::HybridSearchResult search;
-  /// Simulated.
-  double seconds = 0;
-};
-HybridChoice chooseHybrid(const std::vector<poplar::HybridCluster> &problems,
-                          int64_t effort);
+/// What a cluster poses.
+std::vector<poplar::HybridProblem>
+getProblems(const std::vector<poplar::HybridCluster> &clusters);
 
 /// The best plan without pipelines, made and simulated on a copy of the module.
 /// That there is none is no error.

@@ -28,7 +28,8 @@ namespace {
 struct Arguments {
   std::string model, cluster, profiles, globalBatch, output, json, trace;
   bool explain = false;
-  int tensorDegree = 0;
+  /// 0 where they are not given.
+  int tensorDegree = 0, chunks = 0;
   /// Of pipeline stages that the user describes.
   ZeroPlanStagesOptions pipeline;
   HeteroAllocateOptions allocation;
@@ -154,11 +155,19 @@ static std::string checkOptions(const Arguments &args) {
        args.allocation.policy != HeteroAllocateOptions().policy))
     return "--pipeline is a plan of your own, of which nothing is predicted; "
            "leave out --policy, --batch, --explain, --json and --trace";
+  if (args.chunks > 0 && args.pipeline.stages.empty() &&
+      args.allocation.policy != "hybrid")
+    return "--chunks is for --pipeline and --policy hybrid";
+  if (args.tensorDegree > 0 && args.allocation.policy != "hybrid")
+    return "--tensor-degree is for --policy hybrid; --pipeline has TYPE*N/T";
   if (!isHybrid(args))
     return args.trace.empty()
                ? ""
                : "--trace is for --policy hybrid and geo; others have poplar "
                  "simulate";
+  if (args.chunks > HybridProblem::mostChunks)
+    return "--policy hybrid plans stages of at most " +
+           std::to_string(HybridProblem::mostChunks) + " chunks";
   const HeteroAllocateOptions &options = args.allocation, unset;
   std::string policy = "--policy " + options.policy;
   if (options.policy == "geo" && !args.output.empty())
@@ -183,6 +192,7 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
   mlir::ModuleOp module = compilation.getModule();
   args.pipeline.globalBatch = args.allocation.globalBatch;
   args.pipeline.stage = args.allocation.stage;
+  args.pipeline.chunks = std::max(args.chunks, 1);
   // Buckets do not cross the cuts of the plan.
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroPlanStages(args.pipeline));
@@ -222,6 +232,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
                            args.host.bucketBytes,
                            args.allocation.stage,
                            args.tensorDegree,
+                           args.chunks,
                            args.output,
                            args.json,
                            args.trace};
@@ -346,11 +357,11 @@ void addPlanCommand(CLI::App &app, int &status) {
       ->needs(pipeline);
   command
       ->add_option(
-          "--chunks", args->pipeline.chunks,
+          "--chunks", args->chunks,
           "Parts of the model that each stage computes, for --schedule "
-          "interleaved: 2 or more")
+          "interleaved: 2 or more; of a hybrid plan the most, 4 unless given")
       ->check(CLI::Range(1, 1 << 10))
-      ->needs(pipeline);
+      ->needs(cluster);
   command
       ->add_option("--micro-batch", args->pipeline.microBatch,
                    "Samples that go through a pipeline at a time")

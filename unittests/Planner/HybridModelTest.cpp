@@ -282,3 +282,36 @@ TEST(HybridReview, SplitsTheGapExactly) {
   }
   EXPECT_GT(gaps, 50);
 }
+
+/// Of the best plans of every number of chunks, the fastest when simulated.
+TEST(HybridChoice, TakesTheFastestWhenSimulated) {
+  std::mt19937 random(9);
+  int interleaved = 0, solved = 0;
+  for (int i = 0; i < 300; ++i) {
+    HybridProblem problem = makeRandomInterleaved(random);
+    problem.schedules = HybridProblem().schedules;
+    double least = std::numeric_limits<double>::infinity();
+    for (int chunks = 1; chunks <= HybridProblem::mostChunks; ++chunks) {
+      HybridProblem one = problem;
+      if (chunks > 1) {
+        one.schedules = {PipelineSchedule::Interleaved};
+        one.chunks = chunks;
+      }
+      if (std::optional<HybridPlan> plan = searchHybridPlan(one).plan)
+        least = std::min(least, simulatePipeline(one, *plan).seconds);
+    }
+    HybridChoice choice = chooseHybridPlan({problem}),
+                 single = chooseHybridPlan({problem}, hybridEffort, 1);
+    ASSERT_EQ(choice.search.plan.has_value(), std::isfinite(least)) << i;
+    EXPECT_EQ(choice.seconds, least) << i;
+    EXPECT_LE(choice.seconds, single.seconds) << i;
+    if (!choice.search.plan)
+      continue;
+    ++solved;
+    EXPECT_EQ(choice.search.plan->verify(problem), "") << i;
+    EXPECT_TRUE(choice.search.isProven()) << i;
+    interleaved += choice.search.plan->chunks > 1;
+  }
+  EXPECT_GT(solved, 200);
+  EXPECT_GT(interleaved, 10);
+}

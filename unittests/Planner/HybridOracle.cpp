@@ -16,16 +16,52 @@ using namespace poplar;
 using Lane = HybridPlan::Lane;
 using Mode = HybridProblem::Mode;
 
+static HybridProblem makeRandomHybrid(std::mt19937 &random, int units);
+
 static constexpr double never = std::numeric_limits<double>::infinity();
 
 //===----------------------------------------------------------------------===//
 // Problems
 //===----------------------------------------------------------------------===//
 
+/// All units between the first and the last as the second.
+static void makeEqual(HybridProblem &problem) {
+  for (int i = 2; i + 1 < problem.units(); ++i) {
+    problem.elements[i] = problem.elements[1];
+    for (HybridProblem::DeviceType &type : problem.types)
+      for (Mode &mode : type.modes)
+        mode.units[i] = mode.units[1];
+  }
+}
+
+HybridProblem poplar::makeRandomInterleaved(std::mt19937 &random) {
+  HybridProblem problem = ::makeRandomHybrid(random, 4 + int(random() % 3));
+  problem.globalBatch += 6;
+  problem.schedules = {PipelineSchedule::Interleaved};
+  problem.chunks = 2 + random() % 4 / 3;
+  // There are many plans.
+  problem.zeroStages.resize(1);
+  for (HybridProblem::DeviceType &type : problem.types) {
+    std::vector<Mode> modes;
+    for (const Mode &mode : type.modes)
+      if (mode.microBatch == 1)
+        modes.push_back(mode);
+    type.modes = std::move(modes);
+    // The search takes too much to be in flight in plans of several lanes.
+    if (problem.types.size() > 1)
+      type.memory = 100000;
+  }
+  makeEqual(problem);
+  return problem;
+}
+
 HybridProblem poplar::makeRandomHybrid(std::mt19937 &random) {
+  return ::makeRandomHybrid(random, 1 + int(random() % 8) / 2);
+}
+
+static HybridProblem makeRandomHybrid(std::mt19937 &random, int units) {
   auto below = [&](int bound) { return static_cast<int>(random() % bound); };
   HybridProblem problem;
-  int units = 1 + below(8) / 2;
   for (int i = 0; i < units; ++i)
     problem.elements.push_back(10 * (1 + below(5)));
   problem.tiedElements = below(3) ? 0 : 5;
@@ -109,6 +145,10 @@ struct Place {
 };
 } // namespace
 
+static const Mode &problemMode(const Place &here, const Lane::Stage &stage) {
+  return here.problem.types[stage.type].modes[stage.mode];
+}
+
 static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Every element of group j once around, `bytes` each.
@@ -145,6 +185,32 @@ static double once(const HybridProblem &problem, const HybridPlan &plan, int j,
                     (latencyInside + latencyBetween);
 }
 
+/// Of each chunk of a stage, its units.
+static std::vector<std::pair<int, int>> cutChunks(const Place &here,
+                                                  int chunks) {
+  std::vector<double> middles;
+  double sum = 0;
+  for (int i = here.group().first; i < here.group().end; ++i) {
+    const HybridProblem::UnitCost &unit =
+        problemMode(here, here.plan.lanes[0].stages[here.j]).units[i];
+    middles.push_back(sum + (unit.forward + unit.backward) / 2);
+    sum += unit.forward + unit.backward;
+  }
+  std::vector<std::pair<int, int>> cuts;
+  int units = static_cast<int>(middles.size()), at = 0;
+  for (int v = 1; v <= chunks; ++v) {
+    auto inside = [&](double middle) {
+      return middle <= sum * v / chunks * (1 + 1e-9);
+    };
+    int end =
+        static_cast<int>(std::count_if(middles.begin(), middles.end(), inside));
+    end = v == chunks ? units : std::clamp(end, at + 1, units - (chunks - v));
+    cuts.emplace_back(here.group().first + at, here.group().first + end);
+    at = end;
+  }
+  return cuts;
+}
+
 double poplar::defineHybridCost(const HybridProblem &problem,
                                 const HybridPlan &plan) {
   int stages = static_cast<int>(plan.groups.size()),
@@ -153,6 +219,8 @@ double poplar::defineHybridCost(const HybridProblem &problem,
   for (size_t l = 0; l < plan.lanes.size(); ++l) {
     const Lane &lane = plan.lanes[l];
     std::vector<double> f(stages), b(stages), s(stages), c(stages);
+    std::vector<std::vector<double>> ofChunks(stages);
+    int V = plan.chunks;
     int64_t size = Place{problem, plan, l, 0}.mode().microBatch,
             m = ceilDivide(ceilDivide(lane.samples, lane.pipelines), size);
     for (int j = 0; j < stages; ++j) {
@@ -209,7 +277,7 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       copying *=
           static_cast<double>(ceilDivide(size * problem.boundaryBytes, t));
       for (std::vector<double> *pass : {&f, &b})
-        (*pass)[j] += copying * ((j > 0) + (j + 1 < stages));
+        (*pass)[j] += copying * (2 * V - (j == 0) - (j + 1 == stages));
       if (j + 1 < stages) {
         Place next{problem, plan, l, j + 1};
         const HybridProblem::Link &link =
@@ -224,13 +292,25 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       int64_t flights =
           plan.schedule == PipelineSchedule::GPipe ? m : stages - j;
       int64_t bytes = here.type().scratchBytes + work +
-                      4 * ceilDivide(size * problem.boundaryBytes, t) +
+                      V * 4 * ceilDivide(size * problem.boundaryBytes, t) +
                       state.replicated(z) * whole + state.sharded(z) * shard;
       int64_t unit = ceilDivide(largest, t);
       bytes += (z >= 2 ? 2 * state.gradient * unit : 0) +
                (z >= 3 ? 2 * state.parameter * unit : 0);
-      bytes += flights * static_cast<int64_t>(here.sum(
-                             [](const auto &it) { return it.savedBytes; }));
+      auto both = [](const auto &it) { return it.forward + it.backward; };
+      double other = f[j] + b[j] - here.sum(both);
+      std::vector<std::pair<int, int>> cuts = cutChunks(here, V);
+      for (int v = 0; v < V; ++v) {
+        if (V > 1)
+          flights =
+              Timetable::boundInFlight(plan.schedule, {stages, V, m}, j, v);
+        double seconds = other / V;
+        for (int i = cuts[v].first; i < cuts[v].second; ++i) {
+          bytes += flights * here.mode().units[i].savedBytes;
+          seconds += both(here.mode().units[i]);
+        }
+        ofChunks[j].push_back(seconds);
+      }
       if (bytes > here.type().memory)
         return never;
     }
@@ -238,19 +318,27 @@ double poplar::defineHybridCost(const HybridProblem &problem,
     for (int j = stages; j-- > 0;) {
       double trip = 0;
       for (int i = j; i < stages; ++i)
-        trip += f[i] + b[i] + 2 * c[i];
+        trip += (f[i] + b[i]) / V + 2 * c[i];
       end = j + 1 == stages ? trip + s[j]
-                            : std::max(trip + s[j], f[j] + c[j] + end);
-      period = std::max({period, f[j] + b[j], c[j], trip / (stages - j)});
-      if (j + 1 < stages)
-        period =
-            std::max(period, (f[j] + b[j] + f[j + 1] + b[j + 1]) / 2 + c[j]);
+                            : std::max(trip + s[j], f[j] / V + c[j] + end);
+      double ahead = V == 1 ? stages - j : (2.0 * (stages - j) - 1) / V;
+      period = std::max({period, f[j] + b[j], V * c[j], trip / ahead});
+      if (j + 1 < stages) {
+        double two = f[j] + b[j] + f[j + 1] + b[j + 1], longer = 0;
+        for (double own : ofChunks[j])
+          for (double next : ofChunks[j + 1])
+            longer += std::max(own, next);
+        period = std::max({period,
+                           V == 1 ? two / 2 + c[j] : (two + 2 * V * c[j]) / 3,
+                           longer / V});
+      }
       forward = std::max({forward, f[j], c[j]});
       backward = std::max({backward, b[j], c[j]});
     }
     if (plan.schedule == PipelineSchedule::GPipe)
       period = forward + backward;
-    longest = std::max(longest, static_cast<double>(m - 1) * period + end);
+    longest =
+        std::max(longest, (static_cast<double>(m) - 1.0 / V) * period + end);
   }
   return longest;
 }
@@ -292,12 +380,66 @@ static void forEachCompletion(
     }
 }
 
+/// Whether a plan of several chunks is one that the search looks at.
+static bool isInterleavable(const HybridProblem &problem,
+                            const HybridPlan &plan) {
+  auto stages = static_cast<int64_t>(plan.groups.size());
+  for (size_t l = 0; l < plan.lanes.size(); ++l) {
+    int64_t m = plan.countMicroBatches(problem, l);
+    if (m < stages ||
+        (plan.lanes.size() == 1 && m / stages > 1 &&
+         m > m / stages * (stages + 2 * Timetable::messageBuffers - 1)))
+      return false;
+  }
+  for (const HybridPlan::Group &group : plan.groups)
+    if (group.end - group.first < plan.chunks)
+      return false;
+  return stages > 1;
+}
+
+/// In a layered plan that uses all the devices that it has room for: of a type
+/// without stages, that its least tensor degree does not allow any.
+static bool usesAllSlots(const HybridProblem &problem, const HybridPlan &plan) {
+  const Lane &lane = plan.lanes[0];
+  int64_t microBatch = plan.getMicroBatch(problem, 0);
+  for (size_t k = 0; k < problem.types.size(); ++k) {
+    const auto &type = problem.types[k];
+    int64_t stages = 0;
+    int degree = 0;
+    for (const Lane::Stage &stage : lane.stages)
+      if (stage.type == static_cast<int>(k)) {
+        ++stages;
+        degree = type.modes[stage.mode].tensorDegree;
+      }
+    bool isOffered = true;
+    if (!degree) {
+      degree = std::min_element(type.modes.begin(), type.modes.end(),
+                                [](const Mode &a, const Mode &b) {
+                                  return a.tensorDegree < b.tensorDegree;
+                                })
+                   ->tensorDegree;
+      isOffered = std::any_of(
+          type.modes.begin(), type.modes.end(), [&](const Mode &mode) {
+            return mode.tensorDegree == degree && mode.microBatch == microBatch;
+          });
+    }
+    int64_t devices = lane.pipelines * degree, slots = type.count / devices;
+    if (devices % type.perNode && type.perNode % devices)
+      slots = 0;
+    slots = std::min<int64_t>(slots, problem.units());
+    if (isOffered && stages != slots)
+      return false;
+  }
+  return true;
+}
+
 static double searchLayered(const HybridProblem &problem) {
   double best = never;
   for (PipelineSchedule schedule : problem.schedules)
     for (int64_t pipelines = 1; pipelines <= problem.globalBatch; ++pipelines) {
       HybridPlan plan;
       plan.schedule = schedule;
+      plan.chunks = takesChunks(schedule) ? problem.chunks : 1;
       plan.lanes.resize(1);
       Lane &lane = plan.lanes[0];
       lane.pipelines = pipelines;
@@ -318,14 +460,17 @@ static double searchLayered(const HybridProblem &problem) {
                (devices % type.perNode == 0 || type.perNode % devices == 0);
       };
       forEachCompletion(problem, plan, allows, [&] {
-        best = std::min(best, defineHybridCost(problem, plan));
+        if (plan.chunks == 1 ||
+            (isInterleavable(problem, plan) && usesAllSlots(problem, plan)))
+          best = std::min(best, defineHybridCost(problem, plan));
       });
     }
   return best;
 }
 
 /// Both types, one lane each.
-static double searchSideBySide(const HybridProblem &problem) {
+static double searchSideBySide(const HybridProblem &problem,
+                               PipelineSchedule schedule) {
   double best = never;
   int units = static_cast<int>(problem.elements.size());
   for (int stages = 1; stages <= units; ++stages)
@@ -333,6 +478,8 @@ static double searchSideBySide(const HybridProblem &problem) {
       for (const Mode &second : problem.types[1].modes) {
         const Mode *shapes[] = {&first, &second};
         HybridPlan plan;
+        plan.schedule = schedule;
+        plan.chunks = takesChunks(schedule) ? problem.chunks : 1;
         plan.lanes.resize(2);
         for (int l = 0; l < 2; ++l) {
           const auto &type = problem.types[l];
@@ -356,7 +503,8 @@ static double searchSideBySide(const HybridProblem &problem) {
           for (int64_t n = 1; n < problem.globalBatch; ++n) {
             plan.lanes[0].samples = n;
             plan.lanes[1].samples = problem.globalBatch - n;
-            best = std::min(best, defineHybridCost(problem, plan));
+            if (plan.chunks == 1 || isInterleavable(problem, plan))
+              best = std::min(best, defineHybridCost(problem, plan));
           }
         });
       }
@@ -365,10 +513,8 @@ static double searchSideBySide(const HybridProblem &problem) {
 
 double poplar::searchAllHybrids(const HybridProblem &problem) {
   double best = searchLayered(problem);
-  const std::vector<PipelineSchedule> &schedules = problem.schedules;
-  if (problem.types.size() == 2 &&
-      std::find(schedules.begin(), schedules.end(),
-                PipelineSchedule::OneForwardOneBackward) != schedules.end())
-    best = std::min(best, searchSideBySide(problem));
+  for (PipelineSchedule schedule : problem.schedules)
+    if (problem.types.size() == 2 && schedule != PipelineSchedule::GPipe)
+      best = std::min(best, searchSideBySide(problem, schedule));
   return best;
 }

@@ -16,6 +16,8 @@ namespace poplar {
 
 /// One or two types, up to four units, some choices of each kind.
 HybridProblem makeRandomHybrid(std::mt19937 &random);
+/// Of interleaved plans, of up to six units.
+HybridProblem makeRandomInterleaved(std::mt19937 &random);
 
 /// The cost of HybridProblem.h written down a second time; infinite if a stage
 /// does not fit in memory.

@@ -49,6 +49,42 @@ TEST(HybridSearch, FindsTheLeastOfAllPlans) {
   EXPECT_GT(mixed, 100);
 }
 
+TEST(HybridSearch, FindsTheLeastOfAllInterleavedPlans) {
+  std::mt19937 random(4);
+  int solved = 0, sideBySide = 0, mixed = 0, uneven = 0, noMemory = 0;
+  for (int i = 0; i < 1500; ++i) {
+    HybridProblem problem = makeRandomInterleaved(random);
+    ASSERT_EQ(problem.check(), "") << i;
+    double least = searchAllHybrids(problem);
+    HybridSearchResult result = searchHybridPlan(problem);
+    ASSERT_EQ(result.plan.has_value(), std::isfinite(least)) << i;
+    if (!result.plan) {
+      problem.types[0].memory = 100000;
+      noMemory += searchHybridPlan(problem).plan.has_value();
+      continue;
+    }
+    const HybridPlan &plan = *result.plan;
+    EXPECT_EQ(plan.verify(problem), "") << i;
+    ASSERT_NEAR(plan.seconds, least, 1e-9 * least) << i;
+    EXPECT_NEAR(defineHybridCost(problem, plan), least, 1e-9 * least) << i;
+    EXPECT_TRUE(result.isProven()) << i;
+    ++solved;
+    sideBySide += plan.lanes.size() > 1;
+    mixed +=
+        plan.lanes[0].stages.front().type != plan.lanes[0].stages.back().type;
+    for (const HybridPlan::Group &group : plan.groups)
+      if ((group.end - group.first) % plan.chunks) {
+        ++uneven;
+        break;
+      }
+  }
+  EXPECT_GT(solved, 400);
+  EXPECT_GT(sideBySide, 20);
+  EXPECT_GT(mixed, 50);
+  EXPECT_GT(uneven, 50);
+  EXPECT_GT(noMemory, 5);
+}
+
 TEST(HybridSearch, ReportsABoundWhenCutShort) {
   std::mt19937 random(2);
   int unproven = 0;
@@ -88,6 +124,11 @@ TEST(HybridProblem, NamesWhatIsWrong) {
             "negative");
   EXPECT_EQ(check([](HybridProblem &it) { it.links[0].speed.bandwidth = 0; }),
             "links[0]: has no bandwidth");
+  EXPECT_EQ(check([](HybridProblem &it) {
+              it.schedules = {PipelineSchedule::Interleaved};
+              it.chunks = 5;
+            }),
+            "chunks: interleaved stages have 2 to 4");
   EXPECT_EQ(check([](HybridProblem &it) { it.zeroStages = {4}; }),
             "zeroStages: there is no stage 4");
 }
@@ -130,6 +171,13 @@ TEST(HybridPlan, NamesWhatIsWrong) {
             "lanes[0]: stages[1]: has another micro-batch than stage 0");
   EXPECT_EQ(verify([](HybridPlan &it) { it.lanes[0].pipelines = 4; }),
             "uses 8 devices of type 'a', of which there are 4");
+  EXPECT_EQ(verify([](HybridPlan &it) { it.chunks = 2; }),
+            "chunks: 2 do not go with the schedule 1f1b");
+  EXPECT_EQ(verify([](HybridPlan &it) {
+              it.chunks = 2;
+              it.schedule = PipelineSchedule::Interleaved;
+            }),
+            "groups[0]: has fewer units than chunks");
   EXPECT_EQ(verify([](HybridPlan &it) { it.seconds = 1; }).substr(0, 17),
             "seconds: claims 1");
   problem.types[0].memory = 200;

@@ -32,6 +32,22 @@
 // one ahead of stage j + 1: in the time of two micro-batches, a message goes
 // each way between them and both compute one after the other.
 //
+// In interleaved schedules (Timetable.h) stages have V chunks, between which
+// their units are shared as evenly as can be. What is a micro-batch above is
+// then one in a chunk, 1/V of the seconds, with messages as long as before:
+//
+//   R_j = sum of (f_i + b_i) / V over i >= j, + 2 sum of c_i as above
+//   P   = max over j of f_j + b_j, V c_j, V R_j / (2 (S - j) - 1),
+//         (2 V c_j + f + b in stages j and j + 1) / 3,
+//         V times the mean over any chunk of stage j and any of stage j + 1 of
+//         the longer f + b
+//   E_j = max(R_j + s_j, f_j / V + c_j + E_{j+1})
+//   T   = (m - 1/V) P + E_0
+//
+// as stage j is two turns ahead of stage j + 1, and neighbors are in chunks of
+// all kinds at the same time: chunks of equal length are better. The messages
+// from the last stage to the next chunk of the first are left out.
+//
 // Units: bytes, seconds, bytes per second.
 //
 //===----------------------------------------------------------------------===//
@@ -103,11 +119,17 @@ struct HybridProblem {
   std::vector<int> zeroStages = {0, 1, 2, 3};
   std::vector<PipelineSchedule> schedules = {
       PipelineSchedule::OneForwardOneBackward, PipelineSchedule::GPipe};
+  /// Of the stages of interleaved schedules, and the most that are planned.
+  int chunks = 2;
+  static constexpr int mostChunks = 4;
 
   /// Empty if the problem makes sense, else what is wrong with it, and where.
   std::string check() const;
 
   int units() const { return static_cast<int>(elements.size()); }
+  /// Whether units between the first and the last take the same. Only then can
+  /// stages have several chunks: it does not matter which of them they own.
+  bool hasEqualUnits() const;
   const Link &getLink(int type, int otherType) const {
     return links[type * types.size() + otherType];
   }
@@ -121,7 +143,9 @@ struct HybridProblem {
 struct HybridPlan {
   /// A pipeline stage: units [first, end), whose state is sharded over all
   /// ranks of the group as `zeroStage` says. Groups of several lanes have stage
-  /// 0 or 1: in the others ranks meet in every micro-batch.
+  /// 0 or 1: in the others ranks meet in every micro-batch. With several
+  /// chunks, `first` and `end` say how many units there are; which, cutUnits()
+  /// does.
   struct Group {
     int first = 0, end = 0, zeroStage = 0;
 
@@ -144,14 +168,24 @@ struct HybridPlan {
   };
 
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
+  /// Of every stage; several if the schedule is interleaved.
+  int chunks = 1;
   std::vector<Group> groups;
   std::vector<Lane> lanes;
   /// Predicted, of an iteration.
   double seconds = 0;
 
+  /// Units [first, end).
+  struct Range {
+    int first = 0, end = 0;
+  };
+  /// What each group owns, by chunk.
+  std::vector<std::vector<Range>> cutUnits(const HybridProblem &problem) const;
+
   /// Of a pipeline of a lane.
   int64_t getMicroBatch(const HybridProblem &problem, size_t lane) const;
   int64_t countMicroBatches(const HybridProblem &problem, size_t lane) const;
+  PipelineShape getShape(const HybridProblem &problem, size_t lane) const;
   /// Devices in use, by type.
   std::vector<int64_t> countDevices(const HybridProblem &problem) const;
   /// Ranks of a group, of all lanes.

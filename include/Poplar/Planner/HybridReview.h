@@ -15,7 +15,7 @@
 // starting from the simulated plan:
 //
 //   communication  all links infinitely fast
-//   bubble         no filling and draining: m P instead of (m - 1) P + E_0
+//   bubble         no filling and draining: m P
 //   imbalance      stages share the units without remainder
 //   modes          every device in its fastest mode: no recomputation, no parts
 //                  of units, the largest micro-batch, whatever memory it takes
@@ -30,7 +30,7 @@
 #ifndef POPLAR_PLANNER_HYBRIDREVIEW_H
 #define POPLAR_PLANNER_HYBRIDREVIEW_H
 
-#include "Poplar/Planner/HybridSearch.h"
+#include "Poplar/Planner/HybridChoice.h"
 #include <array>
 
 namespace poplar {
@@ -75,7 +75,8 @@ struct HybridReview {
 /// Plans a problem of one type, posed in one way or in several, of which the
 /// best plan counts.
 HybridReview::Alone planAlone(const std::vector<HybridProblem> &problems,
-                              int64_t effort = hybridEffort);
+                              int64_t effort = hybridEffort,
+                              int mostChunks = HybridProblem::mostChunks);
 
 /// Reviews a plan, given that of each type alone.
 HybridReview reviewHybridPlan(const HybridProblem &problem,

@@ -14,11 +14,12 @@
 //   stage 1     F0 F1 .. B0 F2 B1 F3 B2 B3 | gradients, optimizer
 //
 // A message leaves once it is computed and those before it have left; the two
-// directions of a link do not disturb each other. A group exchanges gradients
-// once all of its ranks have computed theirs. Pipelines of a lane do the same
-// at the same time, so each lane is simulated once. Times of computation,
-// messages and exchanges are those of the cost in HybridProblem.h, of which
-// only the waiting is a closed form.
+// directions of a link do not disturb each other. Of several chunks, a stage
+// takes the turns of its Timetable, and the last one sends to the first. A
+// group exchanges gradients once all of its ranks have computed theirs.
+// Pipelines of a lane do the same at the same time, so each lane is simulated
+// once. Times of computation, messages and exchanges are those of the cost in
+// HybridProblem.h, of which only the waiting is a closed form.
 //
 //===----------------------------------------------------------------------===//
 

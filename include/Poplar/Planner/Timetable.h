@@ -66,10 +66,12 @@ struct PipelineShape {
   int64_t getBlockBegin(int64_t block) const;
   /// That of a micro-batch.
   int64_t getBlock(int64_t microBatch) const;
+  /// Whether all have as many, up to one, and no fewer than there are stages
+  /// unless that is all there are.
+  bool hasEvenBlocks() const;
 
 private:
   int64_t countEvenBlocks() const;
-  bool hasEvenBlocks() const;
 };
 
 /// Whether a stage has to take turn `a` before turn `b`, both of a pipeline of

@@ -22,11 +22,17 @@ for argument in sys.argv[3:]:
     first, _, last = ranks.partition("-")
     types[name] = range(int(first), int(last) + 1)
 
+# Chunk by chunk, groups own units one after the other.
 next_unit, used = 0, []
 lanes = len(plan["groups"][0]["lanes"])
+assert (plan["chunks"] > 1) == (plan["schedule"] == "interleaved")
+for chunk in range(plan["chunks"]):
+    for group in plan["groups"]:
+        assert len(group["units"]) == 2 * plan["chunks"]
+        first, end = group["units"][2 * chunk :][:2]
+        assert first == next_unit < end, group["units"]
+        next_unit = end
 for group in plan["groups"]:
-    assert group["units"][0] == next_unit < group["units"][1], group["units"]
-    next_unit = group["units"][1]
     assert group["zero_stage"] in (0, 1, 2, 3)
     assert len(group["lanes"]) == lanes
     for lane in group["lanes"]:
@@ -36,6 +42,8 @@ for group in plan["groups"]:
         each = math.ceil(lane["samples"] / lane["pipelines"])
         assert lane["micro_batches"] == math.ceil(each / lane["micro_batch"])
         spent = sum(lane[k + "_seconds"] for k in ("computing", "waiting", "exchanging"))
+        if plan["chunks"] > 1:
+            assert lane["micro_batches"] >= len(plan["groups"])
         assert math.isclose(spent, plan["simulated_seconds"], rel_tol=1e-9)
 assert next_unit == units, next_unit
 assert len(used) == len(set(used)), "a rank is in two groups"
