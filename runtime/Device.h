@@ -22,6 +22,7 @@
 
 #include "Poplar/Runtime/ABI.h"
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -96,9 +97,9 @@ public:
   /// FLOP/s of a square matrix product, the best of several short runs: what
   /// MFU is measured against. Takes under half a second.
   double measurePeakFlops(PoplarType Type);
-  /// Computes for ever, as a rank of another core would; returns where ranks
-  /// share no cores.
-  static void occupyCore();
+  /// Computes on one core, as a rank would, piece by piece while `GoesOn`;
+  /// returns at once where ranks do not compute on cores.
+  static void occupyCore(const std::function<bool()> &GoesOn);
 
 private:
   struct Impl;

@@ -20,45 +20,64 @@
 //
 // The slope is that of the one direction; latency is taken to be the same both
 // ways. Messages are of the hosts' memory. Collectives are of the memory that
-// training has: a GPU's, where a library reaches it. What the thread of the
-// communicator needs of a core while they are under way is their overhead.
+// training has: a GPU's, where a library reaches it.
+//
+// Their overhead is what computation loses while they are under way, on all
+// cores of all ranks: to the thread of the communicator, and to the kernel,
+// which does its part on whichever core it is called. Clocks of threads do not
+// tell: where cores are idle, the kernel's part is nobody's, and elsewhere it
+// is charged to the thread that it interrupts.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Cores.h"
 #include "Device.h"
 #include "Error.h"
 #include "Files.h"
 #include "Group.h"
 #include "JSON.h"
 #include "Job.h"
+#include "LinkFit.h"
 #include "Trainer.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <tuple>
 
 using namespace poplar::runtime;
 
 namespace {
 
-/// Median seconds of repetitions at one size, and the time that the thread of
-/// the communicator has had a core, a repetition.
-struct Point {
-  double Bytes, Seconds, Processor;
-};
+/// What a rank would compute meanwhile, on all of its cores.
+class Computation {
+public:
+  explicit Computation(int64_t Threads) {
+    for (int64_t T = 0; T < Threads; ++T)
+      Workers.emplace_back([this] {
+        Device::occupyCore([this] {
+          ++Pieces;
+          return !Ends;
+        });
+      });
+  }
+  ~Computation() {
+    Ends = true;
+    for (std::thread &Worker : Workers)
+      Worker.join();
+  }
+  double count() const { return static_cast<double>(Pieces); }
 
-struct Line {
-  double Latency = 0, Bandwidth = 0;
-  /// The largest distance of a point from the line, relative.
-  double Error = 0;
-  /// Processor seconds per byte of the largest.
-  double Processor = 0;
+private:
+  std::atomic<int64_t> Pieces{0};
+  std::atomic<bool> Ends{false};
+  std::vector<std::thread> Workers;
 };
 
 /// Nodes of the plan with their ranks, and what is alike.
@@ -80,11 +99,14 @@ public:
   void run(const std::string &Out);
 
 private:
-  Line measureMessages(const Pair &P);
-  Line measureCollective(PoplarCollectiveKind Kind);
-  double getOverhead(const Line &Gather, const Line &Reduce);
+  LinkFit measureMessages(const Pair &P);
+  void runCollective(comm::Communicator &C, PoplarCollectiveKind Kind,
+                     int64_t Elements);
+  LinkFit measureCollective(PoplarCollectiveKind Kind);
+  double measureLoss(PoplarCollectiveKind Kind);
+  double measureOverhead();
   template <typename Function>
-  Line measure(int Timer, const char *Phase, Function &&Body);
+  LinkFit measure(int Timer, const char *Phase, Function &&Body);
   std::vector<Pair> getPairs() const;
 
   const PoplarProgram &Program;
@@ -102,31 +124,11 @@ private:
 static constexpr std::array<int64_t, 6> Sizes = {4,       1 << 10, 1 << 14,
                                                  1 << 18, 1 << 21, 1 << 23};
 static constexpr double MostSeconds = 1, SecondsPerSize = 0.2;
-
-/// Least squares of relative distances: with absolute ones, the largest message
-/// alone would decide.
-static Line fitLine(const std::vector<Point> &Points) {
-  double S = 0, SX = 0, SY = 0, SXX = 0, SXY = 0;
-  for (const Point &P : Points) {
-    double Weight = 1 / (P.Seconds * P.Seconds);
-    S += Weight;
-    SX += Weight * P.Bytes;
-    SY += Weight * P.Seconds;
-    SXX += Weight * P.Bytes * P.Bytes;
-    SXY += Weight * P.Bytes * P.Seconds;
-  }
-  double Slope = (S * SXY - SX * SY) / (S * SXX - SX * SX);
-  double Constant = (SY - Slope * SX) / S;
-  if (!(Slope > 0))
-    fail("messages of ", Sizes.back(), " bytes took no longer than those of ",
-         Sizes.front(), "; is anything else running on these machines?");
-  Line Result = {std::max(Constant, 0.0), 1 / Slope, 0};
-  for (const Point &P : Points)
-    Result.Error =
-        std::max(Result.Error,
-                 std::abs(Constant + Slope * P.Bytes - P.Seconds) / P.Seconds);
-  return Result;
-}
+/// Of what computation loses: as large as messages of pipelines, or parts of
+/// collectives.
+static constexpr int64_t LossBytes = 1 << 19;
+static constexpr double LossSeconds = 0.3;
+static constexpr int LossRounds = 5;
 
 LinkBenchmark::LinkBenchmark(const PoplarProgram &Program, Group &Ranks,
                              Device &D)
@@ -167,8 +169,8 @@ std::vector<Pair> LinkBenchmark::getPairs() const {
 
 /// `Body(communicator, elements)` is what all ranks do, and `Timer` times.
 template <typename Function>
-Line LinkBenchmark::measure(int Timer, const char *Phase, Function &&Body) {
-  Line Result;
+LinkFit LinkBenchmark::measure(int Timer, const char *Phase, Function &&Body) {
+  std::optional<LinkFit> Result;
   Ranks.setPhase(Phase, LongPhase);
   Ranks.stream().run([&](comm::Communicator &C) {
     using Clock = std::chrono::steady_clock;
@@ -177,7 +179,7 @@ Line LinkBenchmark::measure(int Timer, const char *Phase, Function &&Body) {
       Body(C, Elements);
       return std::chrono::duration<double>(Clock::now() - Begin).count();
     };
-    std::vector<Point> Points;
+    std::vector<MessageTime> Times;
     for (int64_t Bytes : Sizes) {
       int64_t Elements = Bytes / static_cast<int64_t>(sizeof(float));
       C.barrier();
@@ -186,26 +188,25 @@ Line LinkBenchmark::measure(int Timer, const char *Phase, Function &&Body) {
           static_cast<int64_t>(std::clamp(SecondsPerSize / Warmup, 3.0, 100.0));
       C.broadcast(&Repetitions, sizeof(Repetitions), Timer);
       std::vector<double> Seconds;
-      double Processor = getThreadSeconds();
       for (int64_t I = 0; I < Repetitions; ++I)
         Seconds.push_back(Time(Elements));
-      Processor =
-          (getThreadSeconds() - Processor) / static_cast<double>(Repetitions);
       std::nth_element(Seconds.begin(), Seconds.begin() + Repetitions / 2,
                        Seconds.end());
       double Median = Seconds[static_cast<size_t>(Repetitions / 2)];
       C.broadcast(&Median, sizeof(Median), Timer);
-      Points.push_back({static_cast<double>(Bytes), Median, Processor});
+      Times.push_back({static_cast<double>(Bytes), Median});
       if (Median > MostSeconds)
         break;
     }
-    Result = fitLine(Points);
-    Result.Processor = Points.back().Processor / Points.back().Bytes;
+    Result = LinkFit::get(Times);
   });
-  return Result;
+  if (!Result)
+    fail("messages of ", Sizes.back(), " bytes took no longer than those of ",
+         Sizes.front(), "; is anything else running on these machines?");
+  return *Result;
 }
 
-Line LinkBenchmark::measureMessages(const Pair &P) {
+LinkFit LinkBenchmark::measureMessages(const Pair &P) {
   int First = Nodes[P.From].Ranks.front();
   int Second = Nodes[P.To].Ranks[P.From == P.To ? 1 : 0];
   // A gather with one shard is a message.
@@ -214,51 +215,96 @@ Line LinkBenchmark::measureMessages(const Pair &P) {
     std::fill(Bounds.begin() + From + 1, Bounds.end(), Elements);
     C.gather(Shard.data(), Buffer.data(), comm::Type::F32, Bounds.data(), To);
   };
-  Line Result = measure(First, "measuring a link",
-                        [&](comm::Communicator &C, int64_t Elements) {
-                          Send(C, First, Second, Elements);
-                          Send(C, Second, First, 1);
-                        });
+  LinkFit Result = measure(First, "measuring a link",
+                           [&](comm::Communicator &C, int64_t Elements) {
+                             Send(C, First, Second, Elements);
+                             Send(C, Second, First, 1);
+                           });
   Result.Latency /= 2;
   return Result;
 }
 
-Line LinkBenchmark::measureCollective(PoplarCollectiveKind Kind) {
-  return measure(
-      0, "measuring collectives", [&](comm::Communicator &C, int64_t Elements) {
-        std::vector<int64_t> Bounds = comm::getEqualBounds(Elements, C.size());
-        switch (Kind) {
-        case POPLAR_ALL_GATHER:
-          C.allGather(Part, comm::Type::F32, Whole, comm::Type::F32,
-                      comm::Type::F32, Bounds.data());
-          break;
-        case POPLAR_REDUCE_SCATTER:
-          C.reduceScatter(Whole, Part, false, comm::Type::F32, Bounds.data());
-          break;
-        case POPLAR_ALL_REDUCE:
-          C.allReduce(Whole, Whole, comm::Type::F32, Bounds.data());
-        }
-        // It has taken until all ranks have it.
-        C.barrier();
+void LinkBenchmark::runCollective(comm::Communicator &C,
+                                  PoplarCollectiveKind Kind, int64_t Elements) {
+  std::vector<int64_t> Bounds = comm::getEqualBounds(Elements, C.size());
+  switch (Kind) {
+  case POPLAR_ALL_GATHER:
+    C.allGather(Part, comm::Type::F32, Whole, comm::Type::F32, comm::Type::F32,
+                Bounds.data());
+    break;
+  case POPLAR_REDUCE_SCATTER:
+    C.reduceScatter(Whole, Part, false, comm::Type::F32, Bounds.data());
+    break;
+  case POPLAR_ALL_REDUCE:
+    C.allReduce(Whole, Whole, comm::Type::F32, Bounds.data());
+  }
+  // It has taken until all ranks have it.
+  C.barrier();
+}
+
+LinkFit LinkBenchmark::measureCollective(PoplarCollectiveKind Kind) {
+  return measure(0, "measuring collectives",
+                 [&](comm::Communicator &C, int64_t Elements) {
+                   runCollective(C, Kind, Elements);
+                 });
+}
+
+/// Seconds of computation that a collective of LossBytes takes away, the median
+/// of several times. Cores are not always equally fast: what they compute in
+/// peace is looked at each time.
+double LinkBenchmark::measureLoss(PoplarCollectiveKind Kind) {
+  using Clock = std::chrono::steady_clock;
+  Computation Meanwhile(Program.ranks[Ranks.rank()].threads);
+  std::vector<double> Lost;
+  Ranks.setPhase("measuring overhead", LongPhase);
+  Ranks.stream().run([&](comm::Communicator &C) {
+    constexpr int64_t Elements = LossBytes / sizeof(float);
+    // Seconds that `Body` takes, and pieces computed meanwhile.
+    auto Observe = [&](auto &&Body) {
+      auto Begin = Clock::now();
+      double Before = Meanwhile.count();
+      Body();
+      std::chrono::duration<double> Seconds = Clock::now() - Begin;
+      return std::pair(Seconds.count(), Meanwhile.count() - Before);
+    };
+    auto Repeat = [&](int64_t Times) {
+      for (int64_t I = 0; I < Times; ++I)
+        runCollective(C, Kind, Elements);
+    };
+    double Once = Observe([&] { Repeat(1); }).first;
+    int64_t Times =
+        std::clamp<int64_t>(static_cast<int64_t>(LossSeconds / Once), 1, 1000);
+    C.broadcast(&Times, sizeof(Times), 0);
+    for (int Round = 0; Round < LossRounds; ++Round) {
+      C.barrier();
+      auto [Quiet, Free] = Observe([] {
+        std::this_thread::sleep_for(
+            std::chrono::duration<double>(LossSeconds / 2));
       });
+      C.barrier();
+      auto [Busy, Done] = Observe([&] { Repeat(Times); });
+      Lost.push_back((Busy - Done * Quiet / Free) / static_cast<double>(Times));
+    }
+  });
+  std::nth_element(Lost.begin(), Lost.begin() + LossRounds / 2, Lost.end());
+  return std::max(Lost[LossRounds / 2], 0.0);
 }
 
 /// What a byte that a rank sends or receives takes away from its computation,
-/// the most of any rank: half of them are gathered, half summed. Threads of a
-/// CPU share the work; GPUs have none of it.
-double LinkBenchmark::getOverhead(const Line &Gather, const Line &Reduce) {
+/// the most of any rank: half of them are gathered, half summed. GPUs have none
+/// of it.
+double LinkBenchmark::measureOverhead() {
   auto Own = std::find_if(Nodes.begin(), Nodes.end(), [&](const Node &N) {
     return std::count(N.Ranks.begin(), N.Ranks.end(), Ranks.rank()) > 0;
   });
   double Copies = static_cast<double>(Nodes.size() + Own->Ranks.size()) - 2;
   double Size = static_cast<double>(Program.world_size);
   // Of the bytes of a collective, as CollectiveCost.h has them.
-  double Moved = (Size - 1) / Size + Copies / Size;
-  double Overhead =
-      Program.gpu
-          ? 0
-          : (Gather.Processor + Reduce.Processor) / 2 / Moved /
-                static_cast<double>(Program.ranks[Ranks.rank()].threads);
+  double Moved = LossBytes * ((Size - 1) / Size + Copies / Size);
+  double Overhead = Program.gpu ? 0
+                                : (measureLoss(POPLAR_ALL_GATHER) +
+                                   measureLoss(POPLAR_REDUCE_SCATTER)) /
+                                      2 / Moved;
   // In integers, of which there is a maximum.
   int64_t Most = std::llround(Overhead * 1e18);
   Ranks.max(&Most, 1);
@@ -272,7 +318,7 @@ static std::string formatNumber(double Value) {
   return Text;
 }
 
-static void print(const std::string &What, const Line &L) {
+static void print(const std::string &What, const LinkFit &L) {
   std::printf("  %-40s %10.1f us %10.3f GB/s   within %.0f %%\n", What.c_str(),
               L.Latency * 1e6, L.Bandwidth * 1e-9, 100 * L.Error);
   std::fflush(stdout);
@@ -281,27 +327,25 @@ static void print(const std::string &What, const Line &L) {
 void LinkBenchmark::run(const std::string &Out) {
   bool Leads = Ranks.rank() == 0;
   if (Leads)
-    std::printf("latency + bytes / bandwidth; the largest distance of a "
+    std::printf("latency + bytes / bandwidth; the mean distance of a "
                 "measurement from it\n");
   constexpr std::pair<PoplarCollectiveKind, const char *> Collectives[] = {
       {POPLAR_ALL_GATHER, "all-gather"},
       {POPLAR_REDUCE_SCATTER, "reduce-scatter"},
       {POPLAR_ALL_REDUCE, "all-reduce"}};
-  std::array<Line, 3> Lines;
   for (auto [Kind, Name] : Collectives) {
-    Lines[Kind] = measureCollective(Kind);
+    LinkFit L = measureCollective(Kind);
     if (Leads)
-      print(std::string(Name) + " of all ranks", Lines[Kind]);
+      print(std::string(Name) + " of all ranks", L);
   }
-  double Overhead =
-      getOverhead(Lines[POPLAR_ALL_GATHER], Lines[POPLAR_REDUCE_SCATTER]);
+  double Overhead = measureOverhead();
   if (Leads)
     std::printf("  %-40s %10.3f ns\n",
                 "of computation, per byte sent or received", Overhead * 1e9);
   std::ostringstream Links;
   for (const Pair &P : getPairs()) {
     const Node &From = Nodes[P.From], &To = Nodes[P.To];
-    Line L = measureMessages(P);
+    LinkFit L = measureMessages(P);
     if (!Leads)
       continue;
     print(P.From == P.To ? "inside " + From.Name

@@ -352,7 +352,7 @@ double Device::measurePeakFlops(PoplarType Type) {
   return Best;
 }
 
-void Device::occupyCore() {}
+void Device::occupyCore(const std::function<bool()> &) {}
 
 std::string poplar::runtime::getLibraryVersions() {
   int Version = Driver::get().Version;

@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -220,12 +219,10 @@ double Device::measurePeakFlops(PoplarType Type) {
   return poplar::runtime::measurePeakFlops(Type);
 }
 
-void Device::occupyCore() {
+void Device::occupyCore(const std::function<bool()> &GoesOn) {
   omp_set_num_threads(1);
-  // The neighbour may be of a faster type than this one.
-  unsetenv("ONEDNN_MAX_CPU_ISA");
   SquareProduct Product(POPLAR_F32, 512);
-  while (true)
+  while (GoesOn())
     Product.run();
 }
 
