@@ -89,17 +89,22 @@ CAUSES = [
 
 
 def print_head(*first):
-    names = [*first, "plan", "samples/s", "U", "of U", *CAUSES, "proven", "CPU s"]
+    names = [*first, "plan", "samples/s", "to one chunk", "U", "of U", *CAUSES,
+             "proven", "CPU s"]  # fmt: skip
     print("| " + " | ".join(names) + " |")
     print("|" + "---|" * len(names), flush=True)
 
 
-def print_row(result, *first):
+def print_row(problem, *first):
+    """Of a model, a cluster and a batch."""
+    result, plain = plan(*problem), plan(*problem, "--chunks", "1")
+    gain = result["samples_per_second"] / plain["samples_per_second"]
     bound = result["upper_bound_samples_per_second"]
     cells = [
         *first,
         describe(result),
         f"{result['samples_per_second']:.2f}",
+        f"{gain:.3f}x",
         f"{bound:.2f}",
         f"{100 * result['samples_per_second'] / bound:.2f} %",
         *(f"{100 * result['gap_samples_per_second'][c] / bound:.2f}" for c in CAUSES),
@@ -115,7 +120,7 @@ def show_140b(directory):
     for other in ("mi250x", "mi300x"):
         cluster = f"{ROOT}/examples/clusters/{other}-and-a800.json"
         for batch in (512, 1536, 3072, 6144):
-            print_row(plan(model, cluster, batch), other, str(batch))
+            print_row((model, cluster, batch), other, str(batch))
 
 
 def make_cluster(directory, fast, fast_link, slow, slow_link, nodes, each, link):
@@ -149,7 +154,7 @@ def show_pairs(directory):
         cluster = make_cluster(
             directory, fast, fast_link, slow, slow_link, nodes=8, each=8, link=50
         )
-        print_row(plan(model, cluster, 1024), f"64 {fast} + 64 {slow}")
+        print_row((model, cluster, 1024), f"64 {fast} + 64 {slow}")
 
 
 def show_links(directory):

@@ -226,12 +226,13 @@ class Links(Workshop):
 def describe(plan):
     """The flags of poplar plan for a plan in JSON, of one pipeline."""
     stages = [
-        f"{group['lanes'][0]['device_type']}@{group['units'][1]}" for group in plan["groups"]
+        "@".join([group["lanes"][0]["device_type"], *map(str, group["units"][1::2])])
+        for group in plan["groups"]
     ]
-    stages[-1] = stages[-1].partition("@")[0]
-    return ["--pipeline", "+".join(stages), "--micro-batch",
-            plan["groups"][0]["lanes"][0]["micro_batch"], "--schedule",
-            plan["schedule"]]  # fmt: skip
+    flags = ["--pipeline", "+".join(stages), "--micro-batch",
+             plan["groups"][0]["lanes"][0]["micro_batch"], "--schedule",
+             plan["schedule"]]  # fmt: skip
+    return flags + ["--chunks", plan["chunks"]] if plan["chunks"] > 1 else flags
 
 
 def predict(workshop):

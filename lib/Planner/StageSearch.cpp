@@ -59,23 +59,36 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
   }
 }
 
-/// How many stages there are matters only where it is known, as of all
-/// schedules with chunks.
-void StageSearch::findInFlight() {
+/// What may go through a pipeline of the shape: of one lane that is known, of
+/// several it is whatever has the most in flight.
+std::vector<PipelineShape> StageSearch::getPipelines() const {
+  // How many stages there are matters only where it is known, as of all
+  // schedules with chunks.
   int64_t stages = shape.usesAllSlots ? shape.countSlots() : units;
-  inFlight.resize(shape.lanes());
-  for (std::vector<std::vector<int64_t>> &ofLane : inFlight)
-    for (int64_t depth = 0; depth <= stages; ++depth) {
-      // In several lanes, those of the largest block that there may be.
-      PipelineShape pipeline{stages, shape.chunks,
-                             shape.lanes() == 1
-                                 ? shape.countMicroBatches(problem)
-                                 : shape.leastMicroBatches + stages - 1};
-      ofLane.emplace_back();
-      for (int chunk = 0; chunk < shape.chunks; ++chunk)
-        ofLane.back().push_back(
-            countInFlight(shape.schedule, pipeline, stages - depth, chunk));
-    }
+  if (shape.lanes() == 1)
+    return {{stages, shape.chunks, shape.countMicroBatches(problem)}};
+  std::vector<PipelineShape> pipelines;
+  // The larger a block, the more; and the more blocks, until they are many.
+  int64_t least = std::max<int64_t>(shape.leastMicroBatches / stages, 1);
+  for (int64_t blocks = least; blocks <= 8 * least; blocks *= 2) {
+    PipelineShape pipeline{stages, shape.chunks, (blocks + 1) * stages - 1};
+    while (!pipeline.hasEvenBlocks())
+      --pipeline.microBatches;
+    pipelines.push_back(pipeline);
+  }
+  return pipelines;
+}
+
+void StageSearch::findInFlight() {
+  for (const PipelineShape &pipeline : getPipelines()) {
+    inFlight.resize(pipeline.stages + 1, {});
+    for (int64_t depth = 1; depth <= pipeline.stages; ++depth)
+      for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+        int64_t &most = inFlight[depth][chunk];
+        most = std::max(most, countInFlight(shape.schedule, pipeline,
+                                            pipeline.stages - depth, chunk));
+      }
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -124,7 +137,7 @@ bool StageSearch::fits(int kind, const Option &option,
     int type = shape.kinds[kind].parts[lane].type;
     int64_t bytes = option.costs[lane].fixedBytes;
     for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
-      bytes += inFlight[lane][depth][chunk] *
+      bytes += inFlight[depth][chunk] *
                costs.getSavedBytes(type, option.modes[lane], chunks[chunk]);
     if (bytes > problem.types[type].memory)
       return false;
@@ -142,7 +155,7 @@ void StageSearch::complete(int kind, Option &option) const {
     option.costs[lane] =
         costs.getStage(option.group, parts, lane, option.modes[lane], chunks);
   // The deepest that it fits.
-  int least = 0, most = static_cast<int>(inFlight[0].size()) - 1;
+  int least = 0, most = static_cast<int>(inFlight.size()) - 1;
   while (least < most) {
     int middle = (least + most + 1) / 2;
     if (fits(kind, option, chunks, middle))

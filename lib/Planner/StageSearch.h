@@ -128,6 +128,7 @@ private:
     std::vector<int> labels;
   };
 
+  std::vector<PipelineShape> getPipelines() const;
   void findInFlight();
   const std::vector<Option> &getOptions(int kind, int first, int end);
   void addOptions(int kind, HybridPlan::Group group, std::vector<Option> &list);
@@ -159,8 +160,8 @@ private:
   const HybridCosts &costs;
   const StageShape &shape;
   int units;
-  /// By lane, depth and chunk, micro-batches in flight.
-  std::vector<std::vector<std::vector<int64_t>>> inFlight;
+  /// By depth and chunk, micro-batches in flight.
+  std::vector<std::array<int64_t, HybridProblem::mostChunks>> inFlight;
   /// By kind and lane; the sums are of `units` in front of each.
   std::vector<std::vector<const UnitBounds::Bound *>> bounds;
   std::vector<std::vector<std::vector<double>>> unitSums;

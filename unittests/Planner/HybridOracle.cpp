@@ -47,9 +47,6 @@ HybridProblem poplar::makeRandomInterleaved(std::mt19937 &random) {
       if (mode.microBatch == 1)
         modes.push_back(mode);
     type.modes = std::move(modes);
-    // The search takes too much to be in flight in plans of several lanes.
-    if (problem.types.size() > 1)
-      type.memory = 100000;
   }
   makeEqual(problem);
   return problem;
