@@ -17,8 +17,9 @@ device of each type trains by itself, both at the same time, and by how much tha
 is slower than its profile the simulated profile is made slower, too.
 
   predict  many plans of stages: simulated and measured seconds of a step
-  compare  at --slow and at --fast: the planner's stages, ZeRO alone, and stages
-           of equally many units, in turns, with what was predicted
+  compare  at --slow and at --fast: the planner's stages, ZeRO alone, ZeRO on both
+           devices, and stages of equally many units, in turns, with what was
+           predicted
   chunks   at --fast: stages of one chunk, and interleaved ones of two and three
   grid     what the planner chooses from link to link, simulated; the links are
            measured
@@ -273,10 +274,13 @@ def compare(workshop):
     points = {"slow": workshop.arguments.slow, "fast": workshop.arguments.fast}
     found = {where: workshop.choose(workshop.get_cluster(rate))
              for where, rate in points.items()}  # fmt: skip
-    # Where the planner's best plan has one stage, the stages of the slow link
+    # Where the planner's best plan has one stage, the stages of the other link
     # stand for what it decides against.
+    cut = [plan for plan in found.values() if len(plan["groups"]) > 1]
+    if not cut:
+        sys.exit("error: the planner's best plan has one stage on both links")
     stages = {
-        where: describe(plan if len(plan["groups"]) > 1 else found["slow"])
+        where: describe(plan if len(plan["groups"]) > 1 else cut[0])
         for where, plan in found.items()
     }
     plans = []
@@ -284,7 +288,8 @@ def compare(workshop):
         micro_batch = stages[where][stages[where].index("--micro-batch") + 1]
         plans += [
             (f"{where}-stages", rate, stages[where] + batch),
-            (f"{where}-zero", rate, ["--zero", STAGE, "--leave-out", "none", *batch]),
+            (f"{where}-zero", rate, ["--zero", STAGE, *batch]),
+            (f"{where}-both", rate, ["--zero", STAGE, "--leave-out", "none", *batch]),
             (f"{where}-uniform", rate, ["--pipeline", f"{fast}+{slow}", "--micro-batch",
                                         micro_batch, *batch]),
         ]  # fmt: skip
@@ -293,7 +298,8 @@ def compare(workshop):
           "of the planner |\n|" + " --- |" * 6)  # fmt: skip
     names = {
         "stages": "stages of the planner",
-        "zero": "ZeRO alone",
+        "zero": "ZeRO alone, leaving devices out where that is faster",
+        "both": "ZeRO on both devices",
         "uniform": "stages of equally many units",
     }
     for where, rate in points.items():

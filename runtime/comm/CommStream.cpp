@@ -543,12 +543,14 @@ void CommStream::complete() {
 /// waits for it and does not want its core.
 void CommStream::pollMessages() {
   constexpr auto LongestWhileWaiting = std::chrono::microseconds(100);
-  Pause P;
+  // A rank of a pipeline always has a message under way, but wants its core.
+  constexpr auto LongestWhileComputing = std::chrono::milliseconds(1);
+  Pause P(LongestWhileComputing);
   while (ActiveMessages && !HasWork) {
     if (First->isInterrupted())
       fail("interrupted");
     if (advanceMessages()) {
-      P = Pause();
+      P = Pause(LongestWhileComputing);
       continue;
     }
     Clock::duration Time = P.next(First->getNextEvent());
