@@ -60,7 +60,7 @@ def parse_rate(text):
 
 def shape(namespace, device, rate):
     # What is larger than a burst would be cut into packets of 1,500 bytes, each
-    # with interrupts of its own, which took most of a core; network cards have
+    # with interrupts of its own, which took much of a core; network cards have
     # none of that.
     ip("-n", namespace, "link", "set", device, "gso_max_size", str(LARGEST_PACKET))
     command = ["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf"]

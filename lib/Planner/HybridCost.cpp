@@ -237,7 +237,6 @@ StageCost HybridCosts::getStage(
   cost.forward = sum.forward[group.end] - sum.forward[group.first];
   cost.backward = sum.backward[group.end] - sum.backward[group.first];
   double computing = cost.both();
-  cost.flightBytes = getSavedBytes(typeIndex, index, {group.first, group.end});
   int64_t work = 0;
   for (int unit = group.first; unit < group.end; ++unit)
     work = std::max(work, mode.units[unit].workBytes);

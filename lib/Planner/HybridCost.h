@@ -51,8 +51,8 @@ struct StageCost {
   ChunkSeconds chunks{};
   /// Once an iteration.
   double sync = 0;
-  /// fixedBytes + n * flightBytes with n micro-batches in flight.
-  int64_t fixedBytes = 0, flightBytes = 0;
+  /// Without what micro-batches in flight keep.
+  int64_t fixedBytes = 0;
 
   double both() const { return forward + backward; }
 };

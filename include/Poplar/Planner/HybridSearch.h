@@ -19,6 +19,11 @@
 //   degree and micro-batch; more than four, and types beyond the 16th, do not
 //   stand side by side.
 //
+// Interleaved plans use all slots that the devices have for stages of D
+// pipelines, and each pipeline has at least as many micro-batches as stages. Of
+// several lanes, memory is taken to hold the most that may be in flight, however
+// samples are shared.
+//
 // All of these are covered: degrees, micro-batches, numbers of pipelines and of
 // stages, schedules; by dynamic programming from the last stage to the first,
 // which chooses the units of each stage, its type, what it recomputes and its
