@@ -59,8 +59,7 @@ TEST(HybridSearch, FindsTheLeastOfAllInterleavedPlans) {
     // is found fits, but it need not be the best that does.
     if (problem.types.size() > 1) {
       HybridSearchResult tight = searchHybridPlan(problem);
-      if (tight.plan)
-        EXPECT_EQ(tight.plan->verify(problem), "") << i;
+      EXPECT_EQ(tight.plan ? tight.plan->verify(problem) : "", "") << i;
       for (HybridProblem::DeviceType &type : problem.types)
         type.memory = 100000;
     }
