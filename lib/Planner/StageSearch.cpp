@@ -43,7 +43,6 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
           modes.back().back().push_back(static_cast<int>(i));
     }
   }
-  findInFlight();
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
     restForward.push_back({0});
     restBoth.push_back({0});
@@ -363,6 +362,8 @@ bool StageSearch::run(size_t mostLabels, std::optional<HybridPlan> &bestPlan,
   width = mostLabels;
   best = &bestPlan;
   effort = &effortLeft;
+  // Of no use to the bounds, which most shapes are looked at for alone.
+  findInFlight();
   limit = bestPlan ? bestPlan->seconds * (1 - rounding) : never;
   labels.clear();
   states.clear();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Target/HybridReport.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <numeric>
 
@@ -34,13 +35,13 @@ static std::string formatUnits(const HybridModel &model,
                                const std::vector<HybridPlan::Range> &chunks) {
   if (chunks.size() == 1)
     return formatNames(model, chunks);
-  std::string text = "units";
+  std::vector<std::string> numbers;
   for (HybridPlan::Range units : chunks) {
-    text += (text.back() == 's' ? " " : ", ") + std::to_string(units.first);
+    numbers.push_back(std::to_string(units.first));
     if (units.end > units.first + 1)
-      text += "-" + std::to_string(units.end - 1);
+      numbers.back() += "-" + std::to_string(units.end - 1);
   }
-  return text;
+  return "units " + llvm::join(numbers, ", ");
 }
 
 /// "3 stages", "3 stages of 2 chunks".
