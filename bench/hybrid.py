@@ -89,7 +89,8 @@ CAUSES = [
 
 
 def print_head(*first):
-    names = [*first, "plan", "samples/s", "to one chunk", "U", "of U", *CAUSES,
+    names = [*first, "plan", "samples/s", "best type alone", "the others bring",
+             "of what they do alone", "to one chunk", "U", "of U", *CAUSES,
              "proven", "CPU s"]  # fmt: skip
     print("| " + " | ".join(names) + " |")
     print("|" + "---|" * len(names), flush=True)
@@ -100,10 +101,15 @@ def print_row(problem, *first):
     result, plain = plan(*problem), plan(*problem, "--chunks", "1")
     gain = result["samples_per_second"] / plain["samples_per_second"]
     bound = result["upper_bound_samples_per_second"]
+    alone = sorted(result["alone_samples_per_second"].values())
+    brought = result["samples_per_second"] - alone[-1]
     cells = [
         *first,
         describe(result),
         f"{result['samples_per_second']:.2f}",
+        f"{alone[-1]:.2f}",
+        f"{brought:.2f}",
+        f"{100 * brought / sum(alone[:-1]):.0f} %",
         f"{gain:.3f}x",
         f"{bound:.2f}",
         f"{100 * result['samples_per_second'] / bound:.2f} %",
