@@ -194,7 +194,7 @@ class Maker:
     def add_tools(self):
         """Programs, the libraries that they need, and scripts."""
         build = os.path.dirname(os.path.dirname(shutil.which("poplar")))
-        programs = ["check-kernels", "split-batch", "PoplarCommConformance"]
+        programs = ["check-kernels", "measure-gpu", "split-batch", "PoplarCommConformance"]
         for name in programs:
             target = self.path("bin", name)
             shutil.copy(os.path.join(build, "bin", name), target)
@@ -206,7 +206,8 @@ class Maker:
             for name, place in re.findall(r"(\S+) => (\S+)", run("ldd", binary)):
                 if name.startswith(LIBRARIES):
                     shutil.copy(place, self.path("lib", name))
-        scripts = ("check-cuda.sh", "check_cuda.py", "check_cuda_torch.py", "start-ranks.py")
+        scripts = ("check-cuda.sh", "check_cuda.py", "check_cuda_torch.py", "start-ranks.py",
+                   "cuda_libraries.py")
         for name in scripts:
             shutil.copy(os.path.join(ROOT, "scripts", name), self.path(name))
         shutil.copy(os.path.join(ROOT, "examples", "data", "corpus.txt"), self.path("corpus.txt"))

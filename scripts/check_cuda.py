@@ -37,6 +37,8 @@ import tempfile
 import threading
 import time
 
+import cuda_libraries
+
 MPS_SHARES = (75, 25)
 WARMUP_STEPS = 3
 # Of the sum of what two ranks do alone.
@@ -139,6 +141,9 @@ class Bundle:
             os.environ.setdefault("POPLAR_EMULATED_GPUS", "sm_90")
             cache = os.path.join(arguments.work, "emulated")
             os.environ.setdefault("POPLAR_EMULATED_CACHE", cache)
+        else:
+            path = ":".join(cuda_libraries.find_directories())
+            os.environ["POPLAR_CUDA_PATH"] = path
         self.gpus = self.find_gpus()
         number = int(os.environ.setdefault("POPLAR_CUDA_DEVICE", "0"))
         if number >= len(self.gpus):

@@ -200,6 +200,10 @@ Result cuDeviceGetAttribute(int *value, int attribute, int device) {
     *value = capability / 10;
   else if (attribute == cuda::CapabilityMinor)
     *value = capability % 10;
+  else if (attribute == cuda::Multiprocessors)
+    *value = 2;
+  else if (attribute == cuda::ClockKHz)
+    *value = 1000000;
   else
     return invalidValue;
   return 0;
