@@ -16,9 +16,11 @@
 #define POPLAR_RUNTIME_COLLECTIVES_H
 
 #include "Poplar/Runtime/ABI.h"
+#include "comm/Agreement.h"
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace poplar::runtime {
 
@@ -28,6 +30,8 @@ class State;
 class Collectives {
 public:
   virtual ~Collectives() = default;
+
+  virtual int rank() const = 0;
 
   /// Says where this rank's shards are, and in whose memory, before the first
   /// collective of them.
@@ -66,6 +70,8 @@ public:
   /// Ends the job because of an error of this rank.
   [[noreturn]] virtual void fail(const std::string &Message) = 0;
 
+  /// Ends the job, on all ranks, if their claims are not the same.
+  virtual void agree(const std::vector<comm::Claim> &Claims) = 0;
   /// Everyone gets rank 0's text.
   virtual std::string broadcast(const std::string &Text) = 0;
   virtual void barrier() = 0;

@@ -62,6 +62,7 @@ public:
   int64_t size() const override { return Count; }
   void read(int64_t Index, int32_t *Ids, int32_t *Targets) override;
   bool needsMasking() const override { return false; }
+  void addTo(Fingerprint &Print) const { Print.add(File); }
 
 private:
   MappedFile File;

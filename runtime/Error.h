@@ -24,6 +24,11 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// All ranks have thrown it and have said so: the job ends in good order.
+struct Disagreement : Error {
+  using Error::Error;
+};
+
 /// Throws an Error whose message is the parts streamed one after the other.
 template <typename... Ts> [[noreturn]] void fail(const Ts &...Parts) {
   std::ostringstream OS;

@@ -12,7 +12,6 @@
 #include "Executor.h"
 #include "Island.h"
 #include "State.h"
-#include "comm/PlanCheck.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -30,7 +29,8 @@ static std::string getHostName() {
 }
 
 Group::Group(const PoplarProgram &Program,
-             const comm::CommStream::Factory &Make, size_t TraceCapacity)
+             const comm::CommStream::Factory &Make,
+             std::vector<comm::Claim> Claims, size_t TraceCapacity)
     : Program(Program), DeviceType(ModelInfo(Program).DeviceType),
       Stream(Make, TraceCapacity),
       Tickets(static_cast<size_t>(Program.num_collectives)) {
@@ -38,10 +38,14 @@ Group::Group(const PoplarProgram &Program,
     runtime::fail("the plan has ", Program.world_size, " ranks, but ",
                   Stream.size(), Stream.size() == 1 ? " was" : " were",
                   " started; start the job with poplar train or launch.sh");
-  Stream.run([&](comm::Communicator &C) {
-    comm::checkSame(C, "plan", Program.plan_hash,
-                    getHostName() + ", " + DeviceType);
-  });
+  Claims.insert(Claims.begin(), {"plan", comm::toHex(Program.plan_hash)});
+  Claims.push_back({"library of messages", Stream.getLibrary(), false});
+  try {
+    compare(Claims);
+  } catch (const Disagreement &) {
+    Stream.close();
+    throw;
+  }
   comm::WatchdogOptions Options;
   if (const char *Path = std::getenv("POPLAR_FAILURE_REPORT"))
     Options.ReportPath = Path;
@@ -65,6 +69,22 @@ Group::Group(const PoplarProgram &Program,
                            (POPLAR_NUM_PORTS - 1) * POPLAR_MESSAGE_BUFFERS);
   makeScopes();
 }
+
+void Group::compare(const std::vector<comm::Claim> &Claims) {
+  comm::Comparison Found;
+  Stream.run([&](comm::Communicator &C) {
+    Found = comm::compareClaims(C, Claims, getHostName() + ", " + DeviceType);
+  });
+  if (!Found.Note.empty() && rank() == 0)
+    std::printf("note: unlike on some ranks: %s\n", Found.Note.c_str());
+  if (Found.Error.empty())
+    return;
+  const char *ReportPath = std::getenv("POPLAR_FAILURE_REPORT");
+  comm::reportFailure(Found.Error, ReportPath ? ReportPath : "");
+  throw Disagreement(Found.Error);
+}
+
+void Group::agree(const std::vector<comm::Claim> &Claims) { compare(Claims); }
 
 void Group::makeScopes() {
   std::map<std::vector<int>, int> Subgroups;

@@ -11,6 +11,7 @@
 
 #include "Collectives.h"
 #include "Staging.h"
+#include "comm/Agreement.h"
 #include "comm/CommStream.h"
 #include "comm/Watchdog.h"
 
@@ -22,12 +23,13 @@ namespace poplar::runtime {
 /// Collectives of generated code over a CommStream.
 class Group : public Collectives {
 public:
-  /// Collective: checks that there are as many ranks as the plan has, that each
-  /// runs the program of its device type, and that all hold the same plan.
+  /// Collective: checks that there are as many ranks as the plan has, that all
+  /// hold the same plan and claim the same, and that each runs the program of
+  /// its device type.
   Group(const PoplarProgram &Program, const comm::CommStream::Factory &Make,
-        size_t TraceCapacity = 0);
+        std::vector<comm::Claim> Claims = {}, size_t TraceCapacity = 0);
 
-  int rank() const { return Stream.rank(); }
+  int rank() const override { return Stream.rank(); }
   /// Orderly end; collective.
   void close();
   /// Rank 0 writes what all ranks did when. Collective.
@@ -58,6 +60,7 @@ public:
   void max(int64_t *Values, int64_t Count) override;
   void gather(const float *Shard, float *Full, const int64_t *Bounds) override;
   std::string broadcast(const std::string &Text) override;
+  void agree(const std::vector<comm::Claim> &Claims) override;
   void barrier() override;
   void setPhase(const char *Name, double Seconds) override;
   void progress() override;
@@ -74,6 +77,8 @@ private:
     std::vector<int64_t> Bounds;
   };
 
+  /// Throws a Disagreement, on all ranks, and prints notes on the first.
+  void compare(const std::vector<comm::Claim> &Claims);
   void pinToCores();
   void makeScopes();
   /// Of ranks of which this one is number `Rank`.

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Job.h"
+#include "Claims.h"
+#include "Error.h"
 #include "Group.h"
 #include "comm/Backend.h"
 #include "comm/Launcher.h"
@@ -29,7 +31,7 @@ void poplar::runtime::runJob(const PoplarProgram &Program, const Options &O,
   std::optional<comm::StartLimit> Limit(std::in_place);
   Group Ranks(
       Program, [&] { return comm::makeCommunicator(Comm); },
-      O.Trace.empty() ? 0 : TraceCapacity);
+      claimOptions(Program, O), O.Trace.empty() ? 0 : TraceCapacity);
   Limit.reset();
   try {
     // Large models take their time to be allocated, prepared and loaded.
@@ -38,6 +40,9 @@ void poplar::runtime::runJob(const PoplarProgram &Program, const Options &O,
     if (!O.Trace.empty())
       Ranks.writeTrace(O.Trace);
     Ranks.close();
+  } catch (const Disagreement &) {
+    Ranks.close();
+    throw;
   } catch (const std::exception &E) {
     Ranks.fail(E.what());
   }

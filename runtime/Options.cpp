@@ -31,6 +31,8 @@ struct Spec {
   const char *Placeholder, *Help;
   /// Starts a group in --help.
   const char *Group = nullptr;
+  /// Whoever adds an option decides nothing here unless ranks may differ in it.
+  Agreement Rule = Agreement::Same;
 };
 
 } // namespace
@@ -38,21 +40,24 @@ struct Spec {
 static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
   return {
       {"data", &O.Data, 0, "FILE|GLOB", "the corpus; shards by a quoted glob",
-       "Data"},
+       "Data", Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
        "auto (default), text (bytes), nanogpt, llmc, tokens16"},
       {"val-data", &O.ValData, 0, "FILE|GLOB",
-       "validate on this instead of the end of --data"},
+       "validate on this instead of the end of --data", nullptr,
+       Agreement::Contents},
       {"val-fraction", &O.ValFraction, 0, "X",
        "part of --data held out at its end (0.1)"},
       {"data-ids", &O.DataIds, 0, "FILE",
-       "samples as raw i32: seq_len ids, then seq_len targets"},
+       "samples as raw i32: seq_len ids, then seq_len targets", nullptr,
+       Agreement::Contents},
       {"steps", &O.Steps, 0, "N", "optimizer steps, counted from the start",
        "Run"},
       {"out", &O.Out, 0, "RUN", "directory of checkpoints and metrics"},
       {"resume", &O.Resume, 0, "", "continue from the latest checkpoint"},
       {"init", &O.Init, 0, "PATH",
-       "start from a run, or a checkpoint of Hugging Face's form"},
+       "start from a run, or a checkpoint of Hugging Face's form", nullptr,
+       Agreement::Contents},
       {"seed", &O.Seed, 0, "N", "of weights, data order, dropout (1)"},
       {"save-every", &O.SaveEvery, 0, "N",
        "steps between checkpoints (0: only the last)"},
@@ -64,13 +69,15 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"log-every", &O.LogEvery, 1, "N", "steps between lines (10)"},
       {"bigram-baseline", &O.BigramBaseline, 0, "",
        "also score a bigram model of the training part"},
-      {"config", &Config, 0, "FILE", "lines `option = value`, # comments"},
+      {"config", &Config, 0, "FILE", "lines `option = value`, # comments",
+       nullptr, Agreement::PerRank},
       {"batch", &O.MicroBatch, 0, "N",
        "samples per micro-batch (0: by the memory at hand)", "Batch"},
       {"global-batch", &O.GlobalBatch, 1, "N", "samples per step (8)"},
-      {"threads", &O.Threads, 0, "N", "(0: all cores)"},
+      {"threads", &O.Threads, 0, "N", "(0: all cores)", nullptr,
+       Agreement::PerRank},
       {"peak-gflops", &O.PeakGFlops, 0, "X",
-       "of this machine, for MFU (0: measure)"},
+       "of this machine, for MFU (0: measure)", nullptr, Agreement::PerRank},
       {"lr", &O.Rate, 0, "X", "peak learning rate (6e-4)", "Optimizer (AdamW)"},
       {"min-lr", &O.MinRate, 0, "X", "last learning rate (lr / 10)"},
       {"warmup", &O.Warmup, 0, "N", "steps of warm-up (steps/20, at most 100)"},
@@ -86,7 +93,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "of devices that keep activations in f16, at first (65536)"},
       {"clip", &O.Clip, 0, "X", "largest gradient norm (1; 0: any)"},
       {"checkpoint", &O.Checkpoint, 0, "PATH", "a RUN, or a checkpoint of it",
-       "Sampling"},
+       "Sampling", Agreement::Contents},
       {"prompt", &O.Prompt, 0, "TEXT", "to be continued"},
       {"prompt-ids", &O.PromptIds, 0, "N,N,...", "the prompt as token ids"},
       {"tokens", &O.Tokens, 1, "N", "how many (200)"},
@@ -106,7 +113,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"link-delay", &O.LinkDelay, 0, "LATENCY_US,BANDWIDTH_GBPS",
        "let messages between nodes take as long as on such a link"},
       {"ranks", &O.Ranks, 0, "FILE",
-       "other batches than the plan's, in the form of ranks.txt"},
+       "other batches than the plan's, in the form of ranks.txt", nullptr,
+       Agreement::Contents},
       {"trace", &O.Trace, 0, "FILE",
        "write what every rank did when, for Perfetto"},
       {"dump-gradients", &O.DumpGradients, 0, "FILE",
@@ -262,6 +270,29 @@ static void check(const Options &O) {
   Require(!O.Resume || O.Init.empty(), "give --resume or --init, not both");
 }
 
+static constexpr std::pair<const char *, Options::Command> Commands[] = {
+    {"train", Options::Train},        {"sample", Options::Sample},
+    {"profile", Options::Profile},    {"links", Options::Links},
+    {"doctor", Options::Doctor},      {"info", Options::Info},
+    {"options", Options::ListOptions}};
+
+static Options::Command parseCommand(const std::string &Text) {
+  std::string Known;
+  for (auto [Name, Command] : Commands) {
+    if (Text == Name)
+      return Command;
+    Known += std::string(Known.empty() ? "" : ", ") + Name;
+  }
+  fail("unknown command '", Text, "'; there are ", Known);
+}
+
+const char *poplar::runtime::getCommandName(Options::Command C) {
+  for (auto [Name, Command] : Commands)
+    if (C == Command)
+      return Name;
+  return "help";
+}
+
 Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
   Options O;
   std::vector<std::string> Args(Argv + 1, Argv + Argc);
@@ -271,21 +302,7 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
       return O;
     }
   if (!Args.empty() && Args[0].compare(0, 2, "--") != 0) {
-    if (Args[0] == "train")
-      O.TheCommand = Options::Train;
-    else if (Args[0] == "sample")
-      O.TheCommand = Options::Sample;
-    else if (Args[0] == "profile")
-      O.TheCommand = Options::Profile;
-    else if (Args[0] == "links")
-      O.TheCommand = Options::Links;
-    else if (Args[0] == "doctor")
-      O.TheCommand = Options::Doctor;
-    else if (Args[0] == "info")
-      O.TheCommand = Options::Info;
-    else
-      fail("unknown command '", Args[0],
-           "'; there are train, sample, profile, links, doctor, info");
+    O.TheCommand = parseCommand(Args[0]);
     Args.erase(Args.begin());
   }
   std::string Config;
@@ -319,6 +336,46 @@ std::string Options::hash(int64_t Samples) const {
   return Buffer;
 }
 
+static const char *getKind(const Target &Where) {
+  static constexpr const char *Kinds[] = {"text", "integer", "number", "flag"};
+  return Kinds[Where.index()];
+}
+
+static std::string formatValue(const Target &Where) {
+  if (auto *const *String = std::get_if<std::string *>(&Where))
+    return (*String)->empty() ? "none" : "'" + **String + "'";
+  if (auto *const *Flag = std::get_if<bool *>(&Where))
+    return **Flag ? "true" : "false";
+  if (auto *const *Integer = std::get_if<int64_t *>(&Where))
+    return **Integer < 0 ? "its default" : std::to_string(**Integer);
+  double Value = *std::get<double *>(Where);
+  if (Value < 0)
+    return "its default";
+  // The shortest text that gives the same number again.
+  char Text[32];
+  return {Text, std::to_chars(Text, Text + sizeof Text, Value).ptr};
+}
+
+std::vector<OptionValue> poplar::runtime::getOptionValues(const Options &O) {
+  Options Copy = O;
+  std::string Config;
+  std::vector<OptionValue> Values;
+  for (const Spec &S : getSpecs(Copy, Config))
+    Values.push_back({S.Name, formatValue(S.Where), S.Rule});
+  return Values;
+}
+
+std::string poplar::runtime::listOptions() {
+  static constexpr const char *Rules[] = {"same", "contents", "per-rank"};
+  Options Defaults;
+  std::string Config, Text;
+  for (const Spec &S : getSpecs(Defaults, Config))
+    Text += std::string(S.Name) + "\t" + getKind(S.Where) + "\t" +
+            Rules[static_cast<size_t>(S.Rule)] + "\t" + formatValue(S.Where) +
+            "\n";
+  return Text;
+}
+
 std::string poplar::runtime::getHelp() {
   Options Defaults;
   std::string Config;
@@ -329,7 +386,8 @@ std::string poplar::runtime::getHelp() {
           "  train profile --out FILE [options]\n"
           "  train links --out FILE [options]\n"
           "  train doctor [options]\n"
-          "  train info [options]\n\n"
+          "  train info [options]\n"
+          "  train options\n\n"
           "Examples:\n"
           "  train --data book.txt --steps 1000 --out run\n"
           "  train --data book.txt --steps 2000 --out run --resume\n"

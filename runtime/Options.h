@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace poplar::runtime {
 
@@ -19,8 +20,27 @@ constexpr int64_t LargestCount = 1000000000;
 /// A loss scale is saved as an integer.
 constexpr double LargestLossScale = 0x1p62;
 
+/// What the ranks of a job must have alike of an option.
+enum class Agreement {
+  /// The value.
+  Same,
+  /// What the files hold that it names; their paths may differ.
+  Contents,
+  /// Nothing: it concerns the rank's machine alone.
+  PerRank
+};
+
 struct Options {
-  enum Command { Train, Sample, Profile, Links, Doctor, Info, Help };
+  enum Command {
+    Train,
+    Sample,
+    Profile,
+    Links,
+    Doctor,
+    Info,
+    ListOptions,
+    Help
+  };
   Command TheCommand = Train;
 
   // Data.
@@ -69,8 +89,25 @@ struct Options {
 /// Reads the command line and the --config file it names, which it overrides.
 Options parseOptions(int Argc, const char *const *Argv);
 
+/// An option as a rank has it: given, from a file, or the default.
+struct OptionValue {
+  std::string Name, Value;
+  Agreement Rule;
+};
+
+/// All options that there are, in the order of --help.
+std::vector<OptionValue> getOptionValues(const Options &O);
+
+/// The name of the command, as it is given.
+const char *getCommandName(Options::Command C);
+
 /// The text of --help.
 std::string getHelp();
+
+/// For scripts: a line for each option with its name, its kind (text, integer,
+/// number or flag), what ranks must have alike of it (same, contents or
+/// per-rank) and its default, separated by tabs.
+std::string listOptions();
 
 } // namespace poplar::runtime
 

@@ -79,6 +79,8 @@ public:
   /// Spent here so far.
   double getSeconds() const { return Seconds; }
 
+  int rank() const override { return 0; }
+  void agree(const std::vector<comm::Claim> &) override {}
   void attach(const State &, Device &) override {}
   void start(const PoplarCollective &What, void *Buffer) override {
     if (What.kind != POPLAR_ALL_GATHER || !What.transient)

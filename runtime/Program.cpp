@@ -97,6 +97,9 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
     case Options::Info:
       printInfo(Program, O);
       break;
+    case Options::ListOptions:
+      std::fputs(listOptions().c_str(), stdout);
+      break;
     case Options::Help:
       std::fputs(getHelp().c_str(), stdout);
       break;
@@ -108,6 +111,8 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
     std::fprintf(stderr,
                  "train: error: out of memory; use a smaller --batch or "
                  "--global-batch\n");
+  } catch (const Disagreement &) {
+    std::fflush(stdout);
   } catch (const std::exception &E) {
     std::fflush(stdout);
     std::fprintf(stderr, "train: error: %s\n", E.what());

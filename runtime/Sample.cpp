@@ -8,6 +8,7 @@
 
 #include "Checkpoint.h"
 #include "Error.h"
+#include "Fingerprint.h"
 #include "Group.h"
 #include "Job.h"
 #include "Random.h"
@@ -95,6 +96,8 @@ static void sample(const PoplarProgram &Program, const Options &O,
     fail("sample continues text, which a masked model cannot; it was trained "
          "to fill gaps");
   std::vector<int32_t> Text = parsePrompt(O, Model);
+  if (Ranks)
+    Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadWeights(Exec, O.Checkpoint);
 
   size_t Window = static_cast<size_t>(Model.SeqLen);

@@ -160,3 +160,8 @@ void Corpus::read(int64_t Begin, int64_t Count, int32_t *Out) const {
     Count -= Here;
   }
 }
+
+void Corpus::addTo(Fingerprint &Print) const {
+  for (const Shard &S : Shards)
+    Print.add(S.File);
+}

@@ -9,6 +9,7 @@
 #ifndef POPLAR_RUNTIME_TOKENS_H
 #define POPLAR_RUNTIME_TOKENS_H
 
+#include "Fingerprint.h"
 #include "MappedFile.h"
 
 #include <cstdint>
@@ -43,6 +44,8 @@ public:
   const std::string &pattern() const { return Pattern; }
   /// Copies tokens [Begin, Begin + Count).
   void read(int64_t Begin, int64_t Count, int32_t *Out) const;
+
+  void addTo(Fingerprint &Print) const;
 
 private:
   struct Shard {

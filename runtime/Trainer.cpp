@@ -19,6 +19,7 @@
 #include "Progress.h"
 #include "Safetensors.h"
 #include "Schedule.h"
+#include "Sources.h"
 #include "StateReport.h"
 #include "comm/Launcher.h"
 
@@ -34,15 +35,6 @@
 using namespace poplar::runtime;
 
 namespace {
-
-/// Training and validation samples, from whatever the options name.
-struct Sources {
-  Sources(const Options &O, const ModelInfo &Model);
-
-  std::unique_ptr<Corpus> TrainTokens, ValTokens;
-  int64_t TrainEnd = 0;
-  std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
-};
 
 /// One run: everything it needs, made before the first step.
 class Trainer {
@@ -107,41 +99,6 @@ private:
 
 } // namespace
 
-Sources::Sources(const Options &O, const ModelInfo &Model) {
-  if (!O.DataIds.empty()) {
-    Train = std::make_unique<RawSource>(O.DataIds, Model);
-    return;
-  }
-  TokenFormat Format;
-  if (!parseTokenFormat(O.DataFormat, Format))
-    fail("unknown --data-format '", O.DataFormat,
-         "'; there are auto, text, nanogpt, llmc, tokens16");
-  TrainTokens = std::make_unique<Corpus>(O.Data, Format, Model.VocabSize);
-  uint64_t Seed = static_cast<uint64_t>(O.Seed);
-  int64_t Size = TrainTokens->size();
-  TrainEnd = Size;
-  if (!O.ValData.empty()) {
-    ValTokens = std::make_unique<Corpus>(O.ValData, Format, Model.VocabSize);
-    Validation = std::make_unique<CorpusSource>(
-        *ValTokens, 0, ValTokens->size(), Model, Seed, false, "validation");
-  } else if (O.ValFraction > 0) {
-    TrainEnd =
-        Size - static_cast<int64_t>(O.ValFraction * static_cast<double>(Size));
-  }
-  Train = std::make_unique<CorpusSource>(*TrainTokens, 0, TrainEnd, Model, Seed,
-                                         true, "training");
-  if (Validation || TrainEnd == Size)
-    return;
-  if (Size - TrainEnd < Model.SeqLen + 1) {
-    std::printf("no validation: the last %lld tokens of the data are fewer "
-                "than one sequence\n",
-                static_cast<long long>(Size - TrainEnd));
-    return;
-  }
-  Validation = std::make_unique<CorpusSource>(*TrainTokens, TrainEnd, Size,
-                                              Model, Seed, false, "validation");
-}
-
 /// The largest micro-batch of at most `Samples` that fits four fifths of the
 /// free memory. More than a few thousand tokens would not run faster.
 static int64_t chooseMicroBatch(const PoplarProgram &Program,
@@ -169,8 +126,9 @@ static int64_t getMicroBatch(const PoplarProgram &Program, int Rank,
 }
 
 /// The newest checkpoint of the run that the options continue, if any: the one
-/// that the first rank sees.
-static std::string getLatest(const Options &O, Collectives *Group) {
+/// that the first rank sees. Ends the job if other ranks see other files.
+static std::string getLatest(const Options &O, Collectives *Group,
+                             const Sources &Data) {
   std::string Latest = O.Out.empty() ? "" : findLatestCheckpoint(O.Out);
   if (Group)
     Latest = Group->broadcast(Latest);
@@ -178,6 +136,8 @@ static std::string getLatest(const Options &O, Collectives *Group) {
     fail("'", O.Out,
          "' holds a run already; continue it with --resume or choose another "
          "--out");
+  if (Group)
+    agreeOnFiles(*Group, O, Data, Latest);
   return Latest;
 }
 
@@ -292,7 +252,8 @@ static int64_t getValSamples(const Options &O, const Sources &Data,
 Trainer::Trainer(const PoplarProgram &Program, const Options &O,
                  Collectives *Group, int Rank)
     : O(O), Group(Group), Leads(Rank == 0), Model(Program), Data(O, Model),
-      Latest(getLatest(O, Group)), GlobalBatch(getGlobalBatch(Program, O)),
+      Latest(getLatest(O, Group, Data)),
+      GlobalBatch(getGlobalBatch(Program, O)),
       MicroBatch(getMicroBatch(Program, Rank, Model, O, GlobalBatch, Latest)),
       ValSamples(
           getValSamples(O, Data, GlobalBatch, MicroBatch, Program.ranks)),

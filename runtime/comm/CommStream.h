@@ -132,6 +132,7 @@ public:
   int rank() const { return Comm->rank(); }
   int size() const { return Comm->size(); }
   const char *getBackend() const { return Comm->getBackend(); }
+  const char *getLibrary() const { return Comm->getLibrary(); }
   const Topology &getTopology() const { return Comm->getTopology(); }
 
   /// Returns at once, unless very many collectives are under way.

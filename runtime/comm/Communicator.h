@@ -65,6 +65,8 @@ public:
 
   /// self, threads, mpi, tcp, or the library of an island.
   virtual const char *getBackend() const = 0;
+  /// What carries messages, with its version.
+  virtual const char *getLibrary() const { return getBackend(); }
   int rank() const { return Rank; }
   int size() const { return Topo.size(); }
   int localRank() const { return Topo.getLocalRank(Rank); }

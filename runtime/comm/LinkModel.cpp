@@ -47,6 +47,7 @@ public:
       : Inner(std::move(Inner)), Link(Link), Nodes(Nodes) {}
 
   const char *getName() const override { return Inner->getName(); }
+  const char *getLibrary() const override { return Inner->getLibrary(); }
   int rank() const override { return Inner->rank(); }
   int size() const override { return Inner->size(); }
   std::vector<int> getNodes() const override { return Nodes; }

@@ -43,6 +43,7 @@ public:
   void useIslands(const Topology &TheIslands) override;
 
   const char *getBackend() const override { return Messages->getName(); }
+  const char *getLibrary() const override { return Messages->getLibrary(); }
   const Topology &getSumOrder() const override {
     return Islands ? *Islands : Topo;
   }

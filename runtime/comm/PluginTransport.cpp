@@ -92,6 +92,7 @@ public:
   }
 
   const char *getName() const override { return Plugin.Name; }
+  const char *getLibrary() const override { return Table.library; }
   int rank() const override { return Rank; }
   int size() const override { return Size; }
   std::vector<int> getNodes() const override { return Nodes; }

@@ -34,6 +34,8 @@ public:
 
   virtual ~Transport() = default;
   virtual const char *getName() const = 0;
+  /// The library's name and version.
+  virtual const char *getLibrary() const { return getName(); }
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// For each rank, a number that names its node.

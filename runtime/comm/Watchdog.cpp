@@ -346,12 +346,13 @@ void Watchdog::Impl::judgeProgress() {
         format(First->PredictedSeconds) + ": " + Culprits);
 }
 
-void Watchdog::Impl::report(const std::string &Message) {
+void comm::reportFailure(const std::string &Message,
+                         const std::string &ReportPath) {
   std::string Line = "train: error: " + Message + "\n";
   bool IsFirst = true;
-  if (!Options.ReportPath.empty()) {
-    int File = open(Options.ReportPath.c_str(),
-                    O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (!ReportPath.empty()) {
+    int File =
+        open(ReportPath.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
     IsFirst = File >= 0 || errno != EEXIST;
     if (File >= 0 && write(File, Line.data(), Line.size()) < 0)
       IsFirst = true;
@@ -361,6 +362,10 @@ void Watchdog::Impl::report(const std::string &Message) {
   // One account is enough.
   if (IsFirst && write(STDERR_FILENO, Line.data(), Line.size()) < 0)
     _exit(2);
+}
+
+void Watchdog::Impl::report(const std::string &Message) {
+  reportFailure(Message, Options.ReportPath);
 }
 
 /// Ends this rank; the others see the connection break.

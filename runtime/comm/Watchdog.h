@@ -47,6 +47,10 @@ struct WatchdogOptions {
   std::string ReportPath;
 };
 
+/// Prints the line of an error and writes it to `ReportPath`, if that is not
+/// empty; if another process has written there already, does nothing.
+void reportFailure(const std::string &Message, const std::string &ReportPath);
+
 class Watchdog {
 public:
   /// Collective. The stream outlives the watchdog. Throws an Error if a rank

@@ -18,10 +18,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Error.h"
+#include "comm/Agreement.h"
 #include "comm/Backend.h"
 #include "comm/CommStream.h"
 #include "comm/Launcher.h"
-#include "comm/PlanCheck.h"
 #include "comm/Watchdog.h"
 
 #include <cstdio>
@@ -118,8 +118,12 @@ static int run(const Job &J) {
   Watchdog Dog(Stream, "host:test" + std::to_string(Stream.rank()), O);
   try {
     uint64_t Hash = Stream.rank() == J.HashRank ? 1 : 2;
-    Stream.run(
-        [&](Communicator &C) { checkSame(C, "plan", Hash, Dog.getName()); });
+    Comparison Found;
+    Stream.run([&](Communicator &C) {
+      Found = compareClaims(C, {{"plan", toHex(Hash)}}, Dog.getName());
+    });
+    if (!Found.Error.empty())
+      fail(Found.Error);
     Dog.setPhase("step", static_cast<double>(J.StepMs) * 1e-3);
     int64_t Done = train(J, Stream, Dog);
     std::string Path = J.Out + "/rank-" + std::to_string(Stream.rank());

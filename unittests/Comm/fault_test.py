@@ -183,7 +183,7 @@ def hang(arguments, job):
 def plan(arguments, job):
     """A rank holds another plan: found before the first step."""
     elapsed = job.wait_for_end(LIMIT + 60)
-    check(job, re.search(r"do not hold the same plan: most have 0*2, rank 1 "
+    check(job, re.search(r"do not have the same plan: most have 0*2, rank 1 "
                          r"\(.*host:test1\) has 0*1", job.log()),
           "the rank that differs is not named")
     return elapsed

@@ -66,14 +66,14 @@ def main():
     refused(
         "another plan",
         mpirun(ours, other, ours),
-        "the ranks do not hold the same plan: most have ",
+        "the ranks do not have the same plan: most have ",
         ", rank 1 (",
         ", first) has ",
     )
     refused(
         "another split of a last rank",
         mpirun(ours, ours, other),
-        "the ranks do not hold the same plan: most have ",
+        "the ranks do not have the same plan: most have ",
         ", rank 2 (",
     )
     refused("too few", mpirun(ours, ours), "the plan has 3 ranks, but 2 were started")

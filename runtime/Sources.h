@@ -1,0 +1,35 @@
+//===- Sources.h - The samples that options name ----------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_SOURCES_H
+#define POPLAR_RUNTIME_SOURCES_H
+
+#include "Collectives.h"
+#include "Data.h"
+#include "Options.h"
+
+namespace poplar::runtime {
+
+/// Training and validation samples, from whatever the options name.
+struct Sources {
+  Sources(const Options &O, const ModelInfo &Model);
+
+  std::unique_ptr<Corpus> TrainTokens, ValTokens;
+  int64_t TrainEnd = 0;
+  std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
+};
+
+/// Ends the job, on all ranks, if what they read is not the same: data, the
+/// checkpoint of --init, and the checkpoint `Latest` to resume from.
+/// Collective.
+void agreeOnFiles(Collectives &Group, const Options &O, const Sources &Data,
+                  const std::string &Latest);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_SOURCES_H
