@@ -13,8 +13,6 @@
 #include "RuntimeSources.h"
 #include "Versions.h"
 
-#include <cstdlib>
-
 using namespace poplar::runtime;
 using comm::Claim;
 
@@ -70,8 +68,6 @@ std::vector<Claim> poplar::runtime::claimOptions(const PoplarProgram &Program,
     Print.add(MappedFile(O.Ranks));
     Claims.push_back({"--ranks", Print.describe()});
   }
-  const char *Library = std::getenv("POPLAR_COMM");
-  Claims.push_back({"POPLAR_COMM", Library ? Library : "auto"});
   addLibraries(Claims);
   return Claims;
 }
