@@ -45,7 +45,7 @@ def main():
         # them counts if it is larger.
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         run(directory + "/host/train", "train", "--data",
-            ROOT + "/examples/data/corpus.txt", "--steps", arguments.steps,
+            ROOT + "/examples/data/corpus.txt", "--data-format", "bytes", "--steps", arguments.steps,
             "--batch", str(arguments.batch), "--global-batch",
             str(arguments.batch), "--eval-every", "0", "--out",
             directory + "/run")  # fmt: skip

@@ -98,7 +98,7 @@ class Job:
         steps = WARMUP_STEPS + self.arguments.steps
         run(
             self.path + "/launch.sh", "train", "--data",
-            ROOT + "/examples/data/corpus.txt", "--steps", str(steps),
+            ROOT + "/examples/data/corpus.txt", "--data-format", "bytes", "--steps", str(steps),
             "--eval-every", "0", "--log-every", str(steps), "--out", out, *flags,
             POPLAR_LOCAL="1", POPLAR_FAKE_NODES="0,1",
         )  # fmt: skip

@@ -45,7 +45,7 @@ void CorpusSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
 }
 
 RawSource::RawSource(const std::string &Path, const ModelInfo &Model)
-    : File(Path), Model(Model) {
+    : File(Path), Model(Model), Used(Model.VocabSize) {
   size_t SampleBytes = static_cast<size_t>(Model.SeqLen) * 2 * sizeof(int32_t);
   if (File.size() == 0 || File.size() % SampleBytes != 0)
     fail("'", Path, "' has ", File.size(),
@@ -53,17 +53,33 @@ RawSource::RawSource(const std::string &Path, const ModelInfo &Model)
          " of one sample (", Model.SeqLen, " ids and targets)");
   Count = static_cast<int64_t>(File.size() / SampleBytes);
   std::vector<int32_t> Sample(static_cast<size_t>(Model.SeqLen) * 2);
+  bool CanBeWide = true; // every other word of 64 bits is 0 or, of -1, -1
   for (int64_t Index = 0; Index < Count; ++Index) {
     const int32_t *Targets = Sample.data() + Model.SeqLen;
     RawSource::read(Index, Sample.data(), Sample.data() + Model.SeqLen);
-    for (int64_t I = 0; I < Model.SeqLen; ++I)
-      if (int32_t Id = Sample[static_cast<size_t>(I)];
-          Id < 0 || Id >= Model.VocabSize || Targets[I] < -1 ||
+    for (int64_t I = 0; I < Model.SeqLen; ++I) {
+      int32_t Id = Sample[static_cast<size_t>(I)];
+      if (Id < 0 || Id >= Model.VocabSize || Targets[I] < -1 ||
           Targets[I] >= Model.VocabSize)
         fail("'", Path, "': sample ", Index, ", position ", I, ": id ", Id,
              " or target ", Targets[I], " is outside the vocabulary of ",
              Model.VocabSize);
+      Used.add(Id);
+      Uncounted += Targets[I] == -1;
+      CanBeWide &= I % 2 == 0 || (Id == 0 && Targets[I] <= 0);
+    }
   }
+  if (CanBeWide && Model.SeqLen >= 16)
+    fail("'", Path,
+         "' seems to hold integers of 64 bits: every second one of "
+         "32 is 0; save them as int32");
+}
+
+std::string RawSource::describe() const {
+  return "'" + File.path() + "': i32, " + std::to_string(Count) +
+         " samples of " + std::to_string(Model.SeqLen) + " ids and targets, " +
+         Used.describe() + ", " + std::to_string(Uncounted) +
+         " targets are -1 and not counted";
 }
 
 void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {

@@ -54,7 +54,7 @@ private:
 };
 
 /// Samples given outright, in their order and around again: per sample SeqLen
-/// ids and SeqLen targets, raw i32. For tests against other implementations.
+/// ids and SeqLen targets, raw i32. Targets of -1 are not counted.
 class RawSource : public SampleSource {
 public:
   RawSource(const std::string &Path, const ModelInfo &Model);
@@ -63,11 +63,14 @@ public:
   void read(int64_t Index, int32_t *Ids, int32_t *Targets) override;
   bool needsMasking() const override { return false; }
   void addTo(Fingerprint &Print) const { Print.add(File); }
+  /// What was found in the file.
+  std::string describe() const;
 
 private:
   MappedFile File;
   const ModelInfo &Model;
-  int64_t Count;
+  int64_t Count, Uncounted = 0;
+  UsedIds Used;
 };
 
 /// BERT's corruption for the masked objective: of the tokens in `Ids`, 15 % (at

@@ -24,6 +24,10 @@ using namespace poplar::runtime;
 
 static std::vector<int32_t> parsePrompt(const Options &O,
                                         const ModelInfo &Model) {
+  if (Model.VocabSize != 256 && O.PromptIds.empty() && O.DataFormat != "bytes")
+    fail("the model has a vocabulary of ", Model.VocabSize,
+         ", whose tokens are not bytes; give the prompt as --prompt-ids of the "
+         "model's tokenizer (--data-format bytes insists on bytes)");
   std::vector<int32_t> Ids;
   for (unsigned char C : O.Prompt)
     Ids.push_back(C);

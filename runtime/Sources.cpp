@@ -10,27 +10,27 @@
 #include "Error.h"
 #include "Fingerprint.h"
 #include "Job.h"
-
-#include <chrono>
-#include <cstdio>
+#include "Waiting.h"
 
 using namespace poplar::runtime;
 
-Sources::Sources(const Options &O, const ModelInfo &Model) {
+Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
   if (!O.DataIds.empty()) {
     Train = std::make_unique<RawSource>(O.DataIds, Model);
     return;
   }
   TokenFormat Format;
   if (!parseTokenFormat(O.DataFormat, Format))
-    fail("unknown --data-format '", O.DataFormat,
-         "'; there are auto, text, nanogpt, llmc, tokens16");
-  TrainTokens = std::make_unique<Corpus>(O.Data, Format, Model.VocabSize);
+    fail("unknown --data-format '", O.DataFormat, "'; there are ",
+         listTokenFormats());
+  TrainTokens =
+      std::make_unique<Corpus>(O.Data, Format, Model.VocabSize, Reports);
   uint64_t Seed = static_cast<uint64_t>(O.Seed);
   int64_t Size = TrainTokens->size();
   TrainEnd = Size;
   if (!O.ValData.empty()) {
-    ValTokens = std::make_unique<Corpus>(O.ValData, Format, Model.VocabSize);
+    ValTokens =
+        std::make_unique<Corpus>(O.ValData, Format, Model.VocabSize, Reports);
     Validation = std::make_unique<CorpusSource>(
         *ValTokens, 0, ValTokens->size(), Model, Seed, false, "validation");
   } else if (O.ValFraction > 0) {
@@ -42,55 +42,40 @@ Sources::Sources(const Options &O, const ModelInfo &Model) {
   if (Validation || TrainEnd == Size)
     return;
   if (Size - TrainEnd < Model.SeqLen + 1) {
-    std::printf("no validation: the last %lld tokens of the data are fewer "
-                "than one sequence\n",
-                static_cast<long long>(Size - TrainEnd));
+    Note = "no validation: the last " + std::to_string(Size - TrainEnd) +
+           " tokens of the data are fewer than one sequence";
     return;
   }
   Validation = std::make_unique<CorpusSource>(*TrainTokens, TrainEnd, Size,
                                               Model, Seed, false, "validation");
 }
 
+std::string Sources::describe() const {
+  std::string Text;
+  if (TrainTokens)
+    Text = "data " + TrainTokens->describe() + "\n";
+  else
+    Text = "data " + static_cast<const RawSource &>(*Train).describe() + "\n";
+  if (ValTokens)
+    Text += "validation data " + ValTokens->describe() + "\n";
+  return Note.empty() ? Text : Text + Note + "\n";
+}
+
 /// Of each file of data, see Fingerprint.
 static constexpr int64_t ComparedBytes = int64_t(4) << 30;
-
-namespace {
-
-/// Says every other second how far reading has come, so that nobody takes a
-/// slow disk for a hang.
-class ReadingReport {
-public:
-  explicit ReadingReport(Collectives &Group, bool Prints)
-      : Group(Group), Prints(Prints) {}
-
-  void operator()(int64_t Bytes) {
-    Group.progress();
-    Clock::time_point Now = Clock::now();
-    if (Prints && Now - Last > std::chrono::seconds(2)) {
-      std::printf("comparing files between ranks: %s read\n",
-                  formatBytes(Bytes).c_str());
-      std::fflush(stdout);
-      Last = Now;
-    }
-  }
-
-private:
-  using Clock = std::chrono::steady_clock;
-  Collectives &Group;
-  bool Prints;
-  Clock::time_point Last = Clock::now();
-};
-
-} // namespace
 
 void poplar::runtime::agreeOnFiles(Collectives &Group, const Options &O,
                                    const Sources &Data,
                                    const std::string &Latest) {
   Group.setPhase("comparing files", LongPhase);
-  ReadingReport Report(Group, Group.rank() == 0);
+  Waiting Report("comparing files between ranks");
   std::vector<comm::Claim> Claims;
   auto Claim = [&](const char *Name, const auto &Source) {
-    Fingerprint Print(ComparedBytes, [&](int64_t Bytes) { Report(Bytes); });
+    Fingerprint Print(ComparedBytes, [&](int64_t Bytes) {
+      Group.progress();
+      if (Group.rank() == 0)
+        Report.step(Bytes);
+    });
     Source.addTo(Print);
     Claims.push_back({Name, Print.describe()});
   };

@@ -17,11 +17,17 @@ namespace poplar::runtime {
 
 /// Training and validation samples, from whatever the options name.
 struct Sources {
-  Sources(const Options &O, const ModelInfo &Model);
+  /// With `Reports`, says how far reading has come where that takes long.
+  Sources(const Options &O, const ModelInfo &Model, bool Reports);
+
+  /// Lines that say what was found.
+  std::string describe() const;
 
   std::unique_ptr<Corpus> TrainTokens, ValTokens;
   int64_t TrainEnd = 0;
   std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
+  /// What else is worth telling.
+  std::string Note;
 };
 
 /// Ends the job, on all ranks, if what they read is not the same: data, the

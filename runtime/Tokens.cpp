@@ -8,6 +8,7 @@
 
 #include "Tokens.h"
 #include "Error.h"
+#include "Waiting.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,84 +16,38 @@
 
 using namespace poplar::runtime;
 
-bool poplar::runtime::parseTokenFormat(std::string_view Name,
-                                       TokenFormat &Result) {
-  if (Name == "auto")
-    Result = TokenFormat::Auto;
-  else if (Name == "text")
-    Result = TokenFormat::Text;
-  else if (Name == "nanogpt" || Name == "tokens16")
-    Result = TokenFormat::Tokens16;
-  else if (Name == "llmc")
-    Result = TokenFormat::LLMC;
-  else
-    return false;
-  return true;
-}
+UsedIds::UsedIds(int64_t VocabSize) : Seen(static_cast<size_t>(VocabSize)) {}
 
-static constexpr int32_t LLMCMagic = 20240520;
-static constexpr size_t LLMCHeaderBytes = 256 * sizeof(int32_t);
-
-static bool hasLLMCHeader(const MappedFile &File) {
-  int32_t Magic;
-  if (File.size() < LLMCHeaderBytes)
-    return false;
-  std::memcpy(&Magic, File.data(), sizeof(Magic));
-  return Magic == LLMCMagic;
-}
-
-static TokenFormat detectFormat(const MappedFile &File) {
-  if (hasLLMCHeader(File))
-    return TokenFormat::LLMC;
-  std::string_view Path = File.path();
-  bool IsBin = Path.size() > 4 && Path.substr(Path.size() - 4) == ".bin";
-  return IsBin ? TokenFormat::Tokens16 : TokenFormat::Text;
+std::string UsedIds::describe() const {
+  return std::to_string(std::count(Seen.begin(), Seen.end(), 1)) + " of " +
+         std::to_string(Seen.size()) + " ids are used, the largest is " +
+         std::to_string(Largest);
 }
 
 Corpus::Shard Corpus::openShard(const std::string &Path,
                                 TokenFormat Format) const {
-  Shard S{MappedFile(Path), nullptr, 1, Total, 0};
+  Shard S{MappedFile(Path), {}, nullptr, Total, 0};
   if (S.File.size() == 0)
     fail("'", Path, "' is empty: there is nothing to train on");
-  if (Format == TokenFormat::Auto)
-    Format = detectFormat(S.File);
-  size_t Header = 0;
-  int64_t Declared = -1;
-  if (Format == TokenFormat::Tokens16) {
-    S.Width = 2;
-  } else if (Format == TokenFormat::LLMC) {
-    if (!hasLLMCHeader(S.File))
-      fail("'", Path, "' has no llm.c header (magic ", LLMCMagic,
-           "); give its --data-format");
-    int32_t Fields[3];
-    std::memcpy(Fields, S.File.data(), sizeof(Fields));
-    if (Fields[1] != 1 && Fields[1] != 2)
-      fail("'", Path, "' is of llm.c version ", Fields[1],
-           "; versions 1 and 2 are known");
-    Header = LLMCHeaderBytes;
-    S.Width = Fields[1] == 1 ? 2 : 4;
-    Declared = Fields[2];
-  } else if (VocabSize < 256) {
-    fail("'", Path,
-         "' is read as text, whose tokens are bytes, but the model "
-         "has a vocabulary of only ",
-         VocabSize, "; it must be at least 256");
-  }
-  size_t Bytes = S.File.size() - Header;
-  if (Bytes % static_cast<size_t>(S.Width) != 0)
+  S.Layout = findLayout(S.File, Format, VocabSize);
+  size_t Bytes = S.File.size() - S.Layout.HeaderBytes;
+  auto Width = static_cast<size_t>(S.Layout.Width);
+  if (Bytes % Width != 0)
     fail("'", Path, "' is truncated: ", Bytes,
-         " bytes of tokens are not a multiple of ", S.Width);
-  S.Tokens = S.File.data() + Header;
-  S.Count = static_cast<int64_t>(Bytes) / S.Width;
-  if (Declared >= 0 && Declared != S.Count)
-    fail("'", Path, "' is truncated or damaged: its header promises ", Declared,
-         " tokens and it holds ", S.Count);
+         " bytes of tokens are not a multiple of ", Width);
+  S.Tokens = S.File.data() + S.Layout.HeaderBytes;
+  S.Count = static_cast<int64_t>(Bytes / Width);
+  if (S.Layout.Declared >= 0 && S.Layout.Declared != S.Count)
+    fail("'", Path, "' is truncated or damaged: its header promises ",
+         S.Layout.Declared, " tokens and it holds ", S.Count);
+  if (S.Count == 0)
+    fail("'", Path, "' has a header and no tokens");
   return S;
 }
 
 Corpus::Corpus(const std::string &Pattern, TokenFormat Format,
-               int64_t VocabSize)
-    : Pattern(Pattern), VocabSize(VocabSize) {
+               int64_t VocabSize, bool Reports)
+    : Pattern(Pattern), VocabSize(VocabSize), Used(VocabSize) {
   glob_t Matches;
   // Sorted by name. A name without matches goes through as it is, and fails
   // to open with the system's reason.
@@ -107,38 +62,79 @@ Corpus::Corpus(const std::string &Pattern, TokenFormat Format,
     Shards.push_back(openShard(Path, Format));
     Total += Shards.back().Count;
   }
-  check();
+  check(Reports);
 }
 
-/// `Width` is that of the stored tokens; the low bytes come first.
-static uint32_t loadToken(const char *Tokens, int Width, int64_t Index) {
-  uint32_t Token = 0;
-  std::memcpy(&Token, Tokens + Index * Width, static_cast<size_t>(Width));
-  return Token;
+/// Calls `Visit` with the C++ type of stored tokens.
+template <typename F>
+static auto withType(const TokenLayout &Layout, const F &Visit) {
+  switch (Layout.Width) {
+  case 1:
+    return Visit(uint8_t());
+  case 2:
+    return Layout.IsSigned ? Visit(int16_t()) : Visit(uint16_t());
+  case 4:
+    return Layout.IsSigned ? Visit(int32_t()) : Visit(uint32_t());
+  default:
+    // Of unsigned ones, those of 2^63 and more come out negative.
+    return Visit(int64_t());
+  }
 }
 
-static bool isToken(uint32_t Token, int64_t VocabSize) {
-  return Token < static_cast<uint64_t>(VocabSize);
+/// Hands tokens [Begin, End) to `Take`, until one is outside the vocabulary:
+/// its position, or `End`.
+template <typename F>
+static int64_t scan(const TokenLayout &Layout, const char *Tokens,
+                    int64_t Begin, int64_t End, int64_t VocabSize,
+                    const F &Take) {
+  return withType(Layout, [&](auto Type) {
+    int64_t I = Begin;
+    for (; I < End; ++I) {
+      decltype(Type) Token;
+      std::memcpy(&Token, Tokens + I * static_cast<int64_t>(sizeof Token),
+                  sizeof Token);
+      auto Id = static_cast<int64_t>(Token);
+      if (Id < 0 || Id >= VocabSize)
+        break;
+      Take(Id);
+    }
+    return I;
+  });
 }
 
-[[noreturn]] static void failOutside(const MappedFile &File, uint32_t Token,
-                                     int64_t Position, int64_t VocabSize) {
+[[noreturn]] static void failOutside(const MappedFile &File,
+                                     const TokenLayout &Layout,
+                                     const char *Tokens, int64_t Position,
+                                     int64_t VocabSize) {
+  int64_t Token = 0;
+  withType(Layout, [&](auto Type) {
+    std::memcpy(&Type, Tokens + Position * static_cast<int64_t>(sizeof Type),
+                sizeof Type);
+    Token = static_cast<int64_t>(Type);
+    return 0;
+  });
   fail("'", File.path(), "': token ", Token, " at position ", Position,
-       " is outside the vocabulary of ", VocabSize);
+       " is outside the vocabulary of ", VocabSize, " (it is read as ",
+       Layout.Name, ")");
 }
 
-void Corpus::check() const {
+void Corpus::check(bool Reports) {
+  constexpr int64_t Piece = 1 << 24;
   int64_t Rest = int64_t(1) << 30;
+  Waiting Report("checking the tokens of '" + Pattern + "'");
   for (const Shard &S : Shards) {
-    // Narrow tokens cannot be too large for a wide vocabulary.
-    if (S.Width < 4 && VocabSize >= int64_t(1) << 8 * S.Width)
-      continue;
-    int64_t Count = std::min(S.Count, Rest / S.Width);
-    Rest -= Count * S.Width;
-    for (int64_t I = 0; I < Count; ++I)
-      if (uint32_t Token = loadToken(S.Tokens, S.Width, I);
-          !isToken(Token, VocabSize))
-        failOutside(S.File, Token, I, VocabSize);
+    int64_t Count = std::min(S.Count, Rest / S.Layout.Width);
+    Rest -= Count * S.Layout.Width;
+    Checked += Count;
+    for (int64_t Begin = 0; Begin < Count; Begin += Piece) {
+      int64_t End = std::min(Count, Begin + Piece);
+      int64_t Stop = scan(S.Layout, S.Tokens, Begin, End, VocabSize,
+                          [&](int64_t Id) { Used.add(Id); });
+      if (Stop < End)
+        failOutside(S.File, S.Layout, S.Tokens, Stop, VocabSize);
+      if (Reports)
+        Report.step(End * S.Layout.Width);
+    }
   }
 }
 
@@ -149,16 +145,30 @@ void Corpus::read(int64_t Begin, int64_t Count, int32_t *Out) const {
   for (--It; Count > 0; ++It) {
     int64_t Offset = Begin - It->First;
     int64_t Here = std::min(Count, It->Count - Offset);
-    for (int64_t I = 0; I < Here; ++I) {
-      uint32_t Token = loadToken(It->Tokens, It->Width, Offset + I);
-      if (!isToken(Token, VocabSize))
-        failOutside(It->File, Token, Offset + I, VocabSize);
-      Out[I] = static_cast<int32_t>(Token);
-    }
+    int64_t Stop =
+        scan(It->Layout, It->Tokens, Offset, Offset + Here, VocabSize,
+             [&](int64_t Id) { *Out++ = static_cast<int32_t>(Id); });
+    if (Stop < Offset + Here)
+      failOutside(It->File, It->Layout, It->Tokens, Stop, VocabSize);
     Begin += Here;
-    Out += Here;
     Count -= Here;
   }
+}
+
+std::string Corpus::describe() const {
+  std::vector<std::string> Names;
+  for (const Shard &S : Shards)
+    if (std::find(Names.begin(), Names.end(), S.Layout.Name) == Names.end())
+      Names.push_back(S.Layout.Name);
+  std::string Text = "'" + Pattern + "': ";
+  for (const std::string &Name : Names)
+    Text += Name + ", ";
+  if (Shards.size() > 1)
+    Text += std::to_string(Shards.size()) + " files, ";
+  Text += std::to_string(Total) + " tokens, ";
+  if (Checked < Total)
+    Text += "of the first " + std::to_string(Checked) + " ";
+  return Text + Used.describe();
 }
 
 void Corpus::addTo(Fingerprint &Print) const {

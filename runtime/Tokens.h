@@ -11,23 +11,29 @@
 
 #include "Fingerprint.h"
 #include "MappedFile.h"
+#include "TokenFormat.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace poplar::runtime {
 
-/// The formats of --data-format.
-///   text:     every byte is a token
-///   nanogpt:  raw little-endian u16 (nanoGPT's train.bin); also `tokens16`
-///   llmc:     256 x i32 header {20240520, version, count, ...}, then u16
-///             (version 1) or u32 (version 2): llm.c's .bin
-/// Auto is llmc if the header says so, nanogpt for other names in .bin, else
-/// text.
-enum class TokenFormat { Auto, Text, Tokens16, LLMC };
+/// Which ids occur among tokens.
+class UsedIds {
+public:
+  explicit UsedIds(int64_t VocabSize);
+  void add(int64_t Id) {
+    Seen[static_cast<size_t>(Id)] = 1;
+    if (Id > Largest)
+      Largest = Id;
+  }
+  /// "90 of 256 ids are used, the largest is 122".
+  std::string describe() const;
 
-/// False if there is no format of that name.
-bool parseTokenFormat(std::string_view Name, TokenFormat &Result);
+private:
+  std::vector<uint8_t> Seen;
+  int64_t Largest = 0;
+};
 
 /// Memory-mapped shards, read as one long sequence of tokens.
 class Corpus {
@@ -35,12 +41,14 @@ public:
   /// `Pattern` is a file or a glob, whose matches are taken in sorted order.
   /// Tokens must be below `VocabSize`: those of the first GiB are checked here,
   /// so that no run starts on a damaged file of ordinary size, all of them as
-  /// they are read.
-  Corpus(const std::string &Pattern, TokenFormat Format, int64_t VocabSize);
+  /// they are read. With `Reports`, says every other second how far that has
+  /// come.
+  Corpus(const std::string &Pattern, TokenFormat Format, int64_t VocabSize,
+         bool Reports = false);
 
   int64_t size() const { return Total; }
-  /// Whether tokens are bytes.
-  bool isText() const { return Shards.front().Width == 1; }
+  /// "'PATH': u16, 1000 tokens, 90 of 256 ids are used, the largest is 122".
+  std::string describe() const;
   const std::string &pattern() const { return Pattern; }
   /// Copies tokens [Begin, Begin + Count).
   void read(int64_t Begin, int64_t Count, int32_t *Out) const;
@@ -50,15 +58,18 @@ public:
 private:
   struct Shard {
     MappedFile File;
+    TokenLayout Layout;
     const char *Tokens;
-    int Width; // bytes per token
     int64_t First, Count;
   };
   Shard openShard(const std::string &Path, TokenFormat Format) const;
-  void check() const;
+  void check(bool Reports);
 
   std::string Pattern;
   int64_t VocabSize, Total = 0;
+  /// Of the tokens that were checked at the start.
+  int64_t Checked = 0;
+  UsedIds Used;
   std::vector<Shard> Shards;
 };
 

@@ -251,8 +251,8 @@ static int64_t getValSamples(const Options &O, const Sources &Data,
 
 Trainer::Trainer(const PoplarProgram &Program, const Options &O,
                  Collectives *Group, int Rank)
-    : O(O), Group(Group), Leads(Rank == 0), Model(Program), Data(O, Model),
-      Latest(getLatest(O, Group, Data)),
+    : O(O), Group(Group), Leads(Rank == 0), Model(Program),
+      Data(O, Model, Leads), Latest(getLatest(O, Group, Data)),
       GlobalBatch(getGlobalBatch(Program, O)),
       MicroBatch(getMicroBatch(Program, Rank, Model, O, GlobalBatch, Latest)),
       ValSamples(
@@ -433,6 +433,7 @@ static size_t getHeapBytes() {
 }
 
 void Trainer::run() {
+  print("%s", Data.describe().c_str());
   if (O.Resume && Latest.empty())
     print("'%s' has no checkpoint yet: starting\n", O.Out.c_str());
   if (Latest.empty())

@@ -192,7 +192,7 @@ class Bundle:
         """Trains on the bundle's text; returns the directory of the run."""
         out = self.work(name)
         shutil.rmtree(out, ignore_errors=True)
-        command = [self.executable(program), "train", "--data"]
+        command = [self.executable(program), "train", "--data-format", "bytes", "--data"]
         command += [self.path("corpus.txt"), "--out", out, *options]
         run(command + ["--eval-every", 0, "--log-every", 1000], environment)
         return out
@@ -402,7 +402,7 @@ class Pair:
             for rank, (micro, count, last) in enumerate(shares):
                 file.write(f"{rank} localhost gpu 1 {micro} {count} {last}\n")
         command = [
-            self.bundle.executable(self.program), "train", "--data",
+            self.bundle.executable(self.program), "train", "--data-format", "bytes", "--data",
             self.bundle.path("corpus.txt"), "--ranks", ranks, "--out", out,
             "--steps", steps, "--peak-gflops", 1, "--skip-save",
             "--eval-every", 0, "--log-every", 1000,

@@ -55,10 +55,152 @@ TEST(Corpus, Text) {
   writeFile(Dir / "a.txt", "h\xC3\xA9!");
   Corpus C(Dir / "a.txt", TokenFormat::Auto, 256);
   EXPECT_EQ(readAll(C), (std::vector<int32_t>{'h', 0xC3, 0xA9, '!'}));
-  EXPECT_TRUE(C.isText());
+  EXPECT_MENTIONS(C.describe(), "a.txt': text (bytes), 4 tokens, 4 of 256 ids "
+                                "are used, the largest is 195");
   EXPECT_MENTIONS(
       messageOf([&] { Corpus(Dir / "a.txt", TokenFormat::Text, 255); }),
       "at least 256");
+  // Bytes are no ids of a tokenizer, unless somebody insists.
+  for (TokenFormat Format : {TokenFormat::Auto, TokenFormat::Text})
+    EXPECT_MENTIONS(messageOf([&] { Corpus(Dir / "a.txt", Format, 50257); }),
+                    "is text, and the model has a vocabulary of 50257");
+  EXPECT_EQ(Corpus(Dir / "a.txt", TokenFormat::Bytes, 50257).size(), 4);
+}
+
+TEST(Corpus, WithoutHeader) {
+  TempDir Dir;
+  auto Open = [&](const char *Name, TokenFormat Format, int64_t VocabSize) {
+    return readAll(Corpus(Dir / Name, Format, VocabSize));
+  };
+  std::vector<int32_t> Wanted = {70000, 5, 6, 7};
+  writeFile(Dir / "a.bin", toBytes<uint32_t>({70000, 5, 6, 7}));
+  writeFile(Dir / "b.bin", toBytes<int64_t>({70000, 5, 6, 7}));
+  for (const char *Name : {"a.bin", "b.bin"})
+    EXPECT_MENTIONS(
+        messageOf([&] { Open(Name, TokenFormat::Auto, 100000); }),
+        "may be ids of 16, 32 or 64 bits, all below 100000; say which by "
+        "--data-format");
+  EXPECT_EQ(Open("a.bin", TokenFormat::U32, 100000), Wanted);
+  EXPECT_EQ(Open("a.bin", TokenFormat::I32, 100000), Wanted);
+  EXPECT_EQ(Open("b.bin", TokenFormat::I64, 100000), Wanted);
+  // Ids are checked in every format, those of 16 bits, too.
+  writeFile(Dir / "c.bin", toBytes<int32_t>({70000, -5}));
+  EXPECT_MENTIONS(messageOf([&] { Open("c.bin", TokenFormat::I32, 100000); }),
+                  "token -5 at position 1 is outside the vocabulary");
+  EXPECT_MENTIONS(messageOf([&] { Open("c.bin", TokenFormat::U32, 100000); }),
+                  "token 4294967291 at position 1");
+  writeFile(Dir / "d.bin", toBytes<uint16_t>({1, 65535, 3, 65535}));
+  EXPECT_MENTIONS(messageOf([&] { Open("d.bin", TokenFormat::Auto, 65535); }),
+                  "token 65535 at position 1");
+  EXPECT_EQ(Open("d.bin", TokenFormat::Auto, 70000).size(), 4u);
+  writeFile(Dir / "e.bin", makeText(100));
+  EXPECT_MENTIONS(messageOf([&] { Open("e.bin", TokenFormat::Auto, 50257); }),
+                  "is called .bin and looks like text");
+  writeFile(Dir / "f.dat", toBytes<uint16_t>({1, 2}));
+  EXPECT_MENTIONS(messageOf([&] { Open("f.dat", TokenFormat::Auto, 256); }),
+                  "neither text nor of a format that is known");
+}
+
+/// As numpy.save writes it.
+std::string makeNpy(const std::string &Type, const std::string &Shape,
+                    const std::string &Data, int Major = 1) {
+  std::string Header = "{'descr': " + Type +
+                       ", 'fortran_order': False, 'shape': " + Shape + ", }";
+  size_t Fixed = Major == 1 ? 10 : 12;
+  Header.resize((Header.size() + Fixed + 64) / 64 * 64 - Fixed - 1, ' ');
+  Header += '\n';
+  std::string Text = "\x93NUMPY";
+  Text += static_cast<char>(Major);
+  Text += '\0';
+  for (size_t I = 0; I < (Major == 1 ? 2u : 4u); ++I)
+    Text += static_cast<char>(Header.size() >> 8 * I);
+  return Text + Header + Data;
+}
+
+TEST(Corpus, Npy) {
+  TempDir Dir;
+  auto Open = [&](const std::string &Text) {
+    writeFile(Dir / "a.npy", Text);
+    return readAll(Corpus(Dir / "a.npy", TokenFormat::Auto, 100000));
+  };
+  auto ErrorOf = [&](const std::string &Text) {
+    return messageOf([&] { Open(Text); });
+  };
+  std::vector<int32_t> Wanted = {3, 256, 7};
+  std::string U16 = toBytes<uint16_t>({3, 256, 7});
+  EXPECT_EQ(Open(makeNpy("'<u2'", "(3,)", U16)), Wanted);
+  EXPECT_EQ(Open(makeNpy("'<i2'", "(3,)", U16, 2)), Wanted);
+  EXPECT_EQ(Open(makeNpy("'<u4'", "(3,)", toBytes<uint32_t>({3, 256, 7}), 3)),
+            Wanted);
+  EXPECT_EQ(Open(makeNpy("'<i8'", "(3,)", toBytes<int64_t>({3, 256, 7}))),
+            Wanted);
+  EXPECT_EQ(Open(makeNpy("'|u1'", "(2,)", "ab")),
+            (std::vector<int32_t>{'a', 'b'}));
+  EXPECT_MENTIONS(ErrorOf(makeNpy("'<i8'", "(2,)",
+                                  toBytes<int64_t>({3, int64_t(1) << 32}))),
+                  "token 4294967296 at position 1 is outside");
+  EXPECT_MENTIONS(ErrorOf(makeNpy("'<u8'", "(1,)", std::string(8, '\xff'))),
+                  "is outside the vocabulary");
+  EXPECT_MENTIONS(ErrorOf(makeNpy("'>i4'", "(1,)", "abcd")),
+                  "is an array of type >i4");
+  EXPECT_MENTIONS(ErrorOf(makeNpy("'<f4'", "(1,)", "abcd")), "of type <f4");
+  EXPECT_MENTIONS(ErrorOf(makeNpy("[('a', '<i4')]", "(1,)", "abcd")),
+                  "of type a structure");
+  EXPECT_MENTIONS(
+      ErrorOf(makeNpy("'<u2'", "(1, 3)", U16)),
+      "is an array of shape (1, 3), and a corpus has one dimension");
+  EXPECT_MENTIONS(ErrorOf(makeNpy("'<u2'", "()", "ab")), "of shape ()");
+  EXPECT_MENTIONS(ErrorOf(makeNpy("'<u2'", "(4,)", U16)),
+                  "promises 4 tokens and it holds 3");
+  EXPECT_MENTIONS(ErrorOf(makeNpy("'<u2'", "(3,)", U16, 4)), "of version 4");
+  // Cut or changed anywhere: an Error, or an array.
+  std::string Good = makeNpy("'<u2'", "(3,)", U16);
+  for (size_t I = 0; I < Good.size(); ++I) {
+    std::string Text = Good;
+    Text[I] = "9(\xff"[I % 4];
+    ErrorOf(Text);
+    ErrorOf(Good.substr(0, I));
+  }
+}
+
+TEST(Corpus, OtherFilesAreRefusedByName) {
+  using namespace std::string_literals;
+  TempDir Dir;
+  std::string Tar(512, 'x');
+  Tar.replace(257, 5, "ustar");
+  const std::pair<std::string, const char *> Files[] = {
+      {"\x1f\x8b\x08\0"s, "gzip"},
+      {"\x28\xb5\x2f\xfd"s, "zstd"},
+      {"BZh91AY", "bzip2"},
+      {"\xfd\x37zXZ\0"s, "xz"},
+      {"PK\x03\x04"s, "a zip archive"},
+      {"PAR1", "Parquet"},
+      {"ARROW1\0\0"s, "Arrow"},
+      {"\xff\xff\xff\xff\x10\0"s, "Arrow stream"},
+      {"\x80\x04\x95\x10\0"s, "pickle"},
+      {"\x10\0\0\0\0\0\0\0{\"a\": 1}      "s + "data", "safetensors"},
+      {"\xff\xfeh\0i\0"s, "UTF-16"},
+      {Tar, "tar"},
+      {"{\"text\": \"hello\"}\n{\"text\": \"you\"}\n", "is JSON"},
+      {"[\n  {\"instruction\" : 1}]", "is JSON"},
+      {"ab\0cd"s, "neither text nor"},
+      {makeHeader(20240522, 1, 2) + "abcd", "examples of an evaluation"},
+      {makeHeader(20240326, 3, 2), "weights"}};
+  for (const auto &[Text, Name] : Files)
+    for (const char *Path : {"a", "a.txt", "a.bin"}) {
+      // Some end where others go on.
+      if (std::string(Name) == "neither text nor" && Path[1] && Path[2] == 'b')
+        continue;
+      writeFile(Dir / Path, Text + std::string(4096, ' '));
+      EXPECT_MENTIONS(
+          messageOf([&] { Corpus(Dir / Path, TokenFormat::Auto, 256); }), Name);
+    }
+  for (const char *Text :
+       {"[Scene: a street]", "{ int x; }", "\"a\": 1", "[1] Smith, A."}) {
+    writeFile(Dir / "a.txt", Text);
+    EXPECT_EQ(readAll(Corpus(Dir / "a.txt", TokenFormat::Auto, 256)).size(),
+              std::strlen(Text));
+  }
 }
 
 TEST(Corpus, NanoGPT) {
@@ -66,7 +208,7 @@ TEST(Corpus, NanoGPT) {
   writeFile(Dir / "a.bin", toBytes<uint16_t>({1, 50256, 3}));
   EXPECT_EQ(readAll(Corpus(Dir / "a.bin", TokenFormat::Auto, 50257)),
             (std::vector<int32_t>{1, 50256, 3}));
-  writeFile(Dir / "odd.bin", "abc");
+  writeFile(Dir / "odd.bin", std::string("\1\0\2\0\3", 5));
   EXPECT_MENTIONS(
       messageOf([&] { Corpus(Dir / "odd.bin", TokenFormat::Auto, 9); }),
       "truncated");
@@ -88,6 +230,12 @@ TEST(Corpus, LLMC) {
   EXPECT_EQ(Open("one.bin", TokenFormat::Auto), (std::vector<int32_t>{7, 8}));
   EXPECT_EQ(Open("two.bin", TokenFormat::LLMC),
             (std::vector<int32_t>{70000, 8}));
+  writeFile(Dir / "llama.bin",
+            makeHeader(20240801, 7, 2) + toBytes<uint32_t>({70000, 8}));
+  EXPECT_EQ(Open("llama.bin", TokenFormat::Auto),
+            (std::vector<int32_t>{70000, 8}));
+  EXPECT_MENTIONS(messageOf([&] { Open("llama.bin", TokenFormat::U32); }),
+                  "has a header of llm.c");
   EXPECT_MENTIONS(messageOf([&] { Open("three.bin", TokenFormat::Auto); }),
                   "version 3");
   EXPECT_MENTIONS(messageOf([&] { Open("short.bin", TokenFormat::Auto); }),
@@ -182,10 +330,16 @@ TEST_F(SourceTest, RawSamples) {
   EXPECT_EQ(Ids[0], 6);
   Source.read(0, Ids.data(), Targets.data());
   EXPECT_EQ(countTargets(Targets.data(), 16), 15);
+  EXPECT_MENTIONS(Source.describe(), "2 samples of 16 ids and targets, 2 of "
+                                     "256 ids are used, the largest is 6, 1 "
+                                     "targets are -1 and not counted");
   Values[0] = 256;
   writeFile(Dir / "b.ids", toBytes(Values));
   EXPECT_MENTIONS(messageOf([&] { RawSource(Dir / "b.ids", Model); }),
                   "sample 0, position 0: id 256");
+  writeFile(Dir / "d.ids", toBytes(std::vector<int64_t>(32, 5)));
+  EXPECT_MENTIONS(messageOf([&] { RawSource(Dir / "d.ids", Model); }),
+                  "integers of 64 bits");
   writeFile(Dir / "c.ids", "1234");
   EXPECT_MENTIONS(messageOf([&] { RawSource(Dir / "c.ids", Model); }),
                   "not a positive multiple");

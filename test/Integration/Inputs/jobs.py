@@ -289,6 +289,8 @@ class Workshop:
         if "--data-ids" not in options:
             corpus = os.path.join(SOURCES, "examples", "data", "corpus.txt")
             options += ["--data", corpus]
+            # The vocabulary of tiny-bert has room for more than bytes.
+            options += ["--data-format", "bytes"]
         command = ["poplar", "train", program, "--out", out, *options]
         command += ["--peak-gflops", "1", "--log-every", "1000"]
         if "--eval-every" not in options:
