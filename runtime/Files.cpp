@@ -15,6 +15,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace poplar::runtime;
@@ -53,6 +55,60 @@ void OutputFile::close() {
   FD = -1;
   if (Code)
     fail("cannot write '", Path, "': ", std::strerror(Code));
+}
+
+/// Whether `Path` still is the file that is open.
+static bool isOpen(int FD, const std::string &Path) {
+  struct stat Open, Named;
+  return fstat(FD, &Open) == 0 && stat(Path.c_str(), &Named) == 0 &&
+         Open.st_ino == Named.st_ino && Open.st_dev == Named.st_dev;
+}
+
+/// Who has the lock has written this.
+static std::string readHolder(int FD) {
+  char Text[300];
+  ssize_t Bytes = pread(FD, Text, sizeof Text, 0);
+  std::string Holder(Text, Bytes > 0 ? static_cast<size_t>(Bytes) : 0);
+  Holder = Holder.substr(0, Holder.find('\n'));
+  return Holder.empty() ? "another process" : Holder;
+}
+
+DirectoryLock::DirectoryLock(const std::string &Directory)
+    : Path(Directory + "/lock") {
+  while (true) {
+    FD = open(Path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (FD < 0)
+      fail("cannot create '", Path, "': ", std::strerror(errno));
+    if (flock(FD, LOCK_EX | LOCK_NB) != 0) {
+      // File systems without locks: there is nothing that could be done.
+      if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS)
+        return;
+      std::string Holder = readHolder(FD);
+      ::close(FD);
+      FD = -1;
+      fail("'", Directory, "' is in use by ", Holder,
+           "; wait for its end, or choose another --out");
+    }
+    // Whoever had it may have removed the file just before.
+    if (isOpen(FD, Path))
+      break;
+    ::close(FD);
+  }
+  char Host[256] = {};
+  gethostname(Host, sizeof Host - 1);
+  std::string Text =
+      "process " + std::to_string(getpid()) + " on " + Host + "\n";
+  // On a full disk the lock holds all the same.
+  if (ftruncate(FD, 0) != 0 || pwrite(FD, Text.data(), Text.size(), 0) < 0)
+    return;
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (FD < 0)
+    return;
+  if (isOpen(FD, Path))
+    unlink(Path.c_str());
+  ::close(FD);
 }
 
 void poplar::runtime::writeFileAtomically(const std::string &Path,

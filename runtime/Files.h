@@ -34,6 +34,21 @@ private:
   int FD;
 };
 
+/// A lock on a directory, which one process of all hosts can have, for as long
+/// as it lives: an Error names who has it. It is a lock of the kernel's on the
+/// file `lock`, which goes with the process however that ends.
+class DirectoryLock {
+public:
+  explicit DirectoryLock(const std::string &Directory);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock &) = delete;
+  DirectoryLock &operator=(const DirectoryLock &) = delete;
+
+private:
+  std::string Path;
+  int FD = -1;
+};
+
 /// Writes `Text` under another name and renames it to `Path`.
 void writeFileAtomically(const std::string &Path, std::string_view Text);
 /// Makes symlink `Path` point at `Target` without a moment of absence.

@@ -17,6 +17,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace poplar::runtime;
 
@@ -50,7 +52,7 @@ static bool parseRow(const std::string &Line, Metrics &M) {
 }
 
 MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last)
-    : Path(Run + "/metrics.csv") {
+    : Path(Run + "/metrics.csv"), Resumed(Resumed) {
   // Address space only, until there are rows; a run so long that it needs more
   // allocates now and then.
   Rows.reserve(static_cast<size_t>(std::min<int64_t>(Last, 1 << 24)));
@@ -62,13 +64,18 @@ MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last)
     std::getline(Lines, Line); // the header
     while (std::getline(Lines, Line)) {
       Metrics M;
-      if (!parseRow(Line, M) || M.Step > Resumed)
+      // A row without its end was cut in the middle of a number, maybe.
+      if (Lines.eof() || !parseRow(Line, M) || M.Step > Resumed)
         break;
+      // Nothing is counted twice, whoever has edited the file.
+      if (!Rows.empty() && M.Step <= Rows.back().Step)
+        continue;
       Rows.push_back(M);
       Text += Line + "\n";
     }
   }
   writeFileAtomically(Path, Text);
+  syncDirectory(Run);
   File = std::fopen(Path.c_str(), "a");
   if (!File)
     fail("cannot open '", Path, "': ", std::strerror(errno));
@@ -89,4 +96,31 @@ void MetricsFile::add(const Metrics &Row) {
 void MetricsFile::flush() {
   if (std::fflush(File) != 0)
     fail("cannot write '", Path, "': ", std::strerror(errno));
+  struct stat Open, Named;
+  if (fstat(fileno(File), &Open) != 0 || stat(Path.c_str(), &Named) != 0 ||
+      Open.st_ino != Named.st_ino || Open.st_dev != Named.st_dev)
+    fail("'", Path, "' was removed or replaced while the run went on");
+}
+
+void MetricsFile::sync() {
+  flush();
+  // Pipes and the like cannot be.
+  if (fsync(fileno(File)) != 0 && errno != EINVAL)
+    fail("cannot write '", Path, "': ", std::strerror(errno));
+}
+
+std::string MetricsFile::describeGap() const {
+  std::string Text;
+  int64_t Next = 1;
+  auto Add = [&](int64_t Step) { // the next one that has a row
+    if (Step > Next)
+      Text += (Text.empty() ? "" : ", ") + std::to_string(Next) +
+              (Step > Next + 1 ? " to " + std::to_string(Step - 1) : "");
+    Next = Step + 1;
+  };
+  for (const Metrics &Row : Rows)
+    if (Row.Step <= Resumed)
+      Add(Row.Step);
+  Add(Resumed + 1);
+  return Text;
 }

@@ -38,13 +38,19 @@ public:
   MetricsFile &operator=(const MetricsFile &) = delete;
 
   void add(const Metrics &Row);
-  /// Hands what was added to the system.
+  /// Hands what was added to the system. An Error if the file is no longer in
+  /// the run's directory.
   void flush();
+  /// Waits until what was added is on the disk.
+  void sync();
+  /// Steps up to the resumed one of which there is no row: "11 to 15", or "".
+  std::string describeGap() const;
   const std::vector<Metrics> &rows() const { return Rows; }
 
 private:
   std::string Path;
   std::FILE *File = nullptr;
+  int64_t Resumed;
   std::vector<Metrics> Rows;
 };
 

@@ -55,7 +55,8 @@ private:
                int64_t Step);
   double validate();
   void save();
-  void finish(MetricsFile &Record);
+  void begin();
+  void finish();
   bool isDue(int64_t Every) const {
     return Every > 0 && State.Step % Every == 0;
   }
@@ -92,6 +93,9 @@ private:
   Optimizer Optim;
   Schedule Rates;
   TrainingState State;
+  /// On the first rank, once something is to be written.
+  std::optional<DirectoryLock> Lock;
+  std::optional<MetricsFile> Record;
   double Baseline = NotMeasured;
   /// What a step takes, measured; before the first one a guess.
   double StepSeconds = LongPhase;
@@ -296,7 +300,8 @@ void Trainer::resume() {
   State.OptionsHash = O.hash(GlobalBatch);
   if (State.Step >= O.Steps)
     fail("the run has had its ", State.Step,
-         " steps already; ask for more --steps");
+         State.Step == 1 ? " step" : " steps",
+         " already; ask for more --steps");
 }
 
 int64_t Trainer::load(SampleSource &Source, int64_t First, const Share &Part,
@@ -345,6 +350,9 @@ Metrics Trainer::step() {
 
 void Trainer::save() {
   setPhase("saving", LongPhase);
+  // No checkpoint that can be resumed from lacks rows of its steps.
+  if (Record)
+    Record->sync();
   int64_t Scale = static_cast<int64_t>(Optim.lossScale());
   if (Group)
     Group->max(&Scale, 1);
@@ -432,6 +440,20 @@ static size_t getHeapBytes() {
   return Info.uordblks + Info.hblkhd;
 }
 
+/// On the first rank, which writes.
+void Trainer::begin() {
+  createDirectories(O.Out);
+  Lock.emplace(O.Out);
+  if (findLatestCheckpoint(O.Out) != Latest)
+    fail("another process has trained in '", O.Out,
+         "' since this one has begun; start this one again");
+  rememberJob(Exec.program(), O.Out);
+  Record.emplace(O.Out, State.Step, O.Steps);
+  if (std::string Gap = Record->describeGap(); !Gap.empty())
+    print("note: '%s/metrics.csv' has no rows of steps %s\n", O.Out.c_str(),
+          Gap.c_str());
+}
+
 void Trainer::run() {
   print("%s", Data.describe().c_str());
   if (O.Resume && Latest.empty())
@@ -444,12 +466,8 @@ void Trainer::run() {
     Baseline = getBigramLoss(*Data.TrainTokens, Data.TrainEnd, *Data.Validation,
                              ValSamples, Model);
   // Up to here nothing is written: bad input leaves no trace.
-  std::optional<MetricsFile> Record; // on the first rank
-  if (Leads) {
-    createDirectories(O.Out);
-    rememberJob(Exec.program(), O.Out);
-    Record.emplace(O.Out, State.Step, O.Steps);
-  }
+  if (Leads)
+    begin();
 
   if (!O.ReportMemory.empty())
     writeMemoryReport(Exec, O.ReportMemory);
@@ -513,13 +531,13 @@ void Trainer::run() {
   if (O.CheckReplicas)
     checkReplicas(Exec, "after step " + std::to_string(State.Step));
   if (Record)
-    finish(*Record);
+    finish();
 }
 
-void Trainer::finish(MetricsFile &Record) {
-  Record.flush();
+void Trainer::finish() {
+  Record->flush();
   writeFileAtomically(O.Out + "/loss.svg",
-                      drawLossCurve(Record.rows(), Baseline, "bigram model"));
+                      drawLossCurve(Record->rows(), Baseline, "bigram model"));
   if (State.Step < O.Steps)
     std::printf("stopped by a signal after step %lld; continue with --resume\n",
                 static_cast<long long>(State.Step));

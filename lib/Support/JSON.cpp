@@ -26,6 +26,10 @@ using Node = nlohmann::json;
 /// No configuration is longer; a device or a checkpoint given by mistake is.
 static constexpr size_t kMaxBytes = size_t(64) << 20;
 
+/// The same for arrays and objects in each other, as in the runtime's reader:
+/// each level takes memory.
+static constexpr size_t kMaxDepth = 64;
+
 struct Document::Tree {
   Node root;
 };
@@ -145,6 +149,11 @@ private:
     return true;
   }
   bool start(bool isArray) {
+    if (scopes.size() == kMaxDepth) {
+      message = ": is nested deeper than " + std::to_string(kMaxDepth) +
+                " levels, which is no configuration";
+      return false;
+    }
     scopes.push_back({isArray});
     return true;
   }

@@ -230,7 +230,7 @@ def compare_start(workshop, report, name, plan, make_command, *expected):
     )
     out = workshop.path(f"{name}-run")
     corpus = os.path.join(jobs.SOURCES, "examples", "data", "corpus.txt")
-    words = ["train", "--out", out, "--data", corpus, "--peak-gflops", "1"]
+    words = ["train", "--out", out, "--data", corpus, "--data-format", "bytes", "--peak-gflops", "1"]
     words += ["--eval-every", "0", "--check-replicas", *map(str, options)]
     try:
         output = jobs.run(make_command(workshop.build(plan, name), words))
