@@ -30,26 +30,42 @@ static std::string getHostName() {
 
 Group::Group(const PoplarProgram &Program,
              const comm::CommStream::Factory &Make,
-             std::vector<comm::Claim> Claims, size_t TraceCapacity)
+             std::vector<comm::Claim> Claims,
+             const std::function<void()> &Watched, size_t TraceCapacity)
     : Program(Program), DeviceType(ModelInfo(Program).DeviceType),
       Stream(Make, TraceCapacity),
       Tickets(static_cast<size_t>(Program.num_collectives)) {
+  comm::WatchdogOptions Options;
+  if (const char *Path = std::getenv("POPLAR_FAILURE_REPORT"))
+    Options.ReportPath = Path;
+  // From here on, nobody waits in vain for a rank that ends or is stopped.
+  Dog.emplace(Stream, DeviceType, Options);
+  Watched();
+  try {
+    checkPlan(std::move(Claims));
+  } catch (const Disagreement &) {
+    close();
+    throw;
+  } catch (const std::exception &E) {
+    fail(E.what());
+  }
+  pinToCores();
+  // Each buffer of a message may be under way.
+  if (Program.pipeline)
+    Stream.reserveMessages(static_cast<int>(Program.pipeline->num_chunks) *
+                           (POPLAR_NUM_PORTS - 1) * POPLAR_MESSAGE_BUFFERS);
+  makeScopes();
+}
+
+/// Whether all ranks run programs of one plan, each its own.
+void Group::checkPlan(std::vector<comm::Claim> Claims) {
   if (Stream.size() != Program.world_size)
     runtime::fail("the plan has ", Program.world_size, " ranks, but ",
                   Stream.size(), Stream.size() == 1 ? " was" : " were",
                   " started; start the job with poplar train or launch.sh");
   Claims.insert(Claims.begin(), {"plan", comm::toHex(Program.plan_hash)});
   Claims.push_back({"library of messages", Stream.getLibrary(), false});
-  try {
-    compare(Claims);
-  } catch (const Disagreement &) {
-    Stream.close();
-    throw;
-  }
-  comm::WatchdogOptions Options;
-  if (const char *Path = std::getenv("POPLAR_FAILURE_REPORT"))
-    Options.ReportPath = Path;
-  Dog.emplace(Stream, DeviceType, Options);
+  compare(Claims);
   const char *Planned = Program.ranks[rank()].device_type;
   if (DeviceType != Planned)
     fail("runs the program of device type " + DeviceType +
@@ -62,12 +78,6 @@ Group::Group(const PoplarProgram &Program,
          ", but the plan has this rank in stage " +
          std::to_string(Program.ranks[rank()].group) +
          "; the order of launch.sh is that of the plan");
-  pinToCores();
-  // Each buffer of a message may be under way.
-  if (Program.pipeline)
-    Stream.reserveMessages(static_cast<int>(Program.pipeline->num_chunks) *
-                           (POPLAR_NUM_PORTS - 1) * POPLAR_MESSAGE_BUFFERS);
-  makeScopes();
 }
 
 void Group::compare(const std::vector<comm::Claim> &Claims) {

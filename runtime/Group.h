@@ -15,6 +15,7 @@
 #include "comm/CommStream.h"
 #include "comm/Watchdog.h"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -25,9 +26,11 @@ class Group : public Collectives {
 public:
   /// Collective: checks that there are as many ranks as the plan has, that all
   /// hold the same plan and claim the same, and that each runs the program of
-  /// its device type.
+  /// its device type. Calls `Watched` as soon as the watchdog ends a start that
+  /// does not go on.
   Group(const PoplarProgram &Program, const comm::CommStream::Factory &Make,
-        std::vector<comm::Claim> Claims = {}, size_t TraceCapacity = 0);
+        std::vector<comm::Claim> Claims, const std::function<void()> &Watched,
+        size_t TraceCapacity = 0);
 
   int rank() const override { return Stream.rank(); }
   /// Orderly end; collective.
@@ -79,6 +82,7 @@ private:
 
   /// Throws a Disagreement, on all ranks, and prints notes on the first.
   void compare(const std::vector<comm::Claim> &Claims);
+  void checkPlan(std::vector<comm::Claim> Claims);
   void pinToCores();
   void makeScopes();
   /// Of ranks of which this one is number `Rank`.

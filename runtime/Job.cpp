@@ -29,10 +29,14 @@ void poplar::runtime::runJob(const PoplarProgram &Program, const Options &O,
   if (!O.LinkDelay.empty())
     Comm.Link = comm::parseLinkModel(O.LinkDelay);
   std::optional<comm::StartLimit> Limit(std::in_place);
+  auto Connect = [&] {
+    auto Ranks = comm::makeCommunicator(Comm);
+    Limit->setConnected();
+    return Ranks;
+  };
   Group Ranks(
-      Program, [&] { return comm::makeCommunicator(Comm); },
-      claimOptions(Program, O), O.Trace.empty() ? 0 : TraceCapacity);
-  Limit.reset();
+      Program, Connect, claimOptions(Program, O), [&] { Limit.reset(); },
+      O.Trace.empty() ? 0 : TraceCapacity);
   try {
     // Large models take their time to be allocated, prepared and loaded.
     Ranks.setPhase("starting", LongPhase);

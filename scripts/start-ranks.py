@@ -8,7 +8,8 @@
 # ===-----------------------------------------------------------------------===#
 """Starts all ranks of a job on this machine, which then talk over TCP: each is
 told its rank, and where rank 0 is, by RANK, WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT.
+MASTER_PORT. Unless POPLAR_SECRET or POPLAR_SECRET_FILE is set, they get a random
+secret of their own, so that nobody else can join.
 
   scripts/start-ranks.py DIR -- train --data text.txt --steps 100 --out RUN
 
@@ -18,16 +19,19 @@ the others carries no more than that (tc's tbf), in each direction:
   scripts/start-ranks.py DIR --rate 100mbit -- train ...
 
 That needs root, ip and tc (on Debian: iproute2); without them the exit status
-is 3. Ends with status 1, and ends the other ranks, when one of them fails."""
+is 3. Ends with status 1, and ends the other ranks, when one of them fails, or is
+stopped (SIGSTOP) while others go on."""
 
 import argparse
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 CANNOT = 3
@@ -36,6 +40,9 @@ CANNOT = 3
 QUEUE_SECONDS, BURST_SECONDS, LEAST_BURST = 0.05, 0.0002, 16 << 10
 # With its headers less than a burst.
 LARGEST_PACKET = 16000
+# How long a rank may be stopped while others run, and what the others have to end
+# by themselves when one has failed, in seconds.
+STOPPED_SECONDS, GRACE_SECONDS = 4, 3
 BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
@@ -118,36 +125,104 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run(commands, environment):
-    """All at once, rank 0 last, so that the others have to wait for it."""
-    processes = []
+def find_secret():
+    """What the ranks know each other by, unless the user has chosen."""
+    chosen = os.environ.get("POPLAR_SECRET") or os.environ.get("POPLAR_SECRET_FILE")
+    return {} if chosen else {"POPLAR_SECRET": secrets.token_hex(32)}
 
-    def stop(number, frame):
-        for process in processes:
+
+def is_stopped(process):
+    try:
+        with open(f"/proc/{process.pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
+class Ranks:
+    """Processes of a job; `running` are those that have not ended."""
+
+    def __init__(self, commands, environment):
+        self.running = {}
+        place = {"WORLD_SIZE": str(len(commands)), "MASTER_PORT": str(free_port())}
+        # Rank 0 last, so that the others have to wait for it.
+        for rank, command in reversed(list(enumerate(commands))):
+            variables = {**os.environ, **environment, **place, "RANK": str(rank)}
+            # A group of its own: an interrupt from the terminal reaches it once.
+            self.running[rank] = subprocess.Popen(
+                command, env=variables, start_new_session=True
+            )
+        self.stopped_since = None
+
+    def signal(self, number):
+        for process in list(self.running.values()):
             process.send_signal(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    place = {"WORLD_SIZE": str(len(commands)), "MASTER_PORT": str(free_port())}
-    for rank, command in reversed(list(enumerate(commands))):
-        variables = {**os.environ, **environment, **place, "RANK": str(rank)}
-        # A group of its own: an interrupt from the terminal reaches it once.
-        processes.append(
-            subprocess.Popen(command, env=variables, start_new_session=True)
-        )
-    failed, running = False, list(processes)
-    while running and not failed:
-        time.sleep(0.02)
-        failed = any(process.poll() for process in running)
-        running = [process for process in running if process.poll() is None]
-    # The ranks tell each other, and say which of them failed.
-    end = time.monotonic() + 10
-    for process in running:
-        try:
-            process.wait(max(0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
+    def find_failure(self):
+        """Why the job has to end, "" if a rank has said so itself, or None."""
+        failure = None
+        for rank, process in list(self.running.items()):
+            status = process.poll()
+            if status is None:
+                continue
+            del self.running[rank]
+            if status < 0:
+                name = signal.Signals(-status).name
+                failure = f"rank {rank} (pid {process.pid}) was ended by {name}"
+            elif status and failure is None:
+                failure = ""
+        return self.find_stopped() if failure is None else failure
+
+    def find_stopped(self):
+        """As long as all are, somebody has suspended the job."""
+        stopped = [rank for rank in self.running if is_stopped(self.running[rank])]
+        if not stopped or len(stopped) == len(self.running):
+            self.stopped_since = None
+            return None
+        now = time.monotonic()
+        self.stopped_since = self.stopped_since or now
+        if now - self.stopped_since < STOPPED_SECONDS:
+            return None
+        names = ", ".join(f"rank {r} (pid {self.running[r].pid})" for r in stopped)
+        return f"{names} was stopped for {STOPPED_SECONDS} s"
+
+    def end(self):
+        """The ranks tell each other, and say which of them failed."""
+        end = time.monotonic() + GRACE_SECONDS
+        while self.running and time.monotonic() < end:
+            time.sleep(0.02)
+            awake = False
+            for rank, process in list(self.running.items()):
+                if process.poll() is not None:
+                    del self.running[rank]
+                elif not is_stopped(process):
+                    awake = True
+            # Who is stopped cannot end by itself.
+            if not awake:
+                break
+        for process in self.running.values():
             process.kill()
-    return 1 if failed else 0
+            process.wait()
+
+
+def run(commands, environment):
+    """All at once; the exit status."""
+    with tempfile.TemporaryDirectory(prefix="poplar-") as directory:
+        # The first one to say why the job ends is the only one.
+        report = {"POPLAR_FAILURE_REPORT": os.path.join(directory, "failure")}
+        if "POPLAR_FAILURE_REPORT" in os.environ:
+            report = {}
+        ranks = Ranks(commands, {**environment, **find_secret(), **report})
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, frame: ranks.signal(number))
+        failure = None
+        while ranks.running and failure is None:
+            time.sleep(0.02)
+            failure = ranks.find_failure()
+        if failure:
+            print(f"start-ranks: {failure}", file=sys.stderr, flush=True)
+        ranks.end()
+        return 0 if failure is None else 1
 
 
 def read_ranks(directory):

@@ -27,6 +27,7 @@
 #ifndef POPLAR_RUNTIME_COMM_COMMUNICATOR_H
 #define POPLAR_RUNTIME_COMM_COMMUNICATOR_H
 
+#include "comm/HeartbeatSockets.h"
 #include "comm/Topology.h"
 #include "comm/Wire.h"
 
@@ -158,6 +159,9 @@ public:
   virtual int64_t getRemoteBytes() const = 0;
   /// How long they occupied an injected link (LinkModel.h).
   virtual double getLinkSeconds() const = 0;
+
+  /// Connections for heartbeats, if the ranks have some already; once.
+  virtual HeartbeatSockets takeSockets() { return {}; }
 
   /// Orderly end. Collective; not called after a failure.
   virtual void close() = 0;

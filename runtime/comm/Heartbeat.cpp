@@ -26,11 +26,19 @@ using namespace poplar::runtime::comm;
 
 static_assert(std::is_trivially_copyable_v<Heartbeat>, "sent as it is");
 
+static void prepareSocket(int Socket) {
+  fcntl(Socket, F_SETFL, fcntl(Socket, F_GETFL) | O_NONBLOCK);
+  int On = 1;
+  setsockopt(Socket, IPPROTO_TCP, TCP_NODELAY, &On, sizeof On);
+}
+
 void Heartbeat::setText(const std::string &Message) {
   std::strncpy(Text, Message.c_str(), sizeof Text - 1);
 }
 
 std::string Heartbeat::getRankName() const {
+  if (!Name[0]) // has not said anything yet
+    return "rank " + std::to_string(Rank);
   return "rank " + std::to_string(Rank) + " (" + Name + ", pid " +
          std::to_string(Pid) + ")";
 }
@@ -57,6 +65,20 @@ std::string Heartbeat::getLastCollective() const {
   std::snprintf(Seconds, sizeof Seconds, "%.1f s", OldestSeconds);
   return Result + ", the next one " + nameCollective(OldestKind, OldestBucket) +
          " for " + Seconds + " not";
+}
+
+bool Heartbeat::check() {
+  auto IsCollective = [](int32_t Number) {
+    return Number >= -1 && Number < Collective::NumKinds;
+  };
+  Phase[sizeof Phase - 1] = Name[sizeof Name - 1] = Text[sizeof Text - 1] = 0;
+  return TheKind >= Alive && TheKind <= Goodbye && IsCollective(LastKind) &&
+         IsCollective(OldestKind);
+}
+
+HeartbeatLink::HeartbeatLink(int Socket) : Socket(Socket) {
+  if (Socket >= 0)
+    prepareSocket(Socket);
 }
 
 HeartbeatLink::HeartbeatLink(HeartbeatLink &&Other) noexcept
@@ -114,17 +136,11 @@ bool HeartbeatLink::receive(Heartbeat &Message, uint64_t Session) {
       continue;
     Filled = 0;
     std::memcpy(static_cast<void *>(&Message), Buffer, sizeof Message);
-    if (Message.Session == Session)
+    if (Message.Session == Session && Message.check())
       return true;
     close();
   }
   return false;
-}
-
-static void prepareSocket(int Socket) {
-  fcntl(Socket, F_SETFL, fcntl(Socket, F_GETFL) | O_NONBLOCK);
-  int On = 1;
-  setsockopt(Socket, IPPROTO_TCP, TCP_NODELAY, &On, sizeof On);
 }
 
 int comm::listenForHeartbeats(uint16_t &Port) {

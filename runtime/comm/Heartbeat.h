@@ -33,6 +33,8 @@ struct Heartbeat {
   char Text[512] = {}; // of Failed and Verdict
 
   void setText(const std::string &Message);
+  /// Whether its numbers can be; ends its strings.
+  bool check();
   /// `rank 2 (vm, host:avx2-f32, pid 123)`
   std::string getRankName() const;
   /// `last collective: 41 (all-gather, bucket 3), complete`, or `last
@@ -44,7 +46,8 @@ struct Heartbeat {
 /// A nonblocking TCP connection, over which heartbeats go.
 class HeartbeatLink {
 public:
-  explicit HeartbeatLink(int Socket) : Socket(Socket) {}
+  /// Of a connected or a listening socket, which it owns, or -1.
+  explicit HeartbeatLink(int Socket);
   HeartbeatLink(HeartbeatLink &&Other) noexcept;
   HeartbeatLink &operator=(HeartbeatLink &&Other) noexcept;
   ~HeartbeatLink();

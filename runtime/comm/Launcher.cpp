@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <charconv>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -80,24 +79,47 @@ StopSignals::~StopSignals() {
 
 bool StopSignals::isRequested() { return StopRequested != 0; }
 
+double comm::getStartSeconds() {
+  const char *Text = std::getenv("POPLAR_START_SECONDS");
+  if (!Text)
+    return 60;
+  int Seconds = 0;
+  const char *End = Text + std::strlen(Text);
+  auto [Stop, Code] = std::from_chars(Text, End, Seconds);
+  if (Code != std::errc() || Stop != End || Seconds < 1 || Seconds > 1000000)
+    fail("POPLAR_START_SECONDS=", Text,
+         ": expected a number of seconds, at least 1");
+  return Seconds;
+}
+
+/// A string literal: a signal handler may not compose one.
+template <size_t Size>
+[[noreturn]] static void endWith(const char (&Message)[Size]) {
+  _exit(write(STDERR_FILENO, Message, Size - 1) < 0 ? 2 : 1);
+}
+
 static void endAtStartLimit(int) {
-  constexpr char Message[] =
-      "train: error: the ranks have not all arrived in time: one of them is "
-      "stopped, or its host is lost; POPLAR_START_SECONDS allows for more\n";
-  _exit(write(STDERR_FILENO, Message, sizeof(Message) - 1) < 0 ? 2 : 1);
+  endWith("train: error: the ranks have not all arrived in time: one of them "
+          "is stopped, or its host is lost; POPLAR_START_SECONDS allows for "
+          "more\n");
+}
+
+static void endAfterConnection(int) {
+  endWith("train: error: all ranks have connected, but one of them does not go "
+          "on: it is stopped, or its host is lost\n");
 }
 
 StartLimit::StartLimit() {
-  unsigned Seconds = 60;
-  if (const char *Text = std::getenv("POPLAR_START_SECONDS")) {
-    const char *End = Text + std::strlen(Text);
-    auto [Stop, Code] = std::from_chars(Text, End, Seconds);
-    if (Code != std::errc() || Stop != End || Seconds < 1 || Seconds > INT_MAX)
-      fail("POPLAR_START_SECONDS=", Text,
-           ": expected a number of seconds, at least 1");
-  }
   signal(SIGALRM, endAtStartLimit);
-  alarm(Seconds);
+  // Ranks that call each other have the same limit, and know who is missing.
+  constexpr unsigned Grace = 5;
+  alarm(static_cast<unsigned>(getStartSeconds()) +
+        (isStartedByMpi() ? 0 : Grace));
+}
+
+void StartLimit::setConnected() {
+  signal(SIGALRM, endAfterConnection);
+  alarm(ConnectedSeconds);
 }
 
 StartLimit::~StartLimit() {

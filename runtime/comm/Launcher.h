@@ -28,14 +28,23 @@ bool isToldItsRank();
 /// that was not started by a launcher.
 void endWithLauncher();
 
+/// How long ranks wait for each other at the start: POPLAR_START_SECONDS, or 60.
+/// An Error if it is no number of seconds.
+double getStartSeconds();
+
 /// While one lives, the process has to get through its start: until the
 /// watchdog runs, nobody else would notice that a rank does not arrive. Ends
-/// the process, and with it the job, after POPLAR_START_SECONDS (60) seconds;
-/// an Error if this is no number of them.
+/// the process, and with it the job, when getStartSeconds() are over, or
+/// ConnectedSeconds after all ranks have connected: whoever came so far has
+/// little left to do, and whoever does not do it is stopped.
 class StartLimit {
 public:
+  static constexpr unsigned ConnectedSeconds = 8;
+
   StartLimit();
   ~StartLimit();
+  /// From any thread.
+  void setConnected();
   StartLimit(const StartLimit &) = delete;
   StartLimit &operator=(const StartLimit &) = delete;
 };

@@ -52,6 +52,7 @@ public:
   int size() const override { return Inner->size(); }
   std::vector<int> getNodes() const override { return Nodes; }
   double getLinkSeconds() const override { return LinkSeconds; }
+  HeartbeatSockets takeSockets() override { return Inner->takeSockets(); }
   void close() override { Inner->close(); }
   void abort(const std::string &Message) override { Inner->abort(Message); }
 

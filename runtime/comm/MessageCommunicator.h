@@ -71,6 +71,7 @@ public:
   int64_t getLocalBytes() const override;
   int64_t getRemoteBytes() const override;
   double getLinkSeconds() const override { return Messages->getLinkSeconds(); }
+  HeartbeatSockets takeSockets() override { return Messages->takeSockets(); }
   void close() override { Messages->close(); }
   void abort(const std::string &Message) override { Messages->abort(Message); }
 

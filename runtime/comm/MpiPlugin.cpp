@@ -29,11 +29,13 @@ static int check(int Code, const char *Call) {
   char Text[MPI_MAX_ERROR_STRING];
   int Length = 0;
   MPI_Error_string(Code, Text, &Length);
-  Message = std::string(Call) + ": " + std::string(Text, Length);
+  Message =
+      std::string("MPI failed: ") + Call + ": " + std::string(Text, Length);
   return 1;
 }
 
-static int init(int32_t *Rank, int32_t *Size) {
+/// mpirun and srun have their own limits for the start.
+static int init(double, int32_t *Rank, int32_t *Size) {
   int Provided;
   if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &Provided),
             "MPI_Init_thread"))
@@ -140,6 +142,7 @@ poplar_transport_plugin() {
                                              POPLAR_TRANSPORT_VERSION,
                                              getLibrary(),
                                              init,
+                                             /*take_sockets=*/nullptr,
                                              getNodes,
                                              reserve,
                                              send,

@@ -8,6 +8,7 @@
 
 #include "comm/PluginTransport.h"
 #include "Error.h"
+#include "comm/Launcher.h"
 #include "comm/TransportPlugin.h"
 
 #include <cstdio>
@@ -21,7 +22,7 @@ using namespace poplar::runtime::comm;
 const TransportPlugin comm::MpiPlugin = {"mpi", "POPLAR_MPI_PLUGIN", "MPI",
                                          "libopenmpi-dev openmpi-bin"};
 const TransportPlugin comm::TcpPlugin = {"tcp", "POPLAR_TCP_PLUGIN", "UCX",
-                                         "libucx-dev"};
+                                         "libucx-dev libsodium-dev"};
 
 /// Where the plug-in may be, in order.
 static std::vector<std::string> getCandidates(const std::string &Name) {
@@ -86,7 +87,7 @@ public:
   PluginTransport(const TransportPlugin &Plugin,
                   const PoplarTransportTable &Table)
       : Plugin(Plugin), Table(Table) {
-    check(Table.init(&Rank, &Size));
+    check(Table.init(getStartSeconds(), &Rank, &Size));
     Nodes.resize(Size);
     check(Table.get_nodes(Nodes.data()));
   }
@@ -108,6 +109,14 @@ public:
     check(Table.test(R, &Done));
     return Done != 0;
   }
+  HeartbeatSockets takeSockets() override {
+    HeartbeatSockets Result;
+    if (!Table.take_sockets)
+      return Result;
+    Result.ByRank.resize(static_cast<size_t>(Size));
+    check(Table.take_sockets(Result.ByRank.data(), &Result.Session));
+    return Result;
+  }
   void close() override { check(Table.finalize()); }
   void abort(const std::string &Message) override {
     std::fprintf(stderr, "rank %d: error: %s\n", Rank, Message.c_str());
@@ -126,7 +135,7 @@ protected:
 private:
   void check(int Failed) const {
     if (Failed)
-      fail(Plugin.Library, " (", Table.library, ") failed: ", Table.error());
+      fail(Table.error());
   }
 
   const TransportPlugin &Plugin;

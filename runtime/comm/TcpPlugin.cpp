@@ -7,61 +7,53 @@
 //===----------------------------------------------------------------------===//
 //
 // For processes that no MPI launcher started, but that the environment tells
-// their place, in torchrun's words: RANK, WORLD_SIZE, and MASTER_ADDR and
-// MASTER_PORT, where rank 0 listens. Every rank sends rank 0 a card with its
-// address and gets those of all back. UCX moves the messages: over TCP, or
-// shared memory on one host, unless UCX_TLS says otherwise.
+// their place (Meeting.h). They meet by a bootstrap of their own (Bootstrap.h),
+// in which every rank gets the addresses of all. UCX moves the messages: over
+// TCP by the network device at which the ranks meet, or shared memory on one
+// host, unless UCX_TLS or UCX_NET_DEVICES says otherwise.
 //
 // See TransportPlugin.h.
 //
 //===----------------------------------------------------------------------===//
 
+#include "comm/Bootstrap.h"
 #include "comm/RequestPool.h"
 #include "comm/TransportPlugin.h"
 
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <netdb.h>
+#include <memory>
 #include <string>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 #include <vector>
+
+using namespace poplar::runtime;
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a rank tells of itself.
-struct Card {
-  int32_t Rank, World;
-  char Host[128];
-  uint32_t AddressBytes;
-  char Address[4096];
-};
-
-/// Tags above those of messages between ranks, which are (tag, sender).
-constexpr ucp_tag_t CardTag = ucp_tag_t(1) << 63, CardsTag = CardTag + 1,
-                    BarrierTag = CardTag + 2;
+/// Above the tags of messages between ranks, which are (tag, sender).
+constexpr ucp_tag_t BarrierTag = ucp_tag_t(1) << 63;
 constexpr ucp_tag_t kWholeTag = ~ucp_tag_t(0);
-/// How long ranks wait for each other at the start and at the end, in seconds.
-constexpr double kStartSeconds = 60, kEndSeconds = 5;
+/// How long ranks wait for each other at the end, and for a connection to
+/// close, in seconds.
+constexpr double kArriveSeconds = 60, kCloseSeconds = 5;
 
 std::string Message;
 int32_t Rank = -1, World = 0;
 ucp_context_h Context;
 ucp_worker_h Worker;
-std::vector<Card> Cards;
+std::vector<comm::Card> Cards;
 std::vector<ucp_ep_h> Endpoints;
-/// The connections over which cards went.
-std::vector<ucp_ep_h> CardEndpoints;
-poplar::runtime::comm::RequestPool<void *> Requests;
+std::unique_ptr<comm::Bootstrap> Start;
+comm::RequestPool<void *> Requests;
 
 int failed(const std::string &Why) {
   Message = Why;
@@ -72,25 +64,13 @@ int failed(const std::string &Why) {
 int check(ucs_status_t Status, const char *Call) {
   return Status == UCS_OK
              ? 0
-             : failed(std::string(Call) + ": " + ucs_status_string(Status));
+             : failed(std::string("UCX ") + ucp_get_version_string() +
+                      " failed: " + Call + ": " + ucs_status_string(Status));
 }
 
 Clock::time_point after(double Seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(
                             std::chrono::duration<double>(Seconds));
-}
-
-/// Lets messages move until `isDone`; sleeps between polls, for another rank
-/// may need the core.
-template <typename Function>
-bool progressUntil(Clock::time_point End, Function isDone) {
-  while (!isDone()) {
-    if (Clock::now() > End)
-      return false;
-    if (ucp_worker_progress(Worker) == 0)
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  return true;
 }
 
 /// Of a request of UCX, which is null once it is complete. Frees what is done.
@@ -108,22 +88,20 @@ ucs_status_t getStatus(void *&Request) {
   return Status;
 }
 
-/// Waits for a request; whatever `Stop` tells ends the wait, too.
-template <typename Function>
-ucs_status_t finish(void *Request, Clock::time_point End, Function Stop) {
-  ucs_status_t Status = UCS_INPROGRESS;
-  bool InTime = progressUntil(End, [&] {
-    Status = getStatus(Request);
-    return Status != UCS_INPROGRESS || Stop();
-  });
-  if (Status != UCS_INPROGRESS)
-    return Status;
-  ucp_request_cancel(Worker, Request);
-  ucp_request_free(Request);
-  return InTime ? UCS_ERR_CANCELED : UCS_ERR_TIMED_OUT;
-}
+/// Waits for a request.
 ucs_status_t finish(void *Request, Clock::time_point End) {
-  return finish(Request, End, [] { return false; });
+  ucs_status_t Status = UCS_INPROGRESS;
+  while ((Status = getStatus(Request)) == UCS_INPROGRESS) {
+    if (Clock::now() > End) {
+      ucp_request_cancel(Worker, Request);
+      ucp_request_free(Request);
+      return UCS_ERR_TIMED_OUT;
+    }
+    // Another rank may need the core.
+    if (ucp_worker_progress(Worker) == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return Status;
 }
 
 void *startSend(ucp_ep_h Endpoint, const void *Data, size_t Bytes,
@@ -136,41 +114,10 @@ void *startReceive(void *Data, size_t Bytes, ucp_tag_t Tag) {
   return ucp_tag_recv_nbx(Worker, Data, Bytes, Tag, kWholeTag, &Parameters);
 }
 
-void closeEndpoint(ucp_ep_h Endpoint, uint32_t Flags, Clock::time_point End) {
+void closeEndpoint(ucp_ep_h Endpoint, Clock::time_point End) {
   ucp_request_param_t Parameters = {};
-  Parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  Parameters.flags = Flags;
   // The peer may have gone already, which is no failure by then.
   finish(ucp_ep_close_nbx(Endpoint, &Parameters), End);
-}
-
-/// Connects; `Broken` is set, if it is not null, when the connection breaks.
-ucs_status_t connect(ucp_ep_params_t Parameters, bool *Broken,
-                     ucp_ep_h &Endpoint) {
-  Parameters.field_mask |=
-      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  Parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  // Requests that a break concerns end with its status.
-  Parameters.err_handler.cb = [](void *Flag, ucp_ep_h, ucs_status_t) {
-    if (Flag)
-      *static_cast<bool *>(Flag) = true;
-  };
-  Parameters.err_handler.arg = Broken;
-  return ucp_ep_create(Worker, &Parameters, &Endpoint);
-}
-
-/// A number of the environment.
-int read(const char *Name, int32_t Least, int32_t Most, int32_t &Value) {
-  const char *Text = std::getenv(Name);
-  if (!Text)
-    return failed(std::string(Name) + " is not set; a job needs RANK, "
-                                      "WORLD_SIZE, MASTER_ADDR, MASTER_PORT");
-  const char *End = Text + std::strlen(Text);
-  auto [Stop, Code] = std::from_chars(Text, End, Value);
-  if (Code != std::errc() || Stop != End || Value < Least || Value > Most)
-    return failed(std::string(Name) + "=" + Text + ": expected a number from " +
-                  std::to_string(Least) + " to " + std::to_string(Most));
-  return 0;
 }
 
 /// What ranks of one node have in common: the kernel, and its network.
@@ -183,18 +130,28 @@ std::string getHost() {
   return Boot + " " + Network;
 }
 
-int startWorker() {
+/// Messages take the device at which the ranks meet, unless the user chooses.
+ucs_status_t configure(ucp_config_t *Config, const std::string &Device) {
+  if (std::getenv("UCX_TLS"))
+    return UCS_OK;
+  // A rank alone needs nothing that others can reach.
+  ucs_status_t Status =
+      ucp_config_modify(Config, "TLS", World == 1 ? "self" : "tcp,sm,self");
+  if (Status != UCS_OK || Device.empty() || std::getenv("UCX_NET_DEVICES"))
+    return Status;
+  return ucp_config_modify(Config, "NET_DEVICES", Device.c_str());
+}
+
+int startWorker(const std::string &Device) {
   ucp_config_t *Config;
   if (check(ucp_config_read(nullptr, nullptr, &Config), "ucp_config_read"))
     return 1;
-  ucs_status_t Modified = std::getenv("UCX_TLS")
-                              ? UCS_OK
-                              : ucp_config_modify(Config, "TLS", "tcp,sm,self");
   ucp_params_t Parameters = {};
   Parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
   Parameters.features = UCP_FEATURE_TAG;
-  ucs_status_t Status =
-      Modified == UCS_OK ? ucp_init(&Parameters, Config, &Context) : Modified;
+  ucs_status_t Status = configure(Config, Device);
+  if (Status == UCS_OK)
+    Status = ucp_init(&Parameters, Config, &Context);
   ucp_config_release(Config);
   if (check(Status, "ucp_init"))
     return 1;
@@ -205,33 +162,45 @@ int startWorker() {
                "ucp_worker_create");
 }
 
-int makeCard(Card &Own) {
+int makeCard(comm::Card &Own) {
   Own = {};
   Own.Rank = Rank;
-  Own.World = World;
+  Own.Pid = getpid();
+  comm::Digest Number;
+  comm::fillRandom(Number);
+  std::memcpy(&Own.Session, Number.data(), sizeof Own.Session);
   std::string Host = getHost();
   Host.copy(Own.Host, sizeof(Own.Host) - 1);
+  gethostname(Own.Name, sizeof(Own.Name) - 1);
   ucp_address_t *Address;
   size_t Bytes;
   if (check(ucp_worker_get_address(Worker, &Address, &Bytes),
             "ucp_worker_get_address"))
     return 1;
   bool Fits = Bytes <= sizeof(Own.Address);
-  if (Fits)
+  if (Fits) {
     std::memcpy(Own.Address, Address, Bytes);
-  Own.AddressBytes = static_cast<uint32_t>(Bytes);
+    Own.AddressBytes = static_cast<uint32_t>(Bytes);
+  }
   ucp_worker_release_address(Worker, Address);
   return Fits ? 0
-              : failed("this host's address has " + std::to_string(Bytes) +
+              : failed("UCX's address of this host has " +
+                       std::to_string(Bytes) +
                        " bytes; name fewer devices in UCX_NET_DEVICES");
 }
 
 int createEndpoint(int32_t Peer) {
   ucp_ep_params_t Parameters = {};
-  Parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+  Parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                          UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                          UCP_EP_PARAM_FIELD_ERR_HANDLER;
   Parameters.address =
       reinterpret_cast<const ucp_address_t *>(Cards[Peer].Address);
-  return check(connect(Parameters, nullptr, Endpoints[Peer]), "ucp_ep_create");
+  Parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  // Requests that a break concerns end with its status.
+  Parameters.err_handler.cb = [](void *, ucp_ep_h, ucs_status_t) {};
+  return check(ucp_ep_create(Worker, &Parameters, &Endpoints[Peer]),
+               "ucp_ep_create");
 }
 
 int createEndpoints() {
@@ -242,145 +211,57 @@ int createEndpoints() {
   return 0;
 }
 
-/// Rank 0: waits for the cards of all, and sends them to all.
-int collectCards(const addrinfo &Address) {
-  std::vector<ucp_conn_request_h> Callers;
-  ucp_listener_params_t Listening = {};
-  Listening.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
-                         UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  Listening.sockaddr = {Address.ai_addr, Address.ai_addrlen};
-  Listening.conn_handler.cb = [](ucp_conn_request_h Caller, void *List) {
-    static_cast<std::vector<ucp_conn_request_h> *>(List)->push_back(Caller);
-  };
-  Listening.conn_handler.arg = &Callers;
-  ucp_listener_h Listener;
-  ucs_status_t Status = ucp_listener_create(Worker, &Listening, &Listener);
-  if (Status != UCS_OK)
-    return failed(std::string("rank 0 cannot listen at MASTER_ADDR=") +
-                  std::getenv("MASTER_ADDR") +
-                  ", MASTER_PORT=" + std::getenv("MASTER_PORT") + ": " +
-                  ucs_status_string(Status));
-
-  Clock::time_point End = after(kStartSeconds);
-  std::vector<bool> Known(World);
-  Known[0] = true;
-  for (int32_t Missing = World - 1; Missing > 0 && Status == UCS_OK;) {
-    Card Arrived;
-    Status = finish(startReceive(&Arrived, sizeof(Card), CardTag), End, [&] {
-      for (ucp_conn_request_h Caller : std::exchange(Callers, {})) {
-        ucp_ep_params_t Parameters = {};
-        Parameters.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
-        Parameters.conn_request = Caller;
-        ucp_ep_h Endpoint;
-        // One that is gone again will call again.
-        if (connect(Parameters, nullptr, Endpoint) == UCS_OK)
-          CardEndpoints.push_back(Endpoint);
-      }
-      return false;
-    });
-    if (Status == UCS_ERR_TIMED_OUT) {
-      std::string Absent;
-      for (int32_t Peer = 0; Peer < World; ++Peer)
-        if (!Known[Peer])
-          Absent += (Absent.empty() ? "" : ", ") + std::to_string(Peer);
-      return failed("no word from rank " + Absent + " in " +
-                    std::to_string(int(kStartSeconds)) + " s");
-    }
-    if (Status != UCS_OK)
-      break;
-    if (Arrived.World != World || Arrived.Rank < 1 || Arrived.Rank >= World ||
-        Known[Arrived.Rank])
-      return failed("rank " + std::to_string(Arrived.Rank) + " of " +
-                    std::to_string(Arrived.World) + " called, which is " +
-                    (Arrived.World == World ? "there already"
-                                            : "of another job; this one has " +
-                                                  std::to_string(World)) +
-                    ": check RANK, WORLD_SIZE and MASTER_PORT");
-    Known[Arrived.Rank] = true;
-    Cards[Arrived.Rank] = Arrived;
-    --Missing;
-  }
-  ucp_listener_destroy(Listener);
-  if (check(Status, "ucp_tag_recv_nbx") || createEndpoints())
-    return 1;
-  std::vector<void *> Sends;
-  for (int32_t Peer = 1; Peer < World; ++Peer)
-    Sends.push_back(startSend(Endpoints[Peer], Cards.data(),
-                              Cards.size() * sizeof(Card), CardsTag));
-  for (void *Send : Sends)
-    if (check(finish(Send, End), "ucp_tag_send_nbx"))
+/// Throws an Error where this rank cannot join the others.
+int meet(const comm::Meeting &Place) {
+  comm::Card Own;
+  if (World == 1) {
+    if (startWorker("") || makeCard(Own))
       return 1;
+    Cards = {Own};
+    return 0;
+  }
+  in_addr Local;
+  std::string Device = comm::findInterface(Place.Address, Local);
+  if (startWorker(Device) || makeCard(Own))
+    return 1;
+  Start = comm::makeBootstrap(Place);
+  Cards = Start->exchange(Own);
+  if (createEndpoints()) {
+    Start->abandon(Message);
+    return 1;
+  }
+  Start->begin();
   return 0;
 }
 
-/// The others: call rank 0 until it answers.
-int exchangeCards(const addrinfo &Address) {
-  Clock::time_point End = after(kStartSeconds);
-  void *Answer =
-      startReceive(Cards.data(), Cards.size() * sizeof(Card), CardsTag);
-  while (true) {
-    bool Broken = false;
-    ucp_ep_params_t Parameters = {};
-    Parameters.field_mask =
-        UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
-    Parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-    Parameters.sockaddr = {Address.ai_addr, Address.ai_addrlen};
-    ucp_ep_h Endpoint;
-    ucs_status_t Status = connect(Parameters, &Broken, Endpoint);
-    if (check(Status, "ucp_ep_create"))
-      return 1;
-    Status = finish(startSend(Endpoint, &Cards[Rank], sizeof(Card), CardTag),
-                    End, [&] { return Broken; });
-    if (Status == UCS_OK)
-      progressUntil(End, [&] {
-        Status = getStatus(Answer);
-        return Status != UCS_INPROGRESS || Broken;
-      });
-    // The handler must not outlive its flag.
-    closeEndpoint(Endpoint, Status == UCS_OK ? 0 : UCP_EP_CLOSE_FLAG_FORCE,
-                  after(kEndSeconds));
-    if (Status == UCS_OK)
-      return createEndpoints();
-    if (Clock::now() > End)
-      return failed(std::string("rank 0 does not answer at MASTER_ADDR=") +
-                    std::getenv("MASTER_ADDR") +
-                    ", MASTER_PORT=" + std::getenv("MASTER_PORT") + " in " +
-                    std::to_string(int(kStartSeconds)) + " s");
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+int init(double StartSeconds, int32_t *OwnRank, int32_t *Size) {
+  try {
+    comm::Meeting Place = comm::readMeeting(StartSeconds);
+    *OwnRank = Rank = Place.Rank;
+    *Size = World = Place.World;
+    return meet(Place);
+  } catch (const std::exception &E) {
+    Start.reset();
+    return failed(E.what());
   }
 }
 
-int init(int32_t *OwnRank, int32_t *Size) {
-  int32_t Port = 0;
-  if (read("WORLD_SIZE", 1, 1 << 20, World) ||
-      read("RANK", 0, World - 1, Rank) || startWorker())
-    return 1;
-  *OwnRank = Rank;
-  *Size = World;
-  Cards.assign(World, {});
-  if (makeCard(Cards[Rank]) || World == 1)
-    return World == 1 ? 0 : 1;
-  if (read("MASTER_PORT", 1, 65535, Port))
-    return 1;
-  const char *Name = std::getenv("MASTER_ADDR");
-  if (!Name)
-    return failed("MASTER_ADDR is not set: the host of rank 0");
-  addrinfo Hints = {}, *Found;
-  Hints.ai_family = AF_INET;
-  Hints.ai_socktype = SOCK_STREAM;
-  if (int Code = getaddrinfo(Name, std::getenv("MASTER_PORT"), &Hints, &Found))
-    return failed(std::string("MASTER_ADDR=") + Name + ": " +
-                  gai_strerror(Code));
-  int Failed = Rank == 0 ? collectCards(*Found) : exchangeCards(*Found);
-  freeaddrinfo(Found);
-  return Failed;
+int takeSockets(int32_t *Sockets, uint64_t *Session) {
+  *Session = Cards[0].Session;
+  std::fill_n(Sockets, World, -1);
+  if (Start) {
+    std::vector<int> Taken = Start->takeSockets();
+    std::copy_n(Taken.begin(), World, Sockets);
+  }
+  Start.reset();
+  return 0;
 }
 
 int getNodes(int32_t *Nodes) {
   for (int32_t R = 0; R < World; ++R)
     Nodes[R] = static_cast<int32_t>(
         std::find_if(Cards.begin(), Cards.end(),
-                     [&](const Card &Other) {
+                     [&](const comm::Card &Other) {
                        return !std::strcmp(Other.Host, Cards[R].Host);
                      }) -
         Cards.begin());
@@ -430,7 +311,7 @@ int test(int32_t Request, int32_t *Done) {
 
 /// Nobody leaves before all have arrived.
 int waitForAll() {
-  Clock::time_point End = after(kStartSeconds);
+  Clock::time_point End = after(kArriveSeconds);
   for (int32_t Step = 1; Step < World; Step *= 2) {
     int32_t To = (Rank + Step) % World, From = (Rank - Step + World) % World;
     char Sent = 0, Received;
@@ -448,12 +329,10 @@ int waitForAll() {
 int finalize() {
   if (waitForAll())
     return 1;
-  Clock::time_point End = after(kEndSeconds);
+  Clock::time_point End = after(kCloseSeconds);
   for (ucp_ep_h Endpoint : Endpoints)
     if (Endpoint)
-      closeEndpoint(Endpoint, 0, End);
-  for (ucp_ep_h Endpoint : CardEndpoints)
-    closeEndpoint(Endpoint, UCP_EP_CLOSE_FLAG_FORCE, End);
+      closeEndpoint(Endpoint, End);
   ucp_worker_destroy(Worker);
   ucp_cleanup(Context);
   return 0;
@@ -478,6 +357,7 @@ poplar_transport_plugin() {
                                              POPLAR_TRANSPORT_VERSION,
                                              getLibrary(),
                                              init,
+                                             takeSockets,
                                              getNodes,
                                              reserve,
                                              send,

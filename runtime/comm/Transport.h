@@ -16,6 +16,8 @@
 #ifndef POPLAR_RUNTIME_COMM_TRANSPORT_H
 #define POPLAR_RUNTIME_COMM_TRANSPORT_H
 
+#include "comm/HeartbeatSockets.h"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +42,8 @@ public:
   virtual int size() const = 0;
   /// For each rank, a number that names its node.
   virtual std::vector<int> getNodes() const = 0;
+  /// Once; the sockets belong to the caller.
+  virtual HeartbeatSockets takeSockets() { return {}; }
 
   /// Room for this many messages under way: none is allocated later. Called
   /// before the first message, and again only when none is under way.

@@ -31,18 +31,23 @@ extern "C" {
 #endif
 
 #define POPLAR_TRANSPORT_MAGIC 0x50525450u /* "PTRP" */
-#define POPLAR_TRANSPORT_VERSION 2u
+#define POPLAR_TRANSPORT_VERSION 3u
 #define POPLAR_TRANSPORT_ENTRY "poplar_transport_plugin"
 
 // NOLINTBEGIN(readability-identifier-naming): this is C.
-/// Functions that can fail return 0, or 1 with a message in error().
+/// Functions that can fail return 0, or 1 with a sentence in error().
 typedef struct PoplarTransportTable {
   uint32_t magic, version;
   /// Which library this is, e.g. `Open MPI v4.1.4`.
   const char *library;
   /// Starts the library, and asks for its world; how many messages there will
-  /// be at a time comes later, by reserve.
-  int (*init)(int32_t *rank, int32_t *size);
+  /// be at a time comes later, by reserve. Ranks that call each other do so for
+  /// this many seconds.
+  int (*init)(double start_seconds, int32_t *rank, int32_t *size);
+  /// Connected TCP sockets, for heartbeats: on rank 0 one to each rank, on
+  /// others one to rank 0, and -1 elsewhere; and the number of the job. They
+  /// belong to the caller. May be null: there are none.
+  int (*take_sockets)(int32_t *sockets, uint64_t *session);
   /// For each rank, the lowest rank of its node. Collective.
   int (*get_nodes)(int32_t *nodes);
   int (*reserve)(int32_t max_requests);

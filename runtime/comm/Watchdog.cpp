@@ -26,6 +26,10 @@ using namespace poplar::runtime::comm;
 
 static constexpr auto SendInterval = std::chrono::milliseconds(200);
 static constexpr int PollMilliseconds = 100;
+/// How long rank 0 waits for connections of ranks that are all there, and how
+/// long a rank tries one address.
+static constexpr auto MeetSeconds = std::chrono::seconds(6);
+static constexpr double ConnectSeconds = 2;
 /// A thread that was away for longer was stopped, with its process.
 static constexpr double AwaySeconds = 1;
 /// What a rank's own thread has to report that its communication has failed.
@@ -55,6 +59,8 @@ struct Watchdog::Impl {
        const WatchdogOptions &O);
 
   void start();
+  bool adopt();
+  void meet();
   void connect(const std::string &Contact);
   void loop();
   void accept();
@@ -81,6 +87,8 @@ struct Watchdog::Impl {
   /// Rank 0: connections whose rank is not known yet.
   std::vector<HeartbeatLink> Strangers;
   std::vector<pollfd> Polled;
+  /// Whether each rank says why the job ends: nobody collects what they say.
+  bool TellsAll = false;
   /// How long this process was stopped, the last time.
   double Away = 0;
 
@@ -106,61 +114,81 @@ Watchdog::Impl::Impl(CommStream &Stream, const std::string &DeviceType,
   std::strncpy(Self.Name, Name.c_str(), sizeof Self.Name - 1);
 }
 
+/// Takes the connections over which the ranks met, if there are any: then
+/// nothing has to be said before the first heartbeat.
+bool Watchdog::Impl::adopt() {
+  HeartbeatSockets Sockets;
+  Stream.run([&](Communicator &C) { Sockets = C.takeSockets(); });
+  if (Sockets.ByRank.empty())
+    return false;
+  Self.Session = Sockets.Session;
+  TellsAll = true;
+  for (size_t R = 0; R < Peers.size(); ++R)
+    Peers[R].Link = HeartbeatLink(Sockets.ByRank[R]);
+  return true;
+}
+
+/// Rank 0: waits until all others have connected, or time is over.
+void Watchdog::Impl::meet() {
+  Clock::time_point End = Clock::now() + MeetSeconds;
+  auto AllHere = [&] {
+    return std::all_of(Peers.begin() + 1, Peers.end(),
+                       [](const Peer &P) { return P.Link.isOpen(); });
+  };
+  while (!AllHere() && Clock::now() < End) {
+    wait();
+    accept();
+  }
+  // Everyone is here: whoever else knocks would only keep wait() from
+  // waiting.
+  Listening.close();
+  Strangers.clear();
+}
+
 /// Rank 0 says where it listens; the others connect. All throw if one fails.
 void Watchdog::Impl::start() {
-  std::string Contact;
-  int64_t Number = 0;
-  if (IsHub) {
-    std::random_device Random;
-    Self.Session = (static_cast<uint64_t>(Random()) << 32) | Random();
-    Listening = HeartbeatLink(listenForHeartbeats(Port));
-    Contact = std::to_string(Port) + " " + getAddresses();
-    Number = static_cast<int64_t>(Self.Session);
-  }
-  auto Length = static_cast<int64_t>(Contact.size());
-  Stream.run([&](Communicator &C) {
-    C.broadcast(&Number, sizeof Number, 0);
-    C.broadcast(&Length, sizeof Length, 0);
-    Contact.resize(Length);
-    C.broadcast(&Contact[0], Length, 0);
-  });
-  Self.Session = static_cast<uint64_t>(Number);
   Peers.resize(IsHub ? Stream.size() : 1);
   for (size_t R = 0; R < Peers.size(); ++R)
     Peers[R].Last.Rank = static_cast<int32_t>(R);
   Polled.reserve(Peers.size() + 1);
-  std::string Error;
-  int64_t NumFailed = 0;
-  if (IsHub) {
-    // Rank 0 answers while the others connect.
-    Stream.run([&](Communicator &C) { C.barrier(); });
-    Clock::time_point End = Clock::now() + std::chrono::seconds(20);
-    auto AllHere = [&] {
-      return std::all_of(Peers.begin() + 1, Peers.end(),
-                         [](const Peer &P) { return P.Link.isOpen(); });
-    };
-    while (!AllHere() && Clock::now() < End) {
-      wait();
-      accept();
+  if (!adopt()) {
+    std::string Contact;
+    int64_t Number = 0;
+    if (IsHub) {
+      std::random_device Random;
+      Self.Session = (static_cast<uint64_t>(Random()) << 32) | Random();
+      Listening = HeartbeatLink(listenForHeartbeats(Port));
+      Contact = std::to_string(Port) + " " + getAddresses();
+      Number = static_cast<int64_t>(Self.Session);
     }
-    // Everyone is here: whoever else knocks would only keep wait() from
-    // waiting.
-    Listening.close();
-    Strangers.clear();
-  } else {
+    auto Length = static_cast<int64_t>(Contact.size());
+    Stream.run([&](Communicator &C) {
+      C.broadcast(&Number, sizeof Number, 0);
+      C.broadcast(&Length, sizeof Length, 0);
+      Contact.resize(Length);
+      C.broadcast(&Contact[0], Length, 0);
+    });
+    Self.Session = static_cast<uint64_t>(Number);
+    std::string Error;
+    int64_t NumFailed = 0;
     Stream.run([&](Communicator &C) { C.barrier(); });
-    try {
-      connect(Contact);
-    } catch (const std::exception &E) {
-      Error = E.what();
-      NumFailed = 1;
+    if (IsHub) {
+      // Rank 0 answers while the others connect.
+      meet();
+    } else {
+      try {
+        connect(Contact);
+      } catch (const std::exception &E) {
+        Error = E.what();
+        NumFailed = 1;
+      }
     }
+    Stream.run([&](Communicator &C) { C.allReduceSum(&NumFailed, 1); });
+    if (!Error.empty())
+      throw runtime::Error(Error);
+    if (NumFailed)
+      runtime::fail(NumFailed, " ranks cannot send heartbeats to rank 0");
   }
-  Stream.run([&](Communicator &C) { C.allReduceSum(&NumFailed, 1); });
-  if (!Error.empty())
-    throw runtime::Error(Error);
-  if (NumFailed)
-    runtime::fail(NumFailed, " ranks cannot send heartbeats to rank 0");
   LastProgress = Clock::now();
   for (Peer &P : Peers)
     P.Seen = LastProgress;
@@ -178,8 +206,8 @@ void Watchdog::Impl::connect(const std::string &Contact) {
   // Addresses that do not answer may belong to networks of rank 0 that this
   // host does not see.
   for (std::string Address; Words >> Address;) {
-    int Socket =
-        connectForHeartbeats(Address, Port, makeStatus(), Peers[0].Last, 3);
+    int Socket = connectForHeartbeats(Address, Port, makeStatus(),
+                                      Peers[0].Last, ConnectSeconds);
     if (Socket >= 0) {
       Peers[0].Link = HeartbeatLink(Socket);
       return;
@@ -275,7 +303,9 @@ void Watchdog::Impl::receive(Clock::time_point Now) {
       case Heartbeat::Failed:
         end(Message.getRankName() + ": " + Message.Text);
       case Heartbeat::Verdict:
-        // Rank 0 has printed it.
+        // Rank 0 has printed it, perhaps on another terminal.
+        if (TellsAll)
+          leave(std::string("rank 0 has ended the job: ") + Message.Text);
         _exit(1);
       case Heartbeat::Goodbye:
         P.Left = true;

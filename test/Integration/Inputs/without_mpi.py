@@ -74,7 +74,8 @@ def main():
     refused("no-port", "MASTER_PORT is not set")
     refused("no-rank", "RANK=3: expected a number from 0 to 2", RANK="3")
     refused("no-number", "WORLD_SIZE=many: expected a number", WORLD_SIZE="many")
-    refused("nobody", "the ranks have not all arrived", MASTER_PORT="1", RANK="1")
+    refused("nobody", "rank 0 does not answer at MASTER_ADDR=127.0.0.1, port 1 in 2 s",
+            MASTER_PORT="1", RANK="1")
     refused("nowhere", "MASTER_ADDR=no.such.host.invalid: ", MASTER_PORT="1",
             MASTER_ADDR="no.such.host.invalid")
     report.finish()

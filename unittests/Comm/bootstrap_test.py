@@ -1,0 +1,538 @@
+#!/usr/bin/env python3
+# ===- bootstrap_test.py - Starts of ranks that go wrong --------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===------------------------------------------------------------------------===#
+"""Starts ranks of PoplarFaultJob without an MPI launcher. Strangers must not
+disturb the start; a rank that is wrong, ends or is stopped must end all ranks in
+time, and each says why."""
+
+import argparse
+import contextlib
+import hashlib
+import hmac
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+LIMIT = 10.0  # seconds from the fault to the end of the last process
+SECRET = "a secret of these tests, and of no job"
+MAGIC, VERSION = b"POPLARTR", 1
+CHALLENGE, WELCOME, OTHER_JOB, WRONG_PROOF = range(4)
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, message, *ranks):
+    if not condition:
+        outputs = "".join(f"\n--- {r.name}:\n{r.output()}" for r in ranks)
+        raise Failed(message + outputs)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+class Job:
+    """What ranks of a job have in common."""
+
+    def __init__(self, program, world):
+        self.program, self.world, self.port = program, world, free_port()
+        self.directory = tempfile.mkdtemp(prefix="poplar-bootstrap-")
+        self.ranks = []
+
+    def start(self, rank, steps=3, **variables):
+        started = Rank(self, rank, steps, variables)
+        self.ranks.append(started)
+        return started
+
+    def remove(self):
+        for rank in self.ranks:
+            rank.process.kill()
+            rank.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Rank:
+    def __init__(self, job, rank, steps, variables):
+        self.name = f"process {len(job.ranks)} (RANK={rank})"
+        self.log = os.path.join(job.directory, f"log-{len(job.ranks)}")
+        place = {
+            "RANK": rank, "WORLD_SIZE": job.world, "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": job.port, "POPLAR_SECRET": SECRET, "OMP_NUM_THREADS": 1,
+        }  # fmt: skip
+        place.update(variables)
+        environment = {
+            k: v for k, v in os.environ.items() if not k.startswith(("POPLAR_", "TORCHELASTIC_"))
+        }
+        environment.update({k: str(v) for k, v in place.items() if v is not None})
+        # A directory of its own, where the others' reports are not.
+        directory = self.log + ".out"
+        os.mkdir(directory)
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [job.program, "--out", directory, "--steps", str(steps)],
+                stdout=log, stderr=subprocess.STDOUT, env=environment,
+            )  # fmt: skip
+
+    def output(self):
+        with open(self.log, errors="replace") as log:
+            return log.read()
+
+    def wait_for(self, text, limit=20):
+        end = time.monotonic() + limit
+        while not re.search(text, self.output()):
+            check(time.monotonic() < end, f"{self.name} does not say '{text}'", self)
+            time.sleep(0.02)
+
+
+def finish(ranks, limit=30.0):
+    """Seconds until all have ended."""
+    begin = time.monotonic()
+    for rank in ranks:
+        left = begin + limit - time.monotonic()
+        try:
+            rank.process.wait(max(left, 0.01))
+        except subprocess.TimeoutExpired:
+            raise Failed(
+                f"after {limit} s, {rank.name} has not ended"
+                + "".join(f"\n--- {r.name}:\n{r.output()}" for r in ranks)
+            ) from None
+    return time.monotonic() - begin
+
+
+def succeed(ranks):
+    finish(ranks)
+    for rank in ranks:
+        check(rank.process.returncode == 0, f"{rank.name} failed", *ranks)
+
+
+def fail(ranks, *texts, limit=LIMIT):
+    """All ranks end in time, with one of the texts."""
+    elapsed = finish(ranks, limit)
+    for rank in ranks:
+        check(rank.process.returncode not in (0, None), f"{rank.name} succeeded", *ranks)
+        if rank.process.returncode == -signal.SIGKILL:
+            continue
+        said = any(re.search(text, rank.output()) for text in texts)
+        check(said, f"{rank.name} says none of {texts}", *ranks)
+    print(f"  all ended after {elapsed:.1f} s", flush=True)
+
+
+# ===-----------------------------------------------------------------------===#
+# The protocol of BootstrapChannel.h, once more.
+# ===-----------------------------------------------------------------------===#
+
+
+def connect(port):
+    end = time.monotonic() + 10
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), 5)
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise Failed("nobody listens") from None
+            time.sleep(0.02)
+
+
+def receive(connection, count):
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def make_hello(rank, world, version=VERSION, secret=True, job=b""):
+    head = MAGIC + hashlib.sha256(job).digest()
+    return head + struct.pack("<Iiii", version, rank, world, secret) + os.urandom(32)
+
+
+def make_proof(secret, hello, nonce):
+    label = b"poplar rank's proof".ljust(32, b"\0")
+    return hmac.digest(secret.encode(), label + hello + nonce, "sha256")
+
+
+def call(port, hello, proof=None, secret=SECRET):
+    """Shakes hands; the connection, the kind of the last answer, the nonce, and
+    the proof that was sent."""
+    connection = connect(port)
+    connection.sendall(hello)
+    magic, kind, _, nonce = struct.unpack("<8sII32s", receive(connection, 48))
+    check(magic == MAGIC, "rank 0 has another magic")
+    if kind != CHALLENGE:
+        return connection, kind, nonce, None
+    proof = proof or make_proof(secret, hello, nonce)
+    connection.sendall(proof)
+    _, kind, _, _ = struct.unpack("<8sII32s", receive(connection, 48))
+    return connection, kind, nonce, proof
+
+
+def throw(port, data):
+    """A stranger says this, and stays."""
+    connection = connect(port)
+    address = "127.0.0.1:%d" % connection.getsockname()[1]
+    with contextlib.suppress(OSError):
+        connection.sendall(data)
+    return connection, address
+
+
+# ===-----------------------------------------------------------------------===#
+# Strangers
+# ===-----------------------------------------------------------------------===#
+
+GARBAGE = {
+    "zeros": b"\0" * 70000,
+    "ones": b"\xff" * 70000,
+    "lengths": struct.pack("<I", 65536) * 17500,
+    "random": os.urandom(70000),
+    "magic": MAGIC + b"\0" * 70000,
+    "magic-ones": MAGIC + b"\xff" * 70000,
+}
+
+
+def garbage(job):
+    """Strangers send what is not the protocol; the job goes on, and names them."""
+    hub = job.start(0)
+    strangers = [throw(job.port, data) for data in GARBAGE.values()]
+    other = job.start(1)
+    succeed([hub, other])
+    for connection, address in strangers:
+        check(f"refused a caller, {address}: " in hub.output(), f"{address} is not named", hub)
+        connection.close()
+
+
+def silence(job):
+    """Strangers that say nothing, or a byte now and then, keep nobody waiting."""
+    hub = job.start(0)
+    strangers = [throw(job.port, b"")[0] for _ in range(100)]
+    slow, ended = throw(job.port, b"")[0], threading.Event()
+
+    def drip():
+        for byte in make_hello(1, 2):
+            with contextlib.suppress(OSError):
+                slow.sendall(bytes([byte]))
+            if ended.wait(0.05):
+                return
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    begin = time.monotonic()
+    other = job.start(1)
+    succeed([hub, other])
+    elapsed = time.monotonic() - begin
+    check(elapsed < 5, f"the start took {elapsed:.1f} s", hub, other)
+    ended.set()
+    dripping.join()
+    for connection in (*strangers, slow):
+        connection.close()
+
+
+def secret(job):
+    """Who does not know the secret is refused, whatever it claims to be; a handshake
+    that was overheard is worth nothing."""
+    hub = job.start(0)
+    wrong = "another secret, of the same length"
+    for rank, world in ((1, 2), (0, 2), (7, 2), (-1, 2), (1, 3), (1, -1)):
+        _, kind, _, _ = call(job.port, make_hello(rank, world), secret=wrong)
+        check(kind == WRONG_PROOF, f"rank {rank} of {world} is answered {kind}", hub)
+    # Rank 1 calls us, and we pass on what it says, but for its proof.
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        caller = job.start(1, MASTER_PORT=proxy.getsockname()[1])
+        heard, _ = proxy.accept()
+        hello = receive(heard, 88)
+        through = connect(job.port)
+        through.sendall(hello)
+        heard.sendall(receive(through, 48))
+        proof = receive(heard, 32)
+    caller.process.kill()
+    _, kind, _, _ = call(job.port, hello, proof)
+    check(kind == WRONG_PROOF, f"an old handshake is answered {kind}", hub)
+    # On the connection for which it was made, it is right, so it was not wrong.
+    check(
+        call(job.port, make_hello(1, 2, job=b"job other"))[1] == OTHER_JOB,
+        "a rank of another job is not told so", hub,
+    )  # fmt: skip
+    other = job.start(1)
+    succeed([hub, other])
+    claims = hub.output().count("does not know the secret of this job")
+    check(claims == 7, f"{claims} of 7 wrong proofs are reported", hub)
+
+
+def flood(job):
+    """More connections than rank 0 serves at a time."""
+    hub = job.start(0)
+    strangers = [throw(job.port, b"POPLAR")[0] for _ in range(400)]
+    other = job.start(1)
+    succeed([hub, other])
+    lines = hub.output().count("refused a caller")
+    check(lines == 10, f"{lines} lines about strangers", hub)
+    for connection in strangers:
+        connection.close()
+
+
+def while_running(job):
+    """Garbage at UCX's own ports, of all processes, while they train."""
+    ranks = [job.start(rank, steps=500) for rank in (0, 1)]
+    for rank in ranks:
+        rank.wait_for(r"^rank \d pid")
+    ports = {port for rank in ranks for port in listening(rank.process.pid)}
+    for address, port in ports:
+        check(address.startswith("127."), f"a rank listens at {address}:{port}", *ranks)
+        for data in GARBAGE.values():
+            connection = socket.create_connection((address, port), 5)
+            with contextlib.suppress(OSError):
+                connection.sendall(data)
+            connection.close()
+    print(f"  {len(ports)} ports")
+    succeed(ranks)
+
+
+def listening(pid):
+    """(address, port) of TCP sockets on which a process listens."""
+    inodes = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            found = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{name}"))
+            if found:
+                inodes.add(found[1])
+    with open(f"/proc/{pid}/net/tcp") as table:
+        for row in list(table)[1:]:
+            words = row.split()
+            if words[3] == "0A" and words[9] in inodes:
+                address, port = words[1].split(":")
+                packed = struct.pack("<I", int(address, 16))
+                yield socket.inet_ntoa(packed), int(port, 16)
+
+
+# ===-----------------------------------------------------------------------===#
+# Members that are wrong
+# ===-----------------------------------------------------------------------===#
+
+
+def twice(job):
+    """Two processes of one rank."""
+    ranks = [job.start(rank) for rank in (0, 1)]
+    time.sleep(0.5)
+    ranks.append(job.start(1))
+    fail(ranks, "two processes were started with RANK=1")
+
+
+def second_hub(job):
+    """Two processes of rank 0: the second one cannot listen."""
+    first = job.start(0)
+    connect(job.port).close()
+    fail([job.start(0)], "rank 0 cannot listen at .*Address already in use")
+    succeed([first, job.start(1)])
+
+
+def world(job):
+    """One rank has another WORLD_SIZE."""
+    ranks = [job.start(0), job.start(1), job.start(2, WORLD_SIZE=4)]
+    fail(ranks, r"rank 2 .* was started with WORLD_SIZE=4, rank 0 with WORLD_SIZE=3")
+
+
+def version(job):
+    """One rank speaks another version."""
+    ranks = [job.start(rank) for rank in (0, 1)]
+    connection, kind, _, _ = call(job.port, make_hello(2, 3, version=VERSION + 1))
+    check(kind == WELCOME, f"a member is answered {kind}", *ranks)
+    fail(ranks, "rank 2 .* has version 2 of the protocol between ranks")
+    connection.close()
+
+
+def secrets(job):
+    """One rank has another secret, or none: it says so at once, and rank 0 says who
+    was refused. Rank 0 goes on, as the caller may be anyone."""
+    hub = job.start(0)
+    fail([job.start(1, POPLAR_SECRET="another secret of a rank")], "have unlike secrets")
+    fail([job.start(1, POPLAR_SECRET=None)], "rank 0 has a secret, and this rank none")
+    succeed([hub, job.start(1)])
+    check("claims to be rank 1" in hub.output(), "rank 0 does not tell", hub)
+
+
+def secret_rules(job):
+    """What a secret has to be, and where one is needed."""
+    file = os.path.join(job.directory, "secret")
+    with open(file, "w") as stream:
+        stream.write(SECRET + "\n")
+    os.chmod(file, 0o644)
+    given = {"POPLAR_SECRET": None, "POPLAR_SECRET_FILE": file}
+    fail([job.start(0, **given)], "other users may read or write it; run chmod 600")
+    fail([job.start(0, **{**given, "POPLAR_SECRET_FILE": "/"})], "not a regular file")
+    fail([job.start(0, POPLAR_SECRET_FILE=file)], "are both set; set one")
+    fail([job.start(0, POPLAR_SECRET="short")], "a secret has at least 16")
+    # An address for documentation: nothing is sent to it.
+    fail(
+        [job.start(r, POPLAR_SECRET=None, MASTER_ADDR="192.0.2.1") for r in (0, 1)],
+        "have no secret by which they know each other",
+    )
+    os.chmod(file, 0o600)
+    succeed([job.start(0, **given), job.start(1)])
+    succeed([job.start(rank, POPLAR_SECRET=None) for rank in (0, 1)])
+
+
+# ===-----------------------------------------------------------------------===#
+# Members that end, and places that are wrong
+# ===-----------------------------------------------------------------------===#
+
+
+def two_of_three(job):
+    """Ranks 0 and 1 have met, and rank 2 is late."""
+    ranks = [job.start(rank) for rank in (0, 1)]
+    time.sleep(1)
+    return ranks
+
+
+def kill(job):
+    """A rank is killed while others are awaited."""
+    ranks = two_of_three(job)
+    ranks[1].process.kill()
+    fail(ranks, r"rank 1 \(.*, pid \d+\) has ended unexpectedly")
+
+
+def kill_hub(job):
+    ranks = two_of_three(job)
+    ranks[0].process.kill()
+    fail(ranks, "rank 0 has ended unexpectedly")
+
+
+def stop(job):
+    """A rank is stopped while others are awaited."""
+    ranks = two_of_three(job)
+    ranks[1].process.send_signal(signal.SIGSTOP)
+    fail([ranks[0]], r"rank 1 \(.*\) was not heard of for 5 s: it is stopped")
+    ranks[1].process.send_signal(signal.SIGCONT)
+    fail([ranks[1]], "rank 0 has (ended the job|ended unexpectedly)")
+
+
+def stop_hub(job):
+    ranks = two_of_three(job)
+    ranks[0].process.send_signal(signal.SIGSTOP)
+    fail([ranks[1]], "rank 0 was not heard of for 5 s: it is stopped")
+
+
+def early(job):
+    """A rank is stopped or killed at some moment of its start: the others end in
+    time, from when it had called."""
+    for number, delay in ((signal.SIGSTOP, 0.15), (signal.SIGKILL, 0.25)):
+        ranks = [job.start(rank, steps=1000000, POPLAR_START_SECONDS=5) for rank in (0, 1, 2)]
+        time.sleep(delay)
+        ranks[2].process.send_signal(number)
+        fail(ranks[:2], "rank 2")
+        job.port = free_port()
+        ranks[2].process.kill()
+
+
+def missing(job):
+    """A rank does not come."""
+    ranks = [job.start(rank, POPLAR_START_SECONDS=2) for rank in (0, 2)]
+    fail(ranks, r"no word from rank 1 in 2 s \(POPLAR_START_SECONDS\)")
+
+
+def port(job):
+    """Another program listens at the port, and says nothing, or too much."""
+    for data in (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10):
+        with socket.create_server(("127.0.0.1", 0)) as held:
+
+            def greet(held=held, data=data):
+                with contextlib.suppress(OSError):
+                    while True:
+                        held.accept()[0].sendall(data)
+
+            job.port = held.getsockname()[1]
+            threading.Thread(target=greet, daemon=True).start()
+            ranks = [job.start(rank) for rank in (0, 1)]
+            fail(ranks, "rank 0 cannot listen at .*Address already in use",
+                 "does not answer as rank 0 of a job does")  # fmt: skip
+            with contextlib.suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
+
+
+def unreachable(job):
+    """Nothing comes back from the place of rank 0: here, a queue of connections that
+    is full, behind which packets are dropped as by a firewall."""
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        job.port = full.getsockname()[1]
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", job.port))
+        fail([job.start(1)], "rank 1 cannot join rank 0 at .*timed out.*firewalls")
+
+
+def torchrun(job):
+    """torchrun's agent holds MASTER_PORT, and other programs the first ports that the
+    ranks would take instead."""
+    with contextlib.ExitStack() as stack:
+        agent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        place = {
+            "MASTER_PORT": agent.getsockname()[1], "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": 0,
+        }  # fmt: skip
+        # Where they look is said by the one that is alone.
+        alone = job.start(1, POPLAR_START_SECONDS=1, **place)
+        fail([alone], "rank 0 does not answer at")
+        ports = re.search(r"ports ([\d, ]+)", alone.output())[1].split(", ")
+        check(len(ports) == 8, f"ports {ports}", alone)
+        stack.enter_context(socket.create_server(("127.0.0.1", int(ports[0]))))
+        # Another run on the same port, whose rank 0 listens at one of ours.
+        other = job.start(0, POPLAR_MASTER_PORT=ports[1], **{**place, "TORCHELASTIC_RUN_ID": "x"})
+        connect(int(ports[1])).close()
+        succeed([job.start(rank, **place) for rank in (1, 0, 2)])
+        check(other.process.poll() is None, "another run has ended", other)
+        check("is a rank of another job" in other.output(), "it does not tell", other)
+
+
+# The case, and how many ranks there are.
+CASES = {
+    "garbage": (garbage, 2), "silence": (silence, 2), "secret": (secret, 2),
+    "flood": (flood, 2), "while-running": (while_running, 2), "twice": (twice, 3),
+    "second-hub": (second_hub, 2), "world": (world, 3), "version": (version, 3),
+    "secrets": (secrets, 2), "secret-rules": (secret_rules, 2), "kill": (kill, 3),
+    "kill-hub": (kill_hub, 3), "stop": (stop, 3), "stop-hub": (stop_hub, 3),
+    "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
+    "unreachable": (unreachable, 2), "torchrun": (torchrun, 3),
+}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", choices=CASES, nargs="+", metavar="CASE")
+    parser.add_argument("--job", required=True)
+    arguments = parser.parse_args()
+    for name in arguments.cases:
+        function, count = CASES[name]
+        job = Job(arguments.job, count)
+        begin = time.monotonic()
+        try:
+            function(job)
+        finally:
+            job.remove()
+        print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as error:
+        sys.exit(f"failed: {error}")
