@@ -83,3 +83,6 @@ if has_pipeline():
     if os.path.exists(
             os.path.join(config.poplar_obj_root, "lib", "libpoplar_tcp.so")):
         config.available_features.add("ucx")
+# PyTorch's launcher, which needs nothing of Poplar to know of it.
+if shutil.which("torchrun"):
+    config.available_features.add("torchrun")

@@ -155,6 +155,23 @@ std::string Meeting::getPlace() const {
   return Result;
 }
 
+static in_addr findAddress(const std::string &Host) {
+  // What torchrun calls a host may be reached by others, or mean nothing; ranks
+  // of one host meet where nobody else comes.
+  in_addr Address = {htonl(INADDR_LOOPBACK)};
+  if (std::getenv("TORCHELASTIC_RUN_ID") &&
+      getVariable("LOCAL_WORLD_SIZE") == getVariable("WORLD_SIZE"))
+    return Address;
+  addrinfo Hints = {}, *Found;
+  Hints.ai_family = AF_INET;
+  Hints.ai_socktype = SOCK_STREAM;
+  if (int Code = getaddrinfo(Host.c_str(), nullptr, &Hints, &Found))
+    fail("MASTER_ADDR=", Host, ": ", gai_strerror(Code));
+  Address = reinterpret_cast<sockaddr_in *>(Found->ai_addr)->sin_addr;
+  freeaddrinfo(Found);
+  return Address;
+}
+
 Meeting comm::readMeeting(double StartSeconds) {
   if (sodium_init() < 0)
     fail("libsodium does not start: no source of random numbers");
@@ -168,13 +185,7 @@ Meeting comm::readMeeting(double StartSeconds) {
   M.Host = getVariable("MASTER_ADDR");
   if (M.Host.empty())
     fail("MASTER_ADDR is not set: the host of rank 0");
-  addrinfo Hints = {}, *Found;
-  Hints.ai_family = AF_INET;
-  Hints.ai_socktype = SOCK_STREAM;
-  if (int Code = getaddrinfo(M.Host.c_str(), nullptr, &Hints, &Found))
-    fail("MASTER_ADDR=", M.Host, ": ", gai_strerror(Code));
-  M.Address = reinterpret_cast<sockaddr_in *>(Found->ai_addr)->sin_addr;
-  freeaddrinfo(Found);
+  M.Address = findAddress(M.Host);
   M.Secret = readSecret(M);
   return M;
 }

@@ -429,6 +429,8 @@ void Watchdog::Impl::loop() {
   Clock::time_point LastTick = Clock::now(), NextSend = LastTick, FailedAt;
   Clock::time_point SoundAt = LastTick;
   bool HasFailed = false;
+  // Whoever is missed later can then be named.
+  send(makeStatus());
   while (!Closing) {
     wait();
     Clock::time_point Now = Clock::now();

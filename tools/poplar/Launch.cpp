@@ -102,6 +102,36 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
   return script + kLaunchTail;
 }
 
+static constexpr const char *kRankHead = R"sh(#!/bin/sh
+# Runs the program of one rank, the one that RANK says, for launchers that start
+# the same command everywhere:
+#
+#   torchrun --nnodes N --nproc-per-node K ... --no-python rank.sh train --data ...
+#
+# WORLD_SIZE, MASTER_ADDR and MASTER_PORT say where the ranks meet.
+here=$(dirname "$(readlink -f "$0")") # also through a link
+case $RANK in
+'' | *[!0-9]* | ????????*)
+  echo "rank.sh: error: RANK='$RANK': expected the number of a rank" >&2
+  exit 1
+  ;;
+esac
+)sh";
+
+static std::string formatRankScript(zero::PlanOp plan) {
+  std::string script = kRankHead;
+  for (const Run &run : findRuns(plan))
+    script += llvm::formatv("[ \"$RANK\" -ge {0} ] || exec "
+                            "\"$here/{1}/train\" \"$@\"\n",
+                            run.first + run.count, run.program)
+                  .str();
+  return script +
+         llvm::formatv("echo \"rank.sh: error: RANK=$RANK: the plan has "
+                       "ranks 0 to {0}\" >&2\nexit 1\n",
+                       plan.getRanks().size() - 1)
+             .str();
+}
+
 /// A line `FIRST-LAST PROGRAM ARGUMENTS` per run; srun replaces nothing in them
 /// that could be "$@", so the user adds the arguments.
 static std::string formatSlurmConfiguration(zero::PlanOp plan) {
@@ -127,19 +157,24 @@ static std::string formatRanks(zero::PlanOp plan) {
   return text;
 }
 
+static bool writeScript(const std::string &path, const std::string &text,
+                        std::string &error) {
+  namespace fs = llvm::sys::fs;
+  if (!writeFile(path, text, error))
+    return false;
+  std::error_code code =
+      fs::setPermissions(path, fs::all_read | fs::all_exe | fs::owner_write);
+  if (code)
+    error = path + ": " + code.message();
+  return !code;
+}
+
 bool writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
                       std::string &error) {
-  std::string script = directory + "/launch.sh";
-  if (!writeFile(script, formatLaunchScript(plan), error) ||
-      !writeFile(directory + "/job.conf", formatSlurmConfiguration(plan),
-                 error) ||
-      !writeFile(directory + "/ranks.txt", formatRanks(plan), error))
-    return false;
-  namespace fs = llvm::sys::fs;
-  if (std::error_code code = fs::setPermissions(
-          script, fs::all_read | fs::all_exe | fs::owner_write)) {
-    error = script + ": " + code.message();
-    return false;
-  }
-  return true;
+  return writeScript(directory + "/launch.sh", formatLaunchScript(plan),
+                     error) &&
+         writeScript(directory + "/rank.sh", formatRankScript(plan), error) &&
+         writeFile(directory + "/job.conf", formatSlurmConfiguration(plan),
+                   error) &&
+         writeFile(directory + "/ranks.txt", formatRanks(plan), error);
 }

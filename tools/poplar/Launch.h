@@ -13,8 +13,9 @@
 #include <string>
 
 /// Writes what starts the executables of a plan, beside them in `directory`:
-/// launch.sh (mpirun, one program per device type), job.conf (for srun
-/// --multi-prog) and ranks.txt (who is what). Returns false if it cannot, with
+/// launch.sh (mpirun, one program per device type), rank.sh (for launchers that
+/// start the same command everywhere), job.conf (for srun --multi-prog) and
+/// ranks.txt (who is what). Returns false if it cannot, with
 /// `error` set.
 bool writeLaunchFiles(poplar::zero::PlanOp plan, const std::string &directory,
                       std::string &error);

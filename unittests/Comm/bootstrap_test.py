@@ -503,6 +503,62 @@ def torchrun(job):
         check("is a rank of another job" in other.output(), "it does not tell", other)
 
 
+# ===-----------------------------------------------------------------------===#
+# scripts/start-ranks.py
+# ===-----------------------------------------------------------------------===#
+
+
+class Started:
+    """A job of start-ranks.py; `pids` are its ranks'."""
+
+    def __init__(self, job):
+        self.name, self.log = "start-ranks.py", os.path.join(job.directory, "log")
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, job.starter, "--ranks", str(job.world), "--", job.program,
+                 "--out", job.directory, "--steps", "1000000"],
+                stdout=log, stderr=subprocess.STDOUT,
+                env={k: v for k, v in os.environ.items() if not k.startswith("POPLAR_")},
+            )  # fmt: skip
+        job.ranks.append(self)
+        self.pids, end = {}, time.monotonic() + 20
+        while len(self.pids) < job.world:
+            check(time.monotonic() < end, "the job does not start", self)
+            found = re.findall(r"^rank (\d+) pid (\d+)$", self.output(), re.MULTILINE)
+            self.pids = {int(rank): int(pid) for rank, pid in found}
+            time.sleep(0.02)
+
+    output = Rank.output
+
+    def check_gone(self):
+        for pid in self.pids.values():
+            check(not os.path.exists(f"/proc/{pid}"), f"process {pid} is left", self)
+
+
+def launcher(job):
+    """A rank of a running job is stopped, or killed: no process is left in time."""
+    for number, text in (
+        (signal.SIGSTOP, "rank 1 .*was (stopped for 4 s|not heard of)"),
+        (signal.SIGKILL, r"rank 1 \(pid \d+\) was ended by SIGKILL"),
+    ):
+        started = Started(job)
+        os.kill(started.pids[1], number)
+        fail([started], text)
+        started.check_gone()
+
+
+def suspended(job):
+    """All ranks are suspended for a while, and go on."""
+    started = Started(job)
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in started.pids.values():
+            os.kill(pid, number)
+        time.sleep(5 if number == signal.SIGSTOP else 1)
+    check(started.process.poll() is None, "the job has ended", started)
+    started.process.terminate()
+    succeed([started])
+
+
 # The case, and how many ranks there are.
 CASES = {
     "garbage": (garbage, 2), "silence": (silence, 2), "secret": (secret, 2),
@@ -512,6 +568,7 @@ CASES = {
     "kill-hub": (kill_hub, 3), "stop": (stop, 3), "stop-hub": (stop_hub, 3),
     "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
     "unreachable": (unreachable, 2), "torchrun": (torchrun, 3),
+    "launcher": (launcher, 3), "suspended": (suspended, 2),
 }  # fmt: skip
 
 
@@ -519,10 +576,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", choices=CASES, nargs="+", metavar="CASE")
     parser.add_argument("--job", required=True)
+    parser.add_argument("--starter", help="start-ranks.py")
     arguments = parser.parse_args()
     for name in arguments.cases:
         function, count = CASES[name]
         job = Job(arguments.job, count)
+        job.starter = arguments.starter
         begin = time.monotonic()
         try:
             function(job)
