@@ -409,6 +409,21 @@ void Trainer::dumpLogits() {
     writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
 }
 
+/// The target of a link in directory `Run`: a relative one, so that both can be
+/// moved together, unless they have nothing in common but the root.
+static std::string getLinkTarget(const std::filesystem::path &Target,
+                                 const std::string &Run) {
+  std::error_code Code;
+  std::filesystem::path From = std::filesystem::canonical(Run, Code);
+  std::filesystem::path Way = Target.lexically_relative(From);
+  auto First = [](const std::filesystem::path &P) {
+    return P.has_root_directory() ? *++P.begin() : std::filesystem::path();
+  };
+  if (Code || Way.empty() || First(From) != First(Target))
+    return Target.string();
+  return Way.string();
+}
+
 /// For `poplar sample` and `poplar report`, which are given the run alone: a
 /// link to the executable, and the plan it was built from, if there is one. In
 /// stage 3 no rank has the whole model: all of the job's sample together.
@@ -421,7 +436,7 @@ static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   std::filesystem::path Job = Target.parent_path().parent_path();
   if (Program.world_size > 1 && Program.stage == 3)
     Target = Job / "launch.sh";
-  replaceSymlink(Target.string(), Run + "/executable");
+  replaceSymlink(getLinkTarget(Target, Run), Run + "/executable");
   std::string Plan = (Job / "plan.mlir").string();
   if (std::filesystem::exists(Plan, Code))
     writeFileAtomically(Run + "/plan.mlir", MappedFile(Plan).text());

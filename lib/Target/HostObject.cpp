@@ -260,6 +260,23 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
   return success();
 }
 
+/// Why linking has failed, if the executable may not have had room.
+static std::string explainFullDisk(StringRef executablePath,
+                                   StringRef objectPath, StringRef runtime) {
+  StringRef directory = llvm::sys::path::parent_path(executablePath);
+  auto space = llvm::sys::fs::disk_space(directory.empty() ? "." : directory);
+  uint64_t object = 0, archive = 0;
+  if (!space || llvm::sys::fs::file_size(objectPath, object) ||
+      llvm::sys::fs::file_size(runtime, archive))
+    return "";
+  // An executable is no larger than what it is linked from.
+  if (space->available >= object + archive)
+    return "";
+  return "no space left on " + directory.str() + ": " +
+         std::to_string(space->available >> 10) + " KiB are free, and up to " +
+         std::to_string((object + archive) >> 10) + " KiB are needed";
+}
+
 LogicalResult poplar::linkHostExecutable(ModuleOp module,
                                          const HostOptions &options,
                                          StringRef objectPath,
@@ -275,8 +292,13 @@ LogicalResult poplar::linkHostExecutable(ModuleOp module,
   // CUDA is loaded when the executable runs, and needs nothing here.
   if (options.chip.empty())
     arguments.push_back("-ldnnl");
-  // What the linker says becomes part of the one error.
-  std::string log = objectPath.str() + ".log";
+  // What the linker says becomes part of the one error. It is kept elsewhere:
+  // the disk that is linked to may be full.
+  SmallString<128> log;
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("poplar-link", "log", log))
+    return module.emitError("cannot create a temporary file: ")
+           << error.message();
   llvm::FileRemover removeLog(log);
 #ifdef POPLAR_SANITIZE
   // As in CMakeLists.txt. Generated code itself is not instrumented.
@@ -292,6 +314,9 @@ LogicalResult poplar::linkHostExecutable(ModuleOp module,
   if (message.empty())
     if (auto said = llvm::MemoryBuffer::getFile(log))
       message = (*said)->getBuffer().split('\n').first.str();
+  if (std::string why = explainFullDisk(executablePath, objectPath, runtime);
+      !why.empty())
+    message = why;
   return module.emitError("linking ")
          << executablePath << " failed" << (message.empty() ? "" : ": ")
          << message;

@@ -6,6 +6,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 """usage: full_disk.py limit|mount DIR WHOLE COMMAND...
+       full_disk.py build DIR COMMAND...
 
 Runs COMMAND, which trains and saves every other step, with --out DIR/run for 8
 steps, where there is room for two of its checkpoints only:
@@ -14,7 +15,10 @@ steps, where there is room for two of its checkpoints only:
           that is not permitted, a line says so and nothing is tested
 
 The command must fail with one error; the two checkpoints must be whole, and
-nothing else left; with room again, the run must end as WHOLE did."""
+nothing else left; with room again, the run must end as WHOLE did.
+
+With `build`, runs COMMAND -o DIR/out on a file system of 1 MiB, where nothing
+may be left of what it makes."""
 
 import os
 import resource
@@ -76,22 +80,42 @@ def forbid_large_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 
 
+def call_inside(directory, size, how):
+    """This program again, with a small file system at the directory."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", directory]
+    namespace = ["unshare", "--map-root-user", "--mount"]
+    probe = subprocess.run([*namespace, *mount], capture_output=True, text=True)
+    if probe.returncode:
+        print(f"skipped: {probe.stderr.strip()}\nnothing was tested")
+        return 0
+    inside = [sys.executable, __file__, how, *sys.argv[2:]]
+    script = '"${@:1:7}" && exec "${@:8}"'
+    return subprocess.run(
+        [*namespace, "bash", "-c", script, "bash", *mount, *inside]
+    ).returncode
+
+
+def build_inside(directory, command):
+    command += ["-o", os.path.join(directory, "out")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    print(result.stderr, end="")
+    if result.returncode != 1 or result.stderr.count("error") != 1:
+        sys.exit(f"error: exit status {result.returncode}, expected 1 and one error")
+    if os.listdir(directory):
+        sys.exit(f"error: left over: {os.listdir(directory)}")
+    return 0
+
+
 def main():
     how, directory, whole, *command = sys.argv[1:]
     run = os.path.join(directory, "run")
     os.makedirs(directory, exist_ok=True)
+    if how == "build":
+        return call_inside(directory, "1m", "build-inside")
+    if how == "build-inside":
+        return build_inside(directory, [whole, *command])
     if how == "mount":
-        mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", directory]
-        namespace = ["unshare", "--map-root-user", "--mount"]
-        probe = subprocess.run([*namespace, *mount], capture_output=True, text=True)
-        if probe.returncode:
-            print(f"skipped: {probe.stderr.strip()}\nnothing was tested")
-            return 0
-        inside = [sys.executable, __file__, "inside", *sys.argv[2:]]
-        script = '"${@:1:7}" && exec "${@:8}"'
-        return subprocess.run(
-            [*namespace, "bash", "-c", script, "bash", *mount, *inside]
-        ).returncode
+        return call_inside(directory, "4m", "inside")
 
     command += ["--out", run]
     if how == "inside":
