@@ -43,9 +43,16 @@ class Job:
         )
 
     @staticmethod
-    def wait_for(process, path):
+    def wait_for(process, path, rows=0):
+        """Until it exists; of metrics.csv, until it has as many rows."""
+
+        def is_there():
+            if not os.path.exists(path):
+                return False
+            return not rows or len(read_steps(os.path.dirname(path))) >= rows
+
         end = time.monotonic() + SECONDS
-        while not os.path.exists(path):
+        while not is_there():
             if process.poll() is not None:
                 fail("ended too early:", process.communicate())
             if time.monotonic() > end:
@@ -127,7 +134,7 @@ def main():
     # A directory that goes away.
     run = os.path.join(directory, "removed")
     process = job.start(run, "--log-every", 1)
-    job.wait_for(process, os.path.join(run, "metrics.csv"))
+    job.wait_for(process, os.path.join(run, "metrics.csv"), 1)
     os.rename(run, run + "-elsewhere")
     job.finish(process, 1, f"'{run}/metrics.csv' was removed or replaced")
     if os.path.exists(run):
@@ -137,7 +144,7 @@ def main():
     job.corpus = os.path.join(directory, "cut.txt")
     shutil.copy(corpus, job.corpus)
     process = job.start(os.path.join(directory, "cut"))
-    job.wait_for(process, os.path.join(directory, "cut", "metrics.csv"))
+    job.wait_for(process, os.path.join(directory, "cut", "metrics.csv"), 1)
     os.truncate(job.corpus, 1)
     job.finish(process, 1, f"train: error: '{job.corpus}' was cut short")
 
