@@ -41,6 +41,10 @@ namespace poplar::runtime {
 
 using Facts = std::map<std::string, std::string>;
 
+/// Instructions that the program is compiled for and this CPU lacks, or
+/// POPLAR_MAX_ISA hides.
+std::string findMissingInstructions(const PoplarProgram &Program);
+
 /// All but `no_peer` and `clock`, of which several ranks have to know.
 Facts collectFacts(const PoplarProgram &Program, int Rank);
 

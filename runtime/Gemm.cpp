@@ -10,6 +10,7 @@
 #include "Error.h"
 #include "GemmDescriptor.h"
 #include "GemmKey.h"
+#include "ISA.h"
 
 #include <algorithm>
 #include <chrono>
@@ -60,9 +61,14 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
     Data->Primitives.emplace(K, Prepared(Desc));
   } catch (const dnnl::error &E) {
     static const char *const Types[] = {"f32", "bf16", "f16"};
+    std::string Missing;
+    if (Gemm.a_type == POPLAR_BF16)
+      Missing = findMissing({"avx512f", "avx512bw", "avx512dq", "avx512vl"});
     fail("this CPU cannot multiply [", Gemm.m, ",", Gemm.k, "] by [", Gemm.k,
-         ",", Gemm.n, "] in ", Types[Gemm.a_type], " (oneDNN: ", E.message,
-         "); build for another device type");
+         ",", Gemm.n, "] in ", Types[Gemm.a_type], ": ",
+         Missing.empty() ? "oneDNN: " + std::string(E.message)
+                         : "it lacks " + Missing,
+         "; build with the precision f32");
   }
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GemmDescriptor.h"
+#include "ISA.h"
 
 #include <algorithm>
 #include <omp.h>
@@ -15,7 +16,10 @@ using namespace poplar::runtime;
 using dnnl::memory;
 
 const dnnl::engine &poplar::runtime::getCPUEngine() {
-  static const dnnl::engine Engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine Engine = [] {
+    limitLibraries("");
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return Engine;
 }
 

@@ -17,6 +17,7 @@
 #include "Cores.h"
 #include "Error.h"
 #include "Files.h"
+#include "ISA.h"
 #include "Optimizer.h"
 #include "ProfileJournal.h"
 #include "Random.h"
@@ -166,6 +167,7 @@ private:
       pinToCores(Cores, Core, Core + 1);
       // The neighbour may be of a faster type than this one.
       unsetenv("ONEDNN_MAX_CPU_ISA");
+      limitLibraries("");
       Device::occupyCore([] { return true; });
     } catch (const std::exception &) {
     }

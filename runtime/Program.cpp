@@ -9,6 +9,8 @@
 #include "Doctor.h"
 #include "Error.h"
 #include "Executor.h"
+#include "Facts.h"
+#include "ISA.h"
 #include "RankFile.h"
 #include "Trainer.h"
 #include "comm/Launcher.h"
@@ -59,11 +61,22 @@ void poplar::runtime::printInfo(const PoplarProgram &Program,
 
 /// Before the first use of oneDNN: a device type is compiled for an instruction
 /// set, and oneDNN must not use more of the CPU than that.
-static void prepareProcess(const PoplarProgram &Program) {
-  std::string Isa =
-      json::parse(Program.description, "description").string("isa", "");
-  if (!Isa.empty())
-    setenv("ONEDNN_MAX_CPU_ISA", Isa.c_str(), /*overwrite=*/1);
+static void prepareProcess(const PoplarProgram &Program,
+                           Options::Command Command) {
+  checkMaxISA();
+  ModelInfo Model(Program);
+  std::string Missing = findMissingInstructions(Program);
+  // The doctor says so of all ranks at once.
+  bool Computes = Command != Options::Doctor && Command != Options::Info &&
+                  Command != Options::Help;
+  if (Computes && !Missing.empty())
+    fail("this CPU has no ", Missing, ", which ", Model.DeviceType,
+         " is compiled for",
+         std::getenv("POPLAR_MAX_ISA") ? " (POPLAR_MAX_ISA hides instructions)"
+                                       : "",
+         "; build for a device type of this CPU (poplar cluster detect)");
+  limitLibraries(
+      json::parse(Program.description, "description").string("isa", ""));
 }
 
 int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
@@ -73,7 +86,7 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
   try {
     comm::endWithLauncher();
     Options O = parseOptions(Argc, Argv);
-    prepareProcess(Compiled);
+    prepareProcess(Compiled, O.TheCommand);
     std::optional<RankFile> Ranks;
     if (!O.Ranks.empty())
       Ranks.emplace(Compiled, O.Ranks);

@@ -12,8 +12,9 @@
 # `scripts/test.sh asan` runs them under AddressSanitizer and UBSan.
 #
 # Works on a bare Debian 12. Runs lit, lit again with every module printed and
-# parsed back, the integration tests and the unit tests; ends with CTest's
-# summary and its exit status.
+# parsed back, the integration tests and the unit tests, and once more, as if on
+# a processor with AVX2 only, those that depend on it; ends with CTest's summary
+# and its exit status.
 #
 #===-----------------------------------------------------------------------===#
 set -euo pipefail

@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import subprocess
@@ -42,22 +43,42 @@ if lit_config.params.get("verify_roundtrip"):
     config.excludes.append("Integration")
 
 
+# The same suite, or a part of it, on a lesser processor than the one at hand.
+max_isa = lit_config.params.get("max_isa", os.environ.get("POPLAR_MAX_ISA", ""))
+if max_isa:
+    config.environment["POPLAR_MAX_ISA"] = os.environ["POPLAR_MAX_ISA"] = max_isa
+    config.test_exec_root = os.path.join(config.poplar_obj_root, f"test-{max_isa}")
+
+
+def lacks(feature, reason):
+    """Says why tests that need a feature will be unsupported."""
+    lit_config.note(f"feature '{feature}' is missing: {reason}")
+
+
+def run_tool(*arguments):
+    """The output of the driver of this build. It must not fail: half the tests
+    would be unsupported instead of red."""
+    command = [os.path.join(config.poplar_obj_root, "bin", "poplar"), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        lit_config.fatal(
+            f"{' '.join(command)}: exit status {result.returncode}\n{result.stderr}"
+        )
+    return result.stdout
+
+
 def has_pipeline():
     """Whether the driver of this build goes all the way to an executable."""
-    poplar = os.path.join(config.poplar_obj_root, "bin", "poplar")
-    if not os.path.exists(poplar):
+    if not os.path.exists(os.path.join(config.poplar_obj_root, "bin", "poplar")):
+        lacks("pipeline", "bin/poplar was not built")
         return False
-    result = subprocess.run([poplar, "build", "--help"], capture_output=True)
-    return result.returncode == 0
+    run_tool("build", "--help")
+    return True
 
 
-def has_bf16():
-    """Whether oneDNN multiplies bf16 on this CPU: it needs AVX-512."""
-    try:
-        with open("/proc/cpuinfo") as cpuinfo:
-            return "avx512bw" in cpuinfo.read()
-    except OSError:
-        return False
+def find_host_types():
+    """What this processor has, less what POPLAR_MAX_ISA hides."""
+    return json.loads(run_tool("cluster", "detect", "-o", "-"))["device_types"]
 
 
 # Not there in sanitized builds, which replace malloc themselves.
@@ -65,24 +86,40 @@ counter = os.path.join(config.poplar_obj_root, "lib", "poplar_allocation_counter
 if os.path.exists(counter):
     config.available_features.add("allocation-counter")
     config.substitutions.append(("%allocation_counter", counter))
+else:
+    lacks("allocation-counter", "lib/poplar_allocation_counter.so was not built")
 if shutil.which("ptxas"):
     config.available_features.add("ptxas")
+else:
+    lacks("ptxas", "no ptxas in PATH")
 # A driver of GPUs that runs on a CPU; see unittests/GPU/emulated/.
 emulated_cuda = os.path.join(config.poplar_obj_root, "lib", "emulated-cuda")
 if os.path.exists(os.path.join(emulated_cuda, "libcuda.so.1")):
     config.available_features.add("emulated-cuda")
     config.substitutions.append(("%emulated_cuda", emulated_cuda))
-if has_bf16():
-    config.available_features.add("bf16")
+else:
+    lacks("emulated-cuda", "lib/emulated-cuda/libcuda.so.1 was not built")
 if has_pipeline():
     config.available_features.add("pipeline")
+    # oneDNN multiplies bf16 from AVX-512 on.
+    if "avx512-f32" in find_host_types():
+        config.available_features.add("bf16")
+    else:
+        lacks("bf16", "products of bf16 need AVX-512, which this processor lacks"
+              + (f" (POPLAR_MAX_ISA={max_isa})" if max_isa else ""))
     # The plug-in was built, so MPI's headers are here; is its launcher?
-    if shutil.which("mpirun") and os.path.exists(
-            os.path.join(config.poplar_obj_root, "lib", "libpoplar_mpi.so")):
+    if not os.path.exists(os.path.join(config.poplar_obj_root, "lib", "libpoplar_mpi.so")):
+        lacks("mpi", "lib/libpoplar_mpi.so was not built")
+    elif not shutil.which("mpirun"):
+        lacks("mpi", "no mpirun in PATH")
+    else:
         config.available_features.add("mpi")
-    if os.path.exists(
-            os.path.join(config.poplar_obj_root, "lib", "libpoplar_tcp.so")):
+    if os.path.exists(os.path.join(config.poplar_obj_root, "lib", "libpoplar_tcp.so")):
         config.available_features.add("ucx")
+    else:
+        lacks("ucx", "lib/libpoplar_tcp.so was not built")
 # PyTorch's launcher, which needs nothing of Poplar to know of it.
 if shutil.which("torchrun"):
     config.available_features.add("torchrun")
+else:
+    lacks("torchrun", "no torchrun in PATH")

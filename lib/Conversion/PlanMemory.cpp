@@ -28,6 +28,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/ArenaPlan.h"
+#include "Poplar/Support/HostCPU.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -457,6 +458,20 @@ FailureOr<Type> PlanMemoryPass::getWorkingType() {
   return working ? working : Float32Type::get(&getContext());
 }
 
+/// Why this machine has no products of a type.
+static std::string explainNoProduct(int32_t type) {
+  const char *format = type == POPLAR_BF16  ? "bf16"
+                       : type == POPLAR_F16 ? "f16"
+                                            : "f32";
+  std::string text = std::string("has no product in ") + format +
+                     " on this CPU (" + getHostCPU().name + ")";
+  if (type == POPLAR_BF16 && !getHostCPU().has("avx512bw"))
+    text += std::string(", which lacks AVX-512 (avx512f, avx512bw, avx512dq, "
+                        "avx512vl)") +
+            (std::getenv(kMaxISAVariable) ? ": POPLAR_MAX_ISA hides it" : "");
+  return text + "; choose the precision f32, or build on a CPU that has it";
+}
+
 FailureOr<PlanMemoryPass::FixedRegion>
 PlanMemoryPass::planFixedRegion(int64_t transientBytes) {
   ModuleOp module = getOperation();
@@ -490,7 +505,7 @@ PlanMemoryPass::planFixedRegion(int64_t transientBytes) {
     if (gemm && workspaceBytes < 0) {
       int64_t needed = poplar_gemm_scratch_bytes(&*gemm, maxBatch, threads);
       if (needed < 0) {
-        op->emitOpError("has no GEMM of its types on this machine");
+        op->emitOpError(explainNoProduct(gemm->a_type));
         return WalkResult::interrupt();
       }
       region.scratchBytes = std::max(region.scratchBytes, needed);

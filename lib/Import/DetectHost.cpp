@@ -8,12 +8,12 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Support/HostCPU.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Threading.h"
-#include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -51,11 +51,8 @@ std::vector<std::string> poplar::getHostTypes(const HostMachine &machine) {
 }
 
 LogicalResult poplar::detectHost(HostMachine &machine, std::string &error) {
-  machine.processor = llvm::sys::getHostCPUName().str();
-  for (const auto &feature : llvm::sys::getHostCPUFeatures())
-    if (feature.getValue())
-      machine.features.push_back(feature.getKey().str());
-  llvm::sort(machine.features);
+  machine.processor = getHostCPU().name;
+  machine.features = getHostCPU().features;
   machine.cores = static_cast<int>(
       llvm::heavyweight_hardware_concurrency().compute_thread_count());
   // "MemAvailable:   22341368 kB"

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Optimize.h"
+#include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/GPUImage.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Target/ProgramDescription.h"
@@ -44,10 +45,8 @@ void resolveCPU(StringRef cpu, std::string &name, std::string &features) {
   name = cpu.str();
   if (cpu != "native")
     return;
-  name = llvm::sys::getHostCPUName().str();
-  for (auto &feature : llvm::sys::getHostCPUFeatures())
-    features += (features.empty() ? "" : ",") +
-                ((feature.second ? "+" : "-") + feature.first()).str();
+  name = getHostCPU().name;
+  features = getHostCPU().attributes;
 }
 
 /// Null, with the reason, if this build of LLVM cannot.

@@ -31,6 +31,11 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       *this, "recompute",
       llvm::cl::desc("keep, recompute-attention or recompute-unit"),
       llvm::cl::init("keep")};
+  Option<int64_t> workspaceBytes{
+      *this, "workspace-bytes",
+      llvm::cl::desc("scratch of the libraries; below 0, as much as the "
+                     "library at hand asks for"),
+      llvm::cl::init(-1)};
 };
 
 } // namespace
@@ -189,6 +194,7 @@ void poplar::registerHostPipelines() {
         HostOptions host;
         host.precision = options.precision;
         host.recompute = options.recompute;
+        host.workspaceBytes = options.workspaceBytes;
         buildPlanPipeline(pm, host);
       });
   PassPipelineRegistration<>(

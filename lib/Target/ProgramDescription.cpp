@@ -11,9 +11,11 @@
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/GPUImage.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/JSON.h"
@@ -22,6 +24,42 @@
 
 using namespace mlir;
 using namespace poplar;
+
+/// The vector instructions of the machine at hand, in the words of Linux: what
+/// a program that is compiled for it may use.
+static std::string listInstructions() {
+  static constexpr std::pair<StringLiteral, StringLiteral> names[] = {
+      {"amx-bf16", "amx_bf16"},
+      {"amx-int8", "amx_int8"},
+      {"amx-tile", "amx_tile"},
+      {"avx", "avx"},
+      {"avx2", "avx2"},
+      {"avx512bf16", "avx512_bf16"},
+      {"avx512bitalg", "avx512_bitalg"},
+      {"avx512bw", "avx512bw"},
+      {"avx512cd", "avx512cd"},
+      {"avx512dq", "avx512dq"},
+      {"avx512f", "avx512f"},
+      {"avx512fp16", "avx512_fp16"},
+      {"avx512ifma", "avx512ifma"},
+      {"avx512vbmi", "avx512vbmi"},
+      {"avx512vbmi2", "avx512_vbmi2"},
+      {"avx512vl", "avx512vl"},
+      {"avx512vnni", "avx512_vnni"},
+      {"avx512vpopcntdq", "avx512_vpopcntdq"},
+      {"avxvnni", "avx_vnni"},
+      {"bmi", "bmi1"},
+      {"bmi2", "bmi2"},
+      {"f16c", "f16c"},
+      {"fma", "fma"},
+      {"sse4.1", "sse4_1"},
+      {"sse4.2", "sse4_2"}};
+  SmallVector<StringRef> list;
+  for (auto [feature, name] : names)
+    if (getHostCPU().has(feature))
+      list.push_back(name);
+  return llvm::join(list, " ");
+}
 
 /// The module's nn.model dictionary and the options of the build, as JSON.
 static std::string describe(DictionaryAttr model, const HostOptions &options,
@@ -45,6 +83,8 @@ static std::string describe(DictionaryAttr model, const HostOptions &options,
       info.deviceType.empty() ? "host:" + options.cpu : info.deviceType;
   object["target"] = info.target;
   object["isa"] = options.isa;
+  if (options.chip.empty() && options.cpu == "native")
+    object["instructions"] = listInstructions();
   return llvm::formatv("{0}", llvm::json::Value(std::move(object))).str();
 }
 

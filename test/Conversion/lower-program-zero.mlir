@@ -1,4 +1,4 @@
-// RUN: poplar-opt %s --plan-memory --lower-program --split-input-file | FileCheck %s
+// RUN: poplar-opt %s --plan-memory=workspace-bytes=0 --lower-program --split-input-file | FileCheck %s
 
 // Collectives and updates become calls of the runtime. Every collective has a
 // descriptor of its own, three words of 64 bits: its number in the order of the

@@ -1,4 +1,4 @@
-// RUN: poplar-opt %s --plan-memory --split-input-file | FileCheck %s
+// RUN: poplar-opt %s --plan-memory=workspace-bytes=0 --split-input-file | FileCheck %s
 
 // Every activation is 4*8 f32, 128 bytes a sample.
 

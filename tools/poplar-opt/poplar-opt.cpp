@@ -9,6 +9,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/GPU.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Transforms/Passes.h"
@@ -28,6 +29,10 @@
 #include "mlir/Transforms/Passes.h"
 
 int main(int argc, char **argv) {
+  if (std::string error = poplar::checkMaxISA(); !error.empty()) {
+    llvm::errs() << "poplar-opt: error: " << error << '\n';
+    return 1;
+  }
   mlir::DialectRegistry registry;
   registry.insert<poplar::cluster::ClusterDialect, poplar::nn::NNDialect,
                   poplar::zero::ZeroDialect, mlir::arith::ArithDialect,

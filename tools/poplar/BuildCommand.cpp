@@ -14,6 +14,7 @@
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Support/HostCPU.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 #include <sys/wait.h>
@@ -96,8 +97,7 @@ static bool checkMemory(const TypeBuild &build, zero::PlanOp plan,
 /// The child process: returns its report.
 static std::string buildType(Compilation &compilation, TypeBuild &build,
                              zero::PlanOp plan, int64_t available) {
-  if (!build.options.isa.empty())
-    setenv("ONEDNN_MAX_CPU_ISA", build.options.isa.c_str(), 1);
+  limitLibraries(build.options.isa);
   std::string text, kernels;
   if (!compilation.run(build.program,
                        [&](mlir::OpPassManager &pm) {

@@ -90,7 +90,8 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
   if (several)
     script += "on() { [ -n \"$POPLAR_LOCAL\" ] || echo \"-host $1\"; }\n";
   script += "mpirun --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
-            "\\\n  --mca orte_tmpdir_base \"$session\" "
+            "${POPLAR_MAX_ISA:+-x POPLAR_MAX_ISA} \\\n  --mca orte_tmpdir_base "
+            "\"$session\" "
             "--mca odls_base_sigkill_timeout 2 $MPIRUN_OPTIONS";
   for (const Run &run : runs) {
     script += &run == &runs.front() ? " \\\n  " : " : \\\n  ";

@@ -20,6 +20,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Support/HostCPU.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
@@ -202,8 +203,7 @@ mlir::OwningOpRef<mlir::ModuleOp> Profiling::makeProgram(int stage, bool alone,
       return {};
     // This process compiles for one device type, before its first use of
     // oneDNN.
-    if (!options.isa.empty())
-      setenv("ONEDNN_MAX_CPU_ISA", options.isa.c_str(), 1);
+    limitLibraries(options.isa);
     program->remove();
     mlir::OwningOpRef<mlir::ModuleOp> owned(program);
     if (!compilation.run(program, [&](mlir::OpPassManager &pm) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Poplar/Support/HostCPU.h"
 #include "llvm/Support/InitLLVM.h"
 #include <csignal>
 
@@ -14,6 +15,8 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   // A write beyond a limit on file sizes is then an error as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  if (std::string error = poplar::checkMaxISA(); !error.empty())
+    return reportError(error);
   CLI::App app("Compiles and trains transformers on mixed accelerators.",
                "poplar");
   app.require_subcommand(1);

@@ -8,6 +8,7 @@
 
 #include "HostKernels.h"
 #include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Support/HostCPU.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -19,6 +20,8 @@
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/Host.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace poplar;
@@ -190,6 +193,16 @@ static void addLowering(OpPassManager &pm) {
   pm.addPass(createReconcileUnrealizedCastsPass());
 }
 
+/// Code for processors without bf16 calls it by the name __truncsfbf2, which
+/// libgcc has from version 13 on. Nearest, ties to even; a NaN stays one. The
+/// bits are returned as a bf16 is: in the lower half of a vector register.
+static float roundToBF16(float value) {
+  uint32_t bits = llvm::bit_cast<uint32_t>(value);
+  bits = std::isnan(value) ? (bits >> 16) | 0x40
+                           : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+  return llvm::bit_cast<float>(bits);
+}
+
 HostKernels::HostKernels() = default;
 HostKernels::~HostKernels() = default;
 
@@ -209,7 +222,13 @@ std::string HostKernels::add(ModuleOp module) {
 std::string HostKernels::compile(ModuleOp module, const GPUChip &chip) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
-  auto created = llvm::orc::LLJITBuilder().create();
+  llvm::orc::JITTargetMachineBuilder target(
+      llvm::Triple(llvm::sys::getDefaultTargetTriple()));
+  target.setCPU(getHostCPU().name);
+  target.getFeatures() = llvm::SubtargetFeatures(getHostCPU().attributes);
+  auto created = llvm::orc::LLJITBuilder()
+                     .setJITTargetMachineBuilder(std::move(target))
+                     .create();
   if (!created)
     return llvm::toString(created.takeError());
   jit = std::move(*created);
@@ -225,6 +244,7 @@ std::string HostKernels::compile(ModuleOp module, const GPUChip &chip) {
   define("poplar_test_shuffle_xor", poplar_test_shuffle_xor);
   define("poplar_test_shuffle_valid", poplar_test_shuffle_valid);
   define("poplar_test_shared", poplar_test_shared);
+  define("__truncsfbf2", roundToBF16);
   if (llvm::Error error = jit->getMainJITDylib().define(
           llvm::orc::absoluteSymbols(std::move(symbols))))
     return llvm::toString(std::move(error));

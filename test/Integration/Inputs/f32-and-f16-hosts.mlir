@@ -1,6 +1,6 @@
 // A host that keeps activations in f16 beside one in f32, with profiles made up
 // for tests.
-cluster.device_type @fast target "host:avx512-f32" memory 4294967296 precision f32 threads 1
+cluster.device_type @fast target "host:avx2-f32" memory 4294967296 precision f32 threads 1
 cluster.device_type @half target "host:f16-storage" memory 4294967296 precision f16 recompute "recompute-unit" threads 1
 cluster.node @node0 devices [@fast, @half]
 cluster.link inside nodes latency 1.0e-05 bandwidth 5.0e+09

@@ -1,5 +1,5 @@
 // Two hosts of unlike speed on one machine, with profiles made up for tests.
-cluster.device_type @fast target "host:avx512-f32" memory 4294967296 precision f32 threads 1
+cluster.device_type @fast target "host:avx2-f32" memory 4294967296 precision f32 threads 1
 cluster.device_type @slow target "host:sse41-f32" memory 4294967296 precision f32 threads 1
 cluster.node @node0 devices [@fast, @slow]
 cluster.link inside nodes latency 1.0e-05 bandwidth 5.0e+09
