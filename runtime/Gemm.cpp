@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <omp.h>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -44,7 +45,9 @@ struct Prepared {
 struct GemmCache::Impl {
   dnnl::stream Stream{getCPUEngine()};
   std::unordered_map<GemmKey, Prepared, GemmKeyHash> Primitives;
+  std::unordered_map<GemmKey, BlockedGemm, GemmKeyHash> Blocked;
   int64_t ScratchBytes = 0;
+  void *Scratch = nullptr;
 };
 
 GemmCache::GemmCache() : Data(std::make_unique<Impl>()) {}
@@ -52,8 +55,15 @@ GemmCache::~GemmCache() = default;
 
 void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
   GemmKey K{&Gemm, Batch};
-  if (Data->Primitives.count(K))
+  if (Data->Primitives.count(K) || Data->Blocked.count(K))
     return;
+  if (std::optional<VectorKind> Kind = findBlockedKind(Gemm)) {
+    BlockedGemm Product(Gemm, Batch, omp_get_max_threads(), *Kind);
+    Data->ScratchBytes =
+        std::max(Data->ScratchBytes, Product.getScratchBytes());
+    Data->Blocked.emplace(K, Product);
+    return;
+  }
   try {
     dnnl::matmul::primitive_desc Desc = describeGemm(Gemm, Batch);
     int64_t Bytes = static_cast<int64_t>(Desc.scratchpad_desc().get_size());
@@ -75,6 +85,7 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
 int64_t GemmCache::getScratchBytes() const { return Data->ScratchBytes; }
 
 void GemmCache::setScratch(void *Memory) {
+  Data->Scratch = Memory;
   for (auto &Entry : Data->Primitives)
     Entry.second.Scratch.set_data_handle(Memory);
 }
@@ -83,6 +94,12 @@ void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
                     const void *Bias, void *C, int64_t Batch) {
   if (Gemm.batched && Batch == 0)
     return; // no rows, or nothing to add
+  auto Found = Data->Blocked.find(GemmKey{&Gemm, Batch});
+  if (Found != Data->Blocked.end())
+    return Found->second.run(static_cast<const float *>(A),
+                             static_cast<const float *>(B),
+                             static_cast<const float *>(Bias),
+                             static_cast<float *>(C), Data->Scratch);
   auto It = Data->Primitives.find(GemmKey{&Gemm, Batch});
   if (It == Data->Primitives.end())
     fail("a GEMM of ", Batch, " samples was not prepared");

@@ -23,6 +23,21 @@ const dnnl::engine &poplar::runtime::getCPUEngine() {
   return Engine;
 }
 
+std::optional<VectorKind>
+poplar::runtime::findBlockedKind(const PoplarGemm &Gemm) {
+  getCPUEngine(); // sets the limit
+  // Each value is a set of bits, which holds those of the lesser ones.
+  static const int Has = static_cast<int>(dnnl::get_effective_cpu_isa());
+  auto Includes = [&](dnnl::cpu_isa Isa) {
+    return (Has & static_cast<int>(Isa)) == static_cast<int>(Isa);
+  };
+  if (Gemm.a_type != POPLAR_F32 || Gemm.b_type != POPLAR_F32 ||
+      Gemm.c_type != POPLAR_F32 || Includes(dnnl::cpu_isa::avx512_core) ||
+      !Includes(dnnl::cpu_isa::sse41))
+    return std::nullopt;
+  return Includes(dnnl::cpu_isa::avx2) ? VectorKind::AVX2 : VectorKind::SSE41;
+}
+
 static memory::data_type getDataType(int32_t Type) {
   switch (Type) {
   case POPLAR_BF16:
@@ -72,6 +87,8 @@ poplar::runtime::describeGemm(const PoplarGemm &Gemm, int64_t Batch) {
 extern "C" int64_t poplar_gemm_scratch_bytes(const PoplarGemm *Gemm,
                                              int64_t MaxBatch,
                                              int32_t Threads) {
+  if (std::optional<VectorKind> Kind = findBlockedKind(*Gemm))
+    return BlockedGemm(*Gemm, MaxBatch, Threads, *Kind).getScratchBytes();
   // oneDNN plans for OpenMP's current number of threads.
   int PreviousThreads = omp_get_max_threads();
   omp_set_num_threads(Threads);

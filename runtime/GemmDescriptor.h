@@ -9,11 +9,16 @@
 #ifndef POPLAR_RUNTIME_GEMMDESCRIPTOR_H
 #define POPLAR_RUNTIME_GEMMDESCRIPTOR_H
 
-#include "Poplar/Runtime/ABI.h"
+#include "BlockedGemm.h"
 
 #include <dnnl.hpp>
+#include <optional>
 
 namespace poplar::runtime {
+
+/// How products of `Gemm` are done where oneDNN does not do them: in f32
+/// without AVX-512. See BlockedGemm.h.
+std::optional<VectorKind> findBlockedKind(const PoplarGemm &Gemm);
 
 /// The process's CPU engine.
 const dnnl::engine &getCPUEngine();
