@@ -22,8 +22,14 @@ static constexpr size_t TraceCapacity = 1 << 18;
 
 void poplar::runtime::runJob(const PoplarProgram &Program, const Options &O,
                              const std::function<void(Group *)> &Work) {
-  if (Program.world_size == 1)
+  if (Program.world_size == 1) {
+    if (int Started = comm::getNumStarted(); Started > 1)
+      fail("the plan has 1 rank, but ", Started,
+           " were started, and each would write the same files; build a plan "
+           "of ",
+           Started, " ranks");
     return Work(nullptr);
+  }
   comm::CommOptions Comm;
   Comm.Backend = O.Comm;
   if (!O.LinkDelay.empty())

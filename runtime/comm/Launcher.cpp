@@ -33,6 +33,14 @@ bool comm::isToldItsRank() {
   return std::getenv("RANK") && std::getenv("WORLD_SIZE");
 }
 
+int comm::getNumStarted() {
+  for (const char *Name :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (const char *Text = isStartedByMpi() ? std::getenv(Name) : nullptr)
+      return std::atoi(Text);
+  return isToldItsRank() ? std::atoi(std::getenv("WORLD_SIZE")) : 1;
+}
+
 void comm::endWithLauncher() {
   if (!isStartedByMpi())
     return;

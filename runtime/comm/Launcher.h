@@ -22,6 +22,8 @@ bool isStartedByMpi();
 /// Whether the environment tells this process its rank, as torchrun does: RANK
 /// and WORLD_SIZE. Rank 0 is then found at MASTER_ADDR and MASTER_PORT.
 bool isToldItsRank();
+/// How many ranks the launcher says that it started; 1 without one.
+int getNumStarted();
 
 /// Makes the kernel kill this process when its parent, the launcher, dies. Call
 /// it first thing in main, from the main thread; does nothing for a process

@@ -357,6 +357,57 @@ def version(job):
     connection.close()
 
 
+def make_record(key, kind, number, data, length=None):
+    """A message after the handshake; it may lie about its length."""
+    head = struct.pack("<4sIQII", b"PTRC", kind, number, length or len(data), 0)
+    return head + data + hmac.digest(key, head + data, "sha256")
+
+
+def make_card(rank, address=b"an address", length=None):
+    names = b"a host".ljust(128, b"x") + b"a name".ljust(64, b"x")
+    length = len(address) if length is None else length
+    return struct.pack("<iiQ", rank, 1, 0) + names + struct.pack("<II", length, 0) + address
+
+
+def records(job):
+    """A member that sends what is no message, or no card of its own, ends the job."""
+    message, card = "sent what is not a message", "sent what is not the card of a rank"
+    for make, text in (
+        (lambda key: b"\xff" * 5000, message),
+        (lambda key: make_record(b"another key", 1, 0, make_card(1)), message),
+        (lambda key: make_record(key, 1, 7, make_card(1)), message),
+        (lambda key: make_record(key, 1, 0, make_card(1), 1 << 31), message),
+        (lambda key: make_record(key, 1, 0, make_card(2)), card),
+        (lambda key: make_record(key, 1, 0, make_card(-1)), card),
+        (lambda key: make_record(key, 1, 0, make_card(1)[:100]), card),
+        (lambda key: make_record(key, 1, 0, make_card(1, length=1 << 30)), card),
+        (lambda key: make_record(key, 4, 0, b"out of memory"), "rank 1 .*: out of memory"),
+    ):
+        hub = job.start(0)
+        hello = make_hello(1, 3)
+        connection, kind, nonce, _ = call(job.port, hello)
+        check(kind == WELCOME, f"a member is answered {kind}", hub)
+        label = b"poplar records to rank 0".ljust(32, b"\0")
+        key = hmac.digest(SECRET.encode(), label + hello + nonce, "sha256")
+        connection.sendall(make(key))
+        fail([hub, job.start(2)], text)
+        connection.close()
+        job.port = free_port()
+
+
+def impostor(job):
+    """Who listens in place of rank 0, and does not know the secret, is not believed."""
+    with socket.create_server(("127.0.0.1", job.port)) as server:
+        caller = job.start(1)
+        connection, _ = server.accept()
+        receive(connection, 88)
+        connection.sendall(struct.pack("<8sII", MAGIC, CHALLENGE, 1) + os.urandom(32))
+        receive(connection, 32)
+        connection.sendall(struct.pack("<8sII", MAGIC, WELCOME, 1) + os.urandom(32))
+        fail([caller], "have unlike secrets")
+        connection.close()
+
+
 def secrets(job):
     """One rank has another secret, or none: it says so at once, and rank 0 says who
     was refused. Rank 0 goes on, as the caller may be anyone."""
@@ -564,7 +615,8 @@ CASES = {
     "garbage": (garbage, 2), "silence": (silence, 2), "secret": (secret, 2),
     "flood": (flood, 2), "while-running": (while_running, 2), "twice": (twice, 3),
     "second-hub": (second_hub, 2), "world": (world, 3), "version": (version, 3),
-    "secrets": (secrets, 2), "secret-rules": (secret_rules, 2), "kill": (kill, 3),
+    "records": (records, 3), "impostor": (impostor, 2), "secrets": (secrets, 2),
+    "secret-rules": (secret_rules, 2), "kill": (kill, 3),
     "kill-hub": (kill_hub, 3), "stop": (stop, 3), "stop-hub": (stop_hub, 3),
     "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
     "unreachable": (unreachable, 2), "torchrun": (torchrun, 3),

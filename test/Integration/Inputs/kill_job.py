@@ -6,9 +6,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""usage: kill_job.py POPLAR JOB DATA RUN
+"""usage: kill_job.py POPLAR JOB DATA RUN [START_RANKS]
 
-Starts the job of a directory written by `poplar build`, and again and again
+Starts the job of a directory written by `poplar build`, by `poplar train` or the
+script START_RANKS, and again and again
 kills (SIGKILL) or stops (SIGSTOP) one of its ranks at a random moment, in turns.
 Each time the whole job must end with a failure within 10 seconds, name what
 happened, leave no process behind and no checkpoint that is not whole: the next
@@ -47,8 +48,11 @@ def fail(message, output=""):
 
 
 def main():
-    poplar, job, data, run = sys.argv[1:]
+    poplar, job, data, run = sys.argv[1:5]
     job = os.path.realpath(job)
+    start = [poplar, "train", job]
+    if len(sys.argv) > 5:
+        start = [sys.executable, sys.argv[5], job, "--", "train"]
     rounds = int(os.environ.get("POPLAR_KILLS", "3"))
     seed = int(os.environ.get("POPLAR_KILL_SEED", str(os.getpid())))
     print(f"seed {seed}")
@@ -58,9 +62,8 @@ def main():
     for number in range(rounds):
         with open(log, "w") as file:
             process = subprocess.Popen(
-                [poplar, "train", job, "--data", data, "--steps", "1000000",
-                 "--save-every", "4", "--eval-every", "0", "--resume", "--out",
-                 run],
+                [*start, "--data", data, "--steps", "1000000", "--save-every",
+                 "4", "--eval-every", "0", "--resume", "--out", run],
                 stdout=file, stderr=subprocess.STDOUT,
                 # Less than usual, so that a stop during the start is over in
                 # time, too.

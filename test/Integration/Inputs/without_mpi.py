@@ -56,10 +56,10 @@ def main():
     same("tcp", job)
     same("shaped-tcp", job, "--rate", SHAPED)
 
-    def refused(name, text, **place):
+    def refused(name, text, program=os.path.join(job, "device", "train"), **place):
         places = {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1"}
         done = subprocess.run(
-            [os.path.join(job, "device", "train"), "train", "--data", os.devnull]
+            [program, "train", "--data", os.devnull]
             + ["--steps", "1", "--out", workshop.path(name)],
             env={**os.environ, **places, "POPLAR_START_SECONDS": "2", **place},
             capture_output=True,
@@ -78,6 +78,8 @@ def main():
             MASTER_PORT="1", RANK="1")
     refused("nowhere", "MASTER_ADDR=no.such.host.invalid: ", MASTER_PORT="1",
             MASTER_ADDR="no.such.host.invalid")
+    refused("alone", "the plan has 1 rank, but 3 were started",
+            os.path.join(workshop.alone("gpt2"), "host", "train"))
     report.finish()
 
 
