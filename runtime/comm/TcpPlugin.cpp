@@ -28,6 +28,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -130,14 +131,28 @@ std::string getHost() {
   return Boot + " " + Network;
 }
 
+/// Whether a list of UCX's transports has none but TCP and those inside a host:
+/// other networks have devices of their own.
+bool isOnlyTcp(const std::string &Transports) {
+  std::istringstream Words(Transports);
+  for (std::string Word; std::getline(Words, Word, ',');)
+    if (Word != "tcp" && Word != "self" && Word != "sm" && Word != "shm" &&
+        Word != "posix" && Word != "sysv" && Word != "cma")
+      return false;
+  return true;
+}
+
 /// Messages take the device at which the ranks meet, unless the user chooses.
 ucs_status_t configure(ucp_config_t *Config, const std::string &Device) {
-  if (std::getenv("UCX_TLS"))
-    return UCS_OK;
+  const char *Chosen = std::getenv("UCX_TLS");
   // A rank alone needs nothing that others can reach.
+  std::string Transports = Chosen       ? Chosen
+                           : World == 1 ? "self"
+                                        : "tcp,sm,self";
   ucs_status_t Status =
-      ucp_config_modify(Config, "TLS", World == 1 ? "self" : "tcp,sm,self");
-  if (Status != UCS_OK || Device.empty() || std::getenv("UCX_NET_DEVICES"))
+      Chosen ? UCS_OK : ucp_config_modify(Config, "TLS", Transports.c_str());
+  if (Status != UCS_OK || Device.empty() || std::getenv("UCX_NET_DEVICES") ||
+      !isOnlyTcp(Transports))
     return Status;
   return ucp_config_modify(Config, "NET_DEVICES", Device.c_str());
 }

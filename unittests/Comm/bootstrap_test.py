@@ -289,9 +289,9 @@ def flood(job):
 
 def while_running(job):
     """Garbage at UCX's own ports, of all processes, while they train."""
-    ranks = [job.start(rank, steps=500) for rank in (0, 1)]
+    ranks = [job.start(rank, steps=500, UCX_TLS="tcp,self") for rank in (0, 1)]
     for rank in ranks:
-        rank.wait_for(r"^rank \d pid")
+        rank.wait_for(r"(?m)^rank \d pid")
     ports = {port for rank in ranks for port in listening(rank.process.pid)}
     for address, port in ports:
         check(address.startswith("127."), f"a rank listens at {address}:{port}", *ranks)
