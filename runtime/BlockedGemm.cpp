@@ -20,6 +20,7 @@
 #include "BlockedGemm.h"
 
 #include <algorithm>
+#include <cstring>
 #include <immintrin.h>
 #include <omp.h>
 
@@ -28,10 +29,18 @@ using namespace poplar::runtime;
 namespace {
 
 constexpr int64_t TileRows = 6, Depth = 256, Rows = 24 * TileRows,
-                  Columns = 2048;
+                  Columns = 3072;
 
 int64_t roundUp(int64_t Size, int64_t Multiple) {
   return (Size + Multiple - 1) / Multiple * Multiple;
+}
+
+/// The rows of a tile, which need not be aligned, while the tile is computed.
+inline void prefetch(const float *C, int64_t Stride, int64_t Width) {
+  for (int64_t I = 0; I < TileRows; ++I, C += Stride) {
+    __builtin_prefetch(C, 1, 3);
+    __builtin_prefetch(C + Width - 1, 1, 3);
+  }
 }
 
 /// Adds a tile of C, from packed operands of `Length` along k. `First`: C is
@@ -43,6 +52,7 @@ __attribute__((target("avx2,fma"))) void
 addTileAVX2(int64_t Length, const float *A, const float *B, float *C,
             int64_t Stride, bool First) {
   __m256 Sums[TileRows][2];
+  prefetch(C, Stride, 16);
 #pragma GCC unroll 6
   for (int I = 0; I < TileRows; ++I)
     Sums[I][0] = Sums[I][1] = _mm256_setzero_ps();
@@ -70,6 +80,7 @@ __attribute__((target("sse4.1"))) void
 addTileSSE41(int64_t Length, const float *A, const float *B, float *C,
              int64_t Stride, bool First) {
   __m128 Sums[TileRows][2];
+  prefetch(C, Stride, 8);
 #pragma GCC unroll 6
   for (int I = 0; I < TileRows; ++I)
     Sums[I][0] = Sums[I][1] = _mm_setzero_ps();
@@ -96,28 +107,25 @@ addTileSSE41(int64_t Length, const float *A, const float *B, float *C,
 /// Packs `Length` steps along k of `Count` lines into panels of `Width`, the
 /// lines of a step beside each other, and zeros where the last panel has none.
 /// An element lies at From[Line * LineStride + Step * StepStride].
+template <int64_t Width>
 void pack(const float *From, int64_t LineStride, int64_t StepStride,
-          int64_t Count, int64_t Length, int64_t Width, float *To) {
+          int64_t Count, int64_t Length, float *To) {
   for (int64_t Begin = 0; Begin < Count;
        Begin += Width, From += Width * LineStride, To += Width * Length) {
     int64_t Valid = std::min(Width, Count - Begin);
-    if (Valid < Width)
-      std::fill(To, To + Width * Length, 0.0f);
-    if (LineStride == 1) {
+    if (Valid == Width && LineStride == 1) {
       for (int64_t Step = 0; Step < Length; ++Step)
-        std::copy(From + Step * StepStride, From + Step * StepStride + Valid,
-                  To + Step * Width);
-      continue;
-    }
-    // Lines are contiguous: a cache line of each at a time.
-    constexpr int64_t Part = 16;
-    for (int64_t First = 0; First < Length; First += Part) {
-      int64_t Last = std::min(First + Part, Length);
-      for (int64_t Line = 0; Line < Valid; ++Line) {
-        const float *Source = From + Line * LineStride;
-        for (int64_t Step = First; Step < Last; ++Step)
-          To[Step * Width + Line] = Source[Step * StepStride];
-      }
+        std::memcpy(To + Step * Width, From + Step * StepStride,
+                    Width * sizeof(float));
+    } else if (Valid == Width) {
+      for (int64_t Step = 0; Step < Length; ++Step)
+        for (int64_t Line = 0; Line < Width; ++Line)
+          To[Step * Width + Line] = From[Line * LineStride + Step * StepStride];
+    } else {
+      for (int64_t Step = 0; Step < Length; ++Step)
+        for (int64_t Line = 0; Line < Width; ++Line)
+          To[Step * Width + Line] =
+              Line < Valid ? From[Line * LineStride + Step * StepStride] : 0;
     }
   }
 }
@@ -172,9 +180,9 @@ void Product::computeRows(Range Along, int64_t FirstColumn, Range PanelColumns,
   for (int64_t Row = Along.Begin; Row < Along.End; Row += Rows) {
     int64_t Count = std::min(Rows, Along.End - Row);
     if (Gemm.Gemm.trans_a)
-      pack(A + Steps.Begin * M + Row, 1, M, Count, Length, TileRows, Packed);
+      pack<TileRows>(A + Steps.Begin * M + Row, 1, M, Count, Length, Packed);
     else
-      pack(A + Row * K + Steps.Begin, K, 1, Count, Length, TileRows, Packed);
+      pack<TileRows>(A + Row * K + Steps.Begin, K, 1, Count, Length, Packed);
     for (int64_t J = PanelColumns.Begin; J < PanelColumns.End;
          J += TileColumns) {
       const float *Panel = PackedB + J * Length;
@@ -206,12 +214,11 @@ void Product::runThread(int64_t Thread) const {
     for (int64_t Step = 0; Step < K; Step += Depth) {
       Range Steps{Step, std::min(Step + Depth, K)};
       int64_t Length = Steps.End - Step, From = Column + Own.Begin;
-      if (Gemm.Gemm.trans_b)
-        pack(B + From * K + Step, K, 1, Own.End - Own.Begin, Length,
-             TileColumns, PackedB + Own.Begin * Length);
-      else
-        pack(B + Step * N + From, 1, N, Own.End - Own.Begin, Length,
-             TileColumns, PackedB + Own.Begin * Length);
+      auto PackB = TileColumns == 16 ? pack<16> : pack<8>;
+      bool Transposed = Gemm.Gemm.trans_b;
+      PackB(Transposed ? B + From * K + Step : B + Step * N + From,
+            Transposed ? K : 1, Transposed ? 1 : N, Own.End - Own.Begin, Length,
+            PackedB + Own.Begin * Length);
 #pragma omp barrier
       if (Computes)
         computeRows(Along, Column, Used, Steps, Packed);

@@ -9,6 +9,7 @@
 #include "Gemm.h"
 #include "Error.h"
 #include "GemmDescriptor.h"
+#include "ISA.h"
 #include "Random.h"
 
 #include <cmath>
@@ -116,6 +117,45 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(0, 1, 2),
                      testing::Values(std::pair(0, 0), std::pair(1, 0),
                                      std::pair(1, 1))));
+
+/// A product by blocks, whose C begins `Offset` elements behind a multiple of
+/// 64 bytes.
+std::vector<float> multiply(const PoplarGemm &Gemm, VectorKind Kind,
+                            int Threads, size_t Offset) {
+  static const Matrix A(Gemm.m * Gemm.k, POPLAR_F32, 1),
+      B(Gemm.k * Gemm.n, POPLAR_F32, 2);
+  std::vector<float> Bias(static_cast<size_t>(Gemm.n), 0.3f);
+  BlockedGemm Product(Gemm, 1, Threads, Kind);
+  std::vector<char> Scratch(
+      static_cast<size_t>(Product.getScratchBytes() + POPLAR_ALIGNMENT));
+  size_t Size = static_cast<size_t>(Gemm.m * Gemm.n);
+  std::vector<float> C(Size + 32, 0.5f);
+  float *Begin = C.data();
+  while (reinterpret_cast<uintptr_t>(Begin) % 64)
+    ++Begin;
+  Product.run(A.Values.data(), B.Values.data(), Bias.data(), Begin + Offset,
+              Scratch.data());
+  return {Begin + Offset, Begin + Offset + Size};
+}
+
+// More than one block along every dimension, and rests of tiles.
+TEST(BlockedGemmTest, BitsDependNeitherOnThreadsNorOnAlignment) {
+  const std::pair<VectorKind, bool> Kinds[] = {
+      {VectorKind::AVX2, findMissing({"avx2", "fma"}).empty()},
+      {VectorKind::SSE41, findMissing({"sse4_1"}).empty()}};
+  for (auto [Kind, IsHere] : Kinds)
+    for (int Transposed : {0, 1})
+      for (int Accumulate : {0, 1}) {
+        if (!IsHere)
+          continue;
+        PoplarGemm Gemm{151,        3083, 300,        0, Transposed, Transposed,
+                        Accumulate, 1,    POPLAR_F32, 0, 0};
+        std::vector<float> One = multiply(Gemm, Kind, 1, 0);
+        for (int Threads : {2, 3})
+          EXPECT_EQ(multiply(Gemm, Kind, Threads, 0), One) << Threads;
+        EXPECT_EQ(multiply(Gemm, Kind, 2, 3), One);
+      }
+}
 
 TEST(GemmScratch, CoversEveryBatchAndIsAligned) {
   PoplarGemm Gemm{64, 96, 128, 2, 1, 0, 1, 0, 0, 0, 0};
