@@ -17,6 +17,7 @@ the GEMMs of this model, with the same tokens, threads and precision.
 
 Needs torch and transformers (scripts/goldens/requirements.txt) and a build:
   bench/gpt2.py --poplar build/release/bin/poplar
+With POPLAR_MAX_ISA=avx2 or avx512 both sides use no more than that.
 """
 
 import argparse
@@ -49,6 +50,22 @@ def flops_per_token(seq_len):
     # Causal: on average half of the keys are seen.
     attention = layers * 2 * 2 * width * seq_len / 2
     return 3 * (products + attention)
+
+
+def pytorch_limits():
+    """The variables that keep PyTorch to what POPLAR_MAX_ISA allows Poplar."""
+    levels = {"avx2": ("avx2", "AVX2"), "avx512": ("avx512", "AVX512_CORE")}
+    limit = os.environ.get("POPLAR_MAX_ISA", "")
+    if limit in ("", "amx"):
+        return {}
+    if limit not in levels:
+        sys.exit(f"error: POPLAR_MAX_ISA={limit}: PyTorch has no such limit")
+    capability, isa = levels[limit]
+    return {
+        "ATEN_CPU_CAPABILITY": capability,
+        "ONEDNN_MAX_CPU_ISA": isa,
+        "MKL_ENABLE_INSTRUCTIONS": capability.upper(),
+    }
 
 
 def pytorch_turn(arguments):
@@ -184,6 +201,7 @@ def measure(poplar, arguments, precision, shape, threads):
             "--batch", str(batch), "--seq-len", str(seq_len),
             "--threads", str(threads), "--precision", precision,
             "--steps", str(arguments.steps),
+            **pytorch_limits(),
         ).stdout  # fmt: skip
         theirs.append(float(output))
     rate, other = statistics.median(ours), statistics.median(theirs)

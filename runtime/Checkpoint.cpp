@@ -115,6 +115,7 @@ static std::string formatState(const TrainingState &State) {
          ",\n  \"samples\": " + std::to_string(State.Samples) +
          ",\n  \"seed\": " + std::to_string(State.Seed) +
          ",\n  \"micro_batch\": " + std::to_string(State.MicroBatch) +
+         ",\n  \"threads\": " + std::to_string(State.Threads) +
          ",\n  \"loss_scale\": " +
          std::to_string(static_cast<int64_t>(State.LossScale)) +
          ",\n  \"options_hash\": " + json::quote(State.OptionsHash) +
@@ -320,6 +321,7 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   State.Samples = Root.integer("samples", -1);
   State.Seed = Root.integer("seed", 0);
   State.MicroBatch = Root.integer("micro_batch", -1);
+  State.Threads = Root.integer("threads", 0);
   State.LossScale = Root.number("loss_scale", 1);
   State.OptionsHash = Root.string("options_hash", "");
   State.BestLoss = Root.number("best_val_loss", State.BestLoss);
@@ -340,7 +342,7 @@ void poplar::runtime::loadTensors(Executor &Exec,
   std::string MomentPath = Directory + "/optimizer.safetensors";
   TensorFiles Moments = TensorFiles::open(MomentPath);
   const PoplarProgram &Program = Exec.program();
-  using Array = std::pair<const char *, float *Shard::*>;
+  using Array = std::pair<const char *, float * Shard::*>;
   for (auto [Suffix, Member] :
        {Array(".m", &Shard::Moment1), Array(".v", &Shard::Moment2)})
     for (int64_t I = 0; I < Program.num_parameters; ++I) {

@@ -23,6 +23,8 @@ struct TrainingState {
   int64_t Seed = 0;
   /// Sums depend in their last bits on how a batch was cut.
   int64_t MicroBatch = 0;
+  /// Of rank 0; 0 where it is not known. oneDNN may divide sums among them.
+  int64_t Threads = 0;
   /// Of the ranks that keep activations in f16, the largest; 1 without any.
   double LossScale = 1;
   /// Of the options that decide the course of training.

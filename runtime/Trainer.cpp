@@ -274,6 +274,7 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &O,
     Group->attach(Exec.state(), Exec.device());
   Optim.setLossScale(O.LossScale);
   State.Seed = O.Seed;
+  State.Threads = Exec.threads();
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   State.OptionsHash = O.hash(GlobalBatch);
 }
@@ -296,6 +297,11 @@ void Trainer::resume() {
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
   if (State.OptionsHash != O.hash(GlobalBatch))
     print("note: options or data differ from those the run was started with\n");
+  if (State.Threads && State.Threads != Exec.threads())
+    print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
+          "otherwise in their last bits\n",
+          static_cast<long long>(State.Threads), Exec.threads());
+  State.Threads = Exec.threads();
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   State.OptionsHash = O.hash(GlobalBatch);
   if (State.Step >= O.Steps)
