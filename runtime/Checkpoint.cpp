@@ -10,6 +10,7 @@
 #include "Collectives.h"
 #include "Error.h"
 #include "Files.h"
+#include "ModelConfig.h"
 #include "Options.h"
 #include "Safetensors.h"
 
@@ -272,17 +273,47 @@ static bool isTiedCopy(std::string_view Name, const TensorView &View,
   return false;
 }
 
+/// The first checkpoints of BERT call the parameters of a norm as its paper
+/// does. Empty for other names.
+static std::string getFirstName(const std::string &Name) {
+  for (auto [Now, First] : {std::pair("LayerNorm.weight", "LayerNorm.gamma"),
+                            std::pair("LayerNorm.bias", "LayerNorm.beta")})
+    if (endsWith(Name, Now))
+      return Name.substr(0, Name.size() - std::string_view(Now).size()) + First;
+  return "";
+}
+
 /// The name of parameter `P` in the files: as it is, or without its first
-/// component.
+/// component, or of a norm as it was once called.
 static std::string findName(const TensorFiles &Files,
                             const PoplarParameter &P) {
   std::string Name = P.name;
-  if (Files.find(Name))
-    return Name;
-  size_t Dot = Name.find('.');
-  if (Dot != std::string::npos && Files.find(Name.substr(Dot + 1)))
-    return Name.substr(Dot + 1);
+  for (const std::string &Candidate : {Name, getFirstName(Name)}) {
+    if (Files.find(Candidate))
+      return Candidate;
+    size_t Dot = Candidate.find('.');
+    if (Dot != std::string::npos && Files.find(Candidate.substr(Dot + 1)))
+      return Candidate.substr(Dot + 1);
+  }
   return Name;
+}
+
+/// Tensors that fit do not make the same model: their config.json must tell of
+/// the same function.
+static void checkConfig(const Executor &Exec, const std::string &Weights) {
+  fs::path Directory(Weights);
+  std::error_code Code;
+  if (!fs::is_directory(Directory, Code))
+    Directory = Directory.parent_path();
+  std::string Path = (Directory / "config.json").string();
+  if (Exec.model().ConfigFacts.empty())
+    return;
+  if (fs::exists(Path, Code))
+    checkModelConfig(Exec.model().ConfigFacts, Path);
+  else if (Exec.state().rank() == 0)
+    std::printf("note: '%s' has no config.json beside it; only names and "
+                "shapes of its tensors are compared with the program\n",
+                Weights.c_str());
 }
 
 void poplar::runtime::loadWeights(Executor &Exec,
@@ -290,6 +321,7 @@ void poplar::runtime::loadWeights(Executor &Exec,
   std::string Latest = findLatestCheckpoint(RunOrCheckpoint);
   const std::string &Path = Latest.empty() ? RunOrCheckpoint : Latest;
   TensorFiles Files = TensorFiles::open(Path);
+  checkConfig(Exec, Path);
   const PoplarProgram &Program = Exec.program();
   std::vector<std::string> Used;
   for (int64_t I = 0; I < Program.num_parameters; ++I) {

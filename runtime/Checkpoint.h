@@ -43,8 +43,9 @@ std::string findLatestCheckpoint(const std::string &Run);
 
 /// Fills the masters and working copies from a checkpoint of this project or
 /// of Hugging Face, a directory or a safetensors file; a run stands for its
-/// newest checkpoint. An Error names the first tensor that is missing,
-/// superfluous or of another shape.
+/// newest checkpoint. An Error names the key of its config.json that differs
+/// from the program's, or the first tensor that is missing, superfluous or of
+/// another shape.
 void loadWeights(Executor &Exec, const std::string &RunOrCheckpoint);
 
 /// The state.json of a checkpoint.

@@ -93,7 +93,9 @@ void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
 void poplar::runtime::maskTokens(uint64_t Key, const ModelInfo &Model,
                                  int32_t *Ids, int32_t *Targets) {
   for (int64_t I = 0; I < Model.SeqLen; ++I) {
-    if (toUniform(hashCounters(Key, I, 0)) >= 0.15) {
+    if (toUniform(hashCounters(Key, I, 0)) >= 0.15 ||
+        std::binary_search(Model.SpecialTokens.begin(),
+                           Model.SpecialTokens.end(), Ids[I])) {
       Targets[I] = -1;
       continue;
     }

@@ -73,9 +73,9 @@ private:
   UsedIds Used;
 };
 
-/// BERT's corruption for the masked objective: of the tokens in `Ids`, 15 % (at
-/// random by `Key` and position) become targets, and of those 80 % turn into
-/// the mask token, 10 % into a random one, 10 % stay.
+/// BERT's corruption for the masked objective: of the tokens in `Ids` that are
+/// not special, 15 % (at random by `Key` and position) become targets, and of
+/// those 80 % turn into the mask token, 10 % into a random one, 10 % stay.
 void maskTokens(uint64_t Key, const ModelInfo &Model, int32_t *Ids,
                 int32_t *Targets);
 

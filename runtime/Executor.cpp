@@ -38,14 +38,26 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
       json::parse(Program.description, "description of the program");
   Architecture = Description.string("architecture", "unknown");
   Config = Description.string("config", "{}");
+  ConfigFacts = Description.string("config_facts", "");
   Precision = Description.string("precision", "f32");
   DeviceType = Description.string("device_type", "host");
   Masked = Description.string("objective", "causal") == "masked";
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);
-  MaskToken = Description.integer("mask_token_id", VocabSize - 1);
   if (VocabSize < 1 || SeqLen < 1)
     fail("the program's description lacks vocab_size or seq_len");
+  if (!Masked)
+    return;
+  MaskToken = Description.integer("mask_token_id", -1);
+  SpecialTokens = {MaskToken};
+  if (const json::Value *Ids = Description.find("special_token_ids"))
+    for (const json::Value &Element : Ids->elements()) {
+      int64_t Id = -1;
+      if (!Element.asInteger(Id) || Id < 0 || Id >= VocabSize)
+        fail("special_token_ids is not a list of tokens of the vocabulary");
+      SpecialTokens.push_back(Id);
+    }
+  std::sort(SpecialTokens.begin(), SpecialTokens.end());
   if (MaskToken < 0 || MaskToken >= VocabSize)
     fail("mask_token_id ", MaskToken, " is outside the vocabulary of ",
          VocabSize);

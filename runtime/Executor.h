@@ -29,8 +29,14 @@ struct ModelInfo {
   explicit ModelInfo(const PoplarProgram &Program);
 
   std::string Architecture, Config, Precision, DeviceType;
+  /// What decides the function, for checkModelConfig; empty if unknown.
+  std::string ConfigFacts;
   bool Masked = false;
-  int64_t VocabSize = 0, SeqLen = 0, MaskToken = 0;
+  int64_t VocabSize = 0, SeqLen = 0;
+  /// Of a masked model: the token that replaces others, and those that are
+  /// never replaced, ascending.
+  int64_t MaskToken = 0;
+  std::vector<int64_t> SpecialTokens;
 };
 
 /// Owns the arena of a rank and runs the functions of its program in it. This

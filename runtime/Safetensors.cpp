@@ -166,6 +166,13 @@ TensorFiles TensorFiles::open(const std::string &FileOrDirectory) {
   }
   std::string Single = FileOrDirectory + "/model.safetensors";
   std::string Index = Single + ".index.json";
+  for (const char *Name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (!fs::exists(Single, Code) && !fs::exists(Index, Code) &&
+        fs::exists(FileOrDirectory + "/" + Name, Code))
+      fail("'", FileOrDirectory, "' has its weights in ", Name,
+           " and no model.safetensors, which alone can be read; "
+           "from_pretrained followed by save_pretrained of transformers 4.35 "
+           "or later writes it");
   if (fs::exists(Single, Code) || !fs::exists(Index, Code)) {
     Result.add(Single);
     return Result;

@@ -13,13 +13,7 @@ using namespace mlir;
 using namespace poplar;
 using namespace poplar::import;
 
-OwningOpRef<ModuleOp> import::importBert(const Config &config) {
-  config.expectNeutral("position_embedding_type", "absolute");
-  config.expectNeutral("is_decoder");
-  config.expectNeutral("add_cross_attention");
-  config.expectNeutral("quantization_config");
-  if (!config["tie_word_embeddings"].getBool(true))
-    config["tie_word_embeddings"].error("false is not supported (only true)");
+static OwningOpRef<ModuleOp> buildBert(const Config &config) {
   int64_t vocabSize = config.getSize("vocab_size");
   int64_t hidden = config.getSize("hidden_size");
   int64_t inner = config.getSize("intermediate_size");
@@ -37,6 +31,7 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
   attention.causal = false;
   std::optional<int64_t> paddingIdx =
       config.getPaddingIdx(vocabSize, /*fallback=*/0);
+  SpecialTokens tokens = config.getSpecialTokens(vocabSize);
   if (config.failed())
     return {};
   attention.headDim = config.divide("hidden_size", hidden,
@@ -102,6 +97,27 @@ OwningOpRef<ModuleOp> import::importBert(const Config &config) {
     x = model.call(block, x,
                    "bert.encoder.layer." + std::to_string(layer) + ".");
   Value logits = model.call(head, x);
-  return config.finish(model, model.call(loss, {logits, model.getTargets()}),
-                       {"bert", "masked", vocabSize, seqLen, hidden, layers});
+  return config.finish(
+      model, model.call(loss, {logits, model.getTargets()}),
+      {"bert", "masked", vocabSize, seqLen, hidden, layers, std::move(tokens)});
+}
+
+Family import::getBertFamily() {
+  static const std::vector<Key> keys = {
+      function("vocab_size"), function("hidden_size"),
+      function("intermediate_size"), function("num_hidden_layers"),
+      function("num_attention_heads"), function("max_position_embeddings"),
+      function("type_vocab_size"), function("layer_norm_eps"),
+      function("hidden_act"), training("hidden_dropout_prob"),
+      training("attention_probs_dropout_prob"), training("initializer_range"),
+      training("pad_token_id").orNull(), training("mask_token_id").orNull(),
+      fixed("tie_word_embeddings", {"true"}), fixed("is_decoder", {"false"}),
+      fixed("is_causal", {"false"}),
+      fixed("position_embedding_type", {"\"absolute\""}),
+      // Of the first BERTs, for a pooler that this head does not have.
+      fixed("directionality", {"\"bidi\""}), harmless("pooler_fc_size"),
+      harmless("pooler_num_attention_heads"), harmless("pooler_num_fc_layers"),
+      harmless("pooler_size_per_head"), harmless("pooler_type"),
+      harmless("language"), harmless("name")};
+  return {"bert", "BertForMaskedLM", keys, buildBert};
 }

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Config.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 #include <cmath>
 
 using namespace mlir;
@@ -24,12 +26,81 @@ static std::string toString(double number) {
   return text;
 }
 
+Config::Config(json::Document &document, const Family &family,
+               const ImportOptions &options, MLIRContext &context,
+               StringRef file, ImportSummary &summary)
+    : context(context), file(file), document(document), options(options),
+      family(family), summary(summary) {
+  checkKeys(document.getRoot(), {family.keys, getCommonKeys()},
+            family.modelType);
+}
+
+json::Value Config::operator[](const std::string &key) const {
+  const Key *entry = findKey(family.keys, key);
+  assert(entry && "a key that is read is missing in the family's table");
+  json::Value root = document.getRoot();
+  json::Value value = root[key];
+  return value.isPresent() || entry->alias.empty() ? value : root[entry->alias];
+}
+
+void Config::record(llvm::ArrayRef<std::string> paths, Fact fact) const {
+  // A key may be read more than once.
+  for (const llvm::json::Value &known : facts)
+    if (*known.getAsObject()->getArray("keys") == llvm::json::Array(paths))
+      return;
+  llvm::json::Array values{std::move(fact.value)};
+  for (std::string &spelling : fact.same)
+    values.push_back(std::move(spelling));
+  llvm::json::Object entry{{"keys", llvm::json::Array(paths)},
+                           {"values", std::move(values)}};
+  if (fact.fallback)
+    entry["absent"] = std::move(*fact.fallback);
+  if (fact.ofNull)
+    entry["null"] = std::move(*fact.ofNull);
+  facts.push_back(std::move(entry));
+}
+
+void Config::record(const std::string &key, Fact fact) const {
+  const Key *entry = findKey(family.keys, key);
+  if (entry->role != Key::Function)
+    return;
+  if (entry->alias.empty())
+    record(llvm::ArrayRef<std::string>{key}, std::move(fact));
+  else
+    record({key, entry->alias}, std::move(fact));
+}
+
 int64_t Config::getSize(const std::string &key) const {
-  return (*this)[key].getInteger(1, kMaxSize);
+  int64_t size = (*this)[key].getInteger(1, kMaxSize);
+  record(key, {size});
+  return size;
+}
+
+int64_t Config::getSize(const std::string &key, int64_t fallback,
+                        std::optional<int64_t> ofNull) const {
+  json::Value value = (*this)[key];
+  int64_t size = fallback;
+  if (value.isPresent())
+    size = value.getInteger(1, kMaxSize);
+  else if (value.isNull() && ofNull)
+    size = *ofNull;
+  Fact fact = {size, fallback};
+  if (ofNull)
+    fact.ofNull = *ofNull;
+  record(key, std::move(fact));
+  return size;
+}
+
+bool Config::getBool(const std::string &key, bool fallback) const {
+  bool value = (*this)[key].getBool(fallback);
+  record(key, {value, fallback});
+  return value;
 }
 
 int64_t Config::getLayers(const std::string &key) const {
-  return (*this)[key].getInteger(1, kMaxLayers);
+  int64_t layers = (*this)[key].getInteger(1, kMaxLayers);
+  record(key, {layers});
+  return layers;
 }
 
 std::optional<int64_t>
@@ -37,10 +108,65 @@ Config::getPaddingIdx(int64_t vocabSize,
                       std::optional<int64_t> fallback) const {
   json::Value value = (*this)["pad_token_id"];
   if (!value.isPresent())
-    return fallback;
+    return value.isNull() ? std::nullopt : fallback;
   // As torch.nn.Embedding counts, negative ids are from the end.
   int64_t id = value.getInteger(-vocabSize, vocabSize - 1);
   return id < 0 ? id + vocabSize : id;
+}
+
+/// An error, with the place where an id was found, if it is no token's.
+static void checkTokenId(json::Document &document, const std::string &source,
+                         int64_t id, int64_t vocabSize) {
+  if (id < 0 || id >= vocabSize)
+    document.error(source + " is " + std::to_string(id) +
+                   ", outside the vocabulary of " + std::to_string(vocabSize));
+}
+
+SpecialTokens Config::getSpecialTokens(int64_t vocabSize) const {
+  std::string error;
+  // A file of another name, such as an example's, has no tokenizer beside it.
+  SpecialTokens tokens;
+  if (llvm::sys::path::filename(file) == "config.json")
+    tokens = readSpecialTokens(llvm::sys::path::parent_path(file).str(), error);
+  if (!error.empty())
+    document.error("the tokenizer beside it cannot be read: " + error);
+  json::Value root = document.getRoot();
+  if (!tokens.mask) {
+    tokens = {};
+    if (json::Value mask = root["mask_token_id"]; mask.isPresent()) {
+      tokens.mask = mask.getInteger(0, vocabSize - 1);
+      tokens.source = "mask_token_id";
+    }
+    for (const char *key : {"pad_token_id", "unk_token_id", "cls_token_id",
+                            "sep_token_id", "bos_token_id", "eos_token_id"})
+      // What is no id of the vocabulary is in no data either.
+      if (json::Value id = root[key]; id.isNumber() && id.getNumber() >= 0 &&
+                                      id.getNumber() < double(vocabSize))
+        tokens.add(id.getInteger());
+  }
+  if (options.maskTokenId) {
+    tokens.mask = options.maskTokenId;
+    tokens.source = "--mask-token-id";
+  }
+  if (!options.specialTokenIds.empty())
+    tokens.all.clear();
+  for (int64_t id : options.specialTokenIds) {
+    checkTokenId(document, "--special-token-ids: one", id, vocabSize);
+    tokens.add(id);
+  }
+  if (!tokens.mask) {
+    document.error("a masked model needs the id of its mask token, which "
+                   "neither a tokenizer beside the configuration nor "
+                   "mask_token_id in it gives; say --mask-token-id N");
+    return tokens;
+  }
+  summary.maskSource = tokens.source;
+  checkTokenId(document, "the mask token of " + tokens.source, *tokens.mask,
+               vocabSize);
+  tokens.add(*tokens.mask);
+  for (int64_t id : tokens.all)
+    checkTokenId(document, "a special token of the tokenizer", id, vocabSize);
+  return tokens;
 }
 
 double Config::getDropout(const std::string &key, double fallback) const {
@@ -57,6 +183,7 @@ double Config::getPositive(const std::string &key, double fallback) const {
   double number = value.getNumber(fallback);
   if (!(number > 0 && std::isfinite(number)))
     value.error("expected a number above 0, found " + value.describe());
+  record(key, {number, fallback});
   return number;
 }
 
@@ -67,6 +194,7 @@ std::string Config::getActivation(const std::string &key,
   if (!failed() && !isActivation(name))
     value.error("unsupported activation '" + name +
                 "' (known: " + getActivations().str() + ")");
+  record(key, {name, fallback, std::nullopt, getSameActivations(name)});
   return name;
 }
 
@@ -84,6 +212,7 @@ void Config::checkSize(const std::string &what, double size) const {
 }
 
 int64_t Config::getSeqLen(int64_t tableRows, bool learned) const {
+  summary.positions = tableRows;
   if (!options.seqLen)
     return std::min<int64_t>(tableRows, 1024);
   int64_t seqLen = *options.seqLen;
@@ -97,29 +226,41 @@ int64_t Config::getSeqLen(int64_t tableRows, bool learned) const {
   return seqLen;
 }
 
-void Config::expectNeutral(const std::string &key) const {
-  json::Value value = (*this)[key];
-  if (!value.isPresent() || value.describe() == "false")
-    return;
-  value.error(value.describe() +
-              " is not supported (only false, null or none)");
+/// Adds a fact for each Fixed key: a configuration without it has a neutral
+/// value, too.
+static void addFixed(llvm::ArrayRef<Key> table, const std::string &prefix,
+                     llvm::json::Array &facts) {
+  for (const Key &key : table) {
+    addFixed(key.members, prefix + key.name + ".", facts);
+    if (key.role != Key::Fixed)
+      continue;
+    llvm::json::Array values;
+    for (const std::string &text : key.allowed)
+      values.push_back(llvm::cantFail(llvm::json::parse(text)));
+    llvm::json::Value first = values[0];
+    facts.push_back(
+        llvm::json::Object{{"keys", llvm::json::Array{prefix + key.name}},
+                           {"values", std::move(values)},
+                           {"absent", std::move(first)},
+                           {"null", nullptr}});
+  }
 }
 
-void Config::expectNeutral(const std::string &key, double neutral) const {
-  json::Value value = (*this)[key];
-  if (value.isPresent() && value.getNumber() != neutral)
-    value.error(value.describe() + " is not supported (only " +
-                toString(neutral) + ")");
-}
-
-void Config::expectNeutral(const std::string &key,
-                           const std::string &neutral) const {
-  json::Value value = (*this)[key];
-  if (!value.isPresent())
-    return;
-  std::string found = value.getString();
-  if (found != neutral)
-    value.error("'" + found + "' is not supported (only '" + neutral + "')");
+/// What decides whether another config.json describes the same function.
+std::string Config::formatFacts() const {
+  llvm::ArrayRef<Key> tables[] = {family.keys, getCommonKeys()};
+  llvm::json::Array all = facts;
+  for (llvm::ArrayRef<Key> table : tables)
+    addFixed(table, "", all);
+  llvm::json::Array known(listKeys(tables));
+  for (const std::string &key : options.ignoredKeys)
+    known.push_back(key);
+  return llvm::formatv("{0}", llvm::json::Value(llvm::json::Object{
+                                  {"architecture", family.architecture},
+                                  {"model_type", family.modelType},
+                                  {"facts", std::move(all)},
+                                  {"known", std::move(known)}}))
+      .str();
 }
 
 OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
@@ -129,20 +270,33 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
                    " parameters; more than 1e13 are refused");
     return {};
   }
+  if (summary.objective != "masked" &&
+      (options.maskTokenId || !options.specialTokenIds.empty())) {
+    document.error("the ids of mask and special tokens are for masked models; "
+                   "a " +
+                   family.modelType + " model predicts the next token");
+    return {};
+  }
   Builder attrs(&context);
   auto entry = [&](StringRef name, Attribute value) {
     return attrs.getNamedAttr(name, value);
   };
-  return builder.finish(
-      loss,
-      attrs.getDictionaryAttr(
-          {entry("architecture", attrs.getStringAttr(summary.architecture)),
-           entry("objective", attrs.getStringAttr(summary.objective)),
-           entry("vocab_size", attrs.getI64IntegerAttr(summary.vocabSize)),
-           entry("seq_len", attrs.getI64IntegerAttr(summary.seqLen)),
-           entry("hidden_size", attrs.getI64IntegerAttr(summary.hiddenSize)),
-           entry("num_layers", attrs.getI64IntegerAttr(summary.layers)),
-           entry("num_parameters", attrs.getI64IntegerAttr(static_cast<int64_t>(
-                                       builder.getNumElements()))),
-           entry("config", attrs.getStringAttr(document.getText()))}));
+  SmallVector<NamedAttribute> entries = {
+      entry("architecture", attrs.getStringAttr(summary.architecture)),
+      entry("objective", attrs.getStringAttr(summary.objective)),
+      entry("vocab_size", attrs.getI64IntegerAttr(summary.vocabSize)),
+      entry("seq_len", attrs.getI64IntegerAttr(summary.seqLen)),
+      entry("hidden_size", attrs.getI64IntegerAttr(summary.hiddenSize)),
+      entry("num_layers", attrs.getI64IntegerAttr(summary.layers)),
+      entry("num_parameters", attrs.getI64IntegerAttr(static_cast<int64_t>(
+                                  builder.getNumElements()))),
+      entry("config", attrs.getStringAttr(document.getText())),
+      entry("config_facts", attrs.getStringAttr(formatFacts()))};
+  if (summary.tokens.mask) {
+    entries.push_back(
+        entry("mask_token_id", attrs.getI64IntegerAttr(*summary.tokens.mask)));
+    entries.push_back(entry("special_token_ids",
+                            attrs.getDenseI64ArrayAttr(summary.tokens.all)));
+  }
+  return builder.finish(loss, attrs.getDictionaryAttr(entries));
 }

@@ -9,36 +9,58 @@
 #ifndef POPLAR_LIB_IMPORT_CONFIG_H
 #define POPLAR_LIB_IMPORT_CONFIG_H
 
+#include "Keys.h"
 #include "ModelBuilder.h"
 #include "Poplar/Import/Import.h"
 #include "Poplar/Support/JSON.h"
-#include <map>
+#include "SpecialTokens.h"
+#include "llvm/Support/JSON.h"
 
 namespace poplar::import {
 
+class Config;
+
+/// A family of models: its names, the closed table of its keys, and what builds
+/// a model. The common keys belong to every family.
+struct Family {
+  std::string modelType, architecture;
+  llvm::ArrayRef<Key> keys;
+  mlir::OwningOpRef<mlir::ModuleOp> (*build)(const Config &);
+};
+const std::vector<Family> &getFamilies();
+
+Family getLlamaFamily();
+Family getMistralFamily();
+Family getQwen2Family();
+Family getGPT2Family();
+Family getBertFamily();
+
 /// A config.json with the checks that all architectures share. Getters record
-/// an error in the document instead of failing; `failed()` tells.
+/// an error in the document instead of failing; `failed()` tells. They also
+/// record the facts that decide what the model computes.
 class Config {
 public:
-  Config(json::Document &document, const ImportOptions &options,
-         mlir::MLIRContext &context, llvm::StringRef file)
-      : context(context), file(file), document(document), options(options) {}
+  Config(json::Document &document, const Family &family,
+         const ImportOptions &options, mlir::MLIRContext &context,
+         llvm::StringRef file, ImportSummary &summary);
 
-  json::Value operator[](const std::string &key) const {
-    return document.getRoot()[key];
-  }
+  /// The value of a key of the family's table, under its name or its alias.
+  json::Value operator[](const std::string &key) const;
   bool failed() const { return document.hasError(); }
 
-  /// A dimension: at least 1 and at most 2^31.
+  /// A dimension: at least 1 and at most 2^31. The fallback stands for an
+  /// absent key and for null; `ofNull`, if given, for null.
   int64_t getSize(const std::string &key) const;
-  int64_t getSize(const std::string &key, int64_t fallback) const {
-    return (*this)[key].isPresent() ? getSize(key) : fallback;
-  }
+  int64_t getSize(const std::string &key, int64_t fallback,
+                  std::optional<int64_t> ofNull = std::nullopt) const;
+  bool getBool(const std::string &key, bool fallback) const;
   /// `pad_token_id`, the row of the word embeddings that look-ups do not train;
   /// none if null, or if absent and `fallback` is none.
   std::optional<int64_t> getPaddingIdx(int64_t vocabSize,
                                        std::optional<int64_t> fallback) const;
   int64_t getLayers(const std::string &key) const;
+  /// For the masked objective; an error where the mask token is unknown.
+  SpecialTokens getSpecialTokens(int64_t vocabSize) const;
   /// A dropout probability, unless the options replace it.
   double getDropout(const std::string &key, double fallback) const;
   /// A finite number above zero (an epsilon, a standard deviation, ...).
@@ -55,16 +77,26 @@ public:
   /// learned, there are no more.
   int64_t getSeqLen(int64_t tableRows, bool learned) const;
 
-  /// Refuses a key that changes the mathematics unless it is absent, null,
-  /// false, or the value given.
-  void expectNeutral(const std::string &key) const;
-  void expectNeutral(const std::string &key, double neutral) const;
-  void expectNeutral(const std::string &key, const std::string &neutral) const;
+  /// Records that what the model computes depends on `key` having `value`. A
+  /// configuration without the key means the same if `value` equals `fallback`,
+  /// and one in which it is null if it equals `ofNull` (without: `fallback`).
+  /// `same` are spellings that mean the same as `value`.
+  struct Fact {
+    llvm::json::Value value;
+    std::optional<llvm::json::Value> fallback, ofNull;
+    std::vector<std::string> same;
+  };
+  void record(const std::string &key, Fact fact) const;
+  /// The same for a fact that may be under any of several paths; the first one
+  /// that is present counts.
+  void record(llvm::ArrayRef<std::string> paths, Fact fact) const;
 
   /// What the tools need to know of the model.
   struct Summary {
     llvm::StringRef architecture, objective;
     int64_t vocabSize, seqLen, hiddenSize, layers;
+    /// Of the masked objective.
+    SpecialTokens tokens;
   };
   /// Ends the build; null if the model is absurdly large.
   mlir::OwningOpRef<mlir::ModuleOp>
@@ -74,24 +106,22 @@ public:
   llvm::StringRef file;
 
 private:
+  std::string formatFacts() const;
+
   json::Document &document;
   const ImportOptions &options;
+  const Family &family;
+  ImportSummary &summary;
+  mutable llvm::json::Array facts;
 };
 
 /// inv_freq of rotary embeddings with `headDim` elements per head, by the
 /// configuration's rope_theta and scaling.
-std::vector<double> getInverseFrequencies(const Config &config,
-                                          int64_t headDim);
+std::vector<double> getInverseFrequencies(const Config &config, int64_t headDim,
+                                          int64_t positions);
 
-/// Importers by the name under `architectures`.
-using Importer = mlir::OwningOpRef<mlir::ModuleOp> (*)(const Config &);
-const std::map<std::string, Importer> &getImporters();
-
-mlir::OwningOpRef<mlir::ModuleOp> importLlama(const Config &config);
-mlir::OwningOpRef<mlir::ModuleOp> importMistral(const Config &config);
-mlir::OwningOpRef<mlir::ModuleOp> importQwen2(const Config &config);
-mlir::OwningOpRef<mlir::ModuleOp> importGPT2(const Config &config);
-mlir::OwningOpRef<mlir::ModuleOp> importBert(const Config &config);
+/// The keys that getInverseFrequencies reads.
+llvm::ArrayRef<Key> getRopeKeys();
 
 } // namespace poplar::import
 

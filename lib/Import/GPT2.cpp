@@ -13,10 +13,7 @@ using namespace mlir;
 using namespace poplar;
 using namespace poplar::import;
 
-OwningOpRef<ModuleOp> import::importGPT2(const Config &config) {
-  config.expectNeutral("scale_attn_by_inverse_layer_idx");
-  config.expectNeutral("add_cross_attention");
-  config.expectNeutral("quantization_config");
+static OwningOpRef<ModuleOp> buildGPT2(const Config &config) {
   int64_t vocabSize = config.getSize("vocab_size");
   int64_t hidden = config.getSize("n_embd");
   int64_t layers = config.getLayers("n_layer");
@@ -27,8 +24,8 @@ OwningOpRef<ModuleOp> import::importGPT2(const Config &config) {
   double residualDropout = config.getDropout("resid_pdrop", 0.1);
   std::string activation =
       config.getActivation("activation_function", "gelu_new");
-  bool tied = config["tie_word_embeddings"].getBool(true);
-  bool scaled = config["scale_attn_weights"].getBool(true);
+  bool tied = config.getBool("tie_word_embeddings", true);
+  bool scaled = config.getBool("scale_attn_weights", true);
   int64_t seqLen = config.getSeqLen(positions, /*learned=*/true);
   Unit::Attention attention;
   attention.heads = attention.kvHeads = config.getSize("n_head");
@@ -91,4 +88,29 @@ OwningOpRef<ModuleOp> import::importGPT2(const Config &config) {
   Value logits = model.call(head, x);
   return config.finish(model, model.call(loss, {logits, model.getTargets()}),
                        {"gpt2", "causal", vocabSize, seqLen, hidden, layers});
+}
+
+Family import::getGPT2Family() {
+  static const std::vector<Key> keys = {
+      function("vocab_size"), function("n_embd").orCalled("hidden_size"),
+      function("n_layer").orCalled("num_hidden_layers"),
+      function("n_head").orCalled("num_attention_heads"),
+      function("n_positions").orCalled("max_position_embeddings"),
+      function("n_inner").orNull(), function("activation_function"),
+      function("layer_norm_epsilon"), function("scale_attn_weights"),
+      function("tie_word_embeddings"), training("resid_pdrop"),
+      training("embd_pdrop"), training("attn_pdrop"),
+      training("initializer_range"),
+      fixed("scale_attn_by_inverse_layer_idx", {"false"}),
+      fixed("is_causal", {"true"}),
+      // The same mathematics in another order.
+      harmless("reorder_and_upcast_attn"), harmless("is_decoder"),
+      harmless("pad_token_id"),
+      // Of earlier versions, always equal to n_positions.
+      harmless("n_ctx"),
+      // Of the head for multiple choice.
+      harmless("summary_type"), harmless("summary_use_proj"),
+      harmless("summary_activation"), harmless("summary_proj_to_labels"),
+      harmless("summary_first_dropout")};
+  return {"gpt2", "GPT2LMHeadModel", keys, buildGPT2};
 }

@@ -16,40 +16,74 @@ using namespace mlir;
 using namespace poplar;
 using namespace poplar::import;
 
-const std::map<std::string, Importer> &import::getImporters() {
-  static const std::map<std::string, Importer> importers = {
-      {"BertForMaskedLM", importBert},
-      {"GPT2LMHeadModel", importGPT2},
-      {"LlamaForCausalLM", importLlama},
-      {"MistralForCausalLM", importMistral},
-      {"Qwen2ForCausalLM", importQwen2}};
-  return importers;
+const std::vector<Family> &import::getFamilies() {
+  static const std::vector<Family> families = {
+      getBertFamily(), getGPT2Family(), getLlamaFamily(), getMistralFamily(),
+      getQwen2Family()};
+  return families;
 }
 
-/// Null, with an error in the document, if the architecture is unknown.
-static Importer findImporter(json::Document &document) {
+/// The family with `name` as its architecture or its model_type. Null, with an
+/// error in the document, if there is none.
+static const Family *findFamily(json::Value name, std::string Family::*member) {
+  std::string wanted = name.getString(), known;
+  for (const Family &family : getFamilies()) {
+    if (family.*member == wanted)
+      return &family;
+    known += (known.empty() ? "" : ", ") + family.*member;
+  }
+  name.error("unsupported " +
+             std::string(member == &Family::modelType ? "model_type"
+                                                      : "architecture") +
+             " '" + wanted + "' (known: " + known + ")");
+  return nullptr;
+}
+
+/// By the architecture; without one, by model_type. Where both are given, they
+/// agree.
+static const Family *findFamily(json::Document &document) {
   json::Value root = document.getRoot();
   if (!root.isObject()) {
     root.error("expected an object, found " + root.describe());
     return nullptr;
   }
-  json::Value name = root["architectures"][0];
-  std::string architecture = name.getString();
-  auto importer = getImporters().find(architecture);
-  if (importer != getImporters().end())
-    return importer->second;
-  std::string known;
-  for (const auto &entry : getImporters())
-    known += (known.empty() ? "" : ", ") + entry.first;
-  name.error("unsupported architecture '" + architecture +
-             "' (known: " + known + ")");
-  return nullptr;
+  json::Value names = root["architectures"], type = root["model_type"];
+  bool named = names.isPresent() && !(names.isArray() && names.size() == 0);
+  if (!named && !type.isPresent()) {
+    document.error("has neither architectures nor model_type");
+    return nullptr;
+  }
+  if (!named)
+    return findFamily(type, &Family::modelType);
+  const Family *family = findFamily(names[0], &Family::architecture);
+  if (family && type.isPresent() && type.getString() != family->modelType)
+    type.error("'" + type.getString() + "' does not go with " +
+               family->architecture + " under architectures");
+  return document.hasError() ? nullptr : family;
+}
+
+/// Takes the keys away that the user wants ignored.
+static void removeIgnored(json::Document &document, const Family &family,
+                          const ImportOptions &options) {
+  ArrayRef<Key> tables[] = {family.keys, getCommonKeys()};
+  for (const std::string &path : options.ignoredKeys) {
+    StringRef name = StringRef(path).split('.').first;
+    for (ArrayRef<Key> table : tables)
+      if (const Key *key = findKey(table, name.str()))
+        if (name == path &&
+            (key->role == Key::Function || key->role == Key::Training))
+          document.error("--ignore-key " + path +
+                         ": the importer reads this key");
+    if (!document.hasError() && !document.remove(path))
+      document.error("--ignore-key " + path + ": there is no such key");
+  }
 }
 
 OwningOpRef<ModuleOp> poplar::importModel(StringRef path,
                                           const ImportOptions &options,
                                           MLIRContext &context,
-                                          std::string &error) {
+                                          std::string &error,
+                                          ImportSummary *summary) {
   context.loadDialect<nn::NNDialect, func::FuncDialect>();
   SmallString<128> file(path);
   if (llvm::sys::fs::is_directory(file))
@@ -60,9 +94,16 @@ OwningOpRef<ModuleOp> poplar::importModel(StringRef path,
   OwningOpRef<ModuleOp> module;
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
     document->error("a dropout outside [0, 1) was asked for");
-  if (!document->hasError())
-    if (Importer importer = findImporter(*document))
-      module = importer(Config(*document, options, context, file));
+  const Family *family = document->hasError() ? nullptr : findFamily(*document);
+  if (family)
+    removeIgnored(*document, *family, options);
+  if (!document->hasError()) {
+    ImportSummary ignored;
+    Config config(*document, *family, options, context, file,
+                  summary ? *summary : ignored);
+    if (!config.failed())
+      module = family->build(config);
+  }
   if (document->hasError()) {
     error = document->getError();
     return {};

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Config.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 #include <cmath>
 
@@ -16,7 +17,7 @@ using namespace poplar::import;
 
 namespace {
 /// What the members of the family do differently.
-struct Family {
+struct Variant {
   StringRef architecture;
   int64_t maxPositions;
   /// Of q, k and v; of the attention's output; of the feed-forward layers.
@@ -28,26 +29,8 @@ struct Family {
 };
 } // namespace
 
-/// Relatives of these models that differ by such keys would be imported
-/// wrongly.
-static void refuseRelatives(const Config &config) {
-  for (const char *key :
-       {"num_local_experts", "num_experts", "n_routed_experts",
-        "moe_intermediate_size", "num_experts_per_tok"})
-    if (config[key].isPresent())
-      config[key].error("mixtures of experts are not supported");
-  for (const char *key : {"attn_logit_softcapping", "final_logit_softcapping",
-                          "quantization_config", "use_qk_norm", "qk_layernorm",
-                          "clip_qkv", "kv_lora_rank", "is_encoder_decoder"})
-    config.expectNeutral(key);
-  for (const char *key : {"logit_scale", "logits_scaling",
-                          "embedding_multiplier", "residual_multiplier"})
-    config.expectNeutral(key, 1.0);
-}
-
-static OwningOpRef<ModuleOp> importFamily(const Config &config,
-                                          const Family &family) {
-  refuseRelatives(config);
+static OwningOpRef<ModuleOp> buildDecoder(const Config &config,
+                                          const Variant &family) {
   int64_t vocabSize = config.getSize("vocab_size");
   int64_t hidden = config.getSize("hidden_size");
   int64_t inner = config.getSize("intermediate_size");
@@ -58,22 +41,23 @@ static OwningOpRef<ModuleOp> importFamily(const Config &config,
   double stdDev = config.getPositive("initializer_range", 0.02);
   double dropout = config.getDropout("attention_dropout", 0);
   std::string activation = config.getActivation("hidden_act", "silu");
-  bool tied = config["tie_word_embeddings"].getBool(false);
+  bool tied = config.getBool("tie_word_embeddings", false);
   int64_t seqLen = config.getSeqLen(positions, /*learned=*/false);
 
   Unit::Attention attention;
   attention.heads = config.getSize("num_attention_heads");
   attention.kvHeads = config.getSize(
-      "num_key_value_heads", family.kvHeads ? family.kvHeads : attention.heads);
+      "num_key_value_heads", family.kvHeads ? family.kvHeads : attention.heads,
+      /*ofNull=*/attention.heads);
   if (config.failed())
     return {};
   config.divide("num_attention_heads", attention.heads, "num_key_value_heads",
                 attention.kvHeads);
-  attention.headDim =
-      config["head_dim"].isPresent()
-          ? config.getSize("head_dim")
-          : config.divide("hidden_size", hidden, "num_attention_heads",
-                          attention.heads);
+  // Where head_dim is given, the heads need not divide the hidden size.
+  if (!config["head_dim"].isPresent())
+    config.divide("hidden_size", hidden, "num_attention_heads",
+                  attention.heads);
+  attention.headDim = config.getSize("head_dim", hidden / attention.heads);
   attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
   attention.causal = true;
   attention.dropout = dropout;
@@ -84,7 +68,7 @@ static OwningOpRef<ModuleOp> importFamily(const Config &config,
   if (config.failed())
     return {};
   std::vector<double> frequencies =
-      getInverseFrequencies(config, attention.headDim);
+      getInverseFrequencies(config, attention.headDim, positions);
   if (config.failed())
     return {};
 
@@ -154,34 +138,118 @@ static OwningOpRef<ModuleOp> importFamily(const Config &config,
       {family.architecture, "causal", vocabSize, seqLen, hidden, layers});
 }
 
-OwningOpRef<ModuleOp> import::importLlama(const Config &config) {
-  config.expectNeutral("sliding_window");
-  bool bias = config["attention_bias"].getBool(false);
-  bool mlpBias = config["mlp_bias"].getBool(false);
-  return importFamily(config, {"llama", 2048, bias, bias, mlpBias, 0,
+/// Keys of all members, and what they have beside them.
+static std::vector<Key> makeTable(std::vector<Key> table) {
+  for (const char *name : {"vocab_size", "hidden_size", "intermediate_size",
+                           "num_hidden_layers", "num_attention_heads",
+                           "rms_norm_eps", "hidden_act", "tie_word_embeddings"})
+    table.push_back(function(name));
+  table.push_back(function("num_key_value_heads").orNull());
+  table.push_back(function("head_dim").orNull());
+  // Positions decide only through rotary embeddings, which record them.
+  table.push_back(training("max_position_embeddings"));
+  table.push_back(training("initializer_range"));
+  table.push_back(training("attention_dropout"));
+  table.push_back(training("pad_token_id").orNull());
+  table.push_back(fixed("is_causal", {"true"}));
+  table.push_back(harmless("is_decoder"));
+  table.push_back(fixed("use_mrope", {"false"}));
+  llvm::append_range(table, getRopeKeys());
+  return table;
+}
+
+static OwningOpRef<ModuleOp> buildLlama(const Config &config) {
+  bool bias = config.getBool("attention_bias", false);
+  bool mlpBias = config.getBool("mlp_bias", false);
+  return buildDecoder(config, {"llama", 2048, bias, bias, mlpBias, 0,
                                [](int64_t) { return 0; }});
 }
 
-OwningOpRef<ModuleOp> import::importMistral(const Config &config) {
+Family import::getLlamaFamily() {
+  static const std::vector<Key> keys =
+      makeTable({function("attention_bias"), function("mlp_bias"),
+                 fixed("sliding_window", {"null", "false"}),
+                 fixed("rope_interleaved", {"false"}),
+                 harmless("is_llama_config"), harmless("max_sequence_length")});
+  return {"llama", "LlamaForCausalLM", keys, buildLlama};
+}
+
+static OwningOpRef<ModuleOp> buildMistral(const Config &config) {
   // Null: no window; absent: the default of the first Mistral.
-  bool named = config["sliding_window"].describe() != "nothing";
-  int64_t window = named ? config.getSize("sliding_window", 0) : 4096;
-  return importFamily(config, {"mistral", 4096 * 32, false, false, false, 8,
+  json::Value value = config["sliding_window"];
+  int64_t window = 0;
+  if (!value.isNull())
+    window = value.isPresent() ? value.getInteger(1, int64_t(1) << 31) : 4096;
+  llvm::json::Value fact = nullptr;
+  if (window)
+    fact = window;
+  config.record("sliding_window", {std::move(fact), 4096, nullptr});
+  return buildDecoder(config, {"mistral", 4096 * 32, false, false, false, 8,
                                [=](int64_t) { return window; }});
 }
 
-OwningOpRef<ModuleOp> import::importQwen2(const Config &config) {
-  // Layers from max_window_layers on have the window, if it is used at all.
-  bool used = config["use_sliding_window"].getBool(false);
-  int64_t window = used ? config.getSize("sliding_window", 4096) : 0;
+Family import::getMistralFamily() {
+  static const std::vector<Key> keys = makeTable(
+      {function("sliding_window").orNull(), fixed("attention_bias", {"false"}),
+       fixed("mlp_bias", {"false"})});
+  return {"mistral", "MistralForCausalLM", keys, buildMistral};
+}
+
+/// Whether each layer has the window: as `layer_types` says, otherwise those
+/// from max_window_layers on.
+static std::vector<bool> getWindowedLayers(const Config &config, int64_t layers,
+                                           bool used) {
   int64_t first = 28;
   if (config["max_window_layers"].isPresent())
     first = config["max_window_layers"].getInteger(0);
   json::Value types = config["layer_types"];
-  if (types.isPresent() && used)
-    types.error("is not supported together with use_sliding_window (say "
-                "max_window_layers instead)");
-  auto windowOf = [=](int64_t layer) { return layer >= first ? window : 0; };
-  return importFamily(config,
+  if (types.isPresent() && types.size() != static_cast<size_t>(layers))
+    types.error("expected an array of num_hidden_layers = " +
+                std::to_string(layers) + " names");
+  std::vector<bool> windowed;
+  llvm::json::Array names, fallback;
+  for (int64_t layer = 0; layer < layers && !config.failed(); ++layer) {
+    bool isLate = used && layer >= first;
+    windowed.push_back(isLate);
+    if (types.isPresent()) {
+      json::Value type = types[layer];
+      std::string name = type.getString();
+      windowed.back() = name == "sliding_attention";
+      if (name != "full_attention" && !(used && windowed.back()))
+        type.error("'" + name + "' is not supported (only 'full_attention', " +
+                   "and 'sliding_attention' where use_sliding_window is true)");
+    }
+    names.push_back(windowed.back() ? "sliding_attention" : "full_attention");
+    fallback.push_back(isLate ? "sliding_attention" : "full_attention");
+  }
+  config.record("layer_types", {std::move(names), std::move(fallback)});
+  if (used)
+    config.record("max_window_layers", {first, 28});
+  return windowed;
+}
+
+static OwningOpRef<ModuleOp> buildQwen2(const Config &config) {
+  bool used = config.getBool("use_sliding_window", false);
+  int64_t window = 0;
+  if (used && !config["sliding_window"].isNull())
+    window = config.getSize("sliding_window", 4096);
+  else if (used)
+    config["sliding_window"].error("expected a number, as use_sliding_window "
+                                   "is true, found null");
+  int64_t layers = config.getLayers("num_hidden_layers");
+  if (config.failed())
+    return {};
+  std::vector<bool> windowed = getWindowedLayers(config, layers, used);
+  if (config.failed())
+    return {};
+  auto windowOf = [&](int64_t layer) { return windowed[layer] ? window : 0; };
+  return buildDecoder(config,
                       {"qwen2", 32768, true, false, false, 32, windowOf});
+}
+
+Family import::getQwen2Family() {
+  static const std::vector<Key> keys = makeTable(
+      {function("use_sliding_window"), function("sliding_window").orNull(),
+       function("max_window_layers"), function("layer_types").orNull()});
+  return {"qwen2", "Qwen2ForCausalLM", keys, buildQwen2};
 }

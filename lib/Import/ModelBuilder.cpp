@@ -140,6 +140,16 @@ bool import::isActivation(StringRef name) {
   return getActivation(name) != Activation::Unknown;
 }
 
+std::vector<std::string> import::getSameActivations(StringRef name) {
+  SmallVector<StringRef> known;
+  getActivations().split(known, ", ");
+  std::vector<std::string> same;
+  for (StringRef other : known)
+    if (other != name && getActivation(other) == getActivation(name))
+      same.push_back(other.str());
+  return same;
+}
+
 Value Unit::activation(StringRef name, Value x) {
   switch (getActivation(name)) {
   case Activation::GeluErf:

@@ -101,6 +101,8 @@ private:
 /// Names that `Unit::activation` knows, separated by commas.
 llvm::StringRef getActivations();
 bool isActivation(llvm::StringRef name);
+/// Other names of the same function.
+std::vector<std::string> getSameActivations(llvm::StringRef name);
 
 /// Builds `@model` and what it calls: units first, then their calls in order.
 class ModelBuilder {

@@ -17,14 +17,53 @@ static constexpr char kKnownTypes[] = "default, linear, llama3";
 /// Far above any model; the table of frequencies is stored in the module.
 static constexpr int64_t kMaxHeadDim = 65536;
 
+namespace {
+/// The object that holds the parameters. It is called rope_parameters since
+/// transformers 5, which lets a rope_scaling replace it; rope_theta may be in
+/// it or beside it.
+class Parameters {
+public:
+  explicit Parameters(const Config &config)
+      : config(config), object(config["rope_parameters"]) {
+    json::Value old = config["rope_scaling"];
+    if (old.isPresent() && old.size() && object.isPresent() && object.size())
+      old.error("rope_parameters is given, too");
+    else if (old.isPresent() && (!old.isObject() || old.size()))
+      object = old;
+  }
+
+  json::Value operator[](const std::string &key) const { return object[key]; }
+
+  /// The type, under its present or its first name.
+  json::Value getType() const {
+    return object[object["rope_type"].isPresent() ? "rope_type" : "type"];
+  }
+
+  /// Records a fact that is in the object, or beside it as `beside`.
+  void record(std::vector<const char *> names, Config::Fact fact,
+              const char *beside = nullptr) const {
+    std::vector<std::string> paths;
+    for (const char *outer : {"rope_scaling.", "rope_parameters."})
+      for (const char *name : names)
+        paths.push_back(outer + std::string(name));
+    if (beside)
+      paths.push_back(beside);
+    config.record(paths, std::move(fact));
+  }
+
+private:
+  const Config &config;
+  json::Value object;
+};
+} // namespace
+
 /// Llama 3.1: low frequencies are divided by `factor`, high ones kept, those
 /// between interpolated.
-static void scaleLlama3(json::Value scaling, float factor,
-                        std::vector<float> &frequencies) {
+static void scaleLlama3(const Parameters &scaling, float factor,
+                        int64_t original, std::vector<float> &frequencies) {
   auto low = static_cast<float>(scaling["low_freq_factor"].getNumber());
   auto high = static_cast<float>(scaling["high_freq_factor"].getNumber());
-  auto positions = static_cast<float>(
-      scaling["original_max_position_embeddings"].getInteger(1));
+  auto positions = static_cast<float>(original);
   if (!(low > 0 && high > low)) {
     scaling["low_freq_factor"].error(
         "expected 0 < low_freq_factor < high_freq_factor");
@@ -43,20 +82,80 @@ static void scaleLlama3(json::Value scaling, float factor,
   }
 }
 
+/// Each member is read for some types only; for the others it says nothing.
+static ArrayRef<Key> getMembers() {
+  static const std::vector<Key> members = {
+      function("rope_theta"),
+      function("rope_type"),
+      function("type"),
+      function("factor"),
+      function("low_freq_factor"),
+      function("high_freq_factor"),
+      function("original_max_position_embeddings"),
+      fixed("partial_rotary_factor", {"1.0", "1"})};
+  return members;
+}
+
+ArrayRef<Key> import::getRopeKeys() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> table = {
+        function("rope_scaling").orNull(), function("rope_parameters").orNull(),
+        function("rope_theta"),
+        fixed("partial_rotary_factor", {"1.0", "1", "null"})};
+    table[0].members = table[1].members = getMembers();
+    return table;
+  }();
+  return keys;
+}
+
+/// Divides the frequencies as the type asks for.
+static void scale(const Config &config, const Parameters &parameters,
+                  const std::string &type, int64_t positions,
+                  std::vector<float> &frequencies) {
+  auto factor = static_cast<float>(parameters["factor"].getNumber());
+  if (!(factor > 0 && std::isfinite(factor))) {
+    parameters["factor"].error("expected a number above 0, found " +
+                               parameters["factor"].describe());
+    return;
+  }
+  parameters.record({"factor"}, {parameters["factor"].getNumber()});
+  if (type == "linear") {
+    for (float &frequency : frequencies)
+      frequency /= factor;
+    return;
+  }
+  json::Value original = parameters["original_max_position_embeddings"];
+  bool given = original.isPresent();
+  if (given)
+    positions = original.getInteger(1);
+  else // the default, on which the function then depends
+    config.record(ArrayRef<std::string>{"max_position_embeddings"},
+                  {positions});
+  Config::Fact fact = {positions};
+  if (!given)
+    fact.fallback = positions;
+  parameters.record({"original_max_position_embeddings"}, std::move(fact));
+  for (const char *name : {"low_freq_factor", "high_freq_factor"})
+    parameters.record({name}, {parameters[name].getNumber()});
+  scaleLlama3(parameters, factor, positions, frequencies);
+}
+
 /// In f32 as transformers computes them: at position 10^4, an angle that starts
 /// from a more precise frequency differs in its fourth digit.
 std::vector<double> import::getInverseFrequencies(const Config &config,
-                                                  int64_t headDim) {
-  // Written as rope_parameters since transformers 5; rope_theta may be in it.
-  bool old = config["rope_scaling"].isPresent();
-  json::Value scaling = config[old ? "rope_scaling" : "rope_parameters"];
-  std::string type = "default";
-  if (scaling.isPresent())
-    type = scaling[scaling["rope_type"].isPresent() ? "rope_type" : "type"]
-               .getString("default");
-  json::Value theta = scaling["rope_theta"].isPresent() ? scaling["rope_theta"]
-                                                        : config["rope_theta"];
-  auto base = static_cast<float>(theta.getNumber(10000.0));
+                                                  int64_t headDim,
+                                                  int64_t positions) {
+  Parameters parameters(config);
+  if (config.failed())
+    return {};
+  std::string type = parameters.getType().getString("default");
+  parameters.record({"rope_type", "type"}, {type, "default"});
+  json::Value theta = parameters["rope_theta"];
+  if (!theta.isPresent())
+    theta = config["rope_theta"];
+  double givenBase = theta.getNumber(10000.0);
+  parameters.record({"rope_theta"}, {givenBase, 10000.0}, "rope_theta");
+  auto base = static_cast<float>(givenBase);
   if (!(base > 1 && std::isfinite(base)))
     theta.error("expected a number above 1, found " + theta.describe());
   if (headDim % 2)
@@ -68,12 +167,9 @@ std::vector<double> import::getInverseFrequencies(const Config &config,
     config["head_dim"].error("expected at most " + std::to_string(kMaxHeadDim) +
                              " elements per head, found " +
                              std::to_string(headDim));
-  config.expectNeutral("partial_rotary_factor", 1.0);
-  if (scaling["partial_rotary_factor"].isPresent() &&
-      scaling["partial_rotary_factor"].getNumber() != 1)
-    scaling["partial_rotary_factor"].error(
-        scaling["partial_rotary_factor"].describe() +
-        " is not supported (only 1)");
+  if (type != "default" && type != "linear" && type != "llama3")
+    parameters.getType().error("unsupported rope_type '" + type +
+                               "' (known: " + kKnownTypes + ")");
   if (config.failed())
     return {};
 
@@ -82,19 +178,7 @@ std::vector<double> import::getInverseFrequencies(const Config &config,
     frequencies.push_back(
         1.0f /
         std::pow(base, static_cast<float>(j) / static_cast<float>(headDim)));
-  if (type == "linear" || type == "llama3") {
-    auto factor = static_cast<float>(scaling["factor"].getNumber());
-    if (!(factor > 0 && std::isfinite(factor)))
-      scaling["factor"].error("expected a number above 0, found " +
-                              scaling["factor"].describe());
-    else if (type == "llama3")
-      scaleLlama3(scaling, factor, frequencies);
-    else
-      for (float &frequency : frequencies)
-        frequency /= factor;
-  } else if (type != "default") {
-    scaling[scaling["rope_type"].isPresent() ? "rope_type" : "type"].error(
-        "unsupported rope_type '" + type + "' (known: " + kKnownTypes + ")");
-  }
+  if (type != "default")
+    scale(config, parameters, type, positions, frequencies);
   return {frequencies.begin(), frequencies.end()};
 }

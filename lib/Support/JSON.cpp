@@ -192,11 +192,30 @@ std::unique_ptr<Document> Document::parse(std::string text,
   return document;
 }
 
+bool Document::remove(const std::string &path) {
+  Node *object = &tree->root;
+  size_t begin = 0;
+  for (size_t dot; (dot = path.find('.', begin)) != std::string::npos;
+       begin = dot + 1) {
+    auto member = object->find(path.substr(begin, dot - begin));
+    if (!object->is_object() || member == object->end())
+      return false;
+    object = &*member;
+  }
+  if (!object->is_object() || !object->erase(path.substr(begin)))
+    return false;
+  text = tree->root.dump(2, ' ', /*ensure_ascii=*/true,
+                         Node::error_handler_t::replace) +
+         "\n";
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Value
 //===----------------------------------------------------------------------===//
 
 bool Value::isPresent() const { return node && !get(node)->is_null(); }
+bool Value::isNull() const { return node && get(node)->is_null(); }
 bool Value::isObject() const { return node && get(node)->is_object(); }
 bool Value::isArray() const { return node && get(node)->is_array(); }
 bool Value::isString() const { return node && get(node)->is_string(); }
@@ -227,6 +246,12 @@ std::string Value::describe() const {
   default:
     return get(node)->dump();
   }
+}
+
+std::string Value::dump() const {
+  return node ? get(node)->dump(-1, ' ', /*ensure_ascii=*/true,
+                                Node::error_handler_t::replace)
+              : "";
 }
 
 void Value::error(const std::string &what) const {

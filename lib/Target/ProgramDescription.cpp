@@ -73,6 +73,8 @@ static std::string describe(DictionaryAttr model, const HostOptions &options,
       object[name] = flag.getValue();
     else if (auto integer = dyn_cast<IntegerAttr>(entry.getValue()))
       object[name] = integer.getInt();
+    else if (auto integers = dyn_cast<DenseI64ArrayAttr>(entry.getValue()))
+      object[name] = llvm::json::Array(integers.asArrayRef());
     else if (auto number = dyn_cast<FloatAttr>(entry.getValue()))
       object[name] = number.getValueAsDouble();
   }

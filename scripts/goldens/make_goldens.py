@@ -40,6 +40,8 @@ OPTIMIZER = {
     "clip": 1.0,
 }
 
+BERT_MASK_ID = 103
+
 CONFIGS = {
     # Grouped-query attention, an untied head.
     "llama": transformers.LlamaConfig(
@@ -77,6 +79,7 @@ CONFIGS = {
         max_position_embeddings=32,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
+        mask_token_id=BERT_MASK_ID,
     ),
 }
 CLASSES = {
@@ -124,7 +127,6 @@ CLASSES |= {
     "qwen2": transformers.Qwen2ForCausalLM,
     "llama3": transformers.LlamaForCausalLM,
 }
-BERT_MASK_ID = 103
 
 
 def make_model(name):

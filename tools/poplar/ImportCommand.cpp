@@ -7,18 +7,90 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Import/Import.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <memory>
 
 namespace {
 struct Arguments {
   std::string config, output;
+  std::vector<std::string> ignoredKeys;
+  int64_t maskTokenId = 0;
+  std::vector<int64_t> specialTokenIds;
   int64_t seqLen = 0;
   double dropout = 0;
 };
 } // namespace
+
+/// What was understood, and what the reader may have expected instead.
+static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
+                            bool seqLenGiven,
+                            const poplar::ImportSummary &summary) {
+  auto model =
+      module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr);
+  auto number = [&](llvm::StringRef name) {
+    return model.getAs<mlir::IntegerAttr>(name).getInt();
+  };
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << llvm::formatv(
+      "model     {0}, {1:N} parameters, {2} layers, hidden size {3}, "
+      "vocabulary {4}\n",
+      model.getAs<mlir::StringAttr>("architecture").getValue(),
+      number("num_parameters"), number("num_layers"), number("hidden_size"),
+      number("vocab_size"));
+  int64_t seqLen = number("seq_len");
+  stream << "sequence  " << seqLen << " tokens per sample (";
+  if (seqLenGiven)
+    stream << "as asked for; the model has " << summary.positions
+           << " positions)\n";
+  else if (seqLen == summary.positions)
+    stream << "all positions of the model)\n";
+  else
+    stream << "the default; the model has " << summary.positions
+           << " positions: --seq-len N)\n";
+  if (auto mask = model.getAs<mlir::IntegerAttr>("mask_token_id")) {
+    stream << "objective masked tokens become " << mask.getInt() << " ("
+           << summary.maskSource << "); never masked: ";
+    llvm::interleaveComma(
+        model.getAs<mlir::DenseI64ArrayAttr>("special_token_ids").asArrayRef(),
+        stream);
+    stream << "\n";
+  } else {
+    stream << "objective the next token\n";
+  }
+  llvm::SmallString<128> directory(arguments.config);
+  if (!llvm::sys::fs::is_directory(directory))
+    llvm::sys::path::remove_filename(directory);
+  auto exists = [&](llvm::StringRef name) {
+    llvm::SmallString<128> path(directory);
+    llvm::sys::path::append(path, name);
+    return llvm::sys::fs::exists(path);
+  };
+  llvm::StringRef shown = directory.empty() ? "." : directory.str();
+  if (exists("model.safetensors") || exists("model.safetensors.index.json"))
+    stream << "weights   found, and not part of the model: `poplar train "
+              "PROGRAM --init "
+           << shown << "` starts from them\n";
+  else if (exists("pytorch_model.bin") ||
+           exists("pytorch_model.bin.index.json"))
+    stream << "weights   in pytorch_model.bin, which cannot be read; "
+              "save_pretrained of transformers 4.35 or later writes "
+              "model.safetensors\n";
+  else
+    stream << "weights   none beside the configuration: training starts from "
+              "random ones, or from a checkpoint with --init\n";
+  for (const std::string &key : arguments.ignoredKeys)
+    stream << "ignored   " << key << ", which may change what the model "
+           << "computes\n";
+  return text;
+}
 
 void addImportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
@@ -45,6 +117,27 @@ void addImportCommand(CLI::App &app, int &status) {
                                           "Replaces every dropout probability")
                              ->type_name("P");
   command
+      ->add_option("--ignore-key", arguments->ignoredKeys,
+                   "Imports as if the configuration did not have this key, "
+                   "though it may change what the model computes; repeatable")
+      ->type_name("KEY")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  CLI::Option *mask =
+      command
+          ->add_option("--mask-token-id", arguments->maskTokenId,
+                       "For masked models: the id that replaces tokens "
+                       "(default: the tokenizer's beside the configuration, "
+                       "else mask_token_id of the configuration)")
+          ->type_name("N");
+  command
+      ->add_option("--special-token-ids", arguments->specialTokenIds,
+                   "For masked models: ids, separated by commas, of tokens "
+                   "that are never masked (default: the tokenizer's, else "
+                   "those that the configuration names)")
+      ->type_name("N,...")
+      ->delimiter(',');
+  command
       ->add_option("-o,--output", arguments->output,
                    "The model, as MLIR; - for standard output")
       ->type_name("MODEL")
@@ -55,14 +148,23 @@ void addImportCommand(CLI::App &app, int &status) {
       options.seqLen = arguments->seqLen;
     if (dropout->count())
       options.dropout = arguments->dropout;
+    options.ignoredKeys = arguments->ignoredKeys;
+    options.specialTokenIds = arguments->specialTokenIds;
+    if (mask->count())
+      options.maskTokenId = arguments->maskTokenId;
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     std::string error;
-    mlir::OwningOpRef<mlir::ModuleOp> module =
-        poplar::importModel(arguments->config, options, context, error);
+    poplar::ImportSummary summary;
+    mlir::OwningOpRef<mlir::ModuleOp> module = poplar::importModel(
+        arguments->config, options, context, error, &summary);
     if (!module) {
       status = reportError(error);
       return;
     }
     status = writeFile(arguments->output, formatModule(*module)) ? 0 : 1;
+    // The model itself may go to standard output.
+    if (!status)
+      (arguments->output == "-" ? llvm::errs() : llvm::outs())
+          << describe(*module, *arguments, seqLen->count() > 0, summary);
   });
 }

@@ -372,4 +372,39 @@ TEST_F(SourceTest, MasksAsBERT) {
   EXPECT_NEAR(static_cast<double>(Kept) / Count, 0.1, 0.02);
 }
 
+// As DataCollatorForLanguageModeling: special tokens are never chosen, whatever
+// replaces the others; replacements at random are from the whole vocabulary.
+TEST_F(SourceTest, MasksNoSpecialTokens) {
+  ModelInfo Masked(testprogram::MaskedProgram);
+  Masked.SpecialTokens = {0, 2, 3, 255};
+  int64_t Ordinary = 0, Targets = 0, Random = 0;
+  std::set<int32_t> Drawn;
+  for (uint64_t S = 0; S < 20000; ++S) {
+    std::vector<int32_t> Ids = {2,  65, 66,  67, 68, 69, 70, 71,
+                                72, 73, 255, 74, 3,  0,  0,  0};
+    std::vector<int32_t> Before = Ids, Wanted(16);
+    maskTokens(S, Masked, Ids.data(), Wanted.data());
+    for (size_t I = 0; I < 16; ++I) {
+      bool Special = Before[I] < 4 || Before[I] == 255;
+      Ordinary += !Special;
+      if (Wanted[I] == -1) {
+        ASSERT_EQ(Ids[I], Before[I]);
+        continue;
+      }
+      ASSERT_FALSE(Special) << Before[I];
+      ASSERT_EQ(Wanted[I], Before[I]);
+      ++Targets;
+      if (Ids[I] != 255 && Ids[I] != Before[I]) {
+        ++Random;
+        Drawn.insert(Ids[I]);
+      }
+    }
+  }
+  double Count = static_cast<double>(Targets);
+  EXPECT_NEAR(Count / static_cast<double>(Ordinary), 0.15, 0.005);
+  EXPECT_NEAR(static_cast<double>(Random) / Count, 0.1, 0.01);
+  EXPECT_EQ(Drawn.count(0) + Drawn.count(2) + Drawn.count(3), 3u);
+  EXPECT_GT(Drawn.size(), 250u);
+}
+
 } // namespace

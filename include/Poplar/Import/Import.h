@@ -13,6 +13,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace poplar {
 
@@ -22,6 +23,22 @@ struct ImportOptions {
   std::optional<int64_t> seqLen;
   /// Replaces every dropout probability of the configuration.
   std::optional<double> dropout;
+  /// Keys that are treated as if they were absent, though they may change what
+  /// the model computes.
+  std::vector<std::string> ignoredKeys;
+  /// For the masked objective: the id that replaces tokens, and those that are
+  /// never replaced. By default what the tokenizer's files beside the
+  /// configuration say, or else the configuration itself.
+  std::optional<int64_t> maskTokenId;
+  std::vector<int64_t> specialTokenIds;
+};
+
+/// What the importer found beside the facts that the module's nn.model holds.
+struct ImportSummary {
+  /// Positions of the model, which bound or suggest the sequence length.
+  int64_t positions = 0;
+  /// Where the id of the mask token was found.
+  std::string maskSource;
 };
 
 /// Builds the model that a Hugging Face config.json describes. `path` is that
@@ -30,7 +47,8 @@ struct ImportOptions {
 mlir::OwningOpRef<mlir::ModuleOp> importModel(llvm::StringRef path,
                                               const ImportOptions &options,
                                               mlir::MLIRContext &context,
-                                              std::string &error);
+                                              std::string &error,
+                                              ImportSummary *summary = nullptr);
 
 } // namespace poplar
 

@@ -34,6 +34,8 @@ class Value {
 public:
   /// Absent and null are the same to most configurations.
   bool isPresent() const;
+  /// Present, and the literal null.
+  bool isNull() const;
   bool isObject() const;
   bool isArray() const;
   bool isString() const;
@@ -70,6 +72,8 @@ public:
 
   /// The value in short, for error messages.
   std::string describe() const;
+  /// The value as JSON on one line; empty if it is absent.
+  std::string dump() const;
   /// Where it is: `nodes[2].count`.
   const std::string &getPath() const { return path; }
 
@@ -98,7 +102,11 @@ public:
   ~Document();
 
   Value getRoot();
+  /// The text that was parsed, without what was removed since.
   const std::string &getText() const { return text; }
+  /// Removes the member at `path`, as in `rope_parameters.factor`. False if
+  /// there is none. Values that were obtained before are invalid.
+  bool remove(const std::string &path);
 
   bool hasError() const { return !message.empty(); }
   const std::string &getError() const { return message; }
