@@ -108,6 +108,7 @@ TEST_P(ConfigTest, IsReadAsRecorded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ConfigTest,
-                         testing::Values("gpt2", "llama", "mistral"));
+                         testing::Values("bert", "gpt2", "llama", "mistral",
+                                         "qwen2"));
 
 } // namespace
