@@ -8,10 +8,13 @@
 
 #include "Optimizer.h"
 #include "Collectives.h"
+#include "Cores.h"
+#include "Dispatch.h"
 #include "Random.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 using namespace poplar::runtime;
 
@@ -126,27 +129,39 @@ double Optimizer::update(int64_t Step, double Rate) {
 namespace {
 struct NormalArgs {
   uint64_t Key;
-  double StdDev;
+  float StdDev;
   int64_t First;
 };
+/// Elements that a thread makes at a time: even.
+constexpr int64_t NormalGrain = 4096;
 } // namespace
 
-/// args: output from element `First` on, NormalArgs; extent: elements, in
-/// ranges that begin at even ones.
+/// args: output from element `First` on, NormalArgs; extent: elements.
 static void normalKernel(void *const *Args, int64_t, int64_t Begin,
                          int64_t End) {
-  float *Out = static_cast<float *>(Args[0]);
   const NormalArgs &Normal = *static_cast<const NormalArgs *>(Args[1]);
-  for (int64_t I = Begin; I < End; I += 2) {
-    auto [One, Other] = normalPairAt(Normal.Key, (Normal.First + I) / 2);
-    Out[I] = static_cast<float>(Normal.StdDev * One);
-    if (I + 1 < End)
-      Out[I + 1] = static_cast<float>(Normal.StdDev * Other);
-  }
+  fillNormals(static_cast<float *>(Args[0]) + Begin, Normal.First + Begin,
+              End - Begin, Normal.Key, Normal.StdDev);
+}
+
+/// What a rank on a GPU computes with is one thread; its host's cores are idle
+/// until training begins.
+static int countInitThreads(Executor &Exec) {
+  const PoplarProgram &Program = Exec.program();
+  int Rank = Exec.state().rank();
+  if (Exec.device().sharesMemory() || !Program.ranks)
+    return Exec.threads();
+  int Neighbours = 0;
+  for (int64_t R = 0; R < Program.world_size; ++R)
+    Neighbours +=
+        std::strcmp(Program.ranks[R].node, Program.ranks[Rank].node) == 0;
+  int Cores = static_cast<int>(getCores().size());
+  return std::max(Exec.threads(), Cores / std::max(Neighbours, 1));
 }
 
 void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed) {
   const PoplarProgram &Program = Exec.program();
+  int Threads = countInitThreads(Exec);
   for (int64_t I = 0; I < Program.num_parameters; ++I) {
     const PoplarParameter &P = Program.parameters[I];
     uint64_t Key = hashCounters(Seed, static_cast<uint64_t>(Stream::Init), I);
@@ -155,9 +170,10 @@ void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed) {
         std::fill_n(Out, End - Begin, P.init == POPLAR_ONES ? 1.0f : 0.0f);
         return;
       }
-      NormalArgs Normal{Key, P.std_dev, Begin};
+      NormalArgs Normal{Key, static_cast<float>(P.std_dev), Begin};
       void *Args[] = {Out, &Normal};
-      Exec.dispatch(normalKernel, Args, End - Begin, End - Begin, Chunk);
+      dispatchRanges(Threads, normalKernel, Args, End - Begin, End - Begin,
+                     NormalGrain);
     });
   }
 }

@@ -16,7 +16,6 @@
 #define POPLAR_RUNTIME_RANDOM_H
 
 #include <cstdint>
-#include <utility>
 
 namespace poplar::runtime {
 
@@ -45,9 +44,11 @@ inline double toUniform(uint64_t Bits) {
   return static_cast<double>(Bits >> 11) * 0x1p-53;
 }
 
-/// Elements 2 * `Pair` and 2 * `Pair` + 1 of a standard normal sequence named
-/// by `Key` (Box-Muller).
-std::pair<double, double> normalPairAt(uint64_t Key, uint64_t Pair);
+/// Elements [First, First + Count) of the normal sequence that is named by
+/// `Key`, times `StdDev`; `First` is even. The bits are the same on any CPU and
+/// for any split into ranges.
+void fillNormals(float *Out, int64_t First, int64_t Count, uint64_t Key,
+                 float StdDev);
 
 /// A pseudo-random permutation of [0, Size): a four-round Feistel network on
 /// the smallest even number of bits, walked along its cycle until it falls

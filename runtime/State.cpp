@@ -93,7 +93,7 @@ template <typename Taker>
 static void fillBlocks(int64_t Begin, int64_t End, const Filler &Fill,
                        Taker &&Take) {
   // Even: so that every block begins at an even element if the first does.
-  constexpr int64_t Block = 1 << 16;
+  constexpr int64_t Block = 1 << 20;
   std::vector<float> Buffer(static_cast<size_t>(std::min(Block, End - Begin)));
   for (int64_t First = Begin; First < End; First += Block) {
     int64_t Last = std::min(First + Block, End);
@@ -136,20 +136,34 @@ void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
                      Fill);
 
   const Shard &Own = S.shard(P.bucket);
-  for (const Piece &Part : S.pieces(P.bucket)) {
-    if (Part.Parameter != Parameter)
-      continue;
-    float *Master = Own.Master + Part.Offset;
-    fillArray(Exec, Master, Part.Begin, Part.End, Fill);
-    if (!IsF32 && !Working)
-      Exec.device().convertWorking(Master, Own.Working + Part.Offset * 2,
-                                   Part.End - Part.Begin);
-  }
-  if (IsF32 || !Working)
+  std::vector<Piece> Parts;
+  for (const Piece &Part : S.pieces(P.bucket))
+    if (Part.Parameter == Parameter)
+      Parts.push_back(Part);
+  bool IsWhole =
+      Parts.size() == 1 && Parts[0].Begin == 0 && Parts[0].End == P.elements;
+  if (IsF32 || !Working || IsWhole) {
+    for (const Piece &Part : Parts) {
+      float *Master = Own.Master + Part.Offset;
+      int64_t Count = Part.End - Part.Begin;
+      fillArray(Exec, Master, Part.Begin, Part.End, Fill);
+      if (!IsF32)
+        Exec.device().convertWorking(
+            Master, Working ? Working : Own.Working + Part.Offset * 2, Count);
+    }
     return;
-  // The whole working copy: there is no whole master.
+  }
+  // The whole working copy beside a part of the master: made once for both.
   fillBlocks(0, P.elements, Fill,
              [&](const float *Values, int64_t Offset, int64_t Count) {
                writeWorking(Exec, Working + Offset * 2, Values, Count);
+               for (const Piece &Part : Parts) {
+                 int64_t Begin = std::max(Part.Begin, Offset),
+                         End = std::min(Part.End, Offset + Count);
+                 if (Begin < End)
+                   Exec.device().copyIn(
+                       Own.Master + Part.Offset + (Begin - Part.Begin),
+                       Values + (Begin - Offset), (End - Begin) * 4);
+               }
              });
 }

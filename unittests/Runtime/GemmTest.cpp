@@ -35,9 +35,9 @@ float truncate(float Value, int32_t Type) {
 struct Matrix {
   Matrix(int64_t Size, int32_t Type, uint64_t Key)
       : Type(Type), Values(static_cast<size_t>(Size)), Half(Values.size()) {
+    fillNormals(Values.data(), 0, Size, Key, 1);
     for (size_t I = 0; I < Values.size(); ++I) {
-      Values[I] =
-          truncate(static_cast<float>(normalPairAt(Key, I).first), Type);
+      Values[I] = truncate(Values[I], Type);
       uint32_t Bits;
       std::memcpy(&Bits, &Values[I], 4);
       Half[I] = static_cast<uint16_t>(Bits >> 16);

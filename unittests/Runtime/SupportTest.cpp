@@ -36,17 +36,56 @@ TEST(Random, PermutationIsOne) {
   }
 }
 
+/// Elements [First, First + Count).
+static std::vector<float> getNormals(uint64_t Key, int64_t First,
+                                     int64_t Count) {
+  std::vector<float> Values(static_cast<size_t>(Count));
+  fillNormals(Values.data(), First, Count, Key, 1);
+  return Values;
+}
+
 TEST(Random, Normal) {
-  double Sum = 0, Squares = 0;
-  constexpr int Count = 100000;
-  for (int I = 0; I < Count / 2; ++I) {
-    auto [X, Y] = normalPairAt(5, I);
-    Sum += X + Y;
-    Squares += X * X + Y * Y;
+  constexpr int64_t Count = 1 << 22;
+  std::vector<float> Values = getNormals(5, 0, Count);
+  double Moments[5] = {}, Neighbours = 0;
+  int64_t Beyond[5] = {};
+  for (size_t I = 0; I < Values.size(); ++I) {
+    double Power = 1;
+    for (int M = 1; M <= 4; ++M)
+      Moments[M] += (Power *= Values[I]) / Count;
+    for (int Sigmas = 1; Sigmas <= 4; ++Sigmas)
+      Beyond[Sigmas] += std::abs(Values[I]) > Sigmas;
+    Neighbours += Values[I] * Values[I ^ 1] / Count;
   }
-  EXPECT_NEAR(Sum / Count, 0, 0.02);
-  EXPECT_NEAR(Squares / Count, 1, 0.02);
-  EXPECT_NE(normalPairAt(5, 0), normalPairAt(6, 0));
+  EXPECT_NEAR(Moments[1], 0, 0.002);
+  EXPECT_NEAR(Moments[2], 1, 0.003);
+  EXPECT_NEAR(Moments[3], 0, 0.01);
+  EXPECT_NEAR(Moments[4], 3, 0.03);
+  EXPECT_NEAR(Neighbours, 0, 0.002);
+  const double Tail[] = {1, 0.317310508, 0.045500264, 0.002699796, 6.3342e-5};
+  for (int Sigmas = 1; Sigmas <= 4; ++Sigmas)
+    EXPECT_NEAR(Beyond[Sigmas], Tail[Sigmas] * Count,
+                5 * std::sqrt(Tail[Sigmas] * Count));
+  EXPECT_NE(Values[0], getNormals(6, 0, 1)[0]);
+}
+
+/// On any CPU, by any compiler that keeps to IEEE 754.
+TEST(Random, NormalBits) {
+  constexpr int64_t Count = 1 << 20;
+  std::vector<float> Values = getNormals(1, 0, Count);
+  uint64_t Hash = 0;
+  for (float Value : Values) {
+    uint32_t Bits;
+    std::memcpy(&Bits, &Value, sizeof(Bits));
+    Hash = splitmix64(Hash ^ Bits);
+  }
+  EXPECT_EQ(Hash, 0x8682ea8124d3d394u);
+  // However it is divided.
+  for (int64_t First : {0, 2, 510, 512, 514, 4096})
+    for (int64_t Length : {1, 2, 3, 511, 512, 513, 5000})
+      EXPECT_EQ(getNormals(1, First, Length),
+                std::vector<float>(Values.begin() + First,
+                                   Values.begin() + First + Length));
 }
 
 TEST(Schedule, Shapes) {
