@@ -22,6 +22,7 @@
 #include "cuda/Image.h"
 #include "cuda/Memory.h"
 #include "cuda/Selection.h"
+#include "cuda/Timing.h"
 
 #include <algorithm>
 #include <chrono>
@@ -91,6 +92,8 @@ struct Device::Impl {
         Gemms(Chosen.Capability, Program.scratch_bytes),
         OwnMemory(static_cast<int64_t>(sizeof(Own)) +
                   8 * countChunks(Program)) {
+    if (Timing::isWanted())
+      Times = std::make_unique<Timing>(OnGPU.Queue);
     for (int64_t K = 0; K < Program.gpu->num_kernels; ++K)
       if (Program.gpu->kernels[K].pointers > MostPointers)
         fail("kernel ", Program.gpu->kernels[K].name,
@@ -112,6 +115,8 @@ struct Device::Impl {
   bool Collects;
   int Capability;
   Session OnGPU;
+  /// Null where nobody asks for times.
+  std::unique_ptr<Timing> Times;
   Image Kernels;
   Recorder Graphs;
   GemmCache Gemms;
@@ -220,6 +225,25 @@ void Device::waitFor(void *Point) {
         "wait for a collective");
 }
 
+/// A product as tables of times name it.
+static std::string describe(const PoplarGemm &Gemm, int64_t Batch) {
+  static const char *const Types[] = {"f32", "bf16", "f16"};
+  static const char *const Epilogues[] = {
+      "", " gelu", " gelu-aux", " gelu-grad", " bias-grad-a", " bias-grad-b"};
+  std::string M = std::to_string(Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m),
+              K = std::to_string(Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k);
+  return "product " + M + "x" + std::to_string(Gemm.n) + "x" + K + " " +
+         (Gemm.trans_a ? "t" : "n") + (Gemm.trans_b ? "t" : "n") + " " +
+         (Gemm.tf32 ? "tf32" : Types[Gemm.a_type]) + Epilogues[Gemm.epilogue] +
+         (Gemm.has_bias ? " bias" : "") + (Gemm.accumulate ? " add" : "");
+}
+
+static double countFlops(const PoplarGemm &Gemm, int64_t Batch) {
+  return 2.0 * static_cast<double>(Gemm.m) * static_cast<double>(Gemm.n) *
+         static_cast<double>(Gemm.k) *
+         static_cast<double>(Gemm.batched ? Batch : 1);
+}
+
 void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {
   Data->Gemms.prepare(Gemm, Batch);
 }
@@ -233,8 +257,15 @@ void Device::setScratch(void *Memory, int64_t) {
 
 void Device::runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
                      const void *Bias, void *Aux, void *C, int64_t Batch) {
-  if (Data->Graphs.issues(&Gemm, A, B, Bias, Aux, C, Batch))
+  if (!Data->Graphs.issues(&Gemm, A, B, Bias, Aux, C, Batch))
+    return;
+  auto Run = [&] {
     Data->Gemms.run(Gemm, {A, B, Bias, Aux, C}, Batch, Data->OnGPU.Queue);
+  };
+  if (Data->Times)
+    Data->Times->measure(describe(Gemm, Batch), countFlops(Gemm, Batch), Run);
+  else
+    Run();
 }
 
 void Device::run(PoplarFunction Function, void *Context, char *Arena,
@@ -254,13 +285,19 @@ void Device::Impl::start(int64_t Number, void *const *Args, int64_t Batch,
   for (int32_t I = 0; I < Kernel.pointers; ++I)
     Parameters[I] = const_cast<void **>(&Args[I]);
   Parameters[Kernel.pointers] = &Batch;
-  check(Driver::get().cuLaunchKernel(Kernels.get(Number),
-                                     static_cast<unsigned>(Blocks), 1, 1,
-                                     static_cast<unsigned>(Kernel.block[0]),
-                                     static_cast<unsigned>(Kernel.block[1]),
-                                     static_cast<unsigned>(Kernel.block[2]), 0,
-                                     OnGPU.Queue, Parameters, nullptr),
-        "start a kernel");
+  auto Start = [&] {
+    check(Driver::get().cuLaunchKernel(Kernels.get(Number),
+                                       static_cast<unsigned>(Blocks), 1, 1,
+                                       static_cast<unsigned>(Kernel.block[0]),
+                                       static_cast<unsigned>(Kernel.block[1]),
+                                       static_cast<unsigned>(Kernel.block[2]),
+                                       0, OnGPU.Queue, Parameters, nullptr),
+          "start a kernel");
+  };
+  if (Times)
+    Times->measure(Kernel.name, 0, Start);
+  else
+    Start();
 }
 
 void Device::launch(int64_t Number, void *const *Args, int64_t Batch,

@@ -85,6 +85,7 @@ constexpr int JitErrorLog = 5, JitErrorLogBytes = 6;
   X(cuEventDestroy_v2, Event)                                                  \
   X(cuEventRecord, Event, Stream)                                              \
   X(cuEventSynchronize, Event)                                                 \
+  X(cuEventElapsedTime, float *, Event, Event)                                 \
   X(cuEventQuery, Event)                                                       \
   X(cuStreamBeginCapture_v2, Stream, int)                                      \
   X(cuStreamEndCapture, Stream, Graph *)                                       \

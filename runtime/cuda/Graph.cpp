@@ -8,6 +8,7 @@
 
 #include "cuda/Graph.h"
 #include "Error.h"
+#include "cuda/Timing.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,9 @@ using namespace poplar::runtime::cuda;
 
 static bool areGraphsWanted() {
   const char *Given = std::getenv("POPLAR_CUDA_GRAPHS");
+  // Events within a graph have no times.
+  if (Timing::isWanted())
+    return false;
   return !Given || std::strcmp(Given, "0") != 0;
 }
 

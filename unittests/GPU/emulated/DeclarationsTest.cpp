@@ -21,6 +21,13 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
+// Drivers before CUDA 12.8 have the first version only, with the same
+// arguments.
+#ifdef cuEventElapsedTime
+#undef cuEventElapsedTime
+extern "C" decltype(cuEventElapsedTime_v2) cuEventElapsedTime;
+#endif
+
 namespace ours = poplar::runtime::cuda;
 using poplar::emulated::Alike;
 

@@ -431,6 +431,11 @@ Result cuEventSynchronize(CUevent_st *event) {
     event->queue->runTo(event->number);
   return 0;
 }
+/// Emulation has no speed: every piece of work takes a microsecond.
+Result cuEventElapsedTime(float *milliseconds, CUevent_st *, CUevent_st *) {
+  *milliseconds = 0.001f;
+  return 0;
+}
 Result cuEventQuery(CUevent_st *event) {
   if (capturing)
     return notCapturable;
