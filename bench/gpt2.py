@@ -7,7 +7,9 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Measures training steps of GPT-2 124M on the CPU: forward, backward, clipping
-and AdamW, without dropout, by Poplar and by PyTorch eager, in turns.
+and AdamW, without dropout, by Poplar and by PyTorch eager, in turns. PyTorch's
+model is the one that GPUs are compared with (scripts/check_cuda_torch.py):
+attention by scaled_dot_product_attention with is_causal=True, padded vocabulary.
 
 Each cell of the table is the median over --rounds turns of the median step of
 a turn. The last column is the part of the machine's GEMM rate that Poplar
@@ -15,7 +17,7 @@ reaches, counting the FLOPs of matrix products and attention only; that rate
 is what the program gemm-ceiling beside `poplar` measures in the same turns for
 the GEMMs of this model, with the same tokens, threads and precision.
 
-Needs torch and transformers (scripts/goldens/requirements.txt) and a build:
+Needs torch (scripts/goldens/requirements.txt) and a build:
   bench/gpt2.py --poplar build/release/bin/poplar
 With POPLAR_MAX_ISA=avx2 or avx512 both sides use no more than that.
 """
@@ -71,13 +73,16 @@ def pytorch_limits():
 def pytorch_turn(arguments):
     """Child process: prints the median tokens per second of one turn."""
     import torch
-    import transformers
+
+    sys.path.insert(0, ROOT + "/scripts")
+    from check_cuda_torch import make_models
 
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    config = transformers.GPT2Config.from_json_file(CONFIG_PATH)
-    config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = 0.0
-    model = transformers.GPT2LMHeadModel(config)
+    model = make_models(torch)["gpt2"](CONFIG, arguments.seq_len)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.02)
     model.train()
     decayed = [p for p in model.parameters() if p.dim() == 2]
     others = [p for p in model.parameters() if p.dim() != 2]
@@ -96,10 +101,7 @@ def pytorch_turn(arguments):
         targets = torch.randint(0, VOCABULARY, shape)
         begin = time.perf_counter()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
-            logits = model(input_ids=ids).logits
-        loss = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1).float(), targets.flatten()
-        )
+            loss = model(ids, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

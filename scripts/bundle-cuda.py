@@ -11,7 +11,12 @@ recorded data, the communicators' conformance suite, and the scripts; no LLVM
 and no compiler is needed where it runs. Takes a while: every model is compiled
 for every chip.
 
-  scripts/bundle-cuda.py -o poplar-cuda.tar.xz
+  scripts/bundle-cuda.py --chip sm_90              # poplar-cuda-sm_90.tar.gz
+  scripts/bundle-cuda.py -o poplar-cuda.tar.xz     # for all chips
+
+The bundle for one chip is a .tar.gz of 30 MiB at most, which python3 unpacks
+without other programs: its larger executables hold machine code for that
+generation of GPUs and no PTX. It can be made on any x86-64 host.
 
 --small leaves the benchmarks out and takes tiny models for all: for tests."""
 
@@ -22,16 +27,19 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.join(ROOT, "test", "Integration", "Inputs"))
 
+import cuda_checks  # noqa: E402
 import jobs  # noqa: E402
 from jobs import DeviceType, Plan, Rank  # noqa: E402
 
 CHIPS = "sm_70,sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120"
-LARGEST_BYTES = 60 << 20
+# Of a bundle for one chip, and for several.
+LARGEST_BYTES = (30 << 20, 60 << 20)
 # bf16 came with this one.
 FIRST_WITH_BF16 = 80
 TRAINING_STEPS = 5
@@ -47,8 +55,12 @@ BENCHMARKS = [
 # the host's memory.
 PAIR = {"n_embd": 384, "n_layer": 6, "n_head": 6, "n_positions": 1024, "n_ctx": 1024}
 PAIR_SEQ_LEN, PAIR_SAMPLES, PAIR_LARGEST = 1024, 512, 32
-# Libraries that a machine may lack, beside the C library.
-LIBRARIES = ("libgomp", "libucp", "libucs", "libuct", "libucm", "libnuma")
+# What every machine with glibc has. Everything else that an executable needs is
+# in the bundle, or the bundle is not made.
+C_LIBRARY = {
+    "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
+    "ld-linux-x86-64.so.2",
+}  # fmt: skip
 
 
 def number(chip):
@@ -67,6 +79,8 @@ class Maker:
         self.root = os.path.join(directory, "poplar-cuda")
         os.makedirs(self.root)
         self.programs = []
+        # An emulated GPU, which runs the small bundle, reads PTX.
+        self.smaller = [] if arguments.small else ["--no-ptx"]
 
     def path(self, *parts):
         path = os.path.join(self.root, *parts)
@@ -81,7 +95,7 @@ class Maker:
         shutil.copy(os.path.join(built, "ranks.txt"), self.path(*place, "ranks.txt"))
         return os.path.join(*place)
 
-    def build(self, model, plan, name):
+    def build(self, model, plan, name, *options):
         """Compiles a module with a plan; returns its directory and the bytes
         that it says rank 0 needs."""
         with open(model) as file:
@@ -89,7 +103,7 @@ class Maker:
         source, target = self.work.path(name + ".mlir"), self.work.path(name)
         with open(source, "w") as file:
             file.write(text)
-        log = run("poplar", "build", source, "-o", target)
+        log = run("poplar", "build", source, "-o", target, *options)
         return target, int(re.search(r"rank 0 .*\((\d+) bytes\)", log)[1])
 
     def add_training(self, chip):
@@ -110,8 +124,19 @@ class Maker:
                     "path": self.keep(built, "programs", name),
                     "options": list(map(str, TRAINING_OPTIONS)),
                     "losses": reference.losses,
+                    "gradients": self.gradients(model, plan.samples),
                     "tolerance": 1e-5 if precision == "f32" else 1e-2,
                 })  # fmt: skip
+
+    def gradients(self, model, samples):
+        """[name, 2-norm] of the gradients of the first batch on the host, in the
+        order of the model."""
+        path = self.work.path(model + "-gradients.safetensors")
+        self.work.once(path, lambda target: self.work.train_alone(
+            model, model + "-gradients", samples,
+            [*TRAINING_OPTIONS, "--dump-gradients", target],
+        ))  # fmt: skip
+        return list(cuda_checks.read_norms(path).items())
 
     def imported(self, config, seq_len, name):
         """A model ready for a plan."""
@@ -135,13 +160,16 @@ class Maker:
             (DeviceType("gpu", "cuda:" + chip, precision, 80 << 30),),
         )  # fmt: skip
         name = f"{model}-{precision}-{chip}"
-        built, size = self.build(self.imported(config, seq_len, model), plan, name)
+        built, size = self.build(
+            self.imported(config, seq_len, model), plan, name, *self.smaller
+        )
         info = run(os.path.join(built, "gpu", "train"), "info")
         flops = float(re.search(r"FLOPs per sample +(\S+)", info)[1])
         self.programs.append({
             "kind": "benchmark", "name": model, "model": model, "chip": chip,
             "precision": precision, "bytes": size, "seq_len": seq_len,
-            "batch": micro_batch, "flops_per_sample": flops,
+            "batch": micro_batch, "accumulate": steps, "ptx": self.small,
+            "flops_per_sample": flops,
             "path": self.keep(built, "programs", name),
         })  # fmt: skip
 
@@ -164,11 +192,12 @@ class Maker:
             each = samples // ranks
             plan = Plan("pair", 0, (Rank(1, each, 1, type="gpu"),) * ranks, types)
             name = f"pair{ranks}-{chip}"
-            built, size = self.build(model, plan, name)
+            built, size = self.build(model, plan, name, *self.smaller)
             paths.append(self.keep(built, "programs", name))
             sizes.append(size)
         self.programs.append({
             "kind": "pair", "name": "pair", "chip": chip, "precision": precision,
+            "ptx": self.small,
             "path": paths[0], "alone": paths[1], "bytes": sizes[0],
             "seq_len": seq_len, "global_batch": samples, "max_batch": largest,
             "tolerance": 1e-5 if precision == "f32" else 1e-2,
@@ -194,37 +223,48 @@ class Maker:
     def add_tools(self):
         """Programs, the libraries that they need, and scripts."""
         build = os.path.dirname(os.path.dirname(shutil.which("poplar")))
-        programs = ["check-kernels", "measure-gpu", "split-batch", "PoplarCommConformance"]
-        for name in programs:
+        for name in ("check-kernels", "measure-gpu", "split-batch", "PoplarCommConformance"):
             target = self.path("bin", name)
             shutil.copy(os.path.join(build, "bin", name), target)
             run("strip", target)
-        plugin = os.path.join(build, "lib", "libpoplar_tcp.so")
-        shutil.copy(plugin, self.path("lib", "libpoplar_tcp.so"))
-        for binary in (plugin, *(os.path.join(build, "bin", p) for p in programs),
-                       self.path(self.programs[0]["path"], "gpu", "train")):  # fmt: skip
-            for name, place in re.findall(r"(\S+) => (\S+)", run("ldd", binary)):
-                if name.startswith(LIBRARIES):
-                    shutil.copy(place, self.path("lib", name))
+        plugin = self.path("lib", "libpoplar_tcp.so")
+        shutil.copy(os.path.join(build, "lib", "libpoplar_tcp.so"), plugin)
+        run("strip", plugin)
+        self.glibc = self.add_libraries()
         scripts = ("check-cuda.sh", "check_cuda.py", "check_cuda_torch.py", "start-ranks.py",
-                   "cuda_libraries.py")
+                   "cuda_checks.py", "cuda_libraries.py", "cuda_pair.py", "gpu_peaks.py")
         for name in scripts:
             shutil.copy(os.path.join(ROOT, "scripts", name), self.path(name))
         shutil.copy(os.path.join(ROOT, "examples", "data", "corpus.txt"), self.path("corpus.txt"))
         shutil.copy(os.path.join(ROOT, "LICENSE"), self.path("LICENSE"))
 
-    def rated_flops(self):
-        """[words of a GPU's name, {format: FLOP/s}], the most words first."""
-        with open(os.path.join(ROOT, "lib", "Import", "DeviceLibrary.json")) as file:
-            devices = json.load(file)["devices"].values()
-        rates = []
-        for device in devices:
-            if device["target"].startswith("cuda:"):
-                words = device["name"].lower().split()
-                # "80 GB" is "80gb" to the driver, and "NVIDIA" goes without saying.
-                text = " ".join(w for w in words if w != "nvidia").replace(" gb", "gb")
-                rates.append((text.split(), device.get("flops", {})))
-        return sorted(rates, key=lambda entry: -len(entry[0]))
+    def binaries(self):
+        """All executables and libraries of the bundle."""
+        for directory, _, files in os.walk(self.root):
+            for path in (os.path.join(directory, name) for name in files):
+                with open(path, "rb") as file:
+                    if file.read(4) == b"\x7fELF":
+                        yield path
+
+    def add_libraries(self):
+        """Copies the libraries that executables need and machines may lack;
+        returns the oldest glibc that all of them run with."""
+        for binary in list(self.binaries()):
+            for name, place in re.findall(r"(\S+) => (/\S+)", run("ldd", binary)):
+                if name not in C_LIBRARY:
+                    shutil.copy(place, self.path("lib", name))
+        here, versions = set(os.listdir(self.path("lib"))), [(2, 17)]
+        for binary in self.binaries():
+            needed = re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", binary))
+            missing = set(needed) - C_LIBRARY - here
+            # Nothing of this host's may be needed beside what is copied.
+            if missing or {"libdnnl.so.2", "libOpenCL.so.1"} & here:
+                name = os.path.relpath(binary, self.root)
+                sys.exit(f"bundle-cuda: error: {name} needs {', '.join(missing or here)}, "
+                         "which machines with GPUs may lack")  # fmt: skip
+            found = re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", binary))
+            versions += [(2, int(minor)) for minor in found]
+        return "%d.%d" % max(versions)
 
     def make(self):
         for chip in self.chips:
@@ -236,9 +276,10 @@ class Maker:
         commit = run("git", "-C", ROOT, "describe", "--always", "--dirty").strip()
         contents = {
             "made_of": commit, "kernels": self.add_kernels(),
-            "programs": self.programs, "rated_flops": self.rated_flops(),
+            "programs": self.programs,
         }  # fmt: skip
         self.add_tools()
+        contents["glibc"] = self.glibc
         with open(self.path("bundle.json"), "w") as file:
             json.dump(contents, file, indent=1)
 
@@ -251,27 +292,49 @@ def run(*command):
     return result.stdout
 
 
+def pack(directory, output):
+    """By what the name ends in."""
+    if output.endswith(".gz"):
+        with tarfile.open(output, "w:gz", compresslevel=9) as archive:
+            archive.add(os.path.join(directory, "poplar-cuda"), "poplar-cuda")
+        return
+    # Executables differ in little but their kernels: a window that holds them
+    # all.
+    os.environ["XZ_OPT"] = "-9e --lzma2=dict=256MiB"
+    run("tar", "-cJf", os.path.abspath(output), "-C", directory, "poplar-cuda")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("-o", "--output", default="poplar-cuda.tar.xz")
-    parser.add_argument("--chips", default=CHIPS)
+    parser.add_argument(
+        "-o", "--output",
+        help="file to write, .tar.gz or .tar.xz (default: poplar-cuda-CHIP.tar.gz "
+        "for one chip, poplar-cuda.tar.xz for several)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--chip", "--chips", dest="chips", default=CHIPS, metavar="CHIP[,CHIP...]",
+        help="chips to make code for (default: all)",
+    )  # fmt: skip
     parser.add_argument("--small", action="store_true", help="tiny models only")
     arguments = parser.parse_args()
+    alone = "," not in arguments.chips
+    output = arguments.output or (
+        f"poplar-cuda-{arguments.chips}.tar.gz" if alone else "poplar-cuda.tar.xz"
+    )
+    if not output.endswith((".tar.gz", ".tar.xz")):
+        parser.error("--output ends in .tar.gz or .tar.xz")
     if not shutil.which("poplar"):
         os.environ["PATH"] += os.pathsep + os.path.join(ROOT, "build", "release", "bin")
     with tempfile.TemporaryDirectory() as directory:
         maker = Maker(directory, arguments)
         maker.make()
-        # Executables differ in little but their kernels: a window that holds
-        # them all.
-        os.environ["XZ_OPT"] = "-1" if arguments.small else "-9e --lzma2=dict=256MiB"
-        run("tar", "-cJf", os.path.abspath(arguments.output), "-C", directory, "poplar-cuda")
-    size = os.path.getsize(arguments.output)
-    print(f"bundle: {arguments.output}, {size / 2**20:.1f} MiB, {len(maker.programs)} programs")
-    if size > LARGEST_BYTES:
-        sys.exit(f"bundle-cuda: error: more than {LARGEST_BYTES >> 20} MiB")
+        pack(directory, output)
+    size, largest = os.path.getsize(output), LARGEST_BYTES[not alone]
+    print(f"bundle: {output}, {size / 2**20:.1f} MiB, {len(maker.programs)} programs")
+    if size > largest:
+        sys.exit(f"bundle-cuda: error: more than {largest >> 20} MiB")
 
 
 if __name__ == "__main__":

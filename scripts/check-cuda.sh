@@ -32,7 +32,8 @@ command -v python3 >/dev/null || {
 if [ -f "$bundle" ]; then
   unpacked=$(mktemp -d)
   trap 'rm -rf "$unpacked"' EXIT
-  tar -xf "$bundle" -C "$unpacked"
+  # No tar and no xz are needed for a .tar.gz.
+  python3 -m tarfile -e "$bundle" "$unpacked"
   bundle=$unpacked/poplar-cuda
 fi
 if [ ! -f "$bundle/bundle.json" ]; then

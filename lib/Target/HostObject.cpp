@@ -201,6 +201,8 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
                              llvm::sys::path::parent_path(objectPath), *image)))
       return failure();
     report = image->report;
+    if (!options.keepPTX && !image->cubin.empty())
+      image->ptx.clear();
     if (failed(writeResources(module, *image,
                               llvm::sys::path::parent_path(objectPath) +
                                   "/kernels.txt")))

@@ -26,6 +26,10 @@ static Module load(const PoplarGPUImage &Source) {
       return Loaded;
     }
   }
+  if (!*Source.ptx)
+    fail("the program has code for ", Source.chip,
+         " and GPUs of its generation alone; build it without --no-ptx, or for "
+         "this GPU");
   char Log[1024] = "";
   int Options[] = {JitErrorLog, JitErrorLogBytes};
   void *Values[] = {Log, reinterpret_cast<void *>(sizeof(Log))};

@@ -196,6 +196,9 @@ void addBuildCommand(CLI::App &app, int &status) {
                     "plan");
   command->add_flag("!--no-gemm-epilogues", args->host.fuseEpilogues,
                     "On GPUs, run GELU as a kernel of its own");
+  command->add_flag("!--no-ptx", args->host.keepPTX,
+                    "On GPUs, leave the PTX out where ptxas has made a cubin: "
+                    "a smaller executable, for one generation of GPUs");
   addScheduleOptions(command, args->host);
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")

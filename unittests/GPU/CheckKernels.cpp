@@ -6,12 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// usage: check-kernels [--all] [--chip CHIP] DIRECTORY...
+// usage: check-kernels [--all] [--chip CHIP] [--from CASE] DIRECTORY...
 //        check-kernels --gpus
 //
 // Runs the cases, with the image of a chip (the first there is), that
 // kernel-cases has written (KernelCases.h) through the runtime's own Device,
-// and prints those that fail, or all. Links no LLVM.
+// and prints those that fail, or all, from one on, counted from 0: after an
+// error of the GPU, another process goes on with the next. Links no LLVM.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +26,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -81,7 +83,7 @@ double measureDistance(const Buffer &B, const char *Expected, const char *Got) {
 class Checks {
 public:
   Checks(const std::string &Directory, const std::string &WantedChip);
-  void run(bool PrintAll);
+  void run(bool PrintAll, size_t First);
 
   int64_t Count = 0, Failures = 0;
   double Worst = 0;
@@ -221,9 +223,12 @@ void Checks::check(const json::Value &Case, bool PrintAll) {
                 Distance, Part);
 }
 
-void Checks::run(bool PrintAll) {
-  for (const json::Value &Case : member(Description, "cases").elements())
-    check(Case, PrintAll);
+void Checks::run(bool PrintAll, size_t First) {
+  const auto &Cases = member(Description, "cases").elements();
+  for (size_t C = First; C < Cases.size(); ++C) {
+    check(Cases[C], PrintAll);
+    std::fflush(stdout);
+  }
 }
 
 /// What the driver says, as JSON.
@@ -251,6 +256,7 @@ static void printGPUs() {
 int main(int Argc, char **Argv) {
   bool PrintAll = false, ListGPUs = false;
   std::string Chip;
+  size_t First = 0;
   std::vector<std::string> Directories;
   for (int I = 1; I < Argc; ++I) {
     if (std::strcmp(Argv[I], "--all") == 0)
@@ -259,6 +265,8 @@ int main(int Argc, char **Argv) {
       ListGPUs = true;
     else if (std::strcmp(Argv[I], "--chip") == 0 && I + 1 < Argc)
       Chip = Argv[++I];
+    else if (std::strcmp(Argv[I], "--from") == 0 && I + 1 < Argc)
+      First = std::strtoull(Argv[++I], nullptr, 10);
     else
       Directories.push_back(Argv[I]);
   }
@@ -272,7 +280,7 @@ int main(int Argc, char **Argv) {
       fail("usage: check-kernels [--all] [--chip CHIP] DIRECTORY...");
     for (const std::string &Directory : Directories) {
       Checks All(Directory, Chip);
-      All.run(PrintAll);
+      All.run(PrintAll, First);
       std::printf("%s: %lld of %lld cases passed, the worst at %.2f of what is "
                   "allowed\n",
                   Directory.substr(Directory.rfind('/') + 1).c_str(),

@@ -86,7 +86,7 @@ private:
     Buffer buffer(type, count);
     std::normal_distribution<float> numbers;
     for (size_t i = 0; i < buffer.size(); ++i)
-      buffer.set(i, numbers(random));
+      buffer.set(i, shorten(numbers(random)));
     return buffer;
   }
   std::string specialise(const std::string &callee, std::vector<int64_t> words,

@@ -101,7 +101,7 @@ void poplar::gputest::addProductCases(MLIRContext &context, const GPUChip &chip,
       Buffer buffer(getType(context, type), count);
       std::normal_distribution<float> normal;
       for (size_t i = 0; i < buffer.size(); ++i)
-        buffer.set(i, normal(random));
+        buffer.set(i, shorten(normal(random)));
       entry.before.push_back(buffer);
     };
     addBuffer(true, gemm.a_type, m * k);

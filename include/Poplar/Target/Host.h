@@ -43,6 +43,8 @@ struct HostOptions {
   int overlapDepth = 2;
   /// On GPUs, GELU is done by the library's products where it can be.
   bool fuseEpilogues = true;
+  /// Executables for GPUs hold their kernels as PTX even if there is a cubin.
+  bool keepPTX = true;
   /// The GPU that kernels are compiled for, "sm_80"; empty for CPUs.
   std::string chip;
   /// Where the libraries below are.

@@ -5,14 +5,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Changes the first number that the first case of a directory expects."""
+"""Changes the first number that the first case of a directory expects; with
+--kernel, lets the second case ask for a kernel that there is not, and prints
+its name."""
 
 import json
 import struct
 import sys
 
-with open(sys.argv[1] + "/cases.json") as file:
-    case = json.load(file)["cases"][0]
-with open(sys.argv[1] + "/cases.bin", "r+b") as file:
-    file.seek(case["buffers"][-1]["after"])
-    file.write(struct.pack("<f", 1e6))
+directory = sys.argv[-1]
+with open(directory + "/cases.json") as file:
+    description = json.load(file)
+if "--kernel" in sys.argv:
+    case = description["cases"][1]
+    case["kernel"] = "lost"
+    print("damaged", case["name"])
+    with open(directory + "/cases.json", "w") as file:
+        json.dump(description, file)
+else:
+    case = description["cases"][0]
+    with open(directory + "/cases.bin", "r+b") as file:
+        file.seek(case["buffers"][-1]["after"])
+        file.write(struct.pack("<f", 1e6))
