@@ -38,7 +38,16 @@ UPDATE_TOLERANCE = 1e-3
 TIMEOUT, START_SECONDS = 600, 120
 
 
+# Ascending, as POPLAR_MAX_ISA names them, and what Linux calls their features.
+LEVELS = {"sse41": "sse4_1", "avx2": "avx2", "avx512": "avx512", "amx": "amx"}
+
+
 def cpu_has(feature):
+    """Whether the processor has it and POPLAR_MAX_ISA does not hide it."""
+    most = os.environ.get("POPLAR_MAX_ISA") or "amx"
+    hidden = list(LEVELS.values())[list(LEVELS).index(most) + 1 :]
+    if feature.startswith(tuple(hidden)):
+        return False
     with open("/proc/cpuinfo") as file:
         return feature in file.read()
 
