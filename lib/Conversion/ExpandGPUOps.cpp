@@ -11,9 +11,12 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/GPU/Transforms/Passes.h"
+#include "mlir/Dialect/GPU/Utils/GPUUtils.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace poplar {
@@ -57,15 +60,76 @@ struct FoldBlockDim : OpRewritePattern<gpu::BlockDimOp> {
   }
 };
 
+/// A reduction over a block: that of each subgroup, whose first lane stores it;
+/// then every thread combines these in the order of the subgroups. No word has
+/// two writers. (MLIR's own pattern lets all lanes of the first subgroup store
+/// the result to one word, some of them a part of it where the number of
+/// subgroups is no power of two.)
+struct ExpandAllReduce : OpRewritePattern<gpu::AllReduceOp> {
+  ExpandAllReduce(MLIRContext *context, int64_t subgroup)
+      : OpRewritePattern<gpu::AllReduceOp>(context), subgroup(subgroup) {}
+
+  LogicalResult matchAndRewrite(gpu::AllReduceOp op,
+                                PatternRewriter &rewriter) const override {
+    auto function = op->getParentOfType<gpu::GPUFuncOp>();
+    std::optional<ArrayRef<int32_t>> size = function.getKnownBlockSize();
+    if (!op.getOp() || !op.getUniform() || !size || (*size)[0] % subgroup ||
+        (*size)[1] != 1 || (*size)[2] != 1)
+      return rewriter.notifyMatchFailure(
+          op, "not an operation of whole subgroups of a row of threads");
+    Location loc = op.getLoc();
+    int64_t parts = (*size)[0] / subgroup;
+    auto space = gpu::AddressSpaceAttr::get(
+        rewriter.getContext(), gpu::GPUDialect::getWorkgroupAddressSpace());
+    auto type = MemRefType::get({parts}, op.getType(),
+                                MemRefLayoutAttrInterface(), space);
+    Value shared = function.addWorkgroupAttribution(type, loc);
+    auto constant = [&](int64_t value) -> Value {
+      return arith::ConstantIndexOp::create(rewriter, loc, value);
+    };
+    Value part = gpu::SubgroupReduceOp::create(rewriter, loc, op.getValue(),
+                                               *op.getOp(), true);
+    Value thread = gpu::ThreadIdOp::create(rewriter, loc, gpu::Dimension::x);
+    Value width = constant(subgroup);
+    Value lane = arith::RemUIOp::create(rewriter, loc, thread, width);
+    Value isFirst = arith::CmpIOp::create(
+        rewriter, loc, arith::CmpIPredicate::eq, lane, constant(0));
+    auto guard = scf::IfOp::create(rewriter, loc, isFirst);
+    {
+      OpBuilder::InsertionGuard outside(rewriter);
+      rewriter.setInsertionPointToStart(guard.thenBlock());
+      Value number = arith::DivUIOp::create(rewriter, loc, thread, width);
+      memref::StoreOp::create(rewriter, loc, part, shared, number);
+    }
+    gpu::BarrierOp::create(rewriter, loc);
+    Value total = memref::LoadOp::create(rewriter, loc, shared, constant(0));
+    for (int64_t i = 1; i < parts; ++i)
+      total = vector::makeArithReduction(
+          rewriter, loc, gpu::convertReductionKind(*op.getOp()), total,
+          memref::LoadOp::create(rewriter, loc, shared, constant(i)));
+    // Where the op is in a loop, nobody writes before all have read.
+    gpu::BarrierOp::create(rewriter, loc);
+    rewriter.replaceOp(op, total);
+    return success();
+  }
+
+  int64_t subgroup;
+};
+
 class ExpandGPUOpsPass
     : public poplar::impl::ExpandGPUOpsBase<ExpandGPUOpsPass> {
 public:
   using Base::Base;
 
+  void getDependentDialects(DialectRegistry &registry) const override {
+    Base::getDependentDialects(registry);
+    registry.insert<scf::SCFDialect>();
+  }
+
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
-    populateGpuAllReducePatterns(patterns);
+    patterns.add<ExpandAllReduce>(context, subgroupSize);
     populateGpuLowerSubgroupReduceToShufflePatterns(patterns, subgroupSize);
     patterns.add<FoldBlockDim>(context);
     patterns.add<ToIntrinsic<math::AbsFOp>>(context, "llvm.fabs");

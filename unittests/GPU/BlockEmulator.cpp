@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <ucontext.h>
 #include <utility>
 #include <vector>
@@ -36,6 +39,7 @@ struct Copy {
   char *to;
   const char *from;
   int64_t bytes;
+  int32_t site;
 };
 
 struct Thread {
@@ -52,6 +56,8 @@ struct Thread {
   /// Of a gathering: its values; null in a shuffle.
   const uint64_t *values = nullptr;
   int32_t count = 0;
+  /// Of a barrier of the subgroup.
+  bool isBarrier = false;
   /// Groups of copies, of which the last is still open.
   std::deque<std::vector<Copy>> copies{1};
 };
@@ -65,13 +71,42 @@ struct Block {
   std::vector<char> shared;
   /// What the lanes of each subgroup have gathered.
   std::vector<std::vector<uint64_t>> gathered;
+  /// Barriers that have been passed by all, and by each subgroup alone.
+  int32_t epoch = 0;
+  std::vector<int32_t> warpEpochs;
 
   std::string run();
   bool release();
 };
 
+/// Shuffles, or leaves everything as it is.
+class Order {
+public:
+  /// Of a launch.
+  void start() {
+    const char *given = std::getenv("POPLAR_EMULATED_ORDER");
+    seed = given ? static_cast<uint32_t>(std::atoll(given)) : 0;
+    random.seed(seed);
+  }
+  /// 0 to `count` - 1.
+  const std::vector<size_t> &get(std::vector<size_t> &numbers, size_t count) {
+    if (numbers.size() != count || !seed) {
+      numbers.resize(count);
+      std::iota(numbers.begin(), numbers.end(), size_t(0));
+    }
+    if (seed)
+      std::shuffle(numbers.begin(), numbers.end(), random);
+    return numbers;
+  }
+
+private:
+  uint32_t seed = 0;
+  std::mt19937 random;
+};
+
 Block *block;
 Thread *current;
+Order order;
 jmp_buf scheduler;
 /// Of the threads of a block, by number; kept from block to block.
 std::vector<std::unique_ptr<Fiber>> fibers;
@@ -119,11 +154,14 @@ bool Block::release() {
         continue;
       uint64_t members = threads[first + lane].members;
       auto isMember = [&](size_t other) { return members >> other & 1; };
-      bool all = true;
+      bool all = true, isBarrier = threads[first + lane].isBarrier;
       for (size_t other = 0; other < count && all; ++other)
         all = !isMember(other) ||
               (threads[first + other].state == Thread::AtShuffle &&
-               threads[first + other].members == members);
+               threads[first + other].members == members &&
+               threads[first + other].isBarrier == isBarrier);
+      if (all && isBarrier)
+        ++warpEpochs[first / width];
       std::vector<uint64_t> &values = gathered[first / width];
       if (all && threads[first + lane].values) {
         values.clear();
@@ -140,6 +178,7 @@ bool Block::release() {
         if (isMember(other)) {
           Thread &thread = threads[first + other];
           thread.values = nullptr;
+          thread.isBarrier = false;
           size_t source = static_cast<size_t>(thread.source);
           thread.result =
               threads[first + (source < count ? source : other)].value;
@@ -159,6 +198,7 @@ bool Block::release() {
     thread.result = any;
     thread.state = Thread::Ready;
   }
+  ++epoch;
   return true;
 }
 
@@ -169,8 +209,10 @@ std::string Block::run() {
   shared.assign(static_cast<size_t>(launch.sharedBytes), '\xff');
   gathered.resize(threads.size() / static_cast<size_t>(launch.subgroupSize) +
                   1);
+  warpEpochs.assign(gathered.size(), 0);
   block = this;
-  for (size_t i = 0; i < threads.size(); ++i) {
+  std::vector<size_t> numbers;
+  for (size_t i : order.get(numbers, threads.size())) {
     Thread &thread = threads[i];
     int32_t number = static_cast<int32_t>(i);
     thread.index = {number % x, number / x % y, number / x / y};
@@ -179,16 +221,16 @@ std::string Block::run() {
       kernel(arguments, batch);
       continue;
     }
-    if (i == fibers.size())
+    while (i >= fibers.size())
       fibers.push_back(std::make_unique<Fiber>());
     thread.fiber = fibers[i].get();
   }
   if (!launch.waits)
     return "";
   do {
-    for (Thread &thread : threads)
-      if (thread.state == Thread::Ready)
-        resume(thread);
+    for (size_t i : order.get(numbers, threads.size()))
+      if (threads[i].state == Thread::Ready)
+        resume(threads[i]);
   } while (release());
   for (const Thread &thread : threads)
     if (thread.state != Thread::Done) {
@@ -204,12 +246,22 @@ std::string Block::run() {
 
 std::string poplar::gputest::run(Kernel kernel, void *const *arguments,
                                  int64_t batch, const Launch &launch) {
-  for (int64_t index = 0; index < launch.blocks; ++index) {
-    Block work = {kernel, arguments, batch, index, launch, {}, {}, {}};
+  order.start();
+  std::vector<size_t> numbers;
+  for (size_t index : order.get(numbers, static_cast<size_t>(launch.blocks))) {
+    Block work = {kernel, arguments, batch, static_cast<int64_t>(index),
+                  launch, {},        {},    {},
+                  0,      {}};
     if (std::string error = work.run(); !error.empty())
       return error;
   }
   return "";
+}
+
+Position poplar::gputest::getPosition() {
+  auto number = static_cast<int32_t>(current - block->threads.data());
+  auto warp = static_cast<size_t>(number / block->launch.subgroupSize);
+  return {block->index, number, block->epoch, block->warpEpochs[warp]};
 }
 
 int64_t poplar_test_thread_id(int32_t dimension) {
@@ -231,6 +283,10 @@ uint32_t poplar_test_shuffle(uint32_t value, int32_t source, uint64_t members) {
   waitAs(Thread::AtShuffle);
   return current->result;
 }
+void poplar_test_warp_barrier() {
+  current->isBarrier = true;
+  poplar_test_shuffle(0, 0, 0xFFFFFFFF);
+}
 const uint64_t *poplar_test_gather(const uint64_t *values, int32_t count) {
   current->values = values;
   current->count = count;
@@ -241,17 +297,23 @@ const uint64_t *poplar_test_gather(const uint64_t *values, int32_t count) {
       ->gathered[number / static_cast<size_t>(block->launch.subgroupSize)]
       .data();
 }
-void poplar_test_copy_later(char *to, const char *from, int64_t bytes) {
-  current->copies.back().push_back({to, from, bytes});
+void (*poplar_test_copied)(char *to, const char *from, int64_t bytes,
+                           int32_t site) = nullptr;
+void poplar_test_copy_later(char *to, const char *from, int64_t bytes,
+                            int32_t site) {
+  current->copies.back().push_back({to, from, bytes, site});
 }
 void poplar_test_end_copies() { current->copies.emplace_back(); }
 void poplar_test_wait_for_copies(int32_t groups) {
   while (static_cast<int32_t>(current->copies.size()) - 1 > groups) {
-    for (const Copy &copy : current->copies.front())
+    for (const Copy &copy : current->copies.front()) {
       if (copy.from)
         std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
       else
         std::memset(copy.to, 0, static_cast<size_t>(copy.bytes));
+      if (poplar_test_copied)
+        poplar_test_copied(copy.to, copy.from, copy.bytes, copy.site);
+    }
     current->copies.pop_front();
   }
 }

@@ -36,7 +36,18 @@ struct Launch {
   bool waits = true;
 };
 
-/// Empty if all threads came to an end, else where they are stuck.
+/// Where the thread that runs is, and how many barriers of its block and of its
+/// subgroup alone it has passed.
+struct Position {
+  int64_t block;
+  int32_t thread, blockEpoch, warpEpoch;
+};
+Position getPosition();
+
+/// Empty if all threads came to an end, else where they are stuck. Blocks come
+/// in order, as do the threads of a block that can go on; with the
+/// environment's POPLAR_EMULATED_ORDER, a number other than 0, both are
+/// shuffled by it.
 std::string run(Kernel kernel, void *const *arguments, int64_t batch,
                 const Launch &launch);
 
@@ -51,13 +62,20 @@ bool poplar_test_barrier_or(bool value);
 /// The value of lane `source`, once all `members` of the subgroup (a bit each)
 /// that are threads of the block have come.
 uint32_t poplar_test_shuffle(uint32_t value, int32_t source, uint64_t members);
+/// A barrier of the whole subgroup, which orders its memory.
+void poplar_test_warp_barrier();
 /// The `count` values of each lane of the subgroup, by lane, once all have
 /// come; valid until they meet again.
 const uint64_t *poplar_test_gather(const uint64_t *values, int32_t count);
 /// Bytes that are copied when the thread waits for its group of copies, and not
 /// before; `from` is null for zeros.
-void poplar_test_copy_later(char *to, const char *from, int64_t bytes);
+/// `site` is that of its PTX, for `poplar_test_copied`.
+void poplar_test_copy_later(char *to, const char *from, int64_t bytes,
+                            int32_t site);
 void poplar_test_end_copies();
+/// Called when a copy has been made, if set.
+extern void (*poplar_test_copied)(char *to, const char *from, int64_t bytes,
+                                  int32_t site);
 /// Waits for all groups but the last `groups`.
 void poplar_test_wait_for_copies(int32_t groups);
 /// The thread's place in its subgroup.

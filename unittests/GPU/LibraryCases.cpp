@@ -266,6 +266,8 @@ void LibraryCases::addScale(float last) {
   entry.batch = entry.extent = count;
   entry.pointers = {0, 1, 2};
   Buffer values = normal(f32, count), factor(f32, 1), flag(i32, 1);
+  // In two blocks.
+  values.set(1, last);
   values.set(count - 1, last);
   factor.set(0, 0.25f);
   flag.setBits(0, 0);

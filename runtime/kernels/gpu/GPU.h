@@ -8,7 +8,8 @@
 //
 // The sources beside this one are compiled to bitcode for NVPTX, without CUDA's
 // headers, and linked into every image of kernels, where constant descriptors
-// specialise them. Nothing in them is atomic or depends on timing.
+// specialise them. Nothing in them depends on timing; the one atomic operation
+// is raise().
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +34,12 @@ POPLAR_INLINE int64_t blockX() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 POPLAR_INLINE void barrier() { __nvvm_bar_sync(0); }
 /// A barrier that tells whether `value` is not 0 in any thread of the block.
 POPLAR_INLINE bool barrierAny(bool value) { return __nvvm_bar0_or(value) != 0; }
+
+/// Sets a flag, as other threads may at the same time.
+POPLAR_INLINE void raise(int32_t *flag) {
+  using Global = __attribute__((address_space(1))) int32_t;
+  __atomic_fetch_or((Global *)flag, 1, __ATOMIC_RELAXED);
+}
 
 POPLAR_INLINE float shuffleXor(float value, int32_t lanes) {
   return __nvvm_shfl_sync_bfly_f32(-1, value, lanes, kWarp - 1);

@@ -43,5 +43,5 @@ extern "C" void poplar_gpu_scale(const void *, void *values, void *factor,
       static_cast<float *>(values)[i] * *static_cast<const float *>(factor);
   static_cast<float *>(values)[i] = product;
   if (product - product != 0) // infinite, or NaN
-    *static_cast<int32_t *>(flag) = 1;
+    raise(static_cast<int32_t *>(flag));
 }

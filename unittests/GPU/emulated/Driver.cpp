@@ -15,6 +15,9 @@
 //   POPLAR_EMULATED_MEMORY  bytes of a GPU's memory
 //   POPLAR_EMULATED_CACHE   a directory that keeps what was compiled
 //   POPLAR_EMULATED_NO_PEERS  if set, no GPU reads the memory of another
+//   POPLAR_EMULATED_RACES   if set, races of threads are found (Races.h)
+//   POPLAR_EMULATED_ORDER   a number: threads and blocks run in an order of its
+//                           own (BlockEmulator.h)
 //   POPLAR_EMULATED_COUNT   if set, calls are counted and printed at the end
 //
 //===----------------------------------------------------------------------===//
@@ -23,6 +26,7 @@
 #include "Memory.h"
 #include "PTX.h"
 #include "Prelude.h"
+#include "Races.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -120,12 +124,21 @@ bool isPinned(const void *data, size_t bytes) {
   return false;
 }
 
+/// What the text of a program includes, so that nothing older is found again.
+std::string readHeaders() {
+  std::ostringstream text;
+  for (const char *name : {"/Prelude.h", "/Races.h", "/../BlockEmulator.h"})
+    text << std::ifstream(std::string(POPLAR_EMULATED_INCLUDE) + name).rdbuf();
+  return text.str();
+}
+
 /// Compiles C++ to a shared object; empty if that failed.
 std::string compile(const PTXProgram &program) {
   const char *given = std::getenv("POPLAR_EMULATED_CACHE");
   fs::path directory = given ? given : fs::temp_directory_path().c_str();
-  std::string name = "poplar-emulated-" +
-                     std::to_string(std::hash<std::string>()(program.source)),
+  std::string name =
+                  "poplar-emulated-" + std::to_string(std::hash<std::string>()(
+                                           program.source + readHeaders())),
               own = name + "-" + std::to_string(getpid());
   fs::path object = directory / (name + ".so");
   std::error_code code;
@@ -516,8 +529,10 @@ Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
     std::vector<void *> arguments;
     for (uint64_t &value : values)
       arguments.push_back(&value);
+    watchLaunch(function->description);
     std::string error =
         run(function->kernel, arguments.data(), launch.sharedBytes, launch);
+    watchLaunch(nullptr);
     if (!error.empty()) {
       std::fprintf(stderr, "emulated GPU: %s: %s\n",
                    function->description->name.c_str(), error.c_str());

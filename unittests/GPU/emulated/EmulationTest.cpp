@@ -13,6 +13,7 @@
 #include "PTX.h"
 #include "cuda/Driver.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <vector>
@@ -41,14 +42,14 @@ protected:
     cuStreamDestroy_v2(stream);
   }
 
-  /// Loads a kernel with one pointer and runs one block of it.
-  void run(const std::string &body, unsigned threads) {
-    std::string text =
-        ".version 7.0\n.target sm_80\n.address_size 64\n"
-        ".visible .entry k(\n.param .u64 k_param_0\n)\n{\n"
-        ".reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.reg .pred %p<9>;\n"
-        "ld.param.b64 %rd1, [k_param_0];\n" +
-        body + "ret;\n}\n";
+  /// Loads a kernel with one pointer and runs blocks of it.
+  void run(const std::string &body, unsigned threads, unsigned blocks = 1) {
+    std::string text = ".version 7.0\n.target sm_80\n.address_size 64\n"
+                       ".visible .entry k(\n.param .u64 k_param_0\n)\n{\n"
+                       ".reg .b16 %rs<9>;\n.reg .b32 %r<9>;\n.reg .b64 "
+                       "%rd<9>;\n.reg .pred %p<9>;\n"
+                       "ld.param.b64 %rd1, [k_param_0];\n" +
+                       body + "ret;\n}\n";
     cuda::Module module;
     char log[1024] = "";
     int options[] = {cuda::JitErrorLog};
@@ -58,7 +59,7 @@ protected:
     cuda::Function function;
     ASSERT_EQ(cuModuleGetFunction(&function, module, "k"), 0);
     void *parameters[] = {&memory};
-    ASSERT_EQ(cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, stream,
+    ASSERT_EQ(cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream,
                              parameters, nullptr),
               0);
     cuStreamSynchronize(stream);
@@ -182,6 +183,131 @@ TEST_F(Emulation, EndsAtBarriersThatOthersNeverReach) {
                    "@%p1 bra $L__BB0_1;\nbar.sync 0;\n$L__BB0_1:\n",
                    2),
                "never reach");
+}
+
+/// Every thread of these has its number in %r1 and 4 x that, in %rd4, after
+/// the memory's address; %rd5 is that of shared memory.
+class Races : public Emulation {
+protected:
+  void SetUp() override {
+    Emulation::SetUp();
+    setenv("POPLAR_EMULATED_RACES", "1", 1);
+  }
+  void TearDown() override {
+    unsetenv("POPLAR_EMULATED_RACES");
+    Emulation::TearDown();
+  }
+  void run(const std::string &body, unsigned threads, unsigned blocks = 1) {
+    Emulation::run(".shared .align 16 .b8 s[1024];\nmov.u32 %r1, %tid.x;\n"
+                   "mul.wide.u32 %rd3, %r1, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"
+                   "mov.u64 %rd6, s;\nadd.s64 %rd5, %rd6, %rd3;\n" +
+                       body,
+                   threads, blocks);
+  }
+};
+
+TEST_F(Races, OneWriterAndOneReader) {
+  std::string write = "st.shared.b32 [%rd5], %r1;\n",
+              read = "ld.shared.b32 %r2, [%rd6+4];\n";
+  EXPECT_DEATH(run(write + read, 2),
+               "race in k on shared memory at 0x4: .*thread [01] of block 0 "
+               "(reads|writes) it at line [0-9]+, `.*`; thread [01] of block 0 "
+               "(reads|writes) it at line [0-9]+, .*nothing orders the two");
+  EXPECT_DEATH(run(write + read, 64), "race in k on shared");
+  run(write + "bar.sync 0;\n" + read, 64);
+  // A write after a read has to wait, too.
+  EXPECT_DEATH(run(write + "bar.sync 0;\n" + read + write, 64),
+               "race in k on shared memory");
+  run(write + "bar.sync 0;\n" + read + "bar.sync 0;\n" + write, 64);
+}
+
+TEST_F(Races, ManyReadersAndOneWriter) {
+  // Of two warps, then by the last thread of the second.
+  std::string reads = "ld.shared.b32 %r2, [%rd6];\n",
+              write = "setp.eq.b32 %p1, %r1, 63;\n"
+                      "@%p1 st.shared.b32 [%rd6], %r1;\n";
+  EXPECT_DEATH(run(reads + write, 64), "race in k on shared memory at 0x0");
+  EXPECT_DEATH(run(reads + "bar.warp.sync -1;\n" + write, 64), "race in k");
+  run(reads + "bar.sync 0;\n" + write, 64);
+}
+
+TEST_F(Races, StoresOfTheSameValue) {
+  EXPECT_DEATH(run("st.shared.b32 [%rd6], 1;\n", 2), "race in k on shared");
+  EXPECT_DEATH(run("st.global.b32 [%rd1], 1;\n", 2), "race in k on global");
+  run("red.global.or.b32 [%rd1], 1;\n", 2, 3);
+  EXPECT_DEATH(
+      run("red.global.or.b32 [%rd1], 1;\nld.global.b32 %r2, [%rd1];\n", 2),
+      "changes atomically");
+}
+
+TEST_F(Races, LanesOfAWarp) {
+  std::string write = "st.shared.b32 [%rd5], %r1;\n",
+              read = "xor.b32 %r3, %r1, 1;\nmul.wide.u32 %rd7, %r3, 4;\n"
+                     "add.s64 %rd8, %rd6, %rd7;\nld.shared.b32 %r2, [%rd8];\n";
+  EXPECT_DEATH(run(write + read, 32), "race in k");
+  // An exchange orders no memory.
+  EXPECT_DEATH(
+      run(write + "shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\n" + read, 32),
+      "race in k");
+  run(write + "bar.warp.sync -1;\n" + read, 64);
+}
+
+TEST_F(Races, BlocksOfALaunch) {
+  EXPECT_DEATH(run("st.global.b32 [%rd4], 1;\nbar.sync 0;\n", 32, 2),
+               "race in k on global memory at 0x[0-9a-f]+: thread 0 of block 0 "
+               "writes.*thread 0 of block 1 writes");
+  EXPECT_DEATH(run("ld.global.b32 %r2, [%rd4];\nmov.u32 %r3, %ctaid.x;\n"
+                   "setp.eq.b32 %p1, %r3, 1;\n@%p1 st.global.b32 [%rd4], 1;\n",
+                   32, 3),
+               "race in k on global memory");
+  // Launches are one after the other, and threads have words of their own.
+  run("st.global.b32 [%rd4], 1;\n", 32);
+  run("st.global.b32 [%rd4], 1;\n", 32);
+}
+
+TEST_F(Races, PartsOfAWord) {
+  run("add.s64 %rd7, %rd1, 0;\nmul.wide.u32 %rd7, %r1, 2;\n"
+      "add.s64 %rd8, %rd1, %rd7;\ncvt.u16.u32 %rs1, %r1;\n"
+      "st.global.b16 [%rd8], %rs1;\n",
+      32);
+}
+
+TEST_F(Races, CopiesNobodyWaitedFor) {
+  // Thread 0 copies 16 bytes; it, or all, read them.
+  auto branch = [](const std::string &label) {
+    return "setp.ne.b32 %p1, %r1, 0;\n@%p1 bra " + label +
+           ";\ncp.async.cg.shared.global [%rd6], [%rd1], 16, 16;\n" + label +
+           ":\ncp.async.commit_group;\n";
+  };
+  std::string copy = branch("$L1"), again = branch("$L2"),
+              wait = "cp.async.wait_group 0;\n", barrier = "bar.sync 0;\n",
+              read = "ld.shared.b32 %r2, [%rd6];\n";
+  EXPECT_DEATH(run(copy + read + wait, 1), "has not been waited for");
+  EXPECT_DEATH(run(copy + barrier + read + wait, 32),
+               "has not been waited for");
+  EXPECT_DEATH(run(copy + wait + read, 32), "nothing orders the two");
+  run(copy + wait + barrier + read, 32);
+  // What a copy overwrites must have been read by all.
+  EXPECT_DEATH(run(copy + wait + barrier + read + again + wait, 32),
+               "race in k on shared memory");
+}
+
+TEST_F(Races, AreNotLookedForUnlessAsked) {
+  unsetenv("POPLAR_EMULATED_RACES");
+  run("st.shared.b32 [%rd6], 1;\n", 2);
+}
+
+TEST_F(Emulation, RunsThreadsInAnotherOrder) {
+  // The last that comes wins.
+  auto winner = [&](const char *order) {
+    setenv("POPLAR_EMULATED_ORDER", order, 1);
+    run("mov.u32 %r1, %tid.x;\nst.global.b32 [%rd1], %r1;\n", 64);
+    unsetenv("POPLAR_EMULATED_ORDER");
+    return read()[0];
+  };
+  EXPECT_EQ(winner("0"), 63u);
+  EXPECT_NE(winner("1"), winner("2"));
+  EXPECT_EQ(winner("2"), winner("2"));
 }
 
 TEST(PTX, RefusesWhatIsNotKnown) {

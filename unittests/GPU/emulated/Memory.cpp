@@ -8,6 +8,7 @@
 
 #include "Memory.h"
 #include "Prelude.h"
+#include "Races.h"
 
 #include <chrono>
 #include <cstdio>
@@ -141,10 +142,12 @@ char *poplar_emulated_global(uint64_t address, int64_t bytes, uint64_t *begin,
 }
 
 void poplar_emulated_fault(uint64_t address, int64_t bytes, const char *space) {
+  const PTXKernel *kernel = getRunningKernel();
   std::fprintf(stderr,
                "emulated GPU: %lld bytes at 0x%llx are not there, or not "
-               "aligned, in %s memory\n",
+               "aligned, in %s memory%s%s\n",
                static_cast<long long>(bytes),
-               static_cast<unsigned long long>(address), space);
+               static_cast<unsigned long long>(address), space,
+               kernel ? ", kernel " : "", kernel ? kernel->name.c_str() : "");
   std::abort();
 }

@@ -41,6 +41,11 @@ private:
   PTXProgram &program;
   std::ostringstream out, globals;
   PTXInstructions instructions;
+  bool readLine(std::string &line) {
+    ++lineNumber;
+    return static_cast<bool>(std::getline(input, line));
+  }
+  int lineNumber = 0;
   /// Of variables outside of kernels, which all of them share.
   int64_t sharedBytes = 0;
 };
@@ -51,6 +56,7 @@ private:
 std::string Translation::instruction(const std::string &line,
                                      const PTXKernel &kernel) {
   try {
+    instructions.line = lineNumber;
     return instructions.translate(line);
   } catch (const std::exception &error) {
     throw std::runtime_error(std::string(error.what()) + " in `" + line +
@@ -107,7 +113,7 @@ void Translation::readBody(PTXKernel &kernel) {
   out << "extern \"C\" void " << kernel.name
       << "(void *const *args, int64_t sharedBytes) {\n  (void)args;\n"
          "  (void)sharedBytes;\n";
-  for (std::string line; std::getline(input, line);) {
+  for (std::string line; readLine(line);) {
     if (size_t comment = line.find("//"); comment != std::string::npos)
       line.resize(comment);
     line = trim(line);
@@ -148,7 +154,7 @@ void Translation::readKernel(const std::string &line) {
   kernel.name = line.substr(begin, line.find('(') - begin);
   instructions.parameters.clear();
   for (std::string next = line; next.find(')') == std::string::npos;) {
-    if (!std::getline(input, next))
+    if (!readLine(next))
       throw std::runtime_error("kernel " + kernel.name + " does not end");
     next = trim(next);
     if (next.compare(0, 6, ".param") != 0)
@@ -163,8 +169,12 @@ void Translation::readKernel(const std::string &line) {
   auto outer = instructions.variables;
   kernel.sharedBytes = sharedBytes;
   instructions.waits = false;
+  instructions.sites.clear();
+  instructions.granuleBytes = 16;
   readBody(kernel);
   kernel.waits = instructions.waits;
+  kernel.sites = instructions.sites;
+  kernel.granuleBytes = instructions.granuleBytes;
   instructions.variables = outer;
   program.kernels.push_back(kernel);
 }
@@ -189,7 +199,7 @@ void Translation::readGlobal(const std::string &line) {
 void Translation::run() {
   out << "#include \"Prelude.h\"\n\n";
   PTXKernel outer;
-  for (std::string line; std::getline(input, line);) {
+  for (std::string line; readLine(line);) {
     if (size_t comment = line.find("//"); comment != std::string::npos)
       line.resize(comment);
     line = trim(line);

@@ -22,6 +22,12 @@
 
 namespace poplar::emulated {
 
+/// An instruction that accesses memory, and its line in the text.
+struct PTXSite {
+  int line;
+  std::string text;
+};
+
 struct PTXKernel {
   std::string name;
   int64_t sharedBytes = 0;
@@ -29,6 +35,10 @@ struct PTXKernel {
   int parameters = 0;
   /// Whether its threads wait for each other.
   bool waits = false;
+  /// Of global and shared memory.
+  std::vector<PTXSite> sites;
+  /// The least that one of these accesses at a time.
+  uint64_t granuleBytes = 16;
 };
 
 struct PTXProgram {

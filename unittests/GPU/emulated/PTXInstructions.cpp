@@ -105,9 +105,20 @@ std::string PTXInstructions::value(const std::string &operand,
   throw std::runtime_error("operand " + operand);
 }
 
+std::string PTXInstructions::addSite(uint64_t granule) {
+  granuleBytes = std::min(granuleBytes, granule);
+  sites.push_back({line, text});
+  // What remembers accesses has 16 bits for it.
+  if (sites.size() > 0xFFFF)
+    throw std::runtime_error("so many accesses to memory");
+  return std::to_string(sites.size() - 1);
+}
+
+/// `kind` is that of the access, for the check for races.
 std::string PTXInstructions::address(const std::string &space,
                                      const std::string &operand,
-                                     const std::string &bytes) {
+                                     const std::string &bytes,
+                                     const std::string &kind) {
   std::string inner = operand.substr(1, operand.size() - 2), offset = "0";
   if (size_t plus = inner.find('+'); plus != std::string::npos) {
     offset = inner.substr(plus + 1);
@@ -120,14 +131,19 @@ std::string PTXInstructions::address(const std::string &space,
            std::to_string(parameters[inner]) + "])";
   }
   std::string at = value(inner, "u64") + " + uint64_t(int64_t(" + offset + "))";
+  std::string watched = bytes + ", AccessKind::" + kind + ", " +
+                        std::to_string(sites.size() - 1) + ")";
   if (space == "global")
-    return "global(" + at + ", " + bytes + ")";
+    return "global(" + at + ", " + watched;
   if (space == "shared")
-    return "inside(" + at + ", " + bytes +
-           ", poplar_test_shared(), sharedBytes, \"shared\")";
+    return "shared(" + at + ", sharedBytes, " + watched;
   if (space == "local")
     return "inside(" + at + ", " + bytes + ", depot, sizeof(depot), \"local\")";
   throw std::runtime_error("address space " + space);
+}
+
+static uint64_t widthOf(const std::string &type) {
+  return std::stoul(type.substr(type.find_first_of("123456789"))) / 8;
 }
 
 /// ld and st.
@@ -151,9 +167,12 @@ std::string PTXInstructions::access(const Words &opcode,
                               : cut(vector.substr(1, vector.size() - 2), ',');
   if (int(elements.size()) != count)
     throw std::runtime_error("a vector of another size");
+  if (space == "global" || space == "shared")
+    addSite(widthOf(type));
   std::string text =
       "{ char *at = const_cast<char *>(" +
-      address(space, memory, std::to_string(count) + " * sizeof(" + cpp + ")") +
+      address(space, memory, std::to_string(count) + " * sizeof(" + cpp + ")",
+              loads ? "Read" : "Write") +
       ");";
   for (int i = 0; i < count; ++i) {
     std::string place = "at + " + std::to_string(i) + " * sizeof(" + cpp + ")";
@@ -378,6 +397,10 @@ std::string PTXInstructions::exchange(const Words &opcode,
                                      value(operands[2], "pred") + ")");
     if (opcode[1] == "sync" && operands == Words{"0"})
       return "poplar_test_barrier();";
+    // Of a whole warp.
+    if (opcode == Words{"bar", "warp", "sync"} &&
+        (operands == Words{"-1"} || operands == Words{"0xFFFFFFFF"}))
+      return "poplar_test_warp_barrier();";
   }
   if (name == "shfl" && opcode.back() == "b32") {
     Words targets = cut(operands[0], '|');
@@ -412,9 +435,12 @@ std::string PTXInstructions::matrix(const Words &opcode,
         opcode[4] != "x4" || (opcode.size() != 7 && !transposed) ||
         opcode[opcode.size() - 2] != "shared" || opcode.back() != "b16")
       throw std::runtime_error("a form of ldmatrix");
+    std::string site = addSite(2);
+    // Who reads is told when the lanes have met.
     std::string text = "{ uint32_t parts[4]; loadMatrices(" +
-                       address("shared", operands[1], "16") + ", " +
-                       (transposed ? "true" : "false") + ", parts);";
+                       address("shared", operands[1], "16", "Address") + ", " +
+                       (transposed ? "true" : "false") + ", parts, " + site +
+                       ");";
     Words targets = list(operands[0], 4);
     for (size_t i = 0; i < 4; ++i)
       text += " " + assign(targets[i], "parts[" + std::to_string(i) + "]");
@@ -456,10 +482,41 @@ std::string PTXInstructions::copyLater(const Words &opcode,
     throw std::runtime_error("a form of cp.async");
   // 0 of 16 bytes, or all; where it is none, nothing is read.
   std::string size = value(operands[3], "u32");
-  return "{ char *to = " + address("shared", operands[0], "16") +
+  std::string site = addSite(16);
+  return "{ char *to = " + address("shared", operands[0], "16", "StartCopy") +
          "; poplar_test_copy_later(to, " + size +
-         " == 0 ? nullptr : " + address("global", operands[1], "16") +
-         ", 16); }";
+         " == 0 ? nullptr : " + address("global", operands[1], "16", "Read") +
+         ", 16, " + site + "); }";
+}
+
+std::string PTXInstructions::atomic(const Words &opcode,
+                                    const Words &operands) {
+  // Threads take turns, so that any change is atomic.
+  bool returns = opcode[0] == "atom";
+  size_t first = returns;
+  std::string space = "generic", how, type = opcode.back();
+  for (size_t i = 1; i + 1 < opcode.size(); ++i)
+    if (isOne(opcode[i], {"global", "shared"}))
+      space = opcode[i];
+    else if (isOne(opcode[i], {"or", "and", "exch"}))
+      how = opcode[i];
+    else if (!isOne(opcode[i], {"relaxed", "gpu", "sys", "cta"}))
+      throw std::runtime_error("modifier ." + opcode[i]);
+  if (isFloat(type) || how.empty())
+    throw std::runtime_error("a form of " + opcode[0]);
+  addSite(widthOf(type));
+  std::string cpp = typeOf(type), given = value(operands.at(first + 1), type);
+  std::string text =
+      "{ char *at = " +
+      address(space, operands.at(first), "sizeof(" + cpp + ")", "Atomic") +
+      "; " + cpp + " old = read<" + cpp + ">(at); write<" + cpp + ">(at, " +
+      (how == "exch"
+           ? given
+           : "old " + std::string(how == "or" ? "|" : "&") + " " + given) +
+      ");";
+  if (returns && operands[0] != "_")
+    text += " " + assign(operands[0], "old");
+  return text + " }";
 }
 
 std::string PTXInstructions::operation(const Words &opcode,
@@ -487,12 +544,15 @@ std::string PTXInstructions::operation(const Words &opcode,
     return exchange(opcode, operands);
   if (name == "mma" || name == "ldmatrix")
     return matrix(opcode, operands);
+  if (name == "atom" || name == "red")
+    return atomic(opcode, operands);
   if (name == "cp")
     return copyLater(opcode, operands);
   return arithmetic(opcode, operands);
 }
 
 std::string PTXInstructions::translate(const std::string &line) {
+  text = line;
   std::string rest = line.substr(0, line.size() - 1), guard;
   if (rest[0] == '@') {
     size_t space = rest.find_first_of(" \t");

@@ -9,6 +9,8 @@
 #ifndef POPLAR_UNITTESTS_GPU_EMULATED_PTXINSTRUCTIONS_H
 #define POPLAR_UNITTESTS_GPU_EMULATED_PTXINSTRUCTIONS_H
 
+#include "PTX.h"
+
 #include <map>
 #include <string>
 #include <vector>
@@ -36,6 +38,11 @@ public:
   /// parameters.
   std::map<std::string, std::string> variables;
   std::map<std::string, int> parameters;
+  /// The line of the instruction; where memory is accessed, and the least bytes
+  /// that this is done to at a time.
+  int line = 0;
+  std::vector<PTXSite> sites;
+  uint64_t granuleBytes = 16;
   /// Set by instructions with which threads wait for each other.
   bool waits = false;
 
@@ -49,9 +56,14 @@ private:
   std::string exchange(const Words &opcode, const Words &operands);
   /// mma.sync and ldmatrix.
   std::string matrix(const Words &opcode, const Words &operands);
+  /// atom and red.
+  std::string atomic(const Words &opcode, const Words &operands);
   std::string copyLater(const Words &opcode, const Words &operands);
   std::string address(const std::string &space, const std::string &operand,
-                      const std::string &bytes);
+                      const std::string &bytes, const std::string &kind);
+  /// Notes the instruction at hand; returns its number.
+  std::string addSite(uint64_t granule);
+  std::string text;
   /// An operand as a value of a type.
   std::string value(const std::string &operand, const std::string &type);
   std::string assign(const std::string &target, const std::string &value) {

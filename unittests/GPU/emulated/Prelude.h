@@ -14,6 +14,7 @@
 #define POPLAR_UNITTESTS_GPU_EMULATED_PRELUDE_H
 
 #include "../BlockEmulator.h"
+#include "Races.h"
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -206,13 +207,17 @@ inline uint32_t shuffle(char mode, uint32_t value, uint32_t by, uint32_t c,
 }
 
 /// The GPU's memory: what is accessed has to be there, and aligned as a whole.
-inline char *global(uint64_t address, int64_t bytes) {
+inline char *global(uint64_t address, int64_t bytes, AccessKind kind,
+                    int32_t site) {
   static thread_local uint64_t begin = 0, end = 0;
   if (address % uint64_t(bytes) != 0)
     poplar_emulated_fault(address, bytes, "global");
-  if (address >= begin && address + uint64_t(bytes) <= end)
-    return reinterpret_cast<char *>(address - kDeviceBit);
-  return poplar_emulated_global(address, bytes, &begin, &end);
+  auto *place = reinterpret_cast<char *>(address - kDeviceBit);
+  if (address < begin || address + uint64_t(bytes) > end)
+    place = poplar_emulated_global(address, bytes, &begin, &end);
+  if (poplar_emulated_watches)
+    poplar_emulated_access(place, bytes, kind, false, site);
+  return place;
 }
 /// That of a block or a thread: an address of the host. `space` has `size`
 /// bytes from `start` on.
@@ -223,6 +228,13 @@ inline char *inside(uint64_t address, int64_t bytes, const char *start,
       address % uint64_t(bytes) != 0)
     poplar_emulated_fault(address, bytes, space);
   return reinterpret_cast<char *>(address);
+}
+inline char *shared(uint64_t address, int64_t size, int64_t bytes,
+                    AccessKind kind, int32_t site) {
+  char *place = inside(address, bytes, poplar_test_shared(), size, "shared");
+  if (poplar_emulated_watches && kind != AccessKind::Address)
+    poplar_emulated_access(place, bytes, kind, true, site);
+  return place;
 }
 
 /// Of a matrix for mma.sync.m16n8k16: two elements of each register.
@@ -250,16 +262,17 @@ inline void multiplyMatrices(const uint64_t (&own)[6], const float (&c)[4],
 }
 /// ldmatrix.m8n8.x4 of elements of 16 bits: lanes 8 i to 8 i + 7 name the rows
 /// of matrix i, of which every lane gets two elements.
-inline void loadMatrices(const char *row, bool transposed,
-                         uint32_t (&parts)[4]) {
+inline void loadMatrices(const char *row, bool transposed, uint32_t (&parts)[4],
+                         int32_t site) {
   const uint64_t own = reinterpret_cast<uint64_t>(row);
   const uint64_t *rows = poplar_test_gather(&own, 1);
   int lane = poplar_test_lane(), group = lane / 4, column = lane % 4 * 2;
   auto element = [&](int matrix, int r, int c) {
     uint16_t value;
-    std::memcpy(&value,
-                reinterpret_cast<const char *>(rows[8 * matrix + r]) + 2 * c,
-                sizeof(value));
+    auto *at = reinterpret_cast<const char *>(rows[8 * matrix + r]) + 2 * c;
+    std::memcpy(&value, at, sizeof(value));
+    if (poplar_emulated_watches)
+      poplar_emulated_access(at, sizeof(value), AccessKind::Read, true, site);
     return uint32_t(value);
   };
   for (int m = 0; m < 4; ++m)
