@@ -10,6 +10,7 @@
 #include "JSONFields.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Import/DeviceLibrary.h"
+#include "Poplar/Support/Names.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -33,8 +34,8 @@ Location ClusterReader::getLoc(json::Value value) const {
 }
 
 void ClusterReader::claimName(json::Value place, const std::string &name) {
-  if (name.empty())
-    place.error("the name is empty");
+  if (!isName(name))
+    place.error("the name is " + showName(name) + ": " + describeNameRule());
   else if (!names.insert(name).second)
     place.error("the name '" + name +
                 "' is taken already by a device type or a node");

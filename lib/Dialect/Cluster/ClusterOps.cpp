@@ -12,12 +12,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Support/Names.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
 
 using namespace mlir;
+using namespace poplar;
 using namespace poplar::cluster;
 
 //===----------------------------------------------------------------------===//
@@ -231,6 +234,14 @@ static LogicalResult expectNotNegative(Operation *op, const Twine &name,
                          << ", expected a finite number, not negative";
 }
 
+/// `what` it is that has the name.
+static LogicalResult verifyName(Operation *op, StringRef what, StringRef name) {
+  if (isName(name))
+    return success();
+  return op->emitError() << what << " has the name " << showName(name) << ": "
+                         << describeNameRule();
+}
+
 static LogicalResult verifyRecompute(Operation *op, StringRef policy) {
   if (llvm::is_contained(getRecomputePolicies(), policy))
     return success();
@@ -265,6 +276,8 @@ static FailureOr<OpTy> findSymbol(Operation *op, SymbolTableCollection &symbols,
 //===----------------------------------------------------------------------===//
 
 LogicalResult DeviceTypeOp::verify() {
+  if (failed(verifyName(*this, "a device type", getSymName())))
+    return failure();
   const Target *target = findTarget(getTarget());
   if (!target) {
     InFlightDiagnostic diag = emitError() << "unknown target '" << getTarget()
@@ -329,13 +342,17 @@ public:
 
   /// - No direction between two nodes, and no inside of a node, has two links;
   ///   nor are there two defaults of a kind.
+  /// - Names of nodes, and of device types, differ by more than case: hosts
+  ///   and directories of some file systems are told apart by no less.
   /// - There are not too many devices.
   /// - Any two devices have a link.
   LogicalResult verify() {
     for (LinkOp link : module.getOps<LinkOp>())
       if (failed(add(link)))
         return failure();
-    return failure(failed(verifySize()) || failed(verifyReachable()));
+    return failure(failed(verifyNames<NodeOp>("nodes")) ||
+                   failed(verifyNames<DeviceTypeOp>("device types")) ||
+                   failed(verifySize()) || failed(verifyReachable()));
   }
 
 private:
@@ -374,6 +391,22 @@ private:
     isThere = true;
     auto kind = link.getKindAttr();
     return add(link, {kind, kind});
+  }
+
+  template <typename OpTy> LogicalResult verifyNames(StringRef what) {
+    llvm::StringMap<OpTy> known;
+    for (OpTy op : module.getOps<OpTy>()) {
+      auto [entry, isNew] = known.try_emplace(op.getSymName().lower(), op);
+      if (isNew)
+        continue;
+      InFlightDiagnostic diag = op.emitError()
+                                << what << " @" << entry->second.getSymName()
+                                << " and @" << op.getSymName()
+                                << " have names that differ only by case";
+      diag.attachNote(entry->second.getLoc()) << "the other is here";
+      return diag;
+    }
+    return success();
   }
 
   LogicalResult verifySize() {
@@ -437,6 +470,8 @@ LogicalResult NodeOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult NodeOp::verify() {
+  if (failed(verifyName(*this, "a node", getSymName())))
+    return failure();
   if (getDevices().empty())
     return emitError("node @") << getSymName() << " has no devices";
   if (static_cast<int64_t>(getDevices().size()) > kMaxDevicesPerNode)

@@ -434,3 +434,55 @@ cluster.device_type @a target "host" memory 1 precision f32
 cluster.profile @a stage 0 micro_batches [1, 2] seconds [0.1, 0.2] precision f32
 // expected-error @below {{a second profile of @a in stage 0 for the same model, precision and recompute policy}}
 cluster.profile @a stage 0 micro_batches [1, 2] seconds [0.1, 0.2] recompute "keep"
+
+// -----
+
+// Names become names of directories and hosts.
+
+// expected-error @below {{a device type has the name '$(touch X)': a name starts with a letter or a digit, holds letters, digits, '.', '_' and '-', and has 64 characters at most}}
+cluster.device_type @"$(touch X)" target "host" memory 1 precision f32
+
+// -----
+
+// expected-error @below {{a device type has the name '../x'}}
+cluster.device_type @"../x" target "host" memory 1 precision f32
+
+// -----
+
+// expected-error @below {{a device type has the name '-rf'}}
+cluster.device_type @"-rf" target "host" memory 1 precision f32
+
+// -----
+
+cluster.device_type @a target "host" memory 1 precision f32
+// expected-error @below {{a node has the name 'a b\0A\22'}}
+cluster.node @"a b\0A\22" devices [@a]
+
+// -----
+
+cluster.device_type @a target "host" memory 1 precision f32
+// expected-error @below {{a node has the name '.'}}
+cluster.node @"." devices [@a]
+
+// -----
+
+cluster.device_type @a target "host" memory 1 precision f32
+// expected-error @below {{a node has the name 'n2345678901234567890123456789012345678901234567890123456789012345'}}
+cluster.node @n2345678901234567890123456789012345678901234567890123456789012345 devices [@a]
+
+// -----
+
+cluster.device_type @a target "host" memory 1 precision f32
+// expected-note @below {{the other is here}}
+cluster.node @Host devices [@a]
+// expected-error @below {{nodes @Host and @host have names that differ only by case}}
+cluster.node @host devices [@a]
+cluster.link between nodes latency 0.0 bandwidth 1.0e+09
+
+// -----
+
+// expected-note @below {{the other is here}}
+cluster.device_type @a100 target "host" memory 1 precision f32
+// expected-error @below {{device types @a100 and @A100 have names that differ only by case}}
+cluster.device_type @A100 target "host" memory 1 precision f32
+cluster.node @n devices [@a100]
