@@ -36,7 +36,6 @@ static std::vector<std::string> getCandidates(const std::string &Name) {
     Paths.push_back(Directory / "lib" / Name);
     Paths.push_back(Directory.parent_path() / "lib" / Name);
   }
-  Paths.push_back(POPLAR_PLUGIN_DIRECTORY "/" + Name);
   Paths.push_back(Name);
   return Paths;
 }
@@ -76,7 +75,9 @@ static const PoplarTransportTable &loadPlugin(const TransportPlugin &Plugin) {
   fail("this process was started as a rank of a job, but the plug-in for ",
        Plugin.Library, " was not found. Build Poplar where ", Plugin.Library,
        " is installed (on Debian: apt-get install ", Plugin.Packages,
-       "), and put ", Name, " next to the executable or name it in ",
+       "), and put ", Name,
+       " next to the executable (poplar build puts it into lib/ "
+       "of the job) or name it in ",
        Plugin.Variable, ". Tried:", Tried);
 }
 

@@ -67,7 +67,8 @@ static bool buildAlone(Compilation &compilation, const HostOptions &options,
   llvm::outs() << formatMemory(compilation.getModule());
   std::string report;
   return compilation.emit(compilation.getModule(), options, output + "/host",
-                          report);
+                          report) &&
+         copyPlugins(options.libraryDirectory, output, compilation.error);
 }
 
 /// What the ranks of a type need, against what the device has.
@@ -127,6 +128,11 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
     build.options = common;
     build.name = zero::ProgramInfo::get(program).getProgramName();
     build.directory = output + "/" + build.name;
+    if (isJobFile(build.name)) {
+      program.emitError("a device type cannot have the name '")
+          << build.name << "': the directory of a job has a file of that name";
+      return false;
+    }
     if (!chooseOptions(program, build.options, compilation.error))
       return false;
     builds.push_back(std::move(build));
@@ -168,7 +174,8 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
   }
   if (!compilation.error.empty())
     return false;
-  return writeFile(output + "/plan.mlir", planned, compilation.error) &&
+  return copyPlugins(common.libraryDirectory, output, compilation.error) &&
+         writeFile(output + "/plan.mlir", planned, compilation.error) &&
          writeLaunchFiles(
              *builds.front().program.getOps<zero::PlanOp>().begin(), output,
              compilation.error);

@@ -64,6 +64,17 @@ bool Compilation::load(const std::string &path) {
     error = path + ": " + file.getError().message();
     return false;
   }
+  // The parser says of JSON that it is no MLIR, but not where MLIR comes from.
+  if (auto file = llvm::MemoryBuffer::getFile(path)) {
+    llvm::StringRef text = (*file)->getBuffer().ltrim();
+    if (text.starts_with("{") && !text.starts_with("{-#")) {
+      error = path +
+              ":1:1: is JSON, but MLIR is expected here: poplar import makes a "
+              "model from a config.json, poplar plan a plan from that model "
+              "and a cluster file";
+      return false;
+    }
+  }
   mlir::TimingScope phase = timing.nest("Read the model");
   module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
   return static_cast<bool>(module);

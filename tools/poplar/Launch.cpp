@@ -8,9 +8,12 @@
 
 #include "Launch.h"
 #include "Commands.h"
+#include "Poplar/Support/Names.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <unistd.h>
 
 using namespace poplar;
 
@@ -54,6 +57,10 @@ static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
 # this machine, whatever nodes the plan names. On SIGTERM or SIGINT the job saves
 # a checkpoint and ends.
 here=$(dirname "$(readlink -f "$0")") # also through a link
+if ! command -v mpirun >/dev/null; then
+  echo "launch.sh: there is no mpirun; on Debian: apt-get install openmpi-bin" >&2
+  exit 1
+fi
 if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
@@ -88,7 +95,7 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
   std::string script = kLaunchHead;
   bool several = nodes.size() > 1;
   if (several)
-    script += "on() { [ -n \"$POPLAR_LOCAL\" ] || echo \"-host $1\"; }\n";
+    script += "remote=yes\n[ -z \"$POPLAR_LOCAL\" ] || remote=\n";
   script += "mpirun --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
             "${POPLAR_MAX_ISA:+-x POPLAR_MAX_ISA} \\\n  --mca orte_tmpdir_base "
             "\"$session\" "
@@ -97,8 +104,10 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
     script += &run == &runs.front() ? " \\\n  " : " : \\\n  ";
     script += llvm::formatv("-np {0} ", run.count).str();
     if (several)
-      script += llvm::formatv("$(on {0}:{1}) ", run.node, run.count).str();
-    script += "\"$here/" + run.program + "/train\" \"$@\"";
+      script += "${remote:+-host " +
+                quoteForShell(run.node + ":" + std::to_string(run.count)) +
+                "} ";
+    script += "\"$here\"/" + quoteForShell(run.program) + "/train \"$@\"";
   }
   return script + kLaunchTail;
 }
@@ -170,9 +179,58 @@ static bool writeScript(const std::string &path, const std::string &text,
   return !code;
 }
 
+/// Names that the verifiers let through need no quotes anywhere. Lines of
+/// job.conf and ranks.txt could not have any.
+static bool checkNames(zero::PlanOp plan, std::string &error) {
+  for (zero::RankOp rank : plan.getRanks())
+    for (llvm::StringRef name : {rank.getNode(), rank.getDeviceType()})
+      if (!isName(name)) {
+        error = "the plan names " + showName(name) + ": " + describeNameRule();
+        return false;
+      }
+  return true;
+}
+
+bool isJobFile(llvm::StringRef name) {
+  return llvm::any_of(
+      llvm::ArrayRef<llvm::StringRef>{kPluginDirectory, "launch.sh", "rank.sh",
+                                      "job.conf", "ranks.txt", "plan.mlir"},
+      [&](llvm::StringRef file) { return name.equals_insensitive(file); });
+}
+
+bool copyPlugins(const std::string &libraries, const std::string &directory,
+                 std::string &error) {
+  namespace fs = llvm::sys::fs;
+  auto report = [&](const std::string &path, std::error_code code) {
+    error = path + ": " + code.message();
+    return false;
+  };
+  std::string destination = directory + "/" + kPluginDirectory.str();
+  for (const char *name : {"libpoplar_mpi.so", "libpoplar_tcp.so"}) {
+    std::string from = libraries + "/" + name, path = destination + "/" + name,
+                partial = path + ".tmp" + std::to_string(getpid());
+    if (!fs::exists(from))
+      continue;
+    if (std::error_code code = fs::create_directories(destination))
+      return report(destination, code);
+    // A job that runs keeps the file that it has opened.
+    llvm::FileRemover remover(partial);
+    if (std::error_code code = fs::copy_file(from, partial))
+      return report(path, code);
+    if (std::error_code code = fs::setPermissions(
+            partial, fs::all_read | fs::all_exe | fs::owner_write))
+      return report(path, code);
+    if (std::error_code code = fs::rename(partial, path))
+      return report(path, code);
+    remover.releaseFile();
+  }
+  return true;
+}
+
 bool writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
                       std::string &error) {
-  return writeScript(directory + "/launch.sh", formatLaunchScript(plan),
+  return checkNames(plan, error) &&
+         writeScript(directory + "/launch.sh", formatLaunchScript(plan),
                      error) &&
          writeScript(directory + "/rank.sh", formatRankScript(plan), error) &&
          writeFile(directory + "/job.conf", formatSlurmConfiguration(plan),

@@ -12,6 +12,18 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include <string>
 
+/// In a job's directory: where the plug-ins are that carry its messages.
+inline constexpr llvm::StringLiteral kPluginDirectory = "lib";
+
+/// Whether a job's directory has a file of its own of this name, or of one that
+/// differs by case, so that no program can have it.
+bool isJobFile(llvm::StringRef name);
+
+/// Copies the plug-ins that were built, from the directory of libraries to that
+/// of a job, so that the job needs nothing of the place where it was made.
+bool copyPlugins(const std::string &libraries, const std::string &directory,
+                 std::string &error);
+
 /// Writes what starts the executables of a plan, beside them in `directory`:
 /// launch.sh (mpirun, one program per device type), rank.sh (for launchers that
 /// start the same command everywhere), job.conf (for srun --multi-prog) and

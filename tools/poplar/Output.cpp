@@ -8,9 +8,11 @@
 
 #include "Output.h"
 #include "Commands.h"
-#include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
+#include <unistd.h>
+#include <utility>
 
 int reportError(const std::string &message) {
   llvm::errs() << "poplar: error: " << message << "\n";
@@ -60,54 +62,72 @@ static bool writeDirectly(const std::string &path, const std::string &contents,
   return write(stream, contents, path, error);
 }
 
-/// A file to rename to `path`: beside it, as only within a file system that is
-/// atomic.
-static std::optional<llvm::sys::fs::TempFile>
-writeBeside(const std::string &path, const std::string &contents,
-            std::string &error) {
-  llvm::Expected<llvm::sys::fs::TempFile> file =
-      llvm::sys::fs::TempFile::create(path + ".tmp-%%%%%%",
-                                      llvm::sys::fs::all_read |
-                                          llvm::sys::fs::owner_write |
-                                          llvm::sys::fs::group_write);
-  if (!file) {
-    error = path + ": " + llvm::toString(file.takeError());
-    return std::nullopt;
+namespace {
+/// A file that is to replace the one at `path`, beside it, as a file is only
+/// renamed atomically within a file system. Removed unless it is kept.
+/// (llvm::sys::fs::TempFile would replace each % of a path.)
+class PartialFile {
+public:
+  PartialFile() = default;
+  PartialFile(PartialFile &&other) : name(std::exchange(other.name, "")) {}
+  ~PartialFile() {
+    if (name.empty())
+      return;
+    llvm::sys::fs::remove(name);
+    llvm::sys::DontRemoveFileOnSignal(name);
   }
-  bool written;
-  {
-    llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
-    written = write(stream, contents, path, error);
+
+  std::error_code write(const std::string &path, const std::string &contents) {
+    namespace fs = llvm::sys::fs;
+    std::string partial = path + ".tmp-" + std::to_string(getpid());
+    fs::remove(partial); // of a process that was killed
+    int descriptor;
+    if (std::error_code code = fs::openFileForWrite(
+            partial, descriptor, fs::CD_CreateNew, fs::OF_None,
+            fs::all_read | fs::owner_write | fs::group_write))
+      return code;
+    name = partial;
+    llvm::sys::RemoveFileOnSignal(name);
+    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+    stream << contents;
+    stream.close();
+    std::error_code code = stream.error();
+    stream.clear_error();
+    return code;
   }
-  if (written)
-    return std::move(*file);
-  llvm::consumeError(file->discard());
-  return std::nullopt;
-}
+
+  std::error_code keep(const std::string &path) {
+    std::error_code code = llvm::sys::fs::rename(name, path);
+    if (!code)
+      llvm::sys::DontRemoveFileOnSignal(std::exchange(name, ""));
+    return code;
+  }
+
+private:
+  std::string name;
+};
+} // namespace
 
 bool writeFiles(const std::vector<std::pair<std::string, std::string>> &files,
                 std::string &error) {
-  std::vector<std::pair<std::string, llvm::sys::fs::TempFile>> pending;
-  auto discard = [&](size_t first) {
-    for (size_t i = first; i < pending.size(); ++i)
-      llvm::consumeError(pending[i].second.discard());
-    return false;
+  auto report = [&](const std::string &path, std::error_code code) {
+    if (code)
+      error = path + ": " + code.message();
+    return !code;
   };
+  std::vector<std::pair<std::string, PartialFile>> pending;
   for (const auto &[path, contents] : files)
     if (isReplaced(path)) {
-      auto file = writeBeside(path, contents, error);
-      if (!file)
-        return discard(0);
-      pending.emplace_back(path, std::move(*file));
+      pending.emplace_back(path, PartialFile());
+      if (!report(path, pending.back().second.write(path, contents)))
+        return false;
     }
   for (const auto &[path, contents] : files)
     if (!isReplaced(path) && !writeDirectly(path, contents, error))
-      return discard(0);
-  for (size_t i = 0; i < pending.size(); ++i)
-    if (llvm::Error failure = pending[i].second.keep(pending[i].first)) {
-      error = pending[i].first + ": " + llvm::toString(std::move(failure));
-      return discard(i + 1);
-    }
+      return false;
+  for (auto &[path, file] : pending)
+    if (!report(path, file.keep(path)))
+      return false;
   return true;
 }
 
