@@ -79,6 +79,29 @@ static void prepareProcess(const PoplarProgram &Program,
       json::parse(Program.description, "description").string("isa", ""));
 }
 
+/// The description and the tables are of one program: ids of tokens are held
+/// against the vocabulary that the one names, and index what the others hold.
+static void checkTables(const PoplarProgram &Program) {
+  ModelInfo Model(Program);
+  int64_t Elements = 0;
+  bool HasEmbedding = false;
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    Elements += P.elements;
+    HasEmbedding |= P.rank == 2 && P.shape[0] == Model.VocabSize;
+  }
+  int64_t Described = json::parse(Program.description, "description")
+                          .integer("num_parameters", Elements);
+  if (Described != Elements)
+    fail("the program is damaged: it is described as one of ", Described,
+         " parameters, but has ", Elements, "; build it again");
+  if (!HasEmbedding)
+    fail("the program is damaged: it is described as one of a vocabulary of ",
+         Model.VocabSize,
+         " tokens, but has no embedding of as many rows; "
+         "build it again");
+}
+
 int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
                              const char *const *Argv) {
   // A write beyond a limit on file sizes is then an error as on a full disk.
@@ -87,6 +110,7 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
     comm::endWithLauncher();
     Options O = parseOptions(Argc, Argv);
     prepareProcess(Compiled, O.TheCommand);
+    checkTables(Compiled);
     std::optional<RankFile> Ranks;
     if (!O.Ranks.empty())
       Ranks.emplace(Compiled, O.Ranks);

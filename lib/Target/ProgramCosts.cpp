@@ -51,8 +51,14 @@ static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
                                      const zero::ProgramInfo &info) {
   OwningOpRef<ModuleOp> shorter = ModuleOp::create(module.getLoc());
   (*shorter)->setAttr(zero::kProgramAttr, info.getAttr(module.getContext()));
-  if (Attribute model = module->getAttr(nn::kModelAttr))
-    (*shorter)->setAttr(nn::kModelAttr, model);
+  // It is another model in these.
+  if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr)) {
+    NamedAttrList facts(model);
+    for (StringRef name : {"num_layers", "num_parameters", "config"})
+      facts.erase(name);
+    (*shorter)->setAttr(nn::kModelAttr,
+                        facts.getDictionary(module.getContext()));
+  }
   OpBuilder builder = OpBuilder::atBlockEnd(shorter->getBody());
   for (auto function : module.getOps<func::FuncOp>())
     builder.clone(*function);

@@ -302,6 +302,11 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   if (!module->hasAttr(kMemoryAttr) || !model)
     return module.emitError(
         "holds no planned model (nn.model and nn.memory attributes)");
+  for (StringRef name :
+       {"vocab_size", "seq_len", "objective", "num_parameters"})
+    if (!model.contains(name))
+      return module.emitError("nn.model: there is no ")
+             << name << ", which the runtime has to know";
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   json = describe(model, options, info);
   stage = info.stage;

@@ -126,6 +126,11 @@ void SpecializeDeviceTypesPass::runOnOperation() {
           << rank.getDeviceType() << ", which is no cluster.device_type";
       return signalPassFailure();
     }
+    if (!symbols.lookup<cluster::NodeOp>(rank.getNode())) {
+      rank.emitOpError("is on node '")
+          << rank.getNode() << "', which is no cluster.node";
+      return signalPassFailure();
+    }
     std::pair<Operation *, int64_t> program = {type, int64_t(rank.getGroup())};
     StringRef recompute = rank.getRecompute().value_or(type.getRecompute());
     auto [known, isNew] = policies.insert({program, {recompute, rank}});
@@ -139,6 +144,13 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     used.insert(program);
   }
 
+  for (auto bucket : module.getOps<zero::BucketOp>())
+    if (bucket.getBounds() || bucket.getGroups() || bucket.getStage()) {
+      bucket.emitOpError("has bounds, groups or a stage of its own, which "
+                         "follow from the plan: who holds how much is the "
+                         "`state` of its ranks");
+      return signalPassFailure();
+    }
   if ((!groups.empty() && failed(assignBuckets(module, plan))) ||
       failed(shardBuckets(module, plan)))
     return signalPassFailure();

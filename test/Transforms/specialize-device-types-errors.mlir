@@ -20,6 +20,8 @@ module {
 // -----
 
 cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [@cpu, @cpu]
+cluster.link inside nodes latency 0.0 bandwidth 1.0e+09
 zero.plan stage 0 global_batch 2 policy "exact" {
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
   // expected-error @below {{is on a device of type @gpu, which is no cluster.device_type}}
@@ -29,7 +31,28 @@ zero.plan stage 0 global_batch 2 policy "exact" {
 // -----
 
 cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [@cpu]
 // expected-error @below {{has no rank that holds any state}}
 zero.plan stage 1 global_batch 1 policy "exact" {
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1 state 0.0
+}
+
+// -----
+
+cluster.device_type @cpu target "host" memory 1000000 precision f32
+zero.plan stage 0 global_batch 1 policy "exact" {
+  // expected-error @below {{is on node 'n', which is no cluster.node}}
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// What a plan decides is not written on buckets.
+cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [@cpu]
+nn.parameter @w : tensor<64xf32> ones
+// expected-error @below {{has bounds, groups or a stage of its own, which follow from the plan: who holds how much is the `state` of its ranks}}
+zero.bucket @b [@w] bounds [0, 64]
+zero.plan stage 1 global_batch 1 policy "exact" {
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
 }

@@ -10,21 +10,21 @@
 // CHECK: cluster.device_type @cpu
 // CHECK: cluster.node @n
 // CHECK-NOT: nn.parameter
-// CHECK: module @gpu.program attributes {nn.model = {family = "tiny"}, zero.program = {device_type = "gpu", mixed_recompute, precision = "bf16", recompute = "recompute-attention", stage = 2 : i64, target = "cuda:sm_80", wire = "f32", world_size = 3 : i64}} {
+// CHECK: module @gpu.program attributes {nn.model = {architecture = "tiny"}, zero.program = {device_type = "gpu", mixed_recompute, precision = "bf16", recompute = "recompute-attention", stage = 2 : i64, target = "cuda:sm_80", wire = "f32", world_size = 3 : i64}} {
 // CHECK-NEXT: nn.parameter @w
 // CHECK-NEXT: zero.bucket @bucket [@w] bounds [0, 32, 64, 96]
 // CHECK-NEXT: func.func @model
 // CHECK:      zero.plan stage 2 global_batch 5
 // CHECK-COUNT-2: zero.rank @gpu
 // CHECK-NEXT: zero.rank @cpu
-// CHECK: module @cpu.program attributes {nn.model = {family = "tiny"}, zero.program = {device_type = "cpu", mixed_recompute, precision = "f32", recompute = "keep", stage = 2 : i64, target = "host", wire = "f32", world_size = 3 : i64}} {
+// CHECK: module @cpu.program attributes {nn.model = {architecture = "tiny"}, zero.program = {device_type = "cpu", mixed_recompute, precision = "f32", recompute = "keep", stage = 2 : i64, target = "host", wire = "f32", world_size = 3 : i64}} {
 // CHECK-NEXT: nn.parameter @w
 // CHECK-NEXT: zero.bucket @bucket [@w] bounds [0, 32, 64, 96]
 // CHECK-NEXT: func.func @model
 // CHECK:      zero.plan stage 2 global_batch 5
 // CHECK-NOT: module @
 
-module attributes {nn.model = {family = "tiny"}} {
+module attributes {nn.model = {architecture = "tiny"}} {
   nn.parameter @w : tensor<96xf32> ones
   cluster.device_type @cpu target "host" memory 1000000 precision f32
   cluster.device_type @gpu target "cuda:sm_80" memory 1000000 precision bf16 recompute "recompute-attention"

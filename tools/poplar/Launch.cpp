@@ -132,8 +132,8 @@ static std::string formatRankScript(zero::PlanOp plan) {
   std::string script = kRankHead;
   for (const Run &run : findRuns(plan))
     script += llvm::formatv("[ \"$RANK\" -ge {0} ] || exec "
-                            "\"$here/{1}/train\" \"$@\"\n",
-                            run.first + run.count, run.program)
+                            "\"$here\"/{1}/train \"$@\"\n",
+                            run.first + run.count, quoteForShell(run.program))
                   .str();
   return script +
          llvm::formatv("echo \"rank.sh: error: RANK=$RANK: the plan has "

@@ -6,10 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Support/Names.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
 #include <numeric>
@@ -132,6 +137,41 @@ static LogicalResult reportBoth(Operation *op, Operation *other,
   InFlightDiagnostic diagnostic = op->emitOpError(message);
   diagnostic.attachNote(other->getLoc()) << note;
   return diagnostic;
+}
+
+/// What is written in a plan is read, or refused. Attributes with the name of a
+/// dialect are what passes add.
+static LogicalResult verifyAttributes(Operation *op,
+                                      ArrayRef<StringRef> known = {}) {
+  for (NamedAttribute attribute : op->getDiscardableAttrs()) {
+    StringRef name = attribute.getName();
+    if (!name.contains('.') && !llvm::is_contained(known, name))
+      return op->emitOpError("has an attribute ")
+             << showName(name) << ", which means nothing";
+  }
+  return success();
+}
+
+/// What planning has found out about a plan.
+static LogicalResult verifyPrediction(PlanOp plan) {
+  if (failed(
+          verifyAttributes(plan, {kPredictedAttr, kSimulatedAttr,
+                                  kCandidatesAttr, "predicted_uncertainty"})))
+    return failure();
+  constexpr StringLiteral uncertainty = "predicted_uncertainty";
+  for (StringRef name : {StringRef(kPredictedAttr), StringRef(kSimulatedAttr),
+                         StringRef(uncertainty)}) {
+    Attribute attribute = plan->getDiscardableAttr(name);
+    if (!attribute)
+      continue;
+    auto value = dyn_cast<FloatAttr>(attribute);
+    if (!value || !value.getType().isF64() ||
+        !std::isfinite(value.getValueAsDouble()) ||
+        value.getValueAsDouble() < 0)
+      return plan.emitOpError() << name << " is " << attribute
+                                << ", expected a finite f64, not negative";
+  }
+  return success();
 }
 
 /// Groups own units in the order of the virtual stages: one after the other,
@@ -297,6 +337,8 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
 }
 
 LogicalResult PlanOp::verifyRegions() {
+  if (failed(verifyPrediction(*this)))
+    return failure();
   SmallVector<RankOp, 0> ranks = getRanks();
   SmallVector<GroupOp, 0> groups = getGroups();
   if (ranks.size() + groups.size() != getBody().front().getOperations().size())
@@ -310,6 +352,11 @@ LogicalResult PlanOp::verifyRegions() {
       return rank.emitOpError("is of a group, but the plan has none");
   if (!groups.empty() && failed(verifyGroups(*this, groups, ranks)))
     return failure();
+  for (RankOp rank : ranks)
+    if (rank.getSteps() > getGlobalBatch())
+      return rank.emitOpError("has ")
+             << rank.getSteps() << " micro-steps, but the global batch has "
+             << getGlobalBatch() << " samples";
   int64_t samples = 0;
   if (groups.empty())
     for (RankOp rank : ranks)
@@ -336,6 +383,36 @@ LogicalResult PlanOp::verifyRegions() {
   return success();
 }
 
+/// Every rank is a device of its own of the cluster beside the plan. A program
+/// of a plan has no cluster beside it any more.
+LogicalResult PlanOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *module = SymbolTable::getNearestSymbolTable(*this);
+  if (module->getRegion(0).getOps<cluster::NodeOp>().empty())
+    return success();
+  llvm::MapVector<std::pair<StringRef, StringRef>, int64_t> taken;
+  for (RankOp rank : getRanks()) {
+    auto node = symbols.lookupSymbolIn(module, rank.getNodeAttr());
+    if (!isa_and_present<cluster::NodeOp>(node))
+      return rank.emitOpError("is on node '")
+             << rank.getNode() << "', which is no cluster.node";
+    auto type = symbols.lookupSymbolIn(module, rank.getDeviceTypeAttr());
+    if (!isa_and_present<cluster::DeviceTypeOp>(type))
+      return rank.emitOpError("is on a device of type @")
+             << rank.getDeviceType() << ", which is no cluster.device_type";
+    auto devices = cast<cluster::NodeOp>(node).getDevices();
+    int64_t count = llvm::count(devices, rank.getDeviceTypeAttr());
+    if (++taken[{rank.getNode(), rank.getDeviceType()}] <= count)
+      continue;
+    InFlightDiagnostic diagnostic =
+        rank.emitOpError("is on a device of type @")
+        << rank.getDeviceType() << " of node '" << rank.getNode()
+        << "', which has " << count << " of them: too few for the plan";
+    diagnostic.attachNote(node->getLoc()) << "the node";
+    return diagnostic;
+  }
+  return success();
+}
+
 bool GroupOp::owns(int64_t unit) {
   for (int64_t chunk = 0; chunk < getNumChunks(); ++chunk)
     if (getFirst(chunk) <= unit && unit < getEnd(chunk))
@@ -348,6 +425,8 @@ int64_t GroupOp::getLargestTensorDegree() {
 }
 
 LogicalResult GroupOp::verify() {
+  if (failed(verifyAttributes(*this)))
+    return failure();
   ArrayRef<int64_t> units = getUnits();
   bool rises = !units.empty() && units[0] >= 0;
   for (size_t i = 1; i < units.size(); ++i)
@@ -367,6 +446,21 @@ LogicalResult GroupOp::verify() {
 }
 
 LogicalResult RankOp::verify() {
+  for (StringRef name : {getNode(), getDeviceType()})
+    if (!isName(name))
+      return emitOpError("names ")
+             << showName(name) << ": " << describeNameRule();
+  if (failed(verifyAttributes(*this)))
+    return failure();
+  constexpr uint64_t maxThreads = 4096;
+  if (getThreads() > maxThreads)
+    return emitOpError("has ")
+           << getThreads() << " threads, expected 1 to " << maxThreads;
+  if (getRecompute() &&
+      !llvm::is_contained(cluster::getRecomputePolicies(), *getRecompute()))
+    return emitOpError("has the recompute policy ")
+           << showName(*getRecompute()) << ", expected "
+           << llvm::join(cluster::getRecomputePolicies(), ", ");
   // So that 64 bits hold the samples of all ranks.
   constexpr int64_t limit = int64_t(1) << 31;
   int64_t samples;
@@ -384,6 +478,8 @@ LogicalResult RankOp::verify() {
 }
 
 LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyAttributes(*this)))
+    return failure();
   if (getParameters().empty())
     return emitOpError("has no parameters");
   llvm::SmallDenseSet<Attribute> seen;

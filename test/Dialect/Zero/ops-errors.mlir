@@ -818,3 +818,118 @@ zero.plan stage 0 global_batch 4 policy "p" schedule "1f1b" {
   zero.rank @t node "n" micro_batch 1 steps 2 last 1
   zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
 }
+
+// -----
+
+// The cluster beside the plan.
+
+cluster.device_type @t target "host" memory 1 precision f32
+cluster.node @n devices [@t]
+zero.plan stage 0 global_batch 1 policy "p" {
+  // expected-error @below {{is on node 'm', which is no cluster.node}}
+  zero.rank @t node "m" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+cluster.device_type @t target "host" memory 1 precision f32
+cluster.node @n devices [@t]
+zero.plan stage 0 global_batch 1 policy "p" {
+  // expected-error @below {{is on a device of type @u, which is no cluster.device_type}}
+  zero.rank @u node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+cluster.device_type @t target "host" memory 1 precision f32
+cluster.device_type @u target "host" memory 1 precision f32
+// expected-note @below {{the node}}
+cluster.node @n devices [@t, 2 x @u]
+cluster.link inside nodes latency 0.0 bandwidth 1.0e+09
+zero.plan stage 0 global_batch 2 policy "p" {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+  // expected-error @below {{is on a device of type @t of node 'n', which has 1 of them: too few for the plan}}
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "p" {
+  // expected-error @below {{names '$(touch X)': a name starts with a letter or a digit}}
+  zero.rank @t node "$(touch X)" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "p" {
+  // expected-error @below {{names '../x': a name starts with a letter or a digit}}
+  zero.rank @"../x" node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// What is written is read, or refused.
+
+// expected-error @below {{has an attribute 'simulated_second', which means nothing}}
+zero.plan stage 0 global_batch 1 policy "p" attributes {simulated_second = 1.0 : f64} {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{simulated_seconds is -1.000000e+00 : f64, expected a finite f64, not negative}}
+zero.plan stage 0 global_batch 1 policy "p" attributes {simulated_seconds = -1.0 : f64} {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{predicted_seconds is 1 : i64, expected a finite f64, not negative}}
+zero.plan stage 0 global_batch 1 policy "p" attributes {predicted_seconds = 1 : i64} {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "p" {
+  // expected-error @below {{has an attribute 'priority', which means nothing}}
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1 {priority = 1 : i64}
+}
+
+// -----
+
+zero.plan stage 0 global_batch 4 policy "p" schedule "gpipe" {
+  // expected-error @below {{has an attribute 'bounds', which means nothing}}
+  zero.group units [0, 2] stage 0 {bounds = 1 : i64}
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 2 steps 2 last 2
+  zero.rank @t node "n" group 1 micro_batch 2 steps 2 last 2
+}
+
+// -----
+
+nn.parameter @w : tensor<64xf32> ones
+// expected-error @below {{has an attribute 'wire', which means nothing}}
+zero.bucket @b [@w] {wire = f32}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" {
+  zero.rank @t node "n" micro_batch 2 steps 1 last 2
+  // expected-error @below {{has 3 micro-steps, but the global batch has 2 samples}}
+  zero.rank @t node "n" micro_batch 0 steps 3 last 0
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "p" {
+  // expected-error @below {{has 4097 threads, expected 1 to 4096}}
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1 threads 4097
+}
+
+// -----
+
+zero.plan stage 0 global_batch 1 policy "p" {
+  // expected-error @below {{has the recompute policy 'all', expected keep, recompute-attention, recompute-unit}}
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1 recompute "all"
+}

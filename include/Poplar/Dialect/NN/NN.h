@@ -46,7 +46,8 @@ inline constexpr llvm::StringLiteral kParameterAttr = "nn.parameter";
 inline constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
 /// On the module: dictionary with what the tools need to know of the model
 /// (`architecture`, `vocab_size`, `seq_len`, `objective` = "causal" | "masked",
-/// `config` = the source config.json as a string, ...).
+/// `config` = the source config.json as a string, ...). The dialect verifies it
+/// against the program: see ModelAttr.cpp for the keys and the rules.
 inline constexpr llvm::StringLiteral kModelAttr = "nn.model";
 
 /// A hash, in hexadecimal, of what a profile depends on: parameters and the

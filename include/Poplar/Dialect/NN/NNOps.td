@@ -34,6 +34,8 @@ def NNDialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 0;
+  /// Of nn.model, see NN.h.
+  let hasOperationAttrVerify = 1;
 }
 
 class NN_Op<string mnemonic, list<Trait> traits = []>

@@ -61,7 +61,8 @@ def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
 //===----------------------------------------------------------------------===//
 
 def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
-    NoTerminator, IsolatedFromAbove]> {
+    NoTerminator, IsolatedFromAbove,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Allocation of a global batch to ranks";
   let description = [{
     ```mlir
@@ -73,7 +74,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     `stage` is ZeRO's: 0 replicates everything, 1 shards optimizer state, 2
     gradients as well, 3 parameters as well. Ranks are in order. Shares add up
     to `global_batch` samples; in stages 2 and 3, where ranks meet in every
-    micro-step, all have the same number of steps.
+    micro-step, all have the same number of steps. Where the module has a
+    cluster, every rank is one of its devices.
 
     A plan without groups is one group of all ranks. With them, each computes a
     pipeline stage:

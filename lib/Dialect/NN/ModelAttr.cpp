@@ -1,0 +1,280 @@
+//===- ModelAttr.cpp - The nn.model dictionary against the program --------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A dialect's attributes are verified before the ops inside: nothing here takes
+// for granted that they are well formed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Support/Names.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::nn;
+
+namespace {
+
+class ModelVerifier {
+public:
+  ModelVerifier(ModuleOp module, DictionaryAttr facts)
+      : module(module), facts(facts) {}
+
+  /// - Keys are known, and their values of the right type and range.
+  /// - `config` is a JSON object; what it says of vocab_size, hidden_size and
+  ///   num_layers are the same facts.
+  /// - seq_len is the length of @model's ids, and of what its units take.
+  /// - vocab_size is how many rows the tables of nn.embedding have, and how
+  /// wide
+  ///   the logits of nn.cross_entropy are; hidden_size, how wide such rows are.
+  /// - num_parameters are the elements of all nn.parameter.
+  /// - num_layers is how often @model calls the unit that it calls most often.
+  /// - All nn.attention are causal if the objective is, or else none.
+  LogicalResult verify();
+
+private:
+  LogicalResult verifyKeys();
+  LogicalResult verifyConfig();
+  LogicalResult verifyOps(func::FuncOp model);
+  LogicalResult verifyOp(Operation *op);
+  LogicalResult verifyParameters();
+  LogicalResult verifyCalls(func::FuncOp model);
+
+  std::optional<int64_t> getInteger(StringRef name) {
+    auto value = facts.getAs<IntegerAttr>(name);
+    return value ? std::optional(value.getInt()) : std::nullopt;
+  }
+  /// An error unless the fact, if it is stated, has this value.
+  LogicalResult expect(StringRef name, int64_t value, const Twine &what,
+                       Operation *where);
+
+  ModuleOp module;
+  DictionaryAttr facts;
+};
+
+} // namespace
+
+static bool isNumberFormat(StringRef text) {
+  return llvm::is_contained({"f32", "tf32", "bf16", "f16"}, text);
+}
+
+LogicalResult ModelVerifier::verifyKeys() {
+  const llvm::StringSet<> texts = {"architecture", "objective", "precision",
+                                   "config", "config_facts"},
+                          counts = {"vocab_size", "seq_len", "hidden_size",
+                                    "num_layers", "num_parameters"};
+  for (NamedAttribute entry : facts) {
+    StringRef name = entry.getName();
+    if (texts.contains(name)) {
+      if (!isa<StringAttr>(entry.getValue()))
+        return module.emitError("nn.model: ") << name << " is not a string";
+    } else if (counts.contains(name) || name == "mask_token_id") {
+      auto value = dyn_cast<IntegerAttr>(entry.getValue());
+      if (!value || !value.getType().isSignlessInteger(64))
+        return module.emitError("nn.model: ") << name << " is not an i64";
+      if (value.getInt() < (counts.contains(name) ? 1 : 0))
+        return module.emitError("nn.model: ")
+               << name << " is " << value.getInt()
+               << (counts.contains(name) ? ", expected 1 or more"
+                                         : ", expected 0 or more");
+    } else {
+      return module.emitError("nn.model: unknown key ") << showName(name);
+    }
+  }
+  auto text = [&](StringRef name) {
+    auto value = facts.getAs<StringAttr>(name);
+    return value ? std::optional(value.getValue()) : std::nullopt;
+  };
+  if (auto objective = text("objective");
+      objective && *objective != "causal" && *objective != "masked")
+    return module.emitError("nn.model: objective is ")
+           << showName(*objective) << ", expected 'causal' or 'masked'";
+  if (auto precision = text("precision");
+      precision && !isNumberFormat(*precision))
+    return module.emitError("nn.model: precision is ")
+           << showName(*precision) << ", expected f32, tf32, bf16 or f16";
+  if (auto architecture = text("architecture");
+      architecture && !isName(*architecture))
+    return module.emitError("nn.model: architecture is ")
+           << showName(*architecture) << ": " << describeNameRule();
+  auto mask = getInteger("mask_token_id"), rows = getInteger("vocab_size");
+  if (mask && rows && *mask >= *rows)
+    return module.emitError("nn.model: mask_token_id is ")
+           << *mask << ", but the vocabulary has " << *rows << " tokens";
+  return success();
+}
+
+LogicalResult ModelVerifier::verifyConfig() {
+  auto text = facts.getAs<StringAttr>("config");
+  if (!text)
+    return success();
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text.getValue());
+  if (!value)
+    return module.emitError("nn.model: config is no JSON: ")
+           << llvm::toString(value.takeError());
+  const llvm::json::Object *config = value->getAsObject();
+  if (!config)
+    return module.emitError("nn.model: config is no JSON object");
+  // As the families call them.
+  for (auto [key, fact] : {std::pair("vocab_size", "vocab_size"),
+                           {"hidden_size", "hidden_size"},
+                           {"n_embd", "hidden_size"},
+                           {"num_hidden_layers", "num_layers"},
+                           {"n_layer", "num_layers"}}) {
+    std::optional<int64_t> said = config->getInteger(key),
+                           known = getInteger(fact);
+    if (said && known && *said != *known)
+      return module.emitError("nn.model: ")
+             << fact << " is " << *known << ", but config says \"" << key
+             << "\": " << *said;
+  }
+  return success();
+}
+
+LogicalResult ModelVerifier::expect(StringRef name, int64_t value,
+                                    const Twine &what, Operation *where) {
+  std::optional<int64_t> said = getInteger(name);
+  if (!said || *said == value)
+    return success();
+  InFlightDiagnostic diagnostic = module.emitError("nn.model: ")
+                                  << name << " is " << *said << ", but " << what
+                                  << " " << value;
+  diagnostic.attachNote(where->getLoc()) << "here";
+  return diagnostic;
+}
+
+/// A static dimension of an operand, if there is one.
+static std::optional<int64_t> getDim(Operation *op, unsigned operand,
+                                     unsigned dim) {
+  if (operand >= op->getNumOperands())
+    return std::nullopt;
+  auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
+  if (!type || type.getRank() <= dim || type.isDynamicDim(dim))
+    return std::nullopt;
+  return type.getDimSize(dim);
+}
+
+LogicalResult ModelVerifier::verifyOp(Operation *op) {
+  auto verifyDim = [&](StringRef name, unsigned operand, unsigned dim,
+                       const Twine &what) -> LogicalResult {
+    std::optional<int64_t> size = getDim(op, operand, dim);
+    return size ? expect(name, *size, what, op) : success();
+  };
+  if (isa<EmbeddingOp>(op))
+    return failure(
+        failed(verifyDim("seq_len", 0, 1, "an nn.embedding takes ids of")) ||
+        failed(verifyDim("vocab_size", 1, 0,
+                         "the table of an nn.embedding has rows:")) ||
+        failed(verifyDim("hidden_size", 1, 1,
+                         "the rows of an nn.embedding have elements:")));
+  if (isa<CrossEntropyOp>(op))
+    return failure(
+        failed(verifyDim("seq_len", 1, 1, "the targets of the loss are")) ||
+        failed(verifyDim("vocab_size", 0, 2, "the logits of the loss are")));
+  auto attention = dyn_cast<AttentionOp>(op);
+  auto objective = facts.getAs<StringAttr>("objective");
+  if (!attention || !objective)
+    return success();
+  bool isCausal = objective.getValue() == "causal";
+  if (attention.getCausal() == isCausal)
+    return success();
+  InFlightDiagnostic diagnostic = module.emitError("nn.model: objective is '")
+                                  << objective.getValue()
+                                  << "', but an nn.attention is "
+                                  << (isCausal ? "not causal" : "causal");
+  diagnostic.attachNote(op->getLoc()) << "here";
+  return diagnostic;
+}
+
+LogicalResult ModelVerifier::verifyOps(func::FuncOp model) {
+  auto type = dyn_cast_or_null<FunctionType>(
+      model.getFunctionTypeAttr() ? model.getFunctionType() : Type());
+  if (type && type.getNumInputs() > 0)
+    if (auto ids = dyn_cast<RankedTensorType>(type.getInput(0));
+        ids && ids.getRank() == 2 && !ids.isDynamicDim(1) &&
+        failed(
+            expect("seq_len", ids.getDimSize(1), "@model takes ids of", model)))
+      return failure();
+  WalkResult result = module.walk([&](Operation *op) {
+    return failed(verifyOp(op)) ? WalkResult::interrupt()
+                                : WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult ModelVerifier::verifyParameters() {
+  int64_t sum = 0;
+  ParameterOp last;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    auto type = parameter.getTypeAttr()
+                    ? dyn_cast<RankedTensorType>(parameter.getType())
+                    : RankedTensorType();
+    if (!type || !type.hasStaticShape())
+      return success(); // an error of the op itself
+    int64_t elements = 1;
+    for (int64_t size : type.getShape())
+      if (llvm::MulOverflow(elements, size, elements))
+        return parameter.emitOpError("has too many elements");
+    if (llvm::AddOverflow(sum, elements, sum))
+      return parameter.emitOpError("has too many elements");
+    last = parameter;
+  }
+  return last ? expect("num_parameters", sum,
+                       "the parameters have elements:", last)
+              : success();
+}
+
+LogicalResult ModelVerifier::verifyCalls(func::FuncOp model) {
+  llvm::StringMap<int64_t> calls;
+  int64_t most = 0;
+  func::CallOp last;
+  for (auto call : model.getOps<func::CallOp>()) {
+    if (!call.getCalleeAttr())
+      return success(); // an error of the op itself
+    int64_t count = ++calls[call.getCallee()];
+    if (count > most) {
+      most = count;
+      last = call;
+    }
+  }
+  return most ? expect("num_layers", most,
+                       "@model calls no unit more often than", last)
+              : success();
+}
+
+LogicalResult ModelVerifier::verify() {
+  if (failed(verifyKeys()) || failed(verifyConfig()))
+    return failure();
+  // Of a model that is cut or differentiated the facts are the whole's.
+  func::FuncOp model;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (auto name = function.getSymNameAttr(); name && name == "model")
+      model = function;
+  if (!model || model.isExternal() ||
+      llvm::any_of(model.getOps(), [](auto &op) {
+        return op.getName().getDialectNamespace() == "zero";
+      }))
+    return success();
+  return failure(failed(verifyOps(model)) || failed(verifyParameters()) ||
+                 failed(verifyCalls(model)));
+}
+
+LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
+                                                  NamedAttribute attribute) {
+  if (attribute.getName() != kModelAttr)
+    return success();
+  auto module = dyn_cast<ModuleOp>(op);
+  auto facts = dyn_cast<DictionaryAttr>(attribute.getValue());
+  if (!module || !facts)
+    return op->emitError("nn.model is a dictionary, on a module");
+  return ModelVerifier(module, facts).verify();
+}
