@@ -124,9 +124,12 @@ class Plan:
     def text(self):
         schedule = f'schedule "{self.schedule}" ' if self.groups else ""
         used = {rank.type for rank in self.ranks}
+        devices = ", ".join(f"@{rank.type}" for rank in self.ranks)
         return "\n".join(
             [t.text() for t in self.types if t.name in used]
             + [
+                f"cluster.node @localhost devices [{devices}]",
+                "cluster.link inside nodes latency 0.0 bandwidth 1.0e+09",
                 f"zero.plan stage {self.stage} global_batch {self.samples} "
                 f'policy "exact" {schedule}{{'
             ]
