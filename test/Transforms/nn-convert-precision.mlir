@@ -2,10 +2,10 @@
 // RUN: poplar-opt %s --nn-convert-precision=type=f32 | FileCheck %s --check-prefix=F32
 // RUN: poplar-opt %s --nn-convert-precision=type=bf16 --nn-convert-precision=type=f32 | FileCheck %s --check-prefix=F32
 
-// CHECK: nn.model = {precision = "bf16", vocab_size = 16 : i64}
+// CHECK: nn.model = {architecture = "tiny", precision = "bf16"}
 // F32-NOT: precision
 // F32-NOT: bf16
-module attributes {nn.model = {vocab_size = 16 : i64}} {
+module attributes {nn.model = {architecture = "tiny"}} {
   // Masters stay f32.
   // CHECK: nn.parameter @w : tensor<16x8xf32>
   nn.parameter @w : tensor<16x8xf32> normal std 0.02 decay

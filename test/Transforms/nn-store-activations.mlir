@@ -2,7 +2,7 @@
 // RUN: poplar-opt %s --nn-store-activations=type=f16 --nn-differentiate | FileCheck %s --check-prefix=GRAD
 
 // CHECK: precision = "f16"
-module attributes {nn.model = {vocab_size = 16 : i64}} {
+module attributes {nn.model = {architecture = "tiny"}} {
   nn.parameter @w : tensor<16x8xf32> normal std 0.02 decay
   nn.parameter @g : tensor<8xf32> ones
 

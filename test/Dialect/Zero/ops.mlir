@@ -163,12 +163,12 @@ func.func @second_chunk() {
 // CHECK: zero.plan stage 1 global_batch 8 policy "stages" schedule "1f1b"
 // CHECK-NEXT: zero.group units [0, 2] stage 1{{$}}
 // CHECK-NEXT: zero.group units [2, 3] stage 0 tensor 2{{$}}
-// CHECK-NEXT: zero.group units [3, 4] stage 0 tensor [1, 4] {a = 1 : i64}
+// CHECK-NEXT: zero.group units [3, 4] stage 0 tensor [1, 4]{{$}}
 // CHECK-NEXT: zero.group units [4, 5] stage 0{{$}}
 zero.plan stage 1 global_batch 8 policy "stages" schedule "1f1b" {
   zero.group units [0, 2] stage 1 tensor 1
   zero.group units [2, 3] stage 0 tensor [2]
-  zero.group units [3, 4] stage 0 tensor [1, 4] {a = 1}
+  zero.group units [3, 4] stage 0 tensor [1, 4]
   zero.group units [4, 5] stage 0
   zero.rank @slow node "n" micro_batch 2 steps 3 last 1
   zero.rank @slow node "n" micro_batch 1 steps 3 last 1
