@@ -77,6 +77,15 @@ LogicalResult ModelVerifier::verifyKeys() {
     if (texts.contains(name)) {
       if (!isa<StringAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a string";
+    } else if (name == "special_token_ids") {
+      auto ids = dyn_cast<DenseI64ArrayAttr>(entry.getValue());
+      std::optional<int64_t> rows = getInteger("vocab_size");
+      if (!ids)
+        return module.emitError("nn.model: special_token_ids is no list");
+      for (int64_t id : ids.asArrayRef())
+        if (id < 0 || (rows && id >= *rows))
+          return module.emitError("nn.model: special_token_ids holds ")
+                 << id << ", which is no token of the vocabulary";
     } else if (counts.contains(name) || name == "mask_token_id") {
       auto value = dyn_cast<IntegerAttr>(entry.getValue());
       if (!value || !value.getType().isSignlessInteger(64))
