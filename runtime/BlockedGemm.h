@@ -8,8 +8,9 @@
 //
 // Below AVX-512, oneDNN's products allocate the memory that they pack operands
 // into at every call, and their bits depend on the number of threads and on the
-// alignment of the operands. These pack into scratch that is planned, and an
-// element of C is always the same sum in the same order.
+// alignment of the operands. These call Eigen's kernels, which pack into
+// scratch that is planned, and an element of C is always the same sum in the
+// same order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +29,9 @@ struct BlockedGemm {
   BlockedGemm(const PoplarGemm &Gemm, int64_t Batch, int Threads,
               VectorKind Kind);
 
-  /// Grows with the batch and with the threads.
+  /// In proportion to the threads.
   int64_t getScratchBytes() const;
+  /// `Scratch` is aligned to POPLAR_ALIGNMENT.
   void run(const float *A, const float *B, const float *Bias, float *C,
            void *Scratch) const;
 

@@ -133,8 +133,11 @@ std::vector<float> multiply(const PoplarGemm &Gemm, VectorKind Kind,
   float *Begin = C.data();
   while (reinterpret_cast<uintptr_t>(Begin) % 64)
     ++Begin;
+  char *Aligned = Scratch.data();
+  while (reinterpret_cast<uintptr_t>(Aligned) % POPLAR_ALIGNMENT)
+    ++Aligned;
   Product.run(A.Values.data(), B.Values.data(), Bias.data(), Begin + Offset,
-              Scratch.data());
+              Aligned);
   return {Begin + Offset, Begin + Offset + Size};
 }
 
