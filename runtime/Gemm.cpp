@@ -128,7 +128,10 @@ SquareProduct::SquareProduct(PoplarType Type, int64_t Size)
   Cache.prepare(Gemm, 1);
   Scratch.resize(
       static_cast<size_t>(Cache.getScratchBytes() + POPLAR_ALIGNMENT));
-  Cache.setScratch(Scratch.data());
+  void *Aligned = Scratch.data();
+  size_t Space = Scratch.size();
+  Cache.setScratch(
+      std::align(POPLAR_ALIGNMENT, Space - POPLAR_ALIGNMENT, Aligned, Space));
 }
 
 void SquareProduct::run() {

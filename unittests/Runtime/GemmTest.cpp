@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <memory>
 #include <tuple>
 
 using namespace poplar::runtime;
@@ -61,6 +62,21 @@ struct Matrix {
   std::vector<uint16_t> Half;
 };
 
+/// Library scratch, aligned as that of an arena.
+class AlignedScratch {
+public:
+  explicit AlignedScratch(int64_t Bytes)
+      : Memory(static_cast<size_t>(Bytes + POPLAR_ALIGNMENT)) {}
+  void *data() {
+    void *Begin = Memory.data();
+    size_t Space = Memory.size();
+    return std::align(POPLAR_ALIGNMENT, Space - POPLAR_ALIGNMENT, Begin, Space);
+  }
+
+private:
+  std::vector<char> Memory;
+};
+
 // trans_a, trans_b, accumulate, has_bias, batched, {a and b, c} types.
 using Case = std::tuple<int, int, int, int, int, std::pair<int, int>>;
 
@@ -84,7 +100,7 @@ TEST_P(GemmTest, AgreesWithLoops) {
   }
   int64_t Bound = poplar_gemm_scratch_bytes(&Gemm, 4, 2);
   ASSERT_GE(Bound, Cache.getScratchBytes());
-  std::vector<char> Scratch(static_cast<size_t>(Bound) + 1);
+  AlignedScratch Scratch(Bound);
   Cache.setScratch(Scratch.data());
 
   Matrix A(M * K, InType, 1), B(K * N, InType, 2), C(M * N, OutType, 3),
@@ -126,18 +142,14 @@ std::vector<float> multiply(const PoplarGemm &Gemm, VectorKind Kind,
       B(Gemm.k * Gemm.n, POPLAR_F32, 2);
   std::vector<float> Bias(static_cast<size_t>(Gemm.n), 0.3f);
   BlockedGemm Product(Gemm, 1, Threads, Kind);
-  std::vector<char> Scratch(
-      static_cast<size_t>(Product.getScratchBytes() + POPLAR_ALIGNMENT));
+  AlignedScratch Scratch(Product.getScratchBytes());
   size_t Size = static_cast<size_t>(Gemm.m * Gemm.n);
   std::vector<float> C(Size + 32, 0.5f);
   float *Begin = C.data();
   while (reinterpret_cast<uintptr_t>(Begin) % 64)
     ++Begin;
-  char *Aligned = Scratch.data();
-  while (reinterpret_cast<uintptr_t>(Aligned) % POPLAR_ALIGNMENT)
-    ++Aligned;
   Product.run(A.Values.data(), B.Values.data(), Bias.data(), Begin + Offset,
-              Aligned);
+              Scratch.data());
   return {Begin + Offset, Begin + Offset + Size};
 }
 
