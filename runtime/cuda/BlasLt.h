@@ -23,6 +23,7 @@ namespace poplar::runtime::cuda::lt {
 
 /// cublasStatus_t.
 using Status = int;
+constexpr Status NotSupported = 15;
 /// Opaque: handle, layout, description and preference.
 using Object = void *;
 
@@ -33,7 +34,7 @@ constexpr int32_t Plain = 0, Transposed = 1;
 /// cublasLtMatmulDescAttributes_t, cublasLtEpilogue_t.
 constexpr int TransA = 3, TransB = 4, Epilogue = 7, BiasPointer = 8,
               AuxPointer = 11, AuxLeading = 12;
-constexpr uint32_t EpilogueBias = 4, EpilogueGeluBias = 36,
+constexpr uint32_t EpilogueNone = 1, EpilogueBias = 4, EpilogueGeluBias = 36,
                    EpilogueGeluAuxBias = 164, EpilogueGeluGrad = 192,
                    EpilogueBiasGradA = 256, EpilogueBiasGradB = 512;
 /// cublasLtMatmulPreferenceAttributes_t; the alignments of A, B, C and D follow

@@ -20,6 +20,9 @@
 #include "cuda/Memory.h"
 #include "cuda/WireKernels.h"
 
+#include <cstdio>
+#include <set>
+#include <string>
 #include <unordered_map>
 
 using namespace poplar::runtime;
@@ -59,6 +62,8 @@ namespace {
 struct Prepared {
   Object Description, Left, Right, Result;
   Heuristic Choice;
+  /// Whether a kernel does what the library's epilogue would.
+  bool IsPlain = false;
 };
 
 bool hasAux(const PoplarGemm &Gemm) {
@@ -90,6 +95,18 @@ int64_t countBiasGradients(const PoplarGemm &Gemm) {
     return Gemm.m;
   return Gemm.epilogue == POPLAR_BIAS_GRAD_B ? Gemm.n : 0;
 }
+
+const char *nameEpilogue(const PoplarGemm &Gemm) {
+  static const char *const Names[] = {"a bias",
+                                      "GELU",
+                                      "GELU that keeps its argument",
+                                      "the gradient of GELU",
+                                      "the gradient of a bias (by rows)",
+                                      "the gradient of a bias (by columns)"};
+  return Names[Gemm.epilogue];
+}
+
+constexpr const char *TypeNames[] = {"f32", "bf16", "f16"};
 
 int getType(int32_t Type) {
   constexpr int Types[] = {TypeF32, TypeBF16, TypeF16};
@@ -143,6 +160,13 @@ struct GemmCache::Impl {
           "describe a product");
   }
 
+  /// Chooses an algorithm; not 0 if the library has none.
+  Status choose(const PoplarGemm &Gemm, Prepared &P);
+  /// Does what an epilogue would, once there is the product.
+  void finish(const PoplarGemm &Gemm, const GemmOperands &Operands,
+              int64_t Batch, Stream Queue) const;
+  void sayOnce(const PoplarGemm &Gemm, Status S);
+
   BlasLt Lt;
   size_t ScratchBytes;
   void *Scratch = nullptr;
@@ -151,7 +175,76 @@ struct GemmCache::Impl {
   /// The library stores gradients of biases; here, until they are added.
   std::unique_ptr<Allocation> Sums;
   std::unique_ptr<WireKernels> Kernels;
+  /// Epilogues that the library has refused, by type and name.
+  std::set<std::string> Refused;
 };
+
+void GemmCache::Impl::sayOnce(const PoplarGemm &Gemm, Status S) {
+  std::string Name = std::string(nameEpilogue(Gemm)) + " in " +
+                     (Gemm.tf32 ? "tf32" : TypeNames[Gemm.a_type]);
+  if (Refused.insert(Name).second)
+    std::fprintf(stderr,
+                 "note: %s refuses products with %s (%s); a kernel of the "
+                 "runtime computes that instead\n",
+                 Lt.Name.c_str(), Name.c_str(), Lt.cublasLtGetStatusName(S));
+}
+
+Status GemmCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
+  auto Set = [&](int Attribute, const auto &Value) {
+    return Lt.cublasLtMatmulDescSetAttribute(P.Description, Attribute, &Value,
+                                             sizeof(Value));
+  };
+  // Where these are is told when the product runs: nothing is read here, but
+  // algorithms may be chosen by alignment.
+  const auto Somewhere = static_cast<uint64_t>(Alignment);
+  uint32_t Wanted = getEpilogue(Gemm);
+  if (P.IsPlain)
+    check(Set(Epilogue, EpilogueNone), "describe a product");
+  else if (Wanted) {
+    if (Status S = Set(Epilogue, Wanted))
+      return S;
+    int64_t SumBytes = 4 * countBiasGradients(Gemm);
+    if (Gemm.has_bias || SumBytes)
+      if (Status S = Set(BiasPointer, Somewhere))
+        return S;
+    if (hasAux(Gemm)) {
+      if (Status S = Set(AuxPointer, Somewhere))
+        return S;
+      // By columns, what is N wide here is N high there.
+      if (Status S = Set(AuxLeading, Gemm.n))
+        return S;
+    }
+    if (SumBytes > getSumBytes())
+      Sums = std::make_unique<Allocation>(SumBytes);
+  }
+  int Found = 0;
+  Status S = Lt.cublasLtMatmulAlgoGetHeuristic(
+      Handle, P.Description, P.Left, P.Right, P.Result, P.Result, Preference, 1,
+      &P.Choice, &Found);
+  if (S == 0 && Found == 0)
+    return NotSupported;
+  return S ? S : P.Choice.State;
+}
+
+void GemmCache::Impl::finish(const PoplarGemm &Gemm,
+                             const GemmOperands &Operands, int64_t Batch,
+                             Stream Queue) const {
+  int64_t M = Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m;
+  int64_t Depth = Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k;
+  auto *Sums = static_cast<float *>(Operands.Aux);
+  // Element [i, j] of op(A), and [j, i] of op(B), j being summed over.
+  if (Gemm.epilogue == POPLAR_BIAS_GRAD_A)
+    return Kernels->addSums(Sums, Operands.A, Gemm.a_type,
+                            Gemm.trans_a ? 1 : Depth, Gemm.trans_a ? M : 1,
+                            Depth, M, Queue);
+  if (Gemm.epilogue == POPLAR_BIAS_GRAD_B)
+    return Kernels->addSums(Sums, Operands.B, Gemm.b_type,
+                            Gemm.trans_b ? Depth : 1, Gemm.trans_b ? 1 : Gemm.n,
+                            Depth, Gemm.n, Queue);
+  Kernels->applyEpilogue(Operands.C, Gemm.has_bias ? Operands.Bias : nullptr,
+                         Operands.Aux, Gemm.epilogue, Gemm.c_type, Gemm.n,
+                         M * Gemm.n, Queue);
+}
 
 GemmCache::GemmCache(int Capability, int64_t ScratchBytes)
     : Data(std::make_unique<Impl>(Capability, ScratchBytes)) {}
@@ -176,39 +269,21 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
       "describe a product");
   Data->set(P.Description, TransA, Gemm.trans_b ? Transposed : Plain);
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
-  if (uint32_t Wanted = getEpilogue(Gemm))
-    Data->set(P.Description, Epilogue, Wanted);
-  int64_t SumBytes = 4 * countBiasGradients(Gemm);
-  if (SumBytes > Data->getSumBytes())
-    Data->Sums = std::make_unique<Allocation>(SumBytes);
-  if (SumBytes && !Data->Kernels)
-    Data->Kernels = std::make_unique<WireKernels>();
-  // Where these are is told when the product runs: nothing is read here, but
-  // algorithms may be chosen by alignment.
-  const auto Somewhere = static_cast<uint64_t>(Alignment);
-  if (Gemm.has_bias || SumBytes)
-    Data->set(P.Description, BiasPointer, Somewhere);
-  if (hasAux(Gemm)) {
-    Data->set(P.Description, AuxPointer, Somewhere);
-    // By columns, what is N wide here is N high there.
-    Data->set(P.Description, AuxLeading, N);
+  Status S = Data->choose(Gemm, P);
+  if (S != 0 && getEpilogue(Gemm)) {
+    Data->sayOnce(Gemm, S);
+    P.IsPlain = true;
+    S = Data->choose(Gemm, P);
   }
-  int Found = 0;
-  Status S = Data->Lt.cublasLtMatmulAlgoGetHeuristic(
-      Data->Handle, P.Description, P.Left, P.Right, P.Result, P.Result,
-      Data->Preference, 1, &P.Choice, &Found);
-  if (S == 0 && Found > 0 && P.Choice.State == 0)
+  if (P.IsPlain || countBiasGradients(Gemm))
+    if (!Data->Kernels)
+      Data->Kernels = std::make_unique<WireKernels>();
+  if (S == 0)
     return;
-  static const char *const Types[] = {"f32", "bf16", "f16"};
   fail(Data->Lt.Name, " cannot multiply [", M, ",", Depth, "] by [", Depth, ",",
-       N, "] in ", Gemm.tf32 ? "tf32" : Types[Gemm.a_type],
-       SumBytes        ? ", with the gradient of a bias,"
-       : Gemm.epilogue ? ", with GELU,"
-                       : "",
-       " on this GPU (", Data->Lt.cublasLtGetStatusName(S ? S : P.Choice.State),
-       "); ",
-       Gemm.epilogue ? "build with --no-gemm-epilogues"
-                     : "build for another device type");
+       N, "] in ", Gemm.tf32 ? "tf32" : TypeNames[Gemm.a_type],
+       " on this GPU (", Data->Lt.cublasLtGetStatusName(S),
+       "); build for another device type");
 }
 
 void GemmCache::setScratch(void *Memory) { Data->Scratch = Memory; }
@@ -223,11 +298,11 @@ void GemmCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
   if (It == Data->Products.end())
     fail("a GEMM of ", Batch, " samples was not prepared");
   const Prepared &P = It->second;
-  if (Gemm.has_bias)
+  if (Gemm.has_bias && !P.IsPlain)
     Data->set(P.Description, BiasPointer, Operands.Bias);
-  if (hasAux(Gemm))
+  if (hasAux(Gemm) && !P.IsPlain)
     Data->set(P.Description, AuxPointer, Operands.Aux);
-  int64_t NumSums = countBiasGradients(Gemm);
+  int64_t NumSums = P.IsPlain ? 0 : countBiasGradients(Gemm);
   if (NumSums)
     Data->set(P.Description, BiasPointer, Data->Sums->data());
   const float Alpha = 1, Beta = Gemm.accumulate ? 1 : 0;
@@ -237,6 +312,8 @@ void GemmCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
                                       P.Result, &P.Choice.Choice, Data->Scratch,
                                       Data->ScratchBytes, Queue),
               "run a product");
+  if (P.IsPlain)
+    Data->finish(Gemm, Operands, Batch, Queue);
   if (NumSums)
     Data->Kernels->add(static_cast<float *>(Operands.Aux),
                        reinterpret_cast<const float *>(Data->Sums->data()),

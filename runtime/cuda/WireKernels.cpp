@@ -30,6 +30,10 @@ WireKernels::WireKernels() {
         "find a kernel of collectives");
   check(D.cuModuleGetFunction(&Add, Loaded, "poplar_wire_add"),
         "find a kernel of collectives");
+  check(D.cuModuleGetFunction(&Epilogues, Loaded, "poplar_wire_epilogue"),
+        "find a kernel for products");
+  check(D.cuModuleGetFunction(&Sums, Loaded, "poplar_wire_sums"),
+        "find a kernel for products");
 }
 
 WireKernels::~WireKernels() { Driver::get().cuModuleUnload(Loaded); }
@@ -68,4 +72,23 @@ void WireKernels::add(float *Sum, const float *Source, int64_t Count,
   void *Arguments[] = {&Sum, &Source, &Count};
   if (Count)
     launch(Add, Arguments, Count, Queue);
+}
+
+void WireKernels::applyEpilogue(void *Result, const void *Bias, void *Aux,
+                                int32_t Epilogue, int32_t Type, int64_t Columns,
+                                int64_t Count, Stream Queue) const {
+  // A kernel takes arguments of eight bytes.
+  int64_t Kind = Epilogue, Wide = Type;
+  void *Arguments[] = {&Result, &Bias, &Aux, &Kind, &Wide, &Columns, &Count};
+  if (Count)
+    launch(Epilogues, Arguments, Count, Queue);
+}
+
+void WireKernels::addSums(float *Sum, const void *Values, int32_t Type,
+                          int64_t Step, int64_t Stride, int64_t Depth,
+                          int64_t Count, Stream Queue) const {
+  int64_t Wide = Type;
+  void *Arguments[] = {&Sum, &Values, &Wide, &Step, &Stride, &Depth, &Count};
+  if (Count)
+    launch(Sums, Arguments, Count, Queue);
 }

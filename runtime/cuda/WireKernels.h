@@ -15,7 +15,8 @@
 namespace poplar::runtime::cuda {
 
 /// What collectives do to elements, as comm/Wire.h does it on a CPU, to the
-/// bit. Loaded into the current context from PTX that the runtime contains.
+/// bit, and what cuBLASLt may refuse to do after a product. Loaded into the
+/// current context from PTX that the runtime contains.
 class WireKernels {
 public:
   WireKernels();
@@ -29,10 +30,21 @@ public:
                void *Target, comm::Type To, int64_t Count, Stream Queue) const;
   /// Sum[i] += Source[i].
   void add(float *Sum, const float *Source, int64_t Count, Stream Queue) const;
+  /// For products whose epilogue cuBLASLt refuses. What a PoplarEpilogue other
+  /// than the gradients of biases does, to `Count` elements in rows of
+  /// `Columns`; `Bias` may be null.
+  void applyEpilogue(void *Result, const void *Bias, void *Aux,
+                     int32_t Epilogue, int32_t Type, int64_t Columns,
+                     int64_t Count, Stream Queue) const;
+  /// Sum[i] += Values[i * Step] + Values[i * Step + Stride] + ..., `Depth` of
+  /// them, in that order.
+  void addSums(float *Sum, const void *Values, int32_t Type, int64_t Step,
+               int64_t Stride, int64_t Depth, int64_t Count,
+               Stream Queue) const;
 
 private:
   Module Loaded = nullptr;
-  Function Convert, Add;
+  Function Convert, Add, Epilogues, Sums;
 };
 
 } // namespace poplar::runtime::cuda

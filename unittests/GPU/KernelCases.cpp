@@ -9,8 +9,9 @@
 // usage: kernel-cases CHIP[,CHIP...] DIRECTORY [SET...]
 //
 // The cases are those for the first chip, the images are for all. Writes the
-// sets, all of them by default: `library`, `products`, and a model
-// with a format such as `tiny-llama-f32`.
+// sets: `library`, `library-wide`, `products`, and a model of examples/models
+// with a format such as `tiny-llama-f32`; by default `library`, `products` and
+// tiny models.
 //
 //===----------------------------------------------------------------------===//
 
@@ -167,6 +168,11 @@ static std::string writeSet(StringRef set, ArrayRef<GPUChip> chips,
     return writeAlone(chips, directory,
                       [&](MLIRContext &context, auto &table, auto &cases) {
                         addLibraryCases(context, chips[0], table, cases);
+                      });
+  if (set == "library-wide")
+    return writeAlone(chips, directory,
+                      [&](MLIRContext &context, auto &table, auto &cases) {
+                        addWideLibraryCases(context, chips[0], table, cases);
                       });
   if (set == "products")
     return writeAlone(chips, directory,

@@ -75,6 +75,10 @@ std::vector<GPUKernel> getRuntimeKernels();
 void addLibraryCases(mlir::MLIRContext &context, const GPUChip &chip,
                      std::vector<GPUKernel> &table, KernelCases &cases);
 
+/// The same at the widths of models.
+void addWideLibraryCases(mlir::MLIRContext &context, const GPUChip &chip,
+                         std::vector<GPUKernel> &table, KernelCases &cases);
+
 /// Products of every kind that training issues.
 void addProductCases(mlir::MLIRContext &context, const GPUChip &chip,
                      KernelCases &cases);

@@ -47,6 +47,15 @@ const Attention attentions[] = {
     {"everything", 70, 4, 2, 24, true, true, 33, 0.1, true},
 };
 
+/// The shapes of models: widths of heads, long rows, tails of tiles.
+const Attention wideAttentions[] = {
+    {"wide 64", 1024, 1, 1, 64, true, false, 0, 0, true},
+    {"wide 80, window", 700, 1, 1, 80, true, false, 256, 0, true},
+    {"wide 96, grouped, dropout", 333, 2, 1, 96, true, false, 0, 0.1, true},
+    {"wide 128, grouped, packed", 520, 4, 1, 128, true, true, 0, 0, true},
+    {"wide 256", 257, 1, 1, 256, true, false, 0, 0, true},
+};
+
 template <typename T> std::vector<int64_t> wordsOf(const T &value) {
   std::vector<int64_t> words(sizeof(T) / 8);
   std::memcpy(words.data(), &value, sizeof(T));
@@ -77,7 +86,8 @@ public:
         formats{f32, BFloat16Type::get(&context), Float16Type::get(&context)} {}
 
   void addAttention(const Attention &test, int32_t type);
-  void addEmbedding(int32_t type);
+  void addEmbedding(int32_t type, int64_t width = 300, int64_t batch = 60,
+                    int64_t vocabulary = 40);
   void addSumOfSquares();
   void addScale(float last);
 
@@ -206,9 +216,10 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
 
 // The sums are those of a CPU to the bit, also where tokens repeat in other
 // chunks.
-void LibraryCases::addEmbedding(int32_t type) {
-  PoplarEmbeddingGrad desc = {10, 300, type, 3};
-  const int64_t batch = 60, tokens = batch * desc.seq_len, vocabulary = 40;
+void LibraryCases::addEmbedding(int32_t type, int64_t width, int64_t batch,
+                                int64_t vocabulary) {
+  PoplarEmbeddingGrad desc = {10, width, type, 3};
+  const int64_t tokens = batch * desc.seq_len;
   Buffer dy = normal(formats[type], tokens * desc.width),
          before = normal(f32, vocabulary * desc.width), ids(i32, tokens);
   std::uniform_int_distribution<int32_t> any(0, vocabulary - 1);
@@ -223,7 +234,8 @@ void LibraryCases::addEmbedding(int32_t type) {
     }
   }
   KernelCase entry;
-  entry.name = std::string(formatNames[type]) + " poplar_gpu_embedding_grad";
+  entry.name = std::string(formatNames[type]) +
+               " poplar_gpu_embedding_grad, width " + std::to_string(width);
   entry.kernel = specialise("poplar_gpu_embedding_grad", wordsOf(desc),
                             {POPLAR_GPU_EMBEDDING_THREADS, 1, 1}, 3);
   entry.batch = batch;
@@ -294,4 +306,16 @@ void poplar::gputest::addLibraryCases(MLIRContext &context, const GPUChip &chip,
   library.addSumOfSquares();
   for (float last : {0.0f, INFINITY})
     library.addScale(last);
+}
+
+void poplar::gputest::addWideLibraryCases(MLIRContext &context,
+                                          const GPUChip &chip,
+                                          std::vector<GPUKernel> &table,
+                                          KernelCases &cases) {
+  LibraryCases library(context, chip, table, cases);
+  int32_t half = chip.getCapability() >= 80 ? POPLAR_BF16 : POPLAR_F16;
+  for (const Attention &test : wideAttentions)
+    library.addAttention(test, half);
+  for (int64_t width : {768, 1280, 2048, 4096})
+    library.addEmbedding(half, width, 20, 90);
 }

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Unlike the other kernels here, these are in no program's image: the runtime
-// holds them as PTX of their own. Types of elements are those of PoplarType.
+// holds them as PTX of their own. So are those for products whose epilogue the
+// library refuses. Types of elements are those of PoplarType.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,4 +47,50 @@ poplar_wire_add(float *sum, const float *source, int64_t count) {
   int64_t i = place();
   if (i < count)
     sum[i] += source[i];
+}
+
+/// 1 / (1 + exp(-2 u)) for GELU's u(x), which is x times that.
+POPLAR_INLINE float gate(float x) {
+  float u = 0.7978845608028654f * (x + 0.044715f * x * x * x);
+  return 1 / (1 + exp2(-2 * 1.4426950408889634f * u));
+}
+
+POPLAR_INLINE float geluGrad(float x) {
+  float s = gate(x);
+  float slope = 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
+  return s + 2 * x * s * (1 - s) * slope;
+}
+
+/// What a PoplarEpilogue does to a product in memory.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_epilogue(void *result, const void *bias, void *aux,
+                     int64_t epilogue, int64_t type, int64_t columns,
+                     int64_t count) {
+  int64_t i = place();
+  if (i >= count)
+    return;
+  auto kind = int32_t(type);
+  float value = loadElement(result, kind, i);
+  if (bias)
+    value += loadElement(bias, kind, i % columns);
+  if (epilogue == POPLAR_GELU_AUX)
+    storeElement(aux, kind, i, value);
+  if (epilogue == POPLAR_GELU_AUX || epilogue == POPLAR_GELU)
+    value *= gate(value);
+  if (epilogue == POPLAR_GELU_GRAD)
+    value *= geluGrad(loadElement(aux, kind, i));
+  storeElement(result, kind, i, value);
+}
+
+/// Gradients of a bias, each by a thread, which adds in order.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_sums(float *sums, const void *values, int64_t type, int64_t step,
+                 int64_t stride, int64_t depth, int64_t count) {
+  int64_t i = place();
+  if (i >= count)
+    return;
+  float sum = 0;
+  for (int64_t j = 0; j < depth; ++j)
+    sum += loadElement(values, int32_t(type), i * step + j * stride);
+  sums[i] += sum;
 }

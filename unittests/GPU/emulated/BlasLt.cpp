@@ -16,6 +16,9 @@
 #include "Prelude.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <sstream>
+#include <string>
 #include <vector>
 
 using namespace poplar::emulated;
@@ -242,6 +245,21 @@ Status cublasLtMatmulPreferenceSetAttribute(Object object, int attribute,
     return notSupported;
   return 0;
 }
+/// Whether POPLAR_EMULATED_REFUSE_EPILOGUES, a list such as "gelu,bias_grad",
+/// names what a product is to do besides: bias, gelu, gelu_grad, bias_grad.
+static bool isRefused(const Description &description) {
+  const char *given = std::getenv("POPLAR_EMULATED_REFUSE_EPILOGUES");
+  std::istringstream list(given ? given : "");
+  uint32_t refused = 0;
+  for (std::string name; std::getline(list, name, ',');)
+    refused |= name == "bias"        ? partBias
+               : name == "gelu"      ? partGelu
+               : name == "gelu_grad" ? partGeluGrad
+               : name == "bias_grad" ? partSums
+                                     : 0;
+  return description.has(refused);
+}
+
 /// Always the same, which wants all the scratch there is.
 Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
                                       Object c, Object d, Object preference,
@@ -259,6 +277,8 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
       (description.compute != ComputeF32 &&
        (description.compute != ComputeTF32 || left.type != TypeF32)))
     return invalidValue;
+  if (isRefused(description))
+    return notSupported;
   // The rows of aux start at multiples of 16 bytes.
   if (description.has(partAux) &&
       (description.auxLeading < out.rows || description.auxLeading % 8 != 0))
