@@ -112,15 +112,23 @@ module attributes {nn.model = {num_parameters = 5 : i64}} {
 
 // -----
 
-// expected-error @below {{nn.model: num_layers is 3, but @model calls no unit more often than 2}}
-module attributes {nn.model = {num_layers = 3 : i64}} {
-  func.func private @block() attributes {nn.unit} {
+// Layers may be of several units.
+
+// expected-error @below {{nn.model: num_layers is 2, but @model computes attention so often: 3}}
+module attributes {nn.model = {num_layers = 2 : i64}} {
+  func.func private @block(%q: tensor<?x8x4xf32>) attributes {nn.unit} {
+    %out, %lse = nn.attention %q, %q, %q causal heads 1 kv_heads 1 scale 0.5 : (tensor<?x8x4xf32>, tensor<?x8x4xf32>, tensor<?x8x4xf32>) -> (tensor<?x8x4xf32>, tensor<?x1x8xf32>)
     return
   }
-  func.func @model(%ids: tensor<?x8xi32>) {
-    call @block() : () -> ()
-    // expected-note @below {{here}}
-    call @block() : () -> ()
+  func.func private @other(%q: tensor<?x8x4xf32>) attributes {nn.unit} {
+    %out, %lse = nn.attention %q, %q, %q causal heads 2 kv_heads 2 scale 0.5 : (tensor<?x8x4xf32>, tensor<?x8x4xf32>, tensor<?x8x4xf32>) -> (tensor<?x8x4xf32>, tensor<?x2x8xf32>)
+    return
+  }
+  // expected-note @below {{here}}
+  func.func @model(%ids: tensor<?x8xi32>, %q: tensor<?x8x4xf32>) {
+    call @block(%q) : (tensor<?x8x4xf32>) -> ()
+    call @block(%q) : (tensor<?x8x4xf32>) -> ()
+    call @other(%q) : (tensor<?x8x4xf32>) -> ()
     return
   }
 }
