@@ -213,7 +213,7 @@ bool Reviewer::run(PlanReview &review, std::string &error) {
   auto problemOf = [&](const std::vector<int64_t> &counts) {
     std::string error;
     std::vector<double> shares;
-    auto view = resizeCluster(cluster, counts);
+    auto view = resizeCluster(cluster, counts, nullptr, ranks);
     if (!view || view->ranks.empty())
       return std::optional<BatchProblem>();
     return poseProblem(*view, model, plan.stage, plan.sharding,

@@ -7,17 +7,22 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/PlanSearch.h"
+#include "ShareSearch.h"
 #include <algorithm>
+#include <set>
 
 using namespace poplar;
 
 /// Choices of what the types recompute that are tried one by one.
 static constexpr size_t fewCombinations = 27;
+/// Of what types recompute, and their devices, so many of the best have their
+/// shares of the state improved.
+static constexpr size_t mostFinalists = 12, mostShareSearches = 64;
 
 /// How much work a search may be, in units of about a microsecond, and what it
 /// takes to pose and solve one problem of a cluster. By size and not by the
 /// clock, so that the same input gives the same plan on any machine.
-static constexpr int64_t workOfSearch = 400000;
+static constexpr int64_t workOfSearch = 1200000;
 static int64_t workOfProblem(const ClusterView &cluster, Sharding sharding) {
   size_t points = 0;
   for (const DeviceProfile &profile : cluster.profiles)
@@ -56,32 +61,45 @@ static std::vector<double> getBestLinks(const ClusterView &cluster) {
   return best;
 }
 
-std::optional<ClusterView>
-poplar::resizeCluster(const ClusterView &cluster,
-                      const std::vector<int64_t> &counts,
-                      std::vector<int> *kept) {
-  // Ranks by type, those to keep longest in front.
-  std::vector<std::vector<int>> devices(cluster.types.size());
-  for (size_t rank = 0; rank < cluster.ranks.size(); ++rank)
-    devices[cluster.ranks[rank].type].push_back(static_cast<int>(rank));
-  std::vector<double> best = getBestLinks(cluster);
-  std::vector<int64_t> copies(cluster.ranks.size());
-  for (size_t type = 0; type < devices.size(); ++type) {
-    std::vector<int> &ranks = devices[type];
-    auto count = static_cast<size_t>(counts[type]);
-    if (count > 0 && ranks.empty())
-      return std::nullopt;
-    if (count > ranks.size())
-      copies[ranks.back()] = static_cast<int64_t>(count - ranks.size());
-    std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-      return best[cluster.ranks[a].node] > best[cluster.ranks[b].node];
-    });
-    for (size_t i = 0; i < std::min(count, ranks.size()); ++i)
-      ++copies[ranks[i]];
-  }
+/// Two types that differ in nothing but their names.
+static bool areAlike(const ClusterView &cluster, int a, int b) {
+  const DeviceType &one = cluster.types[a], &other = cluster.types[b];
+  if (one.target != other.target || one.memory != other.memory ||
+      one.precision != other.precision || one.recompute != other.recompute ||
+      one.threads != other.threads)
+    return false;
+  auto list = [&](int type) {
+    std::vector<const DeviceProfile *> profiles;
+    for (const DeviceProfile &profile : cluster.profiles)
+      if (profile.type == type)
+        profiles.push_back(&profile);
+    return profiles;
+  };
+  auto isSame = [](const DeviceProfile *p, const DeviceProfile *q) {
+    return p->stage == q->stage && p->microBatches == q->microBatches &&
+           p->seconds == q->seconds && p->maxMicroBatch == q->maxMicroBatch &&
+           p->memory.has_value() == q->memory.has_value() &&
+           (!p->memory || (p->memory->fixed == q->memory->fixed &&
+                           p->memory->perSample == q->memory->perSample)) &&
+           p->optimizerSeconds == q->optimizerSeconds &&
+           p->precision == q->precision && p->recompute == q->recompute &&
+           p->isEstimate == q->isEstimate && p->model == q->model;
+  };
+  auto ofOne = list(a), ofOther = list(b);
+  return std::equal(ofOne.begin(), ofOne.end(), ofOther.begin(), ofOther.end(),
+                    isSame);
+}
 
-  ClusterView resized = cluster;
-  resized.ranks.clear();
+std::optional<ClusterView> poplar::takeRanks(const ClusterView &cluster,
+                                             const std::vector<int64_t> &copies,
+                                             std::vector<int> *kept) {
+  ClusterView resized;
+  resized.types = cluster.types;
+  resized.profiles = cluster.profiles;
+  resized.links = cluster.links;
+  resized.defaultInside = cluster.defaultInside;
+  resized.defaultBetween = cluster.defaultBetween;
+  resized.nodes = cluster.nodes;
   if (kept)
     kept->clear();
   for (ClusterNode &node : resized.nodes) {
@@ -99,6 +117,56 @@ poplar::resizeCluster(const ClusterView &cluster,
       return std::nullopt;
   }
   return resized;
+}
+
+std::optional<ClusterView>
+poplar::resizeCluster(const ClusterView &cluster,
+                      const std::vector<int64_t> &counts,
+                      std::vector<int> *kept, const std::vector<int> &first) {
+  // Ranks by type, those to keep longest in front.
+  std::vector<std::vector<int>> devices(cluster.types.size());
+  for (size_t rank = 0; rank < cluster.ranks.size(); ++rank)
+    devices[cluster.ranks[rank].type].push_back(static_cast<int>(rank));
+  std::vector<double> best = getBestLinks(cluster);
+  std::vector<bool> isFirst(cluster.ranks.size());
+  for (int rank : first)
+    isFirst[rank] = true;
+  std::vector<int64_t> copies(cluster.ranks.size());
+  for (size_t type = 0; type < devices.size(); ++type) {
+    std::vector<int> &ranks = devices[type];
+    auto count = static_cast<size_t>(counts[type]);
+    if (count > 0 && ranks.empty())
+      return std::nullopt;
+    if (count > ranks.size())
+      copies[ranks.back()] = static_cast<int64_t>(count - ranks.size());
+    std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+      if (isFirst[a] != isFirst[b])
+        return isFirst[a] > isFirst[b];
+      return best[cluster.ranks[a].node] > best[cluster.ranks[b].node];
+    });
+    for (size_t i = 0; i < std::min(count, ranks.size()); ++i)
+      ++copies[ranks[i]];
+  }
+  return takeRanks(cluster, copies, kept);
+}
+
+/// The ranks of a choice of devices: of each slot the first.
+static std::optional<ClusterView> takeChoice(const ClusterView &cluster,
+                                             const DeviceSpace &space,
+                                             const std::vector<int64_t> &choice,
+                                             std::vector<int> *kept = nullptr) {
+  std::vector<int64_t> copies(cluster.ranks.size());
+  for (size_t slot = 0; slot < choice.size(); ++slot) {
+    const ClusterNode &node = cluster.nodes[space.slots[slot].node];
+    int64_t left = choice[slot];
+    for (int rank = node.firstRank;
+         left > 0 && rank < node.firstRank + node.numRanks; ++rank)
+      if (cluster.ranks[rank].type == space.slots[slot].type) {
+        copies[rank] = 1;
+        --left;
+      }
+  }
+  return takeRanks(cluster, copies, kept);
 }
 
 std::optional<BatchProblem>
@@ -141,27 +209,50 @@ poplar::getProfiledRecompute(const ClusterView &cluster,
 
 namespace {
 
+/// Devices that were found to be good for some stage, sharding and
+/// recomputation are worth a try for others.
+using Hints = std::vector<std::vector<int64_t>>;
+
 /// The search for one stage and sharding.
 class StageSearch {
 public:
   StageSearch(const ClusterView &cluster, const ModelFacts &model,
               const BatchPolicy &policy, const PlanChoices &choices, int stage,
-              Sharding sharding);
+              Sharding sharding, bool isEven, Hints &hints);
 
+  void run();
+  /// Where not everything was tried, tries what other searches found.
+  void refine();
   /// Sets `exhaustive` to false if not everything was tried.
-  PlanOutcome run(bool &exhaustive);
+  PlanOutcome finish(bool &exhaustive);
 
 private:
   using Combination = std::vector<size_t>;
 
   void chooseDevices();
   std::vector<std::string> getUsableRecompute(int type) const;
+  void eraseDominated(int type, std::vector<std::string> &policies) const;
+  /// Types of equal specifications and profiles recompute the same.
+  void tieTypes();
+  size_t countCombinations() const;
   void tryAllCombinations();
   void improveCombination();
+  bool improveOneByOne(int64_t budget);
   /// With all devices, or those that are best for the combination. True if it
   /// is better than what there was.
-  bool consider(const Combination &combination, bool leaveOut);
+  bool consider(const Combination &combination, int64_t budget);
   void apply(const Combination &combination);
+  std::optional<BatchProblem> pose(const ClusterView &view,
+                                   std::vector<double> &state,
+                                   std::string &error) const;
+  /// A combination and the devices that were found best for it.
+  struct Finalist {
+    Combination combination;
+    std::vector<int64_t> choice;
+    double seconds;
+  };
+  void improveShares();
+  void takeShares(const Finalist &finalist, const ShareSearch::Found &found);
   PlanCandidate makeCandidate();
 
   ClusterView cluster; // as the combination at hand has it
@@ -170,15 +261,25 @@ private:
   const PlanChoices &choices;
   int stage;
   Sharding sharding;
-  /// What each type may recompute.
+  /// By memory, but as equal as it permits (shareStateByMemory(), without a
+  /// reserve).
+  bool isEven;
+  /// What each type may recompute, and the type that it has to follow in that:
+  /// itself or one before it.
   std::vector<std::vector<std::string>> recompute;
+  std::vector<size_t> leaders;
+  Hints &hints;
   /// Devices that there are, and that the policy wants to have.
   std::vector<int64_t> counts, usable;
+  DeviceSpace space = DeviceSpace::ofTypes({});
   int64_t budget = 1;
   bool exhaustive = true;
 
   std::optional<DeviceSelection> best;
   Combination bestCombination;
+  /// Of the best; empty for what poseProblem() makes.
+  std::vector<double> bestState;
+  std::vector<Finalist> finalists;
   std::string firstError;
 };
 
@@ -186,9 +287,10 @@ private:
 
 StageSearch::StageSearch(const ClusterView &cluster, const ModelFacts &model,
                          const BatchPolicy &policy, const PlanChoices &choices,
-                         int stage, Sharding sharding)
+                         int stage, Sharding sharding, bool isEven,
+                         Hints &hints)
     : cluster(cluster), model(model), policy(policy), choices(choices),
-      stage(stage), sharding(sharding) {
+      stage(stage), sharding(sharding), isEven(isEven), hints(hints) {
   std::vector<DeviceProfile> &profiles = this->cluster.profiles;
   auto isOther = [&](const DeviceProfile &profile) {
     return profile.stage != stage;
@@ -203,6 +305,7 @@ StageSearch::StageSearch(const ClusterView &cluster, const ModelFacts &model,
 /// nothing is left, the policy says so.
 void StageSearch::chooseDevices() {
   usable = counts;
+  space = DeviceSpace(cluster, std::vector<bool>(counts.size(), true));
   const std::string &name = policy.getName();
   const std::string homogeneous = "homogeneous:";
   if (name.compare(0, homogeneous.size(), homogeneous) != 0)
@@ -212,6 +315,23 @@ void StageSearch::chooseDevices() {
     return;
   usable.assign(counts.size(), 0);
   usable[*type] = counts[*type];
+  std::vector<bool> isUsable(counts.size());
+  isUsable[*type] = true;
+  space = DeviceSpace(cluster, isUsable);
+}
+
+std::optional<BatchProblem> StageSearch::pose(const ClusterView &view,
+                                              std::vector<double> &state,
+                                              std::string &error) const {
+  if (!isEven)
+    return poseProblem(view, model, stage, sharding, choices.globalBatch, state,
+                       error);
+  auto shares = shareStateByMemory(view, model, stage, error, 0);
+  if (!shares)
+    return std::nullopt;
+  state = std::move(*shares);
+  return makeBatchProblem(view, model, stage, choices.globalBatch, state,
+                          error);
 }
 
 void StageSearch::apply(const Combination &combination) {
@@ -220,32 +340,37 @@ void StageSearch::apply(const Combination &combination) {
       cluster.types[i].recompute = recompute[i][combination[i]];
 }
 
-bool StageSearch::consider(const Combination &combination, bool leaveOut) {
+bool StageSearch::consider(const Combination &combination, int64_t budget) {
   apply(combination);
   std::string posed;
   auto problemOf =
       [&](const std::vector<int64_t> &chosen) -> std::optional<BatchProblem> {
-    std::optional<ClusterView> view = resizeCluster(cluster, chosen);
+    std::optional<ClusterView> view = takeChoice(cluster, space, chosen);
     if (!view || view->ranks.empty())
       return std::nullopt;
     std::string error;
     std::vector<double> state;
-    auto problem = poseProblem(*view, model, stage, sharding,
-                               choices.globalBatch, state, error);
+    auto problem = pose(*view, state, error);
     if (!problem && posed.empty())
       posed = error;
     return problem;
   };
   std::string error;
   auto selection =
-      selectDevices(usable, problemOf, policy, error, leaveOut ? budget : 1);
+      selectDevices(space, problemOf, policy, error, budget, hints);
   if (!selection) {
     if (firstError.empty())
       firstError = posed.empty() ? error : posed;
     return false;
   }
-  if (leaveOut && !selection->exhaustive)
+  if (budget > 1 && !selection->exhaustive)
     exhaustive = false;
+  if (budget > 1 &&
+      std::find(hints.begin(), hints.end(), selection->counts) == hints.end())
+    hints.push_back(selection->counts);
+  if (sharding == Sharding::Memory && stage > 0)
+    finalists.push_back(
+        {combination, selection->counts, selection->allocation.seconds});
   if (best && !isFaster(selection->allocation, best->allocation))
     return false;
   best = std::move(*selection);
@@ -253,12 +378,38 @@ bool StageSearch::consider(const Combination &combination, bool leaveOut) {
   return true;
 }
 
+size_t StageSearch::countCombinations() const {
+  size_t combinations = 1;
+  for (size_t i = 0; i < recompute.size(); ++i)
+    if (leaders[i] == i && !recompute[i].empty())
+      combinations =
+          std::min(combinations * recompute[i].size(), fewCombinations + 1);
+  return combinations;
+}
+
+void StageSearch::tieTypes() {
+  auto isAlike = [&](size_t a, size_t b) {
+    return recompute[a] == recompute[b] &&
+           areAlike(cluster, static_cast<int>(a), static_cast<int>(b));
+  };
+  for (size_t i = 0; i < recompute.size(); ++i)
+    for (size_t j = 0; j < i && leaders[i] == i; ++j)
+      if (isAlike(i, j)) {
+        leaders[i] = leaders[j];
+        exhaustive &= recompute[i].size() < 2;
+      }
+}
+
 void StageSearch::tryAllCombinations() {
   Combination combination(recompute.size());
   while (true) {
-    consider(combination, choices.leaveOut);
+    for (size_t i = 0; i < combination.size(); ++i)
+      combination[i] = combination[leaders[i]];
+    consider(combination, choices.leaveOut ? budget : 1);
     size_t i = 0;
     for (; i < combination.size(); ++i) {
+      if (leaders[i] != i)
+        continue;
       if (++combination[i] < recompute[i].size())
         break;
       combination[i] = 0;
@@ -268,33 +419,42 @@ void StageSearch::tryAllCombinations() {
   }
 }
 
+bool StageSearch::improveOneByOne(int64_t budget) {
+  bool improved = false;
+  for (size_t i = 0; i < recompute.size(); ++i)
+    for (size_t policy = 0; policy < recompute[i].size(); ++policy) {
+      Combination changed = bestCombination;
+      if (leaders[i] != i || changed[i] == policy)
+        continue;
+      for (size_t j = i; j < changed.size(); ++j)
+        if (leaders[j] == i)
+          changed[j] = policy;
+      improved |= consider(changed, budget);
+    }
+  return improved;
+}
+
 /// One type at a time with all devices, from what types are set to and from
-/// what takes least memory; then the devices.
+/// what takes least memory; then the devices, then types again with these.
 void StageSearch::improveCombination() {
   exhaustive = false;
   Combination own(recompute.size()), least(recompute.size());
   for (size_t i = 0; i < least.size(); ++i)
     least[i] = recompute[i].empty() ? 0 : recompute[i].size() - 1;
-  consider(own, false);
-  consider(least, false);
-  for (bool improved = best.has_value(); improved;) {
-    improved = false;
-    for (size_t i = 0; i < recompute.size(); ++i)
-      for (size_t policy = 0; policy < recompute[i].size(); ++policy) {
-        Combination changed = bestCombination;
-        if (changed[i] == policy)
-          continue;
-        changed[i] = policy;
-        improved |= consider(changed, false);
-      }
-  }
+  consider(own, 1);
+  consider(least, 1);
+  while (best && improveOneByOne(1))
+    ;
   if (!choices.leaveOut)
     return;
   // Not all devices need fit together.
   if (best)
-    consider(Combination(bestCombination), true);
-  else if (!consider(own, true))
-    consider(least, true);
+    consider(Combination(bestCombination), budget);
+  else if (!consider(own, budget))
+    consider(least, budget);
+  auto few = static_cast<int64_t>(hints.size()) + 2;
+  for (int round = 0; round < 3 && best && improveOneByOne(few); ++round)
+    consider(Combination(bestCombination), budget / 2);
 }
 
 std::vector<std::string> StageSearch::getUsableRecompute(int type) const {
@@ -311,7 +471,137 @@ std::vector<std::string> StageSearch::getUsableRecompute(int type) const {
   };
   policies.erase(std::remove_if(policies.begin(), policies.end(), isOfNoUse),
                  policies.end());
+  eraseDominated(type, policies);
   return policies;
+}
+
+/// A policy is of no use beside one that is as fast and that fits whatever the
+/// rank holds of the state.
+void StageSearch::eraseDominated(int type,
+                                 std::vector<std::string> &policies) const {
+  // Where memory decides who holds what, less memory is an end in itself.
+  if (policies.size() < 2 || (sharding == Sharding::Memory && stage > 0))
+    return;
+  struct Known {
+    const DeviceProfile *profile;
+    Curve curve;
+    int64_t largest = 0;
+  };
+  std::vector<Known> known;
+  ClusterView view;
+  view.types = cluster.types;
+  view.profiles = cluster.profiles;
+  for (const std::string &policy : policies) {
+    view.types[type].recompute = policy;
+    const DeviceProfile *profile =
+        view.findProfile(type, stage, model.fingerprint);
+    std::string error;
+    std::optional<Curve> curve = profile->fitCurve(error);
+    if (!curve)
+      return;
+    Known entry = {profile, *curve, curve->largest()};
+    if (profile->maxMicroBatch)
+      entry.largest = std::min(entry.largest, *profile->maxMicroBatch);
+    known.push_back(entry);
+  }
+  auto dominates = [&](const Known &a, const Known &b) {
+    int64_t used = std::min(b.largest, choices.globalBatch), fits = a.largest;
+    if (a.profile->memory) {
+      int64_t free =
+          cluster.types[type].memory -
+          getFixedBytes(*a.profile, cluster.types[type], model, stage, 1);
+      if (free < 0)
+        return false;
+      if (a.profile->memory->perSample > 0)
+        fits = std::min(fits, free / a.profile->memory->perSample);
+    }
+    if (fits < used || a.profile->optimizerSeconds.value_or(0) >
+                           b.profile->optimizerSeconds.value_or(0))
+      return false;
+    for (int64_t batch = 1; batch <= used; ++batch)
+      if (a.curve.seconds(batch) > b.curve.seconds(batch))
+        return false;
+    return true;
+  };
+  // Of equals, the first stays.
+  for (size_t i = policies.size(); i-- > 0;)
+    for (size_t j = 0; j < policies.size(); ++j)
+      if (i != j && dominates(known[j], known[i]) &&
+          (j < i || !dominates(known[i], known[j]))) {
+        policies.erase(policies.begin() + static_cast<ptrdiff_t>(i));
+        known.erase(known.begin() + static_cast<ptrdiff_t>(i));
+        break;
+      }
+}
+
+/// Of each type the first that it differs from in nothing but its name.
+static std::vector<size_t> findKinds(const ClusterView &cluster) {
+  std::vector<size_t> kinds;
+  for (size_t type = 0; type < cluster.types.size(); ++type) {
+    size_t first = 0;
+    while (!areAlike(cluster, static_cast<int>(first), static_cast<int>(type)))
+      ++first;
+    kinds.push_back(first);
+  }
+  return kinds;
+}
+
+void StageSearch::improveShares() {
+  std::stable_sort(finalists.begin(), finalists.end(),
+                   [](const Finalist &a, const Finalist &b) {
+                     return a.seconds < b.seconds * (1 - 1e-12);
+                   });
+  // What a type recomputes that is left out is no difference.
+  std::set<std::pair<Combination, std::vector<int64_t>>> known;
+  auto isKnown = [&](const Finalist &finalist) {
+    Combination used = finalist.combination;
+    std::vector<int64_t> taken = space.countTypes(finalist.choice);
+    for (size_t type = 0; type < used.size(); ++type)
+      if (taken[type] == 0)
+        used[type] = 0;
+    return !known.insert({used, finalist.choice}).second;
+  };
+  finalists.erase(std::remove_if(finalists.begin(), finalists.end(), isKnown),
+                  finalists.end());
+  if (finalists.size() > mostFinalists)
+    finalists.resize(mostFinalists);
+  // Also all devices: with other shares, there may be no need to leave any out.
+  for (size_t i = 0, own = finalists.size(); i < own; ++i)
+    finalists.push_back({finalists[i].combination, space.all(), 0});
+  if (choices.leaveOut)
+    for (const auto &choice : hints)
+      if (finalists.size() < mostShareSearches)
+        finalists.push_back({finalists.front().combination, choice, 0});
+  // By the work that there is, and of the first most.
+  auto tries = static_cast<size_t>(std::clamp<int64_t>(2 * budget, 16, 8192));
+  for (const Finalist &finalist : finalists) {
+    apply(finalist.combination);
+    auto view = takeChoice(cluster, space, finalist.choice);
+    if (!view || view->ranks.empty())
+      continue;
+    std::vector<size_t> kinds = findKinds(cluster);
+    ShareSearch search(*view, model, policy, stage, choices.globalBatch, kinds);
+    search.tryReserves(tries / finalists.size() + 1);
+    search.limitTypes(tries / finalists.size() + 1);
+    if (search.getBest() &&
+        isFaster(search.getBest()->allocation, best->allocation))
+      takeShares(finalist, *search.getBest());
+  }
+}
+
+void StageSearch::takeShares(const Finalist &finalist,
+                             const ShareSearch::Found &found) {
+  bestCombination = finalist.combination;
+  bestState = found.state;
+  best->counts = finalist.choice;
+  best->problem = found.problem;
+  best->allocation = found.allocation;
+  std::vector<int64_t> taken = space.countTypes(finalist.choice),
+                       all = space.countTypes(space.all());
+  for (size_t type = 0; type < taken.size(); ++type) {
+    best->allocation.types[type].dropped += all[type] - taken[type];
+    best->problem.types[type].count = all[type];
+  }
 }
 
 PlanCandidate StageSearch::makeCandidate() {
@@ -322,9 +612,10 @@ PlanCandidate StageSearch::makeCandidate() {
   for (const DeviceType &type : cluster.types)
     candidate.recompute.push_back(type.recompute);
   std::string error;
-  auto view = resizeCluster(cluster, best->counts, &candidate.ranks);
-  poseProblem(*view, model, stage, sharding, choices.globalBatch,
-              candidate.state, error);
+  auto view = takeChoice(cluster, space, best->counts, &candidate.ranks);
+  pose(*view, candidate.state, error);
+  if (!bestState.empty())
+    candidate.state = std::move(bestState);
   candidate.problem = std::move(best->problem);
   candidate.allocation = std::move(best->allocation);
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -334,12 +625,11 @@ PlanCandidate StageSearch::makeCandidate() {
   return candidate;
 }
 
-PlanOutcome StageSearch::run(bool &allTried) {
-  PlanOutcome outcome = {stage, sharding, std::nullopt, ""};
+void StageSearch::run() {
   chooseDevices();
-  size_t combinations = 1;
   for (size_t i = 0; i < counts.size(); ++i) {
     recompute.emplace_back();
+    leaders.push_back(i);
     if (usable[i] == 0)
       continue;
     recompute[i] = getUsableRecompute(static_cast<int>(i));
@@ -349,26 +639,40 @@ PlanOutcome StageSearch::run(bool &allTried) {
       std::vector<double> state;
       auto view = resizeCluster(cluster, usable);
       poseProblem(*view, model, stage, sharding, choices.globalBatch, state,
-                  outcome.error);
-      return outcome;
+                  firstError);
+      return;
     }
-    combinations =
-        std::min(combinations * recompute[i].size(), fewCombinations + 1);
   }
+  if (countCombinations() > fewCombinations)
+    tieTypes();
+  auto combinations = static_cast<int64_t>(countCombinations());
   auto searches =
       static_cast<int64_t>(choices.stages.size() * choices.shardings.size());
   budget = workOfSearch / searches / workOfProblem(cluster, sharding);
-  if (combinations <= fewCombinations) {
-    budget = std::max<int64_t>(budget / static_cast<int64_t>(combinations), 64);
+  if (combinations <= static_cast<int64_t>(fewCombinations)) {
+    budget = std::max<int64_t>(budget / combinations, 64);
     tryAllCombinations();
   } else {
     budget = std::max<int64_t>(budget, 64);
     improveCombination();
   }
-  if (best)
+}
+
+void StageSearch::refine() {
+  if (!best || exhaustive || !choices.leaveOut)
+    return;
+  consider(Combination(bestCombination), budget);
+}
+
+PlanOutcome StageSearch::finish(bool &allTried) {
+  PlanOutcome outcome = {stage, sharding, std::nullopt, ""};
+  if (best) {
+    if (sharding == Sharding::Memory && stage > 0)
+      improveShares();
     outcome.best = makeCandidate();
-  else
+  } else {
     outcome.error = firstError;
+  }
   allTried &= exhaustive;
   return outcome;
 }
@@ -378,15 +682,31 @@ PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
                                      const BatchPolicy &policy,
                                      const PlanChoices &choices) {
   PlanSearchResult result;
+  Hints hints;
+  std::vector<StageSearch> searches;
   for (int stage : choices.stages)
-    for (Sharding sharding : choices.shardings) {
-      // Nothing is sharded in stage 0.
-      if (stage == 0 && sharding != choices.shardings.front())
-        continue;
-      result.outcomes.push_back(
-          StageSearch(cluster, model, policy, choices, stage, sharding)
-              .run(result.exhaustive));
-    }
+    for (Sharding sharding : choices.shardings)
+      for (bool isEven : {false, true})
+        // Nothing is sharded in stage 0.
+        if (stage > 0 ? !isEven || sharding == Sharding::Memory
+                      : !isEven && sharding == choices.shardings.front())
+          searches.emplace_back(cluster, model, policy, choices, stage,
+                                sharding, isEven, hints);
+  for (StageSearch &search : searches)
+    search.run();
+  for (StageSearch &search : searches)
+    search.refine();
+  for (StageSearch &search : searches) {
+    PlanOutcome outcome = search.finish(result.exhaustive);
+    std::vector<PlanOutcome> &outcomes = result.outcomes;
+    if (outcomes.empty() || outcomes.back().stage != outcome.stage ||
+        outcomes.back().sharding != outcome.sharding)
+      outcomes.push_back(std::move(outcome));
+    else if (outcome.best && (!outcomes.back().best ||
+                              isFaster(outcome.best->allocation,
+                                       outcomes.back().best->allocation)))
+      outcomes.back() = std::move(outcome);
+  }
   return result;
 }
 

@@ -249,7 +249,9 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
 
 std::optional<std::vector<double>>
 poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
-                           int stage, std::string &error) {
+                           int stage, std::string &error,
+                           std::optional<int64_t> reserve,
+                           const std::vector<double> &most) {
   if (stage == 0) // nothing is sharded
     return std::vector<double>(cluster.ranks.size(), 1.0);
   std::vector<int64_t> free;
@@ -271,8 +273,16 @@ poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
     width = std::max(width,
                      StateFormat::of(type.getWorkingFormat()).sharded(stage));
   }
+  if (reserve)
+    for (int64_t &bytes : free)
+      bytes -= *reserve;
+  for (size_t rank = 0; rank < free.size() && !most.empty(); ++rank)
+    free[rank] = std::min<int64_t>(
+        free[rank],
+        std::llround(most[rank] * double(model.elements) * double(width)));
   std::optional<ShardBounds> bounds =
-      shardByFreeMemory(model.elements, free, width, error);
+      reserve ? shardWithinMemory(model.elements, free, width, error)
+              : shardByFreeMemory(model.elements, free, width, error);
   if (!bounds)
     return std::nullopt;
   std::vector<double> shares;

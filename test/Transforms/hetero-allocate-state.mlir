@@ -39,10 +39,12 @@ cluster.profile @small stage 1 micro_batches [1, 8] seconds [0.5, 2.25] memory f
 // -----
 
 // Next to one sample, @large has 7000 bytes and @small 5000 for the 63 units of
-// 16 elements, 128 bytes each. The least that is left over is largest if @large
-// takes 39 of them, leaving 2008 and 1928.
-// MEMORY: zero.rank @large {{.*}} state 6.240000e-01{{$}}
-// MEMORY-NEXT: zero.rank @small {{.*}} state 3.760000e-01{{$}}
+// 16 elements, 128 bytes each. Next to two samples @large has 4000, and then
+// @small takes 39 units at most: 0.616 of the state, 4928 bytes. So 24 samples
+// take max(7 * 0.75, 10 * 0.5) s.
+// MEMORY: zero.plan stage 1 {{.*}} {predicted_seconds = 5.250000e+00 : f64}
+// MEMORY-NEXT: zero.rank @large node "n" micro_batch 2 steps 7 last 2 state 3.840000e-01{{$}}
+// MEMORY-NEXT: zero.rank @small node "n" micro_batch 1 steps 10 last 1 state 6.160000e-01{{$}}
 
 nn.parameter @w : tensor<1000xf32> ones
 cluster.device_type @large target "host" memory 22000 precision f32

@@ -32,7 +32,8 @@ ProblemOfCounts fastAndFar(int64_t batch) {
 
 TEST(DeviceSelectionTest, LeavesOutWhatCostsMoreThanItBrings) {
   std::string error;
-  auto selection = selectDevices({2, 2}, fastAndFar(16), exact(), error);
+  auto selection = selectDevices(DeviceSpace::ofTypes({2, 2}), fastAndFar(16),
+                                 exact(), error);
   ASSERT_TRUE(selection) << error;
   EXPECT_TRUE(selection->exhaustive);
   EXPECT_EQ(selection->counts, (std::vector<int64_t>{2, 0}));
@@ -51,7 +52,8 @@ TEST(DeviceSelectionTest, UsesAllWhereItMakesNoDifference) {
     return std::optional<BatchProblem>(problem);
   };
   std::string error;
-  auto selection = selectDevices({3, 5}, problemOf, exact(), error);
+  auto selection =
+      selectDevices(DeviceSpace::ofTypes({3, 5}), problemOf, exact(), error);
   ASSERT_TRUE(selection) << error;
   EXPECT_EQ(selection->counts, (std::vector<int64_t>{3, 5}));
   // Also where not all can be used: three of one type, or one of the other.
@@ -61,7 +63,8 @@ TEST(DeviceSelectionTest, UsesAllWhereItMakesNoDifference) {
     problem->iterationSync = counts[0] > 0 && counts[1] > 0 ? 10 : 0;
     return problem;
   };
-  selection = selectDevices({3, 1}, notBoth, exact(), error);
+  selection =
+      selectDevices(DeviceSpace::ofTypes({3, 1}), notBoth, exact(), error);
   ASSERT_TRUE(selection) << error;
   EXPECT_EQ(selection->counts, (std::vector<int64_t>{3, 0}));
 }
@@ -99,7 +102,8 @@ TEST(DeviceSelectionTest, ExhaustiveSearchFindsTheLeast) {
             least = std::min(least, bruteForce(*problem));
         }
     std::string error;
-    auto selection = selectDevices(available, problemOf, exact(), error);
+    auto selection = selectDevices(DeviceSpace::ofTypes(available), problemOf,
+                                   exact(), error);
     ASSERT_TRUE(selection) << error;
     ASSERT_NEAR(selection->allocation.seconds, least, 1e-11 * least)
         << describe(all);
@@ -122,7 +126,8 @@ TEST(DeviceSelectionTest, ManyDevicesAreSearchedWithinTheBudget) {
     return std::optional<BatchProblem>(problem);
   };
   std::string error;
-  auto selection = selectDevices({1000, 1000}, problemOf, exact(), error, 300);
+  auto selection = selectDevices(DeviceSpace::ofTypes({1000, 1000}), problemOf,
+                                 exact(), error, 300);
   ASSERT_TRUE(selection) << error;
   EXPECT_FALSE(selection->exhaustive);
   EXPECT_LE(problems, 300);
@@ -137,12 +142,13 @@ TEST(DeviceSelectionTest, ManyDevicesAreSearchedWithinTheBudget) {
 
 TEST(DeviceSelectionTest, Refusals) {
   std::string error;
-  EXPECT_FALSE(selectDevices({2, 2}, fastAndFar(0), exact(), error));
+  EXPECT_FALSE(selectDevices(DeviceSpace::ofTypes({2, 2}), fastAndFar(0),
+                             exact(), error));
   EXPECT_EQ(error, "globalBatch: 0 is not between 1 and 16777216");
   auto none = [](const std::vector<int64_t> &) {
     return std::optional<BatchProblem>();
   };
-  EXPECT_FALSE(selectDevices({2}, none, exact(), error));
+  EXPECT_FALSE(selectDevices(DeviceSpace::ofTypes({2}), none, exact(), error));
   EXPECT_EQ(error, "there is no such job");
 }
 

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <functional>
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace poplar;
 using namespace poplar::test;
@@ -20,38 +21,49 @@ using namespace poplar::test;
 namespace {
 
 /// Visits every choice of what `choices` allows for a stage and a sharding, as
-/// a cluster of the devices that take part. Of a type, the last are left out.
+/// a cluster of the devices that take part: every set of devices. Of a node's
+/// devices of a type, which are all alike, the first.
 template <typename Visitor>
 void forEachChoice(const ClusterView &cluster, const PlanChoices &choices,
                    int stage, Visitor visit) {
   std::vector<int> counts = cluster.countRanks();
-  std::vector<int> taken(counts.size());
+  size_t sets = size_t(1) << cluster.ranks.size();
+  auto chooseRanks = [&](ClusterView view) {
+    for (size_t set = choices.leaveOut ? 1 : sets - 1; set < sets; ++set) {
+      view.ranks.clear();
+      std::set<std::pair<int, int>> without;
+      bool hasFirst = true;
+      for (size_t rank = 0; rank < cluster.ranks.size(); ++rank) {
+        const ClusterRank &device = cluster.ranks[rank];
+        if (!(set >> rank & 1))
+          without.insert({device.node, device.type});
+        else if (without.count({device.node, device.type}))
+          hasFirst = false;
+        else
+          view.ranks.push_back(device);
+      }
+      if (hasFirst)
+        visit(view);
+    }
+  };
   std::function<void(size_t, ClusterView)> choose = [&](size_t type,
                                                         ClusterView view) {
     if (type == counts.size()) {
-      view.ranks.clear();
-      std::vector<int> seen(counts.size());
-      for (const ClusterRank &rank : cluster.ranks)
-        if (seen[rank.type]++ < taken[rank.type])
-          view.ranks.push_back(rank);
-      if (!view.ranks.empty())
-        visit(view);
+      chooseRanks(view);
       return;
     }
-    for (taken[type] = choices.leaveOut ? 0 : counts[type];
-         taken[type] <= counts[type]; ++taken[type])
-      for (const char *policy :
-           {"keep", "recompute-attention", "recompute-unit"}) {
-        ClusterView other = view;
-        other.types[type].recompute = policy;
-        if (counts[type] == 0 || (choices.chooseRecompute ||
-                                  policy == cluster.types[type].recompute))
-          if (counts[type] == 0 ||
-              other.findProfile(static_cast<int>(type), stage))
-            choose(type + 1, other);
-        if (counts[type] == 0)
-          break;
-      }
+    for (const char *policy :
+         {"keep", "recompute-attention", "recompute-unit"}) {
+      ClusterView other = view;
+      other.types[type].recompute = policy;
+      if (counts[type] == 0 ||
+          (choices.chooseRecompute || policy == cluster.types[type].recompute))
+        if (counts[type] == 0 ||
+            other.findProfile(static_cast<int>(type), stage))
+          choose(type + 1, other);
+      if (counts[type] == 0)
+        break;
+    }
   };
   choose(0, cluster);
 }
@@ -105,7 +117,14 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
     if (!outcome.best)
       continue;
     const PlanCandidate &best = *outcome.best;
-    ASSERT_NEAR(best.allocation.seconds, least, 1e-11 * least);
+    // In which order ranks are, and who gets what is left over by rounding
+    // shards to whole elements, is not searched.
+    double tolerance = outcome.sharding == Sharding::Memory ? 2e-3 : 1e-11;
+    ASSERT_LE(best.allocation.seconds, least * (1 + tolerance));
+    // By memory there are more shares than the ones tried here.
+    if (outcome.sharding == Sharding::Equal) {
+      ASSERT_GE(best.allocation.seconds, least * (1 - tolerance));
+    }
     ASSERT_EQ(best.allocation.verify(best.problem), "");
     ASSERT_EQ(best.ranks.size(), best.state.size());
     int64_t dropped = 0;
@@ -116,8 +135,7 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
   }
   ASSERT_EQ(result.best() != nullptr, std::isfinite(leastOfAll));
   if (result.best()) {
-    ASSERT_NEAR(result.best()->allocation.seconds, leastOfAll,
-                1e-11 * leastOfAll);
+    ASSERT_LE(result.best()->allocation.seconds, leastOfAll * (1 + 2e-3));
   }
 }
 
@@ -144,6 +162,37 @@ ClusterView threeNodes() {
   for (auto ends : {std::pair(1, 2), std::pair(2, 1)})
     cluster.links[ends] = LinkSpeed{0, 1e9};
   return cluster;
+}
+
+TEST(PlanSearchTest, OrderOfNodesDoesNotMatter) {
+  // The four devices of a server, and one more behind a slow link: whichever
+  // comes first, the server's work together.
+  double seconds[2];
+  for (bool serverFirst : {false, true}) {
+    ClusterView cluster;
+    cluster.types = {makeDeviceType("a", 1000000)};
+    cluster.nodes = {{"desk", 0, 1}, {"server", 1, 4}};
+    cluster.ranks = {{0, 0}, {1, 0}, {1, 0}, {1, 0}, {1, 0}};
+    if (serverFirst) {
+      cluster.nodes = {{"server", 0, 4}, {"desk", 4, 1}};
+      cluster.ranks = {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {1, 0}};
+    }
+    cluster.defaultInside = LinkSpeed{1e-5, 1e9};
+    cluster.defaultBetween = LinkSpeed{1e-5, 10};
+    for (int stage = 0; stage < 4; ++stage)
+      cluster.profiles.push_back(makeDeviceProfile(0, stage, "keep"));
+    ModelFacts model;
+    model.elements = model.firstBucket = model.lastBucket = 1000;
+    model.buckets = 1;
+    model.gatheredForward = model.gatheredBackward = model.reduced = {1, 1000};
+    PlanChoices choices;
+    choices.globalBatch = 8;
+    PlanSearchResult result = searchPlans(cluster, model, exact(), choices);
+    ASSERT_TRUE(result.best());
+    EXPECT_EQ(result.best()->ranks.size(), 4u);
+    seconds[serverFirst] = result.best()->allocation.seconds;
+  }
+  EXPECT_DOUBLE_EQ(seconds[0], seconds[1]);
 }
 
 TEST(PlanSearchTest, WhatIsFarIsLeftOutFirst) {

@@ -17,11 +17,12 @@
 #define POPLAR_PLANNER_DEVICESELECTION_H
 
 #include "Poplar/Planner/BatchPolicy.h"
+#include "Poplar/Planner/DeviceSpace.h"
 #include <functional>
 
 namespace poplar {
 
-/// Poses the problem for this many devices of each type: their curves, the
+/// Poses the problem for this many devices of each slot: their curves, the
 /// micro-batches that fit, and the time of their collectives. Types are those
 /// of the whole job, in its order, with these counts. None if there is no such
 /// job.
@@ -29,7 +30,7 @@ using ProblemOfCounts = std::function<std::optional<BatchProblem>(
     const std::vector<int64_t> &counts)>;
 
 struct DeviceSelection {
-  /// Devices in use, by type.
+  /// Devices in use, by slot.
   std::vector<int64_t> counts;
   /// The problem of these devices, but with all devices counted, so that
   /// `allocation`, which drops the others, is a solution of it.
@@ -40,17 +41,20 @@ struct DeviceSelection {
 };
 
 /// Finds devices for which `policy` takes least time, and more of them where it
-/// makes no difference. Tries all choices where there are at most `budget`;
-/// else all choices of whole types (where these are at most half of it), then
-/// from the best of them ever smaller changes of one type's count while they
-/// help, at most `budget` in all. Where all devices together have no plan, as
-/// many choices of whole types as it takes to find one. With a budget of 1, all
-/// devices. Deterministic. On failure sets `error` to why all devices together
-/// do not solve the problem.
+/// makes no difference. Tries all choices where there are at most `budget` that
+/// differ by more than an exchange of interchangeable nodes. Else it tries all
+/// devices, the `hints`, all choices of whole types, every group of the space
+/// alone, and everything but a group; from the best of these it adds and
+/// removes parts of groups, and exchanges parts of one group for parts of
+/// another, while that helps; at most `budget` choices in all. Where all
+/// devices together have no plan, as many starts as it takes to find one. With
+/// a budget of 1, all devices. Deterministic. On failure sets `error` to why
+/// all devices together do not solve the problem.
 std::optional<DeviceSelection>
-selectDevices(const std::vector<int64_t> &available,
-              const ProblemOfCounts &problemOf, const BatchPolicy &policy,
-              std::string &error, int64_t budget = 4096);
+selectDevices(const DeviceSpace &space, const ProblemOfCounts &problemOf,
+              const BatchPolicy &policy, std::string &error,
+              int64_t budget = 4096,
+              const std::vector<std::vector<int64_t>> &hints = {});
 
 } // namespace poplar
 

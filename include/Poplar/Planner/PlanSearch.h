@@ -89,12 +89,19 @@ PlanSearchResult searchPlans(const ClusterView &cluster,
 /// The cluster with these many devices of each type, for a job of them. The
 /// devices left out first are those on the nodes that are worst connected, then
 /// the last. Where a type has fewer than asked for, the last of its devices is
-/// repeated. None if a type is asked for of which there is no device, or two
-/// devices of a node that has no link inside. `kept`, if asked for, is set to
-/// the ranks in `cluster` that stay.
+/// repeated. The ranks `first` are kept longest. None if a type is asked for of
+/// which there is no device, or two devices of a node that has no link inside.
+/// `kept`, if asked for, is set to the ranks in `cluster` that stay.
 std::optional<ClusterView> resizeCluster(const ClusterView &cluster,
                                          const std::vector<int64_t> &counts,
-                                         std::vector<int> *kept = nullptr);
+                                         std::vector<int> *kept = nullptr,
+                                         const std::vector<int> &first = {});
+
+/// The cluster with so many copies of each rank. None if a node has several
+/// ranks, but no link inside. `kept` as above.
+std::optional<ClusterView> takeRanks(const ClusterView &cluster,
+                                     const std::vector<int64_t> &copies,
+                                     std::vector<int> *kept = nullptr);
 
 /// Poses the problem of a job of all ranks of `cluster`, and sets `state` to
 /// their shares. Fails, with `error` set, as makeBatchProblem() and

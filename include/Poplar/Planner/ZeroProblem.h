@@ -70,11 +70,15 @@ int64_t getFixedBytes(const DeviceProfile &profile, const DeviceType &type,
                       const ModelFacts &model, int stage, double share);
 
 /// Shares of the state in proportion to the memory that ranks have left for it,
-/// next to what every rank has to hold and one sample. Fails, with `error` set,
-/// where it does not fit.
+/// next to what every rank has to hold and one sample. With `reserve`, they are
+/// as equal as they can be if every rank keeps so many bytes more for
+/// activations, and none holds more of the whole than `most` says, by rank, if
+/// it is given. Fails, with `error` set, where it does not fit.
 std::optional<std::vector<double>>
 shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
-                   int stage, std::string &error);
+                   int stage, std::string &error,
+                   std::optional<int64_t> reserve = std::nullopt,
+                   const std::vector<double> &most = {});
 
 } // namespace poplar
 
