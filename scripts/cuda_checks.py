@@ -300,7 +300,9 @@ def check_cases(bundle, command, directory):
         done += len(lines)
         if done >= len(names):
             break
-        failures.append(f"{names[done]}: {find_reason(status, output)}")
+        # check-kernels names the case unless the process died.
+        case, reason = names[done] + ": ", find_reason(status, output)
+        failures.append(reason if case in reason else case + reason)
         done += 1
     passed = done - len(failures) - skipped
     text = f"{passed} of {len(names)} cases passed"
