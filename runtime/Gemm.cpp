@@ -85,6 +85,9 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
 int64_t GemmCache::getScratchBytes() const { return Data->ScratchBytes; }
 
 void GemmCache::setScratch(void *Memory) {
+  if (reinterpret_cast<uintptr_t>(Memory) % POPLAR_ALIGNMENT)
+    fail("the scratch of products is not aligned to ", POPLAR_ALIGNMENT,
+         " bytes");
   Data->Scratch = Memory;
   for (auto &Entry : Data->Primitives)
     Entry.second.Scratch.set_data_handle(Memory);
