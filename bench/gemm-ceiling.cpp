@@ -26,7 +26,6 @@
 #include <dnnl.h>
 #include <functional>
 #include <omp.h>
-#include <memory>
 #include <vector>
 
 using namespace poplar::runtime;
@@ -76,11 +75,7 @@ void Bench::run(const char *Name, const char *What, const PoplarGemm &Gemm) {
   // Ones in f32, small numbers in bf16: no denormals in either.
   std::vector<float> A(Gemm.m * Gemm.k, 1.0f), B(Gemm.k * Gemm.n, 1.0f),
       C(Gemm.m * Gemm.n, 1.0f);
-  std::vector<char> Scratch(Cache.getScratchBytes() + POPLAR_ALIGNMENT);
-  void *Aligned = Scratch.data();
-  size_t Space = Scratch.size();
-  Cache.setScratch(
-      std::align(POPLAR_ALIGNMENT, Space - POPLAR_ALIGNMENT, Aligned, Space));
+  Cache.allocateScratch();
   double Work = 2.0 * static_cast<double>(Gemm.m) * Gemm.n * Gemm.k;
   double Ours = measure(
       [&] { Cache.run(Gemm, A.data(), B.data(), nullptr, C.data(), 1); });

@@ -48,6 +48,7 @@ struct GemmCache::Impl {
   std::unordered_map<GemmKey, BlockedGemm, GemmKeyHash> Blocked;
   int64_t ScratchBytes = 0;
   void *Scratch = nullptr;
+  std::vector<char> OwnScratch;
 };
 
 GemmCache::GemmCache() : Data(std::make_unique<Impl>()) {}
@@ -93,6 +94,14 @@ void GemmCache::setScratch(void *Memory) {
     Entry.second.Scratch.set_data_handle(Memory);
 }
 
+void GemmCache::allocateScratch() {
+  size_t Bytes = static_cast<size_t>(getScratchBytes());
+  Data->OwnScratch.resize(Bytes + POPLAR_ALIGNMENT);
+  void *Memory = Data->OwnScratch.data();
+  size_t Space = Data->OwnScratch.size();
+  setScratch(std::align(POPLAR_ALIGNMENT, Bytes, Memory, Space));
+}
+
 void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
                     const void *Bias, void *C, int64_t Batch) {
   if (Gemm.batched && Batch == 0)
@@ -129,12 +138,7 @@ SquareProduct::SquareProduct(PoplarType Type, int64_t Size)
     : Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type, POPLAR_STORE, 0},
       A(static_cast<size_t>(Size * Size)), B(A.size()), C(A.size()) {
   Cache.prepare(Gemm, 1);
-  Scratch.resize(
-      static_cast<size_t>(Cache.getScratchBytes() + POPLAR_ALIGNMENT));
-  void *Aligned = Scratch.data();
-  size_t Space = Scratch.size();
-  Cache.setScratch(
-      std::align(POPLAR_ALIGNMENT, Space - POPLAR_ALIGNMENT, Aligned, Space));
+  Cache.allocateScratch();
 }
 
 void SquareProduct::run() {

@@ -30,8 +30,11 @@ public:
 
   /// The most scratch any prepared primitive needs.
   int64_t getScratchBytes() const;
-  /// Scratch for all primitives, of at least getScratchBytes() bytes.
+  /// Scratch for all primitives, of at least getScratchBytes() bytes, aligned
+  /// to POPLAR_ALIGNMENT.
   void setScratch(void *Memory);
+  /// Scratch of its own for what was prepared, where there is no arena.
+  void allocateScratch();
 
   void run(const PoplarGemm &Gemm, const void *A, const void *B,
            const void *Bias, void *C, int64_t Batch);
@@ -55,7 +58,6 @@ private:
   GemmCache Cache;
   // Zeros cost as much as anything else.
   std::vector<float> A, B, C;
-  std::vector<char> Scratch;
 };
 
 /// FLOP/s of a square matrix product on the current threads, the best of

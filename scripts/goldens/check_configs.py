@@ -229,14 +229,8 @@ def make_reference(name, config, directory):
         parsed = kind.from_pretrained(source)
         parsed.dtype = torch.float32
         model = make_goldens.CLASSES[name](parsed)
-        generator = torch.Generator().manual_seed(1)
+        make_goldens.randomize(model, 0.2)
         with torch.no_grad():
-            for parameter in model.parameters():
-                noise = torch.randn(parameter.shape, generator=generator)
-                if parameter.dim() == 2:
-                    parameter.copy_(0.2 * noise)
-                else:
-                    parameter.add_(0.1 * noise)
             generator = torch.Generator().manual_seed(2)
             ids = torch.randint(0, model.config.vocab_size, (2, SEQ_LEN), generator=generator)
             logits = model.eval()(input_ids=ids, return_dict=True).logits

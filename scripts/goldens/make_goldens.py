@@ -129,17 +129,22 @@ CLASSES |= {
 }
 
 
-def make_model(name):
-    model = CLASSES[name]((CONFIGS | VARIANTS)[name])
+def randomize(model, scale):
+    """Matrices of this standard deviation. Biases and gains away from 0 and 1, so
+    that none of them can be ignored."""
     generator = torch.Generator().manual_seed(1)
-    # Biases and gains away from 0 and 1, so that none of them can be ignored.
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             if parameter.dim() == 2:
-                parameter.copy_(0.08 * noise)
+                parameter.copy_(scale * noise)
             else:
                 parameter.add_(0.1 * noise)
+
+
+def make_model(name):
+    model = CLASSES[name]((CONFIGS | VARIANTS)[name])
+    randomize(model, 0.08)
     return model.train()
 
 
