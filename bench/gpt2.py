@@ -15,7 +15,8 @@ Each cell of the table is the median over --rounds turns of the median step of
 a turn. The last column is the part of the machine's GEMM rate that Poplar
 reaches, counting the FLOPs of matrix products and attention only; that rate
 is what the program gemm-ceiling beside `poplar` measures in the same turns for
-the GEMMs of this model, with the same tokens, threads and precision.
+the GEMMs of this model, with the same tokens, threads and precision: by the
+runtime's products or by dnnl_sgemm, whichever is faster.
 
 Needs torch (scripts/goldens/requirements.txt) and a build:
   bench/gpt2.py --poplar build/release/bin/poplar

@@ -24,7 +24,7 @@ BlockedGemm::BlockedGemm(const PoplarGemm &Gemm, int64_t Batch, int Threads,
 }
 
 int64_t BlockedGemm::getScratchBytes() const {
-  return Threads * GemmSlice::PackedElements *
+  return Threads * GemmSlice::countPacked(Gemm) *
          static_cast<int64_t>(sizeof(float));
 }
 
@@ -41,7 +41,7 @@ void BlockedGemm::run(const float *A, const float *B, const float *Bias,
   auto RunPart = [&](int64_t Part, int64_t Parts) {
     GemmSlice Slice{&Gemm, A, B, Gemm.has_bias ? Bias : nullptr, C};
     Slice.Packed =
-        static_cast<float *>(Scratch) + Part * GemmSlice::PackedElements;
+        static_cast<float *>(Scratch) + Part * GemmSlice::countPacked(Gemm);
     Slice.Rows = {0, Gemm.m};
     Slice.Columns = {0, Gemm.n};
     // Every part packs the whole of the operand that it does not cut.

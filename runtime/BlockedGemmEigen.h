@@ -27,6 +27,27 @@ namespace poplar::runtime::POPLAR_EIGEN {
 
 using namespace ::Eigen::internal;
 
+/// What products are added to: zeros, the bias or what C holds. C is brought
+/// into a cache, as the kernel would wait for every row of it.
+inline void startTile(const GemmSlice &S, bool IsFirst, int64_t Row,
+                      int64_t Height, int64_t Column, int64_t Width) {
+  const PoplarGemm &G = *S.Gemm;
+  bool Holds = !IsFirst || G.accumulate;
+  bool AddsBias = IsFirst && S.Bias;
+  constexpr int64_t Line = 64 / sizeof(float);
+  for (int64_t R = Row; R < Row + Height; ++R) {
+    float *To = S.C + R * G.n + Column;
+    if (Holds && !AddsBias) {
+      for (int64_t I = 0; I < Width; I += Line)
+        __builtin_prefetch(To + I);
+      __builtin_prefetch(To + Width - 1);
+      continue;
+    }
+    for (int64_t I = 0; I < Width; ++I)
+      To[I] = (Holds ? To[I] : 0.0f) + (AddsBias ? S.Bias[Column + I] : 0.0f);
+  }
+}
+
 /// C^T += B^T A^T, all of them column-major in Eigen's words where ours are
 /// row-major: op(A) and op(B) only choose the storage order.
 template <int OrderOfA, int OrderOfB> void multiply(const GemmSlice &S) {
@@ -38,7 +59,8 @@ template <int OrderOfA, int OrderOfB> void multiply(const GemmSlice &S) {
   static_assert(GemmSlice::Grain % Traits::mr == 0 &&
                     GemmSlice::BlockColumns % Traits::mr == 0 &&
                     GemmSlice::Grain % Traits::nr == 0 &&
-                    GemmSlice::BlockRows % Traits::nr == 0,
+                    GemmSlice::BlockRows % Traits::nr == 0 &&
+                    GemmSlice::TileRows % Traits::nr == 0,
                 "an element's tile must not depend on the slice");
   gemm_pack_lhs<float, int64_t, MapB, Traits::mr, Traits::LhsProgress,
                 typename Traits::LhsPacket4Packing, OrderOfB>
@@ -50,22 +72,31 @@ template <int OrderOfA, int OrderOfB> void multiply(const GemmSlice &S) {
   MapA A(S.A, G.trans_a ? G.m : G.k);
   MapB B(S.B, G.trans_b ? G.k : G.n);
   MapC C(S.C, G.n);
-  float *PackedB = S.Packed,
-        *PackedA = S.Packed + GemmSlice::BlockColumns * GemmSlice::Depth;
+  float *PackedB = S.Packed, *PackedA = S.Packed + GemmSlice::countPackedB(G);
 
   for (int64_t Row = S.Rows.first; Row < S.Rows.second;
        Row += GemmSlice::BlockRows) {
     int64_t Height = std::min(GemmSlice::BlockRows, S.Rows.second - Row);
-    for (int64_t Step = 0; Step < G.k; Step += GemmSlice::Depth) {
-      int64_t Length = std::min(GemmSlice::Depth, G.k - Step);
-      PackA(PackedA, A.getSubMapper(Step, Row), Length, Height);
+    for (int64_t First = 0; First < G.k; First += GemmSlice::PackedDepth) {
+      int64_t End = std::min(First + GemmSlice::PackedDepth, G.k);
+      for (int64_t Step = First; Step < End; Step += GemmSlice::Depth)
+        PackA(PackedA + (Step - First) * Height, A.getSubMapper(Step, Row),
+              std::min(GemmSlice::Depth, End - Step), Height);
       for (int64_t Column = S.Columns.first; Column < S.Columns.second;
            Column += GemmSlice::BlockColumns) {
         int64_t Width =
             std::min(GemmSlice::BlockColumns, S.Columns.second - Column);
-        PackB(PackedB, B.getSubMapper(Column, Step), Length, Width);
-        AddBlock(C.getSubMapper(Column, Row), PackedB, PackedA, Width, Length,
-                 Height, 1.0f);
+        for (int64_t Step = First; Step < End; Step += GemmSlice::Depth) {
+          int64_t Length = std::min(GemmSlice::Depth, End - Step);
+          PackB(PackedB, B.getSubMapper(Column, Step), Length, Width);
+          for (int64_t R = 0; R < Height; R += GemmSlice::TileRows) {
+            int64_t Rows = std::min(GemmSlice::TileRows, Height - R);
+            startTile(S, Step == 0, Row + R, Rows, Column, Width);
+            AddBlock(C.getSubMapper(Column, Row + R), PackedB,
+                     PackedA + (Step - First) * Height + R * Length, Width,
+                     Length, Rows, 1.0f);
+          }
+        }
       }
     }
   }
@@ -73,11 +104,6 @@ template <int OrderOfA, int OrderOfB> void multiply(const GemmSlice &S) {
 
 inline void multiplySlice(const GemmSlice &S) {
   const PoplarGemm &G = *S.Gemm;
-  for (int64_t Row = S.Rows.first; Row < S.Rows.second; ++Row) {
-    float *To = S.C + Row * G.n;
-    for (int64_t I = S.Columns.first; I < S.Columns.second; ++I)
-      To[I] = (G.accumulate ? To[I] : 0.0f) + (S.Bias ? S.Bias[I] : 0.0f);
-  }
   constexpr int Rows = Eigen::RowMajor, Columns = Eigen::ColMajor;
   if (G.trans_a)
     G.trans_b ? multiply<Rows, Rows>(S) : multiply<Rows, Columns>(S);

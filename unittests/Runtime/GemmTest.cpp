@@ -16,6 +16,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
+#include <optional>
 #include <tuple>
 
 using namespace poplar::runtime;
@@ -138,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// 64 bytes.
 std::vector<float> multiply(const PoplarGemm &Gemm, VectorKind Kind,
                             int Threads, size_t Offset) {
-  static const Matrix A(Gemm.m * Gemm.k, POPLAR_F32, 1),
+  const Matrix A(Gemm.m * Gemm.k, POPLAR_F32, 1),
       B(Gemm.k * Gemm.n, POPLAR_F32, 2);
   std::vector<float> Bias(static_cast<size_t>(Gemm.n), 0.3f);
   BlockedGemm Product(Gemm, 1, Threads, Kind);
@@ -170,6 +171,35 @@ TEST(BlockedGemmTest, BitsDependNeitherOnThreadsNorOnAlignment) {
           EXPECT_EQ(multiply(Gemm, Kind, Threads, 0), One) << Threads;
         EXPECT_EQ(multiply(Gemm, Kind, 2, 3), One);
       }
+}
+
+// More than one block along every dimension, against the single products of
+// some elements of each.
+TEST(BlockedGemmTest, BlocksAddUp) {
+  std::optional<VectorKind> Kind;
+  if (findMissing({"avx2", "fma"}).empty())
+    Kind = VectorKind::AVX2;
+  else if (findMissing({"sse4_1"}).empty())
+    Kind = VectorKind::SSE41;
+  if (!Kind)
+    GTEST_SKIP() << "this processor lacks sse4_1";
+  for (int Transposed : {0, 1})
+    for (int Accumulate : {0, 1}) {
+      PoplarGemm Gemm{563,        437, 1301,       0, Transposed, Transposed,
+                      Accumulate, 1,   POPLAR_F32, 0, 0};
+      Matrix A(Gemm.m * Gemm.k, POPLAR_F32, 1),
+          B(Gemm.k * Gemm.n, POPLAR_F32, 2);
+      std::vector<float> C = multiply(Gemm, *Kind, 1, 0);
+      for (int64_t I = 0; I < Gemm.m; I += 7)
+        for (int64_t J = 0; J < Gemm.n; J += 5) {
+          double Sum = 0.3 + (Accumulate ? 0.5 : 0.0);
+          for (int64_t L = 0; L < Gemm.k; ++L)
+            Sum += static_cast<double>(
+                       A.Values[Transposed ? L * Gemm.m + I : I * Gemm.k + L]) *
+                   B.Values[Transposed ? J * Gemm.k + L : L * Gemm.n + J];
+          ASSERT_NEAR(C[I * Gemm.n + J], Sum, 1e-3) << I << " " << J;
+        }
+    }
 }
 
 TEST(GemmScratch, CoversEveryBatchAndIsAligned) {
