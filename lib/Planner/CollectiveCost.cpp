@@ -7,24 +7,33 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/CollectiveCost.h"
+#include "Poplar/Planner/CollectiveLatency.h"
 #include <algorithm>
 #include <map>
 
 using namespace poplar;
 
 CollectiveCost::CollectiveCost(const ClusterView &cluster,
-                               std::vector<int> nodesOfRanks) {
+                               const std::vector<ClusterRank> &ranks) {
   // Nodes in use are numbered in the order of their first ranks.
   std::map<int, int> numbers;
   std::vector<int> indices;
-  for (size_t rank = 0; rank < nodesOfRanks.size(); ++rank) {
+  std::map<std::pair<int, CollectiveLibrary>, CollectiveNodes> byLibrary;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    int node = ranks[rank].node;
     auto [entry, isNew] =
-        numbers.try_emplace(nodesOfRanks[rank], static_cast<int>(nodes.size()));
+        numbers.try_emplace(node, static_cast<int>(nodes.size()));
     if (isNew) {
-      indices.push_back(nodesOfRanks[rank]);
+      indices.push_back(node);
       nodes.emplace_back();
     }
     nodes[entry->second].ranks.push_back(static_cast<int>(rank));
+    CollectiveLibrary library =
+        getCollectiveLibrary(cluster.types[ranks[rank].type].target);
+    auto [known, isFirst] =
+        byLibrary.try_emplace({node, library}, CollectiveNodes{library, 1, 1});
+    if (!isFirst)
+      ++known->second.ranksPerNode;
   }
   double insideLatency = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -35,14 +44,19 @@ CollectiveCost::CollectiveCost(const ClusterView &cluster,
     insideLatency = std::max(insideLatency, link.latency);
     overhead = std::max(overhead, link.overhead);
   }
-  addLinks(cluster, indices);
-  latency += insideLatency;
+  double betweenLatency = addLinks(cluster, indices);
+  std::vector<CollectiveNodes> members;
+  for (const auto &[key, member] : byLibrary)
+    members.push_back(member);
+  latency = CollectiveSteps::count(members, static_cast<int64_t>(nodes.size()))
+                .getSeconds(insideLatency, betweenLatency);
 }
 
 /// Links between nodes, in time proportional to the nodes and to the links that
-/// are not the default one.
-void CollectiveCost::addLinks(const ClusterView &cluster,
-                              const std::vector<int> &indices) {
+/// are not the default one. Returns the longest latency of any.
+double CollectiveCost::addLinks(const ClusterView &cluster,
+                                const std::vector<int> &indices) {
+  double latency = 0;
   std::map<int, int> numbers;
   for (size_t i = 0; i < indices.size(); ++i)
     numbers[indices[i]] = static_cast<int>(i);
@@ -67,6 +81,7 @@ void CollectiveCost::addLinks(const ClusterView &cluster,
     latency = std::max(latency, cluster.defaultBetween->latency);
     overhead = std::max(overhead, cluster.defaultBetween->overhead);
   }
+  return latency;
 }
 
 /// A device is the root of the trees of its own slice and of those that it

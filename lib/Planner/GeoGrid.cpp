@@ -98,7 +98,10 @@ void GeoGrid::refreshSync(int stage) {
     Exchange exchange{0, 0};
     if (double inNode = counts[node]; inNode > 1) {
       const LinkSpeed &inside = problem.nodes[node].inside;
-      exchange = {2 * inside.latency, (inNode - 1) / inNode / inside.bandwidth};
+      exchange = {2 * CollectiveSteps::countInside(problem.nodes[node].library,
+                                                   counts[node])
+                          .getSeconds(inside.latency, 0),
+                  (inNode - 1) / inNode / inside.bandwidth};
     }
     for (int other : nodes) {
       if (other == node)

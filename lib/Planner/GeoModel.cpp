@@ -169,7 +169,14 @@ std::optional<GeoCluster> GeoProblemBuilder::build(int64_t microBatch,
             .value_or(LinkSpeed{0, std::numeric_limits<double>::infinity()});
     // Each of those that share a unit has a part of the message.
     inside.bandwidth *= least[i];
-    geo.problem.nodes.push_back({cluster.nodes[i].name, inside});
+    geo.problem.nodes.push_back(
+        {cluster.nodes[i].name, inside, CollectiveLibrary::None});
+  }
+  // Where unlike devices share a node, that of most steps.
+  for (const ClusterRank &rank : cluster.ranks) {
+    CollectiveLibrary &library = geo.problem.nodes[rank.node].library;
+    library = std::max(library,
+                       getCollectiveLibrary(cluster.types[rank.type].target));
   }
   geo.problem.elements = from.elements;
   geo.problem.tiedElements = from.tiedElements;

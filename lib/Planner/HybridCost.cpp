@@ -118,8 +118,13 @@ double HybridCosts::exchange(const std::vector<GroupPart> &parts,
     return 0;
   double inside = 0, between = 0, insideLatency = 0, betweenLatency = 0;
   int64_t nodes = 0;
-  for (const GroupPart &part : parts)
-    nodes += part.pipelines / getReplicasInNode(problem.types[part.type], part);
+  std::vector<CollectiveNodes> members;
+  for (const GroupPart &part : parts) {
+    const HybridType &type = problem.types[part.type];
+    int64_t replicas = getReplicasInNode(type, part);
+    members.push_back({type.library, part.pipelines / replicas, replicas});
+    nodes += members.back().nodes;
+  }
   double size = elements * static_cast<double>(bytes);
   for (const GroupPart &part : parts) {
     const HybridType &type = problem.types[part.type];
@@ -142,7 +147,8 @@ double HybridCosts::exchange(const std::vector<GroupPart> &parts,
     }
   }
   return std::max(inside, between) +
-         collectives * (insideLatency + betweenLatency);
+         collectives * CollectiveSteps::count(members, nodes)
+                           .getSeconds(insideLatency, betweenLatency);
 }
 
 /// Tied parameters whose other unit is in another group: an all-reduce over the

@@ -159,6 +159,7 @@ bool HybridProblemBuilder::addType(size_t kind) {
     problem.boundaryBytes =
         std::max(problem.boundaryBytes, variant.boundaryBytes);
   }
+  type.library = getCollectiveLibrary(from.target);
   type.state = StateFormat::of(from.getWorkingFormat());
   for (int node : places[kind].nodes)
     takeSlower(type.inside, cluster.findLink(node, node));

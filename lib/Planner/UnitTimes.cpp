@@ -57,6 +57,7 @@ std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
   std::string format = figures.getWorkingFormat();
   UnitTimes times;
   times.roofline = Roofline::get(figures);
+  times.library = getCollectiveLibrary(figures.target);
   auto [variant, profile] = findMeasurement(cluster, model, type);
   if (profile) {
     times.measured = variant;
@@ -127,8 +128,10 @@ UnitTimes::getCosts(const HybridModel::Variant &variant, int64_t microBatch,
   double scale = getScale(microBatch), exchange = 0;
   if (degree > 1) {
     double bytes = static_cast<double>(microBatch * variant.boundaryBytes);
-    exchange = 2 * (inside.latency +
-                    (degree - 1.0) / degree * bytes / inside.bandwidth);
+    double latency = CollectiveSteps::countInside(library, degree)
+                         .getSeconds(inside.latency, 0);
+    exchange =
+        2 * (latency + (degree - 1.0) / degree * bytes / inside.bandwidth);
   }
   std::vector<HybridProblem::UnitCost> costs;
   size_t last = variant.units.size() - 1;

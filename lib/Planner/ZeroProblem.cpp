@@ -79,9 +79,6 @@ TrafficCost::TrafficCost(const ClusterView &cluster,
                          const std::vector<double> &state) {
   if (cluster.ranks.size() < 2)
     return;
-  std::vector<int> nodes;
-  for (const ClusterRank &rank : cluster.ranks)
-    nodes.push_back(rank.node);
   // Of so many elements that rounding shards to whole ones does not matter.
   constexpr double elements = 1ull << 40;
   double total = 0, sum = 0;
@@ -92,7 +89,7 @@ TrafficCost::TrafficCost(const ClusterView &cluster,
     sum += share;
     bounds.push_back(std::llround(sum / total * elements));
   }
-  CollectiveCost cost(cluster, std::move(nodes));
+  CollectiveCost cost(cluster, cluster.ranks);
   auto gather = cost.allGather("", bounds, getWireBytes(cluster));
   auto reduce = cost.reduceScatter("", bounds, gradientBytes);
   latency = gather.latency;

@@ -69,14 +69,19 @@ LogicalResult PlanSimulationBuilder::placeRanks() {
   llvm::StringMap<int> indices;
   for (auto [index, node] : llvm::enumerate(cluster.nodes))
     indices[node.name] = static_cast<int>(index);
-  std::vector<int> nodes, counts(cluster.nodes.size());
+  std::vector<ClusterRank> ranks;
+  std::vector<int> counts(cluster.nodes.size());
   std::vector<double> shares;
   for (auto [index, rank] : llvm::enumerate(plan.ranks)) {
     auto node = indices.find(rank.node);
     if (node == indices.end())
       return where(index) << "is on node '" << rank.node
                           << "', which is no cluster.node";
-    nodes.push_back(node->second);
+    std::optional<int> type = cluster.findType(rank.type);
+    if (!type)
+      return where(index) << "is of device type '" << rank.type
+                          << "', which the cluster lacks";
+    ranks.push_back({node->second, *type});
     shares.push_back(rank.state);
     if (++counts[node->second] > 1 &&
         !cluster.findLink(node->second, node->second))
@@ -84,7 +89,7 @@ LogicalResult PlanSimulationBuilder::placeRanks() {
                           << "', inside which there is no link";
   }
   std::vector<PhaseGroup> groups = {PhaseBuilder::makeGroup(
-      CollectiveCost(cluster, nodes), std::move(shares))};
+      CollectiveCost(cluster, ranks), std::move(shares))};
   phases.emplace(result.problem, std::move(groups));
   return success();
 }

@@ -292,17 +292,18 @@ void StageSimulationBuilder::formGroups() {
         known.try_emplace(held, static_cast<int>(list.size()));
     if (!isNew)
       return entry->second;
-    std::vector<int> places;
+    std::vector<ClusterRank> places;
     std::vector<double> shares;
     std::set<int> usedNodes;
     for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank)
       if (llvm::is_contained(held, int64_t(ranks[rank].getGroup()))) {
-        places.push_back(nodes[rank]);
+        places.push_back({nodes[rank], *cluster.findType(
+                                           ranks[rank].getDeviceType().str())});
         shares.push_back(ranks[rank].getState().convertToDouble());
         usedNodes.insert(nodes[rank]);
       }
     PhaseGroup group{
-        CollectiveCost(cluster, std::move(places)), std::move(shares), {}, {}};
+        CollectiveCost(cluster, places), std::move(shares), {}, {}};
     for (size_t index = 0; index < result.classes.size(); ++index) {
       if (!llvm::is_contained(held, *result.classes[index].group))
         continue;

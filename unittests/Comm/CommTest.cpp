@@ -232,6 +232,29 @@ TEST(LinkModel, TransfersTakeTheirTimeAndHide) {
   });
 }
 
+// Messages to all others are under way together. What the planner counts on
+// (Planner/CollectiveLatency.h).
+TEST(LinkModel, LatencyDoesNotGrowWithRanks) {
+  constexpr double Latency = 0.2;
+  CommOptions O;
+  O.Link = parseLinkModel("200000,10");
+  for (int Ranks : {2, 8})
+    onThreads(Ranks, O, [&](CommStream &Stream) {
+      std::vector<int64_t> Bounds = getEqualBounds(Ranks, Ranks);
+      std::vector<float> Full(Ranks, 1);
+      Collective C;
+      C.TheKind = Collective::AllGather;
+      C.Bounds = Bounds.data();
+      C.Send = Full.data() + Bounds[Stream.rank()];
+      C.Receive = Full.data();
+      Stream.run([](Communicator &Comm) { Comm.barrier(); });
+      Clock::time_point Begin = Clock::now();
+      Stream.wait(Stream.start(C));
+      std::chrono::duration<double> Seconds = Clock::now() - Begin;
+      EXPECT_LT(Seconds.count(), 2.5 * Latency) << Ranks << " ranks";
+    });
+}
+
 TEST(TwoLevel, CrossesBetweenNodesOncePerNode) {
   constexpr int64_t Count = 4000;
   for (bool TwoLevel : {false, true}) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/CollectiveCost.h"
+#include "Poplar/Planner/CollectiveLatency.h"
 #include "Poplar/Planner/ShardBounds.h"
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -33,13 +34,6 @@ ClusterView makeCluster(const std::vector<int> &sizes) {
   return cluster;
 }
 
-std::vector<int> getNodes(const ClusterView &cluster) {
-  std::vector<int> nodes;
-  for (const ClusterRank &rank : cluster.ranks)
-    nodes.push_back(rank.node);
-  return nodes;
-}
-
 std::vector<double> getUses(const SimulationProblem::Collective &collective) {
   std::vector<double> seconds;
   for (const auto &use : collective.uses)
@@ -49,7 +43,7 @@ std::vector<double> getUses(const SimulationProblem::Collective &collective) {
 
 TEST(CollectiveCostTest, twoRanksOfANode) {
   ClusterView cluster = makeCluster({2});
-  CollectiveCost cost(cluster, getNodes(cluster));
+  CollectiveCost cost(cluster, cluster.ranks);
   // 100 elements of rank 0, 28 of rank 1.
   auto gather = cost.allGather("g", {0, 100, 128}, 4);
   EXPECT_EQ(gather.name, "g");
@@ -65,12 +59,12 @@ TEST(CollectiveCostTest, twoRanksOfANode) {
 TEST(CollectiveCostTest, overheadOfWhatIsSentAndReceived) {
   ClusterView cluster = makeCluster({3});
   cluster.defaultInside->overhead = 0.5;
-  CollectiveCost cost(cluster, getNodes(cluster));
+  CollectiveCost cost(cluster, cluster.ranks);
   EXPECT_EQ(cost.allGather("g", {0, 10, 20, 60}, 4).overhead,
             (20 + 2 * 40) * 4 * 0.5);
   cluster.defaultInside->overhead = 0;
   cluster.defaultBetween->overhead = 0.5;
-  EXPECT_EQ(CollectiveCost(cluster, getNodes(cluster))
+  EXPECT_EQ(CollectiveCost(cluster, cluster.ranks)
                 .allGather("g", {0, 10, 20, 60}, 4)
                 .overhead,
             0);
@@ -79,7 +73,7 @@ TEST(CollectiveCostTest, overheadOfWhatIsSentAndReceived) {
 // Slices cross to the other node once, and a leader passes them on.
 TEST(CollectiveCostTest, twoLevels) {
   ClusterView cluster = makeCluster({2, 1});
-  CollectiveCost cost(cluster, getNodes(cluster));
+  CollectiveCost cost(cluster, cluster.ranks);
   auto gather = cost.allGather("g", {0, 10, 30, 70}, 1);
   EXPECT_EQ(gather.latency, 0.75);
   // Rank 0 sends its 10 and, as slice 2 is of an even number, the 40 of rank 2
@@ -92,7 +86,7 @@ TEST(CollectiveCostTest, twoLevels) {
 
 TEST(CollectiveCostTest, aloneNothingIsSent) {
   ClusterView cluster = makeCluster({1});
-  CollectiveCost cost(cluster, {0});
+  CollectiveCost cost(cluster, {{0, 0}});
   EXPECT_EQ(cost.allGather("g", {0, 100}, 4).seconds(), 0);
   EXPECT_EQ(cost.exchange("e", 16).seconds(), 0);
 }
@@ -103,7 +97,7 @@ TEST(CollectiveCostTest, ownLinks) {
   cluster.links[{0, 2}] = {2, 512};
   cluster.links[{2, 0}] = {1, 2048};
   cluster.links[{1, 3}] = {9, 1};
-  CollectiveCost cost(cluster, {0, 2, 3});
+  CollectiveCost cost(cluster, {{0, 0}, {2, 0}, {3, 0}});
   auto gather = cost.allGather("g", {0, 100, 120, 130}, 1);
   EXPECT_EQ(gather.latency, 2);
   std::vector<double> uses = getUses(gather);
@@ -122,7 +116,7 @@ TEST(CollectiveCostTest, equalShardsMatchClosedForm) {
     for (int size : {1, 2, 4}) {
       ClusterView cluster = makeCluster(std::vector<int>(numNodes, size));
       int64_t ranks = numNodes * size, elements = ranks * 48;
-      CollectiveCost cost(cluster, getNodes(cluster));
+      CollectiveCost cost(cluster, cluster.ranks);
       auto gather =
           cost.allGather("g", shardEqually(elements, ranks).bounds, 4);
       std::vector<double> uses = getUses(gather);
@@ -134,6 +128,48 @@ TEST(CollectiveCostTest, equalShardsMatchClosedForm) {
       EXPECT_NEAR(uses[CollectiveCost::DeviceOut], inside, 1e-9);
       EXPECT_NEAR(uses[CollectiveCost::DeviceIn], inside, 1e-9);
     }
+}
+
+// Twice the latency where slices go between nodes and on inside, however many
+// ranks there are; around rings, one of each rank that waits for another.
+TEST(CollectiveCostTest, latencyGrowsWithTheRanksOfARing) {
+  for (int size : {1, 2, 4, 8}) {
+    ClusterView cluster = makeCluster({size, size, size});
+    auto getLatency = [&] {
+      return CollectiveCost(cluster, cluster.ranks).exchange("", 1).latency;
+    };
+    EXPECT_EQ(getLatency(), 0.5 + (size > 1 ? 0.25 : 0));
+    cluster.types[0].target = "cuda:sm_80";
+    EXPECT_EQ(getLatency(), 2 * 0.5 + 3 * (size - 1) * 0.25);
+  }
+}
+
+// A ring of the GPUs of two nodes, of which hosts get slices from a leader.
+TEST(CollectiveCostTest, latencyOfUnlikeLibraries) {
+  constexpr auto None = CollectiveLibrary::None, NCCL = CollectiveLibrary::NCCL,
+                 RCCL = CollectiveLibrary::RCCL;
+  struct Case {
+    std::vector<CollectiveNodes> nodes;
+    int64_t numNodes, inside, between;
+  } cases[] = {
+      {{{None, 1, 1}}, 1, 0, 0},
+      {{{NCCL, 1, 1}}, 1, 0, 0},
+      {{{None, 1, 8}}, 1, 1, 0},
+      {{{NCCL, 1, 8}}, 1, 7, 0},
+      {{{NCCL, 4, 8}}, 4, 28, 3},
+      {{{None, 4, 8}}, 4, 1, 1},
+      {{{NCCL, 2, 4}, {None, 2, 1}}, 4, 6, 2},
+      {{{NCCL, 2, 4}, {RCCL, 3, 2}}, 5, 6, 3},
+      {{{NCCL, 1, 4}, {None, 1, 2}}, 1, 4, 0},
+  };
+  for (const Case &it : cases) {
+    CollectiveSteps steps = CollectiveSteps::count(it.nodes, it.numNodes);
+    EXPECT_EQ(steps.inside, it.inside) << &it - cases;
+    EXPECT_EQ(steps.between, it.between) << &it - cases;
+  }
+  EXPECT_EQ(getCollectiveLibrary("cuda:sm_80"), NCCL);
+  EXPECT_EQ(getCollectiveLibrary("hip:gfx90a"), RCCL);
+  EXPECT_EQ(getCollectiveLibrary("host"), None);
 }
 
 /// A collective message by message, as runtime/comm sends them.
@@ -187,13 +223,16 @@ TEST(CollectiveCostTest, matchesMessages) {
     }
     // Some ranks are not in the job.
     std::vector<int> nodes;
-    for (int node : getNodes(cluster))
-      if (pick(4) || nodes.empty())
-        nodes.push_back(node);
+    std::vector<ClusterRank> ranks;
+    for (const ClusterRank &rank : cluster.ranks)
+      if (pick(4) || nodes.empty()) {
+        nodes.push_back(rank.node);
+        ranks.push_back(rank);
+      }
     std::vector<int64_t> bounds = {0};
     for (size_t i = 0; i < nodes.size(); ++i)
       bounds.push_back(bounds.back() + pick(3) * pick(1000));
-    CollectiveCost cost(cluster, nodes);
+    CollectiveCost cost(cluster, ranks);
     for (bool reduces : {false, true}) {
       auto collective = reduces ? cost.reduceScatter("", bounds, 1)
                                 : cost.allGather("", bounds, 1);

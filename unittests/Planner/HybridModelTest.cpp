@@ -209,45 +209,50 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
 }
 
 /// What ZeRO exchanges is what the runtime's collectives would take.
-TEST(HybridModel, ExchangesAsTheCollectivesDo) {
-  for (int nodes : {1, 2, 4})
-    for (int perNode : {1, 2, 8}) {
-      if (nodes * perNode == 1)
-        continue;
-      ClusterView cluster;
-      cluster.defaultInside = LinkSpeed{0.25, 8192};
-      cluster.defaultBetween = LinkSpeed{0.5, 1024};
-      std::vector<int> places;
-      std::vector<int64_t> bounds = {0};
-      for (int node = 0; node < nodes; ++node)
-        for (int i = 0; i < perNode; ++i) {
-          places.push_back(node);
-          bounds.push_back(bounds.back() + 64);
-        }
-      CollectiveCost collectives(cluster, places);
-      HybridProblem problem;
-      problem.elements = {bounds.back()};
-      problem.globalBatch = nodes * perNode;
-      problem.zeroStages = {1};
-      HybridProblem::DeviceType type;
-      type.name = "a";
-      type.count = problem.globalBatch;
-      type.perNode = perNode;
-      type.memory = 1 << 30;
-      type.inside = *cluster.defaultInside;
-      type.modes = {{1, 1, "keep", {{1, 1, 0, 1, 1}}}};
-      problem.types = {type};
-      problem.links = {nodes > 1
-                           ? HybridProblem::Link{*cluster.defaultBetween, true}
-                           : HybridProblem::Link{type.inside, false}};
-      HybridPlan plan;
-      plan.groups = {{0, 1, 1}};
-      plan.lanes = {{{{0, 0}}, type.count, problem.globalBatch}};
-      double expected = 2 + collectives.reduceScatter("", bounds, 4).seconds() +
-                        collectives.allGather("", bounds, 2).seconds();
-      EXPECT_NEAR(plan.predict(problem), expected, 1e-9)
-          << nodes << " x " << perNode;
+static void checkExchange(int nodes, int perNode, const std::string &target) {
+  ClusterView cluster;
+  cluster.types.push_back({"a", target, 1 << 30, "f32", "keep", {}, {}, {}});
+  cluster.defaultInside = LinkSpeed{0.25, 8192};
+  cluster.defaultBetween = LinkSpeed{0.5, 1024};
+  std::vector<ClusterRank> places;
+  std::vector<int64_t> bounds = {0};
+  for (int node = 0; node < nodes; ++node)
+    for (int i = 0; i < perNode; ++i) {
+      places.push_back({node, 0});
+      bounds.push_back(bounds.back() + 64);
     }
+  CollectiveCost collectives(cluster, places);
+  HybridProblem problem;
+  problem.elements = {bounds.back()};
+  problem.globalBatch = nodes * perNode;
+  problem.zeroStages = {1};
+  HybridProblem::DeviceType type;
+  type.name = "a";
+  type.count = problem.globalBatch;
+  type.perNode = perNode;
+  type.memory = 1 << 30;
+  type.inside = *cluster.defaultInside;
+  type.library = getCollectiveLibrary(target);
+  type.modes = {{1, 1, "keep", {{1, 1, 0, 1, 1}}}};
+  problem.types = {type};
+  problem.links = {nodes > 1
+                       ? HybridProblem::Link{*cluster.defaultBetween, true}
+                       : HybridProblem::Link{type.inside, false}};
+  HybridPlan plan;
+  plan.groups = {{0, 1, 1}};
+  plan.lanes = {{{{0, 0}}, type.count, problem.globalBatch}};
+  double expected = 2 + collectives.reduceScatter("", bounds, 4).seconds() +
+                    collectives.allGather("", bounds, 2).seconds();
+  EXPECT_NEAR(plan.predict(problem), expected, 1e-9)
+      << nodes << " x " << perNode << ", " << target;
+}
+
+TEST(HybridModel, ExchangesAsTheCollectivesDo) {
+  for (const char *target : {"host", "cuda:sm_80"})
+    for (int nodes : {1, 2, 4})
+      for (int perNode : {1, 2, 8})
+        if (nodes * perNode > 1)
+          checkExchange(nodes, perNode, target);
 }
 
 TEST(HybridReview, SplitsTheGapExactly) {

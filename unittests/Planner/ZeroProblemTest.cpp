@@ -102,7 +102,7 @@ TEST_F(ZeroProblemTest, CollectivesAreThoseOfTheStage) {
   model.gatheredForward = {6, 1100};
   model.gatheredBackward = {3, 700};
   model.reduced = {7, 1200};
-  CollectiveCost cost(cluster, {0, 0, 1});
+  CollectiveCost cost(cluster, cluster.ranks);
   // Thirds of a bucket, for as many buckets with as many elements.
   auto gather = [&](int64_t buckets, double elements) {
     auto one = cost.allGather("", {0, 1000, 2000, 3000}, 4);

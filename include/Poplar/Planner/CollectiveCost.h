@@ -19,7 +19,7 @@
 // the end of a link, a port, that has the most to do: a device has one to its
 // node in each direction, a node one to the others. A message of n bytes keeps
 // both of its ends for n / bandwidth of its link; chunks pass the levels of a
-// tree at the same time, so that only latencies add up.
+// tree at the same time, so that only latencies add up (CollectiveLatency.h).
 //
 // With E elements of g bytes in equal shards on N nodes of m ranks, linked at
 // bandwidth B inside and b between nodes, that is
@@ -49,9 +49,10 @@ public:
   enum Port { DeviceOut, DeviceIn, NodeOut, NodeIn };
   static constexpr int numPorts = 4;
 
-  /// `nodes` are those of the ranks, as indices into the cluster's. All that
-  /// are in use must be linked.
-  CollectiveCost(const ClusterView &cluster, std::vector<int> nodes);
+  /// Of `ranks`, whose nodes and types are indices into the cluster's. All
+  /// nodes that are in use must be linked.
+  CollectiveCost(const ClusterView &cluster,
+                 const std::vector<ClusterRank> &ranks);
 
   /// Rank r owns the elements [bounds[r], bounds[r + 1]), of `elementBytes`
   /// bytes each on the wire.
@@ -85,7 +86,7 @@ private:
     double extraInverse;
   };
 
-  void addLinks(const ClusterView &cluster, const std::vector<int> &indices);
+  double addLinks(const ClusterView &cluster, const std::vector<int> &indices);
   SimulationProblem::Collective
   makeCollective(std::string name, const std::vector<int64_t> &bounds,
                  int64_t elementBytes, bool reduces) const;
@@ -97,8 +98,8 @@ private:
   std::pair<double, double> getNodeSeconds(const std::vector<int64_t> &bounds,
                                            bool rootsReceive) const;
 
-  /// What the busiest rank sends and receives, in elements, without what leaders
-  /// pass on.
+  /// What the busiest rank sends and receives, in elements, without what
+  /// leaders pass on.
   double getElements(const std::vector<int64_t> &bounds) const;
 
   std::vector<Node> nodes;
@@ -107,7 +108,7 @@ private:
   double defaultInverse = 0;
   /// The most of any link in use.
   double overhead = 0;
-  /// From a root to a leaf.
+  /// Of messages that follow one another, from a root to a leaf.
   double latency = 0;
 };
 

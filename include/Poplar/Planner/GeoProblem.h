@@ -22,12 +22,13 @@
 //     the stage's devices in that node send to another node, or how many of the
 //     next stage's receive from one there, whichever is more
 //   s_j  = max over the nodes N of the stage's devices of
-//            2 lambda + (r - 1)/r X / B          (if r > 1 of them are in N)
+//            2 l_r lambda + (r - 1)/r X / B      (if r > 1 of them are in N)
 //          + sum over its other nodes N' of 2 alpha + X / (n beta)
 //          + max over its devices of the optimizer's seconds / D
-//     with n nodes, and X the bytes of the stage's gradients and parameters,
-//     which are reduced and gathered once an iteration (ZeRO stage 1). Where
-//     each device is a node, as in DT-FM, this is its DATAP.
+//     with n nodes, l_r messages that follow one another among r devices
+//     (CollectiveLatency.h), and X the bytes of the stage's gradients and
+//     parameters, which are reduced and gathered once an iteration (ZeRO stage
+//     1). Where each device is a node, as in DT-FM, this is its DATAP.
 //   s_jk = s_j, and in the first and last stage, if they share parameters,
 //     2 (alpha + tied gradients / beta) between the two devices of pipeline k
 //
@@ -68,8 +69,9 @@ struct GeoProblem {
   };
   struct Node {
     std::string name;
-    /// Between its devices.
+    /// Between its devices, and what they collect by.
     LinkSpeed inside = {0, 0};
+    CollectiveLibrary library = CollectiveLibrary::None;
   };
   struct Device {
     int kind = 0, node = 0;

@@ -56,6 +56,7 @@
 #define POPLAR_PLANNER_HYBRIDPROBLEM_H
 
 #include "Poplar/Planner/Cluster.h"
+#include "Poplar/Planner/CollectiveLatency.h"
 #include "Poplar/Planner/StateBytes.h"
 #include "Poplar/Planner/Timetable.h"
 #include <cstdint>
@@ -91,6 +92,7 @@ struct HybridProblem {
     int64_t memory = 0, scratchBytes = 0;
     /// Between devices of a node. Of no use where `perNode` is 1.
     LinkSpeed inside = {0, 0};
+    CollectiveLibrary library = CollectiveLibrary::None;
     StateFormat state = StateFormat::halfPrecision();
     /// Of the optimizer, per element of a shard.
     double optimizerSeconds = 0;

@@ -55,6 +55,7 @@ private:
   const HybridModel::Variant *measured = nullptr;
   std::optional<Curve> curve;
   double optimizerSeconds = 0;
+  CollectiveLibrary library = CollectiveLibrary::None;
 };
 
 } // namespace poplar
