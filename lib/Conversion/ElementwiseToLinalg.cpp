@@ -146,9 +146,6 @@ static SmallVector<Value> lowerAdamW(LinalgBuilder &l, AdamWOp op) {
   Value hyper = op.getHyper();
   auto body = [=](ElementBuilder &b, ValueRange in,
                   ValueRange out) -> SmallVector<Value> {
-    // Ranks with unlike vector units update replicas of the same masters:
-    // every operation is rounded as it is written.
-    b.strict = true;
     auto parameter = [&](int64_t i) {
       return b.extract(hyper, ValueRange{b.index(i)});
     };

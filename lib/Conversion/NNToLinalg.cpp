@@ -20,10 +20,6 @@ using namespace poplar;
 // ElementBuilder
 //===----------------------------------------------------------------------===//
 
-arith::FastMathFlags ElementBuilder::flags() const {
-  return strict ? arith::FastMathFlags::none : arith::FastMathFlags::contract;
-}
-
 Value ElementBuilder::f32(double value) {
   return arith::ConstantOp::create(*this, getF32FloatAttr(value));
 }
@@ -38,27 +34,26 @@ Value ElementBuilder::index(int64_t value) {
 }
 
 Value ElementBuilder::add(Value lhs, Value rhs) {
-  return arith::AddFOp::create(*this, lhs, rhs, flags());
+  return arith::AddFOp::create(*this, lhs, rhs);
 }
 Value ElementBuilder::sub(Value lhs, Value rhs) {
-  return arith::SubFOp::create(*this, lhs, rhs, flags());
+  return arith::SubFOp::create(*this, lhs, rhs);
 }
 Value ElementBuilder::mul(Value lhs, Value rhs) {
-  return arith::MulFOp::create(*this, lhs, rhs, flags());
+  return arith::MulFOp::create(*this, lhs, rhs);
 }
 Value ElementBuilder::div(Value lhs, Value rhs) {
-  return arith::DivFOp::create(*this, lhs, rhs, flags());
+  return arith::DivFOp::create(*this, lhs, rhs);
 }
 Value ElementBuilder::neg(Value value) {
-  return arith::NegFOp::create(*this, value, flags());
+  return arith::NegFOp::create(*this, value);
 }
 Value ElementBuilder::sqrt(Value value) {
   return math::SqrtOp::create(*this, value);
 }
 Value ElementBuilder::accumulate(Value running, Value value) {
   return arith::AddFOp::create(*this, running, value,
-                               arith::FastMathFlags::reassoc |
-                                   arith::FastMathFlags::contract);
+                               arith::FastMathFlags::reassoc);
 }
 
 Value ElementBuilder::position(int64_t dim) {

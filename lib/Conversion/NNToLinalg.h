@@ -20,14 +20,15 @@
 
 namespace poplar {
 
-/// Builds the scalar code of one element. Floats are computed in f32.
+/// Builds the scalar code of one element. Floats are computed in f32, and every
+/// operation is rounded as it is written: a multiply and an add never become
+/// one FMA. Whether LLVM can form one depends on the kernel that the element is
+/// fused into and on the CPU, but a unit that is recomputed in another kernel,
+/// and a replica on another CPU, have to get the same bits.
 class ElementBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
   using Value = mlir::Value;
-
-  /// A multiply and an add may become one FMA, unless this is set.
-  bool strict = false;
 
   Value f32(double value);
   Value i32(int64_t value);
@@ -51,9 +52,6 @@ public:
   /// Changes the float type; a no-op if it is that type already.
   Value convert(Value value, mlir::Type type);
   Value toF32(Value value) { return convert(value, getF32Type()); }
-
-private:
-  mlir::arith::FastMathFlags flags() const;
 };
 
 /// A tensor and the iteration dimensions that index it: letters name
