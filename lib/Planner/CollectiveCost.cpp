@@ -10,6 +10,8 @@
 #include "Poplar/Planner/CollectiveLatency.h"
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 using namespace poplar;
 
@@ -184,4 +186,120 @@ SimulationProblem::Collective CollectiveCost::exchange(std::string name,
     for (size_t i = 0; i < node.ranks.size(); ++i)
       bounds.push_back(bounds.back() + bytes);
   return allGather(std::move(name), bounds, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// As functions of what ranks own
+//===----------------------------------------------------------------------===//
+
+using Load = CollectiveCost::Load;
+
+static Load makeLoad(double constant, double factor,
+                     const std::vector<double> &factors) {
+  Load load = {constant, factors};
+  for (double &each : load.factors)
+    each *= factor;
+  return load;
+}
+
+/// As getDeviceSeconds().
+void CollectiveCost::listDevicePorts(const Ownership &ownership,
+                                     std::vector<Load> &ports) const {
+  const auto &[classes, variables, numVariables] = ownership;
+  std::map<size_t, std::vector<std::vector<double>>> ledBy;
+  std::set<std::tuple<std::vector<size_t>, size_t, double>> known;
+  for (const Node &node : nodes) {
+    size_t size = node.ranks.size();
+    if (size < 2)
+      continue;
+    std::vector<size_t> own;
+    for (int rank : node.ranks)
+      own.push_back(classes[rank]);
+    // Of interchangeable nodes, those that lead other slices differ.
+    if (!known.insert({own, node.ranks[0] % size, node.insideBandwidth}).second)
+      continue;
+    auto &led = ledBy[size];
+    if (led.empty()) {
+      led.resize(size, std::vector<double>(numVariables));
+      for (size_t slice = 0; slice < variables.size(); ++slice)
+        ++led[slice % size][variables[slice]];
+    }
+    auto rooted = led;
+    for (int slice : node.ranks)
+      --rooted[slice % size][variables[slice]];
+    for (size_t i = 0; i < size; ++i) {
+      ++rooted[i][variables[node.ranks[i]]];
+      double inverse = 1 / node.insideBandwidth;
+      ports.push_back(makeLoad(0, double(size - 1) * inverse, rooted[i]));
+      ports.push_back(makeLoad(inverse, -inverse, rooted[i]));
+    }
+  }
+}
+
+/// As getNodeSeconds().
+void CollectiveCost::listNodePorts(const Ownership &ownership,
+                                   bool rootsReceive,
+                                   std::vector<Load> &ports) const {
+  const auto &[classes, variables, numVariables] = ownership;
+  // Of interchangeable nodes, the first.
+  std::map<std::vector<size_t>, size_t> firsts;
+  std::vector<size_t> firstOf;
+  std::vector<std::vector<double>> slices;
+  for (const Node &node : nodes) {
+    std::vector<size_t> own;
+    slices.emplace_back(numVariables);
+    for (int rank : node.ranks) {
+      own.push_back(classes[rank]);
+      ++slices.back()[variables[rank]];
+    }
+    firstOf.push_back(firsts.try_emplace(own, firstOf.size()).first->second);
+  }
+  // What nodes with links of their own take longer, or less long.
+  std::map<size_t, std::vector<double>> extra;
+  for (const OwnLink &link : ownLinks) {
+    auto [leafNode, rootNode] = rootsReceive ? std::pair(link.from, link.to)
+                                             : std::pair(link.to, link.from);
+    auto leaf = static_cast<size_t>(leafNode);
+    if (firstOf[leaf] != leaf)
+      continue;
+    std::vector<double> &sum = extra[leaf];
+    sum.resize(numVariables);
+    for (size_t i = 0; i < numVariables; ++i)
+      sum[i] += slices[rootNode][i] * link.extraInverse;
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (firstOf[i] != i)
+      continue;
+    ports.push_back(makeLoad(
+        0, rootsReceive ? nodes[i].inInverse : nodes[i].outInverse, slices[i]));
+    Load leaf = makeLoad(defaultInverse, -defaultInverse, slices[i]);
+    if (auto found = extra.find(i); found != extra.end())
+      for (size_t k = 0; k < numVariables; ++k)
+        leaf.factors[k] += found->second[k];
+    ports.push_back(std::move(leaf));
+  }
+}
+
+std::vector<Load> CollectiveCost::listPorts(const Ownership &ownership,
+                                            bool reduces) const {
+  std::vector<Load> ports;
+  listDevicePorts(ownership, ports);
+  listNodePorts(ownership, reduces, ports);
+  return ports;
+}
+
+std::vector<Load> CollectiveCost::listRanks(const Ownership &ownership) const {
+  std::vector<Load> ranks;
+  std::set<std::pair<size_t, size_t>> known;
+  for (const Node &node : nodes)
+    for (int rank : node.ranks) {
+      size_t variable = ownership.variables[rank];
+      if (!known.insert({variable, node.ranks.size()}).second)
+        continue;
+      Load load = {1, std::vector<double>(ownership.numVariables)};
+      load.factors[variable] =
+          double(nodes.size() - 1 + node.ranks.size() - 1) - 1;
+      ranks.push_back(std::move(load));
+    }
+  return ranks;
 }

@@ -28,10 +28,10 @@ struct Timed {
 
 class Search {
 public:
-  Search(const DeviceSpace &space, const ProblemOfCounts &problemOf,
+  Search(const DeviceSpace &space, const JobOfCounts &jobOf,
          const BatchPolicy &policy, int64_t budget)
-      : space(space), available(space.all()), problemOf(problemOf),
-        policy(policy), budget(budget) {}
+      : space(space), available(space.all()), jobOf(jobOf), policy(policy),
+        budget(budget) {}
 
   std::optional<DeviceSelection> run(const std::vector<Choice> &hints,
                                      std::string &error);
@@ -67,14 +67,18 @@ private:
 
   const DeviceSpace &space;
   const Choice available;
-  const ProblemOfCounts &problemOf;
+  const JobOfCounts &jobOf;
   const BatchPolicy &policy;
   /// What is left, and below which a climb stops.
   int64_t budget, floor = 0;
+  /// All choices are tried, however much work each is.
+  bool isComplete = false;
   /// Seconds, and whether they are a lower bound only.
   std::map<Choice, std::pair<double, bool>> known;
   std::vector<Timed> starts;
   std::optional<DeviceSelection> best;
+  /// All jobs had the best shares.
+  bool isExact = true;
   std::string firstError;
 };
 
@@ -83,6 +87,8 @@ private:
 static constexpr double never = std::numeric_limits<double>::infinity();
 /// Climbs beside the one from the best choice.
 static constexpr size_t numClimbs = 4;
+/// Problems that are as much work as to pose one more choice.
+static constexpr int64_t workOfChoice = 4;
 
 /// No plan of the problem takes less: everybody works at their best rate
 /// throughout, and meets as seldom as memory permits.
@@ -132,16 +138,22 @@ double Search::visit(Choice &choice, double limit) {
 
 double Search::solve(const Choice &choice, double limit, bool &isBound) {
   std::string error = "there is no such job";
-  std::optional<BatchProblem> problem = problemOf(choice);
-  // Most choices are ruled out here, some by more than rounding could do.
-  if (problem && std::isfinite(limit))
-    if (double least = getLeastSeconds(*problem); least > limit * (1 + 1e-9)) {
+  std::optional<PosedJob> job = jobOf(choice, limit);
+  std::optional<Allocation> allocation;
+  if (job) {
+    isExact &= job->isExact;
+    if (!isComplete)
+      budget = std::max<int64_t>(budget - job->work / workOfChoice, 0);
+    double least = job->least;
+    if (job->problem && std::isfinite(limit))
+      least = std::max(least, getLeastSeconds(*job->problem));
+    // Most choices are ruled out here, some by more than rounding could do.
+    if (!job->problem || least > limit * (1 + 1e-9)) {
       isBound = true;
       return least;
     }
-  std::optional<Allocation> allocation;
-  if (problem)
-    allocation = policy.solve(*problem, error);
+    allocation = policy.solve(*job->problem, error);
+  }
   if (!allocation) {
     if (known.empty())
       firstError = error;
@@ -154,9 +166,10 @@ double Search::solve(const Choice &choice, double limit, bool &isBound) {
   Choice counts = space.countTypes(choice), all = space.countTypes(available);
   for (size_t type = 0; type < counts.size(); ++type) {
     allocation->types[type].dropped += all[type] - counts[type];
-    problem->types[type].count = all[type];
+    job->problem->types[type].count = all[type];
   }
-  best = {choice, std::move(*problem), std::move(*allocation), false};
+  best = {choice, std::move(*job->problem), std::move(*allocation),
+          std::move(job->state), false};
   return seconds;
 }
 
@@ -175,6 +188,7 @@ bool Search::consider(Choice choice, Timed &now) {
 bool Search::tryAll() {
   if (space.countChoices(budget + 1) > budget)
     return false;
+  isComplete = true;
   Choice choice = available;
   tryAllOfClass(0, choice);
   return true;
@@ -227,7 +241,7 @@ void Search::tryWholeTypes() {
     return;
   int64_t choices = int64_t(1) << space.numTypes;
   // Where not all devices fit together, a start has to be found first.
-  bool findsStart = !best;
+  bool findsStart = starts.empty();
   if (findsStart)
     budget = std::max(budget, 2 * choices);
   else if (4 * choices > budget)
@@ -238,7 +252,7 @@ void Search::tryWholeTypes() {
       if (out >> space.slots[slot].type & 1)
         choice[slot] = 0;
     start(std::move(choice));
-    if (best && findsStart)
+    if (!starts.empty() && findsStart)
       return;
   }
 }
@@ -246,7 +260,7 @@ void Search::tryWholeTypes() {
 /// Each group alone, and all but the group. At most a third of the budget, as
 /// there is more to gain in what follows.
 void Search::tryGroups() {
-  bool findsStart = !best;
+  bool findsStart = starts.empty();
   if (findsStart)
     budget =
         std::max(budget, 4 * static_cast<int64_t>(space.groups.size()) + 1);
@@ -261,7 +275,7 @@ void Search::tryGroups() {
     }
     start(std::move(alone));
     start(std::move(without));
-    if (best && findsStart)
+    if (!starts.empty() && findsStart)
       return;
   }
 }
@@ -363,17 +377,18 @@ std::optional<DeviceSelection> Search::run(const std::vector<Choice> &hints,
       climbFromStarts();
     }
   }
-  if (best)
+  if (best) {
     best->exhaustive = all;
-  else
+    best->hasBestShares = isExact;
+  } else {
     error = firstError;
+  }
   return best;
 }
 
 std::optional<DeviceSelection>
-poplar::selectDevices(const DeviceSpace &space,
-                      const ProblemOfCounts &problemOf,
+poplar::selectDevices(const DeviceSpace &space, const JobOfCounts &jobOf,
                       const BatchPolicy &policy, std::string &error,
                       int64_t budget, const std::vector<Choice> &hints) {
-  return Search(space, problemOf, policy, budget).run(hints, error);
+  return Search(space, jobOf, policy, budget).run(hints, error);
 }

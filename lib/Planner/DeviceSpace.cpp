@@ -381,3 +381,26 @@ DeviceSpace::countTypes(const std::vector<int64_t> &choice) const {
     counts[slots[slot].type] += choice[slot];
   return counts;
 }
+
+std::vector<size_t>
+DeviceSpace::classifyRanks(const ClusterView &job,
+                           const std::vector<int64_t> &choice) const {
+  using Key = std::pair<size_t, std::vector<int64_t>>;
+  std::map<Key, size_t> numbers;
+  std::vector<size_t> ofNode(job.nodes.size());
+  for (size_t index = 0; index < classes.size(); ++index)
+    for (NodeSlots node : classes[index]) {
+      Key key = {index, {}};
+      for (size_t slot = node.first; slot < node.end; ++slot)
+        key.second.push_back(choice[slot]);
+      ofNode[slots[node.first].node] =
+          numbers.try_emplace(std::move(key), numbers.size()).first->second;
+    }
+  std::map<std::pair<size_t, int>, size_t> ranks;
+  std::vector<size_t> ofRank;
+  for (const ClusterRank &rank : job.ranks)
+    ofRank.push_back(
+        ranks.try_emplace({ofNode[rank.node], rank.type}, ranks.size())
+            .first->second);
+  return ofRank;
+}

@@ -109,8 +109,10 @@ static std::string formatCandidates(const PlanReview &review) {
 static std::string formatAlternatives(const ClusterView &cluster,
                                       const PlanReview &review) {
   std::string text = "the best by stage and sharding of the state (";
-  text += review.alternatives.exhaustive ? "everything was tried):\n"
-                                         : "not everything was tried):\n";
+  const Untried &untried = review.alternatives.untried;
+  text += untried.any()
+              ? "not all choices of " + untried.describe() + " were tried):\n"
+              : "everything was tried):\n";
   for (const PlanOutcome &outcome : review.alternatives.outcomes) {
     text += "  stage " + std::to_string(outcome.stage) + ", " +
             toString(outcome.sharding) + ": ";

@@ -9,15 +9,12 @@
 #include "Poplar/Planner/PlanSearch.h"
 #include "ShareSearch.h"
 #include <algorithm>
-#include <set>
+#include <limits>
 
 using namespace poplar;
 
 /// Choices of what the types recompute that are tried one by one.
 static constexpr size_t fewCombinations = 27;
-/// Of what types recompute, and their devices, so many of the best have their
-/// shares of the state improved.
-static constexpr size_t mostFinalists = 12, mostShareSearches = 64;
 
 /// How much work a search may be, in units of about a microsecond, and what it
 /// takes to pose and solve one problem of a cluster. By size and not by the
@@ -39,6 +36,18 @@ static bool isFaster(const Allocation &a, const Allocation &b) {
 
 const char *poplar::toString(Sharding sharding) {
   return sharding == Sharding::Equal ? "equal" : "memory";
+}
+
+std::string Untried::describe() const {
+  std::string text;
+  auto add = [&](bool isUntried, const char *what) {
+    if (isUntried)
+      text += (text.empty() ? "" : " and ") + std::string(what);
+  };
+  add(devices, "devices");
+  add(recompute, "what types recompute");
+  add(shares, "shares of the state");
+  return text;
 }
 
 //===----------------------------------------------------------------------===//
@@ -169,18 +178,62 @@ static std::optional<ClusterView> takeChoice(const ClusterView &cluster,
   return takeRanks(cluster, copies, kept);
 }
 
+static std::optional<PosedJob> poseEqually(const ClusterView &view,
+                                           const ModelFacts &model, int stage,
+                                           int64_t globalBatch,
+                                           std::string &error) {
+  PosedJob job;
+  job.state.assign(view.ranks.size(), 1.0);
+  job.problem =
+      makeBatchProblem(view, model, stage, globalBatch, job.state, error);
+  if (!job.problem)
+    return std::nullopt;
+  return job;
+}
+
+/// `classes` are DeviceSpace::classifyRanks().
+static std::optional<PosedJob>
+poseByMemory(const ClusterView &view, const std::vector<size_t> &classes,
+             const ModelFacts &model, const BatchPolicy &policy, int stage,
+             int64_t globalBatch, double limit, std::string &error) {
+  auto search = ShareSearch::make(view, model, policy, stage, globalBatch,
+                                  classes, error);
+  if (!search)
+    return std::nullopt;
+  ShareSearch::Result found = search->run(limit);
+  PosedJob job = {std::nullopt, {}, found.least, found.isShown, found.work};
+  if (found.state.empty()) {
+    if (found.least <= limit) {
+      if (shareStateByMemory(view, model, stage, error))
+        error = "no sample fits beside the state on any device";
+      return std::nullopt;
+    }
+    return job;
+  }
+  job.problem =
+      makeBatchProblem(view, model, stage, globalBatch, found.state, error);
+  job.state = std::move(found.state);
+  return job;
+}
+
 std::optional<BatchProblem>
 poplar::poseProblem(const ClusterView &cluster, const ModelFacts &model,
                     int stage, Sharding sharding, int64_t globalBatch,
                     std::vector<double> &state, std::string &error) {
-  state.assign(cluster.ranks.size(), 1.0);
-  if (sharding == Sharding::Memory) {
-    auto shares = shareStateByMemory(cluster, model, stage, error);
-    if (!shares)
-      return std::nullopt;
-    state = std::move(*shares);
+  std::optional<PosedJob> job;
+  if (sharding == Sharding::Equal || stage == 0) {
+    job = poseEqually(cluster, model, stage, globalBatch, error);
+  } else {
+    DeviceSpace space(cluster, std::vector<bool>(cluster.types.size(), true));
+    auto exact = makePolicy("exact", error);
+    job = poseByMemory(cluster, space.classifyRanks(cluster, space.all()),
+                       model, *exact, stage, globalBatch,
+                       std::numeric_limits<double>::infinity(), error);
   }
-  return makeBatchProblem(cluster, model, stage, globalBatch, state, error);
+  if (!job)
+    return std::nullopt;
+  state = std::move(job->state);
+  return std::move(job->problem);
 }
 
 std::vector<std::string>
@@ -218,13 +271,12 @@ class StageSearch {
 public:
   StageSearch(const ClusterView &cluster, const ModelFacts &model,
               const BatchPolicy &policy, const PlanChoices &choices, int stage,
-              Sharding sharding, bool isEven, Hints &hints);
+              Sharding sharding, Hints &hints);
 
   void run();
   /// Where not everything was tried, tries what other searches found.
   void refine();
-  /// Sets `exhaustive` to false if not everything was tried.
-  PlanOutcome finish(bool &exhaustive);
+  PlanOutcome finish(Untried &untried);
 
 private:
   using Combination = std::vector<size_t>;
@@ -242,17 +294,8 @@ private:
   /// is better than what there was.
   bool consider(const Combination &combination, int64_t budget);
   void apply(const Combination &combination);
-  std::optional<BatchProblem> pose(const ClusterView &view,
-                                   std::vector<double> &state,
-                                   std::string &error) const;
-  /// A combination and the devices that were found best for it.
-  struct Finalist {
-    Combination combination;
-    std::vector<int64_t> choice;
-    double seconds;
-  };
-  void improveShares();
-  void takeShares(const Finalist &finalist, const ShareSearch::Found &found);
+  std::optional<PosedJob> pose(const std::vector<int64_t> &choice, double limit,
+                               std::string &error) const;
   PlanCandidate makeCandidate();
 
   ClusterView cluster; // as the combination at hand has it
@@ -261,9 +304,6 @@ private:
   const PlanChoices &choices;
   int stage;
   Sharding sharding;
-  /// By memory, but as equal as it permits (shareStateByMemory(), without a
-  /// reserve).
-  bool isEven;
   /// What each type may recompute, and the type that it has to follow in that:
   /// itself or one before it.
   std::vector<std::vector<std::string>> recompute;
@@ -273,13 +313,10 @@ private:
   std::vector<int64_t> counts, usable;
   DeviceSpace space = DeviceSpace::ofTypes({});
   int64_t budget = 1;
-  bool exhaustive = true;
+  Untried untried;
 
   std::optional<DeviceSelection> best;
   Combination bestCombination;
-  /// Of the best; empty for what poseProblem() makes.
-  std::vector<double> bestState;
-  std::vector<Finalist> finalists;
   std::string firstError;
 };
 
@@ -287,10 +324,9 @@ private:
 
 StageSearch::StageSearch(const ClusterView &cluster, const ModelFacts &model,
                          const BatchPolicy &policy, const PlanChoices &choices,
-                         int stage, Sharding sharding, bool isEven,
-                         Hints &hints)
+                         int stage, Sharding sharding, Hints &hints)
     : cluster(cluster), model(model), policy(policy), choices(choices),
-      stage(stage), sharding(sharding), isEven(isEven), hints(hints) {
+      stage(stage), sharding(sharding), hints(hints) {
   std::vector<DeviceProfile> &profiles = this->cluster.profiles;
   auto isOther = [&](const DeviceProfile &profile) {
     return profile.stage != stage;
@@ -320,18 +356,19 @@ void StageSearch::chooseDevices() {
   space = DeviceSpace(cluster, isUsable);
 }
 
-std::optional<BatchProblem> StageSearch::pose(const ClusterView &view,
-                                              std::vector<double> &state,
-                                              std::string &error) const {
-  if (!isEven)
-    return poseProblem(view, model, stage, sharding, choices.globalBatch, state,
-                       error);
-  auto shares = shareStateByMemory(view, model, stage, error, 0);
-  if (!shares)
+std::optional<PosedJob> StageSearch::pose(const std::vector<int64_t> &choice,
+                                          double limit,
+                                          std::string &error) const {
+  std::optional<ClusterView> view = takeChoice(cluster, space, choice);
+  if (!view || view->ranks.empty())
     return std::nullopt;
-  state = std::move(*shares);
-  return makeBatchProblem(view, model, stage, choices.globalBatch, state,
-                          error);
+  if (sharding == Sharding::Equal || stage == 0)
+    return poseEqually(*view, model, stage, choices.globalBatch, error);
+  // What is no better than with other recomputation is of no use, either.
+  if (best)
+    limit = std::min(limit, best->allocation.seconds);
+  return poseByMemory(*view, space.classifyRanks(*view, choice), model, policy,
+                      stage, choices.globalBatch, limit, error);
 }
 
 void StageSearch::apply(const Combination &combination) {
@@ -343,34 +380,27 @@ void StageSearch::apply(const Combination &combination) {
 bool StageSearch::consider(const Combination &combination, int64_t budget) {
   apply(combination);
   std::string posed;
-  auto problemOf =
-      [&](const std::vector<int64_t> &chosen) -> std::optional<BatchProblem> {
-    std::optional<ClusterView> view = takeChoice(cluster, space, chosen);
-    if (!view || view->ranks.empty())
-      return std::nullopt;
+  auto jobOf = [&](const std::vector<int64_t> &choice, double limit) {
     std::string error;
-    std::vector<double> state;
-    auto problem = pose(*view, state, error);
-    if (!problem && posed.empty())
+    std::optional<PosedJob> job = pose(choice, limit, error);
+    if (!job && posed.empty())
       posed = error;
-    return problem;
+    return job;
   };
   std::string error;
-  auto selection =
-      selectDevices(space, problemOf, policy, error, budget, hints);
+  auto selection = selectDevices(space, jobOf, policy, error, budget, hints);
   if (!selection) {
     if (firstError.empty())
       firstError = posed.empty() ? error : posed;
     return false;
   }
   if (budget > 1 && !selection->exhaustive)
-    exhaustive = false;
+    untried.devices = true;
+  if (!selection->hasBestShares)
+    untried.shares = true;
   if (budget > 1 &&
       std::find(hints.begin(), hints.end(), selection->counts) == hints.end())
     hints.push_back(selection->counts);
-  if (sharding == Sharding::Memory && stage > 0)
-    finalists.push_back(
-        {combination, selection->counts, selection->allocation.seconds});
   if (best && !isFaster(selection->allocation, best->allocation))
     return false;
   best = std::move(*selection);
@@ -396,7 +426,7 @@ void StageSearch::tieTypes() {
     for (size_t j = 0; j < i && leaders[i] == i; ++j)
       if (isAlike(i, j)) {
         leaders[i] = leaders[j];
-        exhaustive &= recompute[i].size() < 2;
+        untried.recompute |= recompute[i].size() > 1;
       }
 }
 
@@ -437,7 +467,7 @@ bool StageSearch::improveOneByOne(int64_t budget) {
 /// One type at a time with all devices, from what types are set to and from
 /// what takes least memory; then the devices, then types again with these.
 void StageSearch::improveCombination() {
-  exhaustive = false;
+  untried.recompute = true;
   Combination own(recompute.size()), least(recompute.size());
   for (size_t i = 0; i < least.size(); ++i)
     least[i] = recompute[i].empty() ? 0 : recompute[i].size() - 1;
@@ -534,76 +564,6 @@ void StageSearch::eraseDominated(int type,
       }
 }
 
-/// Of each type the first that it differs from in nothing but its name.
-static std::vector<size_t> findKinds(const ClusterView &cluster) {
-  std::vector<size_t> kinds;
-  for (size_t type = 0; type < cluster.types.size(); ++type) {
-    size_t first = 0;
-    while (!areAlike(cluster, static_cast<int>(first), static_cast<int>(type)))
-      ++first;
-    kinds.push_back(first);
-  }
-  return kinds;
-}
-
-void StageSearch::improveShares() {
-  std::stable_sort(finalists.begin(), finalists.end(),
-                   [](const Finalist &a, const Finalist &b) {
-                     return a.seconds < b.seconds * (1 - 1e-12);
-                   });
-  // What a type recomputes that is left out is no difference.
-  std::set<std::pair<Combination, std::vector<int64_t>>> known;
-  auto isKnown = [&](const Finalist &finalist) {
-    Combination used = finalist.combination;
-    std::vector<int64_t> taken = space.countTypes(finalist.choice);
-    for (size_t type = 0; type < used.size(); ++type)
-      if (taken[type] == 0)
-        used[type] = 0;
-    return !known.insert({used, finalist.choice}).second;
-  };
-  finalists.erase(std::remove_if(finalists.begin(), finalists.end(), isKnown),
-                  finalists.end());
-  if (finalists.size() > mostFinalists)
-    finalists.resize(mostFinalists);
-  // Also all devices: with other shares, there may be no need to leave any out.
-  for (size_t i = 0, own = finalists.size(); i < own; ++i)
-    finalists.push_back({finalists[i].combination, space.all(), 0});
-  if (choices.leaveOut)
-    for (const auto &choice : hints)
-      if (finalists.size() < mostShareSearches)
-        finalists.push_back({finalists.front().combination, choice, 0});
-  // By the work that there is, and of the first most.
-  auto tries = static_cast<size_t>(std::clamp<int64_t>(2 * budget, 16, 8192));
-  for (const Finalist &finalist : finalists) {
-    apply(finalist.combination);
-    auto view = takeChoice(cluster, space, finalist.choice);
-    if (!view || view->ranks.empty())
-      continue;
-    std::vector<size_t> kinds = findKinds(cluster);
-    ShareSearch search(*view, model, policy, stage, choices.globalBatch, kinds);
-    search.tryReserves(tries / finalists.size() + 1);
-    search.limitTypes(tries / finalists.size() + 1);
-    if (search.getBest() &&
-        isFaster(search.getBest()->allocation, best->allocation))
-      takeShares(finalist, *search.getBest());
-  }
-}
-
-void StageSearch::takeShares(const Finalist &finalist,
-                             const ShareSearch::Found &found) {
-  bestCombination = finalist.combination;
-  bestState = found.state;
-  best->counts = finalist.choice;
-  best->problem = found.problem;
-  best->allocation = found.allocation;
-  std::vector<int64_t> taken = space.countTypes(finalist.choice),
-                       all = space.countTypes(space.all());
-  for (size_t type = 0; type < taken.size(); ++type) {
-    best->allocation.types[type].dropped += all[type] - taken[type];
-    best->problem.types[type].count = all[type];
-  }
-}
-
 PlanCandidate StageSearch::makeCandidate() {
   PlanCandidate candidate;
   candidate.stage = stage;
@@ -611,11 +571,8 @@ PlanCandidate StageSearch::makeCandidate() {
   apply(bestCombination);
   for (const DeviceType &type : cluster.types)
     candidate.recompute.push_back(type.recompute);
-  std::string error;
-  auto view = takeChoice(cluster, space, best->counts, &candidate.ranks);
-  pose(*view, candidate.state, error);
-  if (!bestState.empty())
-    candidate.state = std::move(bestState);
+  takeChoice(cluster, space, best->counts, &candidate.ranks);
+  candidate.state = std::move(best->state);
   candidate.problem = std::move(best->problem);
   candidate.allocation = std::move(best->allocation);
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -659,21 +616,21 @@ void StageSearch::run() {
 }
 
 void StageSearch::refine() {
-  if (!best || exhaustive || !choices.leaveOut)
+  if (!best || !untried.any() || !choices.leaveOut)
     return;
   consider(Combination(bestCombination), budget);
 }
 
-PlanOutcome StageSearch::finish(bool &allTried) {
+PlanOutcome StageSearch::finish(Untried &ofAll) {
   PlanOutcome outcome = {stage, sharding, std::nullopt, ""};
   if (best) {
-    if (sharding == Sharding::Memory && stage > 0)
-      improveShares();
     outcome.best = makeCandidate();
   } else {
     outcome.error = firstError;
   }
-  allTried &= exhaustive;
+  ofAll.devices |= untried.devices;
+  ofAll.recompute |= untried.recompute;
+  ofAll.shares |= untried.shares;
   return outcome;
 }
 
@@ -686,27 +643,16 @@ PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
   std::vector<StageSearch> searches;
   for (int stage : choices.stages)
     for (Sharding sharding : choices.shardings)
-      for (bool isEven : {false, true})
-        // Nothing is sharded in stage 0.
-        if (stage > 0 ? !isEven || sharding == Sharding::Memory
-                      : !isEven && sharding == choices.shardings.front())
-          searches.emplace_back(cluster, model, policy, choices, stage,
-                                sharding, isEven, hints);
+      // Nothing is sharded in stage 0.
+      if (stage > 0 || sharding == choices.shardings.front())
+        searches.emplace_back(cluster, model, policy, choices, stage, sharding,
+                              hints);
   for (StageSearch &search : searches)
     search.run();
   for (StageSearch &search : searches)
     search.refine();
-  for (StageSearch &search : searches) {
-    PlanOutcome outcome = search.finish(result.exhaustive);
-    std::vector<PlanOutcome> &outcomes = result.outcomes;
-    if (outcomes.empty() || outcomes.back().stage != outcome.stage ||
-        outcomes.back().sharding != outcome.sharding)
-      outcomes.push_back(std::move(outcome));
-    else if (outcome.best && (!outcomes.back().best ||
-                              isFaster(outcome.best->allocation,
-                                       outcomes.back().best->allocation)))
-      outcomes.back() = std::move(outcome);
-  }
+  for (StageSearch &search : searches)
+    result.outcomes.push_back(search.finish(result.untried));
   return result;
 }
 

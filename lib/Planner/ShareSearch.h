@@ -6,60 +6,150 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Ranks that share the state by all their memory have as much left, each, for
-// activations. That is more than a rank needs that takes few samples, and the
-// shares are less equal than they could be: collectives take longer. What is
-// behind a slow link had better hold less than its memory permits.
+// Chooses the shares of the state of a job's ranks so that a step takes least
+// time. Memory that holds state holds no activations; shares that are less
+// equal make collectives take longer, or the update; a rank behind a slow link
+// had better hold little.
+//
+// Let c be the largest micro-batch that each type is to have memory for. It
+// leaves room for so much state, and then the loads of ports and ranks (what
+// collectives and the update take) are linear functions of the shares: the best
+// shares are a linear program, and the samples are the policy's to share. Both
+// are monotone: a larger c never makes the samples take longer, and never makes
+// a load smaller. So no c between `low` and `high` takes less than the samples
+// with memory for `high` and each load at its least with memory for `low`, and
+// the best c is found by branch and bound.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_LIB_PLANNER_SHARESEARCH_H
 #define POPLAR_LIB_PLANNER_SHARESEARCH_H
 
+#include "LinearProgram.h"
 #include "Poplar/Planner/BatchPolicy.h"
+#include "Poplar/Planner/CollectiveCost.h"
 #include "Poplar/Planner/ZeroProblem.h"
+#include <array>
+#include <set>
 
 namespace poplar {
 
 class ShareSearch {
 public:
-  /// For the job of all ranks of `view`, as its types are set. Types that
-  /// differ in nothing but their names have the same of `kinds`.
-  ShareSearch(const ClusterView &view, const ModelFacts &model,
-              const BatchPolicy &policy, int stage, int64_t globalBatch,
-              const std::vector<size_t> &kinds)
-      : view(view), model(model), policy(policy), stage(stage),
-        globalBatch(globalBatch), kinds(kinds) {}
+  /// For the job of all ranks of `view`, as its types are set. `classes` is by
+  /// rank: nodes whose ranks are of the same classes are interchangeable.
+  /// Fails, with `error` set, where a profile is missing, or does not tell
+  /// memory.
+  static std::optional<ShareSearch>
+  make(const ClusterView &view, const ModelFacts &model,
+       const BatchPolicy &policy, int stage, int64_t globalBatch,
+       const std::vector<size_t> &classes, std::string &error);
 
-  struct Found {
+  struct Result {
+    /// By rank; empty if no shares have a plan that takes at most the limit.
     std::vector<double> state;
-    BatchProblem problem;
-    Allocation allocation;
+    /// No plan takes less than this by more than `tolerance`.
+    double least;
+    /// False if there may be better shares: there were too many micro-batches,
+    /// or unlike devices, to choose from.
+    bool isShown = true;
+    /// Problems that were solved.
+    int64_t work = 0;
   };
-  /// The best; none if no shares have a plan.
-  const std::optional<Found> &getBest() const { return best; }
+  /// Finds the best shares if a plan takes at most `limit` seconds.
+  Result run(double limit);
 
-  /// Shares that are as equal as they can be if every rank keeps memory for so
-  /// many samples as a type can use; at most `tries` of them.
-  void tryReserves(size_t tries);
-  /// From the best: less for the devices of a kind, in sixteenths of what they
-  /// hold; at most `tries` shares.
-  void limitTypes(size_t tries);
+  /// Plans that are closer in time, relatively, are as good.
+  static constexpr double tolerance = 5e-4;
 
 private:
-  std::optional<std::vector<double>> limit(const std::vector<double> &limits,
-                                           int64_t reserve) const;
-  bool consider(std::optional<std::vector<double>> state);
+  /// The largest micro-batch by type that there is to be memory for.
+  using Caps = std::vector<int64_t>;
+  /// What depends on shares, relative to equal ones: seconds of gathers, of
+  /// reductions, what they take away from computation, and the update.
+  static constexpr size_t numLoads = 4;
+  using Loads = std::array<double, numLoads>;
+  /// All caps between two.
+  struct Box {
+    Caps low, high;
+    /// Least loads with memory for `low`.
+    Loads loads;
+    /// What no plan in here takes less than, and the micro-batches of a plan
+    /// that would take this if everything were at its least.
+    double bound;
+    Caps used;
+  };
+
+  ShareSearch(const ClusterView &view, const ModelFacts &model,
+              const BatchPolicy &policy, BatchProblem problem)
+      : view(view), model(model), policy(policy), problem(std::move(problem)) {}
+
+  bool readMemory(int stage, std::string &error);
+  void addLoads(const std::vector<size_t> &classes);
+  void addLoad(size_t load, const CollectiveCost::Load &of, double scale);
+
+  /// Of the state, in parts of an equal share, that fit on a rank of each
+  /// variable.
+  std::vector<double> getRooms(const Caps &caps) const;
+  bool hasRoom(const Caps &caps) const;
+  LinearProgram limit(const Caps &caps) const;
+  /// The variables, then the loads, then the time, of the least sum of these by
+  /// weight; none if the state does not fit.
+  std::optional<std::vector<double>> minimize(const LinearProgram &limited,
+                                              const Loads &weights,
+                                              double weightOfTime = 0) const;
+  std::optional<Loads> getLeastLoads(const Caps &caps) const;
+  /// Sets the problem to these.
+  void pose(const Caps &caps, const Loads &loads);
+  /// What `allocation` takes, relative to `unit` seconds, and how it grows.
+  double getTime(const Allocation &allocation, const Caps &caps,
+                 const Loads &loads, double unit);
+  Loads getSlope(const Allocation &allocation, const Caps &caps,
+                 const Loads &loads, double unit);
+
+  /// Sets the bound of a box. False if there is nothing in it.
+  bool setBound(Box &box);
+  /// Tries shares with memory for `caps`.
+  void tryCaps(const Caps &caps, const Loads &least);
+  /// The samples for the loads, then the best shares for these samples, and
+  /// again, while it helps. True if they are the best of all.
+  bool improve(const Caps &caps, Loads loads);
+  /// The best shares for `allocation`; true if they take no longer than it
+  /// says.
+  bool balance(const Allocation &allocation, const Caps &caps, Loads &loads);
+  /// Between `low` and what the box would have, as much as there is room for.
+  void tryPart(const Box &box);
+  /// The type to branch on, if there is one.
+  std::optional<size_t> chooseType(const Box &box) const;
+  std::vector<double> getState() const;
 
   const ClusterView &view;
   const ModelFacts &model;
   const BatchPolicy &policy;
-  int stage;
-  int64_t globalBatch;
-  const std::vector<size_t> &kinds;
-  /// What the best leaves to every rank.
-  int64_t bestReserve = 0;
-  std::optional<Found> best;
+  BatchProblem problem;
+  CollectiveCost::Ownership ownership;
+  TrafficRates rates;
+  double update = 0;
+  int64_t numUnits = 0, work = 0;
+  /// By type: bytes next to what a rank always holds, those of a unit of state
+  /// and of a sample.
+  std::vector<int64_t> freeBytes, unitBytes, sampleBytes;
+  /// By variable: the type, and how many ranks.
+  std::vector<int> typeOf;
+  std::vector<int64_t> numRanks;
+  /// Rows of loads and of the sum of all shares, without those of rooms. Its
+  /// variables are those of shares, the loads, and the time.
+  LinearProgram program{0};
+  /// Loads that matter. Reductions may be as gathers are.
+  std::array<bool, numLoads> hasLoad = {};
+  bool isSymmetric = false;
+  /// All ranks of a type are one variable, although they differ.
+  bool isMerged = false;
+
+  double bestSeconds = 0;
+  /// By variable; empty if there is none.
+  std::vector<double> bestShares;
+  std::set<Caps> tried;
 };
 
 } // namespace poplar

@@ -16,11 +16,7 @@
 
 using namespace poplar;
 
-static constexpr int64_t gradientBytes = 4;
-
-/// Bytes of a parameter on the wire: of the format of all types in the job, or
-/// of f32 where they differ.
-static int64_t getWireBytes(const ClusterView &cluster) {
+int64_t poplar::getWireBytes(const ClusterView &cluster) {
   const std::string first =
       cluster.types[cluster.ranks.front().type].getWorkingFormat();
   for (const ClusterRank &rank : cluster.ranks)
@@ -39,46 +35,14 @@ static int64_t getTransientBytes(const ModelFacts &model,
           gradients = stage >= 2 ? std::min(alive, model.buckets) : 0,
           gathered = stage == 3 ? std::min(alive, 2 * model.buckets) : 0;
   return model.largestBucket *
-         (gradients * gradientBytes + gathered * format.parameter);
+         (gradients * gradientWireBytes + gathered * format.parameter);
 }
 
-namespace {
-
-/// Seconds of the collectives of all ranks of a cluster, which hold `state` of
-/// every bucket.
-class TrafficCost {
-public:
-  TrafficCost(const ClusterView &cluster, const std::vector<double> &state);
-
-  double gather(const ModelFacts::Traffic &traffic) const {
-    return double(traffic.buckets) * latency +
-           double(traffic.elements) * gatherSeconds;
-  }
-  double reduce(const ModelFacts::Traffic &traffic) const {
-    return double(traffic.buckets) * latency +
-           double(traffic.elements) * reduceSeconds;
-  }
-  /// What they take away from the computation that hides them.
-  double gatherOverhead(const ModelFacts::Traffic &traffic) const {
-    return double(traffic.elements) * gatherOverheadSeconds;
-  }
-  double reduceOverhead(const ModelFacts::Traffic &traffic) const {
-    return double(traffic.elements) * reduceOverheadSeconds;
-  }
-  /// Whether to stop, how many targets there are, the loss, and the norm.
-  double exchanges() const { return exchangeSeconds; }
-
-private:
-  double latency = 0, gatherSeconds = 0, reduceSeconds = 0, exchangeSeconds = 0;
-  double gatherOverheadSeconds = 0, reduceOverheadSeconds = 0;
-};
-
-} // namespace
-
-TrafficCost::TrafficCost(const ClusterView &cluster,
-                         const std::vector<double> &state) {
+TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
+                                     const std::vector<double> &state) {
+  TrafficRates rates;
   if (cluster.ranks.size() < 2)
-    return;
+    return rates;
   // Of so many elements that rounding shards to whole ones does not matter.
   constexpr double elements = 1ull << 40;
   double total = 0, sum = 0;
@@ -91,25 +55,35 @@ TrafficCost::TrafficCost(const ClusterView &cluster,
   }
   CollectiveCost cost(cluster, cluster.ranks);
   auto gather = cost.allGather("", bounds, getWireBytes(cluster));
-  auto reduce = cost.reduceScatter("", bounds, gradientBytes);
-  latency = gather.latency;
-  gatherSeconds = (gather.seconds() - latency) / elements;
-  reduceSeconds = (reduce.seconds() - latency) / elements;
-  gatherOverheadSeconds = gather.overhead / elements;
-  reduceOverheadSeconds = reduce.overhead / elements;
-  exchangeSeconds = 3 * cost.exchange("", sizeof(int64_t)).seconds() +
+  auto reduce = cost.reduceScatter("", bounds, gradientWireBytes);
+  rates.latency = gather.latency;
+  rates.gather = (gather.seconds() - gather.latency) / elements;
+  rates.reduce = (reduce.seconds() - reduce.latency) / elements;
+  rates.gatherOverhead = gather.overhead / elements;
+  rates.reduceOverhead = reduce.overhead / elements;
+  rates.exchanges = 3 * cost.exchange("", sizeof(int64_t)).seconds() +
                     cost.exchange("", 2 * sizeof(double)).seconds();
+  return rates;
 }
 
-/// Sets what ranks communicate, and what the slowest takes for the `update`.
-static void addSync(const ClusterView &cluster, const ModelFacts &model,
-                    const std::vector<double> &state, double update,
-                    BatchProblem &problem) {
-  problem.iterationSync = update;
-  if (cluster.ranks.size() < 2)
-    return;
+void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
+                     double update, BatchProblem &problem) {
   using Traffic = ModelFacts::Traffic;
-  TrafficCost cost(cluster, state);
+  auto gather = [&](const Traffic &traffic) {
+    return double(traffic.buckets) * rates.latency +
+           double(traffic.elements) * rates.gather;
+  };
+  auto reduce = [&](const Traffic &traffic) {
+    return double(traffic.buckets) * rates.latency +
+           double(traffic.elements) * rates.reduce;
+  };
+  // What they take away from the computation that hides them.
+  auto gatherOverhead = [&](const Traffic &traffic) {
+    return double(traffic.elements) * rates.gatherOverhead;
+  };
+  auto reduceOverhead = [&](const Traffic &traffic) {
+    return double(traffic.elements) * rates.reduceOverhead;
+  };
   auto without = [](const Traffic &all, const Traffic &part) {
     return Traffic{std::max<int64_t>(all.buckets - part.buckets, 0),
                    std::max<int64_t>(all.elements - part.elements, 0)};
@@ -117,30 +91,31 @@ static void addSync(const ClusterView &cluster, const ModelFacts &model,
   Traffic all = {model.buckets, model.elements},
           first = {std::min<int64_t>(model.buckets, 1), model.firstBucket},
           last = {std::min<int64_t>(model.buckets, 1), model.lastBucket};
-  problem.iterationSync += cost.exchanges();
+  problem.forwardSync = problem.backwardSync = problem.stepSync = 0;
+  problem.iterationSync = update + rates.exchanges;
   switch (problem.zeroStage) {
   case 0: {
     // An all-reduce is a reduction and a gather, of gradients both.
-    problem.backwardSync = 2 * cost.reduce(without(all, first));
+    problem.backwardSync = 2 * reduce(without(all, first));
     problem.iterationSync +=
-        2 * (cost.reduce(first) + cost.reduceOverhead(without(all, first)));
+        2 * (reduce(first) + reduceOverhead(without(all, first)));
     break;
   }
   case 1:
-    problem.backwardSync = cost.reduce(without(all, first));
+    problem.backwardSync = reduce(without(all, first));
     problem.iterationSync +=
-        cost.reduce(first) + cost.reduceOverhead(without(all, first));
+        reduce(first) + reduceOverhead(without(all, first));
     break;
   default:
-    problem.backwardSync = cost.reduce(without(model.reduced, first));
+    problem.backwardSync = reduce(without(model.reduced, first));
     problem.stepSync =
-        cost.reduce(first) + cost.reduceOverhead(without(model.reduced, first));
+        reduce(first) + reduceOverhead(without(model.reduced, first));
     if (problem.zeroStage == 3) {
       Traffic forward = without(model.gatheredForward, first);
-      problem.forwardSync = cost.gather(forward);
-      problem.backwardSync += cost.gather(model.gatheredBackward);
-      problem.stepSync += cost.gather(first) + cost.gatherOverhead(forward) +
-                          cost.gatherOverhead(model.gatheredBackward);
+      problem.forwardSync = gather(forward);
+      problem.backwardSync += gather(model.gatheredBackward);
+      problem.stepSync += gather(first) + gatherOverhead(forward) +
+                          gatherOverhead(model.gatheredBackward);
     }
   }
   if (problem.zeroStage == 1 || problem.zeroStage == 2) {
@@ -148,9 +123,8 @@ static void addSync(const ClusterView &cluster, const ModelFacts &model,
     constexpr double share =
         double(OptimizerBytes::adamw) / double(OptimizerBytes::total());
     double adamw = share * update;
-    problem.iterationSync +=
-        std::max(cost.gather(last),
-                 cost.gather(all) - adamw * (1 - double(first.elements) /
+    problem.iterationSync += std::max(
+        gather(last), gather(all) - adamw * (1 - double(first.elements) /
                                                      double(all.elements)));
   }
 }
@@ -181,15 +155,11 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
 }
 
 std::optional<BatchProblem>
-poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
-                         int stage, int64_t globalBatch,
-                         const std::vector<double> &state, std::string &error) {
+poplar::listDeviceTypes(const ClusterView &cluster, const ModelFacts &model,
+                        int stage, int64_t globalBatch, std::string &error) {
   BatchProblem problem;
   problem.globalBatch = globalBatch;
   problem.zeroStage = stage;
-  double total = 0, slowestUpdate = 0;
-  for (double share : state)
-    total += share;
   std::vector<int> counts = cluster.countRanks();
   for (int type = 0; type < static_cast<int>(counts.size()); ++type) {
     const DeviceType &device = cluster.types[type];
@@ -218,27 +188,51 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
       if (profile->maxMicroBatch)
         entry.largestBatch =
             std::min(entry.largestBatch, *profile->maxMicroBatch);
-      // The rank of the type with the most state decides.
-      double share = 0;
-      for (size_t rank = 0; rank < cluster.ranks.size(); ++rank)
-        if (cluster.ranks[rank].type == type)
-          share = std::max(share, state[rank] / total);
-      if (profile->memory) {
-        entry.fixedBytes = getFixedBytes(*profile, device, model, stage, share);
-        entry.bytesPerSample = profile->memory->perSample;
-        int64_t free = std::max<int64_t>(device.memory - entry.fixedBytes, 0);
-        if (entry.bytesPerSample > 0)
-          entry.largestBatch =
-              std::min(entry.largestBatch, free / entry.bytesPerSample);
-      }
-      if (profile->optimizerSeconds)
-        slowestUpdate = std::max(slowestUpdate, *profile->optimizerSeconds *
-                                                    (stage ? share : 1));
     }
     problem.types.push_back(std::move(entry));
   }
-  addSync(cluster, model, state, slowestUpdate, problem);
-  error = problem.check();
+  return problem;
+}
+
+std::optional<BatchProblem>
+poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
+                         int stage, int64_t globalBatch,
+                         const std::vector<double> &state, std::string &error) {
+  std::optional<BatchProblem> problem =
+      listDeviceTypes(cluster, model, stage, globalBatch, error);
+  if (!problem)
+    return std::nullopt;
+  // The rank of each type with the most state decides.
+  std::vector<double> largest(cluster.types.size());
+  double total = 0, slowestUpdate = 0;
+  for (double share : state)
+    total += share;
+  for (size_t rank = 0; rank < cluster.ranks.size(); ++rank) {
+    double &share = largest[cluster.ranks[rank].type];
+    share = std::max(share, state[rank] / total);
+  }
+  for (int type = 0; type < static_cast<int>(largest.size()); ++type) {
+    BatchProblem::DeviceType &entry = problem->types[type];
+    if (entry.count == 0)
+      continue;
+    const DeviceType &device = cluster.types[type];
+    const DeviceProfile *profile =
+        findProfile(cluster, model, type, stage, error);
+    if (profile->memory) {
+      entry.fixedBytes =
+          getFixedBytes(*profile, device, model, stage, largest[type]);
+      entry.bytesPerSample = profile->memory->perSample;
+      int64_t free = std::max<int64_t>(device.memory - entry.fixedBytes, 0);
+      if (entry.bytesPerSample > 0)
+        entry.largestBatch =
+            std::min(entry.largestBatch, free / entry.bytesPerSample);
+    }
+    if (profile->optimizerSeconds)
+      slowestUpdate = std::max(slowestUpdate, *profile->optimizerSeconds *
+                                                  (stage ? largest[type] : 1));
+  }
+  setSync(model, getTrafficRates(cluster, state), slowestUpdate, *problem);
+  error = problem->check();
   if (!error.empty())
     return std::nullopt;
   return problem;

@@ -163,7 +163,10 @@ void Writer::write() {
           os.attribute("gap", candidate.simulated / candidate.predicted - 1);
         });
     });
-    os.attribute("searched_everything", review.alternatives.exhaustive);
+    const Untried &untried = review.alternatives.untried;
+    os.attribute("searched_everything", !untried.any());
+    if (untried.any())
+      os.attribute("not_searched", untried.describe());
     os.attributeArray("alternatives", [&] {
       for (const PlanOutcome &outcome : review.alternatives.outcomes)
         os.object([&] { writeAlternative(outcome); });

@@ -16,6 +16,18 @@ using namespace poplar::test;
 
 namespace {
 
+/// Jobs without shares to choose.
+JobOfCounts jobOf(ProblemOfCounts problemOf) {
+  return [=](const std::vector<int64_t> &counts,
+             double limit) -> std::optional<PosedJob> {
+    PosedJob job;
+    job.problem = problemOf(counts);
+    if (!job.problem)
+      return std::nullopt;
+    return job;
+  };
+}
+
 /// One fast type, and slow devices whose link makes every step wait.
 ProblemOfCounts fastAndFar(int64_t batch) {
   return
@@ -32,8 +44,8 @@ ProblemOfCounts fastAndFar(int64_t batch) {
 
 TEST(DeviceSelectionTest, LeavesOutWhatCostsMoreThanItBrings) {
   std::string error;
-  auto selection = selectDevices(DeviceSpace::ofTypes({2, 2}), fastAndFar(16),
-                                 exact(), error);
+  auto selection = selectDevices(DeviceSpace::ofTypes({2, 2}),
+                                 jobOf(fastAndFar(16)), exact(), error);
   ASSERT_TRUE(selection) << error;
   EXPECT_TRUE(selection->exhaustive);
   EXPECT_EQ(selection->counts, (std::vector<int64_t>{2, 0}));
@@ -52,8 +64,8 @@ TEST(DeviceSelectionTest, UsesAllWhereItMakesNoDifference) {
     return std::optional<BatchProblem>(problem);
   };
   std::string error;
-  auto selection =
-      selectDevices(DeviceSpace::ofTypes({3, 5}), problemOf, exact(), error);
+  auto selection = selectDevices(DeviceSpace::ofTypes({3, 5}), jobOf(problemOf),
+                                 exact(), error);
   ASSERT_TRUE(selection) << error;
   EXPECT_EQ(selection->counts, (std::vector<int64_t>{3, 5}));
   // Also where not all can be used: three of one type, or one of the other.
@@ -63,8 +75,8 @@ TEST(DeviceSelectionTest, UsesAllWhereItMakesNoDifference) {
     problem->iterationSync = counts[0] > 0 && counts[1] > 0 ? 10 : 0;
     return problem;
   };
-  selection =
-      selectDevices(DeviceSpace::ofTypes({3, 1}), notBoth, exact(), error);
+  selection = selectDevices(DeviceSpace::ofTypes({3, 1}), jobOf(notBoth),
+                            exact(), error);
   ASSERT_TRUE(selection) << error;
   EXPECT_EQ(selection->counts, (std::vector<int64_t>{3, 0}));
 }
@@ -102,8 +114,8 @@ TEST(DeviceSelectionTest, ExhaustiveSearchFindsTheLeast) {
             least = std::min(least, bruteForce(*problem));
         }
     std::string error;
-    auto selection = selectDevices(DeviceSpace::ofTypes(available), problemOf,
-                                   exact(), error);
+    auto selection = selectDevices(DeviceSpace::ofTypes(available),
+                                   jobOf(problemOf), exact(), error);
     ASSERT_TRUE(selection) << error;
     ASSERT_NEAR(selection->allocation.seconds, least, 1e-11 * least)
         << describe(all);
@@ -126,8 +138,8 @@ TEST(DeviceSelectionTest, ManyDevicesAreSearchedWithinTheBudget) {
     return std::optional<BatchProblem>(problem);
   };
   std::string error;
-  auto selection = selectDevices(DeviceSpace::ofTypes({1000, 1000}), problemOf,
-                                 exact(), error, 300);
+  auto selection = selectDevices(DeviceSpace::ofTypes({1000, 1000}),
+                                 jobOf(problemOf), exact(), error, 300);
   ASSERT_TRUE(selection) << error;
   EXPECT_FALSE(selection->exhaustive);
   EXPECT_LE(problems, 300);
@@ -142,13 +154,14 @@ TEST(DeviceSelectionTest, ManyDevicesAreSearchedWithinTheBudget) {
 
 TEST(DeviceSelectionTest, Refusals) {
   std::string error;
-  EXPECT_FALSE(selectDevices(DeviceSpace::ofTypes({2, 2}), fastAndFar(0),
+  EXPECT_FALSE(selectDevices(DeviceSpace::ofTypes({2, 2}), jobOf(fastAndFar(0)),
                              exact(), error));
   EXPECT_EQ(error, "globalBatch: 0 is not between 1 and 16777216");
   auto none = [](const std::vector<int64_t> &) {
     return std::optional<BatchProblem>();
   };
-  EXPECT_FALSE(selectDevices(DeviceSpace::ofTypes({2}), none, exact(), error));
+  EXPECT_FALSE(
+      selectDevices(DeviceSpace::ofTypes({2}), jobOf(none), exact(), error));
   EXPECT_EQ(error, "there is no such job");
 }
 

@@ -68,11 +68,9 @@ static std::optional<ClusterView> permuteTypes(const ClusterView &cluster,
   std::iota(numbers.begin(), numbers.end(), 0);
   std::shuffle(numbers.begin(), numbers.end(), random);
   auto nodes = listNodes(cluster);
-  for (auto &[was, types] : nodes) {
+  for (auto &[was, types] : nodes)
     for (int &type : types)
       type = numbers[type];
-    std::shuffle(types.begin(), types.end(), random);
-  }
   ClusterView changed = rebuild(cluster, nodes);
   for (size_t type = 0; type < numbers.size(); ++type)
     changed.types[numbers[type]] = cluster.types[type];
@@ -80,6 +78,14 @@ static std::optional<ClusterView> permuteTypes(const ClusterView &cluster,
     profile.type = numbers[profile.type];
   std::shuffle(changed.profiles.begin(), changed.profiles.end(), random);
   return changed;
+}
+
+static std::optional<ClusterView> permuteDevices(const ClusterView &cluster,
+                                                 std::mt19937 &random) {
+  auto nodes = listNodes(cluster);
+  for (auto &[was, types] : nodes)
+    std::shuffle(types.begin(), types.end(), random);
+  return rebuild(cluster, nodes);
 }
 
 /// Every second device of a type is of another one with the same profiles.
@@ -177,14 +183,15 @@ static std::optional<ClusterView> improveLink(const ClusterView &cluster,
 
 const std::vector<ClusterChange> &test::getClusterChanges() {
   static const std::vector<ClusterChange> changes = {
-      {"permute nodes", true, permuteNodes},
-      {"permute types and devices", true, permuteTypes},
-      {"split a type", false, splitType},
-      {"duplicate the cluster", false, duplicate},
-      {"add a useless node", false, addUselessNode},
-      {"a faster type", false, speedUp},
-      {"more memory", false, addMemory},
-      {"a better link", false, improveLink},
+      {"permute nodes", true, 0.01, permuteNodes},
+      {"permute types", true, 0.01, permuteTypes},
+      {"permute the devices of nodes", true, 0.04, permuteDevices},
+      {"split a type", false, 0.01, splitType},
+      {"duplicate the cluster", false, 0.01, duplicate},
+      {"add a useless node", false, 0.01, addUselessNode},
+      {"a faster type", false, 0.01, speedUp},
+      {"more memory", false, 0.01, addMemory},
+      {"a better link", false, 0.01, improveLink},
   };
   return changes;
 }
@@ -261,4 +268,14 @@ std::string test::describeCluster(const ClusterView &cluster) {
 int test::countClusters(int few) {
   const char *many = std::getenv("POPLAR_METAMORPHIC_CLUSTERS");
   return many ? std::atoi(many) : few;
+}
+
+unsigned test::chooseSeed(unsigned usual) {
+  const char *seed = std::getenv("POPLAR_METAMORPHIC_SEED");
+  return seed ? usual + 1000 * static_cast<unsigned>(std::atoi(seed)) : usual;
+}
+
+bool test::isChosen(int cluster) {
+  const char *only = std::getenv("POPLAR_METAMORPHIC_ONLY");
+  return !only || std::atoi(only) == cluster;
 }

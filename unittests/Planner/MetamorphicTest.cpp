@@ -15,10 +15,6 @@
 using namespace poplar;
 using namespace poplar::test;
 
-/// By how much a plan may get worse when a cluster gets better. With nodes of
-/// many unlike devices the search is a heuristic, and finds less.
-static constexpr double tolerance = 0.01, toleranceOfMany = 0.03;
-
 static std::optional<double> planSeconds(const RandomCluster &test,
                                          const PlanChoices &choices) {
   PlanSearchResult result =
@@ -34,7 +30,7 @@ static std::string describePlans(const RandomCluster &test,
   std::ostringstream text;
   PlanSearchResult result =
       searchPlans(test.cluster, test.model, exact(), choices);
-  text << (result.exhaustive ? "all was tried" : "not all was tried");
+  text << "not tried: " << result.untried.describe();
   for (const PlanOutcome &outcome : result.outcomes) {
     text << "\n  stage " << outcome.stage << ", " << toString(outcome.sharding)
          << ": ";
@@ -54,15 +50,16 @@ static std::string describePlans(const RandomCluster &test,
 
 /// Makes `clusters` random clusters, and each change of them.
 static void checkZero(unsigned seed, int clusters, int mostNodes,
-                      int mostDevices, const std::vector<int> &stages,
-                      double tolerance = ::tolerance) {
+                      int mostDevices, const std::vector<int> &stages) {
   std::mt19937 random(seed);
   for (int i = 0; i < clusters; ++i) {
     RandomCluster test = makeUnevenCluster(random, mostNodes, mostDevices);
     PlanChoices choices;
     choices.globalBatch = 1 + random() % (4 * test.cluster.ranks.size() + 8);
     choices.stages = stages;
-    std::optional<double> before = planSeconds(test, choices);
+    std::optional<double> before;
+    if (isChosen(i))
+      before = planSeconds(test, choices);
     for (const ClusterChange &change : getClusterChanges()) {
       auto changed = change.apply(test.cluster, random);
       if (!changed || !before)
@@ -75,25 +72,25 @@ static void checkZero(unsigned seed, int clusters, int mostNodes,
                          std::to_string(choices.globalBatch) + " samples\n" +
                          describeCluster(test.cluster);
       ASSERT_TRUE(after) << "no plan any more: " << what;
-      EXPECT_LE(*after, *before * (1 + tolerance))
+      EXPECT_LE(*after, *before * (1 + change.tolerance))
           << what << "\nbefore: " << describePlans(test, choices)
           << "\nafter: " << describePlans(better, choices);
       if (change.isSame) {
-        EXPECT_GE(*after, *before * (1 - tolerance)) << what;
+        EXPECT_GE(*after, *before * (1 - change.tolerance)) << what;
       }
     }
   }
 }
 
 TEST(MetamorphicTest, SmallClusters) {
-  checkZero(1, countClusters(80), 4, 2, {0, 1, 2, 3});
+  checkZero(chooseSeed(1), countClusters(60), 4, 2, {0, 1, 2, 3});
 }
 
 TEST(MetamorphicTest, StagesByThemselves) {
   for (int stage = 0; stage <= 3; ++stage)
-    checkZero(10 + stage, countClusters(15), 4, 3, {stage});
+    checkZero(chooseSeed(10) + stage, countClusters(15), 4, 3, {stage});
 }
 
 TEST(MetamorphicTest, LargerClusters) {
-  checkZero(2, countClusters(10), 8, 8, {0, 1, 2, 3}, toleranceOfMany);
+  checkZero(chooseSeed(2), countClusters(6), 8, 8, {0, 1, 2, 3});
 }

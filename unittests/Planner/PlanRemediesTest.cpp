@@ -102,12 +102,13 @@ TEST_F(PlanRemediesTest, ATypeAlone) {
 }
 
 TEST_F(PlanRemediesTest, MoreDevices) {
-  // In stage 3, 16 000 / n bytes of state and 1000 for a sample, in 4500:
-  // five devices or more. Stages that shard less never fit.
+  // In stage 3, 16 000 bytes of state, and 1000 for a sample on all devices of
+  // one type, in 4500 each: three 'a' without a sample and a 'b' with one, or
+  // two 'a' and three 'b'. Stages that shard less never fit.
   cluster.types[0].memory = cluster.types[1].memory = 4500;
   Texts remedies = find();
   ASSERT_GE(remedies.size(), 2u);
-  EXPECT_EQ(remedies[remedies.size() - 2], "with 2 more of 'a'");
+  EXPECT_EQ(remedies[remedies.size() - 2], "with 1 more of 'a'");
   EXPECT_EQ(remedies.back(), "with 2 more of 'b'");
 }
 

@@ -100,7 +100,7 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
   choices.chooseRecompute = random() % 4 > 0;
   PlanSearchResult result =
       searchPlans(test.cluster, test.model, exact(), choices);
-  ASSERT_TRUE(result.exhaustive);
+  ASSERT_EQ(result.untried.describe(), "");
   double leastOfAll = HUGE_VAL;
   for (const PlanOutcome &outcome : result.outcomes) {
     auto solve = [&](const BatchProblem &problem) {
@@ -111,17 +111,19 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
     double least = tryAll(test.cluster, test.model, choices, outcome.stage,
                           outcome.sharding, solve);
     leastOfAll = std::min(leastOfAll, least);
-    ASSERT_EQ(outcome.best.has_value(), std::isfinite(least))
-        << outcome.stage << outcome.error;
+    // By memory there are more shares than the ones tried here.
+    if (outcome.sharding == Sharding::Equal || std::isfinite(least)) {
+      ASSERT_EQ(outcome.best.has_value(), std::isfinite(least))
+          << outcome.stage << outcome.error;
+    }
     ASSERT_EQ(outcome.error.empty(), outcome.best.has_value());
     if (!outcome.best)
       continue;
     const PlanCandidate &best = *outcome.best;
     // In which order ranks are, and who gets what is left over by rounding
     // shards to whole elements, is not searched.
-    double tolerance = outcome.sharding == Sharding::Memory ? 2e-3 : 1e-11;
+    double tolerance = outcome.sharding == Sharding::Memory ? 4e-3 : 1e-11;
     ASSERT_LE(best.allocation.seconds, least * (1 + tolerance));
-    // By memory there are more shares than the ones tried here.
     if (outcome.sharding == Sharding::Equal) {
       ASSERT_GE(best.allocation.seconds, least * (1 - tolerance));
     }
@@ -133,9 +135,9 @@ void compareWithAll(std::mt19937 &random, bool isBrute) {
     ASSERT_EQ(best.ranks.size() + dropped, test.cluster.ranks.size());
     ASSERT_TRUE(choices.leaveOut || dropped == 0);
   }
-  ASSERT_EQ(result.best() != nullptr, std::isfinite(leastOfAll));
-  if (result.best()) {
-    ASSERT_LE(result.best()->allocation.seconds, leastOfAll * (1 + 2e-3));
+  if (std::isfinite(leastOfAll)) {
+    ASSERT_TRUE(result.best());
+    ASSERT_LE(result.best()->allocation.seconds, leastOfAll * (1 + 4e-3));
   }
 }
 

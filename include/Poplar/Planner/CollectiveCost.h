@@ -69,6 +69,25 @@ public:
   /// Every rank gets `bytes` bytes of every other one: counts, norms.
   SimulationProblem::Collective exchange(std::string name, int64_t bytes) const;
 
+  /// Ranks for a search of what each owns: nodes whose ranks are of the same
+  /// classes are interchangeable; ranks of one variable own as much each.
+  struct Ownership {
+    std::vector<size_t> classes, variables;
+    size_t numVariables = 0;
+  };
+  /// What a port or a rank has to do, as a function of what ranks own:
+  /// `constant` plus, for each variable, `factors` times the part of the data
+  /// that each of its ranks owns.
+  struct Load {
+    double constant = 0;
+    std::vector<double> factors;
+  };
+  /// Seconds of all ports per byte of the data; ports of equal loads may be
+  /// left out.
+  std::vector<Load> listPorts(const Ownership &ownership, bool reduces) const;
+  /// What ranks send and receive, in parts of the data.
+  std::vector<Load> listRanks(const Ownership &ownership) const;
+
 private:
   /// A node that ranks of the job are on.
   struct Node {
@@ -87,6 +106,10 @@ private:
   };
 
   double addLinks(const ClusterView &cluster, const std::vector<int> &indices);
+  void listDevicePorts(const Ownership &ownership,
+                       std::vector<Load> &ports) const;
+  void listNodePorts(const Ownership &ownership, bool rootsReceive,
+                     std::vector<Load> &ports) const;
   SimulationProblem::Collective
   makeCollective(std::string name, const std::vector<int64_t> &bounds,
                  int64_t elementBytes, bool reduces) const;

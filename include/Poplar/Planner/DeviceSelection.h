@@ -29,6 +29,23 @@ namespace poplar {
 using ProblemOfCounts = std::function<std::optional<BatchProblem>(
     const std::vector<int64_t> &counts)>;
 
+/// A job of some devices: its problem, and the shares of the state by rank.
+struct PosedJob {
+  /// None if no plan of the job takes at most the limit.
+  std::optional<BatchProblem> problem;
+  std::vector<double> state;
+  /// No plan of the job takes less, whatever the shares.
+  double least = 0;
+  /// The shares are the best, or nearly so.
+  bool isExact = true;
+  /// Problems that were solved to choose the shares.
+  int64_t work = 0;
+};
+/// As ProblemOfCounts, for a search that has no use for plans that take more
+/// than `limit` seconds.
+using JobOfCounts = std::function<std::optional<PosedJob>(
+    const std::vector<int64_t> &counts, double limit)>;
+
 struct DeviceSelection {
   /// Devices in use, by slot.
   std::vector<int64_t> counts;
@@ -36,8 +53,11 @@ struct DeviceSelection {
   /// `allocation`, which drops the others, is a solution of it.
   BatchProblem problem;
   Allocation allocation;
-  /// Every choice was tried, so there is none better.
-  bool exhaustive = false;
+  /// By rank in use, as the job was posed.
+  std::vector<double> state;
+  /// Every choice was tried, so there is none better if each job that was
+  /// posed had its best shares.
+  bool exhaustive = false, hasBestShares = true;
 };
 
 /// Finds devices for which `policy` takes least time, and more of them where it
@@ -51,7 +71,7 @@ struct DeviceSelection {
 /// a budget of 1, all devices. Deterministic. On failure sets `error` to why
 /// all devices together do not solve the problem.
 std::optional<DeviceSelection>
-selectDevices(const DeviceSpace &space, const ProblemOfCounts &problemOf,
+selectDevices(const DeviceSpace &space, const JobOfCounts &jobOf,
               const BatchPolicy &policy, std::string &error,
               int64_t budget = 4096,
               const std::vector<std::vector<int64_t>> &hints = {});

@@ -63,6 +63,11 @@ struct DeviceSpace {
   std::vector<int64_t> all() const;
   /// By device type.
   std::vector<int64_t> countTypes(const std::vector<int64_t> &choice) const;
+  /// Numbers the ranks of a job of a choice, so that ranks have the same number
+  /// if they are of one type, on nodes that are interchangeable and of which as
+  /// many devices take part.
+  std::vector<size_t> classifyRanks(const ClusterView &job,
+                                    const std::vector<int64_t> &choice) const;
 
 private:
   DeviceSpace() = default;

@@ -55,6 +55,13 @@ struct ModelFacts {
   std::string fingerprint;
 };
 
+/// The part of makeBatchProblem() that is the same for all shares: the types,
+/// without limits by memory, and no communication.
+std::optional<BatchProblem> listDeviceTypes(const ClusterView &cluster,
+                                            const ModelFacts &model, int stage,
+                                            int64_t globalBatch,
+                                            std::string &error);
+
 /// Makes the problem of `globalBatch` samples in `stage`. `state` is each
 /// rank's share of what the stage shards; they are summed to one. Fails, with
 /// `error` set, where a type in use has no profile for the stage.
@@ -63,6 +70,31 @@ std::optional<BatchProblem> makeBatchProblem(const ClusterView &cluster,
                                              int64_t globalBatch,
                                              const std::vector<double> &state,
                                              std::string &error);
+
+/// Seconds of collectives of all ranks of a job: for each, and for an element.
+/// All zero if there is one rank.
+struct TrafficRates {
+  double latency = 0, gather = 0, reduce = 0;
+  /// What computation beside it is slowed down by, per element.
+  double gatherOverhead = 0, reduceOverhead = 0;
+  /// Of an iteration: whether to stop, how many targets there are, the loss,
+  /// and the norm.
+  double exchanges = 0;
+};
+
+/// Bytes of an element on the wire: of a gradient; and of a parameter, in the
+/// format of all types in the job, or f32 where they differ.
+constexpr int64_t gradientWireBytes = 4;
+int64_t getWireBytes(const ClusterView &cluster);
+
+/// The rates if ranks hold the shares `state` of every bucket.
+TrafficRates getTrafficRates(const ClusterView &cluster,
+                             const std::vector<double> &state);
+
+/// Sets what ranks communicate, the slowest taking `update` for its update. No
+/// time of `problem` falls with a rate, nor with `update`.
+void setSync(const ModelFacts &model, const TrafficRates &rates, double update,
+             BatchProblem &problem);
 
 /// Memory of a rank next to its activations, if it holds `share` of what the
 /// stage shards. `profile` has to say what memory it measured.
