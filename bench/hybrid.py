@@ -100,7 +100,7 @@ def print_row(problem, *first):
     """Of a model, a cluster and a batch."""
     result, plain = plan(*problem), plan(*problem, "--chunks", "1")
     gain = result["samples_per_second"] / plain["samples_per_second"]
-    bound = result["upper_bound_samples_per_second"]
+    bound = result["sum_of_types_samples_per_second"]
     alone = sorted(result["alone_samples_per_second"].values())
     brought = result["samples_per_second"] - alone[-1]
     cells = [

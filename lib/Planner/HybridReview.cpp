@@ -11,6 +11,7 @@
 #include "Poplar/Planner/PipelineSimulation.h"
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 using namespace poplar;
 
@@ -38,6 +39,42 @@ static double getBestRate(const HybridProblem &problem,
   for (size_t mode = 0; mode < problem.types[type].modes.size(); ++mode)
     best = std::max(best, getRate(problem, costs, type, mode));
   return best;
+}
+
+double poplar::findUpperBound(const HybridProblem &problem) {
+  HybridCosts costs(problem, /*communicates=*/false);
+  // By type and unit: device seconds of a sample, in the fastest mode.
+  std::vector<std::vector<double>> times;
+  std::vector<int64_t> counts;
+  for (size_t type = 0; type < problem.types.size(); ++type) {
+    if (problem.types[type].count == 0 || problem.types[type].modes.empty())
+      continue;
+    counts.push_back(problem.types[type].count);
+    times.emplace_back(problem.units(),
+                       std::numeric_limits<double>::infinity());
+    for (size_t mode = 0; mode < problem.types[type].modes.size(); ++mode) {
+      const HybridProblem::Mode &it = problem.types[type].modes[mode];
+      for (int unit = 0; unit < problem.units(); ++unit)
+        times.back()[unit] = std::min(
+            times.back()[unit],
+            costs.getSeconds(static_cast<int>(type), static_cast<int>(mode),
+                             {unit, unit + 1}) *
+                it.tensorDegree / static_cast<double>(it.microBatch));
+    }
+  }
+  double bound = times.empty() ? 0 : std::numeric_limits<double>::infinity();
+  for (const std::vector<double> &prices : times) {
+    double total = std::accumulate(prices.begin(), prices.end(), 0.0), sum = 0;
+    for (size_t type = 0; type < times.size(); ++type) {
+      double most = 0;
+      for (size_t unit = 0; unit < prices.size(); ++unit)
+        if (prices[unit] > 0)
+          most = std::max(most, prices[unit] / times[type][unit]);
+      sum += static_cast<double>(counts[type]) * most;
+    }
+    bound = std::min(bound, sum / total);
+  }
+  return bound;
 }
 
 HybridLosses poplar::findLosses(const HybridProblem &problem,
@@ -71,7 +108,7 @@ HybridLosses poplar::findLosses(const HybridProblem &problem,
   return losses;
 }
 
-double HybridReview::getUpperBound() const {
+double HybridReview::getSumOfTypes() const {
   double sum = 0;
   for (const Alone &type : alone)
     sum += type.throughput;
@@ -115,6 +152,7 @@ HybridReview poplar::reviewHybridPlan(const HybridProblem &problem,
   HybridReview review;
   double seconds = simulatePipeline(problem, plan).seconds;
   review.throughput = static_cast<double>(problem.globalBatch) / seconds;
+  review.upperBound = findUpperBound(problem);
   review.losses = findLosses(problem, plan, seconds);
   review.alone = std::move(alone);
   return review;

@@ -112,7 +112,7 @@ static std::string formatStages(const HybridReport &report) {
 
 static std::string formatReview(const HybridReport &report) {
   const HybridReview &review = report.review;
-  double bound = review.getUpperBound();
+  double bound = review.getSumOfTypes();
   std::string text =
       formatv("throughput {0:f3} samples/s (simulated)", review.throughput);
   if (bound <= 0)
@@ -202,7 +202,8 @@ static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
 static void writeReview(llvm::json::OStream &os, const HybridReport &report) {
   const HybridReview &review = report.review;
   os.attribute("samples_per_second", review.throughput);
-  os.attribute("upper_bound_samples_per_second", review.getUpperBound());
+  os.attribute("upper_bound_samples_per_second", review.upperBound);
+  os.attribute("sum_of_types_samples_per_second", review.getSumOfTypes());
   os.attributeObject("alone_samples_per_second", [&] {
     for (size_t i = 0; i < review.alone.size(); ++i)
       os.attribute(report.aloneNames[i], review.alone[i].throughput);

@@ -9,7 +9,8 @@
 // A plan on unlike devices against what its device types do each for itself:
 // U = sum over types of the throughput of the best plan of that type alone,
 // with the same model and the same global batch (HETHUB, arXiv 2405.16256: the
-// theoretical upper bound; how it is computed is ours).
+// theoretical upper bound, which it is not; how it is computed is ours).
+// findUpperBound() is one.
 //
 // Where throughput is lost is found by taking one cause after the other away,
 // starting from the simulated plan:
@@ -52,9 +53,18 @@ const char *toString(HybridLosses::Cause cause);
 HybridLosses findLosses(const HybridProblem &problem, const HybridPlan &plan,
                         double seconds);
 
+/// No plan of the problem, in any of its modes, reaches more samples per second
+/// than this, whatever memory and links there are. With prices p of the units
+/// that sum to 1, a device earns at most the most that it can, max p_u / t_u,
+/// so that all devices together make no more whole samples than they earn.
+/// Prices are the times of one of the types, whichever gives the least bound.
+double findUpperBound(const HybridProblem &problem);
+
 struct HybridReview {
   /// Samples per second of the plan, simulated.
   double throughput = 0;
+  /// findUpperBound().
+  double upperBound = 0;
   HybridLosses losses;
   /// A type alone; without a plan if the model does not fit on it.
   struct Alone {
@@ -65,8 +75,9 @@ struct HybridReview {
   };
   std::vector<Alone> alone;
 
-  /// U.
-  double getUpperBound() const;
+  /// U. Types together have memory that none of them has alone, so that a plan
+  /// may reach more.
+  double getSumOfTypes() const;
   /// What of the gap from U to the plan is due to each cause, in samples per
   /// second; below 0 where the plan loses less. They add up to the gap.
   std::array<double, HybridLosses::numCauses> splitGap() const;
