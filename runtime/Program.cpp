@@ -18,8 +18,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <new>
 #include <optional>
+#include <string>
+#include <utility>
 
 using namespace poplar::runtime;
 
@@ -79,9 +82,59 @@ static void prepareProcess(const PoplarProgram &Program,
       json::parse(Program.description, "description").string("isa", ""));
 }
 
+/// [256,16]
+static std::string formatShape(const PoplarParameter &P) {
+  std::string Text;
+  for (int64_t D = 0; D < P.rank; ++D)
+    Text += (D ? "," : "") + std::to_string(P.shape[D]);
+  return "[" + Text + "]";
+}
+
+/// Parameters are of their shape, and have memory of their own in their
+/// buckets.
+static void checkParameters(const PoplarProgram &Program) {
+  constexpr const char *Again = "; build it again";
+  std::map<std::pair<int64_t, int64_t>, const PoplarParameter *> Places;
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    if (P.rank < 0 || P.rank > 4)
+      fail("the program is damaged: '", P.name, "' has ", P.rank, " dimensions",
+           Again);
+    int64_t Elements = 1;
+    bool Fits = true;
+    for (int64_t D = 0; D < P.rank; ++D)
+      Fits &= P.shape[D] > 0 &&
+              !__builtin_mul_overflow(Elements, P.shape[D], &Elements);
+    if (!Fits || Elements != P.elements)
+      fail("the program is damaged: '", P.name, "' is ", formatShape(P),
+           " and has ", P.elements, " elements", Again);
+    if (P.bucket < 0 || P.bucket >= Program.num_buckets)
+      fail("the program is damaged: '", P.name, "' is in bucket ", P.bucket,
+           " of ", Program.num_buckets, Again);
+    const PoplarBucket &Bucket = Program.buckets[P.bucket];
+    if (P.offset < 0 || P.elements > Bucket.elements ||
+        P.offset > Bucket.elements - P.elements)
+      fail("the program is damaged: '", P.name, "' lies outside its bucket '",
+           Bucket.name, "'", Again);
+    auto [Other, IsFree] = Places.try_emplace({P.bucket, P.offset}, &P);
+    if (!IsFree)
+      fail("the program is damaged: '", P.name, "' shares memory with '",
+           Other->second->name, "'", Again);
+  }
+  const PoplarParameter *Last = nullptr;
+  for (const auto &[Place, P] : Places) {
+    if (Last && Last->bucket == P->bucket &&
+        Last->offset + Last->elements > P->offset)
+      fail("the program is damaged: '", P->name, "' shares memory with '",
+           Last->name, "'", Again);
+    Last = P;
+  }
+}
+
 /// The description and the tables are of one program: ids of tokens are held
 /// against the vocabulary that the one names, and index what the others hold.
 static void checkTables(const PoplarProgram &Program) {
+  checkParameters(Program);
   ModelInfo Model(Program);
   int64_t Elements = 0;
   bool HasEmbedding = false;
