@@ -11,6 +11,7 @@
 #include "Error.h"
 #include "Executor.h"
 #include "Optimizer.h"
+#include "ProductTrace.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -28,8 +29,8 @@ void poplar::runtime::dispatchRanges(int Threads, PoplarKernel Kernel,
   int64_t Blocks = (Extent - 1) / Grain + 1;
   if (Threads == 1 || Blocks == 1)
     return Kernel(Args, Batch, 0, Extent);
-  // A contiguous, static share for each thread: neighbouring kernels then find
-  // their operands in the cache of the same core.
+    // A contiguous, static share for each thread: neighbouring kernels then
+    // find their operands in the cache of the same core.
 #pragma omp parallel num_threads(Threads)
   {
     int64_t Team = omp_get_num_threads(), Id = omp_get_thread_num();
@@ -113,8 +114,10 @@ extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,
                                const void *A, const void *B, const void *Bias,
                                void *Aux, void *C, int64_t Batch) {
   endProcessOnError(Context, [=] {
-    static_cast<Executor *>(Context)->device().runGemm(*Gemm, A, B, Bias, Aux,
-                                                       C, Batch);
+    auto *Exec = static_cast<Executor *>(Context);
+    Exec->device().runGemm(*Gemm, A, B, Bias, Aux, C, Batch);
+    if (Exec->products)
+      Exec->products->add(*Gemm, A, B, Aux, C, Batch);
   });
 }
 

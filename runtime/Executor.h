@@ -39,6 +39,8 @@ struct ModelInfo {
   std::vector<int64_t> SpecialTokens;
 };
 
+class ProductTrace;
+
 /// Owns the arena of a rank and runs the functions of its program in it. This
 /// is the `context` that generated code hands back to poplar_rt_*.
 class Executor {
@@ -70,6 +72,7 @@ public:
   /// A micro-step; `Last` of its iteration.
   void train(int64_t B, bool Last) {
     Dev.run(Last ? Program.train_last : Program.train, this, Memory, B);
+    products = nullptr;
   }
   void update() { Program.update(this, Memory, 0); }
   /// A turn of a pipeline stage, see Pipeline.
@@ -93,6 +96,8 @@ public:
   /// called; collectives are null where the rank is alone.
   Optimizer *optimizer = nullptr;
   Collectives *collectives = nullptr;
+  /// Where products of the next micro-step are noted, if anywhere.
+  ProductTrace *products = nullptr;
 
 private:
   const PoplarProgram &Program;

@@ -123,6 +123,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "write the gradients of the first batch and stop", "Testing"},
       {"dump-logits", &O.DumpLogits, 0, "FILE",
        "write its logits, dropout off, and stop"},
+      {"dump-products", &O.DumpProducts, 0, "FILE",
+       "write the norms of the matrix products of its first micro-step and "
+       "stop"},
       {"dump-loss", &O.DumpLoss, 0, "", "print its loss and stop"},
       {"check-allocations", &O.CheckAllocations, 0, "",
        "fail if a step leaves memory allocated"},

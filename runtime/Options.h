@@ -64,7 +64,7 @@ struct Options {
   // Ranks.
   std::string Comm = "auto", LinkDelay, Trace, Ranks;
   // For tests.
-  std::string DumpGradients, DumpLogits, ReportMemory;
+  std::string DumpGradients, DumpLogits, DumpProducts, ReportMemory;
   bool DumpLoss = false, CheckAllocations = false, CheckReplicas = false,
        SkipSave = false;
   // Sampling.
@@ -79,7 +79,8 @@ struct Options {
 
   /// Whether one batch is to be looked at, and nothing trained.
   bool isDump() const {
-    return DumpLoss || !DumpGradients.empty() || !DumpLogits.empty();
+    return DumpLoss || !DumpGradients.empty() || !DumpLogits.empty() ||
+           !DumpProducts.empty();
   }
   /// A hash, in hexadecimal, of what decides the course of training in steps of
   /// `Samples` samples, whoever decided on these.

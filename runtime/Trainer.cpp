@@ -16,6 +16,7 @@
 #include "Group.h"
 #include "Job.h"
 #include "Optimizer.h"
+#include "ProductTrace.h"
 #include "Progress.h"
 #include "Safetensors.h"
 #include "Schedule.h"
@@ -369,6 +370,9 @@ void Trainer::save() {
 }
 
 void Trainer::dump() {
+  if (!O.DumpProducts.empty() && Exec.pipeline())
+    fail("--dump-products: a stage of a pipeline has a part of the products; "
+         "dump those of a plan without groups");
   if (!O.DumpGradients.empty() && Exec.pipeline())
     fail("--dump-gradients: groups of a pipeline add up their gradients in the "
          "update only; dump those of a plan without groups");
@@ -377,9 +381,14 @@ void Trainer::dump() {
   if (Targets == 0)
     fail("the first batch has no targets");
   Optim.zeroGradients();
+  ProductTrace Products(Exec);
+  if (!O.DumpProducts.empty())
+    Exec.products = &Products;
   double Loss = sum(Batches.train(Targets, Optim.lossScale())) /
                 static_cast<double>(Targets);
   print("loss %.9g\n", Loss);
+  if (!O.DumpProducts.empty() && Leads)
+    Products.write(O.DumpProducts);
   if (!O.DumpGradients.empty())
     writeGradients(Exec, O.DumpGradients);
   if (!O.DumpLogits.empty())

@@ -11,7 +11,9 @@
 #include "TestProgram.h"
 #include "TestSupport.h"
 
+#include <cmath>
 #include <cstring>
+#include <random>
 #include <set>
 
 using namespace poplar::runtime;
@@ -370,6 +372,66 @@ TEST_F(SourceTest, MasksAsBERT) {
   EXPECT_NEAR(Count / (Samples * 16), 0.15, 0.005);
   EXPECT_NEAR(static_cast<double>(Masks) / Count, 0.8, 0.02);
   EXPECT_NEAR(static_cast<double>(Kept) / Count, 0.1, 0.02);
+}
+
+namespace recorded {
+#include "MaskingCounts.inc"
+} // namespace recorded
+
+// What transformers' DataCollatorForLanguageModeling was seen to do with the
+// same kind of samples (scripts/goldens/check_masking.py): as many tokens
+// chosen, masked and kept, none of them special, and drawn from as much of the
+// vocabulary.
+TEST_F(SourceTest, MasksAsTransformers) {
+  ModelInfo Masked(testprogram::MaskedProgram);
+  Masked.VocabSize = recorded::Vocabulary;
+  Masked.SeqLen = recorded::Length;
+  Masked.MaskToken = 103;
+  Masked.SpecialTokens = {0, 100, 101, 102, 103};
+  auto IsSpecial = [&](int32_t Id) {
+    return std::binary_search(Masked.SpecialTokens.begin(),
+                              Masked.SpecialTokens.end(), Id);
+  };
+  std::mt19937 Random(1);
+  std::uniform_int_distribution<int32_t> Word(104, recorded::Vocabulary - 1);
+  int64_t Ordinary = 0, Chosen = 0, ChosenSpecial = 0, OfMask = 0, Kept = 0;
+  std::set<int32_t> Drawn;
+  for (uint64_t S = 0; S < 20000; ++S) {
+    std::vector<int32_t> Ids = {101};
+    for (int64_t W = 0; W < recorded::Words; ++W)
+      Ids.push_back(W == 3 ? 103 : W == 7 ? 100 : Word(Random));
+    Ids.push_back(102);
+    Ids.resize(static_cast<size_t>(recorded::Length), 0);
+    std::vector<int32_t> Before = Ids, Wanted(Ids.size());
+    maskTokens(S, Masked, Ids.data(), Wanted.data());
+    for (size_t I = 0; I < Ids.size(); ++I) {
+      Ordinary += !IsSpecial(Before[I]);
+      if (Wanted[I] == -1)
+        continue;
+      ++Chosen;
+      ChosenSpecial += IsSpecial(Before[I]);
+      OfMask += Ids[I] == 103;
+      Kept += Ids[I] == Before[I];
+      if (Ids[I] != 103 && Ids[I] != Before[I])
+        Drawn.insert(Ids[I]);
+    }
+  }
+  // Both are samples of one distribution: within four deviations of a
+  // difference.
+  auto ExpectAlike = [](int64_t Ours, int64_t Of, int64_t Theirs,
+                        int64_t OfTheirs) {
+    auto A = static_cast<double>(Of), B = static_cast<double>(OfTheirs),
+         P = static_cast<double>(Theirs) / B;
+    EXPECT_NEAR(static_cast<double>(Ours) / A, P,
+                4 * std::sqrt(P * (1 - P) * (1 / A + 1 / B)));
+  };
+  EXPECT_EQ(Ordinary, recorded::Ordinary);
+  EXPECT_EQ(ChosenSpecial, recorded::ChosenSpecial);
+  ExpectAlike(Chosen, Ordinary, recorded::Chosen, recorded::Ordinary);
+  ExpectAlike(OfMask, Chosen, recorded::Masked, recorded::Chosen);
+  ExpectAlike(Kept, Chosen, recorded::Kept, recorded::Chosen);
+  EXPECT_EQ(std::count_if(Drawn.begin(), Drawn.end(), IsSpecial),
+            recorded::DrawnSpecial);
 }
 
 // As DataCollatorForLanguageModeling: special tokens are never chosen, whatever

@@ -14,6 +14,7 @@
 #include "../Support/Mutator.h"
 #include "Error.h"
 #include "JSON.h"
+#include "ModelConfig.h"
 #include "Safetensors.h"
 #include "TestSupport.h"
 
@@ -152,6 +153,55 @@ std::string print(const json::Value &V) {
     return "{" + Text + "}";
   }
   return "";
+}
+
+// A damaged config.json is that of the program, or an error that names the
+// file.
+TEST(Fuzz, ModelConfig) {
+  const std::string Facts =
+      R"({"model_type": "llama", "architecture": "LlamaForCausalLM", "facts": [)"
+      R"({"keys": ["hidden_size"], "values": [64], "absent": 4096},)"
+      R"({"keys": ["rms_norm_eps"], "values": [1e-05], "absent": 1e-06},)"
+      R"({"keys": ["rope_parameters.rope_theta", "rope_theta"],)"
+      R"( "values": [10000], "absent": 10000},)"
+      R"({"keys": ["tie_word_embeddings"], "values": [false], "absent": false},)"
+      R"({"keys": ["eos_token_id"], "values": [[2, 3]], "absent": null}],)"
+      R"( "known": ["hidden_size", "rms_norm_eps", "rope_parameters",)"
+      R"( "rope_theta", "tie_word_embeddings", "eos_token_id", "torch_dtype",)"
+      R"( "architectures", "model_type"]})";
+  const std::string Good =
+      R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",)"
+      R"( "hidden_size": 64, "rms_norm_eps": 1e-05, "tie_word_embeddings": false,)"
+      R"( "rope_parameters": {"rope_theta": 10000.0}, "eos_token_id": [2, 3],)"
+      R"( "torch_dtype": "float32"})";
+  MemoryFile File;
+  File.write(Good);
+  EXPECT_NO_THROW(checkModelConfig(Facts, File.path()));
+  Mutator Mutate(4);
+  int Accepted = 0, Refused = 0;
+  for (int I = 0; I < 10000; ++I) {
+    std::string Bad = Mutate(Good);
+    File.write(Bad);
+    try {
+      checkModelConfig(Facts, File.path());
+      ++Accepted;
+    } catch (const Error &E) {
+      std::string Message = E.what();
+      EXPECT_NE(Message.find(File.path()), std::string::npos) << Message;
+      EXPECT_EQ(Message.find('\n'), std::string::npos) << Message;
+      ++Refused;
+    }
+  }
+  EXPECT_GT(Accepted, 100);
+  EXPECT_GT(Refused, 5000);
+  // What the program itself holds may be damaged as well.
+  File.write(Good);
+  for (int I = 0; I < 5000; ++I) {
+    try {
+      checkModelConfig(Mutate(Facts), File.path());
+    } catch (const Error &) {
+    }
+  }
 }
 
 // What is accepted can be printed and parsed again; an error names a byte of

@@ -14,9 +14,11 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 #include <sys/resource.h>
 #include <thread>
 
+using poplar::runtime::TensorFiles;
 using poplar::runtime::writeSafetensors;
 using testprogram::Program;
 
@@ -176,6 +178,101 @@ TEST_F(TrainerTest, RefusesCheckpointOfAnotherModel) {
             std::string::npos)
       << R.Err;
   EXPECT_FALSE(std::filesystem::exists(Dir / "other"));
+}
+
+// The first checkpoints of BERT call the weight and bias of a norm gamma and
+// beta.
+TEST_F(TrainerTest, ReadsTheFirstNamesOfNorms) {
+  PoplarParameter Parameters[2] = {Program.parameters[0],
+                                   Program.parameters[1]};
+  Parameters[0].name = "bert.embeddings.LayerNorm.weight";
+  Parameters[1].name = "bert.embeddings.LayerNorm.bias";
+  PoplarProgram Renamed = Program;
+  Renamed.parameters = Parameters;
+  std::vector<float> First(256 * 16, 0.25f), Second(256 * 16, 0.5f);
+  // As they are now, as they were, and without the model's prefix.
+  for (auto [Weight, Bias] :
+       {std::pair("bert.embeddings.LayerNorm.weight",
+                  "bert.embeddings.LayerNorm.bias"),
+        std::pair("bert.embeddings.LayerNorm.gamma",
+                  "bert.embeddings.LayerNorm.beta"),
+        std::pair("embeddings.LayerNorm.gamma", "embeddings.LayerNorm.beta")}) {
+    writeSafetensors(Dir / "t", {{Weight, {256, 16}, First.data()},
+                                 {Bias, {256, 16}, Second.data()}});
+    std::filesystem::remove_all(Dir / "run");
+    Result R = train("run", 1,
+                     {"--init", Dir / "t", "--lr", "0", "--weight-decay", "0"},
+                     Renamed);
+    ASSERT_EQ(R.Status, 0) << R.Err;
+    // Each went where it belongs, and is written by its present name.
+    TensorFiles Saved = TensorFiles::open(Dir / "run/latest");
+    for (auto [Name, Value] :
+         {std::pair("bert.embeddings.LayerNorm.weight", 0.25f),
+          std::pair("bert.embeddings.LayerNorm.bias", 0.5f)}) {
+      const auto *Tensor = Saved.find(Name);
+      ASSERT_NE(Tensor, nullptr) << Name;
+      float Read;
+      std::memcpy(&Read, Tensor->Data, sizeof(Read));
+      EXPECT_EQ(Read, Value) << Name << " from " << Weight;
+    }
+  }
+  // Neither is a name of anything else.
+  writeSafetensors(Dir / "t",
+                   {{"bert.embeddings.LayerNorm.gamma", {256, 16}, &First[0]},
+                    {"bert.embeddings.LayerNorm.delta", {256, 16}, &First[0]}});
+  Result R = train("bad", 1, {"--init", Dir / "t"}, Renamed);
+  EXPECT_EQ(R.Status, 1);
+  EXPECT_NE(R.Err.find("LayerNorm.bias"), std::string::npos) << R.Err;
+}
+
+TEST_F(TrainerTest, RefusesWeightsOfPyTorch) {
+  for (const char *Name :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    std::string Directory = Dir / (std::string("of-") + Name);
+    std::filesystem::create_directories(Directory);
+    writeFile(Directory + "/" + Name, "PK");
+    Result R = train("run", 1, {"--init", Directory});
+    EXPECT_EQ(R.Status, 1);
+    EXPECT_NE(R.Err.find(std::string("has its weights in ") + Name +
+                         " and no model.safetensors, which alone can be read; "
+                         "from_pretrained followed by save_pretrained of "
+                         "transformers 4.35 or later writes it"),
+              std::string::npos)
+        << R.Err;
+    EXPECT_FALSE(std::filesystem::exists(Dir / "run"));
+  }
+  // The file itself is refused by what it holds.
+  writeFile(Dir / "pytorch_model.bin", "PK");
+  Result R = train("run", 1, {"--init", Dir / "pytorch_model.bin"});
+  EXPECT_EQ(R.Status, 1);
+  EXPECT_NE(R.Err.find("pytorch_model.bin"), std::string::npos) << R.Err;
+}
+
+// The norms around every product, by the parameter that it is of.
+TEST_F(TrainerTest, DumpsProducts) {
+  Result R = train("run", 1, {"--dump-products", Dir / "products.csv"});
+  ASSERT_EQ(R.Status, 0) << R.Err;
+  EXPECT_FALSE(std::filesystem::exists(Dir / "run"));
+  std::istringstream Lines(readFile(Dir / "products.csv"));
+  std::vector<std::string> Names;
+  std::vector<double> Operands, Results;
+  std::string Line;
+  std::getline(Lines, Line);
+  EXPECT_EQ(Line, "product,operand,result");
+  while (std::getline(Lines, Line)) {
+    size_t First = Line.find(','), Second = Line.find(',', First + 1);
+    Names.push_back(Line.substr(0, First));
+    Operands.push_back(std::stod(Line.substr(First + 1)));
+    Results.push_back(std::stod(Line.substr(Second + 1)));
+  }
+  // Of the first of three micro-steps alone.
+  EXPECT_EQ(Names, (std::vector<std::string>{"head.weight #1",
+                                             "gradient of head.weight",
+                                             "head.weight #2"}));
+  for (double Norm : Results)
+    EXPECT_GT(Norm, 0);
+  // Both are given the gradient of the logits.
+  EXPECT_EQ(Operands[1], Operands[2]);
 }
 
 // Tied weights may be stored twice, but only if they are tied.
