@@ -125,6 +125,7 @@ class Maker:
                     "options": list(map(str, TRAINING_OPTIONS)),
                     "losses": reference.losses,
                     "gradients": self.gradients(model, plan.samples),
+                    "products": self.products(model, plan),
                     "tolerance": 1e-5 if precision == "f32" else 1e-2,
                 })  # fmt: skip
 
@@ -137,6 +138,17 @@ class Maker:
             [*TRAINING_OPTIONS, "--dump-gradients", target],
         ))  # fmt: skip
         return list(cuda_checks.read_norms(path).items())
+
+    def products(self, model, plan):
+        """Norms around the products of the first micro-step on the host."""
+        path = self.work.path(model + "-products.csv")
+        batch = plan.ranks[0].micro_batch
+        options = [*TRAINING_OPTIONS, "--global-batch", plan.samples, "--batch", batch]
+        self.work.once(path, lambda target: self.work.train(
+            self.work.alone(model), model + "-products",
+            [*options, "--threads", 1, "--dump-products", target],
+        ))  # fmt: skip
+        return cuda_checks.read_products(path)
 
     def imported(self, config, seq_len, name):
         """A model ready for a plan."""
@@ -232,7 +244,8 @@ class Maker:
         run("strip", plugin)
         self.glibc = self.add_libraries()
         scripts = ("check-cuda.sh", "check_cuda.py", "check_cuda_torch.py", "start-ranks.py",
-                   "cuda_checks.py", "cuda_libraries.py", "cuda_pair.py", "gpu_peaks.py")
+                   "cuda_checks.py", "cuda_libraries.py", "cuda_pair.py", "cuda_speed.py",
+                   "gpu_peaks.py")
         for name in scripts:
             shutil.copy(os.path.join(ROOT, "scripts", name), self.path(name))
         shutil.copy(os.path.join(ROOT, "examples", "data", "corpus.txt"), self.path("corpus.txt"))
@@ -241,7 +254,9 @@ class Maker:
     def binaries(self):
         """All executables and libraries of the bundle."""
         for directory, _, files in os.walk(self.root):
-            for path in (os.path.join(directory, name) for name in files):
+            # Code of GPUs is ELF, too.
+            paths = [os.path.join(directory, name) for name in files]
+            for path in (p for p in paths if not p.endswith(".cubin")):
                 with open(path, "rb") as file:
                     if file.read(4) == b"\x7fELF":
                         yield path

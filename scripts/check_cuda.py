@@ -11,8 +11,12 @@ first:
   environment  libraries and their versions, PyTorch, highest rates
   kernels      every kernel, on recorded data, against what the host computed
   products     matrix products by cuBLASLt, likewise
-  step         where the time of a step goes, kernel by kernel
-  divergence   gradients of the first batch: the first that is not the host's
+  sweep        TFLOP/s of the models' products: vocabularies as they are and padded,
+               epilogues in cuBLASLt and in a kernel, the algorithms chosen
+  step         where the time of a step goes, kernel by kernel: bytes, GB/s,
+               TFLOP/s, and shares of the roofline
+  divergence   what every unit's products are given and give in the first micro-step,
+               then the gradients of the first batch: the first that is not the host's
   benchmarks   tokens/s and MFU; then PyTorch's
   training     losses of small models against those of a run on the host:
                1e-5 in f32, 1 % in bf16 and f16
@@ -36,6 +40,7 @@ import tempfile
 import time
 
 import cuda_checks as checks
+import cuda_speed
 from cuda_checks import Bundle, Failure, Runner, Skip, query_gpu
 from cuda_pair import check_pair
 
@@ -45,7 +50,8 @@ SECTIONS = [
     ("environment", 0.10, checks.check_environment),
     ("kernels", 0.30, lambda bundle: checks.check_kernels(bundle, False)),
     ("products", 0.35, lambda bundle: checks.check_kernels(bundle, True)),
-    ("step", 0.50, checks.check_step),
+    ("sweep", 0.40, cuda_speed.check_sweep),
+    ("step", 0.50, cuda_speed.check_step),
     ("divergence", 0.55, checks.check_divergence),
     ("benchmarks", 0.85, checks.check_benchmarks),
     ("training", 0.90, checks.check_training),

@@ -290,10 +290,19 @@ def check_cases(bundle, command, directory):
     with open(os.path.join(directory, "cases.json")) as file:
         names = [case["name"] for case in json.load(file)["cases"]]
     failures, done, skipped = [], 0, 0
+    # Machine code, so that none of the time is the driver's compiler's.
+    chip = command[command.index("--chip") + 1]
+    image = ["--cubin"] * os.path.exists(os.path.join(directory, chip + ".cubin"))
+    loaded = "" if image else "no cubin in the bundle; "
     for _ in range(MOST_RESTARTS):
         status, output = bundle.runner.execute(
-            [*command, "--all", "--from", done, directory]
+            [*command, *image, "--all", "--from", done, directory]
         )
+        if image and "GPUs of its generation alone" in output:
+            image, loaded = [], "the GPU takes no cubin; "
+            continue
+        if done == 0:
+            loaded += "".join(re.findall(r"^image +(.*)$", output, re.MULTILINE))
         lines = re.findall(r"^(ok|FAILED|skipped)\s+(.*)$", output, re.MULTILINE)
         failures += [text for state, text in lines if state == "FAILED"]
         skipped += sum(state == "skipped" for state, _ in lines)
@@ -305,7 +314,7 @@ def check_cases(bundle, command, directory):
         failures.append(reason if case in reason else case + reason)
         done += 1
     passed = done - len(failures) - skipped
-    text = f"{passed} of {len(names)} cases passed"
+    text = f"{passed} of {len(names)} cases passed ({loaded})"
     if skipped:
         text += f", {skipped} skipped"
     if failures or done < len(names):
@@ -332,40 +341,6 @@ def check_kernels(bundle, products):
             yield row, 2, lambda d=directory: check_cases(bundle, command, d)
 
 
-def check_step(bundle):
-    """Where the time of a step goes: events around each kernel and product, and
-    then the same step with graphs."""
-    for program in bundle.programs("benchmark") or bundle.programs("training")[:1]:
-
-        def measure(program=program):
-            require_room(bundle, program)
-            path = bundle.work("times.csv")
-            options = ["--steps", 4, "--skip-save", "--peak-gflops", 1]
-            times = {"POPLAR_CUDA_TIMES": path, "POPLAR_CUDA_GRAPHS": "0"}
-            out = bundle.train(program, "step", options, times)
-            with open(path) as file:
-                rows = [(r["what"], int(r["calls"]), float(r["microseconds"]), float(r["flops"]))
-                        for r in csv.DictReader(file) if int(r["calls"])]  # fmt: skip
-            rows.sort(key=lambda row: -row[2])
-            total = sum(row[2] for row in rows)
-            if not total:
-                raise Failure("no kernel was measured")
-            bundle.runner.log.write(f"kernels of {program['name']}\n")
-            for what, calls, microseconds, flops in rows:
-                rate = f"{flops / microseconds / 1e6:8.1f} TFLOP/s" if flops else ""
-                bundle.runner.log.write(
-                    f"{what:<56} {calls:6} calls {microseconds / calls:10.1f} us "
-                    f"{100 * microseconds / total:5.1f} % {rate}\n"
-                )
-            graphs = bundle.train(program, "step", options)
-            seconds = [statistics.median(column(d, "tokens_per_s")) for d in (out, graphs)]
-            top = ", ".join(f"{what} {100 * us / total:.0f} %" for what, _, us, _ in rows[:6])
-            return (f"{len(rows)} kinds of kernels, the most time in: {top}; tokens/s "
-                    f"{seconds[0]:.0f} with events, {seconds[1]:.0f} with graphs")  # fmt: skip
-
-        yield f"step of {program['name']}", 25, measure
-
-
 def read_norms(path):
     """2-norms of the f32 tensors of a safetensors file."""
     with open(path, "rb") as file:
@@ -380,7 +355,7 @@ def read_norms(path):
     return norms
 
 
-def check_divergence(bundle):
+def check_gradients(bundle):
     """Gradients of the first batch, from the loss backwards: the first tensor
     whose norm is not the host's names the unit to look at."""
     for program in bundle.programs("training"):
@@ -404,6 +379,66 @@ def check_divergence(bundle):
                     f"{tolerance:g} allowed")  # fmt: skip
 
         yield f"gradients {program['name']}, {program['chip']}", 3, compare
+
+
+def read_products(path):
+    """[name, norm of the operand, norm of the result or None] of --dump-products."""
+    with open(path) as file:
+        return [[row["product"], float(row["operand"]),
+                 float(row["result"]) if row["result"] else None]
+                for row in csv.DictReader(file)]  # fmt: skip
+
+
+def find_divergence(ours, recorded, tolerance):
+    """(what is first wrong, or None; the largest error)."""
+    worst, known = 0.0, {name: values for name, *values in ours}
+    before = "the input"
+    for name, *values in recorded:
+        if name not in known:
+            return f"there is no product {name}", worst
+        for what, mine, theirs in zip(("given", "result"), known[name], values):
+            # An epilogue has changed it on one of the two.
+            if mine is None or theirs is None:
+                continue
+            error = abs(mine - theirs) / max(abs(theirs), 1e-12)
+            if not error <= tolerance:
+                place = f"between {before} and {name}" if what == "given" else f"in the product {name}"
+                return (f"the first difference is {place}: norm {mine:.6g}, "
+                        f"recorded {theirs:.6g}"), worst  # fmt: skip
+            worst = max(worst, error)
+        before = name
+    return None, worst
+
+
+def check_outputs(bundle):
+    """What every product of the first micro-step is given, and its result, forward
+    and then backward: the first that differs names the unit, and the side of the
+    product on which to look."""
+    for program in bundle.programs("training"):
+        if "products" not in program:
+            continue
+
+        def compare(program=program):
+            path = bundle.work("products.csv")
+            options = [*program["options"], "--peak-gflops", 1, "--dump-products", path]
+            bundle.train(program, "divergence", options)
+            recorded, ours = program["products"], read_products(path)
+            # Gradients in f16 are multiplied by a scale, and those on the host are not.
+            if program["precision"] == "f16":
+                recorded = [row for row in recorded if row[0].endswith("#1")]
+            tolerance = GRADIENT_TOLERANCE[program["precision"]]
+            wrong, worst = find_divergence(ours, recorded, tolerance)
+            if wrong:
+                raise Failure(wrong)
+            return (f"norms around {len(recorded)} products within {worst:.1e} of the "
+                    f"host's, {tolerance:g} allowed")  # fmt: skip
+
+        yield f"outputs {program['name']}, {program['chip']}", 3, compare
+
+
+def check_divergence(bundle):
+    yield from check_outputs(bundle)
+    yield from check_gradients(bundle)
 
 
 def check_conformance(bundle):

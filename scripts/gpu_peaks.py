@@ -1,4 +1,4 @@
-# ===- gpu_peaks.py - The highest FLOP/s of a GPU ---------------------------===#
+# ===- gpu_peaks.py - The highest FLOP/s and GB/s of a GPU ------------------===#
 #
 # Part of the Poplar project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
@@ -51,6 +51,24 @@ def peak_flops(capability, multiprocessors, clock_khz, name, precision):
     return multiprocessors * mhz * 1e6 * per_cycle
 
 
+def peak_bandwidth(memory_khz, memory_bits):
+    """Bytes per second between a GPU and its memory: two transfers a cycle."""
+    return 2 * memory_khz * 1e3 * memory_bits / 8
+
+
+# Name by the driver, kHz and bits of its memory by the driver, GB/s by the data
+# sheet.
+PUBLISHED_MEMORY = [
+    ("Tesla V100-SXM2-16GB", 877000, 4096, 900),
+    ("Tesla T4", 5001000, 256, 320),
+    ("NVIDIA A100-SXM4-80GB", 1593000, 5120, 2039),
+    ("NVIDIA L4", 6251000, 192, 300),
+    ("NVIDIA GeForce RTX 3090", 9751000, 384, 936),
+    ("NVIDIA GeForce RTX 4090", 10501000, 384, 1008),
+    ("NVIDIA H100 80GB HBM3", 2619000, 5120, 3350),
+    ("NVIDIA H100 PCIe", 1593000, 5120, 2000),
+]
+
 # Name by the driver, capability, multiprocessors, kHz by the driver, format,
 # TFLOP/s by the data sheet (dense, sums in f32).
 PUBLISHED = [
@@ -88,6 +106,10 @@ def compare():
         worst = max(worst, error)
         print(f"{name:<26} {precision:<5} {ours:7.1f} TFLOP/s, published {published:g}")
         assert error < 0.03, "not what is published"
+    for name, khz, bits, published in PUBLISHED_MEMORY:
+        ours = peak_bandwidth(khz, bits) / 1e9
+        print(f"{name:<26} {ours:7.0f} GB/s, published {published:g}")
+        assert abs(ours / published - 1) < 0.03, "not what is published"
     assert peak_flops(75, 40, 1590000, "Tesla T4", "bf16") is None
     assert peak_flops(999, 40, 1590000, "NVIDIA Z1", "bf16") is None
     print(f"all within {100 * worst:.1f} % of {len(PUBLISHED)} published figures")

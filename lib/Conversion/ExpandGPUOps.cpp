@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -81,9 +82,13 @@ struct ExpandAllReduce : OpRewritePattern<gpu::AllReduceOp> {
     int64_t parts = (*size)[0] / subgroup;
     auto space = gpu::AddressSpaceAttr::get(
         rewriter.getContext(), gpu::GPUDialect::getWorkgroupAddressSpace());
-    auto type = MemRefType::get({parts}, op.getType(),
-                                MemRefLayoutAttrInterface(), space);
+    // LLVM loads words in fours, the last of which may be beyond `parts`: there
+    // is memory for them, and they are aligned as such a load has to be.
+    auto type =
+        MemRefType::get({int64_t(llvm::alignTo(parts, 4))}, op.getType(),
+                        MemRefLayoutAttrInterface(), space);
     Value shared = function.addWorkgroupAttribution(type, loc);
+    poplar::alignLastAttribution(function);
     auto constant = [&](int64_t value) -> Value {
       return arith::ConstantIndexOp::create(rewriter, loc, value);
     };

@@ -130,6 +130,27 @@ int lastReader(ArrayRef<linalg::GenericOp> ops, Value value) {
   return -1;
 }
 
+/// A number, and the nn ops that the group was made of:
+/// "kernel_3_add_rms_norm".
+std::string nameKernel(size_t number, const Group &group) {
+  constexpr size_t mostCharacters = 64;
+  std::string name = "kernel_" + std::to_string(number);
+  SmallVector<StringRef> known;
+  for (linalg::GenericOp op : group.ops) {
+    auto loc = dyn_cast<NameLoc>(op.getLoc());
+    if (!loc)
+      continue;
+    StringRef source = loc.getName().getValue();
+    if (!source.consume_front("nn.") || llvm::is_contained(known, source))
+      continue;
+    known.push_back(source);
+    if (name.size() + 1 + source.size() > mostCharacters)
+      return name + "_more";
+    name += ("_" + source).str();
+  }
+  return name;
+}
+
 class FormKernelsPass : public poplar::impl::FormKernelsBase<FormKernelsPass> {
 public:
   using Base::Base;
@@ -311,7 +332,7 @@ LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
   kernel.print(stream, OpPrintingFlags().useLocalScope());
   auto [entry, isNew] = known.try_emplace(text, kernel);
   if (isNew) {
-    kernel.setName("kernel_" + std::to_string(known.size() - 1));
+    kernel.setName(nameKernel(known.size() - 1, group));
     getOperation().push_back(kernel);
   } else {
     kernel.erase();

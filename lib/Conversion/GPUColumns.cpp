@@ -57,6 +57,7 @@ LogicalResult GPUKernel::emitColumnOp(linalg::GenericOp op, Value column,
     auto type = MemRefType::get({rows, threads * lanes}, values[0].getType(),
                                 MemRefLayoutAttrInterface(), space);
     shared.push_back(target.addWorkgroupAttribution(type, loc));
+    alignLastAttribution(target);
     for (auto [value, place] : llvm::zip_equal(values, places))
       memref::StoreOp::create(builder, loc, value, shared.back(),
                               ValueRange{index(group), place});

@@ -140,6 +140,41 @@ void GPUKernel::chooseShape() {
     rows = kFlatThreads / subgroup;
 }
 
+/// Bytes of a launch, and for each sample: every element that is read or
+/// written, once. Of a table that is read at computed indices, what is looked
+/// up.
+static std::array<int64_t, 2> countBytes(func::FuncOp kernel) {
+  std::array<int64_t, 2> bytes = {0, 0};
+  auto count = [&](ArrayRef<int64_t> sizes, Type element) {
+    bool isPerSample = llvm::is_contained(sizes, ShapedType::kDynamic);
+    int64_t number = 1;
+    for (int64_t size : sizes)
+      number *= ShapedType::isDynamic(size) ? 1 : size;
+    bytes[isPerSample] +=
+        int64_t(llvm::divideCeil(number * element.getIntOrFloatBitWidth(), 8));
+  };
+  auto countTensor = [&](Type type) {
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      count(tensor.getShape(), tensor.getElementType());
+  };
+  for (BlockArgument argument : kernel.getArguments()) {
+    bool isOperand = false;
+    for (Operation *user : argument.getUsers())
+      isOperand |= isa<linalg::GenericOp>(user);
+    if (isOperand) {
+      countTensor(argument.getType());
+      continue;
+    }
+    for (Operation *user : argument.getUsers())
+      if (auto extract = dyn_cast<tensor::ExtractOp>(user))
+        if (auto op = extract->getParentOfType<linalg::GenericOp>())
+          count(op.getStaticLoopRanges(), extract.getType());
+  }
+  for (Type type : kernel.getResultTypes())
+    countTensor(type);
+  return bytes;
+}
+
 LogicalResult GPUKernel::run() {
   FailureOr<KernelKind> known = getKind();
   if (failed(known))
@@ -165,6 +200,8 @@ LogicalResult GPUKernel::run() {
                   : kind == KernelKind::Flat    ? threads * lanes
                                                 : 1;
   target->setAttr("gpu.parts_per_block", builder.getI64IntegerAttr(parts));
+  target->setAttr(kGPUBytesAttr,
+                  builder.getDenseI64ArrayAttr(countBytes(source)));
 
   Block &entry = target.getBody().front();
   builder.setInsertionPointToStart(&entry);

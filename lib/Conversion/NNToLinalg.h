@@ -119,7 +119,9 @@ public:
 
   mlir::LogicalResult
   matchAndRewrite(OpT op, mlir::PatternRewriter &rewriter) const override {
-    LinalgBuilder builder(rewriter, op.getLoc());
+    // --form-kernels names kernels by what their ops were.
+    auto name = mlir::NameLoc::get(op->getName().getIdentifier(), op.getLoc());
+    LinalgBuilder builder(rewriter, name);
     rewriter.replaceOp(op, lower(builder, op));
     return mlir::success();
   }

@@ -428,7 +428,8 @@ void ProgramDescription::emit(llvm::Module &module,
       kernels.push_back(llvm::ConstantStruct::getAnon(
           {text(entry.name), int32(entry.block[0]), int32(entry.block[1]),
            int32(entry.block[2]), int32(entry.pointers),
-           int64(entry.partsPerBlock)}));
+           int64(entry.partsPerBlock), int64(entry.bytes),
+           int64(entry.bytesPerSample), int64(entry.flopsPerSample)}));
     }
     llvm::Constant *cubin = symbol("");
     if (!image->cubin.empty()) {

@@ -41,6 +41,10 @@ constexpr uint32_t EpilogueNone = 1, EpilogueBias = 4, EpilogueGeluBias = 36,
 /// each other.
 constexpr int MaxWorkspaceBytes = 1, MinAlignmentA = 5;
 
+/// cublasLtMatmulAlgoConfigAttributes_t.
+constexpr int AlgorithmId = 0, AlgorithmTile = 1, AlgorithmSplitK = 2,
+              AlgorithmSwizzling = 4, AlgorithmStages = 6, AlgorithmCluster = 8;
+
 /// cublasLtMatmulAlgo_t.
 struct Algorithm {
   uint64_t Data[8];
@@ -65,6 +69,8 @@ struct Heuristic {
   X(cublasLtMatmulPreferenceCreate, Object *)                                  \
   X(cublasLtMatmulPreferenceDestroy, Object)                                   \
   X(cublasLtMatmulPreferenceSetAttribute, Object, int, const void *, size_t)   \
+  X(cublasLtMatmulAlgoConfigGetAttribute, const Algorithm *, int, void *,      \
+    size_t, size_t *)                                                          \
   X(cublasLtMatmulAlgoGetHeuristic, Object, Object, Object, Object, Object,    \
     Object, Object, int, Heuristic *, int *)                                   \
   X(cublasLtMatmul, Object, Object, const void *, const void *, Object,        \

@@ -238,10 +238,17 @@ static std::string describe(const PoplarGemm &Gemm, int64_t Batch) {
          (Gemm.has_bias ? " bias" : "") + (Gemm.accumulate ? " add" : "");
 }
 
-static double countFlops(const PoplarGemm &Gemm, int64_t Batch) {
-  return 2.0 * static_cast<double>(Gemm.m) * static_cast<double>(Gemm.n) *
-         static_cast<double>(Gemm.k) *
-         static_cast<double>(Gemm.batched ? Batch : 1);
+static Timing::Cost countCost(const PoplarGemm &Gemm, int64_t Batch) {
+  auto Width = [](int32_t Type) { return Type == POPLAR_F32 ? 4.0 : 2.0; };
+  auto M = static_cast<double>(Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m),
+       K = static_cast<double>(Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k),
+       N = static_cast<double>(Gemm.n);
+  bool HasMatrix =
+      Gemm.epilogue == POPLAR_GELU_AUX || Gemm.epilogue == POPLAR_GELU_GRAD;
+  double Results = 1.0 + (Gemm.accumulate ? 1 : 0) + (HasMatrix ? 1 : 0);
+  return {2 * M * N * K, M * K * Width(Gemm.a_type) +
+                             K * N * Width(Gemm.b_type) +
+                             Results * M * N * Width(Gemm.c_type)};
 }
 
 void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {
@@ -263,7 +270,7 @@ void Device::runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
     Data->Gemms.run(Gemm, {A, B, Bias, Aux, C}, Batch, Data->OnGPU.Queue);
   };
   if (Data->Times)
-    Data->Times->measure(describe(Gemm, Batch), countFlops(Gemm, Batch), Run);
+    Data->Times->measure(describe(Gemm, Batch), countCost(Gemm, Batch), Run);
   else
     Run();
 }
@@ -295,7 +302,11 @@ void Device::Impl::start(int64_t Number, void *const *Args, int64_t Batch,
           "start a kernel");
   };
   if (Times)
-    Times->measure(Kernel.name, 0, Start);
+    Times->measure(
+        Kernel.name,
+        {static_cast<double>(Batch * Kernel.flops_per_sample),
+         static_cast<double>(Kernel.bytes + Batch * Kernel.bytes_per_sample)},
+        Start);
   else
     Start();
 }

@@ -45,7 +45,8 @@ constexpr Result OutOfMemory = 2, InvalidImage = 200, NoBinaryForGPU = 209,
 constexpr Result NotReady = 600;
 /// CUdevice_attribute.
 constexpr int CapabilityMajor = 75, CapabilityMinor = 76;
-constexpr int ClockKHz = 13, Multiprocessors = 16;
+constexpr int ClockKHz = 13, Multiprocessors = 16, MemoryClockKHz = 36,
+              MemoryBusBits = 37;
 /// CU_STREAM_NON_BLOCKING.
 constexpr unsigned NonBlocking = 1;
 /// CU_EVENT_DISABLE_TIMING.

@@ -250,7 +250,36 @@ GemmCache::GemmCache(int Capability, int64_t ScratchBytes)
     : Data(std::make_unique<Impl>(Capability, ScratchBytes)) {}
 GemmCache::~GemmCache() = default;
 
-void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
+bool GemmCache::isFused(const PoplarGemm &Gemm, int64_t Batch) const {
+  return !Data->Products.at(GemmKey{&Gemm, Batch}).IsPlain;
+}
+
+std::string GemmCache::describe(const PoplarGemm &Gemm, int64_t Batch) const {
+  const Prepared &P = Data->Products.at(GemmKey{&Gemm, Batch});
+  std::string Text;
+  struct {
+    const char *Name;
+    int Attribute;
+  } Wanted[] = {
+      {"algorithm", AlgorithmId},        {"tile", AlgorithmTile},
+      {"stages", AlgorithmStages},       {"split-k", AlgorithmSplitK},
+      {"swizzling", AlgorithmSwizzling}, {"cluster", AlgorithmCluster}};
+  for (const auto &W : Wanted) {
+    // Some are of 16 bits.
+    uint32_t Value = 0;
+    size_t Written = 0;
+    size_t Width = W.Attribute == AlgorithmCluster ? 2 : 4;
+    if (Data->Lt.cublasLtMatmulAlgoConfigGetAttribute(
+            &P.Choice.Choice, W.Attribute, &Value, Width, &Written) == 0)
+      Text += std::string(W.Name) + " " + std::to_string(Value) + " ";
+  }
+  char Rest[64];
+  std::snprintf(Rest, sizeof(Rest), "workspace %zu waves %.2f",
+                P.Choice.WorkspaceBytes, static_cast<double>(P.Choice.Waves));
+  return Text + Rest;
+}
+
+void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   GemmKey K{&Gemm, Batch};
   if (Data->Products.count(K))
     return;
@@ -269,8 +298,9 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
       "describe a product");
   Data->set(P.Description, TransA, Gemm.trans_b ? Transposed : Plain);
   Data->set(P.Description, TransB, Gemm.trans_a ? Transposed : Plain);
+  P.IsPlain = !Fuse && getEpilogue(Gemm);
   Status S = Data->choose(Gemm, P);
-  if (S != 0 && getEpilogue(Gemm)) {
+  if (S != 0 && getEpilogue(Gemm) && !P.IsPlain) {
     Data->sayOnce(Gemm, S);
     P.IsPlain = true;
     S = Data->choose(Gemm, P);

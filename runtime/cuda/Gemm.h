@@ -13,6 +13,7 @@
 #include "cuda/Driver.h"
 
 #include <memory>
+#include <string>
 
 namespace poplar::runtime::cuda {
 
@@ -33,8 +34,13 @@ public:
   ~GemmCache();
 
   /// Chooses the algorithm; does nothing if that is done. Throws an Error if
-  /// there is none.
-  void prepare(const PoplarGemm &Gemm, int64_t Batch);
+  /// there is none. With `Fuse` of false, a kernel of the runtime does what an
+  /// epilogue would.
+  void prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse = true);
+  /// The algorithm of what is prepared, in the library's own numbers.
+  std::string describe(const PoplarGemm &Gemm, int64_t Batch) const;
+  /// Whether the library does what the GEMM does with the product.
+  bool isFused(const PoplarGemm &Gemm, int64_t Batch) const;
   void setScratch(void *Memory);
   /// Bytes of the GPU's memory that it has taken for what is prepared.
   int64_t getOwnBytes() const;

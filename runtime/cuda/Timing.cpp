@@ -35,10 +35,10 @@ Timing::~Timing() {
     Driver::get().cuEventDestroy_v2(P.End);
   }
   std::ofstream Out(Path);
-  Out << "what,calls,microseconds,flops\n";
+  Out << "what,calls,microseconds,flops,bytes\n";
   for (const auto &[What, E] : Table)
-    Out << What << ',' << E.Calls - 1 << ',' << E.Microseconds << ',' << E.Flops
-        << '\n';
+    Out << What << ',' << E.Calls - 1 << ',' << E.Microseconds << ','
+        << E.Total.Flops << ',' << E.Total.Bytes << '\n';
   Out.flush();
   if (!Out)
     std::fprintf(stderr, "train: error: cannot write '%s'\n", Path.c_str());
@@ -57,11 +57,11 @@ void Timing::begin() {
         "record an event");
 }
 
-void Timing::end(const std::string &What, double Flops) {
+void Timing::end(const std::string &What, Cost Each) {
   Pair &P = Pairs[Used++];
   check(Driver::get().cuEventRecord(P.End, Queue), "record an event");
   P.What = What;
-  P.Flops = Flops;
+  P.Each = Each;
 }
 
 void Timing::collect() {
@@ -75,7 +75,8 @@ void Timing::collect() {
     if (E.Calls++ == 0)
       continue;
     E.Microseconds += 1000.0 * static_cast<double>(Milliseconds);
-    E.Flops += P.Flops;
+    E.Total.Flops += P.Each.Flops;
+    E.Total.Bytes += P.Each.Bytes;
   }
   Used = 0;
 }

@@ -9,10 +9,11 @@
 // With POPLAR_CUDA_TIMES=FILE, events surround every kernel and every product,
 // no graphs are made, and a table is written to FILE when the device goes:
 //
-//   what,calls,microseconds,flops
+//   what,calls,microseconds,flops,bytes
 //
 // The first call of each kind is left out: libraries load code then.
-// `microseconds` and `flops` are sums over the other calls.
+// `microseconds`, `flops` and `bytes` are sums over the other calls; bytes are
+// those of all operands and results, each element once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,27 +39,33 @@ public:
   Timing(const Timing &) = delete;
   Timing &operator=(const Timing &) = delete;
 
+  /// What a call computes and moves.
+  struct Cost {
+    double Flops = 0, Bytes = 0;
+  };
+
   /// Runs `Work`, which gives the stream something to do.
   template <typename Function>
-  void measure(const std::string &What, double Flops, Function &&Work) {
+  void measure(const std::string &What, Cost Each, Function &&Work) {
     begin();
     Work();
-    end(What, Flops);
+    end(What, Each);
   }
 
 private:
   struct Entry {
     int64_t Calls = 0;
-    double Microseconds = 0, Flops = 0;
+    double Microseconds = 0;
+    Cost Total;
   };
   struct Pair {
     Event Begin = nullptr, End = nullptr;
     std::string What;
-    double Flops = 0;
+    Cost Each;
   };
 
   void begin();
-  void end(const std::string &What, double Flops);
+  void end(const std::string &What, Cost Each);
   /// Waits for all pairs in use, and adds their times to the table.
   void collect();
 

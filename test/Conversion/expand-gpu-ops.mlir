@@ -6,7 +6,7 @@
 // roots are intrinsics.
 
 // CHECK-LABEL: gpu.func @sum
-// CHECK-SAME: workgroup(%[[SUMS:.+]] : memref<3xf32, #gpu.address_space<workgroup>>)
+// CHECK-SAME: workgroup(%[[SUMS:.+]] : memref<4xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
 // CHECK-NOT: gpu.block_dim
 // CHECK: %{{.+}} = llvm.call_intrinsic "llvm.sqrt"(%{{.+}}) : (f32) -> f32
 // CHECK-COUNT-5: gpu.shuffle xor

@@ -7,10 +7,10 @@
 
 // CHECK: module attributes {
 // CHECK-SAME: nn.gpu_kernels = [
-// CHECK-SAME: {block = array<i32: 32, 8, 1>, callee = "", descriptor = array<i64>, name = "sum", parts_per_block = 8 : i64, pointers = 3 : i32}
-// CHECK-SAME: {block = array<i32: 32, 8, 1>, callee = "poplar_gpu_attention_forward", descriptor = array<i64: 40, 2, 2, 4, 24, 24, 24, 8, 0, 8, 16, 0, {{.*}}>, name = "poplar_gpu_attention_forward_0", parts_per_block = 1 : i64, pointers = 6 : i32}
-// CHECK-SAME: {block = array<i32: 256, 1, 1>, callee = "poplar_gpu_sum_squares", descriptor = array<i64>, name = "poplar_sum_squares", parts_per_block = 16384 : i64, pointers = 2 : i32}
-// CHECK-SAME: {block = array<i32: 256, 1, 1>, callee = "poplar_gpu_scale", descriptor = array<i64>, name = "poplar_scale", parts_per_block = 256 : i64, pointers = 3 : i32}]
+// CHECK-SAME: {block = array<i32: 32, 8, 1>, callee = "", cost = array<i64: 128, 4000, 0>, descriptor = array<i64>, name = "sum", parts_per_block = 8 : i64, pointers = 3 : i32}
+// CHECK-SAME: {block = array<i32: 32, 8, 1>, callee = "poplar_gpu_attention_forward", cost = array<i64: {{[0-9, ]+}}>, descriptor = array<i64: 40, 2, 2, 4, 24, 24, 24, 8, 0, 8, 16, 0, {{.*}}>, name = "poplar_gpu_attention_forward_0", parts_per_block = 1 : i64, pointers = 6 : i32}
+// CHECK-SAME: {block = array<i32: 256, 1, 1>, callee = "poplar_gpu_sum_squares", cost = array<i64: 0, 4, 0>, descriptor = array<i64>, name = "poplar_sum_squares", parts_per_block = 16384 : i64, pointers = 2 : i32}
+// CHECK-SAME: {block = array<i32: 256, 1, 1>, callee = "poplar_gpu_scale", cost = array<i64: 0, 8, 0>, descriptor = array<i64>, name = "poplar_scale", parts_per_block = 256 : i64, pointers = 3 : i32}]
 // CHECK-LABEL: func @infer.step(
 // CHECK-SAME: %[[CTX:[^:]+]]: !llvm.ptr, %[[ARENA:[^:]+]]: !llvm.ptr, %[[B:[^:]+]]: i64)
 // CHECK-NOT: poplar_rt_dispatch
@@ -30,7 +30,7 @@
 module attributes {gpu.container_module, nn.memory = {fixed = 1024 : i64, live_per_sample = 640 : i64, per_sample = 640 : i64, scratch_bytes = 0 : i64, scratch_offset = 1024 : i64}} {
   gpu.module @kernels {
     gpu.func @sum(%a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %batch: i64) kernel
-        attributes {gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>} {
+        attributes {gpu.bytes = array<i64: 128, 4000>, gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>} {
       gpu.return
     }
   }

@@ -6,11 +6,12 @@
 
 // A row of 512 elements is a block of 128 threads, each of which has 4 of them,
 // 16 bytes, and reads them once: the second op finds them in registers. The sum
-// is that of the block, combined with the initial value.
+// is that of the block, combined with the initial value. `x` and `y` are moved for
+// each sample, `g` once.
 
 // CHECK-LABEL: gpu.func @norm
 // CHECK-SAME: (%[[X:.+]]: !llvm.ptr, %[[G:.+]]: !llvm.ptr, %[[Y:.+]]: !llvm.ptr, %[[BATCH:.+]]: i64) kernel
-// CHECK-SAME: gpu.parts_per_block = 1 : i64, known_block_size = array<i32: 128, 1, 1>
+// CHECK-SAME: gpu.bytes = array<i64: 2048, 16384>, gpu.parts_per_block = 1 : i64, known_block_size = array<i32: 128, 1, 1>
 // CHECK: %[[ZERO:.+]] = arith.constant 0.0
 // CHECK: gpu.block_id x
 // CHECK: gpu.thread_id x
@@ -61,7 +62,7 @@ func.func private @norm(%x: tensor<?x4x512xf32>, %g: tensor<512xf32>) -> tensor<
 // is found by exchange within it. The last of the 72 elements are two threads'.
 
 // CHECK-LABEL: gpu.func @largest
-// CHECK-SAME: gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>
+// CHECK-SAME: gpu.bytes = array<i64: {{[0-9]+}}, {{[0-9]+}}>, gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>
 // CHECK: scf.if
 // CHECK: %[[PART:.+]] = scf.if
 // CHECK: gpu.subgroup_reduce maximumf %[[PART]] uniform
@@ -92,8 +93,8 @@ func.func private @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
 // for their sums; the groups' sums are added in order by one thread.
 
 // CHECK-LABEL: gpu.func @bias
-// CHECK-SAME: workgroup(%[[SHARED:.+]] : memref<32x256xf32, #gpu.address_space<workgroup>>)
-// CHECK-SAME: gpu.parts_per_block = 256 : i64, known_block_size = array<i32: 32, 32, 1>
+// CHECK-SAME: workgroup(%[[SHARED:.+]] : memref<32x256xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
+// CHECK-SAME: gpu.bytes = array<i64: {{[0-9]+}}, {{[0-9]+}}>, gpu.parts_per_block = 256 : i64, known_block_size = array<i32: 32, 32, 1>
 // CHECK: scf.for
 // CHECK: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
 // CHECK: memref.store %{{.+}}, %[[SHARED]]
@@ -121,7 +122,7 @@ func.func private @bias(%x: tensor<?x4x768xbf16>, %acc: tensor<768xf32>) -> (ten
 // Flat: whole vectors, and what is left at the end one by one.
 
 // CHECK-LABEL: gpu.func @scale
-// CHECK-SAME: gpu.parts_per_block = 1024 : i64, known_block_size = array<i32: 256, 1, 1>
+// CHECK-SAME: gpu.bytes = array<i64: {{[0-9]+}}, {{[0-9]+}}>, gpu.parts_per_block = 1024 : i64, known_block_size = array<i32: 256, 1, 1>
 // CHECK: scf.if
 // CHECK: llvm.load {{.+}} -> vector<4xf32>
 // CHECK: llvm.store {{.+}} : vector<4xf32>

@@ -8,9 +8,11 @@
 //
 // usage: kernel-cases CHIP[,CHIP...] DIRECTORY [SET...]
 //
-// The cases are those for the first chip, the images are for all. Writes the
-// sets: `library`, `library-wide`, `products`, and a model of examples/models
-// with a format such as `tiny-llama-f32`; by default `library`, `products` and
+// The cases are those for the first chip, the images are for all: PTX, and a
+// cubin where a ptxas is at hand that knows the chip. Writes the sets:
+// `library`, `library-wide`, `products`, and a model of examples/models with a
+// format such as `tiny-llama-f32`, or any configuration, as in
+// `DIR/NAME.json-f32`; by default `library`, `products` and
 // tiny models.
 //
 //===----------------------------------------------------------------------===//
@@ -21,6 +23,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -97,14 +100,28 @@ std::string KernelCases::write(const std::string &directory,
   llvm::sys::fs::create_directories(directory);
   llvm::json::Array chipNames;
   for (const GPUChip &chip : chips) {
+    std::string stem = directory + "/" + chip.name;
+    llvm::sys::fs::remove(stem + ".cubin");
     llvm::SmallString<0> ptx;
     llvm::raw_svector_ostream stream(ptx);
     if (failed(
             emitGPUAssembly(kernels, chip, stream, table, POPLAR_GPU_LIBRARY)))
       return "no PTX for " + directory;
     chipNames.push_back(chip.name);
-    if (std::string error =
-            writeText(directory + "/" + chip.name + ".ptx", ptx);
+    if (std::string error = writeText(stem + ".ptx", ptx); !error.empty())
+      return error;
+    GPUImage image;
+    image.chip = chip.name;
+    image.ptx = ptx.str().str();
+    image.kernels = table;
+    if (failed(assemblePTX(kernels, directory, image)))
+      return "no cubin for " + directory;
+    if (image.cubin.empty()) {
+      llvm::errs() << "kernel-cases: " << directory << ": " << image.report
+                   << "\n";
+      continue;
+    }
+    if (std::string error = writeText(stem + ".cubin", image.cubin);
         !error.empty())
       return error;
   }
@@ -180,6 +197,11 @@ static std::string writeSet(StringRef set, ArrayRef<GPUChip> chips,
                         addProductCases(context, chips[0], cases);
                       });
   auto [model, precision] = set.rsplit('-');
+  if (model.ends_with(".json"))
+    return writeModelCases(model.str(), precision.str(), chips,
+                           (llvm::sys::path::parent_path(directory) + "/" +
+                            llvm::sys::path::stem(model) + "-" + precision)
+                               .str());
   return writeModelCases(model.str(), precision.str(), chips, directory);
 }
 
@@ -206,8 +228,9 @@ int main(int argc, char **argv) {
         sets.push_back(model + "-" + precision);
   }
   for (const std::string &set : sets)
-    if (std::string error =
-            writeSet(set, chips, std::string(argv[2]) + "/" + set);
+    if (std::string error = writeSet(set, chips,
+                                     std::string(argv[2]) + "/" +
+                                         llvm::sys::path::filename(set).str());
         !error.empty())
       return fail(set + ": " + error);
   return 0;

@@ -11,6 +11,7 @@
 // CheckKernels.cpp, and the emulated driver runs the same checks.
 //
 //   sm_80.ptx     an image for each chip
+//   sm_80.cubin   the same, assembled, where there is a ptxas that knows it
 //   cases.bin     the buffers, before and after, each once
 //   cases.json    {"chips": [...], "scratch": bytes,
 //                  "kernels": [{name, block, pointers, parts_per_block}],

@@ -11,6 +11,14 @@
 //        measure-gpu --gpus        what the driver says of each GPU
 //        measure-gpu --peaks       copies and products of the first GPU, or
 //                                  POPLAR_CUDA_DEVICE's, on random data
+//        measure-gpu --products FILE
+//                                  the products that FILE lists, with their
+//                                  epilogues in cuBLASLt and in a kernel, and
+//                                  the algorithms that cuBLASLt has chosen. A
+//                                  line of FILE is a name without spaces, m, n,
+//                                  k, and what PoplarGemm (Runtime/ABI.h) has
+//                                  of trans_a, trans_b, accumulate, has_bias,
+//                                  a_type, c_type, epilogue, tf32
 //
 // Prints JSON. Links no LLVM.
 //
@@ -29,6 +37,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -94,12 +104,15 @@ static void printGPUs() {
     check(D.cuDeviceGet(&GPU, Ordinal), "find a GPU");
     check(D.cuDeviceGetName(Name, sizeof(Name), GPU), "tell its name");
     std::printf("%s{\"name\": %s, \"capability\": %d, \"multiprocessors\": %d, "
-                "\"clock_khz\": %d, \"cuda\": \"%d.%d\"}",
+                "\"clock_khz\": %d, \"memory_khz\": %d, \"memory_bits\": %d, "
+                "\"cuda\": \"%d.%d\"}",
                 Ordinal ? ", " : "", json::quote(Name).c_str(),
                 getAttribute(CapabilityMajor, GPU) * 10 +
                     getAttribute(CapabilityMinor, GPU),
                 getAttribute(Multiprocessors, GPU), getAttribute(ClockKHz, GPU),
-                D.Version / 1000, D.Version % 1000 / 10);
+                getAttribute(MemoryClockKHz, GPU),
+                getAttribute(MemoryBusBits, GPU), D.Version / 1000,
+                D.Version % 1000 / 10);
   }
   std::printf("]}\n");
 }
@@ -166,6 +179,55 @@ public:
     return 2 * N * N * N / Seconds;
   }
 
+  /// Prints the fields of a JSON object: seconds and algorithm of a product,
+  /// and of the same with a kernel in place of an epilogue.
+  void printProduct(const PoplarGemm &Gemm) const {
+    auto Width = [](int32_t Type) { return Type == POPLAR_F32 ? 4 : 2; };
+    int64_t Offsets[6] = {}, Bytes[] = {Gemm.m * Gemm.k * Width(Gemm.a_type),
+                                        Gemm.k * Gemm.n * Width(Gemm.b_type),
+                                        Gemm.n * Width(Gemm.c_type),
+                                        Gemm.m * Gemm.n * Width(Gemm.c_type),
+                                        Gemm.m * Gemm.n * Width(Gemm.c_type)};
+    for (int I = 0; I < 5; ++I)
+      Offsets[I + 1] = Offsets[I] + (Bytes[I] + POPLAR_ALIGNMENT - 1) /
+                                        POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
+    Allocation Memory(Offsets[5]), Scratch(64 << 20);
+    // Random bits, again and again.
+    int64_t Filled = std::min<int64_t>(Offsets[3], 8 << 20);
+    fillRandomly(Memory.data(), Filled, PoplarType(Gemm.a_type));
+    Address Begin = addressOf(Memory.data());
+    for (int64_t More = 0; Filled < Offsets[3]; Filled += More) {
+      More = std::min(Filled, Offsets[3] - Filled);
+      check(D.cuMemcpyDtoDAsync_v2(Begin + static_cast<Address>(Filled), Begin,
+                                   static_cast<size_t>(More), Queue),
+            "copy");
+    }
+    char *Data = Memory.data();
+    GemmOperands Operands = {
+        Data + Offsets[0], Data + Offsets[1],
+        Gemm.has_bias ? Data + Offsets[2] : nullptr,
+        Gemm.epilogue >= POPLAR_GELU_AUX ? Data + Offsets[3] : nullptr,
+        Data + Offsets[4]};
+    bool HasEpilogue = Gemm.epilogue != POPLAR_STORE || Gemm.has_bias;
+    for (bool Fuse : {true, false}) {
+      if (!Fuse && !HasEpilogue)
+        break;
+      GemmCache Products(Capability, Scratch.size());
+      Products.prepare(Gemm, 1, Fuse);
+      Products.setScratch(Scratch.data());
+      constexpr int Repeats = 4;
+      double Seconds = time([&] {
+        for (int I = 0; I < Repeats; ++I)
+          Products.run(Gemm, Operands, 1, Queue);
+      });
+      std::printf(", \"%s\": {\"seconds\": %.6g, \"in_library\": %s, "
+                  "\"algorithm\": %s}",
+                  Fuse ? "fused" : "unfused", Seconds / Repeats,
+                  Products.isFused(Gemm, 1) ? "true" : "false",
+                  json::quote(Products.describe(Gemm, 1)).c_str());
+    }
+  }
+
   int Capability = 0;
 
 private:
@@ -214,6 +276,30 @@ static void printPeaks(int64_t Size) {
   std::printf("}\n");
 }
 
+static void printProducts(const char *Path) {
+  std::ifstream In(Path);
+  std::string Line;
+  Bench TheGPU;
+  while (std::getline(In, Line)) {
+    std::istringstream Words(Line);
+    std::string Name;
+    PoplarGemm G = {};
+    if (!(Words >> Name >> G.m >> G.n >> G.k >> G.trans_a >> G.trans_b >>
+          G.accumulate >> G.has_bias >> G.a_type >> G.c_type >> G.epilogue >>
+          G.tf32))
+      fail(Path, ": no product: '", Line, "'");
+    G.b_type = G.a_type;
+    std::printf("{\"name\": %s", json::quote(Name).c_str());
+    try {
+      TheGPU.printProduct(G);
+    } catch (const Error &E) {
+      std::printf(", \"error\": %s", json::quote(E.what()).c_str());
+    }
+    std::printf("}\n");
+    std::fflush(stdout);
+  }
+}
+
 int main(int Argc, char **Argv) {
   std::string Wanted = Argc > 1 ? Argv[1] : "";
   try {
@@ -223,8 +309,11 @@ int main(int Argc, char **Argv) {
       printGPUs();
     else if (Wanted == "--peaks")
       printPeaks(Argc > 2 ? std::atoll(Argv[2]) : 8192);
+    else if (Wanted == "--products" && Argc > 2)
+      printProducts(Argv[2]);
     else
-      fail("usage: measure-gpu --libraries | --gpus | --peaks [SIZE]");
+      fail("usage: measure-gpu --libraries | --gpus | --peaks [SIZE] | "
+           "--products FILE");
   } catch (const std::exception &E) {
     std::fprintf(stderr, "measure-gpu: error: %s\n", E.what());
     return 1;

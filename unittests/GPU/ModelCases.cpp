@@ -26,9 +26,11 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
   std::string error;
   ImportOptions import;
   import.seqLen = 24;
-  OwningOpRef<ModuleOp> module =
-      importModel(std::string(POPLAR_EXAMPLES) + "/models/" + model + ".json",
-                  import, context, error);
+  OwningOpRef<ModuleOp> module = importModel(
+      StringRef(model).ends_with(".json")
+          ? model
+          : std::string(POPLAR_EXAMPLES) + "/models/" + model + ".json",
+      import, context, error);
   if (!module)
     return error;
   HostOptions options;

@@ -35,6 +35,8 @@ struct GPUKernel {
   /// words. Empty for a generated kernel.
   std::string callee;
   std::vector<int64_t> descriptor;
+  /// What a launch moves and computes: see PoplarGPUKernel.
+  int64_t bytes = 0, bytesPerSample = 0, flopsPerSample = 0;
 };
 
 /// The kernels of the library for an attention: their names without what they

@@ -18,6 +18,10 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include <optional>
 
+namespace mlir::gpu {
+class GPUFuncOp;
+} // namespace mlir::gpu
+
 namespace poplar {
 
 /// On a `func.func`: it is an outlined kernel; the value names its kind.
@@ -62,6 +66,13 @@ inline constexpr llvm::StringLiteral kMemoryAttr = "nn.memory";
 
 /// On the module: FLOPs of one sample, forward and backward.
 inline constexpr llvm::StringLiteral kFlopsAttr = "nn.flops_per_sample";
+
+/// On a gpu.func: bytes of a launch, and bytes for each sample.
+inline constexpr llvm::StringLiteral kGPUBytesAttr = "gpu.bytes";
+
+/// Aligns the last workgroup attribution of `function` for loads of four words.
+/// LLVM makes such loads of neighbouring ones without aligning the memory.
+void alignLastAttribution(mlir::gpu::GPUFuncOp function);
 
 /// Name of the function that --lower-kernels makes of a kernel.
 std::string getKernelBodyName(llvm::StringRef kernel);

@@ -55,7 +55,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 5u
+#define POPLAR_ABI_VERSION 6u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
@@ -199,6 +199,9 @@ typedef struct PoplarGPUKernel {
   const char *name;
   int32_t block[3], pointers;
   int64_t parts_per_block;
+  /// What a launch moves at least, each element once, and computes in matrix
+  /// products: bytes + batch * bytes_per_sample, batch * flops_per_sample.
+  int64_t bytes, bytes_per_sample, flops_per_sample;
 } PoplarGPUKernel;
 
 /// The kernels of a program that was compiled for a GPU: PTX, which the driver

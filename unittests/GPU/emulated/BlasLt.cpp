@@ -293,6 +293,17 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
   *found = 1;
   return 0;
 }
+/// There is one algorithm, without parts.
+Status cublasLtMatmulAlgoConfigGetAttribute(const Algorithm *, int attribute,
+                                            void *value, size_t bytes,
+                                            size_t *written) {
+  const size_t width = attribute == AlgorithmCluster ? 2 : 4;
+  if (bytes != width)
+    return invalidValue;
+  std::memset(value, 0, bytes);
+  *written = bytes;
+  return 0;
+}
 Status cublasLtMatmul(Object, Object object, const void *alpha, const void *a,
                       Object aLayout, const void *b, Object bLayout,
                       const void *beta, const void *c, Object, void *d,

@@ -64,6 +64,8 @@ TEST(Declarations, ConstantsAreThoseOfTheHeaders) {
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   EXPECT_EQ(ours::CapabilityMinor,
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  EXPECT_EQ(ours::MemoryClockKHz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+  EXPECT_EQ(ours::MemoryBusBits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
   EXPECT_EQ(ours::NonBlocking, unsigned(CU_STREAM_NON_BLOCKING));
   EXPECT_EQ(ours::JitErrorLog, CU_JIT_ERROR_LOG_BUFFER);
   EXPECT_EQ(ours::JitErrorLogBytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
@@ -90,6 +92,12 @@ TEST(Declarations, ConstantsAreThoseOfTheHeaders) {
   EXPECT_EQ(lt::MaxWorkspaceBytes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
   EXPECT_EQ(lt::MinAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
   EXPECT_EQ(lt::MinAlignmentA + 3, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+  EXPECT_EQ(lt::AlgorithmId, CUBLASLT_ALGO_CONFIG_ID);
+  EXPECT_EQ(lt::AlgorithmTile, CUBLASLT_ALGO_CONFIG_TILE_ID);
+  EXPECT_EQ(lt::AlgorithmSplitK, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+  EXPECT_EQ(lt::AlgorithmSwizzling, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING);
+  EXPECT_EQ(lt::AlgorithmStages, CUBLASLT_ALGO_CONFIG_STAGES_ID);
+  EXPECT_EQ(lt::AlgorithmCluster, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID);
   EXPECT_EQ(sizeof(lt::Algorithm), sizeof(cublasLtMatmulAlgo_t));
   EXPECT_EQ(sizeof(lt::Heuristic), sizeof(cublasLtMatmulHeuristicResult_t));
   EXPECT_EQ(offsetof(lt::Heuristic, State),

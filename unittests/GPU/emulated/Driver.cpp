@@ -217,6 +217,10 @@ Result cuDeviceGetAttribute(int *value, int attribute, int device) {
     *value = 2;
   else if (attribute == cuda::ClockKHz)
     *value = 1000000;
+  else if (attribute == cuda::MemoryClockKHz)
+    *value = 1000000;
+  else if (attribute == cuda::MemoryBusBits)
+    *value = 64;
   else
     return invalidValue;
   return 0;
