@@ -114,9 +114,9 @@ std::string KernelCases::write(const std::string &directory,
     image.chip = chip.name;
     image.ptx = ptx.str().str();
     image.kernels = table;
-    if (failed(assemblePTX(kernels, directory, image)))
-      return "no cubin for " + directory;
-    if (image.cubin.empty()) {
+    // Some shapes are there to try every path, and spill registers: the driver
+    // compiles these.
+    if (failed(assemblePTX(kernels, directory, image)) || image.cubin.empty()) {
       llvm::errs() << "kernel-cases: " << directory << ": " << image.report
                    << "\n";
       continue;
