@@ -104,7 +104,7 @@ bool mayJoin(const Group &group, const KernelDomain &domain,
     if (group.contains(def)) {
       // Only rows are finished one by one; a group of another kind cannot
       // read its own results.
-      if (domain.kind != KernelKind::Rows || !isRowLocal(op, operand))
+      if (domain.kind != exec::KernelKind::Rows || !isRowLocal(op, operand))
         return false;
       related = true;
       continue;
@@ -166,9 +166,11 @@ public:
 private:
   LogicalResult formKernels(func::FuncOp function);
   LogicalResult outline(const Group &group, bool updateInPlace);
+  void setPlaces(exec::KernelOp kernel, ArrayRef<linalg::GenericOp> members,
+                 bool updateInPlace);
 
   /// Kernels by their text.
-  llvm::StringMap<func::FuncOp> known;
+  llvm::StringMap<exec::KernelOp> known;
 };
 
 } // namespace
@@ -203,6 +205,50 @@ LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
     if (isInitializer(&op) && op.use_empty())
       op.erase();
   return success();
+}
+
+/// Which buffers a kernel's results may share with its arguments.
+void FormKernelsPass::setPlaces(exec::KernelOp kernel,
+                                ArrayRef<linalg::GenericOp> members,
+                                bool updateInPlace) {
+  Builder builder(kernel);
+  SmallVector<int64_t> inPlace;
+  SmallVector<Attribute> reuse;
+  bool reusesAny = false;
+  for (Value value : kernel.getBody().front().getTerminator()->getOperands()) {
+    auto result = cast<OpResult>(value);
+    auto op = cast<linalg::GenericOp>(result.getOwner());
+    int position = llvm::find(members, op) - members.begin();
+    OpOperand *init = op.getDpsInitOperand(result.getResultNumber());
+    auto accumulator = dyn_cast<BlockArgument>(init->get());
+    if (accumulator && op.payloadUsesValueFromOperand(init)) {
+      inPlace.push_back(accumulator.getArgNumber());
+      reuse.push_back(builder.getDenseI64ArrayAttr({}));
+      continue;
+    }
+    // A buffer may be taken over if its last reader is the op that writes the
+    // result, and reads it element by element.
+    SmallVector<int64_t> reusable;
+    for (OpOperand *input : op.getDpsInputOperands()) {
+      auto arg = dyn_cast<BlockArgument>(input->get());
+      if (!arg || arg.getType() != result.getType() ||
+          op.getMatchingIndexingMap(input) != op.getMatchingIndexingMap(init) ||
+          !op.getMatchingIndexingMap(input).isIdentity() ||
+          getCaptures(op).contains(arg) || lastReader(members, arg) != position)
+        continue;
+      reusable.push_back(arg.getArgNumber());
+    }
+    bool isUpdate = updateInPlace && !reusable.empty();
+    inPlace.push_back(isUpdate ? reusable.front() : -1);
+    if (isUpdate)
+      reusable.clear();
+    reusesAny |= !reusable.empty();
+    reuse.push_back(builder.getDenseI64ArrayAttr(reusable));
+  }
+  if (llvm::any_of(inPlace, [](int64_t argument) { return argument >= 0; }))
+    kernel.setInPlace(inPlace);
+  if (reusesAny)
+    kernel.setReuseAttr(builder.getArrayAttr(reuse));
 }
 
 LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
@@ -245,9 +291,10 @@ LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
                                 TypeRange(ValueRange(inputs.getArrayRef())),
                                 TypeRange(ValueRange(outputs.getArrayRef())));
   OpBuilder builder(&getContext());
-  auto kernel = func::FuncOp::create(loc, "kernel", type);
-  kernel.setPrivate();
-  Block *body = kernel.addEntryBlock();
+  auto kernel =
+      exec::KernelOp::create(builder, loc, "kernel", type, group.domain.kind,
+                             group.domain.parts, group.domain.perSample);
+  Block *body = &kernel.getBody().front();
   builder.setInsertionPointToStart(body);
 
   IRMapping mapping;
@@ -286,47 +333,8 @@ LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
   SmallVector<Value> results;
   for (Value output : outputs)
     results.push_back(mapping.lookup(output));
-  func::ReturnOp::create(builder, loc, results);
-
-  kernel->setAttr(kKernelAttr, builder.getStringAttr(
-                                   stringifyKernelKind(group.domain.kind)));
-  kernel->setAttr(kPartsAttr, builder.getI64IntegerAttr(group.domain.parts));
-  if (group.domain.batched)
-    kernel->setAttr(kBatchedAttr, builder.getUnitAttr());
-  for (auto [index, value] : llvm::enumerate(results)) {
-    auto result = cast<OpResult>(value);
-    auto op = cast<linalg::GenericOp>(result.getOwner());
-    int position = llvm::find(members, op) - members.begin();
-    OpOperand *init = op.getDpsInitOperand(result.getResultNumber());
-    auto accumulator = dyn_cast<BlockArgument>(init->get());
-    if (accumulator && op.payloadUsesValueFromOperand(init)) {
-      kernel.setResultAttr(
-          index, kInPlaceAttr,
-          builder.getI64IntegerAttr(accumulator.getArgNumber()));
-      continue;
-    }
-    // A buffer may be taken over if its last reader is the op that writes the
-    // result, and reads it element by element.
-    SmallVector<int64_t> reusable;
-    for (OpOperand *input : op.getDpsInputOperands()) {
-      auto arg = dyn_cast<BlockArgument>(input->get());
-      if (!arg || arg.getType() != result.getType() ||
-          op.getMatchingIndexingMap(input) != op.getMatchingIndexingMap(init) ||
-          !op.getMatchingIndexingMap(input).isIdentity() ||
-          getCaptures(op).contains(arg) || lastReader(members, arg) != position)
-        continue;
-      reusable.push_back(arg.getArgNumber());
-    }
-    if (reusable.empty())
-      continue;
-    if (updateInPlace)
-      kernel.setResultAttr(index, kInPlaceAttr,
-                           builder.getI64IntegerAttr(reusable.front()));
-    else
-      kernel.setResultAttr(index, kReuseAttr,
-                           builder.getDenseI64ArrayAttr(reusable));
-  }
-
+  exec::YieldOp::create(builder, loc, results);
+  setPlaces(kernel, members, updateInPlace);
   std::string text;
   llvm::raw_string_ostream stream(text);
   kernel.print(stream, OpPrintingFlags().useLocalScope());
@@ -341,8 +349,9 @@ LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
   Operation *firstUser = getFirstUser(group, /*candidate=*/nullptr);
   builder.setInsertionPoint(firstUser ? firstUser
                                       : group.ops.back()->getNextNode());
-  auto call =
-      func::CallOp::create(builder, loc, entry->second, inputs.getArrayRef());
+  auto call = exec::DispatchOp::create(builder, loc, type.getResults(),
+                                       entry->second.getSymName(),
+                                       inputs.getArrayRef());
   for (unsigned i = 0; i < outputs.size(); ++i) {
     Value output = outputs[i];
     output.replaceUsesWithIf(call.getResult(i), [&](OpOperand &use) {

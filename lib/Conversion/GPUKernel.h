@@ -34,7 +34,7 @@ using Lanes = mlir::SmallVector<mlir::Value>;
 /// blocks and threads: MapKernelsToGPU.cpp.
 class GPUKernel : KernelEmitter {
 public:
-  GPUKernel(mlir::func::FuncOp kernel, mlir::gpu::GPUModuleOp module,
+  GPUKernel(exec::KernelOp kernel, mlir::gpu::GPUModuleOp module,
             int64_t subgroup)
       : KernelEmitter(kernel, module, kGlobalSpace), module(module),
         subgroup(subgroup) {}
@@ -129,7 +129,7 @@ private:
 
   mlir::gpu::GPUModuleOp module;
   int64_t subgroup;
-  KernelKind kind;
+  exec::KernelKind kind;
   mlir::SmallVector<mlir::linalg::GenericOp> ops;
   /// Elements that a thread takes at a time; threads of a row; rows of a block.
   int64_t lanes = 1, threads = 1, rows = 1;

@@ -12,6 +12,7 @@
 
 using namespace mlir;
 using namespace poplar;
+using exec::KernelKind;
 
 FailureOr<Combiner> poplar::getCombiner(linalg::GenericOp op, unsigned index) {
   Block *body = op.getBody();

@@ -13,35 +13,15 @@
 using namespace mlir;
 using namespace poplar;
 
-FailureOr<KernelKind> KernelEmitter::getKind() {
-  auto name = source->getAttrOfType<StringAttr>(kKernelAttr);
-  if (std::optional<KernelKind> kind =
-          name ? symbolizeKernelKind(name.getValue()) : std::nullopt)
-    return *kind;
-  return source.emitOpError("is of an unknown kind of kernel");
-}
-
-unsigned KernelEmitter::countPointers(func::FuncOp kernel) {
-  unsigned count = kernel.getNumArguments();
-  for (unsigned i = 0; i < kernel.getNumResults(); ++i)
-    count += !kernel.getResultAttr(i, kInPlaceAttr);
-  return count;
-}
-
-LogicalResult KernelEmitter::setUpStorage(ValueRange pointers) {
-  for (BlockArgument arg : source.getArguments()) {
-    auto type = dyn_cast<RankedTensorType>(arg.getType());
-    if (!type)
-      return source.emitOpError("argument ")
-             << arg.getArgNumber() << " is not a tensor";
-    storages[arg] = {pointers[arg.getArgNumber()], type};
-  }
-  auto terminator =
-      cast<func::ReturnOp>(source.getBody().front().getTerminator());
+void KernelEmitter::setUpStorage(ValueRange pointers) {
+  for (BlockArgument arg : source.getBody().getArguments())
+    storages[arg] = {pointers[arg.getArgNumber()],
+                     cast<RankedTensorType>(arg.getType())};
   unsigned next = source.getNumArguments();
-  for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
-    auto inPlace = source.getResultAttrOfType<IntegerAttr>(index, kInPlaceAttr);
-    storages[value] = {pointers[inPlace ? inPlace.getInt() : next++],
+  for (auto [index, value] : llvm::enumerate(
+           source.getBody().front().getTerminator()->getOperands())) {
+    std::optional<unsigned> inPlace = source.getInPlaceArgument(index);
+    storages[value] = {pointers[inPlace ? *inPlace : next++],
                        cast<RankedTensorType>(value.getType())};
   }
   for (Operation &op : source.getBody().front()) {
@@ -55,7 +35,6 @@ LogicalResult KernelEmitter::setUpStorage(ValueRange pointers) {
         builder.clone(op, scalars);
     }
   }
-  return success();
 }
 
 Value KernelEmitter::addressOfConstant(DenseElementsAttr value) {

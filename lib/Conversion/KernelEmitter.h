@@ -32,20 +32,15 @@ protected:
   };
 
   /// Globals go into `symbols`, in an address space of the target's.
-  KernelEmitter(mlir::func::FuncOp kernel, mlir::Operation *symbols,
+  KernelEmitter(exec::KernelOp kernel, mlir::Operation *symbols,
                 unsigned constantSpace)
       : source(kernel), symbols(symbols), constantSpace(constantSpace),
         builder(kernel.getContext()), loc(kernel.getLoc()) {}
 
-  /// The kernel's kind; fails, with an error said, if it has none.
-  mlir::FailureOr<KernelKind> getKind();
-
   /// Gives arguments and results their places, fills and constants their
   /// values. `pointers` are those of the arguments, then of the results that
   /// are not in place.
-  mlir::LogicalResult setUpStorage(mlir::ValueRange pointers);
-  /// How many pointers that is.
-  static unsigned countPointers(mlir::func::FuncOp kernel);
+  void setUpStorage(mlir::ValueRange pointers);
 
   mlir::Value constant(int64_t value) {
     return mlir::arith::ConstantIntOp::create(builder, loc, value, 64);
@@ -62,7 +57,7 @@ protected:
   mlir::LogicalResult emitBody(mlir::linalg::GenericOp op,
                                mlir::SmallVectorImpl<mlir::Value> &yields);
 
-  mlir::func::FuncOp source;
+  exec::KernelOp source;
   mlir::Operation *symbols;
   unsigned constantSpace;
   mlir::OpBuilder builder;

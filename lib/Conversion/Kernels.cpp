@@ -1,4 +1,4 @@
-//===- Kernels.cpp - What a kernel is, between the passes -----------------===//
+//===- Kernels.cpp - Which loops may be a kernel -----------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,36 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/Kernels.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace poplar;
 
 std::string poplar::getKernelBodyName(llvm::StringRef kernel) {
   return (kernel + ".body").str();
-}
-
-llvm::StringRef poplar::stringifyKernelKind(KernelKind kind) {
-  switch (kind) {
-  case KernelKind::Rows:
-    return "rows";
-  case KernelKind::Columns:
-    return "columns";
-  case KernelKind::Positions:
-    return "positions";
-  case KernelKind::Flat:
-    return "flat";
-  }
-  llvm_unreachable("unknown kernel kind");
-}
-
-std::optional<KernelKind> poplar::symbolizeKernelKind(StringRef name) {
-  return llvm::StringSwitch<std::optional<KernelKind>>(name)
-      .Case("rows", KernelKind::Rows)
-      .Case("columns", KernelKind::Columns)
-      .Case("positions", KernelKind::Positions)
-      .Case("flat", KernelKind::Flat)
-      .Default(std::nullopt);
 }
 
 std::optional<KernelDomain> poplar::getKernelDomain(linalg::GenericOp op) {
@@ -50,20 +26,20 @@ std::optional<KernelDomain> poplar::getKernelDomain(linalg::GenericOp op) {
   };
 
   if (iterators.size() == 1 && parallel(0))
-    return KernelDomain{KernelKind::Flat, isStatic(0) ? ranges[0] : 1,
+    return KernelDomain{exec::KernelKind::Flat, isStatic(0) ? ranges[0] : 1,
                         !isStatic(0)};
   if (iterators.size() < 2 || iterators.size() > 3 || !isStatic(1))
     return std::nullopt;
   if (parallel(0) && parallel(1)) {
     if (iterators.size() == 3 && !isStatic(2))
       return std::nullopt;
-    return KernelDomain{KernelKind::Rows,
+    return KernelDomain{exec::KernelKind::Rows,
                         isStatic(0) ? ranges[0] * ranges[1] : ranges[1],
                         !isStatic(0)};
   }
   if (iterators.size() != 3 || !isStatic(2) || parallel(0) || !parallel(2))
     return std::nullopt;
   if (parallel(1))
-    return KernelDomain{KernelKind::Positions, ranges[1], false};
-  return KernelDomain{KernelKind::Columns, ranges[2], false};
+    return KernelDomain{exec::KernelKind::Positions, ranges[1], false};
+  return KernelDomain{exec::KernelKind::Columns, ranges[2], false};
 }

@@ -8,8 +8,7 @@
 //
 // Every kernel @k is joined by @k.body, a PoplarKernel (Runtime/ABI.h): a
 // function of an array of pointers (arguments, then results that are not in
-// place), the batch and a range of parts; @k itself becomes a declaration. The
-// loops are
+// place), the batch and a range of parts. The loops are
 //
 //   rows:      for r in [begin, end)      { op 1: for d; op 2: for d; ... }
 //   columns:   for r in rows              { op 1: for d in [begin, end); ... }
@@ -39,12 +38,13 @@ namespace poplar {
 
 using namespace mlir;
 using namespace poplar;
+using exec::KernelKind;
 
 namespace {
 
 class KernelLowering : KernelEmitter {
 public:
-  KernelLowering(func::FuncOp kernel, ModuleOp module)
+  KernelLowering(exec::KernelOp kernel, ModuleOp module)
       : KernelEmitter(kernel, module, /*constantSpace=*/0) {}
 
   LogicalResult run();
@@ -72,11 +72,7 @@ class LowerKernelsPass
 public:
   using Base::Base;
   void runOnOperation() override {
-    SmallVector<func::FuncOp> kernels;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function->hasAttr(kKernelAttr) && !function.isExternal())
-        kernels.push_back(function);
-    for (func::FuncOp kernel : kernels)
+    for (auto kernel : llvm::to_vector(getOperation().getOps<exec::KernelOp>()))
       if (failed(KernelLowering(kernel, getOperation()).run()))
         return signalPassFailure();
   }
@@ -216,11 +212,7 @@ LogicalResult KernelLowering::emitOp(linalg::GenericOp op) {
 }
 
 LogicalResult KernelLowering::run() {
-  FailureOr<KernelKind> known = getKind();
-  if (failed(known))
-    return failure();
-  kind = *known;
-
+  kind = source.getKind();
   auto pointerType = LLVM::LLVMPointerType::get(builder.getContext());
   Type i64 = builder.getI64Type();
   builder.setInsertionPoint(source);
@@ -233,14 +225,13 @@ LogicalResult KernelLowering::run() {
   end = entry->getArgument(3);
   builder.setInsertionPointToStart(entry);
   SmallVector<Value> pointers;
-  for (unsigned i = 0; i < countPointers(source); ++i) {
+  for (unsigned i = 0; i < source.getBufferTypes().size(); ++i) {
     Value slot = LLVM::GEPOp::create(builder, loc, pointerType, pointerType,
                                      entry->getArgument(0),
                                      ArrayRef<LLVM::GEPArg>{int32_t(i)});
     pointers.push_back(LLVM::LoadOp::create(builder, loc, pointerType, slot));
   }
-  if (failed(setUpStorage(pointers)))
-    return failure();
+  setUpStorage(pointers);
   setUpRows();
 
   SmallVector<linalg::GenericOp> ops(
@@ -280,7 +271,5 @@ LogicalResult KernelLowering::run() {
       return failure();
   builder.setInsertionPointToEnd(entry);
   func::ReturnOp::create(builder, loc);
-  // What is left says how the kernel is called.
-  source.eraseBody();
   return success();
 }

@@ -1,4 +1,5 @@
-//===- LowerProgram.cpp - Units and steps to calls ------------------------===//
+//===- LowerProgram.cpp - Calls on buffers to calls
+//------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,17 +7,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Functions of tensors become functions of pointers:
+// Every exec.function becomes a function of pointers:
 //
-//   unit: (context, scratch, batch, arguments..., results not in place...)
+//   unit: (context, scratch, batch, buffers...)
 //   step: (context, arena, batch)
 //   turn: (context, arena, ports, batch)
 //
-// with every pointer computed from the memory plan, kernels started through
-// poplar_rt_dispatch, GEMMs through poplar_rt_gemm, collectives through
-// poplar_rt_start and poplar_rt_wait (Runtime/ABI.h). Where
-// --map-kernels-to-gpu has made kernels for a GPU, those are started, through
-// poplar_rt_launch.
+// Buffers become addresses; kernels are started through poplar_rt_dispatch,
+// products through poplar_rt_gemm, collectives through poplar_rt_start and
+// poplar_rt_wait (Runtime/ABI.h). Where --map-kernels-to-gpu has made kernels
+// for a GPU, those are started, through poplar_rt_launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,14 +24,15 @@
 #include "Poplar/Conversion/GPUKernels.h"
 #include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace poplar {
 #define GEN_PASS_DEF_LOWERPROGRAM
@@ -45,45 +46,57 @@ namespace {
 
 class FunctionLowering {
 public:
-  FunctionLowering(func::FuncOp function, ModuleContext &shared)
-      : source(function), shared(shared), builder(function.getContext()),
-        loc(function.getLoc()) {}
+  FunctionLowering(exec::FunctionOp function, ModuleContext &shared,
+                   bool trapDeadRanges)
+      : source(function), shared(shared), trapDeadRanges(trapDeadRanges),
+        builder(function.getContext()), loc(function.getLoc()) {}
 
-  LogicalResult run();
+  void run();
 
 private:
-  LogicalResult lowerCall(func::CallOp call);
-  void lowerGemm(Operation *op, const PoplarGemm &gemm);
-  void lowerAttention(nn::AttentionOp op);
-  void lowerAttentionGrad(nn::AttentionGradOp op);
-  void lowerEmbeddingGrad(nn::EmbeddingGradOp op);
-  void lowerParameter(Operation *op);
-  /// Ops of the zero dialect; false for all others.
-  bool lowerZero(Operation *op);
-  Value start(Operation *op, zero::CollectiveKind kind,
-              FlatSymbolRefAttr bucket, Type wire, ValueRange gradients,
-              bool isTransient, bool unscale);
-  Value bindTransient(Operation *op);
-  void bindTurn(Value ports);
-  void bindSlices(ResultRange values, Value flat, FlatSymbolRefAttr bucket);
-  void callRuntime(StringRef name, ValueRange arguments);
-  LogicalResult lowerOp(Operation *op);
-  void trapDeadRanges(Operation *op);
+  void lower(exec::BufferOp op);
+  void lower(exec::EndOp op);
+  void lower(exec::ViewOp op);
+  void lower(exec::PortOp op);
+  void lower(exec::CallOp op);
+  void lower(exec::DispatchOp op);
+  void lower(exec::ProductOp op);
+  void lower(exec::AttentionOp op);
+  void lower(exec::AttentionGradOp op);
+  void lower(exec::EmbeddingGradOp op);
+  void lower(exec::StartOp op);
+  void lower(exec::WaitOp op);
+  void lower(exec::SendOp op);
+  void lower(exec::ReceiveOp op);
+  void lower(exec::ZeroOp op);
+  void lower(exec::UnscaleOp op);
+  void lower(exec::NormOp op);
+  void lower(exec::AdamWOp op);
+  void lower(exec::ReturnOp op);
+  void lowerOp(Operation *op);
 
   Value constant(int64_t value) {
     return arith::ConstantIntOp::create(builder, loc, value, 64);
   }
   /// base + batch * offset, or base + offset.
   Value advance(Value base, int64_t offset, bool perSample);
-  void bindResults(Operation *op);
+  /// The start of a region.
+  Value getBase(exec::Region region);
+  Value loadPort(PoplarPort port);
   Value addressOf(StringRef symbol) {
     return LLVM::AddressOfOp::create(builder, loc, shared.pointer, symbol);
   }
   Value null() { return LLVM::ZeroOp::create(builder, loc, shared.pointer); }
-  Value pointerOf(Value value) {
-    return value ? pointers.lookup(value) : null();
+  /// Null for an operand that is missing.
+  Value pointerOf(Value buffer) {
+    return buffer ? pointers.lookup(buffer) : null();
+  }
+  SmallVector<Value> pointersOf(ArrayRef<Value> buffers) {
+    return llvm::map_to_vector(buffers,
+                               [&](Value buffer) { return pointerOf(buffer); });
   }
 
+  void callRuntime(StringRef name, ValueRange arguments);
   Value pack(ArrayRef<Value> arguments);
   Value getExtent(int64_t parts, bool batched);
   void dispatch(Value kernel, ArrayRef<Value> arguments, int64_t parts,
@@ -96,16 +109,16 @@ private:
   /// A PoplarKernel that passes `desc` to a function of the kernel library.
   StringRef wrap(StringRef function, StringRef desc);
 
-  func::FuncOp source;
+  exec::FunctionOp source;
   ModuleContext &shared;
+  bool trapDeadRanges;
   OpBuilder builder;
   Location loc;
-  Value context, base, batch;
-  /// Start of the region offsets are relative to, and the arena (steps only).
-  Value region;
+  /// `base` is the arena, of a unit its scratch.
+  Value context, base, ports, batch;
   DenseMap<Value, Value> pointers;
-  /// Descriptor and flat buffer of each collective under way.
-  DenseMap<Value, std::pair<Value, Value>> started;
+  /// Descriptors of the collectives under way.
+  DenseMap<Value, Value> started;
   Block *entry = nullptr;
 };
 
@@ -115,8 +128,8 @@ public:
   using Base::Base;
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (!module->hasAttr(kMemoryAttr)) {
-      module.emitError("has no memory plan: run --plan-memory first");
+    if (!getArena(module)) {
+      module.emitError("has no exec.arena: run --plan-memory first");
       return signalPassFailure();
     }
     ModuleContext shared(module, capability);
@@ -135,63 +148,23 @@ public:
     shared.declare("poplar_rt_unscale", {pointer, i64, pointer});
     shared.declare("poplar_rt_norm", {pointer, i64});
     shared.declare("poplar_rt_adamw", {pointer, i64});
-    SmallVector<func::FuncOp> functions;
-    SmallVector<Operation *> done;
-    for (auto function : module.getOps<func::FuncOp>()) {
-      bool isStep = function->hasAttr(kInputOffsetsAttr);
-      if (isStep || function->hasAttr(nn::kUnitAttr))
-        functions.push_back(function);
-      if (isStep || function->hasAttr(nn::kUnitAttr) ||
-          function->hasAttr(kKernelAttr) ||
-          function->hasAttr(kInPlaceUpdateAttr))
-        done.push_back(function);
-    }
-    for (func::FuncOp function : functions)
-      if (failed(FunctionLowering(function, shared).run()))
-        return signalPassFailure();
-    // Parameters and buckets are places in the arena now, which nn.memory's
-    // readers know, as they know the plan.
-    for (Operation &op : *module.getBody())
-      if (isa<nn::ParameterOp, zero::BucketOp, zero::PlanOp>(op))
-        done.push_back(&op);
-    for (Operation *op : done)
-      op->erase();
+    for (auto function : module.getOps<exec::FunctionOp>())
+      FunctionLowering(function, shared, trapDeadRanges).run();
+    // Parameters and buckets are places in the arena now.
+    for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
+      if (isa<exec::ExecDialect>(op.getDialect()) ||
+          isa<nn::ParameterOp, zero::BucketOp, zero::PlanOp>(op))
+        op.erase();
     if (shared.gpuKernels.exists())
       shared.gpuKernels.finish();
   }
 };
 
-int64_t dim(Value value, unsigned index) {
-  return cast<RankedTensorType>(value.getType()).getDimSize(index);
-}
-
-/// nn.attention or nn.attention_grad, whose attributes are the same.
-template <typename AttentionOp>
-PoplarAttention describeAttention(AttentionOp op, Value out) {
-  PoplarAttention desc = {};
-  desc.seq_len = dim(out, 1);
-  desc.num_heads = op.getNumHeads();
-  desc.num_kv_heads = op.getNumKvHeads();
-  desc.head_dim = op.getHeadDim();
-  desc.out_stride = dim(out, 2);
-  desc.q_stride = dim(op.getQ(), 2);
-  desc.k_stride = op.isPacked() ? desc.q_stride : dim(op.getK(), 2);
-  desc.v_stride = desc.k_stride;
-  if (op.isPacked()) {
-    desc.k_offset = desc.num_heads * desc.head_dim;
-    desc.v_offset = desc.k_offset + desc.num_kv_heads * desc.head_dim;
-  }
-  desc.window = op.getWindow();
-  desc.op_id = op.getOpId();
-  desc.scale = op.getScale().convertToDouble();
-  desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
-  desc.causal = op.getCausal();
-  desc.type =
-      getPoplarType(cast<RankedTensorType>(out.getType()).getElementType());
-  return desc;
-}
-
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Addresses
+//===----------------------------------------------------------------------===//
 
 Value FunctionLowering::advance(Value base, int64_t offset, bool perSample) {
   if (offset == 0)
@@ -203,19 +176,65 @@ Value FunctionLowering::advance(Value base, int64_t offset, bool perSample) {
                              base, ValueRange{bytes});
 }
 
-/// Pointers of the results of a step: planned, or shared with an operand.
-void FunctionLowering::bindResults(Operation *op) {
-  auto offsets = op->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
-  for (OpResult result : op->getResults()) {
-    if (pointers.count(result))
-      continue; // the caller's
-    if (OpOperand *operand =
-            getInPlaceOperand(op, result.getResultNumber(), shared.tables))
-      pointers[result] = pointerOf(operand->get());
-    else
-      pointers[result] =
-          advance(region, offsets[result.getResultNumber()], true);
+Value FunctionLowering::loadPort(PoplarPort port) {
+  Value place =
+      LLVM::GEPOp::create(builder, loc, shared.pointer, shared.pointer, ports,
+                          ArrayRef<LLVM::GEPArg>{int32_t(port)});
+  return LLVM::LoadOp::create(builder, loc, shared.pointer, place);
+}
+
+Value FunctionLowering::getBase(exec::Region region) {
+  switch (region) {
+  case exec::Region::Batch:
+    return advance(base, shared.arena.getFixed(), false);
+  case exec::Region::Transient:
+    return advance(base, shared.arena.getTransientOffset(), false);
+  case exec::Region::Fixed:
+  case exec::Region::Scratch:
+    return base;
+  case exec::Region::Slot:
+    return loadPort(POPLAR_SLOT);
   }
+  llvm_unreachable("unknown region");
+}
+
+void FunctionLowering::lower(exec::BufferOp op) {
+  pointers[op.getBuffer()] =
+      advance(getBase(op.getRegion()), op.getOffset(), op.isPerSample());
+}
+
+/// NaN, in any format, where nobody should read any more.
+void FunctionLowering::lower(exec::EndOp op) {
+  if (!trapDeadRanges)
+    return;
+  auto buffer = op.getBuffer().getDefiningOp<exec::BufferOp>();
+  Value bytes = constant(buffer.getBytes());
+  if (buffer.isPerSample())
+    bytes = arith::MulIOp::create(builder, loc, batch, bytes);
+  callRuntime("poplar_rt_poison", {pointerOf(op.getBuffer()), bytes});
+}
+
+void FunctionLowering::lower(exec::ViewOp op) {
+  int64_t width = op.getTensor().getType().getElementTypeBitWidth() / 8;
+  pointers[op.getTensor()] =
+      advance(pointerOf(op.getBucket()), op.getOffset() * width, false);
+}
+
+void FunctionLowering::lower(exec::PortOp op) {
+  static constexpr PoplarPort ports[] = {
+      POPLAR_ACTIVATION_IN, POPLAR_ACTIVATION_OUT, POPLAR_GRADIENT_IN,
+      POPLAR_GRADIENT_OUT};
+  pointers[op.getBuffer()] = loadPort(ports[size_t(op.getKind())]);
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+void FunctionLowering::callRuntime(StringRef name, ValueRange arguments) {
+  SmallVector<Value> all = {context};
+  llvm::append_range(all, arguments);
+  LLVM::CallOp::create(builder, loc, TypeRange{}, name, all);
 }
 
 /// An array of pointers.
@@ -287,55 +306,55 @@ StringRef FunctionLowering::wrap(StringRef function, StringRef desc) {
   return wrapper.getSymName();
 }
 
-void FunctionLowering::lowerGemm(Operation *op, const PoplarGemm &gemm) {
-  Value a, b, bias, aux, c = pointerOf(op->getResult(0));
-  if (auto linear = dyn_cast<nn::LinearOp>(op)) {
-    a = linear.getX();
-    b = linear.getWeight();
-    bias = linear.getBias();
-  } else if (auto linear = dyn_cast<nn::LinearGeluOp>(op)) {
-    a = linear.getX();
-    b = linear.getWeight();
-    bias = linear.getBias();
-    aux = linear.getPre();
-  } else if (auto linear = dyn_cast<nn::LinearGeluGradOp>(op)) {
-    a = linear.getX();
-    b = linear.getWeight();
-    aux = linear.getPre();
-  } else {
-    nn::WeightLayout layout;
-    auto take = [&](auto grad) {
-      a = grad.getDy();
-      b = grad.getX();
-      layout = grad.getLayout();
-    };
-    if (auto grad = dyn_cast<nn::LinearGradWeightBiasOp>(op)) {
-      take(grad);
-      aux = grad.getBiasAcc();
-    } else {
-      take(cast<nn::LinearGradWeightOp>(op));
-    }
-    if (layout == nn::WeightLayout::InOut)
-      std::swap(a, b);
-  }
-  StringRef desc = shared.getStruct("gemm", gemm);
-  LLVM::CallOp::create(builder, loc, TypeRange{}, "poplar_rt_gemm",
-                       ValueRange{context, addressOf(desc), pointerOf(a),
-                                  pointerOf(b), pointerOf(bias), pointerOf(aux),
-                                  c, batch});
+void FunctionLowering::lower(exec::CallOp op) {
+  SmallVector<Value> arguments = {context, pointerOf(op.getScratch()), batch};
+  for (Value buffer : op.getArgs())
+    arguments.push_back(pointerOf(buffer));
+  func::CallOp::create(builder, loc, (op.getCallee() + ".call").str(),
+                       TypeRange{}, arguments);
 }
 
-void FunctionLowering::lowerAttention(nn::AttentionOp op) {
-  PoplarAttention desc = describeAttention(op, op.getResult());
-  Value q = pointerOf(op.getQ());
-  Value k = op.isPacked() ? q : pointerOf(op.getK());
-  Value v = op.isPacked() ? q : pointerOf(op.getV());
-  SmallVector<Value> arguments = {q,
-                                  k,
-                                  v,
-                                  pointerOf(op.getKeys()),
-                                  pointerOf(op.getResult()),
-                                  pointerOf(op.getLse())};
+void FunctionLowering::lower(exec::DispatchOp op) {
+  auto kernel = shared.symbols.lookup<exec::KernelOp>(op.getKernel());
+  SmallVector<Value> arguments;
+  for (Value buffer : op.getArgs())
+    arguments.push_back(pointerOf(buffer));
+  if (shared.gpuKernels.exists())
+    return launch(shared.gpuKernels.getNumber(op.getKernel()), arguments,
+                  kernel.getParts(), kernel.getPerSample());
+  auto type = FunctionType::get(
+      builder.getContext(),
+      {shared.pointer, shared.i64, shared.i64, shared.i64}, {});
+  Value function = func::ConstantOp::create(builder, loc, type,
+                                            getKernelBodyName(op.getKernel()));
+  Value address =
+      UnrealizedConversionCastOp::create(builder, loc, shared.pointer, function)
+          .getResult(0);
+  // Columns and elements are split at cache lines.
+  bool byElement = kernel.getKind() == exec::KernelKind::Columns ||
+                   kernel.getKind() == exec::KernelKind::Flat;
+  dispatch(address, arguments, kernel.getParts(), kernel.getPerSample(),
+           byElement ? 16 : 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Products, attention, embeddings
+//===----------------------------------------------------------------------===//
+
+void FunctionLowering::lower(exec::ProductOp op) {
+  Value desc = addressOf(shared.getStruct("gemm", op.getDescriptor()));
+  callRuntime("poplar_rt_gemm",
+              {desc, pointerOf(op.getA()), pointerOf(op.getB()),
+               pointerOf(op.getBias()), pointerOf(op.getAux()),
+               pointerOf(op.getC()), batch});
+}
+
+void FunctionLowering::lower(exec::AttentionOp op) {
+  PoplarAttention desc = op.getDescriptor();
+  Value q = op.getQ(), k = op.isPacked() ? q : op.getK(),
+        v = op.isPacked() ? q : op.getV();
+  SmallVector<Value> arguments =
+      pointersOf({q, k, v, op.getKeys(), op.getOut(), op.getLse()});
   if (shared.gpuKernels.exists())
     return launchAttention("forward", desc, desc.num_heads, arguments);
   StringRef kernel =
@@ -346,19 +365,15 @@ void FunctionLowering::lowerAttention(nn::AttentionOp op) {
            /*batched=*/true, /*grain=*/1);
 }
 
-void FunctionLowering::lowerAttentionGrad(nn::AttentionGradOp op) {
-  PoplarAttention desc = describeAttention(op, op.getDy());
-  Value q = pointerOf(op.getQ()), dq = pointerOf(op.getDq());
+void FunctionLowering::lower(exec::AttentionGradOp op) {
+  PoplarAttention desc = op.getDescriptor();
   bool packed = op.isPacked();
-  SmallVector<Value> arguments = {pointerOf(op.getDy()),
-                                  pointerOf(op.getOut()),
-                                  pointerOf(op.getLse()),
-                                  q,
-                                  packed ? q : pointerOf(op.getK()),
-                                  packed ? q : pointerOf(op.getV()),
-                                  pointerOf(op.getKeys())};
-  SmallVector<Value> gradients = {dq, packed ? dq : pointerOf(op.getDk()),
-                                  packed ? dq : pointerOf(op.getDv())};
+  Value q = op.getQ(), dq = op.getDq();
+  SmallVector<Value> arguments = pointersOf(
+      {op.getDy(), op.getOut(), op.getLse(), q, packed ? q : op.getK(),
+       packed ? q : op.getV(), op.getKeys()});
+  SmallVector<Value> gradients =
+      pointersOf({dq, packed ? dq : op.getDk(), packed ? dq : op.getDv()});
   if (shared.gpuKernels.exists()) {
     SmallVector<Value> ofKeys = arguments;
     arguments.push_back(gradients[0]);
@@ -373,15 +388,10 @@ void FunctionLowering::lowerAttentionGrad(nn::AttentionGradOp op) {
            /*grain=*/1);
 }
 
-void FunctionLowering::lowerEmbeddingGrad(nn::EmbeddingGradOp op) {
-  PoplarEmbeddingGrad desc = {};
-  auto dy = cast<RankedTensorType>(op.getDy().getType());
-  desc.seq_len = dy.getDimSize(1);
-  desc.width = dy.getDimSize(2);
-  desc.type = getPoplarType(dy.getElementType());
-  desc.padding_idx = op.getPaddingIdx().value_or(-1);
-  Value arguments[] = {pointerOf(op.getDy()), pointerOf(op.getIds()),
-                       pointerOf(op.getResult())};
+void FunctionLowering::lower(exec::EmbeddingGradOp op) {
+  PoplarEmbeddingGrad desc = op.getDescriptor();
+  SmallVector<Value> arguments =
+      pointersOf({op.getDy(), op.getIds(), op.getAcc()});
   if (shared.gpuKernels.exists()) {
     int64_t kernel = shared.gpuKernels.add(
         "poplar_gpu_embedding_grad", ModuleContext::getWords(desc),
@@ -394,336 +404,99 @@ void FunctionLowering::lowerEmbeddingGrad(nn::EmbeddingGradOp op) {
            /*grain=*/16);
 }
 
-LogicalResult FunctionLowering::lowerCall(func::CallOp call) {
-  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-      call, call.getCalleeAttr());
-  SmallVector<Value> arguments;
-  for (Value operand : call.getOperands())
-    arguments.push_back(pointerOf(operand));
-  for (OpResult result : call.getResults())
-    if (!getInPlaceArgument(callee, result.getResultNumber()))
-      arguments.push_back(pointerOf(result));
+//===----------------------------------------------------------------------===//
+// Collectives, messages, state
+//===----------------------------------------------------------------------===//
 
-  if (auto kind = callee->getAttrOfType<StringAttr>(kKernelAttr)) {
-    // Columns and elements are split at cache lines.
-    int64_t parts = callee->getAttrOfType<IntegerAttr>(kPartsAttr).getInt();
-    if (shared.gpuKernels.exists()) {
-      launch(shared.gpuKernels.getNumber(callee.getName()), arguments, parts,
-             callee->hasAttr(kBatchedAttr));
-      return success();
-    }
-    bool byElement =
-        *symbolizeKernelKind(kind.getValue()) == KernelKind::Columns ||
-        *symbolizeKernelKind(kind.getValue()) == KernelKind::Flat;
-    auto type = FunctionType::get(
-        builder.getContext(),
-        {shared.pointer, shared.i64, shared.i64, shared.i64}, {});
-    Value function = func::ConstantOp::create(
-        builder, loc, type, getKernelBodyName(callee.getName()));
-    Value address = UnrealizedConversionCastOp::create(builder, loc,
-                                                       shared.pointer, function)
-                        .getResult(0);
-    dispatch(address, arguments, parts, callee->hasAttr(kBatchedAttr),
-             byElement ? 16 : 1);
-    return success();
-  }
-  auto scratch = call->getAttrOfType<IntegerAttr>(kScratchAttr);
-  if (!scratch)
-    return call.emitOpError("calls a function that is no planned unit");
-  Value scratchPointer = advance(region, scratch.getInt(), true);
-  SmallVector<Value> all = {context, scratchPointer, batch};
-  all.append(arguments);
-  func::CallOp::create(builder, loc, (callee.getName() + ".call").str(),
-                       TypeRange{}, all);
-  return success();
-}
-
-/// A parameter or its gradient is a slice of its bucket's.
-void FunctionLowering::lowerParameter(Operation *op) {
-  auto name = op->getAttrOfType<FlatSymbolRefAttr>("parameter").getAttr();
-  auto [bucketName, offset] = shared.parameters.lookup(name);
-  DenseI64ArrayAttr places = shared.buckets.find(bucketName)->second.places;
-  auto type = cast<RankedTensorType>(op->getResult(0).getType());
-  pointers[op->getResult(0)] =
-      advance(base,
-              places[isa<nn::GetGradientOp>(op) ? 1 : 0] +
-                  offset * type.getElementTypeBitWidth() / 8,
-              false);
-}
-
-void FunctionLowering::callRuntime(StringRef name, ValueRange arguments) {
-  SmallVector<Value> all = {context};
-  llvm::append_range(all, arguments);
-  LLVM::CallOp::create(builder, loc, TypeRange{}, name, all);
-}
-
-/// The transient buffer that the memory plan has given to a bucket.
-Value FunctionLowering::bindTransient(Operation *op) {
-  int64_t start = getPlannedMemory(shared.module, "transient_offset");
-  int64_t offset = op->getAttrOfType<IntegerAttr>(kTransientAttr).getInt();
-  return advance(base, start + offset, false);
-}
-
-void FunctionLowering::bindSlices(ResultRange values, Value flat,
-                                  FlatSymbolRefAttr bucket) {
-  const zero::BucketLayout &layout =
-      shared.buckets.find(bucket.getAttr())->second.layout;
-  for (auto [value, offset] : llvm::zip_equal(values, layout.offsets)) {
-    auto type = cast<RankedTensorType>(value.getType());
-    pointers[value] =
-        advance(flat, offset * type.getElementTypeBitWidth() / 8, false);
-  }
-}
-
-/// Starts a collective; returns its descriptor and leaves its buffer in
-/// `started` under the op's first result, if any.
-Value FunctionLowering::start(Operation *op, zero::CollectiveKind kind,
-                              FlatSymbolRefAttr name, Type wire,
-                              ValueRange gradients, bool isTransient,
-                              bool unscale) {
-  const ModuleContext::Bucket &bucket =
-      shared.buckets.find(name.getAttr())->second;
-  Value buffer;
-  if (isTransient)
-    buffer = bindTransient(op);
-  else if (!gradients.empty())
-    buffer = pointerOf(gradients.front());
-  else
-    buffer = advance(
-        base, bucket.places[kind == zero::CollectiveKind::AllGather ? 0 : 1],
-        false);
-  if (unscale)
-    callRuntime("poplar_rt_unscale", {constant(bucket.index), buffer});
+void FunctionLowering::lower(exec::StartOp op) {
   PoplarCollective desc = {};
   desc.id = shared.numCollectives++;
-  desc.kind = int32_t(kind);
-  desc.bucket = bucket.index;
-  desc.wire_type = getPoplarType(wire);
-  desc.transient = isTransient || !gradients.empty();
+  desc.kind = int32_t(op.getKind());
+  desc.bucket = shared.getBucket(op.getBucket());
+  desc.wire_type = exec::getPoplarType(op.getWire());
+  desc.transient = op.getTransient();
   Value address = addressOf(shared.getStruct("collective", desc));
-  callRuntime("poplar_rt_start", {address, buffer});
-  if (op->getNumResults())
-    started[op->getResult(0)] = {address, buffer};
-  return address;
+  callRuntime("poplar_rt_start", {address, pointerOf(op.getBuffer())});
+  started[op.getToken()] = address;
 }
 
-bool FunctionLowering::lowerZero(Operation *op) {
-  if (auto zeroed = dyn_cast<zero::GradientsOp>(op)) {
-    FlatSymbolRefAttr name = zeroed.getBucketAttr();
-    Value flat = bindTransient(op);
-    const zero::BucketLayout &layout =
-        shared.buckets.find(name.getAttr())->second.layout;
-    callRuntime("poplar_rt_zero", {flat, constant(layout.elements * 4)});
-    bindSlices(op->getResults(), flat, name);
-    return true;
-  }
-  if (auto gather = dyn_cast<zero::AllGatherOp>(op)) {
-    Value desc =
-        start(op, zero::CollectiveKind::AllGather, gather.getBucketAttr(),
-              gather.getWire(), {}, op->getNumResults() != 0, false);
-    callRuntime("poplar_rt_wait", desc);
-    if (op->getNumResults())
-      bindSlices(op->getResults(), started[op->getResult(0)].second,
-                 gather.getBucketAttr());
-    return true;
-  }
-  if (auto scatter = dyn_cast<zero::ReduceScatterOp>(op)) {
-    callRuntime("poplar_rt_wait",
-                start(op, zero::CollectiveKind::ReduceScatter,
-                      scatter.getBucketAttr(), scatter.getWire(),
-                      scatter.getGradients(), false, scatter.getUnscale()));
-    return true;
-  }
-  if (auto reduce = dyn_cast<zero::AllReduceOp>(op)) {
-    callRuntime("poplar_rt_wait",
-                start(op, zero::CollectiveKind::AllReduce,
-                      reduce.getBucketAttr(), reduce.getWire(), {}, false,
-                      reduce.getUnscale()));
-    return true;
-  }
-  if (auto async = dyn_cast<zero::StartOp>(op)) {
-    start(op, async.getKind(), async.getBucketAttr(), async.getWire(),
-          async.getGradients(), async.getTransient(), async.getUnscale());
-    return true;
-  }
-  if (auto wait = dyn_cast<zero::WaitOp>(op)) {
-    auto [desc, buffer] = started.lookup(wait.getToken());
-    callRuntime("poplar_rt_wait", desc);
-    if (op->getNumResults())
-      bindSlices(
-          op->getResults(), buffer,
-          wait.getToken().getDefiningOp<zero::StartOp>().getBucketAttr());
-    return true;
-  }
-  if (auto send = dyn_cast<zero::SendOp>(op)) {
-    callRuntime("poplar_rt_send", constant(int64_t(send.getKind())));
-    return true;
-  }
-  if (auto receive = dyn_cast<zero::ReceiveOp>(op)) {
-    callRuntime("poplar_rt_receive", constant(int64_t(receive.getKind())));
-    return true;
-  }
-  if (auto norm = dyn_cast<zero::NormOp>(op)) {
-    callRuntime("poplar_rt_norm", constant(norm.getUnscale()));
-    return true;
-  }
-  if (auto adamw = dyn_cast<zero::AdamWOp>(op)) {
-    callRuntime("poplar_rt_adamw",
-                constant(shared.buckets.find(adamw.getBucketAttr().getAttr())
-                             ->second.index));
-    return true;
-  }
-  return false;
+void FunctionLowering::lower(exec::WaitOp op) {
+  callRuntime("poplar_rt_wait", started.lookup(op.getToken()));
 }
 
-/// Pointers of what the runtime gives to a turn.
-void FunctionLowering::bindTurn(Value ports) {
-  auto load = [&](PoplarPort port) -> Value {
-    Value place =
-        LLVM::GEPOp::create(builder, loc, shared.pointer, shared.pointer, ports,
-                            ArrayRef<LLVM::GEPArg>{int32_t(port)});
-    return LLVM::LoadOp::create(builder, loc, shared.pointer, place);
-  };
-  Value slot = load(POPLAR_SLOT), activationOut = load(POPLAR_ACTIVATION_OUT),
-        activationIn = load(POPLAR_ACTIVATION_IN);
-  auto inputs = source->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr);
-  for (BlockArgument argument : source.getArguments()) {
-    unsigned index = argument.getArgNumber();
-    if (source.getArgAttr(index, zero::kReceivedAttr))
-      pointers[argument] = activationIn;
-    else if (source.getArgAttr(index, zero::kSentAttr))
-      pointers[argument] = activationOut;
-    else
-      pointers[argument] = advance(slot, inputs[index], true);
-  }
-  auto residuals =
-      source->getAttrOfType<DenseI64ArrayAttr>(kResidualOffsetsAttr);
-  for (OpOperand &operand : source.front().getTerminator()->getOpOperands())
-    if (auto number = source.getResultAttrOfType<IntegerAttr>(
-            operand.getOperandNumber(), zero::kResidualAttr))
-      pointers[operand.get()] = advance(slot, residuals[number.getInt()], true);
-  for (auto receive : source.getOps<zero::ReceiveOp>())
-    pointers[receive.getValue()] =
-        receive.getKind() == zero::MessageKind::Activation
-            ? activationIn
-            : load(POPLAR_GRADIENT_IN);
-  for (auto send : source.getOps<zero::SendOp>())
-    pointers[send.getValue()] = send.getKind() == zero::MessageKind::Activation
-                                    ? activationOut
-                                    : load(POPLAR_GRADIENT_OUT);
+void FunctionLowering::lower(exec::SendOp op) {
+  callRuntime("poplar_rt_send", constant(int64_t(op.getKind())));
 }
 
-/// NaN, in any format, where nobody should read any more.
-void FunctionLowering::trapDeadRanges(Operation *op) {
-  auto poison = [&](DenseI64ArrayAttr ranges, Value start, bool perSample) {
-    for (size_t i = 0; ranges && i < size_t(ranges.size()); i += 2) {
-      Value bytes = constant(ranges[i + 1]);
-      if (perSample)
-        bytes = arith::MulIOp::create(builder, loc, batch, bytes);
-      callRuntime("poplar_rt_poison",
-                  {advance(start, ranges[i], perSample), bytes});
-    }
-  };
-  poison(op->getAttrOfType<DenseI64ArrayAttr>(kDeadAttr), region, true);
-  if (auto ranges = op->getAttrOfType<DenseI64ArrayAttr>(kDeadTransientAttr)) {
-    int64_t start = getPlannedMemory(shared.module, "transient_offset");
-    poison(ranges, advance(base, start, false), false);
-  }
+void FunctionLowering::lower(exec::ReceiveOp op) {
+  callRuntime("poplar_rt_receive", constant(int64_t(op.getKind())));
 }
 
-LogicalResult FunctionLowering::lowerOp(Operation *op) {
-  if (isa<tensor::DimOp, arith::ConstantOp, nn::SetGradientOp, func::ReturnOp>(
-          op) ||
-      lowerZero(op))
-    return success();
-  if (isa<nn::GetParameterOp, nn::GetGradientOp>(op)) {
-    lowerParameter(op);
-    return success();
-  }
-  bindResults(op);
-  if (auto call = dyn_cast<func::CallOp>(op))
-    return lowerCall(call);
-  if (std::optional<PoplarGemm> gemm = getGemm(op)) {
-    lowerGemm(op, *gemm);
-    return success();
-  }
-  if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
-    // The kernel's tiles lie on its stack.
-    if (attention.getHeadDim() > POPLAR_MAX_HEAD_DIM)
-      return attention.emitOpError("has heads of ")
-             << attention.getHeadDim() << " elements; the kernel takes at most "
-             << POPLAR_MAX_HEAD_DIM;
-    lowerAttention(attention);
-    return success();
-  }
-  if (auto attention = dyn_cast<nn::AttentionGradOp>(op)) {
-    lowerAttentionGrad(attention);
-    return success();
-  }
-  if (auto embedding = dyn_cast<nn::EmbeddingGradOp>(op)) {
-    lowerEmbeddingGrad(embedding);
-    return success();
-  }
-  return op->emitOpError("cannot be lowered: it is neither in a kernel nor a "
-                         "call of the runtime");
+void FunctionLowering::lower(exec::ZeroOp op) {
+  MemRefType type = op.getBuffer().getType();
+  callRuntime("poplar_rt_zero", {pointerOf(op.getBuffer()),
+                                 constant(type.getNumElements() *
+                                          type.getElementTypeBitWidth() / 8)});
 }
 
-LogicalResult FunctionLowering::run() {
-  bool isUnit = source->hasAttr(nn::kUnitAttr);
-  bool isTurn = source->hasAttr(zero::kTurnAttr);
-  SmallVector<Type> types = {shared.pointer, shared.pointer, shared.i64};
+void FunctionLowering::lower(exec::UnscaleOp op) {
+  callRuntime("poplar_rt_unscale", {constant(shared.getBucket(op.getBucket())),
+                                    pointerOf(op.getGradients())});
+}
+
+void FunctionLowering::lower(exec::NormOp op) {
+  callRuntime("poplar_rt_norm", constant(op.getUnscale()));
+}
+
+void FunctionLowering::lower(exec::AdamWOp op) {
+  callRuntime("poplar_rt_adamw", constant(shared.getBucket(op.getBucket())));
+}
+
+void FunctionLowering::lower(exec::ReturnOp) {
+  func::ReturnOp::create(builder, loc);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+void FunctionLowering::lowerOp(Operation *op) {
+  loc = op->getLoc();
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<exec::BufferOp, exec::EndOp, exec::ViewOp, exec::PortOp,
+            exec::CallOp, exec::DispatchOp, exec::ProductOp, exec::AttentionOp,
+            exec::AttentionGradOp, exec::EmbeddingGradOp, exec::StartOp,
+            exec::WaitOp, exec::SendOp, exec::ReceiveOp, exec::ZeroOp,
+            exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp>(
+          [&](auto known) { lower(known); });
+}
+
+void FunctionLowering::run() {
+  bool isUnit = source.getKind() == exec::FunctionKind::Unit;
+  bool isTurn = source.getKind() == exec::FunctionKind::Turn;
+  SmallVector<Type> types = {shared.pointer, shared.pointer};
   if (isTurn)
-    types.insert(types.begin() + 2, shared.pointer);
-  auto terminator =
-      cast<func::ReturnOp>(source.getBody().front().getTerminator());
-  SmallVector<Value> outputs;
-  if (isUnit) {
-    types.append(source.getNumArguments(), shared.pointer);
-    for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
-      if (getInPlaceArgument(source, index))
-        continue;
-      auto result = dyn_cast<OpResult>(value);
-      if (!result || llvm::is_contained(outputs, value) ||
-          getInPlaceOperand(result.getOwner(), result.getResultNumber(),
-                            shared.tables))
-        return terminator.emitOpError("operand #")
-               << index << " has no buffer of its own";
-      outputs.push_back(value);
-      types.push_back(shared.pointer);
-    }
-  }
+    types.push_back(shared.pointer);
+  types.push_back(shared.i64);
+  types.append(source.getNumArguments(), shared.pointer);
   builder.setInsertionPoint(source);
   std::string name = source.getName().str() + (isUnit ? ".call" : ".step");
   auto target = func::FuncOp::create(
       builder, loc, name, FunctionType::get(builder.getContext(), types, {}));
+  if (isUnit)
+    target.setPrivate();
   entry = target.addEntryBlock();
   builder.setInsertionPointToStart(entry);
-  context = entry->getArgument(0);
-  base = region = entry->getArgument(1);
-  batch = entry->getArgument(isTurn ? 3 : 2);
-  if (isTurn) {
-    region = advance(base, getPlannedMemory(shared.module, "fixed"), false);
-    bindTurn(entry->getArgument(2));
-  } else if (isUnit) {
-    target.setPrivate();
-    unsigned next = 3;
-    for (Value argument : source.getArguments())
-      pointers[argument] = entry->getArgument(next++);
-    for (Value output : outputs)
-      pointers[output] = entry->getArgument(next++);
-  } else {
-    region = advance(base, getPlannedMemory(shared.module, "fixed"), false);
-    auto inputs = source->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr);
-    for (auto [argument, offset] :
-         llvm::zip_equal(source.getArguments(), inputs.asArrayRef()))
-      pointers[argument] = advance(region, offset, true);
-  }
-
-  for (Operation &op : source.getBody().front()) {
-    if (failed(lowerOp(&op)))
-      return failure();
-    trapDeadRanges(&op);
-  }
-  func::ReturnOp::create(builder, loc);
-  return success();
+  auto arguments = entry->getArguments();
+  context = arguments[0];
+  base = arguments[1];
+  if (isTurn)
+    ports = arguments[2];
+  batch = arguments[isTurn ? 3 : 2];
+  for (auto [buffer, pointer] :
+       llvm::zip(source.getArguments(),
+                 arguments.take_back(source.getNumArguments())))
+    pointers[buffer] = pointer;
+  for (Operation &op : source.getBody().front())
+    lowerOp(&op);
 }

@@ -10,12 +10,13 @@
 #define POPLAR_LIB_CONVERSION_LOWERINGCONTEXT_H
 
 #include "Poplar/Conversion/GPUKernels.h"
-#include "Poplar/Conversion/Kernels.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Conversion/Program.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 #include <cstring>
 
 namespace poplar {
@@ -23,29 +24,19 @@ namespace poplar {
 /// What the functions of a module share.
 struct ModuleContext {
   ModuleContext(mlir::ModuleOp module, int capability)
-      : module(module), symbols(module), gpuKernels(module),
-        capability(capability), builder(module.getContext()),
+      : module(module), symbols(module), arena(getArena(module)),
+        gpuKernels(module), capability(capability),
+        builder(module.getContext()),
         pointer(mlir::LLVM::LLVMPointerType::get(module.getContext())),
         i64(builder.getI64Type()) {
-    mlir::SymbolTableCollection tables;
-    for (auto bucket : module.getOps<zero::BucketOp>()) {
-      Bucket entry = {
-          int64_t(buckets.size()),
-          bucket->getAttrOfType<mlir::DenseI64ArrayAttr>(kPlacesAttr),
-          *zero::BucketLayout::get(bucket, tables)};
-      buckets.insert({bucket.getSymNameAttr(), entry});
-      for (auto [name, offset] : llvm::zip_equal(
-               bucket.getParameters().getAsRange<mlir::FlatSymbolRefAttr>(),
-               entry.layout.offsets))
-        parameters[name.getAttr()] = {bucket.getSymNameAttr(), offset};
-    }
+    for (auto bucket : module.getOps<zero::BucketOp>())
+      buckets.insert({bucket.getSymName(), int64_t(buckets.size())});
   }
 
-  struct Bucket {
-    int64_t index;
-    mlir::DenseI64ArrayAttr places;
-    zero::BucketLayout layout;
-  };
+  /// The number of a bucket.
+  int64_t getBucket(llvm::StringRef name) const {
+    return buckets.find(name)->second;
+  }
 
   /// The bytes of an ABI struct, as 64-bit words.
   template <typename T> static std::vector<int64_t> getWords(const T &value) {
@@ -90,17 +81,14 @@ struct ModuleContext {
 
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
+  exec::ArenaOp arena;
   GPUKernelTable gpuKernels;
   /// Of the GPU: 80 for sm_80.
   int capability;
   mlir::OpBuilder builder;
   mlir::Type pointer, i64;
-  mlir::SymbolTableCollection tables;
   llvm::DenseMap<mlir::Attribute, llvm::StringRef> structs;
-  llvm::DenseMap<mlir::StringAttr, Bucket> buckets;
-  /// Bucket and offset there, in elements.
-  llvm::DenseMap<mlir::StringAttr, std::pair<mlir::StringAttr, int64_t>>
-      parameters;
+  llvm::StringMap<int64_t> buckets;
   int64_t numCollectives = 0;
 };
 

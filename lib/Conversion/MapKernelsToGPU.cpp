@@ -42,6 +42,7 @@ namespace poplar {
 
 using namespace mlir;
 using namespace poplar;
+using exec::KernelKind;
 
 namespace {
 
@@ -66,16 +67,13 @@ public:
   }
 
   void runOnOperation() override {
-    SmallVector<func::FuncOp> kernels;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function->hasAttr(kKernelAttr) && !function.isExternal())
-        kernels.push_back(function);
+    auto kernels = llvm::to_vector(getOperation().getOps<exec::KernelOp>());
     if (kernels.empty())
       return;
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
     auto module =
         gpu::GPUModuleOp::create(builder, getOperation().getLoc(), "kernels");
-    for (func::FuncOp kernel : kernels)
+    for (exec::KernelOp kernel : kernels)
       if (failed(GPUKernel(kernel, module, subgroupSize).run()))
         return signalPassFailure();
   }
@@ -143,7 +141,7 @@ void GPUKernel::chooseShape() {
 /// Bytes of a launch, and for each sample: every element that is read or
 /// written, once. Of a table that is read at computed indices, what is looked
 /// up.
-static std::array<int64_t, 2> countBytes(func::FuncOp kernel) {
+static std::array<int64_t, 2> countBytes(exec::KernelOp kernel) {
   std::array<int64_t, 2> bytes = {0, 0};
   auto count = [&](ArrayRef<int64_t> sizes, Type element) {
     bool isPerSample = llvm::is_contained(sizes, ShapedType::kDynamic);
@@ -157,7 +155,7 @@ static std::array<int64_t, 2> countBytes(func::FuncOp kernel) {
     if (auto tensor = dyn_cast<RankedTensorType>(type))
       count(tensor.getShape(), tensor.getElementType());
   };
-  for (BlockArgument argument : kernel.getArguments()) {
+  for (BlockArgument argument : kernel.getBody().getArguments()) {
     bool isOperand = false;
     for (Operation *user : argument.getUsers())
       isOperand |= isa<linalg::GenericOp>(user);
@@ -176,14 +174,11 @@ static std::array<int64_t, 2> countBytes(func::FuncOp kernel) {
 }
 
 LogicalResult GPUKernel::run() {
-  FailureOr<KernelKind> known = getKind();
-  if (failed(known))
-    return failure();
-  kind = *known;
+  kind = source.getKind();
   llvm::append_range(ops, source.getBody().front().getOps<linalg::GenericOp>());
   chooseShape();
 
-  unsigned numPointers = countPointers(source);
+  unsigned numPointers = source.getBufferTypes().size();
   SmallVector<Type> types(numPointers,
                           LLVM::LLVMPointerType::get(builder.getContext()));
   types.push_back(builder.getI64Type());
@@ -206,8 +201,7 @@ LogicalResult GPUKernel::run() {
   Block &entry = target.getBody().front();
   builder.setInsertionPointToStart(&entry);
   batch = entry.getArgument(numPointers);
-  if (failed(setUpStorage(entry.getArguments().take_front(numPointers))))
-    return failure();
+  setUpStorage(entry.getArguments().take_front(numPointers));
   LogicalResult emitted = kind == KernelKind::Rows        ? emitRows()
                           : kind == KernelKind::Columns   ? emitColumns()
                           : kind == KernelKind::Positions ? emitPositions()

@@ -186,7 +186,7 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
   PassManager lowering(module.getContext());
   TimingScope phase = timing.nest("Lower to the llvm dialect");
   lowering.enableTiming(phase);
-  buildLoweringPipeline(lowering, options.chip);
+  buildLoweringPipeline(lowering, options);
   OwningOpRef<ModuleOp> planned;
   if (!options.chip.empty())
     planned = module.clone();

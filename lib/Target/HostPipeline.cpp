@@ -143,7 +143,7 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
   });
 }
 
-void poplar::buildMemoryPipeline(OpPassManager &pm,
+void poplar::buildKernelPipeline(OpPassManager &pm,
                                  const HostOptions &options) {
   pm.addPass(createCSEPass());
   if (!options.chip.empty() && options.fuseEpilogues)
@@ -154,22 +154,33 @@ void poplar::buildMemoryPipeline(OpPassManager &pm,
   pm.addPass(createCSEPass());
   pm.addNestedPass<func::FuncOp>(createLinalgElementwiseOpFusionPass());
   pm.addPass(createCSEPass());
-  // ...in as few kernels as can be, between buffers in their places.
+  // ...in as few kernels as can be.
   pm.addPass(createFormKernels());
+}
+
+void poplar::addPlanMemory(OpPassManager &pm, const HostOptions &options) {
   PlanMemoryOptions memory;
   memory.threads = options.threads;
   memory.maxBatch = options.maxBatch;
   memory.workspaceBytes = options.workspaceBytes;
-  memory.trapDeadRanges = options.trapDeadRanges;
   pm.addPass(createPlanMemory(memory));
+  pm.addPass(createExecVerify());
 }
 
-void poplar::buildLoweringPipeline(OpPassManager &pm, StringRef chip) {
+void poplar::buildMemoryPipeline(OpPassManager &pm,
+                                 const HostOptions &options) {
+  buildKernelPipeline(pm, options);
+  addPlanMemory(pm, options);
+}
+
+void poplar::buildLoweringPipeline(OpPassManager &pm,
+                                   const HostOptions &options) {
   LowerProgramOptions program;
-  if (chip.empty()) {
+  program.trapDeadRanges = options.trapDeadRanges;
+  if (options.chip.empty()) {
     pm.addPass(createLowerKernels());
   } else {
-    std::optional<GPUChip> gpu = findGPUChip(chip);
+    std::optional<GPUChip> gpu = findGPUChip(options.chip);
     pm.addPass(createMapKernelsToGPU({gpu->subgroupSize}));
     program.capability = gpu->getCapability();
   }
@@ -199,5 +210,5 @@ void poplar::registerHostPipelines() {
       });
   PassPipelineRegistration<>(
       "poplar-lower", "From the memory plan to the llvm dialect",
-      [](OpPassManager &pm) { buildLoweringPipeline(pm); });
+      [](OpPassManager &pm) { buildLoweringPipeline(pm, HostOptions()); });
 }

@@ -84,18 +84,19 @@ static int getMostTensorDegree(ModuleOp module) {
 static int64_t getBatchedBytes(TypeRange types) {
   int64_t bytes = 0;
   for (Type type : types)
-    if (BufferSize size = getBufferSize(type); size.batched)
+    if (exec::BufferSize size = exec::getBufferSize(type); size.perSample)
       bytes += size.bytes;
   return bytes;
 }
 
-/// Reads the units of a planned program of few of them.
-static HybridModel::Variant readProgram(ModuleOp program, StringRef repeated,
-                                        int64_t units) {
-  SymbolTable symbols(program);
+/// Reads the units of a program of few of them.
+static HybridModel::Variant readProgram(const ShortProgram &made,
+                                        StringRef repeated, int64_t units) {
+  ModuleOp program = *made.tensors;
+  SymbolTable symbols(program), planned(*made.buffers);
   HybridModel::Variant variant;
   variant.units.resize(units + 2);
-  variant.scratchBytes = getPlannedMemory(program, "scratch_bytes");
+  variant.scratchBytes = getArena(*made.buffers).getScratchBytes();
   bool isBehind = false, isAgain = false;
   for (auto call :
        program.lookupSymbol<func::FuncOp>("train").getOps<func::CallOp>()) {
@@ -116,9 +117,9 @@ static HybridModel::Variant readProgram(ModuleOp program, StringRef repeated,
     auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
     for (const RooflineOp &op : countOps(program, callee))
       ops.push_back(op);
-    int64_t results = getBatchedBytes(call.getResultTypes()), work = 0;
-    if (auto scratch = callee->getAttrOfType<IntegerAttr>("nn.scratch_bytes"))
-      work = scratch.getInt();
+    int64_t results = getBatchedBytes(call.getResultTypes()),
+            work = *planned.lookup<exec::FunctionOp>(call.getCallee())
+                        .getScratchBytes();
     if (isForward)
       unit.savedBytes += results;
     else // The gradient that comes in, and what goes out.
@@ -161,14 +162,14 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
       ProgramChoice choice(type);
       auto entry = known.find(choice.getKey());
       if (entry == known.end()) {
-        FailureOr<OwningOpRef<ModuleOp>> program =
+        FailureOr<ShortProgram> program =
             makeShortProgram(module, std::min(units, unitsOfProgram), choice);
         if (failed(program))
           return failure();
         entry =
             known
                 .emplace(choice.getKey(),
-                         readProgram(**program, run.front().getCallee(), units))
+                         readProgram(*program, run.front().getCallee(), units))
                 .first;
         entry->second.recompute = policy;
       }

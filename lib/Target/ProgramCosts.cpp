@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramCosts.h"
-#include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Planner/StateBytes.h"
@@ -82,13 +81,26 @@ static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
   return shorter;
 }
 
-FailureOr<OwningOpRef<ModuleOp>>
-poplar::makeShortProgram(ModuleOp module, int64_t units,
-                         const ProgramChoice &choice) {
-  OwningOpRef<ModuleOp> program = shorten(module, units, choice.info);
-  PassManager pm(module.getContext());
-  buildPlanPipeline(pm, choice.options);
-  if (failed(pm.run(*program)))
+FailureOr<ShortProgram> poplar::makeShortProgram(ModuleOp module, int64_t units,
+                                                 const ProgramChoice &choice) {
+  ShortProgram program;
+  program.tensors = shorten(module, units, choice.info);
+  auto run = [&](ModuleOp target,
+                 llvm::function_ref<void(OpPassManager &)> build) {
+    PassManager pm(module.getContext());
+    build(pm);
+    return pm.run(target);
+  };
+  if (failed(run(*program.tensors, [&](OpPassManager &pm) {
+        pm.addPass(createZeroFormBuckets({choice.options.bucketBytes}));
+        buildSchedulePipeline(pm, choice.options);
+        buildKernelPipeline(pm, choice.options);
+      })))
+    return failure();
+  program.buffers = program.tensors->clone();
+  if (failed(run(*program.buffers, [&](OpPassManager &pm) {
+        addPlanMemory(pm, choice.options);
+      })))
     return failure();
   return program;
 }
@@ -112,7 +124,7 @@ private:
     if (!isNew)
       entry->second.count += op.count;
   }
-  void addKernel(func::CallOp call, func::FuncOp kernel);
+  void addKernel(exec::DispatchOp call);
   void addOp(nn::CostOpInterface op);
 
   SymbolTable symbols;
@@ -138,21 +150,22 @@ static double getIterationFlops(linalg::GenericOp op) {
 
 /// What a kernel reads and writes goes to memory once, what stays inside it
 /// does not.
-void Counter::addKernel(func::CallOp call, func::FuncOp kernel) {
+void Counter::addKernel(exec::DispatchOp call) {
+  auto kernel = symbols.lookup<exec::KernelOp>(call.getKernel());
   RooflineOp cost;
   auto addBytes = [&](Type type) {
-    BufferSize size = getBufferSize(type);
-    (size.batched ? cost.bytes : cost.fixedBytes) +=
+    exec::BufferSize size = exec::getBufferSize(type);
+    (size.perSample ? cost.bytes : cost.fixedBytes) +=
         static_cast<double>(size.bytes);
   };
-  for (BlockArgument argument : kernel.getArguments()) {
+  for (BlockArgument argument : kernel.getBody().getArguments()) {
     // Of a table, a row per token is read: as much as is written.
     bool isTable = llvm::all_of(argument.getUsers(), [](Operation *user) {
       return isa<tensor::ExtractOp>(user);
     });
-    addBytes(isTable ? call.getResult(0).getType() : argument.getType());
+    addBytes(isTable ? call->getResult(0).getType() : argument.getType());
   }
-  for (Type type : call.getResultTypes())
+  for (Type type : call->getResultTypes())
     addBytes(type);
   kernel.walk([&](linalg::GenericOp op) {
     double iterations = 1;
@@ -171,16 +184,21 @@ void Counter::addOp(nn::CostOpInterface op) {
   cost.flops = known.flops;
   cost.bytes = known.bytes;
   cost.fixedBytes = known.fixedBytes;
-  if (std::optional<PoplarGemm> gemm = getGemm(op)) {
+  auto sizeOf = [](Value value, unsigned index) {
+    return static_cast<double>(
+        cast<RankedTensorType>(value.getType()).getDimSize(index));
+  };
+  if (known.opClass == nn::OpClass::Gemm) {
+    // [T,K] by [K,N], or the gradient of a weight, [T,M]^T by [T,N].
+    Value result = op->getResult(0), operand = op->getOperand(0);
     cost.kind = RooflineOp::Kind::Gemm;
-    cost.rows = static_cast<double>(gemm->m);
-    cost.columns = static_cast<double>(gemm->n);
-    cost.depth = static_cast<double>(gemm->k);
-    cost.isDeep = gemm->batched == 2;
+    cost.isDeep = cast<RankedTensorType>(result.getType()).getRank() == 2;
+    cost.rows = sizeOf(result, cost.isDeep ? 0 : 1);
+    cost.columns = sizeOf(result, cost.isDeep ? 1 : 2);
+    cost.depth = sizeOf(operand, cost.isDeep ? 1 : 2);
   } else if (known.opClass == nn::OpClass::Attention) {
     cost.kind = RooflineOp::Kind::Attention;
-    auto type = cast<RankedTensorType>(op->getResult(0).getType());
-    cost.rows = static_cast<double>(type.getDimSize(1));
+    cost.rows = sizeOf(op->getResult(0), 1);
   }
   add(cost);
 }
@@ -188,11 +206,9 @@ void Counter::addOp(nn::CostOpInterface op) {
 void Counter::count(func::FuncOp function) {
   for (Operation &op : function.front()) {
     if (auto call = dyn_cast<func::CallOp>(op)) {
-      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-      if (callee->hasAttr(kKernelAttr))
-        addKernel(call, callee);
-      else
-        count(callee);
+      count(symbols.lookup<func::FuncOp>(call.getCallee()));
+    } else if (auto dispatch = dyn_cast<exec::DispatchOp>(op)) {
+      addKernel(dispatch);
     } else if (auto known = dyn_cast<nn::CostOpInterface>(op)) {
       addOp(known);
     }
@@ -226,15 +242,14 @@ struct Measured {
 
 static FailureOr<Measured> measure(ModuleOp module, int64_t units,
                                    const ProgramChoice &choice) {
-  FailureOr<OwningOpRef<ModuleOp>> made =
-      makeShortProgram(module, units, choice);
-  if (failed(made))
+  FailureOr<ShortProgram> program = makeShortProgram(module, units, choice);
+  if (failed(program))
     return failure();
-  ModuleOp program = **made;
+  ModuleOp tensors = *program->tensors;
+  exec::ArenaOp arena = getArena(*program->buffers);
   return Measured{
-      countOps(program, program.lookupSymbol<func::FuncOp>("train")),
-      getPlannedMemory(program, "per_sample"),
-      getPlannedMemory(program, "scratch_bytes")};
+      countOps(tensors, tensors.lookupSymbol<func::FuncOp>("train")),
+      int64_t(arena.getPerSample()), int64_t(arena.getScratchBytes())};
 }
 
 /// What `count` more units than the `more` of two models add.

@@ -43,13 +43,18 @@ struct ProgramChoice {
   std::vector<std::string> getKey() const;
 };
 
-/// The planned program of the model with its longest run cut to `units`. Fails
-/// with a diagnostic where it cannot be made.
-llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
-makeShortProgram(mlir::ModuleOp module, int64_t units,
-                 const ProgramChoice &choice);
+/// A program before and after its buffers are placed.
+struct ShortProgram {
+  mlir::OwningOpRef<mlir::ModuleOp> tensors, buffers;
+};
 
-/// The ops of a function of a planned program and of those that it calls.
+/// The program of the model with its longest run cut to `units`. Fails with a
+/// diagnostic where it cannot be made.
+llvm::FailureOr<ShortProgram> makeShortProgram(mlir::ModuleOp module,
+                                               int64_t units,
+                                               const ProgramChoice &choice);
+
+/// The ops of a function on tensors and of those that it calls.
 std::vector<RooflineOp> countOps(mlir::ModuleOp program,
                                  mlir::func::FuncOp function);
 

@@ -109,14 +109,11 @@ static uint64_t hashPlan(ModuleOp module) {
   // Each group has functions of its own.
   if (zero::ProgramInfo::get(module).isPipelineStage())
     return llvm::xxh3_64bits(text);
-  for (auto function : module.getOps<func::FuncOp>()) {
-    bool named = false;
-    function.walk([&](zero::CollectiveOpInterface op) {
-      if (!std::exchange(named, true))
-        stream << function.getSymName();
-      stream << zero::stringifyCollectiveKind(op.getCollectiveKind())
-             << op.getBucketName() << op.getWireType();
-    });
+  for (auto function : module.getOps<exec::FunctionOp>()) {
+    stream << function.getSymName();
+    for (auto start : function.getOps<exec::StartOp>())
+      stream << zero::stringifyCollectiveKind(start.getKind())
+             << start.getBucket() << start.getWire();
   }
   return llvm::xxh3_64bits(text);
 }
@@ -132,60 +129,47 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
               takesInputs = getName(splits ? "backward" : "train"),
               evaluate = getName("evaluate"), infer = getName("infer");
   for (const std::string &name : {train, takesInputs, evaluate, infer}) {
-    auto step = module.lookupSymbol<func::FuncOp>(name);
+    auto step = module.lookupSymbol<exec::FunctionOp>(name);
     if (!step)
       return module.emitError("has no function @") << name;
     if (name == takesInputs)
-      inputs = step->getAttrOfType<DenseI64ArrayAttr>(kInputOffsetsAttr)
-                   .asArrayRef()
-                   .vec();
-    auto result = step->getAttrOfType<IntegerAttr>(kResultOffsetAttr);
-    if (!result) // A stage before the last gives no loss and no logits.
+      inputs = step.getInputs()->vec();
+    if (!step.getResult()) // A stage before the last gives no loss, no logits.
       continue;
+    int64_t result = *step.getResult();
     if (name == train) {
-      trainLoss = result.getInt();
+      trainLoss = result;
     } else if (name == evaluate) {
-      evaluateLoss = result.getInt();
+      evaluateLoss = result;
     } else {
-      logits = result.getInt();
-      logitsType = getPoplarType(
-          cast<RankedTensorType>(step.getResultTypes()[0]).getElementType());
+      logits = result;
+      logitsType =
+          exec::getPoplarType(getElementTypeOrSelf(*step.getResultType()));
     }
   }
-  // Those of a turn are followed by what it is handed over; before the last
-  // stage, dloss is none of them.
+  // Before the last stage there is no dloss.
   inputs.resize(4, -1);
-  if (splits && trainLoss < 0)
-    inputs[3] = -1;
   if (inputs[0] < 0 || inputs[1] < 0 || inputs[2] < 0 ||
       (trainLoss >= 0 && inputs[3] < 0))
     return module.emitError("@")
            << takesInputs << " has to take ids, targets, keys and dloss";
-  if (!module.lookupSymbol<func::FuncOp>("update"))
+  if (!module.lookupSymbol<exec::FunctionOp>("update"))
     return module.emitError("has no function @update: run --zero-materialize "
                             "first");
   trainLast = "train.step";
-  if (auto last = module.lookupSymbol<func::FuncOp>("train_last")) {
+  if (auto last = module.lookupSymbol<exec::FunctionOp>("train_last")) {
     trainLast = "train_last.step";
     // The runtime reads the loss of either at one place.
-    if (last->getAttrOfType<IntegerAttr>(kResultOffsetAttr).getInt() !=
-        trainLoss)
+    if (int64_t(last.getResult().value_or(-1)) != trainLoss)
       return last.emitOpError("leaves its loss at another place than @train");
   }
 
-  auto kernelOf = [&](StringRef name) -> std::string {
-    auto function = module.lookupSymbol<func::FuncOp>(name);
-    if (!function)
-      return "";
-    auto calls = function.getOps<func::CallOp>();
-    if (calls.empty())
-      return "";
-    return (*calls.begin()).getCallee().str();
-  };
-  adamwKernel = kernelOf("adamw");
-  convertKernel = kernelOf("convert_working");
-  if (adamwKernel.empty())
+  auto optimizers = module.getOps<exec::OptimizerOp>();
+  if (optimizers.empty())
     return module.emitError("has no optimizer: run --add-optimizer first");
+  exec::OptimizerOp optimizer = *optimizers.begin();
+  adamwKernel = optimizer.getUpdate().str();
+  convertKernel = optimizer.getRound().value_or("").str();
   return success();
 }
 
@@ -224,18 +208,16 @@ void ProgramDescription::takeChunks(ModuleOp module,
                                     const zero::ProgramInfo &info) {
   group = info.group;
   numGroups = info.numGroups;
-  for (int64_t index = 0; index < info.numChunks; ++index) {
-    auto planned = [&](StringRef name) {
-      return getPlannedMemory(module, index, name);
-    };
+  for (auto planned : module.getOps<exec::ChunkOp>()) {
+    auto index = int64_t(planned.getIndex());
     Chunk chunk;
-    chunk.memory = {planned("slot_bytes"),
+    chunk.memory = {int64_t(planned.getSlotBytes()),
                     0, // the slot is no message
-                    planned("activation_in_bytes"),
-                    planned("activation_out_bytes"),
-                    planned("gradient_in_bytes"),
-                    planned("gradient_out_bytes"),
-                    planned("keeps_sent")};
+                    int64_t(planned.getActivationInBytes()),
+                    int64_t(planned.getActivationOutBytes()),
+                    int64_t(planned.getGradientInBytes()),
+                    int64_t(planned.getGradientOutBytes()),
+                    planned.getKeepsSent()};
     // Where nothing is reduced in the last turn alone, it is like the others.
     std::string last = info.getTurnName("backward_last", index);
     if (!module.lookupSymbol(last))
@@ -253,14 +235,15 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   DenseMap<StringAttr, std::pair<int64_t, int64_t>> places;
   SymbolTableCollection symbols;
-  for (auto bucket : module.getOps<zero::BucketOp>()) {
+  for (auto copies : module.getOps<exec::CopiesOp>()) {
+    auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(
+        copies, copies.getBucketAttr());
     zero::BucketLayout layout = *zero::BucketLayout::get(bucket, symbols);
     for (auto [name, offset] :
          llvm::zip_equal(bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
                          layout.offsets))
       places[name.getAttr()] = {int64_t(buckets.size()), offset};
-    auto fixed = bucket->getAttrOfType<DenseI64ArrayAttr>(kPlacesAttr);
-    workingType = int32_t(fixed[2]);
+    workingType = exec::getPoplarType(copies.getType());
     std::vector<int64_t> bounds = {0, layout.elements};
     if (bucket.getBounds())
       bounds = bucket.getBounds()->vec();
@@ -269,9 +252,13 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
       for (auto plan : module.getOps<zero::PlanOp>())
         llvm::append_range(holders, plan.getRanksOf(group));
     llvm::sort(holders);
-    buckets.push_back({bucket.getSymName().str(), layout.elements, fixed[0],
-                       fixed[1], std::move(bounds), info.getStage(bucket),
-                       std::move(holders)});
+    auto offsetOf = [](std::optional<uint64_t> place) {
+      return place ? int64_t(*place) : -1;
+    };
+    buckets.push_back({bucket.getSymName().str(), layout.elements,
+                       offsetOf(copies.getWorking()),
+                       offsetOf(copies.getGradient()), std::move(bounds),
+                       info.getStage(bucket), std::move(holders)});
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());
@@ -299,9 +286,10 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
 LogicalResult ProgramDescription::take(ModuleOp module,
                                        const HostOptions &options) {
   auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-  if (!module->hasAttr(kMemoryAttr) || !model)
+  exec::ArenaOp arena = getArena(module);
+  if (!arena || !model)
     return module.emitError(
-        "holds no planned model (nn.model and nn.memory attributes)");
+        "holds no planned model (an nn.model attribute and an exec.arena)");
   for (StringRef name :
        {"vocab_size", "seq_len", "objective", "num_parameters"})
     if (!model.contains(name))
@@ -313,13 +301,13 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   worldSize = info.worldSize;
   planHash = hashPlan(module);
   module.walk([&](Operation *op) {
-    if (isa<zero::CollectiveOpInterface>(op))
+    if (isa<exec::StartOp, exec::NormOp>(op))
       ++numCollectives;
   });
-  fixedBytes = getPlannedMemory(module, "fixed");
-  bytesPerSample = getPlannedMemory(module, "per_sample");
-  scratchOffset = getPlannedMemory(module, "scratch_offset");
-  scratchBytes = getPlannedMemory(module, "scratch_bytes");
+  fixedBytes = arena.getFixed();
+  bytesPerSample = arena.getPerSample();
+  scratchOffset = arena.getScratchOffset();
+  scratchBytes = arena.getScratchBytes();
   if (auto flops = module->getAttrOfType<FloatAttr>(kFlopsAttr))
     flopsPerSample = flops.getValueAsDouble();
   return failure(failed(takeSteps(module)) || failed(takeState(module)));

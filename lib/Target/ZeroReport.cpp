@@ -107,7 +107,7 @@ ZeroReportPass::reportRank(ModuleOp program, zero::RankOp rank, int64_t index) {
         llvm::json::Object{{"collectives", iteration.count[unsigned(kind)]},
                            {"received_bytes", iteration.bytes[unsigned(kind)]}};
   // Known once memory is planned.
-  if (program->hasAttr(kMemoryAttr))
+  if (getArena(program))
     object["peak_bytes"] = getPeakBytes(program, index, rank.getLargestStep());
   return object;
 }

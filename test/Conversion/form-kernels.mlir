@@ -10,15 +10,14 @@
 
 // CHECK-LABEL: func @rows
 // CHECK-SAME: %[[X:[^:]+]]: tensor<?x4x8xf32>, %[[G:[^:]+]]: tensor<8xf32>
-// CHECK-NEXT: %[[Y:.+]] = call @[[K:[a-z_0-9]+]](%[[X]], %[[G]])
+// CHECK-NEXT: %[[Y:.+]] = exec.dispatch @[[K:[a-z_0-9]+]](%[[X]], %[[G]])
 // CHECK-NEXT: return %[[Y]]
-// CHECK: func private @[[K]]
-// CHECK-SAME: -> (tensor<?x4x8xf32> {nn.reuse = array<i64: 0>})
-// CHECK-SAME: attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64}
+// CHECK: exec.kernel @[[K]]
+// CHECK-SAME: -> tensor<?x4x8xf32> rows 4 per_sample reuse [array<i64: 0>] {
 // CHECK: linalg.fill
 // CHECK: linalg.generic {{.*}}"reduction"]
 // CHECK: %[[R:.+]] = linalg.generic
-// CHECK: return %[[R]] : tensor<?x4x8xf32>
+// CHECK: exec.yield %[[R]] : tensor<?x4x8xf32>
 func.func @rows(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> tensor<?x4x8xf32> {
   %c0 = arith.constant 0 : index
   %zero = arith.constant 0.0 : f32
@@ -50,11 +49,11 @@ func.func @rows(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> tensor<?x4x8xf32> {
 // after it cannot run before it, and it reads what comes before.
 
 // CHECK-LABEL: func @equal
-// CHECK: %[[A:.+]] = call @[[K:[a-z_0-9]+]](%{{.+}})
+// CHECK: %[[A:.+]] = exec.dispatch @[[K:[a-z_0-9]+]](%{{.+}})
 // CHECK: %[[L:.+]] = nn.linear %[[A]]
-// CHECK: call @[[K]](%[[L]])
-// CHECK: func private @[[K]]
-// CHECK-NOT: func private
+// CHECK: exec.dispatch @[[K]](%[[L]])
+// CHECK: exec.kernel @[[K]]
+// CHECK-NOT: exec.kernel
 func.func @equal(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32> {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
@@ -83,11 +82,11 @@ func.func @equal(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32
 // first row by row, but also the result of the linear op, which reads the first.
 
 // CHECK-LABEL: func @order
-// CHECK: %[[A:.+]] = call @[[K0:[a-z_0-9]+]](%{{.+}})
+// CHECK: %[[A:.+]] = exec.dispatch @[[K0:[a-z_0-9]+]](%{{.+}})
 // CHECK: %[[L:.+]] = nn.linear %[[A]]
-// CHECK: call @[[K1:[a-z_0-9]+]](%[[A]], %[[L]])
-// CHECK: func private @[[K0]]
-// CHECK: func private @[[K1]]
+// CHECK: exec.dispatch @[[K1:[a-z_0-9]+]](%[[A]], %[[L]])
+// CHECK: exec.kernel @[[K0]]
+// CHECK: exec.kernel @[[K1]]
 func.func @order(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32> {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
@@ -117,11 +116,11 @@ func.func @order(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32
 // So it is a kernel of its own, and may not take over the buffer it gathers from.
 
 // CHECK-LABEL: func @gather
-// CHECK: call @[[K0:[a-z_0-9]+]](
-// CHECK: call @[[K1:[a-z_0-9]+]](
-// CHECK: func private @[[K0]]({{.*}} {nn.reuse = array<i64: 0>}
-// CHECK: func private @[[K1]]
-// CHECK-NOT: nn.reuse
+// CHECK: exec.dispatch @[[K0:[a-z_0-9]+]](
+// CHECK: exec.dispatch @[[K1:[a-z_0-9]+]](
+// CHECK: exec.kernel @[[K0]]({{.*}} reuse [array<i64: 0>] {
+// CHECK: exec.kernel @[[K1]]
+// CHECK-NOT: reuse
 func.func @gather(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
@@ -157,15 +156,13 @@ func.func @gather(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 
 // CHECK-LABEL: func @accumulate
 // CHECK-SAME: %[[DY:[^:]+]]: tensor<?x4x8xf32>, %[[B:[^:]+]]: tensor<8xf32>, %[[C:[^:]+]]: tensor<8xf32>, %[[P:[^:]+]]: tensor<4x8xf32>
-// CHECK-NEXT: call @[[COLUMNS:[a-z_0-9]+]](%[[DY]], %[[B]], %[[C]])
-// CHECK-NEXT: call @[[POSITIONS:[a-z_0-9]+]](%[[DY]], %[[P]])
+// CHECK-NEXT: exec.dispatch @[[COLUMNS:[a-z_0-9]+]](%[[DY]], %[[B]], %[[C]])
+// CHECK-NEXT: exec.dispatch @[[POSITIONS:[a-z_0-9]+]](%[[DY]], %[[P]])
 // CHECK-NEXT: return
-// CHECK: func private @[[COLUMNS]]
-// CHECK-SAME: -> (tensor<8xf32> {nn.inplace = 1 : i64}, tensor<8xf32> {nn.inplace = 2 : i64})
-// CHECK-SAME: attributes {nn.kernel = "columns", nn.parts = 8 : i64}
-// CHECK: func private @[[POSITIONS]]
-// CHECK-SAME: -> (tensor<4x8xf32> {nn.inplace = 1 : i64})
-// CHECK-SAME: attributes {nn.kernel = "positions", nn.parts = 4 : i64}
+// CHECK: exec.kernel @[[COLUMNS]]
+// CHECK-SAME: -> (tensor<8xf32>, tensor<8xf32>) columns 8 in_place [1, 2] {
+// CHECK: exec.kernel @[[POSITIONS]]
+// CHECK-SAME: -> tensor<4x8xf32> positions 4 in_place [1] {
 func.func @accumulate(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>, %c: tensor<8xf32>, %p: tensor<4x8xf32>)
     -> (tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32>) {
   %0 = linalg.generic {indexing_maps = [#btd, #d], iterator_types = ["reduction", "reduction", "parallel"]}
@@ -198,8 +195,8 @@ func.func @accumulate(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>, %c: tensor<8xf3
 // the working set.
 
 // CHECK-LABEL: func @unrelated
-// CHECK: call @[[K:[a-z_0-9]+]](%{{.+}}) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
-// CHECK: call @[[K]](%{{.+}}) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+// CHECK: exec.dispatch @[[K:[a-z_0-9]+]](%{{.+}}) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+// CHECK: exec.dispatch @[[K]](%{{.+}}) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
 func.func @unrelated(%x: tensor<?x4x8xf32>, %y: tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>) {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
@@ -228,10 +225,9 @@ func.func @unrelated(%x: tensor<?x4x8xf32>, %y: tensor<?x4x8xf32>) -> (tensor<?x
 
 // CHECK-LABEL: func @update
 // CHECK-SAME: %[[P:[^:]+]]: tensor<?xf32>, %[[G:[^:]+]]: tensor<?xf32>, %[[U:[^:]+]]: tensor<?xf32>
-// CHECK: call @[[K:[a-z_0-9]+]](%[[P]], %[[G]], %[[U]])
-// CHECK: func private @[[K]]
-// CHECK-SAME: -> (tensor<?xf32> {nn.inplace = 0 : i64})
-// CHECK-SAME: attributes {nn.batched, nn.kernel = "flat", nn.parts = 1 : i64}
+// CHECK: exec.dispatch @[[K:[a-z_0-9]+]](%[[P]], %[[G]], %[[U]])
+// CHECK: exec.kernel @[[K]]
+// CHECK-SAME: -> tensor<?xf32> flat 1 per_sample in_place [0] {
 func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %unused: tensor<?xf32>) -> tensor<?xf32>
     attributes {nn.inplace_update} {
   %c0 = arith.constant 0 : index

@@ -1,37 +1,23 @@
 // RUN: poplar-opt %s --lower-kernels --split-input-file --verify-diagnostics
 
-// expected-error @below {{is of an unknown kind of kernel}}
-func.func private @kind(%x: tensor<?x4xf32>) attributes {nn.kernel = "diagonals", nn.parts = 4 : i64} {
-  return
-}
-
-// -----
-
-// expected-error @below {{argument 0 is not a tensor}}
-func.func private @scalar(%x: f32) attributes {nn.kernel = "rows", nn.parts = 4 : i64} {
-  return
-}
-
-// -----
-
 #bt = affine_map<(d0, d1) -> (d0, d1)>
 #shift = affine_map<(d0, d1) -> (d0, d1 + 1)>
-func.func private @map(%x: tensor<?x5xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @map(%x: tensor<?x5xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
+    rows 4 per_sample {
   // expected-error @below {{indexing map affine_map<(d0, d1) -> (d0, d1 + 1)> is more than dimensions and constants}}
   %0 = linalg.generic {indexing_maps = [#shift, #bt], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<?x5xf32>) outs(%y : tensor<?x4xf32>) {
   ^bb0(%a: f32, %o: f32):
     linalg.yield %a : f32
   } -> tensor<?x4xf32>
-  return %0 : tensor<?x4xf32>
+  exec.yield %0 : tensor<?x4xf32>
 }
 
 // -----
 
 #bt = affine_map<(d0, d1) -> (d0, d1)>
-func.func private @extract(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @extract(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
+    rows 4 per_sample {
   %0 = linalg.generic {indexing_maps = [#bt, #bt], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<?x4xf32>) outs(%y : tensor<?x4xf32>) {
   ^bb0(%a: f32, %o: f32):
@@ -47,14 +33,14 @@ func.func private @extract(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?
     %s = tensor.extract %0[%i, %j] : tensor<?x4xf32>
     linalg.yield %s : f32
   } -> tensor<?x4xf32>
-  return %1 : tensor<?x4xf32>
+  exec.yield %1 : tensor<?x4xf32>
 }
 
 // -----
 
 #bt = affine_map<(d0, d1) -> (d0, d1)>
-func.func private @region(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @region(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
+    rows 4 per_sample {
   %0 = linalg.generic {indexing_maps = [#bt, #bt], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<?x4xf32>) outs(%y : tensor<?x4xf32>) {
   ^bb0(%a: f32, %o: f32):
@@ -67,20 +53,20 @@ func.func private @region(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x
     }
     linalg.yield %s : f32
   } -> tensor<?x4xf32>
-  return %0 : tensor<?x4xf32>
+  exec.yield %0 : tensor<?x4xf32>
 }
 
 // -----
 
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #bt = affine_map<(d0, d1, d2) -> (d0, d1)>
-func.func private @accumulator(%x: tensor<?x4x8xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @accumulator(%x: tensor<?x4x8xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
+    rows 4 per_sample {
   // expected-error @below {{does not use its accumulator}}
   %0 = linalg.generic {indexing_maps = [#btd, #bt], iterator_types = ["parallel", "parallel", "reduction"]}
       ins(%x : tensor<?x4x8xf32>) outs(%y : tensor<?x4xf32>) {
   ^bb0(%a: f32, %acc: f32):
     linalg.yield %a : f32
   } -> tensor<?x4xf32>
-  return %0 : tensor<?x4xf32>
+  exec.yield %0 : tensor<?x4xf32>
 }

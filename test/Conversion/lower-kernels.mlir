@@ -39,10 +39,10 @@
 // CHECK:     llvm.store %{{.+}} {access_groups = [#[[$GROUP]]]}
 // CHECK:   } {loop_annotation = #[[$LOOP]]}
 
-// What is left of the kernel says how to call it.
-// CHECK: func private @norm(tensor<?x4x8xf32>, tensor<8xf32>) -> (tensor<?x4x8xf32> {nn.reuse = array<i64: 0>}) attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64}{{$}}
-func.func private @norm(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> (tensor<?x4x8xf32> {nn.reuse = array<i64: 0>})
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+// The kernel stays, for those who call it.
+// CHECK: exec.kernel @norm({{.*}}) -> tensor<?x4x8xf32> rows 4 per_sample reuse [array<i64: 0>] {
+exec.kernel @norm(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> tensor<?x4x8xf32>
+    rows 4 per_sample reuse [array<i64: 0>] {
   %c0 = arith.constant 0 : index
   %zero = arith.constant 0.0 : f32
   %b = tensor.dim %x, %c0 : tensor<?x4x8xf32>
@@ -62,7 +62,7 @@ func.func private @norm(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> (tensor<?x4
     %t = arith.mulf %s, %w : f32
     linalg.yield %t : f32
   } -> tensor<?x4x8xf32>
-  return %y : tensor<?x4x8xf32>
+  exec.yield %y : tensor<?x4x8xf32>
 }
 
 // -----
@@ -88,15 +88,15 @@ func.func private @norm(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>) -> (tensor<?x4
 // CHECK:     arith.addf
 // CHECK:     %[[TO:.+]] = llvm.getelementptr inbounds %[[ACC]]
 // CHECK:     llvm.store %{{.+}}, %[[TO]]
-func.func private @columns(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32> {nn.inplace = 1 : i64})
-    attributes {nn.kernel = "columns", nn.parts = 8 : i64} {
+exec.kernel @columns(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>) -> tensor<8xf32>
+    columns 8 in_place [1] {
   %0 = linalg.generic {indexing_maps = [#btd, #d], iterator_types = ["reduction", "reduction", "parallel"]}
       ins(%dy : tensor<?x4x8xf32>) outs(%b : tensor<8xf32>) {
   ^bb0(%a: f32, %acc: f32):
     %s = arith.addf %acc, %a : f32
     linalg.yield %s : f32
   } -> tensor<8xf32>
-  return %0 : tensor<8xf32>
+  exec.yield %0 : tensor<8xf32>
 }
 
 // -----
@@ -115,15 +115,15 @@ func.func private @columns(%dy: tensor<?x4x8xf32>, %b: tensor<8xf32>) -> (tensor
 // CHECK:     scf.for
 // CHECK:       %[[D:.+]] = arith.constant 8 : i64
 // CHECK:       arith.muli %[[POSITION]], %{{.+}} : i64
-func.func private @positions(%dy: tensor<?x4x8xf32>, %p: tensor<16x8xf32>) -> (tensor<16x8xf32> {nn.inplace = 1 : i64})
-    attributes {nn.kernel = "positions", nn.parts = 4 : i64} {
+exec.kernel @positions(%dy: tensor<?x4x8xf32>, %p: tensor<16x8xf32>) -> tensor<16x8xf32>
+    positions 4 in_place [1] {
   %0 = linalg.generic {indexing_maps = [#btd, #wrap], iterator_types = ["reduction", "parallel", "parallel"]}
       ins(%dy : tensor<?x4x8xf32>) outs(%p : tensor<16x8xf32>) {
   ^bb0(%a: f32, %acc: f32):
     %s = arith.addf %acc, %a : f32
     linalg.yield %s : f32
   } -> tensor<16x8xf32>
-  return %0 : tensor<16x8xf32>
+  exec.yield %0 : tensor<16x8xf32>
 }
 
 // -----
@@ -138,8 +138,8 @@ func.func private @positions(%dy: tensor<?x4x8xf32>, %p: tensor<16x8xf32>) -> (t
 // CHECK:   llvm.getelementptr inbounds %{{.+}}[%[[I]]]
 // CHECK:   llvm.store
 // CHECK: return
-func.func private @flat(%p: tensor<?xf32>, %g: tensor<?xf32>) -> (tensor<?xf32> {nn.inplace = 0 : i64})
-    attributes {nn.batched, nn.kernel = "flat", nn.parts = 1 : i64} {
+exec.kernel @flat(%p: tensor<?xf32>, %g: tensor<?xf32>) -> tensor<?xf32>
+    flat 1 per_sample in_place [0] {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %p, %c0 : tensor<?xf32>
   %e = tensor.empty(%b) : tensor<?xf32>
@@ -149,7 +149,7 @@ func.func private @flat(%p: tensor<?xf32>, %g: tensor<?xf32>) -> (tensor<?xf32> 
     %s = arith.subf %a, %c : f32
     linalg.yield %s : f32
   } -> tensor<?xf32>
-  return %0 : tensor<?xf32>
+  exec.yield %0 : tensor<?xf32>
 }
 
 // -----
@@ -170,8 +170,8 @@ func.func private @flat(%p: tensor<?xf32>, %g: tensor<?xf32>) -> (tensor<?xf32> 
 // CHECK:     %[[INDEX:.+]] = arith.index_cast %[[ID]] : i32 to index
 // CHECK:     llvm.getelementptr inbounds %{{.+}}
 // CHECK:     llvm.getelementptr inbounds %[[CST]]
-func.func private @embed(%table: tensor<16x8xf32>, %ids: tensor<?x4xi32>) -> tensor<?x4x8xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @embed(%table: tensor<16x8xf32>, %ids: tensor<?x4xi32>) -> tensor<?x4x8xf32>
+    rows 4 per_sample {
   %c0 = arith.constant 0 : index
   %scale = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
   %b = tensor.dim %ids, %c0 : tensor<?x4xi32>
@@ -187,5 +187,5 @@ func.func private @embed(%table: tensor<16x8xf32>, %ids: tensor<?x4xi32>) -> ten
     %r = arith.mulf %v, %s : f32
     linalg.yield %r : f32
   } -> tensor<?x4x8xf32>
-  return %0 : tensor<?x4x8xf32>
+  exec.yield %0 : tensor<?x4x8xf32>
 }

@@ -27,20 +27,25 @@
 // CHECK: llvm.call @poplar_rt_launch(%[[CTX]], %[[ONE]],
 // CHECK: return
 // CHECK-NOT: gpu.module
-module attributes {gpu.container_module, nn.memory = {fixed = 1024 : i64, live_per_sample = 640 : i64, per_sample = 640 : i64, scratch_bytes = 0 : i64, scratch_offset = 1024 : i64}} {
+module attributes {gpu.container_module} {
+  exec.arena fixed 1024 per_sample 40960 live 40960 transient 1024 bytes 0 live 0 scratch 1024 bytes 0
   gpu.module @kernels {
     gpu.func @sum(%a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %batch: i64) kernel
         attributes {gpu.bytes = array<i64: 128, 4000>, gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>} {
       gpu.return
     }
   }
-  func.func private @sum(tensor<?x40x24xf32>, tensor<?x40x24xf32>) -> tensor<?x40x24xf32>
-      attributes {nn.batched, nn.kernel = "rows", nn.parts = 40 : i64}
-  func.func @infer(%x: tensor<?x40x24xf32>, %y: tensor<?x40x24xf32>) -> tensor<?x40x8xf32>
-      attributes {nn.input_offsets = array<i64: 64, 256>, nn.result_offset = 512 : i64} {
-    %0 = call @sum(%x, %y) {nn.offsets = array<i64: 4096>} : (tensor<?x40x24xf32>, tensor<?x40x24xf32>) -> tensor<?x40x24xf32>
-    %1:2 = nn.attention %0 causal heads 2 kv_heads 2 scale 0.5 {nn.offsets = array<i64: 8192, 16384>} : (tensor<?x40x24xf32>) -> (tensor<?x40x8xf32>, tensor<?x2x40xf32>)
-    %2:2 = nn.attention %0 causal heads 2 kv_heads 2 scale 0.5 {nn.offsets = array<i64: 24576, 32768>} : (tensor<?x40x24xf32>) -> (tensor<?x40x8xf32>, tensor<?x2x40xf32>)
-    return %1#0 : tensor<?x40x8xf32>
+  exec.kernel @sum(%a: tensor<?x40x24xf32>, %b: tensor<?x40x24xf32>) -> tensor<?x40x24xf32> rows 40 per_sample {
+    exec.yield %a : tensor<?x40x24xf32>
+  }
+  exec.function step @infer() inputs [64, 256] {
+    %x = exec.buffer batch at 64 : memref<?x40x24xf32>
+    %0 = exec.buffer batch at 4096 : memref<?x40x24xf32>
+    exec.dispatch @sum(%x, %x, %0) : (memref<?x40x24xf32>, memref<?x40x24xf32>, memref<?x40x24xf32>) -> ()
+    %y = exec.buffer batch at 8192 : memref<?x40x8xf32>
+    %lse = exec.buffer batch at 16384 : memref<?x2x40xf32>
+    exec.attention %0 into %y, %lse causal heads 2 kv_heads 2 scale 0.5 : (memref<?x40x24xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>)
+    exec.attention %0 into %y, %lse causal heads 2 kv_heads 2 scale 0.5 : (memref<?x40x24xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>)
+    exec.return
   }
 }

@@ -1,17 +1,10 @@
 // RUN: poplar-opt %s --map-kernels-to-gpu --split-input-file --verify-diagnostics
 
-// expected-error @below {{is of an unknown kind of kernel}}
-func.func private @kind(%x: tensor<?xf32>) -> tensor<?xf32> attributes {nn.kernel = "spiral"} {
-  return %x : tensor<?xf32>
-}
-
-// -----
-
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #bt = affine_map<(d0, d1, d2) -> (d0, d1)>
 
-func.func private @product(%x: tensor<?x4x64xf32>, %i: tensor<?x4xf32>) -> (tensor<?x4xf32> {nn.inplace = 1 : i64})
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @product(%x: tensor<?x4x64xf32>, %i: tensor<?x4xf32>) -> tensor<?x4xf32>
+    rows 4 per_sample in_place [1] {
   // expected-error @below {{reduces by something other than a sum or a maximum}}
   %p = linalg.generic {indexing_maps = [#btd, #bt], iterator_types = ["parallel", "parallel", "reduction"]}
       ins(%x : tensor<?x4x64xf32>) outs(%i : tensor<?x4xf32>) {
@@ -19,7 +12,7 @@ func.func private @product(%x: tensor<?x4x64xf32>, %i: tensor<?x4xf32>) -> (tens
     %s = arith.mulf %acc, %a : f32
     linalg.yield %s : f32
   } -> tensor<?x4xf32>
-  return %p : tensor<?x4xf32>
+  exec.yield %p : tensor<?x4xf32>
 }
 
 // -----
@@ -29,8 +22,8 @@ func.func private @product(%x: tensor<?x4x64xf32>, %i: tensor<?x4xf32>) -> (tens
 // What one op hands to the next has no place in memory, and the row is too long
 // for the registers of a block.
 
-func.func private @wide(%x: tensor<?x4x65536xf32>) -> tensor<?x4x65536xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @wide(%x: tensor<?x4x65536xf32>) -> tensor<?x4x65536xf32>
+    rows 4 per_sample {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x65536xf32>
   %e = tensor.empty(%b) : tensor<?x4x65536xf32>
@@ -47,5 +40,5 @@ func.func private @wide(%x: tensor<?x4x65536xf32>) -> tensor<?x4x65536xf32>
     %s = arith.mulf %a, %a : f32
     linalg.yield %s : f32
   } -> tensor<?x4x65536xf32>
-  return %z : tensor<?x4x65536xf32>
+  exec.yield %z : tensor<?x4x65536xf32>
 }

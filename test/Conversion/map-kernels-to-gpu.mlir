@@ -29,8 +29,8 @@
 // CHECK: %[[R:.+]] = vector.from_elements
 // CHECK: llvm.store %[[R]], {{.+}} {alignment = 16 : i64} : vector<4xf32>
 // CHECK: gpu.return
-func.func private @norm(%x: tensor<?x4x512xf32>, %g: tensor<512xf32>) -> tensor<?x4x512xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @norm(%x: tensor<?x4x512xf32>, %g: tensor<512xf32>) -> tensor<?x4x512xf32>
+    rows 4 per_sample {
   %c0 = arith.constant 0 : index
   %zero = arith.constant 0.0 : f32
   %b = tensor.dim %x, %c0 : tensor<?x4x512xf32>
@@ -50,7 +50,7 @@ func.func private @norm(%x: tensor<?x4x512xf32>, %g: tensor<512xf32>) -> tensor<
     %r = arith.mulf %n, %w : f32
     linalg.yield %r : f32
   } -> tensor<?x4x512xf32>
-  return %y : tensor<?x4x512xf32>
+  exec.yield %y : tensor<?x4x512xf32>
 }
 
 // -----
@@ -68,8 +68,8 @@ func.func private @norm(%x: tensor<?x4x512xf32>, %g: tensor<512xf32>) -> tensor<
 // CHECK: gpu.subgroup_reduce maximumf %[[PART]] uniform
 // CHECK: scf.if
 // CHECK: llvm.store
-func.func private @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
+    rows 4 per_sample {
   %c0 = arith.constant 0 : index
   %low = arith.constant 0xFF800000 : f32
   %b = tensor.dim %x, %c0 : tensor<?x4x72xf32>
@@ -81,7 +81,7 @@ func.func private @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
     %s = arith.maximumf %acc, %a : f32
     linalg.yield %s : f32
   } -> tensor<?x4xf32>
-  return %most : tensor<?x4xf32>
+  exec.yield %most : tensor<?x4xf32>
 }
 
 // -----
@@ -103,8 +103,8 @@ func.func private @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
 // CHECK: scf.for
 // CHECK: memref.load %[[SHARED]]
 // CHECK: llvm.store %{{.+}} {alignment = 32 : i64} : vector<8xf32>
-func.func private @bias(%x: tensor<?x4x768xbf16>, %acc: tensor<768xf32>) -> (tensor<768xf32> {nn.inplace = 1 : i64})
-    attributes {nn.kernel = "columns", nn.parts = 768 : i64} {
+exec.kernel @bias(%x: tensor<?x4x768xbf16>, %acc: tensor<768xf32>) -> tensor<768xf32>
+    columns 768 in_place [1] {
   %y = linalg.generic {indexing_maps = [#btd, #d], iterator_types = ["reduction", "reduction", "parallel"]}
       ins(%x : tensor<?x4x768xbf16>) outs(%acc : tensor<768xf32>) {
   ^bb0(%a: bf16, %o: f32):
@@ -112,7 +112,7 @@ func.func private @bias(%x: tensor<?x4x768xbf16>, %acc: tensor<768xf32>) -> (ten
     %s = arith.addf %o, %e : f32
     linalg.yield %s : f32
   } -> tensor<768xf32>
-  return %y : tensor<768xf32>
+  exec.yield %y : tensor<768xf32>
 }
 
 // -----
@@ -130,13 +130,13 @@ func.func private @bias(%x: tensor<?x4x768xbf16>, %acc: tensor<768xf32>) -> (ten
 // CHECK: scf.for
 // CHECK: llvm.load {{.+}} -> f32
 // CHECK: llvm.store {{.+}} : f32
-func.func private @scale(%x: tensor<?xf32>) -> (tensor<?xf32> {nn.inplace = 0 : i64})
-    attributes {nn.batched, nn.kernel = "flat", nn.parts = 1 : i64} {
+exec.kernel @scale(%x: tensor<?xf32>) -> tensor<?xf32>
+    flat 1 per_sample in_place [0] {
   %y = linalg.generic {indexing_maps = [#i], iterator_types = ["parallel"]}
       outs(%x : tensor<?xf32>) {
   ^bb0(%a: f32):
     %s = arith.addf %a, %a : f32
     linalg.yield %s : f32
   } -> tensor<?xf32>
-  return %y : tensor<?xf32>
+  exec.yield %y : tensor<?xf32>
 }

@@ -1,11 +1,13 @@
 // RUN: poplar-opt %s --plan-memory --split-input-file --verify-diagnostics
 
-func.func private @columns(tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
-    attributes {nn.kernel = "columns", nn.parts = 8 : i64}
+exec.kernel @columns(%a0: tensor<?x4x8xf32>, %a1: tensor<8xf32>) -> tensor<8xf32>
+    columns 8 {
+  exec.yield %a1 : tensor<8xf32>
+}
 func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %w = nn.get_parameter @w : tensor<8xf32>
   // expected-error @below {{result #0 of type 'tensor<8xf32>' is neither of the batch nor accumulated into a parameter's gradient; such temporaries have no place in the arena}}
-  %0 = call @columns(%x, %w) : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %0 = exec.dispatch @columns(%x, %w) : (tensor<?x4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %x : tensor<?x4x8xf32>
 }
 nn.parameter @w : tensor<8xf32> ones
@@ -27,6 +29,7 @@ func.func @infer(%x: tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>
   return %0, %0 : tensor<?x4x8xf32>, tensor<?x4x8xf32>
 }
 nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @b [@w]
 
 // -----
 
@@ -37,6 +40,7 @@ func.func @infer(%x: tensor<?x4x8xf16>) -> tensor<?x4x8xf16> {
   return %0 : tensor<?x4x8xf16>
 }
 nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @b [@w]
 
 // -----
 
@@ -48,10 +52,89 @@ func.func @infer(%x: tensor<?x2147483648x8xf32>) -> tensor<?x2147483648x21474836
   return %0 : tensor<?x2147483648x2147483648xf32>
 }
 nn.parameter @w : tensor<2147483648x8xf32> ones
+zero.bucket @b [@w]
 
 // -----
 
 // expected-error @below {{has an argument of more than 2^40 bytes a sample}}
 func.func @infer(%x: tensor<?x2147483648x2147483648xf32>) -> tensor<?x2147483648x2147483648xf32> {
   return %x : tensor<?x2147483648x2147483648xf32>
+}
+
+// -----
+
+func.func private @helper(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  return %x : tensor<?x4x8xf32>
+}
+func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  // expected-error @below {{calls a function that is no planned unit}}
+  %0 = call @helper(%x) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+
+// -----
+
+// expected-error @below {{has no body: its buffers cannot be planned}}
+func.func private @helper(tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+
+// -----
+
+func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  // expected-error @below {{cannot be lowered: it is neither in a kernel nor a call of the runtime}}
+  %0 = nn.silu %x : tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+
+// -----
+
+func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  // expected-error @below {{parameter "w" is in no bucket: run --zero-form-buckets first}}
+  %w = nn.get_parameter @w : tensor<8x8xf32>
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+nn.parameter @w : tensor<8x8xf32> ones
+
+// -----
+
+func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  // expected-error @below {{operand #0 is not computed by the function}}
+  return %x : tensor<?x4x8xf32>
+}
+
+// -----
+
+// A unit's results are written where its caller says: each needs a place.
+func.func @unit(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit} {
+  // expected-error @below {{operand #0 has no buffer of its own}}
+  return %x : tensor<?x4x8xf32>
+}
+
+// -----
+
+func.func @unit(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>) attributes {nn.unit} {
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  // expected-error @below {{operand #1 has no buffer of its own}}
+  return %0, %0 : tensor<?x4x8xf32>, tensor<?x4x8xf32>
+}
+
+// -----
+
+// What a unit gives as a gradient is what it has accumulated into.
+func.func @unit(%x: tensor<?x4x8xf32>, %dw: tensor<8x8xf32> {nn.gradient}, %dv: tensor<8x8xf32> {nn.gradient}) -> (tensor<8x8xf32>, tensor<8x8xf32>) attributes {nn.unit} {
+  %0 = nn.linear_grad_weight %x, %x into %dw : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // expected-error @below {{operand #0 is not accumulated into argument #1}}
+  return %dv, %0 : tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// -----
+
+module attributes {zero.program = {stage = 3, world_size = 2}} {
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w] bounds [0, 32, 64]
+func.func @update() {
+  // expected-error @below {{works on the whole gradient of @a, which is sharded}}
+  zero.all_reduce @a wire f32
+  return
+}
 }

@@ -10,8 +10,8 @@
 // CALL: error: calls '__nv_sqrtf', which is in no library for sm_80
 
 #btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
-func.func private @root(%x: tensor<?x4x512xf32>) -> tensor<?x4x512xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @root(%x: tensor<?x4x512xf32>) -> tensor<?x4x512xf32>
+    rows 4 per_sample {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x512xf32>
   %e = tensor.empty(%b) : tensor<?x4x512xf32>
@@ -21,5 +21,5 @@ func.func private @root(%x: tensor<?x4x512xf32>) -> tensor<?x4x512xf32>
     %s = math.sqrt %a : f32
     linalg.yield %s : f32
   } -> tensor<?x4x512xf32>
-  return %y : tensor<?x4x512xf32>
+  exec.yield %y : tensor<?x4x512xf32>
 }

@@ -24,8 +24,8 @@
 // AMD: v_sqrt_f32
 // AMD-NOT: s_swappc
 // AMD: global_store_dwordx4
-func.func private @root(%x: tensor<?x4x512xf32>) -> tensor<?x4x512xf32>
-    attributes {nn.batched, nn.kernel = "rows", nn.parts = 4 : i64} {
+exec.kernel @root(%x: tensor<?x4x512xf32>) -> tensor<?x4x512xf32>
+    rows 4 per_sample {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %x, %c0 : tensor<?x4x512xf32>
   %e = tensor.empty(%b) : tensor<?x4x512xf32>
@@ -36,5 +36,5 @@ func.func private @root(%x: tensor<?x4x512xf32>) -> tensor<?x4x512xf32>
     %t = math.exp %s : f32
     linalg.yield %t : f32
   } -> tensor<?x4x512xf32>
-  return %y : tensor<?x4x512xf32>
+  exec.yield %y : tensor<?x4x512xf32>
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"
@@ -35,12 +36,12 @@ int main(int argc, char **argv) {
   }
   mlir::DialectRegistry registry;
   registry.insert<poplar::cluster::ClusterDialect, poplar::nn::NNDialect,
-                  poplar::zero::ZeroDialect, mlir::arith::ArithDialect,
-                  mlir::func::FuncDialect, mlir::gpu::GPUDialect,
-                  mlir::linalg::LinalgDialect, mlir::LLVM::LLVMDialect,
-                  mlir::math::MathDialect, mlir::NVVM::NVVMDialect,
-                  mlir::ROCDL::ROCDLDialect, mlir::scf::SCFDialect,
-                  mlir::tensor::TensorDialect>();
+                  poplar::exec::ExecDialect, poplar::zero::ZeroDialect,
+                  mlir::arith::ArithDialect, mlir::func::FuncDialect,
+                  mlir::gpu::GPUDialect, mlir::linalg::LinalgDialect,
+                  mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
+                  mlir::NVVM::NVVMDialect, mlir::ROCDL::ROCDLDialect,
+                  mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
   poplar::registerPoplarPasses();
   poplar::registerHostPipelines();
   poplar::registerGPUPipelines();

@@ -10,6 +10,7 @@
 #include "BuildOptions.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Passes.h"
@@ -34,9 +35,9 @@ Compilation::Compilation(bool timed)
   timingManager.setEnabled(timed);
   timing = timingManager.getRootScope();
   context.loadDialect<cluster::ClusterDialect, nn::NNDialect, zero::ZeroDialect,
-                      mlir::arith::ArithDialect, mlir::func::FuncDialect,
-                      mlir::linalg::LinalgDialect, mlir::math::MathDialect,
-                      mlir::tensor::TensorDialect>();
+                      exec::ExecDialect, mlir::arith::ArithDialect,
+                      mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
+                      mlir::math::MathDialect, mlir::tensor::TensorDialect>();
   context.getDiagEngine().registerHandler([this](mlir::Diagnostic &diagnostic) {
     // One line: the first error. What follows is its consequence.
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error &&
@@ -134,10 +135,9 @@ bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
 }
 
 std::string formatMemory(mlir::ModuleOp program) {
-  int64_t fixed = getPeakBytes(program, 0, 0),
-          perSample = getPlannedMemory(program, "per_sample"),
-          live = getPlannedMemory(program, "live_per_sample"),
-          scratch = getPlannedMemory(program, "scratch_bytes");
+  poplar::exec::ArenaOp arena = getArena(program);
+  int64_t fixed = getPeakBytes(program, 0, 0), perSample = arena.getPerSample(),
+          live = arena.getLivePerSample(), scratch = arena.getScratchBytes();
   std::string text = llvm::formatv("memory    peak_bytes(b) = {0} + b * {1}\n",
                                    fixed, perSample);
   for (int64_t batch : {1, 4, 16})

@@ -12,6 +12,7 @@
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -253,7 +254,7 @@ std::string HostKernels::compile(ModuleOp module, const GPUChip &chip) {
   module.getContext()->appendDialectRegistry(registry);
 
   // Only kernels: what calls them works on tensors.
-  auto isKernel = [](Operation &op) { return op.hasAttr(kKernelAttr); };
+  auto isKernel = [](Operation &op) { return isa<exec::KernelOp>(op); };
   OwningOpRef<ModuleOp> host = module.clone(), gpu = module.clone();
   for (ModuleOp copy : {*host, *gpu})
     for (Operation &op : llvm::make_early_inc_range(*copy.getBody()))
@@ -267,24 +268,19 @@ std::string HostKernels::compile(ModuleOp module, const GPUChip &chip) {
       })))
     return "the kernels were not mapped";
   auto mapped = SymbolTable(*gpu).lookup<gpu::GPUModuleOp>("kernels");
-  for (func::FuncOp function : llvm::to_vector(gpu->getOps<func::FuncOp>())) {
+  for (exec::KernelOp source : llvm::to_vector(gpu->getOps<exec::KernelOp>())) {
     KernelPair pair;
-    pair.name = function.getName().str();
-    for (Type type : function.getArgumentTypes())
-      pair.tensors.push_back(cast<RankedTensorType>(type));
-    for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
-      if (!function.getResultAttr(index, kInPlaceAttr))
-        pair.tensors.push_back(cast<RankedTensorType>(type));
-    pair.parts = function->getAttrOfType<IntegerAttr>(kPartsAttr).getInt();
-    pair.batched = function->hasAttr(kBatchedAttr);
-    pair.isFlat = function->getAttrOfType<StringAttr>(kKernelAttr) == "flat";
-    auto kernel =
-        SymbolTable(mapped).lookup<gpu::GPUFuncOp>(function.getName());
+    pair.name = source.getName().str();
+    llvm::append_range(pair.tensors, source.getBufferTypes());
+    pair.parts = source.getParts();
+    pair.batched = source.getPerSample();
+    pair.isFlat = source.getKind() == exec::KernelKind::Flat;
+    auto kernel = SymbolTable(mapped).lookup<gpu::GPUFuncOp>(source.getName());
     llvm::copy(*kernel.getKnownBlockSize(), pair.blockSize.begin());
     pair.partsPerBlock =
         kernel->getAttrOfType<IntegerAttr>("gpu.parts_per_block").getInt();
     pair.sharedBytes = Emulation(kernel, *gpu).run();
-    function.erase();
+    source.erase();
     kernels.push_back(pair);
   }
   // The tables that kernels read.
@@ -296,9 +292,8 @@ std::string HostKernels::compile(ModuleOp module, const GPUChip &chip) {
       failed(runPasses(
           *host, [](OpPassManager &pm) { pm.addPass(createLowerKernels()); })))
     return "the kernels were not lowered";
-  for (auto function : llvm::make_early_inc_range(host->getOps<func::FuncOp>()))
-    if (function.isExternal())
-      function.erase();
+  for (auto source : llvm::make_early_inc_range(host->getOps<exec::KernelOp>()))
+    source.erase();
   if (failed(runPasses(*host, addLowering)))
     return "the host's kernels were not lowered";
   for (ModuleOp copy : {*host, *gpu})

@@ -80,14 +80,21 @@ llvm::LogicalResult schedulePrograms(mlir::ModuleOp module,
                                      const HostOptions &options,
                                      mlir::TimingScope &timing);
 
-/// From there to the memory plan: kernels, and a place for every buffer.
+/// From there to kernels, still on tensors.
+void buildKernelPipeline(mlir::OpPassManager &pm, const HostOptions &options);
+
+/// --plan-memory: from kernels to calls on buffers, each in its place.
+void addPlanMemory(mlir::OpPassManager &pm, const HostOptions &options);
+
+/// Both.
 void buildMemoryPipeline(mlir::OpPassManager &pm, const HostOptions &options);
 
-/// Both for a model that one device trains alone.
+/// From the model level to buffers, for a model that one device trains alone.
 void buildPlanPipeline(mlir::OpPassManager &pm, const HostOptions &options);
 
-/// From the memory plan to the llvm dialect; for a `chip`, but its kernels.
-void buildLoweringPipeline(mlir::OpPassManager &pm, llvm::StringRef chip = "");
+/// From buffers to the llvm dialect; where there is a `chip`, all but its
+/// kernels.
+void buildLoweringPipeline(mlir::OpPassManager &pm, const HostOptions &options);
 
 /// Registers both with the pass manager's text form, as `--poplar-plan` and
 /// `--poplar-lower`.

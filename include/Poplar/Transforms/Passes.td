@@ -329,26 +329,35 @@ def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
 
 def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
   let summary = "Outline groups of linalg ops that share their rows";
-  let dependentDialects = ["::mlir::func::FuncDialect",
-    "::mlir::tensor::TensorDialect"];
+  let dependentDialects = ["::poplar::exec::ExecDialect",
+    "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
   let summary = "Place every buffer in a static arena";
   let description = [{
-    Offsets are linear in the micro-batch:
-    peak_bytes(b) = fixed + b * per_sample (recorded on the module).
+    Functions of tensors become `exec.function`s, lists of calls on buffers.
+    Offsets are linear in the micro-batch: peak_bytes(b) = fixed + b * per_sample
+    (`exec.arena`).
   }];
+  let dependentDialects = ["::poplar::exec::ExecDialect"];
   let options = [
     Option<"threads", "threads", "int", "1",
            "Threads that share the libraries' scratch">,
     Option<"maxBatch", "max-batch", "int64_t", "64",
            "Largest micro-batch the libraries' scratch must serve">,
     Option<"workspaceBytes", "workspace-bytes", "int64_t", "-1",
-           "Bytes of the libraries' scratch; -1 to ask the one at hand">,
-    Option<"trapDeadRanges", "trap-dead-ranges", "bool", "false",
-           "Let the program fill buffers with NaN when they die">
+           "Bytes of the libraries' scratch; -1 to ask the one at hand">
   ];
+}
+
+def ExecVerify : Pass<"exec-verify", "::mlir::ModuleOp"> {
+  let summary = "Check the places of buffers";
+  let description = [{
+    Closes the level of buffers: each lies inside its region; no two overlap that
+    are alive at one time; none is used when its life has ended, or while a
+    collective is at work on it; every collective is waited for, once.
+  }];
 }
 
 def FuseGemmEpilogues : Pass<"fuse-gemm-epilogues", "::mlir::ModuleOp"> {
@@ -438,6 +447,8 @@ def LowerProgram : Pass<"lower-program", "::mlir::ModuleOp"> {
   let options = [
     Option<"capability", "capability", "int", /*default=*/"0",
            "Of the GPU that kernels are mapped to: 80 for sm_80">,
+    Option<"trapDeadRanges", "trap-dead-ranges", "bool", "false",
+           "Let the program fill buffers with NaN when they die">
   ];
 }
 

@@ -16,6 +16,7 @@ include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "Poplar/Dialect/NN/NNInterfaces.td"
+include "Poplar/Dialect/Zero/ZeroEnums.td"
 include "Poplar/Dialect/Zero/ZeroInterfaces.td"
 
 //===----------------------------------------------------------------------===//
@@ -42,19 +43,6 @@ def Zero_Token : TypeDef<ZeroDialect, "Token"> {
   let mnemonic = "token";
   let summary = "A collective under way";
 }
-
-def Zero_CollectiveKind : I32EnumAttr<"CollectiveKind",
-    "what a collective does with a bucket", [
-      I32EnumAttrCase<"AllGather", 0, "all_gather">,
-      I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
-      I32EnumAttrCase<"AllReduce", 2, "all_reduce">,
-      I32EnumAttrCase<"Norm", 3, "norm">]> {
-  let cppNamespace = "::poplar::zero";
-}
-
-def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
-    CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
-          "::mlir::Float16Type>($_self)">>;
 
 //===----------------------------------------------------------------------===//
 // The plan
@@ -368,13 +356,6 @@ def Zero_WaitOp : Zero_Op<"wait",
 //===----------------------------------------------------------------------===//
 // Between pipeline stages
 //===----------------------------------------------------------------------===//
-
-def Zero_MessageKind : I32EnumAttr<"MessageKind",
-    "what a message between two groups holds", [
-      I32EnumAttrCase<"Activation", 0, "activation">,
-      I32EnumAttrCase<"Gradient", 1, "gradient">]> {
-  let cppNamespace = "::poplar::zero";
-}
 
 def Zero_SendOp : Zero_Op<"send",
     [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {

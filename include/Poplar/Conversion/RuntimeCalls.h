@@ -1,0 +1,24 @@
+//===- RuntimeCalls.h - nn ops that run as calls ----------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_CONVERSION_RUNTIMECALLS_H
+#define POPLAR_CONVERSION_RUNTIMECALLS_H
+
+namespace mlir {
+class DialectRegistry;
+} // namespace mlir
+
+namespace poplar {
+
+/// Says of the ops of nn that no kernel is formed of (products, attention,
+/// gradients of embeddings) by which calls they run.
+void registerRuntimeCalls(mlir::DialectRegistry &registry);
+
+} // namespace poplar
+
+#endif // POPLAR_CONVERSION_RUNTIMECALLS_H

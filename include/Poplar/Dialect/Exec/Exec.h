@@ -1,0 +1,62 @@
+//===- Exec.h - The exec dialect --------------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_EXEC_EXEC_H
+#define POPLAR_DIALECT_EXEC_EXEC_H
+
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Runtime/ABI.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include <optional>
+
+#include "Poplar/Dialect/Exec/ExecDialect.h.inc"
+#include "Poplar/Dialect/Exec/ExecEnums.h.inc"
+
+namespace poplar::exec {
+
+/// Whether offsets and sizes of a region are per sample of the micro-batch.
+inline bool isPerSample(Region region) {
+  return region != Region::Fixed && region != Region::Transient;
+}
+
+/// Bytes of a tensor or buffer for one sample, if its first dimension is the
+/// batch, or in all; aligned up to POPLAR_ALIGNMENT. INT64_MAX if they are far
+/// beyond kLargestBuffer.
+struct BufferSize {
+  int64_t bytes;
+  bool perSample;
+};
+/// What no temporary may exceed, so that 64 bits hold offsets and sums of them.
+inline constexpr int64_t kLargestBuffer = int64_t(1) << 40;
+BufferSize getBufferSize(mlir::Type type);
+
+/// The buffer that a tensor of this type lies in.
+mlir::MemRefType getBufferType(mlir::Type tensor);
+
+/// PoplarType of an element type, f32, bf16 or f16.
+int32_t getPoplarType(mlir::Type elementType);
+
+} // namespace poplar::exec
+
+#define GET_TYPEDEF_CLASSES
+#include "Poplar/Dialect/Exec/ExecTypes.h.inc"
+
+#include "Poplar/Dialect/Exec/ExecInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/Exec/ExecOps.h.inc"
+
+#endif // POPLAR_DIALECT_EXEC_EXEC_H

@@ -1,0 +1,34 @@
+//===- ExecInterfaces.td - How ops on tensors become calls -*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_EXEC_EXECINTERFACES_TD
+#define POPLAR_DIALECT_EXEC_EXECINTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def RuntimeCallOpInterface : OpInterface<"RuntimeCallOpInterface"> {
+  let cppNamespace = "::poplar::exec";
+  let description = [{
+    An op on tensors that runs as calls on buffers: what `--plan-memory` has to
+    know of an op that is in no kernel.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The operand that result `index` is accumulated into and whose buffer it
+        shares; null if the result has a buffer of its own.
+      }], "::mlir::OpOperand *", "getAccumulator", (ins "unsigned":$index),
+      /*methodBody=*/"", /*defaultImplementation=*/"return nullptr;">,
+    InterfaceMethod<[{
+        Creates the calls. `getBuffer` gives the buffer of an operand or a
+        result, and a null value for a null value.
+      }], "void", "emitCalls", (ins "::mlir::OpBuilder &":$builder,
+        "::llvm::function_ref<::mlir::Value(::mlir::Value)>":$getBuffer)>
+  ];
+}
+
+#endif // POPLAR_DIALECT_EXEC_EXECINTERFACES_TD

@@ -1,0 +1,534 @@
+//===- ExecOps.td - The exec dialect ----------------------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_EXEC_EXECOPS_TD
+#define POPLAR_DIALECT_EXEC_EXECOPS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "Poplar/Dialect/Exec/ExecEnums.td"
+include "Poplar/Dialect/Zero/ZeroEnums.td"
+
+//===----------------------------------------------------------------------===//
+// Dialect
+//===----------------------------------------------------------------------===//
+
+def ExecDialect : Dialect {
+  let name = "exec";
+  let cppNamespace = "::poplar::exec";
+  let summary = "The program of one rank: kernels, buffers, calls";
+  let description = [{
+    The level between tensors and machine code. `--form-kernels` outlines loops
+    into kernels (`exec.kernel`), still on tensors. `--plan-memory` places every
+    value in the arena (`exec.arena`) and turns functions of tensors into lists
+    of calls on buffers (`exec.function`): kernels, matrix products, attention,
+    collectives, messages. `--lower-program` translates each call into one call
+    of the runtime (Runtime/ABI.h). See docs/Rationale.md, "Calls on buffers".
+  }];
+  let useDefaultTypePrinterParser = 1;
+}
+
+class Exec_Op<string mnemonic, list<Trait> traits = []>
+    : Op<ExecDialect, mnemonic, traits>;
+
+def Exec_Buffer : MemRefOf<[AnyType]>;
+def Exec_Bytes : ConfinedAttr<I64Attr, [IntNonNegative]>;
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+def Exec_KernelOp : Exec_Op<"kernel",
+    [FunctionOpInterface, IsolatedFromAbove, SingleBlock]> {
+  let summary = "Loops that run in parallel parts";
+  let description = [{
+    ```mlir
+    exec.kernel @negate(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+        rows 4 per_sample reuse [array<i64: 0>] {
+      ...
+      exec.yield %y : tensor<?x4x8xf32>
+    }
+    ```
+    The body holds `linalg.generic` ops over iteration spaces (b, t[, d]), and
+    what initialises them. The kind says which part of the work a part is:
+
+    - `rows`: (parallel, parallel[, any]), a range of rows (b, t). All ops run
+      for one row before the next begins, so that what is used inside the kernel
+      only never leaves the cache.
+    - `columns`: (reduction, reduction, parallel), a range of columns d.
+    - `positions`: (reduction, parallel, parallel), a range of positions t.
+    - `flat`: (parallel), a range of elements.
+
+    There are `parts` of them, for every sample with `per_sample`. Result i is
+    accumulated into argument `in_place[i]` and has no buffer of its own, if that
+    is not -1; else it may take over the buffer of any argument in `reuse[i]`
+    that is not read afterwards.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+    TypeAttrOf<FunctionType>:$function_type, Exec_KernelKind:$kind,
+    ConfinedAttr<I64Attr, [IntPositive]>:$parts, UnitAttr:$per_sample,
+    OptionalAttr<DenseI64ArrayAttr>:$in_place,
+    OptionalAttr<TypedArrayAttrBase<DenseI64ArrayAttr, "lists of arguments">>:$reuse,
+    OptionalAttr<DictArrayAttr>:$arg_attrs,
+    OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+    "::mlir::FunctionType":$type, "KernelKind":$kind, "int64_t":$parts,
+    "bool":$perSample)>];
+  let skipDefaultBuilders = 1;
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The argument that result `index` is accumulated into.
+    std::optional<unsigned> getInPlaceArgument(unsigned index);
+    /// The arguments whose buffers result `index` may take over.
+    llvm::ArrayRef<int64_t> getReusableArguments(unsigned index);
+    /// Buffers that a call passes: arguments, then the results that are not in
+    /// place.
+    llvm::SmallVector<mlir::RankedTensorType> getBufferTypes();
+
+    llvm::ArrayRef<mlir::Type> getArgumentTypes() {
+      return getFunctionType().getInputs();
+    }
+    llvm::ArrayRef<mlir::Type> getResultTypes() {
+      return getFunctionType().getResults();
+    }
+    mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Exec_YieldOp : Exec_Op<"yield",
+    [Pure, Terminator, HasParent<"KernelOp">]> {
+  let summary = "Ends a kernel";
+  let arguments = (ins Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+def Exec_DispatchOp : Exec_Op<"dispatch",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Runs a kernel";
+  let description = [{
+    On tensors it is a call: operands and results are the kernel's. On buffers
+    it has no results; its operands are the kernel's arguments and, behind them,
+    the buffers of the results that are not in place.
+    ```mlir
+    %y = exec.dispatch @negate(%x) : (tensor<?x4x8xf32>) -> tensor<?x4x8xf32>
+    exec.dispatch @negate(%0, %1) : (memref<?x4x8xf32>, memref<?x4x8xf32>) -> ()
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel,
+    Variadic<AnyTypeOf<[AnyRankedTensor, Exec_Buffer]>>:$args);
+  let results = (outs Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = [{
+    $kernel `(` $args `)` attr-dict
+    `:` functional-type($args, $values)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// The arena
+//===----------------------------------------------------------------------===//
+
+def Exec_ArenaOp : Exec_Op<"arena", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "Sizes of the regions of a rank's memory";
+  let description = [{
+    ```mlir
+    exec.arena fixed 4096 per_sample 640 live 640
+        transient 1024 bytes 512 live 512 scratch 1536 bytes 2560
+    ```
+    In bytes. The fixed region holds whole copies of buckets, then what comes
+    and goes in it (`transient`), then the scratch of libraries. The batch region
+    behind it takes `per_sample` bytes for each sample of a micro-batch, so
+    peak_bytes(b) = fixed + b * per_sample. `live` are the largest sums of bytes
+    that are alive at one time: no placement needs less.
+  }];
+  let arguments = (ins Exec_Bytes:$fixed, Exec_Bytes:$per_sample,
+    Exec_Bytes:$live_per_sample, Exec_Bytes:$transient_offset,
+    Exec_Bytes:$transient_bytes, Exec_Bytes:$live_transient_bytes,
+    Exec_Bytes:$scratch_offset, Exec_Bytes:$scratch_bytes);
+  let assemblyFormat = [{
+    `fixed` $fixed `per_sample` $per_sample `live` $live_per_sample
+    `transient` $transient_offset `bytes` $transient_bytes
+    `live` $live_transient_bytes `scratch` $scratch_offset
+    `bytes` $scratch_bytes attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_CopiesOp : Exec_Op<"copies", [HasParent<"::mlir::ModuleOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Whole copies of a bucket in the fixed region";
+  let description = [{
+    ```mlir
+    exec.copies @block0 bf16 working 0 gradient 16448
+    ```
+    Offsets of the working copy, in the given type, and of the running gradient,
+    in f32. Either is missing where it is sharded.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$type,
+    OptionalAttr<Exec_Bytes>:$working, OptionalAttr<Exec_Bytes>:$gradient);
+  let assemblyFormat = [{
+    $bucket $type (`working` $working^)? (`gradient` $gradient^)? attr-dict
+  }];
+}
+
+def Exec_ChunkOp : Exec_Op<"chunk", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "Memory of a micro-batch in a chunk of a pipeline stage";
+  let description = [{
+    ```mlir
+    exec.chunk 0 slot 192 activation_in 64 activation_out 64 keeps_sent
+        gradient_in 64 gradient_out 64
+    ```
+    Bytes per sample of its slot, which holds its inputs and what its backward
+    pass needs, and of its messages, 0 where there is none. With `keeps_sent`
+    the backward pass reads what the forward pass has sent.
+  }];
+  let arguments = (ins Exec_Bytes:$index, Exec_Bytes:$slot_bytes,
+    Exec_Bytes:$activation_in_bytes, Exec_Bytes:$activation_out_bytes,
+    UnitAttr:$keeps_sent, Exec_Bytes:$gradient_in_bytes,
+    Exec_Bytes:$gradient_out_bytes);
+  let assemblyFormat = [{
+    $index `slot` $slot_bytes `activation_in` $activation_in_bytes
+    `activation_out` $activation_out_bytes (`keeps_sent` $keeps_sent^)?
+    `gradient_in` $gradient_in_bytes `gradient_out` $gradient_out_bytes
+    attr-dict
+  }];
+}
+
+def Exec_OptimizerOp : Exec_Op<"optimizer", [HasParent<"::mlir::ModuleOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The kernels by which the runtime updates its shards";
+  let description = [{
+    ```mlir
+    exec.optimizer update @kernel_7 round @kernel_8
+    ```
+    `update` takes parameters, gradients, moments and eight numbers (adamw in
+    Runtime/ABI.h); `round` makes working copies of masters, where their types
+    differ.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$update,
+    OptionalAttr<FlatSymbolRefAttr>:$round);
+  let assemblyFormat = "`update` $update (`round` $round^)? attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+def Exec_FunctionOp : Exec_Op<"function",
+    [FunctionOpInterface, IsolatedFromAbove, SingleBlock]> {
+  let summary = "A list of calls on buffers";
+  let description = [{
+    A `unit` is called by other functions with the buffers of its arguments and
+    of its results, and with `scratch` bytes per sample for its temporaries:
+    ```mlir
+    exec.function unit @block(%x: memref<?x4x8xf32>, %y: memref<?x4x8xf32>)
+        scratch 256 {
+      %0 = exec.buffer scratch at 0 : memref<?x4x8xf32>
+      ...
+      exec.return
+    }
+    ```
+    A `step` is called by the runtime for a micro-batch, whose inputs lie at
+    the offsets `inputs` of the batch region; it leaves what it computes at
+    `result`. A `turn` is a step of a pipeline stage, whose inputs lie in the
+    micro-batch's slot.
+    ```mlir
+    exec.function step @evaluate() inputs [0, 64, 128]
+        result 512 : memref<?x4xf32> { ... }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+    TypeAttrOf<FunctionType>:$function_type, Exec_FunctionKind:$kind,
+    OptionalAttr<Exec_Bytes>:$scratch_bytes,
+    OptionalAttr<DenseI64ArrayAttr>:$inputs, OptionalAttr<Exec_Bytes>:$result,
+    OptionalAttr<TypeAttrOf<Exec_Buffer>>:$result_type,
+    OptionalAttr<DictArrayAttr>:$arg_attrs,
+    OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let builders = [OpBuilder<(ins "FunctionKind":$kind, "::llvm::StringRef":$name,
+    "::mlir::TypeRange":$arguments)>];
+  let skipDefaultBuilders = 1;
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    llvm::ArrayRef<mlir::Type> getArgumentTypes() {
+      return getFunctionType().getInputs();
+    }
+    llvm::ArrayRef<mlir::Type> getResultTypes() {
+      return getFunctionType().getResults();
+    }
+    mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Exec_ReturnOp : Exec_Op<"return",
+    [Terminator, HasParent<"FunctionOp">]> {
+  let summary = "Ends a function";
+  let assemblyFormat = "attr-dict";
+}
+
+def Exec_CallOp : Exec_Op<"call",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Calls a unit";
+  let description = [{
+    ```mlir
+    %s = exec.buffer batch at 1024 : memref<?x256xi8>
+    exec.call @block(%x, %y) scratch %s
+        : (memref<?x4x8xf32>, memref<?x4x8xf32>, memref<?x256xi8>)
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Exec_Buffer>:$args,
+    Exec_Buffer:$scratch);
+  let assemblyFormat = [{
+    $callee `(` $args `)` `scratch` $scratch attr-dict
+    `:` `(` type(operands) `)`
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+def Exec_BufferOp : Exec_Op<"buffer"> {
+  let summary = "A place in memory, from here on";
+  let description = [{
+    ```mlir
+    %0 = exec.buffer batch at 128 : memref<?x4x8xf32>
+    %1 = exec.buffer fixed at 4096 : memref<8x8xf32>
+    ```
+    The offset is in bytes; in regions whose buffers scale with the batch
+    (`batch`, `scratch`, `slot`), in bytes per sample, as are the sizes of
+    buffers, rounded up to POPLAR_ALIGNMENT. Buffers of `batch`, `transient` and
+    `scratch` are alive until exec.end or the end of the function: no two of them
+    overlap that are alive at one time. `fixed` holds the copies of buckets,
+    `slot` what a turn is given.
+  }];
+  let arguments = (ins Exec_Region:$region, Exec_Bytes:$offset);
+  let results = (outs Exec_Buffer:$buffer);
+  let assemblyFormat = "$region `at` $offset attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether offset and size are per sample.
+    bool isPerSample() { return poplar::exec::isPerSample(getRegion()); }
+    /// Whether others may take its place when it is dead.
+    bool hasLifetime() {
+      return getRegion() != Region::Fixed && getRegion() != Region::Slot;
+    }
+    /// What it takes in its region.
+    int64_t getBytes();
+  }];
+}
+
+def Exec_EndOp : Exec_Op<"end"> {
+  let summary = "Ends the life of a buffer: its place may become another's";
+  let arguments = (ins Exec_Buffer:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Exec_ViewOp : Exec_Op<"view", [Pure]> {
+  let summary = "A tensor in the flat array of a bucket";
+  let description = [{
+    ```mlir
+    %w = exec.view %bucket at 4096 : memref<8224xf32> to memref<64x64xf32>
+    ```
+    `offset` is in elements.
+  }];
+  let arguments = (ins Exec_Buffer:$bucket, Exec_Bytes:$offset);
+  let results = (outs Exec_Buffer:$tensor);
+  let assemblyFormat = [{
+    $bucket `at` $offset attr-dict `:` type($bucket) `to` type($tensor)
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_PortOp : Exec_Op<"port", [Pure]> {
+  let summary = "The buffer of a message, which the runtime gives to a turn";
+  let arguments = (ins Exec_PortKind:$kind);
+  let results = (outs Exec_Buffer:$buffer);
+  let assemblyFormat = "$kind attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls of libraries and of kernels written by hand
+//===----------------------------------------------------------------------===//
+
+def Exec_ProductOp : Exec_Op<"product", [AttrSizedOperandSegments]> {
+  let summary = "A matrix product";
+  let description = [{
+    ```mlir
+    exec.product %x, %w bias %b into %y trans_b
+        : (memref<?x4x8xf32>, memref<16x8xf32>, memref<16xf32>, memref<?x4x16xf32>)
+    exec.product %dy, %x into %dw
+        : (memref<?x4x16xf32>, memref<?x4x8xf32>, memref<16x8xf32>)
+    ```
+    Where `c` is per sample, its rows are: [B*T,N] = [B*T,K] op(b). Where it is
+    not, the rows of `a` and `b` are added up over all samples, and `c` is
+    accumulated into: [M,N] += [B*T,M]^T [B*T,N]. `epilogue` and the operands
+    `bias` and `aux` are PoplarGemm's (Runtime/ABI.h). `tf32` rounds operands in
+    f32 to TF32.
+  }];
+  let arguments = (ins Exec_Buffer:$a, Exec_Buffer:$b,
+    Optional<Exec_Buffer>:$bias, Optional<Exec_Buffer>:$aux, Exec_Buffer:$c,
+    UnitAttr:$trans_b,
+    DefaultValuedAttr<Exec_Epilogue, "Epilogue::Store">:$epilogue,
+    UnitAttr:$tf32);
+  let assemblyFormat = [{
+    $a `,` $b (`bias` $bias^)? (`aux` $aux^)? `into` $c (`trans_b` $trans_b^)?
+    (`epilogue` $epilogue^)? (`tf32` $tf32^)? attr-dict
+    `:` `(` type(operands) `)`
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    PoplarGemm getDescriptor();
+  }];
+}
+
+class Exec_AttentionBase<string mnemonic>
+    : Exec_Op<mnemonic, [AttrSizedOperandSegments]> {
+  /// As nn.attention's.
+  dag attributes = (ins I64Attr:$num_heads, I64Attr:$num_kv_heads,
+    F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
+    DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+    DefaultValuedAttr<I64Attr, "0">:$op_id);
+  let hasVerifier = 1;
+  code descriptor = [{
+    PoplarAttention getDescriptor();
+    int64_t getHeadDim() {
+      return llvm::cast<mlir::MemRefType>(getOut().getType()).getDimSize(2) /
+             getNumHeads();
+    }
+    bool isPacked() { return !getK(); }
+  }];
+}
+
+def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
+  let summary = "nn.attention on buffers";
+  let arguments = !con((ins Exec_Buffer:$q, Optional<Exec_Buffer>:$k,
+    Optional<Exec_Buffer>:$v, Optional<Exec_Buffer>:$keys, Exec_Buffer:$out,
+    Exec_Buffer:$lse), attributes);
+  let assemblyFormat = [{
+    $q (`,` $k^ `,` $v)? (`keys` $keys^)? `into` $out `,` $lse
+    (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
+    `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
+    (`op_id` $op_id^)? attr-dict `:` `(` type(operands) `)`
+  }];
+  let extraClassDeclaration = descriptor;
+}
+
+def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
+  let summary = "nn.attention_grad on buffers";
+  let arguments = !con((ins Exec_Buffer:$dy, Exec_Buffer:$out, Exec_Buffer:$lse,
+    Exec_Buffer:$q, Optional<Exec_Buffer>:$k, Optional<Exec_Buffer>:$v,
+    Optional<Exec_Buffer>:$keys, Exec_Buffer:$dq, Optional<Exec_Buffer>:$dk,
+    Optional<Exec_Buffer>:$dv), attributes);
+  let assemblyFormat = [{
+    $dy `,` $out `,` $lse `,` $q (`,` $k^ `,` $v)? (`keys` $keys^)?
+    `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
+    `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
+    (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
+    attr-dict `:` `(` type(operands) `)`
+  }];
+  let extraClassDeclaration = descriptor;
+}
+
+def Exec_EmbeddingGradOp : Exec_Op<"embedding_grad"> {
+  let summary = "nn.embedding_grad on buffers";
+  let arguments = (ins Exec_Buffer:$dy, Exec_Buffer:$ids, Exec_Buffer:$acc,
+    OptionalAttr<I64Attr>:$padding_idx);
+  let assemblyFormat = [{
+    $dy `,` $ids `into` $acc (`padding_idx` $padding_idx^)? attr-dict
+    `:` `(` type(operands) `)`
+  }];
+  let extraClassDeclaration = [{
+    PoplarEmbeddingGrad getDescriptor();
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Calls of the runtime
+//===----------------------------------------------------------------------===//
+
+def Exec_Token : TypeDef<ExecDialect, "Token"> {
+  let mnemonic = "token";
+  let summary = "A collective under way";
+}
+
+def Exec_StartOp : Exec_Op<"start",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Issues a collective over the buffer of a bucket";
+  let description = [{
+    ```mlir
+    %t = exec.start all_gather @block0 wire bf16 %0 transient : memref<8224xbf16>
+    ```
+    The buffer is the bucket's whole working copy (all_gather) or gradient, or
+    with `transient` one that comes and goes. Until exec.wait, what the
+    collective reads must not change, and what it writes must not be touched.
+  }];
+  let arguments = (ins Zero_CollectiveKind:$kind, FlatSymbolRefAttr:$bucket,
+    Zero_WireType:$wire, Exec_Buffer:$buffer, UnitAttr:$transient);
+  let results = (outs Exec_Token:$token);
+  let assemblyFormat = [{
+    $kind $bucket `wire` $wire $buffer (`transient` $transient^)? attr-dict
+    `:` type($buffer)
+  }];
+}
+
+def Exec_WaitOp : Exec_Op<"wait"> {
+  let summary = "Waits for a collective";
+  let arguments = (ins Exec_Token:$token);
+  let assemblyFormat = "$token attr-dict";
+}
+
+def Exec_SendOp : Exec_Op<"send"> {
+  let summary = "Hands over the message in the turn's port";
+  let arguments = (ins Zero_MessageKind:$kind);
+  let assemblyFormat = "$kind attr-dict";
+}
+
+def Exec_ReceiveOp : Exec_Op<"receive"> {
+  let summary = "Waits for the message in the turn's port";
+  let arguments = (ins Zero_MessageKind:$kind);
+  let assemblyFormat = "$kind attr-dict";
+}
+
+def Exec_ZeroOp : Exec_Op<"zero"> {
+  let summary = "Fills a buffer with zeros";
+  let arguments = (ins Exec_Buffer:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
+class Exec_BucketCall<string mnemonic>
+    : Exec_Op<mnemonic, [DeclareOpInterfaceMethods<SymbolUserOpInterface>]>;
+
+def Exec_UnscaleOp : Exec_BucketCall<"unscale"> {
+  let summary = "Divides gradients by the loss scale and notes overflows";
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Exec_Buffer:$gradients);
+  let assemblyFormat = "$bucket $gradients attr-dict `:` type($gradients)";
+}
+
+def Exec_NormOp : Exec_Op<"norm"> {
+  let summary = "Decides by the norm of the gradient how to update, see zero.norm";
+  let arguments = (ins UnitAttr:$unscale);
+  let assemblyFormat = "(`unscale` $unscale^)? attr-dict";
+}
+
+def Exec_AdamWOp : Exec_BucketCall<"adamw"> {
+  let summary = "Updates the rank's shard of a bucket";
+  let arguments = (ins FlatSymbolRefAttr:$bucket);
+  let assemblyFormat = "$bucket attr-dict";
+}
+
+#endif // POPLAR_DIALECT_EXEC_EXECOPS_TD

@@ -1,0 +1,36 @@
+//===- ZeroEnums.td - Kinds of collectives and messages ---*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_ZERO_ZEROENUMS_TD
+#define POPLAR_DIALECT_ZERO_ZEROENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/OpBase.td"
+
+def Zero_CollectiveKind : I32EnumAttr<"CollectiveKind",
+    "what a collective does with a bucket", [
+      I32EnumAttrCase<"AllGather", 0, "all_gather">,
+      I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
+      I32EnumAttrCase<"AllReduce", 2, "all_reduce">,
+      I32EnumAttrCase<"Norm", 3, "norm">]> {
+  let cppNamespace = "::poplar::zero";
+}
+
+def Zero_MessageKind : I32EnumAttr<"MessageKind",
+    "what a message between two groups holds", [
+      I32EnumAttrCase<"Activation", 0, "activation">,
+      I32EnumAttrCase<"Gradient", 1, "gradient">]> {
+  let cppNamespace = "::poplar::zero";
+}
+
+def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
+    CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
+          "::mlir::Float16Type>($_self)">>;
+
+#endif // POPLAR_DIALECT_ZERO_ZEROENUMS_TD

@@ -1,0 +1,418 @@
+//===- CallBuilder.cpp - From tensors to calls on buffers -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CallBuilder.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace poplar;
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+Value CallBuilder::createBuffer(exec::Region region, int64_t offset,
+                                MemRefType type) {
+  return exec::BufferOp::create(builder, loc, type, region, offset);
+}
+
+/// A whole bucket in transient memory; what `op` gives lies there.
+Value CallBuilder::createTransient(Operation *op, FlatSymbolRefAttr bucket,
+                                   Type type) {
+  int64_t index = plan.getBuffer(op->getResult(0));
+  Value flat =
+      createBuffer(exec::Region::Transient, plan.getBuffers()[index].offset,
+                   MemRefType::get({getBucket(bucket).layout.elements}, type));
+  created[index] = flat;
+  return flat;
+}
+
+Value CallBuilder::getBuffer(Value value) {
+  return value ? buffers.lookup(value) : Value();
+}
+
+/// Buffers of what `op` gives: those that it accumulates into or takes over, or
+/// new ones.
+void CallBuilder::bindResults(Operation *op) {
+  for (OpResult result : op->getResults()) {
+    if (buffers.count(result))
+      continue; // the caller's
+    if (OpOperand *operand =
+            getAccumulator(op, result.getResultNumber(), symbols)) {
+      buffers[result] = getBuffer(operand->get());
+      continue;
+    }
+    int64_t index = plan.getBuffer(result);
+    Value &buffer = created[index];
+    if (!buffer)
+      buffer =
+          createBuffer(source->hasAttr(nn::kUnitAttr) ? exec::Region::Scratch
+                                                      : exec::Region::Batch,
+                       plan.getBuffers()[index].offset,
+                       exec::getBufferType(result.getType()));
+    buffers[result] = buffer;
+  }
+}
+
+/// Ends the lives of buffers whose last use is `op`. What the function returns
+/// is read after its end.
+void CallBuilder::endBuffers(Operation *op) {
+  int64_t step = plan.getStep(op);
+  for (auto [index, buffer] : llvm::enumerate(plan.getBuffers()))
+    if (Value value = created.lookup(index); value && buffer.last == step)
+      exec::EndOp::create(builder, loc, value);
+}
+
+void CallBuilder::bindSlices(ResultRange values, Value flat,
+                             FlatSymbolRefAttr bucket) {
+  for (auto [value, offset] :
+       llvm::zip_equal(values, getBucket(bucket).layout.offsets))
+    buffers[value] = exec::ViewOp::create(
+        builder, loc, exec::getBufferType(value.getType()), flat, offset);
+}
+
+//===----------------------------------------------------------------------===//
+// What functions are given
+//===----------------------------------------------------------------------===//
+
+/// The results of a unit that have buffers of their own: its caller's.
+FailureOr<SmallVector<Value>> CallBuilder::findUnitResults() {
+  SmallVector<Value> results;
+  Operation *terminator = source.front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
+    if (getGradientArgument(source, index))
+      continue;
+    auto result = dyn_cast<OpResult>(value);
+    if (!result || llvm::is_contained(results, value) ||
+        getAccumulator(result.getOwner(), result.getResultNumber(), symbols))
+      return terminator->emitOpError("operand #")
+             << index << " has no buffer of its own";
+    results.push_back(value);
+  }
+  return results;
+}
+
+void CallBuilder::bindUnit(ArrayRef<Value> results) {
+  auto unit = cast<exec::FunctionOp>(builder.getBlock()->getParentOp());
+  auto arguments = unit.getBody().getArguments();
+  for (BlockArgument argument : source.getArguments())
+    buffers[argument] = arguments[argument.getArgNumber()];
+  for (auto [value, buffer] :
+       llvm::zip_equal(results, arguments.drop_front(source.getNumArguments())))
+    buffers[value] = buffer;
+}
+
+void CallBuilder::bindStep() {
+  for (auto [argument, offset] :
+       llvm::zip_equal(source.getArguments(), places.inputs.at(source)))
+    if (!argument.use_empty())
+      buffers[argument] = createBuffer(exec::Region::Batch, offset,
+                                       exec::getBufferType(argument.getType()));
+}
+
+/// What the runtime gives to a turn.
+void CallBuilder::bindTurn() {
+  using exec::PortKind;
+  auto bindPort = [&](Value value, PortKind kind) {
+    buffers[value] = exec::PortOp::create(
+        builder, loc, exec::getBufferType(value.getType()), kind);
+  };
+  auto bindSlot = [&](Value value, int64_t offset) {
+    buffers[value] = createBuffer(exec::Region::Slot, offset,
+                                  exec::getBufferType(value.getType()));
+  };
+  const SmallVector<int64_t> &inputs = places.inputs.at(source);
+  ArrayRef<int64_t> residuals = places.residuals[zero::getChunk(source)];
+  for (BlockArgument argument : source.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (argument.use_empty())
+      continue;
+    if (source.getArgAttr(index, zero::kReceivedAttr))
+      bindPort(argument, PortKind::ActivationIn);
+    else if (source.getArgAttr(index, zero::kSentAttr))
+      bindPort(argument, PortKind::ActivationOut);
+    else if (auto number = source.getArgAttrOfType<IntegerAttr>(
+                 index, zero::kResidualAttr))
+      bindSlot(argument, residuals[number.getInt()]);
+    else
+      bindSlot(argument, inputs[index]);
+  }
+  for (auto receive : source.getOps<zero::ReceiveOp>())
+    bindPort(receive.getValue(),
+             receive.getKind() == zero::MessageKind::Activation
+                 ? PortKind::ActivationIn
+                 : PortKind::GradientIn);
+  for (auto send : source.getOps<zero::SendOp>())
+    bindPort(send.getValue(), send.getKind() == zero::MessageKind::Activation
+                                  ? PortKind::ActivationOut
+                                  : PortKind::GradientOut);
+  for (OpOperand &operand : source.front().getTerminator()->getOpOperands())
+    if (auto number = source.getResultAttrOfType<IntegerAttr>(
+            operand.getOperandNumber(), zero::kResidualAttr);
+        number && !buffers.count(operand.get()))
+      bindSlot(operand.get(), residuals[number.getInt()]);
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+void CallBuilder::lowerCall(func::CallOp call) {
+  SmallVector<Value> arguments;
+  for (Value operand : call.getOperands())
+    arguments.push_back(getBuffer(operand));
+  for (OpResult result : call.getResults())
+    if (!getAccumulator(call, result.getResultNumber(), symbols))
+      arguments.push_back(getBuffer(result));
+  int64_t index = plan.getScratch(call);
+  const FunctionPlan::Buffer &scratch = plan.getBuffers()[index];
+  Value buffer =
+      createBuffer(exec::Region::Batch, scratch.offset,
+                   MemRefType::get({ShapedType::kDynamic, scratch.size},
+                                   builder.getI8Type()));
+  created[index] = buffer;
+  exec::CallOp::create(builder, loc, call.getCallee(), arguments, buffer);
+}
+
+void CallBuilder::lowerDispatch(exec::DispatchOp dispatch) {
+  SmallVector<Value> arguments;
+  for (Value operand : dispatch.getArgs())
+    arguments.push_back(getBuffer(operand));
+  for (OpResult result : dispatch->getResults())
+    if (!getAccumulator(dispatch, result.getResultNumber(), symbols))
+      arguments.push_back(getBuffer(result));
+  exec::DispatchOp::create(builder, loc, TypeRange{}, dispatch.getKernel(),
+                           arguments);
+}
+
+/// Starts a collective; leaves its token and its buffer in `started` under the
+/// op's first result, if any.
+Value CallBuilder::start(Operation *op, zero::CollectiveKind kind,
+                         FlatSymbolRefAttr name, FloatType wire,
+                         ValueRange gradients, bool isTransient, bool unscale) {
+  const SharedPlaces::Bucket &bucket = getBucket(name);
+  auto f32 = builder.getF32Type();
+  bool gathers = kind == zero::CollectiveKind::AllGather;
+  Value buffer;
+  if (isTransient)
+    buffer = createTransient(op, name, places.workingType);
+  else if (!gradients.empty())
+    buffer = created.lookup(plan.getBuffer(gradients.front()));
+  else
+    buffer = createBuffer(exec::Region::Fixed,
+                          gathers ? *bucket.working : *bucket.gradient,
+                          MemRefType::get({bucket.layout.elements},
+                                          gathers ? places.workingType : f32));
+  if (unscale)
+    exec::UnscaleOp::create(builder, loc, name.getValue(), buffer);
+  Value token = exec::StartOp::create(
+      builder, loc, exec::TokenType::get(builder.getContext()), kind,
+      name.getValue(), TypeAttr::get(wire), buffer,
+      isTransient || !gradients.empty());
+  if (op->getNumResults())
+    started[op->getResult(0)] = {token, buffer};
+  return token;
+}
+
+bool CallBuilder::lowerZero(Operation *op) {
+  auto wait = [&](Value token) { exec::WaitOp::create(builder, loc, token); };
+  if (auto zeroed = dyn_cast<zero::GradientsOp>(op)) {
+    Value flat =
+        createTransient(op, zeroed.getBucketAttr(), builder.getF32Type());
+    exec::ZeroOp::create(builder, loc, flat);
+    bindSlices(op->getResults(), flat, zeroed.getBucketAttr());
+    return true;
+  }
+  if (auto gather = dyn_cast<zero::AllGatherOp>(op)) {
+    wait(start(op, zero::CollectiveKind::AllGather, gather.getBucketAttr(),
+               cast<FloatType>(gather.getWire()), {}, op->getNumResults() != 0,
+               false));
+    if (op->getNumResults())
+      bindSlices(op->getResults(), started[op->getResult(0)].second,
+                 gather.getBucketAttr());
+    return true;
+  }
+  if (auto scatter = dyn_cast<zero::ReduceScatterOp>(op)) {
+    wait(start(op, zero::CollectiveKind::ReduceScatter, scatter.getBucketAttr(),
+               cast<FloatType>(scatter.getWire()), scatter.getGradients(),
+               false, scatter.getUnscale()));
+    return true;
+  }
+  if (auto reduce = dyn_cast<zero::AllReduceOp>(op)) {
+    wait(start(op, zero::CollectiveKind::AllReduce, reduce.getBucketAttr(),
+               cast<FloatType>(reduce.getWire()), {}, false,
+               reduce.getUnscale()));
+    return true;
+  }
+  if (auto async = dyn_cast<zero::StartOp>(op)) {
+    start(op, async.getKind(), async.getBucketAttr(),
+          cast<FloatType>(async.getWire()), async.getGradients(),
+          async.getTransient(), async.getUnscale());
+    return true;
+  }
+  if (auto waits = dyn_cast<zero::WaitOp>(op)) {
+    auto [token, buffer] = started.lookup(waits.getToken());
+    wait(token);
+    if (op->getNumResults())
+      bindSlices(
+          op->getResults(), buffer,
+          waits.getToken().getDefiningOp<zero::StartOp>().getBucketAttr());
+    return true;
+  }
+  if (auto send = dyn_cast<zero::SendOp>(op)) {
+    exec::SendOp::create(builder, loc, send.getKind());
+    return true;
+  }
+  if (auto receive = dyn_cast<zero::ReceiveOp>(op)) {
+    exec::ReceiveOp::create(builder, loc, receive.getKind());
+    return true;
+  }
+  if (auto norm = dyn_cast<zero::NormOp>(op)) {
+    exec::NormOp::create(builder, loc, norm.getUnscale());
+    return true;
+  }
+  if (auto adamw = dyn_cast<zero::AdamWOp>(op)) {
+    exec::AdamWOp::create(builder, loc, adamw.getBucket());
+    return true;
+  }
+  return false;
+}
+
+/// A collective that brings no buffer of its own works on the whole copy of a
+/// bucket.
+LogicalResult CallBuilder::checkCopy(Operation *op) {
+  auto collective = dyn_cast<zero::CollectiveOpInterface>(op);
+  auto start = dyn_cast<zero::StartOp>(op);
+  if (!collective || !collective.getBucketName() || op->getNumOperands() ||
+      (start ? start.getTransient() : op->getNumResults() != 0))
+    return success();
+  const SharedPlaces::Bucket &bucket = getBucket(collective.getBucketName());
+  bool gathers =
+      collective.getCollectiveKind() == zero::CollectiveKind::AllGather;
+  if (gathers ? bucket.working : bucket.gradient)
+    return success();
+  return op->emitOpError("works on the whole ")
+         << (gathers ? "working copy" : "gradient") << " of "
+         << collective.getBucketName() << ", which is sharded";
+}
+
+LogicalResult CallBuilder::lower(Operation *op) {
+  if (failed(checkCopy(op)))
+    return failure();
+  if (isa<tensor::DimOp, arith::ConstantOp, nn::SetGradientOp>(op) ||
+      lowerZero(op))
+    return success();
+  if (isa<nn::GetParameterOp, nn::GetGradientOp>(op)) {
+    // A slice of its bucket's whole copy.
+    auto name = op->getAttrOfType<FlatSymbolRefAttr>("parameter").getAttr();
+    auto known = places.parameters.find(name);
+    if (known == places.parameters.end())
+      return op->emitOpError("parameter ")
+             << name << " is in no bucket: run --zero-form-buckets first";
+    auto [bucketName, offset] = known->second;
+    const SharedPlaces::Bucket &bucket =
+        places.buckets.find(bucketName)->second;
+    bool isGradient = isa<nn::GetGradientOp>(op);
+    std::optional<int64_t> copy = isGradient ? bucket.gradient : bucket.working;
+    if (!copy)
+      return op->emitOpError("parameter ")
+             << name << " is sharded: it has to be gathered first";
+    MemRefType type = exec::getBufferType(op->getResult(0).getType());
+    buffers[op->getResult(0)] =
+        createBuffer(exec::Region::Fixed,
+                     *copy + offset * type.getElementTypeBitWidth() / 8, type);
+    return success();
+  }
+  bindResults(op);
+  if (auto call = dyn_cast<func::CallOp>(op)) {
+    lowerCall(call);
+    return success();
+  }
+  if (auto dispatch = dyn_cast<exec::DispatchOp>(op)) {
+    lowerDispatch(dispatch);
+    return success();
+  }
+  if (auto call = dyn_cast<exec::RuntimeCallOpInterface>(op)) {
+    call.emitCalls(builder, [&](Value value) { return getBuffer(value); });
+    return success();
+  }
+  return op->emitOpError("cannot be lowered: it is neither in a kernel nor a "
+                         "call of the runtime");
+}
+
+/// What a unit gives as a gradient has to lie where it was given it.
+LogicalResult CallBuilder::checkGradients() {
+  Operation *terminator = source.front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(terminator->getOperands()))
+    if (std::optional<unsigned> argument = getGradientArgument(source, index);
+        argument &&
+        getBuffer(value) != getBuffer(source.getArgument(*argument)))
+      return terminator->emitOpError("operand #")
+             << index << " is not accumulated into argument #" << *argument;
+  return success();
+}
+
+/// Where a step leaves what it returns.
+LogicalResult CallBuilder::setResult(exec::FunctionOp target) {
+  Operation *terminator = source.front().getTerminator();
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    if (source.getResultAttr(index, zero::kResidualAttr))
+      continue;
+    if (target.getResult())
+      return source.emitOpError("has to return one value or none");
+    auto buffer = plan.getBuffers()[plan.getBuffer(operand.get())];
+    if (buffer.offset < 0)
+      return terminator->emitOpError("operand #")
+             << index << " is not computed by the function";
+    target.setResult(buffer.offset);
+    target.setResultType(exec::getBufferType(operand.get().getType()));
+  }
+  return success();
+}
+
+LogicalResult CallBuilder::run() {
+  bool isUnit = source->hasAttr(nn::kUnitAttr);
+  bool isTurn = source->hasAttr(zero::kTurnAttr);
+  SmallVector<Value> results;
+  SmallVector<Type> types;
+  if (isUnit) {
+    FailureOr<SmallVector<Value>> found = findUnitResults();
+    if (failed(found))
+      return failure();
+    results = std::move(*found);
+    for (Type type : source.getArgumentTypes())
+      types.push_back(exec::getBufferType(type));
+    for (Value result : results)
+      types.push_back(exec::getBufferType(result.getType()));
+  }
+  auto target = exec::FunctionOp::create(builder, loc,
+                                         isUnit   ? exec::FunctionKind::Unit
+                                         : isTurn ? exec::FunctionKind::Turn
+                                                  : exec::FunctionKind::Step,
+                                         source.getName(), types);
+  builder.setInsertionPointToStart(&target.getBody().front());
+  if (isUnit) {
+    target.setScratchBytes(plan.bytes);
+    bindUnit(results);
+  } else {
+    target.setInputs(places.inputs.at(source));
+    isTurn ? bindTurn() : bindStep();
+  }
+  Operation *terminator = source.front().getTerminator();
+  for (Operation &op : source.front().without_terminator()) {
+    loc = op.getLoc();
+    if (failed(lower(&op)))
+      return failure();
+    endBuffers(&op);
+  }
+  exec::ReturnOp::create(builder, terminator->getLoc());
+  return isUnit ? checkGradients() : setResult(target);
+}

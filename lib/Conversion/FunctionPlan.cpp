@@ -1,0 +1,301 @@
+//===- FunctionPlan.cpp - Buffers of one function -------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FunctionPlan.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace poplar;
+using exec::getBufferSize;
+using exec::kLargestBuffer;
+
+//===----------------------------------------------------------------------===//
+// What ops do with buffers
+//===----------------------------------------------------------------------===//
+
+bool poplar::isCall(Operation &op) {
+  return op.getNumResults() != 0 &&
+         !isa<tensor::DimOp, arith::ConstantOp, nn::GetParameterOp,
+              nn::GetGradientOp>(op);
+}
+
+std::optional<unsigned> poplar::getGradientArgument(func::FuncOp unit,
+                                                    unsigned index) {
+  SmallVector<unsigned> gradients;
+  for (unsigned i = 0; i < unit.getNumArguments(); ++i)
+    if (unit.getArgAttr(i, nn::kGradientAttr))
+      gradients.push_back(i);
+  unsigned first = unit.getNumResults() - gradients.size();
+  if (index < first)
+    return std::nullopt;
+  return gradients[index - first];
+}
+
+OpOperand *poplar::getAccumulator(Operation *op, unsigned index,
+                                  SymbolTableCollection &symbols) {
+  std::optional<unsigned> argument;
+  if (auto call = dyn_cast<func::CallOp>(op))
+    argument = getGradientArgument(
+        symbols.lookupNearestSymbolFrom<func::FuncOp>(op, call.getCalleeAttr()),
+        index);
+  else if (auto dispatch = dyn_cast<exec::DispatchOp>(op))
+    argument = symbols
+                   .lookupNearestSymbolFrom<exec::KernelOp>(
+                       op, dispatch.getKernelAttr())
+                   .getInPlaceArgument(index);
+  else if (auto call = dyn_cast<exec::RuntimeCallOpInterface>(op))
+    return call.getAccumulator(index);
+  return argument ? &op->getOpOperand(*argument) : nullptr;
+}
+
+static bool isReturned(Value value) {
+  return llvm::any_of(value.getUsers(), llvm::IsaPred<func::ReturnOp>);
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+int64_t FunctionPlan::addBuffer(Value value, int64_t step, Region region) {
+  int64_t index = buffers.size();
+  bool external = region == Region::External;
+  buffers.push_back({external ? 0 : getBufferSize(value.getType()).bytes, step,
+                     step, region});
+  bufferOf[value] = index;
+  return index;
+}
+
+/// One transient buffer for a whole bucket: the results of `op` are slices of
+/// it, or its token stands for it.
+void FunctionPlan::addBucketBuffer(Operation *op, FlatSymbolRefAttr name,
+                                   Type elementType, int64_t step) {
+  auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, name);
+  int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
+  int64_t last = step;
+  for (Value result : op->getResults()) {
+    bufferOf[result] = buffers.size();
+    last = std::max(last, lastUse.lookup(result));
+  }
+  buffers.push_back({elements * elementType.getIntOrFloatBitWidth() / 8, step,
+                     last, Region::Transient});
+}
+
+ArrayRef<int64_t> FunctionPlan::getReusable(Operation *op, unsigned index) {
+  if (auto dispatch = dyn_cast<exec::DispatchOp>(op))
+    return symbols
+        .lookupNearestSymbolFrom<exec::KernelOp>(op, dispatch.getKernelAttr())
+        .getReusableArguments(index);
+  auto call = dyn_cast<func::CallOp>(op);
+  if (!call)
+    return {};
+  auto unit = units.find(call.getCalleeAttr().getAttr());
+  if (unit == units.end())
+    return {};
+  return unit->second.reusable[index];
+}
+
+/// The buffer of an operand that dies at `step` and may become `result`'s.
+std::optional<int64_t>
+FunctionPlan::findReusable(Operation *op, OpResult result, int64_t step) {
+  ArrayRef<int64_t> reusable = getReusable(op, result.getResultNumber());
+  if (isUnit && isReturned(result)) {
+    recordReusableArguments(result, reusable);
+    return std::nullopt;
+  }
+  for (int64_t operand : reusable) {
+    int64_t buffer = bufferOf.lookup(op->getOperand(operand));
+    if (buffers[buffer].region == Region::Batch && buffers[buffer].last == step)
+      return buffer;
+  }
+  return std::nullopt;
+}
+
+/// A unit's result that may take over the buffer of one of the unit's own
+/// arguments, if its caller has no more use for it.
+void FunctionPlan::recordReusableArguments(OpResult result,
+                                           ArrayRef<int64_t> operands) {
+  SmallVector<int64_t> reusable;
+  for (int64_t operand : operands) {
+    auto arg = dyn_cast<BlockArgument>(result.getOwner()->getOperand(operand));
+    if (!arg || function.getArgAttr(arg.getArgNumber(), nn::kParameterAttr))
+      continue;
+    bool readLater = llvm::any_of(arg.getUsers(), [&](Operation *user) {
+      return result.getOwner()->isBeforeInBlock(user);
+    });
+    if (!readLater)
+      reusable.push_back(arg.getArgNumber());
+  }
+  for (OpOperand &use : result.getUses())
+    if (isa<func::ReturnOp>(use.getOwner()))
+      reusableArguments[use.getOperandNumber()] = reusable;
+}
+
+bool FunctionPlan::isTurns(Value value) {
+  if (!function->hasAttr(zero::kTurnAttr))
+    return false;
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    return isa<zero::SendOp>(use.getOwner()) ||
+           (isa<func::ReturnOp>(use.getOwner()) &&
+            function.getResultAttr(use.getOperandNumber(),
+                                   zero::kResidualAttr));
+  });
+}
+
+LogicalResult FunctionPlan::addResult(Operation *op, OpResult result,
+                                      int64_t step) {
+  if (OpOperand *operand =
+          getAccumulator(op, result.getResultNumber(), symbols)) {
+    bufferOf[result] = bufferOf.lookup(operand->get());
+    return success();
+  }
+  if (isTurns(result)) {
+    int64_t buffer = addBuffer(result, step, Region::External);
+    buffers[buffer].last = std::max(step, lastUse.lookup(result));
+    return success();
+  }
+  if (std::optional<int64_t> buffer = findReusable(op, result, step)) {
+    bufferOf[result] = *buffer;
+    buffers[*buffer].last = std::max(step, lastUse.lookup(result));
+    return success();
+  }
+  bool isCallers = isUnit && isReturned(result);
+  exec::BufferSize size = getBufferSize(result.getType());
+  if (!size.perSample && !isCallers)
+    return op->emitOpError("result #")
+           << result.getResultNumber() << " of type " << result.getType()
+           << " is neither of the batch nor accumulated into a parameter's "
+              "gradient; such temporaries have no place in the arena";
+  if (size.bytes > kLargestBuffer)
+    return op->emitOpError("result #")
+           << result.getResultNumber() << " of type " << result.getType()
+           << " takes more than 2^40 bytes a sample";
+  int64_t buffer =
+      addBuffer(result, step, isCallers ? Region::External : Region::Batch);
+  buffers[buffer].last = std::max(step, lastUse.lookup(result));
+  return success();
+}
+
+/// The last step at which each value is read. A value is alive as long as what
+/// it becomes: an accumulation in place, or the collective that reads it.
+void FunctionPlan::findLastUses() {
+  Block &body = function.getBody().front();
+  int64_t step = 0;
+  for (Operation &op : body)
+    steps[&op] = step++;
+  for (Operation &op : body)
+    for (Value operand : op.getOperands())
+      lastUse[operand] = std::max(lastUse.lookup(operand), steps[&op]);
+  auto prolong = [&](Value value, Value successor) {
+    lastUse[value] = std::max(lastUse.lookup(value), lastUse.lookup(successor));
+  };
+  for (Operation &op : llvm::reverse(body)) {
+    for (OpResult result : op.getResults()) {
+      if (isa<zero::WaitOp, zero::StartOp>(op)) {
+        for (Value operand : op.getOperands())
+          prolong(operand, result);
+        continue;
+      }
+      if (!isCall(op))
+        continue;
+      if (OpOperand *operand =
+              getAccumulator(&op, result.getResultNumber(), symbols))
+        prolong(operand->get(), result);
+    }
+  }
+}
+
+LogicalResult FunctionPlan::collect() {
+  Block &body = function.getBody().front();
+  findLastUses();
+  for (BlockArgument arg : body.getArguments())
+    addBuffer(arg, 0, Region::External);
+  for (Operation &op : body) {
+    if (isa<nn::GetParameterOp, nn::GetGradientOp, zero::ReceiveOp>(op)) {
+      addBuffer(op.getResult(0), steps[&op], Region::External);
+      continue;
+    }
+    if (!isCall(op))
+      continue;
+    if (auto gather = dyn_cast<zero::AllGatherOp>(op)) {
+      addBucketBuffer(gather, gather.getBucketAttr(),
+                      getElementTypeOrSelf(gather.getType(0)), steps[gather]);
+      continue;
+    }
+    if (auto zeroed = dyn_cast<zero::GradientsOp>(op)) {
+      addBucketBuffer(zeroed, zeroed.getBucketAttr(),
+                      Float32Type::get(function.getContext()), steps[zeroed]);
+      continue;
+    }
+    if (auto start = dyn_cast<zero::StartOp>(op)) {
+      if (start.getTransient())
+        addBucketBuffer(start, start.getBucketAttr(),
+                        getElementTypeOrSelf(start.getWait().getType(0)),
+                        steps[start]);
+      continue;
+    }
+    if (auto wait = dyn_cast<zero::WaitOp>(op)) {
+      for (Value value : wait.getValues())
+        bufferOf[value] = bufferOf.lookup(wait.getToken());
+      continue;
+    }
+    for (OpResult result : op.getResults())
+      if (failed(addResult(&op, result, steps[&op])))
+        return failure();
+    auto call = dyn_cast<func::CallOp>(op);
+    if (!call)
+      continue;
+    auto unit = units.find(call.getCalleeAttr().getAttr());
+    if (unit == units.end())
+      return call.emitOpError("calls a function that is no planned unit");
+    scratchOf[call] = buffers.size();
+    buffers.push_back({unit->second.scratchBytes, steps[call], steps[call]});
+  }
+  return success();
+}
+
+FailureOr<ArenaPlan> FunctionPlan::place(Region region, int64_t &live) {
+  ArenaProblem problem;
+  problem.alignment = POPLAR_ALIGNMENT;
+  std::vector<size_t> indices;
+  for (auto [index, buffer] : llvm::enumerate(buffers))
+    if (buffer.region == region) {
+      indices.push_back(index);
+      problem.buffers.push_back({buffer.size, buffer.first, buffer.last});
+    }
+  std::string error = problem.check();
+  ArenaPlan plan = planArena(problem);
+  if (error.empty())
+    error = plan.verify(problem);
+  if (!error.empty())
+    return function.emitOpError("memory plan is wrong: ") << error;
+  live = problem.largestLiveBytes();
+  int64_t start = region == Region::Batch ? reserved : 0;
+  for (auto [index, offset] : llvm::zip_equal(indices, plan.offsets))
+    buffers[index].offset = start + offset;
+  return plan;
+}
+
+LogicalResult FunctionPlan::run() {
+  isUnit = function->hasAttr(nn::kUnitAttr);
+  reusableArguments.resize(function.getNumResults());
+  if (failed(collect()))
+    return failure();
+  FailureOr<ArenaPlan> batch = place(Region::Batch, liveBytes);
+  FailureOr<ArenaPlan> transient = place(Region::Transient, liveTransientBytes);
+  if (failed(batch) || failed(transient))
+    return failure();
+  bytes = reserved + batch->bytes;
+  liveBytes += reserved;
+  transientBytes = transient->bytes;
+  if (isUnit)
+    units[function.getSymNameAttr()] = {bytes, reusableArguments};
+  return success();
+}

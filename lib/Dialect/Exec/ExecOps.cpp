@@ -1,0 +1,268 @@
+//===- ExecOps.cpp - Buffers, products and calls of the runtime -----------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Exec/Exec.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::exec;
+
+//===----------------------------------------------------------------------===//
+// The arena
+//===----------------------------------------------------------------------===//
+
+LogicalResult ArenaOp::verify() {
+  for (auto [name, value] : {std::pair("fixed", getFixed()),
+                             {"per_sample", getPerSample()},
+                             {"transient", getTransientOffset()},
+                             {"scratch", getScratchOffset()}})
+    if (value % POPLAR_ALIGNMENT != 0)
+      return emitOpError(name)
+             << " is " << value << ", no multiple of " << POPLAR_ALIGNMENT;
+  if (getTransientOffset() + getTransientBytes() > getFixed() ||
+      getScratchOffset() + getScratchBytes() > getFixed())
+    return emitOpError("has transient memory or scratch beyond the ")
+           << getFixed() << " bytes of the fixed region";
+  return success();
+}
+
+/// The bucket that an op of the exec dialect names, null with an error if there
+/// is none.
+static zero::BucketOp findBucket(Operation *op, FlatSymbolRefAttr name,
+                                 SymbolTableCollection &symbols) {
+  auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, name);
+  if (!bucket)
+    op->emitOpError("there is no bucket ") << name;
+  return bucket;
+}
+
+/// Whether `buffer` holds all of a bucket in a floating-point type.
+static LogicalResult verifyWhole(Operation *op, FlatSymbolRefAttr name,
+                                 Value buffer, SymbolTableCollection &symbols) {
+  zero::BucketOp bucket = findBucket(op, name, symbols);
+  if (!bucket)
+    return failure();
+  FailureOr<zero::BucketLayout> layout =
+      zero::BucketLayout::get(bucket, symbols);
+  auto type = cast<MemRefType>(buffer.getType());
+  if (failed(layout)) // The bucket's own verifier says why.
+    return failure();
+  if (type.getRank() != 1 || type.getDimSize(0) != layout->elements)
+    return op->emitOpError("works on ") << type << ", but " << name << " has "
+                                        << layout->elements << " elements";
+  return success();
+}
+
+LogicalResult CopiesOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return success(findBucket(*this, getBucketAttr(), symbols) != nullptr);
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+int64_t BufferOp::getBytes() { return getBufferSize(getType()).bytes; }
+
+LogicalResult BufferOp::verify() {
+  if (getOffset() % POPLAR_ALIGNMENT != 0 && getRegion() != Region::Fixed)
+    return emitOpError("begins at ")
+           << getOffset() << ", no multiple of " << POPLAR_ALIGNMENT;
+  if (getBufferSize(getType()).perSample != isPerSample())
+    return emitOpError("of type ")
+           << getType() << (isPerSample() ? " has no batch" : " has a batch")
+           << " dimension, so it cannot lie in the region "
+           << stringifyRegion(getRegion());
+  return success();
+}
+
+LogicalResult EndOp::verify() {
+  auto buffer = getBuffer().getDefiningOp<BufferOp>();
+  if (!buffer || !buffer.hasLifetime())
+    return emitOpError("ends what is no buffer with a lifetime");
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  MemRefType whole = getBucket().getType(), part = getTensor().getType();
+  if (whole.getRank() != 1 || !part.hasStaticShape() ||
+      part.getElementType() != whole.getElementType() ||
+      int64_t(getOffset()) + part.getNumElements() > whole.getNumElements())
+    return emitOpError("takes ") << part << " at " << getOffset()
+                                 << ", which is no part of " << whole;
+  return success();
+}
+
+LogicalResult PortOp::verify() {
+  if (!getBufferSize(getType()).perSample)
+    return emitOpError("gives ")
+           << getType() << ", which has no batch dimension";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+PoplarGemm ProductOp::getDescriptor() {
+  PoplarGemm gemm = {};
+  MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType();
+  bool isOfBatch = c.getRank() == 3;
+  if (isOfBatch) {
+    gemm.m = c.getDimSize(1);
+    gemm.n = c.getDimSize(2);
+    gemm.k = a.getDimSize(2);
+    gemm.batched = 1;
+    gemm.trans_b = getTransB();
+    gemm.has_bias = getBias() != nullptr;
+  } else {
+    gemm.m = c.getDimSize(0);
+    gemm.n = c.getDimSize(1);
+    gemm.k = a.getDimSize(1);
+    gemm.batched = 2;
+    gemm.trans_a = 1;
+    gemm.accumulate = 1;
+  }
+  gemm.a_type = getPoplarType(a.getElementType());
+  gemm.b_type = getPoplarType(b.getElementType());
+  gemm.c_type = getPoplarType(c.getElementType());
+  gemm.epilogue = int32_t(getEpilogue());
+  gemm.tf32 = getTf32();
+  return gemm;
+}
+
+LogicalResult ProductOp::verify() {
+  MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType();
+  auto fail = [&] {
+    return emitOpError("has operands of shapes that do not fit: ")
+           << a << ", " << b << " into " << c;
+  };
+  if (a.getRank() != 3)
+    return fail();
+  if (c.getRank() == 3) {
+    if (b.getRank() != 2 || c.getDimSize(1) != a.getDimSize(1) ||
+        b.getDimSize(getTransB() ? 1 : 0) != a.getDimSize(2) ||
+        b.getDimSize(getTransB() ? 0 : 1) != c.getDimSize(2))
+      return fail();
+  } else if (c.getRank() != 2 || b.getRank() != 3 || getTransB() || getBias() ||
+             a.getDimSize(1) != b.getDimSize(1) ||
+             a.getDimSize(2) != c.getDimSize(0) ||
+             b.getDimSize(2) != c.getDimSize(1)) {
+    return fail();
+  }
+  if (getBias() && (getBias().getType().getRank() != 1 ||
+                    getBias().getType().getDimSize(0) != c.getDimSize(2)))
+    return emitOpError("has a bias ")
+           << getBias().getType() << " that is not one for each column of "
+           << c;
+  bool wantsAux =
+      getEpilogue() != Epilogue::Store && getEpilogue() != Epilogue::Gelu;
+  if (wantsAux != (getAux() != nullptr))
+    return emitOpError("with the epilogue ")
+           << stringifyEpilogue(getEpilogue())
+           << (wantsAux ? " takes aux" : " takes no aux");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Attention and embeddings
+//===----------------------------------------------------------------------===//
+
+template <typename Op> static PoplarAttention describeAttention(Op op) {
+  PoplarAttention desc = {};
+  MemRefType out = op.getOut().getType();
+  desc.seq_len = out.getDimSize(1);
+  desc.num_heads = op.getNumHeads();
+  desc.num_kv_heads = op.getNumKvHeads();
+  desc.head_dim = op.getHeadDim();
+  desc.out_stride = out.getDimSize(2);
+  desc.q_stride = op.getQ().getType().getDimSize(2);
+  desc.k_stride =
+      op.isPacked() ? desc.q_stride : op.getK().getType().getDimSize(2);
+  desc.v_stride = desc.k_stride;
+  if (op.isPacked()) {
+    desc.k_offset = desc.num_heads * desc.head_dim;
+    desc.v_offset = desc.k_offset + desc.num_kv_heads * desc.head_dim;
+  }
+  desc.window = op.getWindow();
+  desc.op_id = op.getOpId();
+  desc.scale = op.getScale().convertToDouble();
+  desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
+  desc.causal = op.getCausal();
+  desc.type = getPoplarType(out.getElementType());
+  return desc;
+}
+
+template <typename Op> static LogicalResult verifyAttention(Op op) {
+  MemRefType out = op.getOut().getType(), q = op.getQ().getType();
+  int64_t heads = op.getNumHeads(), kvHeads = op.getNumKvHeads();
+  if (out.getRank() != 3 || q.getRank() != 3 || heads < 1 || kvHeads < 1 ||
+      out.getDimSize(2) % heads != 0 || heads % kvHeads != 0)
+    return op.emitOpError("does not divide ")
+           << out << " into " << heads << " heads over " << kvHeads
+           << " of keys";
+  int64_t headDim = op.getHeadDim(),
+          width =
+              op.isPacked() ? (heads + 2 * kvHeads) * headDim : heads * headDim;
+  if (q.getDimSize(2) != width)
+    return op.emitOpError("has queries of type ")
+           << q << ", whose rows should have " << width << " elements";
+  if (!op.isPacked() && op.getK().getType().getDimSize(2) != kvHeads * headDim)
+    return op.emitOpError("has keys of type ")
+           << op.getK().getType() << ", whose rows should have "
+           << kvHeads * headDim << " elements";
+  // The kernel's tiles lie on its stack.
+  if (headDim > POPLAR_MAX_HEAD_DIM)
+    return op.emitOpError("has heads of ")
+           << headDim << " elements; the kernel takes at most "
+           << POPLAR_MAX_HEAD_DIM;
+  return success();
+}
+
+PoplarAttention AttentionOp::getDescriptor() {
+  return describeAttention(*this);
+}
+PoplarAttention AttentionGradOp::getDescriptor() {
+  return describeAttention(*this);
+}
+LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
+LogicalResult AttentionGradOp::verify() {
+  if (isPacked() != !getDk())
+    return emitOpError("has to give gradients of what it is given: queries "
+                       "alone if they are packed, keys and values as well if "
+                       "not");
+  return verifyAttention(*this);
+}
+
+PoplarEmbeddingGrad EmbeddingGradOp::getDescriptor() {
+  PoplarEmbeddingGrad desc = {};
+  MemRefType dy = getDy().getType();
+  desc.seq_len = dy.getDimSize(1);
+  desc.width = dy.getDimSize(2);
+  desc.type = getPoplarType(dy.getElementType());
+  desc.padding_idx = int32_t(getPaddingIdx().value_or(-1));
+  return desc;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls of the runtime
+//===----------------------------------------------------------------------===//
+
+LogicalResult StartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyWhole(*this, getBucketAttr(), getBuffer(), symbols);
+}
+
+LogicalResult UnscaleOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyWhole(*this, getBucketAttr(), getGradients(), symbols);
+}
+
+LogicalResult AdamWOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return success(findBucket(*this, getBucketAttr(), symbols) != nullptr);
+}
+
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/Exec/ExecOps.cpp.inc"

@@ -1,0 +1,124 @@
+// RUN: poplar-opt %s --exec-verify --split-input-file --verify-diagnostics
+
+// Buffers may take each other's place; a collective may be under way while
+// others are used.
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w]
+exec.function step @good() inputs [0] {
+  %0 = exec.buffer batch at 64 : memref<?x16xf32>
+  exec.end %0 : memref<?x16xf32>
+  %1 = exec.buffer batch at 64 : memref<?x16xf32>
+  %b = exec.buffer transient at 0 : memref<64xf32>
+  %t = exec.start all_gather @a wire f32 %b transient : memref<64xf32>
+  exec.end %1 : memref<?x16xf32>
+  exec.wait %t
+  %w = exec.view %b at 0 : memref<64xf32> to memref<8x8xf32>
+  exec.return
+}
+
+// -----
+
+// expected-error @below {{has buffers, but there is no exec.arena}}
+exec.function step @step() inputs [0] {
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+// expected-error @below {{is one too many: a program has one arena}}
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+exec.function step @step() inputs [0] {
+  // expected-note @below {{which is here}}
+  %0 = exec.buffer batch at 0 : memref<?x32xf32>
+  // expected-error @below {{overlaps a buffer that is alive}}
+  %1 = exec.buffer batch at 64 : memref<?x16xf32>
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+exec.function step @step() inputs [0] {
+  // expected-error @below {{ends at 192, but batch has 128 bytes}}
+  %0 = exec.buffer batch at 64 : memref<?x32xf32>
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+exec.function unit @unit() scratch 64 {
+  // expected-error @below {{lies in batch, which a unit does not have}}
+  %0 = exec.buffer batch at 64 : memref<?x16xf32>
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+exec.function step @step() inputs [0] {
+  // expected-error @below {{lies in slot, which a step does not have}}
+  %0 = exec.buffer slot at 64 : memref<?x16xf32>
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+exec.function step @step() inputs [0] {
+  // expected-note @below {{which is here}}
+  %b = exec.buffer transient at 0 : memref<64xf32>
+  %w = exec.view %b at 0 : memref<64xf32> to memref<8x8xf32>
+  exec.end %b : memref<64xf32>
+  // expected-error @below {{uses a buffer whose life has ended}}
+  exec.zero %w : memref<8x8xf32>
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w]
+exec.function step @step() inputs [0] {
+  %b = exec.buffer transient at 0 : memref<64xf32>
+  %w = exec.view %b at 0 : memref<64xf32> to memref<8x8xf32>
+  // expected-note @below {{which starts here}}
+  %t = exec.start all_gather @a wire f32 %b transient : memref<64xf32>
+  // expected-error @below {{touches a buffer before the collective at work on it has been waited for}}
+  exec.zero %w : memref<8x8xf32>
+  exec.wait %t
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w]
+exec.function step @step() inputs [0] {
+  %b = exec.buffer transient at 0 : memref<64xf32>
+  // expected-error @below {{is never waited for}}
+  %t = exec.start all_gather @a wire f32 %b transient : memref<64xf32>
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 256 per_sample 128 live 128 transient 0 bytes 256 live 256 scratch 256 bytes 0
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w]
+exec.function step @step() inputs [0] {
+  %b = exec.buffer transient at 0 : memref<64xf32>
+  %t = exec.start all_gather @a wire f32 %b transient : memref<64xf32>
+  exec.wait %t
+  // expected-error @below {{waits for a collective that is not under way}}
+  exec.wait %t
+  exec.return
+}

@@ -1,0 +1,177 @@
+// RUN: poplar-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @below {{'diagonals' is no kind of kernel}}
+exec.kernel @kernel(%x: tensor<?x4xf32>) diagonals 4 {
+  exec.yield
+}
+
+// -----
+
+// expected-error @below {{'exec.kernel' op takes or gives 'f32', which is no tensor}}
+exec.kernel @kernel(%x: f32) rows 4 {
+  exec.yield
+}
+
+// -----
+
+// expected-error @below {{has 1 results, but in_place lists 2}}
+exec.kernel @kernel(%x: tensor<?x4xf32>) -> tensor<?x4xf32> rows 4 in_place [0, 0] {
+  exec.yield %x : tensor<?x4xf32>
+}
+
+// -----
+
+// expected-error @below {{result #0 cannot be in place of argument #1}}
+exec.kernel @kernel(%x: tensor<?x4xf32>) -> tensor<?x4xf32> rows 4 in_place [1] {
+  exec.yield %x : tensor<?x4xf32>
+}
+
+// -----
+
+// expected-error @below {{result #0 cannot take over argument #1}}
+exec.kernel @kernel(%x: tensor<?x4xf32>, %y: tensor<?x8xf32>) -> tensor<?x4xf32> rows 4 reuse [array<i64: 1>] {
+  exec.yield %x : tensor<?x4xf32>
+}
+
+// -----
+
+// expected-error @below {{has to yield values of its results' types}}
+exec.kernel @kernel(%x: tensor<?x4xf32>) -> tensor<?x8xf32> rows 4 {
+  exec.yield %x : tensor<?x4xf32>
+}
+
+// -----
+
+func.func @call(%x: tensor<?x4xf32>) {
+  // expected-error @below {{there is no kernel @kernel}}
+  exec.dispatch @kernel(%x) : (tensor<?x4xf32>) -> ()
+  return
+}
+
+// -----
+
+exec.kernel @kernel(%x: tensor<?x4xf32>) -> tensor<?x4xf32> rows 4 {
+  exec.yield %x : tensor<?x4xf32>
+}
+func.func @call(%x: tensor<?x8xf32>) {
+  // expected-error @below {{does not have the types of @kernel}}
+  %0 = exec.dispatch @kernel(%x) : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+exec.kernel @kernel(%x: tensor<?x4xf32>) -> tensor<?x4xf32> rows 4 {
+  exec.yield %x : tensor<?x4xf32>
+}
+exec.function unit @unit(%x: memref<?x4xf32>) scratch 0 {
+  // expected-error @below {{passes 1 buffers, but @kernel takes 2}}
+  exec.dispatch @kernel(%x) : (memref<?x4xf32>) -> ()
+  exec.return
+}
+
+// -----
+
+// expected-error @below {{is a unit and has to say how much scratch it takes}}
+exec.function unit @unit() {
+  exec.return
+}
+
+// -----
+
+// expected-error @below {{takes no arguments: it has to list the places of its inputs}}
+exec.function step @step() {
+  exec.return
+}
+
+// -----
+
+exec.function unit @unit() scratch 128 {
+  exec.return
+}
+exec.function step @step() inputs [0] {
+  %s = exec.buffer batch at 0 : memref<?x64xi8>
+  // expected-error @below {{gives 64 bytes of scratch, but @unit needs 128 per sample}}
+  exec.call @unit() scratch %s : (memref<?x64xi8>)
+  exec.return
+}
+
+// -----
+
+exec.function step @step() inputs [0] {
+  // expected-error @below {{begins at 32, no multiple of 64}}
+  %s = exec.buffer batch at 32 : memref<?x64xi8>
+  exec.return
+}
+
+// -----
+
+exec.function step @step() inputs [0] {
+  // expected-error @below {{has no batch dimension, so it cannot lie in the region batch}}
+  %s = exec.buffer batch at 0 : memref<64xi8>
+  exec.return
+}
+
+// -----
+
+exec.function step @step() inputs [0] {
+  %s = exec.buffer fixed at 0 : memref<64xf32>
+  // expected-error @below {{ends what is no buffer with a lifetime}}
+  exec.end %s : memref<64xf32>
+  exec.return
+}
+
+// -----
+
+exec.function step @step() inputs [0] {
+  %s = exec.buffer fixed at 0 : memref<64xf32>
+  // expected-error @below {{which is no part of 'memref<64xf32>'}}
+  %v = exec.view %s at 32 : memref<64xf32> to memref<8x8xf32>
+  exec.return
+}
+
+// -----
+
+exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x16xf32>) scratch 0 {
+  // expected-error @below {{has operands of shapes that do not fit}}
+  exec.product %x, %w into %x : (memref<?x4x8xf32>, memref<8x16xf32>, memref<?x4x8xf32>)
+  exec.return
+}
+
+// -----
+
+exec.function unit @unit(%x: memref<?x4x8xf32>, %w: memref<8x8xf32>) scratch 0 {
+  // expected-error @below {{with the epilogue gelu_aux takes aux}}
+  exec.product %x, %w into %x epilogue gelu_aux : (memref<?x4x8xf32>, memref<8x8xf32>, memref<?x4x8xf32>)
+  exec.return
+}
+
+// -----
+
+exec.function unit @unit(%x: memref<?x4x512xf32>, %lse: memref<?x1x4xf32>) scratch 0 {
+  // expected-error @below {{has heads of 512 elements; the kernel takes at most 256}}
+  exec.attention %x, %x, %x into %x, %lse heads 1 kv_heads 1 scale 0.5 : (memref<?x4x512xf32>, memref<?x4x512xf32>, memref<?x4x512xf32>, memref<?x4x512xf32>, memref<?x1x4xf32>)
+  exec.return
+}
+
+// -----
+
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @a [@w]
+exec.function step @step() inputs [0] {
+  %b = exec.buffer fixed at 0 : memref<32xf32>
+  // expected-error @below {{works on 'memref<32xf32>', but @a has 64 elements}}
+  %t = exec.start all_gather @a wire f32 %b : memref<32xf32>
+  exec.wait %t
+  exec.return
+}
+
+// -----
+
+// expected-error @below {{there is no bucket @a}}
+exec.copies @a f32
+
+// -----
+
+// expected-error @below {{has transient memory or scratch beyond the 256 bytes of the fixed region}}
+exec.arena fixed 256 per_sample 128 live 128 transient 128 bytes 256 live 256 scratch 256 bytes 0
