@@ -150,6 +150,7 @@ public:
     shared.declare("poplar_rt_adamw", {pointer, i64});
     for (auto function : module.getOps<exec::FunctionOp>())
       FunctionLowering(function, shared, trapDeadRanges).run();
+    shared.listProducts();
     // Parameters and buckets are places in the arena now.
     for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
       if (isa<exec::ExecDialect>(op.getDialect()) ||
@@ -342,7 +343,7 @@ void FunctionLowering::lower(exec::DispatchOp op) {
 //===----------------------------------------------------------------------===//
 
 void FunctionLowering::lower(exec::ProductOp op) {
-  Value desc = addressOf(shared.getStruct("gemm", op.getDescriptor()));
+  Value desc = addressOf(shared.getProduct(op.getDescriptor()));
   callRuntime("poplar_rt_gemm",
               {desc, pointerOf(op.getA()), pointerOf(op.getB()),
                pointerOf(op.getBias()), pointerOf(op.getAux()),

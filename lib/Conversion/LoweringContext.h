@@ -10,12 +10,14 @@
 #define POPLAR_LIB_CONVERSION_LOWERINGCONTEXT_H
 
 #include "Poplar/Conversion/GPUKernels.h"
+#include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <cstring>
 
@@ -68,6 +70,32 @@ struct ModuleContext {
     return known;
   }
 
+  /// The descriptor of a product; all of them are listed for the runtime.
+  llvm::StringRef getProduct(const PoplarGemm &gemm) {
+    llvm::StringRef name = getStruct("gemm", gemm);
+    products.insert(name);
+    return name;
+  }
+
+  /// Makes the list (see kProductsSymbol).
+  void listProducts() {
+    if (products.empty())
+      return;
+    builder.setInsertionPointToEnd(module.getBody());
+    auto type = mlir::LLVM::LLVMArrayType::get(pointer, products.size());
+    mlir::Location loc = module.getLoc();
+    auto list = mlir::LLVM::GlobalOp::create(
+        builder, loc, type, /*isConstant=*/true, mlir::LLVM::Linkage::Internal,
+        kProductsSymbol, mlir::Attribute(), /*alignment=*/8);
+    builder.createBlock(&list.getInitializerRegion());
+    mlir::Value value = mlir::LLVM::UndefOp::create(builder, loc, type);
+    for (auto [index, name] : llvm::enumerate(products))
+      value = mlir::LLVM::InsertValueOp::create(
+          builder, loc, value,
+          mlir::LLVM::AddressOfOp::create(builder, loc, pointer, name), index);
+    mlir::LLVM::ReturnOp::create(builder, loc, value);
+  }
+
   /// Declares a function of the runtime or of the kernel library.
   void declare(llvm::StringRef name, llvm::ArrayRef<mlir::Type> arguments) {
     if (symbols.lookup(name))
@@ -89,6 +117,7 @@ struct ModuleContext {
   mlir::Type pointer, i64;
   llvm::DenseMap<mlir::Attribute, llvm::StringRef> structs;
   llvm::StringMap<int64_t> buckets;
+  llvm::SetVector<llvm::StringRef> products;
   int64_t numCollectives = 0;
 };
 

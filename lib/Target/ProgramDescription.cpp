@@ -12,15 +12,11 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"
-#include "Poplar/Target/GPUImage.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/IR/Constants.h"
-#include "llvm/IR/Module.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/xxhash.h"
-#include <map>
 
 using namespace mlir;
 using namespace poplar;
@@ -211,22 +207,25 @@ void ProgramDescription::takeChunks(ModuleOp module,
   for (auto planned : module.getOps<exec::ChunkOp>()) {
     auto index = int64_t(planned.getIndex());
     Chunk chunk;
-    chunk.memory = {int64_t(planned.getSlotBytes()),
-                    0, // the slot is no message
-                    int64_t(planned.getActivationInBytes()),
-                    int64_t(planned.getActivationOutBytes()),
-                    int64_t(planned.getGradientInBytes()),
-                    int64_t(planned.getGradientOutBytes()),
-                    planned.getKeepsSent()};
+    chunk.slotBytes = int64_t(planned.getSlotBytes());
+    chunk.messageBytes = {0, // the slot is no message
+                          int64_t(planned.getActivationInBytes()),
+                          int64_t(planned.getActivationOutBytes()),
+                          int64_t(planned.getGradientInBytes()),
+                          int64_t(planned.getGradientOutBytes())};
+    chunk.keepsSent = planned.getKeepsSent();
+    auto getName = [&](StringRef pass) {
+      return info.getTurnName(pass, index) + ".step";
+    };
+    chunk.forward = getName("forward");
+    chunk.backward = getName("backward");
     // Where nothing is reduced in the last turn alone, it is like the others.
-    std::string last = info.getTurnName("backward_last", index);
-    if (!module.lookupSymbol(last))
-      last = info.getTurnName("backward", index);
-    for (const std::string &name : {info.getTurnName("forward", index),
-                                    info.getTurnName("backward", index), last,
-                                    info.getTurnName("evaluate", index),
-                                    info.getTurnName("infer", index)})
-      chunk.functions.push_back(name + ".step");
+    chunk.backwardLast =
+        module.lookupSymbol(info.getTurnName("backward_last", index))
+            ? getName("backward_last")
+            : chunk.backward;
+    chunk.evaluate = getName("evaluate");
+    chunk.infer = getName("infer");
     chunks.push_back(std::move(chunk));
   }
 }
@@ -311,188 +310,4 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   if (auto flops = module->getAttrOfType<FloatAttr>(kFlopsAttr))
     flopsPerSample = flops.getValueAsDouble();
   return failure(failed(takeSteps(module)) || failed(takeState(module)));
-}
-
-void ProgramDescription::emit(llvm::Module &module,
-                              const GPUImage *image) const {
-  llvm::LLVMContext &context = module.getContext();
-  llvm::Type *i32 = llvm::Type::getInt32Ty(context);
-  llvm::Type *i64 = llvm::Type::getInt64Ty(context);
-  llvm::Type *f64 = llvm::Type::getDoubleTy(context);
-  auto *pointer = llvm::PointerType::get(context, 0);
-  auto int32 = [&](int64_t value) -> llvm::Constant * {
-    return llvm::ConstantInt::get(i32, value);
-  };
-  auto int64 = [&](int64_t value) -> llvm::Constant * {
-    return llvm::ConstantInt::get(i64, value);
-  };
-  auto global = [&](llvm::Constant *value, const char *name) {
-    auto *variable = new llvm::GlobalVariable(
-        module, value->getType(), /*isConstant=*/true,
-        llvm::GlobalValue::InternalLinkage, value, name);
-    return variable;
-  };
-  auto text = [&](StringRef value) -> llvm::Constant * {
-    return global(llvm::ConstantDataArray::getString(context, value), "text");
-  };
-  auto symbol = [&](StringRef name) -> llvm::Constant * {
-    if (name.empty())
-      return llvm::ConstantPointerNull::get(pointer);
-    return module.getNamedValue(name);
-  };
-
-  auto integers = [&](ArrayRef<int64_t> values) {
-    std::vector<llvm::Constant *> constants;
-    for (int64_t value : values)
-      constants.push_back(int64(value));
-    return llvm::ConstantArray::get(llvm::ArrayType::get(i64, values.size()),
-                                    constants);
-  };
-  auto table = [&](ArrayRef<llvm::Constant *> entries,
-                   const char *name) -> llvm::Constant * {
-    if (entries.empty())
-      return llvm::ConstantPointerNull::get(pointer);
-    return global(
-        llvm::ConstantArray::get(
-            llvm::ArrayType::get(entries.front()->getType(), entries.size()),
-            entries),
-        name);
-  };
-
-  // The order of fields is that of Runtime/ABI.h.
-  std::vector<llvm::Constant *> parameterEntries;
-  for (const Parameter &parameter : parameters) {
-    std::vector<int64_t> shape = parameter.shape;
-    shape.resize(4, 1);
-    parameterEntries.push_back(llvm::ConstantStruct::getAnon(
-        {text(parameter.name), int64(parameter.shape.size()), integers(shape),
-         int64(parameter.elements), int64(parameter.bucket),
-         int64(parameter.offset), int32(parameter.init), int32(parameter.decay),
-         llvm::ConstantFP::get(f64, parameter.stdDev)}));
-  }
-  std::vector<llvm::Constant *> bucketEntries;
-  for (const Bucket &bucket : buckets)
-    bucketEntries.push_back(llvm::ConstantStruct::getAnon(
-        {text(bucket.name), int64(bucket.elements), int64(bucket.working),
-         int64(bucket.gradient), global(integers(bucket.bounds), "bounds"),
-         int64(bucket.stage), int64(bucket.holders.size()),
-         bucket.holders.empty()
-             ? symbol("")
-             : global(integers(bucket.holders), "holders")}));
-  // Ranks with as many steps have the same turns.
-  std::map<std::vector<int32_t>, llvm::Constant *> known = {{{}, symbol("")}};
-  auto list = [&](const std::vector<int32_t> &values) {
-    llvm::Constant *&own = known[values];
-    if (!own)
-      own = global(llvm::ConstantDataArray::get(context, values), "turns");
-    return own;
-  };
-  std::vector<llvm::Constant *> rankEntries;
-  for (const Rank &rank : ranks)
-    rankEntries.push_back(llvm::ConstantStruct::getAnon(
-        {text(rank.deviceType), text(rank.node), int64(rank.microBatch),
-         int64(rank.steps), int64(rank.last), int64(rank.threads),
-         int64(rank.group), int64(rank.previous), int64(rank.next),
-         rank.inFlight.empty() ? symbol("")
-                               : global(integers(rank.inFlight), "in_flight"),
-         list(rank.turns), list(rank.chunks)}));
-
-  std::vector<llvm::Constant *> gemms;
-  for (llvm::GlobalVariable &variable : module.globals())
-    if (variable.getName().starts_with("gemm"))
-      gemms.push_back(&variable);
-  auto kernel = [&](const std::string &name) {
-    return symbol(image || name.empty() ? "" : getKernelBodyName(name));
-  };
-  llvm::Constant *gpu = symbol("");
-  if (image) {
-    std::vector<llvm::Constant *> kernels;
-    int64_t adamw = -1, convert = -1;
-    for (const GPUKernel &entry : image->kernels) {
-      if (entry.name == adamwKernel)
-        adamw = int64_t(kernels.size());
-      if (entry.name == convertKernel)
-        convert = int64_t(kernels.size());
-      kernels.push_back(llvm::ConstantStruct::getAnon(
-          {text(entry.name), int32(entry.block[0]), int32(entry.block[1]),
-           int32(entry.block[2]), int32(entry.pointers),
-           int64(entry.partsPerBlock), int64(entry.bytes),
-           int64(entry.bytesPerSample), int64(entry.flopsPerSample)}));
-    }
-    llvm::Constant *cubin = symbol("");
-    if (!image->cubin.empty()) {
-      auto *data = global(
-          llvm::ConstantDataArray::getString(context, image->cubin), "cubin");
-      data->setAlignment(llvm::Align(64));
-      cubin = data;
-    }
-    gpu = global(
-        llvm::ConstantStruct::getAnon(
-            {text(image->chip), text(image->ptx), cubin, int64(kernels.size()),
-             table(kernels, "gpu_kernels"), int64(adamw), int64(convert)}),
-        "gpu_image");
-  }
-  bool splits = !chunks.empty();
-  auto step = [&](bool exists, StringRef name) {
-    return symbol(exists ? name : StringRef());
-  };
-  llvm::Constant *stageOfPipeline = symbol("");
-  if (splits) {
-    std::vector<llvm::Constant *> chunkEntries;
-    for (const Chunk &chunk : chunks) {
-      std::vector<llvm::Constant *> fields;
-      for (int64_t value : chunk.memory)
-        fields.push_back(int64(value));
-      for (const std::string &name : chunk.functions)
-        fields.push_back(symbol(name));
-      chunkEntries.push_back(llvm::ConstantStruct::getAnon(fields));
-    }
-    stageOfPipeline =
-        global(llvm::ConstantStruct::getAnon({int64(group), int64(numGroups),
-                                              int64(chunks.size()),
-                                              table(chunkEntries, "chunks")}),
-               "pipeline");
-  }
-  auto *program =
-      llvm::ConstantStruct::getAnon({int32(POPLAR_ABI_MAGIC),
-                                     int32(POPLAR_ABI_VERSION),
-                                     text(json),
-                                     int64(int64_t(planHash)),
-                                     int64(stage),
-                                     int64(worldSize),
-                                     table(rankEntries, "ranks"),
-                                     int64(fixedBytes),
-                                     int64(bytesPerSample),
-                                     int64(scratchOffset),
-                                     int64(scratchBytes),
-                                     int64(inputs[0]),
-                                     int64(inputs[1]),
-                                     int64(inputs[2]),
-                                     int64(inputs[3]),
-                                     int64(trainLoss),
-                                     int64(evaluateLoss),
-                                     int64(logits),
-                                     int32(logitsType),
-                                     int32(0),
-                                     int64(parameters.size()),
-                                     table(parameterEntries, "parameters"),
-                                     int64(buckets.size()),
-                                     table(bucketEntries, "buckets"),
-                                     int32(workingType),
-                                     int32(numCollectives),
-                                     int64(gemms.size()),
-                                     table(gemms, "gemms"),
-                                     llvm::ConstantFP::get(f64, flopsPerSample),
-                                     step(!splits, "train.step"),
-                                     step(!splits, trainLast),
-                                     symbol("update.step"),
-                                     step(!splits, "evaluate.step"),
-                                     step(!splits, "infer.step"),
-                                     kernel(adamwKernel),
-                                     kernel(convertKernel),
-                                     gpu,
-                                     stageOfPipeline});
-  new llvm::GlobalVariable(module, program->getType(), /*isConstant=*/true,
-                           llvm::GlobalValue::ExternalLinkage, program,
-                           "poplar_program");
 }

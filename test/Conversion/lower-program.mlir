@@ -45,6 +45,10 @@
 // CHECK: call @block.call(%[[CTX]], %[[S:.+]], %[[B]], %[[X]], %[[W]], %[[Y:.+]])
 // CHECK-NOT: poplar_rt_poison
 // CHECK: return
+
+// The runtime finds all products in one list.
+// CHECK: llvm.mlir.global internal constant @poplar_products() {{.*}} : !llvm.array<1 x ptr> {
+// CHECK: llvm.mlir.addressof @[[$GEMM]]
 // CHECK-NOT: exec.
 module {
   exec.arena fixed 1024 per_sample 1024 live 1024 transient 1024 bytes 0 live 0 scratch 1024 bytes 0

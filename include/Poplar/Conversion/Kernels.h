@@ -37,6 +37,10 @@ inline constexpr llvm::StringLiteral kGPUBytesAttr = "gpu.bytes";
 /// LLVM makes such loads of neighbouring ones without aligning the memory.
 void alignLastAttribution(mlir::gpu::GPUFuncOp function);
 
+/// The array of pointers to the descriptors of all products, which
+/// --lower-program makes where there are any.
+inline constexpr llvm::StringLiteral kProductsSymbol = "poplar_products";
+
 /// Name of the function that --lower-kernels makes of a kernel.
 std::string getKernelBodyName(llvm::StringRef kernel);
 

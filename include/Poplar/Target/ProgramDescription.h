@@ -57,12 +57,14 @@ private:
     std::vector<int64_t> inFlight;
     std::vector<int32_t> turns, chunks;
   };
-  /// Of a pipeline stage: the integers of a PoplarChunk, and the symbols of its
-  /// functions.
+  /// Of a pipeline stage: a PoplarChunk, functions by their symbols.
   struct Chunk {
-    std::vector<int64_t> memory;
-    std::vector<std::string> functions;
+    int64_t slotBytes = 0;
+    std::vector<int64_t> messageBytes;
+    int64_t keepsSent = 0;
+    std::string forward, backward, backwardLast, evaluate, infer;
   };
+  class Emitter;
   llvm::LogicalResult takeSteps(mlir::ModuleOp module);
   llvm::LogicalResult takeState(mlir::ModuleOp module);
   void takeChunks(mlir::ModuleOp module, const zero::ProgramInfo &info);
