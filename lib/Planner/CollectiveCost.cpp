@@ -17,25 +17,35 @@ using namespace poplar;
 
 CollectiveCost::CollectiveCost(const ClusterView &cluster,
                                const std::vector<ClusterRank> &ranks) {
-  // Nodes in use are numbered in the order of their first ranks.
+  std::vector<CollectiveLibrary> libraries; // by type
+  for (const DeviceType &type : cluster.types)
+    libraries.push_back(getCollectiveLibrary(type.target));
+  // Nodes in use are numbered in the order of their first ranks. Neighbours are
+  // mostly of one node and type.
   std::map<int, int> numbers;
   std::vector<int> indices;
   std::map<std::pair<int, CollectiveLibrary>, CollectiveNodes> byLibrary;
+  int number = 0;
+  CollectiveNodes *members = nullptr;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    int node = ranks[rank].node;
-    auto [entry, isNew] =
-        numbers.try_emplace(node, static_cast<int>(nodes.size()));
-    if (isNew) {
-      indices.push_back(node);
-      nodes.emplace_back();
+    auto [type, node] = std::pair(ranks[rank].type, ranks[rank].node);
+    if (rank == 0 || node != ranks[rank - 1].node ||
+        type != ranks[rank - 1].type) {
+      auto [entry, isNew] =
+          numbers.try_emplace(node, static_cast<int>(nodes.size()));
+      if (isNew) {
+        indices.push_back(node);
+        nodes.emplace_back();
+      }
+      number = entry->second;
+      CollectiveLibrary library = libraries[type];
+      members =
+          &byLibrary
+               .try_emplace({node, library}, CollectiveNodes{library, 1, 0})
+               .first->second;
     }
-    nodes[entry->second].ranks.push_back(static_cast<int>(rank));
-    CollectiveLibrary library =
-        getCollectiveLibrary(cluster.types[ranks[rank].type].target);
-    auto [known, isFirst] =
-        byLibrary.try_emplace({node, library}, CollectiveNodes{library, 1, 1});
-    if (!isFirst)
-      ++known->second.ranksPerNode;
+    nodes[number].ranks.push_back(static_cast<int>(rank));
+    ++members->ranksPerNode;
   }
   double insideLatency = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -47,10 +57,10 @@ CollectiveCost::CollectiveCost(const ClusterView &cluster,
     overhead = std::max(overhead, link.overhead);
   }
   double betweenLatency = addLinks(cluster, indices);
-  std::vector<CollectiveNodes> members;
-  for (const auto &[key, member] : byLibrary)
-    members.push_back(member);
-  latency = CollectiveSteps::count(members, static_cast<int64_t>(nodes.size()))
+  std::vector<CollectiveNodes> all;
+  for (const auto &[key, group] : byLibrary)
+    all.push_back(group);
+  latency = CollectiveSteps::count(all, static_cast<int64_t>(nodes.size()))
                 .getSeconds(insideLatency, betweenLatency);
 }
 
@@ -98,6 +108,7 @@ CollectiveCost::getDeviceSeconds(const std::vector<int64_t> &bounds) const {
   // the first, second, ... of its ranks (Topology::getLeader).
   std::map<size_t, std::vector<double>> ledBy;
   double root = 0, leaf = 0;
+  std::vector<double> rooted;
   for (const Node &node : nodes) {
     size_t size = node.ranks.size();
     if (size < 2)
@@ -108,7 +119,7 @@ CollectiveCost::getDeviceSeconds(const std::vector<int64_t> &bounds) const {
       for (size_t slice = 0; slice + 1 < bounds.size(); ++slice)
         led[slice % size] += length(slice);
     }
-    std::vector<double> rooted = led;
+    rooted.assign(led.begin(), led.end());
     for (int slice : node.ranks)
       rooted[slice % size] -= length(slice);
     for (size_t i = 0; i < size; ++i) {
@@ -159,8 +170,9 @@ double CollectiveCost::getElements(const std::vector<int64_t> &bounds) const {
 SimulationProblem::Collective
 CollectiveCost::makeCollective(std::string name,
                                const std::vector<int64_t> &bounds,
+                               std::pair<double, double> deviceSeconds,
                                int64_t elementBytes, bool reduces) const {
-  auto [deviceRoot, deviceLeaf] = getDeviceSeconds(bounds);
+  auto [deviceRoot, deviceLeaf] = deviceSeconds;
   auto [nodeRoot, nodeLeaf] = getNodeSeconds(bounds, reduces);
   if (reduces) {
     std::swap(deviceRoot, deviceLeaf);
@@ -177,6 +189,15 @@ CollectiveCost::makeCollective(std::string name,
                      {NodeOut, nodeRoot * bytes},
                      {NodeIn, nodeLeaf * bytes}};
   return collective;
+}
+
+std::pair<SimulationProblem::Collective, SimulationProblem::Collective>
+CollectiveCost::gatherAndReduce(const std::vector<int64_t> &bounds,
+                                int64_t gatherBytes,
+                                int64_t reduceBytes) const {
+  std::pair<double, double> seconds = getDeviceSeconds(bounds);
+  return {makeCollective("", bounds, seconds, gatherBytes, false),
+          makeCollective("", bounds, seconds, reduceBytes, true)};
 }
 
 SimulationProblem::Collective CollectiveCost::exchange(std::string name,

@@ -17,11 +17,15 @@
 using namespace poplar;
 
 int64_t poplar::getWireBytes(const ClusterView &cluster) {
-  const std::string first =
-      cluster.types[cluster.ranks.front().type].getWorkingFormat();
-  for (const ClusterRank &rank : cluster.ranks)
-    if (cluster.types[rank.type].getWorkingFormat() != first)
+  int known = cluster.ranks.front().type;
+  const std::string first = cluster.types[known].getWorkingFormat();
+  for (const ClusterRank &rank : cluster.ranks) {
+    if (rank.type == known)
+      continue;
+    known = rank.type;
+    if (cluster.types[known].getWorkingFormat() != first)
       return 4;
+  }
   return first == "f32" ? 4 : 2;
 }
 
@@ -54,15 +58,16 @@ TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
     bounds.push_back(std::llround(sum / total * elements));
   }
   CollectiveCost cost(cluster, cluster.ranks);
-  auto gather = cost.allGather("", bounds, getWireBytes(cluster));
-  auto reduce = cost.reduceScatter("", bounds, gradientWireBytes);
+  auto [gather, reduce] =
+      cost.gatherAndReduce(bounds, getWireBytes(cluster), gradientWireBytes);
   rates.latency = gather.latency;
   rates.gather = (gather.seconds() - gather.latency) / elements;
   rates.reduce = (reduce.seconds() - reduce.latency) / elements;
   rates.gatherOverhead = gather.overhead / elements;
   rates.reduceOverhead = reduce.overhead / elements;
-  rates.exchanges = 3 * cost.exchange("", sizeof(int64_t)).seconds() +
-                    cost.exchange("", 2 * sizeof(double)).seconds();
+  // Three of one word and one of two.
+  double word = cost.exchange("", sizeof(int64_t)).seconds();
+  rates.exchanges = 5 * word - rates.latency;
   return rates;
 }
 

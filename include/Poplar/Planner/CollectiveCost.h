@@ -59,13 +59,19 @@ public:
   SimulationProblem::Collective allGather(std::string name,
                                           const std::vector<int64_t> &bounds,
                                           int64_t elementBytes) const {
-    return makeCollective(std::move(name), bounds, elementBytes, false);
+    return makeCollective(std::move(name), bounds, getDeviceSeconds(bounds),
+                          elementBytes, false);
   }
   SimulationProblem::Collective
   reduceScatter(std::string name, const std::vector<int64_t> &bounds,
                 int64_t elementBytes) const {
-    return makeCollective(std::move(name), bounds, elementBytes, true);
+    return makeCollective(std::move(name), bounds, getDeviceSeconds(bounds),
+                          elementBytes, true);
   }
+  /// Both over the same shards.
+  std::pair<SimulationProblem::Collective, SimulationProblem::Collective>
+  gatherAndReduce(const std::vector<int64_t> &bounds, int64_t gatherBytes,
+                  int64_t reduceBytes) const;
   /// Every rank gets `bytes` bytes of every other one: counts, norms.
   SimulationProblem::Collective exchange(std::string name, int64_t bytes) const;
 
@@ -112,7 +118,8 @@ private:
                      std::vector<Load> &ports) const;
   SimulationProblem::Collective
   makeCollective(std::string name, const std::vector<int64_t> &bounds,
-                 int64_t elementBytes, bool reduces) const;
+                 std::pair<double, double> deviceSeconds, int64_t elementBytes,
+                 bool reduces) const;
   /// Of the busiest device, per byte of an element: as the root of trees, and
   /// as a leaf.
   std::pair<double, double>
