@@ -166,15 +166,17 @@ poplar::listDeviceTypes(const ClusterView &cluster, const ModelFacts &model,
   problem.globalBatch = globalBatch;
   problem.zeroStage = stage;
   std::vector<int> counts = cluster.countRanks();
+  // Whale rates devices by single precision. Where a type's is not known, all
+  // are rated by the format that they train in: two formats do not compare.
+  bool byF32 = true;
+  for (size_t type = 0; type < counts.size(); ++type)
+    byF32 &= counts[type] == 0 || cluster.types[type].flops.count("f32") != 0;
   for (int type = 0; type < static_cast<int>(counts.size()); ++type) {
     const DeviceType &device = cluster.types[type];
     BatchProblem::DeviceType entry;
     entry.name = device.name;
     entry.count = counts[type];
-    // Whale goes by single precision; other rates stand in for it.
-    auto flops = device.flops.find("f32");
-    if (flops == device.flops.end())
-      flops = device.flops.find(device.precision);
+    auto flops = device.flops.find(byF32 ? "f32" : device.precision);
     if (flops != device.flops.end())
       entry.flops = flops->second;
     entry.memoryBytes = device.memory;

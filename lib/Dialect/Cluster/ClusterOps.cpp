@@ -234,6 +234,19 @@ static LogicalResult expectNotNegative(Operation *op, const Twine &name,
                          << ", expected a finite number, not negative";
 }
 
+/// A time that plans may add up and multiply: 30 years are enough.
+static LogicalResult expectSeconds(Operation *op, const Twine &name,
+                                   double value, bool mayBeZero) {
+  constexpr double most = 1e9;
+  if (failed(mayBeZero ? expectNotNegative(op, name, value)
+                       : expectPositive(op, name, value)))
+    return failure();
+  if (value <= most)
+    return success();
+  return op->emitError() << name << " is " << show(value)
+                         << ", expected at most " << show(most) << " seconds";
+}
+
 /// `what` it is that has the name.
 static LogicalResult verifyName(Operation *op, StringRef what, StringRef name) {
   if (isName(name))
@@ -551,11 +564,11 @@ LogicalResult ProfileOp::verify() {
       return emitError("has a time of micro-batch ")
              << batch << ", but the largest that fits is "
              << *getMaxMicroBatch();
-    if (failed(expectPositive(*this, "time of micro-batch " + Twine(batch),
-                              getSeconds()[i])) ||
-        (getSpread() && failed(expectNotNegative(
-                            *this, "spread of micro-batch " + Twine(batch),
-                            (*getSpread())[i]))))
+    if (failed(expectSeconds(*this, "time of micro-batch " + Twine(batch),
+                             getSeconds()[i], /*mayBeZero=*/false)) ||
+        (getSpread() &&
+         failed(expectSeconds(*this, "spread of micro-batch " + Twine(batch),
+                              (*getSpread())[i], /*mayBeZero=*/true))))
       return failure();
   }
   if (getFixedBytes().has_value() != getBytesPerSample().has_value())
@@ -565,9 +578,9 @@ LogicalResult ProfileOp::verify() {
       failed(expectRange(*this, "memory per sample", getBytesPerSample(), 0,
                          kMaxBytes)))
     return failure();
-  if (getOptimizer() &&
-      failed(expectNotNegative(*this, "optimizer",
-                               getOptimizer()->convertToDouble())))
+  if (getOptimizer() && failed(expectSeconds(*this, "optimizer",
+                                             getOptimizer()->convertToDouble(),
+                                             /*mayBeZero=*/true)))
     return failure();
   if (getRecompute() && failed(verifyRecompute(*this, *getRecompute())))
     return failure();
