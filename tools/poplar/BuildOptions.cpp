@@ -8,6 +8,7 @@
 
 #include "BuildOptions.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Buildable.h"
 #include "llvm/Support/Threading.h"
 
 using namespace poplar;
@@ -63,10 +64,12 @@ bool isOf(zero::RankOp rank, mlir::ModuleOp program) {
 bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
                    std::string &error) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  error = explainUnbuildable(info.deviceType, info.target);
+  if (!error.empty())
+    return false;
   if (mlir::failed(setTarget(options, info.target))) {
-    error = "device type '" + info.deviceType + "' is a " + info.target +
-            ": there is no runtime for it yet; build for host... and cuda... "
-            "targets (docs/cluster-file.md)";
+    error = "device type '" + info.deviceType + "' has the unknown target " +
+            info.target;
     return false;
   }
   chooseScheduleOptions(program, options);

@@ -14,6 +14,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Planner/Buildable.h"
 #include "Poplar/Target/CandidateSimulator.h"
 #include "Poplar/Target/PlanReport.h"
 #include "Poplar/Transforms/HeteroAllocate.h"
@@ -28,6 +29,8 @@ namespace {
 struct Arguments {
   std::string model, cluster, profiles, globalBatch, output, json, trace;
   bool explain = false;
+  /// Plan devices and stages that cannot be built, too.
+  bool hypothetical = false;
   /// 0 where they are not given.
   int tensorDegree = 0, chunks = 0;
   /// Of pipeline stages that the user describes.
@@ -187,6 +190,94 @@ static std::string checkOptions(const Arguments &args) {
   return "";
 }
 
+/// Takes away the devices that no program can be built for. Returns a line of
+/// each type that had some; fails, with `error` set, if none is left.
+static std::string dropUnbuildable(mlir::ModuleOp module, std::string &error) {
+  std::map<std::string, std::string> reasons;
+  for (auto type : module.getOps<cluster::DeviceTypeOp>()) {
+    std::string name = type.getSymName().str();
+    std::string reason = explainUnbuildable(name, type.getTarget().str());
+    if (!reason.empty())
+      reasons[name] = reason;
+  }
+  std::map<std::string, int64_t> counts;
+  mlir::Builder builder(module);
+  llvm::SmallVector<cluster::NodeOp> nodes(module.getOps<cluster::NodeOp>());
+  llvm::SmallVector<std::pair<cluster::NodeOp, mlir::ArrayAttr>> kept;
+  bool isAnyLeft = false;
+  for (cluster::NodeOp node : nodes) {
+    llvm::SmallVector<mlir::Attribute> devices;
+    for (mlir::Attribute device : node.getDevices()) {
+      auto name = mlir::cast<mlir::FlatSymbolRefAttr>(device).getValue().str();
+      if (reasons.count(name))
+        ++counts[name];
+      else
+        devices.push_back(device);
+    }
+    isAnyLeft |= !devices.empty();
+    kept.emplace_back(node, builder.getArrayAttr(devices));
+  }
+  if (counts.empty())
+    return "";
+  if (!isAnyLeft) {
+    error = reasons[counts.begin()->first] +
+            "; --hypothetical plans for it all the same";
+    return "";
+  }
+  for (auto [node, devices] : kept) {
+    if (!devices.empty()) {
+      node.setDevicesAttr(devices);
+      continue;
+    }
+    llvm::StringRef name = node.getSymName();
+    for (auto link :
+         llvm::make_early_inc_range(module.getOps<cluster::LinkOp>()))
+      if (link.getFirst() == name || link.getSecond() == name)
+        link.erase();
+    node.erase();
+  }
+  std::string text;
+  for (const auto &[name, count] : counts)
+    text += llvm::formatv("  left out {0,5} {1,-16} {2}; --hypothetical plans "
+                          "for it all the same\n",
+                          count, name, reasons[name])
+                .str();
+  return text;
+}
+
+/// What of the plan of `module` cannot be built; empty if nothing.
+static std::string explainUnbuildable(mlir::ModuleOp module) {
+  ClusterView cluster = cluster::buildClusterView(module);
+  for (auto plan : module.getOps<zero::PlanOp>()) {
+    llvm::SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
+    for (zero::RankOp rank : plan.getRanks()) {
+      std::optional<int> type = cluster.findType(rank.getDeviceType().str());
+      if (!type)
+        continue;
+      const DeviceType &device = cluster.types[*type];
+      std::string reason =
+          groups.empty()
+              ? explainUnbuildable(device.name, device.target)
+              : explainUnbuildableStage(
+                    device,
+                    static_cast<int>(
+                        groups[rank.getGroup()].getLargestTensorDegree()));
+      if (!reason.empty())
+        return reason;
+    }
+  }
+  return "";
+}
+
+/// The last line on a plan that cannot be built; empty if it can.
+static std::string formatHypothetical(mlir::ModuleOp module) {
+  std::string reason = explainUnbuildable(module);
+  return reason.empty()
+             ? ""
+             : "hypothetical: poplar build does not take this plan; " + reason +
+                   "\n";
+}
+
 /// A plan of the stages that the user describes.
 static bool planPipeline(Compilation &compilation, Arguments &args) {
   mlir::ModuleOp module = compilation.getModule();
@@ -199,11 +290,18 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
         pm.addPass(createZeroFormBuckets({args.host.bucketBytes}));
       }))
     return false;
+  std::string reason = explainUnbuildable(module);
+  if (!reason.empty() && !args.hypothetical) {
+    compilation.error =
+        "--pipeline: " + reason + "; --hypothetical plans it all the same";
+    return false;
+  }
   if (!args.output.empty() &&
       !writeFiles({{args.output, formatModule(module)}}, compilation.error))
     return false;
   if (args.output != "-")
-    llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin());
+    llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin())
+                 << formatHypothetical(module);
   return true;
 }
 
@@ -239,6 +337,11 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     return hybrid.policy == "geo" ? planGeo(compilation, hybrid)
                                   : planHybrid(compilation, hybrid);
   }
+  std::string unbuildable;
+  if (!args.hypothetical)
+    unbuildable = dropUnbuildable(module, compilation.error);
+  if (!compilation.error.empty())
+    return false;
   std::optional<CandidateSimulator> simulator;
   auto simulate = [&](mlir::ModuleOp module, const ClusterView &cluster,
                       const PlanCandidate &candidate) {
@@ -270,7 +373,8 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     return true;
   auto plan = *module.getOps<zero::PlanOp>().begin();
   llvm::outs() << formatPlan(plan)
-               << formatLeftOut(cluster::buildClusterView(module), plan);
+               << formatLeftOut(cluster::buildClusterView(module), plan)
+               << unbuildable << formatHypothetical(module);
   if (args.explain)
     llvm::outs() << "\n" << formatReview(reviewed->cluster, reviewed->review);
   return true;
@@ -410,6 +514,12 @@ void addPlanCommand(CLI::App &app, int &status) {
           "Of a hybrid or geo plan: its simulated timeline, in Chrome's "
           "trace format; - for stdout")
       ->type_name("JSON")
+      ->needs(cluster);
+  command
+      ->add_flag("--hypothetical", args->hypothetical,
+                 "Plan what poplar build cannot build yet, too: devices "
+                 "without a runtime, --pipeline stages of f16 or that share "
+                 "units")
       ->needs(cluster);
   command
       ->add_flag("--explain", args->explain,
