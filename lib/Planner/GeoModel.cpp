@@ -17,6 +17,8 @@ using namespace poplar;
 /// Of the effort: to look at all problems; the rest is for so many of them.
 static constexpr int64_t lookShare = 4;
 static constexpr size_t mostSearched = 3;
+/// What is worth while: few devices have few plans.
+static constexpr int64_t effortPerDevice = 1000000;
 
 //===----------------------------------------------------------------------===//
 // Problems
@@ -233,6 +235,10 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
     }
   };
   auto count = static_cast<int64_t>(problems.size());
+  size_t devices = 0;
+  for (const GeoCluster &problem : problems)
+    devices = std::max(devices, problem.problem.devices.size());
+  effort = std::min(effort, effortPerDevice * static_cast<int64_t>(devices));
   for (size_t i = 0; i < problems.size(); ++i) {
     GeoSearchResult result =
         searchGeoPlan(problems[i].problem, effort / lookShare / count);

@@ -14,7 +14,7 @@ using namespace poplar;
 
 /// The best plan of all problems with so many chunks.
 static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
-                             int64_t effort, int chunks) {
+                             int64_t effort, int chunks, double limit) {
   HybridChoice choice;
   double bound = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < problems.size(); ++i) {
@@ -25,15 +25,19 @@ static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
       problem.schedules = {PipelineSchedule::Interleaved};
       problem.chunks = chunks;
     }
-    HybridSearchResult found = searchHybridPlan(problem, effort);
+    HybridSearchResult found = searchHybridPlan(problem, effort, limit);
     if (i == 0)
       choice.search.error = found.error;
+    bound = std::min(bound, found.lowerBound);
+    choice.effort += found.effort;
     if (!found.plan)
       continue;
-    bound = std::min(bound, found.lowerBound);
     double seconds = simulatePipeline(problem, *found.plan).seconds;
-    if (seconds < choice.seconds)
-      choice = {i, std::move(found), seconds};
+    if (seconds < choice.seconds) {
+      choice.problem = i;
+      choice.search = std::move(found);
+      choice.seconds = seconds;
+    }
   }
   choice.search.lowerBound = bound;
   return choice;
@@ -41,13 +45,23 @@ static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
 
 HybridChoice
 poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
-                         int64_t effort, int mostChunks) {
-  HybridChoice choice = chooseOf(problems, effort, 1);
-  // What does not fit with one chunk does not with several.
-  for (int chunks = 2; choice.search.plan && chunks <= mostChunks; ++chunks) {
-    HybridChoice other = chooseOf(problems, effort / 4, chunks);
+                         int64_t effort, int mostChunks, double limit) {
+  HybridChoice choice = chooseOf(problems, effort, 1, limit);
+  // What does not fit with one chunk does not with several; but it may take
+  // less than the limit only with several.
+  std::array<double, HybridProblem::mostChunks + 1> bounds{};
+  bounds[1] = choice.search.lowerBound;
+  int64_t used = choice.effort;
+  bool isFirst = limit == std::numeric_limits<double>::infinity();
+  for (int chunks = 2; (choice.search.plan || !isFirst) && chunks <= mostChunks;
+       ++chunks) {
+    HybridChoice other = chooseOf(problems, effort / 4, chunks, limit);
+    bounds[chunks] = other.search.lowerBound;
+    used += other.effort;
     if (other.seconds < choice.seconds)
       choice = std::move(other);
   }
+  choice.bounds = bounds;
+  choice.effort = used;
   return choice;
 }

@@ -123,37 +123,53 @@ std::array<double, HybridLosses::numCauses> HybridReview::splitGap() const {
   return gap;
 }
 
-HybridReview::Alone
-poplar::planAlone(const std::vector<HybridProblem> &problems, int64_t effort,
-                  int mostChunks) {
-  HybridChoice choice = chooseHybridPlan(problems, effort, mostChunks);
-  const HybridProblem &problem = problems[choice.problem];
+static double getCapacity(const HybridProblem &problem) {
+  HybridCosts costs(problem, /*communicates=*/false);
+  double capacity = 0;
+  for (size_t type = 0; type < problem.types.size(); ++type)
+    capacity += static_cast<double>(problem.types[type].count) *
+                getBestRate(problem, costs, static_cast<int>(type));
+  return capacity;
+}
+
+/// Those of a plan of `problem` on all devices of `whole`.
+static HybridLosses findAllLosses(const HybridProblem &whole,
+                                  const HybridProblem &problem,
+                                  const HybridPlan &plan, double seconds) {
+  HybridLosses losses = findLosses(problem, plan, seconds);
+  double capacity = getCapacity(whole);
+  losses.lost[HybridLosses::Idle] += capacity - losses.capacity;
+  losses.capacity = capacity;
+  return losses;
+}
+
+HybridReview::Alone poplar::reviewAlone(const HybridProblem &whole,
+                                        const HybridProblem &problem,
+                                        HybridChoice choice) {
   HybridReview::Alone alone;
   if (choice.search.plan) {
     alone.throughput =
         static_cast<double>(problem.globalBatch) / choice.seconds;
-    alone.losses = findLosses(problem, *choice.search.plan, choice.seconds);
+    alone.losses =
+        findAllLosses(whole, problem, *choice.search.plan, choice.seconds);
   } else {
     // It adds nothing to U, and loses all it could do.
-    HybridCosts costs(problem, /*communicates=*/false);
-    for (size_t type = 0; type < problem.types.size(); ++type)
-      alone.losses.capacity +=
-          static_cast<double>(problem.types[type].count) *
-          getBestRate(problem, costs, static_cast<int>(type));
+    alone.losses.capacity = getCapacity(whole);
     alone.losses.lost[HybridLosses::Idle] = alone.losses.capacity;
   }
   alone.search = std::move(choice.search);
   return alone;
 }
 
-HybridReview poplar::reviewHybridPlan(const HybridProblem &problem,
+HybridReview poplar::reviewHybridPlan(const HybridProblem &whole,
+                                      const HybridProblem &problem,
                                       const HybridPlan &plan,
                                       std::vector<HybridReview::Alone> alone) {
   HybridReview review;
   double seconds = simulatePipeline(problem, plan).seconds;
   review.throughput = static_cast<double>(problem.globalBatch) / seconds;
-  review.upperBound = findUpperBound(problem);
-  review.losses = findLosses(problem, plan, seconds);
+  review.upperBound = findUpperBound(whole);
+  review.losses = findAllLosses(whole, problem, plan, seconds);
   review.alone = std::move(alone);
   return review;
 }

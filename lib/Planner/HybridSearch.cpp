@@ -16,6 +16,8 @@ using namespace poplar;
 
 /// Partial plans gone on with from a unit, where a good plan is wanted soon.
 static constexpr size_t narrow = 16;
+/// Of the bound of a shape, in partial plans.
+static constexpr int64_t boundEffort = 50;
 static constexpr size_t unlimited = std::numeric_limits<size_t>::max();
 
 /// The most types whose tensor degrees are chosen freely in layered plans, and
@@ -234,7 +236,7 @@ void ShapeList::addSideBySide(
 }
 
 HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
-                                            int64_t effort) {
+                                            int64_t effort, double limit) {
   HybridSearchResult result;
   result.error = problem.check();
   if (!result.error.empty())
@@ -254,8 +256,10 @@ HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
       candidates.begin(), candidates.end(),
       [](const Candidate &a, const Candidate &b) { return a.bound < b.bound; });
   auto isWorse = [&](const Candidate &candidate) {
-    return result.plan && candidate.bound >= result.plan->seconds * (1 - 1e-12);
+    double best = result.plan ? result.plan->seconds : limit;
+    return candidate.bound >= best * (1 - 1e-12);
   };
+  int64_t given = effort;
   // A good plan first, as it drops most of what is then left to prove.
   int64_t soon = effort / 4;
   effort -= soon;
@@ -263,20 +267,24 @@ HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
     if (soon <= 0 || isWorse(candidate))
       break;
     StageSearch(problem, costs, bounds, *candidate.shape)
-        .run(narrow, result.plan, soon);
+        .run(narrow, limit, result.plan, soon);
   }
-  result.lowerBound = std::numeric_limits<double>::infinity();
+  result.lowerBound = limit;
   for (const Candidate &candidate : candidates) {
     if (isWorse(candidate))
       break;
     // What is left unproven counts with its bound.
     if (effort <= 0 || !StageSearch(problem, costs, bounds, *candidate.shape)
-                            .run(unlimited, result.plan, effort))
+                            .run(unlimited, limit, result.plan, effort))
       result.lowerBound = std::min(result.lowerBound, candidate.bound);
   }
+  result.effort = given - effort - std::max<int64_t>(soon, 0) +
+                  boundEffort * static_cast<int64_t>(candidates.size());
   if (!result.plan) {
     result.error = effort <= 0
                        ? "no plan was found before the search was cut short"
+                   : !candidates.empty() && candidates.front().bound >= limit
+                       ? "no plan takes as little as asked for"
                        : "no plan fits: of every cut into stages some stage "
                          "exceeds the memory of its devices; add devices, or "
                          "devices with more memory";

@@ -70,12 +70,12 @@ static std::vector<double> getBestLinks(const ClusterView &cluster) {
   return best;
 }
 
-/// Two types that differ in nothing but their names.
-static bool areAlike(const ClusterView &cluster, int a, int b) {
+bool poplar::areAlike(const ClusterView &cluster, int a, int b) {
   const DeviceType &one = cluster.types[a], &other = cluster.types[b];
   if (one.target != other.target || one.memory != other.memory ||
       one.precision != other.precision || one.recompute != other.recompute ||
-      one.threads != other.threads)
+      one.threads != other.threads || one.flops != other.flops ||
+      one.bandwidth != other.bandwidth)
     return false;
   auto list = [&](int type) {
     std::vector<const DeviceProfile *> profiles;

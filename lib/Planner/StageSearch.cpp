@@ -357,14 +357,15 @@ void StageSearch::narrow(int begin) {
   }
 }
 
-bool StageSearch::run(size_t mostLabels, std::optional<HybridPlan> &bestPlan,
+bool StageSearch::run(size_t mostLabels, double most,
+                      std::optional<HybridPlan> &bestPlan,
                       int64_t &effortLeft) {
   width = mostLabels;
   best = &bestPlan;
   effort = &effortLeft;
   // Of no use to the bounds, which most shapes are looked at for alone.
   findInFlight();
-  limit = bestPlan ? bestPlan->seconds * (1 - rounding) : never;
+  limit = (bestPlan ? bestPlan->seconds : most) * (1 - rounding);
   labels.clear();
   states.clear();
   states.resize(units + 1);

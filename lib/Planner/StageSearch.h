@@ -93,11 +93,13 @@ public:
   /// No plan of this shape takes less.
   double getLowerBound();
 
-  /// Improves `best`, where there is a better plan of this shape. Goes on with
+  /// Improves `best`, where there is a better plan of this shape that takes
+  /// less than `most`. Goes on with
   /// at most `width` partial plans that begin at a unit, those of the least
   /// bounds: with all that count, if that is large. Takes what it does from
   /// `effort`; false if that was not enough.
-  bool run(size_t width, std::optional<HybridPlan> &best, int64_t &effort);
+  bool run(size_t width, double most, std::optional<HybridPlan> &best,
+           int64_t &effort);
 
 private:
   using Times = std::array<LaneTimes, StageShape::mostLanes>;

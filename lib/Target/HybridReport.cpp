@@ -58,24 +58,25 @@ static int64_t sum(const std::vector<int64_t> &values) {
 
 static std::string formatHead(const HybridReport &report) {
   const HybridPlan &plan = *report.search.plan;
-  int64_t devices = 0;
-  for (const auto &type : report.problem.types)
-    devices += type.count;
   std::string text = formatv(
       "plan      hybrid, {0} samples an iteration on {1} of {2} "
       "devices: {3}, {4}\n",
       report.problem.globalBatch, sum(plan.countDevices(report.problem)),
-      devices, formatCount(plan), toString(plan.schedule));
+      report.numDevices, formatCount(plan), toString(plan.schedule));
   text += formatv("          {0:f4} s simulated, {1:f4} s by the closed form",
                   report.simulation.seconds, plan.seconds);
   if (report.uncertainty > 0)
     text += formatv(" (estimate, +-{0:f0} %)", 100 * report.uncertainty);
+  // Of the devices at hand, where not every choice of them was posed.
+  llvm::StringRef where =
+      report.triedAllDevices ? "" : " on the devices that were chosen";
   if (report.search.isProven())
-    text += "; no plan of its kinds takes less by the latter\n";
+    text +=
+        formatv("; no plan of its kinds{0} takes less by the latter\n", where);
   else
-    text += formatv("; by the latter, no plan of its kinds takes less than "
-                    "{0:f4} s\n",
-                    report.search.lowerBound);
+    text += formatv("; by the latter, no plan of its kinds{0} takes less than "
+                    "{1:f4} s\n",
+                    where, report.search.lowerBound);
   return text;
 }
 
@@ -233,6 +234,7 @@ std::string poplar::formatHybridJSON(const HybridReport &report) {
   llvm::json::OStream os(stream, /*IndentSize=*/2);
   os.object([&] {
     writeOutcome(os, "hybrid", report.problem.globalBatch, report);
+    os.attribute("tried_all_devices", report.triedAllDevices);
     os.attribute("chunks", plan.chunks);
     std::vector<std::vector<HybridPlan::Range>> units =
         plan.cutUnits(report.problem);

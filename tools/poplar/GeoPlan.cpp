@@ -15,8 +15,10 @@ using namespace poplar;
 bool planGeo(Compilation &compilation, const HybridArguments &args) {
   ClusterView cluster;
   GeoReport report;
-  std::vector<HybridCluster> hybrids =
-      makeHybridProblems(compilation, args, cluster, report.model);
+  if (!readHybridModel(compilation, args, cluster, report.model))
+    return false;
+  std::vector<HybridCluster> hybrids = makeHybridProblems(
+      cluster, report.model, args.globalBatch, compilation.error);
   if (hybrids.empty())
     return false;
   const HybridCluster &whole = hybrids.front();
@@ -40,8 +42,9 @@ bool planGeo(Compilation &compilation, const HybridArguments &args) {
   report.uncertainty =
       getUncertainty(cluster, whole.devices, report.model.fingerprint);
   HybridChoice hybrid =
-      chooseHybridPlan(getProblems(hybrids),
-                       hybridEffort / static_cast<int64_t>(hybrids.size()));
+      selectHybridDevices(cluster, report.model, args.globalBatch,
+                          [](HybridProblem &) {})
+          .choice;
   if (hybrid.search.plan)
     report.hybridSeconds = hybrid.seconds;
   report.hybridError = hybrid.search.error;

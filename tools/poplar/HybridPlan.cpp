@@ -9,12 +9,12 @@
 #include "HybridPlan.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/PlanSearch.h"
 #include "Poplar/Target/HybridReport.h"
 #include "Poplar/Target/ModelUnits.h"
 #include "Poplar/Target/PlanSimulation.h"
 #include "Poplar/Transforms/StagePlan.h"
 #include "mlir/IR/Diagnostics.h"
-#include <limits>
 
 using namespace poplar;
 
@@ -83,45 +83,62 @@ double getUncertainty(const ClusterView &cluster,
   return uncertainty;
 }
 
-std::vector<HybridProblem>
-getProblems(const std::vector<HybridCluster> &clusters) {
-  std::vector<HybridProblem> problems;
-  for (const HybridCluster &cluster : clusters)
-    problems.push_back(cluster.problem);
-  return problems;
+/// Those of one type.
+static ClusterView takeType(const ClusterView &cluster, int type) {
+  std::vector<int64_t> copies;
+  for (const ClusterRank &rank : cluster.ranks)
+    copies.push_back(rank.type == type);
+  // Nodes of several devices have a link inside, as the cluster was verified.
+  return *takeRanks(cluster, copies);
 }
 
-/// Takes the best plan, simulated, of all problems that the cluster poses, and
-/// plans every type alone.
-static bool search(const ClusterView &cluster,
-                   std::vector<HybridCluster> problems, int mostChunks,
+HybridFilter getFilter(const HybridArguments &args) {
+  return [args](HybridProblem &problem) {
+    if (args.mostTensorDegree > 0)
+      for (HybridProblem::DeviceType &type : problem.types)
+        llvm::erase_if(type.modes, [&](const HybridProblem::Mode &mode) {
+          return mode.tensorDegree > args.mostTensorDegree;
+        });
+    if (args.stage != "auto")
+      problem.zeroStages = {std::stoi(args.stage)};
+  };
+}
+
+/// Takes the best plan, simulated, of all choices of devices, and plans every
+/// type alone.
+static bool search(const ClusterView &cluster, const HybridArguments &args,
                    HybridReport &report, std::string &error) {
-  std::vector<int> counts = cluster.countRanks();
-  auto effort = hybridEffort / static_cast<int64_t>(problems.size());
-  std::vector<HybridReview::Alone> alone;
-  for (size_t type = 0; type < counts.size(); ++type) {
-    if (counts[type] == 0)
-      continue;
-    std::vector<HybridProblem> ofType;
-    for (const HybridCluster &it : problems)
-      ofType.push_back(
-          it.problem.restrictTo(it.findTypes(static_cast<int>(type))));
-    alone.push_back(planAlone(ofType, effort, mostChunks));
-    report.aloneNames.push_back(cluster.types[type].name);
-  }
-  HybridChoice choice =
-      chooseHybridPlan(getProblems(problems), effort, mostChunks);
-  report.problem = std::move(problems[choice.problem].problem);
-  report.devices = std::move(problems[choice.problem].devices);
-  report.search = std::move(choice.search);
+  int mostChunks =
+      args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks;
+  HybridFilter filter = getFilter(args);
+  auto select = [&](const ClusterView &devices) {
+    return selectHybridDevices(devices, report.model, args.globalBatch, filter,
+                               hybridEffort, mostChunks);
+  };
+  HybridSelection found = select(cluster);
+  report.search = std::move(found.choice.search);
   if (!report.search.plan) {
     error = report.search.error;
     return false;
   }
+  std::vector<HybridReview::Alone> alone;
+  std::vector<int> counts = cluster.countRanks();
+  for (size_t type = 0; type < counts.size(); ++type) {
+    if (counts[type] == 0)
+      continue;
+    HybridSelection ofType = select(takeType(cluster, static_cast<int>(type)));
+    alone.push_back(reviewAlone(ofType.whole.problem, ofType.cluster.problem,
+                                std::move(ofType.choice)));
+    report.aloneNames.push_back(cluster.types[type].name);
+  }
+  report.numDevices = cluster.ranks.size();
+  report.triedAllDevices = found.isExhaustive;
+  report.problem = std::move(found.cluster.problem);
+  report.devices = std::move(found.cluster.devices);
   for (const HybridCluster::Devices &devices : report.devices)
     report.typeNames.push_back(cluster.types[devices.type].name);
-  report.review =
-      reviewHybridPlan(report.problem, *report.search.plan, std::move(alone));
+  report.review = reviewHybridPlan(found.whole.problem, report.problem,
+                                   *report.search.plan, std::move(alone));
   return true;
 }
 
@@ -178,22 +195,19 @@ static std::string writePlan(Compilation &compilation,
   return "";
 }
 
-std::vector<HybridCluster> makeHybridProblems(Compilation &compilation,
-                                              const HybridArguments &args,
-                                              ClusterView &cluster,
-                                              HybridModel &model) {
+bool readHybridModel(Compilation &compilation, const HybridArguments &args,
+                     ClusterView &cluster, HybridModel &model) {
   mlir::ModuleOp module = compilation.getModule();
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroFormBuckets({args.bucketBytes}));
       }))
-    return {};
+    return false;
   cluster = cluster::buildClusterView(module);
   mlir::FailureOr<HybridModel> found = getHybridModel(module, cluster);
   if (mlir::failed(found))
-    return {};
+    return false;
   model = std::move(*found);
-  return makeHybridProblems(cluster, model, args.globalBatch,
-                            compilation.error);
+  return true;
 }
 
 bool writePlanFiles(const HybridArguments &args, const std::string &json,
@@ -228,23 +242,8 @@ static std::string formatOutcome(const HybridArguments &args,
 bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   ClusterView cluster;
   HybridReport report;
-  std::vector<HybridCluster> problems =
-      makeHybridProblems(compilation, args, cluster, report.model);
-  if (problems.empty())
-    return false;
-  if (args.mostTensorDegree > 0)
-    for (HybridCluster &it : problems)
-      for (HybridProblem::DeviceType &type : it.problem.types)
-        llvm::erase_if(type.modes, [&](const HybridProblem::Mode &mode) {
-          return mode.tensorDegree > args.mostTensorDegree;
-        });
-  if (args.stage != "auto")
-    for (HybridCluster &it : problems)
-      it.problem.zeroStages = {std::stoi(args.stage)};
-  int mostChunks =
-      args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks;
-  if (!search(cluster, std::move(problems), mostChunks, report,
-              compilation.error))
+  if (!readHybridModel(compilation, args, cluster, report.model) ||
+      !search(cluster, args, report, compilation.error))
     return false;
   report.simulation = simulatePipeline(report.problem, *report.search.plan,
                                        !args.trace.empty());

@@ -15,6 +15,7 @@
 
 #include "Commands.h"
 #include "Compilation.h"
+#include "Poplar/Planner/HybridSelection.h"
 #include "Poplar/Target/HybridReport.h"
 #include "Poplar/Transforms/Passes.h"
 
@@ -36,14 +37,9 @@ struct HybridArguments {
 bool planHybrid(Compilation &compilation, const HybridArguments &args);
 bool planGeo(Compilation &compilation, const HybridArguments &args);
 
-/// The problems of the module's cluster; empty on failure.
-std::vector<poplar::HybridCluster>
-makeHybridProblems(Compilation &compilation, const HybridArguments &args,
-                   poplar::ClusterView &cluster, poplar::HybridModel &model);
-
-/// What a cluster poses.
-std::vector<poplar::HybridProblem>
-getProblems(const std::vector<poplar::HybridCluster> &clusters);
+/// The cluster of the module, and its model as hybrid plans cut it.
+bool readHybridModel(Compilation &compilation, const HybridArguments &args,
+                     poplar::ClusterView &cluster, poplar::HybridModel &model);
 
 /// The best plan without pipelines, made and simulated on a copy of the module.
 /// That there is none is no error.

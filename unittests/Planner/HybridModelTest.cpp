@@ -264,10 +264,12 @@ TEST(HybridReview, SplitsTheGapExactly) {
     if (!result.plan)
       continue;
     std::vector<HybridReview::Alone> alone;
-    for (size_t type = 0; type < problem.types.size(); ++type)
-      alone.push_back(
-          planAlone({problem.restrictTo({static_cast<int>(type)})}));
-    HybridReview review = reviewHybridPlan(problem, *result.plan, alone);
+    for (size_t type = 0; type < problem.types.size(); ++type) {
+      HybridProblem part = problem.restrictTo({static_cast<int>(type)});
+      alone.push_back(reviewAlone(part, part, chooseHybridPlan({part})));
+    }
+    HybridReview review =
+        reviewHybridPlan(problem, problem, *result.plan, alone);
     std::array<double, HybridLosses::numCauses> gap = review.splitGap();
     double sum = std::accumulate(gap.begin(), gap.end(), 0.0),
            whole = review.getSumOfTypes() - review.throughput;

@@ -17,6 +17,7 @@
 #define POPLAR_PLANNER_HYBRIDCHOICE_H
 
 #include "Poplar/Planner/HybridSearch.h"
+#include <array>
 #include <limits>
 
 namespace poplar {
@@ -27,15 +28,22 @@ struct HybridChoice {
   /// Its bound is one for all problems, with as many chunks. Without a plan,
   /// its error says why the first problem has none.
   HybridSearchResult search;
+  /// By the number of chunks: no plan of any problem costs less.
+  std::array<double, HybridProblem::mostChunks + 1> bounds{};
+  /// Of all searches (HybridSearchResult::effort).
+  int64_t effort = 0;
   /// Simulated; infinite if there is no plan.
   double seconds = std::numeric_limits<double>::infinity();
 };
 
 /// Of problems that differ in what they take the cluster to be. `effort` is for
-/// each of them with one chunk; several get a fourth of it each.
-HybridChoice chooseHybridPlan(const std::vector<HybridProblem> &problems,
-                              int64_t effort = hybridEffort,
-                              int mostChunks = HybridProblem::mostChunks);
+/// each of them with one chunk; several get a fourth of it each. Plans that
+/// take `limit` or more by the cost are not looked for.
+HybridChoice
+chooseHybridPlan(const std::vector<HybridProblem> &problems,
+                 int64_t effort = hybridEffort,
+                 int mostChunks = HybridProblem::mostChunks,
+                 double limit = std::numeric_limits<double>::infinity());
 
 } // namespace poplar
 

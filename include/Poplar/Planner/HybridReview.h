@@ -83,14 +83,16 @@ struct HybridReview {
   std::array<double, HybridLosses::numCauses> splitGap() const;
 };
 
-/// Plans a problem of one type, posed in one way or in several, of which the
-/// best plan counts.
-HybridReview::Alone planAlone(const std::vector<HybridProblem> &problems,
-                              int64_t effort = hybridEffort,
-                              int mostChunks = HybridProblem::mostChunks);
+/// What was chosen of devices of one type. `whole` is a problem of all of them,
+/// `problem` that of the choice, if there is a plan.
+HybridReview::Alone reviewAlone(const HybridProblem &whole,
+                                const HybridProblem &problem,
+                                HybridChoice choice);
 
-/// Reviews a plan, given that of each type alone.
-HybridReview reviewHybridPlan(const HybridProblem &problem,
+/// Reviews a plan, given that of each type alone. The devices of `whole` that
+/// `problem` lacks are idle.
+HybridReview reviewHybridPlan(const HybridProblem &whole,
+                              const HybridProblem &problem,
                               const HybridPlan &plan,
                               std::vector<HybridReview::Alone> alone);
 

@@ -21,8 +21,8 @@
 //
 // Interleaved plans use all slots that the devices have for stages of D
 // pipelines, and each pipeline has at least as many micro-batches as stages. Of
-// several lanes, memory is taken to hold the most that may be in flight, however
-// samples are shared.
+// several lanes, memory is taken to hold the most that may be in flight,
+// however samples are shared.
 //
 // All of these are covered: degrees, micro-batches, numbers of pipelines and of
 // stages, schedules; by dynamic programming from the last stage to the first,
@@ -35,6 +35,7 @@
 #define POPLAR_PLANNER_HYBRIDSEARCH_H
 
 #include "Poplar/Planner/HybridProblem.h"
+#include <limits>
 
 namespace poplar {
 
@@ -45,6 +46,8 @@ struct HybridSearchResult {
   /// No plan of the two kinds takes less. The plan's own time, up to rounding,
   /// unless the search was cut short.
   double lowerBound = 0;
+  /// How much was looked at, about.
+  int64_t effort = 0;
 
   bool isProven() const {
     return plan && lowerBound >= plan->seconds * (1 - 1e-9);
@@ -56,9 +59,11 @@ struct HybridSearchResult {
 /// problem gives the same plan on any machine.
 constexpr int64_t hybridEffort = 200000000;
 
-/// Checks `problem` and solves it. Deterministic.
-HybridSearchResult searchHybridPlan(const HybridProblem &problem,
-                                    int64_t effort = hybridEffort);
+/// Checks `problem` and solves it. Plans that take `limit` or more are not
+/// looked for, nor is the bound above it. Deterministic.
+HybridSearchResult
+searchHybridPlan(const HybridProblem &problem, int64_t effort = hybridEffort,
+                 double limit = std::numeric_limits<double>::infinity());
 
 } // namespace poplar
 

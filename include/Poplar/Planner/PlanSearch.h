@@ -108,6 +108,9 @@ std::optional<ClusterView> resizeCluster(const ClusterView &cluster,
                                          std::vector<int> *kept = nullptr,
                                          const std::vector<int> &first = {});
 
+/// Whether two types differ in nothing but their names.
+bool areAlike(const ClusterView &cluster, int type, int otherType);
+
 /// The cluster with so many copies of each rank. None if a node has several
 /// ranks, but no link inside. `kept` as above.
 std::optional<ClusterView> takeRanks(const ClusterView &cluster,

@@ -41,8 +41,12 @@ struct HybridReport {
   /// By type of the problem: its devices, and the name of their type.
   std::vector<HybridCluster::Devices> devices;
   std::vector<std::string> typeNames;
-  /// Has a plan.
+  /// Of the cluster.
+  size_t numDevices = 0;
+  /// Has a plan. Its bound is one of all choices of devices if they were all
+  /// tried, else of those of `problem`.
   HybridSearchResult search;
+  bool triedAllDevices = false;
   PipelineSimulation simulation;
   HybridReview review;
   /// Parallel to HybridReview::alone.

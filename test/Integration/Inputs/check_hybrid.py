@@ -52,7 +52,9 @@ for index in range(lanes):
             for g in plan["groups"]}
     assert len(same) == 1, same
 assert sum(l["samples"] for l in plan["groups"][0]["lanes"]) == plan["global_batch"]
-assert plan["proven"] and math.isclose(
+# The fastest plan when simulated need not be that of least predicted time.
+assert plan["lower_bound_seconds"] <= plan["predicted_seconds"] * (1 + 1e-9)
+assert plan["proven"] == math.isclose(
     plan["lower_bound_seconds"], plan["predicted_seconds"], rel_tol=1e-9
 )
 throughput = plan["global_batch"] / plan["simulated_seconds"]
