@@ -18,9 +18,11 @@ using namespace poplar;
 static constexpr double never = std::numeric_limits<double>::infinity();
 
 /// Groups are left out of and added to so many of the best starts.
-static constexpr size_t mostStarts = 8;
+static constexpr size_t mostStarts = 4;
 /// Of all searches but the first, in multiples of the effort of one.
-static constexpr int64_t effortOfOthers = 2;
+static constexpr int64_t effortOfOthers = 1;
+/// The more devices, the longer a search takes.
+static constexpr int64_t choicesTimesDevices = 8192;
 
 /// A simulation may take less than the cost says, by less than this.
 static constexpr double simulationMargin = 1.25;
@@ -70,7 +72,13 @@ Selector::Selector(const ClusterView &whole, const HybridModel &model,
                    int64_t globalBatch, const HybridFilter &filter,
                    int64_t effort, int mostChunks, int64_t mostChoices)
     : cluster(whole), model(model), globalBatch(globalBatch), filter(filter),
-      effort(effort), mostChunks(mostChunks), mostChoices(mostChoices) {
+      effort(effort), mostChunks(mostChunks),
+      mostChoices(mostChoices == 0
+                      ? std::clamp<int64_t>(
+                            choicesTimesDevices /
+                                static_cast<int64_t>(whole.ranks.size()),
+                            24, 2048)
+                      : mostChoices) {
   bounds.fill(never);
   mergeTypes();
   space.emplace(cluster, std::vector<bool>(cluster.types.size(), true));
