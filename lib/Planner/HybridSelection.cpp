@@ -292,6 +292,11 @@ HybridSelection poplar::selectHybridDevices(const ClusterView &cluster,
                                             const HybridFilter &filter,
                                             int64_t effort, int mostChunks,
                                             int64_t mostChoices) {
+  // What is wrong with the cluster is no reason to leave devices out.
+  HybridSelection none;
+  if (makeHybridProblems(cluster, model, globalBatch, none.choice.search.error)
+          .empty())
+    return none;
   return Selector(cluster, model, globalBatch, filter, effort, mostChunks,
                   mostChoices)
       .run();
