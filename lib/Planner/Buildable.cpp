@@ -27,7 +27,7 @@ std::string poplar::explainUnbuildableStage(const DeviceType &type,
   if (tensorDegree > 1)
     return "devices of type '" + type.name + "' share units among " +
            std::to_string(tensorDegree) + ", which is not generated yet";
-  if (type.getWorkingFormat() == "f16")
+  if (type.precision == "f16")
     return "device type '" + type.name +
            "' keeps activations in f16, whose loss scale is a rank's own: "
            "pipeline stages are of f32 or bf16";
