@@ -21,8 +21,9 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 static constexpr size_t mostStarts = 4;
 /// Of all searches but the first, in multiples of the effort of one.
 static constexpr int64_t effortOfOthers = 1;
-/// The more devices, the longer a search takes.
-static constexpr int64_t choicesTimesDevices = 8192;
+/// The more devices, the longer a search takes: beyond `mostDevices` nothing is
+/// left out but what the search of all of them leaves idle.
+static constexpr int64_t choicesTimesDevices = 8192, mostDevices = 64;
 
 /// A simulation may take less than the cost says, by less than this.
 static constexpr double simulationMargin = 1.25;
@@ -68,17 +69,19 @@ private:
 
 } // namespace
 
+static int64_t limitChoices(const ClusterView &cluster) {
+  auto devices = static_cast<int64_t>(cluster.ranks.size());
+  if (devices > mostDevices)
+    return 1;
+  return std::min<int64_t>(choicesTimesDevices / devices, 2048);
+}
+
 Selector::Selector(const ClusterView &whole, const HybridModel &model,
                    int64_t globalBatch, const HybridFilter &filter,
                    int64_t effort, int mostChunks, int64_t mostChoices)
     : cluster(whole), model(model), globalBatch(globalBatch), filter(filter),
       effort(effort), mostChunks(mostChunks),
-      mostChoices(mostChoices == 0
-                      ? std::clamp<int64_t>(
-                            choicesTimesDevices /
-                                static_cast<int64_t>(whole.ranks.size()),
-                            24, 2048)
-                      : mostChoices) {
+      mostChoices(mostChoices ? mostChoices : limitChoices(whole)) {
   bounds.fill(never);
   mergeTypes();
   space.emplace(cluster, std::vector<bool>(cluster.types.size(), true));

@@ -43,7 +43,8 @@ bool planGeo(Compilation &compilation, const HybridArguments &args) {
       getUncertainty(cluster, whole.devices, report.model.fingerprint);
   HybridChoice hybrid =
       selectHybridDevices(cluster, report.model, args.globalBatch,
-                          [](HybridProblem &) {})
+                          [](HybridProblem &) {}, hybridEffort,
+                          HybridProblem::mostChunks, /*mostChoices=*/1)
           .choice;
   if (hybrid.search.plan)
     report.hybridSeconds = hybrid.seconds;
