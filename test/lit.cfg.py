@@ -31,17 +31,20 @@ config.substitutions.append(("%scripts", os.path.join(config.poplar_src_root, "s
 config.substitutions.append(("%goldens", os.path.join(config.test_source_root, "Integration", "goldens")))
 config.substitutions.append(("%python", sys.executable))
 
+# Examples are compiled without the sanitizers' flags.
+if not config.sanitized:
+    config.available_features.add("unsanitized")
 # What a sanitized build runs of the long tests: a part of every kind.
 config.substitutions.append(("%subset", "--part 12/37" if config.sanitized else ""))
 # Sanitized code takes several times as long as it may elsewhere.
 config.substitutions.append(("%seconds", "60" if config.sanitized else "5"))
 
-# The same suite once more, with every module printed and parsed back. The
-# integration tests do not call poplar-opt, so they are not repeated.
+# The same suite once more, with every module printed and parsed back. Tests that
+# do not call poplar-opt themselves are not repeated.
 if lit_config.params.get("verify_roundtrip"):
     config.substitutions.append(("poplar-opt ", "poplar-opt --verify-roundtrip "))
     config.test_exec_root = os.path.join(config.poplar_obj_root, "test-roundtrip")
-    config.excludes.append("Integration")
+    config.excludes += ["Docs", "Integration"]
 
 
 # The same suite, or a part of it, on a lesser processor than the one at hand.
