@@ -6,7 +6,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Tables of docs/hybrid.md, all simulated from estimates.
+"""Tables of docs/hybrid.md, all simulated from estimates, of plans that need not
+be buildable (--hypothetical).
 
   140b    Llama 140B on 128 + 640 accelerators of two types, as HETHUB
   pairs   Llama 2 70B on six pairs of accelerator types
@@ -53,7 +54,8 @@ def plan(model, cluster, batch, *options):
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     text = run(
         POPLAR, "plan", "--model", model, "--cluster", cluster,
-        "--global-batch", str(batch), "--policy", "hybrid", "--json", "-", *options,
+        "--global-batch", str(batch), "--policy", "hybrid", "--hypothetical", "--json",
+        "-", *options,
     ).stdout  # fmt: skip
     result = json.loads(text)
     after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

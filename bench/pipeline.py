@@ -107,7 +107,7 @@ class Links(Workshop):
         text = self.poplar(
             "plan", "--model", self.path("model.mlir"), "--cluster", cluster,
             "--profiles", self.path("profiles"), "--global-batch",
-            self.arguments.batch, "--policy", "hybrid", "--tensor-degree", 1, "--json",
+            self.arguments.batch, "--policy", "hybrid", "--json",
             "-",
         )  # fmt: skip
         return json.loads(text)

@@ -7,8 +7,24 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Buildable.h"
+#include <algorithm>
 
 using namespace poplar;
+
+std::string poplar::format(const Buildability &buildability) {
+  std::string text;
+  for (const UnbuildableDevices &each : buildability.leftOut) {
+    std::string count = std::to_string(each.count), type = each.type;
+    count.insert(0, count.size() < 5 ? 5 - count.size() : 0, ' ');
+    type.resize(std::max<size_t>(type.size(), 16), ' ');
+    text += "  left out " + count + " " + type + " " + each.reason +
+            "; --hypothetical plans for it all the same\n";
+  }
+  if (!buildability.refusal.empty())
+    text += "hypothetical: poplar build does not take this plan; " +
+            buildability.refusal + "\n";
+  return text;
+}
 
 std::string poplar::explainUnbuildable(const std::string &name,
                                        const std::string &target) {
@@ -32,4 +48,13 @@ std::string poplar::explainUnbuildableStage(const DeviceType &type,
            "' keeps activations in f16, whose loss scale is a rank's own: "
            "pipeline stages are of f32 or bf16";
   return "";
+}
+
+std::string poplar::explainUnlikeNeighbours(const DeviceType &type,
+                                            const DeviceType &next) {
+  if (type.precision == next.precision)
+    return "";
+  return "device types '" + type.name + "' and '" + next.name +
+         "' keep activations in " + type.precision + " and " + next.precision +
+         ": neighbouring pipeline stages need the same precision";
 }

@@ -12,6 +12,7 @@
 #include "Poplar/Planner/PlanSearch.h"
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace poplar;
 
@@ -303,4 +304,79 @@ HybridSelection poplar::selectHybridDevices(const ClusterView &cluster,
   return Selector(cluster, model, globalBatch, filter, effort, mostChunks,
                   mostChoices)
       .run();
+}
+
+//===----------------------------------------------------------------------===//
+// Devices that stages can be built for
+//===----------------------------------------------------------------------===//
+
+/// Why devices of each type with ranks are no part of a plan whose stages are
+/// of precision `chosen`; empty if they are.
+static std::vector<std::string> explainLeftOut(const ClusterView &cluster,
+                                               const DeviceType &chosen) {
+  std::vector<std::string> reasons;
+  for (const DeviceType &type : cluster.types) {
+    reasons.push_back(explainUnbuildableStage(type, 1));
+    if (reasons.back().empty())
+      reasons.back() = explainUnlikeNeighbours(chosen, type);
+  }
+  return reasons;
+}
+
+HybridSelection poplar::selectBuildableDevices(
+    const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
+    const HybridFilter &filter, int64_t effort, int mostChunks,
+    int64_t mostChoices, std::vector<UnbuildableDevices> &leftOut) {
+  HybridSelection best;
+  std::vector<HybridCluster> whole =
+      makeHybridProblems(cluster, model, globalBatch, best.choice.search.error);
+  if (whole.empty())
+    return best;
+  std::vector<int> counts = cluster.countRanks();
+  std::vector<std::string> reasons;
+  std::set<std::string> seen;
+  for (size_t index = 0; index < counts.size(); ++index) {
+    const DeviceType &type = cluster.types[index];
+    if (counts[index] == 0)
+      continue;
+    std::string reason = explainUnbuildableStage(type, 1);
+    if (!reason.empty()) {
+      if (best.choice.search.error.empty())
+        best.choice.search.error =
+            reason + "; --hypothetical plans for it all the same";
+      continue;
+    }
+    if (!seen.insert(type.precision).second)
+      continue;
+    std::vector<std::string> ofOthers = explainLeftOut(cluster, type);
+    std::vector<int64_t> copies;
+    for (const ClusterRank &rank : cluster.ranks)
+      copies.push_back(ofOthers[rank.type].empty());
+    std::vector<int> kept;
+    // Nodes of several devices have a link inside, as the cluster was verified.
+    ClusterView view = *takeRanks(cluster, copies, &kept);
+    HybridSelection found = selectHybridDevices(
+        view, model, globalBatch, filter, effort, mostChunks, mostChoices);
+    if (!found.choice.search.plan) {
+      if (!best.choice.search.plan)
+        best.choice.search.error = found.choice.search.error;
+      continue;
+    }
+    if (found.choice.seconds >= best.choice.seconds)
+      continue;
+    for (HybridCluster::Devices &devices : found.cluster.devices)
+      for (int &rank : devices.ranks)
+        rank = kept[rank];
+    best = std::move(found);
+    reasons = std::move(ofOthers);
+  }
+  // Another precision was searched, whose bound is not that of the choice.
+  best.isExhaustive &= seen.size() == 1;
+  best.whole = std::move(whole.front());
+  filter(best.whole.problem);
+  for (size_t index = 0; index < reasons.size(); ++index)
+    if (counts[index] && !reasons[index].empty())
+      leftOut.push_back(
+          {cluster.types[index].name, counts[index], reasons[index]});
+  return best;
 }

@@ -148,9 +148,11 @@ std::string poplar::formatGeoText(const GeoReport &report) {
     text += "ZeRO      " + report.pure.error + "\n";
   llvm::StringRef choice = report.getChoice();
   if (choice == "geo")
-    return text + "this plan is the fastest of the three\n";
-  return text + "advice: --policy " +
-         (choice == "zero" ? "exact" : choice.str()) + ", which is faster\n";
+    text += "this plan is the fastest of the three\n";
+  else
+    text += "advice: --policy " + (choice == "zero" ? "exact" : choice.str()) +
+            ", which is faster\n";
+  return text + format(report.buildability);
 }
 
 //===----------------------------------------------------------------------===//

@@ -111,7 +111,7 @@ static std::string formatStages(const HybridReport &report) {
   return text;
 }
 
-static std::string formatReview(const HybridReport &report) {
+static std::string formatThroughput(const HybridReport &report) {
   const HybridReview &review = report.review;
   double bound = review.getSumOfTypes();
   std::string text =
@@ -140,10 +140,11 @@ static std::string formatReview(const HybridReport &report) {
 
 std::string poplar::formatHybridText(const HybridReport &report) {
   std::string text =
-      formatHead(report) + formatStages(report) + formatReview(report);
+      formatHead(report) + formatStages(report) + formatThroughput(report);
   const ZeroAlone &pure = report.pure;
   if (!pure.seconds)
-    return text + "without pipelines: " + pure.error + "\n";
+    return text + "without pipelines: " + pure.error + "\n" +
+           format(report.buildability);
   text += formatv("without pipelines (pure ZeRO, stage {0}): {1:f4} s "
                   "simulated, {2:f4} s by its closed form\n",
                   pure.stage, pure.simulatedSeconds, *pure.seconds);
@@ -154,7 +155,7 @@ std::string poplar::formatHybridText(const HybridReport &report) {
                     100 * (1 - ratio));
   else
     text += formatv("the pipelines are {0:f2} x as fast\n", ratio);
-  return text;
+  return text + format(report.buildability);
 }
 
 //===----------------------------------------------------------------------===//

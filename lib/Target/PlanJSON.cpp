@@ -16,8 +16,9 @@ namespace {
 class Writer {
 public:
   Writer(const ClusterView &cluster, const PlanReview &review,
-         llvm::raw_ostream &stream)
-      : cluster(cluster), review(review), os(stream, /*IndentSize=*/2) {}
+         const Buildability &buildability, llvm::raw_ostream &stream)
+      : cluster(cluster), review(review), buildability(buildability),
+        os(stream, /*IndentSize=*/2) {}
 
   void write();
 
@@ -30,6 +31,7 @@ private:
 
   const ClusterView &cluster;
   const PlanReview &review;
+  const Buildability &buildability;
   llvm::json::OStream os;
 };
 
@@ -145,6 +147,7 @@ void Writer::write() {
         os.object([&] { writeRank(i); });
     });
     writeLeftOut(plan);
+    poplar::write(os, buildability);
     os.attributeArray("device_types", [&] { writeTypes(); });
     os.attributeArray("what_if", [&] { writeWhatIf(); });
     os.attributeArray("same_devices", [&] {
@@ -178,10 +181,25 @@ void Writer::write() {
   });
 }
 
+void poplar::write(llvm::json::OStream &os, const Buildability &buildability) {
+  os.attribute("buildable", buildability.refusal.empty());
+  if (!buildability.refusal.empty())
+    os.attribute("not_buildable_because", buildability.refusal);
+  os.attributeArray("unbuildable_devices", [&] {
+    for (const UnbuildableDevices &devices : buildability.leftOut)
+      os.object([&] {
+        os.attribute("device_type", devices.type);
+        os.attribute("count", devices.count);
+        os.attribute("because", devices.reason);
+      });
+  });
+}
+
 std::string poplar::formatPlanJSON(const ClusterView &cluster,
-                                   const PlanReview &review) {
+                                   const PlanReview &review,
+                                   const Buildability &buildability) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  Writer(cluster, review, stream).write();
+  Writer(cluster, review, buildability, stream).write();
   return text + "\n";
 }

@@ -14,6 +14,7 @@
 #include "DifferentiateUnit.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Buildable.h"
 #include "Poplar/Transforms/ModelStages.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -131,14 +132,15 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
         degree > 1)
       return zero::GroupOp(group).emitOpError("is stage ")
              << index << ", which shares units among " << degree
-             << " devices, which is not generated yet; --policy hybrid "
-                "--tensor-degree 1 plans without, so does --pipeline without "
-                "a number behind /";
-  if (info.isScaled())
-    return module.emitError("program of device type '")
-           << info.deviceType
-           << "' keeps activations in f16, whose loss scale is a rank's own: "
-              "pipeline stages are of f32 or bf16";
+             << " devices, which is not generated yet; poplar plan plans "
+                "without unless it has --hypothetical";
+  DeviceType type;
+  type.name = info.deviceType;
+  type.target = info.target;
+  type.precision = info.precision;
+  std::string reason = explainUnbuildableStage(type, /*tensorDegree=*/1);
+  if (!reason.empty())
+    return module.emitError(reason);
   FailureOr<ModelUnits> units = ModelUnits::get(model);
   if (failed(units))
     return failure();

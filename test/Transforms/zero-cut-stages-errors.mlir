@@ -6,7 +6,7 @@ module attributes {zero.program = {device_type = "t", precision = "f32", world_s
 
 // -----
 
-// expected-error @below {{program of device type 't' keeps activations in f16, whose loss scale is a rank's own: pipeline stages are of f32 or bf16}}
+// expected-error @below {{device type 't' keeps activations in f16, whose loss scale is a rank's own: pipeline stages are of f32 or bf16}}
 module attributes {zero.program = {device_type = "t", precision = "f16", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
   zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
@@ -128,7 +128,7 @@ module attributes {zero.program = {device_type = "t", precision = "f32", world_s
 module attributes {zero.program = {device_type = "t", precision = "f32", world_size = 3 : i64, group = 0 : i64, groups = 2 : i64}} {
   zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
-    // expected-error @below {{is stage 1, which shares units among 2 devices, which is not generated yet; --policy hybrid --tensor-degree 1 plans without}}
+    // expected-error @below {{is stage 1, which shares units among 2 devices, which is not generated yet; poplar plan plans without unless it has --hypothetical}}
     zero.group units [2, 4] stage 0 tensor 2
     zero.rank @t node "n" micro_batch 1 steps 1 last 1
     zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1

@@ -41,11 +41,12 @@ bool planGeo(Compilation &compilation, const HybridArguments &args) {
   report.links = findLinkLoads(report.cluster.problem, plan);
   report.uncertainty =
       getUncertainty(cluster, whole.devices, report.model.fingerprint);
-  HybridChoice hybrid =
-      selectHybridDevices(cluster, report.model, args.globalBatch,
-                          [](HybridProblem &) {}, hybridEffort,
-                          HybridProblem::mostChunks, /*mostChoices=*/1)
-          .choice;
+  report.buildability = {args.leftOut,
+                         "it makes no programs for plans of --policy geo yet"};
+  std::vector<UnbuildableDevices> ofHybrid;
+  HybridChoice hybrid = selectDevices(cluster, report.model, args,
+                                      /*mostChoices=*/1, ofHybrid)
+                            .choice;
   if (hybrid.search.plan)
     report.hybridSeconds = hybrid.seconds;
   report.hybridError = hybrid.search.error;
@@ -55,5 +56,7 @@ bool planGeo(Compilation &compilation, const HybridArguments &args) {
     return false;
   if (args.json != "-" && args.trace != "-")
     llvm::outs() << formatGeoText(report);
+  else
+    llvm::errs() << format(report.buildability);
   return true;
 }

@@ -92,7 +92,7 @@ static ClusterView takeType(const ClusterView &cluster, int type) {
   return *takeRanks(cluster, copies);
 }
 
-HybridFilter getFilter(const HybridArguments &args) {
+static HybridFilter getFilter(const HybridArguments &args) {
   return [args](HybridProblem &problem) {
     if (args.mostTensorDegree > 0)
       for (HybridProblem::DeviceType &type : problem.types)
@@ -104,18 +104,46 @@ HybridFilter getFilter(const HybridArguments &args) {
   };
 }
 
+HybridSelection selectDevices(const ClusterView &cluster,
+                              const HybridModel &model,
+                              const HybridArguments &args, int64_t mostChoices,
+                              std::vector<UnbuildableDevices> &leftOut) {
+  int mostChunks =
+      args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks;
+  if (args.hypothetical)
+    return selectHybridDevices(cluster, model, args.globalBatch,
+                               getFilter(args), hybridEffort, mostChunks,
+                               mostChoices);
+  return selectBuildableDevices(cluster, model, args.globalBatch,
+                                getFilter(args), hybridEffort, mostChunks,
+                                mostChoices, leftOut);
+}
+
+/// Why poplar build does not take the plan; empty if it does.
+static std::string explainRefusal(const ClusterView &cluster,
+                                  const HybridReport &report) {
+  const DeviceType *first = nullptr;
+  for (const HybridPlan::Lane &lane : report.search.plan->lanes)
+    for (auto [type, mode] : lane.stages) {
+      const DeviceType &device = cluster.types[report.devices[type].type];
+      std::string reason = explainUnbuildableStage(
+          device, report.problem.types[type].modes[mode].tensorDegree);
+      if (reason.empty())
+        reason = explainUnlikeNeighbours(first ? *first : device, device);
+      if (!reason.empty())
+        return reason;
+      first = first ? first : &device;
+    }
+  return "";
+}
+
 /// Takes the best plan, simulated, of all choices of devices, and plans every
 /// type alone.
 static bool search(const ClusterView &cluster, const HybridArguments &args,
                    HybridReport &report, std::string &error) {
-  int mostChunks =
-      args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks;
-  HybridFilter filter = getFilter(args);
-  auto select = [&](const ClusterView &devices) {
-    return selectHybridDevices(devices, report.model, args.globalBatch, filter,
-                               hybridEffort, mostChunks);
-  };
-  HybridSelection found = select(cluster);
+  report.buildability.leftOut = args.leftOut;
+  HybridSelection found = selectDevices(cluster, report.model, args, 0,
+                                        report.buildability.leftOut);
   report.search = std::move(found.choice.search);
   if (!report.search.plan) {
     error = report.search.error;
@@ -126,7 +154,9 @@ static bool search(const ClusterView &cluster, const HybridArguments &args,
   for (size_t type = 0; type < counts.size(); ++type) {
     if (counts[type] == 0)
       continue;
-    HybridSelection ofType = select(takeType(cluster, static_cast<int>(type)));
+    std::vector<UnbuildableDevices> none;
+    HybridSelection ofType = selectDevices(
+        takeType(cluster, static_cast<int>(type)), report.model, args, 0, none);
     alone.push_back(reviewAlone(ofType.whole.problem, ofType.cluster.problem,
                                 std::move(ofType.choice)));
     report.aloneNames.push_back(cluster.types[type].name);
@@ -137,6 +167,7 @@ static bool search(const ClusterView &cluster, const HybridArguments &args,
   report.devices = std::move(found.cluster.devices);
   for (const HybridCluster::Devices &devices : report.devices)
     report.typeNames.push_back(cluster.types[devices.type].name);
+  report.buildability.refusal = explainRefusal(cluster, report);
   report.review = reviewHybridPlan(found.whole.problem, report.problem,
                                    *report.search.plan, std::move(alone));
   return true;
@@ -225,17 +256,10 @@ bool writePlanFiles(const HybridArguments &args, const std::string &json,
 }
 
 /// What can be done with the plan that was written.
-static std::string formatOutcome(const HybridArguments &args,
-                                 const HybridReport &report) {
-  if (args.output.empty())
+static std::string formatNext(const HybridArguments &args,
+                              const HybridReport &report) {
+  if (args.output.empty() || !report.buildability.refusal.empty())
     return "";
-  const HybridPlan &plan = *report.search.plan;
-  for (const HybridPlan::Lane &lane : plan.lanes)
-    for (auto [type, mode] : lane.stages)
-      if (report.problem.types[type].modes[mode].tensorDegree > 1)
-        return "poplar build does not take " + args.output +
-               " yet, as devices share units; --tensor-degree 1 plans "
-               "without\n";
   return "next: poplar build " + args.output + " -o job\n";
 }
 
@@ -264,6 +288,8 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
                       report.simulation.timeline, compilation.error))
     return false;
   if (args.json != "-" && args.trace != "-" && args.output != "-")
-    llvm::outs() << formatHybridText(report) << formatOutcome(args, report);
+    llvm::outs() << formatHybridText(report) << formatNext(args, report);
+  else
+    llvm::errs() << format(report.buildability);
   return true;
 }

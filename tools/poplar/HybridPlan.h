@@ -27,6 +27,10 @@ struct HybridArguments {
   std::string stage;
   /// Of devices that share a unit, of chunks of a stage; 0 for any.
   int mostTensorDegree = 0, mostChunks = 0;
+  /// Plan stages that cannot be built, too.
+  bool hypothetical = false;
+  /// Devices that are left out already.
+  std::vector<poplar::UnbuildableDevices> leftOut;
   /// Files to write; empty for none. `output` is for poplar build.
   std::string output, json, trace;
 };
@@ -36,6 +40,14 @@ struct HybridArguments {
 /// All fail with a diagnostic or an error in `compilation`.
 bool planHybrid(Compilation &compilation, const HybridArguments &args);
 bool planGeo(Compilation &compilation, const HybridArguments &args);
+
+/// The best plan of all choices of devices, of which `poplar build` makes
+/// stages unless hypothetical ones are wanted.
+poplar::HybridSelection
+selectDevices(const poplar::ClusterView &cluster,
+              const poplar::HybridModel &model, const HybridArguments &args,
+              int64_t mostChoices,
+              std::vector<poplar::UnbuildableDevices> &leftOut);
 
 /// The cluster of the module, and its model as hybrid plans cut it.
 bool readHybridModel(Compilation &compilation, const HybridArguments &args,

@@ -14,9 +14,9 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Import/Cluster.h"
-#include "Poplar/Planner/Buildable.h"
 #include "Poplar/Target/CandidateSimulator.h"
 #include "Poplar/Target/PlanReport.h"
+#include "Poplar/Transforms/Buildable.h"
 #include "Poplar/Transforms/HeteroAllocate.h"
 #include "Review.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -163,6 +163,9 @@ static std::string checkOptions(const Arguments &args) {
     return "--chunks is for --pipeline and --policy hybrid";
   if (args.tensorDegree > 0 && args.allocation.policy != "hybrid")
     return "--tensor-degree is for --policy hybrid; --pipeline has TYPE*N/T";
+  if (args.tensorDegree > 1 && !args.hypothetical)
+    return "--tensor-degree: units that devices share are not generated yet; "
+           "--hypothetical plans them all the same";
   if (!isHybrid(args))
     return args.trace.empty()
                ? ""
@@ -190,94 +193,6 @@ static std::string checkOptions(const Arguments &args) {
   return "";
 }
 
-/// Takes away the devices that no program can be built for. Returns a line of
-/// each type that had some; fails, with `error` set, if none is left.
-static std::string dropUnbuildable(mlir::ModuleOp module, std::string &error) {
-  std::map<std::string, std::string> reasons;
-  for (auto type : module.getOps<cluster::DeviceTypeOp>()) {
-    std::string name = type.getSymName().str();
-    std::string reason = explainUnbuildable(name, type.getTarget().str());
-    if (!reason.empty())
-      reasons[name] = reason;
-  }
-  std::map<std::string, int64_t> counts;
-  mlir::Builder builder(module);
-  llvm::SmallVector<cluster::NodeOp> nodes(module.getOps<cluster::NodeOp>());
-  llvm::SmallVector<std::pair<cluster::NodeOp, mlir::ArrayAttr>> kept;
-  bool isAnyLeft = false;
-  for (cluster::NodeOp node : nodes) {
-    llvm::SmallVector<mlir::Attribute> devices;
-    for (mlir::Attribute device : node.getDevices()) {
-      auto name = mlir::cast<mlir::FlatSymbolRefAttr>(device).getValue().str();
-      if (reasons.count(name))
-        ++counts[name];
-      else
-        devices.push_back(device);
-    }
-    isAnyLeft |= !devices.empty();
-    kept.emplace_back(node, builder.getArrayAttr(devices));
-  }
-  if (counts.empty())
-    return "";
-  if (!isAnyLeft) {
-    error = reasons[counts.begin()->first] +
-            "; --hypothetical plans for it all the same";
-    return "";
-  }
-  for (auto [node, devices] : kept) {
-    if (!devices.empty()) {
-      node.setDevicesAttr(devices);
-      continue;
-    }
-    llvm::StringRef name = node.getSymName();
-    for (auto link :
-         llvm::make_early_inc_range(module.getOps<cluster::LinkOp>()))
-      if (link.getFirst() == name || link.getSecond() == name)
-        link.erase();
-    node.erase();
-  }
-  std::string text;
-  for (const auto &[name, count] : counts)
-    text += llvm::formatv("  left out {0,5} {1,-16} {2}; --hypothetical plans "
-                          "for it all the same\n",
-                          count, name, reasons[name])
-                .str();
-  return text;
-}
-
-/// What of the plan of `module` cannot be built; empty if nothing.
-static std::string explainUnbuildable(mlir::ModuleOp module) {
-  ClusterView cluster = cluster::buildClusterView(module);
-  for (auto plan : module.getOps<zero::PlanOp>()) {
-    llvm::SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-    for (zero::RankOp rank : plan.getRanks()) {
-      std::optional<int> type = cluster.findType(rank.getDeviceType().str());
-      if (!type)
-        continue;
-      const DeviceType &device = cluster.types[*type];
-      std::string reason =
-          groups.empty()
-              ? explainUnbuildable(device.name, device.target)
-              : explainUnbuildableStage(
-                    device,
-                    static_cast<int>(
-                        groups[rank.getGroup()].getLargestTensorDegree()));
-      if (!reason.empty())
-        return reason;
-    }
-  }
-  return "";
-}
-
-/// The last line on a plan that cannot be built; empty if it can.
-static std::string formatHypothetical(mlir::ModuleOp module) {
-  std::string reason = explainUnbuildable(module);
-  return reason.empty()
-             ? ""
-             : "hypothetical: poplar build does not take this plan; " + reason +
-                   "\n";
-}
-
 /// A plan of the stages that the user describes.
 static bool planPipeline(Compilation &compilation, Arguments &args) {
   mlir::ModuleOp module = compilation.getModule();
@@ -301,7 +216,7 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
     return false;
   if (args.output != "-")
     llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin())
-                 << formatHypothetical(module);
+                 << format(Buildability{{}, reason});
   return true;
 }
 
@@ -324,24 +239,26 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     return false;
   if (!args.pipeline.stages.empty())
     return planPipeline(compilation, args);
+  Buildability buildability;
+  if (!args.hypothetical)
+    buildability.leftOut = dropUnbuildable(module, compilation.error);
+  if (!compilation.error.empty())
+    return false;
   if (isHybrid(args)) {
     HybridArguments hybrid{args.allocation.policy,
                            args.allocation.globalBatch,
                            args.host.bucketBytes,
                            args.allocation.stage,
-                           args.tensorDegree,
+                           args.hypothetical ? args.tensorDegree : 1,
                            args.chunks,
+                           args.hypothetical,
+                           std::move(buildability.leftOut),
                            args.output,
                            args.json,
                            args.trace};
     return hybrid.policy == "geo" ? planGeo(compilation, hybrid)
                                   : planHybrid(compilation, hybrid);
   }
-  std::string unbuildable;
-  if (!args.hypothetical)
-    unbuildable = dropUnbuildable(module, compilation.error);
-  if (!compilation.error.empty())
-    return false;
   std::optional<CandidateSimulator> simulator;
   auto simulate = [&](mlir::ModuleOp module, const ClusterView &cluster,
                       const PlanCandidate &candidate) {
@@ -361,20 +278,24 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     if (!reviewed)
       return false;
   }
+  buildability.refusal = explainUnbuildable(module);
   std::vector<std::pair<std::string, std::string>> files;
   if (!args.output.empty())
     files.emplace_back(args.output, formatModule(module));
   if (!args.json.empty())
-    files.emplace_back(args.json,
-                       formatPlanJSON(reviewed->cluster, reviewed->review));
+    files.emplace_back(
+        args.json,
+        formatPlanJSON(reviewed->cluster, reviewed->review, buildability));
   if (!writeFiles(files, compilation.error))
     return false;
-  if (args.output == "-" || args.json == "-")
+  if (args.output == "-" || args.json == "-") {
+    llvm::errs() << format(buildability);
     return true;
+  }
   auto plan = *module.getOps<zero::PlanOp>().begin();
   llvm::outs() << formatPlan(plan)
                << formatLeftOut(cluster::buildClusterView(module), plan)
-               << unbuildable << formatHypothetical(module);
+               << format(buildability);
   if (args.explain)
     llvm::outs() << "\n" << formatReview(reviewed->cluster, reviewed->review);
   return true;
@@ -441,8 +362,8 @@ void addPlanCommand(CLI::App &app, int &status) {
   command
       ->add_option(
           "--tensor-degree", args->tensorDegree,
-          "Of a hybrid plan: the most devices that share a unit; 1 for "
-          "one that poplar build takes")
+          "Of a hybrid plan with --hypothetical: the most devices that share "
+          "a unit")
       ->check(CLI::Range(1, 1 << 10))
       ->needs(cluster);
   CLI::Option *pipeline =
@@ -518,8 +439,8 @@ void addPlanCommand(CLI::App &app, int &status) {
   command
       ->add_flag("--hypothetical", args->hypothetical,
                  "Plan what poplar build cannot build yet, too: devices "
-                 "without a runtime, --pipeline stages of f16 or that share "
-                 "units")
+                 "without a runtime; pipeline stages in f16, of unlike "
+                 "precisions, or whose units are shared among devices")
       ->needs(cluster);
   command
       ->add_flag("--explain", args->explain,

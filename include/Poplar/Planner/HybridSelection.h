@@ -18,6 +18,7 @@
 #ifndef POPLAR_PLANNER_HYBRIDSELECTION_H
 #define POPLAR_PLANNER_HYBRIDSELECTION_H
 
+#include "Poplar/Planner/Buildable.h"
 #include "Poplar/Planner/HybridChoice.h"
 #include "Poplar/Planner/HybridModel.h"
 #include <functional>
@@ -55,6 +56,15 @@ HybridSelection selectHybridDevices(
     const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
     const HybridFilter &filter, int64_t effort = hybridEffort,
     int mostChunks = HybridProblem::mostChunks, int64_t mostChoices = 0);
+
+/// As above, of devices that `poplar build` can make stages for: those of the
+/// one precision, of all there are, whose plan is fastest. The others are added
+/// to `leftOut` if there is a plan, with the reason. Stages of unlike precision
+/// are never neighbours, not even in unlike pipelines.
+HybridSelection selectBuildableDevices(
+    const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
+    const HybridFilter &filter, int64_t effort, int mostChunks,
+    int64_t mostChoices, std::vector<UnbuildableDevices> &leftOut);
 
 } // namespace poplar
 

@@ -34,6 +34,7 @@ struct GeoReport {
   std::optional<double> hybridSeconds;
   std::string hybridError;
   ZeroAlone pure;
+  Buildability buildability;
 
   /// Which of the three is fastest, simulated: "geo", "hybrid" or "zero".
   const char *getChoice() const;

@@ -13,9 +13,11 @@
 #ifndef POPLAR_TARGET_HYBRIDREPORT_H
 #define POPLAR_TARGET_HYBRIDREPORT_H
 
+#include "Poplar/Planner/Buildable.h"
 #include "Poplar/Planner/HybridModel.h"
 #include "Poplar/Planner/HybridReview.h"
 #include "Poplar/Planner/PipelineSimulation.h"
+#include "Poplar/Target/PlanReport.h"
 #include "llvm/Support/JSON.h"
 
 namespace poplar {
@@ -56,6 +58,7 @@ struct HybridReport {
   /// Relative, of what was estimated; 0 if all was measured.
   double uncertainty = 0;
   ZeroAlone pure;
+  Buildability buildability;
 };
 
 /// "embed .. block.6": units [first, end).
@@ -73,6 +76,7 @@ void writeOutcome(llvm::json::OStream &os, llvm::StringRef policy,
   os.attribute("uncertainty", report.uncertainty);
   os.attribute("lower_bound_seconds", report.search.lowerBound);
   os.attribute("proven", report.search.isProven());
+  write(os, report.buildability);
 }
 void writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure);
 

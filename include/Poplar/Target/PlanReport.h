@@ -9,16 +9,21 @@
 #ifndef POPLAR_TARGET_PLANREPORT_H
 #define POPLAR_TARGET_PLANREPORT_H
 
+#include "Poplar/Planner/Buildable.h"
 #include "Poplar/Planner/PlanReview.h"
 #include "Poplar/Planner/Simulator.h"
 #include "Poplar/Planner/Timeline.h"
+#include "llvm/Support/JSON.h"
 
 namespace poplar {
 
 /// Everything in a review as one JSON object, ended by a newline. Units are
 /// seconds and bytes. docs/heterogeneous.md describes it.
-std::string formatPlanJSON(const ClusterView &cluster,
-                           const PlanReview &review);
+std::string formatPlanJSON(const ClusterView &cluster, const PlanReview &review,
+                           const Buildability &buildability);
+
+/// The members of an object, which all plans have.
+void write(llvm::json::OStream &os, const Buildability &buildability);
 
 /// What RUN/metrics.csv holds of a step.
 struct MeasuredStep {
