@@ -85,6 +85,12 @@ def find_host_types():
     return json.loads(run_tool("cluster", "detect", "-o", "-"))["device_types"]
 
 
+docs = os.path.join(config.poplar_obj_root, "docs")
+if os.path.exists(os.path.join(docs, "docs.stamp")):
+    config.available_features.add("docs")
+    config.substitutions.append(("%docs", docs))
+else:
+    lacks("docs", "docs was not built (the target poplar-doc)")
 # Not there in sanitized builds, which replace malloc themselves.
 counter = os.path.join(config.poplar_obj_root, "lib", "poplar_allocation_counter.so")
 if os.path.exists(counter):

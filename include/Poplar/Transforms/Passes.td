@@ -262,6 +262,12 @@ def ZeroAsync : Pass<"zero-async", "::mlir::ModuleOp"> {
 
 def ZeroPrefetch : Pass<"zero-prefetch", "::mlir::ModuleOp"> {
   let summary = "Start gathers of parameters while earlier units compute";
+  let description = [{
+    Moves the start of a gather upwards, so that the gather runs while earlier
+    units compute. `depth` gathers are under way beside the one in use; each needs
+    a buffer of its own. The order of the collectives stays the same. Gathers into
+    the working copies, in @update, are not moved.
+  }];
   let options = [
     Option<"depth", "depth", "int", "1",
            "Gathers under way beside the one in use">
@@ -270,6 +276,11 @@ def ZeroPrefetch : Pass<"zero-prefetch", "::mlir::ModuleOp"> {
 
 def ZeroDelayWaits : Pass<"zero-delay-waits", "::mlir::ModuleOp"> {
   let summary = "Let reductions finish while later units compute";
+  let description = [{
+    Moves the wait of a reduction downwards, so that the reduction runs while later
+    units compute. At most `depth` reductions of transient gradients are under way.
+    A wait stays before whatever needs the result.
+  }];
   let options = [
     Option<"depth", "depth", "int", "1",
            "Reductions of transient gradients under way">
@@ -329,6 +340,12 @@ def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
 
 def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
   let summary = "Outline groups of linalg ops that share their rows";
+  let description = [{
+    Groups of ops with the same rows become one `exec.kernel` each, and a
+    `exec.dispatch` takes their place. Values that only the ops of a group read stay
+    inside the kernel. A group also contains what initialises its outputs. `reuse`
+    says which results may take the buffer of which argument.
+  }];
   let dependentDialects = ["::poplar::exec::ExecDialect",
     "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
 }
@@ -383,6 +400,13 @@ def FuseGemmEpilogues : Pass<"fuse-gemm-epilogues", "::mlir::ModuleOp"> {
 
 def LowerKernels : Pass<"lower-kernels", "::mlir::ModuleOp"> {
   let summary = "Lower outlined kernels to loops over a part of their extent";
+  let description = [{
+    For a host. Every `exec.kernel` @k gets a function @k.body of pointers to its
+    buffers, the batch, and the range [begin, end) of rows to compute; its ops
+    become loops over the columns of a row. What a kernel computes does not depend
+    on how the rows are divided among threads. The `exec.kernel` stays until
+    --lower-program has replaced its dispatches.
+  }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
     "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect",
     "::mlir::func::FuncDialect", "::mlir::math::MathDialect"];
@@ -442,6 +466,12 @@ def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
 
 def LowerProgram : Pass<"lower-program", "::mlir::ModuleOp"> {
   let summary = "Lower units and steps to calls of kernels and the runtime";
+  let description = [{
+    Every `exec.function` becomes an LLVM function of the context, the batch and its
+    buffers; a buffer becomes an address in the arena. Products, kernels and
+    collectives become calls of the runtime (`poplar_rt_...`) with constant
+    descriptors. Where --map-kernels-to-gpu has run, kernels are launched by number.
+  }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect"];
   let options = [
