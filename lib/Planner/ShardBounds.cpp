@@ -154,16 +154,3 @@ std::optional<ShardBounds> poplar::shardByFreeMemory(
       -std::max<int64_t>(most, 0) - 1, 0,
       [&](size_t rank, int64_t level) { return shards.roomOf(rank, -level); });
 }
-
-std::optional<ShardBounds> poplar::shardWithinMemory(
-    int64_t elements, const std::vector<int64_t> &freeBytes,
-    int64_t bytesPerElement, std::string &error, int64_t alignment) {
-  UnitShards shards(elements, freeBytes, bytesPerElement, alignment);
-  if (!shards.fits(error))
-    return std::nullopt;
-  return shards.fill(-1, (elements + alignment - 1) / alignment,
-                     [&](size_t rank, int64_t level) {
-                       return std::max<int64_t>(
-                           std::min(shards.roomOf(rank, 0), level), 0);
-                     });
-}

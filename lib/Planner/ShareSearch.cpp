@@ -55,16 +55,14 @@ bool ShareSearch::readMemory(int stage, std::string &error) {
     const DeviceType &device = view.types[i];
     const DeviceProfile *profile =
         view.findProfile(type, stage, model.fingerprint);
-    if (!profile->memory) {
-      error = "profile of '" + device.name +
-              "' says nothing of memory, by which the state is to be shared";
+    auto memory = getMeasuredMemory(*profile, device, error);
+    if (!memory)
       return false;
-    }
     freeBytes[i] =
         device.memory - getFixedBytes(*profile, device, model, stage, 0);
     unitBytes[i] = shardAlignment *
                    StateFormat::of(device.getWorkingFormat()).sharded(stage);
-    sampleBytes[i] = profile->memory->perSample;
+    sampleBytes[i] = memory->perSample;
     if (profile->optimizerSeconds)
       update = std::max(update,
                         *profile->optimizerSeconds / double(view.ranks.size()));

@@ -155,7 +155,11 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
                               int stage, double share) {
   StateFormat format = StateFormat::of(type.getWorkingFormat());
   double sharded = double(format.sharded(stage)) * double(model.elements);
-  return profile.memory->fixed - std::llround(sharded * (1 - share)) +
+  int64_t fixed =
+      profile.memory
+          ? profile.memory->fixed
+          : stateBytes(format, stage, model.elements, model.elements).total();
+  return fixed - std::llround(sharded * (1 - share)) +
          getTransientBytes(model, format, stage);
 }
 
@@ -225,9 +229,9 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
     const DeviceType &device = cluster.types[type];
     const DeviceProfile *profile =
         findProfile(cluster, model, type, stage, error);
+    entry.fixedBytes =
+        getFixedBytes(*profile, device, model, stage, largest[type]);
     if (profile->memory) {
-      entry.fixedBytes =
-          getFixedBytes(*profile, device, model, stage, largest[type]);
       entry.bytesPerSample = profile->memory->perSample;
       int64_t free = std::max<int64_t>(device.memory - entry.fixedBytes, 0);
       if (entry.bytesPerSample > 0)
@@ -245,11 +249,18 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
   return problem;
 }
 
+std::optional<DeviceProfile::Memory>
+poplar::getMeasuredMemory(const DeviceProfile &profile, const DeviceType &type,
+                          std::string &error) {
+  if (!profile.memory)
+    error = "profile of '" + type.name +
+            "' says nothing of memory, by which the state is to be shared";
+  return profile.memory;
+}
+
 std::optional<std::vector<double>>
 poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
-                           int stage, std::string &error,
-                           std::optional<int64_t> reserve,
-                           const std::vector<double> &most) {
+                           int stage, std::string &error) {
   if (stage == 0) // nothing is sharded
     return std::vector<double>(cluster.ranks.size(), 1.0);
   std::vector<int64_t> free;
@@ -260,27 +271,17 @@ poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
         findProfile(cluster, model, rank.type, stage, error);
     if (!profile)
       return std::nullopt;
-    if (!profile->memory) {
-      error = "profile of '" + type.name +
-              "' says nothing of memory, by which the state is to be shared";
+    auto memory = getMeasuredMemory(*profile, type, error);
+    if (!memory)
       return std::nullopt;
-    }
     free.push_back(type.memory -
                    getFixedBytes(*profile, type, model, stage, 0) -
-                   profile->memory->perSample);
+                   memory->perSample);
     width = std::max(width,
                      StateFormat::of(type.getWorkingFormat()).sharded(stage));
   }
-  if (reserve)
-    for (int64_t &bytes : free)
-      bytes -= *reserve;
-  for (size_t rank = 0; rank < free.size() && !most.empty(); ++rank)
-    free[rank] = std::min<int64_t>(
-        free[rank],
-        std::llround(most[rank] * double(model.elements) * double(width)));
   std::optional<ShardBounds> bounds =
-      reserve ? shardWithinMemory(model.elements, free, width, error)
-              : shardByFreeMemory(model.elements, free, width, error);
+      shardByFreeMemory(model.elements, free, width, error);
   if (!bounds)
     return std::nullopt;
   std::vector<double> shares;

@@ -76,18 +76,6 @@ TEST(ShardBoundsTest, FreeMemoryIsBalanced) {
                    "256 together, 64 are missing");
 }
 
-TEST(ShardBoundsTest, AsEqualAsMemoryPermits) {
-  std::string error;
-  auto shards = shardWithinMemory(90, {100, 100, 100}, 1, error, 1);
-  ASSERT_TRUE(shards) << error;
-  EXPECT_EQ(shards->bounds, (std::vector<int64_t>{0, 30, 60, 90}));
-  shards = shardWithinMemory(90, {100, 10, 100}, 1, error, 1);
-  EXPECT_EQ(shards->bounds, (std::vector<int64_t>{0, 40, 50, 90}));
-  EXPECT_FALSE(shardWithinMemory(90, {50, 10, 20}, 1, error, 1));
-  EXPECT_EQ(error, "state of 90 bytes does not fit: the 3 ranks have room for "
-                   "80 together, 10 are missing");
-}
-
 TEST(ShardBoundsTest, RandomShardsCoverOnceAndFit) {
   std::mt19937 random(5);
   int fitting = 0;
@@ -100,21 +88,17 @@ TEST(ShardBoundsTest, RandomShardsCoverOnceAndFit) {
     std::string error;
     auto balanced =
         shardByFreeMemory(elements, free, perElement, error, alignment);
-    auto equal =
-        shardWithinMemory(elements, free, perElement, error, alignment);
-    ASSERT_EQ(balanced.has_value(), equal.has_value());
+    int64_t unit = alignment * perElement, room = 0;
+    for (int64_t bytes : free)
+      room += std::max<int64_t>(bytes, 0) / unit * alignment;
+    ASSERT_EQ(balanced.has_value(), room >= elements);
     if (!balanced)
       continue;
     ++fitting;
     ASSERT_EQ(balanced->verify(elements, alignment), "");
-    ASSERT_EQ(equal->verify(elements, alignment), "");
-    int64_t unit = alignment * perElement, longest = 0;
-    for (size_t r = 0; r < free.size(); ++r)
-      longest = std::max(longest, equal->length(r));
     for (size_t r = 0; r < free.size(); ++r) {
       ASSERT_LE(balanced->length(r) * perElement,
                 std::max<int64_t>(free[r], 0));
-      ASSERT_LE(equal->length(r) * perElement, std::max<int64_t>(free[r], 0));
       // Nobody owns something and has less left than another rank by more than
       // the unit that could be moved there (or, at the end, part of one).
       int64_t left = free[r] - balanced->length(r) * perElement;
@@ -125,11 +109,6 @@ TEST(ShardBoundsTest, RandomShardsCoverOnceAndFit) {
                     left)
               << "rank " << r << " against " << other;
         }
-      // A rank whose shard is much shorter than the longest has no room for
-      // more.
-      if (longest - equal->length(r) > 2 * alignment) {
-        ASSERT_LT(free[r] - equal->length(r) * perElement, 2 * unit);
-      }
     }
   }
   EXPECT_GT(fitting, 1000);

@@ -247,13 +247,13 @@ TEST_F(ZeroProblemTest, TheSmallestLimitHolds) {
   for (DeviceProfile &profile : cluster.profiles)
     profile.maxMicroBatch = 2;
   EXPECT_EQ(pose(0).types[0].largestBatch, 2);
-  // Nothing is known of memory: what was measured.
+  // Nothing is known of memory: what was measured, next to the state.
   for (DeviceProfile &profile : cluster.profiles) {
     profile.maxMicroBatch.reset();
     profile.memory.reset();
   }
   EXPECT_EQ(pose(0).types[0].largestBatch, 8);
-  EXPECT_EQ(pose(0).types[0].fixedBytes, 0);
+  EXPECT_EQ(pose(0).types[0].fixedBytes, 16 * elements);
 }
 
 TEST_F(ZeroProblemTest, TheSlowestUpdateCounts) {
@@ -286,6 +286,21 @@ TEST_F(ZeroProblemTest, DevicesTooSmallForTheStateAreNamed) {
   cluster.types[1].memory = fixedBytes - 1;
   EXPECT_EQ(fail(0), "types[1] 'small': needs 20000 bytes at its largest "
                      "micro-batch (0), but has 19999");
+}
+
+TEST_F(ZeroProblemTest, AProfileWithoutMemoryStillNeedsRoomForTheState) {
+  for (DeviceProfile &profile : cluster.profiles)
+    profile.memory.reset();
+  // 1000 elements of 16 bytes, whatever samples take.
+  cluster.types[1].memory = 16000;
+  std::string error;
+  std::vector<double> state(3, 1);
+  EXPECT_TRUE(makeBatchProblem(cluster, model, 0, 12, state, error)) << error;
+  cluster.types[1].memory = 15999;
+  EXPECT_FALSE(makeBatchProblem(cluster, model, 0, 12, state, error));
+  EXPECT_NE(error.find("types[1] 'small': needs 16000 bytes"),
+            std::string::npos)
+      << error;
 }
 
 TEST_F(ZeroProblemTest, StateGoesWhereMemoryIs) {

@@ -59,14 +59,6 @@ shardByFreeMemory(int64_t elements, const std::vector<int64_t> &freeBytes,
                   int64_t bytesPerElement, std::string &error,
                   int64_t alignment = shardAlignment);
 
-/// As equal as memory permits: the longest shard is as short as can be. Since
-/// the longest decides how long collectives take, this is the choice where
-/// equal shards do not fit but memory is not short otherwise.
-std::optional<ShardBounds>
-shardWithinMemory(int64_t elements, const std::vector<int64_t> &freeBytes,
-                  int64_t bytesPerElement, std::string &error,
-                  int64_t alignment = shardAlignment);
-
 } // namespace poplar
 
 #endif // POPLAR_PLANNER_SHARDBOUNDS_H

@@ -97,20 +97,23 @@ void setSync(const ModelFacts &model, const TrafficRates &rates, double update,
              BatchProblem &problem);
 
 /// Memory of a rank next to its activations, if it holds `share` of what the
-/// stage shards. `profile` has to say what memory it measured.
+/// stage shards. Of a profile that says nothing of memory, it is the least that
+/// the state takes.
 int64_t getFixedBytes(const DeviceProfile &profile, const DeviceType &type,
                       const ModelFacts &model, int stage, double share);
 
 /// Shares of the state in proportion to the memory that ranks have left for it,
-/// next to what every rank has to hold and one sample. With `reserve`, they are
-/// as equal as they can be if every rank keeps so many bytes more for
-/// activations, and none holds more of the whole than `most` says, by rank, if
-/// it is given. Fails, with `error` set, where it does not fit.
+/// next to what every rank has to hold and one sample. Fails, with `error` set,
+/// where it does not fit.
 std::optional<std::vector<double>>
 shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
-                   int stage, std::string &error,
-                   std::optional<int64_t> reserve = std::nullopt,
-                   const std::vector<double> &most = {});
+                   int stage, std::string &error);
+
+/// What devices of a type need next to the state: of a profile that says
+/// nothing of memory, an error.
+std::optional<DeviceProfile::Memory>
+getMeasuredMemory(const DeviceProfile &profile, const DeviceType &type,
+                  std::string &error);
 
 } // namespace poplar
 
