@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Tables of docs/hybrid.md, all simulated from estimates, of plans that need not
+"""Tables of docs/hybrid-results.md, all simulated from estimates, of plans that need not
 be buildable (--hypothetical).
 
   140b    Llama 140B on 128 + 640 accelerators of two types, as HETHUB

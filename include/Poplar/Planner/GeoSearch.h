@@ -34,7 +34,7 @@ struct GeoSearchResult {
 /// Devices priced, about; some seconds.
 constexpr int64_t geoEffort = 100000000;
 
-/// The best plan found. How it is searched for: docs/placement.md.
+/// The best plan found. How it is searched for: docs/placement-theory.md.
 GeoSearchResult searchGeoPlan(const GeoProblem &problem,
                               int64_t effort = geoEffort);
 

@@ -20,7 +20,7 @@
 namespace poplar {
 
 /// The best placement found for a problem that passes its check(). How it is
-/// searched for: docs/placement.md.
+/// searched for: docs/placement-theory.md.
 Placement searchPlacement(const PlacementProblem &problem);
 
 /// No placement of `problem`, which passes its check(), costs less, in seconds.
