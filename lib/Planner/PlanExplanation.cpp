@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/PlanExplanation.h"
 #include "ExactPolicy.h"
+#include "Poplar/Support/Text.h"
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -239,12 +240,14 @@ static void formatWhatIf(const BatchProblem &problem,
   for (size_t i = 0; i < explanation.whatIf.size(); ++i) {
     const PlanExplanation::WhatIf &whatIf = explanation.whatIf[i];
     std::string line;
-    auto add = [&](const char *what, const std::optional<double> &seconds) {
+    auto add = [&](const char *what, const std::optional<double> &seconds,
+                   const char *ifLonger = "") {
       if (seconds)
-        append(line, "%s %s %.4g s (%+.2f%%)", line.empty() ? "" : ",", what,
-               *seconds, percentOver(*seconds, allocation.seconds));
+        append(line, "%s %s %.4g s (%+.2f%%)%s", line.empty() ? "" : ",", what,
+               *seconds, percentOver(*seconds, allocation.seconds),
+               *seconds > allocation.seconds * (1 + 1e-4) ? ifLonger : "");
     };
-    add("one more:", whatIf.oneMore);
+    add("one more:", whatIf.oneMore, ", so that it would be left out");
     add("one less:", whatIf.oneLess);
     add("memory for one more sample:", whatIf.moreMemory);
     if (!line.empty())
@@ -256,14 +259,6 @@ std::string poplar::formatExplanation(const BatchProblem &problem,
                                       const Allocation &allocation,
                                       const PlanExplanation &explanation) {
   std::string text;
-  append(text,
-         "%.4g s per iteration of %lld samples: %.4g samples/s, %.1f%% of the "
-         "%.4g that all devices do on their own\n",
-         allocation.seconds, number(problem.globalBatch),
-         explanation.throughput,
-         100 * explanation.throughput / explanation.sumOfParts,
-         explanation.sumOfParts);
-
   size_t width = 4;
   for (const auto &type : problem.types)
     width = std::max(width, type.name.size());
@@ -281,9 +276,10 @@ std::string poplar::formatExplanation(const BatchProblem &problem,
 
   for (size_t i = 0; i < explanation.bestPlans.size(); ++i) {
     const Allocation &plan = explanation.bestPlans[i];
-    append(text, "%s: %.4g s (%+.2f%%) in %lld steps\n",
+    append(text, "%s: %.4g s (%+.2f%%) in %s\n",
            i == 0 ? "best plan" : "next best", plan.seconds,
-           percentOver(plan.seconds, allocation.seconds), number(plan.steps()));
+           percentOver(plan.seconds, allocation.seconds),
+           formatCount(plan.steps(), "step").c_str());
   }
   return text;
 }

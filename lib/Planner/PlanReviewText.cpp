@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/PlanReview.h"
+#include "Poplar/Support/Text.h"
+#include <algorithm>
 #include <cstdio>
 
 using namespace poplar;
@@ -15,12 +17,6 @@ using namespace poplar;
 static std::string formatSeconds(double seconds) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.4g s", seconds);
-  return text;
-}
-
-static std::string formatMiB(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f", double(bytes) / (1 << 20));
   return text;
 }
 
@@ -55,11 +51,10 @@ static std::string formatMemory(const ClusterView &cluster,
     std::string line = "'" + type.name + "': ";
     if (!rank.memory)
       return line + "not known, the profile does not say";
-    return line + formatMiB(rank.memory->fixed) + " + " +
+    return line + formatBytes(rank.memory->fixed) + " + " +
            std::to_string(rank.share.largestStep()) + " x " +
-           formatMiB(rank.memory->perSample) + " = " +
-           formatMiB(rank.memory->peak) + " of " + formatMiB(type.memory) +
-           " MiB";
+           formatBytes(rank.memory->perSample) + " = " +
+           formatBytes(rank.memory->peak) + " of " + formatBytes(type.memory);
   };
   for (size_t first = 0; first < ranks.size();) {
     std::string line = describe(ranks[first]);
@@ -81,7 +76,7 @@ std::string poplar::describePlan(const ClusterView &cluster,
   int64_t steps = allocation.steps();
   std::string text = "stage " + std::to_string(candidate.stage) + ", " +
                      toString(candidate.sharding) + ", " +
-                     std::to_string(steps) + (steps > 1 ? " steps" : " step");
+                     formatCount(steps, "step");
   if (steps > 1 && candidate.problem.sharesSteps())
     text += " of " + std::to_string(allocation.samplesPerStep());
   if (std::string how = describeCandidate(cluster, candidate); !how.empty())
@@ -91,19 +86,63 @@ std::string poplar::describePlan(const ClusterView &cluster,
   return text;
 }
 
+namespace {
+
+/// Lines about plans, in order. Those that differ in nothing but how the state
+/// is sharded are one.
+class PlanLines {
+public:
+  /// `head` and `tail` are what stands before and behind the sharding.
+  void add(const std::string &head, const std::string &sharding,
+           const std::string &tail) {
+    for (Line &line : lines)
+      if (line.head == head && line.tail == tail) {
+        line.sharding += " or " + sharding;
+        return;
+      }
+    lines.push_back({head, sharding, tail});
+  }
+  std::string format() const {
+    std::string text;
+    for (const Line &line : lines)
+      text += "  " + line.head + line.sharding + line.tail + "\n";
+    return text;
+  }
+
+private:
+  struct Line {
+    std::string head, sharding, tail;
+  };
+  std::vector<Line> lines;
+};
+
+} // namespace
+
+static std::string formatPercent(const char *format, double ratio) {
+  char text[32];
+  std::snprintf(text, sizeof(text), format, 100 * (ratio - 1));
+  return text;
+}
+
 static std::string formatCandidates(const PlanReview &review) {
   if (review.candidates.empty())
     return "";
-  std::string text = "plans that were simulated, and what that is to the "
-                     "closed form:\n";
+  PlanLines lines;
   for (const WrittenPlan::Candidate &candidate : review.candidates) {
-    char gap[32];
-    std::snprintf(gap, sizeof(gap), " (%+.1f%%)",
-                  100 * (candidate.simulated / candidate.predicted - 1));
-    text += "  " + formatSeconds(candidate.simulated) + gap + ": " +
-            candidate.description + "\n";
+    std::string head = formatSeconds(candidate.simulated) +
+                       formatPercent(" (%+.1f%%): ",
+                                     candidate.simulated / candidate.predicted);
+    // "stage 3, equal, 1 step" (describePlan)
+    const std::string &what = candidate.description;
+    size_t first = what.find(", "), end = what.find(", ", first + 1);
+    if (first == std::string::npos || end == std::string::npos)
+      lines.add(head + what, "", "");
+    else
+      lines.add(head + what.substr(0, first + 2),
+                what.substr(first + 2, end - first - 2), what.substr(end));
   }
-  return text;
+  return "plans that were simulated, and what that is to the closed form:\n" +
+         lines.format();
 }
 
 static std::string formatAlternatives(const ClusterView &cluster,
@@ -113,29 +152,64 @@ static std::string formatAlternatives(const ClusterView &cluster,
   text += untried.any()
               ? "not all choices of " + untried.describe() + " were tried):\n"
               : "everything was tried):\n";
+  PlanLines lines;
   for (const PlanOutcome &outcome : review.alternatives.outcomes) {
-    text += "  stage " + std::to_string(outcome.stage) + ", " +
-            toString(outcome.sharding) + ": ";
-    if (!outcome.best) {
-      text += "none, " + outcome.error + "\n";
-      continue;
+    std::string head = "stage " + std::to_string(outcome.stage) + ", ",
+                tail = ": none, " + outcome.error;
+    if (outcome.best) {
+      const Allocation &best = outcome.best->allocation;
+      std::string how = describeCandidate(cluster, *outcome.best);
+      tail = ": " + formatSeconds(best.seconds) +
+             formatPercent(" (%+.2f%%)",
+                           best.seconds / review.plan.allocation.seconds) +
+             " in " + formatCount(best.steps(), "step") +
+             (how.empty() ? "" : ", " + how);
     }
-    const Allocation &best = outcome.best->allocation;
-    char percent[32];
-    std::snprintf(percent, sizeof(percent), " (%+.2f%%)",
-                  100 * (best.seconds / review.plan.allocation.seconds - 1));
-    std::string how = describeCandidate(cluster, *outcome.best);
-    text += formatSeconds(best.seconds) + percent + " in " +
-            std::to_string(best.steps()) + " steps" +
-            (how.empty() ? "" : ", " + how) + "\n";
+    lines.add(head, toString(outcome.sharding), tail);
   }
-  return text;
+  return text + lines.format();
+}
+
+/// One sentence: how good the plan is, and what it leaves out.
+static std::string formatVerdict(const ClusterView &cluster,
+                                 const PlanReview &review) {
+  const PlanCandidate &plan = review.plan;
+  const PlanExplanation &explanation = review.explanation;
+  char text[192];
+  std::snprintf(text, sizeof(text),
+                "verdict   %.4g s per iteration of %lld samples: %.4g "
+                "samples/s, %.1f%% of the %.4g that all devices do on their "
+                "own",
+                plan.allocation.seconds,
+                static_cast<long long>(plan.problem.globalBatch),
+                explanation.throughput,
+                100 * explanation.throughput / explanation.sumOfParts,
+                explanation.sumOfParts);
+  std::string verdict = text;
+  for (size_t i = 0; i < cluster.types.size(); ++i) {
+    const Allocation::TypeShares &share = plan.allocation.types[i];
+    if (share.dropped == 0)
+      continue;
+    const std::optional<double> &more = explanation.whatIf[i].oneMore;
+    verdict += "; left out: " + std::to_string(share.dropped) + " of " +
+               std::to_string(plan.problem.types[i].count) + " '" +
+               cluster.types[i].name + "'";
+    if (!more)
+      verdict += ", with which the job does not fit";
+    else if (*more > plan.allocation.seconds)
+      verdict +=
+          ", with one more of which an iteration takes " + formatSeconds(*more);
+    else
+      verdict += ", of which one more changes nothing";
+  }
+  return verdict + "\n";
 }
 
 std::string poplar::formatReview(const ClusterView &cluster,
                                  const PlanReview &review) {
   const PlanCandidate &plan = review.plan;
   std::string text =
+      formatVerdict(cluster, review) +
       formatExplanation(plan.problem, plan.allocation, review.explanation);
   text +=
       "communication and update: " + formatSeconds(plan.problem.iterationSync) +

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/BatchPolicy.h"
+#include "Poplar/Support/Text.h"
 #include "Splits.h"
 #include <cstdio>
 #include <utility>
@@ -30,13 +31,6 @@ private:
 };
 
 } // namespace
-
-static std::string formatBytes(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f GiB",
-                static_cast<double>(bytes) / (1 << 30));
-  return text;
-}
 
 /// Why `share` samples do not fit on the devices of `type`; empty if they do.
 static std::string describeMisfit(const BatchProblem::DeviceType &type,

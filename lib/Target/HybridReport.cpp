@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Target/HybridReport.h"
+#include "Poplar/Support/Text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <numeric>
@@ -45,10 +46,10 @@ static std::string formatUnits(const HybridModel &model,
 }
 
 /// "3 stages", "3 stages of 2 chunks".
-static std::string formatCount(const HybridPlan &plan) {
-  std::string text = std::to_string(plan.groups.size()) + " stages";
+static std::string formatStageCount(const HybridPlan &plan) {
+  std::string text = formatCount(plan.groups.size(), "stage");
   if (plan.chunks > 1)
-    text += " of " + std::to_string(plan.chunks) + " chunks";
+    text += " of " + formatCount(plan.chunks, "chunk");
   return text;
 }
 
@@ -62,7 +63,7 @@ static std::string formatHead(const HybridReport &report) {
       "plan      hybrid, {0} samples an iteration on {1} of {2} "
       "devices: {3}, {4}\n",
       report.problem.globalBatch, sum(plan.countDevices(report.problem)),
-      report.numDevices, formatCount(plan), toString(plan.schedule));
+      report.numDevices, formatStageCount(plan), toString(plan.schedule));
   text += formatv("          {0:f4} s simulated, {1:f4} s by the closed form",
                   report.simulation.seconds, plan.seconds);
   if (report.uncertainty > 0)
@@ -87,10 +88,11 @@ static std::string formatStages(const HybridReport &report) {
       plan.cutUnits(report.problem);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     const HybridPlan::Lane &it = plan.lanes[lane];
-    text += formatv("  {0} pipelines, {1} samples: {2} micro-batches of {3} in "
-                    "each\n",
-                    it.pipelines, it.samples,
-                    plan.countMicroBatches(report.problem, lane),
+    text += formatv("  {0}, {1}: {2} of {3} in each\n",
+                    formatCount(it.pipelines, "pipeline"),
+                    formatCount(it.samples, "sample"),
+                    formatCount(plan.countMicroBatches(report.problem, lane),
+                                "micro-batch"),
                     plan.getMicroBatch(report.problem, lane));
     for (size_t j = 0; j < plan.groups.size(); ++j) {
       const auto &type = report.problem.types[it.stages[j].type];
@@ -125,7 +127,7 @@ static std::string formatThroughput(const HybridReport &report) {
     text += formatv("    {0,-16} ", report.aloneNames[i]);
     if (alone.search.plan)
       text += formatv("{0:f3} samples/s in {1}\n", alone.throughput,
-                      formatCount(*alone.search.plan));
+                      formatStageCount(*alone.search.plan));
     else
       text += alone.search.error + "\n";
   }

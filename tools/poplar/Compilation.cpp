@@ -152,11 +152,3 @@ std::string formatMemory(mlir::ModuleOp program) {
              live ? 100.0 * (perSample - live) / live : 0.0)
              .str();
 }
-
-std::string formatUnits(zero::GroupOp group) {
-  std::string text;
-  for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
-    text += (chunk ? ", " : "") + std::to_string(group.getFirst(chunk)) +
-            " to " + std::to_string(group.getEnd(chunk) - 1);
-  return text;
-}

@@ -56,7 +56,4 @@ private:
 /// peak_bytes(b) = fixed + b * per_sample, as a person reads it.
 std::string formatMemory(mlir::ModuleOp program);
 
-/// "0 to 8", and so on for each chunk.
-std::string formatUnits(poplar::zero::GroupOp group);
-
 #endif // POPLAR_TOOLS_COMPILATION_H

@@ -16,12 +16,12 @@
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Target/CandidateSimulator.h"
 #include "Poplar/Target/PlanReport.h"
+#include "Poplar/Target/PlanText.h"
 #include "Poplar/Transforms/Buildable.h"
 #include "Poplar/Transforms/HeteroAllocate.h"
 #include "Review.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
-#include <map>
 
 using namespace poplar;
 
@@ -62,77 +62,16 @@ static int64_t parseGlobalBatch(llvm::StringRef text, mlir::ModuleOp module) {
       1, std::llround(number * factor / double(length.getInt())));
 }
 
-/// One line per rank, or per row of equal ranks.
-static std::string formatPlan(zero::PlanOp plan) {
-  std::string text = llvm::formatv("plan      stage {0}, {1} samples an "
-                                   "iteration on {2} ranks, policy {3}",
-                                   plan.getStage(), plan.getGlobalBatch(),
-                                   plan.getRanks().size(), plan.getPolicy())
-                         .str();
-  if (plan.getSchedule())
-    text += ", schedule " + plan.getSchedule()->str();
-  if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
-    text += llvm::formatv(", {0:f4} s predicted", seconds.getValueAsDouble());
-  if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>(zero::kSimulatedAttr))
-    text += llvm::formatv(", {0:f4} s simulated", seconds.getValueAsDouble());
-  if (auto uncertainty =
-          plan->getAttrOfType<mlir::FloatAttr>("predicted_uncertainty"))
-    text += llvm::formatv(" (estimate, +-{0:f0} %)",
-                          100 * uncertainty.getValueAsDouble());
-  text += "\n";
-  llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
-  for (auto [index, op] : llvm::enumerate(plan.getGroups())) {
-    zero::GroupOp group = op;
-    text += llvm::formatv("  group {0}: units {1}, ZeRO stage {2}", index,
-                          formatUnits(group), group.getStage())
-                .str();
-    if (group.getLargestTensorDegree() > 1)
-      text += ", shared among " +
-              std::to_string(group.getLargestTensorDegree()) + " devices";
-    text += "\n";
-  }
-  for (size_t first = 0; first < ranks.size();) {
-    zero::RankOp rank = ranks[first];
-    size_t end = first + 1;
-    while (end < ranks.size() &&
-           ranks[end]->getAttrDictionary() == rank->getAttrDictionary())
-      ++end;
-    std::string numbers = std::to_string(first);
-    if (end > first + 1)
-      numbers += "-" + std::to_string(end - 1);
-    std::string group;
-    if (plan.getSchedule())
-      group = ", group " + std::to_string(rank.getGroup());
-    text += llvm::formatv("  rank {0,-9} {1,-16} {2,-12} micro-batch {3,4}, "
-                          "{4} steps, the last of {5}{6}\n",
-                          numbers, rank.getDeviceType(), rank.getNode(),
-                          rank.getMicroBatch(), rank.getSteps(), rank.getLast(),
-                          group)
-                .str();
-    first = end;
-  }
-  return text;
-}
-
-/// A line per node and device type of which the plan uses fewer devices than
-/// `cluster` has.
-static std::string formatLeftOut(const ClusterView &cluster,
+/// Why the plan uses fewer devices than the cluster has; empty if it uses all.
+static std::string formatLeftOut(const Arguments &args, mlir::ModuleOp module,
                                  zero::PlanOp plan) {
-  std::map<std::pair<std::string, std::string>, int64_t> counts;
-  for (const ClusterRank &rank : cluster.ranks)
-    ++counts[{cluster.nodes[rank.node].name, cluster.types[rank.type].name}];
-  for (zero::RankOp rank : plan.getRanks())
-    --counts[{rank.getNode().str(), rank.getDeviceType().str()}];
-  std::string text;
-  for (const auto &[place, count] : counts)
-    if (count > 0)
-      text += llvm::formatv("  left out {0,5} {1,-16} {2}\n", count,
-                            place.second, place.first)
-                  .str();
-  if (!text.empty() && plan.getPolicy() == "exact")
-    text += "  They would slow the job down, or do not fit: --explain says "
-            "which; --leave-out none\n  makes all take part.\n";
-  return text;
+  std::string text = formatLeftOut(cluster::buildClusterView(module), plan);
+  if (text.empty() || plan.getPolicy() != "exact")
+    return text;
+  text += "  They would slow the job down, or do not fit";
+  if (!args.explain)
+    text += ": --explain says which";
+  return text + "; --leave-out none makes all take part.\n";
 }
 
 /// Without a cluster: what one device, the machine at hand, needs.
@@ -293,8 +232,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     return true;
   }
   auto plan = *module.getOps<zero::PlanOp>().begin();
-  llvm::outs() << formatPlan(plan)
-               << formatLeftOut(cluster::buildClusterView(module), plan)
+  llvm::outs() << formatPlan(plan) << formatLeftOut(args, module, plan)
                << format(buildability);
   if (args.explain)
     llvm::outs() << "\n" << formatReview(reviewed->cluster, reviewed->review);

@@ -11,6 +11,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/PlanReport.h"
+#include "Poplar/Target/PlanText.h"
 #include "Review.h"
 #include "Simulated.h"
 #include "llvm/Support/FileSystem.h"

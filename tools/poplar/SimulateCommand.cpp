@@ -11,6 +11,7 @@
 #include "Compilation.h"
 #include "Output.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Support/Text.h"
 #include "Simulated.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -58,10 +59,10 @@ static std::string formatText(const PlanSimulation &plan,
   for (auto [index, seconds] : llvm::enumerate(result.classes)) {
     const PlanSimulation::RankClass &ranks = plan.classes[index];
     text += llvm::formatv(
-        "  {0}: micro-batch {1}, {2} steps, the last of {3}\n"
-        "{4,31}{5,8:f1} %{6,8:f1} %{7,8:f1} %{8,8:f1} %  {9}\n",
+        "  {0}: micro-batch {1}, {2}\n"
+        "{3,31}{4,8:f1} %{5,8:f1} %{6,8:f1} %{7,8:f1} %  {8}\n",
         plan.problem.classes[index].name, ranks.share.microBatch,
-        ranks.share.steps, ranks.share.last, "",
+        formatSteps(ranks.share.steps, ranks.share.last), "",
         100 * seconds.computing / result.seconds,
         100 * std::max(seconds.waiting, 0.0) / result.seconds, // rounding
         100 * seconds.exposed / result.seconds,

@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Poplar/Runtime/ABI.h"
 #include "Poplar/Support/HostCPU.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/InitLLVM.h"
 #include <csignal>
 
@@ -20,6 +22,11 @@ int main(int argc, char **argv) {
   CLI::App app("Compiles and trains transformers on mixed accelerators.",
                "poplar");
   app.require_subcommand(1);
+  app.set_version_flag("--version",
+                       "poplar " POPLAR_VERSION " (LLVM " LLVM_VERSION_STRING
+                       ", programs of ABI " +
+                           std::to_string(POPLAR_ABI_VERSION) + ")",
+                       "Print the version and exit");
   app.failure_message([](const CLI::App *, const CLI::Error &error) {
     return std::string("poplar: error: ") + error.what() +
            "\nRun with --help for more.\n";

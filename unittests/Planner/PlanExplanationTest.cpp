@@ -183,8 +183,6 @@ TEST(PlanExplanationTest, Text) {
   Allocation plan = solve("exact", problem);
   EXPECT_EQ(
       formatExplanation(problem, plan, explain(problem, plan, nullptr, 1)),
-      "1.5 s per iteration of 15 samples: 10 samples/s, 58.8% of the 17 "
-      "that all devices do on their own\n"
       "type  devices micro-batch  steps   last  samples   busy [s]   wait "
       "[s]  limited by\n"
       "a100        3           4      1      4        4          1        "
@@ -195,7 +193,7 @@ TEST(PlanExplanationTest, Text) {
       "  1  speed\n"
       "a100: one more: 1.25 s (-16.67%), one less: 2.25 s (+50.00%)\n"
       "t4: one more: 1.5 s (+0.00%), one less: 1.5 s (+0.00%)\n"
-      "best plan: 1.5 s (+0.00%) in 1 steps\n"
+      "best plan: 1.5 s (+0.00%) in 1 step\n"
       "next best: 2 s (+33.33%) in 2 steps\n");
 }
 

@@ -1,0 +1,125 @@
+//===- PlanText.cpp - Plans for people ------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Target/PlanText.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Support/Text.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <map>
+
+using namespace poplar;
+
+using llvm::formatv;
+
+std::string poplar::formatUnits(zero::GroupOp group) {
+  std::string text;
+  for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
+    text += (chunk ? ", " : "") + std::to_string(group.getFirst(chunk)) +
+            " to " + std::to_string(group.getEnd(chunk) - 1);
+  return text;
+}
+
+/// "a0", "a0 .. a22"
+static std::string formatNodes(llvm::StringRef first, llvm::StringRef last) {
+  return first == last ? first.str() : (first + " .. " + last).str();
+}
+
+static std::string formatHead(zero::PlanOp plan) {
+  std::string text =
+      formatv("plan      stage {0}, {1} an iteration on {2}, policy {3}",
+              plan.getStage(), formatCount(plan.getGlobalBatch(), "sample"),
+              formatCount(plan.getRanks().size(), "rank"), plan.getPolicy());
+  if (plan.getSchedule())
+    text += ", schedule " + plan.getSchedule()->str();
+  auto getSeconds = [&](llvm::StringRef name) -> std::optional<double> {
+    auto attribute = plan->getAttrOfType<mlir::FloatAttr>(name);
+    if (!attribute)
+      return std::nullopt;
+    return attribute.getValueAsDouble();
+  };
+  if (auto seconds = getSeconds(zero::kPredictedAttr))
+    text += formatv(", {0:f4} s predicted", *seconds);
+  if (auto seconds = getSeconds(zero::kSimulatedAttr))
+    text += formatv(", {0:f4} s simulated", *seconds);
+  if (auto uncertainty = getSeconds("predicted_uncertainty"))
+    text += formatv(" (estimate, +-{0:f0} %)", 100 * *uncertainty);
+  return text + "\n";
+}
+
+static std::string formatGroups(zero::PlanOp plan) {
+  std::string text;
+  for (auto [index, op] : llvm::enumerate(plan.getGroups())) {
+    zero::GroupOp group = op;
+    text += formatv("  group {0}: units {1}, ZeRO stage {2}", index,
+                    formatUnits(group), group.getStage());
+    if (group.getLargestTensorDegree() > 1)
+      text += ", shared among " +
+              std::to_string(group.getLargestTensorDegree()) + " devices";
+    text += "\n";
+  }
+  return text;
+}
+
+/// What is said of ranks that differ in nothing but their node.
+static mlir::DictionaryAttr getShared(zero::RankOp rank) {
+  mlir::NamedAttrList attributes(rank->getAttrDictionary());
+  attributes.erase(rank.getNodeAttrName());
+  return attributes.getDictionary(rank.getContext());
+}
+
+std::string poplar::formatPlan(zero::PlanOp plan) {
+  std::string text = formatHead(plan) + formatGroups(plan);
+  llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  for (size_t first = 0; first < ranks.size();) {
+    zero::RankOp rank = ranks[first];
+    size_t end = first + 1;
+    while (end < ranks.size() && getShared(ranks[end]) == getShared(rank))
+      ++end;
+    std::string numbers = std::to_string(first);
+    if (end > first + 1)
+      numbers += "-" + std::to_string(end - 1);
+    text += formatv("  rank {0,-9} {1,-16} {2,-12} micro-batch {3,4}, {4}",
+                    numbers, rank.getDeviceType(),
+                    formatNodes(rank.getNode(), ranks[end - 1].getNode()),
+                    rank.getMicroBatch(),
+                    formatSteps(rank.getSteps(), rank.getLast()));
+    if (plan.getSchedule())
+      text += ", group " + std::to_string(rank.getGroup());
+    text += "\n";
+    first = end;
+  }
+  return text;
+}
+
+std::string poplar::formatLeftOut(const ClusterView &cluster,
+                                  zero::PlanOp plan) {
+  std::map<std::pair<std::string, std::string>, int64_t> used;
+  for (zero::RankOp rank : plan.getRanks())
+    ++used[{rank.getNode().str(), rank.getDeviceType().str()}];
+  struct LeftOut {
+    int64_t count = 0;
+    std::string first, last;
+  };
+  std::map<std::string, LeftOut> types;
+  for (const ClusterNode &node : cluster.nodes)
+    for (int rank = node.firstRank; rank < node.firstRank + node.numRanks;
+         ++rank) {
+      const std::string &type = cluster.types[cluster.ranks[rank].type].name;
+      if (used[{node.name, type}]-- > 0)
+        continue;
+      LeftOut &leftOut = types[type];
+      if (leftOut.count++ == 0)
+        leftOut.first = node.name;
+      leftOut.last = node.name;
+    }
+  std::string text;
+  for (const auto &[type, leftOut] : types)
+    text += formatv("  left out {0,5} {1,-16} {2}\n", leftOut.count, type,
+                    formatNodes(leftOut.first, leftOut.last));
+  return text;
+}
