@@ -70,3 +70,8 @@ const DeviceProfile *ClusterView::findProfile(int type, int stage,
   }
   return best;
 }
+
+std::string poplar::getProfileCommand(const std::string &type) {
+  return "poplar profile --model MODEL_MLIR --cluster CLUSTER --device-type " +
+         type + " -o profiles/" + type + ".json";
+}

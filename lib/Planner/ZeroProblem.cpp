@@ -143,9 +143,8 @@ static const DeviceProfile *findProfile(const ClusterView &cluster,
     error = "device type '" + cluster.types[type].name +
             "' has no profile of this model (" + model.fingerprint +
             ") in stage " + std::to_string(stage) +
-            "; make one with: poplar profile --device-type " +
-            cluster.types[type].name + " --zero " + std::to_string(stage) +
-            "; or give its flops and bandwidth in the cluster file, or its "
+            "; make one with: " + getProfileCommand(cluster.types[type].name) +
+            " and plan with --profiles profiles; or give its flops and bandwidth in the cluster file, or its "
             "device, for an estimate";
   return profile;
 }

@@ -111,8 +111,8 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
            << "has ranks on device type '" << name
            << "', which has no profile of this model (" << model
            << ") in stage " << plan.stage
-           << "; plan with --profiles, made by poplar profile --device-type "
-           << name << " --zero " << plan.stage;
+           << "; make one with: " << getProfileCommand(name)
+           << " and plan with --profiles profiles";
   Program &program = programs[name];
   program.module = op;
   std::string error;

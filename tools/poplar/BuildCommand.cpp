@@ -11,6 +11,7 @@
 #include "Compilation.h"
 #include "Installation.h"
 #include "Launch.h"
+#include "Output.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
@@ -232,5 +233,6 @@ void addBuildCommand(CLI::App &app, int &status) {
         std::chrono::steady_clock::now() - start;
     llvm::outs() << llvm::formatv("built     {0} in {1:f1} s\n", args->output,
                                   seconds.count());
+    printNext({"poplar", "train", args->output, "--data", "FILE"});
   });
 }

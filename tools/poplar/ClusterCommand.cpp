@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Output.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Import/DetectGPUs.h"
 #include "Poplar/Import/DeviceLibrary.h"
@@ -114,6 +116,17 @@ detectMachine(llvm::StringRef devices, bool probes, mlir::MLIRContext &context,
   return describeHost(machine, ranks, context, error);
 }
 
+/// The commands that measure what was detected and has devices.
+static void printProfiling(mlir::ModuleOp module, const std::string &path) {
+  ClusterView cluster = cluster::buildClusterView(module);
+  std::vector<int> counts = cluster.countRanks();
+  for (size_t type = 0; type < counts.size(); ++type)
+    if (counts[type] > 0)
+      printNext({"poplar", "profile", "--model", "MODEL_MLIR", "--cluster",
+                 path, "--device-type", cluster.types[type].name, "-o",
+                 "profiles/" + cluster.types[type].name + ".json"});
+}
+
 static void addDetectCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "detect", "Write the cluster file of the machine at hand");
@@ -143,10 +156,13 @@ static void addDetectCommand(CLI::App &app, int &status) {
     std::string error;
     mlir::OwningOpRef<mlir::ModuleOp> module =
         detectMachine(args->devices, args->probe, context, error);
-    if (!module)
+    if (!module) {
       status = reportError(error);
-    else
-      status = writeFile(args->output, exportClusterJSON(*module)) ? 0 : 1;
+      return;
+    }
+    status = writeFile(args->output, exportClusterJSON(*module)) ? 0 : 1;
+    if (status == 0 && args->output != "-")
+      printProfiling(*module, args->output);
   });
 }
 

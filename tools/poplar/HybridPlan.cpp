@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HybridPlan.h"
+#include "Output.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/PlanSearch.h"
@@ -255,14 +256,6 @@ bool writePlanFiles(const HybridArguments &args, const std::string &json,
   return true;
 }
 
-/// What can be done with the plan that was written.
-static std::string formatNext(const HybridArguments &args,
-                              const HybridReport &report) {
-  if (args.output.empty() || !report.buildability.refusal.empty())
-    return "";
-  return "next: poplar build " + args.output + " -o job\n";
-}
-
 bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   ClusterView cluster;
   HybridReport report;
@@ -287,9 +280,12 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   if (!writePlanFiles(args, formatHybridJSON(report),
                       report.simulation.timeline, compilation.error))
     return false;
-  if (args.json != "-" && args.trace != "-" && args.output != "-")
-    llvm::outs() << formatHybridText(report) << formatNext(args, report);
-  else
+  if (args.json == "-" || args.trace == "-" || args.output == "-") {
     llvm::errs() << format(report.buildability);
+    return true;
+  }
+  llvm::outs() << formatHybridText(report);
+  if (!args.output.empty() && report.buildability.refusal.empty())
+    printNext({"poplar", "build", args.output, "-o", "job"});
   return true;
 }

@@ -8,6 +8,9 @@
 
 #include "Output.h"
 #include "Commands.h"
+#include "Poplar/Support/Names.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
@@ -142,4 +145,15 @@ bool writeFile(const std::string &path, const std::string &contents) {
     return true;
   reportError(error);
   return false;
+}
+
+void printNext(llvm::ArrayRef<llvm::StringRef> words) {
+  llvm::outs() << "next:";
+  for (llvm::StringRef word : words) {
+    bool isPlain = !word.empty() && llvm::all_of(word, [](char c) {
+      return llvm::isAlnum(c) || llvm::StringRef("_./:=,+-").contains(c);
+    });
+    llvm::outs() << " " << (isPlain ? word.str() : poplar::quoteForShell(word));
+  }
+  llvm::outs() << "\n";
 }

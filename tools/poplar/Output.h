@@ -9,6 +9,8 @@
 #ifndef POPLAR_TOOLS_OUTPUT_H
 #define POPLAR_TOOLS_OUTPUT_H
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,5 +19,9 @@
 /// ones; returns false, with `error` set, if it cannot.
 bool writeFiles(const std::vector<std::pair<std::string, std::string>> &files,
                 std::string &error);
+
+/// Prints the command that goes on from what this one wrote. Words in capitals
+/// are for the user to fill in; all others are quoted for a shell.
+void printNext(llvm::ArrayRef<llvm::StringRef> words);
 
 #endif // POPLAR_TOOLS_OUTPUT_H

@@ -236,6 +236,8 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
                << format(buildability);
   if (args.explain)
     llvm::outs() << "\n" << formatReview(reviewed->cluster, reviewed->review);
+  if (!args.output.empty() && buildability.refusal.empty())
+    printNext({"poplar", "build", args.output, "-o", "job"});
   return true;
 }
 

@@ -15,6 +15,7 @@
 #include "Commands.h"
 #include "Compilation.h"
 #include "Installation.h"
+#include "Output.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
@@ -167,8 +168,13 @@ bool Profiling::prepare() {
   machine =
       llvm::formatv("{0}: {1}, {2} cores", name, host.processor, host.cores);
   llvm::StringRef parent = llvm::sys::path::parent_path(args.output);
-  if (std::error_code code = llvm::sys::fs::access(
-          parent.empty() ? "." : parent, llvm::sys::fs::AccessMode::Write)) {
+  std::error_code code;
+  if (!parent.empty())
+    code = llvm::sys::fs::create_directories(parent);
+  if (!code)
+    code = llvm::sys::fs::access(parent.empty() ? "." : parent,
+                                 llvm::sys::fs::AccessMode::Write);
+  if (code) {
     error = args.output + ": " + code.message();
     return false;
   }
@@ -322,6 +328,10 @@ bool Profiling::run() {
     return false;
   for (int stage = 0; stage < 4; ++stage)
     llvm::sys::fs::remove(getJournal(stage));
+  if (args.output != "-")
+    printNext({"poplar", "plan", "--model", args.model, "--cluster",
+               args.cluster, "--profiles", args.output, "--global-batch",
+               "SAMPLES", "-o", "plan.mlir"});
   return true;
 }
 

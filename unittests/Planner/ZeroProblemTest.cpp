@@ -271,14 +271,18 @@ TEST_F(ZeroProblemTest, MissingProfilesAreNamed) {
   model.fingerprint = "f00d";
   cluster.profiles[3].model = "beef";
   EXPECT_EQ(fail(3), "device type 'large' has no profile of this model (f00d) "
-                     "in stage 3; make one with: poplar profile --device-type "
-                     "large --zero 3; or give its flops and bandwidth in the "
+                     "in stage 3; make one with: poplar profile --model "
+                     "MODEL_MLIR --cluster CLUSTER --device-type large -o "
+                     "profiles/large.json and plan with --profiles profiles; "
+                     "or give its flops and bandwidth in the "
                      "cluster file, or its device, for an estimate");
   cluster.profiles.pop_back();
   cluster.profiles[3].model = "f00d";
   EXPECT_EQ(fail(3), "device type 'small' has no profile of this model (f00d) "
-                     "in stage 3; make one with: poplar profile --device-type "
-                     "small --zero 3; or give its flops and bandwidth in the "
+                     "in stage 3; make one with: poplar profile --model "
+                     "MODEL_MLIR --cluster CLUSTER --device-type small -o "
+                     "profiles/small.json and plan with --profiles profiles; "
+                     "or give its flops and bandwidth in the "
                      "cluster file, or its device, for an estimate");
 }
 

@@ -125,6 +125,10 @@ struct ClusterView {
                                    const std::string &model = "") const;
 };
 
+/// The command that measures device type `type`. What the planner does not know
+/// is in capitals.
+std::string getProfileCommand(const std::string &type);
+
 } // namespace poplar
 
 #endif // POPLAR_PLANNER_CLUSTER_H
