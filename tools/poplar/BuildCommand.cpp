@@ -233,6 +233,7 @@ void addBuildCommand(CLI::App &app, int &status) {
         std::chrono::steady_clock::now() - start;
     llvm::outs() << llvm::formatv("built     {0} in {1:f1} s\n", args->output,
                                   seconds.count());
-    printNext({"poplar", "train", args->output, "--data", "FILE"});
+    printNext(
+        {"poplar", "train", args->output, "--data", "FILE", "--out", "run"});
   });
 }
