@@ -183,37 +183,35 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
 }
 
 void addBuildCommand(CLI::App &app, int &status) {
-  CLI::App *command = app.add_subcommand(
-      "build", "Compile a model, or a plan, into executables");
+  CLI::App *command =
+      app.add_subcommand("build", "Compile a model or a plan into executables");
   command->footer(
-      "Writes an executable per device type of the plan, DIR/TYPE/train, and "
-      "what starts them.\nWithout a plan, the machine at hand is the cluster: "
-      "writes DIR/host/train.\n\nExamples:\n"
-      "  poplar build plan.mlir -o build/job\n"
-      "  poplar build model.mlir -o build/gpt2 --recompute "
-      "recompute-attention");
+      "For a plan, writes DIR/TYPE/train for each device type, and scripts "
+      "that start the\nranks. For a model, writes DIR/host/train for this "
+      "machine.\n\nExamples:\n  poplar build plan.mlir -o build/job\n  poplar "
+      "build model.mlir -o build/gpt2 --recompute recompute-attention");
   auto args = std::make_shared<Arguments>();
   addHostOptions(command, args->host);
   command
       ->add_option("model", args->model,
-                   "Plan of poplar plan, or model of poplar import")
+                   "Plan (from poplar plan) or model (from poplar import)")
       ->type_name("MLIR")
       ->required();
   command->add_flag("--trap-dead-ranges", args->host.trapDeadRanges,
-                    "Fill buffers with NaN when they die, to test the memory "
-                    "plan");
+                    "Fill buffers with NaN at the end of their lifetime, to "
+                    "test the memory plan");
   command->add_flag("!--no-gemm-epilogues", args->host.fuseEpilogues,
-                    "On GPUs, run GELU as a kernel of its own");
+                    "On GPUs, do not fuse GELU into matrix products");
   command->add_flag("!--no-ptx", args->host.keepPTX,
-                    "On GPUs, leave the PTX out where ptxas has made a cubin: "
-                    "a smaller executable, for one generation of GPUs");
+                    "On GPUs, omit the PTX if ptxas made a cubin: a smaller "
+                    "executable for one generation of GPUs");
   addScheduleOptions(command, args->host);
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")
       ->required();
   command->add_flag("--timing", args->timing,
-                    "Print the time of every phase and pass (of a model; each "
-                    "type of a plan is compiled in a process of its own)");
+                    "Print the time of every phase and pass; for models only, "
+                    "since each type of a plan is compiled in its own process");
   command->callback([args, &status] {
     auto start = std::chrono::steady_clock::now();
     locateLibraries(args->host);

@@ -20,30 +20,34 @@ void addHostOptions(CLI::App *command, HostOptions &options) {
       ->check(CLI::IsMember({"f32", "bf16"}));
   command
       ->add_option("--recompute", options.recompute,
-                   "What the backward pass computes again to save memory")
+                   "What the backward pass recomputes to save memory")
       ->check(CLI::IsMember({"keep", "recompute-attention", "recompute-unit"}));
   command
       ->add_option("--cpu", options.cpu,
-                   "LLVM's name of the CPU to generate code for")
+                   "CPU to generate code for, by its LLVM name")
       ->type_name("NAME");
   options.threads =
       llvm::heavyweight_hardware_concurrency().compute_thread_count();
   command
-      ->add_option("--threads", options.threads,
-                   "Threads to plan the libraries' scratch for")
+      ->add_option(
+          "--threads", options.threads,
+          "Threads of a rank, for which the libraries' scratch is planned")
       ->check(CLI::Range(1, 4096));
   command
-      ->add_option("--max-batch", options.maxBatch,
-                   "Largest micro-batch to plan the libraries' scratch for")
+      ->add_option(
+          "--max-batch", options.maxBatch,
+          "Largest micro-batch, for which the libraries' scratch is planned")
       ->check(CLI::Range(1, 1 << 20));
 }
 
 void addScheduleOptions(CLI::App *command, HostOptions &options) {
-  command->add_flag("!--synchronous", options.overlap,
-                    "Wait for every collective where it stands, to compare");
+  command->add_flag(
+      "!--synchronous", options.overlap,
+      "Do not overlap communication and computation, for comparison");
   command
-      ->add_option("--overlap-depth", options.overlapDepth,
-                   "Collectives under way while a unit computes, per kind")
+      ->add_option(
+          "--overlap-depth", options.overlapDepth,
+          "Collectives of each kind that overlap the computation of a unit")
       ->check(CLI::Range(1, 64));
 }
 

@@ -49,12 +49,14 @@ static void addShowCommand(CLI::App &app, int &status) {
   command->footer("Example:\n  poplar cluster show "
                   "examples/clusters/v100-and-t4.json");
   auto args = std::make_shared<Arguments>();
-  command->add_option("file", args->file, "A cluster file, JSON or MLIR")
+  command
+      ->add_option("file", args->file,
+                   "Cluster file: JSON (docs/cluster-file.md) or MLIR")
       ->type_name("CLUSTER")
       ->required();
   command
       ->add_option("--profiles", args->profiles,
-                   "Profiles to add: a file or a directory of *.json")
+                   "File or directory (*.json) of profiles to add")
       ->type_name("DIR");
   command->add_flag("--json", args->json, "Print JSON instead of MLIR");
   command
@@ -128,25 +130,24 @@ static void printProfiling(mlir::ModuleOp module, const std::string &path) {
 }
 
 static void addDetectCommand(CLI::App &app, int &status) {
-  CLI::App *command = app.add_subcommand(
-      "detect", "Write the cluster file of the machine at hand");
-  command->footer(
-      "Describes the GPUs, as far as NVIDIA's management library tells: types, "
-      "memory,\nNVLink or PCIe by their specifications. Without GPUs, or with "
-      "--devices, the CPU:\nevery host type that it has the instructions for; "
-      "ranks share cores and memory\nequally.\n\nExample:\n"
-      "  poplar cluster detect -o cluster.json\n"
-      "  poplar cluster detect --devices avx512-f32=1,sse41-f32=1 -o "
-      "cluster.json");
+  CLI::App *command =
+      app.add_subcommand("detect", "Write the cluster file of this machine");
+  command->footer("Describes the GPUs that NVIDIA's management library "
+                  "reports: types, memory, and links\n(NVLink or PCIe) by "
+                  "their specifications. Without GPUs, or with --devices, "
+                  "describes the\nCPU: every host type whose instructions it "
+                  "has. Ranks share cores and memory equally.\n\nExamples:\n  "
+                  "poplar cluster detect -o cluster.json\n  poplar cluster "
+                  "detect --devices avx512-f32=1,sse41-f32=1 -o cluster.json");
   auto args = std::make_shared<Arguments>();
   command
       ->add_option("--devices", args->devices,
-                   "Ranks of each type, on the CPU (default: the GPUs; "
-                   "without any, one of type host)")
+                   "Ranks of each type on the CPU (default: the GPUs, or one "
+                   "rank of type host if there are none)")
       ->type_name("TYPE=N,...");
-  command->add_flag("--probe", args->probe,
-                    "Measure the links between GPUs instead of going by "
-                    "specifications");
+  command->add_flag(
+      "--probe", args->probe,
+      "Measure the links between GPUs instead of using their specifications");
   command
       ->add_option("-o,--output", args->output,
                    "File to write; - for standard output")
@@ -170,20 +171,20 @@ static void addLinksCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "links", "Measure the links between the nodes of a job");
   command->footer(
-      "Starts the job's ranks where they would train. Times messages between "
-      "every two\nkinds of nodes, inside them, and collectives of all ranks. "
-      "The file replaces the\nlinks of a cluster file when it lies among the "
-      "profiles.\n\nExample:\n"
-      "  poplar cluster links build/job -o profiles/links.json");
+      "Starts the ranks where they would train. Measures messages between "
+      "every two kinds of\nnodes and inside nodes, and collectives of all "
+      "ranks. If the file lies among the\nprofiles, its links replace those of "
+      "the cluster file.\n\nExample:\n  poplar cluster links build/job -o "
+      "profiles/links.json");
   auto args = std::make_shared<Arguments>();
   command->add_option("job", args->job, "Directory written by poplar build")
       ->type_name("DIR")
       ->required();
   command
       ->add_option("--link-delay", args->delay,
-                   "Let messages between nodes take as long as on such a link")
+                   "Delay messages between nodes as a link of this speed would")
       ->type_name("LATENCY_US,BANDWIDTH_GBPS");
-  command->add_option("-o,--output", args->output, "File of links to write")
+  command->add_option("-o,--output", args->output, "File for the links")
       ->type_name("JSON")
       ->required();
   command->callback([args, &status] {
@@ -231,15 +232,14 @@ static std::string formatDevices(const DeviceLibrary &library) {
 }
 
 static void addDevicesCommand(CLI::App &app, int &status) {
-  CLI::App *command = app.add_subcommand(
-      "devices", "List the devices whose specifications are known");
-  command->footer(
-      "A cluster file may call a device type by these names:\n"
-      "  \"device_types\": {\"mine\": {\"device\": \"a100-40\"}}\n\n"
-      "Example:\n  poplar cluster devices --json");
+  CLI::App *command =
+      app.add_subcommand("devices", "List the devices in the device library");
+  command->footer("A cluster file may name these devices:\n  \"device_types\": "
+                  "{\"mine\": {\"device\": \"a100-40\"}}\n\nExample:\n  poplar "
+                  "cluster devices --json");
   auto args = std::make_shared<Arguments>();
   command->add_flag("--json", args->json,
-                    "Print the library's file, with all sources");
+                    "Print the file of the library, with all sources");
   command
       ->add_option("-o,--output", args->output,
                    "File to write; - for standard output")

@@ -10,15 +10,14 @@
 #include <memory>
 
 void addDoctorCommand(CLI::App &app, int &status) {
-  CLI::App *command = app.add_subcommand(
-      "doctor", "Check that a job can run, on all of its ranks");
+  CLI::App *command =
+      app.add_subcommand("doctor", "Check on all ranks that a job can run");
   command->footer(
-      "Starts the job's ranks where they would train, and has them compare\n"
-      "drivers, libraries, chips, memory, networks, NCCL's variables and "
-      "clocks, with\neach other and with what the plan needs; then they add "
-      "up a short array. Whatever\nfails is said with the rank, its host and "
-      "the remedy; the exit status is then 1.\n\nExample:\n"
-      "  poplar doctor build/job");
+      "Starts the ranks where they would train. They compare drivers, "
+      "libraries, chips, memory,\nnetworks, NCCL's variables and clocks with "
+      "each other and with what the plan needs, and\nadd up a short array. A "
+      "check that fails is printed with the rank, its host and the\nremedy; "
+      "the exit status is then 1.\n\nExample:\n  poplar doctor build/job");
   auto job = std::make_shared<std::string>();
   command->add_option("job", *job, "Directory written by poplar build")
       ->type_name("DIR")

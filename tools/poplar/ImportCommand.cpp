@@ -95,11 +95,10 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
 void addImportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "import", "Turn a Hugging Face config.json into a model");
-  command->footer("Knows the architectures BertForMaskedLM, GPT2LMHeadModel,\n"
-                  "LlamaForCausalLM, MistralForCausalLM and Qwen2ForCausalLM.\n"
-                  "\nExample:\n"
-                  "  poplar import examples/models/gpt2-124m.json "
-                  "--seq-len 256 -o model.mlir");
+  command->footer("Supports the architectures BertForMaskedLM, "
+                  "GPT2LMHeadModel, LlamaForCausalLM,\nMistralForCausalLM and "
+                  "Qwen2ForCausalLM.\n\nExample:\n  poplar import "
+                  "examples/models/gpt2-124m.json --seq-len 256 -o model.mlir");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("config", arguments->config,
@@ -109,37 +108,39 @@ void addImportCommand(CLI::App &app, int &status) {
   CLI::Option *seqLen =
       command
           ->add_option("--seq-len", arguments->seqLen,
-                       "Tokens per sample (default: the model's "
-                       "positions, at most 1024)")
+                       "Tokens per sample (default: the positions of the "
+                       "model, at most 1024)")
           ->type_name("N");
-  CLI::Option *dropout = command
-                             ->add_option("--dropout", arguments->dropout,
-                                          "Replaces every dropout probability")
-                             ->type_name("P");
+  CLI::Option *dropout =
+      command
+          ->add_option(
+              "--dropout", arguments->dropout,
+              "Dropout probability, in place of every one in the configuration")
+          ->type_name("P");
   command
       ->add_option("--ignore-key", arguments->ignoredKeys,
-                   "Imports as if the configuration did not have this key, "
-                   "though it may change what the model computes; repeatable")
+                   "Key of the configuration to ignore, although it may change "
+                   "what the model computes; repeatable")
       ->type_name("KEY")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   CLI::Option *mask =
       command
           ->add_option("--mask-token-id", arguments->maskTokenId,
-                       "For masked models: the id that replaces tokens "
-                       "(default: the tokenizer's beside the configuration, "
-                       "else mask_token_id of the configuration)")
+                       "For masked models: id that replaces masked tokens "
+                       "(default: that of the tokenizer beside the "
+                       "configuration, else mask_token_id)")
           ->type_name("N");
   command
-      ->add_option("--special-token-ids", arguments->specialTokenIds,
-                   "For masked models: ids, separated by commas, of tokens "
-                   "that are never masked (default: the tokenizer's, else "
-                   "those that the configuration names)")
+      ->add_option(
+          "--special-token-ids", arguments->specialTokenIds,
+          "For masked models: ids of tokens that are never masked (default: "
+          "those of the tokenizer, else those in the configuration)")
       ->type_name("N,...")
       ->delimiter(',');
   command
       ->add_option("-o,--output", arguments->output,
-                   "The model, as MLIR; - for standard output")
+                   "File for the model, as MLIR; - for standard output")
       ->type_name("MODEL")
       ->required();
   command->callback([=, &status] {

@@ -138,30 +138,30 @@ void addPlaceCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "place", "Place pipeline stages on the devices of a slow network");
   command->footer(
-      "Networks and the cost are described in docs/placement.md.\n\n"
-      "Example:\n  poplar place --network examples/networks/worldwide.json "
-      "--stages 8 --out placement.json\n  poplar place --network "
-      "unlike.json --stages auto --out placement.json");
+      "docs/placement.md describes networks and the cost.\n\nExamples:\n  "
+      "poplar place --network examples/networks/worldwide.json --stages 8 "
+      "--out placement.json\n  poplar place --network unlike.json --stages "
+      "auto --out placement.json");
   auto args = std::make_shared<Arguments>();
   command
       ->add_option("--network", args->network,
-                   "Delays and bandwidths between devices")
+                   "Network: delays and bandwidths between devices")
       ->type_name("JSON")
       ->required();
   command
       ->add_option("--scenario", args->scenario,
-                   "Which one, of a file with several")
+                   "Scenario to use, if the file has several")
       ->type_name("NAME");
   command
       ->add_option("--stages", args->stages,
-                   "Pipeline stages; auto chooses, if the network says how "
-                   "fast its devices are")
+                   "Number of pipeline stages; auto chooses it, if the network "
+                   "says how fast its devices are")
       ->type_name("N|auto")
       ->check(CLI::Number | CLI::IsMember({"auto"}))
       ->required();
   command
       ->add_option("-o,--out", args->output,
-                   "The placement, as JSON; - for standard output")
+                   "File for the placement, as JSON; - for standard output")
       ->type_name("JSON")
       ->required();
   command->callback([args, &status] {

@@ -243,149 +243,148 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
 
 void addPlanCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
-      "plan", "Allocate a global batch to the devices of a cluster");
+      "plan", "Decide which device of a cluster computes and stores what");
   command->footer(
-      "Without --cluster, says what memory the machine at hand needs. Without "
-      "--profiles, times are\nestimates from the specifications that the "
-      "cluster file gives or names (poplar cluster devices).\n\n"
-      "Examples:\n"
-      "  poplar plan --model model.mlir --cluster "
-      "examples/clusters/a100-40-and-80.json --global-batch 2Mtok\n"
-      "  poplar plan --model model.mlir --cluster cluster.json --profiles "
-      "profiles --global-batch 2Mtok -o plan.mlir\n"
-      "  poplar plan --model model.mlir --cluster cluster.json --profiles "
-      "profiles --global-batch 256 --explain --json plan.json\n"
-      "  poplar plan --model model.mlir --cluster "
-      "examples/clusters/mi300x-and-a800.json --global-batch 1536 --policy "
-      "hybrid\n"
-      "  poplar plan --model model.mlir --cluster cluster.json --global-batch "
-      "64 --pipeline 'a100*2@12+v100*2' -o plan.mlir\n"
-      "  poplar plan model.mlir --recompute recompute-unit");
+      "Without --cluster, prints how much memory the model needs on this "
+      "machine. Without --profiles,\ntimes are estimated from the "
+      "specifications that the cluster file gives or names (poplar "
+      "cluster\ndevices).\n\nExamples:\n  poplar plan --model model.mlir "
+      "--cluster examples/clusters/a100-40-and-80.json --global-batch 2Mtok\n  "
+      "poplar plan --model model.mlir --cluster cluster.json --profiles "
+      "profiles --global-batch 2Mtok -o plan.mlir\n  poplar plan --model "
+      "model.mlir --cluster cluster.json --profiles profiles --global-batch "
+      "256 --explain --json plan.json\n  poplar plan --model model.mlir "
+      "--cluster examples/clusters/mi300x-and-a800.json --global-batch 1536 "
+      "--policy hybrid\n  poplar plan --model model.mlir --cluster "
+      "cluster.json --global-batch 64 --pipeline 'a100*2@12+v100*2' -o "
+      "plan.mlir\n  poplar plan model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
   addHostOptions(command, args->host);
-  command->add_option("--model,model", args->model, "Written by poplar import")
+  command->add_option("--model,model", args->model, "Model, from poplar import")
       ->type_name("MODEL_MLIR")
       ->required();
   CLI::Option *cluster =
       command
           ->add_option("--cluster", args->cluster,
-                       "The devices: JSON (docs/cluster-file.md) or MLIR")
+                       "Cluster file: JSON (docs/cluster-file.md) or MLIR")
           ->type_name("CLUSTER");
   CLI::Option *batch =
       command
           ->add_option("--global-batch", args->globalBatch,
-                       "Samples of an iteration, or tokens as in 2Mtok")
+                       "Samples per iteration, or tokens such as 2Mtok")
           ->type_name("N|TOKENS")
           ->needs(cluster);
   cluster->needs(batch);
   command
       ->add_option(
           "--profiles", args->profiles,
-          "What poplar profile measured: a file or a directory. Device "
-          "types without it are estimated from their specifications")
+          "File or directory of profiles that poplar profile wrote; device "
+          "types without a profile are estimated from their specifications")
       ->type_name("DIR")
       ->needs(cluster);
   command
       ->add_option("--zero", args->allocation.stage,
-                   "Stage of ZeRO; auto is the fastest that fits")
+                   "ZeRO stage; auto selects the fastest that fits")
       ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
       ->needs(cluster);
   CLI::Option *policy =
       command
-          ->add_option(
-              "--policy", args->allocation.policy,
-              "exact, poplar, uniform, whale, homogeneous:TYPE; hybrid: "
-              "pipeline stages on unlike devices (docs/hybrid.md); or geo: "
-              "the same over slow, unlike links (docs/placement.md)")
+          ->add_option("--policy", args->allocation.policy,
+                       "How work is shared: exact, poplar, uniform, whale or "
+                       "homogeneous:TYPE; hybrid for pipeline stages on unlike "
+                       "devices (docs/hybrid.md); geo for pipelines over slow, "
+                       "unlike links (docs/placement.md)")
           ->type_name("POLICY")
           ->needs(cluster);
   command
-      ->add_option(
-          "--tensor-degree", args->tensorDegree,
-          "Of a hybrid plan with --hypothetical: the most devices that share "
-          "a unit")
+      ->add_option("--tensor-degree", args->tensorDegree,
+                   "Largest number of devices that share a unit, in hybrid "
+                   "plans with --hypothetical")
       ->check(CLI::Range(1, 1 << 10))
       ->needs(cluster);
   CLI::Option *pipeline =
       command
-          ->add_option("--pipeline", args->pipeline.stages,
-                       "Your own pipeline stages: of each, the device type, of "
-                       "how many pipelines, how many devices share a unit, and "
-                       "the unit before which it ends, of each chunk "
-                       "(docs/pipelines.md)")
+          ->add_option(
+              "--pipeline", args->pipeline.stages,
+              "Your own pipeline stages: for each, the device type, the number "
+              "of pipelines, the devices that share a unit, and the unit "
+              "before which each chunk ends (docs/pipelines.md)")
           ->type_name("TYPE[*N][/DEGREE][@END]...+...")
           ->needs(cluster);
   command
       ->add_option("--schedule", args->pipeline.schedule,
-                   "In which order stages compute")
+                   "Order of forward and backward passes in a pipeline")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}))
       ->needs(pipeline);
   command
       ->add_option(
           "--chunks", args->chunks,
-          "Parts of the model that each stage computes, for --schedule "
-          "interleaved: 2 or more; of a hybrid plan the most, 4 unless given")
+          "Parts of the model per stage with --schedule interleaved, 2 or "
+          "more; in hybrid plans the largest number to try (default: 4)")
       ->check(CLI::Range(1, 1 << 10))
       ->needs(cluster);
   command
       ->add_option("--micro-batch", args->pipeline.microBatch,
-                   "Samples that go through a pipeline at a time")
+                   "Samples per micro-batch of a pipeline")
       ->check(CLI::Range(1, 1 << 20))
       ->needs(pipeline);
   auto shares = std::make_shared<std::string>();
   command
-      ->add_option("--batch", *shares,
-                   "Your own: samples in a step of all devices of each type")
+      ->add_option(
+          "--batch", *shares,
+          "Your own batches: samples per step of all devices of each type")
       ->type_name("TYPE=N,...")
       ->needs(cluster);
   command
       ->add_option("--state", args->allocation.state,
-                   "Shard the state equally, by free memory, or as is faster")
+                   "How the state is sharded: equally, by free memory, or auto "
+                   "for the faster")
       ->check(CLI::IsMember({"auto", "equal", "memory"}))
       ->needs(cluster);
   command
       ->add_option("--leave-out", args->allocation.leaveOut,
-                   "auto leaves devices out where that is faster")
+                   "auto leaves devices out if that is faster; none keeps all")
       ->check(CLI::IsMember({"auto", "none"}))
       ->needs(cluster);
   command
       ->add_option("--type-recompute", args->allocation.recompute,
-                   "What types recompute: as the cluster says, or auto for the "
-                   "fastest that is profiled")
+                   "What types recompute: as-set for what the cluster file "
+                   "says, auto for the fastest that was profiled")
       ->check(CLI::IsMember({"auto", "as-set"}))
       ->needs(cluster);
   command
-      ->add_option("--bucket-bytes", args->host.bucketBytes,
-                   "Units with fewer bytes (in f32) share collectives")
+      ->add_option(
+          "--bucket-bytes", args->host.bucketBytes,
+          "Units with fewer bytes (in f32) are merged into one collective")
       ->check(CLI::NonNegativeNumber);
   command
-      ->add_option("-o,--output", args->output,
-                   "Where the plan is written, for poplar build; - for stdout")
+      ->add_option(
+          "-o,--output", args->output,
+          "File for the plan, the input of poplar build; - for standard output")
       ->type_name("PLAN_MLIR")
       ->needs(cluster);
   command
       ->add_option("--json", args->json,
-                   "Where the plan and its explanation are written as JSON; - "
-                   "for stdout")
+                   "File for the plan and its explanation as JSON; - for "
+                   "standard output")
       ->type_name("PLAN_JSON")
       ->needs(cluster);
   command
-      ->add_option(
-          "--trace", args->trace,
-          "Of a hybrid or geo plan: its simulated timeline, in Chrome's "
-          "trace format; - for stdout")
+      ->add_option("--trace", args->trace,
+                   "File for the simulated timeline of a hybrid or geo plan, "
+                   "in Chrome's trace format; - for standard output")
       ->type_name("JSON")
       ->needs(cluster);
   command
       ->add_flag("--hypothetical", args->hypothetical,
-                 "Plan what poplar build cannot build yet, too: devices "
-                 "without a runtime; pipeline stages in f16, of unlike "
+                 "Also plan what poplar build cannot build yet: devices "
+                 "without a runtime; pipeline stages in f16, in different "
                  "precisions, or whose units are shared among devices")
       ->needs(cluster);
   command
       ->add_flag("--explain", args->explain,
-                 "Say what limits each rank, what another device or more "
-                 "memory would bring, and what other plans would cost")
+                 "Explain the plan: what limits each rank, what another device "
+                 "or more memory would gain, and what other plans would cost")
       ->needs(cluster);
   command->callback([args, shares, policy, &status] {
     if (!shares->empty() && policy->count() > 0) {

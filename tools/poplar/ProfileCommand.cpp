@@ -339,36 +339,36 @@ void addProfileCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "profile", "Measure how fast a device type trains a model");
   command->footer(
-      "Runs the program of a rank by itself over growing micro-batches and "
-      "writes the\ncurves for poplar plan --profiles. Measurements are kept "
-      "beside the output\n(JSON.stageN.part) until all are done: after an "
-      "interruption, the same command\ngoes on.\n\nExample:\n"
-      "  poplar profile --model model.mlir --cluster cluster.json "
-      "--device-type avx2-f32 -o profiles/avx2-f32.json");
+      "Runs the program of one rank alone with growing micro-batches, and "
+      "writes its\nstep times for poplar plan --profiles. Measurements are "
+      "kept in JSON.stageN.part\nuntil all are done; after an interruption, "
+      "the same command continues.\n\nExample:\n  poplar profile --model "
+      "model.mlir --cluster cluster.json --device-type avx2-f32 -o "
+      "profiles/avx2-f32.json");
   auto args = std::make_shared<Arguments>();
-  command->add_option("--model", args->model, "Written by poplar import")
+  command->add_option("--model", args->model, "Model, from poplar import")
       ->type_name("MODEL_MLIR")
       ->required();
   command
       ->add_option("--cluster", args->cluster,
-                   "The devices: JSON (docs/cluster-file.md) or MLIR")
+                   "Cluster file: JSON (docs/cluster-file.md) or MLIR")
       ->type_name("CLUSTER")
       ->required();
   command
       ->add_option("--device-type", args->deviceType,
-                   "Which of them to measure, on this machine")
+                   "Device type to measure; this machine must have it")
       ->type_name("TYPE")
       ->required();
-  command->add_option("--zero", args->stage, "Stage of ZeRO, or all")
+  command->add_option("--zero", args->stage, "ZeRO stage, or all of them")
       ->check(CLI::IsMember({"all", "0", "1", "2", "3"}));
   command
       ->add_option("--max-batch", args->maxBatch,
-                   "Largest micro-batch to measure if it fits (default: where "
-                   "larger ones are no faster, 64 at most)")
+                   "Largest micro-batch to measure, if it fits (default: the "
+                   "one beyond which throughput does not grow, 64 at most)")
       ->check(CLI::Range(2, 1 << 20));
   command->add_flag("--loaded", args->loaded,
-                    "Keep the machine's other cores busy meanwhile");
-  command->add_option("-o,--output", args->output, "File of profiles to write")
+                    "Keep the other cores of the machine busy meanwhile");
+  command->add_option("-o,--output", args->output, "File for the profiles")
       ->type_name("JSON")
       ->required();
   command->callback([args, &status] {

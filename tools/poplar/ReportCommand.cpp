@@ -143,21 +143,20 @@ static bool addRun(const std::string &run, Compilation &compilation,
 
 void addReportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
-      "report", "Show a plan, or a run and its plan, on a page");
-  command->footer(
-      "Writes one page of HTML, which needs no other file and no network.\n\n"
-      "Examples:\n"
-      "  poplar report plan.mlir -o report.html\n"
-      "  poplar report runs/demo -o report.html");
+      "report", "Draw a plan, or a run and its plan, on an HTML page");
+  command->footer("The page needs no other file and no network.\n\nExamples:\n "
+                  " poplar report plan.mlir -o report.html\n  poplar report "
+                  "runs/demo -o report.html");
   auto args = std::make_shared<Arguments>();
   command
-      ->add_option("input", args->input,
-                   "Plan of poplar plan, or directory of poplar train --out")
+      ->add_option(
+          "input", args->input,
+          "Plan (from poplar plan) or run (directory of poplar train --out)")
       ->type_name("RUN|PLAN_MLIR")
       ->required();
   command
       ->add_option("-o,--output", args->output,
-                   "Where the page is written; - for stdout")
+                   "File for the page; - for standard output")
       ->type_name("HTML")
       ->required();
   command->callback([args, &status] {

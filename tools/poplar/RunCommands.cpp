@@ -52,12 +52,12 @@ int startJob(const std::string &directory, std::vector<std::string> arguments) {
 }
 
 void addTrainCommand(CLI::App &app, int &status) {
-  CLI::App *command = app.add_subcommand("train", "Train what was built");
+  CLI::App *command =
+      app.add_subcommand("train", "Train a program that poplar build wrote");
   command->prefix_command();
-  command->footer(
-      "Options are those of the executable: poplar train DIR --help lists "
-      "them.\n\nExample:\n  poplar train build/gpt2 --data corpus.txt "
-      "--steps 1000 --batch 8 --out runs/gpt2");
+  command->footer("The options are those of the executable: poplar train DIR "
+                  "--help lists them.\n\nExample:\n  poplar train build/gpt2 "
+                  "--data corpus.txt --steps 1000 --batch 8 --out runs/gpt2");
   auto directory = std::make_shared<std::string>();
   command->add_option("dir", *directory, "Directory written by poplar build")
       ->type_name("DIR")
@@ -73,8 +73,9 @@ void addSampleCommand(CLI::App &app, int &status) {
   CLI::App *command =
       app.add_subcommand("sample", "Continue a prompt from a trained run");
   command->prefix_command();
-  command->footer("Example:\n  poplar sample runs/demo --prompt \"ROMEO:\" "
-                  "--tokens 200 --temperature 0.8");
+  command->footer("The options are those of the executable: poplar sample RUN "
+                  "--help lists them.\n\nExample:\n  poplar sample runs/demo "
+                  "--prompt \"ROMEO:\" --tokens 200 --temperature 0.8");
   auto run = std::make_shared<std::string>();
   command->add_option("run", *run, "Directory given to poplar train --out")
       ->type_name("RUN")

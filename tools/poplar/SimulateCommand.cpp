@@ -133,29 +133,28 @@ static bool run(Compilation &compilation, const Arguments &args) {
 
 void addSimulateCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
-      "simulate", "Play an iteration of a plan through, event by event");
+      "simulate", "Predict the time of an iteration of a plan, event by event");
   command->footer(
-      "Schedules the programs of the plan as poplar build does, and simulates "
-      "their\ncomputation, from the profiles in the plan, and their "
-      "collectives, from the links.\nhttps://ui.perfetto.dev shows the "
-      "trace.\n\nExample:\n"
-      "  poplar simulate plan.mlir --trace trace.json");
+      "Schedules the programs of the plan as poplar build does. Times of "
+      "computation come\nfrom the profiles in the plan, times of collectives "
+      "from the links.\nhttps://ui.perfetto.dev shows the trace.\n\nExample:\n "
+      " poplar simulate plan.mlir --trace trace.json");
   auto args = std::make_shared<Arguments>();
-  command->add_option("plan", args->plan, "Written by poplar plan -o")
+  command->add_option("plan", args->plan, "Plan, from poplar plan -o")
       ->type_name("PLAN_MLIR")
       ->required();
   command
       ->add_option("--trace", args->trace,
-                   "Timelines to write, in Chrome's trace format; - for "
+                   "File for the timelines, in Chrome's trace format; - for "
                    "standard output")
       ->type_name("JSON");
   command
       ->add_option("--json", args->json,
-                   "The figures to write; - for standard output")
+                   "File for the figures; - for standard output")
       ->type_name("JSON");
   command
       ->add_option("--iterations", args->simulation.iterations,
-                   "How many to simulate, one after the other")
+                   "Number of consecutive iterations to simulate")
       ->check(CLI::Range(1, 1000));
   addScheduleOptions(command, args->host);
   command->callback([args, &status] {

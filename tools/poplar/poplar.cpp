@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "HelpFormatter.h"
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Support/HostCPU.h"
 #include "llvm/Config/llvm-config.h"
@@ -22,6 +23,9 @@ int main(int argc, char **argv) {
   CLI::App app("Compiles and trains transformers on mixed accelerators.",
                "poplar");
   app.require_subcommand(1);
+  // Commands take these over.
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.option_defaults()->always_capture_default();
   app.set_version_flag("--version",
                        "poplar " POPLAR_VERSION " (LLVM " LLVM_VERSION_STRING
                        ", programs of ABI " +
@@ -43,6 +47,10 @@ int main(int argc, char **argv) {
   addDoctorCommand(app, status);
   addTrainCommand(app, status);
   addSampleCommand(app, status);
+  // The program's own --help lists its options.
+  if (llvm::StringRef command = argc > 2 && argv[2][0] != '-' ? argv[1] : "";
+      command == "train" || command == "sample")
+    app.get_subcommand(command.str())->set_help_flag();
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError &error) {
