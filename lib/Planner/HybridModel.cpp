@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/HybridModel.h"
+#include "Poplar/Planner/PlanSearch.h"
 #include "Poplar/Planner/UnitTimes.h"
 #include "Sites.h"
 #include <algorithm>
@@ -207,9 +208,12 @@ std::vector<int> HybridCluster::findTypes(int clusterType) const {
   return types;
 }
 
-std::vector<HybridCluster>
-poplar::makeHybridProblems(const ClusterView &cluster, const HybridModel &model,
-                           int64_t globalBatch, std::string &error) {
+std::vector<HybridCluster> poplar::makeHybridProblems(const ClusterView &given,
+                                                      const HybridModel &model,
+                                                      int64_t globalBatch,
+                                                      std::string &error) {
+  ClusterView cluster = given;
+  mergeAlikeTypes(cluster);
   std::vector<HybridCluster> problems;
   for (const std::vector<int> &sites :
        findSites(cluster, getMessageBytes(model), mostKinds)) {

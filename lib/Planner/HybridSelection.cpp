@@ -41,7 +41,6 @@ public:
   HybridSelection run();
 
 private:
-  void mergeTypes();
   ClusterView take(const Choice &choice, std::vector<int> &kept) const;
   bool isLeft() const;
   double consider(Choice choice);
@@ -84,25 +83,8 @@ Selector::Selector(const ClusterView &whole, const HybridModel &model,
       effort(effort), mostChunks(mostChunks),
       mostChoices(mostChoices ? mostChoices : limitChoices(whole)) {
   bounds.fill(never);
-  mergeTypes();
+  mergeAlikeTypes(cluster);
   space.emplace(cluster, std::vector<bool>(cluster.types.size(), true));
-}
-
-/// Only types with ranks have a model.
-void Selector::mergeTypes() {
-  std::vector<int> counts = cluster.countRanks();
-  std::vector<int> first(cluster.types.size());
-  for (size_t type = 0; type < first.size(); ++type) {
-    first[type] = static_cast<int>(type);
-    for (size_t other = 0; other < type; ++other)
-      if (counts[type] && counts[other] &&
-          areAlike(cluster, static_cast<int>(other), static_cast<int>(type))) {
-        first[type] = first[other];
-        break;
-      }
-  }
-  for (ClusterRank &rank : cluster.ranks)
-    rank.type = first[rank.type];
 }
 
 /// The devices of a choice as if there were no others.

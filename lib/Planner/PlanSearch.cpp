@@ -99,6 +99,22 @@ bool poplar::areAlike(const ClusterView &cluster, int a, int b) {
                     isSame);
 }
 
+void poplar::mergeAlikeTypes(ClusterView &cluster) {
+  std::vector<int> counts = cluster.countRanks();
+  std::vector<int> first(cluster.types.size());
+  for (size_t type = 0; type < first.size(); ++type) {
+    first[type] = static_cast<int>(type);
+    for (size_t other = 0; other < type; ++other)
+      if (counts[type] && counts[other] &&
+          areAlike(cluster, static_cast<int>(other), static_cast<int>(type))) {
+        first[type] = first[other];
+        break;
+      }
+  }
+  for (ClusterRank &rank : cluster.ranks)
+    rank.type = first[rank.type];
+}
+
 std::optional<ClusterView> poplar::takeRanks(const ClusterView &cluster,
                                              const std::vector<int64_t> &copies,
                                              std::vector<int> *kept) {

@@ -101,6 +101,34 @@ static std::optional<Planned> planHybrid(const ClusterView &cluster,
   return Planned{found.choice.seconds, text.str()};
 }
 
+static std::optional<Planned> planGeo(const ClusterView &cluster,
+                                      const RandomModel &model) {
+  std::string error;
+  HybridModel all = model.of(cluster);
+  std::vector<HybridCluster> whole =
+      makeHybridProblems(cluster, all, model.globalBatch, error);
+  if (whole.empty())
+    return std::nullopt;
+  std::vector<GeoCluster> problems =
+      makeGeoProblems(cluster, whole.front(), error);
+  if (problems.empty())
+    return std::nullopt;
+  GeoChoice found = searchGeoClusters(problems);
+  if (!found.search.plan)
+    return std::nullopt;
+  const GeoPlan &plan = *found.search.plan;
+  std::ostringstream text;
+  text << plan.seconds << " s, bound " << found.search.lowerBound << ", units";
+  for (int cut : plan.cuts)
+    text << " " << cut;
+  for (const std::vector<int> &stage : plan.stages) {
+    text << ";";
+    for (int device : stage)
+      text << " " << device;
+  }
+  return Planned{plan.seconds, text.str()};
+}
+
 /// Makes `clusters` random clusters, and each change of them.
 static void check(const Planner &plan, unsigned seed, int clusters,
                   int mostNodes, int mostDevices) {
@@ -137,4 +165,8 @@ TEST(HybridMetamorphicTest, SmallClusters) {
 
 TEST(HybridMetamorphicTest, LargerClusters) {
   check(planHybrid, chooseSeed(1000), countClusters(4), 4, 4);
+}
+
+TEST(GeoMetamorphicTest, SmallClusters) {
+  check(planGeo, chooseSeed(1), countClusters(5), 3, 2);
 }

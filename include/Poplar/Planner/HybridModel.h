@@ -70,10 +70,11 @@ struct HybridCluster {
   std::vector<int> findTypes(int clusterType) const;
 };
 
-/// The problems of `globalBatch` samples on all ranks of `cluster`. In the
-/// first, a device type is one of the problem, whose links are as slow as the
-/// slowest between its nodes; in others it is one for each part of the cluster
-/// that slow links separate, as long as these are few. Empty, with `error` set,
+/// The problems of `globalBatch` samples on all ranks of `cluster`. Types that
+/// differ in nothing but their names are one, the first. In the first problem,
+/// a device type is one of the problem, whose links are as slow as the slowest
+/// between its nodes; in others it is one for each part of the cluster that
+/// slow links separate, as long as these are few. Empty, with `error` set,
 /// where a type has neither a profile nor figures.
 std::vector<HybridCluster> makeHybridProblems(const ClusterView &cluster,
                                               const HybridModel &model,

@@ -111,6 +111,10 @@ std::optional<ClusterView> resizeCluster(const ClusterView &cluster,
 /// Whether two types differ in nothing but their names.
 bool areAlike(const ClusterView &cluster, int type, int otherType);
 
+/// Makes ranks of types that are alike ranks of the first of them. Only types
+/// with ranks are compared.
+void mergeAlikeTypes(ClusterView &cluster);
+
 /// The cluster with so many copies of each rank. None if a node has several
 /// ranks, but no link inside. `kept` as above.
 std::optional<ClusterView> takeRanks(const ClusterView &cluster,
