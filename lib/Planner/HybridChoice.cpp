@@ -53,14 +53,19 @@ poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
   bounds[1] = choice.search.lowerBound;
   int64_t used = choice.effort;
   bool isFirst = limit == std::numeric_limits<double>::infinity();
+  std::vector<HybridChoice> slower;
   for (int chunks = 2; (choice.search.plan || !isFirst) && chunks <= mostChunks;
        ++chunks) {
     HybridChoice other = chooseOf(problems, effort / 4, chunks, limit);
     bounds[chunks] = other.search.lowerBound;
     used += other.effort;
     if (other.seconds < choice.seconds)
-      choice = std::move(other);
+      std::swap(choice, other);
+    slower.push_back(std::move(other));
   }
+  for (HybridChoice &other : slower)
+    if (other.search.plan && other.problem == choice.problem)
+      choice.others.push_back(std::move(*other.search.plan));
   choice.bounds = bounds;
   choice.effort = used;
   return choice;

@@ -182,16 +182,14 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
           shard = divideUp(elements, ranks), largest = 0;
   for (int unit = group.first; unit < group.end; ++unit)
     largest = std::max(largest, problem.elements[unit]);
+  largest = std::max(largest, std::min(problem.largestBucket, elements));
   largest = divideUp(largest, part.tensorDegree);
 
   int zero = group.zeroStage, units = group.end - group.first;
   cost.fixedBytes +=
       type.state.replicated(zero) * ofRank + type.state.sharded(zero) * shard;
-  // What is gathered or not yet reduced, of the unit in use and of the next.
-  if (zero >= 2)
-    cost.fixedBytes += 2 * type.state.gradient * largest;
-  if (zero >= 3)
-    cost.fixedBytes += 2 * type.state.parameter * largest;
+  cost.fixedBytes +=
+      transientBytes(type.state, zero, largest, units, problem.overlapDepth);
 
   cost.sync =
       type.optimizerSeconds * static_cast<double>(zero >= 1 ? shard : ofRank);

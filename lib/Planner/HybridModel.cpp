@@ -193,6 +193,7 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
       problem.links.push_back(getLink(kind, other));
   problem.elements = model.elements;
   problem.tiedElements = model.tiedElements;
+  problem.largestBucket = model.largestBucket;
   // Parameters travel in f32 unless all agree on something narrower.
   problem.parameterBytes = formats.size() > 1 || formats.count("f32") ? 4 : 2;
   problem.globalBatch = globalBatch;

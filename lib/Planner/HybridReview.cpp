@@ -163,10 +163,9 @@ HybridReview::Alone poplar::reviewAlone(const HybridProblem &whole,
 
 HybridReview poplar::reviewHybridPlan(const HybridProblem &whole,
                                       const HybridProblem &problem,
-                                      const HybridPlan &plan,
+                                      const HybridPlan &plan, double seconds,
                                       std::vector<HybridReview::Alone> alone) {
   HybridReview review;
-  double seconds = simulatePipeline(problem, plan).seconds;
   review.throughput = static_cast<double>(problem.globalBatch) / seconds;
   review.upperBound = findUpperBound(whole);
   review.losses = findAllLosses(whole, problem, plan, seconds);

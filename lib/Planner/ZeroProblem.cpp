@@ -29,19 +29,6 @@ int64_t poplar::getWireBytes(const ClusterView &cluster) {
   return first == "f32" ? 4 : 2;
 }
 
-/// What a stage keeps in memory for the time of a unit only: a micro-step's
-/// gradients, and in stage 3 gathered parameters; of each, what is in use and
-/// what is under way, at most as much as a step has. It reduces every bucket
-/// once and gathers it twice.
-static int64_t getTransientBytes(const ModelFacts &model,
-                                 const StateFormat &format, int stage) {
-  int64_t alive = 1 + model.overlapDepth,
-          gradients = stage >= 2 ? std::min(alive, model.buckets) : 0,
-          gathered = stage == 3 ? std::min(alive, 2 * model.buckets) : 0;
-  return model.largestBucket *
-         (gradients * gradientWireBytes + gathered * format.parameter);
-}
-
 TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
                                      const std::vector<double> &state) {
   TrafficRates rates;
@@ -144,7 +131,8 @@ static const DeviceProfile *findProfile(const ClusterView &cluster,
             "' has no profile of this model (" + model.fingerprint +
             ") in stage " + std::to_string(stage) +
             "; make one with: " + getProfileCommand(cluster.types[type].name) +
-            " and plan with --profiles profiles; or give its flops and bandwidth in the cluster file, or its "
+            " and plan with --profiles profiles; or give its flops and "
+            "bandwidth in the cluster file, or its "
             "device, for an estimate";
   return profile;
 }
@@ -159,7 +147,8 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
           ? profile.memory->fixed
           : stateBytes(format, stage, model.elements, model.elements).total();
   return fixed - std::llround(sharded * (1 - share)) +
-         getTransientBytes(model, format, stage);
+         transientBytes(format, stage, model.largestBucket, model.buckets,
+                        model.overlapDepth);
 }
 
 std::optional<BatchProblem>

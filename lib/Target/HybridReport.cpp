@@ -64,8 +64,10 @@ static std::string formatHead(const HybridReport &report) {
       "devices: {3}, {4}\n",
       report.problem.globalBatch, sum(plan.countDevices(report.problem)),
       report.numDevices, formatStageCount(plan), toString(plan.schedule));
-  text += formatv("          {0:f4} s simulated, {1:f4} s by the closed form",
-                  report.simulation.seconds, plan.seconds);
+  text +=
+      formatv("          {0:f4} s simulated{1}, {2:f4} s by the closed form",
+              report.simulation.seconds,
+              report.isPlayed ? "" : " from the costs of units", plan.seconds);
   if (report.uncertainty > 0)
     text += formatv(" (estimate, +-{0:f0} %)", 100 * report.uncertainty);
   // Of the devices at hand, where not every choice of them was posed.

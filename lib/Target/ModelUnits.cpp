@@ -9,6 +9,7 @@
 #include "Poplar/Target/ModelUnits.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Transforms/ModelStages.h"
 #include "ProgramCosts.h"
 #include "llvm/ADT/DenseMap.h"
@@ -148,6 +149,7 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
     return failure();
   result.mostTensorDegree = getMostTensorDegree(module);
   result.fingerprint = nn::getFingerprint(module);
+  result.largestBucket = zero::getModelFacts(module).largestBucket;
   result.variants.resize(cluster.types.size());
   std::map<std::vector<std::string>, HybridModel::Variant> known;
   std::vector<int> counts = cluster.countRanks();

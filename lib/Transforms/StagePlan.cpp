@@ -51,13 +51,15 @@ zero::PlanOp poplar::addStagePlan(ModuleOp module, const ClusterView &cluster,
     samples += (share.steps - 1) * share.microBatch + share.last;
   for (const StagePlan::Group &group : plan.groups)
     stage = std::max(stage, group.zeroStage);
+  bool isStaged = plan.groups.size() > 1;
   auto op = zero::PlanOp::create(
       builder, loc, uint64_t(stage), uint64_t(samples), plan.policy,
-      builder.getStringAttr(toString(plan.schedule)));
+      isStaged ? builder.getStringAttr(toString(plan.schedule)) : nullptr);
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const StagePlan::Group &group : plan.groups)
-    zero::GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage),
-                          getTensorDegrees(group));
+    if (isStaged)
+      zero::GroupOp::create(builder, loc, group.units,
+                            uint64_t(group.zeroStage), getTensorDegrees(group));
   auto integer = [&](int64_t value) {
     return builder.getI64IntegerAttr(value);
   };

@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/PlanSearch.h"
 #include "Poplar/Target/HybridReport.h"
+#include "Poplar/Target/HybridSimulation.h"
 #include "Poplar/Target/ModelUnits.h"
 #include "Poplar/Target/PlanSimulation.h"
 #include "Poplar/Transforms/StagePlan.h"
@@ -46,23 +47,6 @@ bool planZeroAlone(Compilation &compilation, const HybridArguments &args,
   if (result)
     pure.simulatedSeconds = result->seconds;
   return result.has_value();
-}
-
-/// Stages take the devices of their types in the order of the cluster, those of
-/// a pipeline together.
-static void assignRanks(HybridReport &report) {
-  std::vector<size_t> used(report.devices.size());
-  const HybridPlan &plan = *report.search.plan;
-  report.ranks.resize(plan.groups.size());
-  for (size_t j = 0; j < plan.groups.size(); ++j)
-    for (const HybridPlan::Lane &lane : plan.lanes) {
-      auto [type, mode] = lane.stages[j];
-      size_t count =
-          lane.pipelines * report.problem.types[type].modes[mode].tensorDegree;
-      auto first = report.devices[type].ranks.begin() + used[type];
-      report.ranks[j].emplace_back(first, first + count);
-      used[type] += count;
-    }
 }
 
 double getUncertainty(const ClusterView &cluster,
@@ -138,93 +122,131 @@ static std::string explainRefusal(const ClusterView &cluster,
   return "";
 }
 
-/// Takes the best plan, simulated, of all choices of devices, and plans every
-/// type alone.
-static bool search(const ClusterView &cluster, const HybridArguments &args,
-                   HybridReport &report, std::string &error) {
-  report.buildability.leftOut = args.leftOut;
-  HybridSelection found = selectDevices(cluster, report.model, args, 0,
-                                        report.buildability.leftOut);
-  report.search = std::move(found.choice.search);
-  if (!report.search.plan) {
-    error = report.search.error;
-    return false;
+/// Plays the plan of a selection and those of other numbers of chunks, and
+/// takes the fastest. Fails with a diagnostic.
+static mlir::FailureOr<PipelineSimulation>
+takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
+            const HybridArguments &args, const HybridModel &model,
+            HybridSelection &selection) {
+  HostOptions options;
+  options.bucketBytes = args.bucketBytes;
+  const HybridProblem &problem = selection.cluster.problem;
+  HybridChoice &choice = selection.choice;
+  auto play = [&](const HybridPlan &plan) {
+    return playHybridPlan(module, cluster, model, problem, plan,
+                          assignRanks(problem, selection.cluster.devices, plan),
+                          options, !args.trace.empty());
+  };
+  mlir::FailureOr<PipelineSimulation> fastest = play(*choice.search.plan);
+  for (const HybridPlan &other : choice.others) {
+    mlir::FailureOr<PipelineSimulation> played = play(other);
+    if (mlir::failed(fastest) || mlir::failed(played))
+      return mlir::failure();
+    if (played->seconds >= fastest->seconds)
+      continue;
+    fastest = std::move(played);
+    choice.search.plan = other;
+    choice.search.lowerBound =
+        std::min(choice.bounds[other.chunks], other.seconds);
+    // That bound is one of the devices that were chosen.
+    selection.isExhaustive = false;
   }
-  std::vector<HybridReview::Alone> alone;
+  if (mlir::succeeded(fastest))
+    choice.seconds = fastest->seconds;
+  return fastest;
+}
+
+/// What of the types alone is reviewed; nothing of one without a plan. Fails
+/// with a diagnostic.
+static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
+                           const HybridArguments &args, HybridReport &report,
+                           std::vector<HybridReview::Alone> &alone) {
   std::vector<int> counts = cluster.countRanks();
   for (size_t type = 0; type < counts.size(); ++type) {
     if (counts[type] == 0)
       continue;
     std::vector<UnbuildableDevices> none;
-    HybridSelection ofType = selectDevices(
-        takeType(cluster, static_cast<int>(type)), report.model, args, 0, none);
-    alone.push_back(reviewAlone(ofType.whole.problem, ofType.cluster.problem,
-                                std::move(ofType.choice)));
+    ClusterView view = takeType(cluster, static_cast<int>(type));
+    HybridSelection found =
+        selectDevices(view, report.model, args, /*mostChoices=*/0, none);
+    if (found.choice.search.plan && !args.hypothetical &&
+        mlir::failed(takeFastest(compilation.getModule(), view, args,
+                                 report.model, found)))
+      return false;
+    alone.push_back(reviewAlone(found.whole.problem, found.cluster.problem,
+                                std::move(found.choice)));
     report.aloneNames.push_back(cluster.types[type].name);
   }
+  return true;
+}
+
+/// Takes the best plan, simulated, of all choices of devices, and plans every
+/// type alone.
+static bool search(Compilation &compilation, const ClusterView &cluster,
+                   const HybridArguments &args, HybridReport &report) {
+  report.buildability.leftOut = args.leftOut;
+  HybridSelection found =
+      selectDevices(cluster, report.model, args, /*mostChoices=*/0,
+                    report.buildability.leftOut);
+  if (!found.choice.search.plan) {
+    compilation.error = found.choice.search.error;
+    return false;
+  }
+  if (args.hypothetical) {
+    report.simulation = simulatePipeline(
+        found.cluster.problem, *found.choice.search.plan, !args.trace.empty());
+  } else {
+    mlir::FailureOr<PipelineSimulation> played = takeFastest(
+        compilation.getModule(), cluster, args, report.model, found);
+    if (mlir::failed(played))
+      return false;
+    report.simulation = std::move(*played);
+    report.isPlayed = true;
+  }
+  report.search = std::move(found.choice.search);
   report.numDevices = cluster.ranks.size();
   report.triedAllDevices = found.isExhaustive;
   report.problem = std::move(found.cluster.problem);
   report.devices = std::move(found.cluster.devices);
+  report.ranks =
+      assignRanks(report.problem, report.devices, *report.search.plan);
   for (const HybridCluster::Devices &devices : report.devices)
     report.typeNames.push_back(cluster.types[devices.type].name);
   report.buildability.refusal = explainRefusal(cluster, report);
-  report.review = reviewHybridPlan(found.whole.problem, report.problem,
-                                   *report.search.plan, std::move(alone));
+  std::vector<HybridReview::Alone> alone;
+  if (!planTypesAlone(compilation, cluster, args, report, alone))
+    return false;
+  report.review =
+      reviewHybridPlan(found.whole.problem, report.problem, *report.search.plan,
+                       report.simulation.seconds, std::move(alone));
   return true;
 }
 
-/// Adds the plan to the module as poplar build takes it. Returns what it has
-/// that cannot be written, with the remedy; empty if nothing.
-static std::string writePlan(Compilation &compilation,
-                             const ClusterView &cluster,
-                             const HybridReport &report, int64_t bucketBytes) {
+/// Adds the plan to the module as poplar build takes it. Fails with a
+/// diagnostic or an error in `compilation`.
+static bool writePlan(Compilation &compilation, const ClusterView &cluster,
+                      const HybridReport &report, int64_t bucketBytes) {
   const HybridPlan &plan = *report.search.plan;
-  if (plan.groups.size() < 2)
-    return "the fastest hybrid plan has one stage: make it without --policy "
-           "hybrid";
-  StagePlan stages;
-  stages.schedule = plan.schedule;
-  stages.policy = "hybrid";
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    auto shares = sharePipelines(
-        plan.lanes[lane].samples, plan.lanes[lane].pipelines,
-        plan.getMicroBatch(report.problem, lane), plan.lanes.size() == 1);
-    stages.shares.insert(stages.shares.end(), shares.begin(), shares.end());
-  }
-  std::vector<std::vector<HybridPlan::Range>> ranges =
-      plan.cutUnits(report.problem);
-  for (size_t j = 0; j < plan.groups.size(); ++j) {
-    StagePlan::Group group;
-    for (HybridPlan::Range units : ranges[j])
-      group.units.insert(group.units.end(), {units.first, units.end});
-    group.zeroStage = plan.groups[j].zeroStage;
-    for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-      auto [type, index] = plan.lanes[lane].stages[j];
-      const HybridProblem::Mode &mode = report.problem.types[type].modes[index];
-      for (llvm::ArrayRef<int> rest = report.ranks[j][lane]; !rest.empty();
-           rest = rest.drop_front(mode.tensorDegree)) {
-        group.ranks.push_back(rest.take_front(mode.tensorDegree).vec());
-        group.recompute.push_back(mode.recompute);
+  for (const HybridPlan::Lane &lane : plan.lanes)
+    for (auto [type, mode] : lane.stages)
+      if (plan.groups.size() == 1 &&
+          report.problem.types[type].modes[mode].tensorDegree > 1) {
+        compilation.error =
+            "the plan has one stage, whose units devices share, "
+            "which has no form yet; leave out -o, or plan with "
+            "--tensor-degree 1";
+        return false;
       }
-    }
-    stages.groups.push_back(std::move(group));
-  }
   mlir::ModuleOp module = compilation.getModule();
-  zero::PlanOp op = addStagePlan(module, cluster, stages);
+  mlir::FailureOr<zero::PlanOp> op = addHybridPlan(
+      module, cluster, report.problem, plan, report.ranks, bucketBytes);
+  if (mlir::failed(op))
+    return false;
   mlir::Builder builder(module);
-  op->setAttr(zero::kPredictedAttr, builder.getF64FloatAttr(plan.seconds));
-  op->setAttr(zero::kSimulatedAttr,
-              builder.getF64FloatAttr(report.simulation.seconds));
-  // Buckets do not cross the cuts of the plan.
-  for (auto bucket :
-       llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
-    bucket.erase();
-  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
-        pm.addPass(createZeroFormBuckets({bucketBytes}));
-      }))
-    return compilation.error;
-  return "";
+  (*op)->setAttr(zero::kPredictedAttr, builder.getF64FloatAttr(plan.seconds));
+  (*op)->setAttr(zero::kSimulatedAttr,
+                 builder.getF64FloatAttr(report.simulation.seconds));
+  return true;
 }
 
 bool readHybridModel(Compilation &compilation, const HybridArguments &args,
@@ -260,23 +282,17 @@ bool planHybrid(Compilation &compilation, const HybridArguments &args) {
   ClusterView cluster;
   HybridReport report;
   if (!readHybridModel(compilation, args, cluster, report.model) ||
-      !search(cluster, args, report, compilation.error))
+      !search(compilation, cluster, args, report))
     return false;
-  report.simulation = simulatePipeline(report.problem, *report.search.plan,
-                                       !args.trace.empty());
   report.uncertainty =
       getUncertainty(cluster, report.devices, report.model.fingerprint);
-  assignRanks(report);
   if (!planZeroAlone(compilation, args, report.pure))
     return false;
-  if (!args.output.empty()) {
-    compilation.error =
-        writePlan(compilation, cluster, report, args.bucketBytes);
-    if (!compilation.error.empty() ||
-        !writeFile(args.output, formatModule(compilation.getModule()),
-                   compilation.error))
-      return false;
-  }
+  if (!args.output.empty() &&
+      (!writePlan(compilation, cluster, report, args.bucketBytes) ||
+       !writeFile(args.output, formatModule(compilation.getModule()),
+                  compilation.error)))
+    return false;
   if (!writePlanFiles(args, formatHybridJSON(report),
                       report.simulation.timeline, compilation.error))
     return false;

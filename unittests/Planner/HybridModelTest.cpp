@@ -268,8 +268,9 @@ TEST(HybridReview, SplitsTheGapExactly) {
       HybridProblem part = problem.restrictTo({static_cast<int>(type)});
       alone.push_back(reviewAlone(part, part, chooseHybridPlan({part})));
     }
-    HybridReview review =
-        reviewHybridPlan(problem, problem, *result.plan, alone);
+    HybridReview review = reviewHybridPlan(
+        problem, problem, *result.plan,
+        simulatePipeline(problem, *result.plan).seconds, alone);
     std::array<double, HybridLosses::numCauses> gap = review.splitGap();
     double sum = std::accumulate(gap.begin(), gap.end(), 0.0),
            whole = review.getSumOfTypes() - review.throughput;

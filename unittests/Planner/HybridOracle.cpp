@@ -292,8 +292,10 @@ double poplar::defineHybridCost(const HybridProblem &problem,
                       V * 4 * ceilDivide(size * problem.boundaryBytes, t) +
                       state.replicated(z) * whole + state.sharded(z) * shard;
       int64_t unit = ceilDivide(largest, t);
-      bytes += (z >= 2 ? 2 * state.gradient * unit : 0) +
-               (z >= 3 ? 2 * state.parameter * unit : 0);
+      // One in use and two under way, as long as there are so many.
+      int64_t n = group.end - group.first;
+      bytes += (z >= 2 ? (n < 3 ? n : 3) * state.gradient * unit : 0) +
+               (z >= 3 ? (2 * n < 3 ? 2 * n : 3) * state.parameter * unit : 0);
       auto both = [](const auto &it) { return it.forward + it.backward; };
       double other = f[j] + b[j] - here.sum(both);
       std::vector<std::pair<int, int>> cuts = cutChunks(here, V);

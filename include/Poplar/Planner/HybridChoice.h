@@ -32,6 +32,8 @@ struct HybridChoice {
   std::array<double, HybridProblem::mostChunks + 1> bounds{};
   /// Of all searches (HybridSearchResult::effort).
   int64_t effort = 0;
+  /// The best plans of the same problem with other numbers of chunks.
+  std::vector<HybridPlan> others;
   /// Simulated; infinite if there is no plan.
   double seconds = std::numeric_limits<double>::infinity();
 };

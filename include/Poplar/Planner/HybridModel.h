@@ -35,6 +35,8 @@ struct HybridModel {
   /// By unit, and of the first that the last shares.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// Of buckets, which small units share; 0 for a unit each.
+  int64_t largestBucket = 0;
   /// The most devices that may share a unit: heads that cannot be cut.
   int mostTensorDegree = 1;
   /// Profiles of other models are not used.

@@ -111,6 +111,11 @@ struct HybridProblem {
   /// Parameters of each unit. Those tied are in the first and in the last unit.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// Of buckets that small units share. The largest of a stage has at least the
+  /// elements of its largest unit.
+  int64_t largestBucket = 0;
+  /// Buckets under way while another is in use.
+  int64_t overlapDepth = 2;
   /// A sample's activations on their way between two units.
   int64_t boundaryBytes = 0;
   /// On the wire, of an element.

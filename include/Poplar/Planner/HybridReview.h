@@ -89,11 +89,11 @@ HybridReview::Alone reviewAlone(const HybridProblem &whole,
                                 const HybridProblem &problem,
                                 HybridChoice choice);
 
-/// Reviews a plan, given that of each type alone. The devices of `whole` that
-/// `problem` lacks are idle.
+/// Reviews a plan that takes `seconds`, simulated, given that of each type
+/// alone. The devices of `whole` that `problem` lacks are idle.
 HybridReview reviewHybridPlan(const HybridProblem &whole,
                               const HybridProblem &problem,
-                              const HybridPlan &plan,
+                              const HybridPlan &plan, double seconds,
                               std::vector<HybridReview::Alone> alone);
 
 } // namespace poplar

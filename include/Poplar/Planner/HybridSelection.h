@@ -47,11 +47,10 @@ using HybridFilter = std::function<void(HybridProblem &)>;
 /// than an exchange of interchangeable nodes. Else of all devices, every group
 /// of a DeviceSpace alone, and everything but a group; then groups and single
 /// devices are left out of the best of these, or added, as long as that helps,
-/// at most `mostChoices` in all (0: 24 to 2048, fewer for more devices), and with
-/// at most as much effort as all
-/// devices together have. A choice that computes too slowly to be better is not
-/// searched. Deterministic. Without a plan, the error says why all devices
-/// together have none.
+/// at most `mostChoices` in all (0: 24 to 2048, fewer for more devices), and
+/// with at most as much effort as all devices together have. A choice that
+/// computes too slowly to be better is not searched. Deterministic. Without a
+/// plan, the error says why all devices together have none.
 HybridSelection selectHybridDevices(
     const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
     const HybridFilter &filter, int64_t effort = hybridEffort,
@@ -61,10 +60,11 @@ HybridSelection selectHybridDevices(
 /// one precision, of all there are, whose plan is fastest. The others are added
 /// to `leftOut` if there is a plan, with the reason. Stages of unlike precision
 /// are never neighbours, not even in unlike pipelines.
-HybridSelection selectBuildableDevices(
-    const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
-    const HybridFilter &filter, int64_t effort, int mostChunks,
-    int64_t mostChoices, std::vector<UnbuildableDevices> &leftOut);
+HybridSelection
+selectBuildableDevices(const ClusterView &cluster, const HybridModel &model,
+                       int64_t globalBatch, const HybridFilter &filter,
+                       int64_t effort, int mostChunks, int64_t mostChoices,
+                       std::vector<UnbuildableDevices> &leftOut);
 
 } // namespace poplar
 

@@ -15,6 +15,7 @@
 #ifndef POPLAR_PLANNER_STATEBYTES_H
 #define POPLAR_PLANNER_STATEBYTES_H
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -75,6 +76,20 @@ inline StateBytes stateBytes(const StateFormat &format, int zeroStage,
   return {format.parameter * (zeroStage >= 3 ? shard : elements),
           format.gradient * (zeroStage >= 2 ? shard : elements),
           format.optimizer * (zeroStage >= 1 ? shard : elements)};
+}
+
+/// What a rank keeps beside the state for the time of a bucket only: a
+/// micro-step's gradients, and in stage 3 gathered parameters; of each, what is
+/// in use and the `overlapDepth` that are under way, at most as much as a step
+/// has. It reduces every bucket once and gathers it twice. `largest` is in
+/// elements.
+inline int64_t transientBytes(const StateFormat &format, int zeroStage,
+                              int64_t largest, int64_t buckets,
+                              int64_t overlapDepth) {
+  int64_t alive = 1 + overlapDepth,
+          gradients = zeroStage >= 2 ? std::min(alive, buckets) : 0,
+          gathered = zeroStage >= 3 ? std::min(alive, 2 * buckets) : 0;
+  return largest * (gradients * format.gradient + gathered * format.parameter);
 }
 
 } // namespace poplar

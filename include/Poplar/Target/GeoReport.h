@@ -27,6 +27,8 @@ struct GeoReport {
   /// Has a plan.
   GeoSearchResult search;
   PipelineSimulation simulation;
+  /// There are no programs to play yet.
+  static constexpr bool isPlayed = false;
   std::vector<GeoLinkLoad> links;
   /// Relative, of what was estimated; 0 if all was measured.
   double uncertainty = 0;

@@ -50,6 +50,9 @@ struct HybridReport {
   HybridSearchResult search;
   bool triedAllDevices = false;
   PipelineSimulation simulation;
+  /// It is of the plan's programs (playHybridPlan()), not of the costs of
+  /// units.
+  bool isPlayed = false;
   HybridReview review;
   /// Parallel to HybridReview::alone.
   std::vector<std::string> aloneNames;
@@ -72,6 +75,7 @@ void writeOutcome(llvm::json::OStream &os, llvm::StringRef policy,
   os.attribute("global_batch", globalBatch);
   os.attribute("schedule", toString(report.search.plan->schedule));
   os.attribute("simulated_seconds", report.simulation.seconds);
+  os.attribute("simulated_from", report.isPlayed ? "programs" : "costs");
   os.attribute("predicted_seconds", report.search.plan->seconds);
   os.attribute("uncertainty", report.uncertainty);
   os.attribute("lower_bound_seconds", report.search.lowerBound);

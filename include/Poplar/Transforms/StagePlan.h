@@ -40,7 +40,8 @@ struct StagePlan {
 std::vector<RankShare> sharePipelines(int64_t samples, int64_t pipelines,
                                       int64_t microBatch, bool sameSteps);
 
-/// Adds it to a module that holds the cluster.
+/// Adds it to a module that holds the cluster. A plan of one group is one
+/// without.
 zero::PlanOp addStagePlan(mlir::ModuleOp module, const ClusterView &cluster,
                           const StagePlan &plan);
 

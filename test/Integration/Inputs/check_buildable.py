@@ -29,7 +29,6 @@ TYPES = [
 # Where there is no plan that can be built, one line says what would help.
 REFUSED = [
     "--hypothetical plans",
-    "without --policy hybrid",
     "has no plan in any stage",
     "exceeds the memory of its devices",
 ]

@@ -1,0 +1,136 @@
+//===- HybridSimulation.cpp - Hybrid plans played
+//--------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Target/HybridSimulation.h"
+#include "Poplar/Target/PlanSimulation.h"
+#include "Poplar/Transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
+
+using namespace mlir;
+using namespace poplar;
+
+HybridRanks
+poplar::assignRanks(const HybridProblem &problem,
+                    const std::vector<HybridCluster::Devices> &devices,
+                    const HybridPlan &plan) {
+  std::vector<size_t> used(devices.size());
+  HybridRanks ranks(plan.groups.size());
+  for (size_t j = 0; j < plan.groups.size(); ++j)
+    for (const HybridPlan::Lane &lane : plan.lanes) {
+      auto [type, mode] = lane.stages[j];
+      size_t count =
+          lane.pipelines * problem.types[type].modes[mode].tensorDegree;
+      auto first = devices[type].ranks.begin() + used[type];
+      ranks[j].emplace_back(first, first + count);
+      used[type] += count;
+    }
+  return ranks;
+}
+
+static StagePlan makeStagePlan(const HybridProblem &problem,
+                               const HybridPlan &plan,
+                               const HybridRanks &ranks) {
+  StagePlan stages;
+  stages.schedule = plan.schedule;
+  stages.policy = "hybrid";
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    auto shares = sharePipelines(
+        plan.lanes[lane].samples, plan.lanes[lane].pipelines,
+        plan.getMicroBatch(problem, lane), plan.lanes.size() == 1);
+    stages.shares.insert(stages.shares.end(), shares.begin(), shares.end());
+  }
+  std::vector<std::vector<HybridPlan::Range>> ranges = plan.cutUnits(problem);
+  for (size_t j = 0; j < plan.groups.size(); ++j) {
+    StagePlan::Group group;
+    for (HybridPlan::Range units : ranges[j])
+      group.units.insert(group.units.end(), {units.first, units.end});
+    group.zeroStage = plan.groups[j].zeroStage;
+    for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      auto [type, index] = plan.lanes[lane].stages[j];
+      const HybridProblem::Mode &mode = problem.types[type].modes[index];
+      for (ArrayRef<int> rest = ranks[j][lane]; !rest.empty();
+           rest = rest.drop_front(mode.tensorDegree)) {
+        group.ranks.push_back(rest.take_front(mode.tensorDegree).vec());
+        group.recompute.push_back(mode.recompute);
+      }
+    }
+    stages.groups.push_back(std::move(group));
+  }
+  return stages;
+}
+
+FailureOr<zero::PlanOp>
+poplar::addHybridPlan(ModuleOp module, const ClusterView &cluster,
+                      const HybridProblem &problem, const HybridPlan &plan,
+                      const HybridRanks &ranks, int64_t bucketBytes) {
+  zero::PlanOp op =
+      addStagePlan(module, cluster, makeStagePlan(problem, plan, ranks));
+  for (auto bucket :
+       llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
+    bucket.erase();
+  PassManager pm(module.getContext());
+  pm.addPass(createZeroFormBuckets({bucketBytes}));
+  // Without stages, times are those of whole programs.
+  if (plan.groups.size() == 1)
+    pm.addPass(createEstimateProfiles());
+  if (failed(pm.run(module)))
+    return failure();
+  return op;
+}
+
+/// The times of each stage of a lane are those of its first pipeline.
+static PipelineSimulation summarize(const HybridPlan &plan,
+                                    const PlanSimulation &played,
+                                    Simulation &&simulation) {
+  PipelineSimulation result;
+  result.seconds = simulation.seconds;
+  result.timeline = std::move(simulation.timeline);
+  // Ranks of the plan are in the order of groups, lanes and pipelines.
+  std::vector<size_t> classes;
+  for (auto [index, ranks] : llvm::enumerate(played.classes))
+    for (int64_t rank : ranks.ranks) {
+      classes.resize(std::max<size_t>(classes.size(), rank + 1));
+      classes[rank] = index;
+    }
+  result.lanes.resize(plan.lanes.size());
+  size_t rank = 0;
+  for (size_t j = 0; j < plan.groups.size(); ++j)
+    for (auto [lane, stages] : llvm::zip_equal(plan.lanes, result.lanes)) {
+      const Simulation::ClassSeconds &seconds =
+          simulation.classes[classes[rank]];
+      stages.push_back({seconds.computing, seconds.waiting, seconds.exposed});
+      rank += lane.pipelines;
+    }
+  return result;
+}
+
+FailureOr<PipelineSimulation>
+poplar::playHybridPlan(ModuleOp module, const ClusterView &cluster,
+                       const HybridModel &model, const HybridProblem &problem,
+                       const HybridPlan &plan, const HybridRanks &ranks,
+                       const HostOptions &options, bool recordsTimeline) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  TimingScope untimed;
+  if (failed(addHybridPlan(*copy, cluster, problem, plan, ranks,
+                           options.bucketBytes)) ||
+      failed(schedulePrograms(*copy, options, untimed)))
+    return failure();
+  FailureOr<PlanSimulation> played = plan.groups.size() > 1
+                                         ? buildStageSimulation(*copy, model)
+                                         : buildPlanSimulation(*copy);
+  if (failed(played))
+    return failure();
+  std::string error;
+  std::optional<Simulation> simulation =
+      simulate(played->problem, {1, recordsTimeline}, error);
+  if (!simulation)
+    return module.emitError("the plan cannot be simulated: ") << error;
+  return summarize(plan, *played, std::move(*simulation));
+}
