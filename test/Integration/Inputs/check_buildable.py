@@ -8,11 +8,12 @@
 
 Plans COUNT random clusters of host and GPU types, some of which cannot be
 built, by --policy exact and hybrid. What `poplar plan -o` writes, `poplar build`
-must take."""
+must take, and `poplar simulate` must find to take as long as the planner says."""
 
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -62,6 +63,15 @@ def run(*command):
     return subprocess.run(command, capture_output=True, text=True)
 
 
+def check_seconds(plan):
+    with open(plan) as file:
+        planned = float(re.search(r"simulated_seconds = (\S+)", file.read())[1])
+    result = run("poplar", "simulate", plan, "--json", "-")
+    simulated = json.loads(result.stdout)["simulated_seconds"]
+    if abs(simulated / planned - 1) > 0.03:
+        sys.exit(f"{plan}: planned {planned} s, simulated {simulated} s")
+
+
 def main():
     model, directory, count = sys.argv[1:4]
     rng = random.Random(int(sys.argv[4]) if len(sys.argv) > 4 else 1)
@@ -84,6 +94,7 @@ def main():
             result = run("poplar", "build", plan, "-o", job)
             if result.returncode or "hypothetical:" in planned.stdout:
                 sys.exit(f"{plan}: {planned.stdout}{result.stderr}")
+            check_seconds(plan)
             built[policy] += 1
     print("built", ", ".join(f"{n} of --policy {p}" for p, n in built.items()))
 
