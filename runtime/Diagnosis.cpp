@@ -90,7 +90,7 @@ private:
             "its GPU cannot read the memory of those of ranks " + Peers +
                 ": messages go through the host",
             "in a virtual machine, switch ACS off; nvidia-smi topo -p2p r "
-            "tells more");
+            "shows details");
       if (double Skew = getNumber(All[R], "clock"); std::fabs(Skew) > MostSkew)
         add(false, Self,
             "its clock is " + formatSeconds(std::fabs(Skew)) +
@@ -231,7 +231,7 @@ private:
     if (With.size() == 2 && group("host").size() > 1)
       add(false, With["no"],
           "there is no InfiniBand on its host, but on those of others",
-          "ibstat tells whether its ports are up");
+          "ibstat shows whether its ports are up");
   }
   void checkInterfaces(size_t Rank, const std::string &Network) {
     std::istringstream List(get(Rank, "environment"));

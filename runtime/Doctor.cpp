@@ -150,5 +150,5 @@ void poplar::runtime::checkRanks(const PoplarProgram &Program, Group *Ranks) {
   std::vector<Facts> All = examine(Program, Ranks, /*Thoroughly=*/false);
   for (const Finding &F : diagnose(All))
     if (F.Fatal)
-      refuse(Ranks, format(F, All) + "; poplar doctor tells more");
+      refuse(Ranks, format(F, All) + "; poplar doctor prints details");
 }

@@ -86,7 +86,7 @@ void Group::compare(const std::vector<comm::Claim> &Claims) {
     Found = comm::compareClaims(C, Claims, getHostName() + ", " + DeviceType);
   });
   if (!Found.Note.empty() && rank() == 0)
-    std::printf("note: unlike on some ranks: %s\n", Found.Note.c_str());
+    std::printf("note: different on some ranks: %s\n", Found.Note.c_str());
   if (Found.Error.empty())
     return;
   const char *ReportPath = std::getenv("POPLAR_FAILURE_REPORT");

@@ -203,7 +203,7 @@ static const Spec &findSpec(const std::vector<Spec> &Specs,
   for (const Spec &S : Specs)
     if (Name == S.Name)
       return S;
-  fail(Place, "unknown option --", Name, "; --help lists what there is");
+  fail(Place, "unknown option --", Name, "; --help lists the options");
 }
 
 static std::string trim(const std::string &Text) {
@@ -228,7 +228,7 @@ static void readConfig(const std::string &Path,
       fail(Place, "expected `option = value`");
     const Spec &S = findSpec(Specs, trim(Line.substr(0, Equals)), Place);
     if (std::string_view(S.Name) == "config")
-      fail(Place, "a file of options cannot name another one");
+      fail(Place, "a file of options cannot name another file of options");
     assign(S, trim(Line.substr(Equals + 1)), Place);
   }
 }

@@ -389,7 +389,7 @@ void poplar::runtime::runProfile(const PoplarProgram &Program,
   ModelInfo Model(Program);
   if (!Program.ranks || O.Rank >= Program.world_size ||
       Model.DeviceType != Program.ranks[O.Rank].device_type)
-    fail("--rank ", O.Rank, " is no rank of device type ", Model.DeviceType,
+    fail("--rank ", O.Rank, " is not a rank of device type ", Model.DeviceType,
          " in the plan of this program");
   int64_t Fits = getLargestFit(Program, O);
   if (Fits == 0) {

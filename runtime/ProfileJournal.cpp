@@ -35,7 +35,7 @@ void ProfileJournal::read(const std::string &Text) {
   std::istringstream Lines(Text);
   std::string Line;
   if (!std::getline(Lines, Line) || Line != Head)
-    fail("'", Path, "' is no journal of a profile; move it away");
+    fail("'", Path, "' is not a journal of a profile; move it away");
   if (!std::getline(Lines, Line) || Line != Identity)
     fail("'", Path, "' is of other measurements (", Line, ") than these (",
          Identity, "); delete it to begin anew");

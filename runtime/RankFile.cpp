@@ -74,7 +74,7 @@ RankFile::RankFile(const PoplarProgram &Program, const std::string &Path)
     fail(Path, ": has ", Ranks.size(), " ranks, and the plan ",
          Program.world_size);
   if (Samples == 0)
-    fail(Path, ": nobody computes anything");
+    fail(Path, ": no rank has samples");
   Changed.ranks = Ranks.data();
   Changed.plan_hash = Hash;
 }

@@ -141,7 +141,7 @@ void TensorFiles::add(const std::string &Path) {
   json::Value Header =
       json::parse(File.text().substr(8, HeaderBytes), "'" + Path + "': header");
   if (Header.kind() != json::Value::Object)
-    fail("'", Path, "' is not a safetensors file: its header is no object");
+    fail("'", Path, "' is not a safetensors file: its header is not an object");
   const char *Data = File.data() + 8 + HeaderBytes;
   int64_t Available = static_cast<int64_t>(File.size() - 8 - HeaderBytes);
   for (const auto &[Name, Entry] : Header.members())

@@ -97,7 +97,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
   }
   const ModelInfo &Model = Exec.model();
   if (Model.Masked)
-    fail("sample continues text, which a masked model cannot; it was trained "
+    fail("sample continues text, but this model is masked: it was trained "
          "to fill gaps");
   std::vector<int32_t> Text = parsePrompt(O, Model);
   if (Ranks)
@@ -128,7 +128,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
     if (!std::all_of(Logits.begin(), Logits.end(),
                      [](float Logit) { return std::isfinite(Logit); }))
       fail("'", O.Checkpoint,
-           "' predicts what is not finite: its weights have "
+           "' predicts values that are not finite: its weights have "
            "diverged or are damaged");
     uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
                                  static_cast<uint64_t>(Stream::Sampling), I);

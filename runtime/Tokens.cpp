@@ -38,7 +38,7 @@ Corpus::Shard Corpus::openShard(const std::string &Path,
   S.Tokens = S.File.data() + S.Layout.HeaderBytes;
   S.Count = static_cast<int64_t>(Bytes / Width);
   if (S.Layout.Declared >= 0 && S.Layout.Declared != S.Count)
-    fail("'", Path, "' is truncated or damaged: its header promises ",
+    fail("'", Path, "' is truncated or damaged: its header announces ",
          S.Layout.Declared, " tokens and it holds ", S.Count);
   if (S.Count == 0)
     fail("'", Path, "' has a header and no tokens");

@@ -234,7 +234,7 @@ static Schedule makeSchedule(const Options &O) {
   Schedule S;
   if (!Schedule::parse(O.ScheduleName, S.Kind))
     fail("unknown --schedule '", O.ScheduleName,
-         "'; there are constant, linear, cosine, wsd");
+         "'; use constant, linear, cosine or wsd");
   S.Peak = O.Rate;
   S.Minimum = O.MinRate >= 0 ? O.MinRate : O.Rate / 10;
   S.Warmup = O.Warmup >= 0 ? O.Warmup : std::min<int64_t>(O.Steps / 20, 100);

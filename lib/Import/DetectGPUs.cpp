@@ -133,7 +133,7 @@ LogicalResult poplar::detectGPUs(GPUMachine &machine, bool &missing,
   for (unsigned i = 0; i < count; ++i)
     if (library.nvmlDeviceGetHandleByIndex_v2(i, &devices[i]) ||
         !detectGPU(library, devices[i], machine.gpus[i])) {
-      error = "NVIDIA's management library does not tell name, memory and "
+      error = "NVIDIA's management library does not report name, memory and "
               "capability of GPU " +
               std::to_string(i);
       return failure();
@@ -306,7 +306,8 @@ poplar::describeGPUs(const GPUMachine &machine,
   else
     link.source += "; latency assumed; --probe measures";
   if (!(link.bandwidth > 0)) {
-    error = "NVIDIA's management library tells neither NVLinks nor PCIe of " +
+    error = "NVIDIA's management library reports neither NVLink nor PCIe links "
+            "of " +
             machine.gpus.front().name +
             "; write the cluster file by hand (docs/cluster-file.md), or "
             "measure with --probe";

@@ -156,7 +156,7 @@ static std::string checkGroups(const HybridProblem &problem,
              std::to_string(group.zeroStage) + " is none of the choices";
     if (plan.lanes.size() > 1 && group.zeroStage > 1)
       return at("groups", j) +
-             ": ranks of unlike lanes cannot meet in every "
+             ": ranks of different lanes cannot meet in every "
              "micro-batch, as ZeRO stage " +
              std::to_string(group.zeroStage) + " demands";
     next = group.end;

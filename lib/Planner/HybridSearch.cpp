@@ -284,7 +284,7 @@ HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
     result.error = effort <= 0
                        ? "no plan was found before the search was cut short"
                    : !candidates.empty() && candidates.front().bound >= limit
-                       ? "no plan takes as little as asked for"
+                       ? "no plan is as fast as required"
                        : "no plan fits: of every cut into stages some stage "
                          "exceeds the memory of its devices; add devices, or "
                          "devices with more memory";

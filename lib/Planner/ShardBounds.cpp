@@ -27,7 +27,7 @@ std::string ShardBounds::verify(int64_t elements, int64_t alignment) const {
       return "shard " + std::to_string(i) + " ends before it begins";
     if (bounds[i] % alignment != 0 && bounds[i] != elements)
       return "shard " + std::to_string(i) + " begins at " +
-             std::to_string(bounds[i]) + ", which is no multiple of " +
+             std::to_string(bounds[i]) + ", which is not a multiple of " +
              std::to_string(alignment);
   }
   return "";

@@ -337,7 +337,7 @@ std::optional<Timetable::Violation> Timetable::check() const {
       continue;
     // Everybody who waits waits for someone who does.
     int64_t other = *play.findAwaited(stage);
-    return Violation{"waits for ever with the " +
+    return Violation{"waits forever in the " +
                          describe(play.getTurn(stage), chunks) + " for stage " +
                          std::to_string(other) + ", which waits with the " +
                          describe(play.getTurn(other), chunks),

@@ -242,7 +242,7 @@ poplar::getMeasuredMemory(const DeviceProfile &profile, const DeviceType &type,
                           std::string &error) {
   if (!profile.memory)
     error = "profile of '" + type.name +
-            "' says nothing of memory, by which the state is to be shared";
+            "' has no memory figures, by which the state is to be shared";
   return profile.memory;
 }
 

@@ -77,7 +77,7 @@ std::unique_ptr<Document> Document::open(const std::string &file,
   if (stream.bad())
     return fail("cannot be read");
   if (text.size() > kMaxBytes)
-    return fail("longer than 64 MiB, which is no configuration");
+    return fail("longer than 64 MiB, which is not a configuration");
   return parse(std::move(text), name);
 }
 
@@ -151,7 +151,7 @@ private:
   bool start(bool isArray) {
     if (scopes.size() == kMaxDepth) {
       message = ": is nested deeper than " + std::to_string(kMaxDepth) +
-                " levels, which is no configuration";
+                " levels, which is not a configuration";
       return false;
     }
     scopes.push_back({isArray});

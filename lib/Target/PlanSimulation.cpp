@@ -76,7 +76,7 @@ LogicalResult PlanSimulationBuilder::placeRanks() {
     auto node = indices.find(rank.node);
     if (node == indices.end())
       return where(index) << "is on node '" << rank.node
-                          << "', which is no cluster.node";
+                          << "', which is not a cluster.node";
     std::optional<int> type = cluster.findType(rank.type);
     if (!type)
       return where(index) << "is of device type '" << rank.type
@@ -119,7 +119,7 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
   std::optional<Curve> curve = profile->fitCurve(error);
   if (!curve)
     return where(std::nullopt) << "has ranks on device type '" << name
-                               << "', whose profile is no curve: " << error;
+                               << "', whose profile is not a curve: " << error;
   program.curve = *curve;
   double bytes = 0;
   for (auto bucket : op.getOps<zero::BucketOp>())

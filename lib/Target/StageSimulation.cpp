@@ -140,7 +140,7 @@ LogicalResult StageSimulationBuilder::placeRanks() {
     auto node = indices.find(rank.getNode());
     if (node == indices.end())
       return rank.emitOpError("is on node '")
-             << rank.getNode() << "', which is no cluster.node";
+             << rank.getNode() << "', which is not a cluster.node";
     nodes.push_back(node->second);
   }
   for (size_t group = 0; group < groups.size(); ++group)
@@ -188,7 +188,7 @@ LogicalResult StageSimulationBuilder::readProgram(zero::RankOp rank,
       program.variant = &variant;
   if (!program.variant)
     return rank.emitOpError("recomputes '")
-           << recompute << "', which is no policy";
+           << recompute << "', which is not a policy";
   program.costs =
       std::make_unique<UnitCosts>(program.module, cluster.types[*type]);
   program.secondsPerByte =

@@ -123,12 +123,12 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
     if (!type) {
       rank.emitOpError("is on a device of type @")
-          << rank.getDeviceType() << ", which is no cluster.device_type";
+          << rank.getDeviceType() << ", which is not a cluster.device_type";
       return signalPassFailure();
     }
     if (!symbols.lookup<cluster::NodeOp>(rank.getNode())) {
       rank.emitOpError("is on node '")
-          << rank.getNode() << "', which is no cluster.node";
+          << rank.getNode() << "', which is not a cluster.node";
       return signalPassFailure();
     }
     std::pair<Operation *, int64_t> program = {type, int64_t(rank.getGroup())};

@@ -170,7 +170,7 @@ LogicalResult ZeroVerifyStagesPass::verifyPeers(Stage &stage) {
         diagnostic << ", chunk " << chunk;
       diagnostic << ": " << zero::stringifyMessageKind(kind)
                  << "s go from a group to the one "
-                 << (forward ? "behind" : "before") << " it";
+                 << (forward ? "after" : "before") << " it";
       if (info.numChunks > 1)
         diagnostic << (forward ? ", and from the last to the next chunk of the "
                                  "first"

@@ -27,7 +27,7 @@ public:
   int size() const override { return 1; }
   std::vector<int> getNodes() const override { return {0}; }
   Request receive(int, int, void *, size_t) override {
-    fail("a rank alone has nobody to receive from");
+    fail("a job of one rank has no rank to receive from");
   }
   bool test(Request) override { return true; }
   void abort(const std::string &) override {}
@@ -35,7 +35,7 @@ public:
 protected:
   void doReserve(int) override {}
   Request doSend(int, int, const void *, size_t) override {
-    fail("a rank alone has nobody to send to");
+    fail("a job of one rank has no rank to send to");
   }
 };
 
@@ -61,7 +61,7 @@ std::unique_ptr<Communicator> comm::makeCommunicator(const CommOptions &O) {
   if (O.Backend == "self" || O.Backend == "auto")
     return finishCommunicator(std::make_unique<SelfTransport>(), O);
   fail("unknown communicator '", O.Backend,
-       "'; there are auto, self, mpi, tcp");
+       "'; use auto, self, mpi or tcp");
 }
 
 std::unique_ptr<Communicator>

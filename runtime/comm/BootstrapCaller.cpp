@@ -79,7 +79,7 @@ std::string Caller::describe(Outcome What) const {
     return "rank 0 of another job listens there";
   case WrongSecret:
     if (HubHasSecret == !M.Secret.empty())
-      return "rank 0 and this rank have unlike secrets; check POPLAR_SECRET "
+      return "rank 0 and this rank have different secrets; check POPLAR_SECRET "
              "and POPLAR_SECRET_FILE";
     return HubHasSecret ? "rank 0 has a secret, and this rank none; give it "
                           "the same POPLAR_SECRET or POPLAR_SECRET_FILE"
@@ -226,14 +226,14 @@ void Caller::receive(Record &R, bool SendsAlive) {
     switch (Link.receive(R)) {
     case BootstrapChannel::Pending:
       if (Now - Seen > seconds(kSilenceSeconds))
-        fail("rank 0 was not heard of for ", int(kSilenceSeconds),
+        fail("rank 0 has sent nothing for ", int(kSilenceSeconds),
              " s: it is stopped, or its host is lost");
       waitToRead(Link.socket(), 100);
       continue;
     case BootstrapChannel::Closed:
       fail("rank 0 has ended unexpectedly");
     case BootstrapChannel::Garbage:
-      fail("rank 0 sent what is not a message of this job");
+      fail("rank 0 sent something that is not a message of this job");
     case BootstrapChannel::Done:
       break;
     }
@@ -255,7 +255,7 @@ std::vector<Card> Caller::exchange(const Card &Own) {
     Card &C = Cards[static_cast<size_t>(Rank)];
     if (R.Head.TheKind != Record::TheCard || !checkCard(R, M.World, C) ||
         C.Rank != Rank)
-      fail("rank 0 sent what is not the card of rank ", Rank);
+      fail("rank 0 sent something other than the card of rank ", Rank);
   }
   return Cards;
 }
@@ -265,7 +265,7 @@ void Caller::begin() {
   Record R;
   receive(R, /*SendsAlive=*/false);
   if (R.Head.TheKind != Record::Go)
-    fail("rank 0 sent what is not the word to begin");
+    fail("rank 0 sent something other than the message to begin");
 }
 
 void Caller::abandon(const std::string &Why) {

@@ -266,7 +266,7 @@ bool Hub::serve(Guest &G) {
       }
       return true;
     default:
-      refuse(G, "hung up before it said who it is");
+      refuse(G, "closed the connection before it identified itself");
       return false;
     }
     if (!hasMagic(G.Greeting.Magic)) {
@@ -302,7 +302,7 @@ bool Hub::admit(Guest &G) {
                   std::to_string(int(kHandshakeSeconds)) + " s");
     return false;
   default:
-    refuse(G, Claim + ", and hung up before it proved it");
+    refuse(G, Claim + ", and closed the connection before it proved it");
     return false;
   }
   HandshakeKeys Keys(M.Secret, G.Greeting, G.Challenge);
@@ -366,7 +366,7 @@ void Hub::receive(int32_t Rank) {
     case BootstrapChannel::Closed:
       end(describe(Rank) + " has ended unexpectedly");
     case BootstrapChannel::Garbage:
-      end(describe(Rank) + " sent what is not a message of this job");
+      end(describe(Rank) + " sent something that is not a message of this job");
     case BootstrapChannel::Done:
       break;
     }
@@ -375,7 +375,7 @@ void Hub::receive(int32_t Rank) {
       end(describe(Rank) + ": " + R.getText());
     if (R.Head.TheKind == Record::TheCard) {
       if (!checkCard(R, M.World, Who.TheCard) || Who.TheCard.Rank != Rank)
-        end(describe(Rank) + " sent what is not the card of a rank");
+        end(describe(Rank) + " sent something other than the card of a rank");
       Who.HasCard = true;
     }
     // What follows is for others to read.
@@ -422,7 +422,7 @@ void Hub::judge() {
     const Member &Who = Members[static_cast<size_t>(Rank)];
     if (Who.Link.isOpen() && !Who.IsReady &&
         Now - Who.Seen > seconds(kSilenceSeconds))
-      end(describe(Rank) + " was not heard of for " +
+      end(describe(Rank) + " has sent nothing for " +
           std::to_string(int(kSilenceSeconds)) +
           " s: it is stopped, or its host is lost");
   }

@@ -27,7 +27,7 @@ LibraryChoice comm::getLibraryChoice() {
     return LibraryChoice::Host;
   if (Text == "nccl")
     return LibraryChoice::Library;
-  fail("POPLAR_COMM is '", Text, "'; there are auto, nccl, host");
+  fail("POPLAR_COMM is '", Text, "'; use auto, nccl or host");
 }
 
 bool Islands::any() const {

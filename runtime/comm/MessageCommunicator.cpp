@@ -346,7 +346,8 @@ public:
       : All(All), Ranks(Ranks) {
     auto Own = std::find(Ranks.begin(), Ranks.end(), All.rank());
     if (Own == Ranks.end())
-      fail("rank ", All.rank(), " is not of the group it is to talk in");
+      fail("rank ", All.rank(),
+           " is not in the group in which it communicates");
     Number = static_cast<int>(Own - Ranks.begin());
   }
 

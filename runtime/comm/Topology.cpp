@@ -46,7 +46,7 @@ std::vector<int> comm::parseNodes(const std::string &Text, int Size,
     std::string Number = Text.substr(Begin, End - Begin);
     if (Number.empty() || Number.size() > 6 ||
         Number.find_first_not_of("0123456789") != std::string::npos)
-      fail(Variable, "=", Text, ": '", Number, "' is no node number");
+      fail(Variable, "=", Text, ": '", Number, "' is not a node number");
     Nodes.push_back(std::stoi(Number));
     Begin = End + 1;
   }

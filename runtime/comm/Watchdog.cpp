@@ -328,7 +328,7 @@ void Watchdog::Impl::judge(Clock::time_point Now) {
     if (!P.Link.isOpen())
       What += " has ended unexpectedly";
     else if (toSeconds(Now - P.Seen) > Options.LostAfter)
-      What += " was not heard of for " + format(toSeconds(Now - P.Seen)) +
+      What += " has sent nothing for " + format(toSeconds(Now - P.Seen)) +
               ": it is stopped, or its host is lost";
     else
       continue;

@@ -48,7 +48,7 @@ void Recorder::run(PoplarFunction F, void *Context, char *Arena,
   endSegment();
   if (State == Replaying && Number != Now->Segments.size())
     fail("a step ended before its graphs did; this is a bug, and "
-         "POPLAR_CUDA_GRAPHS=0 goes without graphs");
+         "POPLAR_CUDA_GRAPHS=0 disables graphs");
   State = Off;
 }
 
@@ -79,7 +79,7 @@ void Recorder::endSegment() {
              Now->Segments[Number].Work != Open.Work ||
              Now->Segments[Number].Count != Open.Count) {
     fail("a step is not what was captured of it; this is a bug, and "
-         "POPLAR_CUDA_GRAPHS=0 goes without graphs");
+         "POPLAR_CUDA_GRAPHS=0 disables graphs");
   }
   check(D.cuGraphLaunch(Now->Segments[Number++].Graph, Queue), "start a graph");
   Open = {};

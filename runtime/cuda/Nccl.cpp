@@ -24,7 +24,7 @@ nccl::Nccl::Nccl() {
   Library.get("ncclGetErrorString", ncclGetErrorString);
   Library.get("ncclGetLastError", ncclGetLastError);
   if (ncclGetVersion(&Version) != 0)
-    fail(Library.name(), " does not tell its version; ", Remedy);
+    fail(Library.name(), " does not report its version; ", Remedy);
   Name = "NCCL " + std::to_string(Version / 10000) + "." +
          std::to_string(Version / 100 % 100) + "." +
          std::to_string(Version % 100);

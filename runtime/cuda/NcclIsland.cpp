@@ -285,8 +285,9 @@ private:
     // What is under way would wait for ever.
     if (Comm)
       N.ncclCommAbort(std::exchange(Comm, nullptr));
-    fail(N.Name, " cannot ", What, ": ", Text, Detail,
-         "; NCCL_DEBUG=WARN tells more, POPLAR_COMM=host does without NCCL");
+    fail(
+        N.Name, " cannot ", What, ": ", Text, Detail,
+        "; NCCL_DEBUG=WARN prints details, POPLAR_COMM=host does not use NCCL");
   }
 
   const Driver &D = Driver::get();

@@ -64,7 +64,7 @@ Choice cuda::chooseGPU(const PoplarProgram &Program, int Rank) {
         All[static_cast<size_t>(Ordinal)].Capability >= Wanted)
       return All[static_cast<size_t>(Ordinal)];
     fail("POPLAR_CUDA_DEVICE is '", Given,
-         "', which is no GPU that runs code "
+         "', which is not a GPU that can run code "
          "for ",
          Program.gpu->chip, "; there are: ", Here);
   }

@@ -28,7 +28,7 @@
 // SPARE: error: has no plan in stage 0: homogeneous:spare: there are no devices
 // UNFIT: error: has no plan in stage 1: batch:card=8: card: 8 samples on 2 devices make 4 on one, where 1 fits: they need
 // FLOPS: error: has no plan in stage 1: whale: the FLOP/s of type 'card' are not known
-// FREE: error: has no plan in stage 3: profile of 'card' says nothing of memory, by which the state is to be shared
+// FREE: error: has no plan in stage 3: profile of 'card' has no memory figures, by which the state is to be shared
 
 // expected-error @below {{has a zero.plan already}}
 module {

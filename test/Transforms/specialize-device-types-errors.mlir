@@ -24,7 +24,7 @@ cluster.node @n devices [@cpu, @cpu]
 cluster.link inside nodes latency 0.0 bandwidth 1.0e+09
 zero.plan stage 0 global_batch 2 policy "exact" {
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
-  // expected-error @below {{is on a device of type @gpu, which is no cluster.device_type}}
+  // expected-error @below {{is on a device of type @gpu, which is not a cluster.device_type}}
   zero.rank @gpu node "n" micro_batch 1 steps 1 last 1
 }
 
@@ -41,7 +41,7 @@ zero.plan stage 1 global_batch 1 policy "exact" {
 
 cluster.device_type @cpu target "host" memory 1000000 precision f32
 zero.plan stage 0 global_batch 1 policy "exact" {
-  // expected-error @below {{is on node 'n', which is no cluster.node}}
+  // expected-error @below {{is on node 'n', which is not a cluster.node}}
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
 }
 

@@ -38,7 +38,7 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
   }
   func.func @forward.chunk0(%v: tensor<?x4xf32>) attributes {zero.turn = 0 : i64} {
     %x = zero.receive activation from 0 : tensor<?x4xf32>
-    // expected-error @below {{of group 1, chunk 0, names group 0, chunk 0: activations go from a group to the one behind it, and from the last to the next chunk of the first}}
+    // expected-error @below {{of group 1, chunk 0, names group 0, chunk 0: activations go from a group to the one after it, and from the last to the next chunk of the first}}
     zero.send activation %v to 0 : tensor<?x4xf32>
     return
   }
@@ -179,7 +179,7 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
-    // expected-error @below {{rank of group 0 waits for ever with the forward pass of chunk 1 of micro-batch 0 for stage 1, which waits with the forward pass of chunk 0 of micro-batch 0}}
+    // expected-error @below {{rank of group 0 waits forever in the forward pass of chunk 1 of micro-batch 0 for stage 1, which waits with the forward pass of chunk 0 of micro-batch 0}}
     zero.rank @t node "n" micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [1, 0, 1, 0]
     // expected-note @below {{the rank of group 1}}
     zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1 turns [1, 1, -1, -1] chunks [0, 1, 1, 0]

@@ -6,7 +6,7 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
-    // expected-error @below {{rank of group 0 waits for ever with the backward pass of micro-batch 0 for stage 1, which waits with the forward pass of micro-batch 1}}
+    // expected-error @below {{rank of group 0 waits forever in the backward pass of micro-batch 0 for stage 1, which waits with the forward pass of micro-batch 1}}
     zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
     // expected-note @below {{the rank of group 1}}
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
@@ -257,7 +257,7 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
   }
   func.func @forward(%x: tensor<?x4xf32>) {
-    // expected-error @below {{of group 0 names group 2: activations go from a group to the one behind it}}
+    // expected-error @below {{of group 0 names group 2: activations go from a group to the one after it}}
     zero.send activation %x to 2 : tensor<?x4xf32>
     return
   }
@@ -512,7 +512,7 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     zero.group units [2, 4] stage 0
     zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
     zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
-    // expected-error @below {{rank of group 0 waits for ever with the backward pass of micro-batch 0 for stage 1, which waits with the forward pass of micro-batch 1}}
+    // expected-error @below {{rank of group 0 waits forever in the backward pass of micro-batch 0 for stage 1, which waits with the forward pass of micro-batch 1}}
     zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
     zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]

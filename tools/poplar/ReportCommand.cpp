@@ -122,7 +122,7 @@ static bool addRun(const std::string &run, Compilation &compilation,
   std::string metrics = run + "/metrics.csv", plan = run + "/plan.mlir";
   auto file = llvm::MemoryBuffer::getFile(metrics);
   if (!file) {
-    compilation.error = run + ": is no run of poplar train: metrics.csv: " +
+    compilation.error = run + ": is not a run of poplar train: metrics.csv: " +
                         file.getError().message();
     return false;
   }

@@ -83,8 +83,9 @@ void addSampleCommand(CLI::App &app, int &status) {
   command->callback([=, &status] {
     std::string program = *run + "/" + kExecutableLink;
     if (!llvm::sys::fs::can_execute(program)) {
-      status = reportError(*run + ": is no run of poplar train, or what it ran "
-                                  "is gone");
+      status =
+          reportError(*run + ": is not a run of poplar train, or its program "
+                             "is gone");
       return;
     }
     std::vector<std::string> arguments = command->remaining();

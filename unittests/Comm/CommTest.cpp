@@ -109,7 +109,7 @@ TEST(Topology, NodeMapsAreChecked) {
   EXPECT_EQ(getMessage([] { parseNodes("0,1", 3, "N"); }),
             "N=0,1 names the nodes of 2 ranks; there are 3");
   EXPECT_EQ(getMessage([] { parseNodes("0,,1", 3, "N"); }),
-            "N=0,,1: '' is no node number");
+            "N=0,,1: '' is not a node number");
 }
 
 TEST(LinkModel, OptionIsChecked) {
@@ -174,7 +174,7 @@ TEST(Backend, UnknownOnesAreRefused) {
   CommOptions O;
   O.Backend = "smoke-signals";
   EXPECT_EQ(getMessage([&] { makeCommunicator(O); }),
-            "unknown communicator 'smoke-signals'; there are auto, self, mpi, "
+            "unknown communicator 'smoke-signals'; use auto, self, mpi or "
             "tcp");
 }
 

@@ -371,7 +371,7 @@ def make_card(rank, address=b"an address", length=None):
 
 def records(job):
     """A member that sends what is no message, or no card of its own, ends the job."""
-    message, card = "sent what is not a message", "sent what is not the card of a rank"
+    message, card = "sent something that is not a message", "sent something other than the card of a rank"
     for make, text in (
         (lambda key: b"\xff" * 5000, message),
         (lambda key: make_record(b"another key", 1, 0, make_card(1)), message),
@@ -404,7 +404,7 @@ def impostor(job):
         connection.sendall(struct.pack("<8sII", MAGIC, CHALLENGE, 1) + os.urandom(32))
         receive(connection, 32)
         connection.sendall(struct.pack("<8sII", MAGIC, WELCOME, 1) + os.urandom(32))
-        fail([caller], "have unlike secrets")
+        fail([caller], "have different secrets")
         connection.close()
 
 
@@ -412,7 +412,7 @@ def secrets(job):
     """One rank has another secret, or none: it says so at once, and rank 0 says who
     was refused. Rank 0 goes on, as the caller may be anyone."""
     hub = job.start(0)
-    fail([job.start(1, POPLAR_SECRET="another secret of a rank")], "have unlike secrets")
+    fail([job.start(1, POPLAR_SECRET="another secret of a rank")], "have different secrets")
     fail([job.start(1, POPLAR_SECRET=None)], "rank 0 has a secret, and this rank none")
     succeed([hub, job.start(1)])
     check("claims to be rank 1" in hub.output(), "rank 0 does not tell", hub)
@@ -468,7 +468,7 @@ def stop(job):
     """A rank is stopped while others are awaited."""
     ranks = two_of_three(job)
     ranks[1].process.send_signal(signal.SIGSTOP)
-    fail([ranks[0]], r"rank 1 \(.*\) was not heard of for 5 s: it is stopped")
+    fail([ranks[0]], r"rank 1 \(.*\) has sent nothing for 5 s: it is stopped")
     ranks[1].process.send_signal(signal.SIGCONT)
     fail([ranks[1]], "rank 0 has (ended the job|ended unexpectedly)")
 
@@ -476,7 +476,7 @@ def stop(job):
 def stop_hub(job):
     ranks = two_of_three(job)
     ranks[0].process.send_signal(signal.SIGSTOP)
-    fail([ranks[1]], "rank 0 was not heard of for 5 s: it is stopped")
+    fail([ranks[1]], "rank 0 has sent nothing for 5 s: it is stopped")
 
 
 def early(job):
@@ -589,7 +589,7 @@ class Started:
 def launcher(job):
     """A rank of a running job is stopped, or killed: no process is left in time."""
     for number, text in (
-        (signal.SIGSTOP, "rank 1 .*was (stopped for 4 s|not heard of)"),
+        (signal.SIGSTOP, "rank 1 .*(was stopped for 4 s|has sent nothing)"),
         (signal.SIGKILL, r"rank 1 \(pid \d+\) was ended by SIGKILL"),
     ):
         started = Started(job)

@@ -130,7 +130,7 @@ def stop(arguments, job):
     rank = random.randrange(RANKS)
     os.kill(job.pids[rank], signal.SIGSTOP)
     elapsed = job.wait_for_end()
-    check_named(job, rank, "was not heard of", "last collective: ")
+    check_named(job, rank, "has sent nothing", "last collective: ")
     return elapsed
 
 

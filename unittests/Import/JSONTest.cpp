@@ -119,7 +119,7 @@ TEST(JSON, OpensFilesOnly) {
             "f: No such file or directory");
   // A device given by mistake ends with an error, not with the memory.
   EXPECT_EQ(json::Document::open("/dev/zero", "zero")->getError(),
-            "zero: longer than 64 MiB, which is no configuration");
+            "zero: longer than 64 MiB, which is not a configuration");
 }
 
 TEST(JSON, SurvivesDamage) {

@@ -250,7 +250,7 @@ TEST(PlanSearchTest, NothingIsLeftOutForWantOfAProfile) {
   result = searchPlans(cluster, model, exact(), choices);
   ASSERT_EQ(result.outcomes.size(), 1u);
   EXPECT_EQ(result.outcomes[0].error,
-            "profile of 'b' says nothing of memory, by which the state is to "
+            "profile of 'b' has no memory figures, by which the state is to "
             "be shared");
 }
 

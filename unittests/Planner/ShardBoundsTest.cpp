@@ -52,7 +52,7 @@ TEST(ShardBoundsTest, WrongShardsAreRejected) {
   EXPECT_EQ((ShardBounds{{0, 4, 2, 6}}.verify(6)),
             "shard 1 ends before it begins");
   EXPECT_EQ((ShardBounds{{0, 20, 40}}.verify(40, 16)),
-            "shard 1 begins at 20, which is no multiple of 16");
+            "shard 1 begins at 20, which is not a multiple of 16");
   EXPECT_EQ((ShardBounds{{0, 32, 40, 40}}.verify(40, 16)), "");
 }
 

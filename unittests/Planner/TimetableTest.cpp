@@ -435,7 +435,7 @@ TEST(TimetableTest, WrongTurnsAreNamed) {
             std::string::npos);
   // Stage 0 wants a gradient before stage 1 has what it needs for it.
   EXPECT_EQ(check({good, {forward(0), forward(1), backward(0), backward(1)}}),
-            "waits for ever with the backward pass of micro-batch 0 for stage "
+            "waits forever in the backward pass of micro-batch 0 for stage "
             "1, which waits with the forward pass of micro-batch 1");
 }
 
@@ -461,7 +461,7 @@ TEST(TimetableTest, WrongTurnsOfChunksAreNamed) {
   // Chunk 1 of stage 0 waits for chunk 0 of stage 1.
   EXPECT_EQ(
       check({{forward(0, 1), forward(0), backward(0, 1), backward(0)}, good}),
-      "waits for ever with the forward pass of chunk 1 of micro-batch 0 for "
+      "waits forever in the forward pass of chunk 1 of micro-batch 0 for "
       "stage 1, which waits with the forward pass of chunk 0 of micro-batch 0");
 }
 

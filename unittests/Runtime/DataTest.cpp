@@ -153,7 +153,7 @@ TEST(Corpus, Npy) {
       "is an array of shape (1, 3), and a corpus has one dimension");
   EXPECT_MENTIONS(ErrorOf(makeNpy("'<u2'", "()", "ab")), "of shape ()");
   EXPECT_MENTIONS(ErrorOf(makeNpy("'<u2'", "(4,)", U16)),
-                  "promises 4 tokens and it holds 3");
+                  "announces 4 tokens and it holds 3");
   EXPECT_MENTIONS(ErrorOf(makeNpy("'<u2'", "(3,)", U16, 4)), "of version 4");
   // Cut or changed anywhere: an Error, or an array.
   std::string Good = makeNpy("'<u2'", "(3,)", U16);
@@ -241,7 +241,7 @@ TEST(Corpus, LLMC) {
   EXPECT_MENTIONS(messageOf([&] { Open("three.bin", TokenFormat::Auto); }),
                   "version 3");
   EXPECT_MENTIONS(messageOf([&] { Open("short.bin", TokenFormat::Auto); }),
-                  "promises 5 tokens and it holds 2");
+                  "announces 5 tokens and it holds 2");
   EXPECT_MENTIONS(messageOf([&] { Open("other.bin", TokenFormat::LLMC); }),
                   "no llm.c header");
 }

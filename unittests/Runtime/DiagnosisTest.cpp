@@ -74,7 +74,7 @@ TEST(Diagnosis, NamesTheCulprit) {
        "set; set it alike for all ranks (mpirun -x, srun --export)\n"},
       {"network", "eth0",
        "note: rank 2 (n2, a100): there is no InfiniBand on its host, but on "
-       "those of others; ibstat tells whether its ports are up\n"},
+       "those of others; ibstat shows whether its ports are up\n"},
       {"clock", "-3.5",
        "note: rank 2 (n2, a100): its clock is 3.5 s behind that of rank 0; "
        "synchronise it (chronyd or ntpd)\n"},
@@ -85,7 +85,7 @@ TEST(Diagnosis, NamesTheCulprit) {
       {"no_peer", "3",
        "note: rank 2 (n2, a100): its GPU cannot read the memory of those of "
        "ranks 3: messages go through the host; in a virtual machine, switch "
-       "ACS off; nvidia-smi topo -p2p r tells more\n"},
+       "ACS off; nvidia-smi topo -p2p r shows details\n"},
   };
   for (const auto &Case : Cases) {
     std::vector<Facts> All = healthy();

@@ -213,7 +213,7 @@ TEST(Safetensors, RefusesDamage) {
   Refuse("abc", "has 3 bytes");
   Refuse(std::string(8, '\xFF') + "{}", "not a safetensors file");
   Refuse(makeTensorFile("{}", "").substr(0, 9), "header ends at byte 10");
-  Refuse(makeTensorFile("[]", ""), "no object");
+  Refuse(makeTensorFile("[]", ""), "not an object");
   Refuse(makeTensorFile("{", ""), "byte 1");
   auto Tensor = [](const char *Entry) {
     return makeTensorFile(std::string("{\"a\":") + Entry + "}", "12345678");

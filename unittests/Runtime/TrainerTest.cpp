@@ -388,7 +388,7 @@ TEST_F(TrainerTest, SamplesNothingFromNaNs) {
   writeFile(Path, Bytes);
   Result R = runProgram(Program, {"sample", "--checkpoint", Dir / "run"});
   EXPECT_EQ(R.Status, 1);
-  EXPECT_NE(R.Err.find("predicts what is not finite"), std::string::npos)
+  EXPECT_NE(R.Err.find("predicts values that are not finite"), std::string::npos)
       << R.Err;
 }
 

@@ -30,9 +30,9 @@ def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
 def NNStoreActivations : Pass<"nn-store-activations", "::mlir::ModuleOp"> {
   let summary = "Keep activations between units in a narrow format";
   let description = [{
-    Units take and give activations as `type` and compute in f32, on f32
-    parameters. So do the gradients that flow back between them: in f16 they
-    need a loss scale.
+    Arguments and results of units have the format `type`; units compute in f32,
+    on f32 parameters. Gradients of activations have the format `type`, too, and
+    need a loss scale in f16.
   }];
   let options = [
     Option<"type", "type", "std::string", "\"f16\"", "bf16, f16 or f32">
@@ -44,8 +44,8 @@ def NNStoreActivations : Pass<"nn-store-activations", "::mlir::ModuleOp"> {
 def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
   let summary = "Record the FLOPs of a training sample on the module";
   let description = [{
-    Forward times three, the field's convention for forward and backward, over
-    all units that @model calls; recomputation is not counted as useful work.
+    Counts three times the forward pass, the usual convention for forward and
+    backward, over all units that @model calls. Recomputation is not counted.
   }];
   let options = [
     Option<"report", "report", "bool", "false",
@@ -77,9 +77,9 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
 def AddOptimizer : Pass<"add-optimizer", "::mlir::ModuleOp"> {
   let summary = "Add the optimizer's step as functions of flat arrays";
   let description = [{
-    @adamw, and @convert_working if parameters are read in a lower format than
-    f32. They are called once per parameter or shard, with its element count
-    as the batch.
+    Adds @adamw, and @convert_working if parameters are read in a format lower
+    than f32. The runtime calls them once per parameter or shard, with its
+    element count as the batch.
   }];
   let dependentDialects = ["::poplar::nn::NNDialect",
     "::mlir::func::FuncDialect"];
@@ -92,10 +92,10 @@ def AddOptimizer : Pass<"add-optimizer", "::mlir::ModuleOp"> {
 def ZeroFormBuckets : Pass<"zero-form-buckets", "::mlir::ModuleOp"> {
   let summary = "Group the parameters into buckets";
   let description = [{
-    One bucket per call of a unit in @model, in order; a parameter used by
-    several calls gets its own. Neighbours are merged until they have
-    `min-bytes` (in f32), so that small ones do not pay a latency each; not
-    where a plan has them in different groups.
+    Each call of a unit in @model gets a bucket, in order; a parameter that
+    several calls use gets its own. Neighbours are merged until they have
+    `min-bytes` (in f32), so that small ones do not cost a latency each. Buckets
+    of different groups of a plan are not merged.
   }];
   let options = [
     Option<"minBytes", "min-bytes", "int64_t", "0",
@@ -125,31 +125,31 @@ def EstimateProfiles : Pass<"estimate-profiles", "::mlir::ModuleOp"> {
 }
 
 def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
-  let summary = "Give every rank of the cluster the batch it deserves";
+  let summary = "Allocate the global batch to the ranks of a cluster";
   let description = [{
-    Works on a module that holds a model, a cluster (`cluster.device_type`,
-    `cluster.node`, `cluster.link`) and a `cluster.profile` per device type, and
-    adds the `zero.plan`. Policies are those of Planner/BatchPolicy.h;
-    `homogeneous:T` plans a job of the devices of type T alone. Where buckets
-    have been formed, the latencies of their collectives and the transient
-    memory of the largest of them count.
+    The module must hold a model, a cluster (`cluster.device_type`,
+    `cluster.node`, `cluster.link`) and a `cluster.profile` per device type. The
+    pass adds the `zero.plan`. `BatchPolicy.h` describes the policies;
+    `homogeneous:T` plans a job of the devices of type T alone. If there are
+    buckets, the plan accounts for the latencies of their collectives and for
+    the transient memory of the largest one.
 
-    With the policy `exact`, options that are `auto` are searched together
-    (Planner/PlanSearch.h); with others, `auto` means equal state, all devices,
-    and recomputation as set. Devices that are left out are no `zero.rank`. What
-    a type is to recompute is set on its `cluster.device_type`.
+    With the policy `exact`, options that are `auto` are searched together. With
+    other policies, `auto` means equal state, all devices, and recomputation as
+    set. Devices that are left out have no `zero.rank`. The recomputation policy
+    is set on the `cluster.device_type`.
   }];
   let options = [
     Option<"globalBatch", "global-batch", "int64_t", "0",
-           "Samples of an iteration">,
+           "Samples per iteration">,
     Option<"stage", "zero", "std::string", "\"auto\"",
-           "Stage of ZeRO: 0, 1, 2, 3, or auto for the fastest that fits">,
+           "ZeRO stage: 0, 1, 2, 3, or auto for the fastest that fits">,
     Option<"policy", "policy", "std::string", "\"exact\"",
            "exact, poplar, uniform, whale, homogeneous:T or batch:T=N,...">,
     Option<"state", "state", "std::string", "\"auto\"",
            "How state is sharded: equal, by memory, or auto for the faster">,
     Option<"leaveOut", "leave-out", "std::string", "\"auto\"",
-           "auto leaves devices out where that is faster, none none">,
+           "auto drops devices if that is faster, none keeps all">,
     Option<"recompute", "recompute", "std::string", "\"auto\"",
            "What types recompute: as-set, or auto for the fastest profiled">
   ];
@@ -158,16 +158,16 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
 }
 
 def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
-  let summary = "Plan pipeline stages as they are described";
+  let summary = "Plan the pipeline stages that an option describes";
   let description = [{
-    Works on a module that holds a model and a cluster, and adds the `zero.plan`
-    with its groups. `stages` names, from the first to the last, what ranks
-    compute a stage and up to which unit: `a100*2@12+v100*2` is two A100 with the
-    units before number 12, and two V100 with the rest. Units of stages without
-    a number are shared evenly, and the global batch among the pipelines. Of
-    `a100*2/4@12`, each of two pipelines has four A100 of a node, which share
-    units. Where stages have several chunks, each can say where they end, in
-    their order: `a100@2@6+v100@4@8`.
+    The module must hold a model and a cluster. The pass adds the `zero.plan` with
+    its groups. `stages` lists the ranks of each stage, from the first to the
+    last, and the unit before which it ends: `a100*2@12+v100*2` means two A100
+    with the units before number 12, and two V100 with the rest. Stages without a
+    number share units evenly, and the pipelines share the global batch evenly.
+    In `a100*2/4@12`, each of two pipelines has four A100 of a node, which share
+    units. A stage with several chunks can say where each ends:
+    `a100@2@6+v100@4@8`.
   }];
   let options = [
     Option<"stages", "stages", "std::string", "\"\"",
@@ -177,11 +177,11 @@ def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
     Option<"chunks", "chunks", "int64_t", "1",
            "Ranges of units of each stage, several if interleaved">,
     Option<"globalBatch", "global-batch", "int64_t", "0",
-           "Samples of an iteration">,
+           "Samples per iteration">,
     Option<"microBatch", "micro-batch", "int64_t", "1",
            "Samples of a micro-batch">,
     Option<"stage", "zero", "std::string", "\"auto\"",
-           "Stage of ZeRO of all groups: 0, 1, 2 or 3; auto is 0">
+           "ZeRO stage of all groups: 0, 1, 2 or 3; auto means 0">
   ];
   let dependentDialects = ["::poplar::zero::ZeroDialect",
     "::poplar::cluster::ClusterDialect"];
@@ -190,10 +190,10 @@ def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
 def SpecializeDeviceTypes : Pass<"specialize-device-types", "::mlir::ModuleOp"> {
   let summary = "Make one program per device type of the plan";
   let description = [{
-    Clones the model with its buckets and the plan into a nested module
-    @"T.program" for each device type T that a rank uses, with the type's number
-    format and recomputation policy in `zero.program`. The passes that follow
-    work on these modules one by one. Buckets are sharded by the plan's `state`
+    For each device type T that a rank uses, the pass clones the model with its
+    buckets and the plan into a nested module @"T.program". `zero.program` holds
+    the type's number format and recomputation policy. Later passes work on
+    these modules one by one. Buckets are sharded by the plan's `state`
     shares, in multiples of 16 elements.
 
     In a plan of groups, there is a module @"T.stageG.program" for each device
@@ -204,13 +204,13 @@ def SpecializeDeviceTypes : Pass<"specialize-device-types", "::mlir::ModuleOp"> 
 }
 
 def ZeroCutStages : Pass<"zero-cut-stages", "::mlir::ModuleOp"> {
-  let summary = "Leave in @model the units of the program's group";
+  let summary = "Reduce @model to the units of the program's group";
   let description = [{
     In a program of a group: @model receives the activations that the group
     before sends, and sends on its own instead of returning a loss, unless it is
-    the last. With several chunks, it does so for each of them. Other programs
-    stay as they are. A plan whose devices share units (`tensor` of a
-    zero.group) is refused: units are not parted yet.
+    the last. With several chunks, this holds for each of them. Other programs are
+    not changed. A plan in which devices share units (`tensor` of a zero.group)
+    is refused: this is not implemented yet.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
 }
@@ -218,11 +218,11 @@ def ZeroCutStages : Pass<"zero-cut-stages", "::mlir::ModuleOp"> {
 def ZeroSplitTurns : Pass<"zero-split-turns", "::mlir::ModuleOp"> {
   let summary = "Split @train of a pipeline stage into its turns";
   let description = [{
-    @forward and @backward, between which other micro-batches may have their
-    turn. What @backward reads is a result of @forward (`zero.residual`) unless
-    it can be read again. Of a group with several chunks, there are functions
-    for each: @forward.chunk0, @forward.chunk1 and so on, of @evaluate and
-    @infer as well. Other programs stay as they are.
+    The turns are @forward and @backward; other micro-batches may run between
+    them. What @backward reads is a result of @forward (`zero.residual`), unless
+    it can be read again, as parameters can. A group with several chunks has
+    functions for each: @forward.chunk0, @forward.chunk1 and so on, and likewise
+    for @evaluate and @infer. Other programs are not changed.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect",
     "::mlir::func::FuncDialect"];
@@ -331,7 +331,7 @@ def ZeroReport : Pass<"zero-report", "::mlir::ModuleOp"> {
 def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
   let summary = "Lower row-wise nn ops to linalg on tensors";
   let description = [{
-    Everything but GEMMs, attention, embedding gradients and parameters.
+    Lowers all ops except GEMMs, attention, embedding gradients and parameters.
   }];
   let dependentDialects = ["::poplar::nn::NNDialect",
     "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
@@ -371,9 +371,9 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
 def ExecVerify : Pass<"exec-verify", "::mlir::ModuleOp"> {
   let summary = "Check the places of buffers";
   let description = [{
-    Closes the level of buffers: each lies inside its region; no two overlap that
-    are alive at one time; none is used when its life has ended, or while a
-    collective is at work on it; every collective is waited for, once.
+    Closes the memory level. Each buffer lies inside its region. Buffers that are
+    alive at the same time do not overlap. No buffer is used after its end, or
+    while a collective uses it. Every collective has exactly one wait.
   }];
 }
 
@@ -429,7 +429,7 @@ def MapKernelsToGPU : Pass<"map-kernels-to-gpu", "::mlir::ModuleOp"> {
 }
 
 def ExpandGPUOps : Pass<"expand-gpu-ops", "::mlir::ModuleOp"> {
-  let summary = "Expand in @kernels what GPUs have no instruction for";
+  let summary = "Expand ops for which GPUs have no instruction";
   let description = [{
     Sums over a block or a subgroup become exchanges of registers, in a fixed
     order; operations of `math` become intrinsics, where the conversions of the
@@ -457,8 +457,8 @@ def EmitGPUAssembly : Pass<"emit-gpu-assembly", "::mlir::ModuleOp"> {
 def ExpandMath : Pass<"expand-math", "::mlir::ModuleOp"> {
   let summary = "Approximate transcendental functions by polynomials";
   let description = [{
-    exp, tanh, erf and log become basic operations, which LLVM vectorises with
-    the loop they stand in; calls of libm it would not.
+    exp, tanh, erf and log become basic operations. LLVM can vectorise these with
+    the loop around them, but not calls of libm.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
     "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];

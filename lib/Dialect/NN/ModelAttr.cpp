@@ -83,11 +83,11 @@ LogicalResult ModelVerifier::verifyKeys() {
       auto ids = dyn_cast<DenseI64ArrayAttr>(entry.getValue());
       std::optional<int64_t> rows = getInteger("vocab_size");
       if (!ids)
-        return module.emitError("nn.model: special_token_ids is no list");
+        return module.emitError("nn.model: special_token_ids is not a list");
       for (int64_t id : ids.asArrayRef())
         if (id < 0 || (rows && id >= *rows))
           return module.emitError("nn.model: special_token_ids holds ")
-                 << id << ", which is no token of the vocabulary";
+                 << id << ", which is not a token of the vocabulary";
     } else if (counts.contains(name) || name == "mask_token_id") {
       auto value = dyn_cast<IntegerAttr>(entry.getValue());
       if (!value || !value.getType().isSignlessInteger(64))
@@ -130,11 +130,11 @@ LogicalResult ModelVerifier::verifyConfig() {
     return success();
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(text.getValue());
   if (!value)
-    return module.emitError("nn.model: config is no JSON: ")
+    return module.emitError("nn.model: config is not JSON: ")
            << llvm::toString(value.takeError());
   const llvm::json::Object *config = value->getAsObject();
   if (!config)
-    return module.emitError("nn.model: config is no JSON object");
+    return module.emitError("nn.model: config is not a JSON object");
   // As the families call them.
   for (auto [key, fact] : {std::pair("vocab_size", "vocab_size"),
                            {"hidden_size", "hidden_size"},

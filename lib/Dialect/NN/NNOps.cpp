@@ -223,7 +223,7 @@ static LogicalResult verifyPaddingIdx(Operation *op,
                                       int64_t rows) {
   if (paddingIdx && (*paddingIdx < 0 || *paddingIdx >= rows))
     return op->emitOpError() << "padding_idx " << *paddingIdx
-                             << " is no row of a table of " << rows;
+                             << " is not a row of a table of " << rows;
   return success();
 }
 

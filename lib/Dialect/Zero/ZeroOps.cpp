@@ -204,7 +204,7 @@ static LogicalResult verifyUnits(PlanOp plan, MutableArrayRef<GroupOp> groups) {
                           "the other group");
       if (group.getFirst(chunk) > next)
         return reportBoth(group, before,
-                          "leaves unit " + Twine(next) + " to nobody",
+                          "leaves unit " + Twine(next) + " to no group",
                           "the group before");
       next = group.getEnd(chunk);
       before = group;
@@ -241,7 +241,7 @@ static LogicalResult verifyDegrees(GroupOp group, int64_t ranks) {
   ArrayRef<int64_t> degrees = group.getTensor();
   if (degrees.size() == 1 && ranks % degrees[0] != 0)
     return group.emitOpError("has ")
-           << ranks << " ranks, which is no multiple of the " << degrees[0]
+           << ranks << " ranks, which is not a multiple of the " << degrees[0]
            << " that share units";
   int64_t sum = std::accumulate(degrees.begin(), degrees.end(), int64_t(0));
   if (degrees.size() > 1 && ranks != sum)
@@ -394,11 +394,11 @@ LogicalResult PlanOp::verifySymbolUses(SymbolTableCollection &symbols) {
     auto node = symbols.lookupSymbolIn(module, rank.getNodeAttr());
     if (!isa_and_present<cluster::NodeOp>(node))
       return rank.emitOpError("is on node '")
-             << rank.getNode() << "', which is no cluster.node";
+             << rank.getNode() << "', which is not a cluster.node";
     auto type = symbols.lookupSymbolIn(module, rank.getDeviceTypeAttr());
     if (!isa_and_present<cluster::DeviceTypeOp>(type))
       return rank.emitOpError("is on a device of type @")
-             << rank.getDeviceType() << ", which is no cluster.device_type";
+             << rank.getDeviceType() << ", which is not a cluster.device_type";
     auto devices = cast<cluster::NodeOp>(node).getDevices();
     int64_t count = llvm::count(devices, rank.getDeviceTypeAttr());
     if (++taken[{rank.getNode(), rank.getDeviceType()}] <= count)
@@ -434,7 +434,7 @@ LogicalResult GroupOp::verify() {
   if (units.size() % 2 != 0 || !rises)
     return emitOpError("owns units [")
            << units << "], expected the first and the end of a range, or of "
-           << "several ranges one behind the other";
+           << "several ranges one after the other";
   // So that 64 bits hold their sum.
   constexpr int64_t limit = int64_t(1) << 31;
   auto isDegree = [](int64_t it) { return it >= 1 && it <= limit; };
@@ -485,7 +485,7 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   llvm::SmallDenseSet<Attribute> seen;
   for (auto name : getParameters().getAsRange<FlatSymbolRefAttr>()) {
     if (!symbols.lookupNearestSymbolFrom<nn::ParameterOp>(*this, name))
-      return emitOpError("names ") << name << ", which is no nn.parameter";
+      return emitOpError("names ") << name << ", which is not an nn.parameter";
     if (!seen.insert(name).second)
       return emitOpError("names ") << name << " twice";
   }
@@ -519,7 +519,7 @@ static FailureOr<BucketOp> findBucket(Operation *op, FlatSymbolRefAttr name,
                                       SymbolTableCollection &symbols) {
   auto bucket = symbols.lookupNearestSymbolFrom<BucketOp>(op, name);
   if (!bucket)
-    return op->emitOpError("names ") << name << ", which is no zero.bucket";
+    return op->emitOpError("names ") << name << ", which is not a zero.bucket";
   return bucket;
 }
 

@@ -37,12 +37,12 @@ module attributes {nn.model = {architecture = "a\0Ab"}} {}
 
 // -----
 
-// expected-error @below {{nn.model: config is no JSON: }}
+// expected-error @below {{nn.model: config is not JSON: }}
 module attributes {nn.model = {config = "{"}} {}
 
 // -----
 
-// expected-error @below {{nn.model: config is no JSON object}}
+// expected-error @below {{nn.model: config is not a JSON object}}
 module attributes {nn.model = {config = "[]"}} {}
 
 // -----

@@ -387,7 +387,7 @@ func.func @f(%p: tensor<6xf32>) {
 // -----
 
 func.func @f(%ids: tensor<?x4xi32>, %w: tensor<16x8xf32>) {
-  // expected-error @below {{padding_idx 16 is no row of a table of 16}}
+  // expected-error @below {{padding_idx 16 is not a row of a table of 16}}
   %0 = nn.embedding %ids, %w padding_idx 16 : (tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<?x4x8xf32>
   return
 }
@@ -395,7 +395,7 @@ func.func @f(%ids: tensor<?x4xi32>, %w: tensor<16x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x4x8xf32>, %ids: tensor<?x4xi32>, %w: tensor<16x8xf32>) {
-  // expected-error @below {{padding_idx -1 is no row of a table of 16}}
+  // expected-error @below {{padding_idx -1 is not a row of a table of 16}}
   %0 = nn.embedding_grad %x, %ids into %w padding_idx -1 : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   return
 }

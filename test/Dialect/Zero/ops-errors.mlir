@@ -118,7 +118,7 @@ zero.bucket @bucket [] bounds [0, 0]
 // -----
 
 nn.parameter @w : tensor<5x3xf32> ones
-// expected-error @below {{names @v, which is no nn.parameter}}
+// expected-error @below {{names @v, which is not an nn.parameter}}
 zero.bucket @bucket [@w, @v]
 
 // -----
@@ -174,7 +174,7 @@ zero.bucket @bucket [@w, @b] bounds [0, 80]
 
 nn.parameter @w : tensor<5x3xf32> ones
 func.func @f() {
-  // expected-error @below {{names @w, which is no zero.bucket}}
+  // expected-error @below {{names @w, which is not a zero.bucket}}
   zero.all_gather @w wire f32
   return
 }
@@ -182,7 +182,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // expected-error @below {{names @w, which is no zero.bucket}}
+  // expected-error @below {{names @w, which is not a zero.bucket}}
   zero.reduce_scatter @w wire f32
   return
 }
@@ -190,7 +190,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // expected-error @below {{names @w, which is no zero.bucket}}
+  // expected-error @below {{names @w, which is not a zero.bucket}}
   zero.all_reduce @w wire f32
   return
 }
@@ -198,7 +198,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // expected-error @below {{names @w, which is no zero.bucket}}
+  // expected-error @below {{names @w, which is not a zero.bucket}}
   zero.adamw @w
   return
 }
@@ -206,7 +206,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // expected-error @below {{names @w, which is no zero.bucket}}
+  // expected-error @below {{names @w, which is not a zero.bucket}}
   %0 = zero.gradients @w : tensor<4xf32>
   return
 }
@@ -214,7 +214,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // expected-error @below {{names @w, which is no zero.bucket}}
+  // expected-error @below {{names @w, which is not a zero.bucket}}
   %t = zero.start all_reduce @w wire f32
   zero.wait %t
   return
@@ -617,7 +617,7 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
 // -----
 
 zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
-  // expected-error @below {{owns units [0, 1, 2], expected the first and the end of a range, or of several ranges one behind the other}}
+  // expected-error @below {{owns units [0, 1, 2], expected the first and the end of a range, or of several ranges one after the other}}
   zero.group units [0, 1, 2] stage 0
   zero.group units [1, 2, 3] stage 0
   zero.rank @t node "n" micro_batch 1 steps 2 last 1
@@ -627,7 +627,7 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
 // -----
 
 zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
-  // expected-error @below {{owns units [2, 3, 0, 1], expected the first and the end of a range, or of several ranges one behind the other}}
+  // expected-error @below {{owns units [2, 3, 0, 1], expected the first and the end of a range, or of several ranges one after the other}}
   zero.group units [2, 3, 0, 1] stage 0
   zero.group units [3, 4, 1, 2] stage 0
   zero.rank @t node "n" micro_batch 1 steps 2 last 1
@@ -689,7 +689,7 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
 
 zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
   zero.group units [0, 2] stage 0
-  // expected-error @below {{has 3 ranks, which is no multiple of the 2 that share units}}
+  // expected-error @below {{has 3 ranks, which is not a multiple of the 2 that share units}}
   zero.group units [2, 4] stage 0 tensor 2
   zero.rank @t node "n" micro_batch 1 steps 2 last 1
   zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
@@ -826,7 +826,7 @@ zero.plan stage 0 global_batch 4 policy "p" schedule "1f1b" {
 cluster.device_type @t target "host" memory 1 precision f32
 cluster.node @n devices [@t]
 zero.plan stage 0 global_batch 1 policy "p" {
-  // expected-error @below {{is on node 'm', which is no cluster.node}}
+  // expected-error @below {{is on node 'm', which is not a cluster.node}}
   zero.rank @t node "m" micro_batch 1 steps 1 last 1
 }
 
@@ -835,7 +835,7 @@ zero.plan stage 0 global_batch 1 policy "p" {
 cluster.device_type @t target "host" memory 1 precision f32
 cluster.node @n devices [@t]
 zero.plan stage 0 global_batch 1 policy "p" {
-  // expected-error @below {{is on a device of type @u, which is no cluster.device_type}}
+  // expected-error @below {{is on a device of type @u, which is not a cluster.device_type}}
   zero.rank @u node "n" micro_batch 1 steps 1 last 1
 }
 

@@ -4,14 +4,16 @@
   check_links.py built DIRECTORY   those that poplar-doc wrote
 
 A link leads to a file, and its anchor to a heading. In the repository, a path in
-backticks, or its end, is that of a file, but for what a build or a job has.
-docs/index.md leads to every page."""
+backticks, or its end, is that of a file, but for what a build or a job has, and
+no page is too long. docs/index.md leads to every page."""
 
 import pathlib
 import re
 import subprocess
 import sys
 
+# Whoever reads a page reads all of it.
+MOST_LINES = 150
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 GENERATED = re.compile(r"docs/\w*(Dialect|Passes)\.md$")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -59,6 +61,9 @@ def check_page(page, is_source, tracked):
                 continue
             if not any(name == path or name.endswith("/" + path) for name in tracked):
                 yield f"{place}: there is no file '{path}'"
+    lines = len(FENCE.sub("", text).splitlines())
+    if is_source and page.is_relative_to(ROOT / "docs") and lines > MOST_LINES:
+        yield f"{page}: has {lines} lines; a page has at most {MOST_LINES}, without code"
 
 
 def main():

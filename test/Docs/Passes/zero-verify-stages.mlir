@@ -41,7 +41,7 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 
 // The result:
 //
-// CHECK: error: rank of group 0 waits for ever with the backward pass of micro-batch 0 for stage 1, which waits with the forward pass of micro-batch 1
+// CHECK: error: rank of group 0 waits forever in the backward pass of micro-batch 0 for stage 1, which waits with the forward pass of micro-batch 1
 // CHECK:     zero.rank @t node "n" micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
 // CHECK: note: the rank of group 1
 // CHECK:     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]

@@ -368,7 +368,7 @@ def check_nccl(workshop, report):
     attempt(
         "old-nccl", {"POPLAR_EMULATED_NCCL": "21805"}, "NCCL 2.18.5 is too old", succeeds=True
     )
-    attempt("no-such-communicator", {"POPLAR_COMM": "rccl"}, "there are auto, nccl, host")
+    attempt("no-such-communicator", {"POPLAR_COMM": "rccl"}, "use auto, nccl or host")
     # All ranks are in the same collective, of the second step.
     attempt(
         "nccl-hangs",
@@ -384,7 +384,7 @@ def check_nccl(workshop, report):
         "nccl-fails",
         {"POPLAR_EMULATED_NCCL_FAIL": "7"},
         f"{library} cannot go on: remote process exited",
-        "NCCL_DEBUG=WARN tells more",
+        "NCCL_DEBUG=WARN prints details",
     )
 
 
