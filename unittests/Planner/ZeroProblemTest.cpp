@@ -353,7 +353,7 @@ TEST_F(ZeroProblemTest, StateThatFitsNowhereIsRefused) {
                    "for 14592 together, 1536 are missing");
   cluster.profiles[7].memory.reset();
   EXPECT_FALSE(shareStateByMemory(cluster, model, 3, error));
-  EXPECT_EQ(error, "profile of 'small' says nothing of memory, by which the "
+  EXPECT_EQ(error, "profile of 'small' has no memory figures, by which the "
                    "state is to be shared");
   cluster.profiles.clear();
   EXPECT_FALSE(shareStateByMemory(cluster, model, 3, error));

@@ -474,7 +474,7 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
 zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
   // expected-note @below {{the group before}}
   zero.group units [0, 2] stage 0
-  // expected-error @below {{leaves unit 2 to nobody}}
+  // expected-error @below {{leaves unit 2 to no group}}
   zero.group units [3, 4] stage 0
   zero.rank @t node "n" micro_batch 1 steps 2 last 1
   zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
@@ -595,7 +595,7 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
 // -----
 
 zero.plan stage 0 global_batch 2 policy "p" schedule "interleaved" {
-  // expected-error @below {{leaves unit 2 to nobody}}
+  // expected-error @below {{leaves unit 2 to no group}}
   zero.group units [0, 1, 3, 4] stage 0
   // expected-note @below {{the group before}}
   zero.group units [1, 2, 4, 5] stage 0
