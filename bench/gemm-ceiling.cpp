@@ -16,8 +16,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Error.h"
-#include "Gemm.h"
+#include "gemm/Gemm.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <chrono>

@@ -64,7 +64,7 @@ public:
                                                  Seconds seconds,
                                                  Messages messages = nullptr);
 
-  // The runtime's loop (runtime/Trainer.cpp) around the micro-steps.
+  // The runtime's loop (runtime/training/Trainer.cpp) around the micro-steps.
 
   /// It asks whether to stop, counts targets, and zeroes gradients.
   SimulationProblem::Phase makeBegin(mlir::ModuleOp program,

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Ranks take the turns of the plan's timetable, as runtime/Pipeline.cpp does.
+// Ranks take the turns of the plan's timetable, as runtime/training/Pipeline.cpp does.
 // Pipelines with the same types, batches and links do the same at the same
 // time: each stage of those is a class of ranks, with channels for every chunk.
 //
@@ -50,7 +50,7 @@ struct Neighbors {
 };
 
 /// How far a rank has come with a chunk, and what it has given memory for (see
-/// runtime/Pipeline.cpp); the phases that give more.
+/// runtime/training/Pipeline.cpp); the phases that give more.
 struct ChunkState {
   int64_t inFlight = 0, forwards = 0, backwards = 0, activations = 0,
           gradients = 0;

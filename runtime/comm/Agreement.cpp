@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Agreement.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Backend.h"
-#include "Error.h"
 #include "comm/Launcher.h"
 #include "comm/PluginTransport.h"
 #include "comm/ThreadTransport.h"
+#include "support/Error.h"
 
 #include <cstdlib>
 
@@ -60,8 +60,7 @@ std::unique_ptr<Communicator> comm::makeCommunicator(const CommOptions &O) {
     return finishCommunicator(makeTransport(TcpPlugin), O);
   if (O.Backend == "self" || O.Backend == "auto")
     return finishCommunicator(std::make_unique<SelfTransport>(), O);
-  fail("unknown communicator '", O.Backend,
-       "'; use auto, self, mpi or tcp");
+  fail("unknown communicator '", O.Backend, "'; use auto, self, mpi or tcp");
 }
 
 std::unique_ptr<Communicator>

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Error.h"
 #include "comm/Bootstrap.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/CommStream.h"
-#include "Cores.h"
-#include "Error.h"
 #include "comm/Pause.h"
+#include "support/Cores.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <csignal>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Communicator.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <algorithm>
 

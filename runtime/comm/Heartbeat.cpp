@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Heartbeat.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <arpa/inet.h>
 #include <cerrno>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/IslandCommunicator.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <sys/mman.h>

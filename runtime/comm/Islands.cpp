@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Islands.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Launcher.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <atomic>
 #include <charconv>

@@ -30,8 +30,8 @@ int getNumStarted();
 /// that was not started by a launcher.
 void endWithLauncher();
 
-/// How long ranks wait for each other at the start: POPLAR_START_SECONDS, or 60.
-/// An Error if it is no number of seconds.
+/// How long ranks wait for each other at the start: POPLAR_START_SECONDS,
+/// or 60. An Error if it is no number of seconds.
 double getStartSeconds();
 
 /// While one lives, the process has to get through its start: until the

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/LinkModel.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <cmath>
 #include <cstdlib>

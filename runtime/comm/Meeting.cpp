@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Meeting.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <arpa/inet.h>

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/MessageCommunicator.h"
-#include "Error.h"
 #include "comm/Pause.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/PluginTransport.h"
-#include "Error.h"
 #include "comm/Launcher.h"
 #include "comm/TransportPlugin.h"
+#include "support/Error.h"
 
 #include <cstdio>
 #include <cstdlib>

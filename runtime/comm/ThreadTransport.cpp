@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/ThreadTransport.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cstring>

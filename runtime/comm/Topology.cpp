@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Topology.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <map>
 

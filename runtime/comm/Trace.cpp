@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Trace.h"
-#include "Error.h"
-#include "JSON.h"
 #include "comm/Communicator.h"
+#include "support/Error.h"
+#include "support/JSON.h"
 
 #include <cstdio>
 

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Watchdog.h"
-#include "Error.h"
 #include "comm/Heartbeat.h"
 #include "comm/Launcher.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cstdio>

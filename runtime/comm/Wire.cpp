@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Wire.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <cstring>
 

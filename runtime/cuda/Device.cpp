@@ -11,10 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Device.h"
-#include "Error.h"
-#include "Executor.h"
-#include "Versions.h"
+#include "training/Device.h"
 #include "comm/Islands.h"
 #include "cuda/Driver.h"
 #include "cuda/Gemm.h"
@@ -23,6 +20,9 @@
 #include "cuda/Memory.h"
 #include "cuda/Selection.h"
 #include "cuda/Timing.h"
+#include "support/Error.h"
+#include "support/Versions.h"
+#include "training/Executor.h"
 
 #include <algorithm>
 #include <chrono>

@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Facts.h"
-#include "Error.h"
-#include "Island.h"
+#include "job/Facts.h"
 #include "cuda/Driver.h"
 #include "cuda/Selection.h"
+#include "support/Error.h"
+#include "training/Island.h"
 
 #include <fstream>
 

@@ -13,12 +13,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Gemm.h"
-#include "Error.h"
-#include "GemmKey.h"
 #include "cuda/BlasLt.h"
 #include "cuda/Library.h"
 #include "cuda/Memory.h"
 #include "cuda/WireKernels.h"
+#include "gemm/GemmKey.h"
+#include "support/Error.h"
 
 #include <cstdio>
 #include <set>

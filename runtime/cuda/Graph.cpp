@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Graph.h"
-#include "Error.h"
 #include "cuda/Timing.h"
+#include "support/Error.h"
 
 #include <cstdlib>
 #include <cstring>

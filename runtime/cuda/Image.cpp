@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Image.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <cstring>
 #include <string>

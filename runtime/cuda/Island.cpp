@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Island.h"
-#include "Error.h"
+#include "training/Island.h"
 #include "cuda/Nccl.h"
 #include "cuda/NcclIsland.h"
 #include "cuda/Selection.h"
+#include "support/Error.h"
 
 #include <unistd.h>
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Library.h"
-#include "Error.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Memory.h"
-#include "Error.h"
-#include "Executor.h"
-#include "Log.h"
 #include "cuda/Nccl.h"
+#include "support/Error.h"
+#include "support/Log.h"
+#include "training/Executor.h"
 
 #include <algorithm>
 #include <cstring>

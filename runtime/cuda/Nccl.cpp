@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Nccl.h"
-#include "Error.h"
 #include "cuda/Library.h"
+#include "support/Error.h"
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;

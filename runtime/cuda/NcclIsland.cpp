@@ -7,15 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/NcclIsland.h"
-#include "Error.h"
-#include "Executor.h"
-#include "Log.h"
 #include "Poplar/Runtime/ABI.h"
 #include "comm/Communicator.h"
 #include "comm/Pause.h"
 #include "cuda/Memory.h"
 #include "cuda/Nccl.h"
 #include "cuda/WireKernels.h"
+#include "support/Error.h"
+#include "support/Log.h"
+#include "training/Executor.h"
 
 #include <algorithm>
 #include <chrono>

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Selection.h"
-#include "Error.h"
 #include "cuda/Driver.h"
+#include "support/Error.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/WireKernels.h"
-#include "Error.h"
 #include "Poplar/Runtime/ABI.h"
 #include "cuda/Memory.h"
+#include "support/Error.h"
 
 #include <algorithm>
 

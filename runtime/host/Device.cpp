@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Device.h"
-#include "Dispatch.h"
-#include "Error.h"
-#include "Executor.h"
-#include "Gemm.h"
-#include "Versions.h"
+#include "training/Device.h"
+#include "gemm/Gemm.h"
+#include "support/Error.h"
+#include "support/Versions.h"
+#include "training/Dispatch.h"
+#include "training/Executor.h"
 
 #include <algorithm>
 #include <atomic>

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Facts.h"
-#include "Error.h"
+#include "job/Facts.h"
+#include "support/Error.h"
 
 #include <fstream>
 

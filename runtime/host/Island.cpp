@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Island.h"
+#include "training/Island.h"
 
 using namespace poplar::runtime;
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Builds the program that a rank of the device type would run in a job of the
-// cluster, and lets it measure itself (runtime/Profile.cpp).
+// cluster, and lets it measure itself (runtime/commands/Profile.cpp).
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Error.h"
-#include "JSON.h"
 #include "comm/Backend.h"
 #include "comm/CommStream.h"
 #include "comm/Launcher.h"
 #include "comm/ThreadTransport.h"
 #include "comm/Watchdog.h"
+#include "support/Error.h"
+#include "support/JSON.h"
 
 #include <cmath>
 #include <cstdlib>

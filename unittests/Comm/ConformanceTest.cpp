@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Error.h"
 #include "RankRunner.h"
+#include "support/Error.h"
 
 #include <cmath>
 #include <cstring>

@@ -13,9 +13,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Error.h"
 #include "RankRunner.h"
 #include "cuda/Memory.h"
+#include "support/Error.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>

@@ -17,12 +17,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Error.h"
 #include "comm/Agreement.h"
 #include "comm/Backend.h"
 #include "comm/CommStream.h"
 #include "comm/Launcher.h"
 #include "comm/Watchdog.h"
+#include "support/Error.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Error.h"
 #include "RankRunner.h"
 #include "comm/Agreement.h"
+#include "support/Error.h"
 
 #include <gtest/gtest.h>
 #include <numeric>

@@ -21,12 +21,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Device.h"
-#include "Error.h"
-#include "JSON.h"
-#include "MappedFile.h"
 #include "comm/Wire.h"
 #include "cuda/Driver.h"
+#include "support/Error.h"
+#include "support/JSON.h"
+#include "support/MappedFile.h"
+#include "training/Device.h"
 
 #include <algorithm>
 #include <chrono>

@@ -24,14 +24,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Device.h"
-#include "Error.h"
-#include "JSON.h"
-#include "Random.h"
 #include "cuda/Driver.h"
 #include "cuda/Gemm.h"
 #include "cuda/Library.h"
 #include "cuda/Memory.h"
+#include "support/Error.h"
+#include "support/JSON.h"
+#include "support/Random.h"
+#include "training/Device.h"
 
 #include <chrono>
 #include <cstdio>

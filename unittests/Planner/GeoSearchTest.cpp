@@ -212,7 +212,9 @@ TEST(GeoPlan, IsVerified) {
             "cuts[0]: stage 0 has no units");
   EXPECT_EQ(verify([](Plan &p) { p.microBatches[1] = 3; }),
             "microBatches: add up to 7, not 8");
-  EXPECT_EQ(verify([](Plan &p) { p.microBatches = {8, 0}; }),
+  EXPECT_EQ(verify([](Plan &p) {
+              p.microBatches = {8, 0};
+            }),
             "microBatches[1]: must be at least 1");
   EXPECT_EQ(verify([](Plan &p) { p.cuts[1] = 2; }),
             "stages[1]: exceeds the memory of device 2");

@@ -11,9 +11,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "AllocationCounter.h"
-#include "Batch.h"
-#include "Optimizer.h"
 #include "TestProgram.h"
+#include "data/Batch.h"
+#include "training/Optimizer.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Data.h"
-#include "Error.h"
+#include "data/Data.h"
 #include "TestProgram.h"
 #include "TestSupport.h"
+#include "support/Error.h"
 
 #include <cmath>
 #include <cstring>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Diagnosis.h"
+#include "job/Diagnosis.h"
 
 #include <gtest/gtest.h>
 

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Executor.h"
-#include "Error.h"
-#include "Optimizer.h"
+#include "training/Executor.h"
 #include "TestProgram.h"
+#include "support/Error.h"
+#include "training/Optimizer.h"
 
 #include <algorithm>
 #include <cmath>

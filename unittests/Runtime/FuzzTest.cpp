@@ -12,11 +12,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "../Support/Mutator.h"
-#include "Error.h"
-#include "JSON.h"
-#include "ModelConfig.h"
-#include "Safetensors.h"
 #include "TestSupport.h"
+#include "checkpoint/ModelConfig.h"
+#include "checkpoint/Safetensors.h"
+#include "support/Error.h"
+#include "support/JSON.h"
 
 #include <cstring>
 #include <filesystem>

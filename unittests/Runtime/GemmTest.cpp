@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Gemm.h"
-#include "Error.h"
-#include "GemmDescriptor.h"
-#include "ISA.h"
-#include "Random.h"
+#include "gemm/Gemm.h"
+#include "gemm/GemmDescriptor.h"
+#include "support/Error.h"
+#include "support/ISA.h"
+#include "support/Random.h"
 
 #include <cmath>
 #include <cstring>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LinkFit.h"
+#include "commands/LinkFit.h"
 
 #include <gtest/gtest.h>
 

@@ -6,15 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Checkpoint.h"
-#include "Error.h"
-#include "Files.h"
-#include "JSON.h"
-#include "Metrics.h"
-#include "Random.h"
-#include "Safetensors.h"
-#include "Schedule.h"
 #include "TestSupport.h"
+#include "checkpoint/Checkpoint.h"
+#include "checkpoint/Safetensors.h"
+#include "job/Metrics.h"
+#include "support/Error.h"
+#include "support/Files.h"
+#include "support/JSON.h"
+#include "support/Random.h"
+#include "training/Schedule.h"
 
 #include <cmath>
 #include <cstring>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TestSupport.h"
-#include "Trainer.h"
+#include "training/Trainer.h"
 
 #include <cstdlib>
 #include <filesystem>

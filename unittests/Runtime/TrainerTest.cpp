@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Safetensors.h"
 #include "TestProgram.h"
 #include "TestSupport.h"
+#include "checkpoint/Safetensors.h"
 
 #include <algorithm>
 #include <csignal>
@@ -388,7 +388,8 @@ TEST_F(TrainerTest, SamplesNothingFromNaNs) {
   writeFile(Path, Bytes);
   Result R = runProgram(Program, {"sample", "--checkpoint", Dir / "run"});
   EXPECT_EQ(R.Status, 1);
-  EXPECT_NE(R.Err.find("predicts values that are not finite"), std::string::npos)
+  EXPECT_NE(R.Err.find("predicts values that are not finite"),
+            std::string::npos)
       << R.Err;
 }
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The compiler asks nobody else what the processor at hand has. The runtime has
-// its own counterpart, runtime/ISA.h.
+// its own counterpart, runtime/support/ISA.h.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,0 +1,400 @@
+//===- Checkpoint.cpp - Saving and loading the state of a run -------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "checkpoint/Checkpoint.h"
+#include "checkpoint/ModelConfig.h"
+#include "checkpoint/Safetensors.h"
+#include "job/Collectives.h"
+#include "job/Options.h"
+#include "support/Error.h"
+#include "support/Files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+using namespace poplar::runtime;
+namespace fs = std::filesystem;
+
+namespace {
+/// Reads whole parameters, or what belongs to them, from the ranks' shards.
+class StateReader {
+public:
+  explicit StateReader(const Executor &Exec) : Exec(Exec) {}
+
+  /// Adds one array of all parameters. The sources may be read as long as the
+  /// reader lives; all ranks have to read them, and the first one gets the
+  /// elements.
+  void add(float *Shard::*Array, const char *Suffix,
+           std::vector<TensorSource> &Out) {
+    const PoplarProgram &Program = Exec.program();
+    for (int64_t I = 0; I < Program.num_parameters; ++I) {
+      const PoplarParameter &P = Program.parameters[I];
+      std::string Name = P.name + std::string(Suffix);
+      std::vector<int64_t> Shape(P.shape, P.shape + P.rank);
+      // All ranks decide alike, so that all of them gather or none does: also
+      // one whose shard is everything, and one in whose format the masters are
+      // whole beside others in which they are not.
+      const float *Whole = Exec.state().shard(P.bucket).*Array + P.offset;
+      if (Exec.state().isReplicated() && Exec.device().sharesMemory())
+        Out.push_back({Name, Shape, Whole});
+      else if (Exec.state().isReplicated())
+        Out.push_back({Name, Shape, [this, Whole](int64_t B, int64_t E) {
+                         return read(Whole + B, E - B, Buffer);
+                       }});
+      else
+        Out.push_back({Name, Shape, [this, &P, Array](int64_t B, int64_t E) {
+                         return gather(P, Array, B, E);
+                       }});
+    }
+  }
+
+private:
+  /// Elements in the device's memory: themselves, or a copy in `Copy`.
+  const float *read(const float *From, int64_t Count,
+                    std::vector<float> &Copy) {
+    if (Exec.device().sharesMemory())
+      return From;
+    Copy.resize(static_cast<size_t>(Count));
+    Exec.device().copyOut(Copy.data(), From, Count * 4);
+    return Copy.data();
+  }
+
+  const float *gather(const PoplarParameter &P, float *Shard::*Array,
+                      int64_t Begin, int64_t End) {
+    const PoplarProgram &Program = Exec.program();
+    std::vector<int64_t> Bounds;
+    for (int64_t R = 0; R <= Program.world_size; ++R)
+      Bounds.push_back(std::clamp<int64_t>(Program.buckets[P.bucket].bounds[R] -
+                                               P.offset - Begin,
+                                           0, End - Begin));
+    const State &S = Exec.state();
+    const Shard &Own = S.shard(P.bucket);
+    int64_t First = Bounds[static_cast<size_t>(S.rank())];
+    int64_t Last = Bounds[static_cast<size_t>(S.rank()) + 1];
+    const float *Part = Own.*Array;
+    if (First < Last)
+      Part = read(Part + P.offset + Begin + First - Own.Begin, Last - First,
+                  OwnPart);
+    if (S.rank() == 0)
+      Buffer.resize(static_cast<size_t>(End - Begin));
+    Exec.collectives->gather(Part, Buffer.data(), Bounds.data());
+    return Buffer.data();
+  }
+
+  const Executor &Exec;
+  std::vector<float> Buffer, OwnPart;
+};
+} // namespace
+
+/// Writes a file on the first rank, with the others' help.
+static void writeTensors(const Executor &Exec, const std::string &Path,
+                         const std::vector<TensorSource> &Tensors) {
+  if (Exec.state().rank() == 0)
+    writeSafetensors(Path, Tensors);
+  else
+    readTensors(Tensors, [](const float *, int64_t) {});
+}
+
+static void writeText(const std::string &Path, const std::string &Text) {
+  OutputFile File(Path);
+  File.write(Text);
+  File.close();
+}
+
+static std::string formatState(const TrainingState &State) {
+  char Best[32];
+  std::snprintf(Best, sizeof(Best), "%.9g", State.BestLoss);
+  return "{\n  \"version\": 1,\n  \"step\": " + std::to_string(State.Step) +
+         ",\n  \"samples\": " + std::to_string(State.Samples) +
+         ",\n  \"seed\": " + std::to_string(State.Seed) +
+         ",\n  \"micro_batch\": " + std::to_string(State.MicroBatch) +
+         ",\n  \"threads\": " + std::to_string(State.Threads) +
+         ",\n  \"loss_scale\": " +
+         std::to_string(static_cast<int64_t>(State.LossScale)) +
+         ",\n  \"options_hash\": " + json::quote(State.OptionsHash) +
+         ",\n  \"best_val_loss\": " +
+         (std::isfinite(State.BestLoss) ? Best : "null") + "\n}\n";
+}
+
+static void writeContents(const Executor &Exec, const TrainingState &State,
+                          const std::string &Directory) {
+  bool Leads = Exec.state().rank() == 0;
+  if (Leads)
+    createDirectories(Directory);
+  std::vector<TensorSource> Weights, Moments;
+  StateReader Reader(Exec);
+  Reader.add(&Shard::Master, "", Weights);
+  Reader.add(&Shard::Moment1, ".m", Moments);
+  Reader.add(&Shard::Moment2, ".v", Moments);
+  writeTensors(Exec, Directory + "/model.safetensors", Weights);
+  writeTensors(Exec, Directory + "/optimizer.safetensors", Moments);
+  if (!Leads)
+    return;
+  writeText(Directory + "/config.json", Exec.model().Config);
+  writeText(Directory + "/state.json", formatState(State));
+  syncDirectory(Directory);
+}
+
+static const std::string Prefix = "checkpoint-";
+
+/// Steps of the checkpoints in a run, ascending.
+static std::vector<int64_t> listCheckpoints(const std::string &Run) {
+  std::vector<int64_t> Steps;
+  std::error_code Code;
+  for (const fs::directory_entry &Entry : fs::directory_iterator(Run, Code)) {
+    std::string Name = Entry.path().filename().string();
+    if (Name.compare(0, Prefix.size(), Prefix) != 0)
+      continue;
+    std::string Digits = Name.substr(Prefix.size());
+    if (!Digits.empty() && Digits.size() <= 18 &&
+        Digits.find_first_not_of("0123456789") == std::string::npos)
+      Steps.push_back(std::stoll(Digits));
+  }
+  std::sort(Steps.begin(), Steps.end());
+  return Steps;
+}
+
+/// Removes what a process that was killed while saving or removing left behind.
+static void removeUnfinished(const std::string &Run) {
+  std::vector<fs::path> Stale;
+  std::error_code Code;
+  for (const fs::directory_entry &Entry : fs::directory_iterator(Run, Code))
+    if (Entry.path().filename().string().rfind("." + Prefix, 0) == 0)
+      Stale.push_back(Entry.path());
+  for (const fs::path &Path : Stale)
+    fs::remove_all(Path, Code);
+}
+
+/// Renames the checkpoint `Name` before it is removed file by file: a process
+/// killed in between leaves it whole or not at all.
+static void removeCheckpoint(const std::string &Run, const std::string &Name) {
+  std::string Removed = Run + "/." + Name + ".removed";
+  std::error_code Code;
+  fs::rename(Run + "/" + Name, Removed, Code);
+  if (!Code)
+    fs::remove_all(Removed, Code);
+}
+
+void poplar::runtime::saveCheckpoint(const Executor &Exec,
+                                     const TrainingState &State,
+                                     const std::string &Run, int64_t Keep) {
+  std::string Name = Prefix + std::to_string(State.Step);
+  std::string Final = Run + "/" + Name, Temporary = Run + "/." + Name + ".tmp";
+  if (Exec.state().rank() != 0) // helps the first rank, which writes
+    return writeContents(Exec, State, Temporary);
+  removeUnfinished(Run);
+  std::error_code Code;
+  try {
+    writeContents(Exec, State, Temporary);
+  } catch (const Error &E) {
+    fs::remove_all(Temporary, Code);
+    std::string Previous = findLatestCheckpoint(Run);
+    fail("checkpoint of step ", State.Step, " not saved: ", E.what(),
+         Previous.empty() ? "" : "; the last good one is '" + Previous + "'");
+  }
+  removeCheckpoint(Run, Name); // of the same step, saved by an earlier run
+  renamePath(Temporary, Final);
+  replaceSymlink(Name, Run + "/latest");
+  syncDirectory(Run);
+  std::vector<int64_t> Steps = listCheckpoints(Run);
+  // Those of later steps are from before the run was resumed further back.
+  Steps.erase(std::upper_bound(Steps.begin(), Steps.end(), State.Step),
+              Steps.end());
+  if (Keep > 0)
+    for (size_t I = 0; I + static_cast<size_t>(Keep) < Steps.size(); ++I)
+      removeCheckpoint(Run, Prefix + std::to_string(Steps[I]));
+}
+
+std::string poplar::runtime::findLatestCheckpoint(const std::string &Run) {
+  std::error_code Code;
+  fs::path Target = fs::read_symlink(Run + "/latest", Code);
+  if (!Code && fs::is_directory(fs::path(Run) / Target, Code))
+    return (fs::path(Run) / Target).string();
+  std::vector<int64_t> Steps = listCheckpoints(Run);
+  return Steps.empty() ? "" : Run + "/" + Prefix + std::to_string(Steps.back());
+}
+
+/// Checks that `View` is what parameter `P` needs.
+static void checkTensor(const PoplarParameter &P, const std::string &Name,
+                        const TensorView *View, const std::string &Path) {
+  std::string Wanted = formatShape(P.shape, static_cast<size_t>(P.rank));
+  if (!View)
+    fail("'", Path, "' is of another model: it has no tensor '", Name, "' (",
+         Wanted, ")");
+  if (!std::equal(View->Shape.begin(), View->Shape.end(), P.shape,
+                  P.shape + P.rank))
+    fail("'", *View->File, "' is of another model: tensor '", Name, "' is ",
+         formatShape(View->Shape.data(), View->Shape.size()),
+         " and this model's is ", Wanted);
+  if (View->ElementType == TensorView::Other)
+    fail("'", *View->File, "': tensor '", Name, "' is of type ", View->TypeName,
+         "; F32, BF16 and F16 can be read");
+}
+
+static bool endsWith(std::string_view Name, std::string_view Ending) {
+  return Name.size() >= Ending.size() &&
+         Name.substr(Name.size() - Ending.size()) == Ending;
+}
+
+/// Checkpoints of Hugging Face hold buffers and heads that are not trained
+/// here.
+static bool isIgnored(std::string_view Name) {
+  for (std::string_view Ending :
+       {".attn.bias", ".attn.masked_bias", "position_ids", "token_type_ids",
+        ".inv_freq", "pooler.dense.weight", "pooler.dense.bias",
+        "cls.seq_relationship.weight", "cls.seq_relationship.bias"})
+    if (endsWith(Name, Ending))
+      return true;
+  return false;
+}
+
+/// They may repeat a tied tensor under the name of the head, too.
+static bool isTiedCopy(std::string_view Name, const TensorView &View,
+                       const TensorFiles &Files,
+                       const std::vector<std::string> &Used) {
+  if (!endsWith(Name, "lm_head.weight") && !endsWith(Name, "decoder.weight") &&
+      !endsWith(Name, "decoder.bias"))
+    return false;
+  for (const std::string &Other : Used) {
+    const TensorView &Candidate = *Files.find(Other);
+    if (Candidate.Shape == View.Shape && Candidate.Bytes == View.Bytes &&
+        std::memcmp(Candidate.Data, View.Data,
+                    static_cast<size_t>(View.Bytes)) == 0)
+      return true;
+  }
+  return false;
+}
+
+/// The first checkpoints of BERT call the parameters of a norm as its paper
+/// does. Empty for other names.
+static std::string getFirstName(const std::string &Name) {
+  for (auto [Now, First] : {std::pair("LayerNorm.weight", "LayerNorm.gamma"),
+                            std::pair("LayerNorm.bias", "LayerNorm.beta")})
+    if (endsWith(Name, Now))
+      return Name.substr(0, Name.size() - std::string_view(Now).size()) + First;
+  return "";
+}
+
+/// The name of parameter `P` in the files: as it is, or without its first
+/// component, or of a norm as it was once called.
+static std::string findName(const TensorFiles &Files,
+                            const PoplarParameter &P) {
+  std::string Name = P.name;
+  for (const std::string &Candidate : {Name, getFirstName(Name)}) {
+    if (Files.find(Candidate))
+      return Candidate;
+    size_t Dot = Candidate.find('.');
+    if (Dot != std::string::npos && Files.find(Candidate.substr(Dot + 1)))
+      return Candidate.substr(Dot + 1);
+  }
+  return Name;
+}
+
+/// Tensors that fit do not make the same model: their config.json must tell of
+/// the same function.
+static void checkConfig(const Executor &Exec, const std::string &Weights) {
+  fs::path Directory(Weights);
+  std::error_code Code;
+  if (!fs::is_directory(Directory, Code))
+    Directory = Directory.parent_path();
+  std::string Path = (Directory / "config.json").string();
+  if (Exec.model().ConfigFacts.empty())
+    return;
+  if (fs::exists(Path, Code))
+    checkModelConfig(Exec.model().ConfigFacts, Path);
+  else if (Exec.state().rank() == 0)
+    std::printf("note: '%s' has no config.json beside it; only names and "
+                "shapes of its tensors are compared with the program\n",
+                Weights.c_str());
+}
+
+void poplar::runtime::loadWeights(Executor &Exec,
+                                  const std::string &RunOrCheckpoint) {
+  std::string Latest = findLatestCheckpoint(RunOrCheckpoint);
+  const std::string &Path = Latest.empty() ? RunOrCheckpoint : Latest;
+  TensorFiles Files = TensorFiles::open(Path);
+  checkConfig(Exec, Path);
+  const PoplarProgram &Program = Exec.program();
+  std::vector<std::string> Used;
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    Used.push_back(findName(Files, P));
+    checkTensor(P, Used.back(), Files.find(Used.back()), Path);
+  }
+  std::vector<std::string> Sorted = Used;
+  std::sort(Sorted.begin(), Sorted.end());
+  for (const auto &[Name, View] : Files.tensors())
+    if (!std::binary_search(Sorted.begin(), Sorted.end(), Name) &&
+        !isIgnored(Name) && !isTiedCopy(Name, View, Files, Used))
+      fail("'", *View.File, "' is of another model: this one has no tensor '",
+           Name, "'");
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const TensorView &View = *Files.find(Used[static_cast<size_t>(I)]);
+    fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
+      View.copyTo(Out, Begin, End);
+    });
+  }
+}
+
+TrainingState poplar::runtime::readState(const std::string &Directory) {
+  std::string StatePath = Directory + "/state.json";
+  MappedFile StateFile(StatePath);
+  json::Value Root = json::parse(StateFile.text(), "'" + StatePath + "'");
+  TrainingState State;
+  State.Step = Root.integer("step", -1);
+  State.Samples = Root.integer("samples", -1);
+  State.Seed = Root.integer("seed", 0);
+  State.MicroBatch = Root.integer("micro_batch", -1);
+  State.Threads = Root.integer("threads", 0);
+  State.LossScale = Root.number("loss_scale", 1);
+  State.OptionsHash = Root.string("options_hash", "");
+  State.BestLoss = Root.number("best_val_loss", State.BestLoss);
+  if (State.Step < 0 || State.Samples < 0 || State.MicroBatch < 1)
+    fail("'", StatePath, "' lacks step, samples or micro_batch");
+  if (State.Step > LargestCount ||
+      State.Samples > LargestCount * LargestCount ||
+      State.LossScale > LargestLossScale)
+    fail("'", StatePath,
+         "' is damaged: its step, samples or loss_scale is too "
+         "large for any run");
+  return State;
+}
+
+void poplar::runtime::loadTensors(Executor &Exec,
+                                  const std::string &Directory) {
+  loadWeights(Exec, Directory + "/model.safetensors");
+  std::string MomentPath = Directory + "/optimizer.safetensors";
+  TensorFiles Moments = TensorFiles::open(MomentPath);
+  const PoplarProgram &Program = Exec.program();
+  using Array = std::pair<const char *, float * Shard::*>;
+  for (auto [Suffix, Member] :
+       {Array(".m", &Shard::Moment1), Array(".v", &Shard::Moment2)})
+    for (int64_t I = 0; I < Program.num_parameters; ++I) {
+      const PoplarParameter &P = Program.parameters[I];
+      const TensorView *View = Moments.find(P.name + std::string(Suffix));
+      checkTensor(P, P.name + std::string(Suffix), View, MomentPath);
+      const Shard &Own = Exec.state().shard(P.bucket);
+      for (const Piece &Part : Exec.state().pieces(P.bucket))
+        if (Part.Parameter == I)
+          fillArray(Exec, Own.*Member + Part.Offset, Part.Begin, Part.End,
+                    [&](float *Out, int64_t Begin, int64_t End) {
+                      View->copyTo(Out, Begin, End);
+                    });
+    }
+}
+
+void poplar::runtime::writeGradients(const Executor &Exec,
+                                     const std::string &Path) {
+  std::vector<TensorSource> Gradients;
+  StateReader Reader(Exec);
+  Reader.add(&Shard::Gradient, "", Gradients);
+  writeTensors(Exec, Path, Gradients);
+}

@@ -1,0 +1,240 @@
+//===- Safetensors.cpp - Hugging Face's tensor files ----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "checkpoint/Safetensors.h"
+#include "support/Error.h"
+#include "support/Files.h"
+#include "support/JSON.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+using namespace poplar::runtime;
+
+static float convertBF16(uint16_t Bits) {
+  uint32_t Wide = static_cast<uint32_t>(Bits) << 16;
+  float Result;
+  std::memcpy(&Result, &Wide, sizeof(Result));
+  return Result;
+}
+
+static float convertF16(uint16_t Bits) {
+  uint32_t Sign = (Bits & 0x8000u) << 16, Exponent = Bits >> 10 & 31,
+           Mantissa = Bits & 0x3FFu;
+  uint32_t Wide;
+  if (Exponent == 0) {
+    float Value = static_cast<float>(Mantissa) * 0x1p-24f;
+    return Sign ? -Value : Value;
+  }
+  if (Exponent == 31)
+    Wide = Sign | 0x7F800000u | Mantissa << 13;
+  else
+    Wide = Sign | (Exponent + 112) << 23 | Mantissa << 13;
+  float Result;
+  std::memcpy(&Result, &Wide, sizeof(Result));
+  return Result;
+}
+
+void TensorView::copyTo(float *Out, int64_t Begin, int64_t End) const {
+  // Tensors of a file need not be aligned.
+  if (ElementType == F32) {
+    std::memcpy(Out, Data + Begin * static_cast<int64_t>(sizeof(float)),
+                static_cast<size_t>(End - Begin) * sizeof(float));
+    return;
+  }
+  for (int64_t I = Begin; I < End; ++I) {
+    uint16_t Bits;
+    std::memcpy(&Bits, Data + 2 * I, sizeof(Bits));
+    Out[I - Begin] = ElementType == BF16 ? convertBF16(Bits) : convertF16(Bits);
+  }
+}
+
+std::string poplar::runtime::formatShape(const int64_t *Shape, size_t Rank) {
+  std::string Result = "[";
+  for (size_t I = 0; I < Rank; ++I)
+    Result += (I ? "," : "") + std::to_string(Shape[I]);
+  return Result + "]";
+}
+
+/// Bytes of an element, or 0 for a type that safetensors does not have.
+static int64_t getElementBytes(std::string_view Type) {
+  static constexpr std::pair<std::string_view, int64_t> Types[] = {
+      {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8},     {"I64", 8},
+      {"I32", 4}, {"I16", 2},  {"I8", 1},  {"U8", 1},      {"BOOL", 1},
+      {"U16", 2}, {"U32", 4},  {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  for (auto [Name, Bytes] : Types)
+    if (Name == Type)
+      return Bytes;
+  return 0;
+}
+
+/// Reads one entry of the header; `Available` bytes of data follow it.
+static TensorView parseEntry(const MappedFile &File, const std::string &Name,
+                             const json::Value &Entry, const char *Data,
+                             int64_t Available) {
+  auto Bad = [&](const char *What) {
+    fail("'", File.path(), "': tensor '", Name, "': ", What);
+  };
+  TensorView View;
+  View.File = &File.path();
+  View.TypeName = Entry.string("dtype", "");
+  int64_t ElementBytes = getElementBytes(View.TypeName);
+  if (!ElementBytes)
+    Bad("unknown dtype");
+  View.ElementType = View.TypeName == "F32"    ? TensorView::F32
+                     : View.TypeName == "BF16" ? TensorView::BF16
+                     : View.TypeName == "F16"  ? TensorView::F16
+                                               : TensorView::Other;
+  const json::Value *Shape = Entry.find("shape");
+  const json::Value *Offsets = Entry.find("data_offsets");
+  if (!Shape || Shape->kind() != json::Value::Array)
+    Bad("expected an array as its shape");
+  int64_t Bytes = ElementBytes;
+  View.Elements = 1;
+  for (const json::Value &Dimension : Shape->elements()) {
+    int64_t Size = 0;
+    if (!Dimension.asInteger(Size) || Size < 0)
+      Bad("a dimension is not a natural number");
+    if (__builtin_mul_overflow(Bytes, Size, &Bytes))
+      Bad("its size overflows");
+    View.Elements *= Size;
+    View.Shape.push_back(Size);
+  }
+  int64_t Begin = 0, End = 0;
+  if (!Offsets || Offsets->elements().size() != 2 ||
+      !Offsets->elements()[0].asInteger(Begin) ||
+      !Offsets->elements()[1].asInteger(End))
+    Bad("expected two integers as its data_offsets");
+  if (Begin < 0 || End < Begin || End - Begin != Bytes)
+    Bad("its data_offsets do not fit its shape and dtype");
+  if (End > Available)
+    fail("'", File.path(), "' is truncated: tensor '", Name, "' ends at byte ",
+         File.size() - static_cast<size_t>(Available) +
+             static_cast<size_t>(End),
+         " and the file has ", File.size(), " bytes");
+  View.Data = Data + Begin;
+  View.Bytes = Bytes;
+  return View;
+}
+
+void TensorFiles::add(const std::string &Path) {
+  Files.emplace_back(Path);
+  const MappedFile &File = Files.back();
+  uint64_t HeaderBytes = 0;
+  if (File.size() < sizeof(HeaderBytes))
+    fail("'", Path, "' is truncated: it has ", File.size(),
+         " bytes and a safetensors file at least 8");
+  std::memcpy(&HeaderBytes, File.data(), sizeof(HeaderBytes));
+  if (HeaderBytes > (uint64_t(1) << 30))
+    fail("'", Path, "' is not a safetensors file: its header would have ",
+         HeaderBytes, " bytes");
+  if (HeaderBytes > File.size() - 8)
+    fail("'", Path, "' is truncated: its header ends at byte ", HeaderBytes + 8,
+         " and the file has ", File.size(), " bytes");
+  json::Value Header =
+      json::parse(File.text().substr(8, HeaderBytes), "'" + Path + "': header");
+  if (Header.kind() != json::Value::Object)
+    fail("'", Path, "' is not a safetensors file: its header is not an object");
+  const char *Data = File.data() + 8 + HeaderBytes;
+  int64_t Available = static_cast<int64_t>(File.size() - 8 - HeaderBytes);
+  for (const auto &[Name, Entry] : Header.members())
+    if (Name != "__metadata__")
+      if (!Tensors.emplace(Name, parseEntry(File, Name, Entry, Data, Available))
+               .second)
+        fail("'", Path, "': tensor '", Name, "' is in another shard as well");
+}
+
+const TensorView *TensorFiles::find(const std::string &Name) const {
+  auto It = Tensors.find(Name);
+  return It == Tensors.end() ? nullptr : &It->second;
+}
+
+TensorFiles TensorFiles::open(const std::string &FileOrDirectory) {
+  namespace fs = std::filesystem;
+  TensorFiles Result;
+  std::error_code Code;
+  if (!fs::is_directory(FileOrDirectory, Code)) {
+    Result.add(FileOrDirectory);
+    return Result;
+  }
+  std::string Single = FileOrDirectory + "/model.safetensors";
+  std::string Index = Single + ".index.json";
+  for (const char *Name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (!fs::exists(Single, Code) && !fs::exists(Index, Code) &&
+        fs::exists(FileOrDirectory + "/" + Name, Code))
+      fail("'", FileOrDirectory, "' has its weights in ", Name,
+           " and no model.safetensors, which alone can be read; "
+           "from_pretrained followed by save_pretrained of transformers 4.35 "
+           "or later writes it");
+  if (fs::exists(Single, Code) || !fs::exists(Index, Code)) {
+    Result.add(Single);
+    return Result;
+  }
+  MappedFile IndexFile(Index);
+  json::Value Root = json::parse(IndexFile.text(), "'" + Index + "'");
+  const json::Value *Map = Root.find("weight_map");
+  if (!Map)
+    fail("'", Index, "' has no weight_map");
+  std::set<std::string> Names;
+  for (const auto &[Tensor, File] : Map->members()) {
+    std::string Name(File.asString());
+    // A shard is a file beside its index, nowhere else.
+    if (Name.empty() || Name.find('/') != std::string::npos)
+      fail("'", Index, "': the file of '", Tensor, "' is not a plain name");
+    Names.insert(Name);
+  }
+  for (const std::string &Name : Names)
+    Result.add(FileOrDirectory + "/" + Name);
+  return Result;
+}
+
+static int64_t countElements(const std::vector<int64_t> &Shape) {
+  int64_t Count = 1;
+  for (int64_t Dimension : Shape)
+    Count *= Dimension;
+  return Count;
+}
+
+void poplar::runtime::readTensors(
+    const std::vector<TensorSource> &Tensors,
+    const std::function<void(const float *, int64_t)> &Visit) {
+  constexpr int64_t Block = 1 << 20;
+  for (const TensorSource &T : Tensors)
+    for (int64_t Begin = 0, Count = countElements(T.Shape); Begin < Count;
+         Begin += Block) {
+      int64_t End = std::min(Begin + Block, Count);
+      Visit(T.Read(Begin, End), End - Begin);
+    }
+}
+
+void poplar::runtime::writeSafetensors(
+    const std::string &Path, const std::vector<TensorSource> &Tensors) {
+  std::string Header = "{\"__metadata__\":{\"format\":\"pt\"}";
+  int64_t Offset = 0;
+  for (const TensorSource &T : Tensors) {
+    int64_t Size = countElements(T.Shape) * static_cast<int64_t>(sizeof(float));
+    Header += "," + json::quote(T.Name) + ":{\"dtype\":\"F32\",\"shape\":" +
+              formatShape(T.Shape.data(), T.Shape.size()) +
+              ",\"data_offsets\":[" + std::to_string(Offset) + "," +
+              std::to_string(Offset + Size) + "]}";
+    Offset += Size;
+  }
+  Header += "}";
+  // Data aligned to 8 bytes, as the format asks.
+  Header.append((8 - Header.size() % 8) % 8, ' ');
+  uint64_t HeaderBytes = Header.size();
+  OutputFile File(Path);
+  File.write(&HeaderBytes, sizeof(HeaderBytes));
+  File.write(Header);
+  readTensors(Tensors, [&](const float *Data, int64_t Count) {
+    File.write(Data, static_cast<size_t>(Count) * sizeof(float));
+  });
+  File.close();
+}

@@ -1,0 +1,82 @@
+//===- Safetensors.h - Hugging Face's tensor files --------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_SAFETENSORS_H
+#define POPLAR_RUNTIME_SAFETENSORS_H
+
+#include "support/MappedFile.h"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <vector>
+
+namespace poplar::runtime {
+
+/// A tensor of a mapped file.
+struct TensorView {
+  enum Type { F32, BF16, F16, Other };
+  Type ElementType = Other;
+  std::string TypeName;
+  std::vector<int64_t> Shape;
+  int64_t Elements = 0, Bytes = 0;
+  const char *Data = nullptr;
+  const std::string *File = nullptr;
+
+  /// Writes elements [Begin, End) as f32; the type must not be Other.
+  void copyTo(float *Out, int64_t Begin, int64_t End) const;
+  void copyTo(float *Out) const { copyTo(Out, 0, Elements); }
+};
+
+/// "[2,3]".
+std::string formatShape(const int64_t *Shape, size_t Rank);
+
+/// The tensors of one or more safetensors files, whose headers have been
+/// checked completely: every TensorView lies inside its file.
+class TensorFiles {
+public:
+  void add(const std::string &Path);
+  const std::map<std::string, TensorView> &tensors() const { return Tensors; }
+  const TensorView *find(const std::string &Name) const;
+  /// Opens a file; or a directory's model.safetensors, or the shards that its
+  /// model.safetensors.index.json lists.
+  static TensorFiles open(const std::string &FileOrDirectory);
+
+private:
+  std::deque<MappedFile> Files; // stable addresses
+  std::map<std::string, TensorView> Tensors;
+};
+
+/// A tensor to be written, as f32.
+struct TensorSource {
+  /// Gives elements [Begin, End), valid until the next call.
+  using Reader = std::function<const float *(int64_t Begin, int64_t End)>;
+
+  TensorSource(std::string Name, std::vector<int64_t> Shape, Reader Read)
+      : Name(std::move(Name)), Shape(std::move(Shape)), Read(std::move(Read)) {}
+  TensorSource(std::string Name, std::vector<int64_t> Shape, const float *Data)
+      : TensorSource(std::move(Name), std::move(Shape),
+                     [Data](int64_t Begin, int64_t) { return Data + Begin; }) {}
+
+  std::string Name;
+  std::vector<int64_t> Shape;
+  Reader Read;
+};
+
+/// Calls `Visit(Data, Count)` for all elements of all tensors, in order and in
+/// blocks that depend on the shapes alone.
+void readTensors(const std::vector<TensorSource> &Tensors,
+                 const std::function<void(const float *, int64_t)> &Visit);
+
+void writeSafetensors(const std::string &Path,
+                      const std::vector<TensorSource> &Tensors);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_SAFETENSORS_H

@@ -1,0 +1,169 @@
+//===- State.cpp - What a rank holds of the trained state -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "checkpoint/State.h"
+#include "comm/Wire.h"
+#include "training/Executor.h"
+
+#include <algorithm>
+
+using namespace poplar::runtime;
+
+int64_t poplar::runtime::getTypeBytes(int32_t Type) {
+  return Type == POPLAR_F32 ? 4 : 2;
+}
+
+State::State(const PoplarProgram &Program, int Rank)
+    : Program(Program), Rank(Rank) {
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    Shard S = {};
+    if (holds(B)) {
+      S.Begin = isWhole(B) ? 0 : Bucket.bounds[Rank];
+      S.End = isWhole(B) ? Bucket.elements : Bucket.bounds[Rank + 1];
+    }
+    Shards.push_back(S);
+  }
+  Pieces.resize(Shards.size());
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    const Shard &S = shard(P.bucket);
+    int64_t Begin = std::max(P.offset, S.Begin),
+            End = std::min(P.offset + P.elements, S.End);
+    if (Begin < End)
+      Pieces[static_cast<size_t>(P.bucket)].push_back(
+          {I, Begin - P.offset, End - P.offset, Begin - S.Begin});
+  }
+  for (std::vector<Piece> &List : Pieces)
+    std::sort(List.begin(), List.end(), [](const Piece &A, const Piece &B) {
+      return A.Offset < B.Offset;
+    });
+  bind(nullptr, nullptr); // for the size
+}
+
+bool State::holds(int64_t Bucket) const {
+  const PoplarBucket &B = Program.buckets[Bucket];
+  return !B.ranks || std::binary_search(B.ranks, B.ranks + B.num_ranks, Rank);
+}
+
+void State::bind(char *NewArena, char *ShardMemory) {
+  Arena = NewArena;
+  ShardBytes = 0;
+  auto Place = [&](int64_t Bytes) {
+    char *Address = ShardMemory ? ShardMemory + ShardBytes : nullptr;
+    ShardBytes +=
+        (Bytes + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
+    return Address;
+  };
+  auto PlaceF32 = [&](int64_t Elements) {
+    return reinterpret_cast<float *>(Place(Elements * 4));
+  };
+  bool IsF32 = Program.working_type == POPLAR_F32;
+  int64_t Width = getTypeBytes(Program.working_type);
+  for (size_t B = 0; B < Shards.size(); ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    Shard &S = Shards[B];
+    S.Working = Bucket.working < 0 ? Place(S.size() * Width)
+                                   : Arena + Bucket.working + S.Begin * Width;
+    S.Master =
+        IsF32 ? reinterpret_cast<float *>(S.Working) : PlaceF32(S.size());
+    S.Gradient =
+        Bucket.gradient < 0
+            ? PlaceF32(S.size())
+            : reinterpret_cast<float *>(Arena + Bucket.gradient) + S.Begin;
+    S.Moment1 = PlaceF32(S.size());
+    S.Moment2 = PlaceF32(S.size());
+  }
+}
+
+char *State::working(const PoplarParameter &P) const {
+  int64_t Offset = Program.buckets[P.bucket].working;
+  if (Offset < 0)
+    return nullptr;
+  return Arena + Offset + P.offset * getTypeBytes(Program.working_type);
+}
+
+/// Fills a buffer with elements [Begin, End), block by block, for `Take`.
+template <typename Taker>
+static void fillBlocks(int64_t Begin, int64_t End, const Filler &Fill,
+                       Taker &&Take) {
+  // Even: so that every block begins at an even element if the first does.
+  constexpr int64_t Block = 1 << 20;
+  std::vector<float> Buffer(static_cast<size_t>(std::min(Block, End - Begin)));
+  for (int64_t First = Begin; First < End; First += Block) {
+    int64_t Last = std::min(First + Block, End);
+    Fill(Buffer.data(), First, Last);
+    Take(Buffer.data(), First - Begin, Last - First);
+  }
+}
+
+void poplar::runtime::fillArray(Executor &Exec, float *To, int64_t Begin,
+                                int64_t End, const Filler &Fill) {
+  Device &Dev = Exec.device();
+  if (Dev.sharesMemory())
+    return Fill(To, Begin, End);
+  fillBlocks(Begin, End, Fill,
+             [&](const float *Values, int64_t Offset, int64_t Count) {
+               Dev.copyIn(To + Offset, Values, Count * 4);
+             });
+}
+
+void poplar::runtime::writeWorking(Executor &Exec, char *To,
+                                   const float *Values, int64_t Count) {
+  Device &Dev = Exec.device();
+  if (Dev.sharesMemory())
+    return Dev.convertWorking(Values, To, Count);
+  auto Type = static_cast<comm::Type>(Exec.program().working_type);
+  std::vector<char> Buffer(static_cast<size_t>(Count * comm::getBytes(Type)));
+  comm::convert(Values, comm::Type::F32, Buffer.data(), Type, Count);
+  Dev.copyIn(To, Buffer.data(), static_cast<int64_t>(Buffer.size()));
+}
+
+void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
+                                    const Filler &Fill) {
+  const PoplarProgram &Program = Exec.program();
+  const PoplarParameter &P = Program.parameters[Parameter];
+  const State &S = Exec.state();
+  bool IsF32 = Program.working_type == POPLAR_F32;
+  char *Working = S.working(P);
+  if (IsF32 && Working) // the master, too
+    return fillArray(Exec, reinterpret_cast<float *>(Working), 0, P.elements,
+                     Fill);
+
+  const Shard &Own = S.shard(P.bucket);
+  std::vector<Piece> Parts;
+  for (const Piece &Part : S.pieces(P.bucket))
+    if (Part.Parameter == Parameter)
+      Parts.push_back(Part);
+  bool IsWhole =
+      Parts.size() == 1 && Parts[0].Begin == 0 && Parts[0].End == P.elements;
+  if (IsF32 || !Working || IsWhole) {
+    for (const Piece &Part : Parts) {
+      float *Master = Own.Master + Part.Offset;
+      int64_t Count = Part.End - Part.Begin;
+      fillArray(Exec, Master, Part.Begin, Part.End, Fill);
+      if (!IsF32)
+        Exec.device().convertWorking(
+            Master, Working ? Working : Own.Working + Part.Offset * 2, Count);
+    }
+    return;
+  }
+  // The whole working copy beside a part of the master: made once for both.
+  fillBlocks(0, P.elements, Fill,
+             [&](const float *Values, int64_t Offset, int64_t Count) {
+               writeWorking(Exec, Working + Offset * 2, Values, Count);
+               for (const Piece &Part : Parts) {
+                 int64_t Begin = std::max(Part.Begin, Offset),
+                         End = std::min(Part.End, Offset + Count);
+                 if (Begin < End)
+                   Exec.device().copyIn(
+                       Own.Master + Part.Offset + (Begin - Part.Begin),
+                       Values + (Begin - Offset), (End - Begin) * 4);
+               }
+             });
+}

@@ -1,0 +1,133 @@
+//===- Batch.cpp - Samples of a step, cut into micro-batches --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/Batch.h"
+#include "job/Collectives.h"
+#include "support/Random.h"
+
+#include <algorithm>
+
+using namespace poplar::runtime;
+
+BatchRunner::BatchRunner(Executor &Exec, int64_t MaxSamples, uint64_t Seed)
+    : Exec(Exec), Seed(Seed),
+      Ids(static_cast<size_t>(MaxSamples * Exec.model().SeqLen)),
+      TargetIds(Ids.size()), Keys(static_cast<size_t>(2 * Exec.largestBatch())),
+      LossGradients(
+          static_cast<size_t>(Exec.largestBatch() * Exec.model().SeqLen)),
+      Losses(LossGradients.size()) {}
+
+int64_t BatchRunner::load(SampleSource &Source, int64_t First,
+                          const Share &NewPart, int64_t NewStep) {
+  const ModelInfo &Model = Exec.model();
+  Part = NewPart;
+  Step = NewStep;
+  for (int64_t B = 0; B < Part.Samples; ++B) {
+    int32_t *SampleIds = Ids.data() + B * Model.SeqLen;
+    int32_t *SampleTargets = TargetIds.data() + B * Model.SeqLen;
+    Source.read(First + Part.Offset + B, SampleIds, SampleTargets);
+    // Raw samples come with the targets they want.
+    if (Model.Masked && Source.needsMasking())
+      maskTokens(hashCounters(Seed, static_cast<uint64_t>(Stream::Masking),
+                              Step, Part.Offset + B),
+                 Model, SampleIds, SampleTargets);
+  }
+  return countTargets(TargetIds.data(), Part.Samples * Model.SeqLen);
+}
+
+double BatchRunner::train(int64_t Targets, double LossScale) {
+  return run(/*Backward=*/true,
+             static_cast<float>(LossScale / static_cast<double>(Targets)));
+}
+
+double BatchRunner::evaluate() { return run(/*Backward=*/false, 0); }
+
+void BatchRunner::infer(float *Out) {
+  Logits = Out;
+  runAll(Pass::Infer);
+}
+
+double BatchRunner::run(bool Backward, float LossGradient) {
+  std::fill(LossGradients.begin(), LossGradients.end(), LossGradient);
+  LossSum = 0;
+  runAll(Backward ? Pass::Train : Pass::Evaluate);
+  return LossSum;
+}
+
+void BatchRunner::runAll(Pass P) {
+  ThePass = P;
+  if (Pipeline *Turns = Exec.pipeline()) {
+    switch (P) {
+    case Pass::Train:
+      return Turns->train(*this);
+    case Pass::Evaluate:
+      return Turns->evaluate(*this);
+    case Pass::Infer:
+      return Turns->infer(*this);
+    }
+  }
+  for (int64_t MicroStep = 0; MicroStep < Part.Steps; ++MicroStep) {
+    int64_t B = Part.size(MicroStep);
+    fill(MicroStep, Exec.sized<char>(0, B), /*HasLoss=*/true);
+    switch (P) {
+    case Pass::Train:
+      Exec.train(B, MicroStep + 1 == Part.Steps);
+      break;
+    case Pass::Evaluate:
+      Exec.evaluate(B);
+      break;
+    case Pass::Infer:
+      Exec.infer(B);
+      break;
+    }
+    if (Exec.collectives && P != Pass::Infer)
+      Exec.collectives->progress();
+    take(MicroStep);
+  }
+}
+
+void BatchRunner::fill(int64_t MicroStep, char *Slot, bool HasLoss) {
+  const PoplarProgram &Program = Exec.program();
+  int64_t SeqLen = Exec.model().SeqLen;
+  int64_t B = Part.size(MicroStep), N = B * SeqLen;
+  int64_t First = Part.start(MicroStep);
+  Device &Dev = Exec.device();
+  Dev.copyIn(Slot + B * Program.ids, Ids.data() + First * SeqLen, N * 4);
+  if (ThePass == Pass::Infer)
+    return;
+  Dev.copyIn(Slot + B * Program.targets, TargetIds.data() + First * SeqLen,
+             N * 4);
+  if (ThePass == Pass::Evaluate)
+    return;
+  for (int64_t I = 0; I < B; ++I) {
+    uint64_t Key = hashCounters(Seed, static_cast<uint64_t>(Stream::Dropout),
+                                Step, Part.Offset + First + I);
+    Keys[static_cast<size_t>(2 * I)] = static_cast<uint32_t>(Key);
+    Keys[static_cast<size_t>(2 * I + 1)] = static_cast<uint32_t>(Key >> 32);
+  }
+  Dev.copyIn(Slot + B * Program.keys, Keys.data(), B * 8);
+  if (HasLoss)
+    Dev.copyIn(Slot + B * Program.dloss, LossGradients.data(), N * 4);
+}
+
+void BatchRunner::take(int64_t MicroStep) {
+  const PoplarProgram &Program = Exec.program();
+  int64_t SeqLen = Exec.model().SeqLen;
+  int64_t B = Part.size(MicroStep), N = B * SeqLen;
+  int64_t First = Part.start(MicroStep) * SeqLen;
+  if (ThePass == Pass::Infer) {
+    Exec.readLogits(B, 0, N, Logits + First * Exec.model().VocabSize);
+    return;
+  }
+  int64_t Loss =
+      ThePass == Pass::Train ? Program.train_loss : Program.evaluate_loss;
+  Exec.device().copyOut(Losses.data(), Exec.sized<float>(Loss, B), N * 4);
+  for (int64_t I = 0; I < N; ++I)
+    if (TargetIds[static_cast<size_t>(First + I)] != -1)
+      LossSum += Losses[static_cast<size_t>(I)];
+}

@@ -1,0 +1,114 @@
+//===- Data.cpp - Samples from a corpus -----------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/Data.h"
+#include "support/Error.h"
+#include "support/Random.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace poplar::runtime;
+
+CorpusSource::CorpusSource(const Corpus &Tokens, int64_t Begin, int64_t End,
+                           const ModelInfo &Model, uint64_t Seed, bool Shuffle,
+                           const char *What)
+    : Tokens(Tokens), Model(Model), Begin(Begin),
+      Count((End - Begin - 1) / Model.SeqLen), Seed(Seed), Shuffle(Shuffle),
+      Buffer(static_cast<size_t>(Model.SeqLen + 1)) {
+  if (End - Begin < Model.SeqLen + 1)
+    fail("the ", What, " part of '", Tokens.pattern(), "' has ", End - Begin,
+         " tokens, fewer than one sequence of ", Model.SeqLen,
+         " and its last target; give more text, another --val-fraction, or "
+         "import the model with a smaller --seq-len");
+}
+
+int64_t CorpusSource::getPosition(int64_t Index) const {
+  int64_t Epoch = Index / Count, Slot = Index % Count;
+  if (Shuffle) {
+    uint64_t Key =
+        hashCounters(Seed, static_cast<uint64_t>(Stream::Shuffle), Epoch);
+    Slot = static_cast<int64_t>(Permutation(Count, Key)(Slot));
+  }
+  return Begin + Slot * Model.SeqLen;
+}
+
+void CorpusSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
+  Tokens.read(getPosition(Index), Model.SeqLen + 1, Buffer.data());
+  std::copy_n(Buffer.begin(), Model.SeqLen, Ids);
+  std::copy_n(Buffer.begin() + 1, Model.SeqLen, Targets);
+}
+
+RawSource::RawSource(const std::string &Path, const ModelInfo &Model)
+    : File(Path), Model(Model), Used(Model.VocabSize) {
+  size_t SampleBytes = static_cast<size_t>(Model.SeqLen) * 2 * sizeof(int32_t);
+  if (File.size() == 0 || File.size() % SampleBytes != 0)
+    fail("'", Path, "' has ", File.size(),
+         " bytes, not a positive multiple of the ", SampleBytes,
+         " of one sample (", Model.SeqLen, " ids and targets)");
+  Count = static_cast<int64_t>(File.size() / SampleBytes);
+  std::vector<int32_t> Sample(static_cast<size_t>(Model.SeqLen) * 2);
+  bool CanBeWide = true; // every other word of 64 bits is 0 or, of -1, -1
+  for (int64_t Index = 0; Index < Count; ++Index) {
+    const int32_t *Targets = Sample.data() + Model.SeqLen;
+    RawSource::read(Index, Sample.data(), Sample.data() + Model.SeqLen);
+    for (int64_t I = 0; I < Model.SeqLen; ++I) {
+      int32_t Id = Sample[static_cast<size_t>(I)];
+      if (Id < 0 || Id >= Model.VocabSize || Targets[I] < -1 ||
+          Targets[I] >= Model.VocabSize)
+        fail("'", Path, "': sample ", Index, ", position ", I, ": id ", Id,
+             " or target ", Targets[I], " is outside the vocabulary of ",
+             Model.VocabSize);
+      Used.add(Id);
+      Uncounted += Targets[I] == -1;
+      CanBeWide &= I % 2 == 0 || (Id == 0 && Targets[I] <= 0);
+    }
+  }
+  if (CanBeWide && Model.SeqLen >= 16)
+    fail("'", Path,
+         "' seems to hold integers of 64 bits: every second one of "
+         "32 is 0; save them as int32");
+}
+
+std::string RawSource::describe() const {
+  return "'" + File.path() + "': i32, " + std::to_string(Count) +
+         " samples of " + std::to_string(Model.SeqLen) + " ids and targets, " +
+         Used.describe() + ", " + std::to_string(Uncounted) +
+         " targets are -1 and not counted";
+}
+
+void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
+  size_t Bytes = static_cast<size_t>(Model.SeqLen) * sizeof(int32_t);
+  const char *Sample =
+      File.data() + static_cast<size_t>(Index % Count) * 2 * Bytes;
+  std::memcpy(Ids, Sample, Bytes);
+  std::memcpy(Targets, Sample + Bytes, Bytes);
+}
+
+void poplar::runtime::maskTokens(uint64_t Key, const ModelInfo &Model,
+                                 int32_t *Ids, int32_t *Targets) {
+  for (int64_t I = 0; I < Model.SeqLen; ++I) {
+    if (toUniform(hashCounters(Key, I, 0)) >= 0.15 ||
+        std::binary_search(Model.SpecialTokens.begin(),
+                           Model.SpecialTokens.end(), Ids[I])) {
+      Targets[I] = -1;
+      continue;
+    }
+    Targets[I] = Ids[I];
+    double Choice = toUniform(hashCounters(Key, I, 1));
+    if (Choice < 0.8)
+      Ids[I] = static_cast<int32_t>(Model.MaskToken);
+    else if (Choice < 0.9)
+      Ids[I] = static_cast<int32_t>(hashCounters(Key, I, 2) %
+                                    static_cast<uint64_t>(Model.VocabSize));
+  }
+}
+
+int64_t poplar::runtime::countTargets(const int32_t *Targets, int64_t Count) {
+  return Count - std::count(Targets, Targets + Count, -1);
+}

@@ -1,0 +1,94 @@
+//===- Sources.cpp - The samples that options name ------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/Sources.h"
+#include "job/Fingerprint.h"
+#include "job/Job.h"
+#include "job/Waiting.h"
+#include "support/Error.h"
+
+using namespace poplar::runtime;
+
+Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
+  if (!O.DataIds.empty()) {
+    Train = std::make_unique<RawSource>(O.DataIds, Model);
+    return;
+  }
+  TokenFormat Format;
+  if (!parseTokenFormat(O.DataFormat, Format))
+    fail("unknown --data-format '", O.DataFormat, "'; there are ",
+         listTokenFormats());
+  TrainTokens =
+      std::make_unique<Corpus>(O.Data, Format, Model.VocabSize, Reports);
+  uint64_t Seed = static_cast<uint64_t>(O.Seed);
+  int64_t Size = TrainTokens->size();
+  TrainEnd = Size;
+  if (!O.ValData.empty()) {
+    ValTokens =
+        std::make_unique<Corpus>(O.ValData, Format, Model.VocabSize, Reports);
+    Validation = std::make_unique<CorpusSource>(
+        *ValTokens, 0, ValTokens->size(), Model, Seed, false, "validation");
+  } else if (O.ValFraction > 0) {
+    TrainEnd =
+        Size - static_cast<int64_t>(O.ValFraction * static_cast<double>(Size));
+  }
+  Train = std::make_unique<CorpusSource>(*TrainTokens, 0, TrainEnd, Model, Seed,
+                                         true, "training");
+  if (Validation || TrainEnd == Size)
+    return;
+  if (Size - TrainEnd < Model.SeqLen + 1) {
+    Note = "no validation: the last " + std::to_string(Size - TrainEnd) +
+           " tokens of the data are fewer than one sequence";
+    return;
+  }
+  Validation = std::make_unique<CorpusSource>(*TrainTokens, TrainEnd, Size,
+                                              Model, Seed, false, "validation");
+}
+
+std::string Sources::describe() const {
+  std::string Text;
+  if (TrainTokens)
+    Text = "data " + TrainTokens->describe() + "\n";
+  else
+    Text = "data " + static_cast<const RawSource &>(*Train).describe() + "\n";
+  if (ValTokens)
+    Text += "validation data " + ValTokens->describe() + "\n";
+  return Note.empty() ? Text : Text + Note + "\n";
+}
+
+/// Of each file of data, see Fingerprint.
+static constexpr int64_t ComparedBytes = int64_t(4) << 30;
+
+void poplar::runtime::agreeOnFiles(Collectives &Group, const Options &O,
+                                   const Sources &Data,
+                                   const std::string &Latest) {
+  Group.setPhase("comparing files", LongPhase);
+  Waiting Report("comparing files between ranks");
+  std::vector<comm::Claim> Claims;
+  auto Claim = [&](const char *Name, const auto &Source) {
+    Fingerprint Print(ComparedBytes, [&](int64_t Bytes) {
+      Group.progress();
+      if (Group.rank() == 0)
+        Report.step(Bytes);
+    });
+    Source.addTo(Print);
+    Claims.push_back({Name, Print.describe()});
+  };
+  if (Data.TrainTokens)
+    Claim("--data", *Data.TrainTokens);
+  if (Data.ValTokens)
+    Claim("--val-data", *Data.ValTokens);
+  if (!O.DataIds.empty())
+    Claim("--data-ids", static_cast<const RawSource &>(*Data.Train));
+  if (!O.Init.empty())
+    Claims.push_back({"--init", describeCheckpoint(O.Init)});
+  if (!Latest.empty())
+    Claims.push_back({"checkpoint to resume from", describeCheckpoint(Latest)});
+  Group.agree(Claims);
+  Group.setPhase("starting", LongPhase);
+}

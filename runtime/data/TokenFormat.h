@@ -1,0 +1,56 @@
+//===- TokenFormat.h - What a file of data is ------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The formats of --data-format (docs/data.md). What can be told by its content
+// is; what cannot is an error that names the option.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_TOKENFORMAT_H
+#define POPLAR_RUNTIME_TOKENFORMAT_H
+
+#include "support/MappedFile.h"
+
+#include <cstdint>
+#include <string>
+
+namespace poplar::runtime {
+
+///   text:  every byte is a token of a model with a vocabulary of 256
+///   bytes: every byte is a token, whatever the file and the vocabulary
+///   u16, u32, i32, i64: token ids without a header, little-endian;
+///          nanogpt and tokens16 are other names for u16
+///   llmc:  llm.c's header, then u16 or u32
+///   npy:   an array that numpy.save wrote
+enum class TokenFormat { Auto, Text, Bytes, U16, U32, I32, I64, LLMC, Npy };
+
+/// False if there is no format of that name.
+bool parseTokenFormat(std::string_view Name, TokenFormat &Result);
+/// "auto, text, ...".
+std::string listTokenFormats();
+
+/// Where the tokens of a file are.
+struct TokenLayout {
+  /// For people.
+  std::string Name;
+  /// Bytes per token, the lowest first.
+  int Width = 1;
+  bool IsSigned = false;
+  size_t HeaderBytes = 0;
+  /// As many as the header promises; -1 without one.
+  int64_t Declared = -1;
+};
+
+/// Throws an Error, with the remedy, if the file is not of `Format` or, for
+/// Auto, of none that can be told by its content.
+TokenLayout findLayout(const MappedFile &File, TokenFormat Format,
+                       int64_t VocabSize);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_TOKENFORMAT_H

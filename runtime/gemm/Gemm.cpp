@@ -1,0 +1,172 @@
+//===- Gemm.cpp - Prepared matrix products --------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "gemm/Gemm.h"
+#include "gemm/GemmDescriptor.h"
+#include "gemm/GemmKey.h"
+#include "support/Error.h"
+#include "support/ISA.h"
+
+#include <algorithm>
+#include <chrono>
+#include <omp.h>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+using namespace poplar::runtime;
+
+namespace {
+
+/// A primitive with its memory objects, whose pointers are set for each run.
+/// It is run through the C interface because the C++ one builds a vector of
+/// the arguments at every call.
+struct Prepared {
+  explicit Prepared(const dnnl::matmul::primitive_desc &Desc)
+      : Primitive(Desc), A(make(Desc.src_desc())), B(make(Desc.weights_desc())),
+        Bias(make(Desc.bias_desc())), C(make(Desc.dst_desc())),
+        Scratch(make(Desc.scratchpad_desc())) {}
+
+  static dnnl::memory make(const dnnl::memory::desc &Desc) {
+    return dnnl::memory(Desc, getCPUEngine(), nullptr);
+  }
+
+  dnnl::matmul Primitive;
+  dnnl::memory A, B, Bias, C, Scratch;
+};
+
+} // namespace
+
+struct GemmCache::Impl {
+  dnnl::stream Stream{getCPUEngine()};
+  std::unordered_map<GemmKey, Prepared, GemmKeyHash> Primitives;
+  std::unordered_map<GemmKey, BlockedGemm, GemmKeyHash> Blocked;
+  int64_t ScratchBytes = 0;
+  void *Scratch = nullptr;
+  std::vector<char> OwnScratch;
+};
+
+GemmCache::GemmCache() : Data(std::make_unique<Impl>()) {}
+GemmCache::~GemmCache() = default;
+
+void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
+  GemmKey K{&Gemm, Batch};
+  if (Data->Primitives.count(K) || Data->Blocked.count(K))
+    return;
+  if (std::optional<VectorKind> Kind = findBlockedKind(Gemm)) {
+    BlockedGemm Product(Gemm, Batch, omp_get_max_threads(), *Kind);
+    Data->ScratchBytes =
+        std::max(Data->ScratchBytes, Product.getScratchBytes());
+    Data->Blocked.emplace(K, Product);
+    return;
+  }
+  try {
+    dnnl::matmul::primitive_desc Desc = describeGemm(Gemm, Batch);
+    int64_t Bytes = static_cast<int64_t>(Desc.scratchpad_desc().get_size());
+    Data->ScratchBytes = std::max(Data->ScratchBytes, Bytes);
+    Data->Primitives.emplace(K, Prepared(Desc));
+  } catch (const dnnl::error &E) {
+    static const char *const Types[] = {"f32", "bf16", "f16"};
+    std::string Missing;
+    if (Gemm.a_type == POPLAR_BF16)
+      Missing = findMissing({"avx512f", "avx512bw", "avx512dq", "avx512vl"});
+    fail("this CPU cannot multiply [", Gemm.m, ",", Gemm.k, "] by [", Gemm.k,
+         ",", Gemm.n, "] in ", Types[Gemm.a_type], ": ",
+         Missing.empty() ? "oneDNN: " + std::string(E.message)
+                         : "it lacks " + Missing,
+         "; build with the precision f32");
+  }
+}
+
+int64_t GemmCache::getScratchBytes() const { return Data->ScratchBytes; }
+
+void GemmCache::setScratch(void *Memory) {
+  if (reinterpret_cast<uintptr_t>(Memory) % POPLAR_ALIGNMENT)
+    fail("the scratch of products is not aligned to ", POPLAR_ALIGNMENT,
+         " bytes");
+  Data->Scratch = Memory;
+  for (auto &Entry : Data->Primitives)
+    Entry.second.Scratch.set_data_handle(Memory);
+}
+
+void GemmCache::allocateScratch() {
+  size_t Bytes = static_cast<size_t>(getScratchBytes());
+  Data->OwnScratch.resize(Bytes + POPLAR_ALIGNMENT);
+  void *Memory = Data->OwnScratch.data();
+  size_t Space = Data->OwnScratch.size();
+  setScratch(std::align(POPLAR_ALIGNMENT, Bytes, Memory, Space));
+}
+
+void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
+                    const void *Bias, void *C, int64_t Batch) {
+  if (Gemm.batched && Batch == 0)
+    return; // no rows, or nothing to add
+  auto Found = Data->Blocked.find(GemmKey{&Gemm, Batch});
+  if (Found != Data->Blocked.end())
+    return Found->second.run(static_cast<const float *>(A),
+                             static_cast<const float *>(B),
+                             static_cast<const float *>(Bias),
+                             static_cast<float *>(C), Data->Scratch);
+  auto It = Data->Primitives.find(GemmKey{&Gemm, Batch});
+  if (It == Data->Primitives.end())
+    fail("a GEMM of ", Batch, " samples was not prepared");
+  Prepared &P = It->second;
+  P.A.set_data_handle(const_cast<void *>(A));
+  P.B.set_data_handle(const_cast<void *>(B));
+  P.C.set_data_handle(C);
+  dnnl_exec_arg_t Arguments[5] = {{DNNL_ARG_SRC, P.A.get()},
+                                  {DNNL_ARG_WEIGHTS, P.B.get()},
+                                  {DNNL_ARG_DST, P.C.get()},
+                                  {DNNL_ARG_SCRATCHPAD, P.Scratch.get()}};
+  int Count = 4;
+  if (Gemm.has_bias) {
+    P.Bias.set_data_handle(const_cast<void *>(Bias));
+    Arguments[Count++] = {DNNL_ARG_BIAS, P.Bias.get()};
+  }
+  dnnl_status_t Status = dnnl_primitive_execute(
+      P.Primitive.get(), Data->Stream.get(), Count, Arguments);
+  if (Status != dnnl_success)
+    fail("oneDNN could not run a GEMM: status ", Status);
+}
+
+SquareProduct::SquareProduct(PoplarType Type, int64_t Size)
+    : Gemm{Size, Size, Size, 0, 0, 0, 0, 0, Type, Type, Type, POPLAR_STORE, 0},
+      A(static_cast<size_t>(Size * Size)), B(A.size()), C(A.size()) {
+  Cache.prepare(Gemm, 1);
+  Cache.allocateScratch();
+}
+
+void SquareProduct::run() {
+  Cache.run(Gemm, A.data(), B.data(), nullptr, C.data(), 1);
+}
+
+/// The best rate of products of `Size`, in short runs with pauses between.
+static double measureGemmFlops(PoplarType Type, int64_t Size) {
+  SquareProduct Product(Type, Size);
+  using Clock = std::chrono::steady_clock;
+  constexpr int Runs = 8;
+  double Best = 0;
+  for (int Run = 0; Run < Runs; ++Run) {
+    // A thread that slept is given a core at once, even on a busy machine.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    auto Start = Clock::now();
+    while (Clock::now() - Start < std::chrono::milliseconds(20)) {
+      auto Begin = Clock::now();
+      Product.run();
+      std::chrono::duration<double> Seconds = Clock::now() - Begin;
+      Best = std::max(Best, Product.getFlops() / Seconds.count());
+    }
+  }
+  return Best;
+}
+
+double poplar::runtime::measurePeakFlops(PoplarType Type) {
+  // The larger product is the faster one on an idle machine; the smaller one
+  // fits between the time slices of other processes on a busy one.
+  return std::max(measureGemmFlops(Type, 512), measureGemmFlops(Type, 1024));
+}

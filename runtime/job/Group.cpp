@@ -1,0 +1,325 @@
+//===- Group.cpp - The ranks of a job -------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "job/Group.h"
+#include "checkpoint/State.h"
+#include "support/Cores.h"
+#include "support/Error.h"
+#include "training/Executor.h"
+#include "training/Island.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <unistd.h>
+
+using namespace poplar::runtime;
+
+static std::string getHostName() {
+  char Name[256] = {};
+  gethostname(Name, sizeof(Name) - 1);
+  return Name;
+}
+
+Group::Group(const PoplarProgram &Program,
+             const comm::CommStream::Factory &Make,
+             std::vector<comm::Claim> Claims,
+             const std::function<void()> &Watched, size_t TraceCapacity)
+    : Program(Program), DeviceType(ModelInfo(Program).DeviceType),
+      Stream(Make, TraceCapacity),
+      Tickets(static_cast<size_t>(Program.num_collectives)) {
+  comm::WatchdogOptions Options;
+  if (const char *Path = std::getenv("POPLAR_FAILURE_REPORT"))
+    Options.ReportPath = Path;
+  // From here on, nobody waits in vain for a rank that ends or is stopped.
+  Dog.emplace(Stream, DeviceType, Options);
+  Watched();
+  try {
+    checkPlan(std::move(Claims));
+  } catch (const Disagreement &) {
+    close();
+    throw;
+  } catch (const std::exception &E) {
+    fail(E.what());
+  }
+  pinToCores();
+  // Each buffer of a message may be under way.
+  if (Program.pipeline)
+    Stream.reserveMessages(static_cast<int>(Program.pipeline->num_chunks) *
+                           (POPLAR_NUM_PORTS - 1) * POPLAR_MESSAGE_BUFFERS);
+  makeScopes();
+}
+
+/// Whether all ranks run programs of one plan, each its own.
+void Group::checkPlan(std::vector<comm::Claim> Claims) {
+  if (Stream.size() != Program.world_size)
+    runtime::fail("the plan has ", Program.world_size, " ranks, but ",
+                  Stream.size(), Stream.size() == 1 ? " was" : " were",
+                  " started; start the job with poplar train or launch.sh");
+  Claims.insert(Claims.begin(), {"plan", comm::toHex(Program.plan_hash)});
+  Claims.push_back({"library of messages", Stream.getLibrary(), false});
+  compare(Claims);
+  const char *Planned = Program.ranks[rank()].device_type;
+  if (DeviceType != Planned)
+    fail("runs the program of device type " + DeviceType +
+         ", but the plan has this rank on " + Planned +
+         "; the order of launch.sh is that of the plan");
+  if (Program.pipeline &&
+      Program.pipeline->group != Program.ranks[rank()].group)
+    fail("runs the program of stage " +
+         std::to_string(Program.pipeline->group) +
+         ", but the plan has this rank in stage " +
+         std::to_string(Program.ranks[rank()].group) +
+         "; the order of launch.sh is that of the plan");
+}
+
+void Group::compare(const std::vector<comm::Claim> &Claims) {
+  comm::Comparison Found;
+  Stream.run([&](comm::Communicator &C) {
+    Found = comm::compareClaims(C, Claims, getHostName() + ", " + DeviceType);
+  });
+  if (!Found.Note.empty() && rank() == 0)
+    std::printf("note: different on some ranks: %s\n", Found.Note.c_str());
+  if (Found.Error.empty())
+    return;
+  const char *ReportPath = std::getenv("POPLAR_FAILURE_REPORT");
+  comm::reportFailure(Found.Error, ReportPath ? ReportPath : "");
+  throw Disagreement(Found.Error);
+}
+
+void Group::agree(const std::vector<comm::Claim> &Claims) { compare(Claims); }
+
+void Group::makeScopes() {
+  std::map<std::vector<int>, int> Subgroups;
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    Scope &S = Scopes.emplace_back();
+    if (!Bucket.ranks) {
+      S.Rank = rank();
+      S.Size = Stream.size();
+      S.Bounds.assign(Bucket.bounds, Bucket.bounds + Program.world_size + 1);
+      continue;
+    }
+    std::vector<int> Ranks(Bucket.ranks, Bucket.ranks + Bucket.num_ranks);
+    auto Own = std::find(Ranks.begin(), Ranks.end(), rank());
+    if (Own == Ranks.end())
+      continue; // others' business
+    auto [Known, IsNew] = Subgroups.insert({Ranks, 0});
+    if (IsNew)
+      Known->second = Stream.addSubgroup(Ranks);
+    S.Subgroup = Known->second;
+    S.Rank = static_cast<int>(Own - Ranks.begin());
+    S.Size = static_cast<int>(Ranks.size());
+    // Shards of others are empty.
+    for (int R : Ranks)
+      S.Bounds.push_back(Bucket.bounds[R]);
+    S.Bounds.push_back(Bucket.elements);
+  }
+}
+
+/// Gives the ranks of a machine cores of their own, in order, if there are
+/// enough. Threads that this one starts inherit them.
+void Group::pinToCores() {
+  std::string Hosts;
+  Stream.run([&](comm::Communicator &C) {
+    for (const std::string &Host : C.gatherStrings(getHostName(), 0))
+      Hosts += Host + "\n";
+  });
+  std::istringstream Lines(broadcast(Hosts));
+  std::string Mine = getHostName(), Host;
+  int64_t First = 0, Total = 0;
+  for (int R = 0; std::getline(Lines, Host); ++R) {
+    if (R == rank())
+      First = Total;
+    if (Host == Mine)
+      Total += Program.ranks[R].threads;
+  }
+  std::vector<int> Cores = getCores();
+  if (Total > static_cast<int64_t>(Cores.size()))
+    return;
+  poplar::runtime::pinToCores(
+      Cores, static_cast<size_t>(First),
+      static_cast<size_t>(First + Program.ranks[rank()].threads));
+}
+
+void Group::attach(const State &S, Device &D) {
+  TheState = &S;
+  reach(D);
+}
+
+void Group::reach(Device &D) {
+  TheDevice = nullptr;
+  Staged.reset();
+  std::string Description;
+  Stream.extend([&](comm::Communicator &C) {
+    comm::Islands Plan = comm::planIslands(
+        comm::exchange(C, offerIsland(Program, C.rank())), C.getTopology());
+    Description = Plan.Description;
+    if (Plan.WithLibrary[static_cast<size_t>(C.rank())])
+      TheDevice = &D;
+    return comm::makeIslands(
+        C, Plan, getIslandMaker(D, Program, C.rank(), C.isInterrupted()));
+  });
+  if (rank() == 0)
+    std::printf("%s", Description.c_str());
+  // Made now: nothing is allocated in a step.
+  for (int Number = 0; TheDevice && Number < 2 * comm::CommStream::NumPoints;
+       ++Number)
+    D.recordPoint(Number);
+  if (!D.sharesMemory() && !TheDevice)
+    Staged.emplace(D, Program.num_collectives, Stream.getMaxMessages());
+}
+
+void Group::start(const PoplarCollective &What, void *Buffer) {
+  const Scope &Ranks = Scopes[static_cast<size_t>(What.bucket)];
+  const Shard &Own = TheState->shard(What.bucket);
+  auto Working = static_cast<comm::Type>(Program.working_type);
+  comm::Collective C;
+  C.Bounds = Ranks.Bounds.data();
+  C.Bucket = What.bucket;
+  C.Subgroup = Ranks.Subgroup;
+  C.Wire = static_cast<comm::Type>(What.wire_type);
+  switch (What.kind) {
+  case POPLAR_ALL_GATHER:
+    C.TheKind = comm::Collective::AllGather;
+    // The master, where the wire does it justice.
+    if (C.Wire == comm::Type::F32) {
+      C.Send = Own.Master;
+    } else {
+      C.Send = Own.Working;
+      C.SendType = Working;
+    }
+    C.Receive = Buffer;
+    C.ReceiveType = Working;
+    break;
+  case POPLAR_REDUCE_SCATTER:
+    C.TheKind = comm::Collective::ReduceScatter;
+    C.Send = Buffer;
+    C.Receive = Own.Gradient;
+    C.Accumulate = What.transient;
+    break;
+  default:
+    C.TheKind = comm::Collective::AllReduce;
+    C.Send = C.Receive = Buffer;
+  }
+  begin(What.id, C, Ranks.Rank, Ranks.Size);
+}
+
+void Group::start(int64_t Id, comm::Collective C) {
+  begin(Id, C, Stream.rank(), Stream.size());
+}
+
+void Group::begin(int64_t Id, comm::Collective C, int Rank, int Size) {
+  if (Staged)
+    C = Staged->begin(Id, C, Rank, Size);
+  if (TheDevice)
+    C.After = TheDevice->recordPoint(Stream.getStartPoint());
+  Tickets[static_cast<size_t>(Id)] = Stream.start(C);
+}
+
+void Group::wait(int64_t Id) {
+  Stream.wait(Tickets[static_cast<size_t>(Id)]);
+  if (Staged)
+    Staged->end(Id);
+}
+
+/// The device waits where it can: the host goes on, and gives it what comes
+/// after, until it has to read something.
+void Group::wait(const PoplarCollective &What) {
+  if (!TheDevice || !Stream.isOrderedByDevice())
+    return wait(What.id);
+  comm::CommStream::Ticket Ticket = Tickets[static_cast<size_t>(What.id)];
+  void *Here = TheDevice->recordPoint(comm::CommStream::getWaitPoint(Ticket));
+  if (void *Point = Stream.waits(Ticket, Here))
+    TheDevice->waitFor(Point);
+}
+
+int Group::send(int Peer, int Kind, const void *Data, int64_t Bytes) {
+  if (!Staged)
+    return Stream.send(Peer, Kind, Data, Bytes);
+  std::vector<char> Copy = Staged->beginSend(Data, Bytes);
+  int Message = Stream.send(Peer, Kind, Copy.data(), Bytes);
+  Staged->keep(Message, std::move(Copy), nullptr);
+  return Message;
+}
+
+int Group::receive(int Peer, int Kind, void *Data, int64_t Bytes) {
+  if (!Staged)
+    return Stream.receive(Peer, Kind, Data, Bytes);
+  std::vector<char> Copy = Staged->beginReceive(Bytes);
+  int Message = Stream.receive(Peer, Kind, Copy.data(), Bytes);
+  Staged->keep(Message, std::move(Copy), Data);
+  return Message;
+}
+
+void Group::waitMessage(int Message) {
+  Stream.waitMessage(Message);
+  if (Staged)
+    Staged->endMessage(Message);
+}
+
+void Group::sum(int64_t *Values, int64_t Count) {
+  Stream.run([=](comm::Communicator &C) { C.allReduceSum(Values, Count); });
+}
+
+void Group::sum(double *Values, int64_t Count) {
+  Stream.run([=](comm::Communicator &C) { C.allReduceSum(Values, Count); });
+}
+
+void Group::max(int64_t *Values, int64_t Count) {
+  Stream.run([=](comm::Communicator &C) { C.allReduceMax(Values, Count); });
+}
+
+void Group::gather(const float *Shard, float *Full, const int64_t *Bounds) {
+  Stream.run([=](comm::Communicator &C) {
+    C.gather(Shard, Full, comm::Type::F32, Bounds, 0);
+  });
+}
+
+std::string Group::broadcast(const std::string &Text) {
+  int64_t Size = static_cast<int64_t>(Text.size());
+  std::string Result = Text;
+  Stream.run([&](comm::Communicator &C) {
+    C.broadcast(&Size, sizeof(Size), 0);
+    Result.resize(static_cast<size_t>(Size));
+    C.broadcast(Result.data(), Size, 0);
+  });
+  return Result;
+}
+
+void Group::barrier() {
+  Stream.run([](comm::Communicator &C) { C.barrier(); });
+}
+
+void Group::setPhase(const char *Name, double Seconds) {
+  Dog->setPhase(Name, Seconds);
+}
+
+void Group::progress() { Dog->progress(); }
+
+void Group::recordTurn(bool IsBackward, int64_t MicroBatch,
+                       std::chrono::steady_clock::time_point Begin) {
+  if (comm::Trace *Events = Stream.getTrace())
+    Events->record(comm::Trace::Compute, IsBackward ? "backward" : "forward",
+                   Begin, comm::Clock::now(), MicroBatch);
+}
+
+void Group::fail(const std::string &Message) { Dog->fail(Message); }
+
+void Group::close() {
+  Dog->close();
+  Stream.close();
+}
+
+void Group::writeTrace(const std::string &Path) {
+  std::string Name = getHostName() + ", " + DeviceType;
+  Stream.run(
+      [&](comm::Communicator &C) { Stream.getTrace()->write(C, Path, Name); });
+}

@@ -1,0 +1,439 @@
+//===- Options.cpp - Command line and configuration files -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "job/Options.h"
+#include "support/Error.h"
+#include "support/MappedFile.h"
+#include "support/Random.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <variant>
+#include <vector>
+
+using namespace poplar::runtime;
+
+namespace {
+
+using Target = std::variant<std::string *, int64_t *, double *, bool *>;
+
+/// One option. `Help` says what it does and its default; `Least` bounds
+/// numbers.
+struct Spec {
+  const char *Name;
+  Target Where;
+  double Least;
+  const char *Placeholder, *Help;
+  /// Starts a group in --help.
+  const char *Group = nullptr;
+  /// Whoever adds an option decides nothing here unless ranks may differ in it.
+  Agreement Rule = Agreement::Same;
+};
+
+} // namespace
+
+static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
+  return {
+      {"data", &O.Data, 0, "FILE|GLOB",
+       "text or tokens to train on; a quoted glob names several files", "Data",
+       Agreement::Contents},
+      {"data-format", &O.DataFormat, 0, "NAME",
+       "format of --data: auto, text, bytes, u16, u32, i32, i64, llmc or npy "
+       "(default: auto, by content)"},
+      {"val-data", &O.ValData, 0, "FILE|GLOB",
+       "data to validate on (default: the end of --data)", nullptr,
+       Agreement::Contents},
+      {"val-fraction", &O.ValFraction, 0, "X",
+       "part of --data that is held out for validation (default: 0.1)"},
+      {"data-ids", &O.DataIds, 0, "FILE",
+       "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
+       "is not counted",
+       nullptr, Agreement::Contents},
+      {"steps", &O.Steps, 0, "N",
+       "optimizer steps, including those before --resume", "Run"},
+      {"out", &O.Out, 0, "RUN",
+       "directory to write checkpoints and metrics to"},
+      {"resume", &O.Resume, 0, "",
+       "continue from the latest checkpoint in --out"},
+      {"init", &O.Init, 0, "PATH",
+       "start from the weights of a run or of a Hugging Face checkpoint",
+       nullptr, Agreement::Contents},
+      {"seed", &O.Seed, 0, "N",
+       "random seed of weights, data order and dropout (default: 1)"},
+      {"save-every", &O.SaveEvery, 0, "N",
+       "steps between checkpoints; 0 for a checkpoint at the end only "
+       "(default: 0)"},
+      {"keep", &O.Keep, 0, "N", "checkpoints to keep; 0 for all (default: 2)"},
+      {"eval-every", &O.EvalEvery, 0, "N",
+       "steps between validations; 0 for none (default: 100)"},
+      {"eval-batches", &O.EvalBatches, 1, "N",
+       "micro-batches of a validation (default: 20)"},
+      {"log-every", &O.LogEvery, 1, "N",
+       "steps between lines of output (default: 10)"},
+      {"bigram-baseline", &O.BigramBaseline, 0, "",
+       "also print the loss of a bigram model of the training data"},
+      {"config", &Config, 0, "FILE",
+       "file of options: lines `option = value`, comments after #", nullptr,
+       Agreement::PerRank},
+      {"batch", &O.MicroBatch, 0, "N",
+       "samples per micro-batch; 0 to choose by free memory (default: 0)",
+       "Batch"},
+      {"global-batch", &O.GlobalBatch, 1, "N",
+       "samples per optimizer step (default: 8)"},
+      {"threads", &O.Threads, 0, "N", "threads; 0 for all cores (default: 0)",
+       nullptr, Agreement::PerRank},
+      {"peak-gflops", &O.PeakGFlops, 0, "X",
+       "peak GFLOP/s of the device, for MFU; 0 to measure it (default: 0)",
+       nullptr, Agreement::PerRank},
+      {"lr", &O.Rate, 0, "X", "peak learning rate (default: 6e-4)",
+       "Optimizer (AdamW)"},
+      {"min-lr", &O.MinRate, 0, "X", "last learning rate (default: lr / 10)"},
+      {"warmup", &O.Warmup, 0, "N",
+       "steps of warm-up (default: steps / 20, at most 100)"},
+      {"schedule", &O.ScheduleName, 0, "NAME",
+       "learning rate schedule: constant, linear, cosine or wsd (default: "
+       "cosine)"},
+      {"decay-steps", &O.DecaySteps, 0, "N",
+       "step at which --min-lr is reached; for wsd, steps of the decay "
+       "(default: --steps)"},
+      {"weight-decay", &O.WeightDecay, 0, "X", "weight decay (default: 0.1)"},
+      {"beta1", &O.Beta1, 0, "X", "decay of the first moment (default: 0.9)"},
+      {"beta2", &O.Beta2, 0, "X", "decay of the second moment (default: 0.95)"},
+      {"eps", &O.Epsilon, 0, "X", "term added to the root (default: 1e-8)"},
+      {"loss-scale", &O.LossScale, 1, "X",
+       "first loss scale of devices that keep activations in f16 (default: "
+       "65536)"},
+      {"clip", &O.Clip, 0, "X",
+       "gradient norm to clip to; 0 for none (default: 1)"},
+      {"checkpoint", &O.Checkpoint, 0, "PATH",
+       "a run, or one of its checkpoints", "Sampling", Agreement::Contents},
+      {"prompt", &O.Prompt, 0, "TEXT", "text to continue"},
+      {"prompt-ids", &O.PromptIds, 0, "N,N,...", "the prompt as token ids"},
+      {"tokens", &O.Tokens, 1, "N", "tokens to generate (default: 200)"},
+      {"temperature", &O.Temperature, 0, "X",
+       "sampling temperature; 0 for the likeliest token (default: 0.8)"},
+      {"top-k", &O.TopK, 0, "N",
+       "choose among the N likeliest tokens; 0 for all (default: 0)"},
+      {"rank", &O.Rank, 0, "N", "rank whose shards are held (default: 0)",
+       "Profiling"},
+      {"max-batch", &O.MaxBatch, 2, "N",
+       "largest micro-batch to measure (default: 64)"},
+      {"until-level", &O.UntilLevel, 0, "",
+       "stop when larger micro-batches are no faster"},
+      {"memory", &O.Memory, 0, "BYTES",
+       "memory of the device; 0 for no limit (default: 0)"},
+      {"loaded", &O.Loaded, 0, "",
+       "keep the other cores of the machine busy meanwhile"},
+      {"journal", &O.Journal, 0, "FILE",
+       "file that keeps measurements, to continue after an interruption"},
+      {"identity", &O.Identity, 0, "TEXT",
+       "model, machine and versions; a journal with another identity is "
+       "refused"},
+      {"comm", &O.Comm, 0, "NAME",
+       "transport of messages: auto, self, mpi or tcp (default: auto)",
+       "Ranks"},
+      {"link-delay", &O.LinkDelay, 0, "LATENCY_US,BANDWIDTH_GBPS",
+       "delay messages between nodes as a link of this speed would"},
+      {"ranks", &O.Ranks, 0, "FILE",
+       "batches of the ranks, in the format of ranks.txt (default: the "
+       "plan's)",
+       nullptr, Agreement::Contents},
+      {"trace", &O.Trace, 0, "FILE",
+       "write a timeline of all ranks, for Perfetto"},
+      {"dump-gradients", &O.DumpGradients, 0, "FILE",
+       "write the gradients of the first batch and stop", "Testing"},
+      {"dump-logits", &O.DumpLogits, 0, "FILE",
+       "write the logits of the first batch, without dropout, and stop"},
+      {"dump-products", &O.DumpProducts, 0, "FILE",
+       "write the norms of the matrix products of the first micro-step and "
+       "stop"},
+      {"dump-loss", &O.DumpLoss, 0, "",
+       "print the loss of the first batch and stop"},
+      {"check-allocations", &O.CheckAllocations, 0, "",
+       "fail if a step leaves memory allocated"},
+      {"check-replicas", &O.CheckReplicas, 0, "",
+       "fail if the replicas of the state differ between ranks at the end"},
+      {"skip-save", &O.SkipSave, 0, "",
+       "write no checkpoint, to measure large models"},
+      {"report-memory", &O.ReportMemory, 0, "FILE",
+       "write what the memory of every rank holds, as CSV"},
+  };
+}
+
+template <typename T>
+static void parseNumber(const Spec &S, const std::string &Text, T &Result,
+                        const std::string &Place) {
+  const char *End = Text.data() + Text.size();
+  T Value{};
+  auto [Stop, Code] = std::from_chars(Text.data(), End, Value);
+  bool Finite = true;
+  if constexpr (std::is_floating_point_v<T>)
+    Finite = std::isfinite(Value);
+  if (Code != std::errc() || Stop != End || !Finite)
+    fail(Place, "--", S.Name, " expects ",
+         std::is_integral_v<T> ? "an integer" : "a number", ", not '", Text,
+         "'");
+  if (static_cast<double>(Value) < S.Least)
+    fail(Place, "--", S.Name, " must be at least ", S.Least, ", not ", Text);
+  Result = Value;
+}
+
+static void assign(const Spec &S, const std::string &Text,
+                   const std::string &Place) {
+  if (auto *const *String = std::get_if<std::string *>(&S.Where))
+    **String = Text;
+  else if (auto *const *Integer = std::get_if<int64_t *>(&S.Where))
+    parseNumber(S, Text, **Integer, Place);
+  else if (auto *const *Real = std::get_if<double *>(&S.Where))
+    parseNumber(S, Text, **Real, Place);
+  else if (Text == "true" || Text == "false")
+    *std::get<bool *>(S.Where) = Text == "true";
+  else
+    fail(Place, "--", S.Name, " expects true or false, not '", Text, "'");
+}
+
+static const Spec &findSpec(const std::vector<Spec> &Specs,
+                            const std::string &Name, const std::string &Place) {
+  for (const Spec &S : Specs)
+    if (Name == S.Name)
+      return S;
+  fail(Place, "unknown option --", Name, "; --help lists the options");
+}
+
+static std::string trim(const std::string &Text) {
+  size_t Begin = Text.find_first_not_of(" \t\r");
+  if (Begin == std::string::npos)
+    return "";
+  return Text.substr(Begin, Text.find_last_not_of(" \t\r") - Begin + 1);
+}
+
+static void readConfig(const std::string &Path,
+                       const std::vector<Spec> &Specs) {
+  MappedFile File(Path);
+  std::istringstream Lines{std::string(File.text())};
+  std::string Line;
+  for (int Number = 1; std::getline(Lines, Line); ++Number) {
+    std::string Place = Path + ":" + std::to_string(Number) + ": ";
+    Line = trim(Line.substr(0, Line.find('#')));
+    if (Line.empty())
+      continue;
+    size_t Equals = Line.find('=');
+    if (Equals == std::string::npos)
+      fail(Place, "expected `option = value`");
+    const Spec &S = findSpec(Specs, trim(Line.substr(0, Equals)), Place);
+    if (std::string_view(S.Name) == "config")
+      fail(Place, "a file of options cannot name another file of options");
+    assign(S, trim(Line.substr(Equals + 1)), Place);
+  }
+}
+
+/// Assigns all options after the command; only --config if `OnlyConfig`.
+static void readArguments(const std::vector<std::string> &Args,
+                          const std::vector<Spec> &Specs, bool OnlyConfig) {
+  for (size_t I = 0; I < Args.size(); ++I) {
+    if (Args[I].compare(0, 2, "--") != 0)
+      fail("unexpected argument '", Args[I], "'; see --help");
+    std::string Name = Args[I].substr(2), Text;
+    size_t Equals = Name.find('=');
+    bool HasText = Equals != std::string::npos;
+    if (HasText) {
+      Text = Name.substr(Equals + 1);
+      Name.resize(Equals);
+    }
+    const Spec &S = findSpec(Specs, Name, "");
+    if (!HasText) {
+      if (std::holds_alternative<bool *>(S.Where))
+        Text = "true";
+      else if (I + 1 < Args.size())
+        Text = Args[++I];
+      else
+        fail("--", Name, " expects a value");
+    }
+    if (!OnlyConfig || Name == "config")
+      assign(S, Text, "");
+  }
+}
+
+static void check(const Options &O) {
+  auto Require = [](bool Condition, const char *What) {
+    if (!Condition)
+      fail(What);
+  };
+  Require(O.ValFraction < 1, "--val-fraction must be below 1");
+  Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
+  Require(O.Threads <= 4096, "--threads is at most 4096");
+  Require(O.LossScale <= LargestLossScale, "--loss-scale is at most 2^62");
+  // Samples, tokens and bytes of a run must be countable in 64 bits.
+  const std::pair<const char *, int64_t> Counts[] = {
+      {"--steps", O.Steps},
+      {"--batch", O.MicroBatch},
+      {"--global-batch", O.GlobalBatch},
+      {"--eval-batches", O.EvalBatches},
+      {"--max-batch", O.MaxBatch},
+      {"--warmup", O.Warmup},
+      {"--decay-steps", O.DecaySteps},
+      {"--tokens", O.Tokens}};
+  for (auto [Name, Value] : Counts)
+    if (Value > LargestCount)
+      fail(Name, " is at most ", LargestCount);
+  if (O.TheCommand == Options::Sample) {
+    Require(!O.Checkpoint.empty(), "sample needs --checkpoint");
+    Require(O.Prompt.empty() || O.PromptIds.empty(),
+            "give --prompt or --prompt-ids, not both");
+  }
+  if (O.TheCommand == Options::Profile)
+    Require(!O.Out.empty(), "profile needs --out FILE");
+  if (O.TheCommand == Options::Links)
+    Require(!O.Out.empty(), "links needs --out FILE");
+  if (O.TheCommand != Options::Train)
+    return;
+  Require(!O.Data.empty() || !O.DataIds.empty(), "train needs --data FILE");
+  Require(O.Data.empty() || O.DataIds.empty(),
+          "give --data or --data-ids, not both");
+  if (O.isDump())
+    return;
+  Require(O.Steps > 0, "train needs --steps N");
+  Require(!O.Out.empty(), "train needs --out RUN");
+  Require(!O.Resume || O.Init.empty(), "give --resume or --init, not both");
+}
+
+static constexpr std::pair<const char *, Options::Command> Commands[] = {
+    {"train", Options::Train},        {"sample", Options::Sample},
+    {"profile", Options::Profile},    {"links", Options::Links},
+    {"doctor", Options::Doctor},      {"info", Options::Info},
+    {"options", Options::ListOptions}};
+
+static Options::Command parseCommand(const std::string &Text) {
+  std::string Known;
+  for (auto [Name, Command] : Commands) {
+    if (Text == Name)
+      return Command;
+    Known += std::string(Known.empty() ? "" : ", ") + Name;
+  }
+  fail("unknown command '", Text, "'; there are ", Known);
+}
+
+const char *poplar::runtime::getCommandName(Options::Command C) {
+  for (auto [Name, Command] : Commands)
+    if (C == Command)
+      return Name;
+  return "help";
+}
+
+Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
+  Options O;
+  std::vector<std::string> Args(Argv + 1, Argv + Argc);
+  for (const std::string &Arg : Args)
+    if (Arg == "--help" || Arg == "-h") {
+      O.TheCommand = Options::Help;
+      return O;
+    }
+  if (!Args.empty() && Args[0].compare(0, 2, "--") != 0) {
+    O.TheCommand = parseCommand(Args[0]);
+    Args.erase(Args.begin());
+  }
+  std::string Config;
+  std::vector<Spec> Specs = getSpecs(O, Config);
+  readArguments(Args, Specs, /*OnlyConfig=*/true);
+  if (!Config.empty())
+    readConfig(Config, Specs);
+  readArguments(Args, Specs, /*OnlyConfig=*/false);
+  check(O);
+  return O;
+}
+
+std::string Options::hash(int64_t Samples) const {
+  std::ostringstream Text;
+  Text.precision(17);
+  Text << Data << '\n' << DataFormat << '\n' << ValData << '\n' << DataIds;
+  for (double Number :
+       {ValFraction, double(Seed), double(Samples), Rate, MinRate, WeightDecay,
+        Beta1, Beta2, Epsilon, Clip, double(Warmup), double(DecaySteps)})
+    Text << '\n' << Number;
+  Text << '\n' << ScheduleName;
+  // Only then do the rates of the steps so far not depend on how many follow.
+  if (ScheduleName != "constant" || Warmup < 0)
+    Text << '\n' << Steps;
+  uint64_t Hash = 0;
+  for (char C : Text.str())
+    Hash = hashCounters(Hash, static_cast<unsigned char>(C));
+  char Buffer[17];
+  std::snprintf(Buffer, sizeof(Buffer), "%016llx",
+                static_cast<unsigned long long>(Hash));
+  return Buffer;
+}
+
+static const char *getKind(const Target &Where) {
+  static constexpr const char *Kinds[] = {"text", "integer", "number", "flag"};
+  return Kinds[Where.index()];
+}
+
+static std::string formatValue(const Target &Where) {
+  if (auto *const *String = std::get_if<std::string *>(&Where))
+    return (*String)->empty() ? "none" : "'" + **String + "'";
+  if (auto *const *Flag = std::get_if<bool *>(&Where))
+    return **Flag ? "true" : "false";
+  if (auto *const *Integer = std::get_if<int64_t *>(&Where))
+    return **Integer < 0 ? "its default" : std::to_string(**Integer);
+  double Value = *std::get<double *>(Where);
+  if (Value < 0)
+    return "its default";
+  // The shortest text that gives the same number again.
+  char Text[32];
+  return {Text, std::to_chars(Text, Text + sizeof Text, Value).ptr};
+}
+
+std::vector<OptionValue> poplar::runtime::getOptionValues(const Options &O) {
+  Options Copy = O;
+  std::string Config;
+  std::vector<OptionValue> Values;
+  for (const Spec &S : getSpecs(Copy, Config))
+    Values.push_back({S.Name, formatValue(S.Where), S.Rule});
+  return Values;
+}
+
+std::string poplar::runtime::listOptions() {
+  static constexpr const char *Rules[] = {"same", "contents", "per-rank"};
+  Options Defaults;
+  std::string Config, Text;
+  for (const Spec &S : getSpecs(Defaults, Config))
+    Text += std::string(S.Name) + "\t" + getKind(S.Where) + "\t" +
+            Rules[static_cast<size_t>(S.Rule)] + "\t" + formatValue(S.Where) +
+            "\n";
+  return Text;
+}
+
+std::string poplar::runtime::getHelp() {
+  Options Defaults;
+  std::string Config;
+  std::ostringstream Text;
+  Text << "Trains the model this program was compiled for.\n\n"
+          "  train [train] --data FILE --steps N --out RUN [options]\n"
+          "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
+          "  train profile --out FILE [options]\n"
+          "  train links --out FILE [options]\n"
+          "  train doctor [options]\n"
+          "  train info [options]\n"
+          "  train options\n\n"
+          "Examples:\n"
+          "  train --data book.txt --steps 1000 --out run\n"
+          "  train --data book.txt --steps 2000 --out run --resume\n"
+          "  train --data 'fineweb_train_*.bin' --val-data fineweb_val_0.bin "
+          "\\\n        --steps 20000 --global-batch 512 --schedule wsd --out "
+          "run\n"
+          "  train sample --checkpoint run --prompt 'Once upon' --tokens 300\n";
+  for (const Spec &S : getSpecs(Defaults, Config)) {
+    if (S.Group)
+      Text << '\n' << S.Group << ":\n";
+    std::string Left = std::string("  --") + S.Name + " " + S.Placeholder;
+    Left.resize(std::max<size_t>(Left.size() + 1, 26), ' ');
+    Text << Left << S.Help << '\n';
+  }
+  return Text.str();
+}

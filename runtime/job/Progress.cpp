@@ -1,0 +1,54 @@
+//===- Progress.cpp - Lines that tell how training goes -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "job/Progress.h"
+
+#include <cmath>
+#include <cstdio>
+
+using namespace poplar::runtime;
+
+Progress::Progress(int64_t FirstStep, int64_t LastStep, double FlopsPerToken,
+                   double PeakFlops)
+    : FirstStep(FirstStep), LastStep(LastStep), FlopsPerToken(FlopsPerToken),
+      PeakFlops(PeakFlops) {}
+
+void Progress::addStep(double StepSeconds, int64_t StepTokens) {
+  Seconds += StepSeconds;
+  Tokens += StepTokens;
+}
+
+static void formatDuration(double Seconds, char (&Out)[32]) {
+  long long S = std::llround(Seconds);
+  if (S >= 3600)
+    std::snprintf(Out, sizeof(Out), "%lldh%02lldm", S / 3600, S / 60 % 60);
+  else if (S >= 60)
+    std::snprintf(Out, sizeof(Out), "%lldm%02llds", S / 60, S % 60);
+  else
+    std::snprintf(Out, sizeof(Out), "%llds", S);
+}
+
+void Progress::print(const Metrics &Row) {
+  double Speed = Seconds > 0 ? static_cast<double>(Tokens) / Seconds : 0;
+  std::chrono::duration<double> Elapsed = Clock::now() - Start;
+  double PerStep = Elapsed.count() / static_cast<double>(Row.Step - FirstStep);
+  char Left[32];
+  formatDuration(PerStep * static_cast<double>(LastStep - Row.Step), Left);
+  std::printf("step %lld/%lld  loss %.4f", static_cast<long long>(Row.Step),
+              static_cast<long long>(LastStep), Row.Loss);
+  if (!std::isnan(Row.ValLoss))
+    std::printf("  val %.4f", Row.ValLoss);
+  std::printf("  lr %.2e  norm %.2f  %.0f tokens/s", Row.Rate, Row.GradientNorm,
+              Speed);
+  if (PeakFlops > 0 && FlopsPerToken > 0)
+    std::printf("  MFU %.1f%%", 100 * Speed * FlopsPerToken / PeakFlops);
+  std::printf("  ETA %s\n", Left);
+  std::fflush(stdout);
+  Seconds = 0;
+  Tokens = 0;
+}

@@ -1,0 +1,158 @@
+//===- Files.cpp - Writing files so that they are whole or absent ---------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "support/Files.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace poplar::runtime;
+
+OutputFile::OutputFile(const std::string &Path)
+    : Path(Path),
+      FD(open(Path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+  if (FD < 0)
+    fail("cannot create '", Path, "': ", std::strerror(errno));
+}
+
+OutputFile::~OutputFile() {
+  if (FD >= 0)
+    ::close(FD);
+}
+
+void OutputFile::write(const void *Data, size_t Bytes) {
+  const char *Position = static_cast<const char *>(Data);
+  while (Bytes) {
+    // The kernel takes at most 2^31 - 4096 bytes at once.
+    ssize_t Written =
+        ::write(FD, Position, std::min<size_t>(Bytes, size_t(1) << 30));
+    if (Written < 0 && errno == EINTR)
+      continue;
+    if (Written < 0)
+      fail("cannot write '", Path, "': ", std::strerror(errno));
+    Position += Written;
+    Bytes -= static_cast<size_t>(Written);
+  }
+}
+
+void OutputFile::close() {
+  int Code = fsync(FD) == 0 ? 0 : errno;
+  if (::close(FD) != 0 && Code == 0)
+    Code = errno;
+  FD = -1;
+  if (Code)
+    fail("cannot write '", Path, "': ", std::strerror(Code));
+}
+
+/// Whether `Path` still is the file that is open.
+static bool isOpen(int FD, const std::string &Path) {
+  struct stat Open, Named;
+  return fstat(FD, &Open) == 0 && stat(Path.c_str(), &Named) == 0 &&
+         Open.st_ino == Named.st_ino && Open.st_dev == Named.st_dev;
+}
+
+/// Who has the lock has written this.
+static std::string readHolder(int FD) {
+  char Text[300];
+  ssize_t Bytes = pread(FD, Text, sizeof Text, 0);
+  std::string Holder(Text, Bytes > 0 ? static_cast<size_t>(Bytes) : 0);
+  Holder = Holder.substr(0, Holder.find('\n'));
+  return Holder.empty() ? "another process" : Holder;
+}
+
+DirectoryLock::DirectoryLock(const std::string &Directory)
+    : Path(Directory + "/lock") {
+  while (true) {
+    FD = open(Path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (FD < 0)
+      fail("cannot create '", Path, "': ", std::strerror(errno));
+    if (flock(FD, LOCK_EX | LOCK_NB) != 0) {
+      // File systems without locks: there is nothing that could be done.
+      if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS)
+        return;
+      std::string Holder = readHolder(FD);
+      ::close(FD);
+      FD = -1;
+      fail("'", Directory, "' is in use by ", Holder,
+           "; wait for its end, or choose another --out");
+    }
+    // Whoever had it may have removed the file just before.
+    if (isOpen(FD, Path))
+      break;
+    ::close(FD);
+  }
+  char Host[256] = {};
+  gethostname(Host, sizeof Host - 1);
+  std::string Text =
+      "process " + std::to_string(getpid()) + " on " + Host + "\n";
+  // On a full disk the lock holds all the same.
+  if (ftruncate(FD, 0) != 0 || pwrite(FD, Text.data(), Text.size(), 0) < 0)
+    return;
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (FD < 0)
+    return;
+  if (isOpen(FD, Path))
+    unlink(Path.c_str());
+  ::close(FD);
+}
+
+void poplar::runtime::writeFileAtomically(const std::string &Path,
+                                          std::string_view Text) {
+  std::string Temporary = Path + ".tmp";
+  try {
+    OutputFile File(Temporary);
+    File.write(Text);
+    File.close();
+  } catch (const Error &) {
+    std::remove(Temporary.c_str());
+    throw;
+  }
+  renamePath(Temporary, Path);
+}
+
+void poplar::runtime::replaceSymlink(const std::string &Target,
+                                     const std::string &Path) {
+  std::string Temporary = Path + ".tmp";
+  std::remove(Temporary.c_str());
+  if (symlink(Target.c_str(), Temporary.c_str()) != 0)
+    fail("cannot create '", Temporary, "': ", std::strerror(errno));
+  renamePath(Temporary, Path);
+}
+
+void poplar::runtime::syncDirectory(const std::string &Path) {
+  int FD = open(Path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (FD < 0)
+    return;
+  // Not all file systems can; the rename is then as durable as they make it.
+  fsync(FD);
+  close(FD);
+}
+
+void poplar::runtime::createDirectories(const std::string &Path) {
+  std::error_code Code;
+  std::filesystem::create_directories(Path, Code);
+  if (Code || !std::filesystem::is_directory(Path, Code))
+    fail("cannot create the directory '", Path, "'",
+         Code ? ": " + Code.message() : "");
+}
+
+void poplar::runtime::renamePath(const std::string &From,
+                                 const std::string &To) {
+  if (std::rename(From.c_str(), To.c_str()) != 0)
+    fail("cannot rename '", From, "' to '", To, "': ", std::strerror(errno));
+}

@@ -1,0 +1,149 @@
+//===- Dispatch.cpp - Entry points that generated code calls --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "training/Dispatch.h"
+#include "job/Collectives.h"
+#include "support/Error.h"
+#include "training/Executor.h"
+#include "training/Optimizer.h"
+#include "training/ProductTrace.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <omp.h>
+
+using namespace poplar::runtime;
+
+void poplar::runtime::dispatchRanges(int Threads, PoplarKernel Kernel,
+                                     void *const *Args, int64_t Batch,
+                                     int64_t Extent, int64_t Grain) {
+  if (Extent <= 0)
+    return;
+  Grain = std::max<int64_t>(Grain, 1);
+  int64_t Blocks = (Extent - 1) / Grain + 1;
+  if (Threads == 1 || Blocks == 1)
+    return Kernel(Args, Batch, 0, Extent);
+    // A contiguous, static share for each thread: neighbouring kernels then
+    // find their operands in the cache of the same core.
+#pragma omp parallel num_threads(Threads)
+  {
+    int64_t Team = omp_get_num_threads(), Id = omp_get_thread_num();
+    int64_t Begin = Blocks * Id / Team * Grain;
+    int64_t End = std::min(Blocks * (Id + 1) / Team * Grain, Extent);
+    if (Begin < End)
+      Kernel(Args, Batch, Begin, End);
+  }
+}
+
+void Executor::dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
+                        int64_t Extent, int64_t Grain) {
+  dispatchRanges(Threads, Kernel, Args, Batch, Extent, Grain);
+}
+
+/// No exception may cross generated code, which has no unwind tables.
+template <typename Function>
+static void endProcessOnError(void *Context, Function &&Body) {
+  try {
+    Body();
+  } catch (const std::exception &E) {
+    if (Collectives *Group = static_cast<Executor *>(Context)->collectives)
+      Group->fail(E.what());
+    std::fprintf(stderr, "train: error: %s\n", E.what());
+    std::_Exit(1);
+  }
+}
+
+extern "C" void poplar_rt_dispatch(void *Context, PoplarKernel Kernel,
+                                   void *const *Args, int64_t Batch,
+                                   int64_t Extent, int64_t Grain) {
+  static_cast<Executor *>(Context)->dispatch(Kernel, Args, Batch, Extent,
+                                             Grain);
+}
+
+extern "C" void poplar_rt_launch(void *Context, int64_t Kernel,
+                                 void *const *Args, int64_t Batch,
+                                 int64_t Extent) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->device().launch(Kernel, Args, Batch,
+                                                      Extent);
+  });
+}
+
+extern "C" void poplar_rt_zero(void *Context, void *Buffer, int64_t Bytes) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->device().zero(Buffer, Bytes);
+  });
+}
+
+extern "C" void poplar_rt_norm(void *Context, int64_t Unscale) {
+  endProcessOnError(Context, [=] {
+    Optimizer &Optim = *static_cast<Executor *>(Context)->optimizer;
+    if (Unscale)
+      Optim.unscaleShards();
+    Optim.norm();
+  });
+}
+
+extern "C" void poplar_rt_unscale(void *Context, int64_t Bucket,
+                                  void *Gradients) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->optimizer->unscale(
+        Bucket, static_cast<float *>(Gradients));
+  });
+}
+
+extern "C" void poplar_rt_poison(void *Context, void *Buffer, int64_t Bytes) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->device().poison(Buffer, Bytes);
+  });
+}
+
+extern "C" void poplar_rt_adamw(void *Context, int64_t Bucket) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->optimizer->adamw(Bucket);
+  });
+}
+
+extern "C" void poplar_rt_gemm(void *Context, const PoplarGemm *Gemm,
+                               const void *A, const void *B, const void *Bias,
+                               void *Aux, void *C, int64_t Batch) {
+  endProcessOnError(Context, [=] {
+    auto *Exec = static_cast<Executor *>(Context);
+    Exec->device().runGemm(*Gemm, A, B, Bias, Aux, C, Batch);
+    if (Exec->products)
+      Exec->products->add(*Gemm, A, B, Aux, C, Batch);
+  });
+}
+
+extern "C" void poplar_rt_start(void *Context,
+                                const PoplarCollective *Collective,
+                                void *Buffer) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->collectives->start(*Collective, Buffer);
+  });
+}
+
+extern "C" void poplar_rt_wait(void *Context,
+                               const PoplarCollective *Collective) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->collectives->wait(*Collective);
+  });
+}
+
+extern "C" void poplar_rt_send(void *Context, int64_t Kind) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->pipeline()->send(Kind);
+  });
+}
+
+extern "C" void poplar_rt_receive(void *Context, int64_t Kind) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->pipeline()->receive(Kind);
+  });
+}

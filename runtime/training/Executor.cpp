@@ -1,0 +1,131 @@
+//===- Executor.cpp - A program with its memory and threads ---------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "training/Executor.h"
+#include "comm/Wire.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <omp.h>
+
+using namespace poplar::runtime;
+
+std::string poplar::runtime::formatBytes(int64_t Bytes) {
+  static const char *const Units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double Value = static_cast<double>(Bytes);
+  unsigned Unit = 0;
+  for (; Value >= 1024 && Unit < 4; ++Unit)
+    Value /= 1024;
+  char Buffer[32];
+  std::snprintf(Buffer, sizeof(Buffer), Unit ? "%.2f %s" : "%.0f %s", Value,
+                Units[Unit]);
+  return Buffer;
+}
+
+ModelInfo::ModelInfo(const PoplarProgram &Program) {
+  if (Program.magic != POPLAR_ABI_MAGIC ||
+      Program.version != POPLAR_ABI_VERSION)
+    fail("the program was compiled for another runtime (ABI version ",
+         Program.version, ", this runtime's is ", POPLAR_ABI_VERSION,
+         "); build it again");
+  json::Value Description =
+      json::parse(Program.description, "description of the program");
+  Architecture = Description.string("architecture", "unknown");
+  Config = Description.string("config", "{}");
+  ConfigFacts = Description.string("config_facts", "");
+  Precision = Description.string("precision", "f32");
+  DeviceType = Description.string("device_type", "host");
+  Masked = Description.string("objective", "causal") == "masked";
+  VocabSize = Description.integer("vocab_size", 0);
+  SeqLen = Description.integer("seq_len", 0);
+  if (VocabSize < 1 || SeqLen < 1)
+    fail("the program's description lacks vocab_size or seq_len");
+  if (!Masked)
+    return;
+  MaskToken = Description.integer("mask_token_id", -1);
+  SpecialTokens = {MaskToken};
+  if (const json::Value *Ids = Description.find("special_token_ids"))
+    for (const json::Value &Element : Ids->elements()) {
+      int64_t Id = -1;
+      if (!Element.asInteger(Id) || Id < 0 || Id >= VocabSize)
+        fail("special_token_ids is not a list of tokens of the vocabulary");
+      SpecialTokens.push_back(Id);
+    }
+  std::sort(SpecialTokens.begin(), SpecialTokens.end());
+  if (MaskToken < 0 || MaskToken >= VocabSize)
+    fail("mask_token_id ", MaskToken, " is outside the vocabulary of ",
+         VocabSize);
+}
+
+static int chooseThreads(int Requested) {
+  int Count = Requested > 0 ? Requested : omp_get_num_procs();
+  // oneDNN and poplar_rt_dispatch then share one team; a team whose size
+  // varied would be torn down and started again between kernels.
+  omp_set_dynamic(0);
+  omp_set_num_threads(Count);
+  return Count;
+}
+
+Executor::Executor(const PoplarProgram &Program,
+                   const std::vector<int64_t> &Batches, int RequestedThreads,
+                   int Rank)
+    : Program(Program), Model(Program),
+      Threads(chooseThreads(RequestedThreads)), Dev(Program, Rank, Threads),
+      TheState(Program, Rank) {
+  for (int64_t Batch : Batches)
+    for (int64_t I = 0; Batch && I < Program.num_gemms; ++I)
+      Dev.prepareGemm(*Program.gemms[I], Batch);
+  LargestBatch = *std::max_element(Batches.begin(), Batches.end());
+  PeakBytes = ArenaBytes = getPeakBytes(Program, LargestBatch, Rank);
+  Memory = Dev.allocate(ArenaBytes);
+  char *Shards =
+      Memory + Program.fixed_bytes + LargestBatch * Program.bytes_per_sample;
+  TheState.bind(Memory, Shards);
+  if (Program.pipeline)
+    Turns = std::make_unique<Pipeline>(*this, Shards + TheState.shardBytes());
+  // The plan's bound was made on the machine that compiled; another one, or
+  // other threads, may need more.
+  int64_t Needed = Dev.getScratchBytes();
+  if (Needed > Program.scratch_bytes) {
+    Dev.setScratch(Dev.allocate(Needed), Needed);
+    PeakBytes += Needed;
+  } else {
+    Dev.setScratch(fixed<char>(Program.scratch_offset), Program.scratch_bytes);
+  }
+  PeakBytes += Dev.getOwnBytes();
+}
+
+void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
+                          float *Out) const {
+  First *= Model.VocabSize;
+  Count *= Model.VocabSize;
+  auto Type = static_cast<comm::Type>(Program.logits_type);
+  const char *From =
+      sized<char>(Program.logits, B) + First * comm::getBytes(Type);
+  std::vector<char> Copy;
+  if (!Dev.sharesMemory()) {
+    Copy.resize(static_cast<size_t>(Count * comm::getBytes(Type)));
+    Dev.copyOut(Copy.data(), From, static_cast<int64_t>(Copy.size()));
+    From = Copy.data();
+  }
+  comm::convert(From, Type, Out, comm::Type::F32, Count);
+}
+
+int64_t poplar::runtime::getPeakBytes(const PoplarProgram &Program,
+                                      int64_t Batch, int Rank) {
+  int64_t Bytes = Program.fixed_bytes + State(Program, Rank).shardBytes();
+  int64_t BatchBytes, PerSample = Program.bytes_per_sample +
+                                  Pipeline::getBytesPerSample(Program, Rank);
+  if (__builtin_mul_overflow(Batch, PerSample, &BatchBytes) ||
+      __builtin_add_overflow(Bytes, BatchBytes, &Bytes))
+    fail("a micro-batch of ", Batch,
+         " does not fit 2^63 bytes of memory; use "
+         "a smaller --batch");
+  return Bytes;
+}

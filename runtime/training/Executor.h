@@ -1,0 +1,122 @@
+//===- Executor.h - A program with its memory and threads -------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_EXECUTOR_H
+#define POPLAR_RUNTIME_EXECUTOR_H
+
+#include "Poplar/Runtime/ABI.h"
+#include "checkpoint/State.h"
+#include "support/JSON.h"
+#include "training/Device.h"
+#include "training/Pipeline.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace poplar::runtime {
+
+class Collectives;
+class Optimizer;
+
+/// What the description of a program says about its model.
+struct ModelInfo {
+  explicit ModelInfo(const PoplarProgram &Program);
+
+  std::string Architecture, Config, Precision, DeviceType;
+  /// What decides the function, for checkModelConfig; empty if unknown.
+  std::string ConfigFacts;
+  bool Masked = false;
+  int64_t VocabSize = 0, SeqLen = 0;
+  /// Of a masked model: the token that replaces others, and those that are
+  /// never replaced, ascending.
+  int64_t MaskToken = 0;
+  std::vector<int64_t> SpecialTokens;
+};
+
+class ProductTrace;
+
+/// Owns the arena of a rank and runs the functions of its program in it. This
+/// is the `context` that generated code hands back to poplar_rt_*.
+class Executor {
+public:
+  /// Prepares every GEMM for each of `Batches` (of which the largest decides
+  /// the size of the arena). `Threads` of 0 means all of this process's cores.
+  Executor(const PoplarProgram &Program, const std::vector<int64_t> &Batches,
+           int Threads, int Rank = 0);
+
+  const PoplarProgram &program() const { return Program; }
+  const ModelInfo &model() const { return Model; }
+  int threads() const { return Threads; }
+  const State &state() const { return TheState; }
+  /// Whose memory the arena and all addresses below are of.
+  Device &device() const { return Dev; }
+  /// All memory allocated for the program.
+  int64_t peakBytes() const { return PeakBytes; }
+  /// Of it the arena, which has room for micro-batches of largestBatch().
+  int64_t arenaBytes() const { return ArenaBytes; }
+  int64_t largestBatch() const { return LargestBatch; }
+
+  template <typename T = float> T *fixed(int64_t Offset) const {
+    return reinterpret_cast<T *>(Memory + Offset);
+  }
+  template <typename T> T *sized(int64_t Offset, int64_t Batch) const {
+    return reinterpret_cast<T *>(Memory + Program.fixed_bytes + Batch * Offset);
+  }
+
+  /// A micro-step; `Last` of its iteration.
+  void train(int64_t B, bool Last) {
+    Dev.run(Last ? Program.train_last : Program.train, this, Memory, B);
+    products = nullptr;
+  }
+  void update() { Program.update(this, Memory, 0); }
+  /// A turn of a pipeline stage, see Pipeline.
+  void turn(PoplarTurn Function, char *const *Ports, int64_t B) {
+    Function(this, Memory, Ports, B);
+  }
+  /// Null in a program that is no pipeline stage.
+  Pipeline *pipeline() const { return Turns.get(); }
+  void evaluate(int64_t B) { Dev.run(Program.evaluate, this, Memory, B); }
+  void infer(int64_t B) { Dev.run(Program.infer, this, Memory, B); }
+  /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
+  /// from row `First` on, to `Out`.
+  void readLogits(int64_t B, int64_t First, int64_t Count, float *Out) const;
+
+  /// On the host's threads, whatever the device.
+  void dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
+                int64_t Extent, int64_t Grain);
+
+  /// Who does the rest of generated code's bidding: poplar_rt_norm and
+  /// poplar_rt_adamw, poplar_rt_start and poplar_rt_wait. Set before either is
+  /// called; collectives are null where the rank is alone.
+  Optimizer *optimizer = nullptr;
+  Collectives *collectives = nullptr;
+  /// Where products of the next micro-step are noted, if anywhere.
+  ProductTrace *products = nullptr;
+
+private:
+  const PoplarProgram &Program;
+  ModelInfo Model;
+  int Threads;
+  int64_t PeakBytes = 0, ArenaBytes = 0, LargestBatch = 0;
+  mutable Device Dev;
+  State TheState;
+  char *Memory = nullptr;
+  std::unique_ptr<Pipeline> Turns;
+};
+
+/// fixed_bytes + Batch * bytes_per_sample + the rank's shards, and what a stage
+/// of a pipeline has for micro-batches in flight.
+int64_t getPeakBytes(const PoplarProgram &Program, int64_t Batch, int Rank = 0);
+
+/// "1.23 GiB".
+std::string formatBytes(int64_t Bytes);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_EXECUTOR_H

@@ -1,0 +1,179 @@
+//===- Optimizer.cpp - AdamW over the parameters of a program -------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "training/Optimizer.h"
+#include "job/Collectives.h"
+#include "support/Cores.h"
+#include "support/Random.h"
+#include "training/Dispatch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace poplar::runtime;
+
+/// Elements per partial sum of the norm, and per block handed to a thread.
+static constexpr int64_t Chunk = POPLAR_SUM_CHUNK;
+
+Optimizer::Optimizer(Executor &Exec, const AdamWSettings &Settings)
+    : Exec(Exec), Settings(Settings) {
+  int64_t Largest = 0;
+  for (int64_t B = 0; B < Exec.program().num_buckets; ++B)
+    Largest = std::max(Largest, Exec.state().shard(B).size());
+  Partial.resize(static_cast<size_t>(Largest / Chunk + 1));
+  Exec.optimizer = this;
+}
+
+void Optimizer::zeroGradients() {
+  const PoplarProgram &Program = Exec.program();
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    const Shard &S = Exec.state().shard(B);
+    bool Whole = Bucket.gradient >= 0;
+    Exec.device().zero(Whole ? Exec.fixed(Bucket.gradient) : S.Gradient,
+                       (Whole ? Bucket.elements : S.size()) *
+                           getTypeBytes(POPLAR_F32));
+  }
+}
+
+void Optimizer::norm() {
+  double Sum = 0;
+  for (int64_t B = 0; B < Exec.program().num_buckets; ++B) {
+    const Shard &S = Exec.state().shard(B);
+    const PoplarBucket &Bucket = Exec.program().buckets[B];
+    // Where all of a bucket is on several ranks, it counts once.
+    int64_t First = Bucket.ranks ? Bucket.ranks[0] : 0;
+    if (Exec.collectives && Exec.state().isWhole(B) &&
+        Exec.state().rank() != First)
+      continue;
+    Exec.device().sumSquares(S.Gradient, S.size(), Partial.data());
+    for (int64_t C = 0; C * Chunk < S.size(); ++C)
+      Sum += Partial[static_cast<size_t>(C)];
+  }
+  OverflowHere |= Exec.device().takeOverflow();
+  double Sums[2] = {Sum, OverflowHere ? 1.0 : 0.0};
+  if (Exec.collectives)
+    Exec.collectives->sum(Sums, 2);
+  Norm = std::sqrt(Sums[0]);
+  Overflowed = Sums[1] > 0;
+  double Factor =
+      Settings.Clip > 0 && Norm > Settings.Clip ? Settings.Clip / Norm : 1.0;
+  bool Updates = std::isfinite(Norm) && !Overflowed;
+  Hyper[7] = Updates ? static_cast<float>(Factor) : 0.0f;
+}
+
+void Optimizer::unscale(int64_t Bucket, float *Gradients) {
+  Exec.device().scale(Gradients, Exec.program().buckets[Bucket].elements,
+                      static_cast<float>(1 / Scale));
+}
+
+void Optimizer::unscaleShards() {
+  for (int64_t B = 0; B < Exec.program().num_buckets; ++B)
+    unscale(B, Exec.state().shard(B).Gradient);
+}
+
+void Optimizer::setLossScale(double NewScale) {
+  if (Exec.model().Precision == "f16")
+    Scale = std::exp2(std::floor(std::log2(NewScale)));
+}
+
+/// Only a program that keeps gradients in f16 has a scale other than 1.
+void Optimizer::adaptScale() {
+  if (Exec.model().Precision != "f16")
+    return;
+  if (OverflowHere) {
+    Scale = std::max(Scale / 2, 1.0);
+    StepsSinceOverflow = 0;
+  } else if (++StepsSinceOverflow == ScaleInterval) {
+    Scale = std::min(Scale * 2, LargestScale);
+    StepsSinceOverflow = 0;
+  }
+}
+
+void Optimizer::adamw(int64_t Bucket) {
+  if (Hyper[7] == 0)
+    return;
+  const PoplarProgram &Program = Exec.program();
+  const Shard &S = Exec.state().shard(Bucket);
+  for (const Piece &Part : Exec.state().pieces(Bucket)) {
+    bool Decays = Program.parameters[Part.Parameter].decay;
+    Hyper[4] = Decays ? static_cast<float>(Settings.WeightDecay) : 0.0f;
+    Exec.device().updateAdamW(S.Master + Part.Offset, S.Gradient + Part.Offset,
+                              S.Moment1 + Part.Offset, S.Moment2 + Part.Offset,
+                              Hyper, Part.End - Part.Begin);
+  }
+  if (Program.working_type != POPLAR_F32)
+    Exec.device().convertWorking(S.Master, S.Working, S.size());
+}
+
+double Optimizer::update(int64_t Step, double Rate) {
+  double T = static_cast<double>(Step + 1);
+  Hyper[0] = static_cast<float>(Rate);
+  Hyper[1] = static_cast<float>(Settings.Beta1);
+  Hyper[2] = static_cast<float>(Settings.Beta2);
+  Hyper[3] = static_cast<float>(Settings.Epsilon);
+  Hyper[5] = static_cast<float>(1 - std::pow(Settings.Beta1, T));
+  Hyper[6] = static_cast<float>(1 - std::pow(Settings.Beta2, T));
+  Exec.update();
+  adaptScale();
+  OverflowHere = false;
+  return Norm;
+}
+
+namespace {
+struct NormalArgs {
+  uint64_t Key;
+  float StdDev;
+  int64_t First;
+};
+/// Elements that a thread makes at a time: even.
+constexpr int64_t NormalGrain = 4096;
+} // namespace
+
+/// args: output from element `First` on, NormalArgs; extent: elements.
+static void normalKernel(void *const *Args, int64_t, int64_t Begin,
+                         int64_t End) {
+  const NormalArgs &Normal = *static_cast<const NormalArgs *>(Args[1]);
+  fillNormals(static_cast<float *>(Args[0]) + Begin, Normal.First + Begin,
+              End - Begin, Normal.Key, Normal.StdDev);
+}
+
+/// What a rank on a GPU computes with is one thread; its host's cores are idle
+/// until training begins.
+static int countInitThreads(Executor &Exec) {
+  const PoplarProgram &Program = Exec.program();
+  int Rank = Exec.state().rank();
+  if (Exec.device().sharesMemory() || !Program.ranks)
+    return Exec.threads();
+  int Neighbours = 0;
+  for (int64_t R = 0; R < Program.world_size; ++R)
+    Neighbours +=
+        std::strcmp(Program.ranks[R].node, Program.ranks[Rank].node) == 0;
+  int Cores = static_cast<int>(getCores().size());
+  return std::max(Exec.threads(), Cores / std::max(Neighbours, 1));
+}
+
+void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed) {
+  const PoplarProgram &Program = Exec.program();
+  int Threads = countInitThreads(Exec);
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    uint64_t Key = hashCounters(Seed, static_cast<uint64_t>(Stream::Init), I);
+    fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
+      if (P.init != POPLAR_NORMAL) {
+        std::fill_n(Out, End - Begin, P.init == POPLAR_ONES ? 1.0f : 0.0f);
+        return;
+      }
+      NormalArgs Normal{Key, static_cast<float>(P.std_dev), Begin};
+      void *Args[] = {Out, &Normal};
+      dispatchRanges(Threads, normalKernel, Args, End - Begin, End - Begin,
+                     NormalGrain);
+    });
+  }
+}

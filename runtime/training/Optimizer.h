@@ -1,0 +1,83 @@
+//===- Optimizer.h - AdamW over the parameters of a program -----*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_OPTIMIZER_H
+#define POPLAR_RUNTIME_OPTIMIZER_H
+
+#include "training/Executor.h"
+
+#include <vector>
+
+namespace poplar::runtime {
+
+struct AdamWSettings {
+  double Beta1, Beta2, Epsilon, WeightDecay;
+  /// Largest 2-norm of the gradient; 0: no clipping.
+  double Clip;
+};
+
+/// The generated nn.adamw kernel with what surrounds it: zeroing, the global
+/// norm, the decay mask and bias correction. Allocates only when constructed.
+class Optimizer {
+public:
+  static constexpr double LargestScale = 1 << 24;
+  static constexpr int64_t ScaleInterval = 1000;
+
+  /// Makes itself the optimizer of `Exec`.
+  Optimizer(Executor &Exec, const AdamWSettings &Settings);
+
+  /// Zeroes the rank's gradients, whole or sharded, before an iteration.
+  void zeroGradients();
+  /// Runs update number `Step`, counted from 0; returns the 2-norm of the
+  /// gradients, before clipping. Nothing is changed if that is not finite, nor,
+  /// on any rank, after an overflow on one.
+  double update(int64_t Step, double Rate);
+  /// Whether the last update was skipped because gradients have overflowed in a
+  /// program that keeps them in f16.
+  bool hasOverflowed() const { return Overflowed; }
+
+  /// What the loss is multiplied by, so that small gradients do not vanish in
+  /// f16: 1 in other programs. Halved by an overflow of this rank, doubled
+  /// after ScaleInterval steps without.
+  double lossScale() const { return Scale; }
+  /// Has an effect in programs that keep activations in f16 only. Rounded down
+  /// to a power of two, with which scaling is exact.
+  void setLossScale(double NewScale);
+
+  // What the program's update calls.
+
+  /// The norm of the gradients of all shards. Sums partial sums of fixed chunks
+  /// in their order, so that it does not depend on the number of threads.
+  void norm();
+  /// Updates a shard.
+  void adamw(int64_t Bucket);
+  /// Divides whole gradients of a bucket by the loss scale; notes overflows.
+  void unscale(int64_t Bucket, float *Gradients);
+  void unscaleShards();
+
+private:
+  Executor &Exec;
+  AdamWSettings Settings;
+  std::vector<double> Partial;
+  /// Of the update under way. A clipping factor of 0 stands for no update.
+  double Norm = 0;
+  double Scale = 1;
+  int64_t StepsSinceOverflow = 0;
+  /// Of this rank; of any rank.
+  bool OverflowHere = false, Overflowed = false;
+  void adaptScale();
+  float Hyper[8] = {};
+};
+
+/// Fills the parameters by the initial distributions of the program, keyed by
+/// (Seed, parameter, element).
+void initializeParameters(Executor &Exec, uint64_t Seed);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_OPTIMIZER_H

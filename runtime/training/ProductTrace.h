@@ -1,0 +1,61 @@
+//===- ProductTrace.h - Norms of the products of a micro-step ---*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where does a program first compute something else than on another device?
+// Products have the same order and the same meaning on all devices, whatever
+// kernels are between them. For every product of a micro-step, the 2-norms of
+// what it is given and of what comes out:
+//
+//   product,operand,result
+//   h.0.attn.c_attn.weight #1,3.2,4.1
+//
+// A product is named by the parameter that it multiplies by (#1 in the forward
+// pass, #2 where the gradient goes back), or whose gradient it adds to.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_PRODUCTTRACE_H
+#define POPLAR_RUNTIME_PRODUCTTRACE_H
+
+#include "training/Executor.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace poplar::runtime {
+
+class ProductTrace {
+public:
+  explicit ProductTrace(const Executor &Exec);
+
+  /// Notes a product that has been given to the device.
+  void add(const PoplarGemm &Gemm, const void *A, const void *B,
+           const void *Aux, const void *C, int64_t Batch);
+  void write(const std::string &Path) const;
+
+private:
+  /// The name for a product of these; operands are A and B.
+  std::string name(const void *A, const void *B, const void *C);
+  double measure(const void *Values, int32_t Type, int64_t Count) const;
+
+  struct Row {
+    std::string Name;
+    double Operand, Result;
+  };
+
+  const Executor &Exec;
+  /// Parameters by the address of their values and of their gradients.
+  std::map<const void *, std::string> Values, Gradients;
+  std::map<std::string, int> Uses;
+  std::vector<Row> Rows;
+};
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_PRODUCTTRACE_H

@@ -1,0 +1,608 @@
+//===- Trainer.cpp - The training loop ------------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "training/Trainer.h"
+#include "checkpoint/Checkpoint.h"
+#include "checkpoint/Safetensors.h"
+#include "checkpoint/StateReport.h"
+#include "comm/Launcher.h"
+#include "commands/Doctor.h"
+#include "data/Baseline.h"
+#include "data/Batch.h"
+#include "data/Sources.h"
+#include "job/Group.h"
+#include "job/Job.h"
+#include "job/Progress.h"
+#include "support/Error.h"
+#include "support/Files.h"
+#include "training/Optimizer.h"
+#include "training/ProductTrace.h"
+#include "training/Schedule.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <malloc.h>
+#include <optional>
+#include <unistd.h>
+
+using namespace poplar::runtime;
+
+namespace {
+
+/// One run: everything it needs, made before the first step.
+class Trainer {
+public:
+  Trainer(const PoplarProgram &Program, const Options &O, Collectives *Group,
+          int Rank);
+  void run();
+  /// One batch without an update, for comparisons.
+  void dump();
+
+private:
+  void dumpLogits();
+  void start();
+  void resume();
+  Metrics step();
+  /// See BatchRunner::load; the targets of all ranks.
+  int64_t load(SampleSource &Source, int64_t First, const Share &Part,
+               int64_t Step);
+  double validate();
+  void save();
+  void begin();
+  void finish();
+  bool isDue(int64_t Every) const {
+    return Every > 0 && State.Step % Every == 0;
+  }
+  /// Sum over the ranks.
+  template <typename T> T sum(T Value) const {
+    if (Group)
+      Group->sum(&Value, 1);
+    return Value;
+  }
+  /// Whether any rank has been asked to stop.
+  bool mustStop() const;
+  /// See Collectives::setPhase.
+  void setPhase(const char *Name, double Seconds) const {
+    if (Group)
+      Group->setPhase(Name, Seconds);
+  }
+  /// Prints on the first rank only.
+  template <typename... Ts> void print(const char *Format, Ts... Values) const {
+    if (Leads)
+      std::printf(Format, Values...);
+  }
+
+  const Options &O;
+  Collectives *Group; // null where the rank is alone
+  bool Leads;
+  ModelInfo Model;
+  Sources Data;
+  /// The checkpoint to resume from; empty when there is none.
+  std::string Latest;
+  int64_t GlobalBatch, MicroBatch, ValSamples;
+  Share TrainShare, ValShare;
+  Executor Exec;
+  BatchRunner Batches;
+  Optimizer Optim;
+  Schedule Rates;
+  TrainingState State;
+  /// On the first rank, once something is to be written.
+  std::optional<DirectoryLock> Lock;
+  std::optional<MetricsFile> Record;
+  double Baseline = NotMeasured;
+  /// What a step takes, measured; before the first one a guess.
+  double StepSeconds = LongPhase;
+};
+
+} // namespace
+
+/// The largest micro-batch of at most `Samples` that fits four fifths of the
+/// free memory. More than a few thousand tokens would not run faster.
+static int64_t chooseMicroBatch(const PoplarProgram &Program,
+                                const ModelInfo &Model, int64_t Samples) {
+  double Free = 0.8 * static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) *
+                static_cast<double>(sysconf(_SC_PAGESIZE));
+  int64_t Batch = std::min(Samples, std::max<int64_t>(1, 4096 / Model.SeqLen));
+  while (Batch > 1 && static_cast<double>(getPeakBytes(Program, Batch)) > Free)
+    --Batch;
+  return Batch;
+}
+
+/// What the plan says or was asked for; else what a resumed run had, for the
+/// same bits; else what fits.
+static int64_t getMicroBatch(const PoplarProgram &Program, int Rank,
+                             const ModelInfo &Model, const Options &O,
+                             int64_t GlobalBatch, const std::string &Latest) {
+  if (Program.ranks)
+    return Program.ranks[Rank].micro_batch;
+  if (O.MicroBatch)
+    return std::min(O.MicroBatch, GlobalBatch);
+  if (!Latest.empty())
+    return std::min(readState(Latest).MicroBatch, GlobalBatch);
+  return chooseMicroBatch(Program, Model, GlobalBatch);
+}
+
+/// The newest checkpoint of the run that the options continue, if any: the one
+/// that the first rank sees. Ends the job if other ranks see other files.
+static std::string getLatest(const Options &O, Collectives *Group,
+                             const Sources &Data) {
+  std::string Latest = O.Out.empty() ? "" : findLatestCheckpoint(O.Out);
+  if (Group)
+    Latest = Group->broadcast(Latest);
+  if (!Latest.empty() && !O.Resume)
+    fail("'", O.Out,
+         "' holds a run already; continue it with --resume or choose another "
+         "--out");
+  if (Group)
+    agreeOnFiles(*Group, O, Data, Latest);
+  return Latest;
+}
+
+static int64_t getSamples(const PoplarRank &Rank) {
+  return (Rank.steps - 1) * Rank.micro_batch + Rank.last;
+}
+
+/// Samples of an iteration: the plan's, else the options'.
+static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
+  if (!Program.ranks)
+    return O.GlobalBatch ? O.GlobalBatch : 8;
+  int64_t Samples = 0;
+  for (int64_t R = 0; R < Program.world_size; ++R)
+    if (Program.ranks[R].group == 0)
+      Samples += getSamples(Program.ranks[R]);
+  if ((O.GlobalBatch && O.GlobalBatch != Samples) || O.MicroBatch)
+    fail("the plan gives every rank its batch, ", Samples,
+         " samples in all; for another --global-batch or --batch make another "
+         "plan");
+  return Samples;
+}
+
+/// What a rank has memory for.
+static int64_t getLargestStep(const PoplarRank &Rank) {
+  return Rank.steps > 1 ? std::max(Rank.micro_batch, Rank.last) : Rank.last;
+}
+
+/// A rank's part of `Samples` samples, in proportion to its part of an
+/// iteration, which are cut as in an iteration or into micro-steps as large as
+/// any in it. All ranks get the same number of steps if they have to meet in
+/// each of them.
+static Share getShare(const PoplarProgram &Program, int Rank,
+                      int64_t MicroBatch, int64_t Samples, bool IsIteration) {
+  if (!Program.ranks)
+    return {0, Samples, MicroBatch, (Samples + MicroBatch - 1) / MicroBatch};
+  int64_t Total = 0, Before = 0;
+  std::vector<int64_t> Starts;
+  // Pipelines share the samples: each group has a rank of all of them.
+  auto IsPeer = [&](int64_t R) {
+    return Program.ranks[R].group == Program.ranks[Rank].group;
+  };
+  for (int64_t R = 0; R < Program.world_size; ++R) {
+    Starts.push_back(Total);
+    if (IsPeer(R))
+      Total += getSamples(Program.ranks[R]);
+  }
+  Starts.push_back(Total);
+  Share Result;
+  for (int64_t R = 0; R < Program.world_size; ++R) {
+    if (!IsPeer(R))
+      continue;
+    int64_t After = Samples * Starts[static_cast<size_t>(R) + 1] / Total;
+    int64_t Micro = IsIteration ? Program.ranks[R].micro_batch
+                                : getLargestStep(Program.ranks[R]);
+    if (R == Rank)
+      Result = {Before, After - Before, Micro, Result.Steps};
+    if (!IsIteration && After > Before)
+      Result.Steps =
+          std::max(Result.Steps, (After - Before + Micro - 1) / Micro);
+    Before = After;
+  }
+  if (IsIteration)
+    Result.Steps = Program.ranks[Rank].steps;
+  return Result;
+}
+
+/// Every size of micro-batch that the shares are cut into.
+static std::vector<int64_t> getBatchSizes(std::initializer_list<Share> Shares) {
+  std::vector<int64_t> Sizes = {0};
+  for (const Share &S : Shares) {
+    // Whole micro-batches, then what is left, then nothing; or all in the last.
+    int64_t Whole = S.MicroBatch ? S.Samples / S.MicroBatch : 0;
+    for (int64_t Step : {int64_t(0), std::min(Whole, S.Steps - 1), S.Steps - 1})
+      if (Step >= 0)
+        Sizes.push_back(S.size(Step));
+  }
+  return Sizes;
+}
+
+/// 0 for all cores.
+static int getThreads(const PoplarProgram &Program, const Options &O,
+                      int Rank) {
+  if (O.Threads || !Program.ranks)
+    return static_cast<int>(O.Threads);
+  return static_cast<int>(Program.ranks[Rank].threads);
+}
+
+static Schedule makeSchedule(const Options &O) {
+  Schedule S;
+  if (!Schedule::parse(O.ScheduleName, S.Kind))
+    fail("unknown --schedule '", O.ScheduleName,
+         "'; use constant, linear, cosine or wsd");
+  S.Peak = O.Rate;
+  S.Minimum = O.MinRate >= 0 ? O.MinRate : O.Rate / 10;
+  S.Warmup = O.Warmup >= 0 ? O.Warmup : std::min<int64_t>(O.Steps / 20, 100);
+  S.Steps = O.Steps;
+  S.Decay = O.Steps / 5;
+  if (O.DecaySteps >= 0)
+    (S.Kind == Schedule::WarmupStableDecay ? S.Decay : S.Steps) = O.DecaySteps;
+  return S;
+}
+
+static int64_t getValSamples(const Options &O, const Sources &Data,
+                             int64_t GlobalBatch, int64_t MicroBatch,
+                             bool Planned) {
+  if (!Data.Validation || O.EvalEvery == 0)
+    return 0;
+  return std::min(O.EvalBatches * (Planned ? GlobalBatch : MicroBatch),
+                  Data.Validation->size());
+}
+
+Trainer::Trainer(const PoplarProgram &Program, const Options &O,
+                 Collectives *Group, int Rank)
+    : O(O), Group(Group), Leads(Rank == 0), Model(Program),
+      Data(O, Model, Leads), Latest(getLatest(O, Group, Data)),
+      GlobalBatch(getGlobalBatch(Program, O)),
+      MicroBatch(getMicroBatch(Program, Rank, Model, O, GlobalBatch, Latest)),
+      ValSamples(
+          getValSamples(O, Data, GlobalBatch, MicroBatch, Program.ranks)),
+      TrainShare(getShare(Program, Rank, MicroBatch, GlobalBatch, true)),
+      ValShare(getShare(Program, Rank, MicroBatch, ValSamples, false)),
+      Exec(Program, getBatchSizes({TrainShare, ValShare}),
+           getThreads(Program, O, Rank), Rank),
+      Batches(Exec, std::max(TrainShare.Samples, ValShare.Samples),
+              static_cast<uint64_t>(O.Seed)),
+      Optim(Exec, {O.Beta1, O.Beta2, O.Epsilon, O.WeightDecay, O.Clip}),
+      Rates(makeSchedule(O)) {
+  Exec.collectives = Group;
+  if (Group)
+    Group->attach(Exec.state(), Exec.device());
+  Optim.setLossScale(O.LossScale);
+  State.Seed = O.Seed;
+  State.Threads = Exec.threads();
+  State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
+  State.OptionsHash = O.hash(GlobalBatch);
+}
+
+void Trainer::start() {
+  if (O.Init.empty())
+    initializeParameters(Exec, static_cast<uint64_t>(O.Seed));
+  else
+    loadWeights(Exec, O.Init);
+}
+
+void Trainer::resume() {
+  State = readState(Latest);
+  loadTensors(Exec, Latest);
+  if (State.LossScale > 1)
+    Optim.setLossScale(State.LossScale);
+  print("resuming from '%s' at step %lld\n", Latest.c_str(),
+        static_cast<long long>(State.Step));
+  if (State.Seed != O.Seed)
+    fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
+  if (State.OptionsHash != O.hash(GlobalBatch))
+    print("note: options or data differ from those the run was started with\n");
+  if (State.Threads && State.Threads != Exec.threads())
+    print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
+          "otherwise in their last bits\n",
+          static_cast<long long>(State.Threads), Exec.threads());
+  State.Threads = Exec.threads();
+  State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
+  State.OptionsHash = O.hash(GlobalBatch);
+  if (State.Step >= O.Steps)
+    fail("the run has had its ", State.Step,
+         State.Step == 1 ? " step" : " steps",
+         " already; ask for more --steps");
+}
+
+int64_t Trainer::load(SampleSource &Source, int64_t First, const Share &Part,
+                      int64_t Step) {
+  int64_t Targets = Batches.load(Source, First, Part, Step);
+  // The other groups of a pipeline see the same samples.
+  return sum(Exec.pipeline() && Exec.program().pipeline->group != 0 ? 0
+                                                                    : Targets);
+}
+
+double Trainer::validate() {
+  setPhase("validating", StepSeconds);
+  // Random numbers of a step that training never takes.
+  int64_t Targets = load(*Data.Validation, 0, ValShare, -1);
+  if (Targets == 0)
+    return NotMeasured;
+  double Loss = sum(Batches.evaluate()) / static_cast<double>(Targets);
+  State.BestLoss = std::min(State.BestLoss, Loss);
+  return Loss;
+}
+
+/// One optimizer step. A batch without targets changes nothing.
+Metrics Trainer::step() {
+  setPhase("training", StepSeconds);
+  Metrics Row;
+  Row.Rate = Rates.at(State.Step);
+  int64_t Targets = load(*Data.Train, State.Samples, TrainShare, State.Step);
+  if (Targets) {
+    Optim.zeroGradients();
+    Row.Loss = sum(Batches.train(Targets, Optim.lossScale())) /
+               static_cast<double>(Targets);
+    Row.GradientNorm = Optim.update(State.Step, Row.Rate);
+    if (Optim.hasOverflowed())
+      print("step %lld skipped by all ranks: gradients have overflowed in f16; "
+            "the loss scale is halved\n",
+            static_cast<long long>(State.Step + 1));
+    else if (!std::isfinite(Row.Loss) || !std::isfinite(Row.GradientNorm))
+      fail("the loss or gradient of step ", State.Step + 1,
+           " is not finite; lower --lr or raise --warmup (checkpoints of "
+           "earlier steps are unharmed)");
+  }
+  State.Samples += GlobalBatch;
+  Row.Step = ++State.Step;
+  return Row;
+}
+
+void Trainer::save() {
+  setPhase("saving", LongPhase);
+  // No checkpoint that can be resumed from lacks rows of its steps.
+  if (Record)
+    Record->sync();
+  int64_t Scale = static_cast<int64_t>(Optim.lossScale());
+  if (Group)
+    Group->max(&Scale, 1);
+  State.LossScale = static_cast<double>(Scale);
+  saveCheckpoint(Exec, State, O.Out, O.Keep);
+  print("saved '%s/checkpoint-%lld'\n", O.Out.c_str(),
+        static_cast<long long>(State.Step));
+}
+
+void Trainer::dump() {
+  if (!O.DumpProducts.empty() && Exec.pipeline())
+    fail("--dump-products: a stage of a pipeline has a part of the products; "
+         "dump those of a plan without groups");
+  if (!O.DumpGradients.empty() && Exec.pipeline())
+    fail("--dump-gradients: groups of a pipeline add up their gradients in the "
+         "update only; dump those of a plan without groups");
+  start();
+  int64_t Targets = load(*Data.Train, 0, TrainShare, 0);
+  if (Targets == 0)
+    fail("the first batch has no targets");
+  Optim.zeroGradients();
+  ProductTrace Products(Exec);
+  if (!O.DumpProducts.empty())
+    Exec.products = &Products;
+  double Loss = sum(Batches.train(Targets, Optim.lossScale())) /
+                static_cast<double>(Targets);
+  print("loss %.9g\n", Loss);
+  if (!O.DumpProducts.empty() && Leads)
+    Products.write(O.DumpProducts);
+  if (!O.DumpGradients.empty())
+    writeGradients(Exec, O.DumpGradients);
+  if (!O.DumpLogits.empty())
+    dumpLogits();
+}
+
+void Trainer::dumpLogits() {
+  std::vector<int64_t> Shape = {GlobalBatch, Model.SeqLen, Model.VocabSize};
+  int64_t PerSample = Shape[1] * Shape[2];
+  auto Allocate = [&](int64_t Samples) {
+    return std::vector<float>(static_cast<size_t>(Samples * PerSample));
+  };
+  std::vector<float> Logits = Allocate(TrainShare.Samples);
+  Batches.infer(Logits.data());
+  if (Group) {
+    const PoplarProgram &Program = Exec.program();
+    std::vector<int64_t> Bounds = {0};
+    for (int R = 0; R < Program.world_size; ++R) {
+      // Those of a pipeline's last stage have them.
+      bool Has = !Program.pipeline ||
+                 Program.ranks[R].group + 1 == Program.pipeline->num_groups;
+      Bounds.push_back(
+          Bounds.back() +
+          (Has ? getShare(Program, R, MicroBatch, GlobalBatch, true).Samples *
+                     PerSample
+               : 0));
+    }
+    std::vector<float> All = Allocate(Leads ? GlobalBatch : 0);
+    Group->gather(Logits.data(), All.data(), Bounds.data());
+    Logits = std::move(All);
+  }
+  if (Leads)
+    writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
+}
+
+/// The target of a link in directory `Run`: a relative one, so that both can be
+/// moved together, unless they have nothing in common but the root.
+static std::string getLinkTarget(const std::filesystem::path &Target,
+                                 const std::string &Run) {
+  std::error_code Code;
+  std::filesystem::path From = std::filesystem::canonical(Run, Code);
+  std::filesystem::path Way = Target.lexically_relative(From);
+  auto First = [](const std::filesystem::path &P) {
+    return P.has_root_directory() ? *++P.begin() : std::filesystem::path();
+  };
+  if (Code || Way.empty() || First(From) != First(Target))
+    return Target.string();
+  return Way.string();
+}
+
+/// For `poplar sample` and `poplar report`, which are given the run alone: a
+/// link to the executable, and the plan it was built from, if there is one. In
+/// stage 3 no rank has the whole model: all of the job's sample together.
+static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
+  std::error_code Code;
+  std::filesystem::path Target =
+      std::filesystem::read_symlink("/proc/self/exe", Code);
+  if (Code)
+    return;
+  std::filesystem::path Job = Target.parent_path().parent_path();
+  if (Program.world_size > 1 && Program.stage == 3)
+    Target = Job / "launch.sh";
+  replaceSymlink(getLinkTarget(Target, Run), Run + "/executable");
+  std::string Plan = (Job / "plan.mlir").string();
+  if (std::filesystem::exists(Plan, Code))
+    writeFileAtomically(Run + "/plan.mlir", MappedFile(Plan).text());
+}
+
+bool Trainer::mustStop() const {
+  int64_t Stop = comm::StopSignals::isRequested();
+  if (Group)
+    Group->max(&Stop, 1);
+  return Stop != 0;
+}
+
+/// Bytes in use on the heap.
+static size_t getHeapBytes() {
+  struct mallinfo2 Info = mallinfo2();
+  return Info.uordblks + Info.hblkhd;
+}
+
+/// On the first rank, which writes.
+void Trainer::begin() {
+  createDirectories(O.Out);
+  Lock.emplace(O.Out);
+  if (findLatestCheckpoint(O.Out) != Latest)
+    fail("another process has trained in '", O.Out,
+         "' since this one has begun; start this one again");
+  rememberJob(Exec.program(), O.Out);
+  Record.emplace(O.Out, State.Step, O.Steps);
+  if (std::string Gap = Record->describeGap(); !Gap.empty())
+    print("note: '%s/metrics.csv' has no rows of steps %s\n", O.Out.c_str(),
+          Gap.c_str());
+}
+
+void Trainer::run() {
+  print("%s", Data.describe().c_str());
+  if (O.Resume && Latest.empty())
+    print("'%s' has no checkpoint yet: starting\n", O.Out.c_str());
+  if (Latest.empty())
+    start();
+  else
+    resume();
+  if (Leads && O.BigramBaseline && ValSamples && Data.TrainTokens)
+    Baseline = getBigramLoss(*Data.TrainTokens, Data.TrainEnd, *Data.Validation,
+                             ValSamples, Model);
+  // Up to here nothing is written: bad input leaves no trace.
+  if (Leads)
+    begin();
+
+  if (!O.ReportMemory.empty())
+    writeMemoryReport(Exec, O.ReportMemory);
+
+  auto Type = static_cast<PoplarType>(Exec.program().working_type);
+  double Peak = O.PeakGFlops > 0 ? O.PeakGFlops * 1e9
+                                 : Exec.device().measurePeakFlops(Type);
+  // That of a group is the sum of its ranks'.
+  Peak = sum(Peak);
+  print("%s, %s, %d threads, %.1f GFLOP/s %s peak; %lld samples a step "
+        "in micro-batches of %lld; %s of memory\n",
+        Model.Architecture.c_str(), Model.Precision.c_str(), Exec.threads(),
+        Peak / 1e9, O.PeakGFlops > 0 ? "given" : "measured",
+        static_cast<long long>(GlobalBatch), static_cast<long long>(MicroBatch),
+        formatBytes(Exec.peakBytes()).c_str());
+  if (!std::isnan(Baseline)) {
+    std::printf("bigram baseline: validation loss %.4f\n", Baseline);
+    char Text[32];
+    std::snprintf(Text, sizeof(Text), "%.9g\n", Baseline);
+    writeFileAtomically(O.Out + "/bigram-val-loss.txt", Text);
+  }
+  std::fflush(stdout);
+
+  comm::StopSignals Signals;
+  int64_t FirstStep = State.Step, TokensPerStep = GlobalBatch * Model.SeqLen;
+  Progress Report(FirstStep, O.Steps,
+                  Exec.program().flops_per_sample /
+                      static_cast<double>(Model.SeqLen),
+                  Peak);
+  bool Saved = false;
+  while (State.Step < O.Steps && !mustStop()) {
+    size_t HeapBytes = O.CheckAllocations ? getHeapBytes() : 0;
+    auto Begin = std::chrono::steady_clock::now();
+    Metrics Row = step();
+    std::chrono::duration<double> Seconds =
+        std::chrono::steady_clock::now() - Begin;
+    // The first steps may leave something behind: caches of OpenMP, graphs of a
+    // GPU.
+    if (O.CheckAllocations && State.Step > FirstStep + 2 &&
+        getHeapBytes() != HeapBytes)
+      fail("step ", State.Step, " left memory allocated");
+    StepSeconds = Seconds.count();
+    Row.TokensPerSecond = static_cast<double>(TokensPerStep) / Seconds.count();
+    Report.addStep(Seconds.count(), TokensPerStep);
+    bool Last = State.Step == O.Steps;
+    if (ValSamples && (Last || isDue(O.EvalEvery)))
+      Row.ValLoss = validate();
+    if (Record)
+      Record->add(Row);
+    if (Record && (Last || isDue(O.LogEvery) || !std::isnan(Row.ValLoss) ||
+                   State.Step == FirstStep + 1)) {
+      Report.print(Row);
+      Record->flush();
+    }
+    Saved = isDue(O.SaveEvery);
+    if (Saved)
+      save();
+  }
+  if (!Saved && !O.SkipSave)
+    save();
+  if (O.CheckReplicas)
+    checkReplicas(Exec, "after step " + std::to_string(State.Step));
+  if (Record)
+    finish();
+}
+
+void Trainer::finish() {
+  Record->flush();
+  writeFileAtomically(O.Out + "/loss.svg",
+                      drawLossCurve(Record->rows(), Baseline, "bigram model"));
+  if (State.Step < O.Steps)
+    std::printf("stopped by a signal after step %lld; continue with --resume\n",
+                static_cast<long long>(State.Step));
+  std::fflush(stdout);
+}
+
+/// What the first rank has sent, and how much of the time it took others to
+/// send it the rank has waited for.
+static void printCommunication(const comm::CommStatistics &S) {
+  int64_t Count = 0, Bytes = 0;
+  for (const comm::CommStatistics::PerKind &Kind : S.Kinds) {
+    Count += Kind.Count;
+    Bytes += Kind.LocalBytes + Kind.RemoteBytes;
+  }
+  std::printf("communication of rank 0: %lld collectives, %s sent, %.2f s on "
+              "the link, %.2f s under way (%.2f s on a core), %.1f %% of it "
+              "hidden behind computation\n",
+              static_cast<long long>(Count), formatBytes(Bytes).c_str(),
+              S.LinkSeconds, S.getThreadSeconds(), S.ProcessorSeconds,
+              100 * S.getHiddenShare());
+}
+
+void poplar::runtime::runTraining(const PoplarProgram &Program,
+                                  const Options &O) {
+  runJob(Program, O, [&](Group *Ranks) {
+    checkRanks(Program, Ranks);
+    Trainer T(Program, O, Ranks, Ranks ? Ranks->rank() : 0);
+    std::optional<comm::CommStream::MemoryGuard> Guard;
+    if (Ranks)
+      Guard.emplace(Ranks->stream());
+    if (O.isDump())
+      T.dump();
+    else
+      T.run();
+    if (Ranks && Ranks->rank() == 0)
+      printCommunication(Ranks->getStatistics());
+  });
+}
