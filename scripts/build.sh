@@ -7,10 +7,11 @@
 #
 #===-----------------------------------------------------------------------===#
 #
-# usage: scripts/build.sh [PRESET]
+# usage: scripts/build.sh [PRESET [TARGET...]]
 #
 # Presets are those of CMakePresets.json (release by default); the build tree
-# is build/PRESET.
+# is build/PRESET. Targets are those of CMake: everything by default; `poplar` is
+# the command with all that it needs to build and run jobs.
 #
 #===-----------------------------------------------------------------------===#
 set -euo pipefail
@@ -24,5 +25,6 @@ cmake --preset "$preset" >"$log" 2>&1 || {
   cat "$log" >&2
   exit 1
 }
-echo "build: compiling into build/$preset"
-cmake --build --preset "$preset"
+shift $(($# > 0))
+echo "build: compiling ${*:-everything} into build/$preset"
+cmake --build --preset "$preset" ${1:+--target "$@"}

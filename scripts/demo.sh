@@ -34,7 +34,7 @@ config=$repo/examples/models/demo-llama.json
 data=$repo/examples/data/corpus.txt
 
 "$repo/scripts/setup-debian.sh"
-"$repo/scripts/build.sh" release
+"$repo/scripts/build.sh" release poplar
 PATH=$repo/build/release/bin:$PATH
 
 mkdir -p "$demo"
