@@ -6,15 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every iteration space is (b, t) or (b, t, d), reduced over rows (d), columns
-// (b, t) or samples (b), or one flat dimension: the forms --form-kernels fuses
-// and --lower-kernels emits. What is not row-wise (GEMMs, attention, the
-// scatter of embedding gradients) stays in nn for the runtime's kernels.
+// What is not row-wise (products, attention, the scatter of embedding
+// gradients) has no such lowering and stays for the runtime's kernels.
 //
 //===----------------------------------------------------------------------===//
 
 #include "NNToLinalg.h"
-#include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -31,18 +28,40 @@ using namespace mlir;
 using namespace poplar;
 
 namespace {
+
+struct LowerByInterface
+    : OpInterfaceRewritePattern<nn::LinalgLoweringOpInterface> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+
+  LogicalResult matchAndRewrite(nn::LinalgLoweringOpInterface op,
+                                PatternRewriter &rewriter) const override {
+    // --form-kernels names kernels by what their ops were.
+    auto name = NameLoc::get(op->getName().getIdentifier(), op.getLoc());
+    LinalgBuilder builder(rewriter, name);
+    rewriter.replaceOp(op, op.lowerToLinalg(builder));
+    return success();
+  }
+};
+
 class ConvertNNToLinalgPass
     : public poplar::impl::ConvertNNToLinalgBase<ConvertNNToLinalgPass> {
 public:
   using Base::Base;
 
+  void getDependentDialects(DialectRegistry &registry) const override {
+    Base::getDependentDialects(registry);
+    registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
+      attachElementwiseLowerings(*context);
+      attachEmbeddingLowerings(*context);
+      attachLossLowerings(*context);
+      attachNormLowerings(*context);
+      attachRandomLowerings(*context);
+    });
+  }
+
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
-    addElementwiseLowerings(set);
-    addEmbeddingLowerings(set);
-    addLossLowerings(set);
-    addNormLowerings(set);
-    addRandomLowerings(set);
+    set.add<LowerByInterface>(context);
     patterns = std::move(set);
     return success();
   }
@@ -54,4 +73,5 @@ public:
 private:
   FrozenRewritePatternSet patterns;
 };
+
 } // namespace

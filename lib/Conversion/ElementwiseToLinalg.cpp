@@ -7,27 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "NNToLinalg.h"
-#include "Poplar/Dialect/NN/NN.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace poplar;
 using namespace poplar::nn;
-
-/// Iteration dimensions of an elementwise op on a tensor of this rank.
-static StringRef dimsOfRank(int64_t rank) {
-  return StringRef("btdefghi").take_front(rank);
-}
-
-static Value mapElements(LinalgBuilder &l, Type type, ValueRange inputs,
-                         LinalgBuilder::MapBody body) {
-  StringRef dims = dimsOfRank(cast<RankedTensorType>(type).getRank());
-  SmallVector<Operand> operands;
-  for (Value input : inputs)
-    operands.push_back({input, dims});
-  return l.map(dims, type, operands, body);
-}
 
 /// 1 / (1 + exp(-x)); exp overflows to inf for very negative x, which gives 0.
 static Value sigmoid(ElementBuilder &b, Value x) {
@@ -36,56 +21,57 @@ static Value sigmoid(ElementBuilder &b, Value x) {
 }
 
 static SmallVector<Value> lowerAdd(LinalgBuilder &l, AddOp op) {
-  return {mapElements(
-      l, op.getType(), op->getOperands(),
+  return {l.mapElements(
+      op.getType(), op->getOperands(),
       [](ElementBuilder &b, ValueRange in) { return b.add(in[0], in[1]); })};
 }
 
 static SmallVector<Value> lowerMul(LinalgBuilder &l, MulOp op) {
-  return {mapElements(
-      l, op.getType(), op->getOperands(),
+  return {l.mapElements(
+      op.getType(), op->getOperands(),
       [](ElementBuilder &b, ValueRange in) { return b.mul(in[0], in[1]); })};
 }
 
 static SmallVector<Value> lowerCast(LinalgBuilder &l, CastOp op) {
-  return {mapElements(l, op.getType(), op->getOperands(),
-                      [](ElementBuilder &, ValueRange in) { return in[0]; })};
+  return {l.mapElements(op.getType(), op->getOperands(),
+                        [](ElementBuilder &, ValueRange in) { return in[0]; })};
 }
 
 static SmallVector<Value> lowerRelu(LinalgBuilder &l, ReluOp op) {
-  return {mapElements(l, op.getType(), op->getOperands(),
-                      [](ElementBuilder &b, ValueRange in) -> Value {
-                        return arith::MaximumFOp::create(b, in[0], b.f32(0.0));
-                      })};
+  return {l.mapElements(op.getType(), op->getOperands(),
+                        [](ElementBuilder &b, ValueRange in) -> Value {
+                          return arith::MaximumFOp::create(b, in[0],
+                                                           b.f32(0.0));
+                        })};
 }
 
 static SmallVector<Value> lowerReluGrad(LinalgBuilder &l, ReluGradOp op) {
-  return {mapElements(l, op.getType(), {op.getDy(), op.getX()},
-                      [](ElementBuilder &b, ValueRange in) -> Value {
-                        Value zero = b.f32(0.0);
-                        Value positive = arith::CmpFOp::create(
-                            b, arith::CmpFPredicate::OGT, in[1], zero);
-                        return arith::SelectOp::create(b, positive, in[0],
-                                                       zero);
-                      })};
+  return {l.mapElements(op.getType(), {op.getDy(), op.getX()},
+                        [](ElementBuilder &b, ValueRange in) -> Value {
+                          Value zero = b.f32(0.0);
+                          Value positive = arith::CmpFOp::create(
+                              b, arith::CmpFPredicate::OGT, in[1], zero);
+                          return arith::SelectOp::create(b, positive, in[0],
+                                                         zero);
+                        })};
 }
 
 static SmallVector<Value> lowerSilu(LinalgBuilder &l, SiluOp op) {
-  return {mapElements(l, op.getType(), op->getOperands(),
-                      [](ElementBuilder &b, ValueRange in) {
-                        return b.mul(in[0], sigmoid(b, in[0]));
-                      })};
+  return {l.mapElements(op.getType(), op->getOperands(),
+                        [](ElementBuilder &b, ValueRange in) {
+                          return b.mul(in[0], sigmoid(b, in[0]));
+                        })};
 }
 
 static SmallVector<Value> lowerSiluGrad(LinalgBuilder &l, SiluGradOp op) {
   // s (1 + x (1 - s)) with s = sigmoid(x).
-  return {mapElements(l, op.getType(), {op.getDy(), op.getX()},
-                      [](ElementBuilder &b, ValueRange in) {
-                        Value one = b.f32(1.0), s = sigmoid(b, in[1]);
-                        Value slope =
-                            b.mul(s, b.add(one, b.mul(in[1], b.sub(one, s))));
-                        return b.mul(in[0], slope);
-                      })};
+  return {l.mapElements(op.getType(), {op.getDy(), op.getX()},
+                        [](ElementBuilder &b, ValueRange in) {
+                          Value one = b.f32(1.0), s = sigmoid(b, in[1]);
+                          Value slope =
+                              b.mul(s, b.add(one, b.mul(in[1], b.sub(one, s))));
+                          return b.mul(in[0], slope);
+                        })};
 }
 
 // gelu(x) = x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2, or the approximation
@@ -111,10 +97,10 @@ static Value geluPhi(ElementBuilder &b, Value x, GeluKind kind) {
 
 static SmallVector<Value> lowerGelu(LinalgBuilder &l, GeluOp op) {
   GeluKind kind = op.getForm();
-  return {mapElements(l, op.getType(), op->getOperands(),
-                      [=](ElementBuilder &b, ValueRange in) {
-                        return b.mul(in[0], geluPhi(b, in[0], kind));
-                      })};
+  return {l.mapElements(op.getType(), op->getOperands(),
+                        [=](ElementBuilder &b, ValueRange in) {
+                          return b.mul(in[0], geluPhi(b, in[0], kind));
+                        })};
 }
 
 static SmallVector<Value> lowerGeluGrad(LinalgBuilder &l, GeluGradOp op) {
@@ -139,7 +125,7 @@ static SmallVector<Value> lowerGeluGrad(LinalgBuilder &l, GeluGradOp op) {
     }
     return b.mul(in[0], b.add(phi, b.mul(x, slope)));
   };
-  return {mapElements(l, op.getType(), {op.getDy(), op.getX()}, body)};
+  return {l.mapElements(op.getType(), {op.getDy(), op.getX()}, body)};
 }
 
 static SmallVector<Value> lowerAdamW(LinalgBuilder &l, AdamWOp op) {
@@ -167,15 +153,15 @@ static SmallVector<Value> lowerAdamW(LinalgBuilder &l, AdamWOp op) {
                 {{op.getP(), "d"}, {op.getM(), "d"}, {op.getV(), "d"}}, body));
 }
 
-void poplar::addElementwiseLowerings(RewritePatternSet &patterns) {
-  addLowering<AddOp>(patterns, lowerAdd);
-  addLowering<MulOp>(patterns, lowerMul);
-  addLowering<CastOp>(patterns, lowerCast);
-  addLowering<ReluOp>(patterns, lowerRelu);
-  addLowering<ReluGradOp>(patterns, lowerReluGrad);
-  addLowering<SiluOp>(patterns, lowerSilu);
-  addLowering<SiluGradOp>(patterns, lowerSiluGrad);
-  addLowering<GeluOp>(patterns, lowerGelu);
-  addLowering<GeluGradOp>(patterns, lowerGeluGrad);
-  addLowering<AdamWOp>(patterns, lowerAdamW);
+void poplar::attachElementwiseLowerings(MLIRContext &context) {
+  attachLowering<AddOp, lowerAdd>(context);
+  attachLowering<MulOp, lowerMul>(context);
+  attachLowering<CastOp, lowerCast>(context);
+  attachLowering<ReluOp, lowerRelu>(context);
+  attachLowering<ReluGradOp, lowerReluGrad>(context);
+  attachLowering<SiluOp, lowerSilu>(context);
+  attachLowering<SiluGradOp, lowerSiluGrad>(context);
+  attachLowering<GeluOp, lowerGelu>(context);
+  attachLowering<GeluGradOp, lowerGeluGrad>(context);
+  attachLowering<AdamWOp, lowerAdamW>(context);
 }

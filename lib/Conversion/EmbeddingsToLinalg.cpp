@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "NNToLinalg.h"
-#include "Poplar/Dialect/NN/NN.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <cmath>
 
@@ -101,9 +100,9 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
   return {l.map("btd", op.getType(), {{x, "btd"}}, body)};
 }
 
-void poplar::addEmbeddingLowerings(RewritePatternSet &patterns) {
-  addLowering<EmbeddingOp>(patterns, lowerEmbedding);
-  addLowering<PositionEmbeddingOp>(patterns, lowerPositionEmbedding);
-  addLowering<PositionEmbeddingGradOp>(patterns, lowerPositionEmbeddingGrad);
-  addLowering<RopeOp>(patterns, lowerRope);
+void poplar::attachEmbeddingLowerings(MLIRContext &context) {
+  attachLowering<EmbeddingOp, lowerEmbedding>(context);
+  attachLowering<PositionEmbeddingOp, lowerPositionEmbedding>(context);
+  attachLowering<PositionEmbeddingGradOp, lowerPositionEmbeddingGrad>(context);
+  attachLowering<RopeOp, lowerRope>(context);
 }

@@ -130,7 +130,7 @@ int lastReader(ArrayRef<linalg::GenericOp> ops, Value value) {
   return -1;
 }
 
-/// A number, and the nn ops that the group was made of:
+/// A number, and the ops that the group was made of:
 /// "kernel_3_add_rms_norm".
 std::string nameKernel(size_t number, const Group &group) {
   constexpr size_t mostCharacters = 64;
@@ -140,8 +140,12 @@ std::string nameKernel(size_t number, const Group &group) {
     auto loc = dyn_cast<NameLoc>(op.getLoc());
     if (!loc)
       continue;
-    StringRef source = loc.getName().getValue();
-    if (!source.consume_front("nn.") || llvm::is_contained(known, source))
+    auto lowered = RegisteredOperationName::lookup(loc.getName().getValue(),
+                                                   loc.getContext());
+    if (!lowered)
+      continue;
+    StringRef source = lowered->stripDialect();
+    if (llvm::is_contained(known, source))
       continue;
     known.push_back(source);
     if (name.size() + 1 + source.size() > mostCharacters)
@@ -194,7 +198,11 @@ LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
     else
       groups.push_back({*domain, {op}});
   }
-  bool updateInPlace = function->hasAttr(kInPlaceUpdateAttr);
+  // Kernels of the optimizer update their arguments wherever they may.
+  bool updateInPlace = llvm::any_of(
+      getOperation().getOps<exec::OptimizerOp>(), [&](auto optimizer) {
+        return optimizer.runs(function.getSymNameAttr());
+      });
   for (const Group &group : groups)
     if (failed(outline(group, updateInPlace)))
       return failure();

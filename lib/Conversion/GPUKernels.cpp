@@ -8,15 +8,13 @@
 
 #include "Poplar/Conversion/GPUKernels.h"
 #include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
-#include <cstring>
+#include "mlir/IR/SymbolTable.h"
 
 using namespace mlir;
 using namespace poplar;
-
-/// On a module: the table, a dictionary per kernel.
-static constexpr llvm::StringLiteral kGPUKernelsAttr = "nn.gpu_kernels";
 
 GPUAttention poplar::chooseGPUAttention(const PoplarAttention &desc,
                                         int capability) {
@@ -42,50 +40,25 @@ void poplar::alignLastAttribution(gpu::GPUFuncOp function) {
       LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(16));
 }
 
-/// Sets what a kernel of the library moves and computes.
-static void countLibraryCost(GPUKernel &entry) {
-  StringRef callee = entry.callee;
-  auto width = [](int32_t type) -> int64_t {
-    return type == POPLAR_F32 ? 4 : 2;
-  };
-  if (callee == "poplar_gpu_embedding_grad") {
-    // Every row of dy is read, and added to one of the table.
-    PoplarEmbeddingGrad desc;
-    std::memcpy(&desc, entry.descriptor.data(), sizeof(desc));
-    entry.bytesPerSample =
-        desc.seq_len * (desc.width * (width(desc.type) + 8) + 4);
-    return;
+/// The table of a module, as ops.
+static std::vector<GPUKernel> readTable(ModuleOp module) {
+  std::vector<GPUKernel> kernels;
+  for (auto op : module.getOps<exec::GPUKernelOp>()) {
+    ArrayRef<int32_t> block = op.getBlock();
+    GPUKernel entry;
+    entry.name = op.getKernel().str();
+    entry.block = {block[0], block[1], block[2]};
+    entry.pointers = static_cast<int32_t>(op.getPointers());
+    entry.partsPerBlock = static_cast<int64_t>(op.getPartsPerBlock());
+    entry.callee = op.getCallee().value_or("").str();
+    if (auto descriptor = op.getDescriptor())
+      entry.descriptor = descriptor->vec();
+    entry.cost = {static_cast<int64_t>(op.getBytes()),
+                  static_cast<int64_t>(op.getBytesPerSample()),
+                  static_cast<int64_t>(op.getFlopsPerSample())};
+    kernels.push_back(std::move(entry));
   }
-  if (callee == "poplar_gpu_sum_squares") {
-    entry.bytesPerSample = 4;
-    return;
-  }
-  if (callee == "poplar_gpu_scale") {
-    entry.bytesPerSample = 8;
-    return;
-  }
-  if (!callee.consume_front("poplar_gpu_attention_"))
-    return;
-  callee.consume_front("mma_");
-  PoplarAttention desc;
-  std::memcpy(&desc, entry.descriptor.data(), sizeof(desc));
-  int64_t length = desc.seq_len, window = desc.window ? desc.window : length;
-  // Pairs of a query and a key that are not masked.
-  int64_t pairs = 0;
-  for (int64_t query = 0; query < length; ++query)
-    pairs += std::min(query + 1, window) +
-             (desc.causal ? 0 : std::min(length - 1 - query, window - 1));
-  // Products of a tile: scores and output; scores, dP and dQ; scores, dP, dV
-  // and dK.
-  int64_t products = callee == "forward" ? 2 : callee == "backward_q" ? 3 : 4;
-  entry.flopsPerSample = 2 * products * pairs * desc.num_heads * desc.head_dim;
-  int64_t query = length * desc.num_heads * desc.head_dim * width(desc.type),
-          key = length * desc.num_kv_heads * desc.head_dim * width(desc.type),
-          logsums = 4 * length * desc.num_heads;
-  entry.bytesPerSample =
-      logsums + (callee == "forward"      ? 2 * query + 2 * key
-                 : callee == "backward_q" ? 4 * query + 2 * key
-                                          : 3 * query + 4 * key);
+  return kernels;
 }
 
 GPUKernelTable::GPUKernelTable(ModuleOp module)
@@ -93,28 +66,14 @@ GPUKernelTable::GPUKernelTable(ModuleOp module)
       kernels(SymbolTable(module).lookup<gpu::GPUModuleOp>("kernels")) {
   if (!kernels)
     return;
-  for (auto kernel : kernels.getOps<gpu::GPUFuncOp>()) {
-    GPUKernel entry;
-    entry.name = kernel.getName().str();
-    ArrayRef<int32_t> block = *kernel.getKnownBlockSize();
-    entry.block = {block[0], block[1], block[2]};
-    entry.pointers = static_cast<int32_t>(llvm::count_if(
-        kernel.getArgumentTypes(), llvm::IsaPred<LLVM::LLVMPointerType>));
-    entry.partsPerBlock =
-        kernel->getAttrOfType<IntegerAttr>("gpu.parts_per_block").getInt();
-    auto bytes = kernel->getAttrOfType<DenseI64ArrayAttr>(kGPUBytesAttr);
-    if (bytes) {
-      entry.bytes = bytes[0];
-      entry.bytesPerSample = bytes[1];
-    }
-    numbers[entry.name] = static_cast<int64_t>(entries.size());
-    entries.push_back(std::move(entry));
-  }
+  entries = readTable(module);
+  for (auto [number, entry] : llvm::enumerate(entries))
+    numbers[entry.name] = static_cast<int64_t>(number);
 }
 
 int64_t GPUKernelTable::add(StringRef callee, ArrayRef<int64_t> descriptor,
                             std::array<int32_t, 3> block, int32_t pointers,
-                            int64_t partsPerBlock) {
+                            const GPUKernelCost &cost, int64_t partsPerBlock) {
   int64_t number = 0, alike = 0;
   for (const GPUKernel &entry : entries) {
     if (entry.callee == callee) {
@@ -132,58 +91,42 @@ int64_t GPUKernelTable::add(StringRef callee, ArrayRef<int64_t> descriptor,
   entry.partsPerBlock = partsPerBlock;
   entry.callee = callee.str();
   entry.descriptor = descriptor.vec();
-  countLibraryCost(entry);
+  entry.cost = cost;
   entries.push_back(std::move(entry));
   return number;
 }
 
 void GPUKernelTable::finish() {
+  // Each word is read once, or read and written.
   int32_t threads = POPLAR_GPU_FLAT_THREADS;
-  add("poplar_gpu_sum_squares", {}, {threads, 1, 1}, 2, POPLAR_SUM_CHUNK);
+  add("poplar_gpu_sum_squares", {}, {threads, 1, 1}, 2, {0, 4, 0},
+      POPLAR_SUM_CHUNK);
   entries.back().name = POPLAR_SUM_SQUARES_KERNEL;
-  add("poplar_gpu_scale", {}, {threads, 1, 1}, 3, threads);
+  add("poplar_gpu_scale", {}, {threads, 1, 1}, 3, {0, 8, 0}, threads);
   entries.back().name = POPLAR_SCALE_KERNEL;
-  Builder builder(module.getContext());
-  SmallVector<Attribute> table;
-  for (const GPUKernel &entry : entries)
-    table.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr("name", builder.getStringAttr(entry.name)),
-         builder.getNamedAttr("block",
-                              builder.getDenseI32ArrayAttr(entry.block)),
-         builder.getNamedAttr("pointers",
-                              builder.getI32IntegerAttr(entry.pointers)),
-         builder.getNamedAttr("parts_per_block",
-                              builder.getI64IntegerAttr(entry.partsPerBlock)),
-         builder.getNamedAttr("callee", builder.getStringAttr(entry.callee)),
-         builder.getNamedAttr("descriptor",
-                              builder.getDenseI64ArrayAttr(entry.descriptor)),
-         builder.getNamedAttr("cost", builder.getDenseI64ArrayAttr(
-                                          {entry.bytes, entry.bytesPerSample,
-                                           entry.flopsPerSample}))}));
-  module->setAttr(kGPUKernelsAttr, builder.getArrayAttr(table));
+  for (auto op : llvm::make_early_inc_range(module.getOps<exec::GPUKernelOp>()))
+    op.erase();
+  auto builder = OpBuilder::atBlockEnd(module.getBody());
+  for (const GPUKernel &entry : entries) {
+    bool isLibrarys = !entry.callee.empty();
+    exec::GPUKernelOp::create(
+        builder, module.getLoc(), builder.getStringAttr(entry.name),
+        builder.getDenseI32ArrayAttr(entry.block),
+        builder.getI64IntegerAttr(entry.pointers),
+        builder.getI64IntegerAttr(entry.partsPerBlock),
+        isLibrarys ? builder.getStringAttr(entry.callee) : StringAttr(),
+        isLibrarys ? builder.getDenseI64ArrayAttr(entry.descriptor)
+                   : DenseI64ArrayAttr(),
+        builder.getI64IntegerAttr(entry.cost.bytes),
+        builder.getI64IntegerAttr(entry.cost.bytesPerSample),
+        builder.getI64IntegerAttr(entry.cost.flopsPerSample));
+  }
   kernels.erase();
 }
 
-std::vector<GPUKernel> poplar::getGPUKernels(ModuleOp module) {
-  std::vector<GPUKernel> kernels;
-  auto table = module->getAttrOfType<ArrayAttr>(kGPUKernelsAttr);
-  if (!table)
-    return kernels;
-  for (auto entry : table.getAsRange<DictionaryAttr>()) {
-    ArrayRef<int32_t> block =
-        entry.getAs<DenseI32ArrayAttr>("block").asArrayRef();
-    ArrayRef<int64_t> cost =
-        entry.getAs<DenseI64ArrayAttr>("cost").asArrayRef();
-    kernels.push_back(
-        {entry.getAs<StringAttr>("name").str(),
-         {block[0], block[1], block[2]},
-         static_cast<int32_t>(entry.getAs<IntegerAttr>("pointers").getInt()),
-         entry.getAs<IntegerAttr>("parts_per_block").getInt(),
-         entry.getAs<StringAttr>("callee").str(),
-         entry.getAs<DenseI64ArrayAttr>("descriptor").asArrayRef().vec(),
-         cost[0],
-         cost[1],
-         cost[2]});
-  }
+std::vector<GPUKernel> poplar::takeGPUKernels(ModuleOp module) {
+  std::vector<GPUKernel> kernels = readTable(module);
+  for (auto op : llvm::make_early_inc_range(module.getOps<exec::GPUKernelOp>()))
+    op.erase();
   return kernels;
 }

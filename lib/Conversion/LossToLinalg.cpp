@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "NNToLinalg.h"
-#include "Poplar/Dialect/NN/NN.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
@@ -73,7 +72,7 @@ static SmallVector<Value> lowerCrossEntropyGrad(LinalgBuilder &l,
                 body)};
 }
 
-void poplar::addLossLowerings(RewritePatternSet &patterns) {
-  addLowering<CrossEntropyOp>(patterns, lowerCrossEntropy);
-  addLowering<CrossEntropyGradOp>(patterns, lowerCrossEntropyGrad);
+void poplar::attachLossLowerings(MLIRContext &context) {
+  attachLowering<CrossEntropyOp, lowerCrossEntropy>(context);
+  attachLowering<CrossEntropyGradOp, lowerCrossEntropyGrad>(context);
 }

@@ -20,7 +20,7 @@
 //   flat:      a thread is `lanes` elements.
 //
 // No sum depends on timing, so results are the same in every run. The blocks of
-// a launch are ceil(extent / gpu.parts_per_block), the extent being that of the
+// a launch are ceil(extent / parts_per_block), the extent being that of the
 // kernel on the host.
 //
 //===----------------------------------------------------------------------===//
@@ -194,9 +194,12 @@ LogicalResult GPUKernel::run() {
                   : kind == KernelKind::Columns ? threads * lanes
                   : kind == KernelKind::Flat    ? threads * lanes
                                                 : 1;
-  target->setAttr("gpu.parts_per_block", builder.getI64IntegerAttr(parts));
-  target->setAttr(kGPUBytesAttr,
-                  builder.getDenseI64ArrayAttr(countBytes(source)));
+  builder.setInsertionPoint(source);
+  auto [bytes, bytesPerSample] = countBytes(source);
+  exec::GPUKernelOp::create(builder, loc, source.getName(),
+                            ArrayRef<int32_t>{x, y, 1}, numPointers, parts,
+                            StringAttr(), DenseI64ArrayAttr(), bytes,
+                            bytesPerSample, /*flops_per_sample=*/0);
 
   Block &entry = target.getBody().front();
   builder.setInsertionPointToStart(&entry);

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "NNToLinalg.h"
-#include "Poplar/Dialect/NN/NN.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -134,11 +133,11 @@ static SmallVector<Value> lowerSumRows(LinalgBuilder &l, SumRowsOp op) {
       l.generic("BTd", {{op.getDy(), "btd"}}, {{op.getAcc(), "d"}}, body));
 }
 
-void poplar::addNormLowerings(RewritePatternSet &patterns) {
-  addLowering<LayerNormOp>(patterns, lowerLayerNorm);
-  addLowering<RMSNormOp>(patterns, lowerRMSNorm);
-  addLowering<LayerNormGradOp>(patterns, lowerLayerNormGrad);
-  addLowering<RMSNormGradOp>(patterns, lowerRMSNormGrad);
-  addLowering<NormGradGammaOp>(patterns, lowerNormGradGamma);
-  addLowering<SumRowsOp>(patterns, lowerSumRows);
+void poplar::attachNormLowerings(MLIRContext &context) {
+  attachLowering<LayerNormOp, lowerLayerNorm>(context);
+  attachLowering<RMSNormOp, lowerRMSNorm>(context);
+  attachLowering<LayerNormGradOp, lowerLayerNormGrad>(context);
+  attachLowering<RMSNormGradOp, lowerRMSNormGrad>(context);
+  attachLowering<NormGradGammaOp, lowerNormGradGamma>(context);
+  attachLowering<SumRowsOp, lowerSumRows>(context);
 }

@@ -33,7 +33,6 @@
 #include "Poplar/Conversion/RuntimeCalls.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Support/HostCPU.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -57,6 +56,7 @@ public:
   void getDependentDialects(DialectRegistry &registry) const override {
     Base::getDependentDialects(registry);
     registerRuntimeCalls(registry);
+    registerProgramCalls(registry);
   }
 
   void runOnOperation() override;
@@ -72,9 +72,10 @@ private:
   LogicalResult findWorkingType();
   int64_t placeCopies(OpBuilder &builder);
   FailureOr<int64_t> getLibraryScratch();
-  LogicalResult addOptimizer(OpBuilder &builder);
+  LogicalResult replaceOptimizer(OpBuilder &builder);
 
-  SmallVector<func::FuncOp> units, steps, optimizer;
+  SmallVector<func::FuncOp> units, steps, updates;
+  exec::OptimizerOp optimizer;
   /// Turns of a pipeline stage, by chunk.
   std::vector<SmallVector<func::FuncOp>> turns;
   SharedPlaces places;
@@ -86,14 +87,16 @@ LogicalResult PlanMemoryPass::sortFunctions() {
   ModuleOp module = getOperation();
   units.clear();
   steps.clear();
-  optimizer.clear();
+  updates.clear();
+  auto optimizers = module.getOps<exec::OptimizerOp>();
+  optimizer = optimizers.empty() ? exec::OptimizerOp() : *optimizers.begin();
   turns.assign(zero::ProgramInfo::get(module).numChunks, {});
   places = SharedPlaces();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       return function.emitOpError("has no body: its buffers cannot be planned");
-    if (function->hasAttr(kInPlaceUpdateAttr))
-      optimizer.push_back(function);
+    if (optimizer && optimizer.runs(function.getSymNameAttr()))
+      updates.push_back(function);
     else if (function->hasAttr(nn::kUnitAttr))
       units.push_back(function);
     else if (function->hasAttr(zero::kTurnAttr))
@@ -166,35 +169,19 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
   return end;
 }
 
-/// Why this machine has no products of a type.
-static std::string explainNoProduct(int32_t type) {
-  const char *format = type == POPLAR_BF16  ? "bf16"
-                       : type == POPLAR_F16 ? "f16"
-                                            : "f32";
-  std::string text = std::string("has no product in ") + format +
-                     " on this CPU (" + getHostCPU().name + ")";
-  if (type == POPLAR_BF16 && !getHostCPU().has("avx512bw"))
-    text += std::string(", which lacks AVX-512 (avx512f, avx512bw, avx512dq, "
-                        "avx512vl)") +
-            (std::getenv(kMaxISAVariable) ? ": POPLAR_MAX_ISA hides it" : "");
-  return text + "; choose the precision f32, or build on a CPU that has it";
-}
-
-/// What libraries need for any product of the program.
+/// What libraries need for any call of the program.
 FailureOr<int64_t> PlanMemoryPass::getLibraryScratch() {
   if (workspaceBytes >= 0)
     return int64_t(workspaceBytes);
   int64_t bytes = 0;
-  WalkResult result = getOperation().walk([&](exec::ProductOp product) {
-    PoplarGemm gemm = product.getDescriptor();
-    int64_t needed = poplar_gemm_scratch_bytes(&gemm, maxBatch, threads);
-    if (needed < 0) {
-      product.emitOpError(explainNoProduct(gemm.a_type));
-      return WalkResult::interrupt();
-    }
-    bytes = std::max(bytes, needed);
-    return WalkResult::advance();
-  });
+  WalkResult result =
+      getOperation().walk([&](exec::ProgramCallOpInterface call) {
+        FailureOr<int64_t> needed = call.getLibraryScratch(maxBatch, threads);
+        if (failed(needed))
+          return WalkResult::interrupt();
+        bytes = std::max(bytes, *needed);
+        return WalkResult::advance();
+      });
   if (result.wasInterrupted())
     return failure();
   return bytes;
@@ -310,19 +297,20 @@ LogicalResult PlanMemoryPass::planTurns(OpBuilder &builder) {
 
 /// The functions of the optimizer are one kernel each, which the runtime calls
 /// itself.
-LogicalResult PlanMemoryPass::addOptimizer(OpBuilder &builder) {
-  FlatSymbolRefAttr kernels[2];
-  for (func::FuncOp function : optimizer) {
+LogicalResult PlanMemoryPass::replaceOptimizer(OpBuilder &builder) {
+  if (!optimizer)
+    return success();
+  FlatSymbolRefAttr update = optimizer.getUpdateAttr(),
+                    round = optimizer.getRoundAttr();
+  for (func::FuncOp function : updates) {
     auto dispatches = function.getOps<exec::DispatchOp>();
-    bool isUpdate = function.getName() == "adamw";
-    if (!llvm::hasSingleElement(dispatches) ||
-        (!isUpdate && function.getName() != "convert_working"))
+    if (!llvm::hasSingleElement(dispatches))
       return function.emitOpError("is not one kernel of the optimizer");
-    kernels[isUpdate ? 0 : 1] = (*dispatches.begin()).getKernelAttr();
+    bool isUpdate = update.getAttr() == function.getSymNameAttr();
+    (isUpdate ? update : round) = (*dispatches.begin()).getKernelAttr();
   }
-  if (kernels[0])
-    exec::OptimizerOp::create(builder, getOperation().getLoc(), kernels[0],
-                              kernels[1]);
+  exec::OptimizerOp::create(builder, optimizer.getLoc(), update, round);
+  optimizer.erase();
   return success();
 }
 
@@ -366,9 +354,9 @@ void PlanMemoryPass::runOnOperation() {
   for (const FunctionPlan &plan : plans)
     if (failed(CallBuilder(plan, places, symbols).run()))
       return signalPassFailure();
-  if (failed(addOptimizer(builder)))
+  if (failed(replaceOptimizer(builder)))
     return signalPassFailure();
-  for (ArrayRef<func::FuncOp> list : {units, steps, optimizer})
+  for (ArrayRef<func::FuncOp> list : {units, steps, updates})
     for (func::FuncOp function : list)
       function.erase();
   FailureOr<int64_t> scratch = getLibraryScratch();

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "NNToLinalg.h"
-#include "Poplar/Dialect/NN/NN.h"
 #include <cmath>
 
 using namespace mlir;
@@ -84,7 +83,7 @@ static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
   return {l.map("btd", op.getType(), {{op.getX(), "btd"}}, body)};
 }
 
-void poplar::addRandomLowerings(RewritePatternSet &patterns) {
-  addLowering<FoldKeyOp>(patterns, lowerFoldKey);
-  addLowering<DropoutOp>(patterns, lowerDropout);
+void poplar::attachRandomLowerings(MLIRContext &context) {
+  attachLowering<FoldKeyOp, lowerFoldKey>(context);
+  attachLowering<DropoutOp, lowerDropout>(context);
 }

@@ -197,7 +197,7 @@ LogicalResult poplar::emitHostObject(ModuleOp module,
     phase = timing.nest("Compile the kernels of the GPU");
     image.emplace();
     if (failed(buildGPUImage(*planned, *findGPUChip(options.chip),
-                             getGPUKernels(module), options.getKernelLibrary(),
+                             takeGPUKernels(module), options.getKernelLibrary(),
                              llvm::sys::path::parent_path(objectPath), *image)))
       return failure();
     report = image->report;

@@ -72,8 +72,8 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
 /// Heads and the width of the units cannot be cut any finer.
 static int getMostTensorDegree(ModuleOp module) {
   int64_t most = 0;
-  module.walk([&](nn::AttentionOp attention) {
-    most = std::gcd(most, static_cast<int64_t>(attention.getNumKvHeads()));
+  module.walk([&](nn::ModelFactsOpInterface op) {
+    most = std::gcd(most, op.getTensorParts());
   });
   return static_cast<int>(std::max<int64_t>(most, 1));
 }

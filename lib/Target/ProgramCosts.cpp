@@ -184,22 +184,14 @@ void Counter::addOp(nn::CostOpInterface op) {
   cost.flops = known.flops;
   cost.bytes = known.bytes;
   cost.fixedBytes = known.fixedBytes;
-  auto sizeOf = [](Value value, unsigned index) {
-    return static_cast<double>(
-        cast<RankedTensorType>(value.getType()).getDimSize(index));
-  };
-  if (known.opClass == nn::OpClass::Gemm) {
-    // [T,K] by [K,N], or the gradient of a weight, [T,M]^T by [T,N].
-    Value result = op->getResult(0), operand = op->getOperand(0);
+  cost.rows = known.rows;
+  cost.columns = known.columns;
+  cost.depth = known.depth;
+  cost.isDeep = known.isDeep;
+  if (known.opClass == nn::OpClass::Gemm)
     cost.kind = RooflineOp::Kind::Gemm;
-    cost.isDeep = cast<RankedTensorType>(result.getType()).getRank() == 2;
-    cost.rows = sizeOf(result, cost.isDeep ? 0 : 1);
-    cost.columns = sizeOf(result, cost.isDeep ? 1 : 2);
-    cost.depth = sizeOf(operand, cost.isDeep ? 1 : 2);
-  } else if (known.opClass == nn::OpClass::Attention) {
+  else if (known.opClass == nn::OpClass::Attention)
     cost.kind = RooflineOp::Kind::Attention;
-    cost.rows = sizeOf(op->getResult(0), 1);
-  }
   add(cost);
 }
 

@@ -307,7 +307,9 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   bytesPerSample = arena.getPerSample();
   scratchOffset = arena.getScratchOffset();
   scratchBytes = arena.getScratchBytes();
-  if (auto flops = module->getAttrOfType<FloatAttr>(kFlopsAttr))
-    flopsPerSample = flops.getValueAsDouble();
+  auto costs = module.getOps<nn::TrainingCostOp>();
+  if (costs.empty())
+    return module.emitError("has no nn.training_cost: run --annotate-cost");
+  flopsPerSample = (*costs.begin()).getFlopsPerSample().convertToDouble();
   return failure(failed(takeSteps(module)) || failed(takeState(module)));
 }

@@ -172,9 +172,9 @@ llvm::Constant *ProgramDescription::Emitter::makeImage() {
             .set("block", llvm::ConstantDataArray::get(context, entry.block))
             .set("pointers", int32(entry.pointers))
             .set("parts_per_block", int64(entry.partsPerBlock))
-            .set("bytes", int64(entry.bytes))
-            .set("bytes_per_sample", int64(entry.bytesPerSample))
-            .set("flops_per_sample", int64(entry.flopsPerSample))
+            .set("bytes", int64(entry.cost.bytes))
+            .set("bytes_per_sample", int64(entry.cost.bytesPerSample))
+            .set("flops_per_sample", int64(entry.cost.flopsPerSample))
             .get());
   }
   llvm::Constant *cubin = null();

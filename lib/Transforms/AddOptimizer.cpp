@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -50,24 +50,36 @@ public:
       if (!type.isF32())
         working = type;
     });
-    if (working.isF32())
-      return;
+    FlatSymbolRefAttr round;
+    if (!working.isF32())
+      round = addRounding(builder, working);
+    builder.setInsertionPointToStart(module.getBody());
+    exec::OptimizerOp::create(builder, module.getLoc(),
+                              FlatSymbolRefAttr::get(adamw.getSymNameAttr()),
+                              round);
+  }
+
+private:
+  /// The function that makes working copies of masters.
+  FlatSymbolRefAttr addRounding(OpBuilder &builder, Type working) {
+    ModuleOp module = getOperation();
     builder.setInsertionPointToEnd(module.getBody());
+    auto flat =
+        RankedTensorType::get({ShapedType::kDynamic}, builder.getF32Type());
     auto rounded = RankedTensorType::get({ShapedType::kDynamic}, working);
     func::FuncOp convert =
         addFunction(builder, "convert_working", {flat}, {rounded});
     Value result = nn::CastOp::create(builder, module.getLoc(), rounded,
                                       convert.getArgument(0));
     func::ReturnOp::create(builder, module.getLoc(), result);
+    return FlatSymbolRefAttr::get(convert.getSymNameAttr());
   }
 
-private:
   func::FuncOp addFunction(OpBuilder &builder, StringRef name,
                            TypeRange arguments, TypeRange results) {
     auto function =
         func::FuncOp::create(builder, builder.getUnknownLoc(), name,
                              builder.getFunctionType(arguments, results));
-    function->setAttr(kInPlaceUpdateAttr, builder.getUnitAttr());
     builder.setInsertionPointToStart(function.addEntryBlock());
     return function;
   }

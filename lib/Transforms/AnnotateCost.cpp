@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,7 +66,12 @@ public:
           });
       forward += entry->second;
     });
-    module->setAttr(kFlopsAttr, Builder(module).getF64FloatAttr(3.0 * forward));
+    for (auto known :
+         llvm::make_early_inc_range(module.getOps<nn::TrainingCostOp>()))
+      known.erase();
+    auto builder = OpBuilder::atBlockBegin(module.getBody());
+    nn::TrainingCostOp::create(builder, module.getLoc(),
+                               builder.getF64FloatAttr(3.0 * forward));
     if (report)
       module.walk([](nn::CostOpInterface op) { remarkCost(op); });
   }

@@ -169,8 +169,10 @@ bool UnitDifferentiation::canKeep(Operation *op) const {
   switch (policy) {
   case Recompute::Keep:
     return true;
-  case Recompute::Attention:
-    return !isa<AttentionOp>(op);
+  case Recompute::Attention: {
+    auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
+    return !differentiable || !differentiable.isRecomputedWithAttention();
+  }
   case Recompute::Unit:
     return false;
   }

@@ -32,15 +32,14 @@ static void setElement(Value value, Type element) {
   value.setType(type.clone(element));
 }
 
-/// Gives the op's result the format of its first float operand. Further results
-/// (statistics, log-sum-exps) and losses are f32 by definition.
-static LogicalResult convertOp(Operation *op, Type element) {
-  if (auto parameter = dyn_cast<nn::GetParameterOp>(op)) {
-    setElement(parameter.getValue(), element);
+/// By the op's own rule, or else gives its first result the format of its first
+/// float operand. Further results (statistics, log-sum-exps) are f32.
+static LogicalResult convertOp(Operation *op, FloatType element) {
+  if (auto own = dyn_cast<nn::PrecisionOpInterface>(op)) {
+    own.convertPrecision(element);
     return success();
   }
-  // A cast is there for its type; a loss is f32.
-  if (isa<nn::CastOp, nn::CrossEntropyOp, nn::FoldKeyOp, func::ReturnOp>(op))
+  if (op->hasTrait<OpTrait::IsTerminator>())
     return success();
   bool hasFloats = llvm::any_of(op->getOperandTypes(), isFloatTensor) ||
                    llvm::any_of(op->getResultTypes(), isFloatTensor);
@@ -70,14 +69,13 @@ struct NNConvertPrecisionPass
   void runOnOperation() override;
 
 private:
-  LogicalResult convertFunction(func::FuncOp function, Type element,
+  LogicalResult convertFunction(func::FuncOp function, FloatType element,
                                 const SymbolTable &symbols);
 };
 } // namespace
 
-LogicalResult
-NNConvertPrecisionPass::convertFunction(func::FuncOp function, Type element,
-                                        const SymbolTable &symbols) {
+LogicalResult NNConvertPrecisionPass::convertFunction(
+    func::FuncOp function, FloatType element, const SymbolTable &symbols) {
   if (!llvm::hasSingleElement(function.getBody()))
     return function.emitOpError("is not a single block");
   for (BlockArgument argument : function.getArguments()) {
@@ -106,11 +104,11 @@ NNConvertPrecisionPass::convertFunction(func::FuncOp function, Type element,
 void NNConvertPrecisionPass::runOnOperation() {
   ModuleOp module = getOperation();
   Builder builder(&getContext());
-  Type element = llvm::StringSwitch<Type>(type)
-                     .Case("f32", builder.getF32Type())
-                     .Case("bf16", builder.getBF16Type())
-                     .Case("f16", builder.getF16Type())
-                     .Default(Type());
+  FloatType element = llvm::StringSwitch<FloatType>(type)
+                          .Case("f32", builder.getF32Type())
+                          .Case("bf16", builder.getBF16Type())
+                          .Case("f16", builder.getF16Type())
+                          .Default(FloatType());
   if (!element) {
     module.emitError() << "unknown precision '" << type
                        << "' (known: bf16, f16, f32)";

@@ -233,9 +233,8 @@ private:
 } // namespace
 
 static bool isRandom(Operation &op) {
-  if (auto attention = dyn_cast<AttentionOp>(op))
-    return static_cast<bool>(attention.getKeys());
-  return isa<DropoutOp>(op);
+  auto random = dyn_cast<RandomOpInterface>(op);
+  return random && random.isRandom();
 }
 
 FailureOr<InferenceUnits::Unit> InferenceUnits::get(func::FuncOp unit) {
@@ -252,16 +251,9 @@ FailureOr<InferenceUnits::Unit> InferenceUnits::get(func::FuncOp unit) {
            << name << " already";
   func::FuncOp clone = unit.clone();
   clone.setSymName(name);
-  for (Operation &op : llvm::make_early_inc_range(clone.getOps())) {
-    if (auto dropout = dyn_cast<DropoutOp>(op)) {
-      dropout.getResult().replaceAllUsesWith(dropout.getX());
-      dropout.erase();
-    } else if (auto attention = dyn_cast<AttentionOp>(op)) {
-      attention.getKeysMutable().clear();
-      attention.setDropout(APFloat(0.0));
-      attention.setOpId(0);
-    }
-  }
+  for (auto random :
+       llvm::make_early_inc_range(clone.getOps<RandomOpInterface>()))
+    random.removeRandomness();
   eraseDeadOps(clone.front());
   for (unsigned i = 0, end = unit.getNumArguments(); i != end; ++i)
     if (clone.getArgument(i).use_empty() && !unit.getArgument(i).use_empty())

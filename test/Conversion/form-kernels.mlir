@@ -228,8 +228,8 @@ func.func @unrelated(%x: tensor<?x4x8xf32>, %y: tensor<?x4x8xf32>) -> (tensor<?x
 // CHECK: exec.dispatch @[[K:[a-z_0-9]+]](%[[P]], %[[G]], %[[U]])
 // CHECK: exec.kernel @[[K]]
 // CHECK-SAME: -> tensor<?xf32> flat 1 per_sample in_place [0] {
-func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %unused: tensor<?xf32>) -> tensor<?xf32>
-    attributes {nn.inplace_update} {
+exec.optimizer update @update
+func.func @update(%p: tensor<?xf32>, %g: tensor<?xf32>, %unused: tensor<?xf32>) -> tensor<?xf32> {
   %c0 = arith.constant 0 : index
   %b = tensor.dim %p, %c0 : tensor<?xf32>
   %e = tensor.empty(%b) : tensor<?xf32>

@@ -5,12 +5,6 @@
 // behind them, once per descriptor, and the runtime's own come last. The table
 // says all that a launch needs; the kernels themselves go another way.
 
-// CHECK: module attributes {
-// CHECK-SAME: nn.gpu_kernels = [
-// CHECK-SAME: {block = array<i32: 32, 8, 1>, callee = "", cost = array<i64: 128, 4000, 0>, descriptor = array<i64>, name = "sum", parts_per_block = 8 : i64, pointers = 3 : i32}
-// CHECK-SAME: {block = array<i32: 32, 8, 1>, callee = "poplar_gpu_attention_forward", cost = array<i64: {{[0-9, ]+}}>, descriptor = array<i64: 40, 2, 2, 4, 24, 24, 24, 8, 0, 8, 16, 0, {{.*}}>, name = "poplar_gpu_attention_forward_0", parts_per_block = 1 : i64, pointers = 6 : i32}
-// CHECK-SAME: {block = array<i32: 256, 1, 1>, callee = "poplar_gpu_sum_squares", cost = array<i64: 0, 4, 0>, descriptor = array<i64>, name = "poplar_sum_squares", parts_per_block = 16384 : i64, pointers = 2 : i32}
-// CHECK-SAME: {block = array<i32: 256, 1, 1>, callee = "poplar_gpu_scale", cost = array<i64: 0, 8, 0>, descriptor = array<i64>, name = "poplar_scale", parts_per_block = 256 : i64, pointers = 3 : i32}]
 // CHECK-LABEL: func @infer.step(
 // CHECK-SAME: %[[CTX:[^:]+]]: !llvm.ptr, %[[ARENA:[^:]+]]: !llvm.ptr, %[[B:[^:]+]]: i64)
 // CHECK-NOT: poplar_rt_dispatch
@@ -27,14 +21,26 @@
 // CHECK: llvm.call @poplar_rt_launch(%[[CTX]], %[[ONE]],
 // CHECK: return
 // CHECK-NOT: gpu.module
+// CHECK: exec.gpu_kernel "sum" block [32, 8, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
+// 40 * 41 / 2 pairs, of two heads; two products of 4 each.
+// CHECK: exec.gpu_kernel "poplar_gpu_attention_forward_0" block [32, 8, 1] pointers 6 parts_per_block 1
+// CHECK-SAME: calls "poplar_gpu_attention_forward" with [40, 2, 2, 4, 24, 24, 24, 8, 0, 8, 16, 0, {{.*}}] bytes 0 per_sample 5440 flops_per_sample 26240
+// CHECK: exec.gpu_kernel "poplar_gpu_attention_forward_1"
+// At most three keys before a query, but all behind it: 1600 - 36 * 37 / 2 pairs.
+// CHECK-SAME: flops_per_sample 29888
+// CHECK: exec.gpu_kernel "poplar_sum_squares" block [256, 1, 1] pointers 2 parts_per_block 16384
+// CHECK-SAME: calls "poplar_gpu_sum_squares" with [] bytes 0 per_sample 4 flops_per_sample 0
+// CHECK: exec.gpu_kernel "poplar_scale" block [256, 1, 1] pointers 3 parts_per_block 256
+// CHECK-SAME: calls "poplar_gpu_scale" with [] bytes 0 per_sample 8 flops_per_sample 0
 module attributes {gpu.container_module} {
   exec.arena fixed 1024 per_sample 40960 live 40960 transient 1024 bytes 0 live 0 scratch 1024 bytes 0
   gpu.module @kernels {
     gpu.func @sum(%a: !llvm.ptr, %b: !llvm.ptr, %c: !llvm.ptr, %batch: i64) kernel
-        attributes {gpu.bytes = array<i64: 128, 4000>, gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>} {
+        attributes {known_block_size = array<i32: 32, 8, 1>} {
       gpu.return
     }
   }
+  exec.gpu_kernel "sum" block [32, 8, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
   exec.kernel @sum(%a: tensor<?x40x24xf32>, %b: tensor<?x40x24xf32>) -> tensor<?x40x24xf32> rows 40 per_sample {
     exec.yield %a : tensor<?x40x24xf32>
   }
@@ -46,6 +52,7 @@ module attributes {gpu.container_module} {
     %lse = exec.buffer batch at 16384 : memref<?x2x40xf32>
     exec.attention %0 into %y, %lse causal heads 2 kv_heads 2 scale 0.5 : (memref<?x40x24xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>)
     exec.attention %0 into %y, %lse causal heads 2 kv_heads 2 scale 0.5 : (memref<?x40x24xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>)
+    exec.attention %0 into %y, %lse heads 2 kv_heads 2 scale 0.5 window 4 : (memref<?x40x24xf32>, memref<?x40x8xf32>, memref<?x2x40xf32>)
     exec.return
   }
 }

@@ -9,9 +9,10 @@
 // is that of the block, combined with the initial value. `x` and `y` are moved for
 // each sample, `g` once.
 
+// CHECK: exec.gpu_kernel "norm" block [128, 1, 1] pointers 3 parts_per_block 1 bytes 2048 per_sample 16384 flops_per_sample 0
 // CHECK-LABEL: gpu.func @norm
 // CHECK-SAME: (%[[X:.+]]: !llvm.ptr, %[[G:.+]]: !llvm.ptr, %[[Y:.+]]: !llvm.ptr, %[[BATCH:.+]]: i64) kernel
-// CHECK-SAME: gpu.bytes = array<i64: 2048, 16384>, gpu.parts_per_block = 1 : i64, known_block_size = array<i32: 128, 1, 1>
+// CHECK-SAME: known_block_size = array<i32: 128, 1, 1>
 // CHECK: %[[ZERO:.+]] = arith.constant 0.0
 // CHECK: gpu.block_id x
 // CHECK: gpu.thread_id x
@@ -61,8 +62,9 @@ exec.kernel @norm(%x: tensor<?x4x512xf32>, %g: tensor<512xf32>) -> tensor<?x4x51
 // A short row is one subgroup, of which a block has eight; the largest element
 // is found by exchange within it. The last of the 72 elements are two threads'.
 
+// CHECK: exec.gpu_kernel "largest" block [32, 8, 1] pointers {{[0-9]+}} parts_per_block 8 bytes {{[0-9]+}} per_sample {{[0-9]+}}
 // CHECK-LABEL: gpu.func @largest
-// CHECK-SAME: gpu.bytes = array<i64: {{[0-9]+}}, {{[0-9]+}}>, gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>
+// CHECK-SAME: known_block_size = array<i32: 32, 8, 1>
 // CHECK: scf.if
 // CHECK: %[[PART:.+]] = scf.if
 // CHECK: gpu.subgroup_reduce maximumf %[[PART]] uniform
@@ -92,9 +94,10 @@ exec.kernel @largest(%x: tensor<?x4x72xf32>) -> tensor<?x4xf32>
 // Columns: 32 threads of 8 bf16 columns, and as many groups of rows as have room
 // for their sums; the groups' sums are added in order by one thread.
 
+// CHECK: exec.gpu_kernel "bias" block [32, 32, 1] pointers {{[0-9]+}} parts_per_block 256 bytes {{[0-9]+}} per_sample {{[0-9]+}}
 // CHECK-LABEL: gpu.func @bias
 // CHECK-SAME: workgroup(%[[SHARED:.+]] : memref<32x256xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
-// CHECK-SAME: gpu.bytes = array<i64: {{[0-9]+}}, {{[0-9]+}}>, gpu.parts_per_block = 256 : i64, known_block_size = array<i32: 32, 32, 1>
+// CHECK-SAME: known_block_size = array<i32: 32, 32, 1>
 // CHECK: scf.for
 // CHECK: llvm.load {{.+}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
 // CHECK: memref.store %{{.+}}, %[[SHARED]]
@@ -121,8 +124,9 @@ exec.kernel @bias(%x: tensor<?x4x768xbf16>, %acc: tensor<768xf32>) -> tensor<768
 
 // Flat: whole vectors, and what is left at the end one by one.
 
+// CHECK: exec.gpu_kernel "scale" block [256, 1, 1] pointers {{[0-9]+}} parts_per_block 1024 bytes {{[0-9]+}} per_sample {{[0-9]+}}
 // CHECK-LABEL: gpu.func @scale
-// CHECK-SAME: gpu.bytes = array<i64: {{[0-9]+}}, {{[0-9]+}}>, gpu.parts_per_block = 1024 : i64, known_block_size = array<i32: 256, 1, 1>
+// CHECK-SAME: known_block_size = array<i32: 256, 1, 1>
 // CHECK: scf.if
 // CHECK: llvm.load {{.+}} -> vector<4xf32>
 // CHECK: llvm.store {{.+}} : vector<4xf32>

@@ -6,9 +6,9 @@ func.func @read() -> tensor<16x8xf32> {
   %0 = nn.get_parameter @w : tensor<16x8xf32>
   return %0 : tensor<16x8xf32>
 }
+// CHECK: exec.optimizer update @adamw{{$}}
 // CHECK-LABEL: func @adamw
 // CHECK-SAME: %[[P:[^:]+]]: tensor<?xf32>, %[[G:[^:]+]]: tensor<?xf32>, %[[M:[^:]+]]: tensor<?xf32>, %[[V:[^:]+]]: tensor<?xf32>, %[[H:[^:]+]]: tensor<8xf32>
-// CHECK-SAME: attributes {nn.inplace_update}
 // CHECK-NEXT: %[[NEW_P:.+]], %[[NEW_M:.+]], %[[NEW_V:.+]] = nn.adamw %[[P]], %[[G]], %[[M]], %[[V]] hyper %[[H]]
 // CHECK-NEXT: return %[[NEW_P]], %[[NEW_M]], %[[NEW_V]]
 // CHECK-NEXT: }
@@ -24,9 +24,10 @@ func.func @read() -> (tensor<16x8xbf16>, tensor<16x8xf32>) {
   %1 = nn.get_parameter @w : tensor<16x8xf32>
   return %0, %1 : tensor<16x8xbf16>, tensor<16x8xf32>
 }
+// CHECK: exec.optimizer update @adamw round @convert_working
 // CHECK-LABEL: func @adamw
 // CHECK-LABEL: func @convert_working
-// CHECK-SAME: %[[P:[^:]+]]: tensor<?xf32>) -> tensor<?xbf16> attributes {nn.inplace_update}
+// CHECK-SAME: %[[P:[^:]+]]: tensor<?xf32>) -> tensor<?xbf16>
 // CHECK-NEXT: %[[R:.+]] = nn.cast %[[P]] : tensor<?xf32> to tensor<?xbf16>
 // CHECK-NEXT: return %[[R]]
 // CHECK-NEXT: }

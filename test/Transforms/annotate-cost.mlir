@@ -10,7 +10,8 @@
 //   head     2*8*32*4 + 4*32*4 for the loss = 2560
 //   3 * (2 * 2144 + 2560)                   = 20544
 
-// CHECK: module attributes {nn.flops_per_sample = 2.054400e+04 : f64}
+// CHECK: nn.training_cost 2.054400e+04
+// CHECK-NOT: nn.training_cost
 nn.parameter @w : tensor<16x8xf32> ones
 
 func.func private @block(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %b: tensor<16xf32>) -> tensor<?x4x8xf32> {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HostKernels.h"
+#include "Poplar/Conversion/GPUKernels.h"
 #include "Poplar/Conversion/Kernels.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Transforms/Passes.h"
@@ -23,6 +24,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
 #include <cmath>
+#include <map>
 
 using namespace mlir;
 using namespace poplar;
@@ -267,6 +269,9 @@ std::string HostKernels::compile(ModuleOp module, const GPUChip &chip) {
         pm.addPass(createExpandGPUOps({chip.subgroupSize}));
       })))
     return "the kernels were not mapped";
+  std::map<std::string, int64_t> partsPerBlock;
+  for (const GPUKernel &entry : takeGPUKernels(*gpu))
+    partsPerBlock[entry.name] = entry.partsPerBlock;
   auto mapped = SymbolTable(*gpu).lookup<gpu::GPUModuleOp>("kernels");
   for (exec::KernelOp source : llvm::to_vector(gpu->getOps<exec::KernelOp>())) {
     KernelPair pair;
@@ -277,8 +282,7 @@ std::string HostKernels::compile(ModuleOp module, const GPUChip &chip) {
     pair.isFlat = source.getKind() == exec::KernelKind::Flat;
     auto kernel = SymbolTable(mapped).lookup<gpu::GPUFuncOp>(source.getName());
     llvm::copy(*kernel.getKnownBlockSize(), pair.blockSize.begin());
-    pair.partsPerBlock =
-        kernel->getAttrOfType<IntegerAttr>("gpu.parts_per_block").getInt();
+    pair.partsPerBlock = partsPerBlock.at(pair.name);
     pair.sharedBytes = Emulation(kernel, *gpu).run();
     source.erase();
     kernels.push_back(pair);

@@ -76,5 +76,5 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
     return "has kernels that cannot be lowered";
   // With those of the runtime.
   GPUKernelTable(*mapped).finish();
-  return cases.write(directory, chips, *module, getGPUKernels(*mapped));
+  return cases.write(directory, chips, *module, takeGPUKernels(*mapped));
 }

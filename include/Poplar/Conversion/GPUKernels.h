@@ -25,6 +25,11 @@
 
 namespace poplar {
 
+/// What a launch moves and computes: bytes, and bytes and FLOPs per sample.
+struct GPUKernelCost {
+  int64_t bytes = 0, bytesPerSample = 0, flopsPerSample = 0;
+};
+
 /// A PoplarGPUKernel (Runtime/ABI.h).
 struct GPUKernel {
   std::string name;
@@ -35,8 +40,7 @@ struct GPUKernel {
   /// words. Empty for a generated kernel.
   std::string callee;
   std::vector<int64_t> descriptor;
-  /// What a launch moves and computes: see PoplarGPUKernel.
-  int64_t bytes = 0, bytesPerSample = 0, flopsPerSample = 0;
+  GPUKernelCost cost;
 };
 
 /// The kernels of the library for an attention: their names without what they
@@ -54,7 +58,7 @@ struct GPUAttention {
 /// (80), and the shapes have them.
 GPUAttention chooseGPUAttention(const PoplarAttention &desc, int capability);
 
-/// Collects the table of a module.
+/// Collects the table of a module (exec.gpu_kernel).
 class GPUKernelTable {
 public:
   /// Starts with the kernels of the module @kernels, if there is one.
@@ -62,15 +66,16 @@ public:
 
   /// Whether the program is for a GPU.
   bool exists() const { return static_cast<bool>(kernels); }
+  bool knows(llvm::StringRef name) const { return numbers.contains(name); }
   /// The number of a generated kernel.
   int64_t getNumber(llvm::StringRef name) const { return numbers.at(name); }
   /// The number of a kernel that calls `callee` of the library with
   /// `descriptor`; added unless it is known.
   int64_t add(llvm::StringRef callee, llvm::ArrayRef<int64_t> descriptor,
               std::array<int32_t, 3> block, int32_t pointers,
-              int64_t partsPerBlock = 1);
-  /// Adds the runtime's own kernels, puts the table on the module and removes
-  /// @kernels.
+              const GPUKernelCost &cost, int64_t partsPerBlock = 1);
+  /// Adds the runtime's own kernels, writes the table into the module and
+  /// removes @kernels.
   void finish();
 
 private:
@@ -80,8 +85,8 @@ private:
   llvm::StringMap<int64_t> numbers;
 };
 
-/// The table of a lowered module; empty where it is for a CPU.
-std::vector<GPUKernel> getGPUKernels(mlir::ModuleOp module);
+/// Removes the table from a lowered module; empty where it is for a CPU.
+std::vector<GPUKernel> takeGPUKernels(mlir::ModuleOp module);
 
 } // namespace poplar
 

@@ -23,16 +23,6 @@ class GPUFuncOp;
 
 namespace poplar {
 
-/// On a function: its kernels must update their arguments in place wherever
-/// they may (the optimizer's).
-inline constexpr llvm::StringLiteral kInPlaceUpdateAttr = "nn.inplace_update";
-
-/// On the module: FLOPs of one sample, forward and backward.
-inline constexpr llvm::StringLiteral kFlopsAttr = "nn.flops_per_sample";
-
-/// On a gpu.func: bytes of a launch, and bytes for each sample.
-inline constexpr llvm::StringLiteral kGPUBytesAttr = "gpu.bytes";
-
 /// Aligns the last workgroup attribution of `function` for loads of four words.
 /// LLVM makes such loads of neighbouring ones without aligning the memory.
 void alignLastAttribution(mlir::gpu::GPUFuncOp function);

@@ -1,4 +1,4 @@
-//===- RuntimeCalls.h - nn ops that run as calls ----------------*- C++ -*-===//
+//===- RuntimeCalls.h - Ops that run as calls -------------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,6 +18,9 @@ namespace poplar {
 /// Says of the ops of nn that no kernel is formed of (products, attention,
 /// gradients of embeddings) by which calls they run.
 void registerRuntimeCalls(mlir::DialectRegistry &registry);
+
+/// Says of the ops of an exec.function how they are lowered.
+void registerProgramCalls(mlir::DialectRegistry &registry);
 
 } // namespace poplar
 

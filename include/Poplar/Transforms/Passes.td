@@ -42,7 +42,7 @@ def NNStoreActivations : Pass<"nn-store-activations", "::mlir::ModuleOp"> {
 }
 
 def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
-  let summary = "Record the FLOPs of a training sample on the module";
+  let summary = "Record the FLOPs of a training sample (nn.training_cost)";
   let description = [{
     Counts three times the forward pass, the usual convention for forward and
     backward, over all units that @model calls. Recomputation is not counted.
@@ -51,6 +51,7 @@ def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
     Option<"report", "report", "bool", "false",
            "Also remark on every op what it costs">
   ];
+  let dependentDialects = ["::poplar::nn::NNDialect"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -79,10 +80,10 @@ def AddOptimizer : Pass<"add-optimizer", "::mlir::ModuleOp"> {
   let description = [{
     Adds @adamw, and @convert_working if parameters are read in a format lower
     than f32. The runtime calls them once per parameter or shard, with its
-    element count as the batch.
+    element count as the batch. `exec.optimizer` names them.
   }];
   let dependentDialects = ["::poplar::nn::NNDialect",
-    "::mlir::func::FuncDialect"];
+    "::poplar::exec::ExecDialect", "::mlir::func::FuncDialect"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -331,7 +332,8 @@ def ZeroReport : Pass<"zero-report", "::mlir::ModuleOp"> {
 def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
   let summary = "Lower row-wise nn ops to linalg on tensors";
   let description = [{
-    Lowers all ops except GEMMs, attention, embedding gradients and parameters.
+    Lowers all ops that implement `LinalgLoweringOpInterface`: of nn, all except
+    GEMMs, attention, embedding gradients and parameters.
   }];
   let dependentDialects = ["::poplar::nn::NNDialect",
     "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
@@ -347,7 +349,8 @@ def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
     says which results may take the buffer of which argument.
   }];
   let dependentDialects = ["::poplar::exec::ExecDialect",
-    "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
+    "::poplar::nn::NNDialect", "::mlir::func::FuncDialect",
+    "::mlir::tensor::TensorDialect"];
 }
 
 def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
@@ -418,12 +421,13 @@ def MapKernelsToGPU : Pass<"map-kernels-to-gpu", "::mlir::ModuleOp"> {
     Adds the module @kernels with a `gpu.func` for every kernel: its pointers
     and the batch. A row is a block, or a subgroup where it is short; threads
     access 16 bytes at a time where the width allows it; sums have a fixed order.
-    `gpu.known_block_size` and `gpu.parts_per_block` say how it is launched.
+    `exec.gpu_kernel` says how it is launched.
   }];
   let options = [Option<"subgroupSize", "subgroup-size", "int64_t", "32",
                         "Threads of a subgroup: 32 of NVIDIA's, 64 of AMD's">];
-  let dependentDialects = ["::mlir::gpu::GPUDialect",
-    "::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect",
+  let dependentDialects = ["::poplar::exec::ExecDialect",
+    "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::scf::SCFDialect",
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
     "::mlir::memref::MemRefDialect", "::mlir::vector::VectorDialect"];
 }

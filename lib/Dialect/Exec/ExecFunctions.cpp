@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Exec/Exec.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
 using namespace mlir;
@@ -342,7 +343,8 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult OptimizerOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (FlatSymbolRefAttr name : {getUpdateAttr(), getRoundAttr()})
-    if (name && !symbols.lookupNearestSymbolFrom<KernelOp>(*this, name))
+    if (name && !isa_and_present<KernelOp, func::FuncOp>(
+                    symbols.lookupNearestSymbolFrom(*this, name)))
       return emitOpError("there is no kernel ") << name;
   return success();
 }

@@ -33,21 +33,18 @@ public:
   /// - `config` is a JSON object; what it says of vocab_size, hidden_size and
   ///   num_layers are the same facts.
   /// - seq_len is the length of @model's ids, and of what its units take.
-  /// - vocab_size is how many rows the tables of nn.embedding have, and how
-  /// wide
-  ///   the logits of nn.cross_entropy are; hidden_size, how wide such rows are.
+  /// - The facts that ops tell (ModelFactsOpInterface) are those stated: of
+  ///   nn.embedding, nn.cross_entropy and nn.attention at the end of this file.
   /// - num_parameters are the elements of all nn.parameter.
-  /// - num_layers is how many nn.attention @model computes, in the units that
-  /// it
-  ///   calls: every layer has one.
-  /// - All nn.attention are causal if the objective is, or else none.
+  /// - num_layers is how many ops @model has, in the units that it calls, that
+  ///   every layer has once.
   LogicalResult verify();
 
 private:
   LogicalResult verifyKeys();
   LogicalResult verifyConfig();
   LogicalResult verifyOps(func::FuncOp model);
-  LogicalResult verifyOp(Operation *op);
+  LogicalResult verifyOp(ModelFactsOpInterface op);
   LogicalResult verifyParameters();
   LogicalResult verifyCalls(func::FuncOp model);
 
@@ -163,47 +160,23 @@ LogicalResult ModelVerifier::expect(StringRef name, int64_t value,
   return diagnostic;
 }
 
-/// A static dimension of an operand, if there is one.
-static std::optional<int64_t> getDim(Operation *op, unsigned operand,
-                                     unsigned dim) {
-  if (operand >= op->getNumOperands())
-    return std::nullopt;
-  auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
-  if (!type || type.getRank() <= dim || type.isDynamicDim(dim))
-    return std::nullopt;
-  return type.getDimSize(dim);
-}
-
-LogicalResult ModelVerifier::verifyOp(Operation *op) {
-  auto verifyDim = [&](StringRef name, unsigned operand, unsigned dim,
-                       const Twine &what) -> LogicalResult {
-    std::optional<int64_t> size = getDim(op, operand, dim);
-    return size ? expect(name, *size, what, op) : success();
-  };
-  if (isa<EmbeddingOp>(op))
-    return failure(
-        failed(verifyDim("seq_len", 0, 1, "an nn.embedding takes ids of")) ||
-        failed(verifyDim("vocab_size", 1, 0,
-                         "the table of an nn.embedding has rows:")) ||
-        failed(verifyDim("hidden_size", 1, 1,
-                         "the rows of an nn.embedding have elements:")));
-  if (isa<CrossEntropyOp>(op))
-    return failure(
-        failed(verifyDim("seq_len", 1, 1, "the targets of the loss are")) ||
-        failed(verifyDim("vocab_size", 0, 2, "the logits of the loss are")));
-  auto attention = dyn_cast<AttentionOp>(op);
-  auto objective = facts.getAs<StringAttr>("objective");
-  if (!attention || !objective)
-    return success();
-  bool isCausal = objective.getValue() == "causal";
-  if (attention.getCausal() == isCausal)
-    return success();
-  InFlightDiagnostic diagnostic = module.emitError("nn.model: objective is '")
-                                  << objective.getValue()
-                                  << "', but an nn.attention is "
-                                  << (isCausal ? "not causal" : "causal");
-  diagnostic.attachNote(op->getLoc()) << "here";
-  return diagnostic;
+LogicalResult ModelVerifier::verifyOp(ModelFactsOpInterface op) {
+  for (const ModelFact &fact : op.getModelFacts()) {
+    if (auto value = dyn_cast<IntegerAttr>(fact.value)) {
+      if (failed(expect(fact.name, value.getInt(), fact.what, op)))
+        return failure();
+      continue;
+    }
+    auto said = facts.getAs<StringAttr>(fact.name);
+    if (!said || said == fact.value)
+      continue;
+    InFlightDiagnostic diagnostic = module.emitError("nn.model: ")
+                                    << fact.name << " is '" << said.getValue()
+                                    << "', but " << fact.what;
+    diagnostic.attachNote(op.getLoc()) << "here";
+    return diagnostic;
+  }
+  return success();
 }
 
 LogicalResult ModelVerifier::verifyOps(func::FuncOp model) {
@@ -215,7 +188,7 @@ LogicalResult ModelVerifier::verifyOps(func::FuncOp model) {
         failed(
             expect("seq_len", ids.getDimSize(1), "@model takes ids of", model)))
       return failure();
-  WalkResult result = module.walk([&](Operation *op) {
+  WalkResult result = module.walk([&](ModelFactsOpInterface op) {
     return failed(verifyOp(op)) ? WalkResult::interrupt()
                                 : WalkResult::advance();
   });
@@ -247,15 +220,17 @@ LogicalResult ModelVerifier::verifyParameters() {
 LogicalResult ModelVerifier::verifyCalls(func::FuncOp model) {
   // By unit: layers of one model may be of several, as where only some have a
   // window.
-  llvm::StringMap<int64_t> attentions;
+  llvm::StringMap<int64_t> layersOf;
   for (auto function : module.getOps<func::FuncOp>())
     if (auto name = function.getSymNameAttr())
-      function.walk([&](AttentionOp) { ++attentions[name]; });
-  int64_t layers = attentions.lookup("model");
+      function.walk([&](ModelFactsOpInterface op) {
+        layersOf[name] += op.isOncePerLayer();
+      });
+  int64_t layers = layersOf.lookup("model");
   for (auto call : model.getOps<func::CallOp>()) {
     if (!call.getCalleeAttr())
       return success(); // an error of the op itself
-    layers += attentions.lookup(call.getCallee());
+    layers += layersOf.lookup(call.getCallee());
   }
   return layers ? expect("num_layers", layers,
                          "@model computes attention so often:", model)
@@ -278,6 +253,69 @@ LogicalResult ModelVerifier::verify() {
   return failure(failed(verifyOps(model)) || failed(verifyParameters()) ||
                  failed(verifyCalls(model)));
 }
+
+//===----------------------------------------------------------------------===//
+// What ops tell
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Collects what the dimensions of an op's operands say.
+class FactCollector {
+public:
+  explicit FactCollector(Operation *op) : op(op) {}
+
+  /// `name` is the size of a dimension of an operand, if that is static.
+  FactCollector &add(StringRef name, unsigned operand, unsigned dim,
+                     StringRef what) {
+    if (operand >= op->getNumOperands())
+      return *this;
+    auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
+    if (!type || type.getRank() <= dim || type.isDynamicDim(dim))
+      return *this;
+    Attribute size =
+        Builder(op->getContext()).getI64IntegerAttr(type.getDimSize(dim));
+    facts.push_back({name, size, what.str()});
+    return *this;
+  }
+  SmallVector<ModelFact> take() { return std::move(facts); }
+
+private:
+  Operation *op;
+  SmallVector<ModelFact> facts;
+};
+} // namespace
+
+SmallVector<ModelFact> EmbeddingOp::getModelFacts() {
+  return FactCollector(*this)
+      .add("seq_len", 0, 1, "an nn.embedding takes ids of")
+      .add("vocab_size", 1, 0, "the table of an nn.embedding has rows:")
+      .add("hidden_size", 1, 1, "the rows of an nn.embedding have elements:")
+      .take();
+}
+
+SmallVector<ModelFact> CrossEntropyOp::getModelFacts() {
+  return FactCollector(*this)
+      .add("seq_len", 1, 1, "the targets of the loss are")
+      .add("vocab_size", 0, 2, "the logits of the loss are")
+      .take();
+}
+
+SmallVector<ModelFact> AttentionOp::getModelFacts() {
+  bool isCausal = getCausal();
+  auto objective =
+      StringAttr::get(getContext(), isCausal ? "causal" : "masked");
+  return {{"objective", objective,
+           isCausal ? "an nn.attention is causal"
+                    : "an nn.attention is not causal"}};
+}
+
+bool AttentionOp::isOncePerLayer() { return true; }
+
+int64_t AttentionOp::getTensorParts() { return getNumKvHeads(); }
+
+//===----------------------------------------------------------------------===//
+// The dialect
+//===----------------------------------------------------------------------===//
 
 LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
                                                   NamedAttribute attribute) {

@@ -49,10 +49,8 @@ static OpCost getTraffic(Operation *op, OpClass opClass, double flops) {
   return cost;
 }
 
-/// A row op does `flopsPerElement` for each element of `value`. The numbers
-/// count +, *, / and transcendental functions as one; such ops are bound by
-/// memory everywhere, so only the order matters.
-static OpCost getRowCost(Operation *op, Value value, double flopsPerElement) {
+OpCost poplar::nn::getRowCost(Operation *op, Value value,
+                              double flopsPerElement) {
   return getTraffic(op, OpClass::Row, flopsPerElement * getElements(value));
 }
 
@@ -68,13 +66,12 @@ static OpCost getGatherCost(Operation *op, Value rows, Value table,
   return cost;
 }
 
-/// Query-key pairs that are not masked: for query i, keys from
-/// max(0, i - window + 1) to i (causal) or to the last.
-template <typename Op> static double getPairs(Op op, int64_t seqLen) {
-  double t = static_cast<double>(seqLen);
-  double pairs = op.getCausal() ? t * (t + 1) / 2 : t * t;
+/// For query i, keys from max(0, i - window + 1) to i (causal) or to the last.
+int64_t poplar::nn::countAttentionPairs(int64_t length, bool isCausal,
+                                        int64_t window) {
+  int64_t pairs = isCausal ? length * (length + 1) / 2 : length * length;
   // Query i >= window loses i - window + 1 keys.
-  double beyond = op.getWindow() ? t - static_cast<double>(op.getWindow()) : 0;
+  int64_t beyond = window ? length - window : 0;
   if (beyond > 0)
     pairs -= beyond * (beyond + 1) / 2;
   return pairs;
@@ -83,35 +80,50 @@ template <typename Op> static double getPairs(Op op, int64_t seqLen) {
 /// `products` matrix products over the pairs, 2 d FLOPs a pair and head each.
 template <typename Op>
 static OpCost getAttentionCost(Op op, Value out, int products) {
+  int64_t length = getShape(out)[1];
   double width = static_cast<double>(getShape(out)[2]);
-  return getTraffic(op, OpClass::Attention,
-                    2.0 * products * width * getPairs(op, getShape(out)[1]));
+  auto pairs = static_cast<double>(
+      countAttentionPairs(length, op.getCausal(), op.getWindow()));
+  OpCost cost =
+      getTraffic(op, OpClass::Attention, 2.0 * products * width * pairs);
+  cost.rows = static_cast<double>(length);
+  return cost;
 }
 
 //===----------------------------------------------------------------------===//
 // Matrix products: 2 m n k
 //===----------------------------------------------------------------------===//
 
-OpCost LinearOp::getCost() {
-  double inputs = static_cast<double>(getShape(getX())[2]);
-  double flops = 2 * inputs * getElements(getResult());
-  if (getBias())
-    flops += getElements(getResult());
-  return getTraffic(*this, OpClass::Gemm, flops);
-}
-
 /// The product counts: of what is done on its way to memory, nothing is seen.
 template <typename Op> static OpCost getProductCost(Op op) {
+  ArrayRef<int64_t> result = getShape(op.getResult());
   double inputs = static_cast<double>(getShape(op.getX())[2]);
-  return getTraffic(op, OpClass::Gemm,
-                    2 * inputs * getElements(op.getResult()));
+  OpCost cost =
+      getTraffic(op, OpClass::Gemm, 2 * inputs * getElements(op.getResult()));
+  cost.rows = static_cast<double>(result[1]);
+  cost.columns = static_cast<double>(result[2]);
+  cost.depth = inputs;
+  return cost;
+}
+OpCost LinearOp::getCost() {
+  OpCost cost = getProductCost(*this);
+  if (getBias())
+    cost.flops += getElements(getResult());
+  return cost;
 }
 OpCost LinearGeluOp::getCost() { return getProductCost(*this); }
 OpCost LinearGeluGradOp::getCost() { return getProductCost(*this); }
 
 template <typename Op> static OpCost getWeightGradientCost(Op op) {
+  ArrayRef<int64_t> result = getShape(op.getResult());
   double inputs = static_cast<double>(getShape(op.getX())[2]);
-  return getTraffic(op, OpClass::Gemm, 2 * inputs * getElements(op.getDy()));
+  OpCost cost =
+      getTraffic(op, OpClass::Gemm, 2 * inputs * getElements(op.getDy()));
+  cost.rows = static_cast<double>(result[0]);
+  cost.columns = static_cast<double>(result[1]);
+  cost.depth = static_cast<double>(getShape(op.getDy())[1]);
+  cost.isDeep = true;
+  return cost;
 }
 OpCost LinearGradWeightOp::getCost() { return getWeightGradientCost(*this); }
 OpCost LinearGradWeightBiasOp::getCost() {

@@ -132,6 +132,11 @@ LogicalResult EmbeddingOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   return success();
 }
 
+// Rows are looked up by ids, which have no gradients.
+bool EmbeddingOp::isReadInReverse(OpOperand &) { return false; }
+
+bool PositionEmbeddingOp::isReadInReverse(OpOperand &) { return false; }
+
 LogicalResult PositionEmbeddingOp::buildVJP(OpBuilder &builder,
                                             Gradients &grads) {
   Value dy = grads.cotangent(getResult());
@@ -199,6 +204,8 @@ LogicalResult RMSNormOp::buildVJP(OpBuilder &builder, Gradients &grads) {
 //===----------------------------------------------------------------------===//
 // Attention and loss
 //===----------------------------------------------------------------------===//
+
+bool AttentionOp::isRecomputedWithAttention() { return true; }
 
 LogicalResult AttentionOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   if (failed(refuseCotangents(*this, {getLse()}, grads)))

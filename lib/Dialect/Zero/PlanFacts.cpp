@@ -54,9 +54,9 @@ TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
   }
 }
 
-/// Rows are looked up by ids, which have no gradients.
-static bool isReadBackward(Operation *user) {
-  return !isa<nn::EmbeddingOp, nn::PositionEmbeddingOp>(user);
+static bool isReadBackward(OpOperand &use) {
+  auto op = dyn_cast<nn::DifferentiableOpInterface>(use.getOwner());
+  return !op || op.isReadInReverse(use);
 }
 
 SmallVector<TrafficCounter::Use> TrafficCounter::getUses(Operation &op) {
@@ -67,13 +67,13 @@ SmallVector<TrafficCounter::Use> TrafficCounter::getUses(Operation &op) {
         get ? bucketOf.lookup(get.getParameterAttr()) : nullptr;
     if (!bucket)
       continue;
-    bool isRead = isReadBackward(&op);
+    bool isRead = isReadBackward(operand);
     if (auto call = dyn_cast<func::CallOp>(op))
       if (auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
               call, call.getCalleeAttr());
           callee && !callee.isExternal())
         isRead = llvm::any_of(
-            callee.getArgument(operand.getOperandNumber()).getUsers(),
+            callee.getArgument(operand.getOperandNumber()).getUses(),
             isReadBackward);
     auto known = llvm::find_if(
         uses, [&](const Use &use) { return use.bucket == bucket; });

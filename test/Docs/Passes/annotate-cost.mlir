@@ -12,4 +12,4 @@ func.func @model(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<?x4x8xf32
 
 // The result:
 //
-// CHECK: module attributes {nn.flops_per_sample = 1.536000e+03 : f64} {
+// CHECK:   nn.training_cost 1.536000e+03

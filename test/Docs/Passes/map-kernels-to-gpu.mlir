@@ -17,7 +17,8 @@ exec.kernel @negate(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> rows 4 per_sampl
 
 // The result:
 //
-// CHECK:     gpu.func @negate(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: i64) kernel attributes {gpu.bytes = array<i64: 0, 256>, gpu.parts_per_block = 8 : i64, known_block_size = array<i32: 32, 8, 1>} {
+// CHECK:   exec.gpu_kernel "negate" block [32, 8, 1] pointers 2 parts_per_block 8 bytes 0 per_sample 256 flops_per_sample 0
+// CHECK:     gpu.func @negate(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: i64) kernel attributes {known_block_size = array<i32: 32, 8, 1>} {
 // CHECK:       %block_id_x = gpu.block_id  x
 // CHECK:       %thread_id_x = gpu.thread_id  x
 // CHECK:           %18 = llvm.load %17 {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>

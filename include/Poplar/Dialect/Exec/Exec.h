@@ -26,6 +26,10 @@
 #include "Poplar/Dialect/Exec/ExecDialect.h.inc"
 #include "Poplar/Dialect/Exec/ExecEnums.h.inc"
 
+namespace poplar {
+class FunctionLowering;
+} // namespace poplar
+
 namespace poplar::exec {
 
 /// Whether offsets and sizes of a region are per sample of the micro-batch.

@@ -31,4 +31,24 @@ def RuntimeCallOpInterface : OpInterface<"RuntimeCallOpInterface"> {
   ];
 }
 
+def ProgramCallOpInterface : OpInterface<"ProgramCallOpInterface"> {
+  let cppNamespace = "::poplar::exec";
+  let description = [{
+    An op of an exec.function: what `--lower-program` translates it to.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Builds the calls of the runtime and of the kernel library
+        (Conversion/FunctionLowering.h).
+      }], "void", "lowerCall", (ins "::poplar::FunctionLowering &":$lowering)>,
+    InterfaceMethod<[{
+        Bytes of scratch that a library needs for this op, with micro-batches of
+        up to `maxBatch` samples and `threads` threads. Fails, with a diagnostic
+        at the op, if there is no code for it on this machine.
+      }], "::mlir::FailureOr<int64_t>", "getLibraryScratch",
+      (ins "int64_t":$maxBatch, "int":$threads),
+      /*methodBody=*/"", /*defaultImplementation=*/"return int64_t(0);">
+  ];
+}
+
 #endif // POPLAR_DIALECT_EXEC_EXECINTERFACES_TD

@@ -214,11 +214,51 @@ def Exec_OptimizerOp : Exec_Op<"optimizer", [HasParent<"::mlir::ModuleOp">,
     ```
     `update` takes parameters, gradients, moments and eight numbers (adamw in
     Runtime/ABI.h); `round` makes working copies of masters, where their types
-    differ.
+    differ. Up to `--plan-memory` the symbols are functions of tensors, of which
+    `--form-kernels` makes one kernel each, with all updates in place.
   }];
   let arguments = (ins FlatSymbolRefAttr:$update,
     OptionalAttr<FlatSymbolRefAttr>:$round);
   let assemblyFormat = "`update` $update (`round` $round^)? attr-dict";
+  let extraClassDeclaration = [{
+    /// Whether this is the update or the rounding.
+    bool runs(mlir::StringAttr function) {
+      return getUpdateAttr().getAttr() == function ||
+             (getRoundAttr() && getRoundAttr().getAttr() == function);
+    }
+  }];
+}
+
+def Exec_GPUKernelOp : Exec_Op<"gpu_kernel", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "How a kernel of a GPU is launched, and what it costs";
+  let description = [{
+    ```mlir
+    exec.gpu_kernel "kernel_0_add" block [128, 1, 1] pointers 3
+        parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
+    exec.gpu_kernel "poplar_gpu_scale_0" block [256, 1, 1] pointers 3
+        parts_per_block 256 calls "poplar_gpu_scale" with []
+        bytes 0 per_sample 8 flops_per_sample 0
+    ```
+    A PoplarGPUKernel (Runtime/ABI.h). A kernel of the library has the function
+    that it `calls` and the words of the descriptor that it passes. A launch
+    moves `bytes`, and `per_sample` bytes for each sample. `--map-kernels-to-gpu`
+    makes one for each generated kernel; `--lower-program` adds those of the
+    library.
+  }];
+  let arguments = (ins StrAttr:$kernel,
+    ConfinedAttr<DenseI32ArrayAttr, [DenseArrayCount<3>]>:$block,
+    ConfinedAttr<I64Attr, [IntNonNegative]>:$pointers,
+    ConfinedAttr<I64Attr, [IntPositive]>:$parts_per_block,
+    OptionalAttr<StrAttr>:$callee,
+    OptionalAttr<DenseI64ArrayAttr>:$descriptor, Exec_Bytes:$bytes,
+    Exec_Bytes:$bytes_per_sample,
+    ConfinedAttr<I64Attr, [IntNonNegative]>:$flops_per_sample);
+  let assemblyFormat = [{
+    $kernel `block` $block `pointers` $pointers
+    `parts_per_block` $parts_per_block (`calls` $callee^ `with` $descriptor)?
+    `bytes` $bytes `per_sample` $bytes_per_sample
+    `flops_per_sample` $flops_per_sample attr-dict
+  }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,4 @@
-//===- NNInterfaces.h - Differentiation and cost ----------------*- C++ -*-===//
+//===- NNInterfaces.h - What passes ask of an op ----------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -10,6 +10,7 @@
 #define POPLAR_DIALECT_NN_NNINTERFACES_H
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/OpDefinition.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -17,6 +18,10 @@
 namespace mlir::linalg {
 class GenericOp;
 } // namespace mlir::linalg
+
+namespace poplar {
+class LinalgBuilder;
+} // namespace poplar
 
 namespace poplar::nn {
 
@@ -69,6 +74,33 @@ enum class OpClass { Gemm, Attention, Row, Gather };
 struct OpCost {
   OpClass opClass = OpClass::Row;
   double flops = 0, bytes = 0, fixedBytes = 0;
+  /// Of a product, the shape per sample: [rows, depth] by [depth, columns], or
+  /// with `isDeep` the sum over all samples of [depth, rows]^T by
+  /// [depth, columns], where `depth` is a sample's part. Of attention, `rows`
+  /// is the number of queries.
+  double rows = 0, columns = 0, depth = 0;
+  bool isDeep = false;
+};
+
+/// The cost of an op on rows: its operands and results go to memory once (what
+/// has no batch dimension whatever the batch), and each element of `value`
+/// takes `flopsPerElement`. +, *, / and transcendental functions count as one
+/// each: such ops are bound by memory, so only the order matters.
+OpCost getRowCost(mlir::Operation *op, mlir::Value value,
+                  double flopsPerElement);
+
+/// Pairs of a query and a key that attention does not mask, of `length` queries
+/// and as many keys; a window of 0 is none.
+int64_t countAttentionPairs(int64_t length, bool isCausal, int64_t window);
+
+/// Something that an op tells of the model as a whole.
+struct ModelFact {
+  /// The key in `nn.model`.
+  llvm::StringRef name;
+  /// An IntegerAttr or a StringAttr.
+  mlir::Attribute value;
+  /// For the error: "nn.model: vocab_size is 7, but " + what + " 8".
+  std::string what;
 };
 
 /// Adds, through `grads`, the cotangents of the operands of `op` from those of

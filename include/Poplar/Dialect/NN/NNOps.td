@@ -41,10 +41,12 @@ def NNDialect : Dialect {
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NNDialect, mnemonic, traits>;
 
-/// An op of the forward pass: pure, differentiable, costed.
-class NN_ForwardOp<string mnemonic, list<Trait> traits = []>
+/// An op of the forward pass: pure, differentiable, costed. `overrides` are
+/// methods of DifferentiableOpInterface for which the default does not hold.
+class NN_ForwardOp<string mnemonic, list<Trait> traits = [],
+                   list<string> overrides = []>
     : NN_Op<mnemonic, !listconcat([Pure,
-        DeclareOpInterfaceMethods<DifferentiableOpInterface>,
+        DeclareOpInterfaceMethods<DifferentiableOpInterface, overrides>,
         DeclareOpInterfaceMethods<CostOpInterface>], traits)> {
   let hasVerifier = 1;
 }
@@ -127,7 +129,8 @@ def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
 }
 
 def NN_GetParameterOp : NN_Op<"get_parameter",
-    [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+    [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+     DeclareOpInterfaceMethods<PrecisionOpInterface>]> {
   let summary = "Current value of a parameter";
   let arguments = (ins FlatSymbolRefAttr:$parameter);
   let results = (outs AnyStaticShapeTensor:$value);
@@ -151,10 +154,27 @@ def NN_SetGradientOp : NN_Op<"set_gradient",
 }
 
 //===----------------------------------------------------------------------===//
+// The model as a whole
+//===----------------------------------------------------------------------===//
+
+def NN_TrainingCostOp : NN_Op<"training_cost", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "FLOPs of the forward and the backward pass of one sample";
+  let description = [{
+    ```mlir
+    nn.training_cost 2.054400e+04
+    ```
+    Made by `--annotate-cost`; the runtime reports utilisation by it.
+  }];
+  let arguments = (ins F64Attr:$flops_per_sample);
+  let assemblyFormat = "$flops_per_sample attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
 // Forward ops
 //===----------------------------------------------------------------------===//
 
-def NN_EmbeddingOp : NN_ForwardOp<"embedding"> {
+def NN_EmbeddingOp : NN_ForwardOp<"embedding",
+    [DeclareOpInterfaceMethods<ModelFactsOpInterface>], ["isReadInReverse"]> {
   let summary = "Rows of a table: [B,T] ids, [V,D] table -> [B,T,D]";
   let description = [{
     The row `padding_idx` gets no gradient from look-ups, as with
@@ -169,7 +189,8 @@ def NN_EmbeddingOp : NN_ForwardOp<"embedding"> {
   }];
 }
 
-def NN_PositionEmbeddingOp : NN_ForwardOp<"position_embedding"> {
+def NN_PositionEmbeddingOp : NN_ForwardOp<"position_embedding", [],
+    ["isReadInReverse"]> {
   let summary = "Adds row t of a table (or row 0 always) to position t";
   let description = [{
     `result[b,t,:] = x[b,t,:] + table[constant_row ? 0 : t, :]`; the table has
@@ -252,7 +273,11 @@ def NN_RopeOp : NN_ForwardOp<"rope",
   }];
 }
 
-def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments]> {
+def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<RandomOpInterface>,
+    DeclareOpInterfaceMethods<ModelFactsOpInterface, ["isOncePerLayer",
+      "getTensorParts"]>],
+    ["isRecomputedWithAttention"]> {
   let summary = "Scaled dot-product attention, grouped-query, never T x T";
   let description = [{
     q is [B,T,H*d], k and v are [B,T,Hkv*d]; query head h reads key head
@@ -318,7 +343,8 @@ class NN_BinaryOp<string mnemonic, string what> : NN_ForwardOp<mnemonic,
 def NN_AddOp : NN_BinaryOp<"add", "Elementwise sum">;
 def NN_MulOp : NN_BinaryOp<"mul", "Elementwise product">;
 
-def NN_CastOp : NN_ForwardOp<"cast"> {
+def NN_CastOp : NN_ForwardOp<"cast",
+    [DeclareOpInterfaceMethods<PrecisionOpInterface>]> {
   let summary = "Changes the element type, rounding to nearest even";
   let arguments = (ins AnyRankedTensor:$x);
   let results = (outs AnyRankedTensor:$result);
@@ -339,7 +365,8 @@ def NN_FoldKeyOp : NN_Op<"fold_key",
 }
 
 def NN_DropoutOp : NN_ForwardOp<"dropout",
-    [AllTypesMatch<["x", "result"]>]> {
+    [AllTypesMatch<["x", "result"]>,
+     DeclareOpInterfaceMethods<RandomOpInterface>]> {
   let summary = "Zeroes elements with probability p, scales the rest by 1/(1-p)";
   let description = [{
     Counter-based: element e (row-major in the sample, t*D + d) of sample b is
@@ -358,7 +385,9 @@ def NN_DropoutOp : NN_ForwardOp<"dropout",
   let hasFolder = 1;
 }
 
-def NN_CrossEntropyOp : NN_ForwardOp<"cross_entropy"> {
+def NN_CrossEntropyOp : NN_ForwardOp<"cross_entropy",
+    [DeclareOpInterfaceMethods<PrecisionOpInterface>,
+     DeclareOpInterfaceMethods<ModelFactsOpInterface>]> {
   let summary = "Per-token -log softmax(logits)[target]";
   let description = [{
     logits [B,T,V], targets [B,T]; a target of -1 is not counted and has loss

@@ -1,4 +1,4 @@
-//===- NNToLinalg.cpp - Building linalg.generic row by row ----------------===//
+//===- LinalgBuilder.cpp - Building linalg.generic row by row -------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "NNToLinalg.h"
+#include "Poplar/Conversion/LinalgBuilder.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -163,6 +163,15 @@ Value LinalgBuilder::map(StringRef dims, Type type, ArrayRef<Operand> inputs,
                  [&](ElementBuilder &b, ValueRange in, ValueRange) {
                    return SmallVector<Value>{body(b, in)};
                  })[0];
+}
+
+Value LinalgBuilder::mapElements(Type type, ValueRange inputs, MapBody body) {
+  StringRef dims =
+      StringRef("btdefghi").take_front(cast<RankedTensorType>(type).getRank());
+  SmallVector<Operand> operands;
+  for (Value input : inputs)
+    operands.push_back({input, dims});
+  return map(dims, type, operands, body);
 }
 
 Value LinalgBuilder::mapTokens(ArrayRef<Value> inputs, MapBody body) {

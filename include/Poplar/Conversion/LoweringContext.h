@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_LIB_CONVERSION_LOWERINGCONTEXT_H
-#define POPLAR_LIB_CONVERSION_LOWERINGCONTEXT_H
+#ifndef POPLAR_CONVERSION_LOWERINGCONTEXT_H
+#define POPLAR_CONVERSION_LOWERINGCONTEXT_H
 
 #include "Poplar/Conversion/GPUKernels.h"
 #include "Poplar/Conversion/Kernels.h"
@@ -123,4 +123,4 @@ struct ModuleContext {
 
 } // namespace poplar
 
-#endif // POPLAR_LIB_CONVERSION_LOWERINGCONTEXT_H
+#endif // POPLAR_CONVERSION_LOWERINGCONTEXT_H
