@@ -8,7 +8,7 @@
 
 #include "GeneticGeo.h"
 #include "GeneticPlacement.h"
-#include "GeoGrid.h"
+#include "Geo/GeoGrid.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>

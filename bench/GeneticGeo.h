@@ -17,7 +17,7 @@
 #ifndef POPLAR_BENCH_GENETICGEO_H
 #define POPLAR_BENCH_GENETICGEO_H
 
-#include "Poplar/Planner/GeoProblem.h"
+#include "Poplar/Planner/Geo/GeoProblem.h"
 
 struct GeneticGeoResult {
   std::optional<poplar::GeoPlan> plan;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GeneticPlacement.h"
-#include "PlacementPath.h"
+#include "Placement/PlacementPath.h"
 #include <algorithm>
 #include <ctime>
 #include <limits>

@@ -23,7 +23,7 @@
 #ifndef POPLAR_BENCH_GENETICPLACEMENT_H
 #define POPLAR_BENCH_GENETICPLACEMENT_H
 
-#include "Poplar/Planner/Placement.h"
+#include "Poplar/Planner/Placement/Placement.h"
 #include <cstdint>
 
 struct GeneticResult {

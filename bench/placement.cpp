@@ -22,8 +22,8 @@
 #include "GeneticGeo.h"
 #include "GeneticPlacement.h"
 #include "Poplar/Import/Network.h"
-#include "Poplar/Planner/GeoSearch.h"
-#include "Poplar/Planner/PlacementSearch.h"
+#include "Poplar/Planner/Geo/GeoSearch.h"
+#include "Poplar/Planner/Placement/PlacementSearch.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/PlanExplanation.h"
+#include "Poplar/Planner/Zero/PlanExplanation.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

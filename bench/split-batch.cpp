@@ -15,7 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/BatchPolicy.h"
+#include "Poplar/Planner/Batch/BatchPolicy.h"
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>

@@ -15,7 +15,7 @@
 #define POPLAR_LIB_CONVERSION_FUNCTIONPLAN_H
 
 #include "Poplar/Dialect/Exec/Exec.h"
-#include "Poplar/Planner/ArenaPlan.h"
+#include "Poplar/Planner/Model/ArenaPlan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include <vector>

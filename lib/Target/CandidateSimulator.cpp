@@ -9,7 +9,7 @@
 #include "Poplar/Target/CandidateSimulator.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/PlanReview.h"
+#include "Poplar/Planner/Zero/PlanReview.h"
 #include "Poplar/Target/PlanSimulation.h"
 #include "mlir/IR/Builders.h"
 #include <set>

@@ -9,7 +9,7 @@
 #ifndef POPLAR_LIB_TARGET_CHARTS_H
 #define POPLAR_LIB_TARGET_CHARTS_H
 
-#include "Poplar/Planner/Timeline.h"
+#include "Poplar/Planner/Simulation/Timeline.h"
 #include <cstdint>
 #include <string>
 #include <utility>

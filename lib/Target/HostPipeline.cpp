@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Roofline.h"
+#include "Poplar/Planner/Model/Roofline.h"
 #include "Poplar/Target/GPU.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Transforms/Passes.h"

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PhaseBuilder.h"
-#include "Poplar/Planner/OptimizerBytes.h"
+#include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
 

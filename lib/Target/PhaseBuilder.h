@@ -10,8 +10,8 @@
 #define POPLAR_TARGET_PHASEBUILDER_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/CollectiveCost.h"
-#include "Poplar/Planner/ShardBounds.h"
+#include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "Poplar/Planner/Zero/ShardBounds.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
@@ -71,7 +71,8 @@ public:
                                      double secondsPerByte, Elements own);
   /// It adds up the loss.
   SimulationProblem::Phase makeEnd();
-  /// The function @update, at `secondsPerByte` of Planner/OptimizerBytes.h.
+  /// The function @update, at `secondsPerByte` of
+  /// Planner/Model/OptimizerBytes.h.
   llvm::FailureOr<SimulationProblem::Phase>
   makeUpdate(mlir::ModuleOp program, double secondsPerByte, Elements own);
 

@@ -10,7 +10,7 @@
 #include "PhaseBuilder.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Planner/OptimizerBytes.h"
+#include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "UnitCosts.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
@@ -107,12 +107,11 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
   std::string model = nn::getFingerprint(op);
   const DeviceProfile *profile = cluster.findProfile(*type, plan.stage, model);
   if (!profile)
-    return where(std::nullopt)
-           << "has ranks on device type '" << name
-           << "', which has no profile of this model (" << model
-           << ") in stage " << plan.stage
-           << "; make one with: " << getProfileCommand(name)
-           << " and plan with --profiles profiles";
+    return where(std::nullopt) << "has ranks on device type '" << name
+                               << "', which has no profile of this model ("
+                               << model << ") in stage " << plan.stage
+                               << "; make one with: " << getProfileCommand(name)
+                               << " and plan with --profiles profiles";
   Program &program = programs[name];
   program.module = op;
   std::string error;

@@ -9,7 +9,7 @@
 #include "ProgramCosts.h"
 #include "Poplar/Conversion/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Planner/StateBytes.h"
+#include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Transforms/ModelStages.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -17,7 +17,7 @@
 #define POPLAR_LIB_TARGET_PROGRAMCOSTS_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Roofline.h"
+#include "Poplar/Planner/Model/Roofline.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"

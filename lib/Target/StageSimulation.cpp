@@ -6,17 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Ranks take the turns of the plan's timetable, as runtime/training/Pipeline.cpp does.
-// Pipelines with the same types, batches and links do the same at the same
-// time: each stage of those is a class of ranks, with channels for every chunk.
+// Ranks take the turns of the plan's timetable, as
+// runtime/training/Pipeline.cpp does. Pipelines with the same types, batches
+// and links do the same at the same time: each stage of those is a class of
+// ranks, with channels for every chunk.
 //
 //===----------------------------------------------------------------------===//
 
 #include "PhaseBuilder.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Planner/OptimizerBytes.h"
-#include "Poplar/Planner/UnitTimes.h"
+#include "Poplar/Planner/Model/OptimizerBytes.h"
+#include "Poplar/Planner/Model/UnitTimes.h"
 #include "Poplar/Target/PlanSimulation.h"
 #include "UnitCosts.h"
 #include "llvm/ADT/StringMap.h"

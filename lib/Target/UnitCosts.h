@@ -17,7 +17,7 @@
 #define POPLAR_TARGET_UNITCOSTS_H
 
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Planner/Cluster.h"
+#include "Poplar/Planner/Cluster/Cluster.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/DenseMap.h"

@@ -9,8 +9,8 @@
 #include "Poplar/Transforms/HeteroAllocate.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Planner/PlanRemedies.h"
-#include "Poplar/Planner/PlanShortlist.h"
+#include "Poplar/Planner/Zero/PlanRemedies.h"
+#include "Poplar/Planner/Zero/PlanShortlist.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/ShardBounds.h"
+#include "Poplar/Planner/Zero/ShardBounds.h"
 #include "Poplar/Transforms/ModelStages.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

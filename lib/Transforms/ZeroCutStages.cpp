@@ -14,7 +14,7 @@
 #include "DifferentiateUnit.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Buildable.h"
+#include "Poplar/Planner/Cluster/Buildable.h"
 #include "Poplar/Transforms/ModelStages.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -8,7 +8,7 @@
 
 #include "BuildOptions.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Buildable.h"
+#include "Poplar/Planner/Cluster/Buildable.h"
 #include "llvm/Support/Threading.h"
 
 using namespace poplar;

@@ -10,7 +10,7 @@
 #include "Output.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Planner/PlanSearch.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Target/HybridReport.h"
 #include "Poplar/Target/HybridSimulation.h"
 #include "Poplar/Target/ModelUnits.h"

@@ -15,7 +15,7 @@
 
 #include "Commands.h"
 #include "Compilation.h"
-#include "Poplar/Planner/HybridSelection.h"
+#include "Poplar/Planner/Pipeline/HybridSelection.h"
 #include "Poplar/Target/HybridReport.h"
 #include "Poplar/Transforms/Passes.h"
 

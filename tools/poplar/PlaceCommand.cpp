@@ -8,8 +8,8 @@
 
 #include "Commands.h"
 #include "Poplar/Import/Network.h"
-#include "Poplar/Planner/GeoSearch.h"
-#include "Poplar/Planner/PlacementSearch.h"
+#include "Poplar/Planner/Geo/GeoSearch.h"
+#include "Poplar/Planner/Placement/PlacementSearch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <memory>

@@ -9,7 +9,7 @@
 #ifndef POPLAR_TOOLS_REVIEW_H
 #define POPLAR_TOOLS_REVIEW_H
 
-#include "Poplar/Planner/PlanReview.h"
+#include "Poplar/Planner/Zero/PlanReview.h"
 #include "mlir/IR/BuiltinOps.h"
 
 struct ReviewedPlan {

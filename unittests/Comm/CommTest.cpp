@@ -233,7 +233,7 @@ TEST(LinkModel, TransfersTakeTheirTimeAndHide) {
 }
 
 // Messages to all others are under way together. What the planner counts on
-// (Planner/CollectiveLatency.h).
+// (Planner/Cluster/CollectiveLatency.h).
 TEST(LinkModel, LatencyDoesNotGrowWithRanks) {
   constexpr double Latency = 0.2;
   CommOptions O;

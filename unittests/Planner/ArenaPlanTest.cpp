@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/ArenaPlan.h"
+#include "Poplar/Planner/Model/ArenaPlan.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <numeric>

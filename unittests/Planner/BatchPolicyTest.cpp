@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/BatchPolicy.h"
+#include "Poplar/Planner/Batch/BatchPolicy.h"
 #include "Oracle.h"
 #include <ctime>
 #include <gtest/gtest.h>

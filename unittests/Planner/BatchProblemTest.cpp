@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/BatchProblem.h"
+#include "Poplar/Planner/Batch/BatchProblem.h"
 #include "Oracle.h"
 #include <gtest/gtest.h>
 

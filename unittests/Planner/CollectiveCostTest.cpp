@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/CollectiveCost.h"
-#include "Poplar/Planner/CollectiveLatency.h"
-#include "Poplar/Planner/ShardBounds.h"
+#include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "Poplar/Planner/Cluster/CollectiveLatency.h"
+#include "Poplar/Planner/Zero/ShardBounds.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <numeric>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/Curve.h"
+#include "Poplar/Planner/Batch/Curve.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>

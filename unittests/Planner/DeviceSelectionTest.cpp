@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/DeviceSelection.h"
+#include "Poplar/Planner/Cluster/DeviceSelection.h"
 #include "Oracle.h"
 #include <gtest/gtest.h>
 #include <limits>

@@ -9,7 +9,7 @@
 #ifndef POPLAR_UNITTESTS_PLANNER_GEOORACLE_H
 #define POPLAR_UNITTESTS_PLANNER_GEOORACLE_H
 
-#include "Poplar/Planner/GeoProblem.h"
+#include "Poplar/Planner/Geo/GeoProblem.h"
 #include <random>
 
 namespace poplar {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/GeoSearch.h"
+#include "Poplar/Planner/Geo/GeoSearch.h"
 #include "GeoOracle.h"
 #include "gtest/gtest.h"
 #include <cmath>

@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "MetamorphicClusters.h"
-#include "Poplar/Planner/GeoModel.h"
-#include "Poplar/Planner/HybridSelection.h"
+#include "Poplar/Planner/Geo/GeoModel.h"
+#include "Poplar/Planner/Pipeline/HybridSelection.h"
 #include <gtest/gtest.h>
 #include <sstream>
 

@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/HybridModel.h"
+#include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "HybridOracle.h"
-#include "Poplar/Planner/CollectiveCost.h"
-#include "Poplar/Planner/HybridReview.h"
-#include "Poplar/Planner/PipelineSimulation.h"
+#include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "Poplar/Planner/Pipeline/HybridReview.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "gtest/gtest.h"
 #include <cmath>
 #include <numeric>

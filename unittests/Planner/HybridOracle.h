@@ -9,7 +9,7 @@
 #ifndef POPLAR_UNITTESTS_PLANNER_HYBRIDORACLE_H
 #define POPLAR_UNITTESTS_PLANNER_HYBRIDORACLE_H
 
-#include "Poplar/Planner/HybridProblem.h"
+#include "Poplar/Planner/Pipeline/HybridProblem.h"
 #include <random>
 
 namespace poplar {

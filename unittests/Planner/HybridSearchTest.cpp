@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/HybridSearch.h"
+#include "Poplar/Planner/Pipeline/HybridSearch.h"
 #include "HybridOracle.h"
 #include "gtest/gtest.h"
 #include <cmath>

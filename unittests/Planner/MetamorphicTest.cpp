@@ -8,7 +8,7 @@
 
 #include "MetamorphicClusters.h"
 #include "Oracle.h"
-#include "Poplar/Planner/PlanSearch.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
 #include <gtest/gtest.h>
 #include <sstream>
 

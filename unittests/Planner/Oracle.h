@@ -13,7 +13,7 @@
 #ifndef POPLAR_UNITTESTS_PLANNER_ORACLE_H
 #define POPLAR_UNITTESTS_PLANNER_ORACLE_H
 
-#include "Poplar/Planner/BatchPolicy.h"
+#include "Poplar/Planner/Batch/BatchPolicy.h"
 #include <random>
 
 namespace poplar::test {

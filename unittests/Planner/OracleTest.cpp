@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Oracle.h"
-#include "Poplar/Planner/BatchPolicy.h"
+#include "Poplar/Planner/Batch/BatchPolicy.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/PipelineSimulation.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "HybridOracle.h"
-#include "Poplar/Planner/HybridSearch.h"
-#include "Poplar/Planner/Simulator.h"
+#include "Poplar/Planner/Pipeline/HybridSearch.h"
+#include "Poplar/Planner/Simulation/Simulator.h"
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/PlacementSearch.h"
+#include "Poplar/Planner/Placement/PlacementSearch.h"
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <cmath>

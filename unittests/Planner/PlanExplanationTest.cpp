@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/PlanExplanation.h"
+#include "Poplar/Planner/Zero/PlanExplanation.h"
 #include "Oracle.h"
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/PlanRemedies.h"
+#include "Poplar/Planner/Zero/PlanRemedies.h"
 #include "RandomCluster.h"
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/PlanReview.h"
+#include "Poplar/Planner/Zero/PlanReview.h"
 #include "MetamorphicClusters.h"
 #include <gtest/gtest.h>
 

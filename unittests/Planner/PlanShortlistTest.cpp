@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/PlanShortlist.h"
-#include "Poplar/Planner/PlanReview.h"
+#include "Poplar/Planner/Zero/PlanShortlist.h"
+#include "Poplar/Planner/Zero/PlanReview.h"
 #include "RandomCluster.h"
 #include <algorithm>
 #include <gtest/gtest.h>

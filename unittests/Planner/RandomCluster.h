@@ -9,7 +9,7 @@
 #ifndef POPLAR_UNITTESTS_PLANNER_RANDOMCLUSTER_H
 #define POPLAR_UNITTESTS_PLANNER_RANDOMCLUSTER_H
 
-#include "Poplar/Planner/ZeroProblem.h"
+#include "Poplar/Planner/Zero/ZeroProblem.h"
 #include <random>
 
 namespace poplar::test {

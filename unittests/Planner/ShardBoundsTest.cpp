@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/ShardBounds.h"
-#include "Poplar/Planner/StateBytes.h"
+#include "Poplar/Planner/Zero/ShardBounds.h"
+#include "Poplar/Planner/Model/StateBytes.h"
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <random>

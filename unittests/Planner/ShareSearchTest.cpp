@@ -13,7 +13,7 @@
 
 #include "MetamorphicClusters.h"
 #include "Oracle.h"
-#include "Poplar/Planner/PlanSearch.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
 #include <algorithm>
 #include <cmath>
 #include <functional>

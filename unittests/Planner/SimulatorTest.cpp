@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/BatchProblem.h"
+#include "Poplar/Planner/Batch/BatchProblem.h"
 #include "SimulatorTesting.h"
 #include <cmath>
 #include <random>

@@ -9,7 +9,7 @@
 #ifndef POPLAR_UNITTESTS_PLANNER_SIMULATORTESTING_H
 #define POPLAR_UNITTESTS_PLANNER_SIMULATORTESTING_H
 
-#include "Poplar/Planner/Simulator.h"
+#include "Poplar/Planner/Simulation/Simulator.h"
 #include <gtest/gtest.h>
 
 namespace poplar {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/Timetable.h"
+#include "Poplar/Planner/Pipeline/Timetable.h"
 #include <algorithm>
 #include <deque>
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Planner/ZeroProblem.h"
-#include "Poplar/Planner/CollectiveCost.h"
+#include "Poplar/Planner/Zero/ZeroProblem.h"
+#include "Poplar/Planner/Cluster/CollectiveCost.h"
 #include <cmath>
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #ifndef POPLAR_IMPORT_NETWORK_H
 #define POPLAR_IMPORT_NETWORK_H
 
-#include "Poplar/Planner/GeoProblem.h"
-#include "Poplar/Planner/Placement.h"
+#include "Poplar/Planner/Geo/GeoProblem.h"
+#include "Poplar/Planner/Placement/Placement.h"
 #include <optional>
 #include <variant>
 

@@ -9,7 +9,7 @@
 #ifndef POPLAR_TARGET_CANDIDATESIMULATOR_H
 #define POPLAR_TARGET_CANDIDATESIMULATOR_H
 
-#include "Poplar/Planner/PlanSearch.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"

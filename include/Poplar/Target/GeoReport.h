@@ -13,7 +13,7 @@
 #ifndef POPLAR_TARGET_GEOREPORT_H
 #define POPLAR_TARGET_GEOREPORT_H
 
-#include "Poplar/Planner/GeoModel.h"
+#include "Poplar/Planner/Geo/GeoModel.h"
 #include "Poplar/Target/HybridReport.h"
 
 namespace poplar {

@@ -13,10 +13,10 @@
 #ifndef POPLAR_TARGET_HYBRIDREPORT_H
 #define POPLAR_TARGET_HYBRIDREPORT_H
 
-#include "Poplar/Planner/Buildable.h"
-#include "Poplar/Planner/HybridModel.h"
-#include "Poplar/Planner/HybridReview.h"
-#include "Poplar/Planner/PipelineSimulation.h"
+#include "Poplar/Planner/Cluster/Buildable.h"
+#include "Poplar/Planner/Pipeline/HybridModel.h"
+#include "Poplar/Planner/Pipeline/HybridReview.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "Poplar/Target/PlanReport.h"
 #include "llvm/Support/JSON.h"
 

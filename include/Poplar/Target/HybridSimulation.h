@@ -17,8 +17,8 @@
 #ifndef POPLAR_TARGET_HYBRIDSIMULATION_H
 #define POPLAR_TARGET_HYBRIDSIMULATION_H
 
-#include "Poplar/Planner/HybridModel.h"
-#include "Poplar/Planner/PipelineSimulation.h"
+#include "Poplar/Planner/Pipeline/HybridModel.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "Poplar/Target/Host.h"
 #include "Poplar/Transforms/StagePlan.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -14,7 +14,7 @@
 #ifndef POPLAR_TARGET_MODELUNITS_H
 #define POPLAR_TARGET_MODELUNITS_H
 
-#include "Poplar/Planner/HybridModel.h"
+#include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace poplar {

@@ -9,10 +9,10 @@
 #ifndef POPLAR_TARGET_PLANREPORT_H
 #define POPLAR_TARGET_PLANREPORT_H
 
-#include "Poplar/Planner/Buildable.h"
-#include "Poplar/Planner/PlanReview.h"
-#include "Poplar/Planner/Simulator.h"
-#include "Poplar/Planner/Timeline.h"
+#include "Poplar/Planner/Cluster/Buildable.h"
+#include "Poplar/Planner/Simulation/Simulator.h"
+#include "Poplar/Planner/Simulation/Timeline.h"
+#include "Poplar/Planner/Zero/PlanReview.h"
 #include "llvm/Support/JSON.h"
 
 namespace poplar {

@@ -9,9 +9,9 @@
 #ifndef POPLAR_TARGET_PLANSIMULATION_H
 #define POPLAR_TARGET_PLANSIMULATION_H
 
-#include "Poplar/Planner/HybridModel.h"
-#include "Poplar/Planner/PlanReview.h"
-#include "Poplar/Planner/Simulator.h"
+#include "Poplar/Planner/Pipeline/HybridModel.h"
+#include "Poplar/Planner/Simulation/Simulator.h"
+#include "Poplar/Planner/Zero/PlanReview.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <optional>
 
@@ -80,7 +80,7 @@ llvm::FailureOr<PlanSimulation> buildPlanSimulation(const ClusterView &cluster,
 llvm::FailureOr<PlanSimulation> buildPlanSimulation(mlir::ModuleOp module);
 
 /// The same for a plan of pipeline stages. Passes take the seconds of their
-/// units (Planner/UnitTimes.h) for `model`, which is cut in the module;
+/// units (Planner/Model/UnitTimes.h) for `model`, which is cut in the module;
 /// messages go beside collectives, and come and go as the runtime has memory
 /// for them.
 llvm::FailureOr<PlanSimulation> buildStageSimulation(mlir::ModuleOp module,

@@ -14,7 +14,7 @@
 #define POPLAR_TARGET_PLANTEXT_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Cluster.h"
+#include "Poplar/Planner/Cluster/Cluster.h"
 
 namespace poplar {
 

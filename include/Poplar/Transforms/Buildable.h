@@ -6,15 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What Planner/Buildable.h says of device types, for the cluster and the plan
-// of a module.
+// What Planner/Cluster/Buildable.h says of device types, for the cluster and
+// the plan of a module.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_TRANSFORMS_BUILDABLE_H
 #define POPLAR_TRANSFORMS_BUILDABLE_H
 
-#include "Poplar/Planner/Buildable.h"
+#include "Poplar/Planner/Cluster/Buildable.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace poplar {

@@ -9,7 +9,7 @@
 #ifndef POPLAR_TRANSFORMS_HETEROALLOCATE_H
 #define POPLAR_TRANSFORMS_HETEROALLOCATE_H
 
-#include "Poplar/Planner/PlanSearch.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <functional>

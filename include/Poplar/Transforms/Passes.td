@@ -113,7 +113,7 @@ def EstimateProfiles : Pass<"estimate-profiles", "::mlir::ModuleOp"> {
     that ranks use has none of this model (in its precision, with its
     recomputation policy), if `flops` and `bandwidth` of the type are known.
 
-    Times are those of Planner/Roofline.h, over the ops of the program that the
+    Times are those of Planner/Model/Roofline.h, over the ops of the program that the
     type would run. Memory is that program's plan. The program is made for a
     model with few of its equal units, and extrapolated to all of them, so that
     a deep model takes no longer than a shallow one.

@@ -10,8 +10,8 @@
 #define POPLAR_TRANSFORMS_STAGEPLAN_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/BatchProblem.h"
-#include "Poplar/Planner/Cluster.h"
+#include "Poplar/Planner/Batch/BatchProblem.h"
+#include "Poplar/Planner/Cluster/Cluster.h"
 
 namespace poplar {
 

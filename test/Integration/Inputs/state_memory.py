@@ -6,7 +6,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Compares the memory that every rank has allocated with the formulas of
-Planner/StateBytes.h, byte for byte, in every stage, on one to four ranks, in f32
+Planner/Model/StateBytes.h, byte for byte, in every stage, on one to four ranks, in f32
 and bf16:
                stage 0   stage 1   stage 2   stage 3
   parameters   all       all       all       shard     4 bytes; bf16: 2
@@ -64,7 +64,7 @@ def shard_elements(workshop, plan, name):
 
 
 def expected_bytes(precision, stage, all_elements, shard):
-    """Planner/StateBytes.h."""
+    """Planner/Model/StateBytes.h."""
     parameter, optimizer = (2, 12) if precision == "bf16" else (4, 8)
     return {
         "parameters": parameter * (shard if stage >= 3 else all_elements),

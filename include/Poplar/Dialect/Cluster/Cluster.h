@@ -9,7 +9,7 @@
 #ifndef POPLAR_DIALECT_CLUSTER_CLUSTER_H
 #define POPLAR_DIALECT_CLUSTER_CLUSTER_H
 
-#include "Poplar/Planner/Cluster.h"
+#include "Poplar/Planner/Cluster/Cluster.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Dialect.h"

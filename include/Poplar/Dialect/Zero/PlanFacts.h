@@ -10,7 +10,7 @@
 #define POPLAR_DIALECT_ZERO_PLANFACTS_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/PlanReview.h"
+#include "Poplar/Planner/Zero/PlanReview.h"
 
 namespace poplar::zero {
 

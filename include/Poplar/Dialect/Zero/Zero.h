@@ -10,8 +10,8 @@
 #define POPLAR_DIALECT_ZERO_ZERO_H
 
 #include "Poplar/Dialect/NN/NNInterfaces.h"
-#include "Poplar/Planner/StateBytes.h"
-#include "Poplar/Planner/Timetable.h"
+#include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Pipeline/Timetable.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"

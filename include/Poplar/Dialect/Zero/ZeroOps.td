@@ -78,7 +78,7 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     Every pipeline has ranks in each group: the first ones of the groups are a
     pipeline, so are the next ones, and so on. The ranks of a pipeline have the
     same micro-batches, which count once for the global batch. `schedule`
-    is the order in which ranks take their turns, see Planner/Timetable.h; with
+    is the order in which ranks take their turns, see Planner/Pipeline/Timetable.h; with
     "custom", ranks say it themselves. `stage` is the highest of the groups'.
 
     With the schedules "interleaved" and "custom", groups may own several ranges

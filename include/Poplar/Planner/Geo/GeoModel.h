@@ -1,0 +1,66 @@
+//===- GeoModel.h - The distant devices of a cluster ------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From a cluster to problems of pipelines over distant devices, and back. A
+// device of a problem is one of the cluster, or several in a node that share
+// units (tensor parallel). There is a problem for each micro-batch and tensor
+// degree; what they compute is taken from the hybrid problem of the cluster.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_GEO_GEOMODEL_H
+#define POPLAR_PLANNER_GEO_GEOMODEL_H
+
+#include "Poplar/Planner/Geo/GeoSearch.h"
+#include "Poplar/Planner/Pipeline/HybridModel.h"
+
+namespace poplar {
+
+struct GeoCluster {
+  GeoProblem problem;
+  int64_t globalBatch = 0, microBatch = 1;
+  /// By device of the problem: ranks of the cluster.
+  std::vector<std::vector<int>> ranks;
+  /// By kind of the problem: device type of the cluster, and how many of them
+  /// are a device.
+  std::vector<int> types, tensorDegrees;
+};
+
+/// The problems of `whole`, the first of makeHybridProblems(). Empty, with
+/// `error` set, where there are too many devices.
+std::vector<GeoCluster> makeGeoProblems(const ClusterView &cluster,
+                                        const HybridCluster &whole,
+                                        std::string &error);
+
+/// The best plan of all problems, and which of them it solves. All are searched
+/// a little, then those of the best plans at length.
+struct GeoChoice {
+  size_t problem = 0;
+  /// Its bound is one of all problems.
+  GeoSearchResult search;
+};
+GeoChoice searchGeoClusters(const std::vector<GeoCluster> &problems,
+                            int64_t effort = geoEffort);
+
+/// What a link between two nodes has to do in an iteration.
+struct GeoLinkLoad {
+  int node = 0, otherNode = 0;
+  /// Both ways: activations and their gradients; gradients and parameters.
+  double activationBytes = 0, gradientBytes = 0;
+  /// How much less the iteration would take, simulated, if the link was
+  /// infinitely fast and the plan the same.
+  double seconds = 0;
+};
+
+/// Of all links that a plan uses, those that cost most first.
+std::vector<GeoLinkLoad> findLinkLoads(const GeoProblem &problem,
+                                       const GeoPlan &plan);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_GEO_GEOMODEL_H

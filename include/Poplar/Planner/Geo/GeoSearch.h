@@ -1,0 +1,79 @@
+//===- GeoSearch.h - Finding pipelines over distant devices -----*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A search for plans of little cost, and a bound on what any could cost. Both
+// are functions of the problem alone: nothing is random, and no clock is read.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_GEO_GEOSEARCH_H
+#define POPLAR_PLANNER_GEO_GEOSEARCH_H
+
+#include "Poplar/Planner/Geo/GeoProblem.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+
+namespace poplar {
+
+struct GeoSearchResult {
+  /// None if `error` says why there is none.
+  std::optional<GeoPlan> plan;
+  std::string error;
+  /// No plan takes less.
+  double lowerBound = 0;
+
+  bool isProven() const {
+    return plan && lowerBound >= plan->seconds * (1 - 1e-9);
+  }
+};
+
+/// Devices priced, about; some seconds.
+constexpr int64_t geoEffort = 100000000;
+
+/// The best plan found. How it is searched for: docs/placement-theory.md.
+GeoSearchResult searchGeoPlan(const GeoProblem &problem,
+                              int64_t effort = geoEffort);
+
+/// No plan of `stages` stages and `pipelines` pipelines costs less. The proof
+/// is in GeoBound.cpp.
+class GeoBound {
+public:
+  /// The problem must pass its check().
+  explicit GeoBound(const GeoProblem &problem);
+  double get(int stages, int pipelines, PipelineSchedule schedule) const;
+
+private:
+  double getSync(int stages, int pipelines) const;
+
+  const GeoProblem &problem;
+  /// Least seconds of all units together: forward, and both passes; and of the
+  /// unit that takes most, both.
+  double forward = 0, both = 0, longestUnit = 0;
+  /// 1 / seconds of all units, of the devices that are fastest, added up.
+  std::vector<double> rates;
+  /// The least part that a unit's share of all units' seconds adds up to.
+  double shareSum = 0;
+  /// Of the messages of least cost that join devices without a circle, added
+  /// up.
+  std::vector<double> joins;
+  double elements = 0;
+  /// By node: least delay and greatest bandwidth to another.
+  std::vector<LinkSpeed> best;
+  /// Of any node: the most devices, and the fastest link inside.
+  int mostInNode = 1;
+  LinkSpeed bestInside = {0, 0};
+  double leastOptimizer = 0;
+};
+
+/// The plan pass by pass (PipelineSimulation.h): a lane for each pipeline.
+PipelineSimulation simulateGeoPlan(const GeoProblem &problem,
+                                   const GeoPlan &plan,
+                                   bool recordsTimeline = false);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_GEO_GEOSEARCH_H

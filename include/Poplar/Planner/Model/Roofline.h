@@ -1,0 +1,109 @@
+//===- Roofline.h - Seconds of a step from published figures ----*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How long a device takes for a training step that nobody has measured on it.
+// Every op takes the longer of its arithmetic and its memory traffic (the
+// roofline: Williams, Waterman and Patterson, CACM 2009), at rates below the
+// published ones by what its class and size allow, and a launch:
+//
+//   t(b) = max(flops(b) / (peak eff), bytes(b) / (bandwidth share)) + launch
+//
+// A matrix product's efficiency grows with each of its dimensions,
+//
+//   eff = share  m / (m + half)  n / (n + half)  k / (k + half),
+//
+// and attention's with the length of the sequence. All constants are in
+// Roofline.cpp, with where they come from. Units: seconds, bytes, FLOP.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_MODEL_ROOFLINE_H
+#define POPLAR_PLANNER_MODEL_ROOFLINE_H
+
+#include "Poplar/Planner/Cluster/Cluster.h"
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace poplar {
+
+/// An op of a step and how often it is in it.
+struct RooflineOp {
+  enum class Kind {
+    /// On the matrix units; `rows` x `columns` x `depth` for one sample.
+    Gemm,
+    /// `rows` tokens.
+    Attention,
+    /// Everything else, on the vector units.
+    Kernel
+  };
+  Kind kind = Kind::Kernel;
+  /// Per sample, and bytes moved whatever the batch (parameters).
+  double flops = 0, bytes = 0, fixedBytes = 0;
+  double rows = 0, columns = 0, depth = 0;
+  /// The depth of the product grows with the batch (gradients of weights),
+  /// instead of its rows.
+  bool isDeep = false;
+  double count = 1;
+
+  /// All but the count.
+  auto getKey() const {
+    return std::make_tuple(kind, flops, bytes, fixedBytes, rows, columns, depth,
+                           isDeep);
+  }
+};
+
+/// What is known of devices that were not measured, by kind of target.
+struct RooflineConstants {
+  /// Of the peak, for products that are large in all dimensions; the dimension
+  /// at which half of that is left.
+  double gemmShare, gemmHalf;
+  /// The same of attention, in tokens; of the f32 peak if the kernel does not
+  /// use matrix units.
+  double attentionShare, attentionHalf;
+  bool attentionOnVectors;
+  /// Of the memory's bandwidth, for kernels that stream.
+  double bandwidthShare;
+  /// Of the f32 peak, for kernels bound by arithmetic.
+  double vectorShare;
+  /// From one op to the next.
+  double launchSeconds;
+  /// Bytes of scratch for libraries; below 0 for what the library at hand asks.
+  int64_t workspaceBytes;
+  /// Relative, of the seconds of a micro-step.
+  double uncertainty;
+};
+
+/// Of a target of docs/cluster-file.md.
+const RooflineConstants &getRooflineConstants(const std::string &target);
+
+/// A device type whose figures say enough: rates of the format it computes in
+/// and a bandwidth.
+class Roofline {
+public:
+  /// Nothing where a figure is missing.
+  static std::optional<Roofline> get(const DeviceType &type);
+
+  double getSeconds(const RooflineOp &op, int64_t batch) const;
+  /// Of all ops, as often as they are done.
+  double getSeconds(const std::vector<RooflineOp> &ops, int64_t batch) const;
+  /// Of AdamW on `elements` parameters: bound by memory.
+  double getOptimizerSeconds(int64_t elements) const;
+
+  const RooflineConstants &getConstants() const { return *constants; }
+
+private:
+  const RooflineConstants *constants = nullptr;
+  double matrixFlops = 0, vectorFlops = 0, bandwidth = 0;
+  bool isSinglePrecision = false;
+};
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_MODEL_ROOFLINE_H

@@ -1,0 +1,97 @@
+//===- StateBytes.h - Bytes of the training state ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How much of the training state a rank holds in each ZeRO stage (Rajbhandari
+// et al., ZeRO, SC 2020, section 5): the optimizer's state is sharded from
+// stage 1 on, gradients from stage 2, parameters in stage 3.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_MODEL_STATEBYTES_H
+#define POPLAR_PLANNER_MODEL_STATEBYTES_H
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace poplar {
+
+/// What values of a precision are kept in: TF32 is how products round what is
+/// f32 in memory.
+inline std::string getStorageFormat(const std::string &precision) {
+  return precision == "tf32" ? "f32" : precision;
+}
+
+/// The format in which a device computes and reads parameters, of the one its
+/// type asks for: hosts that are said to compute in f16 only keep activations
+/// in it.
+inline std::string getWorkingFormat(const std::string &target,
+                                    const std::string &precision) {
+  bool stores = precision == "f16" && target.compare(0, 4, "host") == 0;
+  return stores ? "f32" : getStorageFormat(precision);
+}
+
+/// Bytes of state per parameter element.
+struct StateFormat {
+  int64_t parameter, gradient;
+  /// Masters, where they are not the parameters themselves, and moments.
+  int64_t optimizer;
+
+  /// bf16 or fp16: f32 gradients, f32 masters and two f32 moments.
+  static constexpr StateFormat halfPrecision() { return {2, 4, 12}; }
+  /// f32: the parameters are the masters.
+  static constexpr StateFormat singlePrecision() { return {4, 4, 8}; }
+
+  /// Of a rank whose parameters have that format (getWorkingFormat).
+  static StateFormat of(const std::string &workingFormat) {
+    return workingFormat == "f32" ? singlePrecision() : halfPrecision();
+  }
+
+  /// Bytes per element of what a stage shards, and of what every rank holds.
+  int64_t sharded(int zeroStage) const {
+    return (zeroStage >= 1 ? optimizer : 0) + (zeroStage >= 2 ? gradient : 0) +
+           (zeroStage >= 3 ? parameter : 0);
+  }
+  int64_t replicated(int zeroStage) const {
+    return parameter + gradient + optimizer - sharded(zeroStage);
+  }
+};
+
+/// Bytes on one rank. Padding of buffers and what exists only for a while, such
+/// as gathered parameters, are not state.
+struct StateBytes {
+  int64_t parameters, gradients, optimizer;
+
+  int64_t total() const { return parameters + gradients + optimizer; }
+};
+
+/// State of a rank that owns `shard` of `elements` parameter elements.
+inline StateBytes stateBytes(const StateFormat &format, int zeroStage,
+                             int64_t elements, int64_t shard) {
+  return {format.parameter * (zeroStage >= 3 ? shard : elements),
+          format.gradient * (zeroStage >= 2 ? shard : elements),
+          format.optimizer * (zeroStage >= 1 ? shard : elements)};
+}
+
+/// What a rank keeps beside the state for the time of a bucket only: a
+/// micro-step's gradients, and in stage 3 gathered parameters; of each, what is
+/// in use and the `overlapDepth` that are under way, at most as much as a step
+/// has. It reduces every bucket once and gathers it twice. `largest` is in
+/// elements.
+inline int64_t transientBytes(const StateFormat &format, int zeroStage,
+                              int64_t largest, int64_t buckets,
+                              int64_t overlapDepth) {
+  int64_t alive = 1 + overlapDepth,
+          gradients = zeroStage >= 2 ? std::min(alive, buckets) : 0,
+          gathered = zeroStage >= 3 ? std::min(alive, 2 * buckets) : 0;
+  return largest * (gradients * format.gradient + gathered * format.parameter);
+}
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_MODEL_STATEBYTES_H

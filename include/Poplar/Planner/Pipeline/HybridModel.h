@@ -1,0 +1,88 @@
+//===- HybridModel.h - The hybrid problem of a cluster ----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From a cluster and what a model's units do to the problem of hybrid plans.
+//
+// Seconds of units are those of UnitTimes.h; micro-batches larger than the last
+// measured are not offered.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_PIPELINE_HYBRIDMODEL_H
+#define POPLAR_PLANNER_PIPELINE_HYBRIDMODEL_H
+
+#include "Poplar/Planner/Model/Roofline.h"
+#include "Poplar/Planner/Pipeline/HybridProblem.h"
+
+namespace poplar {
+
+/// What a unit of a model does for a sample.
+struct UnitWork {
+  std::vector<RooflineOp> forward, backward;
+  int64_t savedBytes = 0, workBytes = 0;
+};
+
+/// A model cut where it can be cut into stages: in front of, between and behind
+/// the repeated units.
+struct HybridModel {
+  /// "block.7"
+  std::vector<std::string> names;
+  /// By unit, and of the first that the last shares.
+  std::vector<int64_t> elements;
+  int64_t tiedElements = 0;
+  /// Of buckets, which small units share; 0 for a unit each.
+  int64_t largestBucket = 0;
+  /// The most devices that may share a unit: heads that cannot be cut.
+  int mostTensorDegree = 1;
+  /// Profiles of other models are not used.
+  std::string fingerprint;
+
+  /// The model as a device type computes it.
+  struct Variant {
+    std::string recompute;
+    std::vector<UnitWork> units;
+    int64_t boundaryBytes = 0, scratchBytes = 0;
+  };
+  /// By device type of the cluster; empty for those without ranks.
+  std::vector<std::vector<Variant>> variants;
+
+  /// Parameters of all units.
+  int64_t countElements() const;
+};
+
+/// Micro-batches that are offered, as far as they fit.
+constexpr int64_t hybridMicroBatches[] = {1, 2, 4, 8, 16};
+
+/// A problem, and what its device types stand for.
+struct HybridCluster {
+  HybridProblem problem;
+  struct Devices {
+    /// Of the cluster.
+    int type;
+    std::vector<int> ranks;
+  };
+  std::vector<Devices> devices;
+
+  /// The types of the problem that are one of the cluster's.
+  std::vector<int> findTypes(int clusterType) const;
+};
+
+/// The problems of `globalBatch` samples on all ranks of `cluster`. Types that
+/// differ in nothing but their names are one, the first. In the first problem,
+/// a device type is one of the problem, whose links are as slow as the slowest
+/// between its nodes; in others it is one for each part of the cluster that
+/// slow links separate, as long as these are few. Empty, with `error` set,
+/// where a type has neither a profile nor figures.
+std::vector<HybridCluster> makeHybridProblems(const ClusterView &cluster,
+                                              const HybridModel &model,
+                                              int64_t globalBatch,
+                                              std::string &error);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_PIPELINE_HYBRIDMODEL_H

@@ -1,0 +1,210 @@
+//===- HybridProblem.h - Pipeline stages on unlike devices ------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The problem of hybrid plans and their solutions, apart from the algorithms
+// that find them (HybridSearch.h): a model is cut into stages of consecutive
+// units, each computed by a group of ranks, data x pipeline x tensor parallel,
+// on devices of unlike types. After HETHUB (arXiv 2405.16256); the cost is
+// ours.
+//
+// A plan has S groups, which own ranges of units, and lanes. A lane is a number
+// D of pipelines that are alike: stage j of each is computed by t_j devices of
+// one type (tensor parallel, inside a node), in micro-batches of b samples, m
+// of them. Group j is all that compute stage j. For a lane, with f_j and b_j
+// the seconds of forward and backward of a micro-batch in stage j, c_j of its
+// message to stage j + 1 or back, s_j of what group j does once an iteration
+// (gradients, optimizer), and q_j = S - j micro-batches in flight (1F1B):
+//
+//   R_j = sum of f_i + b_i over i >= j, + 2 sum of c_i over j <= i < S - 1
+//   P   = max over j of f_j + b_j, c_j, R_j / q_j,
+//         c_j + the mean of f + b in stages j and j + 1                  (1F1B)
+//   P   = max_j(f_j, c_j) + max_j(b_j, c_j)            (GPipe, where q_j = m)
+//   E_j = max(R_j + s_j, f_j + c_j + E_{j+1})
+//   T   = (m - 1) P + E_0
+//
+// An iteration takes the longest T of all lanes. R_j / q_j is the round trip of
+// a micro-batch from stage j: no new one enters before it is back. Stage j is
+// one ahead of stage j + 1: in the time of two micro-batches, a message goes
+// each way between them and both compute one after the other.
+//
+// In interleaved schedules (Timetable.h) stages have V chunks, between which
+// their units are shared as evenly as can be. What is a micro-batch above is
+// then one in a chunk, 1/V of the seconds, with messages as long as before:
+//
+//   R_j = sum of (f_i + b_i) / V over i >= j, + 2 sum of c_i as above
+//   P   = max over j of f_j + b_j, V c_j, V R_j / (2 (S - j) - 1),
+//         (2 V c_j + f + b in stages j and j + 1) / 3,
+//         V times the mean over any chunk of stage j and any of stage j + 1 of
+//         the longer f + b
+//   E_j = max(R_j + s_j, f_j / V + c_j + E_{j+1})
+//   T   = (m - 1/V) P + E_0
+//
+// as stage j is two turns ahead of stage j + 1, and neighbors are in chunks of
+// all kinds at the same time: chunks of equal length are better. The messages
+// from the last stage to the next chunk of the first are left out.
+//
+// Units: bytes, seconds, bytes per second.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_PIPELINE_HYBRIDPROBLEM_H
+#define POPLAR_PLANNER_PIPELINE_HYBRIDPROBLEM_H
+
+#include "Poplar/Planner/Cluster/Cluster.h"
+#include "Poplar/Planner/Cluster/CollectiveLatency.h"
+#include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Pipeline/Timetable.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace poplar {
+
+struct HybridProblem {
+  /// What a device takes for a micro-batch in a unit.
+  struct UnitCost {
+    /// Communication among the devices of a tensor-parallel group included,
+    /// which `communication` is, of both together.
+    double forward = 0, backward = 0, communication = 0;
+    /// Kept from forward to backward; needed while the unit computes.
+    int64_t savedBytes = 0, workBytes = 0;
+  };
+  /// A way to compute a stage.
+  struct Mode {
+    int tensorDegree = 1;
+    int64_t microBatch = 1;
+    std::string recompute;
+    /// By unit.
+    std::vector<UnitCost> units;
+  };
+  struct DeviceType {
+    std::string name;
+    int64_t count = 0;
+    /// Devices of this type in a node. Divides `count`.
+    int64_t perNode = 1;
+    /// Of a device, and what of it library scratch takes.
+    int64_t memory = 0, scratchBytes = 0;
+    /// Between devices of a node. Of no use where `perNode` is 1.
+    LinkSpeed inside = {0, 0};
+    CollectiveLibrary library = CollectiveLibrary::None;
+    StateFormat state = StateFormat::halfPrecision();
+    /// Of the optimizer, per element of a shard.
+    double optimizerSeconds = 0;
+    std::vector<Mode> modes;
+  };
+  /// Between devices of two types. Between nodes, devices of a node share it;
+  /// where the types are all in one node, each device has a port of its own.
+  struct Link {
+    LinkSpeed speed = {0, 0};
+    bool isShared = true;
+  };
+
+  std::vector<DeviceType> types;
+  /// types x types, symmetric.
+  std::vector<Link> links;
+  /// Parameters of each unit. Those tied are in the first and in the last unit.
+  std::vector<int64_t> elements;
+  int64_t tiedElements = 0;
+  /// Of buckets that small units share. The largest of a stage has at least the
+  /// elements of its largest unit.
+  int64_t largestBucket = 0;
+  /// Buckets under way while another is in use.
+  int64_t overlapDepth = 2;
+  /// A sample's activations on their way between two units.
+  int64_t boundaryBytes = 0;
+  /// On the wire, of an element.
+  int64_t gradientBytes = 4, parameterBytes = 2;
+  /// Samples of an iteration.
+  int64_t globalBatch = 0;
+  /// What may be chosen. Increasing.
+  std::vector<int> zeroStages = {0, 1, 2, 3};
+  std::vector<PipelineSchedule> schedules = {
+      PipelineSchedule::OneForwardOneBackward, PipelineSchedule::GPipe};
+  /// Of the stages of interleaved schedules, and the most that are planned.
+  int chunks = 2;
+  static constexpr int mostChunks = 4;
+
+  /// Empty if the problem makes sense, else what is wrong with it, and where.
+  std::string check() const;
+
+  int units() const { return static_cast<int>(elements.size()); }
+  /// Whether units between the first and the last take the same. Only then can
+  /// stages have several chunks: it does not matter which of them they own.
+  bool hasEqualUnits() const;
+  const Link &getLink(int type, int otherType) const {
+    return links[type * types.size() + otherType];
+  }
+  /// Of units [first, end): tied parameters count once where both are in it.
+  int64_t countElements(int first, int end) const;
+  /// The problem of a job of these types alone.
+  HybridProblem restrictTo(const std::vector<int> &kept) const;
+};
+
+/// A solution.
+struct HybridPlan {
+  /// A pipeline stage: units [first, end), whose state is sharded over all
+  /// ranks of the group as `zeroStage` says. Groups of several lanes have stage
+  /// 0 or 1: in the others ranks meet in every micro-batch. With several
+  /// chunks, `first` and `end` say how many units there are; which, cutUnits()
+  /// does.
+  struct Group {
+    int first = 0, end = 0, zeroStage = 0;
+
+    bool operator==(const Group &other) const {
+      return first == other.first && end == other.end &&
+             zeroStage == other.zeroStage;
+    }
+  };
+  /// Pipelines that are alike.
+  struct Lane {
+    /// By group: the type, and which of its modes.
+    struct Stage {
+      int type = 0, mode = 0;
+    };
+    std::vector<Stage> stages;
+    int64_t pipelines = 1;
+    /// Of an iteration, on all of its pipelines, evenly spread. The last
+    /// micro-batch of a pipeline may be smaller.
+    int64_t samples = 0;
+  };
+
+  PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
+  /// Of every stage; several if the schedule is interleaved.
+  int chunks = 1;
+  std::vector<Group> groups;
+  std::vector<Lane> lanes;
+  /// Predicted, of an iteration.
+  double seconds = 0;
+
+  /// Units [first, end).
+  struct Range {
+    int first = 0, end = 0;
+  };
+  /// What each group owns, by chunk.
+  std::vector<std::vector<Range>> cutUnits(const HybridProblem &problem) const;
+
+  /// Of a pipeline of a lane.
+  int64_t getMicroBatch(const HybridProblem &problem, size_t lane) const;
+  int64_t countMicroBatches(const HybridProblem &problem, size_t lane) const;
+  PipelineShape getShape(const HybridProblem &problem, size_t lane) const;
+  /// Devices in use, by type.
+  std::vector<int64_t> countDevices(const HybridProblem &problem) const;
+  /// Ranks of a group, of all lanes.
+  int64_t countRanks(const HybridProblem &problem, size_t group) const;
+
+  /// The cost in the head of this file.
+  double predict(const HybridProblem &problem) const;
+  /// Empty if this solves `problem` in the time it claims, else names the
+  /// violation and the place.
+  std::string verify(const HybridProblem &problem) const;
+};
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_PIPELINE_HYBRIDPROBLEM_H

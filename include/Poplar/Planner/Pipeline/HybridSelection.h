@@ -1,0 +1,71 @@
+//===- HybridSelection.h - Which devices a hybrid plan has ------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A hybrid problem takes the devices of a type to be alike: linked as slowly as
+// the slowest two of them, on nodes of as many. One slow or small node makes a
+// plan of all devices worse, though a plan need not use it. Hence every choice
+// of devices is a problem of its own, as in DeviceSelection.h.
+//
+// Types that differ in nothing but their names are one type.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_PIPELINE_HYBRIDSELECTION_H
+#define POPLAR_PLANNER_PIPELINE_HYBRIDSELECTION_H
+
+#include "Poplar/Planner/Cluster/Buildable.h"
+#include "Poplar/Planner/Pipeline/HybridChoice.h"
+#include "Poplar/Planner/Pipeline/HybridModel.h"
+#include <functional>
+
+namespace poplar {
+
+struct HybridSelection {
+  /// What the plan is of; ranks and types are those of the whole cluster. Of
+  /// types that are alike, the first.
+  HybridCluster cluster;
+  /// All devices, the first of makeHybridProblems().
+  HybridCluster whole;
+  /// `problem` is 0: that of `cluster`.
+  HybridChoice choice;
+  /// Every choice of devices was posed, so that the bound of the choice is one
+  /// for all devices.
+  bool isExhaustive = false;
+};
+
+/// Leaves modes, ZeRO stages and schedules out of a problem that are not
+/// wanted.
+using HybridFilter = std::function<void(HybridProblem &)>;
+
+/// The plan of `globalBatch` samples that is fastest when simulated, of all
+/// choices of devices where there are at most `mostChoices` that differ by more
+/// than an exchange of interchangeable nodes. Else of all devices, every group
+/// of a DeviceSpace alone, and everything but a group; then groups and single
+/// devices are left out of the best of these, or added, as long as that helps,
+/// at most `mostChoices` in all (0: 24 to 2048, fewer for more devices), and
+/// with at most as much effort as all devices together have. A choice that
+/// computes too slowly to be better is not searched. Deterministic. Without a
+/// plan, the error says why all devices together have none.
+HybridSelection selectHybridDevices(
+    const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
+    const HybridFilter &filter, int64_t effort = hybridEffort,
+    int mostChunks = HybridProblem::mostChunks, int64_t mostChoices = 0);
+
+/// As above, of devices that `poplar build` can make stages for: those of the
+/// one precision, of all there are, whose plan is fastest. The others are added
+/// to `leftOut` if there is a plan, with the reason. Stages of unlike precision
+/// are never neighbours, not even in unlike pipelines.
+HybridSelection
+selectBuildableDevices(const ClusterView &cluster, const HybridModel &model,
+                       int64_t globalBatch, const HybridFilter &filter,
+                       int64_t effort, int mostChunks, int64_t mostChoices,
+                       std::vector<UnbuildableDevices> &leftOut);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_PIPELINE_HYBRIDSELECTION_H

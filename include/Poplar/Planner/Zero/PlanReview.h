@@ -1,0 +1,121 @@
+//===- PlanReview.h - All there is to say of a plan -------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A plan as it is written, held against the cluster and the profiles it was
+// made for: what it costs, what binds each rank, what memory it takes, what
+// other plans would cost. It may have been edited by hand. Data for
+// `poplar plan --explain` and `--json`, and for `poplar report`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_ZERO_PLANREVIEW_H
+#define POPLAR_PLANNER_ZERO_PLANREVIEW_H
+
+#include "Poplar/Planner/Zero/PlanExplanation.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
+
+namespace poplar {
+
+/// The ranks of a job in their order, by the names of their device types and
+/// nodes.
+struct WrittenPlan {
+  struct Rank {
+    std::string type, node;
+    RankShare share;
+    double state;
+  };
+  int stage = 0;
+  int64_t globalBatch = 0;
+  std::string policy;
+  std::vector<Rank> ranks;
+  /// Plans that were simulated to find this one, and itself among them: seconds
+  /// of an iteration by the closed form, and simulated. Empty if it was not
+  /// chosen so.
+  struct Candidate {
+    std::string description;
+    double predicted, simulated;
+  };
+  std::vector<Candidate> candidates;
+  /// Of the plan itself, where it was simulated.
+  std::optional<double> simulated;
+};
+
+/// A candidate for a plan of `cluster`, written.
+WrittenPlan writePlan(const ClusterView &cluster,
+                      const PlanCandidate &candidate);
+
+struct PlanReview {
+  /// The plan itself. Sharding is Memory if shares of the state differ.
+  PlanCandidate plan;
+  PlanExplanation explanation;
+
+  /// A rank of the job; its type and node by their index in the cluster.
+  struct Rank {
+    int type, node;
+    RankShare share;
+    /// Of what the stage shards; all sum up to one.
+    double state;
+    PlanExplanation::Limit limit;
+    /// Seconds per iteration of computing, and of waiting for slower ranks.
+    double busy, waiting;
+    /// Bytes: fixed + b * perSample at a micro-batch of b; `peak` at the
+    /// largest. As predicted from the profile, if it says what memory it
+    /// measured; poplar build knows it exactly.
+    struct Memory {
+      int64_t fixed, perSample, peak;
+    };
+    std::optional<Memory> memory;
+  };
+  std::vector<Rank> ranks;
+
+  /// The curve of a device type in the job, and whether it is an estimate.
+  struct TypeCurve {
+    std::vector<Curve::Point> points;
+    bool isEstimate = false;
+  };
+  /// By type; those without devices in the job have no points.
+  std::vector<TypeCurve> curves;
+
+  /// Of the plan's policy over all stages: which are faster, which slower, and
+  /// why some have no plan.
+  PlanSearchResult alternatives;
+
+  /// As it is written, see WrittenPlan.
+  std::vector<WrittenPlan::Candidate> candidates;
+  std::optional<double> simulated;
+
+  /// A line for each thing to do that makes iterations shorter, such as
+  /// leaving out devices.
+  std::vector<std::string> advice;
+};
+
+/// Fails, with `error` set, if the plan names devices that the cluster does not
+/// have, or asks more of a device than its profile or its memory has.
+std::optional<PlanReview> reviewPlan(const ClusterView &cluster,
+                                     const ModelFacts &model,
+                                     const WrittenPlan &plan,
+                                     std::string &error);
+
+/// For people: lines of text.
+std::string formatReview(const ClusterView &cluster, const PlanReview &review);
+
+/// What a candidate is: "stage 2, state by memory, 4 steps of 60 samples" and
+/// what describeCandidate() says. With the policy that its shares are of, where
+/// that is not `policy`.
+std::string describePlan(const ClusterView &cluster,
+                         const PlanCandidate &candidate,
+                         const std::string &policy);
+
+/// In what a candidate differs from all devices doing what they are set to:
+/// "without 2 of 't4', 'a100' recompute-unit". May be empty.
+std::string describeCandidate(const ClusterView &cluster,
+                              const PlanCandidate &candidate);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_ZERO_PLANREVIEW_H

@@ -1,0 +1,142 @@
+//===- PlanSearch.h - From a cluster to a plan ------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The joint search. A plan is a stage of ZeRO, how the state is sharded, what
+// each device type recomputes, which devices take part, and who takes how many
+// samples in how many steps. The last is a policy's to say (BatchPolicy.h);
+// the search goes over the rest, by the cost in BatchProblem.h.
+//
+// It tries everything where that is little; else, for every stage and sharding,
+// what the types recompute is improved one type at a time, then the devices
+// (DeviceSelection.h). `untried` says which of the two it was. Shares of the
+// state by memory are the best but for 0.05 % of the time; devices of a type on
+// nodes that are interchangeable hold as much, and every device of a type has
+// memory for the same micro-batch.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_ZERO_PLANSEARCH_H
+#define POPLAR_PLANNER_ZERO_PLANSEARCH_H
+
+#include "Poplar/Planner/Batch/BatchPolicy.h"
+#include "Poplar/Planner/Cluster/DeviceSelection.h"
+#include "Poplar/Planner/Zero/ZeroProblem.h"
+
+namespace poplar {
+
+/// How what a stage shards is divided: into equal parts, or by the memory that
+/// ranks have left (shareStateByMemory()).
+enum class Sharding { Equal, Memory };
+
+/// "equal", "memory".
+const char *toString(Sharding sharding);
+
+/// What to choose from.
+struct PlanChoices {
+  int64_t globalBatch = 0;
+  /// Increasing.
+  std::vector<int> stages = {0, 1, 2, 3};
+  std::vector<Sharding> shardings = {Sharding::Equal, Sharding::Memory};
+  /// Let devices be left out where that is faster, or else nothing fits.
+  bool leaveOut = true;
+  /// Let types recompute whatever they have a profile for; else what they are
+  /// set to.
+  bool chooseRecompute = true;
+};
+
+/// A complete choice.
+struct PlanCandidate {
+  int stage = 0;
+  Sharding sharding = Sharding::Equal;
+  /// By device type, as DeviceType::recompute.
+  std::vector<std::string> recompute;
+  /// The ranks of the cluster that take part, in order, and each one's share
+  /// of what the stage shards, relative to the others'.
+  std::vector<int> ranks;
+  std::vector<double> state;
+  /// The problem of these ranks, but with all devices of the cluster counted;
+  /// `allocation` drops the others.
+  BatchProblem problem;
+  Allocation allocation;
+};
+
+/// The best for a stage and a sharding, or why there is none.
+struct PlanOutcome {
+  int stage;
+  Sharding sharding;
+  std::optional<PlanCandidate> best;
+  std::string error;
+};
+
+/// What a search did not try all of.
+struct Untried {
+  bool devices = false, recompute = false, shares = false;
+
+  bool any() const { return devices || recompute || shares; }
+  /// "devices and shares of the state"; empty if all was tried.
+  std::string describe() const;
+};
+
+struct PlanSearchResult {
+  /// By stage, then by sharding.
+  std::vector<PlanOutcome> outcomes;
+  Untried untried;
+
+  /// Of least time; of equals, the first: the lowest stage, shared equally.
+  /// Null if there is no plan.
+  const PlanCandidate *best() const;
+};
+
+/// Deterministic. `cluster` has ranks, `model` has elements.
+PlanSearchResult searchPlans(const ClusterView &cluster,
+                             const ModelFacts &model, const BatchPolicy &policy,
+                             const PlanChoices &choices);
+
+/// The cluster with these many devices of each type, for a job of them. The
+/// devices left out first are those on the nodes that are worst connected, then
+/// the last. Where a type has fewer than asked for, the last of its devices is
+/// repeated. The ranks `first` are kept longest. None if a type is asked for of
+/// which there is no device, or two devices of a node that has no link inside.
+/// `kept`, if asked for, is set to the ranks in `cluster` that stay.
+std::optional<ClusterView> resizeCluster(const ClusterView &cluster,
+                                         const std::vector<int64_t> &counts,
+                                         std::vector<int> *kept = nullptr,
+                                         const std::vector<int> &first = {});
+
+/// Whether two types differ in nothing but their names.
+bool areAlike(const ClusterView &cluster, int type, int otherType);
+
+/// Makes ranks of types that are alike ranks of the first of them. Only types
+/// with ranks are compared.
+void mergeAlikeTypes(ClusterView &cluster);
+
+/// The cluster with so many copies of each rank. None if a node has several
+/// ranks, but no link inside. `kept` as above.
+std::optional<ClusterView> takeRanks(const ClusterView &cluster,
+                                     const std::vector<int64_t> &copies,
+                                     std::vector<int> *kept = nullptr);
+
+/// Poses the problem of a job of all ranks of `cluster`, and sets `state` to
+/// their shares. Fails, with `error` set, as makeBatchProblem() and
+/// shareStateByMemory() do.
+std::optional<BatchProblem> poseProblem(const ClusterView &cluster,
+                                        const ModelFacts &model, int stage,
+                                        Sharding sharding, int64_t globalBatch,
+                                        std::vector<double> &state,
+                                        std::string &error);
+
+/// The recomputation policies that a type has a usable profile for in a stage,
+/// its own first, then in the order of memory they take: `keep`,
+/// `recompute-attention`, `recompute-unit`.
+std::vector<std::string> getProfiledRecompute(const ClusterView &cluster,
+                                              const ModelFacts &model, int type,
+                                              int stage);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_ZERO_PLANSEARCH_H

@@ -1,0 +1,120 @@
+//===- ZeroProblem.h - The batch problem of a cluster -----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// From a cluster, its profiles and a few facts of the model to the problem that
+// the policies of BatchPolicy.h solve, for one stage of ZeRO.
+//
+// Collectives cost what CollectiveCost.h says, one after the other, as the
+// runtime issues them for each bucket: gradients of 4 bytes an element, and
+// parameters in the format of the wire (ZeRO, SC 2020, section 7).
+//
+//   stage 0  all-reduces beside the backward pass of the last step
+//   stage 1  reductions beside it; gathers beside the update
+//   stage 2  reductions beside the backward pass of each step; gathers beside
+//            the update
+//   stage 3  gathers beside the forward pass of each step; gathers and
+//            reductions beside the backward pass
+//
+// What is beside computation takes the overhead of its bytes away from it. The
+// first gather and the last reduction are beside nothing. Of the update,
+// ranks gather a bucket while they compute the next one. The small exchanges of
+// an iteration, of counts and norms, are waited for.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_ZERO_ZEROPROBLEM_H
+#define POPLAR_PLANNER_ZERO_ZEROPROBLEM_H
+
+#include "Poplar/Planner/Batch/BatchProblem.h"
+#include "Poplar/Planner/Cluster/Cluster.h"
+
+namespace poplar {
+
+/// What the planner has to know of a model.
+struct ModelFacts {
+  /// Of all parameters, and of the largest bucket; how many buckets.
+  int64_t elements = 0, largestBucket = 0, buckets = 0;
+  /// Of the first bucket that a step uses, and of the last.
+  int64_t firstBucket = 0, lastBucket = 0;
+  /// Buckets that go over the wire in a step of stages 2 and 3, and their
+  /// elements in all. A tied one goes several times; what the forward pass used
+  /// last is not gathered again, nor what the backward pass does not read.
+  struct Traffic {
+    int64_t buckets = 0, elements = 0;
+  };
+  Traffic gatheredForward, gatheredBackward, reduced;
+  /// Gathers, and reductions, under way beside the bucket in use: that of
+  /// --zero-prefetch and --zero-delay-waits.
+  int64_t overlapDepth = 2;
+  /// Profiles of other models are not used.
+  std::string fingerprint;
+};
+
+/// The part of makeBatchProblem() that is the same for all shares: the types,
+/// without limits by memory, and no communication.
+std::optional<BatchProblem> listDeviceTypes(const ClusterView &cluster,
+                                            const ModelFacts &model, int stage,
+                                            int64_t globalBatch,
+                                            std::string &error);
+
+/// Makes the problem of `globalBatch` samples in `stage`. `state` is each
+/// rank's share of what the stage shards; they are summed to one. Fails, with
+/// `error` set, where a type in use has no profile for the stage.
+std::optional<BatchProblem> makeBatchProblem(const ClusterView &cluster,
+                                             const ModelFacts &model, int stage,
+                                             int64_t globalBatch,
+                                             const std::vector<double> &state,
+                                             std::string &error);
+
+/// Seconds of collectives of all ranks of a job: for each, and for an element.
+/// All zero if there is one rank.
+struct TrafficRates {
+  double latency = 0, gather = 0, reduce = 0;
+  /// What computation beside it is slowed down by, per element.
+  double gatherOverhead = 0, reduceOverhead = 0;
+  /// Of an iteration: whether to stop, how many targets there are, the loss,
+  /// and the norm.
+  double exchanges = 0;
+};
+
+/// Bytes of an element on the wire: of a gradient; and of a parameter, in the
+/// format of all types in the job, or f32 where they differ.
+constexpr int64_t gradientWireBytes = 4;
+int64_t getWireBytes(const ClusterView &cluster);
+
+/// The rates if ranks hold the shares `state` of every bucket.
+TrafficRates getTrafficRates(const ClusterView &cluster,
+                             const std::vector<double> &state);
+
+/// Sets what ranks communicate, the slowest taking `update` for its update. No
+/// time of `problem` falls with a rate, nor with `update`.
+void setSync(const ModelFacts &model, const TrafficRates &rates, double update,
+             BatchProblem &problem);
+
+/// Memory of a rank next to its activations, if it holds `share` of what the
+/// stage shards. Of a profile that says nothing of memory, it is the least that
+/// the state takes.
+int64_t getFixedBytes(const DeviceProfile &profile, const DeviceType &type,
+                      const ModelFacts &model, int stage, double share);
+
+/// Shares of the state in proportion to the memory that ranks have left for it,
+/// next to what every rank has to hold and one sample. Fails, with `error` set,
+/// where it does not fit.
+std::optional<std::vector<double>>
+shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
+                   int stage, std::string &error);
+
+/// What devices of a type need next to the state: of a profile that says
+/// nothing of memory, an error.
+std::optional<DeviceProfile::Memory>
+getMeasuredMemory(const DeviceProfile &profile, const DeviceType &type,
+                  std::string &error);
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_ZERO_ZEROPROBLEM_H

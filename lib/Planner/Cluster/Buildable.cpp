@@ -1,0 +1,60 @@
+//===- Buildable.cpp - What poplar build cannot build ---------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Cluster/Buildable.h"
+#include <algorithm>
+
+using namespace poplar;
+
+std::string poplar::format(const Buildability &buildability) {
+  std::string text;
+  for (const UnbuildableDevices &each : buildability.leftOut) {
+    std::string count = std::to_string(each.count), type = each.type;
+    count.insert(0, count.size() < 5 ? 5 - count.size() : 0, ' ');
+    type.resize(std::max<size_t>(type.size(), 16), ' ');
+    text += "  left out " + count + " " + type + " " + each.reason +
+            "; --hypothetical plans for it all the same\n";
+  }
+  if (!buildability.refusal.empty())
+    text += "hypothetical: poplar build does not take this plan; " +
+            buildability.refusal + "\n";
+  return text;
+}
+
+std::string poplar::explainUnbuildable(const std::string &name,
+                                       const std::string &target) {
+  if (target.compare(0, 4, "host") == 0 || target.compare(0, 5, "cuda:") == 0)
+    return "";
+  return "device type '" + name + "' is a " + target +
+         ": there is no runtime for it yet; build for host... and cuda... "
+         "targets (docs/cluster-file.md)";
+}
+
+std::string poplar::explainUnbuildableStage(const DeviceType &type,
+                                            int tensorDegree) {
+  std::string reason = explainUnbuildable(type.name, type.target);
+  if (!reason.empty())
+    return reason;
+  if (tensorDegree > 1)
+    return "devices of type '" + type.name + "' share units among " +
+           std::to_string(tensorDegree) + ", which is not generated yet";
+  if (type.precision == "f16")
+    return "device type '" + type.name +
+           "' keeps activations in f16, whose loss scale is a rank's own: "
+           "pipeline stages are of f32 or bf16";
+  return "";
+}
+
+std::string poplar::explainUnlikeNeighbours(const DeviceType &type,
+                                            const DeviceType &next) {
+  if (type.precision == next.precision)
+    return "";
+  return "device types '" + type.name + "' and '" + next.name +
+         "' keep activations in " + type.precision + " and " + next.precision +
+         ": neighbouring pipeline stages need the same precision";
+}

@@ -1,0 +1,140 @@
+//===- GeoGrid.h - What pipelines over distant devices take -----*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The cost of GeoProblem.h, where stages are rows and pipelines columns. The
+// search changes a grid step by step; a plan's cost is that of its grid.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_PLANNER_GEOGRID_H
+#define POPLAR_LIB_PLANNER_GEOGRID_H
+
+#include "Pipeline/HybridCost.h"
+#include "Poplar/Planner/Geo/GeoProblem.h"
+
+namespace poplar {
+
+/// Sums over units, tabulated.
+class GeoCosts {
+public:
+  explicit GeoCosts(const GeoProblem &problem);
+
+  const GeoProblem &problem;
+
+  double getElements(int first, int end) const {
+    bool both = first == 0 && end == units && end > 1;
+    return elementSums[end] - elementSums[first] -
+           (both ? static_cast<double>(problem.tiedElements) : 0);
+  }
+  /// The first mode of a kind in which a stage fits with `inFlight`
+  /// micro-batches, in a group of so many pipelines. If there is none, the
+  /// last, and in `excess` by what share of the memory too much it needs.
+  int findMode(int kind, int first, int end, double inFlight, int pipelines,
+               double &excess) const;
+  double getForward(int kind, int mode, int first, int end) const {
+    const std::vector<double> &sums = modes[kind][mode].forward;
+    return sums[end] - sums[first];
+  }
+  double getBackward(int kind, int mode, int first, int end) const {
+    const std::vector<double> &sums = modes[kind][mode].backward;
+    return sums[end] - sums[first];
+  }
+
+private:
+  struct Sums {
+    std::vector<double> forward, backward, saved;
+    /// The most of units [first, end), at first * (units + 1) + end.
+    std::vector<double> work;
+  };
+  int units;
+  std::vector<double> elementSums;
+  /// By kind and mode.
+  std::vector<std::vector<Sums>> modes;
+};
+
+class GeoGrid {
+public:
+  GeoGrid(const GeoCosts &costs, PipelineSchedule schedule, int stages,
+          int pipelines);
+
+  const int stages, pipelines;
+  const PipelineSchedule schedule;
+  /// Row-major. After a change, refreshStage() of the rows concerned.
+  std::vector<int> cells;
+  /// After a change, refreshCuts().
+  std::vector<int> cuts;
+
+  int &at(int stage, int pipeline) {
+    return cells[stage * pipelines + pipeline];
+  }
+  /// Recomputes what follows from the devices of a stage and of those next to
+  /// it.
+  void refreshStage(int stage);
+  void refreshCuts();
+  void refresh();
+
+  /// P and E of a pipeline with so many micro-batches; `excess` grows by what
+  /// its stages need more than there is memory.
+  LaneTimes getTimes(int pipeline, int64_t microBatches, double &excess);
+  /// Of an iteration; infinite if a stage does not fit.
+  double getSeconds(int pipeline, int64_t microBatches);
+  std::vector<PlannedStage> getStages(int pipeline, int64_t microBatches);
+  int getMode(int stage, int pipeline, int64_t microBatches, double &excess);
+
+  /// What tells a search where to go on.
+  struct Guide {
+    /// What an iteration takes at least, whatever the shares of the pipelines.
+    double seconds;
+    /// What it would take were all stages and all pipelines alike: it changes
+    /// with all that the maxima of the cost hide.
+    double mean;
+    /// Of memory, with equal shares: see GeoCosts::findMode.
+    double excess;
+  };
+  Guide getGuide();
+  /// Shares the micro-batches among the pipelines so that an iteration takes
+  /// least, and returns its seconds; infinite if stages do not fit.
+  double share(std::vector<int64_t> &shares);
+
+private:
+  int64_t countInFlight(int stage, int64_t microBatches) const {
+    return schedule == PipelineSchedule::GPipe ? microBatches : stages - stage;
+  }
+  StageCost getCost(int stage, int pipeline, int64_t microBatches,
+                    double &excess);
+  double getSync(int stage) const;
+  double getTied(int pipeline) const;
+  void refreshSync(int stage);
+  void refreshMessages(int stage);
+  int64_t countWithin(double seconds, int pipeline, const LaneTimes &times,
+                      int64_t limit);
+
+  const GeoCosts &costs;
+  const GeoProblem &problem;
+  /// Of a node of a stage's devices: seconds, and seconds for a byte of X.
+  struct Exchange {
+    double fixed, perByte;
+  };
+  /// By row.
+  std::vector<std::vector<Exchange>> exchanges;
+  std::vector<double> optimizer;
+  /// By row and column, to the next row.
+  std::vector<double> messages;
+  /// s, by row.
+  std::vector<double> syncs;
+  std::vector<LaneTimes> times;
+  /// By node; zero between calls.
+  std::vector<int> counts, otherCounts;
+};
+
+/// The grid of a plan, which must be one of stages x pipelines.
+GeoGrid makeGrid(const GeoCosts &costs, const GeoPlan &plan);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_PLANNER_GEOGRID_H

@@ -1,0 +1,236 @@
+//===- GeoSearch.cpp - Finding pipelines over distant devices -------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Geo/GeoSearch.h"
+#include "Geo/GeoAnnealing.h"
+#include "Placement/PlacementStarts.h"
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <set>
+
+using namespace poplar;
+
+static constexpr double never = std::numeric_limits<double>::infinity();
+
+/// Shapes that starts are built for, and starts that are annealed.
+static constexpr size_t mostShapes = 192, mostAnnealed = 48;
+/// Of chains, in the starts of a shape.
+static constexpr size_t mostLengths = 3;
+
+namespace {
+struct Shape {
+  int stages, pipelines;
+  PipelineSchedule schedule;
+  double bound;
+};
+struct Candidate {
+  const Shape *shape;
+  GeoState state;
+  double cost;
+};
+
+class Search {
+public:
+  Search(const GeoProblem &problem, int64_t effort)
+      : problem(problem), costs(problem), effort(effort) {}
+  GeoSearchResult run();
+
+private:
+  void addShapes();
+  void addStarts(const Shape &shape);
+  void addStart(const Shape &shape, GeoAnnealing &annealing,
+                std::vector<int> cells);
+  void take(const Shape &shape, GeoAnnealing &annealing, const GeoState &state);
+  bool isWorse(const Shape &shape) const {
+    return best && shape.bound >= best->seconds * (1 - 1e-9);
+  }
+
+  const GeoProblem &problem;
+  GeoCosts costs;
+  int64_t effort;
+  std::vector<Shape> shapes;
+  std::vector<Candidate> candidates;
+  std::optional<GeoPlan> best;
+};
+} // namespace
+
+/// Of few devices, all shapes; of many, those that use all or a part of them.
+static std::vector<int> getPipelines(int devices, int stages, int64_t most) {
+  int all = static_cast<int>(std::min<int64_t>(devices / stages, most));
+  std::set<int> counts;
+  if (all <= 8)
+    for (int k = 1; k <= all; ++k)
+      counts.insert(k);
+  for (int eighths = 1; eighths <= 8; ++eighths)
+    counts.insert(std::max(1, all * eighths / 8));
+  return {counts.begin(), counts.end()};
+}
+
+void Search::addShapes() {
+  GeoBound bound(problem);
+  int devices = static_cast<int>(problem.devices.size()),
+      least = std::max(problem.stages, 1),
+      most =
+          problem.stages ? problem.stages : std::min(devices, problem.units());
+  for (int stages = least; stages <= most; ++stages)
+    for (int pipelines : getPipelines(devices, stages, problem.microBatches))
+      for (PipelineSchedule schedule : problem.schedules)
+        shapes.push_back({stages, pipelines, schedule,
+                          bound.get(stages, pipelines, schedule)});
+  std::stable_sort(
+      shapes.begin(), shapes.end(),
+      [](const Shape &a, const Shape &b) { return a.bound < b.bound; });
+}
+
+/// Keeps a plan that is the best so far.
+void Search::take(const Shape &shape, GeoAnnealing &annealing,
+                  const GeoState &state) {
+  GeoPlan plan;
+  double seconds = annealing.share(state, plan.microBatches);
+  if (seconds == never || (best && seconds >= best->seconds))
+    return;
+  plan.schedule = shape.schedule;
+  for (int j = 0; j < shape.stages; ++j)
+    plan.stages.emplace_back(state.cells.begin() + j * shape.pipelines,
+                             state.cells.begin() + (j + 1) * shape.pipelines);
+  plan.cuts = state.cuts;
+  plan.seconds = seconds;
+  best = std::move(plan);
+}
+
+void Search::addStart(const Shape &shape, GeoAnnealing &annealing,
+                      std::vector<int> cells) {
+  GeoState state = annealing.complete(std::move(cells));
+  effort -= annealing.takeEffort();
+  take(shape, annealing, state);
+  double cost = annealing.getCost(state);
+  candidates.push_back({&shape, std::move(state), cost});
+}
+
+/// Devices close to each other in stages, or in pipelines, or in between; and
+/// alike devices in stages, or in pipelines.
+void Search::addStarts(const Shape &shape) {
+  GeoAnnealing annealing(costs, shape.schedule, shape.stages, shape.pipelines);
+  int devices = static_cast<int>(problem.devices.size()),
+      used = shape.stages * shape.pipelines;
+  PlacementCosts network(devices);
+  double bytes = costs.getElements(0, problem.units()) / shape.stages *
+                 (problem.gradientBytes + problem.parameterBytes) /
+                 shape.pipelines;
+  for (int d = 0; d < devices; ++d)
+    for (int other = 0; other < devices; ++other) {
+      if (d == other)
+        continue;
+      const LinkSpeed &link =
+          problem.getLink(problem.devices[d].node, problem.devices[other].node);
+      size_t at = size_t(d) * devices + other;
+      network.dataParallel[at] = 2 * link.latency + bytes / link.bandwidth;
+      network.pipeline[at] =
+          link.latency + problem.boundaryBytes / link.bandwidth;
+    }
+  for (const std::vector<std::vector<int>> &groups :
+       buildStarts(network, shape.stages, shape.pipelines, mostLengths)) {
+    std::vector<int> cells;
+    for (const std::vector<int> &group : groups)
+      cells.insert(cells.end(), group.begin(), group.end());
+    addStart(shape, annealing, std::move(cells));
+  }
+  std::vector<int> order(devices);
+  std::iota(order.begin(), order.end(), 0);
+  auto seconds = [&](int d) {
+    return costs.getForward(problem.devices[d].kind, 0, 0, problem.units()) +
+           costs.getBackward(problem.devices[d].kind, 0, 0, problem.units());
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return seconds(a) < seconds(b); });
+  order.resize(used);
+  addStart(shape, annealing, order);
+  std::vector<int> turned(used);
+  for (int i = 0; i < used; ++i)
+    turned[i % shape.stages * shape.pipelines + i / shape.stages] = order[i];
+  addStart(shape, annealing, std::move(turned));
+}
+
+GeoSearchResult Search::run() {
+  GeoSearchResult result;
+  addShapes();
+  if (shapes.empty()) {
+    result.error = "there are fewer devices than stages";
+    return result;
+  }
+  result.lowerBound = shapes.front().bound;
+  int64_t soon = effort - effort / 4;
+  for (size_t i = 0; i < shapes.size() && i < mostShapes; ++i)
+    if (!isWorse(shapes[i]) && (effort > soon || i < 2))
+      addStarts(shapes[i]);
+  // As with placements: each start is annealed a little; then the better half
+  // of what came of it, with twice the effort, until one is left.
+  auto isBefore = [](const Candidate &a, const Candidate &b) {
+    return a.cost < b.cost;
+  };
+  std::stable_sort(candidates.begin(), candidates.end(), isBefore);
+  // The best start of each shape, then others.
+  std::set<const Shape *> met;
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [&](const Candidate &candidate) {
+                          return met.insert(candidate.shape).second;
+                        });
+  if (candidates.size() > mostAnnealed)
+    candidates.erase(candidates.begin() + mostAnnealed, candidates.end());
+  uint64_t sequence = 0;
+  while (!candidates.empty()) {
+    // Rounds have about as much to do.
+    int64_t rounds = 1;
+    for (size_t left = candidates.size(); left > 1; left = (left + 1) / 2)
+      ++rounds;
+    int64_t each =
+        effort / rounds / static_cast<int64_t>(candidates.size()) / 3;
+    std::vector<Candidate> next;
+    for (Candidate &candidate : candidates) {
+      if (isWorse(*candidate.shape))
+        continue;
+      GeoAnnealing annealing(costs, candidate.shape->schedule,
+                             candidate.shape->stages,
+                             candidate.shape->pipelines);
+      for (double hot : {0.3, 0.03, 0.003}) {
+        GeoState state =
+            annealing.anneal(candidate.state, hot, each, ++sequence);
+        take(*candidate.shape, annealing, state);
+        double cost = annealing.getCost(state);
+        if (cost < candidate.cost) {
+          candidate.state = std::move(state);
+          candidate.cost = cost;
+        }
+      }
+      effort -= annealing.takeEffort();
+      next.push_back(std::move(candidate));
+    }
+    std::stable_sort(next.begin(), next.end(), isBefore);
+    if (candidates.size() == 1)
+      break;
+    if (next.size() > (candidates.size() + 1) / 2)
+      next.erase(next.begin() + (candidates.size() + 1) / 2, next.end());
+    candidates = std::move(next);
+  }
+  if (!best)
+    result.error = "no plan fits: of every cut into stages that was tried some "
+                   "stage exceeds the memory of its devices; add devices, or "
+                   "devices with more memory";
+  else
+    result.lowerBound = std::min(result.lowerBound, best->seconds);
+  result.plan = std::move(best);
+  return result;
+}
+
+GeoSearchResult poplar::searchGeoPlan(const GeoProblem &problem,
+                                      int64_t effort) {
+  GeoSearchResult result;
+  result.error = problem.check();
+  return result.error.empty() ? Search(problem, effort).run() : result;
+}

@@ -1,0 +1,158 @@
+//===- UnitTimes.cpp - What the units of a model take ---------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Model/UnitTimes.h"
+
+using namespace poplar;
+
+/// What a type without figures is taken to compute and move a second, where a
+/// profile says how long all of it takes and only proportions count: 10 FLOPs
+/// in the time of a byte, as a server core.
+static constexpr double anyFlops = 1e12, anyBandwidth = 1e11;
+
+namespace {
+
+/// The measured profile of a type that serves best; empty if there is none.
+struct Measurement {
+  const HybridModel::Variant *variant = nullptr;
+  const DeviceProfile *profile = nullptr;
+};
+
+} // namespace
+
+/// Of the policy the type is set to, then of any other. All stages of ZeRO
+/// measure the same, as collectives are not in them.
+static Measurement findMeasurement(const ClusterView &cluster,
+                                   const HybridModel &model, int type) {
+  ClusterView view;
+  view.types = cluster.types;
+  view.profiles = cluster.profiles;
+  std::vector<const HybridModel::Variant *> variants;
+  for (const HybridModel::Variant &variant : model.variants[type])
+    if (variant.recompute == cluster.types[type].recompute)
+      variants.insert(variants.begin(), &variant);
+    else
+      variants.push_back(&variant);
+  for (const HybridModel::Variant *variant : variants) {
+    view.types[type].recompute = variant->recompute;
+    for (int stage = 0; stage < 4; ++stage) {
+      const DeviceProfile *profile =
+          view.findProfile(type, stage, model.fingerprint);
+      if (profile && !profile->isEstimate && !profile->microBatches.empty())
+        return {variant, &cluster.profiles[profile - view.profiles.data()]};
+    }
+  }
+  return {};
+}
+
+std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
+                                        const HybridModel &model, int type,
+                                        std::string &error) {
+  DeviceType figures = cluster.types[type];
+  std::string format = figures.getWorkingFormat();
+  UnitTimes times;
+  times.roofline = Roofline::get(figures);
+  times.library = getCollectiveLibrary(figures.target);
+  auto [variant, profile] = findMeasurement(cluster, model, type);
+  if (profile) {
+    times.measured = variant;
+    times.curve = profile->fitCurve(error);
+    if (!times.curve) {
+      error = "profile of device type '" + figures.name + "': " + error;
+      return std::nullopt;
+    }
+  }
+  if (times.roofline) {
+    times.optimizerSeconds =
+        times.roofline->getOptimizerSeconds(1 << 20) / (1 << 20);
+  } else if (profile) {
+    figures.flops[format] = anyFlops;
+    figures.bandwidth = anyBandwidth;
+    times.roofline = Roofline::get(figures);
+  } else {
+    error = "device type '" + figures.name +
+            "' has neither a profile of this model nor 'flops' of " + format +
+            " and 'bandwidth' to estimate it from";
+    return std::nullopt;
+  }
+  if (profile && profile->optimizerSeconds)
+    times.optimizerSeconds =
+        *profile->optimizerSeconds / static_cast<double>(model.countElements());
+  return times;
+}
+
+static RooflineOp share(RooflineOp op, int degree) {
+  op.flops /= degree;
+  op.bytes /= degree;
+  op.fixedBytes /= degree;
+  op.columns /= degree;
+  return op;
+}
+
+static double getSeconds(const std::vector<RooflineOp> &ops,
+                         const Roofline &roofline, int degree,
+                         int64_t microBatch) {
+  double seconds = 0;
+  for (const RooflineOp &op : ops)
+    seconds += op.count * roofline.getSeconds(share(op, degree), microBatch);
+  return seconds;
+}
+
+std::optional<int64_t> UnitTimes::getLargest() const {
+  if (!curve)
+    return std::nullopt;
+  return curve->largest();
+}
+
+/// By what the seconds of the roofline are to be multiplied.
+double UnitTimes::getScale(int64_t microBatch) const {
+  if (!curve)
+    return 1;
+  double seconds = 0;
+  for (const UnitWork &unit : measured->units)
+    seconds += getSeconds(unit.forward, *roofline, 1, microBatch) +
+               getSeconds(unit.backward, *roofline, 1, microBatch);
+  return curve->seconds(microBatch) / seconds;
+}
+
+std::vector<HybridProblem::UnitCost>
+UnitTimes::getCosts(const HybridModel::Variant &variant, int64_t microBatch,
+                    int degree, const LinkSpeed &inside) const {
+  if (curve && microBatch > curve->largest())
+    return {};
+  double scale = getScale(microBatch), exchange = 0;
+  if (degree > 1) {
+    double bytes = static_cast<double>(microBatch * variant.boundaryBytes);
+    double latency = CollectiveSteps::countInside(library, degree)
+                         .getSeconds(inside.latency, 0);
+    exchange =
+        2 * (latency + (degree - 1.0) / degree * bytes / inside.bandwidth);
+  }
+  std::vector<HybridProblem::UnitCost> costs;
+  size_t last = variant.units.size() - 1;
+  for (size_t i = 0; i <= last; ++i) {
+    const UnitWork &work = variant.units[i];
+    bool isRepeated = i > 0 && i < last;
+    int forward = isRepeated ? 2 : i == 0,
+        backward = isRepeated ? 2 : i == last;
+    if (isRepeated && variant.recompute == "recompute-unit")
+      backward += 2;
+    HybridProblem::UnitCost cost;
+    cost.forward =
+        scale * getSeconds(work.forward, *roofline, degree, microBatch) +
+        forward * exchange;
+    cost.backward =
+        scale * getSeconds(work.backward, *roofline, degree, microBatch) +
+        backward * exchange;
+    cost.communication = (forward + backward) * exchange;
+    cost.savedBytes = microBatch * work.savedBytes / degree;
+    cost.workBytes = microBatch * work.workBytes / degree;
+    costs.push_back(cost);
+  }
+  return costs;
+}

@@ -1,0 +1,72 @@
+//===- HybridChoice.cpp - The best of the best hybrid plans ---------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Pipeline/HybridChoice.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+#include <algorithm>
+
+using namespace poplar;
+
+/// The best plan of all problems with so many chunks.
+static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
+                             int64_t effort, int chunks, double limit) {
+  HybridChoice choice;
+  double bound = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < problems.size(); ++i) {
+    HybridProblem problem = problems[i];
+    if (chunks > 1) {
+      if (!problem.hasEqualUnits())
+        continue;
+      problem.schedules = {PipelineSchedule::Interleaved};
+      problem.chunks = chunks;
+    }
+    HybridSearchResult found = searchHybridPlan(problem, effort, limit);
+    if (i == 0)
+      choice.search.error = found.error;
+    bound = std::min(bound, found.lowerBound);
+    choice.effort += found.effort;
+    if (!found.plan)
+      continue;
+    double seconds = simulatePipeline(problem, *found.plan).seconds;
+    if (seconds < choice.seconds) {
+      choice.problem = i;
+      choice.search = std::move(found);
+      choice.seconds = seconds;
+    }
+  }
+  choice.search.lowerBound = bound;
+  return choice;
+}
+
+HybridChoice
+poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
+                         int64_t effort, int mostChunks, double limit) {
+  HybridChoice choice = chooseOf(problems, effort, 1, limit);
+  // What does not fit with one chunk does not with several; but it may take
+  // less than the limit only with several.
+  std::array<double, HybridProblem::mostChunks + 1> bounds{};
+  bounds[1] = choice.search.lowerBound;
+  int64_t used = choice.effort;
+  bool isFirst = limit == std::numeric_limits<double>::infinity();
+  std::vector<HybridChoice> slower;
+  for (int chunks = 2; (choice.search.plan || !isFirst) && chunks <= mostChunks;
+       ++chunks) {
+    HybridChoice other = chooseOf(problems, effort / 4, chunks, limit);
+    bounds[chunks] = other.search.lowerBound;
+    used += other.effort;
+    if (other.seconds < choice.seconds)
+      std::swap(choice, other);
+    slower.push_back(std::move(other));
+  }
+  for (HybridChoice &other : slower)
+    if (other.search.plan && other.problem == choice.problem)
+      choice.others.push_back(std::move(*other.search.plan));
+  choice.bounds = bounds;
+  choice.effort = used;
+  return choice;
+}

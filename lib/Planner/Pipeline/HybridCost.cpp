@@ -1,0 +1,313 @@
+//===- HybridCost.cpp - What a stage of a pipeline takes ------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Pipeline/HybridCost.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace poplar;
+
+using HybridType = HybridProblem::DeviceType;
+
+static int64_t divideUp(int64_t value, int64_t by) {
+  return (value + by - 1) / by;
+}
+
+std::vector<HybridPlan::Range> poplar::cutStage(const HybridProblem::Mode &mode,
+                                                HybridPlan::Range stage,
+                                                int chunks) {
+  auto measure = [&](int unit) {
+    return mode.units[unit].forward + mode.units[unit].backward;
+  };
+  double all = 0, before = 0;
+  for (int unit = stage.first; unit < stage.end; ++unit)
+    all += measure(unit);
+  std::vector<HybridPlan::Range> ranges;
+  int end = stage.first;
+  for (int chunk = 1; chunk <= chunks; ++chunk) {
+    int first = end;
+    // A unit is in the chunk that its middle is in. Each chunk has one.
+    double target = all * chunk / chunks * (1 + 1e-9);
+    while (end < stage.end - (chunks - chunk) &&
+           (end == first || chunk == chunks ||
+            before + measure(end) / 2 <= target))
+      before += measure(end++);
+    ranges.push_back({first, end});
+  }
+  return ranges;
+}
+
+int64_t poplar::countInFlight(PipelineSchedule schedule,
+                              const PipelineShape &shape, int64_t stage,
+                              int64_t chunk) {
+  switch (schedule) {
+  case PipelineSchedule::GPipe:
+    return shape.microBatches;
+  case PipelineSchedule::OneForwardOneBackward:
+    return shape.stages - stage;
+  case PipelineSchedule::Interleaved:
+    break;
+  }
+  return Timetable::boundInFlight(schedule, shape, stage, chunk);
+}
+
+bool poplar::isAligned(const HybridType &type, int tensorDegree,
+                       int64_t pipelines) {
+  int64_t devices = pipelines * tensorDegree;
+  return type.perNode % tensorDegree == 0 &&
+         (devices % type.perNode == 0 || type.perNode % devices == 0);
+}
+
+/// Replicas of a stage in one node.
+static int64_t getReplicasInNode(const HybridType &type,
+                                 const GroupPart &part) {
+  return std::min<int64_t>(part.pipelines, type.perNode / part.tensorDegree);
+}
+
+HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates)
+    : problem(problem), communicates(communicates) {
+  for (const HybridType &type : problem.types) {
+    sums.emplace_back();
+    for (const HybridProblem::Mode &mode : type.modes) {
+      Sums sum;
+      double forward = 0, backward = 0;
+      int64_t saved = 0;
+      for (size_t i = 0; i <= mode.units.size(); ++i) {
+        sum.forward.push_back(forward);
+        sum.backward.push_back(backward);
+        sum.saved.push_back(saved);
+        if (i == mode.units.size())
+          break;
+        const HybridProblem::UnitCost &unit = mode.units[i];
+        double computing = 1;
+        if (!communicates && unit.forward + unit.backward > 0)
+          computing = 1 - unit.communication / (unit.forward + unit.backward);
+        forward += unit.forward * computing;
+        backward += unit.backward * computing;
+        saved += unit.savedBytes;
+      }
+      sums.back().push_back(std::move(sum));
+    }
+  }
+}
+
+double HybridCosts::getSeconds(int type, int mode,
+                               HybridPlan::Range units) const {
+  const Sums &sum = sums[type][mode];
+  return sum.forward[units.end] - sum.forward[units.first] +
+         sum.backward[units.end] - sum.backward[units.first];
+}
+
+int64_t HybridCosts::getSavedBytes(int type, int mode,
+                                   HybridPlan::Range units) const {
+  const std::vector<int64_t> &saved = sums[type][mode].saved;
+  return saved[units.end] - saved[units.first];
+}
+
+/// `bytes` of each of `elements` once around, in so many collectives.
+double HybridCosts::exchange(const std::vector<GroupPart> &parts,
+                             double elements, int64_t bytes,
+                             int collectives) const {
+  if (!communicates)
+    return 0;
+  double inside = 0, between = 0, insideLatency = 0, betweenLatency = 0;
+  int64_t nodes = 0;
+  std::vector<CollectiveNodes> members;
+  for (const GroupPart &part : parts) {
+    const HybridType &type = problem.types[part.type];
+    int64_t replicas = getReplicasInNode(type, part);
+    members.push_back({type.library, part.pipelines / replicas, replicas});
+    nodes += members.back().nodes;
+  }
+  double size = elements * static_cast<double>(bytes);
+  for (const GroupPart &part : parts) {
+    const HybridType &type = problem.types[part.type];
+    double replicas = static_cast<double>(getReplicasInNode(type, part));
+    if (replicas > 1) {
+      inside = std::max(inside, (replicas - 1) / replicas * size /
+                                    part.tensorDegree / type.inside.bandwidth);
+      insideLatency = std::max(insideLatency, type.inside.latency);
+    }
+    for (const GroupPart &other : parts) {
+      if (&other == &part && part.pipelines == static_cast<int64_t>(replicas))
+        continue;
+      const HybridProblem::Link &link = problem.getLink(part.type, other.type);
+      double share =
+          link.isShared ? 1 : std::min(part.tensorDegree, other.tensorDegree);
+      between = std::max(between, static_cast<double>(nodes - 1) /
+                                      static_cast<double>(nodes) * size /
+                                      share / link.speed.bandwidth);
+      betweenLatency = std::max(betweenLatency, link.speed.latency);
+    }
+  }
+  return std::max(inside, between) +
+         collectives * CollectiveSteps::count(members, nodes)
+                           .getSeconds(insideLatency, betweenLatency);
+}
+
+/// Tied parameters whose other unit is in another group: an all-reduce over the
+/// slowest link that may be between the two.
+double HybridCosts::exchangeTied(const GroupPart &part) const {
+  double longest = 0;
+  for (size_t other = 0; other < problem.types.size(); ++other) {
+    const HybridProblem::Link &link = problem.getLink(part.type, other);
+    double share = link.isShared ? 1 : part.tensorDegree;
+    longest =
+        std::max(longest, 2 * (link.speed.latency +
+                               static_cast<double>(problem.tiedElements) *
+                                   static_cast<double>(problem.gradientBytes) /
+                                   share / link.speed.bandwidth));
+  }
+  return communicates ? longest : 0;
+}
+
+StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
+                               const std::vector<GroupPart> &parts,
+                               size_t own) const {
+  const GroupPart &part = parts[own];
+  const HybridType &type = problem.types[part.type];
+  int64_t ranks = 0, replicas = 0;
+  for (const GroupPart &each : parts) {
+    ranks += each.pipelines * each.tensorDegree;
+    replicas += each.pipelines;
+  }
+  int64_t elements = problem.countElements(group.first, group.end),
+          ofRank = divideUp(elements, part.tensorDegree),
+          shard = divideUp(elements, ranks), largest = 0;
+  for (int unit = group.first; unit < group.end; ++unit)
+    largest = std::max(largest, problem.elements[unit]);
+  largest = std::max(largest, std::min(problem.largestBucket, elements));
+  largest = divideUp(largest, part.tensorDegree);
+
+  int zero = group.zeroStage, units = group.end - group.first;
+  cost.fixedBytes +=
+      type.state.replicated(zero) * ofRank + type.state.sharded(zero) * shard;
+  cost.fixedBytes +=
+      transientBytes(type.state, zero, largest, units, problem.overlapDepth);
+
+  cost.sync =
+      type.optimizerSeconds * static_cast<double>(zero >= 1 ? shard : ofRank);
+  if (replicas > 1) {
+    auto size = static_cast<double>(elements);
+    double gradients = exchange(parts, size, problem.gradientBytes, units),
+           parameters = exchange(parts, size, problem.parameterBytes, units);
+    if (zero >= 2)
+      cost.backward += gradients;
+    else
+      cost.sync += gradients;
+    if (zero == 0)
+      cost.sync += gradients;
+    else if (zero <= 2)
+      cost.sync += parameters;
+    if (zero >= 3) {
+      cost.forward += parameters;
+      cost.backward += parameters;
+    }
+  }
+  if (problem.tiedElements > 0 &&
+      (group.first == 0) != (group.end == problem.units()))
+    cost.sync += exchangeTied(part);
+  return cost;
+}
+
+/// What messages of a pass take of a device that computes meanwhile: those that
+/// come to the stage, and those that leave it.
+double HybridCosts::getOverhead(const HybridPlan::Group &group, int type,
+                                int64_t bytes, size_t chunks) const {
+  if (!communicates)
+    return 0;
+  double overhead = 0;
+  for (size_t other = 0; other < problem.types.size(); ++other)
+    overhead = std::max(overhead, problem.getLink(type, other).speed.overhead);
+  auto messages = static_cast<double>(2 * chunks - (group.first == 0) -
+                                      (group.end == problem.units()));
+  return messages * static_cast<double>(bytes) * overhead;
+}
+
+StageCost HybridCosts::getStage(
+    const HybridPlan::Group &group, const std::vector<GroupPart> &parts,
+    size_t own, int index, const std::vector<HybridPlan::Range> &chunks) const {
+  int typeIndex = parts[own].type;
+  const HybridType &type = problem.types[typeIndex];
+  const HybridProblem::Mode &mode = type.modes[index];
+  const Sums &sum = sums[typeIndex][index];
+  StageCost cost;
+  cost.forward = sum.forward[group.end] - sum.forward[group.first];
+  cost.backward = sum.backward[group.end] - sum.backward[group.first];
+  double computing = cost.both();
+  int64_t work = 0;
+  for (int unit = group.first; unit < group.end; ++unit)
+    work = std::max(work, mode.units[unit].workBytes);
+  int64_t message =
+      divideUp(mode.microBatch * problem.boundaryBytes, mode.tensorDegree);
+  double overhead = getOverhead(group, typeIndex, message, chunks.size());
+  cost.forward += overhead;
+  cost.backward += overhead;
+  // A message each way, on its way while another is in use.
+  cost.fixedBytes = type.scratchBytes + work +
+                    static_cast<int64_t>(chunks.size()) * 2 * 2 * message;
+  cost = addZero(cost, group, parts, own);
+  // What is not computed, chunks share evenly.
+  double shared =
+      (cost.both() - computing) / static_cast<double>(chunks.size());
+  for (size_t i = 0; i < chunks.size(); ++i)
+    cost.chunks[i] = getSeconds(typeIndex, index, chunks[i]) + shared;
+  return cost;
+}
+
+double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
+                               const GroupPart &to) const {
+  if (!communicates)
+    return 0;
+  const HybridProblem::Link &link = problem.getLink(from.type, to.type);
+  double bytes = static_cast<double>(microBatch * problem.boundaryBytes);
+  if (link.isShared)
+    bytes *= static_cast<double>(
+        std::max(getReplicasInNode(problem.types[from.type], from),
+                 getReplicasInNode(problem.types[to.type], to)));
+  else
+    bytes /= std::min(from.tensorDegree, to.tensorDegree);
+  return link.speed.latency + bytes / link.speed.bandwidth;
+}
+
+/// In turns, a stage is ahead of the next: by one micro-batch, or by two of a
+/// chunk.
+void LaneTimes::takeInTurns(const StageCost &stage, double message, int depth) {
+  bool isInterleaved = chunks > 1;
+  double inFlight = isInterleaved ? 2 * depth - 1 : depth;
+  period = std::max(
+      {period, stage.both(), chunks * message, chunks * roundTrip / inFlight});
+  if (depth > 1)
+    period = std::max(period, (stage.both() + head + 2 * chunks * message) /
+                                  (isInterleaved ? 3 : 2));
+  if (depth > 1 && isInterleaved) {
+    double longer = 0;
+    for (int own = 0; own < chunks; ++own)
+      for (int behind = 0; behind < chunks; ++behind)
+        longer += std::max(stage.chunks[own], headChunks[behind]);
+    period = std::max(period, longer / chunks);
+  }
+  head = stage.both();
+  headChunks = stage.chunks;
+}
+
+LaneTimes LaneTimes::prepend(const StageCost &stage, double message, int depth,
+                             PipelineSchedule schedule) const {
+  LaneTimes times = *this;
+  times.roundTrip += stage.both() / chunks + 2 * message;
+  times.end = std::max(times.roundTrip + stage.sync,
+                       depth > 1 ? stage.forward / chunks + message + end : 0);
+  if (schedule == PipelineSchedule::GPipe) {
+    times.period = std::max({period, stage.forward, message});
+    times.backwardPeriod = std::max({backwardPeriod, stage.backward, message});
+  } else {
+    times.takeInTurns(stage, message, depth);
+  }
+  return times;
+}

@@ -1,0 +1,163 @@
+//===- HybridCost.h - What a stage of a pipeline takes ----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The f, b, c and s of HybridProblem.h, and memory. Both searches and the cost
+// of a plan take them from here.
+//
+// The devices of a group fill nodes, or share one with other groups evenly. So
+// an exchange of E elements of g bytes among the replicas of a stage, on n
+// nodes with r replicas each of tensor degree t, takes
+//
+//   max( (r-1)/r E/t g / B,  (n-1)/n E g / b )
+//
+// at bandwidth B inside and b between nodes (CollectiveCost.h), and latencies.
+// ZeRO exchanges (Rajbhandari et al., SC 2020, section 7) in stage 0 gradients
+// twice an iteration, in 1 gradients and parameters once, in 2 gradients with
+// every micro-batch, in 3 besides parameters with every pass. Nothing of it is
+// hidden behind computation. Messages between stages are; where the cores that
+// compute move them, a pass takes their bytes times the link's overhead longer.
+//
+// A stage of several chunks takes what all of them take together. Each has
+// messages, and memory for them, of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_PLANNER_HYBRIDCOST_H
+#define POPLAR_LIB_PLANNER_HYBRIDCOST_H
+
+#include "Poplar/Planner/Pipeline/HybridProblem.h"
+#include <array>
+
+namespace poplar {
+
+/// What of a group is in one lane.
+struct GroupPart {
+  int type = 0, tensorDegree = 1;
+  int64_t pipelines = 1;
+};
+
+/// By chunk of a stage.
+using ChunkSeconds = std::array<double, HybridProblem::mostChunks>;
+
+/// Of a rank of a lane.
+struct StageCost {
+  double forward = 0, backward = 0;
+  /// Both of each chunk.
+  ChunkSeconds chunks{};
+  /// Once an iteration.
+  double sync = 0;
+  /// Without what micro-batches in flight keep.
+  int64_t fixedBytes = 0;
+
+  double both() const { return forward + backward; }
+};
+
+/// Cuts a stage of units [first, end) into chunks that take as long as each
+/// other in a mode, as far as units are whole; earlier ones are longer.
+std::vector<HybridPlan::Range> cutStage(const HybridProblem::Mode &mode,
+                                        HybridPlan::Range stage, int chunks);
+
+/// Micro-batches that are in flight in a chunk, those it has memory for.
+int64_t countInFlight(PipelineSchedule schedule, const PipelineShape &shape,
+                      int64_t stage, int64_t chunk);
+
+class HybridCosts {
+public:
+  /// With `communicates` unset, as if all links were infinitely fast.
+  explicit HybridCosts(const HybridProblem &problem, bool communicates = true);
+
+  /// Of part `own` of `parts`, which compute the units [group.first,
+  /// group.end) by mode `mode` of its type, in these chunks.
+  StageCost getStage(const HybridPlan::Group &group,
+                     const std::vector<GroupPart> &parts, size_t own, int mode,
+                     const std::vector<HybridPlan::Range> &chunks) const;
+  /// Of a micro-batch between stages of one pipeline.
+  double getMessage(int64_t microBatch, const GroupPart &from,
+                    const GroupPart &to) const;
+
+  /// Seconds of units [first, end) without what ZeRO adds.
+  double getSeconds(int type, int mode, HybridPlan::Range units) const;
+  /// What a micro-batch keeps in them.
+  int64_t getSavedBytes(int type, int mode, HybridPlan::Range units) const;
+
+private:
+  struct Sums {
+    std::vector<double> forward, backward;
+    std::vector<int64_t> saved;
+  };
+  double exchange(const std::vector<GroupPart> &parts, double elements,
+                  int64_t bytes, int collectives) const;
+  double exchangeTied(const GroupPart &part) const;
+  double getOverhead(const HybridPlan::Group &group, int type, int64_t bytes,
+                     size_t chunks) const;
+  StageCost addZero(StageCost cost, const HybridPlan::Group &group,
+                    const std::vector<GroupPart> &parts, size_t own) const;
+
+  const HybridProblem &problem;
+  bool communicates;
+  /// By type and mode, sums over the units in front of each.
+  std::vector<std::vector<Sums>> sums;
+};
+
+/// How the P, R and E of a lane grow as stages are set in front.
+struct LaneTimes {
+  /// Of P, what its forward and backward parts are (GPipe), or all.
+  double period = 0, backwardPeriod = 0;
+  double roundTrip = 0, end = 0;
+  /// f + b of the stage in front, and of its chunks.
+  double head = 0;
+  ChunkSeconds headChunks{};
+  /// Of every stage.
+  int chunks = 1;
+
+  double getPeriod() const { return period + backwardPeriod; }
+  double getSeconds(int64_t microBatches) const {
+    return (static_cast<double>(microBatches) - 1.0 / chunks) * getPeriod() +
+           end;
+  }
+  /// `message` to the stage behind, 0 if there is none; `depth` is the number
+  /// of stages from this one on.
+  LaneTimes prepend(const StageCost &stage, double message, int depth,
+                    PipelineSchedule schedule) const;
+
+private:
+  void takeInTurns(const StageCost &stage, double message, int depth);
+};
+
+/// A stage of a lane of a plan.
+struct PlannedStage {
+  /// Of all chunks together.
+  StageCost cost;
+  struct Chunk {
+    double forward = 0, backward = 0;
+  };
+  std::vector<Chunk> chunks;
+  /// To the next stage; of the last one, to the next chunk of the first, if
+  /// there is one.
+  double message = 0;
+  /// At most.
+  int64_t bytes = 0;
+};
+std::vector<PlannedStage> getStages(const HybridProblem &problem,
+                                    const HybridPlan &plan, size_t lane,
+                                    const HybridCosts &costs);
+LaneTimes getLaneTimes(const std::vector<PlannedStage> &stages,
+                       PipelineSchedule schedule);
+
+/// A group of a plan, by lane.
+std::vector<GroupPart> getParts(const HybridProblem &problem,
+                                const HybridPlan &plan, size_t group);
+
+/// True if D pipelines of this degree fill nodes of the type, or share one
+/// evenly.
+bool isAligned(const HybridProblem::DeviceType &type, int tensorDegree,
+               int64_t pipelines);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_PLANNER_HYBRIDCOST_H

@@ -1,0 +1,144 @@
+//===- HybridProblem.cpp - Pipeline stages on unlike devices --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Pipeline/HybridProblem.h"
+#include "Located.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace poplar;
+
+using HybridType = HybridProblem::DeviceType;
+using Mode = HybridProblem::Mode;
+
+static bool isTime(double seconds) {
+  return std::isfinite(seconds) && seconds >= 0;
+}
+
+static bool isLink(const LinkSpeed &link) {
+  return isTime(link.latency) && link.bandwidth > 0;
+}
+
+static std::string checkMode(const HybridType &type, const Mode &mode,
+                             size_t units) {
+  if (mode.tensorDegree < 1 || type.perNode % mode.tensorDegree != 0)
+    return "tensorDegree: " + std::to_string(mode.tensorDegree) +
+           " does not divide the " + std::to_string(type.perNode) +
+           " devices of a node";
+  if (mode.microBatch < 1)
+    return "microBatch must be at least 1";
+  if (mode.units.size() != units)
+    return "has costs of " + std::to_string(mode.units.size()) + " of " +
+           std::to_string(units) + " units";
+  for (size_t i = 0; i < units; ++i) {
+    const HybridProblem::UnitCost &unit = mode.units[i];
+    if (!isTime(unit.forward) || !isTime(unit.backward) ||
+        !isTime(unit.communication) ||
+        unit.communication > unit.forward + unit.backward)
+      return at("units", i) + ": seconds must be finite and not negative";
+    if (unit.savedBytes < 0 || unit.workBytes < 0)
+      return at("units", i) + ": bytes must not be negative";
+  }
+  return "";
+}
+
+static std::string checkType(const HybridType &type, size_t units) {
+  if (type.count < 1 || type.perNode < 1 || type.count % type.perNode != 0)
+    return "count: " + std::to_string(type.count) +
+           " devices do not fill nodes of " + std::to_string(type.perNode);
+  if (type.memory < 0 || type.scratchBytes < 0)
+    return "memory: bytes must not be negative";
+  if (type.perNode > 1 && !isLink(type.inside))
+    return "inside: has no bandwidth";
+  if (!isTime(type.optimizerSeconds))
+    return "optimizerSeconds must be finite and not negative";
+  for (size_t i = 0; i < type.modes.size(); ++i) {
+    std::string error = checkMode(type, type.modes[i], units);
+    if (!error.empty())
+      return at("modes", i) + ": " + error;
+  }
+  return type.modes.empty() ? "has no modes" : "";
+}
+
+std::string HybridProblem::check() const {
+  if (elements.empty())
+    return "elements: has no units";
+  if (types.empty())
+    return "types: is empty";
+  if (globalBatch < 1)
+    return "globalBatch must be at least 1";
+  if (boundaryBytes < 0 || tiedElements < 0)
+    return "boundaryBytes and tiedElements must not be negative";
+  if (links.size() != types.size() * types.size())
+    return "links: expected one for each pair of types";
+  for (size_t i = 0; i < links.size(); ++i)
+    if (!isLink(links[i].speed))
+      return at("links", i) + ": has no bandwidth";
+  for (size_t i = 0; i < elements.size(); ++i)
+    if (elements[i] < 0)
+      return at("elements", i) + ": must not be negative";
+  if (tiedElements > std::min(elements.front(), elements.back()))
+    return "tiedElements: the first and the last unit have fewer";
+  for (int stage : zeroStages)
+    if (stage < 0 || stage > 3)
+      return "zeroStages: there is no stage " + std::to_string(stage);
+  if (zeroStages.empty() || schedules.empty())
+    return "zeroStages and schedules: there is nothing to choose from";
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::string error = checkType(types[i], elements.size());
+    if (!error.empty())
+      return at("types", i) + ": " + error;
+  }
+  if (std::any_of(schedules.begin(), schedules.end(), takesChunks)) {
+    if (chunks < 2 || chunks > mostChunks)
+      return "chunks: interleaved stages have 2 to " +
+             std::to_string(mostChunks);
+    if (!hasEqualUnits())
+      return "chunks: units between the first and the last differ";
+  }
+  return "";
+}
+
+static bool isEqual(const HybridProblem::UnitCost &a,
+                    const HybridProblem::UnitCost &b) {
+  return a.forward == b.forward && a.backward == b.backward &&
+         a.communication == b.communication && a.savedBytes == b.savedBytes &&
+         a.workBytes == b.workBytes;
+}
+
+bool HybridProblem::hasEqualUnits() const {
+  for (int i = 2; i < units() - 1; ++i) {
+    if (elements[i] != elements[1])
+      return false;
+    for (const HybridType &type : types)
+      for (const Mode &mode : type.modes)
+        if (!isEqual(mode.units[i], mode.units[1]))
+          return false;
+  }
+  return true;
+}
+
+int64_t HybridProblem::countElements(int first, int end) const {
+  int64_t all = std::accumulate(elements.begin() + first,
+                                elements.begin() + end, int64_t(0));
+  bool both = first == 0 && end == units() && end > 1;
+  return both ? all - tiedElements : all;
+}
+
+HybridProblem HybridProblem::restrictTo(const std::vector<int> &kept) const {
+  HybridProblem part = *this;
+  part.types.clear();
+  part.links.clear();
+  for (int type : kept) {
+    part.types.push_back(types[type]);
+    for (int other : kept)
+      part.links.push_back(getLink(type, other));
+  }
+  return part;
+}

@@ -1,0 +1,364 @@
+//===- HybridSelection.cpp - Which devices a hybrid plan has --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Pipeline/HybridSelection.h"
+#include "Poplar/Planner/Cluster/DeviceSpace.h"
+#include "Poplar/Planner/Pipeline/HybridReview.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace poplar;
+
+static constexpr double never = std::numeric_limits<double>::infinity();
+
+/// Groups are left out of and added to so many of the best starts.
+static constexpr size_t mostStarts = 4;
+/// Of all searches but the first, in multiples of the effort of one.
+static constexpr int64_t effortOfOthers = 1;
+/// The more devices, the longer a search takes: beyond `mostDevices` nothing is
+/// left out but what the search of all of them leaves idle.
+static constexpr int64_t choicesTimesDevices = 8192, mostDevices = 64;
+
+/// A simulation may take less than the cost says, by less than this.
+static constexpr double simulationMargin = 1.25;
+
+namespace {
+
+using Choice = std::vector<int64_t>;
+
+class Selector {
+public:
+  Selector(const ClusterView &whole, const HybridModel &model,
+           int64_t globalBatch, const HybridFilter &filter, int64_t effort,
+           int mostChunks, int64_t mostChoices);
+  HybridSelection run();
+
+private:
+  ClusterView take(const Choice &choice, std::vector<int> &kept) const;
+  bool isLeft() const;
+  double consider(Choice choice);
+  void search(const Choice &choice, double &seconds);
+  void tryAll();
+  void tryGroups();
+  void improve(Choice choice);
+  Choice change(Choice choice, const DeviceSpace::Group &group,
+                bool isIn) const;
+
+  ClusterView cluster;
+  const HybridModel &model;
+  int64_t globalBatch;
+  const HybridFilter &filter;
+  int64_t effort;
+  int mostChunks;
+  int64_t mostChoices;
+  std::optional<DeviceSpace> space;
+  /// Seconds of the choices that were searched.
+  std::map<Choice, double> tried;
+  int64_t used = 0;
+  HybridSelection best;
+  /// By chunks: no plan of the choices that were posed costs less.
+  std::array<double, HybridProblem::mostChunks + 1> bounds;
+};
+
+} // namespace
+
+static int64_t limitChoices(const ClusterView &cluster) {
+  auto devices = static_cast<int64_t>(cluster.ranks.size());
+  if (devices > mostDevices)
+    return 1;
+  return std::min<int64_t>(choicesTimesDevices / devices, 2048);
+}
+
+Selector::Selector(const ClusterView &whole, const HybridModel &model,
+                   int64_t globalBatch, const HybridFilter &filter,
+                   int64_t effort, int mostChunks, int64_t mostChoices)
+    : cluster(whole), model(model), globalBatch(globalBatch), filter(filter),
+      effort(effort), mostChunks(mostChunks),
+      mostChoices(mostChoices ? mostChoices : limitChoices(whole)) {
+  bounds.fill(never);
+  mergeAlikeTypes(cluster);
+  space.emplace(cluster, std::vector<bool>(cluster.types.size(), true));
+}
+
+/// The devices of a choice as if there were no others.
+ClusterView Selector::take(const Choice &choice, std::vector<int> &kept) const {
+  ClusterView view = cluster;
+  view.nodes.clear();
+  view.ranks.clear();
+  view.links.clear();
+  std::vector<int> numbers(cluster.nodes.size(), -1);
+  for (size_t node = 0; node < cluster.nodes.size(); ++node) {
+    std::vector<int64_t> left(cluster.types.size());
+    for (size_t slot = 0; slot < choice.size(); ++slot)
+      if (space->slots[slot].node == static_cast<int>(node))
+        left[space->slots[slot].type] = choice[slot];
+    const ClusterNode &from = cluster.nodes[node];
+    ClusterNode taken{from.name, static_cast<int>(view.ranks.size()), 0};
+    auto index = static_cast<int>(view.nodes.size());
+    for (int i = from.firstRank; i < from.firstRank + from.numRanks; ++i)
+      if (left[cluster.ranks[i].type]-- > 0) {
+        view.ranks.push_back({index, cluster.ranks[i].type});
+        kept.push_back(i);
+        ++taken.numRanks;
+      }
+    if (taken.numRanks == 0)
+      continue;
+    numbers[node] = index;
+    view.nodes.push_back(std::move(taken));
+  }
+  for (const auto &[ends, link] : cluster.links)
+    if (numbers[ends.first] >= 0 && numbers[ends.second] >= 0)
+      view.links[{numbers[ends.first], numbers[ends.second]}] = link;
+  return view;
+}
+
+bool Selector::isLeft() const {
+  return static_cast<int64_t>(tried.size()) < mostChoices &&
+         used < effortOfOthers * effort;
+}
+
+/// Seconds of the best plan of a choice; infinite if there is none, or none
+/// that is nearly as good as the best of all.
+double Selector::consider(Choice choice) {
+  space->makeCanonical(choice);
+  auto [entry, isNew] = tried.try_emplace(choice, never);
+  bool isEmpty = std::all_of(choice.begin(), choice.end(),
+                             [](int64_t count) { return count == 0; });
+  if (isNew && !isEmpty)
+    search(choice, entry->second);
+  return entry->second;
+}
+
+void Selector::search(const Choice &choice, double &seconds) {
+  std::vector<int> kept;
+  ClusterView view = take(choice, kept);
+  std::string error;
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(view, model, globalBatch, error);
+  bool isFirst = tried.size() == 1;
+  if (problems.empty()) {
+    if (isFirst)
+      best.choice.search.error = error;
+    return;
+  }
+  std::vector<HybridProblem> posed;
+  for (HybridCluster &each : problems) {
+    filter(each.problem);
+    posed.push_back(each.problem);
+  }
+  if (isFirst)
+    best.cluster = best.whole = problems.front();
+  double limit = best.choice.seconds * simulationMargin,
+         least =
+             static_cast<double>(globalBatch) / findUpperBound(posed.front());
+  if (least >= limit) {
+    for (double &bound : bounds)
+      bound = std::min(bound, least);
+    return;
+  }
+  HybridChoice found = chooseHybridPlan(
+      posed, effort / static_cast<int64_t>(posed.size()), mostChunks, limit);
+  if (!isFirst)
+    used += found.effort;
+  for (size_t chunks = 0; chunks < bounds.size(); ++chunks)
+    bounds[chunks] = std::min(bounds[chunks], found.bounds[chunks]);
+  if (isFirst)
+    best.choice.search.error = found.search.error;
+  if (!found.search.plan)
+    return;
+  seconds = found.seconds;
+  if (seconds >= best.choice.seconds)
+    return;
+  best.cluster = std::move(problems[found.problem]);
+  for (HybridCluster::Devices &devices : best.cluster.devices)
+    for (int &rank : devices.ranks)
+      rank = kept[rank];
+  found.problem = 0;
+  found.search.error.clear();
+  best.choice = std::move(found);
+}
+
+/// Larger numbers of each slot first.
+void Selector::tryAll() {
+  Choice all = space->all(), choice = all;
+  while (used < effortOfOthers * effort) {
+    consider(choice);
+    size_t slot = choice.size();
+    while (slot > 0 && choice[slot - 1] == 0) {
+      choice[slot - 1] = all[slot - 1];
+      --slot;
+    }
+    if (slot == 0)
+      return;
+    --choice[slot - 1];
+  }
+  best.isExhaustive = false;
+}
+
+Choice Selector::change(Choice choice, const DeviceSpace::Group &group,
+                        bool isIn) const {
+  for (size_t slot : group)
+    choice[slot] = isIn ? space->slots[slot].count : 0;
+  return choice;
+}
+
+void Selector::tryGroups() {
+  Choice all = space->all(), none(all.size());
+  consider(all);
+  for (const DeviceSpace::Group &group : space->groups)
+    for (bool isIn : {false, true})
+      if (isLeft())
+        consider(change(isIn ? none : all, group, isIn));
+  std::vector<std::pair<double, Choice>> starts;
+  for (const auto &[choice, seconds] : tried)
+    if (seconds < never)
+      starts.emplace_back(seconds, choice);
+  std::stable_sort(
+      starts.begin(), starts.end(),
+      [](const auto &a, const auto &b) { return a.first < b.first; });
+  starts.resize(std::min(starts.size(), mostStarts));
+  for (const auto &[seconds, choice] : starts)
+    improve(choice);
+}
+
+/// Of all changes the best, as long as there is one.
+void Selector::improve(Choice choice) {
+  double seconds = consider(choice);
+  while (true) {
+    double least = seconds;
+    Choice next;
+    auto take = [&](const Choice &changed) {
+      double found = isLeft() ? consider(changed) : never;
+      if (found < least) {
+        least = found;
+        next = changed;
+      }
+    };
+    for (const DeviceSpace::Group &group : space->groups)
+      for (bool isIn : {false, true})
+        take(change(choice, group, isIn));
+    // One device of a slot.
+    for (size_t slot = 0; slot < choice.size(); ++slot)
+      for (int64_t by : {-1, 1}) {
+        Choice changed = choice;
+        changed[slot] += by;
+        if (changed[slot] >= 0 && changed[slot] <= space->slots[slot].count)
+          take(changed);
+      }
+    if (next.empty())
+      return;
+    seconds = least;
+    choice = std::move(next);
+  }
+}
+
+HybridSelection Selector::run() {
+  best.isExhaustive = space->countChoices(mostChoices + 1) <= mostChoices;
+  if (best.isExhaustive)
+    tryAll();
+  else
+    tryGroups();
+  if (best.isExhaustive && best.choice.search.plan)
+    best.choice.search.lowerBound =
+        std::min(bounds[best.choice.search.plan->chunks],
+                 best.choice.search.plan->seconds);
+  return std::move(best);
+}
+
+HybridSelection poplar::selectHybridDevices(const ClusterView &cluster,
+                                            const HybridModel &model,
+                                            int64_t globalBatch,
+                                            const HybridFilter &filter,
+                                            int64_t effort, int mostChunks,
+                                            int64_t mostChoices) {
+  // What is wrong with the cluster is no reason to leave devices out.
+  HybridSelection none;
+  if (makeHybridProblems(cluster, model, globalBatch, none.choice.search.error)
+          .empty())
+    return none;
+  return Selector(cluster, model, globalBatch, filter, effort, mostChunks,
+                  mostChoices)
+      .run();
+}
+
+//===----------------------------------------------------------------------===//
+// Devices that stages can be built for
+//===----------------------------------------------------------------------===//
+
+/// Why devices of each type with ranks are no part of a plan whose stages are
+/// of precision `chosen`; empty if they are.
+static std::vector<std::string> explainLeftOut(const ClusterView &cluster,
+                                               const DeviceType &chosen) {
+  std::vector<std::string> reasons;
+  for (const DeviceType &type : cluster.types) {
+    reasons.push_back(explainUnbuildableStage(type, 1));
+    if (reasons.back().empty())
+      reasons.back() = explainUnlikeNeighbours(chosen, type);
+  }
+  return reasons;
+}
+
+HybridSelection poplar::selectBuildableDevices(
+    const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
+    const HybridFilter &filter, int64_t effort, int mostChunks,
+    int64_t mostChoices, std::vector<UnbuildableDevices> &leftOut) {
+  HybridSelection best;
+  std::vector<HybridCluster> whole =
+      makeHybridProblems(cluster, model, globalBatch, best.choice.search.error);
+  if (whole.empty())
+    return best;
+  std::vector<int> counts = cluster.countRanks();
+  std::vector<std::string> reasons;
+  std::set<std::string> seen;
+  for (size_t index = 0; index < counts.size(); ++index) {
+    const DeviceType &type = cluster.types[index];
+    if (counts[index] == 0)
+      continue;
+    std::string reason = explainUnbuildableStage(type, 1);
+    if (!reason.empty()) {
+      if (best.choice.search.error.empty())
+        best.choice.search.error =
+            reason + "; --hypothetical plans for it all the same";
+      continue;
+    }
+    if (!seen.insert(type.precision).second)
+      continue;
+    std::vector<std::string> ofOthers = explainLeftOut(cluster, type);
+    std::vector<int64_t> copies;
+    for (const ClusterRank &rank : cluster.ranks)
+      copies.push_back(ofOthers[rank.type].empty());
+    std::vector<int> kept;
+    // Nodes of several devices have a link inside, as the cluster was verified.
+    ClusterView view = *takeRanks(cluster, copies, &kept);
+    HybridSelection found = selectHybridDevices(
+        view, model, globalBatch, filter, effort, mostChunks, mostChoices);
+    if (!found.choice.search.plan) {
+      if (!best.choice.search.plan)
+        best.choice.search.error = found.choice.search.error;
+      continue;
+    }
+    if (found.choice.seconds >= best.choice.seconds)
+      continue;
+    for (HybridCluster::Devices &devices : found.cluster.devices)
+      for (int &rank : devices.ranks)
+        rank = kept[rank];
+    best = std::move(found);
+    reasons = std::move(ofOthers);
+  }
+  // Another precision was searched, whose bound is not that of the choice.
+  best.isExhaustive &= seen.size() == 1;
+  best.whole = std::move(whole.front());
+  filter(best.whole.problem);
+  for (size_t index = 0; index < reasons.size(); ++index)
+    if (counts[index] && !reasons[index].empty())
+      leftOut.push_back(
+          {cluster.types[index].name, counts[index], reasons[index]});
+  return best;
+}

@@ -1,0 +1,32 @@
+//===- PipelineLane.h - Pipelines to be simulated ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_PLANNER_PIPELINELANE_H
+#define POPLAR_LIB_PLANNER_PIPELINELANE_H
+
+#include "Pipeline/HybridCost.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+
+namespace poplar {
+
+/// Pipelines that do the same at the same time.
+struct PipelineLane {
+  std::vector<PlannedStage> stages;
+  int64_t microBatches = 1;
+  /// Of the device type of each stage.
+  std::vector<std::string> types;
+};
+
+/// Stages of the same number exchange gradients when all lanes have them.
+PipelineSimulation simulateLanes(const std::vector<PipelineLane> &lanes,
+                                 PipelineSchedule schedule,
+                                 bool recordsTimeline);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_PLANNER_PIPELINELANE_H

@@ -1,0 +1,430 @@
+//===- StageSearch.cpp - Cutting a model into stages ----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Pipeline/StageSearch.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace poplar;
+
+static constexpr double never = std::numeric_limits<double>::infinity();
+/// Sums in another order differ by that much, and are taken to be equal.
+static constexpr double rounding = 1e-12;
+
+StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
+                         const UnitBounds &unitBounds, const StageShape &shape)
+    : problem(problem), costs(costs), shape(shape), units(problem.units()) {
+  for (const StageShape::Kind &kind : shape.kinds) {
+    bounds.emplace_back();
+    unitSums.emplace_back();
+    leastUnits.emplace_back();
+    modes.emplace_back();
+    for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+      const GroupPart &part = kind.parts[lane];
+      bounds.back().push_back(unitBounds.find(part.type, part.tensorDegree,
+                                              shape.microBatches[lane]));
+      unitSums.back().push_back({0});
+      const std::vector<double> &own = bounds.back().back()->units;
+      leastUnits.back().push_back(
+          units > 2 ? *std::min_element(own.begin() + 1, own.end() - 1) : 0);
+      for (double unit : own)
+        unitSums.back().back().push_back(unitSums.back().back().back() + unit);
+      modes.back().emplace_back();
+      const auto &all = problem.types[part.type].modes;
+      for (size_t i = 0; i < all.size(); ++i)
+        if (all[i].tensorDegree == part.tensorDegree &&
+            all[i].microBatch == shape.microBatches[lane])
+          modes.back().back().push_back(static_cast<int>(i));
+    }
+  }
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    restForward.push_back({0});
+    restBoth.push_back({0});
+    for (int i = 0; i < units; ++i) {
+      double forward = never, both = never;
+      for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
+        forward = std::min(forward, bounds[kind][lane]->forwardUnits[i]);
+        both = std::min(both, bounds[kind][lane]->units[i]);
+      }
+      restForward[lane].push_back(restForward[lane].back() + forward);
+      restBoth[lane].push_back(restBoth[lane].back() + both);
+    }
+  }
+}
+
+/// What may go through a pipeline of the shape: of one lane that is known, of
+/// several it is whatever has the most in flight.
+std::vector<PipelineShape> StageSearch::getPipelines() const {
+  // How many stages there are matters only where it is known, as of all
+  // schedules with chunks.
+  int64_t stages = shape.usesAllSlots ? shape.countSlots() : units;
+  if (shape.lanes() == 1)
+    return {{stages, shape.chunks, shape.countMicroBatches(problem)}};
+  std::vector<PipelineShape> pipelines;
+  // The larger a block, the more; and the more blocks, until they are many.
+  int64_t least = std::max<int64_t>(shape.leastMicroBatches / stages, 1);
+  for (int64_t blocks = least; blocks <= 8 * least; blocks *= 2) {
+    PipelineShape pipeline{stages, shape.chunks, (blocks + 1) * stages - 1};
+    while (!pipeline.hasEvenBlocks())
+      --pipeline.microBatches;
+    pipelines.push_back(pipeline);
+  }
+  return pipelines;
+}
+
+void StageSearch::findInFlight() {
+  for (const PipelineShape &pipeline : getPipelines()) {
+    inFlight.resize(pipeline.stages + 1, {});
+    for (int64_t depth = 1; depth <= pipeline.stages; ++depth)
+      for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+        int64_t &most = inFlight[depth][chunk];
+        most = std::max(most, countInFlight(shape.schedule, pipeline,
+                                            pipeline.stages - depth, chunk));
+      }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ways to compute a range of units
+//===----------------------------------------------------------------------===//
+
+static bool isLess(double a, double b) { return a <= b * (1 + rounding); }
+
+/// With one chunk, what the whole stage takes says it all.
+bool StageSearch::isAtMost(const ChunkSeconds &a, const ChunkSeconds &b) const {
+  for (int chunk = 0; shape.chunks > 1 && chunk < shape.chunks; ++chunk)
+    if (!isLess(a[chunk], b[chunk]))
+      return false;
+  return true;
+}
+
+bool StageSearch::isAtMost(const Option &a, const Option &b) const {
+  if (a.mostDepth < b.mostDepth)
+    return false;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    if (!isLess(a.costs[lane].forward, b.costs[lane].forward) ||
+        !isLess(a.costs[lane].backward, b.costs[lane].backward) ||
+        !isLess(a.costs[lane].sync, b.costs[lane].sync) ||
+        !isAtMost(a.costs[lane].chunks, b.costs[lane].chunks))
+      return false;
+  return true;
+}
+
+bool StageSearch::isAtMost(const Times &a, const Times &b) const {
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    if (!isLess(a[lane].period, b[lane].period) ||
+        !isLess(a[lane].backwardPeriod, b[lane].backwardPeriod) ||
+        !isLess(a[lane].roundTrip, b[lane].roundTrip) ||
+        !isLess(a[lane].end, b[lane].end) ||
+        !isLess(a[lane].head, b[lane].head) ||
+        !isAtMost(a[lane].headChunks, b[lane].headChunks))
+      return false;
+  return true;
+}
+
+/// As the stage in front of `depth - 1` others.
+bool StageSearch::fits(int kind, const Option &option,
+                       const std::vector<HybridPlan::Range> &chunks,
+                       int depth) const {
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    int type = shape.kinds[kind].parts[lane].type;
+    int64_t bytes = option.costs[lane].fixedBytes;
+    for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+      bytes += inFlight[depth][chunk] *
+               costs.getSavedBytes(type, option.modes[lane], chunks[chunk]);
+    if (bytes > problem.types[type].memory)
+      return false;
+  }
+  return true;
+}
+
+/// Computes costs and memory of an option whose modes are chosen.
+void StageSearch::complete(int kind, Option &option) const {
+  const std::vector<GroupPart> &parts = shape.kinds[kind].parts;
+  std::vector<HybridPlan::Range> chunks =
+      cutStage(problem.types[parts[0].type].modes[option.modes[0]],
+               {option.group.first, option.group.end}, shape.chunks);
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    option.costs[lane] =
+        costs.getStage(option.group, parts, lane, option.modes[lane], chunks);
+  // The deepest that it fits.
+  int least = 0, most = static_cast<int>(inFlight.size()) - 1;
+  while (least < most) {
+    int middle = (least + most + 1) / 2;
+    if (fits(kind, option, chunks, middle))
+      least = middle;
+    else
+      most = middle - 1;
+  }
+  option.mostDepth = least;
+}
+
+/// All modes of all lanes, in one stage of ZeRO.
+void StageSearch::addOptions(int kind, HybridPlan::Group group,
+                             std::vector<Option> &list) {
+  std::vector<size_t> choice(shape.lanes());
+  while (true) {
+    Option option{group, {}, {}, 0};
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      option.modes[lane] = modes[kind][lane][choice[lane]];
+    complete(kind, option);
+    auto worse = [&](const Option &other) { return isAtMost(option, other); };
+    if (option.mostDepth >= 1 &&
+        std::none_of(list.begin(), list.end(), [&](const Option &other) {
+          return isAtMost(other, option);
+        })) {
+      list.erase(std::remove_if(list.begin(), list.end(), worse), list.end());
+      list.push_back(option);
+    }
+    size_t lane = 0;
+    while (lane < shape.lanes() && ++choice[lane] == modes[kind][lane].size())
+      choice[lane++] = 0;
+    if (lane == shape.lanes())
+      return;
+  }
+}
+
+const std::vector<StageSearch::Option> &
+StageSearch::getOptions(int kind, int first, int end) {
+  auto [entry, isNew] = options.try_emplace({kind, first, end});
+  if (isNew)
+    for (int zero : problem.zeroStages)
+      if (zero <= 1 || shape.lanes() == 1)
+        addOptions(kind, {first, end, zero}, entry->second);
+  return entry->second;
+}
+
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+StageSearch::State &StageSearch::getState(int begin, std::vector<int> used,
+                                          int head, int depth) {
+  std::vector<int> key = used;
+  key.push_back(head);
+  auto [entry, isNew] = states[begin].try_emplace(std::move(key));
+  if (isNew)
+    entry->second = {begin, std::move(used), head, depth, {}};
+  return entry->second;
+}
+
+void StageSearch::add(State &state, const Label &label) {
+  std::vector<int> &list = state.labels;
+  for (int other : list)
+    if (isAtMost(labels[other].times, label.times))
+      return;
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [&](int other) {
+                              return isAtMost(label.times, labels[other].times);
+                            }),
+             list.end());
+  list.push_back(static_cast<int>(labels.size()));
+  labels.push_back(label);
+}
+
+/// Sets stages of units [first, state.begin), which take `least` at least, in
+/// front of all labels of a state.
+void StageSearch::addStages(const State &from, int kind, int first,
+                            const Times &least, const PerLane &messages) {
+  std::vector<int> used = from.used;
+  ++used[kind];
+  int depth = from.depth + 1;
+  PerLane rest = getRestPeriods(first, used);
+  if (getBound(least, first, rest) >= limit)
+    return;
+  State *to = nullptr;
+  for (const Option &option : getOptions(kind, first, from.begin)) {
+    if (option.mostDepth < depth)
+      continue;
+    for (int index : from.labels) {
+      --*effort;
+      Label label{{}, &option, kind, index, 0};
+      for (size_t lane = 0; lane < shape.lanes(); ++lane)
+        label.times[lane] = labels[index].times[lane].prepend(
+            option.costs[lane], messages[lane], depth, shape.schedule);
+      label.bound = getBound(label.times, first, rest);
+      if (label.bound >= limit)
+        continue;
+      if (!to)
+        to = &getState(first, used, kind, depth);
+      add(*to, label);
+    }
+  }
+}
+
+void StageSearch::expand(const State &state) {
+  for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
+    if (state.used[kind] == shape.kinds[kind].slots)
+      continue;
+    PerLane messages{};
+    if (state.head >= 0)
+      for (size_t lane = 0; lane < shape.lanes(); ++lane)
+        messages[lane] = costs.getMessage(shape.microBatches[lane],
+                                          shape.kinds[kind].parts[lane],
+                                          shape.kinds[state.head].parts[lane]);
+    int left = shape.countSlots() - state.depth - 1;
+    for (int first = state.begin - shape.chunks; first >= 0; --first) {
+      // A longer stage only takes longer.
+      Times least{};
+      for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+        const std::vector<double> &sums = unitSums[kind][lane];
+        least[lane].period = sums[state.begin] - sums[first];
+        least[lane].roundTrip = least[lane].end =
+            least[lane].period / shape.chunks;
+      }
+      if (getBound(least, first, {}) >= limit)
+        break;
+      if (!shape.usesAllSlots || (first == 0) == (left == 0))
+        addStages(state, static_cast<int>(kind), first, least, messages);
+    }
+  }
+}
+
+HybridPlan StageSearch::makePlan(int index,
+                                 const std::vector<int64_t> &counts) const {
+  HybridPlan plan;
+  plan.schedule = shape.schedule;
+  plan.chunks = shape.chunks;
+  plan.lanes.resize(shape.lanes());
+  const std::vector<GroupPart> &parts = shape.kinds[labels[index].kind].parts;
+  int64_t excess = -problem.globalBatch;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    plan.lanes[lane].pipelines = parts[lane].pipelines;
+    plan.lanes[lane].samples = counts[lane] * shape.getStep(lane);
+    excess += plan.lanes[lane].samples;
+  }
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    int64_t &samples = plan.lanes[lane].samples,
+            least = (shape.leastMicroBatches - 1) * shape.getStep(lane) + 1;
+    int64_t less = std::clamp<int64_t>(samples - least, 0, excess);
+    samples -= less;
+    excess -= less;
+  }
+  for (; labels[index].option; index = labels[index].rest) {
+    const Label &label = labels[index];
+    plan.groups.push_back(label.option->group);
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      plan.lanes[lane].stages.push_back(
+          {shape.kinds[label.kind].parts[lane].type,
+           label.option->modes[lane]});
+  }
+  plan.seconds = plan.predict(problem);
+  return plan;
+}
+
+/// Takes the best of complete plans.
+void StageSearch::finish(const State &state) {
+  std::vector<int64_t> steps, counts;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    steps.push_back(shape.getStep(lane));
+  for (int index : state.labels) {
+    const Times &times = labels[index].times;
+    std::vector<LaneTimes> lanes(times.begin(), times.begin() + shape.lanes());
+    double seconds = shareMicroBatches(lanes, steps, problem.globalBatch,
+                                       shape.leastMicroBatches, counts);
+    if (seconds < limit) {
+      *best = makePlan(index, counts);
+      limit = (*best)->seconds * (1 - rounding);
+    }
+  }
+}
+
+/// Forgets what is too much of what begins at a unit.
+void StageSearch::narrow(int begin) {
+  std::vector<double> found;
+  for (const auto &[key, state] : states[begin])
+    for (int label : state.labels)
+      found.push_back(labels[label].bound);
+  if (found.size() <= width)
+    return;
+  std::nth_element(found.begin(), found.begin() + width - 1, found.end());
+  double most = found[width - 1];
+  size_t kept = 0;
+  for (auto &[key, state] : states[begin]) {
+    std::vector<int> &list = state.labels;
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [&](int label) {
+                                return labels[label].bound > most ||
+                                       ++kept > width;
+                              }),
+               list.end());
+  }
+}
+
+bool StageSearch::run(size_t mostLabels, double most,
+                      std::optional<HybridPlan> &bestPlan,
+                      int64_t &effortLeft) {
+  width = mostLabels;
+  best = &bestPlan;
+  effort = &effortLeft;
+  // Of no use to the bounds, which most shapes are looked at for alone.
+  findInFlight();
+  limit = (bestPlan ? bestPlan->seconds : most) * (1 - rounding);
+  labels.clear();
+  states.clear();
+  states.resize(units + 1);
+  Times none{};
+  for (LaneTimes &times : none)
+    times.chunks = shape.chunks;
+  labels.push_back({none, nullptr, -1, -1, 0});
+  getState(units, std::vector<int>(shape.kinds.size()), -1, 0).labels = {0};
+  for (int begin = units; begin > 0; --begin) {
+    narrow(begin);
+    for (auto &[key, state] : states[begin]) {
+      if (*effort <= 0)
+        return false;
+      expand(state);
+    }
+    states[begin].clear();
+  }
+  for (auto &[key, state] : states[0])
+    finish(state);
+  return true;
+}
+
+double poplar::shareMicroBatches(const std::vector<LaneTimes> &lanes,
+                                 const std::vector<int64_t> &perMicroBatch,
+                                 int64_t globalBatch, int64_t least,
+                                 std::vector<int64_t> &counts) {
+  counts.assign(lanes.size(), least);
+  // All of the batch is enough.
+  auto countMost = [&](size_t i) {
+    return std::max(least, 1 + globalBatch / perMicroBatch[i]);
+  };
+  auto countWithin = [&](double seconds) {
+    int64_t samples = 0;
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      // A micro-batch that ends just then is done, whatever rounding says.
+      double more =
+          (seconds - lanes[i].getSeconds(least)) / lanes[i].getPeriod() + 1e-9;
+      counts[i] = least + static_cast<int64_t>(std::clamp(
+                              more, 0.0, double(countMost(i) - least)));
+      samples += counts[i] * perMicroBatch[i];
+    }
+    return samples;
+  };
+  double low = 0, high = 0;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    low = std::max(low, lanes[i].getSeconds(least));
+    high = std::max(high, lanes[i].getSeconds(countMost(i)));
+  }
+  if (countWithin(low) >= globalBatch)
+    high = low;
+  while (true) {
+    double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high)
+      break;
+    (countWithin(middle) >= globalBatch ? high : low) = middle;
+  }
+  countWithin(high);
+  double longest = 0;
+  for (size_t i = 0; i < lanes.size(); ++i)
+    longest = std::max(longest, lanes[i].getSeconds(counts[i]));
+  return longest;
+}

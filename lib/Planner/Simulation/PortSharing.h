@@ -1,0 +1,58 @@
+//===- PortSharing.h - Collectives that share ports -------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How fast the collectives under way go while they need the same ports, and
+// which is done first. See Simulator.h for the model.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_SIMULATION_PORTSHARING_H
+#define POPLAR_PLANNER_SIMULATION_PORTSHARING_H
+
+#include "Poplar/Planner/Simulation/Simulator.h"
+
+namespace poplar {
+
+class PortSharing {
+public:
+  explicit PortSharing(const SimulationProblem &problem);
+
+  /// `key` is the caller's. Times never decrease from call to call.
+  void add(double time, int key, int collective);
+
+  struct Completion {
+    double time;
+    int key;
+  };
+  /// Which is done next if none is added; of several, the one added first.
+  std::optional<Completion> getNext() const;
+  /// Takes what getNext() has told of out.
+  void remove(const Completion &completion);
+
+private:
+  struct Transfer {
+    int key, collective;
+    /// From 1 to 0, and by how much in a second.
+    double rest = 1, rate = 0;
+  };
+  double getDone(const Transfer &transfer) const;
+  void moveTo(double time);
+  void setRates();
+
+  const SimulationProblem &problem;
+  std::vector<double> aloneSeconds;
+  std::vector<Transfer> active;
+  double now = 0;
+  /// By port, for setRates: how much of it is taken, and what of it each
+  /// transfer that is not at its limit yet takes per unit of speed.
+  std::vector<double> taken, demand;
+};
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_SIMULATION_PORTSHARING_H

@@ -1,0 +1,682 @@
+//===- PlanSearch.cpp - From a cluster to a plan --------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Zero/PlanSearch.h"
+#include "Zero/ShareSearch.h"
+#include <algorithm>
+#include <limits>
+
+using namespace poplar;
+
+/// Choices of what the types recompute that are tried one by one.
+static constexpr size_t fewCombinations = 27;
+
+/// How much work a search may be, in units of about a microsecond, and what it
+/// takes to pose and solve one problem of a cluster. By size and not by the
+/// clock, so that the same input gives the same plan on any machine.
+static constexpr int64_t workOfSearch = 1200000;
+static int64_t workOfProblem(const ClusterView &cluster, Sharding sharding) {
+  size_t points = 0;
+  for (const DeviceProfile &profile : cluster.profiles)
+    if (!profile.microBatches.empty())
+      points += profile.microBatches.back();
+  auto work = 20 + static_cast<int64_t>(cluster.ranks.size() + points) / 8;
+  return sharding == Sharding::Memory ? 4 * work : work;
+}
+
+/// Differences by rounding are none.
+static bool isFaster(const Allocation &a, const Allocation &b) {
+  return a.seconds < b.seconds * (1 - 1e-12);
+}
+
+const char *poplar::toString(Sharding sharding) {
+  return sharding == Sharding::Equal ? "equal" : "memory";
+}
+
+std::string Untried::describe() const {
+  std::string text;
+  auto add = [&](bool isUntried, const char *what) {
+    if (isUntried)
+      text += (text.empty() ? "" : " and ") + std::string(what);
+  };
+  add(devices, "devices");
+  add(recompute, "what types recompute");
+  add(shares, "shares of the state");
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Clusters
+//===----------------------------------------------------------------------===//
+
+/// For each node the bandwidth of its best link to another.
+static std::vector<double> getBestLinks(const ClusterView &cluster) {
+  std::vector<double> best(cluster.nodes.size());
+  std::vector<size_t> links(cluster.nodes.size());
+  for (const auto &[ends, link] : cluster.links)
+    if (ends.first != ends.second) {
+      ++links[ends.first];
+      best[ends.first] = std::max(best[ends.first], link.bandwidth);
+    }
+  if (cluster.defaultBetween)
+    for (size_t node = 0; node < best.size(); ++node)
+      if (links[node] + 1 < best.size())
+        best[node] = std::max(best[node], cluster.defaultBetween->bandwidth);
+  return best;
+}
+
+bool poplar::areAlike(const ClusterView &cluster, int a, int b) {
+  const DeviceType &one = cluster.types[a], &other = cluster.types[b];
+  if (one.target != other.target || one.memory != other.memory ||
+      one.precision != other.precision || one.recompute != other.recompute ||
+      one.threads != other.threads || one.flops != other.flops ||
+      one.bandwidth != other.bandwidth)
+    return false;
+  auto list = [&](int type) {
+    std::vector<const DeviceProfile *> profiles;
+    for (const DeviceProfile &profile : cluster.profiles)
+      if (profile.type == type)
+        profiles.push_back(&profile);
+    return profiles;
+  };
+  auto isSame = [](const DeviceProfile *p, const DeviceProfile *q) {
+    return p->stage == q->stage && p->microBatches == q->microBatches &&
+           p->seconds == q->seconds && p->maxMicroBatch == q->maxMicroBatch &&
+           p->memory.has_value() == q->memory.has_value() &&
+           (!p->memory || (p->memory->fixed == q->memory->fixed &&
+                           p->memory->perSample == q->memory->perSample)) &&
+           p->optimizerSeconds == q->optimizerSeconds &&
+           p->precision == q->precision && p->recompute == q->recompute &&
+           p->isEstimate == q->isEstimate && p->model == q->model;
+  };
+  auto ofOne = list(a), ofOther = list(b);
+  return std::equal(ofOne.begin(), ofOne.end(), ofOther.begin(), ofOther.end(),
+                    isSame);
+}
+
+void poplar::mergeAlikeTypes(ClusterView &cluster) {
+  std::vector<int> counts = cluster.countRanks();
+  std::vector<int> first(cluster.types.size());
+  for (size_t type = 0; type < first.size(); ++type) {
+    first[type] = static_cast<int>(type);
+    for (size_t other = 0; other < type; ++other)
+      if (counts[type] && counts[other] &&
+          areAlike(cluster, static_cast<int>(other), static_cast<int>(type))) {
+        first[type] = first[other];
+        break;
+      }
+  }
+  for (ClusterRank &rank : cluster.ranks)
+    rank.type = first[rank.type];
+}
+
+std::optional<ClusterView> poplar::takeRanks(const ClusterView &cluster,
+                                             const std::vector<int64_t> &copies,
+                                             std::vector<int> *kept) {
+  ClusterView resized;
+  resized.types = cluster.types;
+  resized.profiles = cluster.profiles;
+  resized.links = cluster.links;
+  resized.defaultInside = cluster.defaultInside;
+  resized.defaultBetween = cluster.defaultBetween;
+  resized.nodes = cluster.nodes;
+  if (kept)
+    kept->clear();
+  for (ClusterNode &node : resized.nodes) {
+    int first = node.firstRank;
+    node.firstRank = static_cast<int>(resized.ranks.size());
+    for (int rank = first; rank < first + node.numRanks; ++rank) {
+      resized.ranks.insert(resized.ranks.end(), copies[rank],
+                           cluster.ranks[rank]);
+      if (kept && copies[rank])
+        kept->push_back(rank);
+    }
+    node.numRanks = static_cast<int>(resized.ranks.size()) - node.firstRank;
+    auto index = static_cast<int>(&node - resized.nodes.data());
+    if (node.numRanks > 1 && !resized.findLink(index, index))
+      return std::nullopt;
+  }
+  return resized;
+}
+
+std::optional<ClusterView>
+poplar::resizeCluster(const ClusterView &cluster,
+                      const std::vector<int64_t> &counts,
+                      std::vector<int> *kept, const std::vector<int> &first) {
+  // Ranks by type, those to keep longest in front.
+  std::vector<std::vector<int>> devices(cluster.types.size());
+  for (size_t rank = 0; rank < cluster.ranks.size(); ++rank)
+    devices[cluster.ranks[rank].type].push_back(static_cast<int>(rank));
+  std::vector<double> best = getBestLinks(cluster);
+  std::vector<bool> isFirst(cluster.ranks.size());
+  for (int rank : first)
+    isFirst[rank] = true;
+  std::vector<int64_t> copies(cluster.ranks.size());
+  for (size_t type = 0; type < devices.size(); ++type) {
+    std::vector<int> &ranks = devices[type];
+    auto count = static_cast<size_t>(counts[type]);
+    if (count > 0 && ranks.empty())
+      return std::nullopt;
+    if (count > ranks.size())
+      copies[ranks.back()] = static_cast<int64_t>(count - ranks.size());
+    std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+      if (isFirst[a] != isFirst[b])
+        return isFirst[a] > isFirst[b];
+      return best[cluster.ranks[a].node] > best[cluster.ranks[b].node];
+    });
+    for (size_t i = 0; i < std::min(count, ranks.size()); ++i)
+      ++copies[ranks[i]];
+  }
+  return takeRanks(cluster, copies, kept);
+}
+
+/// The ranks of a choice of devices: of each slot the first.
+static std::optional<ClusterView> takeChoice(const ClusterView &cluster,
+                                             const DeviceSpace &space,
+                                             const std::vector<int64_t> &choice,
+                                             std::vector<int> *kept = nullptr) {
+  std::vector<int64_t> copies(cluster.ranks.size());
+  for (size_t slot = 0; slot < choice.size(); ++slot) {
+    const ClusterNode &node = cluster.nodes[space.slots[slot].node];
+    int64_t left = choice[slot];
+    for (int rank = node.firstRank;
+         left > 0 && rank < node.firstRank + node.numRanks; ++rank)
+      if (cluster.ranks[rank].type == space.slots[slot].type) {
+        copies[rank] = 1;
+        --left;
+      }
+  }
+  return takeRanks(cluster, copies, kept);
+}
+
+static std::optional<PosedJob> poseEqually(const ClusterView &view,
+                                           const ModelFacts &model, int stage,
+                                           int64_t globalBatch,
+                                           std::string &error) {
+  PosedJob job;
+  job.state.assign(view.ranks.size(), 1.0);
+  job.problem =
+      makeBatchProblem(view, model, stage, globalBatch, job.state, error);
+  if (!job.problem)
+    return std::nullopt;
+  return job;
+}
+
+/// `classes` are DeviceSpace::classifyRanks().
+static std::optional<PosedJob>
+poseByMemory(const ClusterView &view, const std::vector<size_t> &classes,
+             const ModelFacts &model, const BatchPolicy &policy, int stage,
+             int64_t globalBatch, double limit, std::string &error) {
+  auto search = ShareSearch::make(view, model, policy, stage, globalBatch,
+                                  classes, error);
+  if (!search)
+    return std::nullopt;
+  ShareSearch::Result found = search->run(limit);
+  PosedJob job = {std::nullopt, {}, found.least, found.isShown, found.work};
+  if (found.state.empty()) {
+    if (found.least <= limit) {
+      if (shareStateByMemory(view, model, stage, error))
+        error = "no sample fits beside the state on any device";
+      return std::nullopt;
+    }
+    return job;
+  }
+  job.problem =
+      makeBatchProblem(view, model, stage, globalBatch, found.state, error);
+  job.state = std::move(found.state);
+  return job;
+}
+
+std::optional<BatchProblem>
+poplar::poseProblem(const ClusterView &cluster, const ModelFacts &model,
+                    int stage, Sharding sharding, int64_t globalBatch,
+                    std::vector<double> &state, std::string &error) {
+  std::optional<PosedJob> job;
+  if (sharding == Sharding::Equal || stage == 0) {
+    job = poseEqually(cluster, model, stage, globalBatch, error);
+  } else {
+    DeviceSpace space(cluster, std::vector<bool>(cluster.types.size(), true));
+    auto exact = makePolicy("exact", error);
+    job = poseByMemory(cluster, space.classifyRanks(cluster, space.all()),
+                       model, *exact, stage, globalBatch,
+                       std::numeric_limits<double>::infinity(), error);
+  }
+  if (!job)
+    return std::nullopt;
+  state = std::move(job->state);
+  return std::move(job->problem);
+}
+
+std::vector<std::string>
+poplar::getProfiledRecompute(const ClusterView &cluster,
+                             const ModelFacts &model, int type, int stage) {
+  const std::string &own = cluster.types[type].recompute;
+  std::vector<std::string> policies = {own};
+  for (const char *policy : {"keep", "recompute-attention", "recompute-unit"})
+    if (policy != own)
+      policies.push_back(policy);
+  ClusterView view;
+  view.types = cluster.types;
+  view.profiles = cluster.profiles;
+  auto isMissing = [&](const std::string &policy) {
+    view.types[type].recompute = policy;
+    return !view.findProfile(type, stage, model.fingerprint);
+  };
+  policies.erase(std::remove_if(policies.begin(), policies.end(), isMissing),
+                 policies.end());
+  return policies;
+}
+
+//===----------------------------------------------------------------------===//
+// Search
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Devices that were found to be good for some stage, sharding and
+/// recomputation are worth a try for others.
+using Hints = std::vector<std::vector<int64_t>>;
+
+/// The search for one stage and sharding.
+class StageSearch {
+public:
+  StageSearch(const ClusterView &cluster, const ModelFacts &model,
+              const BatchPolicy &policy, const PlanChoices &choices, int stage,
+              Sharding sharding, Hints &hints);
+
+  void run();
+  /// Where not everything was tried, tries what other searches found.
+  void refine();
+  PlanOutcome finish(Untried &untried);
+
+private:
+  using Combination = std::vector<size_t>;
+
+  void chooseDevices();
+  std::vector<std::string> getUsableRecompute(int type) const;
+  void eraseDominated(int type, std::vector<std::string> &policies) const;
+  /// Types of equal specifications and profiles recompute the same.
+  void tieTypes();
+  size_t countCombinations() const;
+  void tryAllCombinations();
+  void improveCombination();
+  bool improveOneByOne(int64_t budget);
+  /// With all devices, or those that are best for the combination. True if it
+  /// is better than what there was.
+  bool consider(const Combination &combination, int64_t budget);
+  void apply(const Combination &combination);
+  std::optional<PosedJob> pose(const std::vector<int64_t> &choice, double limit,
+                               std::string &error) const;
+  PlanCandidate makeCandidate();
+
+  ClusterView cluster; // as the combination at hand has it
+  const ModelFacts &model;
+  const BatchPolicy &policy;
+  const PlanChoices &choices;
+  int stage;
+  Sharding sharding;
+  /// What each type may recompute, and the type that it has to follow in that:
+  /// itself or one before it.
+  std::vector<std::vector<std::string>> recompute;
+  std::vector<size_t> leaders;
+  Hints &hints;
+  /// Devices that there are, and that the policy wants to have.
+  std::vector<int64_t> counts, usable;
+  DeviceSpace space = DeviceSpace::ofTypes({});
+  int64_t budget = 1;
+  Untried untried;
+
+  std::optional<DeviceSelection> best;
+  Combination bestCombination;
+  std::string firstError;
+};
+
+} // namespace
+
+StageSearch::StageSearch(const ClusterView &cluster, const ModelFacts &model,
+                         const BatchPolicy &policy, const PlanChoices &choices,
+                         int stage, Sharding sharding, Hints &hints)
+    : cluster(cluster), model(model), policy(policy), choices(choices),
+      stage(stage), sharding(sharding), hints(hints) {
+  std::vector<DeviceProfile> &profiles = this->cluster.profiles;
+  auto isOther = [&](const DeviceProfile &profile) {
+    return profile.stage != stage;
+  };
+  profiles.erase(std::remove_if(profiles.begin(), profiles.end(), isOther),
+                 profiles.end());
+  for (int count : cluster.countRanks())
+    counts.push_back(count);
+}
+
+/// The times and the memory of a job of one type, not of all devices. Where
+/// nothing is left, the policy says so.
+void StageSearch::chooseDevices() {
+  usable = counts;
+  space = DeviceSpace(cluster, std::vector<bool>(counts.size(), true));
+  const std::string &name = policy.getName();
+  const std::string homogeneous = "homogeneous:";
+  if (name.compare(0, homogeneous.size(), homogeneous) != 0)
+    return;
+  auto type = cluster.findType(name.substr(homogeneous.size()));
+  if (!type || counts[*type] == 0)
+    return;
+  usable.assign(counts.size(), 0);
+  usable[*type] = counts[*type];
+  std::vector<bool> isUsable(counts.size());
+  isUsable[*type] = true;
+  space = DeviceSpace(cluster, isUsable);
+}
+
+std::optional<PosedJob> StageSearch::pose(const std::vector<int64_t> &choice,
+                                          double limit,
+                                          std::string &error) const {
+  std::optional<ClusterView> view = takeChoice(cluster, space, choice);
+  if (!view || view->ranks.empty())
+    return std::nullopt;
+  if (sharding == Sharding::Equal || stage == 0)
+    return poseEqually(*view, model, stage, choices.globalBatch, error);
+  // What is no better than with other recomputation is of no use, either.
+  if (best)
+    limit = std::min(limit, best->allocation.seconds);
+  return poseByMemory(*view, space.classifyRanks(*view, choice), model, policy,
+                      stage, choices.globalBatch, limit, error);
+}
+
+void StageSearch::apply(const Combination &combination) {
+  for (size_t i = 0; i < combination.size(); ++i)
+    if (!recompute[i].empty())
+      cluster.types[i].recompute = recompute[i][combination[i]];
+}
+
+bool StageSearch::consider(const Combination &combination, int64_t budget) {
+  apply(combination);
+  std::string posed;
+  auto jobOf = [&](const std::vector<int64_t> &choice, double limit) {
+    std::string error;
+    std::optional<PosedJob> job = pose(choice, limit, error);
+    if (!job && posed.empty())
+      posed = error;
+    return job;
+  };
+  std::string error;
+  auto selection = selectDevices(space, jobOf, policy, error, budget, hints);
+  if (!selection) {
+    if (firstError.empty())
+      firstError = posed.empty() ? error : posed;
+    return false;
+  }
+  if (budget > 1 && !selection->exhaustive)
+    untried.devices = true;
+  if (!selection->hasBestShares)
+    untried.shares = true;
+  if (budget > 1 &&
+      std::find(hints.begin(), hints.end(), selection->counts) == hints.end())
+    hints.push_back(selection->counts);
+  if (best && !isFaster(selection->allocation, best->allocation))
+    return false;
+  best = std::move(*selection);
+  bestCombination = combination;
+  return true;
+}
+
+size_t StageSearch::countCombinations() const {
+  size_t combinations = 1;
+  for (size_t i = 0; i < recompute.size(); ++i)
+    if (leaders[i] == i && !recompute[i].empty())
+      combinations =
+          std::min(combinations * recompute[i].size(), fewCombinations + 1);
+  return combinations;
+}
+
+void StageSearch::tieTypes() {
+  auto isAlike = [&](size_t a, size_t b) {
+    return recompute[a] == recompute[b] &&
+           areAlike(cluster, static_cast<int>(a), static_cast<int>(b));
+  };
+  for (size_t i = 0; i < recompute.size(); ++i)
+    for (size_t j = 0; j < i && leaders[i] == i; ++j)
+      if (isAlike(i, j)) {
+        leaders[i] = leaders[j];
+        untried.recompute |= recompute[i].size() > 1;
+      }
+}
+
+void StageSearch::tryAllCombinations() {
+  Combination combination(recompute.size());
+  while (true) {
+    for (size_t i = 0; i < combination.size(); ++i)
+      combination[i] = combination[leaders[i]];
+    consider(combination, choices.leaveOut ? budget : 1);
+    size_t i = 0;
+    for (; i < combination.size(); ++i) {
+      if (leaders[i] != i)
+        continue;
+      if (++combination[i] < recompute[i].size())
+        break;
+      combination[i] = 0;
+    }
+    if (i == combination.size())
+      return;
+  }
+}
+
+bool StageSearch::improveOneByOne(int64_t budget) {
+  bool improved = false;
+  for (size_t i = 0; i < recompute.size(); ++i)
+    for (size_t policy = 0; policy < recompute[i].size(); ++policy) {
+      Combination changed = bestCombination;
+      if (leaders[i] != i || changed[i] == policy)
+        continue;
+      for (size_t j = i; j < changed.size(); ++j)
+        if (leaders[j] == i)
+          changed[j] = policy;
+      improved |= consider(changed, budget);
+    }
+  return improved;
+}
+
+/// One type at a time with all devices, from what types are set to and from
+/// what takes least memory; then the devices, then types again with these.
+void StageSearch::improveCombination() {
+  untried.recompute = true;
+  Combination own(recompute.size()), least(recompute.size());
+  for (size_t i = 0; i < least.size(); ++i)
+    least[i] = recompute[i].empty() ? 0 : recompute[i].size() - 1;
+  consider(own, 1);
+  consider(least, 1);
+  while (best && improveOneByOne(1))
+    ;
+  if (!choices.leaveOut)
+    return;
+  // Not all devices need fit together.
+  if (best)
+    consider(Combination(bestCombination), budget);
+  else if (!consider(own, budget))
+    consider(least, budget);
+  auto few = static_cast<int64_t>(hints.size()) + 2;
+  for (int round = 0; round < 3 && best && improveOneByOne(few); ++round)
+    consider(Combination(bestCombination), budget / 2);
+}
+
+std::vector<std::string> StageSearch::getUsableRecompute(int type) const {
+  std::vector<std::string> policies =
+      getProfiledRecompute(cluster, model, type, stage);
+  ClusterView view = cluster;
+  auto isOfNoUse = [&](const std::string &policy) {
+    if (!choices.chooseRecompute && policy != cluster.types[type].recompute)
+      return true;
+    view.types[type].recompute = policy;
+    // By memory means that it has to be known.
+    return sharding == Sharding::Memory && stage > 0 &&
+           !view.findProfile(type, stage, model.fingerprint)->memory;
+  };
+  policies.erase(std::remove_if(policies.begin(), policies.end(), isOfNoUse),
+                 policies.end());
+  eraseDominated(type, policies);
+  return policies;
+}
+
+/// A policy is of no use beside one that is as fast and that fits whatever the
+/// rank holds of the state.
+void StageSearch::eraseDominated(int type,
+                                 std::vector<std::string> &policies) const {
+  // Where memory decides who holds what, less memory is an end in itself.
+  if (policies.size() < 2 || (sharding == Sharding::Memory && stage > 0))
+    return;
+  struct Known {
+    const DeviceProfile *profile;
+    Curve curve;
+    int64_t largest = 0;
+  };
+  std::vector<Known> known;
+  ClusterView view;
+  view.types = cluster.types;
+  view.profiles = cluster.profiles;
+  for (const std::string &policy : policies) {
+    view.types[type].recompute = policy;
+    const DeviceProfile *profile =
+        view.findProfile(type, stage, model.fingerprint);
+    std::string error;
+    std::optional<Curve> curve = profile->fitCurve(error);
+    if (!curve)
+      return;
+    Known entry = {profile, *curve, curve->largest()};
+    if (profile->maxMicroBatch)
+      entry.largest = std::min(entry.largest, *profile->maxMicroBatch);
+    known.push_back(entry);
+  }
+  auto dominates = [&](const Known &a, const Known &b) {
+    int64_t used = std::min(b.largest, choices.globalBatch), fits = a.largest;
+    if (a.profile->memory) {
+      int64_t free =
+          cluster.types[type].memory -
+          getFixedBytes(*a.profile, cluster.types[type], model, stage, 1);
+      if (free < 0)
+        return false;
+      if (a.profile->memory->perSample > 0)
+        fits = std::min(fits, free / a.profile->memory->perSample);
+    }
+    if (fits < used || a.profile->optimizerSeconds.value_or(0) >
+                           b.profile->optimizerSeconds.value_or(0))
+      return false;
+    for (int64_t batch = 1; batch <= used; ++batch)
+      if (a.curve.seconds(batch) > b.curve.seconds(batch))
+        return false;
+    return true;
+  };
+  // Of equals, the first stays.
+  for (size_t i = policies.size(); i-- > 0;)
+    for (size_t j = 0; j < policies.size(); ++j)
+      if (i != j && dominates(known[j], known[i]) &&
+          (j < i || !dominates(known[i], known[j]))) {
+        policies.erase(policies.begin() + static_cast<ptrdiff_t>(i));
+        known.erase(known.begin() + static_cast<ptrdiff_t>(i));
+        break;
+      }
+}
+
+PlanCandidate StageSearch::makeCandidate() {
+  PlanCandidate candidate;
+  candidate.stage = stage;
+  candidate.sharding = sharding;
+  apply(bestCombination);
+  for (const DeviceType &type : cluster.types)
+    candidate.recompute.push_back(type.recompute);
+  takeChoice(cluster, space, best->counts, &candidate.ranks);
+  candidate.state = std::move(best->state);
+  candidate.problem = std::move(best->problem);
+  candidate.allocation = std::move(best->allocation);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    candidate.problem.types[i].count = counts[i];
+    candidate.allocation.types[i].dropped += counts[i] - usable[i];
+  }
+  return candidate;
+}
+
+void StageSearch::run() {
+  chooseDevices();
+  for (size_t i = 0; i < counts.size(); ++i) {
+    recompute.emplace_back();
+    leaders.push_back(i);
+    if (usable[i] == 0)
+      continue;
+    recompute[i] = getUsableRecompute(static_cast<int>(i));
+    // What is not known is no reason to leave devices out: posing the problem
+    // of all of them says what is missing.
+    if (recompute[i].empty()) {
+      std::vector<double> state;
+      auto view = resizeCluster(cluster, usable);
+      poseProblem(*view, model, stage, sharding, choices.globalBatch, state,
+                  firstError);
+      return;
+    }
+  }
+  if (countCombinations() > fewCombinations)
+    tieTypes();
+  auto combinations = static_cast<int64_t>(countCombinations());
+  auto searches =
+      static_cast<int64_t>(choices.stages.size() * choices.shardings.size());
+  budget = workOfSearch / searches / workOfProblem(cluster, sharding);
+  if (combinations <= static_cast<int64_t>(fewCombinations)) {
+    budget = std::max<int64_t>(budget / combinations, 64);
+    tryAllCombinations();
+  } else {
+    budget = std::max<int64_t>(budget, 64);
+    improveCombination();
+  }
+}
+
+void StageSearch::refine() {
+  if (!best || !untried.any() || !choices.leaveOut)
+    return;
+  consider(Combination(bestCombination), budget);
+}
+
+PlanOutcome StageSearch::finish(Untried &ofAll) {
+  PlanOutcome outcome = {stage, sharding, std::nullopt, ""};
+  if (best) {
+    outcome.best = makeCandidate();
+  } else {
+    outcome.error = firstError;
+  }
+  ofAll.devices |= untried.devices;
+  ofAll.recompute |= untried.recompute;
+  ofAll.shares |= untried.shares;
+  return outcome;
+}
+
+PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
+                                     const ModelFacts &model,
+                                     const BatchPolicy &policy,
+                                     const PlanChoices &choices) {
+  PlanSearchResult result;
+  Hints hints;
+  std::vector<StageSearch> searches;
+  for (int stage : choices.stages)
+    for (Sharding sharding : choices.shardings)
+      // Nothing is sharded in stage 0.
+      if (stage > 0 || sharding == choices.shardings.front())
+        searches.emplace_back(cluster, model, policy, choices, stage, sharding,
+                              hints);
+  for (StageSearch &search : searches)
+    search.run();
+  for (StageSearch &search : searches)
+    search.refine();
+  for (StageSearch &search : searches)
+    result.outcomes.push_back(search.finish(result.untried));
+  return result;
+}
+
+const PlanCandidate *PlanSearchResult::best() const {
+  const PlanCandidate *best = nullptr;
+  for (const PlanOutcome &outcome : outcomes)
+    if (outcome.best &&
+        (!best || isFaster(outcome.best->allocation, best->allocation)))
+      best = &*outcome.best;
+  return best;
+}

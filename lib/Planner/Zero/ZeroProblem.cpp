@@ -1,0 +1,279 @@
+//===- ZeroProblem.cpp - The batch problem of a cluster -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Zero/ZeroProblem.h"
+#include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "Poplar/Planner/Model/OptimizerBytes.h"
+#include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Zero/ShardBounds.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace poplar;
+
+int64_t poplar::getWireBytes(const ClusterView &cluster) {
+  int known = cluster.ranks.front().type;
+  const std::string first = cluster.types[known].getWorkingFormat();
+  for (const ClusterRank &rank : cluster.ranks) {
+    if (rank.type == known)
+      continue;
+    known = rank.type;
+    if (cluster.types[known].getWorkingFormat() != first)
+      return 4;
+  }
+  return first == "f32" ? 4 : 2;
+}
+
+TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
+                                     const std::vector<double> &state) {
+  TrafficRates rates;
+  if (cluster.ranks.size() < 2)
+    return rates;
+  // Of so many elements that rounding shards to whole ones does not matter.
+  constexpr double elements = 1ull << 40;
+  double total = 0, sum = 0;
+  for (double share : state)
+    total += share;
+  std::vector<int64_t> bounds = {0};
+  for (double share : state) {
+    sum += share;
+    bounds.push_back(std::llround(sum / total * elements));
+  }
+  CollectiveCost cost(cluster, cluster.ranks);
+  auto [gather, reduce] =
+      cost.gatherAndReduce(bounds, getWireBytes(cluster), gradientWireBytes);
+  rates.latency = gather.latency;
+  rates.gather = (gather.seconds() - gather.latency) / elements;
+  rates.reduce = (reduce.seconds() - reduce.latency) / elements;
+  rates.gatherOverhead = gather.overhead / elements;
+  rates.reduceOverhead = reduce.overhead / elements;
+  // Three of one word and one of two.
+  double word = cost.exchange("", sizeof(int64_t)).seconds();
+  rates.exchanges = 5 * word - rates.latency;
+  return rates;
+}
+
+void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
+                     double update, BatchProblem &problem) {
+  using Traffic = ModelFacts::Traffic;
+  auto gather = [&](const Traffic &traffic) {
+    return double(traffic.buckets) * rates.latency +
+           double(traffic.elements) * rates.gather;
+  };
+  auto reduce = [&](const Traffic &traffic) {
+    return double(traffic.buckets) * rates.latency +
+           double(traffic.elements) * rates.reduce;
+  };
+  // What they take away from the computation that hides them.
+  auto gatherOverhead = [&](const Traffic &traffic) {
+    return double(traffic.elements) * rates.gatherOverhead;
+  };
+  auto reduceOverhead = [&](const Traffic &traffic) {
+    return double(traffic.elements) * rates.reduceOverhead;
+  };
+  auto without = [](const Traffic &all, const Traffic &part) {
+    return Traffic{std::max<int64_t>(all.buckets - part.buckets, 0),
+                   std::max<int64_t>(all.elements - part.elements, 0)};
+  };
+  Traffic all = {model.buckets, model.elements},
+          first = {std::min<int64_t>(model.buckets, 1), model.firstBucket},
+          last = {std::min<int64_t>(model.buckets, 1), model.lastBucket};
+  problem.forwardSync = problem.backwardSync = problem.stepSync = 0;
+  problem.iterationSync = update + rates.exchanges;
+  switch (problem.zeroStage) {
+  case 0: {
+    // An all-reduce is a reduction and a gather, of gradients both.
+    problem.backwardSync = 2 * reduce(without(all, first));
+    problem.iterationSync +=
+        2 * (reduce(first) + reduceOverhead(without(all, first)));
+    break;
+  }
+  case 1:
+    problem.backwardSync = reduce(without(all, first));
+    problem.iterationSync +=
+        reduce(first) + reduceOverhead(without(all, first));
+    break;
+  default:
+    problem.backwardSync = reduce(without(model.reduced, first));
+    problem.stepSync =
+        reduce(first) + reduceOverhead(without(model.reduced, first));
+    if (problem.zeroStage == 3) {
+      Traffic forward = without(model.gatheredForward, first);
+      problem.forwardSync = gather(forward);
+      problem.backwardSync += gather(model.gatheredBackward);
+      problem.stepSync += gather(first) + gatherOverhead(forward) +
+                          gatherOverhead(model.gatheredBackward);
+    }
+  }
+  if (problem.zeroStage == 1 || problem.zeroStage == 2) {
+    // Buckets are gathered in the order of the update, while it goes on.
+    constexpr double share =
+        double(OptimizerBytes::adamw) / double(OptimizerBytes::total());
+    double adamw = share * update;
+    problem.iterationSync += std::max(
+        gather(last), gather(all) - adamw * (1 - double(first.elements) /
+                                                     double(all.elements)));
+  }
+}
+
+static const DeviceProfile *findProfile(const ClusterView &cluster,
+                                        const ModelFacts &model, int type,
+                                        int stage, std::string &error) {
+  const DeviceProfile *profile =
+      cluster.findProfile(type, stage, model.fingerprint);
+  if (!profile)
+    error = "device type '" + cluster.types[type].name +
+            "' has no profile of this model (" + model.fingerprint +
+            ") in stage " + std::to_string(stage) +
+            "; make one with: " + getProfileCommand(cluster.types[type].name) +
+            " and plan with --profiles profiles; or give its flops and "
+            "bandwidth in the cluster file, or its "
+            "device, for an estimate";
+  return profile;
+}
+
+int64_t poplar::getFixedBytes(const DeviceProfile &profile,
+                              const DeviceType &type, const ModelFacts &model,
+                              int stage, double share) {
+  StateFormat format = StateFormat::of(type.getWorkingFormat());
+  double sharded = double(format.sharded(stage)) * double(model.elements);
+  int64_t fixed =
+      profile.memory
+          ? profile.memory->fixed
+          : stateBytes(format, stage, model.elements, model.elements).total();
+  return fixed - std::llround(sharded * (1 - share)) +
+         transientBytes(format, stage, model.largestBucket, model.buckets,
+                        model.overlapDepth);
+}
+
+std::optional<BatchProblem>
+poplar::listDeviceTypes(const ClusterView &cluster, const ModelFacts &model,
+                        int stage, int64_t globalBatch, std::string &error) {
+  BatchProblem problem;
+  problem.globalBatch = globalBatch;
+  problem.zeroStage = stage;
+  std::vector<int> counts = cluster.countRanks();
+  // Whale rates devices by single precision. Where a type's is not known, all
+  // are rated by the format that they train in: two formats do not compare.
+  bool byF32 = true;
+  for (size_t type = 0; type < counts.size(); ++type)
+    byF32 &= counts[type] == 0 || cluster.types[type].flops.count("f32") != 0;
+  for (int type = 0; type < static_cast<int>(counts.size()); ++type) {
+    const DeviceType &device = cluster.types[type];
+    BatchProblem::DeviceType entry;
+    entry.name = device.name;
+    entry.count = counts[type];
+    auto flops = device.flops.find(byF32 ? "f32" : device.precision);
+    if (flops != device.flops.end())
+      entry.flops = flops->second;
+    entry.memoryBytes = device.memory;
+    if (entry.count) {
+      const DeviceProfile *profile =
+          findProfile(cluster, model, type, stage, error);
+      if (!profile)
+        return std::nullopt;
+      std::optional<Curve> curve = profile->fitCurve(error);
+      if (!curve) {
+        error = "profile of '" + device.name + "': " + error;
+        return std::nullopt;
+      }
+      entry.curve = *curve;
+      entry.largestBatch = curve->largest();
+      if (profile->maxMicroBatch)
+        entry.largestBatch =
+            std::min(entry.largestBatch, *profile->maxMicroBatch);
+    }
+    problem.types.push_back(std::move(entry));
+  }
+  return problem;
+}
+
+std::optional<BatchProblem>
+poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
+                         int stage, int64_t globalBatch,
+                         const std::vector<double> &state, std::string &error) {
+  std::optional<BatchProblem> problem =
+      listDeviceTypes(cluster, model, stage, globalBatch, error);
+  if (!problem)
+    return std::nullopt;
+  // The rank of each type with the most state decides.
+  std::vector<double> largest(cluster.types.size());
+  double total = 0, slowestUpdate = 0;
+  for (double share : state)
+    total += share;
+  for (size_t rank = 0; rank < cluster.ranks.size(); ++rank) {
+    double &share = largest[cluster.ranks[rank].type];
+    share = std::max(share, state[rank] / total);
+  }
+  for (int type = 0; type < static_cast<int>(largest.size()); ++type) {
+    BatchProblem::DeviceType &entry = problem->types[type];
+    if (entry.count == 0)
+      continue;
+    const DeviceType &device = cluster.types[type];
+    const DeviceProfile *profile =
+        findProfile(cluster, model, type, stage, error);
+    entry.fixedBytes =
+        getFixedBytes(*profile, device, model, stage, largest[type]);
+    if (profile->memory) {
+      entry.bytesPerSample = profile->memory->perSample;
+      int64_t free = std::max<int64_t>(device.memory - entry.fixedBytes, 0);
+      if (entry.bytesPerSample > 0)
+        entry.largestBatch =
+            std::min(entry.largestBatch, free / entry.bytesPerSample);
+    }
+    if (profile->optimizerSeconds)
+      slowestUpdate = std::max(slowestUpdate, *profile->optimizerSeconds *
+                                                  (stage ? largest[type] : 1));
+  }
+  setSync(model, getTrafficRates(cluster, state), slowestUpdate, *problem);
+  error = problem->check();
+  if (!error.empty())
+    return std::nullopt;
+  return problem;
+}
+
+std::optional<DeviceProfile::Memory>
+poplar::getMeasuredMemory(const DeviceProfile &profile, const DeviceType &type,
+                          std::string &error) {
+  if (!profile.memory)
+    error = "profile of '" + type.name +
+            "' has no memory figures, by which the state is to be shared";
+  return profile.memory;
+}
+
+std::optional<std::vector<double>>
+poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
+                           int stage, std::string &error) {
+  if (stage == 0) // nothing is sharded
+    return std::vector<double>(cluster.ranks.size(), 1.0);
+  std::vector<int64_t> free;
+  int64_t width = 1;
+  for (const ClusterRank &rank : cluster.ranks) {
+    const DeviceType &type = cluster.types[rank.type];
+    const DeviceProfile *profile =
+        findProfile(cluster, model, rank.type, stage, error);
+    if (!profile)
+      return std::nullopt;
+    auto memory = getMeasuredMemory(*profile, type, error);
+    if (!memory)
+      return std::nullopt;
+    free.push_back(type.memory -
+                   getFixedBytes(*profile, type, model, stage, 0) -
+                   memory->perSample);
+    width = std::max(width,
+                     StateFormat::of(type.getWorkingFormat()).sharded(stage));
+  }
+  std::optional<ShardBounds> bounds =
+      shardByFreeMemory(model.elements, free, width, error);
+  if (!bounds)
+    return std::nullopt;
+  std::vector<double> shares;
+  for (int64_t rank = 0; rank < bounds->ranks(); ++rank)
+    shares.push_back(double(bounds->length(rank)) / double(model.elements));
+  return shares;
+}
