@@ -32,8 +32,9 @@ static constexpr auto MeetSeconds = std::chrono::seconds(6);
 static constexpr double ConnectSeconds = 2;
 /// A thread that was away for longer was stopped, with its process.
 static constexpr double AwaySeconds = 1;
-/// What a rank's own thread has to report that its communication has failed.
-static constexpr double OwnWordSeconds = 1;
+/// How long a failure of communication waits for its cause: another rank's end,
+/// or a report of this rank's own thread.
+static constexpr double CauseSeconds = 1;
 
 static double toSeconds(Clock::duration D) {
   return std::chrono::duration<double>(D).count();
@@ -452,13 +453,17 @@ void Watchdog::Impl::loop() {
       std::lock_guard<std::mutex> Lock(Mutex);
       Message = Failure;
     }
-    // The rank's own thread says so itself, unless it waits for its device.
+    // Communication fails also where another rank ends, and the transport may
+    // see that first. The rank's own thread reports a failure of its own,
+    // unless it waits for its device.
     std::string Broken = Stream.getFailure();
     if (Broken.empty())
       SoundAt = Now;
-    else if (Message.empty() && toSeconds(Now - SoundAt) > OwnWordSeconds)
+    else if (Message.empty())
       Message = Broken;
-    if (!Message.empty()) {
+    bool AwaitsCause =
+        !Broken.empty() && toSeconds(Now - SoundAt) <= CauseSeconds;
+    if (!Message.empty() && !AwaitsCause) {
       if (IsHub)
         end(Self.getRankName() + ": " + Message);
       if (!HasFailed) {

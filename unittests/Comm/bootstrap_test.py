@@ -480,10 +480,12 @@ def stop_hub(job):
 
 
 def early(job):
-    """A rank is stopped or killed at some moment of its start: the others end in
-    time, from when it had called."""
-    for number, delay in ((signal.SIGSTOP, 0.15), (signal.SIGKILL, 0.25)):
-        ranks = [job.start(rank, steps=1000000, POPLAR_START_SECONDS=5) for rank in (0, 1, 2)]
+    """A rank is stopped or killed at some moment of its start or of its first
+    steps: the others end in time, from when it had called, and name it, also
+    where the transport sees its end first."""
+    kills = [(signal.SIGKILL, 0.25 + 0.07 * i) for i in range(15)]
+    for number, delay in [(signal.SIGSTOP, 0.15)] + kills:
+        ranks = [job.start(rank, steps=1000000, POPLAR_START_SECONDS=3) for rank in (0, 1, 2)]
         time.sleep(delay)
         ranks[2].process.send_signal(number)
         fail(ranks[:2], "rank 2")
