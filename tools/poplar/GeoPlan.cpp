@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "HybridPlan.h"
-#include "Poplar/Target/GeoReport.h"
+#include "Poplar/Report/GeoReport.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace poplar;

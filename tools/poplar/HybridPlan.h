@@ -16,7 +16,7 @@
 #include "Commands.h"
 #include "Compilation.h"
 #include "Poplar/Planner/Pipeline/HybridSelection.h"
-#include "Poplar/Target/HybridReport.h"
+#include "Poplar/Report/HybridReport.h"
 #include "Poplar/Transforms/Passes.h"
 
 struct HybridArguments {

@@ -9,7 +9,7 @@
 #include "Simulated.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Target/ModelUnits.h"
+#include "Poplar/Simulation/ModelUnits.h"
 
 using namespace poplar;
 

@@ -10,7 +10,7 @@
 #define POPLAR_TOOLS_SIMULATED_H
 
 #include "Compilation.h"
-#include "Poplar/Target/PlanSimulation.h"
+#include "Poplar/Simulation/PlanSimulation.h"
 
 /// Schedules the programs of the plan, with pipeline stages or without, and
 /// reads what they do. Nothing, with an error said or in `compilation`, where

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Target/PlanSimulation.h"
+#include "Poplar/Simulation/PlanSimulation.h"
 #include "PhaseBuilder.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"

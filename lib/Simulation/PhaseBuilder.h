@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_PHASEBUILDER_H
-#define POPLAR_TARGET_PHASEBUILDER_H
+#ifndef POPLAR_LIB_SIMULATION_PHASEBUILDER_H
+#define POPLAR_LIB_SIMULATION_PHASEBUILDER_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
@@ -111,4 +111,4 @@ private:
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_PHASEBUILDER_H
+#endif // POPLAR_LIB_SIMULATION_PHASEBUILDER_H

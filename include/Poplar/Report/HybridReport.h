@@ -10,14 +10,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_HYBRIDREPORT_H
-#define POPLAR_TARGET_HYBRIDREPORT_H
+#ifndef POPLAR_REPORT_HYBRIDREPORT_H
+#define POPLAR_REPORT_HYBRIDREPORT_H
 
 #include "Poplar/Planner/Cluster/Buildable.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Pipeline/HybridReview.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
-#include "Poplar/Target/PlanReport.h"
+#include "Poplar/Report/PlanReport.h"
 #include "llvm/Support/JSON.h"
 
 namespace poplar {
@@ -89,4 +89,4 @@ std::string formatHybridJSON(const HybridReport &report);
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_HYBRIDREPORT_H
+#endif // POPLAR_REPORT_HYBRIDREPORT_H

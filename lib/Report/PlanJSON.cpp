@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Target/PlanReport.h"
+#include "Poplar/Report/PlanReport.h"
 #include "llvm/Support/JSON.h"
 
 using namespace poplar;

@@ -10,11 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_GEOREPORT_H
-#define POPLAR_TARGET_GEOREPORT_H
+#ifndef POPLAR_REPORT_GEOREPORT_H
+#define POPLAR_REPORT_GEOREPORT_H
 
 #include "Poplar/Planner/Geo/GeoModel.h"
-#include "Poplar/Target/HybridReport.h"
+#include "Poplar/Report/HybridReport.h"
 
 namespace poplar {
 
@@ -47,4 +47,4 @@ std::string formatGeoJSON(const GeoReport &report);
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_GEOREPORT_H
+#endif // POPLAR_REPORT_GEOREPORT_H

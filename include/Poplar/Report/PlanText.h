@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_PLANTEXT_H
-#define POPLAR_TARGET_PLANTEXT_H
+#ifndef POPLAR_REPORT_PLANTEXT_H
+#define POPLAR_REPORT_PLANTEXT_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Cluster/Cluster.h"
@@ -31,4 +31,4 @@ std::string formatLeftOut(const ClusterView &cluster, zero::PlanOp plan);
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_PLANTEXT_H
+#endif // POPLAR_REPORT_PLANTEXT_H

@@ -1,5 +1,4 @@
-//===- HybridSimulation.cpp - Hybrid plans played
-//--------------------------===//
+//===- HybridSimulation.cpp - Hybrid plans played --------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Target/HybridSimulation.h"
-#include "Poplar/Target/PlanSimulation.h"
+#include "Poplar/Simulation/HybridSimulation.h"
+#include "Poplar/Simulation/PlanSimulation.h"
 #include "Poplar/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"

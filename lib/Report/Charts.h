@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_LIB_TARGET_CHARTS_H
-#define POPLAR_LIB_TARGET_CHARTS_H
+#ifndef POPLAR_LIB_REPORT_CHARTS_H
+#define POPLAR_LIB_REPORT_CHARTS_H
 
 #include "Poplar/Planner/Simulation/Timeline.h"
 #include <cstdint>
@@ -49,4 +49,4 @@ std::string drawBar(const std::vector<double> &parts, double whole);
 
 } // namespace poplar
 
-#endif // POPLAR_LIB_TARGET_CHARTS_H
+#endif // POPLAR_LIB_REPORT_CHARTS_H

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Target/GeoReport.h"
+#include "Poplar/Report/GeoReport.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace poplar;

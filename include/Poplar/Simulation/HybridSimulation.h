@@ -14,8 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_HYBRIDSIMULATION_H
-#define POPLAR_TARGET_HYBRIDSIMULATION_H
+#ifndef POPLAR_SIMULATION_HYBRIDSIMULATION_H
+#define POPLAR_SIMULATION_HYBRIDSIMULATION_H
 
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
@@ -52,4 +52,4 @@ playHybridPlan(mlir::ModuleOp module, const ClusterView &cluster,
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_HYBRIDSIMULATION_H
+#endif // POPLAR_SIMULATION_HYBRIDSIMULATION_H

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Charts.h"
-#include "Poplar/Target/PlanReport.h"
+#include "Poplar/Report/PlanReport.h"
 #include "ReportStyle.h"
 #include <algorithm>
 #include <cstdio>

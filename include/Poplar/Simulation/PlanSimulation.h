@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_PLANSIMULATION_H
-#define POPLAR_TARGET_PLANSIMULATION_H
+#ifndef POPLAR_SIMULATION_PLANSIMULATION_H
+#define POPLAR_SIMULATION_PLANSIMULATION_H
 
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Simulation/Simulator.h"
@@ -88,4 +88,4 @@ llvm::FailureOr<PlanSimulation> buildStageSimulation(mlir::ModuleOp module,
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_PLANSIMULATION_H
+#endif // POPLAR_SIMULATION_PLANSIMULATION_H

@@ -18,7 +18,7 @@
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/UnitTimes.h"
-#include "Poplar/Target/PlanSimulation.h"
+#include "Poplar/Simulation/PlanSimulation.h"
 #include "UnitCosts.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_MODELUNITS_H
-#define POPLAR_TARGET_MODELUNITS_H
+#ifndef POPLAR_SIMULATION_MODELUNITS_H
+#define POPLAR_SIMULATION_MODELUNITS_H
 
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -29,4 +29,4 @@ llvm::FailureOr<HybridModel> getHybridModel(mlir::ModuleOp module,
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_MODELUNITS_H
+#endif // POPLAR_SIMULATION_MODELUNITS_H

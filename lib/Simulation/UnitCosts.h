@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_UNITCOSTS_H
-#define POPLAR_TARGET_UNITCOSTS_H
+#ifndef POPLAR_LIB_SIMULATION_UNITCOSTS_H
+#define POPLAR_LIB_SIMULATION_UNITCOSTS_H
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Planner/Cluster/Cluster.h"
@@ -45,4 +45,4 @@ private:
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_UNITCOSTS_H
+#endif // POPLAR_LIB_SIMULATION_UNITCOSTS_H

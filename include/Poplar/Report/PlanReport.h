@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_PLANREPORT_H
-#define POPLAR_TARGET_PLANREPORT_H
+#ifndef POPLAR_REPORT_PLANREPORT_H
+#define POPLAR_REPORT_PLANREPORT_H
 
 #include "Poplar/Planner/Cluster/Buildable.h"
 #include "Poplar/Planner/Simulation/Simulator.h"
@@ -82,4 +82,4 @@ std::string formatReportPage(const ReportInput &input);
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_PLANREPORT_H
+#endif // POPLAR_REPORT_PLANREPORT_H

@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_LIB_TARGET_PROGRAMCOSTS_H
-#define POPLAR_LIB_TARGET_PROGRAMCOSTS_H
+#ifndef POPLAR_LIB_SIMULATION_PROGRAMCOSTS_H
+#define POPLAR_LIB_SIMULATION_PROGRAMCOSTS_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Model/Roofline.h"
@@ -65,4 +65,4 @@ llvm::FailureOr<ProgramCosts> getProgramCosts(mlir::ModuleOp module,
 
 } // namespace poplar
 
-#endif // POPLAR_LIB_TARGET_PROGRAMCOSTS_H
+#endif // POPLAR_LIB_SIMULATION_PROGRAMCOSTS_H

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Target/HybridReport.h"
+#include "Poplar/Report/HybridReport.h"
 #include "Poplar/Support/Text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Target/PlanText.h"
+#include "Poplar/Report/PlanText.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Support/Text.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Target/CandidateSimulator.h"
+#include "Poplar/Simulation/CandidateSimulator.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Zero/PlanReview.h"
-#include "Poplar/Target/PlanSimulation.h"
+#include "Poplar/Simulation/PlanSimulation.h"
 #include "mlir/IR/Builders.h"
 #include <set>
 #include <tuple>

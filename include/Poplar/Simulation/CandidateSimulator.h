@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TARGET_CANDIDATESIMULATOR_H
-#define POPLAR_TARGET_CANDIDATESIMULATOR_H
+#ifndef POPLAR_SIMULATION_CANDIDATESIMULATOR_H
+#define POPLAR_SIMULATION_CANDIDATESIMULATOR_H
 
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Target/Host.h"
@@ -59,4 +59,4 @@ private:
 
 } // namespace poplar
 
-#endif // POPLAR_TARGET_CANDIDATESIMULATOR_H
+#endif // POPLAR_SIMULATION_CANDIDATESIMULATOR_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_LIB_TARGET_REPORTSTYLE_H
-#define POPLAR_LIB_TARGET_REPORTSTYLE_H
+#ifndef POPLAR_LIB_REPORT_REPORTSTYLE_H
+#define POPLAR_LIB_REPORT_REPORTSTYLE_H
 
 namespace poplar {
 
@@ -16,4 +16,4 @@ extern const char *const reportStyle;
 
 } // namespace poplar
 
-#endif // POPLAR_LIB_TARGET_REPORTSTYLE_H
+#endif // POPLAR_LIB_REPORT_REPORTSTYLE_H
