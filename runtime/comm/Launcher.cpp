@@ -21,9 +21,15 @@ using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
 bool comm::isStartedByMpi() {
-  // Open MPI; anything that speaks PMIx; MPICH and its kin; srun. A shell in a
-  // Slurm allocation has SLURM_JOB_ID, but only tasks of srun have a step.
-  for (const char *Name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
+  if (std::getenv("OMPI_COMM_WORLD_SIZE"))
+    return true;
+  // srun may start what tells its processes their ranks: torchrun's agents, or
+  // the script that poplar build writes. They inherit what srun has set.
+  if (isToldItsRank())
+    return false;
+  // Anything that speaks PMIx; MPICH and its kin; srun. A shell in a Slurm
+  // allocation has SLURM_JOB_ID, but only tasks of srun have a step.
+  for (const char *Name : {"PMIX_RANK", "PMI_RANK"})
     if (std::getenv(Name))
       return true;
   return std::getenv("SLURM_PROCID") && std::getenv("SLURM_STEP_NUM_TASKS");

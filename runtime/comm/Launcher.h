@@ -17,7 +17,8 @@
 
 namespace poplar::runtime::comm {
 
-/// Whether this process was started by mpirun, srun or the like.
+/// Whether this process was started by mpirun, or by srun or the like without
+/// being told its rank.
 bool isStartedByMpi();
 /// Whether the environment tells this process its rank, as torchrun does: RANK
 /// and WORLD_SIZE. Rank 0 is then found at MASTER_ADDR and MASTER_PORT.

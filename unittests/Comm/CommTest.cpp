@@ -136,6 +136,25 @@ TEST(Launcher, StartLimitIsChecked) {
   unsetenv("POPLAR_START_SECONDS");
 }
 
+// srun starts torchrun's agents, whose processes inherit its variables.
+TEST(Launcher, WhoIsToldItsRankNeedsNoMpi) {
+  setenv("SLURM_PROCID", "1", 1);
+  setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+  setenv("PMIX_RANK", "1", 1);
+  EXPECT_TRUE(isStartedByMpi());
+  EXPECT_EQ(getNumStarted(), 2);
+  setenv("RANK", "5", 1);
+  setenv("WORLD_SIZE", "8", 1);
+  EXPECT_FALSE(isStartedByMpi());
+  EXPECT_EQ(getNumStarted(), 8);
+  setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  EXPECT_TRUE(isStartedByMpi());
+  EXPECT_EQ(getNumStarted(), 4);
+  for (const char *Name : {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "PMIX_RANK",
+                           "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"})
+    unsetenv(Name);
+}
+
 /// Exit status of `Body` in a process whose parent has gone; -1 if it is
 /// killed.
 static int runOrphaned(const std::function<int()> &Body) {
