@@ -133,3 +133,8 @@ if shutil.which("torchrun"):
     config.available_features.add("torchrun")
 else:
     lacks("torchrun", "no torchrun in PATH")
+# Debian keeps daemons out of the PATH of users.
+if shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin"):
+    config.available_features.add("slurm")
+else:
+    lacks("slurm", "there is no slurmctld (on Debian: slurm-wlm)")

@@ -16,6 +16,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"
+#include "SlurmScript.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 #include <sys/wait.h>
@@ -29,6 +30,7 @@ struct Arguments {
   std::string model, output;
   HostOptions host;
   bool timing = false;
+  std::vector<std::string> slurm;
 };
 
 /// The program of one device type, compiled in a process of its own: oneDNN,
@@ -58,8 +60,13 @@ std::string readAll(int descriptor) {
 } // namespace
 
 /// A model that one device trains alone.
-static bool buildAlone(Compilation &compilation, const HostOptions &options,
-                       const std::string &output) {
+static bool buildAlone(Compilation &compilation, const Arguments &args) {
+  const HostOptions &options = args.host;
+  if (!args.slurm.empty()) {
+    compilation.error = "--slurm: " + args.model +
+                        " is a model without a plan; make one with poplar plan";
+    return false;
+  }
   if (!checkCPU(options, compilation.error) ||
       !compilation.run(compilation.getModule(), [&](mlir::OpPassManager &pm) {
         buildPlanPipeline(pm, options);
@@ -67,9 +74,9 @@ static bool buildAlone(Compilation &compilation, const HostOptions &options,
     return false;
   llvm::outs() << formatMemory(compilation.getModule());
   std::string report;
-  return compilation.emit(compilation.getModule(), options, output + "/host",
-                          report) &&
-         copyPlugins(options.libraryDirectory, output, compilation.error);
+  return compilation.emit(compilation.getModule(), options,
+                          args.output + "/host", report) &&
+         copyPlugins(options.libraryDirectory, args.output, compilation.error);
 }
 
 /// What the ranks of a type need, against what the device has.
@@ -114,10 +121,32 @@ static std::string buildType(Compilation &compilation, TypeBuild &build,
   return "+" + text + "built     " + build.directory + "/train\n";
 }
 
+/// The batch script for Slurm, "" without --slurm.
+static bool makeSlurmScript(mlir::ModuleOp module,
+                            const std::vector<std::string> &texts,
+                            std::string &script, std::string &error) {
+  if (texts.empty())
+    return true;
+  zero::PlanOp plan = *module.getOps<zero::PlanOp>().begin();
+  mlir::SymbolTable symbols(module);
+  std::map<std::string, bool> isGPU;
+  for (zero::RankOp rank : plan.getRanks()) {
+    auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
+    isGPU[rank.getDeviceType().str()] = !type.getTarget().starts_with("host");
+  }
+  SlurmPlaces places;
+  return parseSlurmPlaces(texts, places, error) &&
+         formatSlurmScript(plan, places, isGPU, script, error);
+}
+
 /// One executable per device type of a plan, in parallel.
-static bool buildPlanned(Compilation &compilation, const HostOptions &common,
-                         const std::string &output) {
+static bool buildPlanned(Compilation &compilation, const Arguments &args) {
+  const HostOptions &common = args.host;
+  const std::string &output = args.output;
   mlir::ModuleOp module = compilation.getModule();
+  std::string slurmScript;
+  if (!makeSlurmScript(module, args.slurm, slurmScript, compilation.error))
+    return false;
   // As it was read: a run keeps a copy, for poplar report.
   std::string planned = formatModule(module);
   if (!compilation.schedule(compilation.getModule(), common))
@@ -179,7 +208,7 @@ static bool buildPlanned(Compilation &compilation, const HostOptions &common,
          writeFile(output + "/plan.mlir", planned, compilation.error) &&
          writeLaunchFiles(
              *builds.front().program.getOps<zero::PlanOp>().begin(), output,
-             compilation.error);
+             slurmScript, compilation.error);
 }
 
 void addBuildCommand(CLI::App &app, int &status) {
@@ -206,6 +235,15 @@ void addBuildCommand(CLI::App &app, int &status) {
                     "On GPUs, omit the PTX if ptxas made a cubin: a smaller "
                     "executable for one generation of GPUs");
   addScheduleOptions(command, args->host);
+  command
+      ->add_option(
+          "--slurm", args->slurm,
+          "Write DIR/slurm.sh for sbatch: the partition of each device "
+          "type, and Slurm's name for its GPUs if the partition has "
+          "several types")
+      ->type_name("TYPE=PARTITION[:GPU]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("-o,--output", args->output, "Directory to write to")
       ->type_name("DIR")
       ->required();
@@ -219,8 +257,7 @@ void addBuildCommand(CLI::App &app, int &status) {
     bool done = compilation.load(args->model);
     if (done) {
       bool planned = !compilation.getModule().getOps<zero::PlanOp>().empty();
-      done = (planned ? buildPlanned : buildAlone)(compilation, args->host,
-                                                   args->output);
+      done = (planned ? buildPlanned : buildAlone)(compilation, *args);
     }
     if (!done) {
       // Files that cannot be written are reported where that is found out.

@@ -194,7 +194,8 @@ static bool checkNames(zero::PlanOp plan, std::string &error) {
 bool isJobFile(llvm::StringRef name) {
   return llvm::any_of(
       llvm::ArrayRef<llvm::StringRef>{kPluginDirectory, "launch.sh", "rank.sh",
-                                      "job.conf", "ranks.txt", "plan.mlir"},
+                                      "job.conf", "ranks.txt", "slurm.sh",
+                                      "plan.mlir"},
       [&](llvm::StringRef file) { return name.equals_insensitive(file); });
 }
 
@@ -227,13 +228,25 @@ bool copyPlugins(const std::string &libraries, const std::string &directory,
   return true;
 }
 
+/// Another plan may have been built there before.
+static bool writeSlurmScript(const std::string &path, const std::string &script,
+                             std::string &error) {
+  if (!script.empty())
+    return writeScript(path, script, error);
+  std::error_code code = llvm::sys::fs::remove(path);
+  if (code)
+    error = path + ": " + code.message();
+  return !code;
+}
+
 bool writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
-                      std::string &error) {
+                      const std::string &slurmScript, std::string &error) {
   return checkNames(plan, error) &&
          writeScript(directory + "/launch.sh", formatLaunchScript(plan),
                      error) &&
          writeScript(directory + "/rank.sh", formatRankScript(plan), error) &&
          writeFile(directory + "/job.conf", formatSlurmConfiguration(plan),
                    error) &&
-         writeFile(directory + "/ranks.txt", formatRanks(plan), error);
+         writeFile(directory + "/ranks.txt", formatRanks(plan), error) &&
+         writeSlurmScript(directory + "/slurm.sh", slurmScript, error);
 }

@@ -26,10 +26,10 @@ bool copyPlugins(const std::string &libraries, const std::string &directory,
 
 /// Writes what starts the executables of a plan, beside them in `directory`:
 /// launch.sh (mpirun, one program per device type), rank.sh (for launchers that
-/// start the same command everywhere), job.conf (for srun --multi-prog) and
-/// ranks.txt (who is what). Returns false if it cannot, with
-/// `error` set.
+/// start the same command everywhere), job.conf (for srun --multi-prog),
+/// ranks.txt (who is what) and slurm.sh (for sbatch), which is `slurmScript`,
+/// or none if that is empty. Returns false if it cannot, with `error` set.
 bool writeLaunchFiles(poplar::zero::PlanOp plan, const std::string &directory,
-                      std::string &error);
+                      const std::string &slurmScript, std::string &error);
 
 #endif // POPLAR_TOOLS_LAUNCH_H

@@ -89,6 +89,7 @@ class Rank:
     group: int = 0
     # In a plan of schedule "custom": (turn, chunk) in order.
     turns: tuple = ()
+    node: str = "localhost"
 
     @property
     def samples(self):
@@ -100,7 +101,7 @@ class Rank:
             numbers, chunks = map(list, zip(*self.turns))
             turns = f" turns {numbers} chunks {chunks}"
         return (
-            f'zero.rank @{self.type} node "localhost" group {self.group} '
+            f'zero.rank @{self.type} node "{self.node}" group {self.group} '
             f"micro_batch {self.micro_batch} steps {self.steps} "
             f"last {self.last} threads 1 state {self.state:.1f}{turns}"
         )
@@ -124,12 +125,20 @@ class Plan:
     def text(self):
         schedule = f'schedule "{self.schedule}" ' if self.groups else ""
         used = {rank.type for rank in self.ranks}
-        devices = ", ".join(f"@{rank.type}" for rank in self.ranks)
+        devices = {}
+        for rank in self.ranks:
+            devices.setdefault(rank.node, []).append(f"@{rank.type}")
         return "\n".join(
             [t.text() for t in self.types if t.name in used]
             + [
-                f"cluster.node @localhost devices [{devices}]",
-                "cluster.link inside nodes latency 0.0 bandwidth 1.0e+09",
+                f"cluster.node @{node} devices [{', '.join(types)}]"
+                for node, types in devices.items()
+            ]
+            + [
+                f"cluster.link {where} nodes latency 0.0 bandwidth 1.0e+09"
+                for where in ("inside", "between")[: len(devices)]
+            ]
+            + [
                 f"zero.plan stage {self.stage} global_batch {self.samples} "
                 f'policy "exact" {schedule}{{'
             ]
