@@ -17,6 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PASS = re.compile(
     r'^def (\w+)\s*:\s*Pass<"([\w-]+)".*?\{(.*?)^\}', re.MULTILINE | re.DOTALL
 )
+# include "Poplar/Transforms/Plan/Passes.td"
+INCLUDE = re.compile(r'^include "(.*)"', re.MULTILINE)
 # A function as clang-format writes it: its head begins in the first column, and
 # its body ends with a brace there.
 FUNCTION = re.compile(
@@ -27,10 +29,11 @@ CALL = re.compile(r"\b(create\w+|build\w+|add\w+)\s*\(")
 
 
 class Pass:
-    """A pass of Poplar's, as its Passes.td defines it."""
+    """A pass of Poplar's, as the Passes.td of its directory defines it."""
 
-    def __init__(self, name, flag, body, path):
+    def __init__(self, name, flag, body, path, directory):
         self.name, self.flag, self.path = name, flag, path
+        self.directory = directory
         summary = re.search(r'let summary = "([^"]*)"', body)
         self.summary = summary.group(1) if summary else ""
         description = re.search(r"let description = \[\{(.*?)\}\]", body, re.DOTALL)
@@ -38,11 +41,14 @@ class Pass:
 
 
 def read_passes(root=ROOT):
-    """The passes by the name of their class."""
+    """The passes by the name of their class, in the order of Poplar/Passes.td."""
     passes = {}
-    for path in sorted((root / "include").rglob("*.td")):
+    include = root / "include"
+    directories = INCLUDE.findall((include / "Poplar" / "Passes.td").read_text())
+    for path in (include / name for name in directories):
+        directory = path.parent.relative_to(include / "Poplar")
         for match in PASS.finditer(path.read_text()):
-            passes[match.group(1)] = Pass(*match.groups(), path)
+            passes[match.group(1)] = Pass(*match.groups(), path, directory)
     return passes
 
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Softcap.h"
-#include "Poplar/Conversion/LinalgBuilder.h"
+#include "Poplar/Conversion/Kernels/LinalgBuilder.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Conversion/Kernels.h"
-#include "Poplar/Conversion/Program.h"
+#include "Poplar/Conversion/Kernels/Kernels.h"
+#include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Transforms/Passes.h"
+#include "Poplar/Report/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -18,7 +18,7 @@
 
 namespace poplar {
 #define GEN_PASS_DEF_ZEROREPORT
-#include "Poplar/Transforms/Passes.h.inc"
+#include "Poplar/Report/Passes.h.inc"
 } // namespace poplar
 
 using namespace mlir;

@@ -8,7 +8,7 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Transforms/Passes.h"
+#include "Poplar/Simulation/Passes.h"
 #include "ProgramCosts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,7 +19,7 @@
 
 namespace poplar {
 #define GEN_PASS_DEF_ESTIMATEPROFILES
-#include "Poplar/Transforms/Passes.h.inc"
+#include "Poplar/Simulation/Passes.h.inc"
 } // namespace poplar
 
 using namespace mlir;

@@ -1,4 +1,5 @@
-//===- HybridSimulation.cpp - Hybrid plans played --------------------------===//
+//===- HybridSimulation.cpp - Hybrid plans played
+//--------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,8 +8,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Simulation/HybridSimulation.h"
+#include "Poplar/Simulation/Passes.h"
 #include "Poplar/Simulation/PlanSimulation.h"
-#include "Poplar/Transforms/Passes.h"
+#include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
 

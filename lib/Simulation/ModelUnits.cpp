@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Simulation/ModelUnits.h"
-#include "Poplar/Conversion/Program.h"
+#include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
-#include "Poplar/Transforms/ModelStages.h"
+#include "Poplar/Transforms/Plan/ModelStages.h"
 #include "ProgramCosts.h"
 #include "llvm/ADT/DenseMap.h"
 #include <numeric>

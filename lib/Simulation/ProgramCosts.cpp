@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramCosts.h"
-#include "Poplar/Conversion/Program.h"
+#include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Planner/Model/StateBytes.h"
-#include "Poplar/Transforms/ModelStages.h"
-#include "Poplar/Transforms/Passes.h"
+#include "Poplar/Transforms/Plan/ModelStages.h"
+#include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -7,14 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Target/GPU.h"
-#include "Poplar/Transforms/Passes.h"
+#include "Poplar/Target/Passes.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 namespace poplar {
 #define GEN_PASS_DEF_EMITGPUASSEMBLY
-#include "Poplar/Transforms/Passes.h.inc"
+#include "Poplar/Target/Passes.h.inc"
 } // namespace poplar
 
 using namespace mlir;

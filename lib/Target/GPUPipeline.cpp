@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Conversion/GPU/Passes.h"
+#include "Poplar/Conversion/Program/Passes.h"
 #include "Poplar/Target/GPU.h"
-#include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassRegistry.h"

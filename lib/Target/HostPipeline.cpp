@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Passes.h"
 #include "Poplar/Planner/Model/Roofline.h"
 #include "Poplar/Target/GPU.h"
 #include "Poplar/Target/Host.h"
-#include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Target/ProgramDescription.h"
-#include "Poplar/Conversion/Kernels.h"
-#include "Poplar/Conversion/Program.h"
+#include "Poplar/Conversion/Kernels/Kernels.h"
+#include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ABILayout.h"
-#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Conversion/Kernels/Kernels.h"
 #include "Poplar/Target/GPUImage.h"
 #include "Poplar/Target/ProgramDescription.h"
 #include "llvm/IR/Constants.h"

@@ -12,7 +12,7 @@
 #include "Installation.h"
 #include "Launch.h"
 #include "Output.h"
-#include "Poplar/Conversion/Program.h"
+#include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"

@@ -8,12 +8,11 @@
 
 #include "Compilation.h"
 #include "BuildOptions.h"
-#include "Poplar/Conversion/Program.h"
+#include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -14,8 +14,10 @@
 #include "Poplar/Report/HybridReport.h"
 #include "Poplar/Simulation/HybridSimulation.h"
 #include "Poplar/Simulation/ModelUnits.h"
+#include "Poplar/Simulation/Passes.h"
 #include "Poplar/Simulation/PlanSimulation.h"
-#include "Poplar/Transforms/StagePlan.h"
+#include "Poplar/Transforms/Plan/Passes.h"
+#include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/IR/Diagnostics.h"
 
 using namespace poplar;

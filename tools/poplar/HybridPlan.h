@@ -17,7 +17,6 @@
 #include "Compilation.h"
 #include "Poplar/Planner/Pipeline/HybridSelection.h"
 #include "Poplar/Report/HybridReport.h"
-#include "Poplar/Transforms/Passes.h"
 
 struct HybridArguments {
   /// "hybrid" or "geo".

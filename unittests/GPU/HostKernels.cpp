@@ -7,10 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "HostKernels.h"
-#include "Poplar/Conversion/GPUKernels.h"
-#include "Poplar/Conversion/Kernels.h"
+#include "Poplar/Conversion/GPU/GPUKernels.h"
+#include "Poplar/Conversion/GPU/Passes.h"
+#include "Poplar/Conversion/Kernels/Kernels.h"
+#include "Poplar/Conversion/Program/Passes.h"
 #include "Poplar/Support/HostCPU.h"
-#include "Poplar/Transforms/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -8,9 +8,9 @@
 
 #include "HostKernels.h"
 #include "KernelCases.h"
+#include "Poplar/Conversion/GPU/Passes.h"
 #include "Poplar/Import/Import.h"
 #include "Poplar/Target/Host.h"
-#include "Poplar/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace poplar;

@@ -20,7 +20,7 @@
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "Poplar/Target/Host.h"
-#include "Poplar/Transforms/StagePlan.h"
+#include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace poplar {

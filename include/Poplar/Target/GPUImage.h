@@ -9,7 +9,7 @@
 #ifndef POPLAR_TARGET_GPUIMAGE_H
 #define POPLAR_TARGET_GPUIMAGE_H
 
-#include "Poplar/Conversion/GPUKernels.h"
+#include "Poplar/Conversion/GPU/GPUKernels.h"
 #include "Poplar/Target/GPU.h"
 
 namespace llvm {

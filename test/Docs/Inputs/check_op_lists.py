@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-ROOMS = ["Conversion", "Dialect/Exec", "Dialect/Zero", "Planner", "Target", "Transforms"]
+ROOMS = ["Conversion", "Dialect/Exec", "Dialect/Zero", "Planner", "Report", "Simulation", "Target", "Transforms"]
 # A rewrite of certain ops, and what is attached to them.
 OWN = re.compile(r"(FuseGemmEpilogues|RuntimeCalls|\w+ToLinalg)\.(cpp|h)$")
 DEFINITION = re.compile(

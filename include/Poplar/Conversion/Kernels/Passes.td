@@ -1,0 +1,59 @@
+//===- Passes.td - From row-wise ops to kernels ------------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_CONVERSION_KERNELS_PASSES_TD
+#define POPLAR_CONVERSION_KERNELS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def FuseGemmEpilogues : Pass<"fuse-gemm-epilogues", "::mlir::ModuleOp"> {
+  let summary = "Fuse GELU and gradients of biases into products";
+  let description = [{
+    For GPUs, after differentiation: cuBLASLt applies GELU by tanh, or its
+    gradient, before it stores a product, and so saves reading the product
+    again. GELU by erf is another function and stays as it is. The gradient of a
+    weight and that of a bias sum over the same gradient, which the product
+    reads anyway.
+
+    ```mlir
+    %h = nn.linear %x, %w bias %b
+    %y = nn.gelu %h form tanh       // -> %y, %h = nn.linear_gelu %x, %w bias %b
+    %d = nn.linear %dy, %w
+    %g = nn.gelu_grad %d, %h form tanh  // -> %g = nn.linear_gelu_grad %dy, %w pre %h
+    %dw = nn.linear_grad_weight %dy, %x into %aw
+    %db = nn.sum_rows %dy into %ab
+    // -> %dw, %db = nn.linear_grad_weight_bias %dy, %x into %aw bias %ab
+    ```
+  }];
+}
+
+def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
+  let summary = "Lower row-wise nn ops to linalg on tensors";
+  let description = [{
+    Lowers all ops that implement `LinalgLoweringOpInterface`: of nn, all except
+    GEMMs, attention, embedding gradients and parameters.
+  }];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
+  let summary = "Outline groups of linalg ops that share their rows";
+  let description = [{
+    Groups of ops with the same rows become one `exec.kernel` each, and a
+    `exec.dispatch` takes their place. Values that only the ops of a group read stay
+    inside the kernel. A group also contains what initialises its outputs. `reuse`
+    says which results may take the buffer of which argument.
+  }];
+  let dependentDialects = ["::poplar::exec::ExecDialect",
+    "::poplar::nn::NNDialect", "::mlir::func::FuncDialect",
+    "::mlir::tensor::TensorDialect"];
+}
+
+#endif // POPLAR_CONVERSION_KERNELS_PASSES_TD

@@ -1,0 +1,23 @@
+//===- Passes.h - From tensors to the arena ---------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_CONVERSION_MEMORY_PASSES_H
+#define POPLAR_CONVERSION_MEMORY_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace poplar {
+
+#define GEN_PASS_DECL
+#include "Poplar/Conversion/Memory/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "Poplar/Conversion/Memory/Passes.h.inc"
+
+} // namespace poplar
+
+#endif // POPLAR_CONVERSION_MEMORY_PASSES_H

@@ -1,0 +1,126 @@
+//===- LoweringContext.h - What lowered functions share ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_CONVERSION_PROGRAM_LOWERINGCONTEXT_H
+#define POPLAR_CONVERSION_PROGRAM_LOWERINGCONTEXT_H
+
+#include "Poplar/Conversion/GPU/GPUKernels.h"
+#include "Poplar/Conversion/Kernels/Kernels.h"
+#include "Poplar/Conversion/Program/Program.h"
+#include "Poplar/Dialect/Exec/Exec.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include <cstring>
+
+namespace poplar {
+
+/// What the functions of a module share.
+struct ModuleContext {
+  ModuleContext(mlir::ModuleOp module, int capability)
+      : module(module), symbols(module), arena(getArena(module)),
+        gpuKernels(module), capability(capability),
+        builder(module.getContext()),
+        pointer(mlir::LLVM::LLVMPointerType::get(module.getContext())),
+        i64(builder.getI64Type()) {
+    for (auto bucket : module.getOps<zero::BucketOp>())
+      buckets.insert({bucket.getSymName(), int64_t(buckets.size())});
+  }
+
+  /// The number of a bucket.
+  int64_t getBucket(llvm::StringRef name) const {
+    return buckets.find(name)->second;
+  }
+
+  /// The bytes of an ABI struct, as 64-bit words.
+  template <typename T> static std::vector<int64_t> getWords(const T &value) {
+    static_assert(sizeof(T) % 8 == 0, "ABI structs are made of whole words");
+    std::vector<int64_t> words(sizeof(T) / 8);
+    std::memcpy(words.data(), &value, sizeof(T));
+    return words;
+  }
+
+  /// A constant with the words of an ABI struct, so that LLVM folds loads from
+  /// it. Equal constants are one.
+  template <typename T>
+  llvm::StringRef getStruct(llvm::StringRef name, const T &value) {
+    std::vector<int64_t> words = getWords(value);
+    auto type = mlir::RankedTensorType::get({int64_t(words.size())}, i64);
+    auto data =
+        mlir::DenseElementsAttr::get(type, llvm::ArrayRef<int64_t>(words));
+    llvm::StringRef &known = structs[data];
+    if (known.empty()) {
+      builder.setInsertionPointToStart(module.getBody());
+      auto global = mlir::LLVM::GlobalOp::create(
+          builder, module.getLoc(),
+          mlir::LLVM::LLVMArrayType::get(i64, words.size()),
+          /*isConstant=*/true, mlir::LLVM::Linkage::Internal, name, data,
+          /*alignment=*/8);
+      symbols.insert(global); // makes the name unique
+      known = global.getSymName();
+    }
+    return known;
+  }
+
+  /// The descriptor of a product; all of them are listed for the runtime.
+  llvm::StringRef getProduct(const PoplarGemm &gemm) {
+    llvm::StringRef name = getStruct("gemm", gemm);
+    products.insert(name);
+    return name;
+  }
+
+  /// Makes the list (see kProductsSymbol).
+  void listProducts() {
+    if (products.empty())
+      return;
+    builder.setInsertionPointToEnd(module.getBody());
+    auto type = mlir::LLVM::LLVMArrayType::get(pointer, products.size());
+    mlir::Location loc = module.getLoc();
+    auto list = mlir::LLVM::GlobalOp::create(
+        builder, loc, type, /*isConstant=*/true, mlir::LLVM::Linkage::Internal,
+        kProductsSymbol, mlir::Attribute(), /*alignment=*/8);
+    builder.createBlock(&list.getInitializerRegion());
+    mlir::Value value = mlir::LLVM::UndefOp::create(builder, loc, type);
+    for (auto [index, name] : llvm::enumerate(products))
+      value = mlir::LLVM::InsertValueOp::create(
+          builder, loc, value,
+          mlir::LLVM::AddressOfOp::create(builder, loc, pointer, name), index);
+    mlir::LLVM::ReturnOp::create(builder, loc, value);
+  }
+
+  /// Declares a function of the runtime or of the kernel library.
+  void declare(llvm::StringRef name, llvm::ArrayRef<mlir::Type> arguments) {
+    if (symbols.lookup(name))
+      return;
+    builder.setInsertionPointToStart(module.getBody());
+    auto type = mlir::LLVM::LLVMFunctionType::get(
+        mlir::LLVM::LLVMVoidType::get(module.getContext()), arguments);
+    symbols.insert(
+        mlir::LLVM::LLVMFuncOp::create(builder, module.getLoc(), name, type));
+  }
+
+  mlir::ModuleOp module;
+  mlir::SymbolTable symbols;
+  exec::ArenaOp arena;
+  GPUKernelTable gpuKernels;
+  /// Of the GPU: 80 for sm_80.
+  int capability;
+  mlir::OpBuilder builder;
+  mlir::Type pointer, i64;
+  llvm::DenseMap<mlir::Attribute, llvm::StringRef> structs;
+  llvm::StringMap<int64_t> buckets;
+  llvm::SetVector<llvm::StringRef> products;
+  int64_t numCollectives = 0;
+};
+
+} // namespace poplar
+
+#endif // POPLAR_CONVERSION_PROGRAM_LOWERINGCONTEXT_H

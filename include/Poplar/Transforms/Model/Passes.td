@@ -1,0 +1,81 @@
+//===- Passes.td - From the model level to train -----------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TRANSFORMS_MODEL_PASSES_TD
+#define POPLAR_TRANSFORMS_MODEL_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
+  let summary = "Record the FLOPs of a training sample (nn.training_cost)";
+  let description = [{
+    Counts three times the forward pass, the usual convention for forward and
+    backward, over all units that @model calls. Recomputation is not counted.
+  }];
+  let options = [
+    Option<"report", "report", "bool", "false",
+           "Also remark on every op what it costs">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect"];
+}
+
+def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
+  let summary = "Compute in bf16 or f16, with f32 master parameters";
+  let description = [{
+    Activations and the parameters' working copies become `type`; parameters,
+    gradients, statistics and losses stay f32.
+  }];
+  let options = [
+    Option<"type", "type", "std::string", "\"bf16\"", "bf16, f16 or f32">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect"];
+}
+
+def NNStoreActivations : Pass<"nn-store-activations", "::mlir::ModuleOp"> {
+  let summary = "Keep activations between units in a narrow format";
+  let description = [{
+    Arguments and results of units have the format `type`; units compute in f32,
+    on f32 parameters. Gradients of activations have the format `type`, too, and
+    need a loss scale in f16.
+  }];
+  let options = [
+    Option<"type", "type", "std::string", "\"f16\"", "bf16, f16 or f32">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::poplar::zero::ZeroDialect"];
+}
+
+def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Build forward, backward and the training step";
+  let description = [{
+    For every unit @f makes @f.forward, which also returns the residuals, and
+    @f.backward, which takes them; from @model makes @train, @evaluate and
+    @infer. `recompute` chooses the residuals.
+  }];
+  let options = [
+    Option<"recompute", "recompute", "std::string", "\"keep\"",
+           "keep, recompute-attention or recompute-unit">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::mlir::func::FuncDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
+    "::mlir::math::MathDialect"];
+}
+
+def AddOptimizer : Pass<"add-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Add the optimizer's step as functions of flat arrays";
+  let description = [{
+    Adds @adamw, and @convert_working if parameters are read in a format lower
+    than f32. The runtime calls them once per parameter or shard, with its
+    element count as the batch. `exec.optimizer` names them.
+  }];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::poplar::exec::ExecDialect", "::mlir::func::FuncDialect"];
+}
+
+#endif // POPLAR_TRANSFORMS_MODEL_PASSES_TD

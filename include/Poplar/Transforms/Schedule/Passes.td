@@ -1,0 +1,50 @@
+//===- Passes.td - Collectives beside computation ----------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TRANSFORMS_SCHEDULE_PASSES_TD
+#define POPLAR_TRANSFORMS_SCHEDULE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ZeroAsync : Pass<"zero-async", "::mlir::ModuleOp"> {
+  let summary = "Split every collective in zero.start and zero.wait";
+  let description = [{
+    The wait stays right behind its start; --zero-prefetch and
+    --zero-delay-waits move them apart.
+  }];
+  let dependentDialects = ["::poplar::zero::ZeroDialect"];
+}
+
+def ZeroPrefetch : Pass<"zero-prefetch", "::mlir::ModuleOp"> {
+  let summary = "Start gathers of parameters while earlier units compute";
+  let description = [{
+    Moves the start of a gather upwards, so that the gather runs while earlier
+    units compute. `depth` gathers are under way beside the one in use; each needs
+    a buffer of its own. The order of the collectives stays the same. Gathers into
+    the working copies, in @update, are not moved.
+  }];
+  let options = [
+    Option<"depth", "depth", "int", "1",
+           "Gathers under way beside the one in use">
+  ];
+}
+
+def ZeroDelayWaits : Pass<"zero-delay-waits", "::mlir::ModuleOp"> {
+  let summary = "Let reductions finish while later units compute";
+  let description = [{
+    Moves the wait of a reduction downwards, so that the reduction runs while later
+    units compute. At most `depth` reductions of transient gradients are under way.
+    A wait stays before whatever needs the result.
+  }];
+  let options = [
+    Option<"depth", "depth", "int", "1",
+           "Reductions of transient gradients under way">
+  ];
+}
+
+#endif // POPLAR_TRANSFORMS_SCHEDULE_PASSES_TD

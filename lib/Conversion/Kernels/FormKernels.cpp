@@ -1,0 +1,372 @@
+//===- FormKernels.cpp - Outline groups of linalg ops ---------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Walks every function once and puts each linalg.generic into the latest group
+// it may join: same domain, nothing it needs computed after the group, and what
+// it reads of the group it reads in its own row. Each group becomes a function;
+// equal functions become one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Kernels/Kernels.h"
+#include "Poplar/Conversion/Kernels/Passes.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "Poplar/Conversion/Kernels/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// Ops that give a kernel its constants and initial values: cloned into it.
+bool isInitializer(Operation *op) {
+  return isa_and_nonnull<arith::ConstantOp, tensor::EmptyOp, tensor::DimOp,
+                         linalg::FillOp>(op);
+}
+
+struct Group {
+  KernelDomain domain;
+  SmallVector<linalg::GenericOp> ops;
+
+  bool contains(Operation *op) const {
+    return op && llvm::any_of(ops, [&](linalg::GenericOp member) {
+             return member.getOperation() == op;
+           });
+  }
+};
+
+/// Values `op` reads other than as operands (tensor.extract in its body).
+SetVector<Value> getCaptures(linalg::GenericOp op) {
+  SetVector<Value> captures;
+  getUsedValuesDefinedAbove(op.getRegion(), captures);
+  return captures;
+}
+
+/// True if `operand` is read at the element's own row (b, t).
+bool isRowLocal(linalg::GenericOp op, OpOperand &operand) {
+  AffineMap map = op.getMatchingIndexingMap(&operand);
+  if (map.getNumResults() < 2)
+    return false;
+  return map.getResult(0) == getAffineDimExpr(0, map.getContext()) &&
+         map.getResult(1) == getAffineDimExpr(1, map.getContext());
+}
+
+/// The first op after the group's start that uses one of its results without
+/// being a member (or `candidate`): the group must have run by then.
+Operation *getFirstUser(const Group &group, Operation *candidate) {
+  Operation *firstUser = nullptr;
+  Block *block = group.ops.front()->getBlock();
+  for (linalg::GenericOp member : group.ops)
+    for (Operation *user : member->getUsers()) {
+      while (user->getBlock() != block)
+        user = user->getParentOp();
+      if (user == candidate || group.contains(user) || isInitializer(user))
+        continue;
+      if (!firstUser || user->isBeforeInBlock(firstUser))
+        firstUser = user;
+    }
+  return firstUser;
+}
+
+bool mayJoin(const Group &group, const KernelDomain &domain,
+             linalg::GenericOp op) {
+  if (!(group.domain == domain))
+    return false;
+  Operation *limit = getFirstUser(group, op);
+  auto isAvailable = [&](Value value) {
+    Operation *def = value.getDefiningOp();
+    return !limit || !def || isInitializer(def) || def->isBeforeInBlock(limit);
+  };
+  for (Value capture : getCaptures(op))
+    if (group.contains(capture.getDefiningOp()) || !isAvailable(capture))
+      return false;
+  bool related = false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    Operation *def = operand.get().getDefiningOp();
+    if (group.contains(def)) {
+      // Only rows are finished one by one; a group of another kind cannot
+      // read its own results.
+      if (domain.kind != exec::KernelKind::Rows || !isRowLocal(op, operand))
+        return false;
+      related = true;
+      continue;
+    }
+    if (!isAvailable(operand.get()))
+      return false;
+    if (!isInitializer(def))
+      for (linalg::GenericOp member : group.ops)
+        related |= llvm::is_contained(member->getOperands(), operand.get());
+  }
+  return related;
+}
+
+/// Index of the last op of `ops` that reads `value`, -1 if none.
+int lastReader(ArrayRef<linalg::GenericOp> ops, Value value) {
+  for (int i = ops.size() - 1; i >= 0; --i) {
+    if (getCaptures(ops[i]).contains(value))
+      return i;
+    for (OpOperand &operand : ops[i]->getOpOperands())
+      if (operand.get() == value)
+        return i;
+  }
+  return -1;
+}
+
+/// A number, and the ops that the group was made of:
+/// "kernel_3_add_rms_norm".
+std::string nameKernel(size_t number, const Group &group) {
+  constexpr size_t mostCharacters = 64;
+  std::string name = "kernel_" + std::to_string(number);
+  SmallVector<StringRef> known;
+  for (linalg::GenericOp op : group.ops) {
+    auto loc = dyn_cast<NameLoc>(op.getLoc());
+    if (!loc)
+      continue;
+    auto lowered = RegisteredOperationName::lookup(loc.getName().getValue(),
+                                                   loc.getContext());
+    if (!lowered)
+      continue;
+    StringRef source = lowered->stripDialect();
+    if (llvm::is_contained(known, source))
+      continue;
+    known.push_back(source);
+    if (name.size() + 1 + source.size() > mostCharacters)
+      return name + "_more";
+    name += ("_" + source).str();
+  }
+  return name;
+}
+
+class FormKernelsPass : public poplar::impl::FormKernelsBase<FormKernelsPass> {
+public:
+  using Base::Base;
+
+  void runOnOperation() override {
+    known.clear();
+    SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
+    for (func::FuncOp function : functions)
+      if (!function.isExternal() && failed(formKernels(function)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult formKernels(func::FuncOp function);
+  LogicalResult outline(const Group &group, bool updateInPlace);
+  void setPlaces(exec::KernelOp kernel, ArrayRef<linalg::GenericOp> members,
+                 bool updateInPlace);
+
+  /// Kernels by their text.
+  llvm::StringMap<exec::KernelOp> known;
+};
+
+} // namespace
+
+LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
+  SmallVector<Group> groups;
+  for (linalg::GenericOp op : function.getOps<linalg::GenericOp>()) {
+    std::optional<KernelDomain> domain = getKernelDomain(op);
+    if (!domain)
+      return op.emitOpError("has an iteration space no kernel kind fits; known "
+                            "are (b,t), (b,t,d) by rows, by columns and by "
+                            "positions, and one parallel dimension");
+    Group *joined = nullptr;
+    for (Group &group : llvm::reverse(groups))
+      if (mayJoin(group, *domain, op)) {
+        joined = &group;
+        break;
+      }
+    if (joined)
+      joined->ops.push_back(op);
+    else
+      groups.push_back({*domain, {op}});
+  }
+  // Kernels of the optimizer update their arguments wherever they may.
+  bool updateInPlace = llvm::any_of(
+      getOperation().getOps<exec::OptimizerOp>(), [&](auto optimizer) {
+        return optimizer.runs(function.getSymNameAttr());
+      });
+  for (const Group &group : groups)
+    if (failed(outline(group, updateInPlace)))
+      return failure();
+
+  // What only initialised kernels is now inside them.
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+    if (isInitializer(&op) && op.use_empty())
+      op.erase();
+  return success();
+}
+
+/// Which buffers a kernel's results may share with its arguments.
+void FormKernelsPass::setPlaces(exec::KernelOp kernel,
+                                ArrayRef<linalg::GenericOp> members,
+                                bool updateInPlace) {
+  Builder builder(kernel);
+  SmallVector<int64_t> inPlace;
+  SmallVector<Attribute> reuse;
+  bool reusesAny = false;
+  for (Value value : kernel.getBody().front().getTerminator()->getOperands()) {
+    auto result = cast<OpResult>(value);
+    auto op = cast<linalg::GenericOp>(result.getOwner());
+    int position = llvm::find(members, op) - members.begin();
+    OpOperand *init = op.getDpsInitOperand(result.getResultNumber());
+    auto accumulator = dyn_cast<BlockArgument>(init->get());
+    if (accumulator && op.payloadUsesValueFromOperand(init)) {
+      inPlace.push_back(accumulator.getArgNumber());
+      reuse.push_back(builder.getDenseI64ArrayAttr({}));
+      continue;
+    }
+    // A buffer may be taken over if its last reader is the op that writes the
+    // result, and reads it element by element.
+    SmallVector<int64_t> reusable;
+    for (OpOperand *input : op.getDpsInputOperands()) {
+      auto arg = dyn_cast<BlockArgument>(input->get());
+      if (!arg || arg.getType() != result.getType() ||
+          op.getMatchingIndexingMap(input) != op.getMatchingIndexingMap(init) ||
+          !op.getMatchingIndexingMap(input).isIdentity() ||
+          getCaptures(op).contains(arg) || lastReader(members, arg) != position)
+        continue;
+      reusable.push_back(arg.getArgNumber());
+    }
+    bool isUpdate = updateInPlace && !reusable.empty();
+    inPlace.push_back(isUpdate ? reusable.front() : -1);
+    if (isUpdate)
+      reusable.clear();
+    reusesAny |= !reusable.empty();
+    reuse.push_back(builder.getDenseI64ArrayAttr(reusable));
+  }
+  if (llvm::any_of(inPlace, [](int64_t argument) { return argument >= 0; }))
+    kernel.setInPlace(inPlace);
+  if (reusesAny)
+    kernel.setReuseAttr(builder.getArrayAttr(reuse));
+}
+
+LogicalResult FormKernelsPass::outline(const Group &group, bool updateInPlace) {
+  Location loc = group.ops.front()->getLoc();
+
+  SetVector<Value> inputs, outputs, initializers;
+  // The runtime calls the optimizer's kernel: its arguments are the function's.
+  if (updateInPlace)
+    for (Value argument : group.ops.front()->getBlock()->getArguments())
+      inputs.insert(argument);
+  std::function<void(Value)> addInput = [&](Value value) {
+    Operation *def = value.getDefiningOp();
+    if (group.contains(def))
+      return;
+    if (!isInitializer(def)) {
+      inputs.insert(value);
+      return;
+    }
+    // Sizes are taken from the kernel's own arguments, below.
+    if (auto fill = dyn_cast<linalg::FillOp>(def)) {
+      addInput(fill.getInputs()[0]);
+      addInput(fill.getOutputs()[0]);
+    }
+    initializers.insert(value);
+  };
+  for (linalg::GenericOp op : group.ops) {
+    for (Value operand : op->getOperands())
+      addInput(operand);
+    for (Value capture : getCaptures(op))
+      addInput(capture);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+            // Uses in the bodies of members are captures, which never join.
+            return !group.contains(user);
+          }))
+        outputs.insert(result);
+  }
+
+  auto type = FunctionType::get(&getContext(),
+                                TypeRange(ValueRange(inputs.getArrayRef())),
+                                TypeRange(ValueRange(outputs.getArrayRef())));
+  OpBuilder builder(&getContext());
+  auto kernel =
+      exec::KernelOp::create(builder, loc, "kernel", type, group.domain.kind,
+                             group.domain.parts, group.domain.perSample);
+  Block *body = &kernel.getBody().front();
+  builder.setInsertionPointToStart(body);
+
+  IRMapping mapping;
+  mapping.map(inputs.getArrayRef(), body->getArguments());
+  Value batch;
+  auto getBatch = [&]() -> Value {
+    for (BlockArgument arg : body->getArguments()) {
+      auto tensor = dyn_cast<RankedTensorType>(arg.getType());
+      if (!batch && tensor && tensor.getRank() && tensor.isDynamicDim(0))
+        batch = tensor::DimOp::create(builder, loc, arg, 0);
+    }
+    return batch;
+  };
+  for (Value value : initializers) {
+    Operation *def = value.getDefiningOp();
+    if (auto empty = dyn_cast<tensor::EmptyOp>(def)) {
+      SmallVector<Value> sizes;
+      if (!empty.getDynamicSizes().empty()) {
+        if (empty.getDynamicSizes().size() != 1 || !getBatch()) {
+          kernel.erase();
+          return empty.emitOpError("has sizes other than the batch that are "
+                                   "not static");
+        }
+        sizes.push_back(batch);
+      }
+      mapping.map(value,
+                  tensor::EmptyOp::create(builder, loc, empty.getType(), sizes)
+                      .getResult());
+    } else {
+      builder.clone(*def, mapping);
+    }
+  }
+  SmallVector<linalg::GenericOp> members;
+  for (linalg::GenericOp op : group.ops)
+    members.push_back(cast<linalg::GenericOp>(builder.clone(*op, mapping)));
+  SmallVector<Value> results;
+  for (Value output : outputs)
+    results.push_back(mapping.lookup(output));
+  exec::YieldOp::create(builder, loc, results);
+  setPlaces(kernel, members, updateInPlace);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  kernel.print(stream, OpPrintingFlags().useLocalScope());
+  auto [entry, isNew] = known.try_emplace(text, kernel);
+  if (isNew) {
+    kernel.setName(nameKernel(known.size() - 1, group));
+    getOperation().push_back(kernel);
+  } else {
+    kernel.erase();
+  }
+
+  Operation *firstUser = getFirstUser(group, /*candidate=*/nullptr);
+  builder.setInsertionPoint(firstUser ? firstUser
+                                      : group.ops.back()->getNextNode());
+  auto call = exec::DispatchOp::create(builder, loc, type.getResults(),
+                                       entry->second.getSymName(),
+                                       inputs.getArrayRef());
+  for (unsigned i = 0; i < outputs.size(); ++i) {
+    Value output = outputs[i];
+    output.replaceUsesWithIf(call.getResult(i), [&](OpOperand &use) {
+      return !group.contains(use.getOwner());
+    });
+  }
+  for (linalg::GenericOp op : llvm::reverse(group.ops))
+    op.erase();
+  return success();
+}

@@ -1,0 +1,149 @@
+//===- KernelEmitter.cpp - Elements of a kernel, in memory ----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Kernels/KernelEmitter.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace poplar;
+
+void KernelEmitter::setUpStorage(ValueRange pointers) {
+  for (BlockArgument arg : source.getBody().getArguments())
+    storages[arg] = {pointers[arg.getArgNumber()],
+                     cast<RankedTensorType>(arg.getType())};
+  unsigned next = source.getNumArguments();
+  for (auto [index, value] : llvm::enumerate(
+           source.getBody().front().getTerminator()->getOperands())) {
+    std::optional<unsigned> inPlace = source.getInPlaceArgument(index);
+    storages[value] = {pointers[inPlace ? *inPlace : next++],
+                       cast<RankedTensorType>(value.getType())};
+  }
+  for (Operation &op : source.getBody().front()) {
+    if (auto fill = dyn_cast<linalg::FillOp>(op)) {
+      fills[fill.getResult(0)] = fill.getInputs()[0];
+    } else if (auto cst = dyn_cast<arith::ConstantOp>(op)) {
+      if (auto dense = dyn_cast<DenseElementsAttr>(cst.getValue()))
+        storages[cst] = {addressOfConstant(dense),
+                         cast<RankedTensorType>(cst.getType())};
+      else
+        builder.clone(op, scalars);
+    }
+  }
+}
+
+Value KernelEmitter::addressOfConstant(DenseElementsAttr value) {
+  std::string name = (source.getName() + ".constant").str();
+  SymbolTable table(symbols);
+  OpBuilder::InsertionGuard guard(builder);
+  LLVM::GlobalOp global;
+  {
+    OpBuilder atModule =
+        OpBuilder::atBlockBegin(&symbols->getRegion(0).front());
+    auto type = LLVM::LLVMArrayType::get(value.getElementType(),
+                                         value.getNumElements());
+    auto flat =
+        RankedTensorType::get({value.getNumElements()}, value.getElementType());
+    global = LLVM::GlobalOp::create(
+        atModule, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name,
+        value.reshape(flat), /*alignment=*/64, constantSpace);
+    table.insert(global);
+  }
+  Value pointer = LLVM::AddressOfOp::create(builder, loc, global);
+  if (constantSpace)
+    pointer = LLVM::AddrSpaceCastOp::create(
+        builder, loc, LLVM::LLVMPointerType::get(builder.getContext()),
+        pointer);
+  return pointer;
+}
+
+Value KernelEmitter::address(const Storage &storage, ArrayRef<Value> indices) {
+  Value offset;
+  unsigned first = storage.rowOnly ? 2 : 0;
+  for (unsigned i = first; i < indices.size(); ++i) {
+    if (offset)
+      offset = arith::MulIOp::create(builder, loc, offset,
+                                     constant(storage.type.getDimSize(i)));
+    offset = offset ? arith::AddIOp::create(builder, loc, offset, indices[i])
+                          .getResult()
+                    : indices[i];
+  }
+  if (!offset)
+    return storage.pointer;
+  return LLVM::GEPOp::create(
+      builder, loc, storage.pointer.getType(), storage.type.getElementType(),
+      storage.pointer, ValueRange{offset}, LLVM::GEPNoWrapFlags::inbounds);
+}
+
+Value KernelEmitter::load(const Storage &storage, ArrayRef<Value> indices) {
+  auto op = LLVM::LoadOp::create(builder, loc, storage.type.getElementType(),
+                                 address(storage, indices));
+  if (accessGroup)
+    op.setAccessGroupsAttr(builder.getArrayAttr({accessGroup}));
+  return op;
+}
+
+void KernelEmitter::store(Value value, const Storage &storage,
+                          ArrayRef<Value> indices) {
+  auto op =
+      LLVM::StoreOp::create(builder, loc, value, address(storage, indices));
+  if (accessGroup)
+    op.setAccessGroupsAttr(builder.getArrayAttr({accessGroup}));
+}
+
+FailureOr<SmallVector<Value>> KernelEmitter::evaluate(linalg::GenericOp op,
+                                                      AffineMap map) {
+  SmallVector<Value> indices;
+  for (AffineExpr expr : map.getResults()) {
+    // `t mod P` with T <= P only says that the table is longer than the
+    // sequence.
+    if (auto mod = dyn_cast<AffineBinaryOpExpr>(expr);
+        mod && mod.getKind() == AffineExprKind::Mod)
+      expr = mod.getLHS();
+    if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      indices.push_back(dims[dim.getPosition()]);
+    else if (auto cst = dyn_cast<AffineConstantExpr>(expr))
+      indices.push_back(constant(cst.getValue()));
+    else
+      return op.emitOpError("indexing map ")
+             << AffineMapAttr::get(map)
+             << " is more than dimensions and constants";
+  }
+  return indices;
+}
+
+LogicalResult KernelEmitter::emitBody(linalg::GenericOp op,
+                                      SmallVectorImpl<Value> &yields) {
+  Block *body = op.getBody();
+  for (Operation &inner : body->without_terminator()) {
+    if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
+      scalars.map(index.getResult(), arith::IndexCastOp::create(
+                                         builder, loc, builder.getIndexType(),
+                                         dims[index.getDim()])
+                                         .getResult());
+    } else if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
+      auto storage = storages.find(extract.getTensor());
+      if (storage == storages.end() || storage->second.rowOnly)
+        return extract.emitOpError("reads a tensor that is not an argument of "
+                                   "the kernel");
+      SmallVector<Value> indices;
+      for (Value index : extract.getIndices())
+        indices.push_back(arith::IndexCastOp::create(
+            builder, loc, builder.getI64Type(), scalars.lookup(index)));
+      scalars.map(extract.getResult(), load(storage->second, indices));
+    } else if (inner.getNumRegions() == 0) {
+      // Scalars from above the op (constants) were mapped with the kernel.
+      builder.clone(inner, scalars);
+    } else {
+      return inner.emitOpError("is not supported in the body of a kernel");
+    }
+  }
+  for (Value value : body->getTerminator()->getOperands())
+    yields.push_back(scalars.lookupOrDefault(value));
+  return success();
+}

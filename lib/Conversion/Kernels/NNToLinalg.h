@@ -1,0 +1,47 @@
+//===- NNToLinalg.h - Loops of nn ops ---------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The nn dialect knows nothing of linalg: its ops' lowerings are attached to
+// them here, as external models of LinalgLoweringOpInterface.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_CONVERSION_KERNELS_NNTOLINALG_H
+#define POPLAR_LIB_CONVERSION_KERNELS_NNTOLINALG_H
+
+#include "Poplar/Conversion/Kernels/LinalgBuilder.h"
+#include "Poplar/Dialect/NN/NN.h"
+
+namespace poplar {
+
+template <typename OpT,
+          llvm::SmallVector<mlir::Value> (*lower)(LinalgBuilder &, OpT)>
+struct LinalgLowering
+    : nn::LinalgLoweringOpInterface::ExternalModel<LinalgLowering<OpT, lower>,
+                                                   OpT> {
+  llvm::SmallVector<mlir::Value> lowerToLinalg(mlir::Operation *op,
+                                               LinalgBuilder &builder) const {
+    return lower(builder, mlir::cast<OpT>(op));
+  }
+};
+
+template <typename OpT,
+          llvm::SmallVector<mlir::Value> (*lower)(LinalgBuilder &, OpT)>
+void attachLowering(mlir::MLIRContext &context) {
+  OpT::template attachInterface<LinalgLowering<OpT, lower>>(context);
+}
+
+void attachElementwiseLowerings(mlir::MLIRContext &context);
+void attachEmbeddingLowerings(mlir::MLIRContext &context);
+void attachLossLowerings(mlir::MLIRContext &context);
+void attachNormLowerings(mlir::MLIRContext &context);
+void attachRandomLowerings(mlir::MLIRContext &context);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_CONVERSION_KERNELS_NNTOLINALG_H

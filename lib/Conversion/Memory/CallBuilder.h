@@ -1,0 +1,91 @@
+//===- CallBuilder.h - From tensors to calls on buffers ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_CONVERSION_MEMORY_CALLBUILDER_H
+#define POPLAR_LIB_CONVERSION_MEMORY_CALLBUILDER_H
+
+#include "FunctionPlan.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+
+namespace poplar {
+
+/// Where things lie that functions share.
+struct SharedPlaces {
+  struct Bucket {
+    zero::BucketLayout layout;
+    /// Offsets in the fixed region, none where it is sharded.
+    std::optional<int64_t> working, gradient;
+  };
+  /// The one type in which parameters are read.
+  mlir::FloatType workingType;
+  llvm::DenseMap<mlir::StringAttr, Bucket> buckets;
+  /// Of parameters: bucket, and offset there, in elements.
+  llvm::DenseMap<mlir::StringAttr, std::pair<mlir::StringAttr, int64_t>>
+      parameters;
+  /// Offsets of steps' inputs in the batch region, of turns' in their slot;
+  /// of what turns keep, by its number.
+  llvm::DenseMap<mlir::Operation *, mlir::SmallVector<int64_t>> inputs;
+  mlir::SmallVector<mlir::SmallVector<int64_t>> residuals; // by chunk
+};
+
+/// Makes the exec.function of a planned function.
+class CallBuilder {
+public:
+  CallBuilder(const FunctionPlan &plan, const SharedPlaces &places,
+              mlir::SymbolTableCollection &symbols)
+      : plan(plan), places(places), symbols(symbols),
+        source(plan.getFunction()), builder(source) {}
+
+  mlir::LogicalResult run();
+
+private:
+  mlir::FailureOr<mlir::SmallVector<mlir::Value>> findUnitResults();
+  mlir::LogicalResult checkGradients();
+  mlir::LogicalResult setResult(exec::FunctionOp target);
+  void bindUnit(mlir::ArrayRef<mlir::Value> results);
+  void bindStep();
+  void bindTurn();
+  mlir::LogicalResult checkCopy(mlir::Operation *op);
+  mlir::LogicalResult lower(mlir::Operation *op);
+  void lowerCall(mlir::func::CallOp call);
+  void lowerDispatch(exec::DispatchOp dispatch);
+  /// Ops of the zero dialect; false for all others.
+  bool lowerZero(mlir::Operation *op);
+  mlir::Value start(mlir::Operation *op, zero::CollectiveKind kind,
+                    mlir::FlatSymbolRefAttr bucket, mlir::FloatType wire,
+                    mlir::ValueRange gradients, bool isTransient, bool unscale);
+  void bindResults(mlir::Operation *op);
+  void bindSlices(mlir::ResultRange values, mlir::Value flat,
+                  mlir::FlatSymbolRefAttr bucket);
+  void endBuffers(mlir::Operation *op);
+
+  mlir::Value createBuffer(exec::Region region, int64_t offset,
+                           mlir::MemRefType type);
+  mlir::Value createTransient(mlir::Operation *op,
+                              mlir::FlatSymbolRefAttr bucket, mlir::Type type);
+  mlir::Value getBuffer(mlir::Value value);
+  const SharedPlaces::Bucket &getBucket(mlir::FlatSymbolRefAttr name) const {
+    return places.buckets.find(name.getAttr())->second;
+  }
+
+  const FunctionPlan &plan;
+  const SharedPlaces &places;
+  mlir::SymbolTableCollection &symbols;
+  mlir::func::FuncOp source;
+  mlir::OpBuilder builder;
+  mlir::Location loc = source.getLoc();
+  /// By value; and by index in the plan, what was created for it.
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers;
+  llvm::DenseMap<int64_t, mlir::Value> created;
+  /// Token and buffer of each collective under way.
+  llvm::DenseMap<mlir::Value, std::pair<mlir::Value, mlir::Value>> started;
+};
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_CONVERSION_MEMORY_CALLBUILDER_H

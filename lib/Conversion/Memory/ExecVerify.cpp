@@ -1,0 +1,187 @@
+//===- ExecVerify.cpp - Check the places of buffers -----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Closes the level of buffers. Reads nothing but the ops themselves, so that it
+// shares no code with --plan-memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Memory/Passes.h"
+#include "Poplar/Conversion/Program/Program.h"
+#include "Poplar/Dialect/Exec/Exec.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_EXECVERIFY
+#include "Poplar/Conversion/Memory/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// Follows a function's buffers from op to op.
+class FunctionVerifier {
+public:
+  FunctionVerifier(exec::FunctionOp function, exec::ArenaOp arena,
+                   int64_t slotBytes)
+      : function(function), arena(arena), slotBytes(slotBytes) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult begin(exec::BufferOp buffer);
+  LogicalResult use(Operation &op);
+  /// Bytes of a region, per sample where it is of the batch.
+  int64_t getRoom(exec::Region region);
+
+  exec::FunctionOp function;
+  exec::ArenaOp arena;
+  int64_t slotBytes;
+  SmallVector<exec::BufferOp> alive;
+  SmallPtrSet<Operation *, 16> dead;
+  /// Collectives under way, by the buffer that they are at work on.
+  DenseMap<Value, exec::StartOp> busy;
+};
+
+class ExecVerifyPass : public poplar::impl::ExecVerifyBase<ExecVerifyPass> {
+public:
+  using Base::Base;
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto arenas = llvm::to_vector(module.getOps<exec::ArenaOp>());
+    auto functions = module.getOps<exec::FunctionOp>();
+    if (arenas.size() > 1) {
+      arenas[1].emitOpError("is one too many: a program has one arena");
+      return signalPassFailure();
+    }
+    if (arenas.empty()) {
+      if (functions.empty())
+        return;
+      (*functions.begin())
+          .emitOpError("has buffers, but there is no exec.arena");
+      return signalPassFailure();
+    }
+    int64_t slotBytes = 0;
+    for (auto chunk : module.getOps<exec::ChunkOp>())
+      slotBytes = std::max<int64_t>(slotBytes, chunk.getSlotBytes());
+    for (exec::FunctionOp function : functions)
+      if (failed(FunctionVerifier(function, arenas.front(), slotBytes).run()))
+        return signalPassFailure();
+  }
+};
+
+/// The op that says where a buffer lies; null for those that a function is
+/// given.
+exec::BufferOp findPlace(Value buffer) {
+  if (auto view = buffer.getDefiningOp<exec::ViewOp>())
+    buffer = view.getBucket();
+  return buffer.getDefiningOp<exec::BufferOp>();
+}
+
+int64_t getEnd(exec::BufferOp buffer) {
+  return int64_t(buffer.getOffset()) + buffer.getBytes();
+}
+
+} // namespace
+
+int64_t FunctionVerifier::getRoom(exec::Region region) {
+  switch (region) {
+  case exec::Region::Batch:
+    return arena.getPerSample();
+  case exec::Region::Fixed:
+    return arena.getTransientOffset();
+  case exec::Region::Transient:
+    return llvm::alignTo(arena.getTransientBytes(), POPLAR_ALIGNMENT);
+  case exec::Region::Scratch:
+    return function.getScratchBytes().value_or(0);
+  case exec::Region::Slot:
+    return slotBytes;
+  }
+  llvm_unreachable("unknown region");
+}
+
+LogicalResult FunctionVerifier::begin(exec::BufferOp buffer) {
+  exec::Region region = buffer.getRegion();
+  // A unit knows nothing but its scratch.
+  exec::FunctionKind kind = function.getKind();
+  bool isUnit = kind == exec::FunctionKind::Unit;
+  if ((region == exec::Region::Scratch) != isUnit ||
+      (region == exec::Region::Slot && kind != exec::FunctionKind::Turn))
+    return buffer.emitOpError("lies in ")
+           << stringifyRegion(region) << ", which a "
+           << stringifyFunctionKind(kind) << " does not have";
+  int64_t room = getRoom(region);
+  if (getEnd(buffer) > room)
+    return buffer.emitOpError("ends at ")
+           << getEnd(buffer) << ", but " << stringifyRegion(region) << " has "
+           << room << " bytes";
+  if (!buffer.hasLifetime())
+    return success();
+  for (exec::BufferOp other : alive)
+    if (other.getRegion() == region && buffer.getBytes() > 0 &&
+        other.getBytes() > 0 && buffer.getOffset() < uint64_t(getEnd(other)) &&
+        other.getOffset() < uint64_t(getEnd(buffer))) {
+      InFlightDiagnostic diagnostic =
+          buffer.emitOpError("overlaps a buffer that is alive");
+      diagnostic.attachNote(other.getLoc()) << "which is here";
+      return diagnostic;
+    }
+  alive.push_back(buffer);
+  return success();
+}
+
+LogicalResult FunctionVerifier::use(Operation &op) {
+  for (Value operand : op.getOperands()) {
+    exec::BufferOp place = findPlace(operand);
+    if (!place)
+      continue;
+    if (dead.contains(place)) {
+      InFlightDiagnostic diagnostic =
+          op.emitOpError("uses a buffer whose life has ended");
+      diagnostic.attachNote(place.getLoc()) << "which is here";
+      return diagnostic;
+    }
+    if (auto start = busy.find(place.getBuffer());
+        start != busy.end() && !isa<exec::ViewOp>(op)) {
+      InFlightDiagnostic diagnostic = op.emitOpError(
+          "touches a buffer before the collective at work on it has been "
+          "waited for");
+      diagnostic.attachNote(start->second.getLoc()) << "which starts here";
+      return diagnostic;
+    }
+  }
+  return success();
+}
+
+LogicalResult FunctionVerifier::run() {
+  for (Operation &op : function.getBody().front()) {
+    if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+      auto start = wait.getToken().getDefiningOp<exec::StartOp>();
+      if (!start || !busy.contains(start.getBuffer()))
+        return wait.emitOpError("waits for a collective that is not under way");
+      busy.erase(start.getBuffer());
+      continue;
+    }
+    if (failed(use(op)))
+      return failure();
+    if (auto buffer = dyn_cast<exec::BufferOp>(op)) {
+      if (failed(begin(buffer)))
+        return failure();
+    } else if (auto end = dyn_cast<exec::EndOp>(op)) {
+      exec::BufferOp buffer = findPlace(end.getBuffer());
+      dead.insert(buffer);
+      llvm::erase(alive, buffer);
+    } else if (auto start = dyn_cast<exec::StartOp>(op)) {
+      busy[start.getBuffer()] = start;
+    }
+  }
+  if (!busy.empty())
+    return busy.begin()->second.emitOpError("is never waited for");
+  return success();
+}

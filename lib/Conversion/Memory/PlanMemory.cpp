@@ -1,0 +1,371 @@
+//===- PlanMemory.cpp - Place every buffer in a static arena --------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Two levels. A unit's temporaries live in a scratch area that its caller
+// gives it, planned once per unit; the steps (@train, @evaluate, @infer, ...)
+// place the units' results and, for the time of each call, their scratch. All
+// steps share one arena, whose inputs lie at the same offsets.
+//
+// Two regions. What scales with the batch is in the batch region; gathered
+// parameters and the gradients of a micro-step (zero.all_gather,
+// zero.gradients) come and go in the transient part of the fixed region.
+//
+// The turns of a pipeline stage have a third: what a micro-batch keeps from its
+// forward to its backward pass through a chunk, inputs included, lies in a slot
+// of that chunk, of which there are as many as micro-batches are in flight in
+// it; what is sent and received lies in buffers of its own. Both are given to a
+// turn by the runtime.
+//
+// First every function is planned (FunctionPlan.h), then the fixed region is
+// laid out; with all places known, functions of tensors become lists of calls
+// on buffers (CallBuilder.h).
+//
+//===----------------------------------------------------------------------===//
+
+#include "CallBuilder.h"
+#include "FunctionPlan.h"
+#include "Poplar/Conversion/Kernels/Kernels.h"
+#include "Poplar/Conversion/Memory/Passes.h"
+#include "Poplar/Conversion/Program/RuntimeCalls.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_PLANMEMORY
+#include "Poplar/Conversion/Memory/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+using exec::BufferSize;
+using exec::getBufferSize;
+
+namespace {
+
+class PlanMemoryPass : public poplar::impl::PlanMemoryBase<PlanMemoryPass> {
+public:
+  using Base::Base;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    Base::getDependentDialects(registry);
+    registerRuntimeCalls(registry);
+    registerProgramCalls(registry);
+  }
+
+  void runOnOperation() override;
+
+private:
+  LogicalResult sortFunctions();
+  LogicalResult placeInputs(ArrayRef<func::FuncOp> steps, int64_t &end);
+  LogicalResult planTurns(OpBuilder &builder);
+  LogicalResult placeResiduals(ArrayRef<func::FuncOp> turns, int64_t chunk,
+                               int64_t &end);
+  void addChunk(OpBuilder &builder, ArrayRef<func::FuncOp> turns, int64_t chunk,
+                int64_t slotBytes);
+  LogicalResult findWorkingType();
+  int64_t placeCopies(OpBuilder &builder);
+  FailureOr<int64_t> getLibraryScratch();
+  LogicalResult replaceOptimizer(OpBuilder &builder);
+
+  SmallVector<func::FuncOp> units, steps, updates;
+  exec::OptimizerOp optimizer;
+  /// Turns of a pipeline stage, by chunk.
+  std::vector<SmallVector<func::FuncOp>> turns;
+  SharedPlaces places;
+};
+
+} // namespace
+
+LogicalResult PlanMemoryPass::sortFunctions() {
+  ModuleOp module = getOperation();
+  units.clear();
+  steps.clear();
+  updates.clear();
+  auto optimizers = module.getOps<exec::OptimizerOp>();
+  optimizer = optimizers.empty() ? exec::OptimizerOp() : *optimizers.begin();
+  turns.assign(zero::ProgramInfo::get(module).numChunks, {});
+  places = SharedPlaces();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      return function.emitOpError("has no body: its buffers cannot be planned");
+    if (optimizer && optimizer.runs(function.getSymNameAttr()))
+      updates.push_back(function);
+    else if (function->hasAttr(nn::kUnitAttr))
+      units.push_back(function);
+    else if (function->hasAttr(zero::kTurnAttr))
+      turns[zero::getChunk(function)].push_back(function);
+    else
+      steps.push_back(function);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The fixed region
+//===----------------------------------------------------------------------===//
+
+/// The one type in which the steps read parameters.
+LogicalResult PlanMemoryPass::findWorkingType() {
+  Type working;
+  WalkResult result = getOperation().walk([&](Operation *op) {
+    if (!isa<nn::GetParameterOp, zero::AllGatherOp, zero::WaitOp>(op) ||
+        op->getNumResults() == 0)
+      return WalkResult::advance();
+    Type type = getElementTypeOrSelf(op->getResult(0));
+    if (working && type != working) {
+      op->emitOpError("reads parameters as ")
+          << type << ", but elsewhere they are read as " << working;
+      return WalkResult::interrupt();
+    }
+    working = type;
+    return WalkResult::advance();
+  });
+  places.workingType = working ? cast<FloatType>(working)
+                               : FloatType(Float32Type::get(&getContext()));
+  return failure(result.wasInterrupted());
+}
+
+/// Places the whole copies of buckets, from 0 on; returns their end.
+int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
+  ModuleOp module = getOperation();
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
+  bool sharded = info.worldSize > 1;
+  int64_t end = 0;
+  auto place = [&](int64_t elements, int64_t width) {
+    int64_t offset = end;
+    end += llvm::alignTo(elements * width, POPLAR_ALIGNMENT);
+    return offset;
+  };
+  int64_t width = places.workingType.getIntOrFloatBitWidth() / 8;
+  SymbolTableCollection symbols;
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    SharedPlaces::Bucket entry{
+        *zero::BucketLayout::get(bucket, symbols), {}, {}};
+    int64_t stage = info.getStage(bucket);
+    if (info.holds(bucket) && (!sharded || stage < 3))
+      entry.working = place(entry.layout.elements, width);
+    if (info.holds(bucket) && (!sharded || stage < 2))
+      entry.gradient = place(entry.layout.elements, 4);
+    for (auto [name, offset] :
+         llvm::zip_equal(bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
+                         entry.layout.offsets))
+      places.parameters[name.getAttr()] = {bucket.getSymNameAttr(), offset};
+    auto toAttr = [&](std::optional<int64_t> offset) {
+      return offset ? builder.getI64IntegerAttr(*offset) : IntegerAttr();
+    };
+    exec::CopiesOp::create(builder, bucket.getLoc(),
+                           FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
+                           TypeAttr::get(places.workingType),
+                           toAttr(entry.working), toAttr(entry.gradient));
+    places.buckets.insert({bucket.getSymNameAttr(), std::move(entry)});
+  }
+  return end;
+}
+
+/// What libraries need for any call of the program.
+FailureOr<int64_t> PlanMemoryPass::getLibraryScratch() {
+  if (workspaceBytes >= 0)
+    return int64_t(workspaceBytes);
+  int64_t bytes = 0;
+  WalkResult result =
+      getOperation().walk([&](exec::ProgramCallOpInterface call) {
+        FailureOr<int64_t> needed = call.getLibraryScratch(maxBatch, threads);
+        if (failed(needed))
+          return WalkResult::interrupt();
+        bytes = std::max(bytes, *needed);
+        return WalkResult::advance();
+      });
+  if (result.wasInterrupted())
+    return failure();
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs and turns
+//===----------------------------------------------------------------------===//
+
+/// Inputs lie at the same places in all steps. What a turn is handed over from
+/// another, which follows them, is no input.
+LogicalResult PlanMemoryPass::placeInputs(ArrayRef<func::FuncOp> steps,
+                                          int64_t &end) {
+  for (func::FuncOp step : steps) {
+    SmallVector<int64_t> offsets;
+    int64_t next = 0;
+    for (BlockArgument argument : step.getArguments()) {
+      BufferSize size = getBufferSize(argument.getType());
+      if (!size.perSample)
+        return step.emitOpError("has an argument without a batch dimension");
+      if (size.bytes > exec::kLargestBuffer)
+        return step.emitOpError(
+            "has an argument of more than 2^40 bytes a sample");
+      bool isHandedOver = llvm::any_of(
+          ArrayRef<StringRef>{zero::kResidualAttr, zero::kReceivedAttr,
+                              zero::kSentAttr},
+          [&](StringRef name) {
+            return step.getArgAttr(argument.getArgNumber(), name) != nullptr;
+          });
+      if (isHandedOver)
+        continue;
+      if (offsets.size() != argument.getArgNumber())
+        return step.emitOpError("has inputs behind what it is handed over");
+      offsets.push_back(next);
+      next += size.bytes;
+    }
+    places.inputs[step] = std::move(offsets);
+    end = std::max(end, next);
+  }
+  return success();
+}
+
+/// What @forward keeps in a slot, behind the inputs, is where @backward finds
+/// it.
+LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> turns,
+                                             int64_t chunk, int64_t &end) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(getOperation());
+  auto forward = getOperation().lookupSymbol<func::FuncOp>(
+      info.getTurnName("forward", chunk));
+  if (!forward || !forward->hasAttr(zero::kTurnAttr))
+    return success();
+  const SmallVector<int64_t> &inputs = places.inputs[forward];
+  DenseMap<Value, int64_t> placed;
+  for (auto [argument, offset] : llvm::zip(forward.getArguments(), inputs))
+    placed[argument] = offset;
+  for (OpOperand &operand : forward.front().getTerminator()->getOpOperands()) {
+    if (!forward.getResultAttr(operand.getOperandNumber(), zero::kResidualAttr))
+      continue;
+    BufferSize size = getBufferSize(operand.get().getType());
+    if (!size.perSample || operand.get().getDefiningOp<zero::ReceiveOp>())
+      return forward.emitOpError("result #")
+             << operand.getOperandNumber()
+             << " cannot be kept for the backward pass: it is not of the "
+                "batch, or lies where it was received";
+    auto [entry, isNew] = placed.insert({operand.get(), end});
+    if (isNew)
+      end += size.bytes;
+    places.residuals[chunk].push_back(entry->second);
+  }
+  return success();
+}
+
+/// The messages of a micro-batch, per sample; 0 of those there are none of.
+void PlanMemoryPass::addChunk(OpBuilder &builder, ArrayRef<func::FuncOp> turns,
+                              int64_t chunk, int64_t slotBytes) {
+  int64_t bytes[2][2] = {}; // by kind, and whether it is sent
+  bool keepsSent = false;
+  for (func::FuncOp turn : turns) {
+    auto add = [&](zero::MessageKind kind, bool sends, Value value) {
+      int64_t &most = bytes[int(kind)][sends];
+      most = std::max(most, getBufferSize(value.getType()).bytes);
+    };
+    for (auto send : turn.getOps<zero::SendOp>())
+      add(send.getKind(), true, send.getValue());
+    for (auto receive : turn.getOps<zero::ReceiveOp>())
+      add(receive.getKind(), false, receive.getValue());
+    for (unsigned i = 0; i < turn.getNumArguments(); ++i)
+      keepsSent |= turn.getArgAttr(i, zero::kSentAttr) != nullptr;
+  }
+  exec::ChunkOp::create(builder, builder.getUnknownLoc(), chunk, slotBytes,
+                        bytes[0][0], bytes[0][1], keepsSent, bytes[1][0],
+                        bytes[1][1]);
+}
+
+/// Places what the turns of each chunk are given.
+LogicalResult PlanMemoryPass::planTurns(OpBuilder &builder) {
+  if (!zero::ProgramInfo::get(getOperation()).isPipelineStage())
+    return success();
+  places.residuals.resize(turns.size());
+  for (auto [chunk, list] : llvm::enumerate(turns)) {
+    int64_t slotBytes = 0;
+    if (failed(placeInputs(list, slotBytes)) ||
+        failed(placeResiduals(list, chunk, slotBytes)))
+      return failure();
+    addChunk(builder, list, chunk, slotBytes);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+/// The functions of the optimizer are one kernel each, which the runtime calls
+/// itself.
+LogicalResult PlanMemoryPass::replaceOptimizer(OpBuilder &builder) {
+  if (!optimizer)
+    return success();
+  FlatSymbolRefAttr update = optimizer.getUpdateAttr(),
+                    round = optimizer.getRoundAttr();
+  for (func::FuncOp function : updates) {
+    auto dispatches = function.getOps<exec::DispatchOp>();
+    if (!llvm::hasSingleElement(dispatches))
+      return function.emitOpError("is not one kernel of the optimizer");
+    bool isUpdate = update.getAttr() == function.getSymNameAttr();
+    (isUpdate ? update : round) = (*dispatches.begin()).getKernelAttr();
+  }
+  exec::OptimizerOp::create(builder, optimizer.getLoc(), update, round);
+  optimizer.erase();
+  return success();
+}
+
+void PlanMemoryPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  OpBuilder builder(&getContext());
+  if (failed(sortFunctions()) || failed(findWorkingType()))
+    return signalPassFailure();
+
+  builder.setInsertionPointToStart(module.getBody());
+  // The steps' inputs: the longest list of them is @train's.
+  int64_t reserved = 0;
+  if (failed(placeInputs(steps, reserved)) || failed(planTurns(builder)))
+    return signalPassFailure();
+  for (ArrayRef<func::FuncOp> list : turns)
+    llvm::append_range(steps, list);
+
+  SymbolTableCollection symbols;
+  UnitPlans unitPlans;
+  std::vector<FunctionPlan> plans;
+  int64_t perSample = 0, livePerSample = 0, transient = 0, liveTransient = 0;
+  for (func::FuncOp unit : units) {
+    plans.emplace_back(unit, 0, unitPlans, symbols);
+    if (failed(plans.back().run()))
+      return signalPassFailure();
+  }
+  for (func::FuncOp step : steps) {
+    FunctionPlan &plan = plans.emplace_back(step, reserved, unitPlans, symbols);
+    if (failed(plan.run()))
+      return signalPassFailure();
+    perSample = std::max(perSample, plan.bytes);
+    livePerSample = std::max(livePerSample, plan.liveBytes);
+    transient = std::max(transient, plan.transientBytes);
+    liveTransient = std::max(liveTransient, plan.liveTransientBytes);
+  }
+
+  // The fixed region: copies, transient memory, scratch.
+  int64_t transientOffset = placeCopies(builder);
+  int64_t scratchOffset =
+      transientOffset + llvm::alignTo(transient, POPLAR_ALIGNMENT);
+  for (const FunctionPlan &plan : plans)
+    if (failed(CallBuilder(plan, places, symbols).run()))
+      return signalPassFailure();
+  if (failed(replaceOptimizer(builder)))
+    return signalPassFailure();
+  for (ArrayRef<func::FuncOp> list : {units, steps, updates})
+    for (func::FuncOp function : list)
+      function.erase();
+  FailureOr<int64_t> scratch = getLibraryScratch();
+  if (failed(scratch))
+    return signalPassFailure();
+  builder.setInsertionPointToStart(module.getBody());
+  exec::ArenaOp::create(builder, module.getLoc(),
+                        scratchOffset +
+                            int64_t(llvm::alignTo(*scratch, POPLAR_ALIGNMENT)),
+                        perSample, livePerSample, transientOffset, transient,
+                        liveTransient, scratchOffset, *scratch);
+}

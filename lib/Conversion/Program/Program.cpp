@@ -1,0 +1,85 @@
+//===- Program.cpp - Memory of a planned program --------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Program/Program.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace poplar;
+
+exec::ArenaOp poplar::getArena(ModuleOp program) {
+  auto arenas = program.getOps<exec::ArenaOp>();
+  return arenas.empty() ? exec::ArenaOp() : *arenas.begin();
+}
+
+int64_t poplar::getPeakBytes(ModuleOp program, int64_t rank, int64_t batch) {
+  exec::ArenaOp arena = getArena(program);
+  int64_t fixed = arena.getFixed() + getShardBytes(program, rank);
+  int64_t bytes;
+  if (llvm::MulOverflow(
+          batch, int64_t(arena.getPerSample()) + getTurnBytes(program, rank),
+          bytes) ||
+      llvm::AddOverflow(fixed, bytes, bytes))
+    return std::numeric_limits<int64_t>::max();
+  return bytes;
+}
+
+/// As Runtime/ABI.h counts them.
+int64_t poplar::getTurnBytes(ModuleOp program, int64_t rank) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  auto plans = program.getOps<zero::PlanOp>();
+  if (!info.isPipelineStage() || plans.empty())
+    return 0;
+  static_assert(Timetable::messageBuffers == POPLAR_MESSAGE_BUFFERS);
+  zero::PlanOp plan = *plans.begin();
+  Timetable table = plan.getTimetable(plan.findPipeline(rank));
+  const std::vector<Turn> &turns = table.stages[info.group];
+  int64_t microBatches = int64_t(turns.size()) / (2 * info.numChunks),
+          bytes = 0;
+  for (auto chunk : program.getOps<exec::ChunkOp>()) {
+    int64_t inFlight = Timetable::countInFlight(turns, chunk.getIndex());
+    auto count = [&](bool isKept) {
+      return std::min<int64_t>(microBatches,
+                               isKept ? inFlight + 1 : POPLAR_MESSAGE_BUFFERS);
+    };
+    bytes += inFlight * chunk.getSlotBytes() +
+             count(true) * chunk.getActivationInBytes() +
+             count(chunk.getKeepsSent()) * chunk.getActivationOutBytes() +
+             count(false) * chunk.getGradientInBytes() +
+             count(false) * chunk.getGradientOutBytes();
+  }
+  return bytes;
+}
+
+int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  int64_t bytes = 0;
+  SymbolTableCollection symbols;
+  for (auto copies : program.getOps<exec::CopiesOp>()) {
+    auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(
+        copies, copies.getBucketAttr());
+    int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
+    if (!info.holds(bucket))
+      continue;
+    if (info.worldSize > 1 && info.getStage(bucket) > 0)
+      elements = (*bucket.getBounds())[rank + 1] - (*bucket.getBounds())[rank];
+    auto add = [&](int64_t width) {
+      bytes += llvm::alignTo(elements * width, POPLAR_ALIGNMENT);
+    };
+    bool isF32 = copies.getType().isF32();
+    if (!copies.getWorking())
+      add(isF32 ? 4 : 2); // working copy
+    if (!isF32)
+      add(4); // master
+    if (!copies.getGradient())
+      add(4); // gradient
+    add(4);   // moments
+    add(4);
+  }
+  return bytes;
+}

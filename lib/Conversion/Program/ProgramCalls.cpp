@@ -1,0 +1,313 @@
+//===- ProgramCalls.cpp - Calls on buffers become calls of the runtime ----===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Program/FunctionLowering.h"
+#include "Poplar/Conversion/Program/RuntimeCalls.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Support/HostCPU.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace poplar;
+
+//===----------------------------------------------------------------------===//
+// Costs of the GPU's library
+//===----------------------------------------------------------------------===//
+
+static int64_t getWidth(int32_t type) { return type == POPLAR_F32 ? 4 : 2; }
+
+/// Matrix products of a tile of attention, and how often the arrays of the
+/// shape of the queries and of the keys are read or written.
+struct AttentionPass {
+  const char *name;
+  int64_t products, queries, keys;
+};
+/// Scores and output.
+static constexpr AttentionPass forwardPass = {"forward", 2, 2, 2};
+/// Scores, dP and dQ.
+static constexpr AttentionPass queriesPass = {"backward_q", 3, 4, 2};
+/// Scores, dP, dV and dK.
+static constexpr AttentionPass keysPass = {"backward_kv", 4, 3, 4};
+
+static GPUKernelCost getCost(const PoplarAttention &desc,
+                             const AttentionPass &pass) {
+  int64_t pairs =
+      nn::countAttentionPairs(desc.seq_len, desc.causal, desc.window);
+  int64_t width = desc.seq_len * desc.head_dim * getWidth(desc.type);
+  GPUKernelCost cost;
+  cost.flopsPerSample =
+      2 * pass.products * pairs * desc.num_heads * desc.head_dim;
+  // With the log-sum-exp of each row.
+  cost.bytesPerSample = 4 * desc.seq_len * desc.num_heads +
+                        pass.queries * desc.num_heads * width +
+                        pass.keys * desc.num_kv_heads * width;
+  return cost;
+}
+
+/// Every row of dy is read, and added to one of the table.
+static GPUKernelCost getCost(const PoplarEmbeddingGrad &desc) {
+  return {0, desc.seq_len * (desc.width * (getWidth(desc.type) + 8) + 4), 0};
+}
+
+//===----------------------------------------------------------------------===//
+// Functions, buffers, kernels
+//===----------------------------------------------------------------------===//
+
+static void lower(exec::BufferOp op, FunctionLowering &l) {
+  l.setPointer(op.getBuffer(), l.advance(l.getBase(op.getRegion()),
+                                         op.getOffset(), op.isPerSample()));
+}
+
+/// NaN, in any format, where nobody should read any more.
+static void lower(exec::EndOp op, FunctionLowering &l) {
+  if (!l.trapDeadRanges)
+    return;
+  auto buffer = op.getBuffer().getDefiningOp<exec::BufferOp>();
+  Value bytes = l.getBytes(buffer);
+  l.callRuntime("poplar_rt_poison", {l.pointerOf(op.getBuffer()), bytes});
+}
+
+static void lower(exec::ViewOp op, FunctionLowering &l) {
+  int64_t width = op.getTensor().getType().getElementTypeBitWidth() / 8;
+  l.setPointer(op.getTensor(), l.advance(l.pointerOf(op.getBucket()),
+                                         op.getOffset() * width, false));
+}
+
+static void lower(exec::PortOp op, FunctionLowering &l) {
+  static constexpr PoplarPort ports[] = {
+      POPLAR_ACTIVATION_IN, POPLAR_ACTIVATION_OUT, POPLAR_GRADIENT_IN,
+      POPLAR_GRADIENT_OUT};
+  l.setPointer(op.getBuffer(), l.loadPort(ports[size_t(op.getKind())]));
+}
+
+static void lower(exec::CallOp op, FunctionLowering &l) {
+  l.callUnit(op.getCallee(), l.pointerOf(op.getScratch()),
+             l.pointersOf(llvm::to_vector(op.getArgs())));
+}
+
+static void lower(exec::DispatchOp op, FunctionLowering &l) {
+  auto kernel = l.shared.symbols.lookup<exec::KernelOp>(op.getKernel());
+  SmallVector<Value> arguments;
+  for (Value buffer : op.getArgs())
+    arguments.push_back(l.pointerOf(buffer));
+  if (l.shared.gpuKernels.exists())
+    return l.launch(l.shared.gpuKernels.getNumber(op.getKernel()), arguments,
+                    kernel.getParts(), kernel.getPerSample());
+  auto type = FunctionType::get(
+      l.builder.getContext(),
+      {l.shared.pointer, l.shared.i64, l.shared.i64, l.shared.i64}, {});
+  Value function = func::ConstantOp::create(l.builder, l.loc, type,
+                                            getKernelBodyName(op.getKernel()));
+  Value address = UnrealizedConversionCastOp::create(l.builder, l.loc,
+                                                     l.shared.pointer, function)
+                      .getResult(0);
+  // Columns and elements are split at cache lines.
+  bool byElement = kernel.getKind() == exec::KernelKind::Columns ||
+                   kernel.getKind() == exec::KernelKind::Flat;
+  l.dispatch(address, arguments, kernel.getParts(), kernel.getPerSample(),
+             byElement ? 16 : 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Products, attention, embeddings
+//===----------------------------------------------------------------------===//
+
+static void lower(exec::ProductOp op, FunctionLowering &l) {
+  Value desc = l.addressOf(l.shared.getProduct(op.getDescriptor()));
+  l.callRuntime("poplar_rt_gemm",
+                {desc, l.pointerOf(op.getA()), l.pointerOf(op.getB()),
+                 l.pointerOf(op.getBias()), l.pointerOf(op.getAux()),
+                 l.pointerOf(op.getC()), l.getBatch()});
+}
+
+/// On a GPU: a block has a tile of rows of each of `heads`.
+static void launchAttention(FunctionLowering &l, const AttentionPass &pass,
+                            const PoplarAttention &desc, int64_t heads,
+                            ArrayRef<Value> arguments) {
+  GPUAttention chosen = chooseGPUAttention(desc, l.shared.capability);
+  int64_t kernel = l.shared.gpuKernels.add(
+      chosen.stem + pass.name, ModuleContext::getWords(desc), chosen.block,
+      static_cast<int32_t>(arguments.size()), getCost(desc, pass));
+  l.launch(kernel, arguments, heads * chosen.getTiles(desc), true);
+}
+
+static void lower(exec::AttentionOp op, FunctionLowering &l) {
+  PoplarAttention desc = op.getDescriptor();
+  Value q = op.getQ(), k = op.isPacked() ? q : op.getK(),
+        v = op.isPacked() ? q : op.getV();
+  SmallVector<Value> arguments =
+      l.pointersOf({q, k, v, op.getKeys(), op.getOut(), op.getLse()});
+  if (l.shared.gpuKernels.exists())
+    return launchAttention(l, forwardPass, desc, desc.num_heads, arguments);
+  StringRef kernel =
+      l.wrap("poplar_attention_forward", l.shared.getStruct("attention", desc));
+  l.dispatch(l.addressOf(kernel), arguments,
+             desc.num_heads *
+                 llvm::divideCeil(desc.seq_len, POPLAR_ATTENTION_BLOCK),
+             /*batched=*/true, /*grain=*/1);
+}
+
+static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
+  PoplarAttention desc = op.getDescriptor();
+  bool packed = op.isPacked();
+  Value q = op.getQ(), dq = op.getDq();
+  SmallVector<Value> arguments = l.pointersOf(
+      {op.getDy(), op.getOut(), op.getLse(), q, packed ? q : op.getK(),
+       packed ? q : op.getV(), op.getKeys()});
+  SmallVector<Value> gradients =
+      l.pointersOf({dq, packed ? dq : op.getDk(), packed ? dq : op.getDv()});
+  if (l.shared.gpuKernels.exists()) {
+    SmallVector<Value> ofKeys = arguments;
+    arguments.push_back(gradients[0]);
+    ofKeys.append(gradients.begin() + 1, gradients.end());
+    launchAttention(l, queriesPass, desc, desc.num_heads, arguments);
+    return launchAttention(l, keysPass, desc, desc.num_kv_heads, ofKeys);
+  }
+  arguments.append(gradients);
+  StringRef kernel = l.wrap("poplar_attention_backward",
+                            l.shared.getStruct("attention_grad", desc));
+  l.dispatch(l.addressOf(kernel), arguments, desc.num_kv_heads,
+             /*batched=*/true,
+             /*grain=*/1);
+}
+
+static void lower(exec::EmbeddingGradOp op, FunctionLowering &l) {
+  PoplarEmbeddingGrad desc = op.getDescriptor();
+  SmallVector<Value> arguments =
+      l.pointersOf({op.getDy(), op.getIds(), op.getAcc()});
+  if (l.shared.gpuKernels.exists()) {
+    int64_t kernel = l.shared.gpuKernels.add(
+        "poplar_gpu_embedding_grad", ModuleContext::getWords(desc),
+        {POPLAR_GPU_EMBEDDING_THREADS, 1, 1}, 3, getCost(desc));
+    return l.launch(kernel, arguments, desc.seq_len, /*batched=*/true);
+  }
+  StringRef kernel = l.wrap("poplar_embedding_grad",
+                            l.shared.getStruct("embedding_grad", desc));
+  l.dispatch(l.addressOf(kernel), arguments, desc.width, /*batched=*/false,
+             /*grain=*/16);
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives, messages, state
+//===----------------------------------------------------------------------===//
+
+static void lower(exec::StartOp op, FunctionLowering &l) {
+  PoplarCollective desc = {};
+  desc.id = l.shared.numCollectives++;
+  desc.kind = int32_t(op.getKind());
+  desc.bucket = l.shared.getBucket(op.getBucket());
+  desc.wire_type = exec::getPoplarType(op.getWire());
+  desc.transient = op.getTransient();
+  Value address = l.addressOf(l.shared.getStruct("collective", desc));
+  l.callRuntime("poplar_rt_start", {address, l.pointerOf(op.getBuffer())});
+  l.setPointer(op.getToken(), address);
+}
+
+static void lower(exec::WaitOp op, FunctionLowering &l) {
+  l.callRuntime("poplar_rt_wait", l.pointerOf(op.getToken()));
+}
+
+static void lower(exec::SendOp op, FunctionLowering &l) {
+  l.callRuntime("poplar_rt_send", l.constant(int64_t(op.getKind())));
+}
+
+static void lower(exec::ReceiveOp op, FunctionLowering &l) {
+  l.callRuntime("poplar_rt_receive", l.constant(int64_t(op.getKind())));
+}
+
+static void lower(exec::ZeroOp op, FunctionLowering &l) {
+  MemRefType type = op.getBuffer().getType();
+  l.callRuntime(
+      "poplar_rt_zero",
+      {l.pointerOf(op.getBuffer()),
+       l.constant(type.getNumElements() * type.getElementTypeBitWidth() / 8)});
+}
+
+static void lower(exec::UnscaleOp op, FunctionLowering &l) {
+  l.callRuntime("poplar_rt_unscale",
+                {l.constant(l.shared.getBucket(op.getBucket())),
+                 l.pointerOf(op.getGradients())});
+}
+
+static void lower(exec::NormOp op, FunctionLowering &l) {
+  l.callRuntime("poplar_rt_norm", l.constant(op.getUnscale()));
+}
+
+static void lower(exec::AdamWOp op, FunctionLowering &l) {
+  l.callRuntime("poplar_rt_adamw",
+                l.constant(l.shared.getBucket(op.getBucket())));
+}
+
+static void lower(exec::ReturnOp, FunctionLowering &l) {
+  func::ReturnOp::create(l.builder, l.loc);
+}
+
+//===----------------------------------------------------------------------===//
+// Models
+//===----------------------------------------------------------------------===//
+
+/// Why this machine has no products of a type.
+static std::string explainNoProduct(int32_t type) {
+  const char *format = type == POPLAR_BF16  ? "bf16"
+                       : type == POPLAR_F16 ? "f16"
+                                            : "f32";
+  std::string text = std::string("has no product in ") + format +
+                     " on this CPU (" + getHostCPU().name + ")";
+  if (type == POPLAR_BF16 && !getHostCPU().has("avx512bw"))
+    text += std::string(", which lacks AVX-512 (avx512f, avx512bw, avx512dq, "
+                        "avx512vl)") +
+            (std::getenv(kMaxISAVariable) ? ": POPLAR_MAX_ISA hides it" : "");
+  return text + "; choose the precision f32, or build on a CPU that has it";
+}
+
+namespace {
+
+template <typename Op>
+struct CallModel
+    : exec::ProgramCallOpInterface::ExternalModel<CallModel<Op>, Op> {
+  void lowerCall(Operation *op, FunctionLowering &lowering) const {
+    lower(cast<Op>(op), lowering);
+  }
+};
+
+struct ProductModel
+    : exec::ProgramCallOpInterface::ExternalModel<ProductModel,
+                                                  exec::ProductOp> {
+  void lowerCall(Operation *op, FunctionLowering &lowering) const {
+    lower(cast<exec::ProductOp>(op), lowering);
+  }
+  FailureOr<int64_t> getLibraryScratch(Operation *op, int64_t maxBatch,
+                                       int threads) const {
+    PoplarGemm gemm = cast<exec::ProductOp>(op).getDescriptor();
+    int64_t bytes = poplar_gemm_scratch_bytes(&gemm, maxBatch, threads);
+    if (bytes < 0)
+      return op->emitOpError(explainNoProduct(gemm.a_type));
+    return bytes;
+  }
+};
+
+} // namespace
+
+template <typename... Ops> static void attachModels(MLIRContext &context) {
+  (Ops::template attachInterface<CallModel<Ops>>(context), ...);
+}
+
+void poplar::registerProgramCalls(DialectRegistry &registry) {
+  registry.insert<exec::ExecDialect>();
+  registry.addExtension(+[](MLIRContext *context, exec::ExecDialect *) {
+    attachModels<exec::BufferOp, exec::EndOp, exec::ViewOp, exec::PortOp,
+                 exec::CallOp, exec::DispatchOp, exec::AttentionOp,
+                 exec::AttentionGradOp, exec::EmbeddingGradOp, exec::StartOp,
+                 exec::WaitOp, exec::SendOp, exec::ReceiveOp, exec::ZeroOp,
+                 exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp>(
+        *context);
+    exec::ProductOp::attachInterface<ProductModel>(*context);
+  });
+}

@@ -1,0 +1,166 @@
+//===- RuntimeCalls.cpp - nn ops that run as calls ------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Conversion/Program/RuntimeCalls.h"
+#include "Poplar/Dialect/Exec/Exec.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "mlir/IR/DialectRegistry.h"
+
+using namespace mlir;
+using namespace poplar;
+using exec::Epilogue;
+
+namespace {
+
+using GetBuffer = llvm::function_ref<Value(Value)>;
+
+/// What all models share; `Derived` has `emit(op, builder, getBuffer)`.
+template <typename Derived, typename Op>
+struct CallModel : exec::RuntimeCallOpInterface::ExternalModel<Derived, Op> {
+  OpOperand *getAccumulator(Operation *op, unsigned index) const {
+    return Derived::accumulator(cast<Op>(op), index);
+  }
+  void emitCalls(Operation *op, OpBuilder &builder, GetBuffer getBuffer) const {
+    Derived::emit(cast<Op>(op), builder, getBuffer);
+  }
+  static OpOperand *accumulator(Op, unsigned) { return nullptr; }
+};
+
+bool roundsToTF32(Operation *op, Value operand) {
+  return getElementTypeOrSelf(operand).isF32() &&
+         zero::ProgramInfo::get(op->getParentOfType<ModuleOp>()).precision ==
+             "tf32";
+}
+
+/// Products of x with a weight.
+template <typename Op>
+void emitLinear(Op op, OpBuilder &builder, Value x, Value weight, Value bias,
+                Value aux, Value result, Epilogue epilogue) {
+  exec::ProductOp::create(builder, op.getLoc(), x, weight, bias, aux, result,
+                          op.getLayout() == nn::WeightLayout::OutIn, epilogue,
+                          roundsToTF32(op, op.getX()));
+}
+
+struct LinearModel : CallModel<LinearModel, nn::LinearOp> {
+  static void emit(nn::LinearOp op, OpBuilder &builder, GetBuffer getBuffer) {
+    emitLinear(op, builder, getBuffer(op.getX()), getBuffer(op.getWeight()),
+               getBuffer(op.getBias()), {}, getBuffer(op.getResult()),
+               Epilogue::Store);
+  }
+};
+
+struct LinearGeluModel : CallModel<LinearGeluModel, nn::LinearGeluOp> {
+  static void emit(nn::LinearGeluOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    emitLinear(op, builder, getBuffer(op.getX()), getBuffer(op.getWeight()),
+               getBuffer(op.getBias()), getBuffer(op.getPre()),
+               getBuffer(op.getResult()),
+               op.getPre() ? Epilogue::GeluAux : Epilogue::Gelu);
+  }
+};
+
+struct LinearGeluGradModel
+    : CallModel<LinearGeluGradModel, nn::LinearGeluGradOp> {
+  static void emit(nn::LinearGeluGradOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    emitLinear(op, builder, getBuffer(op.getX()), getBuffer(op.getWeight()), {},
+               getBuffer(op.getPre()), getBuffer(op.getResult()),
+               Epilogue::GeluGrad);
+  }
+};
+
+/// dy^T x, or x^T dy where the weight is stored the other way.
+template <typename Op>
+void emitWeightGradient(Op op, OpBuilder &builder, GetBuffer getBuffer,
+                        Value aux, Epilogue ofDy, Epilogue ofDyBehind) {
+  Value a = op.getDy(), b = op.getX();
+  bool outIn = op.getLayout() == nn::WeightLayout::OutIn;
+  if (!outIn)
+    std::swap(a, b);
+  exec::ProductOp::create(builder, op.getLoc(), getBuffer(a), getBuffer(b), {},
+                          aux, getBuffer(op.getResult()), /*transB=*/false,
+                          outIn ? ofDy : ofDyBehind, roundsToTF32(op, a));
+}
+
+struct LinearGradWeightModel
+    : CallModel<LinearGradWeightModel, nn::LinearGradWeightOp> {
+  static OpOperand *accumulator(nn::LinearGradWeightOp op, unsigned) {
+    return &op.getAccMutable();
+  }
+  static void emit(nn::LinearGradWeightOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    emitWeightGradient(op, builder, getBuffer, {}, Epilogue::Store,
+                       Epilogue::Store);
+  }
+};
+
+struct LinearGradWeightBiasModel
+    : CallModel<LinearGradWeightBiasModel, nn::LinearGradWeightBiasOp> {
+  static OpOperand *accumulator(nn::LinearGradWeightBiasOp op, unsigned index) {
+    return index == 0 ? &op.getAccMutable() : &op.getBiasAccMutable();
+  }
+  static void emit(nn::LinearGradWeightBiasOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    emitWeightGradient(op, builder, getBuffer, getBuffer(op.getBiasAcc()),
+                       Epilogue::BiasGradA, Epilogue::BiasGradB);
+  }
+};
+
+struct AttentionModel : CallModel<AttentionModel, nn::AttentionOp> {
+  static void emit(nn::AttentionOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::AttentionOp::create(
+        builder, op.getLoc(), getBuffer(op.getQ()), getBuffer(op.getK()),
+        getBuffer(op.getV()), getBuffer(op.getKeys()),
+        getBuffer(op.getResult()), getBuffer(op.getLse()), op.getNumHeads(),
+        op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
+        op.getDropout(), op.getOpId());
+  }
+};
+
+struct AttentionGradModel : CallModel<AttentionGradModel, nn::AttentionGradOp> {
+  static void emit(nn::AttentionGradOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::AttentionGradOp::create(
+        builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getOut()),
+        getBuffer(op.getLse()), getBuffer(op.getQ()), getBuffer(op.getK()),
+        getBuffer(op.getV()), getBuffer(op.getKeys()), getBuffer(op.getDq()),
+        getBuffer(op.getDk()), getBuffer(op.getDv()), op.getNumHeads(),
+        op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
+        op.getDropout(), op.getOpId());
+  }
+};
+
+struct EmbeddingGradModel : CallModel<EmbeddingGradModel, nn::EmbeddingGradOp> {
+  static OpOperand *accumulator(nn::EmbeddingGradOp op, unsigned) {
+    return &op.getAccMutable();
+  }
+  static void emit(nn::EmbeddingGradOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::EmbeddingGradOp::create(
+        builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getIds()),
+        getBuffer(op.getResult()), op.getPaddingIdxAttr());
+  }
+};
+
+} // namespace
+
+void poplar::registerRuntimeCalls(DialectRegistry &registry) {
+  registry.insert<exec::ExecDialect>();
+  registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
+    nn::LinearOp::attachInterface<LinearModel>(*context);
+    nn::LinearGeluOp::attachInterface<LinearGeluModel>(*context);
+    nn::LinearGeluGradOp::attachInterface<LinearGeluGradModel>(*context);
+    nn::LinearGradWeightOp::attachInterface<LinearGradWeightModel>(*context);
+    nn::LinearGradWeightBiasOp::attachInterface<LinearGradWeightBiasModel>(
+        *context);
+    nn::AttentionOp::attachInterface<AttentionModel>(*context);
+    nn::AttentionGradOp::attachInterface<AttentionGradModel>(*context);
+    nn::EmbeddingGradOp::attachInterface<EmbeddingGradModel>(*context);
+  });
+}

@@ -1,0 +1,136 @@
+//===- NNDifferentiate.cpp - Forward, backward and training step ----------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Model/DifferentiateUnit.h"
+#include "Poplar/Transforms/Model/Passes.h"
+#include "TrainingStep.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <optional>
+
+namespace poplar {
+#define GEN_PASS_DEF_NNDIFFERENTIATE
+#include "Poplar/Transforms/Model/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+static std::optional<Recompute> parsePolicy(StringRef name) {
+  return llvm::StringSwitch<std::optional<Recompute>>(name)
+      .Case("keep", Recompute::Keep)
+      .Case("recompute-attention", Recompute::Attention)
+      .Case("recompute-unit", Recompute::Unit)
+      .Default(std::nullopt);
+}
+
+/// The form the importer gives @model:
+///   (ids [?,T] i32, targets [?,T] i32, keys [?,2] i32) -> loss [?,T] f32
+static LogicalResult checkModel(func::FuncOp model) {
+  auto isTensor = [](Type type, auto isElement) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() == 2 &&
+           isElement(tensor.getElementType());
+  };
+  auto isI32 = [](Type type) { return type.isInteger(32); };
+  auto isF32 = [](Type type) { return type.isF32(); };
+  FunctionType type = model.getFunctionType();
+  // A pipeline stage that is not the last sends instead of returning a loss;
+  // the last one does both if it has several chunks.
+  bool sends = !model.getOps<zero::SendOp>().empty();
+  if (type.getNumInputs() != 3 || type.getNumResults() > 1 ||
+      (type.getNumResults() == 0 && !sends) ||
+      !llvm::all_of(type.getInputs(),
+                    [&](Type input) { return isTensor(input, isI32); }) ||
+      !llvm::all_of(type.getResults(),
+                    [&](Type result) { return isTensor(result, isF32); }))
+    return model.emitOpError("expected ids, targets and keys (rank-2 i32 "
+                             "tensors) and one result, the loss (a rank-2 f32 "
+                             "tensor), but its type is ")
+           << type;
+  if (!model.getBody().hasOneBlock())
+    return model.emitOpError("expected a body of one block");
+  return success();
+}
+
+/// Every call in @model must be of a unit, which is differentiated on its own.
+static FailureOr<func::FuncOp> getUnit(func::CallOp call,
+                                       SymbolTable &symbols) {
+  auto unit = symbols.lookup<func::FuncOp>(call.getCallee());
+  if (!unit || !unit->hasAttr(nn::kUnitAttr))
+    return call.emitOpError("expected a call of a unit, but @")
+           << call.getCallee() << " has no attribute " << nn::kUnitAttr;
+  if (!unit.getBody().hasOneBlock())
+    return unit.emitOpError("cannot be differentiated: expected a body of one "
+                            "block");
+  return unit;
+}
+
+namespace {
+struct NNDifferentiatePass
+    : public poplar::impl::NNDifferentiateBase<NNDifferentiatePass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (failed(differentiate()))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult differentiate() {
+    ModuleOp module = getOperation();
+    std::optional<Recompute> policy = parsePolicy(recompute);
+    if (!policy)
+      return module.emitError("unknown recomputation policy '")
+             << recompute
+             << "', expected keep, recompute-attention or recompute-unit";
+    SymbolTable symbols(module);
+    auto model = symbols.lookup<func::FuncOp>("model");
+    if (!model || model.isExternal())
+      return module.emitError("expected a function @model to differentiate");
+    if (failed(checkModel(model)))
+      return failure();
+    for (StringRef name : {"train", "evaluate", "infer"})
+      if (Operation *other = symbols.lookup(name))
+        return other->emitOpError("is in the way: @")
+               << name << " is a function that this pass makes";
+
+    DifferentiatedUnits units;
+    for (func::CallOp call : model.getOps<func::CallOp>()) {
+      FailureOr<func::FuncOp> unit = getUnit(call, symbols);
+      if (failed(unit))
+        return failure();
+      if (units.contains(*unit))
+        continue;
+      FailureOr<DifferentiatedUnit> differentiated =
+          differentiateUnit(*unit, symbols, *policy);
+      if (failed(differentiated))
+        return failure();
+      units.insert({*unit, std::move(*differentiated)});
+    }
+    if (failed(buildTrain(model, symbols, units)) ||
+        failed(buildInference(model, symbols)))
+      return failure();
+
+    symbols.erase(model);
+    for (auto function :
+         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (function.isPrivate() && function->hasAttr(nn::kUnitAttr) &&
+          SymbolTable::symbolKnownUseEmpty(function, module))
+        symbols.erase(function);
+    return success();
+  }
+};
+} // namespace

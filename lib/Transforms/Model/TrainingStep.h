@@ -1,0 +1,37 @@
+//===- TrainingStep.h - @train, @evaluate and @infer ------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_TRANSFORMS_MODEL_TRAININGSTEP_H
+#define POPLAR_LIB_TRANSFORMS_MODEL_TRAININGSTEP_H
+
+#include "Poplar/Transforms/Model/DifferentiateUnit.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace poplar {
+
+/// The units that @model calls, in order of their first call.
+using DifferentiatedUnits =
+    llvm::MapVector<mlir::Operation *, DifferentiatedUnit>;
+
+/// Adds @train(ids, targets, keys, dloss) -> loss after `model`: every unit's
+/// forward, then every unit's backward in reverse order, each parameter's
+/// running gradient handed from one backward to the next. Where `model` sends
+/// instead of returning a loss, neither do dloss and loss exist here.
+llvm::LogicalResult buildTrain(mlir::func::FuncOp model,
+                               mlir::SymbolTable &symbols,
+                               DifferentiatedUnits &units);
+
+/// Adds @evaluate(ids, targets) -> loss and @infer(ids) -> logits after
+/// `model`. Units that draw random numbers are called as clones,
+/// @<unit>.inference, that do not.
+llvm::LogicalResult buildInference(mlir::func::FuncOp model,
+                                   mlir::SymbolTable &symbols);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_TRANSFORMS_MODEL_TRAININGSTEP_H

@@ -1,0 +1,100 @@
+//===- Buildable.cpp - Clusters and plans that can be built ---------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Transforms/Plan/Buildable.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include <map>
+
+using namespace poplar;
+using namespace mlir;
+
+/// By the name of the device type.
+static std::map<std::string, std::string> explainTypes(ModuleOp module) {
+  std::map<std::string, std::string> reasons;
+  for (auto type : module.getOps<cluster::DeviceTypeOp>()) {
+    std::string name = type.getSymName().str();
+    std::string reason = explainUnbuildable(name, type.getTarget().str());
+    if (!reason.empty())
+      reasons[name] = reason;
+  }
+  return reasons;
+}
+
+static void eraseNode(ModuleOp module, cluster::NodeOp node) {
+  StringRef name = node.getSymName();
+  for (auto link : llvm::make_early_inc_range(module.getOps<cluster::LinkOp>()))
+    if (link.getFirst() == name || link.getSecond() == name)
+      link.erase();
+  node.erase();
+}
+
+std::vector<UnbuildableDevices> poplar::dropUnbuildable(ModuleOp module,
+                                                        std::string &error) {
+  std::map<std::string, std::string> reasons = explainTypes(module);
+  std::map<std::string, int64_t> counts;
+  Builder builder(module);
+  SmallVector<std::pair<cluster::NodeOp, ArrayAttr>> kept;
+  bool isAnyLeft = false;
+  for (auto node : module.getOps<cluster::NodeOp>()) {
+    SmallVector<Attribute> devices;
+    for (Attribute device : node.getDevices()) {
+      auto name = cast<FlatSymbolRefAttr>(device).getValue().str();
+      if (reasons.count(name))
+        ++counts[name];
+      else
+        devices.push_back(device);
+    }
+    isAnyLeft |= !devices.empty();
+    kept.emplace_back(node, builder.getArrayAttr(devices));
+  }
+  if (!isAnyLeft && !counts.empty()) {
+    error = reasons[counts.begin()->first] +
+            "; --hypothetical plans for it all the same";
+    return {};
+  }
+  std::vector<UnbuildableDevices> dropped;
+  for (const auto &[name, count] : counts)
+    dropped.push_back({name, count, reasons[name]});
+  if (dropped.empty())
+    return dropped;
+  for (auto [node, devices] : kept)
+    if (devices.empty())
+      eraseNode(module, node);
+    else
+      node.setDevicesAttr(devices);
+  return dropped;
+}
+
+std::string poplar::explainUnbuildable(ModuleOp module) {
+  ClusterView cluster = cluster::buildClusterView(module);
+  auto plans = module.getOps<zero::PlanOp>();
+  if (plans.empty())
+    return "";
+  zero::PlanOp plan = *plans.begin();
+  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
+  const DeviceType *first = nullptr;
+  for (zero::RankOp rank : plan.getRanks()) {
+    std::optional<int> index = cluster.findType(rank.getDeviceType().str());
+    if (!index)
+      continue;
+    const DeviceType &type = cluster.types[*index];
+    std::string reason =
+        groups.empty()
+            ? explainUnbuildable(type.name, type.target)
+            : explainUnbuildableStage(
+                  type, static_cast<int>(
+                            groups[rank.getGroup()].getLargestTensorDegree()));
+    if (!groups.empty() && reason.empty())
+      reason = explainUnlikeNeighbours(first ? *first : type, type);
+    if (!reason.empty())
+      return reason;
+    first = first ? first : &type;
+  }
+  return "";
+}

@@ -1,0 +1,258 @@
+//===- HeteroAllocate.cpp - Give every rank its batch ---------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Transforms/Plan/HeteroAllocate.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/Zero/PlanRemedies.h"
+#include "Poplar/Planner/Zero/PlanShortlist.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <algorithm>
+
+namespace poplar {
+#define GEN_PASS_DEF_HETEROALLOCATE
+#include "Poplar/Transforms/Plan/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+class HeteroAllocatePass
+    : public poplar::impl::HeteroAllocateBase<HeteroAllocatePass> {
+public:
+  using Base::Base;
+  HeteroAllocatePass(HeteroAllocateOptions options, PlanSimulator simulator)
+      : Base(std::move(options)), simulator(std::move(simulator)) {}
+  void runOnOperation() override;
+
+private:
+  /// From the options; fails, with an error said, if one has no such value.
+  LogicalResult readChoices();
+  /// Of an option that is `auto` or `off`.
+  LogicalResult readSwitch(StringRef name, StringRef value, StringRef off,
+                           bool &isOn);
+  void refuse(const PlanSearchResult &result, const BatchPolicy &algorithm);
+  void setRecompute(const PlanCandidate &plan);
+  /// Of the estimates among the profiles that a plan rests on, the largest
+  /// relative uncertainty; nothing if all are measured.
+  std::optional<double> getUncertainty(const PlanCandidate &plan) const;
+  zero::PlanOp addPlan(const PlanCandidate &candidate);
+  LogicalResult simulate(const PlanSearchResult &result,
+                         const BatchPolicy &algorithm);
+
+  /// None: the closed form decides.
+  PlanSimulator simulator;
+  ClusterView cluster;
+  ModelFacts model;
+  PlanChoices choices;
+};
+
+} // namespace
+
+LogicalResult HeteroAllocatePass::readSwitch(StringRef name, StringRef value,
+                                             StringRef off, bool &isOn) {
+  // Baselines are what they are: only the optimum is over all choices.
+  isOn = value == "auto" && policy == "exact";
+  if (value == "auto" || value == off)
+    return success();
+  return getOperation().emitError("option ")
+         << name << " must be auto or " << off << ", not '" << value << "'";
+}
+
+LogicalResult HeteroAllocatePass::readChoices() {
+  choices = PlanChoices();
+  choices.globalBatch = globalBatch;
+  int number;
+  if (stage != "auto") {
+    if (StringRef(stage).getAsInteger(10, number) || number < 0 || number > 3)
+      return getOperation().emitError(
+                 "option zero must be 0, 1, 2, 3 or auto, not '")
+             << stage.getValue() << "'";
+    choices.stages = {number};
+  }
+  if (state == "equal" || (state == "auto" && policy != "exact"))
+    choices.shardings = {Sharding::Equal};
+  else if (state == "memory")
+    choices.shardings = {Sharding::Memory};
+  else if (state != "auto")
+    return getOperation().emitError(
+               "option state must be equal, memory or auto, not '")
+           << state.getValue() << "'";
+  return failure(
+      failed(readSwitch("leave-out", leaveOut, "none", choices.leaveOut)) ||
+      failed(readSwitch("recompute", recompute, "as-set",
+                        choices.chooseRecompute)));
+}
+
+/// Says of the last stage, which needs the least memory, what is in the way,
+/// and what would help, in the message itself: `poplar plan` prints no notes.
+void HeteroAllocatePass::refuse(const PlanSearchResult &result,
+                                const BatchPolicy &algorithm) {
+  const PlanOutcome *last = nullptr;
+  for (const PlanOutcome &outcome : result.outcomes)
+    if (!last || outcome.stage > last->stage)
+      last = &outcome;
+  InFlightDiagnostic diagnostic =
+      getOperation().emitError("has no plan in ")
+      << (choices.stages.size() > 1 ? "any stage; in " : "") << "stage "
+      << last->stage << ": " << last->error;
+  std::vector<std::string> remedies =
+      findRemedies(cluster, model, algorithm, choices);
+  StringRef separator = "; it would fit ";
+  for (const std::string &remedy : remedies) {
+    diagnostic << separator << remedy;
+    separator = ", or ";
+  }
+  int noted = -1;
+  for (const PlanOutcome &outcome : result.outcomes)
+    if (outcome.stage != last->stage && outcome.stage != noted) {
+      noted = outcome.stage;
+      diagnostic.attachNote()
+          << "in stage " << outcome.stage << ": " << outcome.error;
+    }
+}
+
+/// What a type recomputes is said where all else is said of it. Profiles that
+/// leave it to the type were made with what it was set to before.
+void HeteroAllocatePass::setRecompute(const PlanCandidate &plan) {
+  for (auto [index, type] :
+       llvm::enumerate(getOperation().getOps<cluster::DeviceTypeOp>())) {
+    if (type.getRecompute() == plan.recompute[index])
+      continue;
+    for (auto profile : getOperation().getOps<cluster::ProfileOp>())
+      if (profile.getDeviceType() == type.getSymName() &&
+          !profile.getRecompute())
+        profile.setRecompute(type.getRecompute());
+    type.setRecompute(plan.recompute[index]);
+  }
+}
+
+std::optional<double>
+HeteroAllocatePass::getUncertainty(const PlanCandidate &plan) const {
+  ClusterView chosen = cluster;
+  for (auto [type, recompute] : llvm::zip_equal(chosen.types, plan.recompute))
+    type.recompute = recompute;
+  std::optional<double> uncertainty;
+  for (int rank : plan.ranks) {
+    const DeviceProfile *profile = chosen.findProfile(
+        chosen.ranks[rank].type, plan.stage, model.fingerprint);
+    if (!profile || !profile->isEstimate)
+      continue;
+    uncertainty = uncertainty.value_or(0);
+    for (double spread : profile->spread)
+      uncertainty = std::max(*uncertainty, spread);
+  }
+  return uncertainty;
+}
+
+zero::PlanOp HeteroAllocatePass::addPlan(const PlanCandidate &candidate) {
+  ModuleOp module = getOperation();
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  WrittenPlan plan = writePlan(cluster, candidate);
+  auto op = zero::PlanOp::create(builder, module.getLoc(), uint64_t(plan.stage),
+                                 uint64_t(plan.globalBatch),
+                                 builder.getStringAttr(policy));
+  op->setAttr(zero::kPredictedAttr,
+              builder.getF64FloatAttr(candidate.allocation.seconds));
+  if (std::optional<double> uncertainty = getUncertainty(candidate))
+    op->setAttr("predicted_uncertainty", builder.getF64FloatAttr(*uncertainty));
+  builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
+
+  auto integer = [&](int64_t value) {
+    return builder.getI64IntegerAttr(value);
+  };
+  for (auto [index, rank] : llvm::zip_equal(candidate.ranks, plan.ranks)) {
+    const DeviceType &type = cluster.types[cluster.ranks[index].type];
+    zero::RankOp::create(
+        builder, module.getLoc(), SymbolRefAttr::get(&getContext(), rank.type),
+        builder.getStringAttr(rank.node), integer(rank.share.microBatch),
+        integer(rank.share.steps), integer(rank.share.last),
+        integer(type.threads.value_or(1)), builder.getF64FloatAttr(rank.state));
+  }
+  return op;
+}
+
+/// Of the best plans by the closed form, the best by simulation.
+LogicalResult HeteroAllocatePass::simulate(const PlanSearchResult &result,
+                                           const BatchPolicy &algorithm) {
+  std::vector<PlanCandidate> candidates =
+      shortlistPlans(cluster, model, algorithm, choices, result);
+  std::vector<WrittenPlan::Candidate> simulated;
+  size_t best = 0;
+  for (auto [index, candidate] : llvm::enumerate(candidates)) {
+    FailureOr<double> seconds = simulator(getOperation(), cluster, candidate);
+    if (failed(seconds))
+      return failure();
+    simulated.push_back({describePlan(cluster, candidate, policy),
+                         candidate.allocation.seconds, *seconds});
+    // Differences by rounding are none.
+    if (*seconds < simulated[best].simulated * (1 - 1e-9))
+      best = index;
+  }
+  setRecompute(candidates[best]);
+  zero::PlanOp plan = addPlan(candidates[best]);
+  plan->setAttr(
+      zero::kSimulatedAttr,
+      Builder(&getContext()).getF64FloatAttr(simulated[best].simulated));
+  // The plan itself, then the others by time.
+  std::rotate(simulated.begin(), simulated.begin() + best,
+              simulated.begin() + best + 1);
+  std::stable_sort(
+      simulated.begin() + 1, simulated.end(),
+      [](const auto &a, const auto &b) { return a.simulated < b.simulated; });
+  zero::setCandidates(plan, simulated);
+  return success();
+}
+
+void HeteroAllocatePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  auto fail = [&](const Twine &message) {
+    module.emitError(message);
+    signalPassFailure();
+  };
+  if (!module.getOps<zero::PlanOp>().empty())
+    return fail("has a zero.plan already");
+  if (globalBatch < 1)
+    return fail("needs the option global-batch, a number of samples");
+  if (failed(readChoices()))
+    return signalPassFailure();
+  std::string error;
+  std::unique_ptr<BatchPolicy> algorithm = makePolicy(policy, error);
+  if (!algorithm)
+    return fail(error);
+  cluster = cluster::buildClusterView(module);
+  if (cluster.ranks.empty())
+    return fail("holds no cluster: no cluster.node has devices");
+  model = zero::getModelFacts(module);
+  if (model.elements == 0)
+    return fail("holds no model: there is no nn.parameter");
+
+  PlanSearchResult result = searchPlans(cluster, model, *algorithm, choices);
+  const PlanCandidate *best = result.best();
+  if (!best) {
+    refuse(result, *algorithm);
+    return signalPassFailure();
+  }
+  if (simulator) {
+    if (failed(simulate(result, *algorithm)))
+      signalPassFailure();
+    return;
+  }
+  setRecompute(*best);
+  addPlan(*best);
+}
+
+std::unique_ptr<Pass>
+poplar::createHeteroAllocate(HeteroAllocateOptions options,
+                             PlanSimulator simulator) {
+  return std::make_unique<HeteroAllocatePass>(std::move(options),
+                                              std::move(simulator));
+}

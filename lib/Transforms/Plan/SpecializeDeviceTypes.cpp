@@ -1,0 +1,201 @@
+//===- SpecializeDeviceTypes.cpp - One program per device type ------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Zero/ShardBounds.h"
+#include "Poplar/Transforms/Plan/ModelStages.h"
+#include "Poplar/Transforms/Plan/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_SPECIALIZEDEVICETYPES
+#include "Poplar/Transforms/Plan/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+class SpecializeDeviceTypesPass
+    : public poplar::impl::SpecializeDeviceTypesBase<
+          SpecializeDeviceTypesPass> {
+public:
+  using Base::Base;
+  void runOnOperation() override;
+};
+
+} // namespace
+
+/// What all programs put parameters on the wire as: the format of all, or f32
+/// where they differ.
+static std::string getWire(ArrayRef<zero::ProgramInfo> programs) {
+  for (const zero::ProgramInfo &program : programs)
+    if (program.getWorkingFormat() != programs.front().getWorkingFormat())
+      return "f32";
+  return programs.front().getWorkingFormat();
+}
+
+/// Says on every bucket which groups use it, and in which stage of ZeRO they
+/// hold it.
+static LogicalResult assignBuckets(ModuleOp module, zero::PlanOp plan) {
+  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
+  auto model = module.lookupSymbol<func::FuncOp>("model");
+  if (!model || model.isExternal())
+    return plan.emitOpError("has groups, but there is no @model to cut");
+  FailureOr<ModelUnits> units = ModelUnits::get(model);
+  if (failed(units))
+    return failure();
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    SmallVector<int64_t> users;
+    uint64_t lowest = 3;
+    for (auto [index, group] : llvm::enumerate(groups)) {
+      bool uses = false;
+      for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
+        for (int64_t unit : units->getReaders(name.getAttr()))
+          uses |= zero::GroupOp(group).owns(unit);
+      if (!uses)
+        continue;
+      users.push_back(index);
+      lowest = std::min(lowest, zero::GroupOp(group).getStage());
+    }
+    bucket.setGroups(users);
+    // Groups meet but once in an iteration.
+    bucket.setStage(users.size() > 1 ? std::min<uint64_t>(lowest, 1) : lowest);
+  }
+  return success();
+}
+
+/// Shards the buckets over the ranks of the plan that hold them.
+static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
+  auto getShares = [&](auto holds) {
+    std::vector<double> shares;
+    for (zero::RankOp rank : plan.getRanks())
+      shares.push_back(holds(rank) ? rank.getState().convertToDouble() : 0);
+    return shares;
+  };
+  auto isNothing = [](ArrayRef<double> shares) {
+    return llvm::all_of(shares, [](double share) { return share == 0; });
+  };
+  if (isNothing(getShares([](zero::RankOp) { return true; })))
+    return plan.emitOpError("has no rank that holds any state");
+  SymbolTableCollection symbols;
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    std::vector<double> shares = getShares([&](zero::RankOp rank) {
+      return !bucket.getGroups() ||
+             llvm::is_contained(*bucket.getGroups(), rank.getGroup());
+    });
+    if (isNothing(shares))
+      return plan.emitOpError("has no rank that holds any state of bucket @")
+             << bucket.getSymName();
+    bucket.setBounds(
+        shardByShares(zero::BucketLayout::get(bucket, symbols)->elements,
+                      shares)
+            .bounds);
+  }
+  return success();
+}
+
+void SpecializeDeviceTypesPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  auto plans = module.getOps<zero::PlanOp>();
+  if (!llvm::hasSingleElement(plans)) {
+    module.emitError("expected one zero.plan to make programs for");
+    return signalPassFailure();
+  }
+  zero::PlanOp plan = *plans.begin();
+  SymbolTable symbols(module);
+  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
+  // A program for each type in each group, and what it recomputes.
+  DenseMap<std::pair<Operation *, int64_t>, std::pair<StringRef, zero::RankOp>>
+      policies;
+  llvm::SmallSetVector<std::pair<Operation *, int64_t>, 4> used;
+  for (zero::RankOp rank : plan.getRanks()) {
+    auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
+    if (!type) {
+      rank.emitOpError("is on a device of type @")
+          << rank.getDeviceType() << ", which is not a cluster.device_type";
+      return signalPassFailure();
+    }
+    if (!symbols.lookup<cluster::NodeOp>(rank.getNode())) {
+      rank.emitOpError("is on node '")
+          << rank.getNode() << "', which is not a cluster.node";
+      return signalPassFailure();
+    }
+    std::pair<Operation *, int64_t> program = {type, int64_t(rank.getGroup())};
+    StringRef recompute = rank.getRecompute().value_or(type.getRecompute());
+    auto [known, isNew] = policies.insert({program, {recompute, rank}});
+    if (!isNew && known->second.first != recompute) {
+      InFlightDiagnostic diagnostic =
+          rank.emitOpError("recomputes otherwise than another rank of its type "
+                           "in the group, which runs the same program");
+      diagnostic.attachNote(known->second.second.getLoc()) << "the other rank";
+      return signalPassFailure();
+    }
+    used.insert(program);
+  }
+
+  for (auto bucket : module.getOps<zero::BucketOp>())
+    if (bucket.getBounds() || bucket.getGroups() || bucket.getStage()) {
+      bucket.emitOpError("has bounds, groups or a stage of its own, which "
+                         "follow from the plan: who holds how much is the "
+                         "`state` of its ranks");
+      return signalPassFailure();
+    }
+  if ((!groups.empty() && failed(assignBuckets(module, plan))) ||
+      failed(shardBuckets(module, plan)))
+    return signalPassFailure();
+  SmallVector<Operation *> shared;
+  for (Operation &op : *module.getBody())
+    if (isa<nn::ParameterOp, func::FuncOp, zero::BucketOp, zero::PlanOp>(op))
+      shared.push_back(&op);
+  Attribute model = module->getAttr(nn::kModelAttr);
+  SmallVector<cluster::DeviceTypeOp> types;
+  SmallVector<zero::ProgramInfo> programs;
+  for (auto [op, group] : used) {
+    auto type = cast<cluster::DeviceTypeOp>(op);
+    zero::ProgramInfo info;
+    info.deviceType = type.getSymName().str();
+    info.target = type.getTarget().str();
+    info.precision = cluster::stringifyNumberFormat(type.getPrecision()).str();
+    StringRef recompute = policies.lookup({op, group}).first;
+    info.recompute = recompute.str();
+    info.mixedRecompute = llvm::any_of(used, [&, group = group](auto other) {
+      return other.second == group && policies.lookup(other).first != recompute;
+    });
+    info.stage = groups.empty() ? plan.getStage() : groups[group].getStage();
+    info.worldSize = plan.getRanks().size();
+    if (!groups.empty()) {
+      info.group = group;
+      info.numGroups = groups.size();
+      info.numChunks = plan.getNumChunks();
+    }
+    types.push_back(type);
+    programs.push_back(std::move(info));
+  }
+  std::string wire = getWire(programs);
+  for (auto [type, info] : llvm::zip_equal(types, programs)) {
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto program = ModuleOp::create(builder, type.getLoc(),
+                                    info.getProgramName() + ".program");
+    info.wire = wire;
+    program->setAttr(zero::kProgramAttr, info.getAttr(&getContext()));
+    if (model)
+      program->setAttr(nn::kModelAttr, model);
+    builder.setInsertionPointToStart(program.getBody());
+    for (Operation *op : shared)
+      builder.clone(*op);
+  }
+  for (Operation *op : shared)
+    op->erase();
+  module->removeAttr(nn::kModelAttr);
+}

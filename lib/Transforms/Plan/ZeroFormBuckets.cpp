@@ -1,0 +1,167 @@
+//===- ZeroFormBuckets.cpp - Group parameters -----------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Plan/ModelStages.h"
+#include "Poplar/Transforms/Plan/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_ZEROFORMBUCKETS
+#include "Poplar/Transforms/Plan/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// A bucket to be: parameters, and why they are together.
+struct Group {
+  std::string name;
+  SmallVector<Attribute> parameters;
+  int64_t bytes = 0;
+  /// Holds a parameter of several units, which is gathered and reduced for
+  /// each of them: nothing else should travel with it.
+  bool tied = false;
+  /// Of the plan, if there is one that has groups: who else needs it is in the
+  /// same one.
+  int64_t virtualStage = 0;
+};
+
+class ZeroFormBucketsPass
+    : public poplar::impl::ZeroFormBucketsBase<ZeroFormBucketsPass> {
+public:
+  using Base::Base;
+  void runOnOperation() override;
+
+private:
+  LogicalResult collect(func::FuncOp model, SmallVectorImpl<Group> &groups);
+  void mergeSmall(SmallVectorImpl<Group> &groups);
+};
+
+} // namespace
+
+/// What is in the name of a bucket before the dot: the unit's.
+static StringRef getUserName(Operation *op) {
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return call.getCallee();
+  return op->getName().stripDialect();
+}
+
+LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
+                                           SmallVectorImpl<Group> &groups) {
+  llvm::MapVector<StringAttr, llvm::SmallSetVector<Operation *, 2>> users;
+  for (auto get : model.getOps<nn::GetParameterOp>())
+    for (Operation *user : get->getUsers())
+      users[get.getParameterAttr().getAttr()].insert(user);
+  DenseMap<StringAttr, int64_t> sizes;
+  for (auto parameter : getOperation().getOps<nn::ParameterOp>()) {
+    if (!users.contains(parameter.getSymNameAttr()))
+      return parameter.emitOpError("is not used by @model");
+    sizes[parameter.getSymNameAttr()] =
+        cast<RankedTensorType>(parameter.getType()).getNumElements() * 4;
+  }
+
+  // Where the plan cuts the model.
+  zero::PlanOp cutter;
+  for (auto plan : getOperation().getOps<zero::PlanOp>())
+    if (!plan.getGroups().empty())
+      cutter = plan;
+  ModelUnits units;
+  if (cutter) {
+    FailureOr<ModelUnits> found = ModelUnits::get(model);
+    if (failed(found))
+      return failure();
+    units = std::move(*found);
+  }
+
+  llvm::StringMap<int64_t> count;
+  DenseSet<StringAttr> done;
+  for (Operation &op : model.front()) {
+    Group group;
+    if (cutter)
+      group.virtualStage = cutter.findVirtualStage(units.getUnit(&op));
+    group.name =
+        llvm::formatv("{0}.{1}", getUserName(&op), count[getUserName(&op)])
+            .str();
+    for (Value operand : op.getOperands()) {
+      auto get = operand.getDefiningOp<nn::GetParameterOp>();
+      if (!get || !done.insert(get.getParameterAttr().getAttr()).second)
+        continue;
+      StringAttr name = get.getParameterAttr().getAttr();
+      Attribute symbol = FlatSymbolRefAttr::get(name);
+      if (users[name].size() > 1) {
+        groups.push_back({llvm::formatv("tied.{0}", count["tied"]++).str(),
+                          {symbol},
+                          sizes[name],
+                          true});
+        continue;
+      }
+      group.parameters.push_back(symbol);
+      group.bytes += sizes[name];
+    }
+    if (group.parameters.empty())
+      continue;
+    ++count[getUserName(&op)];
+    groups.push_back(std::move(group));
+  }
+  return success();
+}
+
+void ZeroFormBucketsPass::mergeSmall(SmallVectorImpl<Group> &groups) {
+  SmallVector<Group> merged;
+  for (Group &group : groups) {
+    bool joins = !merged.empty() && !group.tied && !merged.back().tied &&
+                 merged.back().virtualStage == group.virtualStage &&
+                 (merged.back().bytes < minBytes ||
+                  (group.bytes < minBytes && &group == &groups.back()));
+    if (!joins) {
+      merged.push_back(std::move(group));
+      continue;
+    }
+    llvm::append_range(merged.back().parameters, group.parameters);
+    merged.back().bytes += group.bytes;
+  }
+  groups = std::move(merged);
+}
+
+void ZeroFormBucketsPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (minBytes < 0) {
+    module.emitError("option min-bytes is ")
+        << minBytes.getValue() << ", expected a number of bytes";
+    return signalPassFailure();
+  }
+  auto model = module.lookupSymbol<func::FuncOp>("model");
+  if (!model || model.isExternal()) {
+    module.emitError("has no function @model to take the units from");
+    return signalPassFailure();
+  }
+  if (!module.getOps<zero::BucketOp>().empty()) {
+    (*module.getOps<zero::BucketOp>().begin())
+        .emitOpError("is there already: buckets are formed once");
+    return signalPassFailure();
+  }
+  SmallVector<Group> groups;
+  if (failed(collect(model, groups)))
+    return signalPassFailure();
+  mergeSmall(groups);
+
+  SymbolTable symbols(module);
+  OpBuilder builder(model);
+  for (const Group &group : groups)
+    // Makes the name unique.
+    symbols.insert(
+        zero::BucketOp::create(builder, model.getLoc(), group.name,
+                               builder.getArrayAttr(group.parameters)));
+}

@@ -1,0 +1,265 @@
+//===- ZeroPlanStages.cpp - Pipeline stages as they are described ---------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Plan/ModelStages.h"
+#include "Poplar/Transforms/Plan/Passes.h"
+#include "Poplar/Transforms/Plan/StagePlan.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_ZEROPLANSTAGES
+#include "Poplar/Transforms/Plan/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// A stage as it is described: TYPE[*PIPELINES][/DEGREE][@END]..., an end for
+/// each chunk; -1 of those that say none.
+struct Described {
+  std::string type;
+  int64_t pipelines = 1;
+  /// Devices that share a unit.
+  int64_t tensorDegree = 1;
+  SmallVector<int64_t> ends;
+};
+
+class ZeroPlanStagesPass
+    : public poplar::impl::ZeroPlanStagesBase<ZeroPlanStagesPass> {
+public:
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (failed(plan(getOperation())))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult plan(ModuleOp module);
+  LogicalResult checkOptions(ModuleOp module, int64_t &zeroStage);
+  FailureOr<Described> parseStage(ModuleOp module, StringRef text);
+  FailureOr<SmallVector<Described>> parse(ModuleOp module);
+  LogicalResult placeEnds(ModuleOp module, MutableArrayRef<Described> described,
+                          int64_t units);
+};
+
+} // namespace
+
+FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
+                                                    StringRef text) {
+  Described stage;
+  SmallVector<StringRef> ends;
+  text.split(ends, '@');
+  StringRef type = ends.front();
+  bool isWrong = false;
+  // What is behind `mark`, if there is one.
+  auto readCount = [&](char mark, int64_t &count) {
+    auto [before, number] = type.split(mark);
+    if (before.size() == type.size())
+      return;
+    isWrong |= number.getAsInteger(10, count) || count < 1 || count > 1 << 20;
+    type = before;
+  };
+  readCount('/', stage.tensorDegree);
+  readCount('*', stage.pipelines);
+  stage.type = type.trim().str();
+  isWrong |= stage.type.empty();
+  for (StringRef end : ArrayRef(ends).drop_front()) {
+    stage.ends.push_back(-1);
+    isWrong |= end.getAsInteger(10, stage.ends.back()) || stage.ends.back() < 1;
+  }
+  if (isWrong)
+    return module.emitError("stage '")
+           << text
+           << "' is not TYPE[*PIPELINES][/DEGREE][@END], such as a100*2/4@12";
+  if (int64_t(stage.ends.size()) > chunks)
+    return module.emitError("stage '")
+           << text << "' has " << stage.ends.size() << " ends, but "
+           << chunks.getValue()
+           << (chunks == 1 ? " chunk" : " chunks: give one for each");
+  return stage;
+}
+
+FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
+  SmallVector<Described> result;
+  SmallVector<StringRef> parts;
+  StringRef(stages).split(parts, '+');
+  for (StringRef part : parts) {
+    FailureOr<Described> stage = parseStage(module, part);
+    if (failed(stage))
+      return failure();
+    result.push_back(*stage);
+  }
+  if (result.size() < 2)
+    return module.emitError("'")
+           << stages
+           << "' is one stage; a pipeline has at least two, joined "
+              "by +";
+  for (const Described &stage : result)
+    if (stage.pipelines != result.front().pipelines)
+      return module.emitError("stage '")
+             << stage.type << "' is of " << stage.pipelines
+             << " pipelines, but the first one of " << result.front().pipelines
+             << ": pipelines go through all stages, so give all as many; "
+                "TYPE*N/D is of N pipelines, in each of which D devices share "
+                "units";
+  return result;
+}
+
+/// Shares the units of virtual stages in a row, of which only the last may say
+/// its end.
+LogicalResult ZeroPlanStagesPass::placeEnds(
+    ModuleOp module, MutableArrayRef<Described> described, int64_t units) {
+  size_t count = described.size(), all = count * chunks;
+  auto getEnd = [&](size_t place) -> int64_t & {
+    return described[place % count].ends[place / count];
+  };
+  if (int64_t(all) > units)
+    return module.emitError("the pipeline wants ")
+           << all << " parts of the model (" << count << " stages of "
+           << chunks.getValue() << (chunks == 1 ? " chunk" : " chunks")
+           << "), which has only " << units
+           << " units (its blocks, one unit before and one after them)";
+  for (Described &stage : described)
+    stage.ends.resize(chunks, -1);
+  if (getEnd(all - 1) >= 0 && getEnd(all - 1) != units)
+    return module.emitError("the last stage ends with unit ")
+           << getEnd(all - 1) << ", but the model has " << units
+           << " (its blocks, one unit before and one after them)";
+  getEnd(all - 1) = units;
+  int64_t begin = 0;
+  for (size_t first = 0; first < all;) {
+    size_t last = first;
+    while (getEnd(last) < 0)
+      ++last;
+    auto row = static_cast<int64_t>(last - first + 1);
+    int64_t share = getEnd(last) - begin;
+    if (share < row)
+      return module.emitError("the stage of '")
+             << described[last % count].type << "' that ends before unit "
+             << getEnd(last) << " leaves no unit to some stage";
+    for (int64_t i = 1; i < row; ++i)
+      getEnd(first + i - 1) = begin + share * i / row;
+    begin = getEnd(last);
+    first = last + 1;
+  }
+  return success();
+}
+
+/// Sets the stage of ZeRO.
+LogicalResult ZeroPlanStagesPass::checkOptions(ModuleOp module,
+                                               int64_t &zeroStage) {
+  std::optional<PipelineSchedule> order =
+      parsePipelineSchedule(std::string(schedule));
+  if (!order)
+    return module.emitError("unknown schedule '")
+           << schedule << "', expected gpipe, 1f1b or interleaved";
+  if (chunks < 1)
+    return module.emitError("stages have ")
+           << chunks.getValue() << " chunks, expected 1 or more";
+  if (chunks > 1 && !takesChunks(*order))
+    return module.emitError("stages of schedule '")
+           << schedule << "' have one chunk, not " << chunks.getValue()
+           << ": take the schedule interleaved";
+  if (chunks == 1 && takesChunks(*order))
+    return module.emitError("stages of schedule '")
+           << schedule << "' have 2 chunks or more; with one it would be 1f1b";
+  if (stage != "auto" && (StringRef(stage).getAsInteger(10, zeroStage) ||
+                          zeroStage < 0 || zeroStage > 3))
+    return module.emitError("unknown stage of ZeRO '")
+           << stage << "', expected 0, 1, 2, 3 or auto";
+  return success();
+}
+
+/// By pipeline, ranks of the stage's type that are not taken, those of a
+/// pipeline on one node; for fewer pipelines if there are no more.
+static std::vector<std::vector<int>> takeRanks(const ClusterView &cluster,
+                                               const Described &stage,
+                                               std::vector<bool> &taken) {
+  std::vector<std::vector<int>> pipelines;
+  std::vector<int> members;
+  for (size_t index = 0; index < cluster.ranks.size() &&
+                         int64_t(pipelines.size()) < stage.pipelines;
+       ++index) {
+    const ClusterRank &rank = cluster.ranks[index];
+    if (taken[index] || cluster.types[rank.type].name != stage.type)
+      continue;
+    if (!members.empty() && cluster.ranks[members.front()].node != rank.node)
+      members.clear();
+    members.push_back(static_cast<int>(index));
+    if (int64_t(members.size()) < stage.tensorDegree)
+      continue;
+    for (int member : members)
+      taken[member] = true;
+    pipelines.push_back(std::exchange(members, {}));
+  }
+  return pipelines;
+}
+
+LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
+  auto model = module.lookupSymbol<func::FuncOp>("model");
+  if (!model || model.isExternal())
+    return module.emitError("has no function @model to cut into stages");
+  if (!module.getOps<zero::PlanOp>().empty())
+    return (*module.getOps<zero::PlanOp>().begin())
+        .emitOpError("is there already: a module has one plan");
+  int64_t zeroStage = 0;
+  if (failed(checkOptions(module, zeroStage)))
+    return failure();
+  FailureOr<SmallVector<Described>> described = parse(module);
+  if (failed(described))
+    return failure();
+  FailureOr<ModelUnits> units = ModelUnits::get(model);
+  if (failed(units) || failed(placeEnds(module, *described, units->size())))
+    return failure();
+  int64_t pipelines = described->front().pipelines;
+  if (globalBatch < pipelines || microBatch < 1)
+    return module.emitError("a global batch of ")
+           << globalBatch.getValue() << " samples in micro-batches of "
+           << microBatch.getValue() << " cannot be shared by " << pipelines
+           << " pipelines";
+
+  ClusterView cluster = cluster::buildClusterView(module);
+  StagePlan result;
+  result.schedule = *parsePipelineSchedule(std::string(schedule));
+  result.policy = "stages";
+  // Ranks meet in every step in stages 2 and 3.
+  result.shares =
+      sharePipelines(globalBatch, pipelines, microBatch, zeroStage >= 2);
+  std::vector<bool> taken(cluster.ranks.size());
+  for (auto [place, stage] : llvm::enumerate(*described)) {
+    StagePlan::Group group;
+    for (auto [chunk, end] : llvm::enumerate(stage.ends)) {
+      int64_t begin = place   ? (*described)[place - 1].ends[chunk]
+                      : chunk ? described->back().ends[chunk - 1]
+                              : 0;
+      group.units.insert(group.units.end(), {begin, end});
+    }
+    group.zeroStage = zeroStage;
+    group.ranks = takeRanks(cluster, stage, taken);
+    auto found = int64_t(group.ranks.size());
+    if (found < pipelines && stage.tensorDegree == 1)
+      return module.emitError("stage ")
+             << result.groups.size() << " wants " << pipelines
+             << " devices of type '" << stage.type << "', but only " << found
+             << " are left in the cluster";
+    if (found < pipelines)
+      return module.emitError("stage ")
+             << result.groups.size() << " wants " << pipelines << " times "
+             << stage.tensorDegree << " devices of type '" << stage.type
+             << "' that share a node, but only " << found << " times as many "
+             << "are left in the cluster";
+    result.groups.push_back(std::move(group));
+  }
+  addStagePlan(module, cluster, result);
+  return success();
+}

@@ -1,0 +1,87 @@
+//===- ZeroDelayWaits.cpp - Reduce while the next unit computes -----------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Must happen before: a reduction's sums are needed by zero.norm, that is after
+// the function; a gather into the working copies is needed after @update. So
+// these waits may stand as late as the end of the function. What bounds them is
+// memory where the gradients are transient (stages 2 and 3).
+//
+//   --zero-async        compute  B2    B1    B0
+//                       stream      R2    R1    R0
+//
+//   delayed             compute  B2 B1 B0
+//                       stream      R2 R1 R0
+//
+// At most `depth` reductions of transient gradients are under way when the next
+// one starts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Schedule/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_ZERODELAYWAITS
+#include "Poplar/Transforms/Schedule/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+class ZeroDelayWaitsPass
+    : public poplar::impl::ZeroDelayWaitsBase<ZeroDelayWaitsPass> {
+public:
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (depth < 0) {
+      getOperation().emitError("option depth must not be negative");
+      return signalPassFailure();
+    }
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal())
+        delay(function.front());
+  }
+
+private:
+  /// The op that reads what a collective changes in place: the norm where it
+  /// reduces gradients, else something after this function.
+  static Operation *findReader(zero::StartOp start) {
+    for (Operation *op = start->getNextNode(); op; op = op->getNextNode())
+      if (isa<zero::NormOp>(op) &&
+          start.getKind() != zero::CollectiveKind::AllGather)
+        return op;
+    return start->getBlock()->getTerminator();
+  }
+
+  void delay(Block &block) {
+    // Reductions whose gradients hold memory until they are complete.
+    SmallVector<zero::StartOp> bounded;
+    for (auto start : llvm::to_vector(block.getOps<zero::StartOp>())) {
+      if (start.getTransient())
+        continue; // its values are wanted where they are
+      if (start.getGradients().empty())
+        start.getWait()->moveBefore(findReader(start));
+      else
+        bounded.push_back(start);
+    }
+    for (size_t i = 0; i < bounded.size(); ++i) {
+      zero::WaitOp wait = bounded[i].getWait();
+      if (i + depth < bounded.size())
+        wait->moveBefore(depth == 0 ? bounded[i]->getNextNode()
+                                    : bounded[i + depth].getOperation());
+      else
+        wait->moveBefore(block.getTerminator());
+    }
+  }
+};
+
+} // namespace
