@@ -85,9 +85,10 @@ static const Value *findPath(const Value &Root, std::string_view Path) {
 }
 
 namespace {
-class Comparison {
+class ConfigComparison {
 public:
-  Comparison(const Value &Facts, const Value &Config, const std::string &Path)
+  ConfigComparison(const Value &Facts, const Value &Config,
+                   const std::string &Path)
       : Facts(Facts), Config(Config), Path(Path) {}
 
   void check() const {
@@ -184,5 +185,5 @@ void poplar::runtime::checkModelConfig(const std::string &Facts,
   MappedFile File(Path);
   Value Config = json::parse(File.text(), "'" + Path + "'");
   Value Program = json::parse(Facts, "the program's description of its model");
-  Comparison(Program, Config, Path).check();
+  ConfigComparison(Program, Config, Path).check();
 }

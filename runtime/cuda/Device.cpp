@@ -119,7 +119,7 @@ struct Device::Impl {
   std::unique_ptr<Timing> Times;
   Image Kernels;
   Recorder Graphs;
-  GemmCache Gemms;
+  CublasCache Gemms;
   Allocation OwnMemory;
   PinnedBuffer Pinned;
   std::vector<std::unique_ptr<Allocation>> Memory;
@@ -383,7 +383,7 @@ double Device::measurePeakFlops(PoplarType Type) {
     zero(Operands.data(), Operands.size());
     PoplarGemm Gemm{Size, Size, Size,         0, 0, 0, 0, 0, Type,
                     Type, Type, POPLAR_STORE, 0};
-    GemmCache Products(Data->Capability, 0);
+    CublasCache Products(Data->Capability, 0);
     Products.prepare(Gemm, 1);
     const char *A = Operands.data(), *B = A + Bytes;
     for (int Run = 0; Run < 4; ++Run) {

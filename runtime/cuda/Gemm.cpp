@@ -115,7 +115,7 @@ int getType(int32_t Type) {
 
 } // namespace
 
-struct GemmCache::Impl {
+struct CublasCache::Impl {
   Impl(int Capability, int64_t ScratchBytes)
       : Lt(Capability), ScratchBytes(static_cast<size_t>(ScratchBytes)) {
     check(Lt.cublasLtCreate(&Handle), "start");
@@ -179,7 +179,7 @@ struct GemmCache::Impl {
   std::set<std::string> Refused;
 };
 
-void GemmCache::Impl::sayOnce(const PoplarGemm &Gemm, Status S) {
+void CublasCache::Impl::sayOnce(const PoplarGemm &Gemm, Status S) {
   std::string Name = std::string(nameEpilogue(Gemm)) + " in " +
                      (Gemm.tf32 ? "tf32" : TypeNames[Gemm.a_type]);
   if (Refused.insert(Name).second)
@@ -189,7 +189,7 @@ void GemmCache::Impl::sayOnce(const PoplarGemm &Gemm, Status S) {
                  Lt.Name.c_str(), Name.c_str(), Lt.cublasLtGetStatusName(S));
 }
 
-Status GemmCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
+Status CublasCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
   auto Set = [&](int Attribute, const auto &Value) {
     return Lt.cublasLtMatmulDescSetAttribute(P.Description, Attribute, &Value,
                                              sizeof(Value));
@@ -226,9 +226,9 @@ Status GemmCache::Impl::choose(const PoplarGemm &Gemm, Prepared &P) {
   return S ? S : P.Choice.State;
 }
 
-void GemmCache::Impl::finish(const PoplarGemm &Gemm,
-                             const GemmOperands &Operands, int64_t Batch,
-                             Stream Queue) const {
+void CublasCache::Impl::finish(const PoplarGemm &Gemm,
+                               const GemmOperands &Operands, int64_t Batch,
+                               Stream Queue) const {
   int64_t M = Gemm.batched == 1 ? Gemm.m * Batch : Gemm.m;
   int64_t Depth = Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k;
   auto *Sums = static_cast<float *>(Operands.Aux);
@@ -246,15 +246,15 @@ void GemmCache::Impl::finish(const PoplarGemm &Gemm,
                          M * Gemm.n, Queue);
 }
 
-GemmCache::GemmCache(int Capability, int64_t ScratchBytes)
+CublasCache::CublasCache(int Capability, int64_t ScratchBytes)
     : Data(std::make_unique<Impl>(Capability, ScratchBytes)) {}
-GemmCache::~GemmCache() = default;
+CublasCache::~CublasCache() = default;
 
-bool GemmCache::isFused(const PoplarGemm &Gemm, int64_t Batch) const {
+bool CublasCache::isFused(const PoplarGemm &Gemm, int64_t Batch) const {
   return !Data->Products.at(GemmKey{&Gemm, Batch}).IsPlain;
 }
 
-std::string GemmCache::describe(const PoplarGemm &Gemm, int64_t Batch) const {
+std::string CublasCache::describe(const PoplarGemm &Gemm, int64_t Batch) const {
   const Prepared &P = Data->Products.at(GemmKey{&Gemm, Batch});
   std::string Text;
   struct {
@@ -279,7 +279,7 @@ std::string GemmCache::describe(const PoplarGemm &Gemm, int64_t Batch) const {
   return Text + Rest;
 }
 
-void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
+void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   GemmKey K{&Gemm, Batch};
   if (Data->Products.count(K))
     return;
@@ -316,12 +316,12 @@ void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
        "); build for another device type");
 }
 
-void GemmCache::setScratch(void *Memory) { Data->Scratch = Memory; }
+void CublasCache::setScratch(void *Memory) { Data->Scratch = Memory; }
 
-int64_t GemmCache::getOwnBytes() const { return Data->getSumBytes(); }
+int64_t CublasCache::getOwnBytes() const { return Data->getSumBytes(); }
 
-void GemmCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
-                    int64_t Batch, Stream Queue) {
+void CublasCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
+                      int64_t Batch, Stream Queue) {
   if (Gemm.batched && Batch == 0)
     return; // no rows, or nothing to add
   auto It = Data->Products.find(GemmKey{&Gemm, Batch});

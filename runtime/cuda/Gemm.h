@@ -25,13 +25,13 @@ struct GemmOperands {
 
 /// The GEMMs of a program, each with the algorithm that cuBLASLt chose for its
 /// (GEMM, batch) before the loop. Sums are taken in f32.
-class GemmCache {
+class CublasCache {
 public:
   /// For a chip of compute capability `Capability` (80), with scratch of
   /// `ScratchBytes`. Throws an Error where there is no cuBLASLt for chip and
   /// driver.
-  GemmCache(int Capability, int64_t ScratchBytes);
-  ~GemmCache();
+  CublasCache(int Capability, int64_t ScratchBytes);
+  ~CublasCache();
 
   /// Chooses the algorithm; does nothing if that is done. Throws an Error if
   /// there is none. With `Fuse` of false, a kernel of the runtime does what an

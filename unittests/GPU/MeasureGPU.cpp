@@ -167,7 +167,7 @@ public:
     fillRandomly(Memory.data(), 2 * Bytes, Type);
     PoplarGemm Gemm{Size, Size, Size,         0,   0, 0, 0, 0, Type,
                     Type, Type, POPLAR_STORE, TF32};
-    GemmCache Products(Capability, Scratch.size());
+    CublasCache Products(Capability, Scratch.size());
     Products.prepare(Gemm, 1);
     Products.setScratch(Scratch.data());
     const char *A = Memory.data(), *B = A + Bytes;
@@ -212,7 +212,7 @@ public:
     for (bool Fuse : {true, false}) {
       if (!Fuse && !HasEpilogue)
         break;
-      GemmCache Products(Capability, Scratch.size());
+      CublasCache Products(Capability, Scratch.size());
       Products.prepare(Gemm, 1, Fuse);
       Products.setScratch(Scratch.data());
       constexpr int Repeats = 4;

@@ -6,15 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GPUKernel.h"
+#include "GPUKernelEmitter.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace poplar;
 
-LogicalResult GPUKernel::emitColumnOp(linalg::GenericOp op, Value column,
-                                      Value group) {
+LogicalResult GPUKernelEmitter::emitColumnOp(linalg::GenericOp op, Value column,
+                                             Value group) {
   SmallVector<int64_t> ranges = op.getStaticLoopRanges();
   unsigned count = op->getNumResults();
   SmallVector<Combiner> combiners;
@@ -94,7 +94,7 @@ LogicalResult GPUKernel::emitColumnOp(linalg::GenericOp op, Value column,
   return storeLanes(op, column, totals);
 }
 
-LogicalResult GPUKernel::emitColumns() {
+LogicalResult GPUKernelEmitter::emitColumns() {
   thread = threadIndex(gpu::Dimension::x);
   Value group = threadIndex(gpu::Dimension::y);
   Value column =
@@ -105,7 +105,8 @@ LogicalResult GPUKernel::emitColumns() {
   return success();
 }
 
-LogicalResult GPUKernel::emitPositionOp(linalg::GenericOp op, Value position) {
+LogicalResult GPUKernelEmitter::emitPositionOp(linalg::GenericOp op,
+                                               Value position) {
   int64_t width = op.getStaticLoopRanges()[2];
   return forEachPart(width, [&](int64_t part, Value base) -> LogicalResult {
     OpBuilder::InsertionGuard outside(builder);
@@ -132,7 +133,7 @@ LogicalResult GPUKernel::emitPositionOp(linalg::GenericOp op, Value position) {
   });
 }
 
-LogicalResult GPUKernel::emitPositions() {
+LogicalResult GPUKernelEmitter::emitPositions() {
   thread = threadIndex(gpu::Dimension::x);
   Value position = blockIndex();
   for (linalg::GenericOp op : ops)
@@ -141,7 +142,7 @@ LogicalResult GPUKernel::emitPositions() {
   return success();
 }
 
-LogicalResult GPUKernel::emitFlat() {
+LogicalResult GPUKernelEmitter::emitFlat() {
   thread = threadIndex(gpu::Dimension::x);
   Value base = multiply(add(multiply(blockIndex(), threads), thread), lanes);
   auto emit = [&](Value from, int64_t count) -> LogicalResult {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GPUKernel.h"
+#include "GPUKernelEmitter.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -28,7 +28,7 @@ FailureOr<Combiner> poplar::getCombiner(linalg::GenericOp op, unsigned index) {
   return op.emitOpError("reduces by something other than a sum or a maximum");
 }
 
-LogicalResult GPUKernel::findInvariants(linalg::GenericOp op) {
+LogicalResult GPUKernelEmitter::findInvariants(linalg::GenericOp op) {
   invariants.assign(op->getNumOperands(), Value());
   unsigned inner = op.getNumLoops() - 1;
   bool hasInner = kind == KernelKind::Flat || op.getNumLoops() == 3;
@@ -55,8 +55,9 @@ LogicalResult GPUKernel::findInvariants(linalg::GenericOp op) {
   return success();
 }
 
-FailureOr<Lanes> GPUKernel::loadLanes(linalg::GenericOp op, OpOperand &operand,
-                                      Value base, int64_t count) {
+FailureOr<Lanes> GPUKernelEmitter::loadLanes(linalg::GenericOp op,
+                                             OpOperand &operand, Value base,
+                                             int64_t count) {
   if (fills.count(operand.get()))
     return Lanes(count, scalars.lookup(fills.lookup(operand.get())));
   auto known = registers.find(operand.get());
@@ -92,9 +93,9 @@ FailureOr<Lanes> GPUKernel::loadLanes(linalg::GenericOp op, OpOperand &operand,
   return values;
 }
 
-FailureOr<SmallVector<Lanes>> GPUKernel::emitLanes(linalg::GenericOp op,
-                                                   Value base, int64_t count,
-                                                   ArrayRef<Lanes> carried) {
+FailureOr<SmallVector<Lanes>>
+GPUKernelEmitter::emitLanes(linalg::GenericOp op, Value base, int64_t count,
+                            ArrayRef<Lanes> carried) {
   SmallVector<Lanes> operands(op->getNumOperands());
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned number = operand.getOperandNumber();
@@ -139,10 +140,10 @@ FailureOr<SmallVector<Lanes>> GPUKernel::emitLanes(linalg::GenericOp op,
   return results;
 }
 
-FailureOr<SmallVector<Lanes>>
-GPUKernel::accumulateLanes(linalg::GenericOp op, Value base, Value from,
-                           Value to, int64_t step, ArrayRef<Lanes> initial,
-                           function_ref<SmallVector<Value, 3>(Value)> locate) {
+FailureOr<SmallVector<Lanes>> GPUKernelEmitter::accumulateLanes(
+    linalg::GenericOp op, Value base, Value from, Value to, int64_t step,
+    ArrayRef<Lanes> initial,
+    function_ref<SmallVector<Value, 3>(Value)> locate) {
   auto loop = scf::ForOp::create(builder, loc, from, to, constant(step),
                                  flatten(initial));
   OpBuilder::InsertionGuard outside(builder);
@@ -158,8 +159,8 @@ GPUKernel::accumulateLanes(linalg::GenericOp op, Value base, Value from,
   return cut(loop.getResults());
 }
 
-LogicalResult GPUKernel::storeLanes(linalg::GenericOp op, Value base,
-                                    ArrayRef<Lanes> results) {
+LogicalResult GPUKernelEmitter::storeLanes(linalg::GenericOp op, Value base,
+                                           ArrayRef<Lanes> results) {
   for (auto [init, result, values] :
        llvm::zip_equal(op.getDpsInitsMutable(), op->getResults(), results)) {
     auto storage = storages.find(result);
@@ -184,9 +185,8 @@ LogicalResult GPUKernel::storeLanes(linalg::GenericOp op, Value base,
   return success();
 }
 
-LogicalResult
-GPUKernel::forEachPart(int64_t width,
-                       function_ref<LogicalResult(int64_t, Value)> body) {
+LogicalResult GPUKernelEmitter::forEachPart(
+    int64_t width, function_ref<LogicalResult(int64_t, Value)> body) {
   Value first = multiply(thread, lanes);
   if (!isUnrolled(width)) {
     auto loop = scf::ForOp::create(builder, loc, first, constant(width),

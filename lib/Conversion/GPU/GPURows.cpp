@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GPUKernel.h"
+#include "GPUKernelEmitter.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/ScopeExit.h"
 
@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace poplar;
 
 /// An op without a loop of its own: every thread of the row does the same.
-LogicalResult GPUKernel::emitScalarOp(linalg::GenericOp op) {
+LogicalResult GPUKernelEmitter::emitScalarOp(linalg::GenericOp op) {
   if (failed(findInvariants(op)))
     return failure();
   for (OpOperand &operand : op->getOpOperands())
@@ -29,7 +29,7 @@ LogicalResult GPUKernel::emitScalarOp(linalg::GenericOp op) {
 }
 
 /// One thread writes what a row has one of.
-LogicalResult GPUKernel::storeScalars(linalg::GenericOp op) {
+LogicalResult GPUKernelEmitter::storeScalars(linalg::GenericOp op) {
   for (auto [init, result] :
        llvm::zip_equal(op.getDpsInitsMutable(), op->getResults())) {
     auto storage = storages.find(result);
@@ -48,7 +48,7 @@ LogicalResult GPUKernel::storeScalars(linalg::GenericOp op) {
   return success();
 }
 
-LogicalResult GPUKernel::emitReduction(linalg::GenericOp op) {
+LogicalResult GPUKernelEmitter::emitReduction(linalg::GenericOp op) {
   int64_t width = op.getStaticLoopRanges()[2];
   SmallVector<Combiner> combiners;
   SmallVector<Value> partial, initial;
@@ -131,7 +131,7 @@ LogicalResult GPUKernel::emitReduction(linalg::GenericOp op) {
   return storeScalars(op);
 }
 
-LogicalResult GPUKernel::emitRowOp(linalg::GenericOp op) {
+LogicalResult GPUKernelEmitter::emitRowOp(linalg::GenericOp op) {
   dims.resize(op.getNumLoops());
   if (op.getNumLoops() == 2)
     return emitScalarOp(op);
@@ -185,7 +185,7 @@ LogicalResult GPUKernel::emitRowOp(linalg::GenericOp op) {
   });
 }
 
-LogicalResult GPUKernel::emitRows() {
+LogicalResult GPUKernelEmitter::emitRows() {
   int64_t seqLen = ops.front().getStaticLoopRanges()[1];
   Value row = blockIndex();
   bool several = rows > 1;

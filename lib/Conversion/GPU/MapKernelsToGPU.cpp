@@ -25,7 +25,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GPUKernel.h"
+#include "GPUKernelEmitter.h"
 #include "Poplar/Conversion/GPU/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -74,14 +74,14 @@ public:
     auto module =
         gpu::GPUModuleOp::create(builder, getOperation().getLoc(), "kernels");
     for (exec::KernelOp kernel : kernels)
-      if (failed(GPUKernel(kernel, module, subgroupSize).run()))
+      if (failed(GPUKernelEmitter(kernel, module, subgroupSize).run()))
         return signalPassFailure();
   }
 };
 
 } // namespace
 
-void GPUKernel::chooseShape() {
+void GPUKernelEmitter::chooseShape() {
   // All ops of a kernel cut a row the same way, so that what one writes is the
   // same thread's to read.
   int64_t width = 0, bits = 32;
@@ -173,7 +173,7 @@ static std::array<int64_t, 2> countBytes(exec::KernelOp kernel) {
   return bytes;
 }
 
-LogicalResult GPUKernel::run() {
+LogicalResult GPUKernelEmitter::run() {
   kind = source.getKind();
   llvm::append_range(ops, source.getBody().front().getOps<linalg::GenericOp>());
   chooseShape();

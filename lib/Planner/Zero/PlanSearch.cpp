@@ -283,11 +283,11 @@ namespace {
 using Hints = std::vector<std::vector<int64_t>>;
 
 /// The search for one stage and sharding.
-class StageSearch {
+class ShardingSearch {
 public:
-  StageSearch(const ClusterView &cluster, const ModelFacts &model,
-              const BatchPolicy &policy, const PlanChoices &choices, int stage,
-              Sharding sharding, Hints &hints);
+  ShardingSearch(const ClusterView &cluster, const ModelFacts &model,
+                 const BatchPolicy &policy, const PlanChoices &choices,
+                 int stage, Sharding sharding, Hints &hints);
 
   void run();
   /// Where not everything was tried, tries what other searches found.
@@ -338,9 +338,11 @@ private:
 
 } // namespace
 
-StageSearch::StageSearch(const ClusterView &cluster, const ModelFacts &model,
-                         const BatchPolicy &policy, const PlanChoices &choices,
-                         int stage, Sharding sharding, Hints &hints)
+ShardingSearch::ShardingSearch(const ClusterView &cluster,
+                               const ModelFacts &model,
+                               const BatchPolicy &policy,
+                               const PlanChoices &choices, int stage,
+                               Sharding sharding, Hints &hints)
     : cluster(cluster), model(model), policy(policy), choices(choices),
       stage(stage), sharding(sharding), hints(hints) {
   std::vector<DeviceProfile> &profiles = this->cluster.profiles;
@@ -355,7 +357,7 @@ StageSearch::StageSearch(const ClusterView &cluster, const ModelFacts &model,
 
 /// The times and the memory of a job of one type, not of all devices. Where
 /// nothing is left, the policy says so.
-void StageSearch::chooseDevices() {
+void ShardingSearch::chooseDevices() {
   usable = counts;
   space = DeviceSpace(cluster, std::vector<bool>(counts.size(), true));
   const std::string &name = policy.getName();
@@ -372,9 +374,9 @@ void StageSearch::chooseDevices() {
   space = DeviceSpace(cluster, isUsable);
 }
 
-std::optional<PosedJob> StageSearch::pose(const std::vector<int64_t> &choice,
-                                          double limit,
-                                          std::string &error) const {
+std::optional<PosedJob> ShardingSearch::pose(const std::vector<int64_t> &choice,
+                                             double limit,
+                                             std::string &error) const {
   std::optional<ClusterView> view = takeChoice(cluster, space, choice);
   if (!view || view->ranks.empty())
     return std::nullopt;
@@ -387,13 +389,13 @@ std::optional<PosedJob> StageSearch::pose(const std::vector<int64_t> &choice,
                       stage, choices.globalBatch, limit, error);
 }
 
-void StageSearch::apply(const Combination &combination) {
+void ShardingSearch::apply(const Combination &combination) {
   for (size_t i = 0; i < combination.size(); ++i)
     if (!recompute[i].empty())
       cluster.types[i].recompute = recompute[i][combination[i]];
 }
 
-bool StageSearch::consider(const Combination &combination, int64_t budget) {
+bool ShardingSearch::consider(const Combination &combination, int64_t budget) {
   apply(combination);
   std::string posed;
   auto jobOf = [&](const std::vector<int64_t> &choice, double limit) {
@@ -424,7 +426,7 @@ bool StageSearch::consider(const Combination &combination, int64_t budget) {
   return true;
 }
 
-size_t StageSearch::countCombinations() const {
+size_t ShardingSearch::countCombinations() const {
   size_t combinations = 1;
   for (size_t i = 0; i < recompute.size(); ++i)
     if (leaders[i] == i && !recompute[i].empty())
@@ -433,7 +435,7 @@ size_t StageSearch::countCombinations() const {
   return combinations;
 }
 
-void StageSearch::tieTypes() {
+void ShardingSearch::tieTypes() {
   auto isAlike = [&](size_t a, size_t b) {
     return recompute[a] == recompute[b] &&
            areAlike(cluster, static_cast<int>(a), static_cast<int>(b));
@@ -446,7 +448,7 @@ void StageSearch::tieTypes() {
       }
 }
 
-void StageSearch::tryAllCombinations() {
+void ShardingSearch::tryAllCombinations() {
   Combination combination(recompute.size());
   while (true) {
     for (size_t i = 0; i < combination.size(); ++i)
@@ -465,7 +467,7 @@ void StageSearch::tryAllCombinations() {
   }
 }
 
-bool StageSearch::improveOneByOne(int64_t budget) {
+bool ShardingSearch::improveOneByOne(int64_t budget) {
   bool improved = false;
   for (size_t i = 0; i < recompute.size(); ++i)
     for (size_t policy = 0; policy < recompute[i].size(); ++policy) {
@@ -482,7 +484,7 @@ bool StageSearch::improveOneByOne(int64_t budget) {
 
 /// One type at a time with all devices, from what types are set to and from
 /// what takes least memory; then the devices, then types again with these.
-void StageSearch::improveCombination() {
+void ShardingSearch::improveCombination() {
   untried.recompute = true;
   Combination own(recompute.size()), least(recompute.size());
   for (size_t i = 0; i < least.size(); ++i)
@@ -503,7 +505,7 @@ void StageSearch::improveCombination() {
     consider(Combination(bestCombination), budget / 2);
 }
 
-std::vector<std::string> StageSearch::getUsableRecompute(int type) const {
+std::vector<std::string> ShardingSearch::getUsableRecompute(int type) const {
   std::vector<std::string> policies =
       getProfiledRecompute(cluster, model, type, stage);
   ClusterView view = cluster;
@@ -523,8 +525,8 @@ std::vector<std::string> StageSearch::getUsableRecompute(int type) const {
 
 /// A policy is of no use beside one that is as fast and that fits whatever the
 /// rank holds of the state.
-void StageSearch::eraseDominated(int type,
-                                 std::vector<std::string> &policies) const {
+void ShardingSearch::eraseDominated(int type,
+                                    std::vector<std::string> &policies) const {
   // Where memory decides who holds what, less memory is an end in itself.
   if (policies.size() < 2 || (sharding == Sharding::Memory && stage > 0))
     return;
@@ -580,7 +582,7 @@ void StageSearch::eraseDominated(int type,
       }
 }
 
-PlanCandidate StageSearch::makeCandidate() {
+PlanCandidate ShardingSearch::makeCandidate() {
   PlanCandidate candidate;
   candidate.stage = stage;
   candidate.sharding = sharding;
@@ -598,7 +600,7 @@ PlanCandidate StageSearch::makeCandidate() {
   return candidate;
 }
 
-void StageSearch::run() {
+void ShardingSearch::run() {
   chooseDevices();
   for (size_t i = 0; i < counts.size(); ++i) {
     recompute.emplace_back();
@@ -631,13 +633,13 @@ void StageSearch::run() {
   }
 }
 
-void StageSearch::refine() {
+void ShardingSearch::refine() {
   if (!best || !untried.any() || !choices.leaveOut)
     return;
   consider(Combination(bestCombination), budget);
 }
 
-PlanOutcome StageSearch::finish(Untried &ofAll) {
+PlanOutcome ShardingSearch::finish(Untried &ofAll) {
   PlanOutcome outcome = {stage, sharding, std::nullopt, ""};
   if (best) {
     outcome.best = makeCandidate();
@@ -656,18 +658,18 @@ PlanSearchResult poplar::searchPlans(const ClusterView &cluster,
                                      const PlanChoices &choices) {
   PlanSearchResult result;
   Hints hints;
-  std::vector<StageSearch> searches;
+  std::vector<ShardingSearch> searches;
   for (int stage : choices.stages)
     for (Sharding sharding : choices.shardings)
       // Nothing is sharded in stage 0.
       if (stage > 0 || sharding == choices.shardings.front())
         searches.emplace_back(cluster, model, policy, choices, stage, sharding,
                               hints);
-  for (StageSearch &search : searches)
+  for (ShardingSearch &search : searches)
     search.run();
-  for (StageSearch &search : searches)
+  for (ShardingSearch &search : searches)
     search.refine();
-  for (StageSearch &search : searches)
+  for (ShardingSearch &search : searches)
     result.outcomes.push_back(search.finish(result.untried));
   return result;
 }

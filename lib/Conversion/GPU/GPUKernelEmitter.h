@@ -1,4 +1,4 @@
-//===- GPUKernel.h - A kernel as blocks of threads --------------*- C++ -*-===//
+//===- GPUKernelEmitter.h - A kernel as blocks of threads -------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_LIB_CONVERSION_GPU_GPUKERNEL_H
-#define POPLAR_LIB_CONVERSION_GPU_GPUKERNEL_H
+#ifndef POPLAR_LIB_CONVERSION_GPU_GPUKERNELEMITTER_H
+#define POPLAR_LIB_CONVERSION_GPU_GPUKERNELEMITTER_H
 
 #include "Poplar/Conversion/Kernels/KernelEmitter.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -32,10 +32,10 @@ using Lanes = mlir::SmallVector<mlir::Value>;
 
 /// One kernel of a gpu.module, being made from a function. How it is cut into
 /// blocks and threads: MapKernelsToGPU.cpp.
-class GPUKernel : KernelEmitter {
+class GPUKernelEmitter : KernelEmitter {
 public:
-  GPUKernel(exec::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-            int64_t subgroup)
+  GPUKernelEmitter(exec::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+                   int64_t subgroup)
       : KernelEmitter(kernel, module, kGlobalSpace), module(module),
         subgroup(subgroup) {}
 
@@ -163,4 +163,4 @@ mlir::FailureOr<Combiner> getCombiner(mlir::linalg::GenericOp op,
 
 } // namespace poplar
 
-#endif // POPLAR_LIB_CONVERSION_GPU_GPUKERNEL_H
+#endif // POPLAR_LIB_CONVERSION_GPU_GPUKERNELEMITTER_H
