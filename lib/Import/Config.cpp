@@ -226,6 +226,21 @@ int64_t Config::getSeqLen(int64_t tableRows, bool learned) const {
   return seqLen;
 }
 
+/// A scalar of a table of keys.
+static llvm::json::Value makeValue(const std::string &text) {
+  auto document = json::Document::parse(text, "a table of keys");
+  json::Value value = document->getRoot();
+  if (value.isString())
+    return value.getString();
+  if (value.isNumber())
+    return value.getNumber();
+  if (value.isObject())
+    return llvm::json::Object();
+  if (value.isNull())
+    return nullptr;
+  return value.getBool();
+}
+
 /// Adds a fact for each Fixed key: a configuration without it has a neutral
 /// value, too.
 static void addFixed(llvm::ArrayRef<Key> table, const std::string &prefix,
@@ -236,7 +251,7 @@ static void addFixed(llvm::ArrayRef<Key> table, const std::string &prefix,
       continue;
     llvm::json::Array values;
     for (const std::string &text : key.allowed)
-      values.push_back(llvm::cantFail(llvm::json::parse(text)));
+      values.push_back(makeValue(text));
     llvm::json::Value first = values[0];
     facts.push_back(
         llvm::json::Object{{"keys", llvm::json::Array{prefix + key.name}},

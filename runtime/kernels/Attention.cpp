@@ -24,6 +24,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Runtime/ABI.h"
+#include "Poplar/Runtime/Dropout.h"
 #include "Vector.h"
 
 using namespace poplar;
@@ -185,20 +186,14 @@ POPLAR_INLINE Ints visible(const PoplarAttention *desc, int64_t query,
 POPLAR_INLINE Floats dropoutFactor(const Head &head, int64_t query,
                                    int64_t key) {
   const PoplarAttention *desc = head.desc;
-  const uint64_t gamma = 0x9E3779B97F4A7C15;
   uint64_t element =
       uint64_t(head.head * desc->seq_len + query) * desc->seq_len + key;
-  uint64_t counter = (uint64_t(desc->op_id) << 40) + element + 1;
+  uint64_t counter = getFirstDraw(desc->op_id) + element;
   Longs z = __builtin_convertvector(laneNumbers(), Longs) *
-                (gamma * uint64_t(desc->seq_len)) +
-            (head.key + gamma * counter);
-  z = (z ^ (z >> 30)) * uint64_t(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * uint64_t(0x94D049BB133111EB);
-  z = z ^ (z >> 31);
-  Ints bits = __builtin_convertvector(z >> 40, Ints);
-  double scaled = desc->dropout * 16777216.0;
-  int32_t threshold = int32_t(scaled);
-  threshold += threshold < scaled;
+                (kGoldenGamma * uint64_t(desc->seq_len)) +
+            (head.key + kGoldenGamma * counter);
+  Ints bits = __builtin_convertvector(mixBits(z) >> 40, Ints);
+  int32_t threshold = getDropoutThreshold(desc->dropout);
   return select(bits >= threshold, splat(float(1.0 / (1.0 - desc->dropout))),
                 Floats{});
 }
@@ -401,8 +396,8 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
   for (int64_t task = begin; task < end; ++task) {
     int64_t sample = task / kvHeads, kvHead = task % kvHeads;
     const int32_t *randomKeys = static_cast<const int32_t *>(args[6]);
-    auto storeKeys = [&](const Head &head, int64_t key,
-                         bool add) __attribute__((always_inline)) {
+    auto storeKeys = [&](const Head &head, int64_t key, bool add)
+        __attribute__((always_inline)) {
       int64_t row = sample * length + key, valid = min(kBlock, length - key);
       unpack(head, dKeys.data, args[8],
              row * desc->k_stride + desc->k_offset + kvHead * head.dim,
@@ -411,8 +406,8 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
              row * desc->v_stride + desc->v_offset + kvHead * head.dim,
              desc->v_stride, valid, add);
     };
-    auto addKeys = [&](const Head &head,
-                       bool accumulate) __attribute__((always_inline)) {
+    auto addKeys = [&](const Head &head, bool accumulate)
+        __attribute__((always_inline)) {
       multiply(dValues.data, head.width, p.data, kBlock, 1, queries.dOut.data,
                head.width, kBlock, head.width, kBlock, accumulate);
       multiply(dKeys.data, head.width, ds.data, kBlock, 1, queries.queries.data,

@@ -96,15 +96,15 @@ void poplar::runtime::fillNormals(float *Out, int64_t First, int64_t Count,
     int64_t Pairs = std::min(BlockPairs, (Count - Done) / 2);
     for (int64_t I = 0; I < Pairs; ++I)
       Bits[I] = splitmix64((Start + static_cast<uint64_t>(Done / 2 + I)) *
-                           0x9E3779B97F4A7C15u);
+                           kGoldenGamma);
     for (int64_t I = 0; I < Pairs; ++I)
       transform(Bits[I], StdDev, Out + Done + 2 * I);
   }
   if (Count % 2) {
     float Pair[2];
-    transform(splitmix64((Start + static_cast<uint64_t>(Count / 2)) *
-                         0x9E3779B97F4A7C15u),
-              StdDev, Pair);
+    transform(
+        splitmix64((Start + static_cast<uint64_t>(Count / 2)) * kGoldenGamma),
+        StdDev, Pair);
     Out[Count - 1] = Pair[0];
   }
 }

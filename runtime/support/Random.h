@@ -15,17 +15,14 @@
 #ifndef POPLAR_RUNTIME_RANDOM_H
 #define POPLAR_RUNTIME_RANDOM_H
 
+#include "Poplar/Runtime/Dropout.h"
+
 #include <cstdint>
 
 namespace poplar::runtime {
 
 /// The finaliser of splitmix64 (Steele, Lea, Flood 2014).
-inline uint64_t splitmix64(uint64_t X) {
-  X += 0x9E3779B97F4A7C15u;
-  X = (X ^ (X >> 30)) * 0xBF58476D1CE4E5B9u;
-  X = (X ^ (X >> 27)) * 0x94D049BB133111EBu;
-  return X ^ (X >> 31);
-}
+inline uint64_t splitmix64(uint64_t X) { return mixBits(X + kGoldenGamma); }
 
 /// Hashes a tuple of counters.
 template <typename... Ts> uint64_t hashCounters(uint64_t First, Ts... Rest) {

@@ -7,27 +7,33 @@
 //===----------------------------------------------------------------------===//
 
 #include "NNToLinalg.h"
+#include "Poplar/Runtime/Dropout.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace poplar;
 using namespace poplar::nn;
 
-static constexpr uint64_t kGoldenGamma = 0x9E3779B97F4A7C15;
+namespace {
+/// A word of Dropout.h: its operators build ops.
+struct BuiltWord {
+  ElementBuilder *b;
+  Value value;
 
-/// The output function of splitmix64 (Steele et al. 2014). Its state after n
-/// steps is seed + n * kGoldenGamma, so any element can be drawn alone.
-static Value buildSplitMix64(ElementBuilder &b, Value z) {
-  auto xorShift = [&](Value value, int64_t bits) -> Value {
-    return arith::XOrIOp::create(b, value,
-                                 arith::ShRUIOp::create(b, value, b.i64(bits)));
-  };
-  auto multiply = [&](Value value, uint64_t factor) -> Value {
-    return arith::MulIOp::create(b, value, b.i64(factor));
-  };
-  z = multiply(xorShift(z, 30), 0xBF58476D1CE4E5B9);
-  z = multiply(xorShift(z, 27), 0x94D049BB133111EB);
-  return xorShift(z, 31);
+  BuiltWord operator^(BuiltWord other) const {
+    return {b, arith::XOrIOp::create(*b, value, other.value)};
+  }
+  BuiltWord operator>>(int64_t bits) const {
+    return {b, arith::ShRUIOp::create(*b, value, b->i64(bits))};
+  }
+  BuiltWord operator*(uint64_t factor) const {
+    return {b, arith::MulIOp::create(*b, value, b->i64(factor))};
+  }
+};
+} // namespace
+
+static Value buildMix(ElementBuilder &b, Value state) {
+  return mixBits(BuiltWord{&b, state}).value;
 }
 
 /// keys[b,1] << 32 | keys[b,0] of the sample at hand.
@@ -44,8 +50,8 @@ static SmallVector<Value> lowerFoldKey(LinalgBuilder &l, FoldKeyOp op) {
   Value keys = op.getKeys();
   uint64_t offset = kGoldenGamma * (static_cast<uint64_t>(op.getData()) + 1);
   auto body = [=](ElementBuilder &b, ValueRange, ValueRange) {
-    Value key = buildSplitMix64(
-        b, arith::AddIOp::create(b, readKey(b, keys), b.i64(offset)));
+    Value key =
+        buildMix(b, arith::AddIOp::create(b, readKey(b, keys), b.i64(offset)));
     Value word = arith::IndexCastOp::create(b, b.getI64Type(), b.position(1));
     Value shift = arith::MulIOp::create(b, word, b.i64(32));
     Value half = arith::ShRUIOp::create(b, key, shift);
@@ -59,7 +65,7 @@ static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
   Value keys = op.getKeys();
   double p = op.getP().convertToDouble();
   int64_t width = op.getType().getDimSize(2);
-  uint64_t first = (static_cast<uint64_t>(op.getOpId()) << 40) + 1;
+  uint64_t first = getFirstDraw(op.getOpId());
   auto body = [=](ElementBuilder &b, ValueRange in) -> Value {
     auto toI64 = [&](Value index) -> Value {
       return arith::IndexCastOp::create(b, b.getI64Type(), index);
@@ -71,10 +77,9 @@ static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
     Value state = arith::AddIOp::create(
         b, readKey(b, keys),
         arith::MulIOp::create(b, counter, b.i64(kGoldenGamma)));
-    Value bits =
-        arith::ShRUIOp::create(b, buildSplitMix64(b, state), b.i64(40));
+    Value bits = arith::ShRUIOp::create(b, buildMix(b, state), b.i64(40));
     // bits / 2^24 >= p, exactly, in integers.
-    auto threshold = static_cast<int64_t>(std::ceil(std::ldexp(p, 24)));
+    int64_t threshold = getDropoutThreshold(p);
     Value kept = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, bits,
                                        b.i64(threshold));
     return arith::SelectOp::create(

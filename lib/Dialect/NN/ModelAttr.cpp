@@ -12,10 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -125,12 +125,12 @@ LogicalResult ModelVerifier::verifyConfig() {
   auto text = facts.getAs<StringAttr>("config");
   if (!text)
     return success();
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text.getValue());
-  if (!value)
+  auto document = json::Document::parse(text.str(), "config");
+  if (document->hasError())
     return module.emitError("nn.model: config is not JSON: ")
-           << llvm::toString(value.takeError());
-  const llvm::json::Object *config = value->getAsObject();
-  if (!config)
+           << document->getError();
+  json::Value config = document->getRoot();
+  if (!config.isObject())
     return module.emitError("nn.model: config is not a JSON object");
   // As the families call them.
   for (auto [key, fact] : {std::pair("vocab_size", "vocab_size"),
@@ -138,12 +138,12 @@ LogicalResult ModelVerifier::verifyConfig() {
                            {"n_embd", "hidden_size"},
                            {"num_hidden_layers", "num_layers"},
                            {"n_layer", "num_layers"}}) {
-    std::optional<int64_t> said = config->getInteger(key),
-                           known = getInteger(fact);
-    if (said && known && *said != *known)
+    json::Value said = config[key];
+    std::optional<int64_t> known = getInteger(fact);
+    if (known && said.isNumber() && said.getNumber() != double(*known))
       return module.emitError("nn.model: ")
              << fact << " is " << *known << ", but config says \"" << key
-             << "\": " << *said;
+             << "\": " << said.dump();
   }
   return success();
 }

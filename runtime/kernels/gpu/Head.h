@@ -10,6 +10,7 @@
 #define POPLAR_RUNTIME_KERNELS_GPU_HEAD_H
 
 #include "GPU.h"
+#include "Poplar/Runtime/Dropout.h"
 
 namespace poplar {
 
@@ -114,16 +115,11 @@ struct Head {
       return 1.0f;
     uint64_t element =
         uint64_t(int64_t(head) * desc->seq_len + query) * desc->seq_len + at;
-    uint64_t counter = (uint64_t(desc->op_id) << 40) + element + 1;
-    uint64_t z = key + 0x9E3779B97F4A7C15 * counter;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    z = z ^ (z >> 31);
-    double scaled = desc->dropout * 16777216.0;
-    int32_t threshold = int32_t(scaled);
-    threshold += threshold < scaled;
-    return int32_t(z >> 40) >= threshold ? float(1.0 / (1.0 - desc->dropout))
-                                         : 0.0f;
+    uint64_t counter = getFirstDraw(desc->op_id) + element;
+    uint64_t bits = mixBits(key + kGoldenGamma * counter) >> 40;
+    return int32_t(bits) >= getDropoutThreshold(desc->dropout)
+               ? float(1.0 / (1.0 - desc->dropout))
+               : 0.0f;
   }
   POPLAR_INLINE float scale() const { return float(desc->scale); }
 };
