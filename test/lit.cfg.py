@@ -23,7 +23,7 @@ config.environment["PATH"] = os.pathsep.join(
 # Tests run side by side: threads that wait for others must leave them the cores.
 config.environment["OMP_WAIT_POLICY"] = "passive"
 for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "POPLAR_TEST_ALL_WIDTHS",
-                 "POPLAR_TEST_DOWNLOADS"):
+                 "POPLAR_TEST_DOWNLOADS", "POPLAR_TEST_PLANS"):
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
 config.substitutions.append(("%examples", os.path.join(config.poplar_src_root, "examples")))

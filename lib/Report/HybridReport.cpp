@@ -194,6 +194,10 @@ static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
         os.attribute("micro_batches",
                      plan.countMicroBatches(report.problem, lane));
         os.attribute("samples", it.samples);
+        HybridPlan::RankBytes bytes = plan.countBytes(report.problem, lane)[j];
+        os.attribute("peak_bytes", bytes.peak);
+        os.attribute("collective_bytes", bytes.collectives);
+        os.attribute("message_bytes", bytes.messages);
         os.attribute("computing_seconds", stage.computing);
         os.attribute("waiting_seconds", stage.waiting);
         os.attribute("exchanging_seconds", stage.syncing);

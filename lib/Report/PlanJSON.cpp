@@ -142,6 +142,7 @@ void Writer::write() {
     os.attribute("sync_seconds_per_step", plan.problem.stepSync);
     os.attribute("hideable_sync_seconds",
                  plan.problem.forwardSync + plan.problem.backwardSync);
+    os.attribute("collective_bytes_per_iteration", review.collectiveBytes);
     os.attributeArray("ranks", [&] {
       for (size_t i = 0; i < review.ranks.size(); ++i)
         os.object([&] { writeRank(i); });

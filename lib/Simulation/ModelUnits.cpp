@@ -149,7 +149,10 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
     return failure();
   result.mostTensorDegree = getMostTensorDegree(module);
   result.fingerprint = nn::getFingerprint(module);
-  result.largestBucket = zero::getModelFacts(module).largestBucket;
+  ModelFacts facts = zero::getModelFacts(module);
+  result.largestBucket = facts.largestBucket;
+  result.wholeStep = {facts.gatheredForward.elements,
+                      facts.gatheredBackward.elements, facts.reduced.elements};
   result.variants.resize(cluster.types.size());
   std::map<std::vector<std::string>, HybridModel::Variant> known;
   std::vector<int> counts = cluster.countRanks();

@@ -110,6 +110,9 @@ int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
                 group);
     SimulationProblem::Collective collective = entry->second;
     collective.name = std::move(text);
+    // One rank alone sends nothing.
+    if (group.shares.size() > 1)
+      collective.bytes = double(bounds.back()) * double(bytes);
     return collective;
   });
 }

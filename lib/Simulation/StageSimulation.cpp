@@ -346,6 +346,7 @@ int StageSimulationBuilder::getMessage(int channel, int64_t samples,
   double bytes = double(samples * sampleBytes);
   SimulationProblem::Collective message;
   message.name = ends.name;
+  message.bytes = bytes;
   std::map<int, double> uses;
   for (auto [from, to] : llvm::zip(result.classes[ends.from].ranks,
                                    result.classes[ends.to].ranks)) {

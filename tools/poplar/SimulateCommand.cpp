@@ -76,6 +76,7 @@ static std::string formatJSON(const PlanSimulation &plan,
   llvm::json::Array classes;
   for (auto [index, seconds] : llvm::enumerate(result.classes)) {
     const PlanSimulation::RankClass &ranks = plan.classes[index];
+    CarriedBytes bytes = countBytes(plan.problem, plan.problem.classes[index]);
     llvm::json::Object it{{"device_type", ranks.deviceType},
                           {"ranks", llvm::json::Array(ranks.ranks)},
                           {"micro_batch", ranks.share.microBatch},
@@ -85,6 +86,8 @@ static std::string formatJSON(const PlanSimulation &plan,
                           {"waiting_seconds", seconds.waiting},
                           {"exposed_seconds", seconds.exposed},
                           {"hidden_seconds", seconds.hidden},
+                          {"collective_bytes", bytes.collectives},
+                          {"message_bytes", bytes.messages},
                           {"bound_by", getBinding(seconds)}};
     if (ranks.group)
       it["group"] = *ranks.group;

@@ -55,12 +55,14 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
   }
   for (int i = 0; i < nodes; ++i)
     problem.nodes.push_back(
-        {"node" + std::to_string(i), {below(2) * 0.01, 100.0 + below(500)}});
+        {"node" + std::to_string(i),
+         {below(2) * 0.01, 100.0 + below(500), below(2) * 0.001}});
   for (int i = 0; i < devices; ++i)
     problem.devices.push_back({below(kinds), below(nodes)});
   for (int i = 0; i < nodes; ++i)
     for (int j = 0; j < nodes; ++j) {
-      LinkSpeed link{below(4) * 0.1, below(2) ? 5.0 + below(50) : 300.0};
+      LinkSpeed link{below(4) * 0.1, below(2) ? 5.0 + below(50) : 300.0,
+                     below(3) * 0.001};
       if (j < i)
         link = problem.links[j * nodes + i];
       problem.links.push_back(link);
@@ -92,6 +94,10 @@ private:
   }
   double getElements(size_t j) const;
   double getMessage(size_t j, size_t k) const;
+  double getCopy(size_t j, size_t k) const {
+    return problem.boundaryBytes *
+           link(device(j, k).node, device(j + 1, k).node).overhead;
+  }
   double getSync(size_t j, size_t k) const;
   const GeoProblem::Mode *getMode(size_t j, size_t k) const;
   double sum(const std::vector<double> &ofUnits, size_t j) const {
@@ -130,7 +136,11 @@ double Definition::getSync(size_t j, size_t k) const {
   std::set<int> nodes;
   for (size_t i = 0; i < plan.pipelines(); ++i)
     nodes.insert(device(j, i).node);
-  double x = getElements(j) * (problem.gradientBytes + problem.parameterBytes),
+  size_t last = plan.stages.size() - 1;
+  bool isTied = last > 0 && problem.tiedElements > 0 && (j == 0 || j == last);
+  double own = getElements(j) -
+               (isTied ? static_cast<double>(problem.tiedElements) : 0),
+         each = problem.gradientBytes + problem.parameterBytes, x = own * each,
          longest = 0, optimizer = 0;
   for (int node : nodes) {
     double r = 0, seconds = 0;
@@ -150,11 +160,10 @@ double Definition::getSync(size_t j, size_t k) const {
         std::max(optimizer, kind(j, i).optimizerSeconds * getElements(j) /
                                 static_cast<double>(plan.pipelines()));
   double tied = 0;
-  size_t last = plan.stages.size() - 1;
-  if (last > 0 && problem.tiedElements > 0 && (j == 0 || j == last)) {
+  if (isTied) {
     const LinkSpeed &speed = link(device(0, k).node, device(last, k).node);
-    tied = 2 * (speed.latency + static_cast<double>(problem.tiedElements) *
-                                    problem.gradientBytes / speed.bandwidth);
+    tied = 2 * speed.latency +
+           static_cast<double>(problem.tiedElements) * each / speed.bandwidth;
   }
   return longest + optimizer + tied;
 }
@@ -189,8 +198,10 @@ double Definition::getSeconds() const {
       const GeoProblem::Mode *mode = getMode(j, k);
       if (!mode)
         return never;
-      f.push_back(sum(mode->forward, j));
-      b.push_back(sum(mode->backward, j));
+      double copying = (j > 0 ? getCopy(j - 1, k) : 0) +
+                       (j + 1 < stages ? getCopy(j, k) : 0);
+      f.push_back(sum(mode->forward, j) + copying);
+      b.push_back(sum(mode->backward, j) + copying);
       c.push_back(j + 1 < stages ? getMessage(j, k) : 0);
     }
     double period = 0, forward = 0, backward = 0, end = 0, front = 0;

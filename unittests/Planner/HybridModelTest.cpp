@@ -9,6 +9,7 @@
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "HybridOracle.h"
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
+#include "Poplar/Planner/Geo/GeoModel.h"
 #include "Poplar/Planner/Pipeline/HybridReview.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "gtest/gtest.h"
@@ -90,6 +91,28 @@ TEST(HybridModel, TakesDevicesAndLinksFromTheCluster) {
   EXPECT_EQ(problem->parameterBytes, 2);
   EXPECT_EQ(problem->countElements(0, 4), 2300);
   EXPECT_EQ(problem->countElements(0, 2), 1100);
+}
+
+TEST(HybridModel, LinksKeepTheirOverheadInAllProblems) {
+  ClusterView cluster = makeCluster();
+  cluster.defaultInside->overhead = 1e-10;
+  cluster.links[{0, 2}].overhead = 3e-10;
+  std::string error;
+  std::vector<HybridCluster> hybrid =
+      makeHybridProblems(cluster, makeModel(cluster), 16, error);
+  ASSERT_FALSE(hybrid.empty()) << error;
+  EXPECT_EQ(hybrid[0].problem.getLink(0, 0).speed.overhead, 3e-10);
+  EXPECT_EQ(hybrid[0].problem.types[1].inside.overhead, 1e-10);
+  std::vector<GeoCluster> geo = makeGeoProblems(cluster, hybrid[0], error);
+  ASSERT_FALSE(geo.empty()) << error;
+  for (const GeoCluster &each : geo) {
+    // Those that share a unit have a part of the message each.
+    auto degree = static_cast<double>(each.tensorDegrees[0]);
+    EXPECT_EQ(each.problem.getLink(0, 2).overhead, 3e-10 / degree);
+    EXPECT_EQ(each.problem.getLink(2, 0).overhead, 3e-10 / degree);
+    EXPECT_EQ(each.problem.getLink(0, 1).overhead, 0);
+    EXPECT_EQ(each.problem.getLink(0, 0).overhead, 1e-10 / degree);
+  }
 }
 
 TEST(HybridModel, PartsTheClusterWhereLinksAreSlow) {

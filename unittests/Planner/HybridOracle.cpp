@@ -62,6 +62,8 @@ static HybridProblem makeRandomHybrid(std::mt19937 &random, int units) {
   for (int i = 0; i < units; ++i)
     problem.elements.push_back(10 * (1 + below(5)));
   problem.tiedElements = below(3) ? 0 : 5;
+  if (below(2))
+    problem.wholeStep = {50 + below(99), 50 + below(99), 50 + below(99)};
   problem.boundaryBytes = below(50);
   problem.globalBatch = 1 + below(9);
   problem.zeroStages.clear();
@@ -239,32 +241,53 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       }
       int t = here.degree(), z = group.zeroStage;
       const StateFormat &state = here.type().state;
-      int64_t whole = ceilDivide(elements, t),
-              shard = ceilDivide(elements, ranks);
-      s[j] = here.type().optimizerSeconds *
-             static_cast<double>(z >= 1 ? shard : whole);
+      // What the first and the last group share is no group's own.
+      int64_t tied = (j == 0) != (j == stages - 1) ? problem.tiedElements : 0,
+              bytes = 0;
+      elements -= tied;
+      auto hold = [&](int64_t count, int stage) {
+        int64_t whole = ceilDivide(count, t), shard = ceilDivide(count, ranks);
+        s[j] += here.type().optimizerSeconds *
+                static_cast<double>(stage >= 1 ? shard : whole);
+        bytes += state.replicated(stage) * whole + state.sharded(stage) * shard;
+      };
+      hold(elements, z);
+      hold(tied, z ? 1 : 0);
       if (replicas > 1) {
-        double n = static_cast<double>(elements),
-               g = once(problem, plan, j, problem.gradientBytes, n),
-               p = once(problem, plan, j, problem.parameterBytes, n);
+        StepElements step = {elements, elements, elements};
+        if (stages == 1 && problem.wholeStep.reduced > 0)
+          step = problem.wholeStep;
+        auto gradients = [&](int64_t n) {
+          return once(problem, plan, j, problem.gradientBytes,
+                      static_cast<double>(n));
+        };
+        auto parameters = [&](int64_t n) {
+          return once(problem, plan, j, problem.parameterBytes,
+                      static_cast<double>(n));
+        };
+        double g = gradients(elements), p = parameters(elements),
+               reduced = gradients(step.reduced);
         double perIteration[] = {2 * g, g + p, p, 0},
-               perForward[] = {0, 0, 0, p}, perBackward[] = {0, 0, g, p + g};
+               perForward[] = {0, 0, 0, parameters(step.gatheredForward)},
+               perBackward[] = {0, 0, reduced,
+                                parameters(step.gatheredBackward) + reduced};
         s[j] += perIteration[z];
         f[j] += perForward[z];
         b[j] += perBackward[z];
       }
-      if (problem.tiedElements && ((j == 0) != (j == stages - 1))) {
+      if (tied) {
         double slowest = 0;
+        int64_t twice = problem.gradientBytes +
+                        (z ? problem.parameterBytes : problem.gradientBytes);
         for (size_t k = 0; k < problem.types.size(); ++k) {
           const HybridProblem::Link &link =
               problem.getLink(here.typeIndex(), static_cast<int>(k));
-          double bytes =
-              static_cast<double>(problem.tiedElements * problem.gradientBytes);
-          slowest = std::max(slowest, link.speed.latency +
-                                          bytes / (link.isShared ? 1 : t) /
+          slowest = std::max(slowest, 2 * link.speed.latency +
+                                          static_cast<double>(tied * twice) /
+                                              (link.isShared ? 1 : t) /
                                               link.speed.bandwidth);
         }
-        s[j] += 2 * slowest;
+        s[j] += slowest;
       }
       double copying = 0;
       for (size_t k = 0; k < problem.types.size(); ++k)
@@ -288,12 +311,12 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       }
       int64_t flights =
           plan.schedule == PipelineSchedule::GPipe ? m : stages - j;
-      int64_t bytes = here.type().scratchBytes + work +
-                      V * 4 * ceilDivide(size * problem.boundaryBytes, t) +
-                      state.replicated(z) * whole + state.sharded(z) * shard;
-      int64_t unit = ceilDivide(largest, t);
-      // One in use and two under way, as long as there are so many.
-      int64_t n = group.end - group.first;
+      bytes += here.type().scratchBytes + work +
+               V * 4 * ceilDivide(size * problem.boundaryBytes, t);
+      // One in use and two under way, as long as there is so much.
+      largest = std::min(largest, elements);
+      int64_t unit = ceilDivide(largest, t),
+              n = largest ? ceilDivide(elements, largest) : 0;
       bytes += (z >= 2 ? (n < 3 ? n : 3) * state.gradient * unit : 0) +
                (z >= 3 ? (2 * n < 3 ? 2 * n : 3) * state.parameter * unit : 0);
       auto both = [](const auto &it) { return it.forward + it.backward; };

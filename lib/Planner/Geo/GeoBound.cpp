@@ -140,8 +140,11 @@ GeoBound::GeoBound(const GeoProblem &problem) : problem(problem) {
 
 /// Of the stage with the most elements.
 double GeoBound::getSync(int stages, int pipelines) const {
-  double most = elements / stages,
-         bytes = most * (problem.gradientBytes + problem.parameterBytes),
+  // Beside what is tied, which goes between two stages.
+  double tied = stages > 1 ? static_cast<double>(problem.tiedElements) : 0,
+         most = elements / stages,
+         bytes = (elements - tied) / stages *
+                 (problem.gradientBytes + problem.parameterBytes),
          optimizer = leastOptimizer * most / pipelines;
   if (pipelines == 1)
     return optimizer;

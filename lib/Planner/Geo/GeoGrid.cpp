@@ -77,8 +77,8 @@ GeoGrid::GeoGrid(const GeoCosts &costs, PipelineSchedule schedule, int stages,
     : stages(stages), pipelines(pipelines), schedule(schedule),
       cells(stages * pipelines), cuts(stages + 1), costs(costs),
       problem(costs.problem), exchanges(stages), optimizer(stages),
-      messages(stages * pipelines), syncs(stages), counts(problem.nodes.size()),
-      otherCounts(problem.nodes.size()) {}
+      messages(stages * pipelines), copies(stages * pipelines), syncs(stages),
+      counts(problem.nodes.size()), otherCounts(problem.nodes.size()) {}
 
 void GeoGrid::refreshSync(int stage) {
   const int *row = &cells[stage * pipelines];
@@ -131,6 +131,7 @@ void GeoGrid::refreshMessages(int stage) {
     int sharing = from == to ? 1 : std::max(counts[from], otherCounts[to]);
     messages[stage * pipelines + k] =
         link.latency + sharing * problem.boundaryBytes / link.bandwidth;
+    copies[stage * pipelines + k] = problem.boundaryBytes * link.overhead;
   }
   for (int k = 0; k < pipelines; ++k) {
     counts[problem.devices[row[k]].node] = 0;
@@ -161,8 +162,11 @@ void GeoGrid::refreshCuts() {
 
 double GeoGrid::getSync(int stage) const {
   double elements = costs.getElements(cuts[stage], cuts[stage + 1]),
-         bytes = elements * (problem.gradientBytes + problem.parameterBytes),
-         longest = 0;
+         own = elements, longest = 0;
+  // What is tied goes between the first and the last stage: getTied().
+  if (stages > 1 && (stage == 0 || stage + 1 == stages))
+    own -= static_cast<double>(problem.tiedElements);
+  double bytes = own * (problem.gradientBytes + problem.parameterBytes);
   for (const Exchange &exchange : exchanges[stage])
     longest = std::max(longest, exchange.fixed + bytes * exchange.perByte);
   return longest + elements * optimizer[stage];
@@ -173,8 +177,9 @@ double GeoGrid::getTied(int pipeline) const {
       last = cells[(stages - 1) * pipelines + pipeline];
   const LinkSpeed &link =
       problem.getLink(problem.devices[first].node, problem.devices[last].node);
-  return 2 * (link.latency + static_cast<double>(problem.tiedElements) *
-                                 problem.gradientBytes / link.bandwidth);
+  return 2 * link.latency +
+         static_cast<double>(problem.tiedElements) *
+             (problem.gradientBytes + problem.parameterBytes) / link.bandwidth;
 }
 
 int GeoGrid::getMode(int stage, int pipeline, int64_t microBatches,
@@ -192,6 +197,13 @@ StageCost GeoGrid::getCost(int stage, int pipeline, int64_t microBatches,
   StageCost cost;
   cost.forward = costs.getForward(kind, mode, cuts[stage], cuts[stage + 1]);
   cost.backward = costs.getBackward(kind, mode, cuts[stage], cuts[stage + 1]);
+  double copying = 0;
+  if (stage > 0)
+    copying += copies[(stage - 1) * pipelines + pipeline];
+  if (stage + 1 < stages)
+    copying += copies[stage * pipelines + pipeline];
+  cost.forward += copying;
+  cost.backward += copying;
   return cost;
 }
 

@@ -123,8 +123,9 @@ private:
   /// By row.
   std::vector<std::vector<Exchange>> exchanges;
   std::vector<double> optimizer;
-  /// By row and column, to the next row.
-  std::vector<double> messages;
+  /// By row and column, to the next row: seconds, and those that they take of
+  /// the devices at both ends.
+  std::vector<double> messages, copies;
   /// s, by row.
   std::vector<double> syncs;
   std::vector<LaneTimes> times;

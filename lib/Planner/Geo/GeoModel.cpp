@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Geo/GeoModel.h"
+#include "Poplar/Planner/Cluster/Links.h"
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -36,7 +37,7 @@ private:
   makeKind(const HybridProblem::DeviceType &type, int64_t microBatch,
            int degree) const;
   void addDevices(GeoCluster &geo) const;
-  void addLinks(GeoProblem &problem) const;
+  void addLinks(GeoProblem &problem, const std::vector<int> &degrees) const;
 
   const ClusterView &cluster;
   const HybridCluster &whole;
@@ -122,7 +123,9 @@ void GeoProblemBuilder::addDevices(GeoCluster &geo) const {
   }
 }
 
-void GeoProblemBuilder::addLinks(GeoProblem &problem) const {
+/// `degrees` says of how many devices those of each node are at least.
+void GeoProblemBuilder::addLinks(GeoProblem &problem,
+                                 const std::vector<int> &degrees) const {
   int nodes = static_cast<int>(cluster.nodes.size());
   for (int i = 0; i < nodes; ++i)
     for (int j = 0; j < nodes; ++j) {
@@ -131,8 +134,9 @@ void GeoProblemBuilder::addLinks(GeoProblem &problem) const {
       for (std::optional<LinkSpeed> link :
            {cluster.findLink(i, j), cluster.findLink(j, i)})
         if (link)
-          slower = {std::max(slower.latency, link->latency),
-                    std::min(slower.bandwidth, link->bandwidth)};
+          slower = takeSlower(slower, *link);
+      // Each of those that share a unit has a part of the message.
+      slower.overhead /= std::min(degrees[i], degrees[j]);
       problem.links.push_back(slower);
     }
 }
@@ -159,18 +163,18 @@ std::optional<GeoCluster> GeoProblemBuilder::build(int64_t microBatch,
   if (!reached)
     return std::nullopt;
   addDevices(geo);
-  addLinks(geo.problem);
   std::vector<int> least(cluster.nodes.size(), degree);
   for (const GeoProblem::Device &device : geo.problem.devices)
     least[device.node] =
         std::min(least[device.node], geo.tensorDegrees[device.kind]);
+  addLinks(geo.problem, least);
   for (size_t i = 0; i < cluster.nodes.size(); ++i) {
     int node = static_cast<int>(i);
     LinkSpeed inside =
         cluster.findLink(node, node)
             .value_or(LinkSpeed{0, std::numeric_limits<double>::infinity()});
-    // Each of those that share a unit has a part of the message.
     inside.bandwidth *= least[i];
+    inside.overhead /= least[i];
     geo.problem.nodes.push_back(
         {cluster.nodes[i].name, inside, CollectiveLibrary::None});
   }
@@ -286,8 +290,10 @@ std::vector<GeoLinkLoad> poplar::findLinkLoads(const GeoProblem &problem,
             2 * problem.boundaryBytes *
             static_cast<double>(plan.microBatches[k]);
     }
-    double each = static_cast<double>(
-                      problem.countElements(plan.cuts[j], plan.cuts[j + 1])) *
+    int64_t own = problem.countElements(plan.cuts[j], plan.cuts[j + 1]);
+    if ((j == 0) != (j + 1 == plan.stages.size()))
+      own -= problem.tiedElements;
+    double each = static_cast<double>(own) *
                   (problem.gradientBytes + problem.parameterBytes) /
                   static_cast<double>(nodes.size());
     for (int node : nodes)
@@ -300,8 +306,8 @@ std::vector<GeoLinkLoad> poplar::findLinkLoads(const GeoProblem &problem,
       int first = getNode(0, k), last = getNode(plan.stages.size() - 1, k);
       if (first != last)
         load(first, last).gradientBytes +=
-            2 * static_cast<double>(problem.tiedElements) *
-            problem.gradientBytes;
+            static_cast<double>(problem.tiedElements) *
+            (problem.gradientBytes + problem.parameterBytes);
     }
   double seconds = simulateGeoPlan(problem, plan).seconds;
   std::vector<GeoLinkLoad> list;

@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Geo/GeoProblem.h"
 #include "Located.h"
+#include "Poplar/Planner/Cluster/Links.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -17,10 +18,6 @@ using namespace poplar;
 /// Of seconds and of bytes.
 static bool isAmount(double value) {
   return std::isfinite(value) && value >= 0;
-}
-
-static bool isLink(const LinkSpeed &link) {
-  return isAmount(link.latency) && link.bandwidth > 0;
 }
 
 static std::string checkMode(const GeoProblem::Kind &kind, size_t index,
@@ -82,7 +79,7 @@ static std::string checkNetwork(const GeoProblem &problem) {
     ++counts[device.node];
   }
   for (int i = 0; i < nodes; ++i)
-    if (counts[i] > 1 && !isLink(problem.nodes[i].inside))
+    if (counts[i] > 1 && !isValidLink(problem.nodes[i].inside))
       return at("nodes", i) + ": its devices have no link";
   if (problem.links.size() != problem.nodes.size() * problem.nodes.size())
     return "links: expected one for each pair of nodes";
@@ -92,10 +89,11 @@ static std::string checkNetwork(const GeoProblem &problem) {
                       &back = problem.getLink(j, i);
       std::string pair = "links: between nodes " + std::to_string(j) + " and " +
                          std::to_string(i) + " ";
-      if (!isLink(link) || !isLink(back))
+      if (!isValidLink(link) || !isValidLink(back))
         return pair + "the delay must be finite and not negative, the "
                       "bandwidth above 0";
-      if (link.latency != back.latency || link.bandwidth != back.bandwidth)
+      if (link.latency != back.latency || link.bandwidth != back.bandwidth ||
+          link.overhead != back.overhead)
         return pair + "they differ by direction; give both the slower";
     }
   return "";

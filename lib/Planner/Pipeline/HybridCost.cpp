@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Pipeline/HybridCost.h"
+#include "Poplar/Planner/Model/ZeroRounds.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -151,20 +152,55 @@ double HybridCosts::exchange(const std::vector<GroupPart> &parts,
                            .getSeconds(insideLatency, betweenLatency);
 }
 
-/// Tied parameters whose other unit is in another group: an all-reduce over the
-/// slowest link that may be between the two.
-double HybridCosts::exchangeTied(const GroupPart &part) const {
+/// Tied parameters whose other unit is in another group: two rounds of `bytes`
+/// of each in all, over the slowest link that may be between the two.
+double HybridCosts::exchangeTied(const GroupPart &part, int64_t bytes) const {
   double longest = 0;
   for (size_t other = 0; other < problem.types.size(); ++other) {
     const HybridProblem::Link &link = problem.getLink(part.type, other);
     double share = link.isShared ? 1 : part.tensorDegree;
-    longest =
-        std::max(longest, 2 * (link.speed.latency +
-                               static_cast<double>(problem.tiedElements) *
-                                   static_cast<double>(problem.gradientBytes) /
-                                   share / link.speed.bandwidth));
+    longest = std::max(longest,
+                       2 * link.speed.latency +
+                           static_cast<double>(problem.tiedElements * bytes) /
+                               share / link.speed.bandwidth);
   }
   return communicates ? longest : 0;
+}
+
+/// What ZeRO exchanges of the group's own `elements`.
+void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
+                               const std::vector<GroupPart> &parts,
+                               int64_t elements) const {
+  ZeroRounds rounds = ZeroRounds::of(group.zeroStage);
+  StepElements step = {elements, elements, elements};
+  if (group.first == 0 && group.end == problem.units() &&
+      problem.wholeStep.reduced > 0)
+    step = problem.wholeStep;
+  auto go = [&](int times, int64_t size, int64_t bytes) {
+    return times == 0 ? 0
+                      : times * exchange(parts, static_cast<double>(size),
+                                         bytes, group.end - group.first);
+  };
+  int sums = rounds.reductions + rounds.gradientGathers;
+  cost.forward +=
+      go(rounds.gathersForward, step.gatheredForward, problem.parameterBytes);
+  cost.backward +=
+      go(rounds.gathersBackward, step.gatheredBackward,
+         problem.parameterBytes) +
+      go(rounds.stepReductions, step.reduced, problem.gradientBytes);
+  cost.sync += go(sums, elements, problem.gradientBytes) +
+               go(rounds.parameterGathers, elements, problem.parameterBytes);
+  auto carry = [](int64_t count, int64_t bytes) {
+    return static_cast<double>(count) * static_cast<double>(bytes);
+  };
+  cost.bytesPerStep =
+      carry(rounds.gathersForward * step.gatheredForward +
+                rounds.gathersBackward * step.gatheredBackward,
+            problem.parameterBytes) +
+      carry(rounds.stepReductions * step.reduced, problem.gradientBytes);
+  cost.bytesPerIteration =
+      carry(sums * elements, problem.gradientBytes) +
+      carry(rounds.parameterGathers * elements, problem.parameterBytes);
 }
 
 StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
@@ -177,42 +213,41 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
     ranks += each.pipelines * each.tensorDegree;
     replicas += each.pipelines;
   }
-  int64_t elements = problem.countElements(group.first, group.end),
-          ofRank = divideUp(elements, part.tensorDegree),
-          shard = divideUp(elements, ranks), largest = 0;
+  // Ranks of the first and of the last group hold what is tied together.
+  bool isTied = problem.tiedElements > 0 &&
+                (group.first == 0) != (group.end == problem.units());
+  int64_t tied = isTied ? problem.tiedElements : 0,
+          elements = problem.countElements(group.first, group.end) - tied;
+  // As large as can be: small units share buckets. With those the rest is one.
+  int64_t largest = problem.largestBucket;
   for (int unit = group.first; unit < group.end; ++unit)
     largest = std::max(largest, problem.elements[unit]);
-  largest = std::max(largest, std::min(problem.largestBucket, elements));
-  largest = divideUp(largest, part.tensorDegree);
-
-  int zero = group.zeroStage, units = group.end - group.first;
-  cost.fixedBytes +=
-      type.state.replicated(zero) * ofRank + type.state.sharded(zero) * shard;
-  cost.fixedBytes +=
-      transientBytes(type.state, zero, largest, units, problem.overlapDepth);
-
-  cost.sync =
-      type.optimizerSeconds * static_cast<double>(zero >= 1 ? shard : ofRank);
-  if (replicas > 1) {
-    auto size = static_cast<double>(elements);
-    double gradients = exchange(parts, size, problem.gradientBytes, units),
-           parameters = exchange(parts, size, problem.parameterBytes, units);
-    if (zero >= 2)
-      cost.backward += gradients;
-    else
-      cost.sync += gradients;
-    if (zero == 0)
-      cost.sync += gradients;
-    else if (zero <= 2)
-      cost.sync += parameters;
-    if (zero >= 3) {
-      cost.forward += parameters;
-      cost.backward += parameters;
-    }
+  largest = std::min(largest, elements);
+  int64_t buckets = largest > 0 ? divideUp(elements, largest) : 0;
+  int zero = group.zeroStage, tiedZero = std::min(zero, 1);
+  double updated = 0;
+  for (auto [count, stage] : {std::pair(elements, zero), {tied, tiedZero}}) {
+    int64_t ofRank = divideUp(count, part.tensorDegree),
+            shard = divideUp(count, ranks);
+    cost.fixedBytes += type.state.replicated(stage) * ofRank +
+                       type.state.sharded(stage) * shard;
+    updated += static_cast<double>(stage >= 1 ? shard : ofRank);
   }
-  if (problem.tiedElements > 0 &&
-      (group.first == 0) != (group.end == problem.units()))
-    cost.sync += exchangeTied(part);
+  cost.fixedBytes +=
+      transientBytes(type.state, zero, divideUp(largest, part.tensorDegree),
+                     buckets, problem.overlapDepth);
+
+  cost.sync = type.optimizerSeconds * updated;
+  if (replicas > 1)
+    addExchanges(cost, group, parts, elements);
+  if (isTied) {
+    ZeroRounds rounds = ZeroRounds::of(tiedZero);
+    int64_t bytes =
+        (rounds.reductions + rounds.gradientGathers) * problem.gradientBytes +
+        rounds.parameterGathers * problem.parameterBytes;
+    cost.sync += exchangeTied(part, bytes);
+    cost.bytesPerIteration += static_cast<double>(tied * bytes);
+  }
   return cost;
 }
 

@@ -53,6 +53,8 @@ struct StageCost {
   double sync = 0;
   /// Without what micro-batches in flight keep.
   int64_t fixedBytes = 0;
+  /// What its collectives carry in a micro-batch, and once an iteration.
+  double bytesPerStep = 0, bytesPerIteration = 0;
 
   double both() const { return forward + backward; }
 };
@@ -92,9 +94,12 @@ private:
   };
   double exchange(const std::vector<GroupPart> &parts, double elements,
                   int64_t bytes, int collectives) const;
-  double exchangeTied(const GroupPart &part) const;
+  double exchangeTied(const GroupPart &part, int64_t bytes) const;
   double getOverhead(const HybridPlan::Group &group, int type, int64_t bytes,
                      size_t chunks) const;
+  void addExchanges(StageCost &cost, const HybridPlan::Group &group,
+                    const std::vector<GroupPart> &parts,
+                    int64_t elements) const;
   StageCost addZero(StageCost cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts, size_t own) const;
 

@@ -8,13 +8,14 @@
 
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Cluster/Sites.h"
+#include "Poplar/Planner/Cluster/Links.h"
 #include "Poplar/Planner/Model/UnitTimes.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
 
 using namespace poplar;
 
@@ -88,14 +89,10 @@ void HybridProblemBuilder::findPlaces(const std::vector<int> &sites) {
   }
 }
 
+/// `speed` has no bandwidth before the first link.
 static void takeSlower(LinkSpeed &speed, std::optional<LinkSpeed> link) {
-  if (!link)
-    return;
-  speed.latency = std::max(speed.latency, link->latency);
-  speed.overhead = std::max(speed.overhead, link->overhead);
-  speed.bandwidth = speed.bandwidth > 0
-                        ? std::min(speed.bandwidth, link->bandwidth)
-                        : link->bandwidth;
+  if (link)
+    speed = speed.bandwidth > 0 ? poplar::takeSlower(speed, *link) : *link;
 }
 
 /// The slowest there is between nodes of the two types; inside the node, if all
@@ -182,11 +179,12 @@ static double getMessageBytes(const HybridModel &model) {
 bool HybridProblemBuilder::build(int64_t globalBatch,
                                  const std::vector<int> &sites) {
   findPlaces(sites);
-  std::set<std::string> formats;
+  std::string wire;
   for (size_t kind = 0; kind < devices.size(); ++kind) {
     if (!addType(kind))
       return false;
-    formats.insert(cluster.types[devices[kind].type].getWorkingFormat());
+    std::string format = cluster.types[devices[kind].type].getWorkingFormat();
+    wire = kind == 0 ? format : joinWireFormats(wire, format);
   }
   for (size_t kind = 0; kind < devices.size(); ++kind)
     for (size_t other = 0; other < devices.size(); ++other)
@@ -194,8 +192,9 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
   problem.elements = model.elements;
   problem.tiedElements = model.tiedElements;
   problem.largestBucket = model.largestBucket;
-  // Parameters travel in f32 unless all agree on something narrower.
-  problem.parameterBytes = formats.size() > 1 || formats.count("f32") ? 4 : 2;
+  problem.wholeStep = model.wholeStep;
+  problem.gradientBytes = gradientWireBytes;
+  problem.parameterBytes = getWireBytes(wire);
   problem.globalBatch = globalBatch;
   error = problem.check();
   return error.empty();

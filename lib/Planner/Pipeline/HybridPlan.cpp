@@ -126,6 +126,28 @@ LaneTimes poplar::getLaneTimes(const std::vector<PlannedStage> &stages,
   return times;
 }
 
+std::vector<HybridPlan::RankBytes>
+HybridPlan::countBytes(const HybridProblem &problem, size_t lane) const {
+  std::vector<RankBytes> bytes;
+  auto steps = static_cast<double>(countMicroBatches(problem, lane));
+  for (const PlannedStage &stage :
+       getStages(problem, *this, lane, HybridCosts(problem))) {
+    // Activations to the next stage, and gradients to the one before it.
+    size_t group = bytes.size();
+    int messages = 2 * chunks - (group == 0) - (group + 1 == groups.size()),
+        degree = getMode(problem, lanes[lane].stages[group]).tensorDegree;
+    // The last micro-batch of a pipeline may be smaller.
+    double samples = static_cast<double>(lanes[lane].samples) /
+                     static_cast<double>(lanes[lane].pipelines);
+    bytes.push_back(
+        {stage.bytes,
+         stage.cost.bytesPerIteration + steps * stage.cost.bytesPerStep,
+         messages * samples * static_cast<double>(problem.boundaryBytes) /
+             degree});
+  }
+  return bytes;
+}
+
 double HybridPlan::predict(const HybridProblem &problem) const {
   HybridCosts costs(problem);
   double longest = 0;
@@ -216,12 +238,11 @@ static std::string checkChunks(const HybridProblem &problem,
 
 static std::string checkMemory(const HybridProblem &problem,
                                const HybridPlan &plan) {
-  HybridCosts costs(problem);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    std::vector<PlannedStage> stages = getStages(problem, plan, lane, costs);
-    for (size_t j = 0; j < stages.size(); ++j) {
+    std::vector<HybridPlan::RankBytes> bytes = plan.countBytes(problem, lane);
+    for (size_t j = 0; j < bytes.size(); ++j) {
       const auto &type = problem.types[plan.lanes[lane].stages[j].type];
-      if (stages[j].bytes > type.memory)
+      if (bytes[j].peak > type.memory)
         return at("lanes", lane) + "." + at("stages", j) +
                ": exceeds the memory of device type '" + type.name + "'";
     }

@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Pipeline/HybridProblem.h"
 #include "Located.h"
+#include "Poplar/Planner/Cluster/Links.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,10 +20,6 @@ using Mode = HybridProblem::Mode;
 
 static bool isTime(double seconds) {
   return std::isfinite(seconds) && seconds >= 0;
-}
-
-static bool isLink(const LinkSpeed &link) {
-  return isTime(link.latency) && link.bandwidth > 0;
 }
 
 static std::string checkMode(const HybridType &type, const Mode &mode,
@@ -54,7 +51,7 @@ static std::string checkType(const HybridType &type, size_t units) {
            " devices do not fill nodes of " + std::to_string(type.perNode);
   if (type.memory < 0 || type.scratchBytes < 0)
     return "memory: bytes must not be negative";
-  if (type.perNode > 1 && !isLink(type.inside))
+  if (type.perNode > 1 && !isValidLink(type.inside))
     return "inside: has no bandwidth";
   if (!isTime(type.optimizerSeconds))
     return "optimizerSeconds must be finite and not negative";
@@ -78,7 +75,7 @@ std::string HybridProblem::check() const {
   if (links.size() != types.size() * types.size())
     return "links: expected one for each pair of types";
   for (size_t i = 0; i < links.size(); ++i)
-    if (!isLink(links[i].speed))
+    if (!isValidLink(links[i].speed))
       return at("links", i) + ": has no bandwidth";
   for (size_t i = 0; i < elements.size(); ++i)
     if (elements[i] < 0)

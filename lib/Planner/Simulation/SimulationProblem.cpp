@@ -166,3 +166,18 @@ std::string SimulationProblem::check() const {
       return "class '" + classes[i].name + "': " + error;
   return "";
 }
+
+CarriedBytes poplar::countBytes(const SimulationProblem &problem,
+                                const SimulationProblem::RankClass &rankClass) {
+  using Operation = SimulationProblem::Operation;
+  CarriedBytes bytes;
+  for (auto [phase, times] : rankClass.iteration)
+    for (const Operation &operation : rankClass.phases[phase]) {
+      bool isMessage = operation.kind == Operation::Send;
+      if (!isMessage && operation.kind != Operation::Start)
+        continue;
+      double &sum = isMessage ? bytes.messages : bytes.collectives;
+      sum += double(times) * problem.collectives[operation.index].bytes;
+    }
+  return bytes;
+}

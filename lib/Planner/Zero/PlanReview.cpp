@@ -112,6 +112,9 @@ bool Reviewer::pose(PlanReview &review, std::string &error) {
 }
 
 void Reviewer::addRanks(PlanReview &review) const {
+  review.collectiveBytes =
+      getCollectiveBytes(job, model, written.stage,
+                         std::max<int64_t>(written.ranks[0].share.steps, 1));
   double total = 0;
   for (double share : review.plan.state)
     total += share;

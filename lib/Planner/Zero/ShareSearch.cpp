@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Zero/ShareSearch.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "Batch/ExactPolicy.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include <algorithm>

@@ -10,6 +10,8 @@
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/WireFormat.h"
+#include "Poplar/Planner/Model/ZeroRounds.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include <algorithm>
 #include <cmath>
@@ -18,15 +20,14 @@ using namespace poplar;
 
 int64_t poplar::getWireBytes(const ClusterView &cluster) {
   int known = cluster.ranks.front().type;
-  const std::string first = cluster.types[known].getWorkingFormat();
+  std::string wire = cluster.types[known].getWorkingFormat();
   for (const ClusterRank &rank : cluster.ranks) {
     if (rank.type == known)
       continue;
     known = rank.type;
-    if (cluster.types[known].getWorkingFormat() != first)
-      return 4;
+    wire = joinWireFormats(wire, cluster.types[known].getWorkingFormat());
   }
-  return first == "f32" ? 4 : 2;
+  return getWireBytes(wire);
 }
 
 TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
@@ -83,34 +84,30 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
   Traffic all = {model.buckets, model.elements},
           first = {std::min<int64_t>(model.buckets, 1), model.firstBucket},
           last = {std::min<int64_t>(model.buckets, 1), model.lastBucket};
+  ZeroRounds rounds = ZeroRounds::of(problem.zeroStage);
   problem.forwardSync = problem.backwardSync = problem.stepSync = 0;
   problem.iterationSync = update + rates.exchanges;
-  switch (problem.zeroStage) {
-  case 0: {
-    // An all-reduce is a reduction and a gather, of gradients both.
-    problem.backwardSync = 2 * reduce(without(all, first));
-    problem.iterationSync +=
-        2 * (reduce(first) + reduceOverhead(without(all, first)));
-    break;
+  // Sums are gathered in as long as it takes to reduce them.
+  if (int times = rounds.reductions + rounds.gradientGathers) {
+    Traffic beside = without(all, first);
+    problem.backwardSync += times * reduce(beside);
+    problem.iterationSync += times * (reduce(first) + reduceOverhead(beside));
   }
-  case 1:
-    problem.backwardSync = reduce(without(all, first));
-    problem.iterationSync +=
-        reduce(first) + reduceOverhead(without(all, first));
-    break;
-  default:
-    problem.backwardSync = reduce(without(model.reduced, first));
-    problem.stepSync =
-        reduce(first) + reduceOverhead(without(model.reduced, first));
-    if (problem.zeroStage == 3) {
-      Traffic forward = without(model.gatheredForward, first);
-      problem.forwardSync = gather(forward);
-      problem.backwardSync += gather(model.gatheredBackward);
-      problem.stepSync += gather(first) + gatherOverhead(forward) +
-                          gatherOverhead(model.gatheredBackward);
-    }
+  if (rounds.stepReductions) {
+    Traffic beside = without(model.reduced, first);
+    problem.backwardSync += reduce(beside);
+    problem.stepSync += reduce(first) + reduceOverhead(beside);
   }
-  if (problem.zeroStage == 1 || problem.zeroStage == 2) {
+  if (rounds.gathersForward) {
+    Traffic beside = without(model.gatheredForward, first);
+    problem.forwardSync += gather(beside);
+    problem.stepSync += gather(first) + gatherOverhead(beside);
+  }
+  if (rounds.gathersBackward) {
+    problem.backwardSync += gather(model.gatheredBackward);
+    problem.stepSync += gatherOverhead(model.gatheredBackward);
+  }
+  if (rounds.parameterGathers) {
     // Buckets are gathered in the order of the update, while it goes on.
     constexpr double share =
         double(OptimizerBytes::adamw) / double(OptimizerBytes::total());
@@ -119,6 +116,23 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
         gather(last), gather(all) - adamw * (1 - double(first.elements) /
                                                      double(all.elements)));
   }
+}
+
+double poplar::getCollectiveBytes(const ClusterView &cluster,
+                                  const ModelFacts &model, int stage,
+                                  int64_t steps) {
+  if (cluster.ranks.size() < 2)
+    return 0;
+  ZeroRounds rounds = ZeroRounds::of(stage);
+  double gradients = double((rounds.reductions + rounds.gradientGathers) *
+                            model.elements),
+         parameters = double(rounds.parameterGathers * model.elements);
+  gradients += double(steps * rounds.stepReductions * model.reduced.elements);
+  parameters += double(
+      steps * (rounds.gathersForward * model.gatheredForward.elements +
+               rounds.gathersBackward * model.gatheredBackward.elements));
+  return gradients * double(gradientWireBytes) +
+         parameters * double(getWireBytes(cluster));
 }
 
 static const DeviceProfile *findProfile(const ClusterView &cluster,

@@ -9,6 +9,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
@@ -36,13 +37,12 @@ public:
 
 } // namespace
 
-/// What all programs put parameters on the wire as: the format of all, or f32
-/// where they differ.
+/// What all programs put parameters on the wire as.
 static std::string getWire(ArrayRef<zero::ProgramInfo> programs) {
+  std::string wire = programs.front().getWorkingFormat();
   for (const zero::ProgramInfo &program : programs)
-    if (program.getWorkingFormat() != programs.front().getWorkingFormat())
-      return "f32";
-  return programs.front().getWorkingFormat();
+    wire = joinWireFormats(wire, program.getWorkingFormat());
+  return wire;
 }
 
 /// Says on every bucket which groups use it, and in which stage of ZeRO they

@@ -21,6 +21,8 @@
 //   c_jk = alpha + h A / beta     with A bytes of activations; h is how many of
 //     the stage's devices in that node send to another node, or how many of the
 //     next stage's receive from one there, whichever is more
+//   f, b: each A o longer for the message that comes and the one that leaves,
+//     with the overhead o of its link: what the cores that compute move
 //   s_j  = max over the nodes N of the stage's devices of
 //            2 l_r lambda + (r - 1)/r X / B      (if r > 1 of them are in N)
 //          + sum over its other nodes N' of 2 alpha + X / (n beta)
@@ -30,7 +32,8 @@
 //     parameters, which are reduced and gathered once an iteration (ZeRO stage
 //     1). Where each device is a node, as in DT-FM, this is its DATAP.
 //   s_jk = s_j, and in the first and last stage, if they share parameters,
-//     2 (alpha + tied gradients / beta) between the two devices of pipeline k
+//     2 alpha + Y / beta between the two devices of pipeline k, with Y the bytes
+//     of gradients and parameters of these, which are then no part of X
 //
 // P_k and E_k are made of f, b, c and s as for a lane of a hybrid plan
 // (HybridProblem.h). An iteration takes the longest (m_k - 1) P_k + E_k, where

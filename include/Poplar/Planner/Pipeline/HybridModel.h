@@ -37,6 +37,8 @@ struct HybridModel {
   int64_t tiedElements = 0;
   /// Of buckets, which small units share; 0 for a unit each.
   int64_t largestBucket = 0;
+  /// Of the whole model.
+  StepElements wholeStep;
   /// The most devices that may share a unit: heads that cannot be cut.
   int mostTensorDegree = 1;
   /// Profiles of other models are not used.

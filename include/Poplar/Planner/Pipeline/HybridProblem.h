@@ -58,6 +58,7 @@
 #include "Poplar/Planner/Cluster/Cluster.h"
 #include "Poplar/Planner/Cluster/CollectiveLatency.h"
 #include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/ZeroRounds.h"
 #include "Poplar/Planner/Pipeline/Timetable.h"
 #include <cstdint>
 #include <optional>
@@ -114,6 +115,8 @@ struct HybridProblem {
   /// Of buckets that small units share. The largest of a stage has at least the
   /// elements of its largest unit.
   int64_t largestBucket = 0;
+  /// Of a single stage; where they are 0, each unit's once.
+  StepElements wholeStep;
   /// Buckets under way while another is in use.
   int64_t overlapDepth = 2;
   /// A sample's activations on their way between two units.
@@ -197,6 +200,16 @@ struct HybridPlan {
   std::vector<int64_t> countDevices(const HybridProblem &problem) const;
   /// Ranks of a group, of all lanes.
   int64_t countRanks(const HybridProblem &problem, size_t group) const;
+
+  /// Of a rank of a lane: the memory that it needs at most, and what its
+  /// collectives carry and its messages in an iteration.
+  struct RankBytes {
+    int64_t peak = 0;
+    double collectives = 0, messages = 0;
+  };
+  /// By group.
+  std::vector<RankBytes> countBytes(const HybridProblem &problem,
+                                    size_t lane) const;
 
   /// The cost in the head of this file.
   double predict(const HybridProblem &problem) const;

@@ -69,6 +69,9 @@ struct SimulationProblem {
     /// What it takes away from the computation of a rank that computes all the
     /// while.
     double overhead = 0;
+    /// What it carries: all that the ranks of the group own together, or the
+    /// message of a rank. No time depends on it.
+    double bytes = 0;
 
     /// From its begin to its end if it is alone.
     double seconds() const;
@@ -174,6 +177,14 @@ struct Simulation {
   std::vector<ClassSeconds> classes;
   Timeline timeline;
 };
+
+/// Bytes that a rank takes part in carrying in an iteration: the payload of
+/// its collectives, and the messages that it sends.
+struct CarriedBytes {
+  double collectives = 0, messages = 0;
+};
+CarriedBytes countBytes(const SimulationProblem &problem,
+                        const SimulationProblem::RankClass &rankClass);
 
 /// Checks `problem` and simulates it. Deterministic. Fails, with `error` set,
 /// where the problem makes no sense or ranks wait for each other for ever.

@@ -72,6 +72,8 @@ struct PlanReview {
     std::optional<Memory> memory;
   };
   std::vector<Rank> ranks;
+  /// What the collectives of an iteration carry.
+  double collectiveBytes = 0;
 
   /// The curve of a device type in the job, and whether it is an estimate.
   struct TypeCurve {

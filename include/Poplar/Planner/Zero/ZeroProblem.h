@@ -82,9 +82,7 @@ struct TrafficRates {
   double exchanges = 0;
 };
 
-/// Bytes of an element on the wire: of a gradient; and of a parameter, in the
-/// format of all types in the job, or f32 where they differ.
-constexpr int64_t gradientWireBytes = 4;
+/// Bytes of a parameter on the wire between the ranks of a job.
 int64_t getWireBytes(const ClusterView &cluster);
 
 /// The rates if ranks hold the shares `state` of every bucket.
@@ -95,6 +93,11 @@ TrafficRates getTrafficRates(const ClusterView &cluster,
 /// time of `problem` falls with a rate, nor with `update`.
 void setSync(const ModelFacts &model, const TrafficRates &rates, double update,
              BatchProblem &problem);
+
+/// Bytes that the collectives of an iteration of so many steps carry, of
+/// parameters and gradients.
+double getCollectiveBytes(const ClusterView &cluster, const ModelFacts &model,
+                          int stage, int64_t steps);
 
 /// Memory of a rank next to its activations, if it holds `share` of what the
 /// stage shards. Of a profile that says nothing of memory, it is the least that

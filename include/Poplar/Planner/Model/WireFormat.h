@@ -1,0 +1,37 @@
+//===- WireFormat.h - In what ranks send elements ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Gradients travel in f32. Parameters travel in the format that all ranks of a
+// job work in (getWorkingFormat() in StateBytes.h), or in f32 where they differ.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_PLANNER_MODEL_WIREFORMAT_H
+#define POPLAR_PLANNER_MODEL_WIREFORMAT_H
+
+#include <cstdint>
+#include <string>
+
+namespace poplar {
+
+/// In what ranks of two working formats send each other parameters. Folded over
+/// all ranks of a job, it is that of the job.
+inline std::string joinWireFormats(const std::string &format,
+                                   const std::string &other) {
+  return format == other ? format : "f32";
+}
+
+/// Bytes of an element on the wire: of a gradient, and of a parameter.
+constexpr int64_t gradientWireBytes = 4;
+inline int64_t getWireBytes(const std::string &wireFormat) {
+  return wireFormat == "f32" ? 4 : 2;
+}
+
+} // namespace poplar
+
+#endif // POPLAR_PLANNER_MODEL_WIREFORMAT_H

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+# ===- check_plans.py - What the planner says of plans, and what is built --===#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# ===-----------------------------------------------------------------------===#
+"""Plans random clusters of host and GPU types, some of which cannot be built:
+ZeRO stages 0 to 3 and hybrid plans, with interleaved stages, recomputation,
+fast and slow links, and types of unlike formats. For each plan, compares
+
+  simulated_seconds of the plan with what `poplar simulate` says,
+  the memory of ranks by the planner with what `poplar build` prints,
+  the bytes that collectives and messages carry by the planner with those of
+  the programs.
+
+`poplar build` must take every plan that `poplar plan -o` writes. Quits at the
+first plan that breaks a bound; --keep-going reports all of them. COUNT plans
+must be of all kinds where there are 100 or more."""
+
+import argparse
+import collections
+import json
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+
+# Of the last, no program can be built; of those in f16, no pipeline stage.
+FORMATS = ["bf16", "f32"]
+TYPES = [
+    {"kind": "bf16", "device": "a100-80"},
+    {"kind": "bf16", "device": "h100"},
+    {"kind": "bf16", "device": "l4"},
+    {"kind": "f16", "device": "t4"},
+    {"kind": "f16", "device": "v100-32"},
+    {"kind": "f32", "device": "v100-32", "precision": "f32"},
+    {"kind": "f32", "target": "host", "precision": "f32", "memory": "1GiB",
+     "threads": 1, "flops": {"f32": 5e10}, "bandwidth": 1e10},
+    {"kind": "f32", "target": "host", "precision": "f32", "memory": "1GiB",
+     "threads": 1, "flops": {"f32": 8e10}, "bandwidth": 2e10},
+    {"kind": "", "device": "mi300x"},
+]  # fmt: skip
+# Where there is no plan that can be built, one line says what would help.
+REFUSED = [
+    "--hypothetical plans",
+    "has no plan in any stage",
+    "has no plan in stage",
+    "exceeds the memory of its devices",
+]
+KINDS = [
+    ("exact", []),
+    ("hybrid", []),
+    ("exact", ["--zero", "0"]),
+    ("hybrid", ["--zero", "1"]),
+    ("exact", ["--zero", "1"]),
+    ("hybrid", ["--zero", "2"]),
+    ("exact", ["--zero", "2"]),
+    ("hybrid", ["--chunks", "2"]),
+    ("exact", ["--zero", "3"]),
+    ("hybrid", ["--zero", "3"]),
+]
+# What there must be of many plans.
+WANTED = [
+    *(f"zero {stage}" for stage in range(4)),
+    *(f"group of zero {stage}" for stage in range(4)),
+    "hybrid", "hybrid of one stage", "hybrid of unlike types", "interleaved",
+    "recomputing",
+]  # fmt: skip
+MANY = 100
+# Least and most of what is planned, in parts of what is built. What is planned
+# must fit.
+SECONDS = BYTES = 0.97, 1.03
+MEMORY = 0.99, 1.5
+PARAMETER = re.compile(r"nn\.parameter @\S+ : tensor<([0-9x]+)xf32>")
+RANK = re.compile(r"^rank (\d+) .*\((\d+) bytes\)$", re.MULTILINE)
+
+
+def get_state_mib(model):
+    """Of all parameters on one device."""
+    elements = 0
+    with open(model) as file:
+        for shape in PARAMETER.findall(file.read()):
+            elements += math.prod(map(int, shape.split("x")))
+    return 16 * elements / (1 << 20)
+
+
+def make_cluster(rng, model_mib):
+    """Of one to three types on up to four nodes. Where one device is too small
+    for the model, it takes several."""
+    if rng.random() < 0.5:
+        # Of one format, which neighbouring stages need.
+        kind = rng.choice(FORMATS)
+        names = [i for i, type in enumerate(TYPES) if type["kind"] == kind]
+    else:
+        names = range(len(TYPES))
+    names = rng.sample(list(names), min(len(names), rng.randint(1, 3)))
+    types = {}
+    for name in names:
+        own = {key: value for key, value in TYPES[name].items() if key != "kind"}
+        if rng.random() < 0.6:
+            # Scratch of libraries takes the rest.
+            scratch = 0 if "target" in own else 34
+            own["memory"] = f"{int(scratch + model_mib * rng.uniform(0.5, 2))}MiB"
+        if rng.random() < 0.2:
+            own["recompute"] = "recompute-attention"
+        types[f"t{name}"] = own
+    nodes = [
+        {"name": f"n{i}", "devices": {rng.choice(list(types)): rng.randint(1, 4)}}
+        for i in range(rng.randint(1, 4))
+    ]
+    used = {name for node in nodes for name in node["devices"]}
+    between = {"between": "nodes", "latency": 1e-5,
+               # Where links are slow, stages are faster than ZeRO.
+               "bandwidth": rng.choice([1e6, 1e7, 1e8, 1e10])}  # fmt: skip
+    inside = {"inside": "nodes", "latency": 1e-5, "bandwidth": rng.choice([1e7, 2.5e10])}
+    if rng.random() < 0.3:
+        between["overhead"] = rng.choice([1e-11, 1e-9])
+    return {
+        "device_types": {name: types[name] for name in types if name in used},
+        "nodes": nodes,
+        "links": [inside, between],
+    }
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def list_planned(policy, plan):
+    """Of each rank in the order of the plan: memory, and what its collectives and
+    messages carry in an iteration."""
+    if policy == "exact":
+        carried = plan["collective_bytes_per_iteration"]
+        return [(rank["memory"]["peak"], carried, 0) for rank in plan["ranks"]]
+    return [
+        (lane["peak_bytes"], lane["collective_bytes"], lane["message_bytes"])
+        for group in plan["groups"]
+        for lane in group["lanes"]
+        for _ in lane["ranks"]
+    ]
+
+
+class Checker:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.counts = collections.Counter()
+        self.ratios = collections.defaultdict(list)
+        self.failures = []
+
+    def fail(self, text):
+        if not self.arguments.keep_going:
+            sys.exit(text)
+        self.failures.append(text)
+        print(text, flush=True)
+
+    def compare(self, what, where, planned, built, least, most):
+        """Of what was planned to what is."""
+        ratio = planned / built if built else 1.0 if planned == built else 99.0
+        self.ratios[what].append(ratio)
+        if not least <= ratio <= most:
+            self.fail(f"{where}: {what}: planned {planned}, built {built}, {ratio:.3f}")
+
+    def check(self, name, model, batch, policy, options, cluster):
+        path = os.path.join(self.arguments.directory, name)
+        with open(path + ".cluster.json", "w") as file:
+            json.dump(cluster, file)
+        command = [
+            "poplar", "plan", "--model", model, "--cluster", path + ".cluster.json",
+            "--global-batch", str(batch), "--policy", policy, *options,
+            "-o", path + ".mlir", "--json", path + ".json",
+        ]  # fmt: skip
+        planned = run(*command)
+        if planned.returncode:
+            lines = planned.stderr.splitlines()
+            if len(lines) != 1 or not any(text in lines[0] for text in REFUSED):
+                self.fail(f"{' '.join(command)}: {planned.stderr}")
+            self.counts["refused"] += 1
+            return
+        if "hypothetical:" in planned.stdout:
+            self.fail(f"{' '.join(command)}: {planned.stdout}")
+        with open(path + ".json") as file:
+            plan = json.load(file)
+        kind = self.count(policy, plan)
+        simulated = run("poplar", "simulate", path + ".mlir", "--json", "-")
+        built = run("poplar", "build", path + ".mlir", "-o", path + ".job")
+        for result in simulated, built:
+            if result.returncode:
+                self.fail(f"{path}: {result.stderr}")
+                return
+        simulated = json.loads(simulated.stdout)
+        self.compare("seconds", path, plan["simulated_seconds"],
+                     simulated["simulated_seconds"], *SECONDS)  # fmt: skip
+        peaks = {int(rank): int(peak) for rank, peak in RANK.findall(built.stdout)}
+        carried = {
+            rank: (part["collective_bytes"], part["message_bytes"])
+            for part in simulated["rank_classes"]
+            for rank in part["ranks"]
+        }
+        for rank, planned in enumerate(list_planned(policy, plan)):
+            where = f"{path} rank {rank}"
+            self.compare("memory, " + kind, where, planned[0], peaks[rank], *MEMORY)
+            for what, by_plan, by_program in zip(
+                ("collectives", "messages"), planned[1:], carried[rank]
+            ):
+                self.compare(f"{what}, {kind}", where, by_plan, by_program, *BYTES)
+
+    def count(self, policy, plan):
+        """What the plan is, in a word."""
+        if policy == "exact":
+            self.counts[f"zero {plan['stage']}"] += 1
+            return policy
+        groups = plan["groups"]
+        kind = "hybrid" if len(groups) > 1 else "hybrid of one stage"
+        if plan["chunks"] > 1:
+            kind = "interleaved"
+        self.counts[kind] += 1
+        lanes = [lane for group in groups for lane in group["lanes"]]
+        for group in groups:
+            self.counts[f"group of zero {group['zero_stage']}"] += 1
+        if len({lane["device_type"] for lane in lanes}) > 1:
+            self.counts["hybrid of unlike types"] += 1
+        if any(lane["recompute"] != "keep" for lane in lanes):
+            self.counts["recomputing"] += 1
+        return kind
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("directory")
+    parser.add_argument("models", nargs="+", help="from poplar import")
+    parser.add_argument(
+        "--count", type=int, default=int(os.environ.get("POPLAR_TEST_PLANS", 10)),
+        help="plans (default: POPLAR_TEST_PLANS, or 10)",
+    )  # fmt: skip
+    parser.add_argument("--first", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep-going", action="store_true")
+    arguments = parser.parse_args()
+    os.makedirs(arguments.directory, exist_ok=True)
+    checker = Checker(arguments)
+    for index in range(arguments.first, arguments.first + arguments.count):
+        rng = random.Random(f"{arguments.seed}/{index}")
+        policy, options = KINDS[index % len(KINDS)]
+        # Each model with plans of all kinds.
+        model = arguments.models[(index + index // len(KINDS)) % len(arguments.models)]
+        cluster = make_cluster(rng, get_state_mib(model))
+        batch = rng.choice([8, 12, 24])
+        checker.check(f"{index}", model, batch, policy, options, cluster)
+    print("plans:", ", ".join(f"{n} {k}" for k, n in sorted(checker.counts.items())))
+    for what, ratios in sorted(checker.ratios.items()):
+        print(f"{what}: {len(ratios)} within {min(ratios):.3f} and {max(ratios):.3f}")
+    missing = [kind for kind in WANTED if checker.counts[kind] == 0]
+    if arguments.count >= MANY and missing:
+        checker.fail("there is no plan of: " + ", ".join(missing))
+    return len(checker.failures) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
