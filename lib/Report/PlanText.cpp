@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Report/PlanText.h"
+#include "Poplar/Conversion/Program/Program.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Support/Text.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -122,4 +124,23 @@ std::string poplar::formatLeftOut(const ClusterView &cluster,
     text += formatv("  left out {0,5} {1,-16} {2}\n", leftOut.count, type,
                     formatNodes(leftOut.first, leftOut.last));
   return text;
+}
+
+std::string poplar::formatMemory(mlir::ModuleOp program) {
+  exec::ArenaOp arena = getArena(program);
+  int64_t fixed = getPeakBytes(program, 0, 0), perSample = arena.getPerSample(),
+          live = arena.getLivePerSample(), scratch = arena.getScratchBytes();
+  std::string text = llvm::formatv("memory    peak_bytes(b) = {0} + b * {1}\n",
+                                   fixed, perSample);
+  for (int64_t batch : {1, 4, 16})
+    text += llvm::formatv("          micro-batch {0,2}: {1,10:f1} MiB\n", batch,
+                          (fixed + batch * perSample) / 1048576.0);
+  return text +
+         llvm::formatv(
+             "          parameters, gradients and optimizer {0:f1} MiB, "
+             "library scratch {1:f1} MiB\n          activations are placed "
+             "within {2:f2} % of the largest sum of live bytes\n",
+             (fixed - scratch) / 1048576.0, scratch / 1048576.0,
+             live ? 100.0 * (perSample - live) / live : 0.0)
+             .str();
 }

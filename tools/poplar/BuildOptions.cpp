@@ -7,8 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "BuildOptions.h"
-#include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Cluster/Buildable.h"
 #include "llvm/Support/Threading.h"
 
 using namespace poplar;
@@ -49,40 +47,4 @@ void addScheduleOptions(CLI::App *command, HostOptions &options) {
           "--overlap-depth", options.overlapDepth,
           "Collectives of each kind that overlap the computation of a unit")
       ->check(CLI::Range(1, 64));
-}
-
-bool checkCPU(const HostOptions &options, std::string &error) {
-  if (isKnownCPU(options.cpu))
-    return true;
-  error = "--cpu: LLVM knows no processor '" + options.cpu +
-          "' of this architecture; llc --mcpu=help lists those it knows";
-  return false;
-}
-
-bool isOf(zero::RankOp rank, mlir::ModuleOp program) {
-  zero::ProgramInfo info = zero::ProgramInfo::get(program);
-  return rank.getDeviceType() == info.deviceType &&
-         int64_t(rank.getGroup()) == info.group;
-}
-
-bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
-                   std::string &error) {
-  zero::ProgramInfo info = zero::ProgramInfo::get(program);
-  error = explainUnbuildable(info.deviceType, info.target);
-  if (!error.empty())
-    return false;
-  if (mlir::failed(setTarget(options, info.target))) {
-    error = "device type '" + info.deviceType + "' has the unknown target " +
-            info.target;
-    return false;
-  }
-  chooseScheduleOptions(program, options);
-  options.maxBatch = 1;
-  for (auto plan : program.getOps<zero::PlanOp>())
-    for (zero::RankOp rank : plan.getRanks())
-      if (isOf(rank, program)) {
-        options.threads = rank.getThreads();
-        options.maxBatch = std::max(options.maxBatch, rank.getLargestStep());
-      }
-  return true;
 }

@@ -9,6 +9,7 @@
 #include "Commands.h"
 #include "Output.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Import/DetectGPUs.h"
 #include "Poplar/Import/DeviceLibrary.h"

@@ -9,7 +9,6 @@
 #ifndef POPLAR_TOOLS_COMMANDS_H
 #define POPLAR_TOOLS_COMMANDS_H
 
-#include "mlir/IR/BuiltinOps.h"
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
@@ -35,14 +34,8 @@ int reportError(const std::string &message);
 /// arguments; returns, the exit status of a failure, only where there is none.
 int startJob(const std::string &directory, std::vector<std::string> arguments);
 
-/// The text of a module, ended by a newline.
-std::string formatModule(mlir::ModuleOp module);
-
 /// Writes a whole file or leaves the old one; "-" is standard output. Returns
-/// false, with `error` set, if it cannot.
-bool writeFile(const std::string &path, const std::string &contents,
-               std::string &error);
-/// The same, which reports the error.
+/// false, with the error reported, if it cannot.
 bool writeFile(const std::string &path, const std::string &contents);
 
 #endif // POPLAR_TOOLS_COMMANDS_H

@@ -8,6 +8,7 @@
 
 #include "Commands.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Import.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLExtras.h"
@@ -162,7 +163,8 @@ void addImportCommand(CLI::App &app, int &status) {
       status = reportError(error);
       return;
     }
-    status = writeFile(arguments->output, formatModule(*module)) ? 0 : 1;
+    status =
+        writeFile(arguments->output, poplar::formatModule(*module)) ? 0 : 1;
     // The model itself may go to standard output.
     if (!status)
       (arguments->output == "-" ? llvm::errs() : llvm::outs())

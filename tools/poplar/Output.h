@@ -1,4 +1,4 @@
-//===- Output.h - Several files at once -------------------------*- C++ -*-===//
+//===- Output.h - What commands print ---------------------------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,14 +11,6 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
-#include <string>
-#include <utility>
-#include <vector>
-
-/// Contents by path, as writeFile() takes them. Writes all, or leaves all old
-/// ones; returns false, with `error` set, if it cannot.
-bool writeFiles(const std::vector<std::pair<std::string, std::string>> &files,
-                std::string &error);
 
 /// Prints the command that goes on from what this one wrote. Words in capitals
 /// are for the user to fill in; all others are quoted for a shell.

@@ -8,11 +8,14 @@
 
 #include "BuildOptions.h"
 #include "Commands.h"
-#include "HybridPlan.h"
 #include "Output.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Driver/Files.h"
+#include "Poplar/Driver/HybridPlanning.h"
+#include "Poplar/Driver/ProgramOptions.h"
+#include "Poplar/Driver/Review.h"
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Report/PlanReport.h"
 #include "Poplar/Report/PlanText.h"
@@ -20,7 +23,6 @@
 #include "Poplar/Simulation/Passes.h"
 #include "Poplar/Transforms/Plan/Buildable.h"
 #include "Poplar/Transforms/Plan/HeteroAllocate.h"
-#include "Review.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
@@ -160,6 +162,57 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
   return true;
 }
 
+/// The plan, its explanation and the simulated timeline, as far as they are
+/// asked for.
+static bool writeStages(Compilation &compilation, const Arguments &args,
+                        const std::string &json, const Timeline &timeline) {
+  std::vector<std::pair<std::string, std::string>> files;
+  if (!args.output.empty())
+    files.emplace_back(args.output, formatModule(compilation.getModule()));
+  if (!args.json.empty())
+    files.emplace_back(args.json, json);
+  if (!args.trace.empty())
+    files.emplace_back(args.trace,
+                       formatChromeTrace(timeline, args.allocation.policy +
+                                                       " plan, simulated"));
+  return writeFiles(files, compilation.error);
+}
+
+static bool printsFile(const Arguments &args) {
+  return args.json == "-" || args.trace == "-" || args.output == "-";
+}
+
+static bool printHybrid(Compilation &compilation, const HybridRequest &request,
+                        const Arguments &args) {
+  HybridReport report;
+  if (!planHybrid(compilation, request, report) ||
+      !writeStages(compilation, args, formatHybridJSON(report),
+                   report.simulation.timeline))
+    return false;
+  if (printsFile(args)) {
+    llvm::errs() << format(report.buildability);
+    return true;
+  }
+  llvm::outs() << formatHybridText(report);
+  if (!args.output.empty() && report.buildability.refusal.empty())
+    printNext({"poplar", "build", args.output, "-o", "job"});
+  return true;
+}
+
+static bool printGeo(Compilation &compilation, const HybridRequest &request,
+                     const Arguments &args) {
+  GeoReport report;
+  if (!planGeo(compilation, request, report) ||
+      !writeStages(compilation, args, formatGeoJSON(report),
+                   report.simulation.timeline))
+    return false;
+  if (printsFile(args))
+    llvm::errs() << format(report.buildability);
+  else
+    llvm::outs() << formatGeoText(report);
+  return true;
+}
+
 static bool planCluster(Compilation &compilation, Arguments &args) {
   compilation.error = checkOptions(args);
   if (!compilation.error.empty())
@@ -185,19 +238,19 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
   if (!compilation.error.empty())
     return false;
   if (isHybrid(args)) {
-    HybridArguments hybrid{args.allocation.policy,
-                           args.allocation.globalBatch,
-                           args.host.bucketBytes,
-                           args.allocation.stage,
-                           args.hypothetical ? args.tensorDegree : 1,
-                           args.chunks,
-                           args.hypothetical,
-                           std::move(buildability.leftOut),
-                           args.output,
-                           args.json,
-                           args.trace};
-    return hybrid.policy == "geo" ? planGeo(compilation, hybrid)
-                                  : planHybrid(compilation, hybrid);
+    HybridRequest request;
+    request.globalBatch = args.allocation.globalBatch;
+    request.bucketBytes = args.host.bucketBytes;
+    request.stage = args.allocation.stage;
+    request.mostTensorDegree = args.hypothetical ? args.tensorDegree : 1;
+    request.mostChunks = args.chunks;
+    request.hypothetical = args.hypothetical;
+    request.leftOut = std::move(buildability.leftOut);
+    request.addsPlan = !args.output.empty();
+    request.recordsTimeline = !args.trace.empty();
+    return args.allocation.policy == "geo"
+               ? printGeo(compilation, request, args)
+               : printHybrid(compilation, request, args);
   }
   std::optional<CandidateSimulator> simulator;
   auto simulate = [&](mlir::ModuleOp module, const ClusterView &cluster,

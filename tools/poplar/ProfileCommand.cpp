@@ -5,335 +5,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// Builds the program that a rank of the device type would run in a job of the
-// cluster, and lets it measure itself (runtime/commands/Profile.cpp).
-//
-//===----------------------------------------------------------------------===//
 
-#include "BuildOptions.h"
 #include "Commands.h"
-#include "Compilation.h"
 #include "Installation.h"
 #include "Output.h"
-#include "Poplar/Conversion/Program/Program.h"
-#include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Import/Cluster.h"
-#include "Poplar/Support/HostCPU.h"
-#include "Poplar/Transforms/Plan/Passes.h"
-#include "mlir/IR/Builders.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Config/llvm-config.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
-#include <unistd.h>
+#include "Poplar/Driver/Profiling.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace poplar;
-
-namespace {
-
-struct Arguments {
-  std::string model, cluster, deviceType, stage = "all", output;
-  int64_t maxBatch = 0;
-  bool loaded = false;
-};
-
-/// Removed, with what is in it, at the end.
-class TemporaryDirectory {
-public:
-  TemporaryDirectory() {
-    code = llvm::sys::fs::createUniqueDirectory("poplar-profile", path);
-  }
-  ~TemporaryDirectory() {
-    if (!code)
-      llvm::sys::fs::remove_directories(path);
-  }
-  std::string getPath(const llvm::Twine &name) const {
-    return (path + "/" + name).str();
-  }
-
-  llvm::SmallString<128> path;
-  std::error_code code;
-};
-
-/// One invocation. Functions return false on failure, with `compilation.error`
-/// set unless the executable has said what is wrong.
-class Profiling {
-public:
-  explicit Profiling(const Arguments &args) : args(args) {}
-  bool run();
-
-  Compilation compilation;
-
-private:
-  bool prepare();
-  bool findMemory();
-  bool profileStage(int stage);
-  bool measure(int stage, int64_t rank, const std::string &executable);
-  void complete(cluster::ProfileOp profile);
-  mlir::OwningOpRef<mlir::ModuleOp> makeProgram(int stage, bool alone,
-                                                HostOptions &options);
-  int64_t getMaxBatch() const { return args.maxBatch ? args.maxBatch : 64; }
-  /// What a stage has measured, until all is done.
-  std::string getJournal(int stage) const {
-    return args.output + ".stage" + std::to_string(stage) + ".part";
-  }
-
-  const Arguments &args;
-  ClusterView cluster;
-  cluster::DeviceTypeOp type;
-  std::string machine;
-  /// Of a rank that is alone.
-  int64_t fixedBytes = 0, bytesPerSample = 0;
-  TemporaryDirectory directory;
-};
-
-} // namespace
-
-/// A plan of the cluster's ranks, or of one device of the type alone, with the
-/// same micro-batch for all.
-static void addPlan(mlir::ModuleOp module, const ClusterView &cluster,
-                    int stage, int64_t batch, std::optional<int> alone) {
-  auto builder = mlir::OpBuilder::atBlockEnd(module.getBody());
-  std::vector<ClusterRank> ranks = cluster.ranks;
-  if (alone) {
-    llvm::erase_if(ranks,
-                   [&](ClusterRank rank) { return rank.type != *alone; });
-    ranks.resize(1);
-  }
-  auto plan = zero::PlanOp::create(builder, module.getLoc(), uint64_t(stage),
-                                   uint64_t(ranks.size() * batch),
-                                   builder.getStringAttr("profile"));
-  builder.setInsertionPointToStart(&plan.getBody().emplaceBlock());
-  auto integer = [&](int64_t value) {
-    return builder.getI64IntegerAttr(value);
-  };
-  for (ClusterRank rank : ranks)
-    zero::RankOp::create(
-        builder, module.getLoc(),
-        mlir::SymbolRefAttr::get(module.getContext(),
-                                 cluster.types[rank.type].name),
-        builder.getStringAttr(cluster.nodes[rank.node].name), integer(batch),
-        integer(1), integer(batch),
-        integer(cluster.types[rank.type].threads.value_or(1)),
-        builder.getF64FloatAttr(1));
-}
-
-/// Checks what was asked for, before anything takes time.
-bool Profiling::prepare() {
-  std::string &error = compilation.error;
-  if (!compilation.load(args.model))
-    return false;
-  mlir::ModuleOp module = compilation.getModule();
-  if (mlir::failed(applyClusterFile(module, args.cluster, error)))
-    return false;
-  // What is known already is no input.
-  for (auto profile :
-       llvm::make_early_inc_range(module.getOps<cluster::ProfileOp>()))
-    profile.erase();
-  cluster = cluster::buildClusterView(module);
-  std::optional<int> index = cluster.findType(args.deviceType);
-  if (!index || cluster.countRanks()[*index] == 0) {
-    std::string known;
-    std::vector<int> counts = cluster.countRanks();
-    for (size_t other = 0; other < counts.size(); ++other)
-      if (counts[other])
-        known += (known.empty() ? "" : ", ") + cluster.types[other].name;
-    error = args.cluster + ": has no device of type '" + args.deviceType +
-            "' (it has: " + known + ")";
-    return false;
-  }
-  type =
-      mlir::SymbolTable(module).lookup<cluster::DeviceTypeOp>(args.deviceType);
-
-  // The machine must be able to run what is built, and to keep what it says.
-  HostMachine host;
-  if (mlir::failed(detectHost(host, error)))
-    return false;
-  llvm::StringRef target = type.getTarget();
-  std::vector<std::string> targets = getHostTypes(host);
-  if (target.consume_front("host:") &&
-      !llvm::is_contained(targets, target.str())) {
-    error = "this machine (" + host.processor + ") cannot run " +
-            type.getTarget().str() + ", so that '" + args.deviceType +
-            "' cannot be profiled here; it runs " + llvm::join(targets, ", ");
-    return false;
-  }
-  char name[256] = {};
-  gethostname(name, sizeof(name) - 1);
-  machine =
-      llvm::formatv("{0}: {1}, {2} cores", name, host.processor, host.cores);
-  llvm::StringRef parent = llvm::sys::path::parent_path(args.output);
-  std::error_code code;
-  if (!parent.empty())
-    code = llvm::sys::fs::create_directories(parent);
-  if (!code)
-    code = llvm::sys::fs::access(parent.empty() ? "." : parent,
-                                 llvm::sys::fs::AccessMode::Write);
-  if (code) {
-    error = args.output + ": " + code.message();
-    return false;
-  }
-  // Not only in the end, when all is measured.
-  if (llvm::sys::fs::is_directory(args.output)) {
-    error = args.output + ": Is a directory";
-    return false;
-  }
-  if (directory.code) {
-    error = directory.path.str().str() + ": " + directory.code.message();
-    return false;
-  }
-  return compilation.run(module, [](mlir::OpPassManager &pm) {
-    pm.addPass(createZeroFormBuckets({HostOptions().bucketBytes}));
-  });
-}
-
-/// The type's program, planned, with the options it is compiled with.
-mlir::OwningOpRef<mlir::ModuleOp> Profiling::makeProgram(int stage, bool alone,
-                                                         HostOptions &options) {
-  mlir::OwningOpRef<mlir::ModuleOp> module = compilation.getModule().clone();
-  addPlan(*module, cluster, stage, getMaxBatch(),
-          alone ? cluster.findType(args.deviceType) : std::nullopt);
-  if (!compilation.run(*module, [](mlir::OpPassManager &pm) {
-        pm.addPass(createSpecializeDeviceTypes());
-      }))
-    return {};
-  for (auto program : module->getOps<mlir::ModuleOp>()) {
-    if (zero::ProgramInfo::get(program).deviceType != args.deviceType)
-      continue;
-    if (!chooseOptions(program, options, compilation.error))
-      return {};
-    // This process compiles for one device type, before its first use of
-    // oneDNN.
-    limitLibraries(options.isa);
-    program->remove();
-    mlir::OwningOpRef<mlir::ModuleOp> owned(program);
-    if (!compilation.run(program, [&](mlir::OpPassManager &pm) {
-          buildSchedulePipeline(pm, options);
-          buildMemoryPipeline(pm, options);
-        }))
-      return {};
-    return owned;
-  }
-  llvm_unreachable("the plan has a rank of the type");
-}
-
-bool Profiling::findMemory() {
-  HostOptions options;
-  mlir::OwningOpRef<mlir::ModuleOp> program =
-      makeProgram(/*stage=*/0, /*alone=*/true, options);
-  if (!program)
-    return false;
-  fixedBytes = getPeakBytes(*program, 0, 0);
-  bytesPerSample = getPeakBytes(*program, 0, 1) - fixedBytes;
-  return true;
-}
-
-bool Profiling::measure(int stage, int64_t rank,
-                        const std::string &executable) {
-  std::string file = directory.getPath("profile.json"),
-              memory = std::to_string(
-                  cluster.types[cluster.ranks[rank].type].memory),
-              index = std::to_string(rank),
-              batch = std::to_string(getMaxBatch());
-  std::vector<llvm::StringRef> command = {
-      executable, "profile", "--rank", index,         "--memory",
-      memory,     "--out",   file,     "--max-batch", batch};
-  if (!args.maxBatch)
-    command.push_back("--until-level");
-  if (args.loaded)
-    command.push_back("--loaded");
-  std::string journal = getJournal(stage),
-              identity = llvm::formatv(
-                  "model {0}, {1}, poplar {2}, llvm {3}, {4} {5}, {6}",
-                  nn::getFingerprint(compilation.getModule()), machine,
-                  POPLAR_VERSION, LLVM_VERSION_STRING, type.getTarget(),
-                  cluster::stringifyNumberFormat(type.getPrecision()),
-                  type.getRecompute());
-  command.insert(command.end(), {"--journal", journal, "--identity", identity});
-  llvm::outs().flush();
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(executable, command, std::nullopt, {},
-                                         0, 0, &message);
-  if (status < 0)
-    compilation.error =
-        llvm::formatv("the program of '{0}' in stage {1} was ended ({2}), for "
-                      "want of memory perhaps; use a smaller --max-batch",
-                      args.deviceType, stage, message);
-  return status == 0 && mlir::succeeded(applyProfiles(compilation.getModule(),
-                                                      file, compilation.error));
-}
-
-/// Adds what the executable does not know.
-void Profiling::complete(cluster::ProfileOp profile) {
-  mlir::Builder builder(profile.getContext());
-  profile.setFixedBytes(fixedBytes);
-  profile.setBytesPerSample(bytesPerSample);
-  profile.setPrecision(type.getPrecision());
-  profile.setRecompute(type.getRecompute());
-  profile.setModel(nn::getFingerprint(compilation.getModule()));
-  profile.setMachine(machine);
-  profile.setSource(std::string("poplar profile; other cores ") +
-                    (args.loaded ? "busy" : "idle"));
-  mlir::NamedAttrList versions(profile.getVersionsAttr());
-  versions.set("poplar", builder.getStringAttr(POPLAR_VERSION));
-  versions.set("llvm", builder.getStringAttr(LLVM_VERSION_STRING));
-  profile.setVersionsAttr(versions.getDictionary(profile.getContext()));
-}
-
-bool Profiling::profileStage(int stage) {
-  llvm::outs() << llvm::formatv("profile   stage {0}: building {1}\n", stage,
-                                args.deviceType);
-  llvm::outs().flush();
-  HostOptions options;
-  locateLibraries(options);
-  mlir::OwningOpRef<mlir::ModuleOp> program =
-      makeProgram(stage, /*alone=*/false, options);
-  std::string build = directory.getPath("stage" + llvm::Twine(stage));
-  std::string kernels;
-  if (!program || !compilation.emit(*program, options, build, kernels))
-    return false;
-  int typeIndex = *cluster.findType(args.deviceType);
-  int64_t rank = llvm::find_if(cluster.ranks,
-                               [&](ClusterRank other) {
-                                 return other.type == typeIndex;
-                               }) -
-                 cluster.ranks.begin();
-  return measure(stage, rank, build + "/train");
-}
-
-bool Profiling::run() {
-  if (!prepare() || !findMemory())
-    return false;
-  if (args.stage != "all") {
-    if (!profileStage(std::stoi(args.stage)))
-      return false;
-  } else {
-    for (int stage = 0; stage < 4; ++stage)
-      if (!profileStage(stage))
-        return false;
-  }
-  mlir::OwningOpRef<mlir::ModuleOp> profiles =
-      mlir::ModuleOp::create(compilation.getModule().getLoc());
-  for (auto profile : llvm::make_early_inc_range(
-           compilation.getModule().getOps<cluster::ProfileOp>())) {
-    complete(profile);
-    profile->moveBefore(profiles->getBody(), profiles->getBody()->end());
-  }
-  if (!writeFile(args.output, exportClusterJSON(*profiles)))
-    return false;
-  for (int stage = 0; stage < 4; ++stage)
-    llvm::sys::fs::remove(getJournal(stage));
-  if (args.output != "-")
-    printNext({"poplar", "plan", "--model", args.model, "--cluster",
-               args.cluster, "--profiles", args.output, "--global-batch",
-               "SAMPLES", "-o", "plan.mlir"});
-  return true;
-}
 
 void addProfileCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
@@ -345,7 +24,7 @@ void addProfileCommand(CLI::App &app, int &status) {
       "the same command continues.\n\nExample:\n  poplar profile --model "
       "model.mlir --cluster cluster.json --device-type avx2-f32 -o "
       "profiles/avx2-f32.json");
-  auto args = std::make_shared<Arguments>();
+  auto args = std::make_shared<ProfileRequest>();
   command->add_option("--model", args->model, "Model, from poplar import")
       ->type_name("MODEL_MLIR")
       ->required();
@@ -372,11 +51,21 @@ void addProfileCommand(CLI::App &app, int &status) {
       ->type_name("JSON")
       ->required();
   command->callback([args, &status] {
-    Profiling profiling(*args);
-    if (profiling.run())
+    HostOptions libraries;
+    locateLibraries(libraries);
+    args->libraryDirectory = libraries.libraryDirectory;
+    args->version = POPLAR_VERSION;
+    Compilation compilation;
+    if (!profileDeviceType(compilation, *args, [](const std::string &line) {
+          llvm::outs() << line;
+          llvm::outs().flush();
+        })) {
+      status = compilation.error.empty() ? 1 : reportError(compilation.error);
       return;
-    status = 1;
-    if (!profiling.compilation.error.empty())
-      reportError(profiling.compilation.error);
+    }
+    if (args->output != "-")
+      printNext({"poplar", "plan", "--model", args->model, "--cluster",
+                 args->cluster, "--profiles", args->output, "--global-batch",
+                 "SAMPLES", "-o", "plan.mlir"});
   });
 }

@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
-#include "Compilation.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Driver/Compilation.h"
+#include "Poplar/Driver/Review.h"
+#include "Poplar/Driver/Simulated.h"
 #include "Poplar/Report/PlanReport.h"
 #include "Poplar/Report/PlanText.h"
-#include "Review.h"
-#include "Simulated.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 

@@ -8,11 +8,10 @@
 
 #include "BuildOptions.h"
 #include "Commands.h"
-#include "Compilation.h"
-#include "Output.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Driver/Files.h"
+#include "Poplar/Driver/Simulated.h"
 #include "Poplar/Support/Text.h"
-#include "Simulated.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include <cmath>

@@ -29,6 +29,9 @@ std::string formatPlan(zero::PlanOp plan);
 /// has.
 std::string formatLeftOut(const ClusterView &cluster, zero::PlanOp plan);
 
+/// peak_bytes(b) = fixed + b * per_sample of a planned program.
+std::string formatMemory(mlir::ModuleOp program);
+
 } // namespace poplar
 
 #endif // POPLAR_REPORT_PLANTEXT_H

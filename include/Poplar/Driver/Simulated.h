@@ -6,16 +6,20 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TOOLS_SIMULATED_H
-#define POPLAR_TOOLS_SIMULATED_H
+#ifndef POPLAR_DRIVER_SIMULATED_H
+#define POPLAR_DRIVER_SIMULATED_H
 
-#include "Compilation.h"
+#include "Poplar/Driver/Compilation.h"
 #include "Poplar/Simulation/PlanSimulation.h"
+
+namespace poplar {
 
 /// Schedules the programs of the plan, with pipeline stages or without, and
 /// reads what they do. Nothing, with an error said or in `compilation`, where
 /// the plan or its profiles do not allow it.
-std::optional<poplar::PlanSimulation>
-readSimulation(Compilation &compilation, const poplar::HostOptions &options);
+std::optional<PlanSimulation> readSimulation(Compilation &compilation,
+                                             const HostOptions &options);
 
-#endif // POPLAR_TOOLS_SIMULATED_H
+} // namespace poplar
+
+#endif // POPLAR_DRIVER_SIMULATED_H

@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Review.h"
+#include "Poplar/Driver/Review.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 
 using namespace poplar;
 
-std::optional<ReviewedPlan> reviewModule(mlir::ModuleOp module,
-                                         std::string &error) {
+std::optional<ReviewedPlan> poplar::reviewModule(mlir::ModuleOp module,
+                                                 std::string &error) {
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty()) {
     error = "holds no zero.plan; make one with poplar plan -o";

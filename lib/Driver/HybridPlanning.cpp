@@ -1,4 +1,4 @@
-//===- HybridPlan.cpp - poplar plan --policy hybrid -----------------------===//
+//===- HybridPlanning.cpp - Plans of pipeline stages ----------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "HybridPlan.h"
-#include "Output.h"
+#include "HybridSteps.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Zero/PlanSearch.h"
@@ -22,8 +21,8 @@
 
 using namespace poplar;
 
-bool planZeroAlone(Compilation &compilation, const HybridArguments &args,
-                   ZeroAlone &pure) {
+bool poplar::planZeroAlone(Compilation &compilation, const HybridRequest &args,
+                           ZeroAlone &pure) {
   mlir::OwningOpRef<mlir::ModuleOp> copy = compilation.getModule().clone();
   HeteroAllocateOptions allocation;
   allocation.globalBatch = args.globalBatch;
@@ -51,9 +50,10 @@ bool planZeroAlone(Compilation &compilation, const HybridArguments &args,
   return result.has_value();
 }
 
-double getUncertainty(const ClusterView &cluster,
-                      const std::vector<HybridCluster::Devices> &devices,
-                      const std::string &fingerprint) {
+double
+poplar::getUncertainty(const ClusterView &cluster,
+                       const std::vector<HybridCluster::Devices> &devices,
+                       const std::string &fingerprint) {
   double uncertainty = 0;
   for (const auto &[type, ranks] : devices) {
     bool isMeasured = false;
@@ -79,7 +79,7 @@ static ClusterView takeType(const ClusterView &cluster, int type) {
   return *takeRanks(cluster, copies);
 }
 
-static HybridFilter getFilter(const HybridArguments &args) {
+static HybridFilter getFilter(const HybridRequest &args) {
   return [args](HybridProblem &problem) {
     if (args.mostTensorDegree > 0)
       for (HybridProblem::DeviceType &type : problem.types)
@@ -91,10 +91,10 @@ static HybridFilter getFilter(const HybridArguments &args) {
   };
 }
 
-HybridSelection selectDevices(const ClusterView &cluster,
-                              const HybridModel &model,
-                              const HybridArguments &args, int64_t mostChoices,
-                              std::vector<UnbuildableDevices> &leftOut) {
+HybridSelection
+poplar::selectDevices(const ClusterView &cluster, const HybridModel &model,
+                      const HybridRequest &args, int64_t mostChoices,
+                      std::vector<UnbuildableDevices> &leftOut) {
   int mostChunks =
       args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks;
   if (args.hypothetical)
@@ -128,7 +128,7 @@ static std::string explainRefusal(const ClusterView &cluster,
 /// takes the fastest. Fails with a diagnostic.
 static mlir::FailureOr<PipelineSimulation>
 takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
-            const HybridArguments &args, const HybridModel &model,
+            const HybridRequest &args, const HybridModel &model,
             HybridSelection &selection) {
   HostOptions options;
   options.bucketBytes = args.bucketBytes;
@@ -137,7 +137,7 @@ takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
   auto play = [&](const HybridPlan &plan) {
     return playHybridPlan(module, cluster, model, problem, plan,
                           assignRanks(problem, selection.cluster.devices, plan),
-                          options, !args.trace.empty());
+                          options, args.recordsTimeline);
   };
   mlir::FailureOr<PipelineSimulation> fastest = play(*choice.search.plan);
   for (const HybridPlan &other : choice.others) {
@@ -161,7 +161,7 @@ takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
 /// What of the types alone is reviewed; nothing of one without a plan. Fails
 /// with a diagnostic.
 static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
-                           const HybridArguments &args, HybridReport &report,
+                           const HybridRequest &args, HybridReport &report,
                            std::vector<HybridReview::Alone> &alone) {
   std::vector<int> counts = cluster.countRanks();
   for (size_t type = 0; type < counts.size(); ++type) {
@@ -185,7 +185,7 @@ static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
 /// Takes the best plan, simulated, of all choices of devices, and plans every
 /// type alone.
 static bool search(Compilation &compilation, const ClusterView &cluster,
-                   const HybridArguments &args, HybridReport &report) {
+                   const HybridRequest &args, HybridReport &report) {
   report.buildability.leftOut = args.leftOut;
   HybridSelection found =
       selectDevices(cluster, report.model, args, /*mostChoices=*/0,
@@ -196,7 +196,7 @@ static bool search(Compilation &compilation, const ClusterView &cluster,
   }
   if (args.hypothetical) {
     report.simulation = simulatePipeline(
-        found.cluster.problem, *found.choice.search.plan, !args.trace.empty());
+        found.cluster.problem, *found.choice.search.plan, args.recordsTimeline);
   } else {
     mlir::FailureOr<PipelineSimulation> played = takeFastest(
         compilation.getModule(), cluster, args, report.model, found);
@@ -226,8 +226,8 @@ static bool search(Compilation &compilation, const ClusterView &cluster,
 
 /// Adds the plan to the module as poplar build takes it. Fails with a
 /// diagnostic or an error in `compilation`.
-static bool writePlan(Compilation &compilation, const ClusterView &cluster,
-                      const HybridReport &report, int64_t bucketBytes) {
+static bool recordPlan(Compilation &compilation, const ClusterView &cluster,
+                       const HybridReport &report, int64_t bucketBytes) {
   const HybridPlan &plan = *report.search.plan;
   for (const HybridPlan::Lane &lane : plan.lanes)
     for (auto [type, mode] : lane.stages)
@@ -251,8 +251,9 @@ static bool writePlan(Compilation &compilation, const ClusterView &cluster,
   return true;
 }
 
-bool readHybridModel(Compilation &compilation, const HybridArguments &args,
-                     ClusterView &cluster, HybridModel &model) {
+bool poplar::readHybridModel(Compilation &compilation,
+                             const HybridRequest &args, ClusterView &cluster,
+                             HybridModel &model) {
   mlir::ModuleOp module = compilation.getModule();
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroFormBuckets({args.bucketBytes}));
@@ -266,44 +267,15 @@ bool readHybridModel(Compilation &compilation, const HybridArguments &args,
   return true;
 }
 
-bool writePlanFiles(const HybridArguments &args, const std::string &json,
-                    const Timeline &timeline, std::string &error) {
-  for (auto [path, text] :
-       {std::pair(args.json, json),
-        std::pair(args.trace,
-                  args.trace.empty()
-                      ? ""
-                      : formatChromeTrace(timeline,
-                                          args.policy + " plan, simulated"))})
-    if (!path.empty() && !writeFile(path, text, error))
-      return false;
-  return true;
-}
-
-bool planHybrid(Compilation &compilation, const HybridArguments &args) {
+bool poplar::planHybrid(Compilation &compilation, const HybridRequest &args,
+                        HybridReport &report) {
   ClusterView cluster;
-  HybridReport report;
   if (!readHybridModel(compilation, args, cluster, report.model) ||
       !search(compilation, cluster, args, report))
     return false;
   report.uncertainty =
       getUncertainty(cluster, report.devices, report.model.fingerprint);
-  if (!planZeroAlone(compilation, args, report.pure))
-    return false;
-  if (!args.output.empty() &&
-      (!writePlan(compilation, cluster, report, args.bucketBytes) ||
-       !writeFile(args.output, formatModule(compilation.getModule()),
-                  compilation.error)))
-    return false;
-  if (!writePlanFiles(args, formatHybridJSON(report),
-                      report.simulation.timeline, compilation.error))
-    return false;
-  if (args.json == "-" || args.trace == "-" || args.output == "-") {
-    llvm::errs() << format(report.buildability);
-    return true;
-  }
-  llvm::outs() << formatHybridText(report);
-  if (!args.output.empty() && report.buildability.refusal.empty())
-    printNext({"poplar", "build", args.output, "-o", "job"});
-  return true;
+  return planZeroAlone(compilation, args, report.pure) &&
+         (!args.addsPlan ||
+          recordPlan(compilation, cluster, report, args.bucketBytes));
 }

@@ -6,14 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TOOLS_COMPILATION_H
-#define POPLAR_TOOLS_COMPILATION_H
+#ifndef POPLAR_DRIVER_COMPILATION_H
+#define POPLAR_DRIVER_COMPILATION_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Target/Host.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Support/Timing.h"
+
+namespace poplar {
 
 /// A module with everything it needs alive. Functions return false on failure,
 /// with one line for the user in `error`.
@@ -33,11 +35,11 @@ public:
   /// Replaces the plan of a module by the programs of its device types, modules
   /// inside that one, at the scheduled level and checked against each other. Of
   /// `options`, those of overlap count.
-  bool schedule(mlir::ModuleOp target, const poplar::HostOptions &options);
+  bool schedule(mlir::ModuleOp target, const HostOptions &options);
 
   /// Writes `directory`/train, or nothing at all, from a planned program; what
   /// there is to say about a GPU's kernels goes to `report`.
-  bool emit(mlir::ModuleOp program, const poplar::HostOptions &options,
+  bool emit(mlir::ModuleOp program, const HostOptions &options,
             const std::string &directory, std::string &report);
 
   std::string error;
@@ -53,7 +55,6 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-/// peak_bytes(b) = fixed + b * per_sample, as a person reads it.
-std::string formatMemory(mlir::ModuleOp program);
+} // namespace poplar
 
-#endif // POPLAR_TOOLS_COMPILATION_H
+#endif // POPLAR_DRIVER_COMPILATION_H

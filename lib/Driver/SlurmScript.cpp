@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SlurmScript.h"
+#include "Poplar/Driver/SlurmScript.h"
 #include "Poplar/Support/Names.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -43,8 +43,8 @@ struct Component {
 
 } // namespace
 
-bool parseSlurmPlaces(const std::vector<std::string> &texts,
-                      SlurmPlaces &places, std::string &error) {
+bool poplar::parseSlurmPlaces(const std::vector<std::string> &texts,
+                              SlurmPlaces &places, std::string &error) {
   for (llvm::StringRef text : texts) {
     auto [type, place] = text.split('=');
     auto [partition, gpu] = place.split(':');
@@ -338,9 +338,9 @@ static std::string formatStep(const std::vector<Component> &components) {
   return text + "\n";
 }
 
-bool formatSlurmScript(zero::PlanOp plan, const SlurmPlaces &places,
-                       const std::map<std::string, bool> &isGPU,
-                       std::string &script, std::string &error) {
+bool poplar::formatSlurmScript(zero::PlanOp plan, const SlurmPlaces &places,
+                               const std::map<std::string, bool> &isGPU,
+                               std::string &script, std::string &error) {
   std::vector<Node> nodes;
   std::vector<Component> components;
   if (!checkTypes(places, isGPU, error) ||

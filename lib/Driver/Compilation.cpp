@@ -6,9 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Compilation.h"
-#include "BuildOptions.h"
-#include "Poplar/Conversion/Program/Program.h"
+#include "Poplar/Driver/Compilation.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
@@ -131,23 +129,4 @@ bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
   temporary.releaseFile();
   resources.releaseFile();
   return true;
-}
-
-std::string formatMemory(mlir::ModuleOp program) {
-  poplar::exec::ArenaOp arena = getArena(program);
-  int64_t fixed = getPeakBytes(program, 0, 0), perSample = arena.getPerSample(),
-          live = arena.getLivePerSample(), scratch = arena.getScratchBytes();
-  std::string text = llvm::formatv("memory    peak_bytes(b) = {0} + b * {1}\n",
-                                   fixed, perSample);
-  for (int64_t batch : {1, 4, 16})
-    text += llvm::formatv("          micro-batch {0,2}: {1,10:f1} MiB\n", batch,
-                          (fixed + batch * perSample) / 1048576.0);
-  return text +
-         llvm::formatv(
-             "          parameters, gradients and optimizer {0:f1} MiB, "
-             "library scratch {1:f1} MiB\n          activations are placed "
-             "within {2:f2} % of the largest sum of live bytes\n",
-             (fixed - scratch) / 1048576.0, scratch / 1048576.0,
-             live ? 100.0 * (perSample - live) / live : 0.0)
-             .str();
 }

@@ -1,4 +1,4 @@
-//===- GeoPlan.cpp - poplar plan --policy geo -----------------------------===//
+//===- GeoPlanning.cpp - Plans over slow, unlike links --------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,15 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "HybridPlan.h"
-#include "Poplar/Report/GeoReport.h"
-#include "llvm/Support/raw_ostream.h"
+#include "HybridSteps.h"
 
 using namespace poplar;
 
-bool planGeo(Compilation &compilation, const HybridArguments &args) {
+bool poplar::planGeo(Compilation &compilation, const HybridRequest &args,
+                     GeoReport &report) {
   ClusterView cluster;
-  GeoReport report;
   if (!readHybridModel(compilation, args, cluster, report.model))
     return false;
   std::vector<HybridCluster> hybrids = makeHybridProblems(
@@ -37,7 +35,7 @@ bool planGeo(Compilation &compilation, const HybridArguments &args) {
   for (int type : report.cluster.types)
     report.typeNames.push_back(cluster.types[type].name);
   report.simulation =
-      simulateGeoPlan(report.cluster.problem, plan, !args.trace.empty());
+      simulateGeoPlan(report.cluster.problem, plan, args.recordsTimeline);
   report.links = findLinkLoads(report.cluster.problem, plan);
   report.uncertainty =
       getUncertainty(cluster, whole.devices, report.model.fingerprint);
@@ -50,13 +48,5 @@ bool planGeo(Compilation &compilation, const HybridArguments &args) {
   if (hybrid.search.plan)
     report.hybridSeconds = hybrid.seconds;
   report.hybridError = hybrid.search.error;
-  if (!planZeroAlone(compilation, args, report.pure) ||
-      !writePlanFiles(args, formatGeoJSON(report), report.simulation.timeline,
-                      compilation.error))
-    return false;
-  if (args.json != "-" && args.trace != "-")
-    llvm::outs() << formatGeoText(report);
-  else
-    llvm::errs() << format(report.buildability);
-  return true;
+  return planZeroAlone(compilation, args, report.pure);
 }

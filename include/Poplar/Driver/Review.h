@@ -6,15 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TOOLS_REVIEW_H
-#define POPLAR_TOOLS_REVIEW_H
+#ifndef POPLAR_DRIVER_REVIEW_H
+#define POPLAR_DRIVER_REVIEW_H
 
 #include "Poplar/Planner/Zero/PlanReview.h"
 #include "mlir/IR/BuiltinOps.h"
 
+namespace poplar {
+
 struct ReviewedPlan {
-  poplar::ClusterView cluster;
-  poplar::PlanReview review;
+  ClusterView cluster;
+  PlanReview review;
 };
 
 /// Reviews the plan of a module that holds one, with its model, cluster and
@@ -23,4 +25,6 @@ struct ReviewedPlan {
 std::optional<ReviewedPlan> reviewModule(mlir::ModuleOp module,
                                          std::string &error);
 
-#endif // POPLAR_TOOLS_REVIEW_H
+} // namespace poplar
+
+#endif // POPLAR_DRIVER_REVIEW_H

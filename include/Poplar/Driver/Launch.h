@@ -6,11 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TOOLS_LAUNCH_H
-#define POPLAR_TOOLS_LAUNCH_H
+#ifndef POPLAR_DRIVER_LAUNCH_H
+#define POPLAR_DRIVER_LAUNCH_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
 #include <string>
+
+namespace poplar {
 
 /// In a job's directory: where the plug-ins are that carry its messages.
 inline constexpr llvm::StringLiteral kPluginDirectory = "lib";
@@ -29,7 +31,9 @@ bool copyPlugins(const std::string &libraries, const std::string &directory,
 /// start the same command everywhere), job.conf (for srun --multi-prog),
 /// ranks.txt (who is what) and slurm.sh (for sbatch), which is `slurmScript`,
 /// or none if that is empty. Returns false if it cannot, with `error` set.
-bool writeLaunchFiles(poplar::zero::PlanOp plan, const std::string &directory,
+bool writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
                       const std::string &slurmScript, std::string &error);
 
-#endif // POPLAR_TOOLS_LAUNCH_H
+} // namespace poplar
+
+#endif // POPLAR_DRIVER_LAUNCH_H

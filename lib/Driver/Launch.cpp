@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Launch.h"
-#include "Commands.h"
+#include "Poplar/Driver/Launch.h"
+#include "Poplar/Driver/Files.h"
 #include "Poplar/Support/Names.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/Support/FileSystem.h"
@@ -191,7 +191,7 @@ static bool checkNames(zero::PlanOp plan, std::string &error) {
   return true;
 }
 
-bool isJobFile(llvm::StringRef name) {
+bool poplar::isJobFile(llvm::StringRef name) {
   return llvm::any_of(
       llvm::ArrayRef<llvm::StringRef>{kPluginDirectory, "launch.sh", "rank.sh",
                                       "job.conf", "ranks.txt", "slurm.sh",
@@ -199,8 +199,8 @@ bool isJobFile(llvm::StringRef name) {
       [&](llvm::StringRef file) { return name.equals_insensitive(file); });
 }
 
-bool copyPlugins(const std::string &libraries, const std::string &directory,
-                 std::string &error) {
+bool poplar::copyPlugins(const std::string &libraries,
+                         const std::string &directory, std::string &error) {
   namespace fs = llvm::sys::fs;
   auto report = [&](const std::string &path, std::error_code code) {
     error = path + ": " + code.message();
@@ -239,8 +239,9 @@ static bool writeSlurmScript(const std::string &path, const std::string &script,
   return !code;
 }
 
-bool writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
-                      const std::string &slurmScript, std::string &error) {
+bool poplar::writeLaunchFiles(zero::PlanOp plan, const std::string &directory,
+                              const std::string &slurmScript,
+                              std::string &error) {
   return checkNames(plan, error) &&
          writeScript(directory + "/launch.sh", formatLaunchScript(plan),
                      error) &&

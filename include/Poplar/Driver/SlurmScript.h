@@ -12,13 +12,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef POPLAR_TOOLS_SLURMSCRIPT_H
-#define POPLAR_TOOLS_SLURMSCRIPT_H
+#ifndef POPLAR_DRIVER_SLURMSCRIPT_H
+#define POPLAR_DRIVER_SLURMSCRIPT_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
 #include <map>
 #include <string>
 #include <vector>
+
+namespace poplar {
 
 /// Where Slurm has the devices of a type.
 struct SlurmPlace {
@@ -37,8 +39,10 @@ bool parseSlurmPlaces(const std::vector<std::string> &texts,
 
 /// The batch script of a job, in `script`. `isGPU` has the device types of the
 /// plan. Returns false with `error` set if `places` does not fit the plan.
-bool formatSlurmScript(poplar::zero::PlanOp plan, const SlurmPlaces &places,
+bool formatSlurmScript(zero::PlanOp plan, const SlurmPlaces &places,
                        const std::map<std::string, bool> &isGPU,
                        std::string &script, std::string &error);
 
-#endif // POPLAR_TOOLS_SLURMSCRIPT_H
+} // namespace poplar
+
+#endif // POPLAR_DRIVER_SLURMSCRIPT_H

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Simulated.h"
+#include "Poplar/Driver/Simulated.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Simulation/ModelUnits.h"
@@ -20,8 +20,8 @@ get(mlir::FailureOr<PlanSimulation> simulation) {
   return std::move(*simulation);
 }
 
-std::optional<PlanSimulation> readSimulation(Compilation &compilation,
-                                             const HostOptions &options) {
+std::optional<PlanSimulation>
+poplar::readSimulation(Compilation &compilation, const HostOptions &options) {
   mlir::ModuleOp module = compilation.getModule();
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty() || zero::PlanOp(*plans.begin()).getGroups().empty()) {

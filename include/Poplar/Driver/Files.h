@@ -1,0 +1,34 @@
+//===- Files.h - Several files at once --------------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DRIVER_FILES_H
+#define POPLAR_DRIVER_FILES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace poplar {
+
+/// The text of a module, ended by a newline.
+std::string formatModule(mlir::ModuleOp module);
+
+/// Contents by path, as writeFile() takes them. Writes all, or leaves all old
+/// ones; returns false, with `error` set, if it cannot.
+bool writeFiles(const std::vector<std::pair<std::string, std::string>> &files,
+                std::string &error);
+
+/// Writes a whole file or leaves the old one; "-" is standard output. Returns
+/// false, with `error` set, if it cannot.
+bool writeFile(const std::string &path, const std::string &contents,
+               std::string &error);
+
+} // namespace poplar
+
+#endif // POPLAR_DRIVER_FILES_H

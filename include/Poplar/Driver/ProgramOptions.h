@@ -1,0 +1,30 @@
+//===- ProgramOptions.h - How a program is compiled -------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DRIVER_PROGRAMOPTIONS_H
+#define POPLAR_DRIVER_PROGRAMOPTIONS_H
+
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Target/Host.h"
+
+namespace poplar {
+
+/// Fails, with `error` set, if LLVM does not know the processor asked for.
+bool checkCPU(const HostOptions &options, std::string &error);
+
+/// Whether a rank of the plan runs a program.
+bool isOf(zero::RankOp rank, mlir::ModuleOp program);
+
+/// Fills in how such a program is to be compiled. Fails, with `error` set,
+/// if there is no code generator for it.
+bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
+                   std::string &error);
+
+} // namespace poplar
+
+#endif // POPLAR_DRIVER_PROGRAMOPTIONS_H

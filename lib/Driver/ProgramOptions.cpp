@@ -1,0 +1,48 @@
+//===- ProgramOptions.cpp - How a program is compiled ---------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Driver/ProgramOptions.h"
+#include "Poplar/Planner/Cluster/Buildable.h"
+
+using namespace poplar;
+
+bool poplar::checkCPU(const HostOptions &options, std::string &error) {
+  if (isKnownCPU(options.cpu))
+    return true;
+  error = "--cpu: LLVM knows no processor '" + options.cpu +
+          "' of this architecture; llc --mcpu=help lists those it knows";
+  return false;
+}
+
+bool poplar::isOf(zero::RankOp rank, mlir::ModuleOp program) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  return rank.getDeviceType() == info.deviceType &&
+         int64_t(rank.getGroup()) == info.group;
+}
+
+bool poplar::chooseOptions(mlir::ModuleOp program, HostOptions &options,
+                           std::string &error) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(program);
+  error = explainUnbuildable(info.deviceType, info.target);
+  if (!error.empty())
+    return false;
+  if (mlir::failed(setTarget(options, info.target))) {
+    error = "device type '" + info.deviceType + "' has the unknown target " +
+            info.target;
+    return false;
+  }
+  chooseScheduleOptions(program, options);
+  options.maxBatch = 1;
+  for (auto plan : program.getOps<zero::PlanOp>())
+    for (zero::RankOp rank : plan.getRanks())
+      if (isOf(rank, program)) {
+        options.threads = rank.getThreads();
+        options.maxBatch = std::max(options.maxBatch, rank.getLargestStep());
+      }
+  return true;
+}
