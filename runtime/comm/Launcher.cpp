@@ -74,10 +74,11 @@ StopSignals::StopSignals() {
   Launcher = isStartedByMpi() ? getppid() : -1;
   struct sigaction Action = {};
   Action.sa_handler = requestStop;
+  // Who types it a second time means it; but Slurm repeats its SIGTERM.
   Action.sa_flags = SA_RESETHAND | SA_RESTART;
   sigaction(SIGINT, &Action, &OldInterrupt);
-  sigaction(SIGTERM, &Action, &OldTerminate);
   Action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &Action, &OldTerminate);
   sigaction(SIGUSR1, &Action, &OldUser);
   Action.sa_sigaction = continued;
   Action.sa_flags = SA_RESTART | SA_SIGINFO;

@@ -155,6 +155,15 @@ TEST(Launcher, WhoIsToldItsRankNeedsNoMpi) {
     unsetenv(Name);
 }
 
+// Slurm sends it twice.
+TEST(Launcher, TermMayBeRepeated) {
+  StopSignals Signals;
+  EXPECT_FALSE(StopSignals::isRequested());
+  raise(SIGTERM);
+  raise(SIGTERM);
+  EXPECT_TRUE(StopSignals::isRequested());
+}
+
 /// Exit status of `Body` in a process whose parent has gone; -1 if it is
 /// killed.
 static int runOrphaned(const std::function<int()> &Body) {
