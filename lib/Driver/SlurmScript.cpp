@@ -277,16 +277,21 @@ static std::string formatAddress(const std::vector<Component> &components) {
          kAddress;
 }
 
+/// Of the names of Slurm's variables about a component.
+static std::string getSuffix(const std::vector<Component> &components,
+                             size_t index) {
+  return components.size() > 1 ? "_HET_GROUP_" + std::to_string(index) : "";
+}
+
 static std::string formatChecks(const std::vector<Component> &components) {
   std::string text = llvm::formatv(
       "[ \"${{SLURM_HET_SIZE:-1}\" = {0} ] ||\n  fail \"the job has "
       "${{SLURM_HET_SIZE:-1} components; the plan needs {0}\"\n",
       components.size());
   for (auto [index, component] : llvm::enumerate(components)) {
-    std::string suffix =
-        components.size() > 1 ? "_HET_GROUP_" + std::to_string(index) : "''";
-    text += llvm::formatv("check {0} {1} {2} {3} {4}\n", index, suffix,
-                          component.nodes, component.getTasks(),
+    text += llvm::formatv("check {0} '{1}' {2} {3} {4}\n", index,
+                          getSuffix(components, index), component.nodes,
+                          component.getTasks(),
                           quoteForShell(component.like.partition))
                 .str();
   }
@@ -326,9 +331,10 @@ static std::string formatStep(const std::vector<Component> &components) {
     if (components.size() > 1)
       text += llvm::formatv(" --het-group={0}", index).str();
     text += llvm::formatv(" --nodes={0} --ntasks={1} --ntasks-per-node={2} "
-                          "--cpus-per-task={3}",
+                          "--cpus-per-task=${{SLURM_CPUS_PER_TASK{3}:-{4}}",
                           component.nodes, component.getTasks(),
-                          component.like.ranks.size(), component.like.threads)
+                          component.like.ranks.size(),
+                          getSuffix(components, index), component.like.threads)
                 .str();
     if (!component.like.gpus.empty())
       text +=

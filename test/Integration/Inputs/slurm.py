@@ -10,6 +10,7 @@ launch.sh, to the bit; what Slurm has given and does not fit is refused by name.
 Prints why and ends well where Slurm does not start."""
 
 import os
+import time
 
 import jobs
 from jobs import DeviceType, Plan, Rank
@@ -120,6 +121,24 @@ def check_starts(test, cluster):
     return made["rows"]
 
 
+def check_stop(test, cluster, job):
+    """scancel reaches the ranks, which save and end."""
+    out = test.workshop.path("stopped")
+    words = [word if word != str(STEPS) else "1000000" for word in test.words(out)]
+    script = os.path.join(job, "slurm.sh")
+    number, output = cluster.submit(["--time=10"], [script, *words])
+    end = time.monotonic() + 120
+    metrics = os.path.join(out, "metrics.csv")
+    while not os.path.exists(metrics) and time.monotonic() < end:
+        time.sleep(0.1)
+    cluster.run("scancel", number)
+    _, text = cluster.collect(number, output)
+    failures = [] if os.path.exists(os.path.join(out, "latest")) else ["saves nothing"]
+    if "CANCELLED" not in text or "saved '" not in text:
+        failures.append(text)
+    test.report.check("scancel", failures)
+
+
 def check_refusals(test, cluster, job):
     script = os.path.join(job, "slurm.sh")
     for name, text, start in (
@@ -153,6 +172,7 @@ def main():
     with cluster:
         test = Test(arguments.directory)
         job = check_starts(test, cluster)
+        check_stop(test, cluster, job)
         check_refusals(test, cluster, job)
         test.report.finish()
 
