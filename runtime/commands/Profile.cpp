@@ -22,6 +22,7 @@
 #include "support/Random.h"
 #include "support/Versions.h"
 #include "training/Optimizer.h"
+#include "training/Pipeline.h"
 #include "training/Trainer.h"
 
 #include <algorithm>
@@ -225,6 +226,9 @@ private:
 
   const Options &O;
   ProfileJournal &Journal;
+  /// Micro-batches of a repetition. A stage of a pipeline takes its turns with
+  /// all of an iteration: the order of its passes is that of the plan.
+  const int64_t Steps;
   std::vector<Point> Points;
   Executor Exec;
   NoCollectives Others;
@@ -251,9 +255,11 @@ static std::vector<int64_t> getSizes(int64_t Largest) {
 Profiler::Profiler(const PoplarProgram &Program, const Options &O,
                    std::vector<int64_t> Sizes, ProfileJournal &Journal)
     : O(O), Journal(Journal),
+      Steps(Program.pipeline ? Program.ranks[O.Rank].steps : 1),
       Exec(Program, Sizes, static_cast<int>(Program.ranks[O.Rank].threads),
            static_cast<int>(O.Rank)),
-      Others(Exec), Source(Exec.model()), Batches(Exec, Sizes.back(), 0),
+      Others(Exec), Source(Exec.model()),
+      Batches(Exec, Steps * Sizes.back(), 0),
       Optim(Exec, {0.9, 0.95, 1e-8, 0.1, 1.0}) {
   Exec.collectives = &Others;
   Optim.setLossScale(O.LossScale);
@@ -277,14 +283,14 @@ std::vector<double> Profiler::repeat(const std::string &Name, Function &&Step) {
 
 void Profiler::measure(int Round, Point &P) {
   int64_t Targets = std::max<int64_t>(
-      Batches.load(Source, 0, {0, P.Batch, P.Batch, 1}, 0), 1);
+      Batches.load(Source, 0, {0, Steps * P.Batch, P.Batch, Steps}, 0), 1);
   Optim.zeroGradients();
   std::string Name =
       std::to_string(Round) + " micro-batch " + std::to_string(P.Batch);
   std::vector<double> Times =
       repeat(Name, [&] { Batches.train(Targets, Optim.lossScale()); });
-  P.Measured.Seconds.insert(P.Measured.Seconds.end(), Times.begin(),
-                            Times.end());
+  for (double Time : Times)
+    P.Measured.Seconds.push_back(Time / static_cast<double>(Steps));
   double Seconds = P.Measured.median();
   std::printf("  %d/%d  micro-batch %5lld  %10.3f ms  spread %5.2f %%  %10.1f "
               "tokens/s\n",
@@ -367,6 +373,9 @@ static void writeProfile(const PoplarProgram &Program, const Options &O,
   std::ostringstream Text;
   Text << "{\"profiles\": [{\"device_type\": \"" << Model.DeviceType
        << "\", \"stage\": " << Program.stage << ", " << Measured;
+  // Not of the whole model: nothing plans with it.
+  if (Program.pipeline)
+    Text << ", \"pipeline_stage\": " << Program.pipeline->group;
   if (Fits <= O.MaxBatch)
     Text << ", \"max_micro_batch\": " << Fits;
   Text << ", \"versions\": {" << getLibraryVersions() << "}}]}\n";
@@ -379,15 +388,21 @@ static int64_t getLargestFit(const PoplarProgram &Program, const Options &O) {
   int64_t Fixed = getPeakBytes(Program, 0, Rank);
   if (O.Memory == 0)
     return INT64_MAX;
-  if (O.Memory < Fixed || Program.bytes_per_sample == 0)
+  int64_t PerSample =
+      Program.bytes_per_sample + Pipeline::getBytesPerSample(Program, Rank);
+  if (O.Memory < Fixed || PerSample == 0)
     return O.Memory < Fixed ? 0 : INT64_MAX;
-  return (O.Memory - Fixed) / Program.bytes_per_sample;
+  return (O.Memory - Fixed) / PerSample;
 }
 
 void poplar::runtime::runProfile(const PoplarProgram &Program,
                                  const Options &O) {
   ModelInfo Model(Program);
-  if (!Program.ranks || O.Rank >= Program.world_size ||
+  if (!Program.ranks)
+    fail("this program was built from a model without a plan, whose device "
+         "type is in no cluster file; poplar profile builds one that can be "
+         "measured");
+  if (O.Rank >= Program.world_size ||
       Model.DeviceType != Program.ranks[O.Rank].device_type)
     fail("--rank ", O.Rank, " is not a rank of device type ", Model.DeviceType,
          " in the plan of this program");
@@ -410,17 +425,20 @@ void poplar::runtime::runProfile(const PoplarProgram &Program,
     Neighbours.emplace(Cores, Own);
   if (Own <= Cores.size())
     pinToCores(Cores, 0, Own);
-  std::printf("%s, stage %lld of %lld ranks, %s, %zu threads, other cores %s\n",
-              Model.DeviceType.c_str(), static_cast<long long>(Program.stage),
+  std::string Stage = "stage " + std::to_string(Program.stage);
+  if (Program.pipeline)
+    Stage = "pipeline stage " + std::to_string(Program.pipeline->group) +
+            ", ZeRO " + Stage;
+  std::printf("%s, %s of %lld ranks, %s, %zu threads, other cores %s\n",
+              Model.DeviceType.c_str(), Stage.c_str(),
               static_cast<long long>(Program.world_size),
               Model.Precision.c_str(), Own,
               Neighbours ? "busy" : (HasOthers ? "idle" : "none"));
   std::ostringstream Identity;
-  Identity << O.Identity << ", " << Model.DeviceType << ", stage "
-           << Program.stage << " of " << Program.world_size
-           << " ranks, micro-batches up to " << std::min(Fits, O.MaxBatch)
-           << (O.UntilLevel ? " until level" : "") << ", other cores "
-           << (O.Loaded ? "busy" : "idle");
+  Identity << O.Identity << ", " << Model.DeviceType << ", " << Stage << " of "
+           << Program.world_size << " ranks, micro-batches up to "
+           << std::min(Fits, O.MaxBatch) << (O.UntilLevel ? " until level" : "")
+           << ", other cores " << (O.Loaded ? "busy" : "idle");
   ProfileJournal Journal(O.Journal, Identity.str());
   if (Journal.size())
     std::printf("  goes on after %zu measurements in %s\n", Journal.size(),

@@ -7,11 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/Checkpoint.h"
+#include "comm/Launcher.h"
 #include "job/Fingerprint.h"
 #include "job/Group.h"
 #include "job/Job.h"
 #include "support/Error.h"
 #include "support/Random.h"
+#include "training/Pipeline.h"
 #include "training/Trainer.h"
 
 #include <algorithm>
@@ -84,7 +86,85 @@ static void printToken(int32_t Id, bool AsText) {
     std::printf(AsText ? "<%d>" : "%d ", Id);
 }
 
-/// All ranks draw the same tokens, of which the first prints.
+namespace {
+
+/// What a model says behind a token, wherever the job has its parts. All ranks
+/// of a job run it; those of a pipeline each pass on the same sample.
+class Inference : public MicroBatches {
+public:
+  Inference(Executor &Exec, Group *Ranks)
+      : Exec(Exec), Ranks(Ranks), Ids(getCount(Exec.model().SeqLen)),
+        Logits(getCount(Exec.model().VocabSize)) {}
+
+  /// Of the newest tokens that fit; what follows them is masked by causality.
+  void run(const std::vector<int32_t> &Text) {
+    size_t Count = std::min(Text.size(), Ids.size());
+    std::fill(std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(),
+                        Ids.begin()),
+              Ids.end(), 0);
+    Last = static_cast<int64_t>(Count) - 1;
+    if (Pipeline *Turns = Exec.pipeline()) {
+      Turns->infer(*this);
+      return collect();
+    }
+    fill(0, Exec.sized<char>(0, 1), /*HasLoss=*/false);
+    Exec.infer(1);
+    take(0);
+  }
+
+  /// Of run(). In a pipeline only the first rank has them.
+  const std::vector<float> &getLogits() const { return Logits; }
+
+  int64_t count() const override { return 1; }
+  int64_t size(int64_t) const override { return 1; }
+  void fill(int64_t, char *Slot, bool) override {
+    Exec.device().copyIn(Slot + Exec.program().ids, Ids.data(),
+                         Exec.model().SeqLen * 4);
+  }
+  void take(int64_t) override { Exec.readLogits(1, Last, 1, Logits.data()); }
+
+private:
+  static size_t getCount(int64_t Number) { return static_cast<size_t>(Number); }
+
+  /// Those of the first rank of the last stage are as good as any.
+  void collect() {
+    const PoplarProgram &Program = Exec.program();
+    std::vector<int64_t> Bounds = {0};
+    bool IsFound = false;
+    for (int64_t R = 0; R < Program.world_size; ++R) {
+      bool Has = !IsFound &&
+                 Program.ranks[R].group + 1 == Program.pipeline->num_groups;
+      IsFound |= Has;
+      Bounds.push_back(Bounds.back() + (Has ? Exec.model().VocabSize : 0));
+    }
+    std::vector<float> All(Logits.size());
+    Ranks->gather(Logits.data(), All.data(), Bounds.data());
+    Logits = std::move(All);
+  }
+
+  Executor &Exec;
+  Group *Ranks;
+  std::vector<int32_t> Ids;
+  std::vector<float> Logits;
+  int64_t Last = 0;
+};
+
+} // namespace
+
+/// Token number `Number` of a text, by chance as the options say.
+static int32_t chooseToken(const std::vector<float> &Logits, const Options &O,
+                           int64_t Number) {
+  if (!std::all_of(Logits.begin(), Logits.end(),
+                   [](float Logit) { return std::isfinite(Logit); }))
+    fail("'", O.Checkpoint,
+         "' predicts values that are not finite: its weights have diverged or "
+         "are damaged");
+  uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
+                               static_cast<uint64_t>(Stream::Sampling), Number);
+  return drawToken(Logits, O.Temperature, O.TopK, toUniform(Bits));
+}
+
+/// All ranks have the same tokens, of which the first prints.
 static void sample(const PoplarProgram &Program, const Options &O,
                    Group *Ranks) {
   int Rank = Ranks ? Ranks->rank() : 0;
@@ -104,9 +184,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadWeights(Exec, O.Checkpoint);
 
-  size_t Window = static_cast<size_t>(Model.SeqLen);
-  std::vector<float> Logits(static_cast<size_t>(Model.VocabSize));
-  std::vector<int32_t> Ids(Window);
+  Inference Infer(Exec, Ranks);
   bool AsText = O.PromptIds.empty();
   auto Print = [&](int32_t Id) {
     if (Rank == 0)
@@ -116,23 +194,13 @@ static void sample(const PoplarProgram &Program, const Options &O,
   for (int64_t I = 0; I < O.Tokens; ++I) {
     if (Ranks)
       Ranks->setPhase("sampling", LongPhase);
-    // The newest tokens that fit; what follows them is masked by causality.
-    size_t Count = std::min(Text.size(), Window);
-    std::fill(std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(),
-                        Ids.begin()),
-              Ids.end(), 0);
-    Exec.device().copyIn(Exec.sized<int32_t>(Program.ids, 1), Ids.data(),
-                         Model.SeqLen * 4);
-    Exec.infer(1);
-    Exec.readLogits(1, static_cast<int64_t>(Count) - 1, 1, Logits.data());
-    if (!std::all_of(Logits.begin(), Logits.end(),
-                     [](float Logit) { return std::isfinite(Logit); }))
-      fail("'", O.Checkpoint,
-           "' predicts values that are not finite: its weights have "
-           "diverged or are damaged");
-    uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
-                                 static_cast<uint64_t>(Stream::Sampling), I);
-    Text.push_back(drawToken(Logits, O.Temperature, O.TopK, toUniform(Bits)));
+    Infer.run(Text);
+    if (!Exec.pipeline())
+      Text.push_back(chooseToken(Infer.getLogits(), O, I));
+    else
+      // The first rank's choice holds for all.
+      Text.push_back(std::stoi(Ranks->broadcast(
+          Rank ? "" : std::to_string(chooseToken(Infer.getLogits(), O, I)))));
     Print(Text.back());
     std::fflush(stdout);
   }
@@ -142,11 +210,10 @@ static void sample(const PoplarProgram &Program, const Options &O,
 
 void poplar::runtime::runSampling(const PoplarProgram &Program,
                                   const Options &O) {
-  if (Program.pipeline)
-    fail("this is a stage of a pipeline, which has a part of the model; resume "
-         "the run under a plan without groups and sample from that");
-  // Before stage 3, every rank has the whole model.
-  if (Program.world_size == 1 || Program.stage < 3)
+  // Before stage 3, a rank that is no stage of a pipeline has the whole model,
+  // and needs no others; where they are, one of them writes.
+  bool IsWhole = Program.stage < 3 && !Program.pipeline;
+  if (Program.world_size == 1 || (IsWhole && comm::getNumStarted() == 1))
     return sample(Program, O, nullptr);
   runJob(Program, O, [&](Group *Ranks) { sample(Program, O, Ranks); });
 }

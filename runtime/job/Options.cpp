@@ -73,7 +73,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"eval-every", &O.EvalEvery, 0, "N",
        "steps between validations; 0 for none (default: 100)"},
       {"eval-batches", &O.EvalBatches, 1, "N",
-       "micro-batches of a validation (default: 20)"},
+       "batches of a validation: micro-batches of one device, global batches "
+       "of a plan (default: 20)"},
       {"log-every", &O.LogEvery, 1, "N",
        "steps between lines of output (default: 10)"},
       {"bigram-baseline", &O.BigramBaseline, 0, "",

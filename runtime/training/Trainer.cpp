@@ -441,7 +441,8 @@ static std::string getLinkTarget(const std::filesystem::path &Target,
 
 /// For `poplar sample` and `poplar report`, which are given the run alone: a
 /// link to the executable, and the plan it was built from, if there is one. In
-/// stage 3 no rank has the whole model: all of the job's sample together.
+/// stage 3, or in a pipeline, no rank has the whole model: all of the job's
+/// sample together.
 static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   std::error_code Code;
   std::filesystem::path Target =
@@ -449,7 +450,7 @@ static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   if (Code)
     return;
   std::filesystem::path Job = Target.parent_path().parent_path();
-  if (Program.world_size > 1 && Program.stage == 3)
+  if (Program.pipeline || (Program.world_size > 1 && Program.stage == 3))
     Target = Job / "launch.sh";
   replaceSymlink(getLinkTarget(Target, Run), Run + "/executable");
   std::string Plan = (Job / "plan.mlir").string();
