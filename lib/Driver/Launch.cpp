@@ -25,18 +25,10 @@ struct Run {
 };
 } // namespace
 
-/// The directory of a rank's executable.
-static std::string getProgram(zero::PlanOp plan, zero::RankOp rank) {
-  std::optional<int64_t> group;
-  if (!plan.getGroups().empty())
-    group = rank.getGroup();
-  return zero::getProgramName(rank.getDeviceType(), group);
-}
-
 static std::vector<Run> findRuns(zero::PlanOp plan) {
   std::vector<Run> runs;
   for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
-    std::string program = getProgram(plan, rank);
+    std::string program = zero::getProgramName(plan, int64_t(index));
     if (!runs.empty() && runs.back().node == rank.getNode() &&
         runs.back().program == program)
       ++runs.back().count;
@@ -161,7 +153,8 @@ static std::string formatRanks(zero::PlanOp plan) {
   for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
     text +=
         llvm::formatv("{0} {1} {2} {3} {4} {5} {6}\n", index, rank.getNode(),
-                      getProgram(plan, rank), rank.getThreads(),
+                      zero::getProgramName(plan, int64_t(index)),
+                      rank.getThreads(),
                       rank.getMicroBatch(), rank.getSteps(), rank.getLast())
             .str();
   return text;

@@ -20,9 +20,11 @@ bool poplar::checkCPU(const HostOptions &options, std::string &error) {
 }
 
 bool poplar::isOf(zero::RankOp rank, mlir::ModuleOp program) {
-  zero::ProgramInfo info = zero::ProgramInfo::get(program);
-  return rank.getDeviceType() == info.deviceType &&
-         int64_t(rank.getGroup()) == info.group;
+  auto plan = rank->getParentOfType<zero::PlanOp>();
+  auto ranks = plan.getRanks();
+  int64_t index = llvm::find(ranks, rank) - ranks.begin();
+  return zero::getProgramName(plan, index) ==
+         zero::ProgramInfo::get(program).getProgramName();
 }
 
 bool poplar::chooseOptions(mlir::ModuleOp program, HostOptions &options,

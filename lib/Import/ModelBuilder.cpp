@@ -67,7 +67,7 @@ Value Unit::embedding(StringRef name, Value ids, int64_t rows, int64_t width,
   if (paddingIdx)
     padding = builder.getI64IntegerAttr(*paddingIdx);
   return nn::EmbeddingOp::create(builder, at(name), withWidth(ids, width), ids,
-                                 table, padding);
+                                 table, padding, /*first_row=*/nullptr);
 }
 
 Value Unit::positionEmbedding(StringRef name, Value x, int64_t rows,
@@ -115,7 +115,8 @@ Value Unit::attention(StringRef name, Value query, Value key, Value value,
              builder, at(name), withWidth(query, shape.heads * shape.headDim),
              lse, query, key, value, draws ? keys : Value(), shape.heads,
              shape.kvHeads, llvm::APFloat(shape.scale), shape.causal,
-             shape.window, llvm::APFloat(shape.dropout), draws ? nextOpId++ : 0)
+             shape.window, llvm::APFloat(shape.dropout), draws ? nextOpId++ : 0,
+             /*first_head=*/0)
       .getResult();
 }
 
@@ -267,7 +268,8 @@ Value ModelBuilder::getParameter(const Unit::Parameter &parameter,
         TypeAttr::get(parameter.type),
         nn::InitKindAttr::get(builder.getContext(), parameter.init.kind),
         builder.getF64FloatAttr(parameter.init.stdDev),
-        parameter.init.decay ? builder.getUnitAttr() : UnitAttr());
+        parameter.init.decay ? builder.getUnitAttr() : UnitAttr(),
+        /*slice=*/nullptr);
   }
   numElements += static_cast<double>(parameter.type.getNumElements());
   return value = nn::GetParameterOp::create(builder, location, parameter.type,

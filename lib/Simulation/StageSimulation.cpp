@@ -134,6 +134,11 @@ private:
 //===----------------------------------------------------------------------===//
 
 LogicalResult StageSimulationBuilder::placeRanks() {
+  for (zero::GroupOp group : groups)
+    if (group.getLargestTensorDegree() > 1)
+      return group.emitOpError("shares units among devices, which is not "
+                               "simulated yet; poplar build and poplar train "
+                               "take such plans");
   llvm::StringMap<int> indices;
   for (auto [index, node] : llvm::enumerate(cluster.nodes))
     indices[node.name] = static_cast<int>(index);
@@ -168,7 +173,7 @@ LogicalResult StageSimulationBuilder::readProgram(zero::RankOp rank,
     return success();
   Program &program = entry->second;
   std::optional<int> type = cluster.findType(name);
-  program.module = programOf(zero::getProgramName(name, rank.getGroup()));
+  program.module = programOf(zero::getProgramName(plan, llvm::find(ranks, rank) - ranks.begin()));
   if (!type || !program.module)
     return rank.emitOpError("is on device type '")
            << name << "', for which there is no program";

@@ -49,6 +49,13 @@ constexpr bool fillStruct(const ABIField (&fields)[N], size_t size) {
 #define POPLAR_FIELD(T, F)                                                     \
   ABIField { #F, offsetof(T, F), sizeof(T::F) }
 
+inline constexpr ABIField sliceFields[] = {
+    POPLAR_FIELD(PoplarSlice, tensor), POPLAR_FIELD(PoplarSlice, rank),
+    POPLAR_FIELD(PoplarSlice, shape),  POPLAR_FIELD(PoplarSlice, dim),
+    POPLAR_FIELD(PoplarSlice, num_ranges),
+    POPLAR_FIELD(PoplarSlice, ranges)};
+static_assert(fillStruct(sliceFields, sizeof(PoplarSlice)));
+
 inline constexpr ABIField parameterFields[] = {
     POPLAR_FIELD(PoplarParameter, name),
     POPLAR_FIELD(PoplarParameter, rank),
@@ -58,7 +65,8 @@ inline constexpr ABIField parameterFields[] = {
     POPLAR_FIELD(PoplarParameter, offset),
     POPLAR_FIELD(PoplarParameter, init),
     POPLAR_FIELD(PoplarParameter, decay),
-    POPLAR_FIELD(PoplarParameter, std_dev)};
+    POPLAR_FIELD(PoplarParameter, std_dev),
+    POPLAR_FIELD(PoplarParameter, slice)};
 static_assert(fillStruct(parameterFields, sizeof(PoplarParameter)));
 
 inline constexpr ABIField bucketFields[] = {
@@ -73,7 +81,9 @@ inline constexpr ABIField rankFields[] = {
     POPLAR_FIELD(PoplarRank, micro_batch), POPLAR_FIELD(PoplarRank, steps),
     POPLAR_FIELD(PoplarRank, last),        POPLAR_FIELD(PoplarRank, threads),
     POPLAR_FIELD(PoplarRank, group),       POPLAR_FIELD(PoplarRank, previous),
-    POPLAR_FIELD(PoplarRank, next),        POPLAR_FIELD(PoplarRank, in_flight),
+    POPLAR_FIELD(PoplarRank, next),        POPLAR_FIELD(PoplarRank, num_sharers),
+    POPLAR_FIELD(PoplarRank, sharers),     POPLAR_FIELD(PoplarRank, position),
+    POPLAR_FIELD(PoplarRank, in_flight),
     POPLAR_FIELD(PoplarRank, turns),       POPLAR_FIELD(PoplarRank, chunks)};
 static_assert(fillStruct(rankFields, sizeof(PoplarRank)));
 

@@ -96,6 +96,7 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
   else if (options.precision != "f32")
     pm.addPass(createNNConvertPrecision({options.precision}));
   pm.addPass(createZeroCutStages());
+  pm.addPass(createZeroShardUnits());
   pm.addPass(createNNDifferentiate({options.recompute}));
   pm.addPass(createAddOptimizer());
   pm.addPass(createZeroSplitTurns());

@@ -98,12 +98,14 @@ static uint64_t hashPlan(ModuleOp module) {
     if (bucket.getBoundsAttr())
       stream << bucket.getBoundsAttr();
     if (bucket.getGroupsAttr())
-      stream << bucket.getGroupsAttr() << bucket.getStageAttr();
+      stream << bucket.getGroupsAttr() << bucket.getPositionsAttr()
+             << bucket.getStageAttr();
   }
   for (auto parameter : module.getOps<nn::ParameterOp>())
     stream << parameter.getSymName() << parameter.getType();
-  // Each group has functions of its own.
-  if (zero::ProgramInfo::get(module).isPipelineStage())
+  // Each group has functions of its own, and buckets each position.
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
+  if (info.isPipelineStage() || info.sharesUnits())
     return llvm::xxh3_64bits(text);
   for (auto function : module.getOps<exec::FunctionOp>()) {
     stream << function.getSymName();
@@ -230,6 +232,25 @@ void ProgramDescription::takeChunks(ModuleOp module,
   }
 }
 
+std::optional<ProgramDescription::Slice>
+ProgramDescription::takeSlice(nn::ParameterOp parameter) {
+  nn::SliceAttr slice = parameter.getSliceAttr();
+  if (!slice)
+    return std::nullopt;
+  return Slice{slice.getTensor().str(), slice.getShape().vec(),
+               slice.getRanges().vec(), slice.getDim()};
+}
+
+/// The ranks with which each shares units.
+void ProgramDescription::takeSharers(zero::PlanOp plan) {
+  for (size_t group = 0; group < plan.getGroups().size(); ++group)
+    for (ArrayRef<int64_t> members : plan.getPipelinesOf(int64_t(group)))
+      for (auto [position, member] : llvm::enumerate(members)) {
+        ranks[member].sharers = members.vec();
+        ranks[member].position = int64_t(position);
+      }
+}
+
 LogicalResult ProgramDescription::takeState(ModuleOp module) {
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   DenseMap<StringAttr, std::pair<int64_t, int64_t>> places;
@@ -247,10 +268,11 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
     if (bucket.getBounds())
       bounds = bucket.getBounds()->vec();
     std::vector<int64_t> holders;
-    for (int64_t group : bucket.getGroups().value_or(ArrayRef<int64_t>()))
+    if (bucket.getGroups())
       for (auto plan : module.getOps<zero::PlanOp>())
-        llvm::append_range(holders, plan.getRanksOf(group));
-    llvm::sort(holders);
+        for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
+          if (bucket.isUsedBy(rank.getGroup(), plan.getPosition(index)))
+            holders.push_back(index);
     auto offsetOf = [](std::optional<uint64_t> place) {
       return place ? int64_t(*place) : -1;
     };
@@ -267,13 +289,17 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
     parameters.push_back({parameter.getSymName().str(), type.getShape().vec(),
                           type.getNumElements(), bucket, offset,
                           int32_t(parameter.getInit()), parameter.getDecay(),
-                          parameter.getStdDev().convertToDouble()});
+                          parameter.getStdDev().convertToDouble(),
+                          takeSlice(parameter)});
   }
   for (auto plan : module.getOps<zero::PlanOp>())
     for (zero::RankOp rank : plan.getRanks())
       ranks.push_back({rank.getDeviceType().str(), rank.getNode().str(),
                        int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
                        int64_t(rank.getLast()), int64_t(rank.getThreads())});
+  if (info.sharesUnits())
+    for (auto plan : module.getOps<zero::PlanOp>())
+      takeSharers(plan);
   if (!info.isPipelineStage())
     return success();
   for (auto plan : module.getOps<zero::PlanOp>())

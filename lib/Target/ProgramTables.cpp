@@ -71,6 +71,7 @@ private:
     return ABIConstant(fields, module.getDataLayout());
   }
 
+  llvm::Constant *makeSlice(const std::optional<Slice> &slice);
   llvm::Constant *makeParameters();
   llvm::Constant *makeBuckets();
   llvm::Constant *makeTurns(const std::vector<int32_t> &values);
@@ -87,6 +88,24 @@ private:
   std::map<std::vector<int32_t>, llvm::Constant *> turns;
 };
 
+/// Null of a whole tensor.
+llvm::Constant *
+ProgramDescription::Emitter::makeSlice(const std::optional<Slice> &slice) {
+  if (!slice)
+    return null();
+  std::vector<int64_t> shape = slice->shape;
+  shape.resize(4, 1);
+  return global(make(sliceFields)
+                    .set("tensor", text(slice->tensor))
+                    .set("rank", int64(int64_t(slice->shape.size())))
+                    .set("shape", integers(shape))
+                    .set("dim", int64(slice->dim))
+                    .set("num_ranges", int64(int64_t(slice->ranges.size() / 2)))
+                    .set("ranges", list(slice->ranges, "ranges"))
+                    .get(),
+                "slice");
+}
+
 llvm::Constant *ProgramDescription::Emitter::makeParameters() {
   std::vector<llvm::Constant *> entries;
   for (const Parameter &parameter : program.parameters) {
@@ -102,6 +121,7 @@ llvm::Constant *ProgramDescription::Emitter::makeParameters() {
                           .set("init", int32(parameter.init))
                           .set("decay", int32(parameter.decay))
                           .set("std_dev", float64(parameter.stdDev))
+                          .set("slice", makeSlice(parameter.slice))
                           .get());
   }
   return table(entries, "parameters");
@@ -148,6 +168,9 @@ llvm::Constant *ProgramDescription::Emitter::makeRanks() {
                           .set("group", int64(rank.group))
                           .set("previous", int64(rank.previous))
                           .set("next", int64(rank.next))
+                          .set("num_sharers", int64(int64_t(rank.sharers.size())))
+                          .set("sharers", list(rank.sharers, "sharers"))
+                          .set("position", int64(rank.position))
                           .set("in_flight", list(rank.inFlight, "in_flight"))
                           .set("turns", makeTurns(rank.turns))
                           .set("chunks", makeTurns(rank.chunks))

@@ -12,6 +12,7 @@
 #include "job/Collectives.h"
 #include "job/Options.h"
 #include "support/Error.h"
+#include "checkpoint/Tensors.h"
 #include "support/Files.h"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ namespace {
 /// Reads whole parameters, or what belongs to them, from the ranks' shards.
 class StateReader {
 public:
-  explicit StateReader(const Executor &Exec) : Exec(Exec) {}
+  explicit StateReader(const Executor &Exec)
+      : Exec(Exec), Tensors(listTensors(Exec.program())) {}
 
   /// Adds one array of all parameters. The sources may be read as long as the
   /// reader lives; all ranks have to read them, and the first one gets the
@@ -35,10 +37,16 @@ public:
   void add(float *Shard::*Array, const char *Suffix,
            std::vector<TensorSource> &Out) {
     const PoplarProgram &Program = Exec.program();
-    for (int64_t I = 0; I < Program.num_parameters; ++I) {
-      const PoplarParameter &P = Program.parameters[I];
-      std::string Name = P.name + std::string(Suffix);
-      std::vector<int64_t> Shape(P.shape, P.shape + P.rank);
+    for (const Tensor &T : Tensors) {
+      const PoplarParameter &P = Program.parameters[T.Parts.front()];
+      std::string Name = T.Name + std::string(Suffix);
+      std::vector<int64_t> Shape(T.Shape, T.Shape + T.Rank);
+      if (P.slice) {
+        Out.push_back({Name, Shape, [this, &T, Array](int64_t B, int64_t E) {
+                         return assemble(T, Array, B, E);
+                       }});
+        continue;
+      }
       // All ranks decide alike, so that all of them gather or none does: also
       // one whose shard is everything, and one in whose format the masters are
       // whole beside others in which they are not.
@@ -57,6 +65,29 @@ public:
   }
 
 private:
+  /// Elements of a tensor of which the ranks have parts.
+  const float *assemble(const Tensor &T, float *Shard::*Array, int64_t Begin,
+                        int64_t End) {
+    bool Leads = Exec.state().rank() == 0;
+    if (Leads)
+      Assembled.resize(static_cast<size_t>(End - Begin));
+    for (int64_t I : T.Parts) {
+      const PoplarParameter &P = Exec.program().parameters[I];
+      int64_t First = countElementsBefore(P, Begin),
+              Last = countElementsBefore(P, End);
+      if (First == Last)
+        continue;
+      const float *Values = gather(P, Array, First, Last);
+      if (Leads)
+        forEachRun(P, First, Last,
+                   [&](int64_t At, int64_t Offset, int64_t Count) {
+                     std::copy_n(Values + Offset, Count,
+                                 Assembled.data() + (At - Begin));
+                   });
+    }
+    return Assembled.data();
+  }
+
   /// Elements in the device's memory: themselves, or a copy in `Copy`.
   const float *read(const float *From, int64_t Count,
                     std::vector<float> &Copy) {
@@ -90,7 +121,8 @@ private:
   }
 
   const Executor &Exec;
-  std::vector<float> Buffer, OwnPart;
+  const std::vector<Tensor> Tensors;
+  std::vector<float> Buffer, OwnPart, Assembled;
 };
 } // namespace
 
@@ -222,15 +254,15 @@ std::string poplar::runtime::findLatestCheckpoint(const std::string &Run) {
   return Steps.empty() ? "" : Run + "/" + Prefix + std::to_string(Steps.back());
 }
 
-/// Checks that `View` is what parameter `P` needs.
-static void checkTensor(const PoplarParameter &P, const std::string &Name,
+/// Checks that `View` is what tensor `T` needs.
+static void checkTensor(const Tensor &T, const std::string &Name,
                         const TensorView *View, const std::string &Path) {
-  std::string Wanted = formatShape(P.shape, static_cast<size_t>(P.rank));
+  std::string Wanted = formatShape(T.Shape, static_cast<size_t>(T.Rank));
   if (!View)
     fail("'", Path, "' is of another model: it has no tensor '", Name, "' (",
          Wanted, ")");
-  if (!std::equal(View->Shape.begin(), View->Shape.end(), P.shape,
-                  P.shape + P.rank))
+  if (!std::equal(View->Shape.begin(), View->Shape.end(), T.Shape,
+                  T.Shape + T.Rank))
     fail("'", *View->File, "' is of another model: tensor '", Name, "' is ",
          formatShape(View->Shape.data(), View->Shape.size()),
          " and this model's is ", Wanted);
@@ -283,11 +315,11 @@ static std::string getFirstName(const std::string &Name) {
   return "";
 }
 
-/// The name of parameter `P` in the files: as it is, or without its first
+/// The name of tensor `T` in the files: as it is, or without its first
 /// component, or of a norm as it was once called.
 static std::string findName(const TensorFiles &Files,
-                            const PoplarParameter &P) {
-  std::string Name = P.name;
+                            const Tensor &T) {
+  std::string Name = T.Name;
   for (const std::string &Candidate : {Name, getFirstName(Name)}) {
     if (Files.find(Candidate))
       return Candidate;
@@ -316,18 +348,26 @@ static void checkConfig(const Executor &Exec, const std::string &Weights) {
                 Weights.c_str());
 }
 
+/// Elements of a parameter, which may be a part of the tensor.
+static Filler readFrom(const TensorView &View, const PoplarParameter &P) {
+  return [&](float *Out, int64_t Begin, int64_t End) {
+    forEachRun(P, Begin, End, [&](int64_t At, int64_t Offset, int64_t Count) {
+      View.copyTo(Out + Offset, At, At + Count);
+    });
+  };
+}
+
 void poplar::runtime::loadWeights(Executor &Exec,
                                   const std::string &RunOrCheckpoint) {
   std::string Latest = findLatestCheckpoint(RunOrCheckpoint);
   const std::string &Path = Latest.empty() ? RunOrCheckpoint : Latest;
   TensorFiles Files = TensorFiles::open(Path);
   checkConfig(Exec, Path);
-  const PoplarProgram &Program = Exec.program();
+  std::vector<Tensor> Tensors = listTensors(Exec.program());
   std::vector<std::string> Used;
-  for (int64_t I = 0; I < Program.num_parameters; ++I) {
-    const PoplarParameter &P = Program.parameters[I];
-    Used.push_back(findName(Files, P));
-    checkTensor(P, Used.back(), Files.find(Used.back()), Path);
+  for (const Tensor &T : Tensors) {
+    Used.push_back(findName(Files, T));
+    checkTensor(T, Used.back(), Files.find(Used.back()), Path);
   }
   std::vector<std::string> Sorted = Used;
   std::sort(Sorted.begin(), Sorted.end());
@@ -336,12 +376,10 @@ void poplar::runtime::loadWeights(Executor &Exec,
         !isIgnored(Name) && !isTiedCopy(Name, View, Files, Used))
       fail("'", *View.File, "' is of another model: this one has no tensor '",
            Name, "'");
-  for (int64_t I = 0; I < Program.num_parameters; ++I) {
-    const TensorView &View = *Files.find(Used[static_cast<size_t>(I)]);
-    fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
-      View.copyTo(Out, Begin, End);
-    });
-  }
+  for (size_t T = 0; T < Tensors.size(); ++T)
+    for (int64_t I : Tensors[T].Parts)
+      fillParameter(Exec, I,
+                    readFrom(*Files.find(Used[T]), Exec.program().parameters[I]));
 }
 
 TrainingState poplar::runtime::readState(const std::string &Directory) {
@@ -374,20 +412,21 @@ void poplar::runtime::loadTensors(Executor &Exec,
   std::string MomentPath = Directory + "/optimizer.safetensors";
   TensorFiles Moments = TensorFiles::open(MomentPath);
   const PoplarProgram &Program = Exec.program();
+  std::vector<Tensor> Tensors = listTensors(Program);
   using Array = std::pair<const char *, float * Shard::*>;
   for (auto [Suffix, Member] :
        {Array(".m", &Shard::Moment1), Array(".v", &Shard::Moment2)})
-    for (int64_t I = 0; I < Program.num_parameters; ++I) {
-      const PoplarParameter &P = Program.parameters[I];
-      const TensorView *View = Moments.find(P.name + std::string(Suffix));
-      checkTensor(P, P.name + std::string(Suffix), View, MomentPath);
-      const Shard &Own = Exec.state().shard(P.bucket);
-      for (const Piece &Part : Exec.state().pieces(P.bucket))
-        if (Part.Parameter == I)
-          fillArray(Exec, Own.*Member + Part.Offset, Part.Begin, Part.End,
-                    [&](float *Out, int64_t Begin, int64_t End) {
-                      View->copyTo(Out, Begin, End);
-                    });
+    for (const Tensor &T : Tensors) {
+      const TensorView *View = Moments.find(T.Name + std::string(Suffix));
+      checkTensor(T, T.Name + std::string(Suffix), View, MomentPath);
+      for (int64_t I : T.Parts) {
+        const PoplarParameter &P = Program.parameters[I];
+        const Shard &Own = Exec.state().shard(P.bucket);
+        for (const Piece &Part : Exec.state().pieces(P.bucket))
+          if (Part.Parameter == I)
+            fillArray(Exec, Own.*Member + Part.Offset, Part.Begin, Part.End,
+                      readFrom(*View, P));
+      }
     }
 }
 

@@ -46,6 +46,13 @@ State::State(const PoplarProgram &Program, int Rank)
   bind(nullptr, nullptr); // for the size
 }
 
+bool poplar::runtime::sharesUnits(const PoplarProgram &Program) {
+  for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R)
+    if (Program.ranks[R].num_sharers > 1)
+      return true;
+  return false;
+}
+
 bool State::holds(int64_t Bucket) const {
   const PoplarBucket &B = Program.buckets[Bucket];
   return !B.ranks || std::binary_search(B.ranks, B.ranks + B.num_ranks, Rank);

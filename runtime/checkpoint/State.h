@@ -37,6 +37,9 @@ struct Piece {
 
 /// Lays the rank's shards out behind the batch region, as Runtime/ABI.h says,
 /// and knows where everything is.
+/// Whether ranks of the plan share units, so that none has all parameters.
+bool sharesUnits(const PoplarProgram &Program);
+
 class State {
 public:
   State(const PoplarProgram &Program, int Rank);
@@ -48,7 +51,8 @@ public:
   int rank() const { return Rank; }
   /// Whether every rank has all of everything.
   bool isReplicated() const {
-    return Program.world_size == 1 || (Program.stage == 0 && !Program.pipeline);
+    return Program.world_size == 1 ||
+           (Program.stage == 0 && !Program.pipeline && !sharesUnits(Program));
   }
   /// Whether the rank is of those that hold a bucket, and whether each of them
   /// has all of it.

@@ -141,7 +141,8 @@ static void checkTables(const PoplarProgram &Program) {
   for (int64_t I = 0; I < Program.num_parameters; ++I) {
     const PoplarParameter &P = Program.parameters[I];
     Elements += P.elements;
-    HasEmbedding |= P.rank == 2 && P.shape[0] == Model.VocabSize;
+    const int64_t *Shape = P.slice ? P.slice->shape : P.shape;
+    HasEmbedding |= P.rank == 2 && Shape[0] == Model.VocabSize;
   }
   int64_t Described = json::parse(Program.description, "description")
                           .integer("num_parameters", Elements);

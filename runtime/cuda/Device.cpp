@@ -182,6 +182,15 @@ void Device::copyOut(void *To, const void *From, int64_t Bytes) {
                        static_cast<size_t>(Bytes), Data->OnGPU.Queue);
 }
 
+void Device::copy(void *To, const void *From, int64_t Bytes) {
+  Data->Graphs.interrupt();
+  check(Driver::get().cuMemcpyDtoDAsync_v2(addressOf(To),
+                                           addressOf(const_cast<void *>(From)),
+                                           static_cast<size_t>(Bytes),
+                                           Data->OnGPU.Queue),
+        "copy memory");
+}
+
 static void fill(Recorder &Graphs, void *Memory, unsigned char Byte,
                  int64_t Bytes, Stream Queue) {
   if (Bytes && Graphs.issues(Memory, Byte, Bytes))

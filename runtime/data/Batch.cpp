@@ -126,6 +126,8 @@ void BatchRunner::take(int64_t MicroStep) {
   }
   int64_t Loss =
       ThePass == Pass::Train ? Program.train_loss : Program.evaluate_loss;
+  if (Exec.isFollower())
+    return;
   Exec.device().copyOut(Losses.data(), Exec.sized<float>(Loss, B), N * 4);
   for (int64_t I = 0; I < N; ++I)
     if (TargetIds[static_cast<size_t>(First + I)] != -1)

@@ -94,6 +94,17 @@ void Device::copyOut(void *To, const void *From, int64_t Bytes) {
   std::memcpy(To, From, static_cast<size_t>(Bytes));
 }
 
+static void copyKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
+  std::memcpy(static_cast<char *>(Args[0]) + Begin,
+              static_cast<const char *>(Args[1]) + Begin,
+              static_cast<size_t>(End - Begin));
+}
+
+void Device::copy(void *To, const void *From, int64_t Bytes) {
+  void *Args[] = {To, const_cast<void *>(From)};
+  dispatchRanges(Data->Threads, copyKernel, Args, 0, Bytes, 1 << 16);
+}
+
 static void zeroKernel(void *const *Args, int64_t, int64_t Begin, int64_t End) {
   std::memset(static_cast<char *>(Args[0]) + Begin, 0,
               static_cast<size_t>(End - Begin));

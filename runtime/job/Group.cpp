@@ -28,6 +28,20 @@ static std::string getHostName() {
   return Name;
 }
 
+/// At most, of any rank at a time: each buffer of a pipeline's messages may be
+/// under way, and an exchange with each of those that share units.
+static int countMessages(const PoplarProgram &Program) {
+  int64_t Exchanged = 0;
+  for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R)
+    Exchanged =
+        std::max(Exchanged, 2 * (Program.ranks[R].num_sharers - 1));
+  int64_t Passed = 0;
+  if (Program.pipeline)
+    Passed = Program.pipeline->num_chunks * (POPLAR_NUM_PORTS - 1) *
+             POPLAR_MESSAGE_BUFFERS;
+  return static_cast<int>(Exchanged + Passed);
+}
+
 Group::Group(const PoplarProgram &Program,
              const comm::CommStream::Factory &Make,
              std::vector<comm::Claim> Claims,
@@ -50,10 +64,8 @@ Group::Group(const PoplarProgram &Program,
     fail(E.what());
   }
   pinToCores();
-  // Each buffer of a message may be under way.
-  if (Program.pipeline)
-    Stream.reserveMessages(static_cast<int>(Program.pipeline->num_chunks) *
-                           (POPLAR_NUM_PORTS - 1) * POPLAR_MESSAGE_BUFFERS);
+  if (int Messages = countMessages(Program))
+    Stream.reserveMessages(Messages);
   makeScopes();
 }
 

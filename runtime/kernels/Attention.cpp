@@ -187,7 +187,9 @@ POPLAR_INLINE Floats dropoutFactor(const Head &head, int64_t query,
                                    int64_t key) {
   const PoplarAttention *desc = head.desc;
   uint64_t element =
-      uint64_t(head.head * desc->seq_len + query) * desc->seq_len + key;
+      uint64_t((desc->first_head + head.head) * desc->seq_len + query) *
+          desc->seq_len +
+      key;
   uint64_t counter = getFirstDraw(desc->op_id) + element;
   Longs z = __builtin_convertvector(laneNumbers(), Longs) *
                 (kGoldenGamma * uint64_t(desc->seq_len)) +

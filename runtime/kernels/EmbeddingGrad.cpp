@@ -23,9 +23,10 @@ extern "C" void poplar_embedding_grad(const PoplarEmbeddingGrad *desc,
   float *accumulator = static_cast<float *>(args[2]);
   const bool isBF16 = desc->type == POPLAR_BF16;
   for (int64_t token = 0; token < batch * desc->seq_len; ++token) {
-    if (ids[token] == desc->padding_idx)
+    int64_t id = ids[token] - desc->first_row;
+    if (id == desc->padding_idx || (desc->rows && (id < 0 || id >= desc->rows)))
       continue;
-    float *row = accumulator + int64_t(ids[token]) * desc->width;
+    float *row = accumulator + id * desc->width;
     int64_t at = token * desc->width, d = begin;
     for (; d + kLanes <= end; d += kLanes)
       store(row + d, load(row + d) + loadElements(args[0], isBF16, at + d));

@@ -50,6 +50,8 @@ public:
   void copyIn(void *To, const void *From, int64_t Bytes);
   /// To the host's memory; waits.
   void copyOut(void *To, const void *From, int64_t Bytes);
+  /// Between two places of its own memory that do not overlap.
+  void copy(void *To, const void *From, int64_t Bytes);
   void zero(void *Memory, int64_t Bytes);
   /// NaN in all formats.
   void poison(void *Memory, int64_t Bytes);

@@ -136,6 +136,14 @@ extern "C" void poplar_rt_wait(void *Context,
   });
 }
 
+extern "C" void poplar_rt_exchange(void *Context,
+                                   const PoplarExchange *Exchange,
+                                   void *const *Buffers, int64_t Batch) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->exchange(*Exchange, Buffers, Batch);
+  });
+}
+
 extern "C" void poplar_rt_send(void *Context, int64_t Kind) {
   endProcessOnError(Context, [=] {
     static_cast<Executor *>(Context)->pipeline()->send(Kind);

@@ -79,6 +79,11 @@ public:
   void turn(PoplarTurn Function, char *const *Ports, int64_t B) {
     Function(this, Memory, Ports, B);
   }
+  /// Whether another rank, with which this one shares units, counts the samples
+  /// and the loss of both.
+  bool isFollower() const {
+    return Program.ranks && Program.ranks[TheState.rank()].position > 0;
+  }
   /// Null in a program that is no pipeline stage.
   Pipeline *pipeline() const { return Turns.get(); }
   void evaluate(int64_t B) { Dev.run(Program.evaluate, this, Memory, B); }
@@ -87,6 +92,9 @@ public:
   /// from row `First` on, to `Out`.
   void readLogits(int64_t B, int64_t First, int64_t Count, float *Out) const;
 
+  /// See poplar_rt_exchange.
+  void exchange(const PoplarExchange &What, void *const *Buffers,
+                int64_t Batch) const;
   /// On the host's threads, whatever the device.
   void dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
                 int64_t Extent, int64_t Grain);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "training/Optimizer.h"
+#include "checkpoint/Tensors.h"
 #include "job/Collectives.h"
 #include "support/Cores.h"
 #include "support/Random.h"
@@ -144,6 +145,22 @@ static void normalKernel(void *const *Args, int64_t, int64_t Begin,
               End - Begin, Normal.Key, Normal.StdDev);
 }
 
+/// Elements [First, First + Count) of a tensor.
+static void fillRun(int Threads, uint64_t Key, float StdDev, float *Out,
+                    int64_t First, int64_t Count) {
+  // They are made in pairs, from even elements on.
+  if (First % 2) {
+    float Pair[2];
+    fillNormals(Pair, First - 1, 2, Key, StdDev);
+    *Out++ = Pair[1];
+    ++First;
+    --Count;
+  }
+  NormalArgs Normal{Key, StdDev, First};
+  void *Args[] = {Out, &Normal};
+  dispatchRanges(Threads, normalKernel, Args, Count, Count, NormalGrain);
+}
+
 /// What a rank on a GPU computes with is one thread; its host's cores are idle
 /// until training begins.
 static int countInitThreads(Executor &Exec) {
@@ -162,18 +179,24 @@ static int countInitThreads(Executor &Exec) {
 void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed) {
   const PoplarProgram &Program = Exec.program();
   int Threads = countInitThreads(Exec);
-  for (int64_t I = 0; I < Program.num_parameters; ++I) {
-    const PoplarParameter &P = Program.parameters[I];
-    uint64_t Key = hashCounters(Seed, static_cast<uint64_t>(Stream::Init), I);
-    fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
-      if (P.init != POPLAR_NORMAL) {
-        std::fill_n(Out, End - Begin, P.init == POPLAR_ONES ? 1.0f : 0.0f);
-        return;
-      }
-      NormalArgs Normal{Key, static_cast<float>(P.std_dev), Begin};
-      void *Args[] = {Out, &Normal};
-      dispatchRanges(Threads, normalKernel, Args, End - Begin, End - Begin,
-                     NormalGrain);
-    });
+  // Those of a tensor, whether the rank has all of it or a part.
+  std::vector<Tensor> Tensors = listTensors(Program);
+  for (size_t T = 0; T < Tensors.size(); ++T) {
+    uint64_t Key = hashCounters(Seed, static_cast<uint64_t>(Stream::Init),
+                                static_cast<int64_t>(T));
+    for (int64_t I : Tensors[T].Parts) {
+      const PoplarParameter &P = Program.parameters[I];
+      fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
+        if (P.init != POPLAR_NORMAL) {
+          std::fill_n(Out, End - Begin, P.init == POPLAR_ONES ? 1.0f : 0.0f);
+          return;
+        }
+        forEachRun(P, Begin, End,
+                   [&](int64_t At, int64_t Offset, int64_t Count) {
+                     fillRun(Threads, Key, static_cast<float>(P.std_dev),
+                             Out + Offset, At, Count);
+                   });
+      });
+    }
   }
 }

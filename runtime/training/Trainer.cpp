@@ -156,7 +156,7 @@ static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
     return O.GlobalBatch ? O.GlobalBatch : 8;
   int64_t Samples = 0;
   for (int64_t R = 0; R < Program.world_size; ++R)
-    if (Program.ranks[R].group == 0)
+    if (Program.ranks[R].group == 0 && Program.ranks[R].position == 0)
       Samples += getSamples(Program.ranks[R]);
   if ((O.GlobalBatch && O.GlobalBatch != Samples) || O.MicroBatch)
     fail("the plan gives every rank its batch, ", Samples,
@@ -181,8 +181,12 @@ static Share getShare(const PoplarProgram &Program, int Rank,
   int64_t Total = 0, Before = 0;
   std::vector<int64_t> Starts;
   // Pipelines share the samples: each group has a rank of all of them.
+  // So do ranks that share units: the first of them stands for all.
+  if (Program.ranks[Rank].num_sharers > 1)
+    Rank = static_cast<int>(Program.ranks[Rank].sharers[0]);
   auto IsPeer = [&](int64_t R) {
-    return Program.ranks[R].group == Program.ranks[Rank].group;
+    return Program.ranks[R].group == Program.ranks[Rank].group &&
+           Program.ranks[R].position == 0;
   };
   for (int64_t R = 0; R < Program.world_size; ++R) {
     Starts.push_back(Total);
@@ -314,9 +318,11 @@ void Trainer::resume() {
 int64_t Trainer::load(SampleSource &Source, int64_t First, const Share &Part,
                       int64_t Step) {
   int64_t Targets = Batches.load(Source, First, Part, Step);
-  // The other groups of a pipeline see the same samples.
-  return sum(Exec.pipeline() && Exec.program().pipeline->group != 0 ? 0
-                                                                    : Targets);
+  // The other groups of a pipeline see the same samples, and so do ranks that
+  // share units.
+  bool IsAgain = (Exec.pipeline() && Exec.program().pipeline->group != 0) ||
+                 Exec.isFollower();
+  return sum(IsAgain ? 0 : Targets);
 }
 
 double Trainer::validate() {
@@ -373,6 +379,12 @@ void Trainer::dump() {
   if (!O.DumpProducts.empty() && Exec.pipeline())
     fail("--dump-products: a stage of a pipeline has a part of the products; "
          "dump those of a plan without groups");
+  if (!O.DumpGradients.empty() && sharesUnits(Exec.program()))
+    fail("--dump-gradients: ranks that share units add up their gradients in "
+         "the update only; dump those of a plan in which none do");
+  if (!O.DumpLogits.empty() && sharesUnits(Exec.program()))
+    fail("--dump-logits: ranks that share units have a part of the logits each; "
+         "dump those of a plan in which none do");
   if (!O.DumpGradients.empty() && Exec.pipeline())
     fail("--dump-gradients: groups of a pipeline add up their gradients in the "
          "update only; dump those of a plan without groups");

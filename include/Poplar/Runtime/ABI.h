@@ -55,7 +55,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 6u
+#define POPLAR_ABI_VERSION 7u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
@@ -63,14 +63,25 @@ enum PoplarType { POPLAR_F32 = 0, POPLAR_BF16 = 1, POPLAR_F16 = 2 };
 
 enum PoplarInit { POPLAR_NORMAL = 0, POPLAR_ZEROS = 1, POPLAR_ONES = 2 };
 
-/// A trained tensor.
+/// Which part of a tensor of the checkpoint a parameter is, where devices share
+/// units: ranges [begin, end) of one dimension, ascending, which lie next to
+/// each other in the parameter.
+typedef struct PoplarSlice {
+  const char *tensor; /* its name in the checkpoint */
+  int64_t rank, shape[4];
+  int64_t dim, num_ranges;
+  const int64_t *ranges; /* 2 * num_ranges */
+} PoplarSlice;
+
+/// A trained tensor, or a part of one.
 typedef struct PoplarParameter {
-  const char *name; /* as in the Hugging Face checkpoint */
+  const char *name; /* as in the Hugging Face checkpoint, if it is whole */
   int64_t rank, shape[4], elements;
   int64_t bucket, offset; /* its place, in elements */
   int32_t init;           /* PoplarInit */
   int32_t decay;          /* 1: under weight decay */
   double std_dev;
+  const PoplarSlice *slice; /* null if it is whole */
 } PoplarParameter;
 
 /// Parameters that are sharded, gathered and reduced together.
@@ -96,6 +107,12 @@ typedef struct PoplarRank {
   /// stages before and behind it, -1 where there is none. With several chunks,
   /// the last stage is before the first.
   int64_t group, previous, next;
+  /// The ranks that share each unit with it (tensor parallelism), itself among
+  /// them, and its place among them. They have the same samples, which count
+  /// once. One where no units are shared.
+  int64_t num_sharers;
+  const int64_t *sharers;
+  int64_t position;
   /// By chunk, micro-batches that have gone forward and not yet back, at most;
   /// 2 * steps turns for each chunk, i + 1 the forward pass of micro-batch i,
   /// -i - 1 its backward pass; and through which chunk each of them goes. Null
@@ -121,6 +138,26 @@ typedef struct PoplarCollective {
      bucket's whole copy. */
   int32_t transient;
 } PoplarCollective;
+
+/// What ranks that share units exchange inside of a unit. Bounds are over the T
+/// tokens of a sample: rank p has B * (bounds[p+1] - bounds[p]) of the B * T
+/// tokens of a micro-batch, from B * bounds[p] on.
+enum PoplarExchangeKind {
+  /* own tokens -> all tokens */
+  POPLAR_GATHER_TOKENS = 0,
+  /* all tokens -> own tokens from each rank, one buffer for each */
+  POPLAR_SCATTER_TOKENS = 1,
+  /* a value -> that of each rank, one buffer for each */
+  POPLAR_COLLECT = 2
+};
+
+#define POPLAR_MAX_SHARERS 16
+typedef struct PoplarExchange {
+  int32_t kind;      /* PoplarExchangeKind */
+  int32_t count;     /* of ranks */
+  int64_t row_bytes; /* of a token; of a sample in POPLAR_COLLECT */
+  int64_t bounds[POPLAR_MAX_SHARERS + 1];
+} PoplarExchange;
 
 /// What a GEMM does with a value before it stores it. GELU is that by tanh:
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
@@ -157,6 +194,7 @@ typedef struct PoplarAttention {
   int64_t q_offset, k_offset, v_offset;
   int64_t window; /* 0: unlimited */
   int64_t op_id;  /* of the dropout mask */
+  int64_t first_head; /* among those that devices share, for the same mask */
   double scale, dropout;
   int32_t causal, type; /* PoplarType */
 } PoplarAttention;
@@ -166,6 +204,9 @@ typedef struct PoplarEmbeddingGrad {
   int64_t seq_len, width;
   int32_t type;        /* PoplarType */
   int32_t padding_idx; /* the row that gets no gradient, -1 if none */
+  /* Of a table that devices share: the first of the rows that are here, and how
+     many of them; ids of others are skipped. 0 and 0 of a whole table. */
+  int64_t first_row, rows;
 } PoplarEmbeddingGrad;
 
 /// A generated kernel: does the part [begin, end) of its `extent`.
@@ -370,6 +411,11 @@ void poplar_rt_wait(void *context, const PoplarCollective *collective);
 /// left. Waits for it to have come.
 void poplar_rt_send(void *context, int64_t kind);
 void poplar_rt_receive(void *context, int64_t kind);
+
+/// Exchanges with the ranks that share units with this one: buffers[0] is what
+/// this rank gives, the others what it gets. Returns when all has come.
+void poplar_rt_exchange(void *context, const PoplarExchange *exchange,
+                        void *const *buffers, int64_t batch);
 
 /// Zeroes `bytes` bytes on the rank's threads.
 void poplar_rt_zero(void *context, void *buffer, int64_t bytes);

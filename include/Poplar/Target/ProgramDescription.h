@@ -20,6 +20,10 @@ class Module;
 
 namespace poplar {
 
+namespace nn {
+class ParameterOp;
+} // namespace nn
+
 struct GPUImage;
 struct HostOptions;
 
@@ -36,12 +40,18 @@ public:
   void emit(llvm::Module &module, const GPUImage *image) const;
 
 private:
+  struct Slice {
+    std::string tensor;
+    std::vector<int64_t> shape, ranges;
+    int64_t dim;
+  };
   struct Parameter {
     std::string name;
     std::vector<int64_t> shape;
     int64_t elements, bucket, offset;
     int32_t init, decay;
     double stdDev;
+    std::optional<Slice> slice;
   };
   struct Bucket {
     std::string name;
@@ -54,6 +64,9 @@ private:
     std::string deviceType, node;
     int64_t microBatch, steps, last, threads;
     int64_t group = 0, previous = -1, next = -1;
+    /// The ranks that share units with it, if any do, and its place there.
+    std::vector<int64_t> sharers;
+    int64_t position = 0;
     std::vector<int64_t> inFlight;
     std::vector<int32_t> turns, chunks;
   };
@@ -68,6 +81,8 @@ private:
   llvm::LogicalResult takeSteps(mlir::ModuleOp module);
   llvm::LogicalResult takeState(mlir::ModuleOp module);
   void takeChunks(mlir::ModuleOp module, const zero::ProgramInfo &info);
+  static std::optional<Slice> takeSlice(nn::ParameterOp parameter);
+  void takeSharers(zero::PlanOp plan);
   void takePipeline(zero::PlanOp plan, const zero::ProgramInfo &info);
 
   std::vector<Parameter> parameters;

@@ -13,6 +13,7 @@
 
 #include "NNToLinalg.h"
 #include "Poplar/Conversion/Kernels/Passes.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -56,6 +57,10 @@ public:
       attachLossLowerings(*context);
       attachNormLowerings(*context);
       attachRandomLowerings(*context);
+    });
+    registry.insert<zero::ZeroDialect>();
+    registry.addExtension(+[](MLIRContext *context, zero::ZeroDialect *) {
+      attachTensorParallelLowerings(*context);
     });
   }
 

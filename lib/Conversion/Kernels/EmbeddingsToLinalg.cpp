@@ -16,9 +16,20 @@ using namespace poplar::nn;
 
 static SmallVector<Value> lowerEmbedding(LinalgBuilder &l, EmbeddingOp op) {
   Value table = op.getTable();
-  auto body = [=](ElementBuilder &b, ValueRange in) {
+  int64_t rows = cast<RankedTensorType>(table.getType()).getDimSize(0);
+  std::optional<uint64_t> first = op.getFirstRow();
+  auto body = [=](ElementBuilder &b, ValueRange in) -> Value {
     Value row = arith::IndexCastOp::create(b, b.getIndexType(), in[0]);
-    return b.extract(table, {row, b.position(2)});
+    if (!first)
+      return b.extract(table, {row, b.position(2)});
+    // Rows that are elsewhere give 0. Below the first one, the index is huge.
+    row = arith::SubIOp::create(b, row, b.index(int64_t(*first)));
+    Value isHere = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row,
+                                         b.index(rows));
+    Value read = b.toF32(
+        b.extract(table, {arith::SelectOp::create(b, isHere, row, b.index(0)),
+                          b.position(2)}));
+    return arith::SelectOp::create(b, isHere, read, b.f32(0.0));
   };
   return {l.map("btd", op.getType(), {{op.getIds(), "bt"}}, body)};
 }

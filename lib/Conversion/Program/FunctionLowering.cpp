@@ -86,7 +86,6 @@ void FunctionLowering::callUnit(StringRef unit, Value scratch,
   func::CallOp::create(builder, loc, (unit + ".call").str(), TypeRange{}, all);
 }
 
-/// An array of pointers.
 Value FunctionLowering::pack(ArrayRef<Value> arguments) {
   Value array;
   {

@@ -72,6 +72,7 @@ public:
     shared.declare("poplar_rt_wait", {pointer, pointer});
     shared.declare("poplar_rt_send", {pointer, i64});
     shared.declare("poplar_rt_receive", {pointer, i64});
+    shared.declare("poplar_rt_exchange", {pointer, pointer, pointer, i64});
     shared.declare("poplar_rt_zero", {pointer, pointer, i64});
     shared.declare("poplar_rt_poison", {pointer, pointer, i64});
     shared.declare("poplar_rt_unscale", {pointer, i64, pointer});

@@ -222,6 +222,25 @@ static void lower(exec::ReceiveOp op, FunctionLowering &l) {
   l.callRuntime("poplar_rt_receive", l.constant(int64_t(op.getKind())));
 }
 
+static void lower(exec::ExchangeOp op, FunctionLowering &l) {
+  PoplarExchange desc = {};
+  desc.kind = int32_t(op.getKind());
+  llvm::copy(op.getBounds(), desc.bounds);
+  desc.count = int32_t(op.getBounds().size()) - 1;
+  MemRefType type = op.getSource().getType();
+  // Behind the batch and, unless it counts samples, the tokens.
+  unsigned first = op.getKind() == zero::ExchangeKind::Collect ? 1 : 2;
+  desc.row_bytes = type.getElementTypeBitWidth() / 8;
+  for (int64_t size : type.getShape().drop_front(first))
+    desc.row_bytes *= size;
+  SmallVector<Value> buffers = {l.pointerOf(op.getSource())};
+  llvm::append_range(buffers,
+                     l.pointersOf(llvm::to_vector(op.getResults())));
+  l.callRuntime("poplar_rt_exchange",
+                {l.addressOf(l.shared.getStruct("exchange", desc)),
+                 l.pack(buffers), l.getBatch()});
+}
+
 static void lower(exec::ZeroOp op, FunctionLowering &l) {
   MemRefType type = op.getBuffer().getType();
   l.callRuntime(
@@ -305,7 +324,8 @@ void poplar::registerProgramCalls(DialectRegistry &registry) {
     attachModels<exec::BufferOp, exec::EndOp, exec::ViewOp, exec::PortOp,
                  exec::CallOp, exec::DispatchOp, exec::AttentionOp,
                  exec::AttentionGradOp, exec::EmbeddingGradOp, exec::StartOp,
-                 exec::WaitOp, exec::SendOp, exec::ReceiveOp, exec::ZeroOp,
+                 exec::WaitOp, exec::SendOp, exec::ReceiveOp,
+                 exec::ExchangeOp, exec::ZeroOp,
                  exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp>(
         *context);
     exec::ProductOp::attachInterface<ProductModel>(*context);

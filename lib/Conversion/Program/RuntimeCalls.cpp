@@ -9,6 +9,7 @@
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "mlir/IR/DialectRegistry.h"
 
 using namespace mlir;
@@ -119,7 +120,7 @@ struct AttentionModel : CallModel<AttentionModel, nn::AttentionOp> {
         getBuffer(op.getV()), getBuffer(op.getKeys()),
         getBuffer(op.getResult()), getBuffer(op.getLse()), op.getNumHeads(),
         op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
-        op.getDropout(), op.getOpId());
+        op.getDropout(), op.getOpId(), op.getFirstHead());
   }
 };
 
@@ -132,7 +133,7 @@ struct AttentionGradModel : CallModel<AttentionGradModel, nn::AttentionGradOp> {
         getBuffer(op.getV()), getBuffer(op.getKeys()), getBuffer(op.getDq()),
         getBuffer(op.getDk()), getBuffer(op.getDv()), op.getNumHeads(),
         op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
-        op.getDropout(), op.getOpId());
+        op.getDropout(), op.getOpId(), op.getFirstHead());
   }
 };
 
@@ -144,7 +145,29 @@ struct EmbeddingGradModel : CallModel<EmbeddingGradModel, nn::EmbeddingGradOp> {
                    GetBuffer getBuffer) {
     exec::EmbeddingGradOp::create(
         builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getIds()),
-        getBuffer(op.getResult()), op.getPaddingIdxAttr());
+        getBuffer(op.getResult()), op.getPaddingIdxAttr(),
+        op.getFirstRowAttr());
+  }
+};
+
+struct GatherTokensModel : CallModel<GatherTokensModel, zero::GatherTokensOp> {
+  static void emit(zero::GatherTokensOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::ExchangeOp::create(builder, op.getLoc(),
+                             zero::ExchangeKind::GatherTokens, op.getBounds(),
+                             getBuffer(op.getTokens()),
+                             getBuffer(op.getResult()));
+  }
+};
+
+struct ExchangeModel : CallModel<ExchangeModel, zero::ExchangeOp> {
+  static void emit(zero::ExchangeOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    SmallVector<Value> results;
+    for (Value result : op.getResults())
+      results.push_back(getBuffer(result));
+    exec::ExchangeOp::create(builder, op.getLoc(), op.getKind(), op.getBounds(),
+                             getBuffer(op.getValue()), results);
   }
 };
 
@@ -162,5 +185,10 @@ void poplar::registerRuntimeCalls(DialectRegistry &registry) {
     nn::AttentionOp::attachInterface<AttentionModel>(*context);
     nn::AttentionGradOp::attachInterface<AttentionGradModel>(*context);
     nn::EmbeddingGradOp::attachInterface<EmbeddingGradModel>(*context);
+  });
+  registry.insert<zero::ZeroDialect>();
+  registry.addExtension(+[](MLIRContext *context, zero::ZeroDialect *) {
+    zero::GatherTokensOp::attachInterface<GatherTokensModel>(*context);
+    zero::ExchangeOp::attachInterface<ExchangeModel>(*context);
   });
 }

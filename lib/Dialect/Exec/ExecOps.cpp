@@ -190,6 +190,7 @@ template <typename Op> static PoplarAttention describeAttention(Op op) {
   }
   desc.window = op.getWindow();
   desc.op_id = op.getOpId();
+  desc.first_head = op.getFirstHead();
   desc.scale = op.getScale().convertToDouble();
   desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
   desc.causal = op.getCausal();
@@ -245,12 +246,36 @@ PoplarEmbeddingGrad EmbeddingGradOp::getDescriptor() {
   desc.width = dy.getDimSize(2);
   desc.type = getPoplarType(dy.getElementType());
   desc.padding_idx = int32_t(getPaddingIdx().value_or(-1));
+  if (std::optional<uint64_t> first = getFirstRow()) {
+    desc.first_row = int64_t(*first);
+    desc.rows = getAcc().getType().getDimSize(0);
+  }
   return desc;
 }
 
 //===----------------------------------------------------------------------===//
 // Calls of the runtime
 //===----------------------------------------------------------------------===//
+
+LogicalResult ExchangeOp::verify() {
+  ArrayRef<int64_t> bounds = getBounds();
+  bool gathers = getKind() == zero::ExchangeKind::GatherTokens;
+  if (bounds.size() < 2 || !llvm::is_sorted(bounds) || bounds.front() != 0)
+    return emitOpError("has bounds [") << bounds << "] that divide nothing";
+  if (getResults().size() != (gathers ? 1 : bounds.size() - 1))
+    return emitOpError("has ")
+           << getResults().size() << " results for " << bounds.size() - 1
+           << " ranks";
+  MemRefType source = getSource().getType(), all = source;
+  if (gathers)
+    all = cast<MemRefType>(getResults().front().getType());
+  if (getKind() != zero::ExchangeKind::Collect &&
+      (all.getRank() < 2 || all.getDimSize(1) != bounds.back()))
+    return emitOpError("exchanges ")
+           << all << ", which has not the " << bounds.back()
+           << " tokens that are divided";
+  return success();
+}
 
 LogicalResult StartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyWhole(*this, getBucketAttr(), getBuffer(), symbols);

@@ -127,7 +127,8 @@ LogicalResult EmbeddingOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   Value dy = grads.cotangent(getResult());
   grads.accumulate(getTable(), [&](Value acc) -> Value {
     return EmbeddingGradOp::create(builder, getLoc(), acc.getType(), dy,
-                                   getIds(), acc, getPaddingIdxAttr());
+                                   getIds(), acc, getPaddingIdxAttr(),
+                                  getFirstRowAttr());
   });
   return success();
 }
@@ -215,7 +216,7 @@ LogicalResult AttentionOp::buildVJP(OpBuilder &builder, Gradients &grads) {
       builder, getLoc(), getQ().getType(), typeOf(getK()), typeOf(getV()),
       grads.cotangent(getResult()), getResult(), getLse(), getQ(), getK(),
       getV(), getKeys(), getNumHeads(), getNumKvHeads(), getScale(),
-      getCausal(), getWindow(), getDropout(), getOpId());
+      getCausal(), getWindow(), getDropout(), getOpId(), getFirstHead());
   grads.add(getQ(), grad.getDq());
   if (!isPacked()) {
     grads.add(getK(), grad.getDk());
@@ -230,7 +231,8 @@ LogicalResult CrossEntropyOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   grads.add(getLogits(),
             CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(),
                                        getLogits(), getTargets(), getLse(),
-                                       grads.cotangent(getLoss())));
+                                       grads.cotangent(getLoss()),
+                                       /*first_column=*/nullptr));
   return success();
 }
 

@@ -155,6 +155,26 @@ static LogicalResult verifyWeight(Operation *op, Named weight, Named x,
 
 // - elements are f32 (lower formats are working copies)
 // - std is finite and not negative, and zero unless the init is normal
+LogicalResult SliceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                StringRef tensor, ArrayRef<int64_t> shape,
+                                int64_t dim, ArrayRef<int64_t> ranges) {
+  if (dim < 0 || dim >= int64_t(shape.size()))
+    return emitError() << "slice of dimension " << dim << " of a tensor of "
+                       << shape.size();
+  int64_t last = 0;
+  bool rises = !ranges.empty() && ranges.size() % 2 == 0;
+  for (size_t i = 0; rises && i < ranges.size(); i += 2) {
+    rises = ranges[i] >= last && ranges[i] < ranges[i + 1] &&
+            ranges[i + 1] <= shape[dim];
+    last = ranges[i + 1];
+  }
+  if (!rises)
+    return emitError() << "slice of ranges [" << ranges
+                       << "], expected pairs that rise from 0 to "
+                       << shape[dim];
+  return success();
+}
+
 LogicalResult ParameterOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (!type.getElementType().isF32())
@@ -173,6 +193,17 @@ LogicalResult ParameterOp::verify() {
   if (stdDev != 0 && getInit() != InitKind::Normal)
     return emitOpError() << "std needs the init 'normal', found '"
                          << stringifyInitKind(getInit()) << "'";
+  SliceAttr slice = getSliceAttr();
+  if (!slice)
+    return success();
+  SmallVector<int64_t> shape(slice.getShape());
+  shape[slice.getDim()] = 0;
+  for (size_t i = 0; i < slice.getRanges().size(); i += 2)
+    shape[slice.getDim()] += slice.getRanges()[i + 1] - slice.getRanges()[i];
+  if (type.getShape() != ArrayRef<int64_t>(shape))
+    return emitOpError() << "is of type " << type
+                         << ", but its slice has the shape "
+                         << show(ArrayRef<int64_t>(shape));
   return success();
 }
 

@@ -71,6 +71,9 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   integer("groups", info.numGroups);
   integer("chunks", info.numChunks);
   text("wire", info.wire);
+  integer("position", info.position);
+  if (auto parts = attr.getAs<DenseI64ArrayAttr>("parts"))
+    info.parts = SmallVector<int64_t, 0>(parts.asArrayRef());
   return info;
 }
 
@@ -96,18 +99,35 @@ DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
     entries.append({integer("group", group), integer("groups", numGroups)});
   if (numChunks > 1)
     entries.push_back(integer("chunks", numChunks));
+  if (sharesUnits()) {
+    entries.push_back(
+        builder.getNamedAttr("parts", builder.getDenseI64ArrayAttr(parts)));
+    entries.push_back(integer("position", position));
+  }
   return builder.getDictionaryAttr(entries);
 }
 
-std::string zero::getProgramName(StringRef deviceType,
-                                 std::optional<int64_t> group) {
-  return deviceType.str() + (group ? ".stage" + std::to_string(*group) : "");
+std::string ProgramInfo::getProgramName() const {
+  std::string name = deviceType;
+  if (isPipelineStage())
+    name += ".stage" + std::to_string(group);
+  if (sharesUnits())
+    name += ".part" + std::to_string(position);
+  return name;
 }
 
-std::string ProgramInfo::getProgramName() const {
-  return zero::getProgramName(deviceType, isPipelineStage()
-                                              ? std::optional<int64_t>(group)
-                                              : std::nullopt);
+std::string zero::getProgramName(PlanOp plan, int64_t rank) {
+  RankOp op = plan.getRanks()[rank];
+  SmallVector<GroupOp, 0> groups = plan.getGroups();
+  ProgramInfo info;
+  info.deviceType = op.getDeviceType().str();
+  info.group = int64_t(op.getGroup());
+  info.numGroups = std::max<int64_t>(1, int64_t(groups.size()));
+  if (!groups.empty()) {
+    info.parts = groups[info.group].getPartsOfRanks();
+    info.position = plan.getPosition(rank);
+  }
+  return info.getProgramName();
 }
 
 std::string ProgramInfo::getTurnName(StringRef pass, int64_t chunk) const {
@@ -133,8 +153,7 @@ int64_t ProgramInfo::getStage(BucketOp bucket) const {
 }
 
 bool ProgramInfo::holds(BucketOp bucket) const {
-  std::optional<ArrayRef<int64_t>> groups = bucket.getGroups();
-  return !groups || llvm::is_contained(*groups, group);
+  return bucket.isUsedBy(group, position);
 }
 
 bool ProgramInfo::isShared(BucketOp bucket) const {

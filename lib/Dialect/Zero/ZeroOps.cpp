@@ -89,6 +89,14 @@ int64_t PlanOp::findPipeline(int64_t rank) {
          pipelines.begin();
 }
 
+int64_t PlanOp::getPosition(int64_t rank) {
+  auto pipelines = getPipelinesOf(int64_t(getRanks()[rank].getGroup()));
+  for (ArrayRef<int64_t> members : pipelines)
+    if (const int64_t *found = llvm::find(members, rank); found != members.end())
+      return found - members.begin();
+  return 0;
+}
+
 int64_t PlanOp::getNumChunks() {
   auto groups = getBody().getOps<GroupOp>();
   return groups.empty() ? 1 : (*groups.begin()).getNumChunks();
@@ -250,16 +258,12 @@ static LogicalResult verifyDegrees(GroupOp group, int64_t ranks) {
   return success();
 }
 
-/// Ranks that share units are alike, and next to each other.
+/// Ranks that share units do the same, and lie next to each other.
 static LogicalResult verifySharing(RankOp rank, RankOp first) {
   std::string difference;
   if (rank.getNode() != first.getNode())
     difference = ("on node '" + first.getNode() + "', but is on node '" +
                   rank.getNode() + "': units are shared inside a node")
-                     .str();
-  else if (rank.getDeviceType() != first.getDeviceType())
-    difference = ("of type @" + first.getDeviceType() + ", but is of type @" +
-                  rank.getDeviceType() + ": devices of one type share units")
                      .str();
   else if (rank.getRecompute() != first.getRecompute())
     difference = "that recomputes otherwise: they share the same passes";
@@ -310,11 +314,16 @@ static LogicalResult verifyPipelines(PlanOp plan,
 /// Groups own all units, and all pipelines go through them.
 static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
                                   MutableArrayRef<RankOp> ranks) {
-  if (groups.size() == 1)
-    return groups.front().emitOpError("is the only one: a plan of one group "
-                                      "has no zero.group");
+  if (groups.size() == 1 && groups.front().getLargestTensorDegree() == 1)
+    return groups.front().emitOpError(
+        "is the only one, and its ranks share no units: a plan of one group "
+        "has no zero.group");
+  if (groups.size() == 1 && plan.getSchedule())
+    return plan.emitOpError("has a schedule, but no pipeline to follow it: "
+                            "there is one group");
   StringRef schedule = plan.getSchedule().value_or("");
-  if (schedule != "custom" && !parsePipelineSchedule(schedule))
+  if (groups.size() > 1 && schedule != "custom" &&
+      !parsePipelineSchedule(schedule))
     return plan.emitOpError("has groups, but its schedule is '")
            << schedule << "', expected gpipe, 1f1b, interleaved or custom";
   if (failed(verifyUnits(plan, groups)))
@@ -442,7 +451,34 @@ LogicalResult GroupOp::verify() {
     return emitOpError("shares units among [")
            << getTensor()
            << "] devices, expected 1 or more, of all pipelines or of each";
+  if (!getParts())
+    return success();
+  if (llvm::any_of(getTensor(), [&](int64_t degree) {
+        return degree != int64_t(getParts()->size());
+      }))
+    return emitOpError("has ")
+           << getParts()->size() << " parts for units that ["
+           << getTensor() << "] devices share";
+  for (int64_t part : *getParts())
+    if (part < 1 || part > 1000000)
+      return emitOpError("has a part ")
+             << part << ", expected a number from 1 to 1000000";
   return success();
+}
+
+SmallVector<int64_t> GroupOp::getPartsOfRanks() {
+  if (getParts())
+    return SmallVector<int64_t>(*getParts());
+  return SmallVector<int64_t>(getLargestTensorDegree(), 1);
+}
+
+bool BucketOp::isUsedBy(int64_t group, int64_t position) {
+  if (!getGroups())
+    return true;
+  for (auto [index, user] : llvm::enumerate(*getGroups()))
+    if (user == group && (!getPositions() || (*getPositions())[index] == position))
+      return true;
+  return false;
 }
 
 LogicalResult RankOp::verify() {
@@ -489,6 +525,10 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (!seen.insert(name).second)
       return emitOpError("names ") << name << " twice";
   }
+  if (getPositions() &&
+      (!getGroups() || getGroups()->size() != getPositions()->size()))
+    return emitOpError("has positions [")
+           << *getPositions() << "], expected one for each of its groups";
   std::optional<ArrayRef<int64_t>> bounds = getBounds();
   if (!bounds)
     return success();

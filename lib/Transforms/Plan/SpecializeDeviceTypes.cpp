@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "SliceParameters.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
@@ -77,6 +78,10 @@ static LogicalResult assignBuckets(ModuleOp module, zero::PlanOp plan) {
 
 /// Shards the buckets over the ranks of the plan that hold them.
 static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
+  DenseMap<Operation *, int64_t> positions;
+  if (!plan.getGroups().empty())
+    for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
+      positions[rank] = plan.getPosition(index);
   auto getShares = [&](auto holds) {
     std::vector<double> shares;
     for (zero::RankOp rank : plan.getRanks())
@@ -91,8 +96,7 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     std::vector<double> shares = getShares([&](zero::RankOp rank) {
-      return !bucket.getGroups() ||
-             llvm::is_contained(*bucket.getGroups(), rank.getGroup());
+      return bucket.isUsedBy(rank.getGroup(), positions[rank]);
     });
     if (isNothing(shares))
       return plan.emitOpError("has no rank that holds any state of bucket @")
@@ -101,6 +105,39 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
         shardByShares(zero::BucketLayout::get(bucket, symbols)->elements,
                       shares)
             .bounds);
+  }
+  return success();
+}
+
+/// Ranks that share units exchange values, in the order of their ops.
+static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
+  SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  for (auto [index, group] : llvm::enumerate(plan.getGroups())) {
+    if (group.getTensor().size() > 1 &&
+        !llvm::all_equal(group.getTensor()))
+      return group.emitOpError(
+          "has pipelines of which unlike numbers of devices share units, which "
+          "is not generated yet: give all pipelines the same number");
+    for (ArrayRef<int64_t> members : plan.getPipelinesOf(index)) {
+      auto typeOf = [&](int64_t member) {
+        return symbols.lookup<cluster::DeviceTypeOp>(
+            ranks[member].getDeviceType());
+      };
+      cluster::DeviceTypeOp first = typeOf(members.front());
+      for (int64_t member : members) {
+        cluster::DeviceTypeOp type = typeOf(member);
+        zero::RankOp rank = ranks[member];
+        if (type.getPrecision() != first.getPrecision())
+          return rank.emitOpError("shares units with a rank of another "
+                                  "precision: values are exchanged in one");
+        if (rank.getRecompute().value_or(type.getRecompute()) !=
+            ranks[members.front()].getRecompute().value_or(
+                first.getRecompute()))
+          return rank.emitOpError(
+              "shares units with a rank that recomputes otherwise: give them "
+              "the same `recompute`");
+      }
+    }
   }
   return success();
 }
@@ -115,11 +152,12 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   zero::PlanOp plan = *plans.begin();
   SymbolTable symbols(module);
   SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-  // A program for each type in each group, and what it recomputes.
-  DenseMap<std::pair<Operation *, int64_t>, std::pair<StringRef, zero::RankOp>>
-      policies;
-  llvm::SmallSetVector<std::pair<Operation *, int64_t>, 4> used;
-  for (zero::RankOp rank : plan.getRanks()) {
+  // A program for each type in each group, at each position among those that
+  // share units; and what it recomputes.
+  using Program = std::tuple<Operation *, int64_t, int64_t>;
+  DenseMap<Program, std::pair<StringRef, zero::RankOp>> policies;
+  llvm::SmallSetVector<Program, 4> used;
+  for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
     auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
     if (!type) {
       rank.emitOpError("is on a device of type @")
@@ -131,7 +169,8 @@ void SpecializeDeviceTypesPass::runOnOperation() {
           << rank.getNode() << "', which is not a cluster.node";
       return signalPassFailure();
     }
-    std::pair<Operation *, int64_t> program = {type, int64_t(rank.getGroup())};
+    Program program = {type, int64_t(rank.getGroup()),
+                       groups.empty() ? 0 : plan.getPosition(index)};
     StringRef recompute = rank.getRecompute().value_or(type.getRecompute());
     auto [known, isNew] = policies.insert({program, {recompute, rank}});
     if (!isNew && known->second.first != recompute) {
@@ -151,7 +190,13 @@ void SpecializeDeviceTypesPass::runOnOperation() {
                          "`state` of its ranks");
       return signalPassFailure();
     }
-  if ((!groups.empty() && failed(assignBuckets(module, plan))) ||
+  bool shares = llvm::any_of(groups, [](zero::GroupOp group) {
+    return group.getLargestTensorDegree() > 1;
+  });
+  if (!groups.empty() && failed(shares ? sliceParameters(module, plan)
+                                       : assignBuckets(module, plan)))
+    return signalPassFailure();
+  if ((shares && failed(verifySharers(plan, symbols))) ||
       failed(shardBuckets(module, plan)))
     return signalPassFailure();
   SmallVector<Operation *> shared;
@@ -160,17 +205,18 @@ void SpecializeDeviceTypesPass::runOnOperation() {
       shared.push_back(&op);
   Attribute model = module->getAttr(nn::kModelAttr);
   SmallVector<cluster::DeviceTypeOp> types;
-  SmallVector<zero::ProgramInfo> programs;
-  for (auto [op, group] : used) {
+  SmallVector<zero::ProgramInfo, 0> programs;
+  for (auto [op, group, position] : used) {
     auto type = cast<cluster::DeviceTypeOp>(op);
     zero::ProgramInfo info;
     info.deviceType = type.getSymName().str();
     info.target = type.getTarget().str();
     info.precision = cluster::stringifyNumberFormat(type.getPrecision()).str();
-    StringRef recompute = policies.lookup({op, group}).first;
+    StringRef recompute = policies.lookup({op, group, position}).first;
     info.recompute = recompute.str();
-    info.mixedRecompute = llvm::any_of(used, [&, group = group](auto other) {
-      return other.second == group && policies.lookup(other).first != recompute;
+    info.mixedRecompute = llvm::any_of(used, [&, group = group](Program other) {
+      return std::get<1>(other) == group &&
+             policies.lookup(other).first != recompute;
     });
     info.stage = groups.empty() ? plan.getStage() : groups[group].getStage();
     info.worldSize = plan.getRanks().size();
@@ -178,6 +224,8 @@ void SpecializeDeviceTypesPass::runOnOperation() {
       info.group = group;
       info.numGroups = groups.size();
       info.numChunks = plan.getNumChunks();
+      info.parts = groups[group].getPartsOfRanks();
+      info.position = position;
     }
     types.push_back(type);
     programs.push_back(std::move(info));

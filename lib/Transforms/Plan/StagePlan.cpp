@@ -59,7 +59,8 @@ zero::PlanOp poplar::addStagePlan(ModuleOp module, const ClusterView &cluster,
   for (const StagePlan::Group &group : plan.groups)
     if (isStaged)
       zero::GroupOp::create(builder, loc, group.units,
-                            uint64_t(group.zeroStage), getTensorDegrees(group));
+                            uint64_t(group.zeroStage), getTensorDegrees(group),
+                            /*parts=*/nullptr);
   auto integer = [&](int64_t value) {
     return builder.getI64IntegerAttr(value);
   };

@@ -127,13 +127,6 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
     return module.emitError("has no function @model, or no zero.plan, to cut "
                             "it by");
   SmallVector<zero::GroupOp, 0> groups = (*plans.begin()).getGroups();
-  for (auto [index, group] : llvm::enumerate(groups))
-    if (int64_t degree = zero::GroupOp(group).getLargestTensorDegree();
-        degree > 1)
-      return zero::GroupOp(group).emitOpError("is stage ")
-             << index << ", which shares units among " << degree
-             << " devices, which is not generated yet; poplar plan plans "
-                "without unless it has --hypothetical";
   DeviceType type;
   type.name = info.deviceType;
   type.target = info.target;

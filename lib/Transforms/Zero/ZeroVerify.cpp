@@ -42,7 +42,8 @@ public:
     for (ModuleOp program : programs) {
       auto [known, isNew] =
           first.insert({zero::ProgramInfo::get(program).group, program});
-      if (!isNew && failed(verifySameCollectives(known->second, program)))
+      if (!isNew && (failed(verifySameCollectives(known->second, program)) ||
+                     failed(verifySameExchanges(known->second, program))))
         return signalPassFailure();
     }
   }
@@ -52,6 +53,7 @@ private:
   LogicalResult verifyUpdate(ModuleOp program, func::FuncOp update);
   LogicalResult verifyInFlight(func::FuncOp function);
   LogicalResult verifySameCollectives(ModuleOp first, ModuleOp second);
+  LogicalResult verifySameExchanges(ModuleOp first, ModuleOp second);
 };
 
 } // namespace
@@ -62,6 +64,40 @@ getCollectives(func::FuncOp function) {
   function.walk(
       [&](zero::CollectiveOpInterface op) { collectives.push_back(op); });
   return collectives;
+}
+
+/// Those in which the ranks of both programs take part.
+static SmallVector<zero::CollectiveOpInterface>
+getCollectivesOfBoth(func::FuncOp function, ModuleOp first, ModuleOp second) {
+  SmallVector<zero::CollectiveOpInterface> all = getCollectives(function);
+  auto info = zero::ProgramInfo::get(first),
+       other = zero::ProgramInfo::get(second);
+  auto program = function->getParentOfType<ModuleOp>();
+  llvm::erase_if(all, [&](zero::CollectiveOpInterface op) {
+    if (!op.getBucketName())
+      return false;
+    auto bucket =
+        program.lookupSymbol<zero::BucketOp>(op.getBucketName().getAttr());
+    return bucket && !(info.holds(bucket) && other.holds(bucket));
+  });
+  return all;
+}
+
+/// What ranks exchange inside of units, in words.
+static SmallVector<std::pair<std::string, Location>>
+listExchanges(func::FuncOp function) {
+  SmallVector<std::pair<std::string, Location>> list;
+  function.walk([&](Operation *op) {
+    if (!isa<zero::GatherTokensOp, zero::ScatterTokensOp, zero::ExchangeOp,
+             zero::CrossEntropyOp>(op))
+      return;
+    std::string text = op->getName().getStringRef().str();
+    llvm::raw_string_ostream stream(text);
+    auto bounds = op->getAttrOfType<DenseI64ArrayAttr>("bounds");
+    stream << " with bounds " << Attribute(bounds);
+    list.push_back({text, op->getLoc()});
+  });
+  return list;
 }
 
 /// What a collective does, in words.
@@ -195,10 +231,11 @@ LogicalResult ZeroVerifyPass::verifySameCollectives(ModuleOp first,
   };
   for (auto function : second.getOps<func::FuncOp>()) {
     auto other = first.lookupSymbol<func::FuncOp>(function.getSymName());
-    SmallVector<zero::CollectiveOpInterface> mine = getCollectives(function),
-                                             theirs;
+    SmallVector<zero::CollectiveOpInterface>
+        mine = getCollectivesOfBoth(function, first, second),
+        theirs;
     if (other)
-      theirs = getCollectives(other);
+      theirs = getCollectivesOfBoth(other, first, second);
     for (size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
       std::string does = i < mine.size() ? describe(mine[i]) : "nothing",
                   expected =
@@ -223,5 +260,29 @@ LogicalResult ZeroVerifyPass::verifySameCollectives(ModuleOp first,
                     "@" + second.getSymName().value_or("") +
                         " has no function @" + function.getSymName() +
                         ", which issues collectives");
+  return success();
+}
+
+/// Ranks that share units wait for each other inside of them.
+LogicalResult ZeroVerifyPass::verifySameExchanges(ModuleOp first,
+                                                  ModuleOp second) {
+  for (auto function : second.getOps<func::FuncOp>()) {
+    auto other = first.lookupSymbol<func::FuncOp>(function.getSymName());
+    auto mine = listExchanges(function);
+    auto theirs = other ? listExchanges(other) : decltype(mine)();
+    for (size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
+      std::string does = i < mine.size() ? mine[i].first : "nothing",
+                  expected = i < theirs.size() ? theirs[i].first : "nothing";
+      if (does == expected)
+        continue;
+      return mlir::emitError(i < mine.size() ? mine[i].second
+                                             : function.getLoc(),
+                             "@")
+             << second.getSymName().value_or("") << " has " << does
+             << " as exchange " << i << " of @" << function.getSymName()
+             << ", but @" << first.getSymName().value_or("") << " has "
+             << expected << ": ranks that share units exchange the same";
+    }
+  }
   return success();
 }

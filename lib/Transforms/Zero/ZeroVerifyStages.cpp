@@ -34,7 +34,7 @@ public:
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<Stage> stages;
+    SmallVector<Stage, 0> stages;
     for (auto program : getOperation().getOps<ModuleOp>()) {
       zero::ProgramInfo info = zero::ProgramInfo::get(program);
       if (info.isPipelineStage())

@@ -27,12 +27,14 @@ extern "C" void poplar_gpu_embedding_grad(const PoplarEmbeddingGrad *desc,
   auto *tokens = static_cast<const int32_t *>(ids);
   int64_t count = batch * desc->seq_len, token = blockX();
   int32_t id = tokens[token], thread = threadX();
-  if (id == desc->padding_idx)
+  int64_t index = id - desc->first_row;
+  if (index == desc->padding_idx ||
+      (desc->rows && (index < 0 || index >= desc->rows)))
     return;
   for (int64_t from = 0; from < token; from += kThreads)
     if (barrierAny(from + thread < token && tokens[from + thread] == id))
       return;
-  float *row = static_cast<float *>(acc) + int64_t(id) * desc->width;
+  float *row = static_cast<float *>(acc) + index * desc->width;
   for (int64_t from = token; from < count; from += kThreads) {
     bool match = from + thread < count && tokens[from + thread] == id;
     if (!barrierAny(match))

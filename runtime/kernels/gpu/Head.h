@@ -114,7 +114,9 @@ struct Head {
     if (desc->dropout <= 0)
       return 1.0f;
     uint64_t element =
-        uint64_t(int64_t(head) * desc->seq_len + query) * desc->seq_len + at;
+        uint64_t((desc->first_head + head) * desc->seq_len + query) *
+            desc->seq_len +
+        at;
     uint64_t counter = getFirstDraw(desc->op_id) + element;
     uint64_t bits = mixBits(key + kGoldenGamma * counter) >> 40;
     return int32_t(bits) >= getDropoutThreshold(desc->dropout)

@@ -71,6 +71,8 @@ public:
   /// The same of a kernel of the GPU's table.
   void launch(int64_t kernel, llvm::ArrayRef<Value> arguments, int64_t parts,
               bool batched);
+  /// An array of pointers, on the stack.
+  Value pack(llvm::ArrayRef<Value> arguments);
   /// A PoplarKernel that passes `desc` to a function of the kernel library.
   llvm::StringRef wrap(llvm::StringRef function, llvm::StringRef desc);
 
@@ -81,7 +83,6 @@ public:
   mlir::Location loc;
 
 private:
-  Value pack(llvm::ArrayRef<Value> arguments);
   Value getExtent(int64_t parts, bool batched);
 
   exec::FunctionOp source;

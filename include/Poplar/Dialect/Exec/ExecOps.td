@@ -442,7 +442,8 @@ class Exec_AttentionBase<string mnemonic>
   dag attributes = (ins I64Attr:$num_heads, I64Attr:$num_kv_heads,
     F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
     DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-    DefaultValuedAttr<I64Attr, "0">:$op_id);
+    DefaultValuedAttr<I64Attr, "0">:$op_id,
+    DefaultValuedAttr<I64Attr, "0">:$first_head);
   let hasVerifier = 1;
   code descriptor = [{
     PoplarAttention getDescriptor();
@@ -463,7 +464,8 @@ def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
     $q (`,` $k^ `,` $v)? (`keys` $keys^)? `into` $out `,` $lse
     (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
-    (`op_id` $op_id^)? attr-dict `:` `(` type(operands) `)`
+    (`op_id` $op_id^)? (`first_head` $first_head^)? attr-dict
+    `:` `(` type(operands) `)`
   }];
   let extraClassDeclaration = descriptor;
 }
@@ -479,7 +481,7 @@ def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
     `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
-    attr-dict `:` `(` type(operands) `)`
+    (`first_head` $first_head^)? attr-dict `:` `(` type(operands) `)`
   }];
   let extraClassDeclaration = descriptor;
 }
@@ -487,9 +489,10 @@ def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
 def Exec_EmbeddingGradOp : Exec_Op<"embedding_grad"> {
   let summary = "nn.embedding_grad on buffers";
   let arguments = (ins Exec_Buffer:$dy, Exec_Buffer:$ids, Exec_Buffer:$acc,
-    OptionalAttr<I64Attr>:$padding_idx);
+    OptionalAttr<I64Attr>:$padding_idx, OptionalAttr<I64Attr>:$first_row);
   let assemblyFormat = [{
-    $dy `,` $ids `into` $acc (`padding_idx` $padding_idx^)? attr-dict
+    $dy `,` $ids `into` $acc (`padding_idx` $padding_idx^)?
+    (`first_row` $first_row^)? attr-dict
     `:` `(` type(operands) `)`
   }];
   let extraClassDeclaration = [{
@@ -542,6 +545,29 @@ def Exec_ReceiveOp : Exec_Op<"receive"> {
   let summary = "Waits for the message in the turn's port";
   let arguments = (ins Zero_MessageKind:$kind);
   let assemblyFormat = "$kind attr-dict";
+}
+
+def Exec_ExchangeOp : Exec_Op<"exchange"> {
+  let summary = "Exchanges values with the ranks that share units with this one";
+  let description = [{
+    ```mlir
+    exec.exchange gather_tokens bounds [0, 16, 32] %mine into %all
+        : (memref<?x16x64xf32>, memref<?x32x64xf32>)
+    exec.exchange scatter_tokens bounds [0, 16, 32] %all into %first, %second
+        : (memref<?x32x64xf32>, memref<?x16x64xf32>, memref<?x16x64xf32>)
+    exec.exchange collect bounds [0, 16, 32] %mine into %first, %second
+        : (memref<?x32xf32>, memref<?x32xf32>, memref<?x32xf32>)
+    ```
+    `bounds` divide the tokens of a sample among the ranks, see
+    Dialect/NN/NNTensorParallel.h.
+  }];
+  let arguments = (ins Zero_ExchangeKind:$kind, DenseI64ArrayAttr:$bounds,
+    Exec_Buffer:$source, Variadic<Exec_Buffer>:$results);
+  let assemblyFormat = [{
+    $kind `bounds` $bounds $source `into` $results attr-dict
+    `:` `(` type(operands) `)`
+  }];
+  let hasVerifier = 1;
 }
 
 def Exec_ZeroOp : Exec_Op<"zero"> {

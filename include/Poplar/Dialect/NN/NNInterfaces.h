@@ -114,6 +114,24 @@ llvm::LogicalResult buildVJP(mlir::Operation *op, mlir::OpBuilder &builder,
 llvm::LogicalResult buildLinalgVJP(mlir::linalg::GenericOp op,
                                    mlir::OpBuilder &builder, Gradients &grads);
 
+/// Ranges [begin, end) of a dimension, ascending.
+using Ranges = llvm::SmallVector<std::pair<int64_t, int64_t>, 3>;
+
+/// How the columns (the last dimension) of an operand may be divided among the
+/// devices that share a unit.
+struct OperandSplit {
+  enum Kind {
+    None,     ///< they may not
+    AsResult, ///< as those of the op's first result
+    Columns   ///< `ranges` for the device at hand
+  };
+  Kind kind = None;
+  Ranges ranges;
+};
+
+class TensorGroup;
+class UnitSharding;
+
 } // namespace poplar::nn
 
 #include "Poplar/Dialect/NN/NNInterfaces.h.inc"

@@ -117,4 +117,26 @@ def ModelFactsOpInterface : OpInterface<"ModelFactsOpInterface"> {
   ];
 }
 
+def TensorParallelOpInterface : OpInterface<"TensorParallelOpInterface"> {
+  let description = [{
+    An op that several devices can share (Megatron-LM: Shoeybi et al. 2019, with
+    sequence parallelism: Korthikanti et al. 2022). NNTensorParallel.h says how
+    values are divided.
+  }];
+  let cppNamespace = "::poplar::nn";
+  let methods = [
+    InterfaceMethod<[{
+      How the columns of this operand may be divided.
+    }], "::poplar::nn::OperandSplit", "splitOperand",
+      (ins "::mlir::OpOperand &":$operand,
+           "const ::poplar::nn::TensorGroup &":$group),
+      /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
+      Builds the part of the op that a device computes. Fails with a diagnostic
+      at the op where it cannot be divided.
+    }], "::llvm::LogicalResult", "shard",
+      (ins "::poplar::nn::UnitSharding &":$sharding)>
+  ];
+}
+
 #endif // POPLAR_DIALECT_NN_NNINTERFACES_TD

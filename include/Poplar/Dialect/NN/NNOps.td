@@ -44,10 +44,12 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
 /// An op of the forward pass: pure, differentiable, costed. `overrides` are
 /// methods of DifferentiableOpInterface for which the default does not hold.
 class NN_ForwardOp<string mnemonic, list<Trait> traits = [],
-                   list<string> overrides = []>
+                   list<string> overrides = [], bit hasSplit = 0>
     : NN_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<DifferentiableOpInterface, overrides>,
-        DeclareOpInterfaceMethods<CostOpInterface>], traits)> {
+        DeclareOpInterfaceMethods<CostOpInterface>,
+        DeclareOpInterfaceMethods<TensorParallelOpInterface,
+          !if(hasSplit, ["splitOperand"], []<string>)>], traits)> {
   let hasVerifier = 1;
 }
 
@@ -103,6 +105,26 @@ def NN_GeluKind : I32EnumAttr<"GeluKind", "form of GELU", [
 }
 def NN_GeluKindAttr : EnumAttr<NNDialect, NN_GeluKind, "gelu_form">;
 
+def NN_SliceAttr : AttrDef<NNDialect, "Slice"> {
+  let mnemonic = "slice";
+  let summary = "Which part of a tensor of the checkpoint a parameter is";
+  let description = [{
+    ```mlir
+    #nn.slice<of "h.0.mlp.fc.weight" shape [64, 256] dim 1 ranges [0, 128]>
+    ```
+    The columns (`dim` 1) or rows [0, 128) of it; several ranges, [begin, end)
+    one after the other and ascending, lie next to each other in the parameter.
+  }];
+  let parameters = (ins StringRefParameter<>:$tensor,
+                        ArrayRefParameter<"int64_t">:$shape, "int64_t":$dim,
+                        ArrayRefParameter<"int64_t">:$ranges);
+  let assemblyFormat = [{
+    `<` `of` $tensor `shape` `[` $shape `]` `dim` $dim `ranges` `[` $ranges `]`
+    `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Parameters
 //===----------------------------------------------------------------------===//
@@ -115,15 +137,17 @@ def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
     nn.parameter @"transformer.ln_f.bias" : tensor<64xf32> zeros
     ```
     `decay` marks tensors under AdamW's decoupled weight decay. `normal` takes
-    the standard deviation.
+    the standard deviation. With `slice`, it is a part of a tensor, which devices
+    share (tensor parallelism); the initial values are those of the tensor.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<AnyStaticShapeTensor>:$type,
                        NN_InitKindAttr:$init,
                        DefaultValuedAttr<F64Attr, "0.0">:$std_dev,
-                       UnitAttr:$decay);
+                       UnitAttr:$decay, OptionalAttr<NN_SliceAttr>:$slice);
   let assemblyFormat = [{
-    $sym_name `:` $type $init (`std` $std_dev^)? (`decay` $decay^)? attr-dict
+    $sym_name `:` $type $init (`std` $std_dev^)? (`decay` $decay^)?
+    (`slice` $slice^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -178,13 +202,17 @@ def NN_EmbeddingOp : NN_ForwardOp<"embedding",
   let summary = "Rows of a table: [B,T] ids, [V,D] table -> [B,T,D]";
   let description = [{
     The row `padding_idx` gets no gradient from look-ups, as with
-    torch.nn.Embedding (BERT's word embeddings).
+    torch.nn.Embedding (BERT's word embeddings). With `first_row`, the table is
+    the part of a larger one that begins there: ids of rows that it does not
+    have give zeros. `padding_idx` counts from the first row of the part.
   }];
   let arguments = (ins NN_Ids:$ids, NN_Matrix:$table,
-                       OptionalAttr<I64Attr>:$padding_idx);
+                       OptionalAttr<I64Attr>:$padding_idx,
+                       OptionalAttr<I64Attr>:$first_row);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $ids `,` $table (`padding_idx` $padding_idx^)? attr-dict
+    $ids `,` $table (`padding_idx` $padding_idx^)? (`first_row` $first_row^)?
+    attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -205,7 +233,7 @@ def NN_PositionEmbeddingOp : NN_ForwardOp<"position_embedding", [],
   }];
 }
 
-def NN_LinearOp : NN_ForwardOp<"linear"> {
+def NN_LinearOp : NN_ForwardOp<"linear", [], [], /*hasSplit=*/1> {
   let summary = "x W^T + bias over the last dimension";
   let description = [{
     x is [B,T,K]; the weight is [N,K] with layout `out_in` (the default, as
@@ -252,7 +280,7 @@ def NN_RMSNormOp : NN_ForwardOp<"rms_norm"> {
 }
 
 def NN_RopeOp : NN_ForwardOp<"rope",
-    [AllTypesMatch<["x", "result"]>]> {
+    [AllTypesMatch<["x", "result"]>], [], /*hasSplit=*/1> {
   let summary = "Rotary position embedding, half-split (HF Llama) convention";
   let description = [{
     x is [B,T,H*head_dim]. For every head and j < head_dim/2, with
@@ -277,7 +305,7 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<RandomOpInterface>,
     DeclareOpInterfaceMethods<ModelFactsOpInterface, ["isOncePerLayer",
       "getTensorParts"]>],
-    ["isRecomputedWithAttention"]> {
+    ["isRecomputedWithAttention"], /*hasSplit=*/1> {
   let summary = "Scaled dot-product attention, grouped-query, never T x T";
   let description = [{
     q is [B,T,H*d], k and v are [B,T,Hkv*d]; query head h reads key head
@@ -286,7 +314,7 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     `window` = w > 0 also masks keys more than w - 1 positions before it
     (Mistral). With `keys`, attention probabilities are dropped with
     probability `dropout`, drawn as nn.dropout draws, with op id `op_id` and
-    element (h*T + i)*T + j. Results: out [B,T,H*d] and the log-sum-exp of each
+    element ((first_head + h)*T + i)*T + j. Results: out [B,T,H*d] and the log-sum-exp of each
     row's scores, f32 [B,H,T], which the gradient needs.
   }];
   let arguments = (ins NN_Activation:$q, Optional<NN_Activation>:$k,
@@ -295,13 +323,15 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
                        F64Attr:$scale, UnitAttr:$causal,
                        DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$op_id);
+                       DefaultValuedAttr<I64Attr, "0">:$op_id,
+                       DefaultValuedAttr<I64Attr, "0">:$first_head);
   let results = (outs NN_Activation:$result, 3DTensorOf<[F32]>:$lse);
   let assemblyFormat = [{
     $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
-    attr-dict `:` functional-type(operands, results)
+    (`first_head` $first_head^)? attr-dict
+    `:` functional-type(operands, results)
   }];
   let hasCanonicalizeMethod = 1;
   let extraClassDeclaration = [{
@@ -314,7 +344,8 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
   }];
 }
 
-def NN_GeluOp : NN_ForwardOp<"gelu", [AllTypesMatch<["x", "result"]>]> {
+def NN_GeluOp : NN_ForwardOp<"gelu", [AllTypesMatch<["x", "result"]>], [],
+    /*hasSplit=*/1> {
   let summary = "x Phi(x), exact (erf) or by tanh";
   let arguments = (ins NN_Activation:$x, NN_GeluKindAttr:$form);
   let results = (outs NN_Activation:$result);
@@ -322,7 +353,7 @@ def NN_GeluOp : NN_ForwardOp<"gelu", [AllTypesMatch<["x", "result"]>]> {
 }
 
 class NN_UnaryOp<string mnemonic, string what> : NN_ForwardOp<mnemonic,
-    [AllTypesMatch<["x", "result"]>]> {
+    [AllTypesMatch<["x", "result"]>], [], /*hasSplit=*/1> {
   let summary = what;
   let arguments = (ins NN_Activation:$x);
   let results = (outs NN_Activation:$result);
@@ -333,7 +364,8 @@ def NN_SiluOp : NN_UnaryOp<"silu", "x / (1 + exp(-x))">;
 def NN_ReluOp : NN_UnaryOp<"relu", "max(x, 0)">;
 
 class NN_BinaryOp<string mnemonic, string what> : NN_ForwardOp<mnemonic,
-    [Commutative, AllTypesMatch<["lhs", "rhs", "result"]>]> {
+    [Commutative, AllTypesMatch<["lhs", "rhs", "result"]>], [],
+    /*hasSplit=*/1> {
   let summary = what;
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
   let results = (outs AnyRankedTensor:$result);
@@ -344,7 +376,7 @@ def NN_AddOp : NN_BinaryOp<"add", "Elementwise sum">;
 def NN_MulOp : NN_BinaryOp<"mul", "Elementwise product">;
 
 def NN_CastOp : NN_ForwardOp<"cast",
-    [DeclareOpInterfaceMethods<PrecisionOpInterface>]> {
+    [DeclareOpInterfaceMethods<PrecisionOpInterface>], [], /*hasSplit=*/1> {
   let summary = "Changes the element type, rounding to nearest even";
   let arguments = (ins AnyRankedTensor:$x);
   let results = (outs AnyRankedTensor:$result);
@@ -387,7 +419,7 @@ def NN_DropoutOp : NN_ForwardOp<"dropout",
 
 def NN_CrossEntropyOp : NN_ForwardOp<"cross_entropy",
     [DeclareOpInterfaceMethods<PrecisionOpInterface>,
-     DeclareOpInterfaceMethods<ModelFactsOpInterface>]> {
+     DeclareOpInterfaceMethods<ModelFactsOpInterface>], [], /*hasSplit=*/1> {
   let summary = "Per-token -log softmax(logits)[target]";
   let description = [{
     logits [B,T,V], targets [B,T]; a target of -1 is not counted and has loss
@@ -408,10 +440,12 @@ def NN_EmbeddingGradOp : NN_GradientOp<"embedding_grad",
     [AllTypesMatch<["acc", "result"]>]> {
   let summary = "acc[ids[b,t], :] += dy[b,t,:], in token order";
   let arguments = (ins NN_Activation:$dy, NN_Ids:$ids, NN_F32Matrix:$acc,
-                       OptionalAttr<I64Attr>:$padding_idx);
+                       OptionalAttr<I64Attr>:$padding_idx,
+                       OptionalAttr<I64Attr>:$first_row);
   let results = (outs NN_F32Matrix:$result);
   let assemblyFormat = [{
-    $dy `,` $ids `into` $acc (`padding_idx` $padding_idx^)? attr-dict
+    $dy `,` $ids `into` $acc (`padding_idx` $padding_idx^)?
+    (`first_row` $first_row^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -501,14 +535,16 @@ def NN_AttentionGradOp : NN_GradientOp<"attention_grad",
                        F64Attr:$scale, UnitAttr:$causal,
                        DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$op_id);
+                       DefaultValuedAttr<I64Attr, "0">:$op_id,
+                       DefaultValuedAttr<I64Attr, "0">:$first_head);
   let results = (outs NN_Activation:$dq, Optional<NN_Activation>:$dk,
                       Optional<NN_Activation>:$dv);
   let assemblyFormat = [{
     $dy `out` $out `lse` $lse `qkv` $q (`,` $k^ `,` $v)? (`keys` $keys^)?
     (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
-    (`op_id` $op_id^)? attr-dict `:` functional-type(operands, results)
+    (`op_id` $op_id^)? (`first_head` $first_head^)? attr-dict
+    `:` functional-type(operands, results)
   }];
   let hasCanonicalizeMethod = 1;
   let extraClassDeclaration = [{
@@ -591,12 +627,17 @@ def NN_ReluGradOp : NN_UnaryGradOp<"relu_grad", "dy where x > 0, else 0">;
 
 def NN_CrossEntropyGradOp : NN_GradientOp<"cross_entropy_grad"> {
   let summary = "dloss (softmax(logits) - onehot(target)), 0 where uncounted";
-  let description = "logits [B,T,V], targets, lse and dloss [B,T].";
+  let description = [{
+    logits [B,T,V], targets, lse and dloss [B,T]. With `first_column`, the logits
+    are those from that column of the vocabulary on; lse is that of all.
+  }];
   let arguments = (ins NN_Activation:$logits, NN_Ids:$targets,
-                       NN_PerToken:$lse, NN_PerToken:$dloss);
+                       NN_PerToken:$lse, NN_PerToken:$dloss,
+                       OptionalAttr<I64Attr>:$first_column);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $logits `,` $targets `lse` $lse `dloss` $dloss attr-dict
+    $logits `,` $targets `lse` $lse `dloss` $dloss
+    (`first_column` $first_column^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }

@@ -30,6 +30,7 @@
 
 namespace poplar::zero {
 class GroupOp;
+class PlanOp;
 class RankOp;
 } // namespace poplar::zero
 
@@ -65,6 +66,10 @@ struct ProgramInfo {
   int64_t stage = 0, worldSize = 1;
   /// Which pipeline stage of how many the program computes, in how many chunks.
   int64_t group = 0, numGroups = 1, numChunks = 1;
+  /// How much of each unit the ranks that share units compute, relative to each
+  /// other, and which of them the program is of; one where none do.
+  llvm::SmallVector<int64_t, 0> parts = {1};
+  int64_t position = 0;
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
   std::string wire = "f32";
@@ -78,6 +83,7 @@ struct ProgramInfo {
   /// Whether gradients carry a loss scale until they are reduced.
   bool isScaled() const { return precision == "f16"; }
   bool isPipelineStage() const { return numGroups > 1; }
+  bool sharesUnits() const { return parts.size() > 1; }
   std::string getProgramName() const;
   /// The function of a pass ("forward", "backward", ...) through a chunk: the
   /// pass, behind which there is the chunk where there are several.
@@ -100,8 +106,8 @@ struct ProgramInfo {
 
 /// The device type, and the group where there are several: the name of a
 /// program, and of the directory where its executable is.
-std::string getProgramName(llvm::StringRef deviceType,
-                           std::optional<int64_t> group);
+/// The name of the program of a rank.
+std::string getProgramName(PlanOp plan, int64_t rank);
 
 /// The chunk that a turn goes through; 0 of any other function.
 int64_t getChunk(mlir::Operation *function);

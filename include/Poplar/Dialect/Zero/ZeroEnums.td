@@ -29,6 +29,14 @@ def Zero_MessageKind : I32EnumAttr<"MessageKind",
   let cppNamespace = "::poplar::zero";
 }
 
+def Zero_ExchangeKind : I32EnumAttr<"ExchangeKind",
+    "what ranks that share units exchange", [
+      I32EnumAttrCase<"GatherTokens", 0, "gather_tokens">,
+      I32EnumAttrCase<"ScatterTokens", 1, "scatter_tokens">,
+      I32EnumAttrCase<"Collect", 2, "collect">]> {
+  let cppNamespace = "::poplar::zero";
+}
+
 def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
     CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
           "::mlir::Float16Type>($_self)">>;

@@ -119,8 +119,10 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     llvm::SmallVector<int64_t> getRanksOf(int64_t group);
     /// By pipeline, those of them that share the group's units in it.
     llvm::SmallVector<llvm::SmallVector<int64_t>> getPipelinesOf(int64_t group);
-    /// Of a plan with groups: which pipeline a rank is in.
+    /// Of a plan with groups: which pipeline a rank is in, and its place among
+    /// those that share units with it.
     int64_t findPipeline(int64_t rank);
+    int64_t getPosition(int64_t rank);
     /// Ranges of units of every group; 1 where all ranks are one group.
     int64_t getNumChunks();
     /// The virtual stage that owns a unit; that of unit 0 for -1, one more than
@@ -155,17 +157,26 @@ def Zero_GroupOp : Zero_Op<"group", [HasParent<"PlanOp">]> {
       zero.rank @v100 node "n2" group 1 micro_batch 1 steps 4 last 1
     }
     ```
-    Ranks that share units follow one another in the group. They are of one
-    device type, on one node, and do the same at the same time. The state is
-    sharded among all ranks of the group all the same. No code is generated for
-    shared units yet: --zero-cut-stages refuses them.
+    Ranks that share units follow one another in the group, and do the same at
+    the same time. `parts` says how much of a unit each of them computes, relative
+    to the others; equal parts where it is not written:
+    ```mlir
+    zero.plan stage 0 global_batch 4 policy "stages" {
+      zero.group units [0, 6] stage 0 tensor 2 parts [3, 1]
+      zero.rank @fast node "n0" micro_batch 2 steps 2 last 2
+      zero.rank @slow node "n0" micro_batch 2 steps 2 last 2
+    }
+    ```
+    The state of a part is sharded among the ranks, of all pipelines, that compute
+    it.
   }];
   let arguments = (ins DenseI64ArrayAttr:$units,
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
-    DefaultValuedAttr<DenseI64ArrayAttr, "{1}">:$tensor);
+    DefaultValuedAttr<DenseI64ArrayAttr, "{1}">:$tensor,
+    OptionalAttr<DenseI64ArrayAttr>:$parts);
   let assemblyFormat = [{
     `units` $units `stage` $stage (`tensor` custom<TensorDegrees>($tensor)^)?
-    attr-dict
+    (`parts` $parts^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -178,6 +189,8 @@ def Zero_GroupOp : Zero_Op<"group", [HasParent<"PlanOp">]> {
       return getTensor().size() == 1 ? getTensor()[0] : getTensor()[pipeline];
     }
     int64_t getLargestTensorDegree();
+    /// The parts of the ranks that share units; one where none do.
+    llvm::SmallVector<int64_t> getPartsOfRanks();
   }];
 }
 
@@ -245,22 +258,31 @@ def Zero_BucketOp : Zero_Op<"bucket",
     In a plan of several groups, `groups` are those that use the bucket, and
     `stage` is that of ZeRO in which their ranks hold it: that of the one
     group, but at most 1 where there are several, as these meet but once an
-    iteration.
+    iteration. Where ranks of a group share units, `positions` says for each
+    entry of `groups` which of them use the bucket; a group may then be there
+    several times.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
     TypedArrayAttrBase<FlatSymbolRefAttr, "names of parameters">:$parameters,
     OptionalAttr<DenseI64ArrayAttr>:$bounds,
     OptionalAttr<DenseI64ArrayAttr>:$groups,
+    OptionalAttr<DenseI64ArrayAttr>:$positions,
     OptionalAttr<ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>>:$stage);
   let assemblyFormat = [{
     $sym_name $parameters (`bounds` $bounds^)? (`groups` $groups^)?
-    (`stage` $stage^)? attr-dict
+    (`positions` $positions^)? (`stage` $stage^)? attr-dict
   }];
   let builders = [
     OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::ArrayAttr":$parameters), [{
-      build($_builder, $_state, name, parameters, nullptr, nullptr, nullptr);
+      build($_builder, $_state, name, parameters, nullptr, nullptr, nullptr,
+            nullptr);
     }]>
   ];
+  let extraClassDeclaration = [{
+    /// Whether the ranks at a position among those that share units of a group
+    /// use it.
+    bool isUsedBy(int64_t group, int64_t position);
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -393,6 +415,98 @@ def Zero_ReceiveOp : Zero_Op<"receive",
   let results = (outs AnyRankedTensor:$value);
   let assemblyFormat = [{
     $kind `from` $group (`chunk` $chunk^)? attr-dict `:` type($value)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Between devices that share units
+//===----------------------------------------------------------------------===//
+
+/// `bounds` divide the tokens of a sample, `position` is the rank's place, see
+/// Dialect/NN/NNTensorParallel.h.
+class Zero_TokensOp<string mnemonic, list<Trait> traits = []>
+    : Zero_Op<mnemonic, !listconcat(traits, [Pure,
+        DeclareOpInterfaceMethods<CostOpInterface>])> {
+  let hasVerifier = 1;
+}
+
+def Zero_GatherTokensOp : Zero_TokensOp<"gather_tokens",
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface,
+       ["isRecomputedWithAttention"]>]> {
+  let summary = "All-gather: all tokens from those of each rank";
+  let description = [{
+    ```mlir
+    %x = zero.gather_tokens %mine bounds [0, 16, 32] position 1
+        : tensor<?x16x64xf32> -> tensor<?x32x64xf32>
+    ```
+    The derivative is zero.scatter_tokens.
+  }];
+  let arguments = (ins AnyRankedTensor:$tokens, DenseI64ArrayAttr:$bounds,
+    I64Attr:$position);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $tokens `bounds` $bounds `position` $position attr-dict
+    `:` type($tokens) `->` type($result)
+  }];
+}
+
+def Zero_ScatterTokensOp : Zero_TokensOp<"scatter_tokens",
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "Reduce-scatter: the sum of the ranks' values, by tokens";
+  let description = [{
+    ```mlir
+    %mine = zero.scatter_tokens %partial bounds [0, 16, 32] position 1
+        : tensor<?x32x64xf32> -> tensor<?x16x64xf32>
+    ```
+    The ranks' values travel in their format and are added in f32, in the order
+    of the ranks. The derivative is zero.gather_tokens.
+  }];
+  let arguments = (ins AnyRankedTensor:$partial, DenseI64ArrayAttr:$bounds,
+    I64Attr:$position);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $partial `bounds` $bounds `position` $position attr-dict
+    `:` type($partial) `->` type($result)
+  }];
+}
+
+def Zero_ExchangeOp : Zero_TokensOp<"exchange"> {
+  let summary = "What each rank that shares units has for this one";
+  let description = [{
+    With `scatter_tokens`, this rank's tokens of each rank's value; with
+    `collect`, all of each rank's value:
+    ```mlir
+    %a, %b = zero.exchange scatter_tokens %x bounds [0, 16, 32]
+        : tensor<?x32x64xf32> -> tensor<?x16x64xf32>, tensor<?x16x64xf32>
+    ```
+  }];
+  let arguments = (ins Zero_ExchangeKind:$kind, AnyRankedTensor:$value,
+    DenseI64ArrayAttr:$bounds);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $kind $value `bounds` $bounds attr-dict `:` type($value)
+    `->` type($results)
+  }];
+}
+
+def Zero_CrossEntropyOp : Zero_TokensOp<"cross_entropy",
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "nn.cross_entropy of a vocabulary that ranks share";
+  let description = [{
+    ```mlir
+    %loss, %lse = zero.cross_entropy %logits, %targets first_column 128
+        bounds [0, 16, 32] : (tensor<?x32x128xf32>, tensor<?x32xi32>)
+          -> (tensor<?x32xf32>, tensor<?x32xf32>)
+    ```
+    The logits are those of the vocabulary from `first_column` on. Every rank has
+    the same loss and the same log-sum-exp, over all columns.
+  }];
+  let arguments = (ins AnyRankedTensor:$logits, AnyRankedTensor:$targets,
+    I64Attr:$first_column, DenseI64ArrayAttr:$bounds);
+  let results = (outs AnyRankedTensor:$loss, AnyRankedTensor:$lse);
+  let assemblyFormat = [{
+    $logits `,` $targets `first_column` $first_column `bounds` $bounds attr-dict
+    `:` functional-type(operands, results)
   }];
 }
 

@@ -31,6 +31,7 @@ llvm::SmallVector<mlir::func::CallOp> findLongestRun(mlir::func::FuncOp model);
 /// Which unit every op of @model is of.
 class ModelUnits {
 public:
+  ModelUnits() = default;
   /// Fails with a diagnostic where no block is repeated.
   static llvm::FailureOr<ModelUnits> get(mlir::func::FuncOp model);
 

@@ -17,8 +17,20 @@ def ZeroCutStages : Pass<"zero-cut-stages", "::mlir::ModuleOp"> {
     In a program of a group: @model receives the activations that the group
     before sends, and sends on its own instead of returning a loss, unless it is
     the last. With several chunks, this holds for each of them. Other programs are
-    not changed. A plan in which devices share units (`tensor` of a zero.group)
-    is refused: this is not implemented yet.
+    not changed.
+  }];
+  let dependentDialects = ["::poplar::zero::ZeroDialect"];
+}
+
+def ZeroShardUnits : Pass<"zero-shard-units", "::mlir::ModuleOp"> {
+  let summary = "Reduce units to the part that a device of several computes";
+  let description = [{
+    In a program whose ranks share units (`parts`): linear layers, attention,
+    embedding and loss are divided by columns and rows, heads and vocabulary,
+    what is between them by tokens (Dialect/NN/NNTensorParallel.h).
+    zero.gather_tokens and zero.scatter_tokens connect the devices. Parameters
+    become the parts of them that --specialize-device-types has made. Other
+    programs are not changed.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
 }
