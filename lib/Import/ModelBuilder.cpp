@@ -179,7 +179,7 @@ Value Unit::dropout(StringRef name, Value x, double p) {
   if (p == 0)
     return x;
   return nn::DropoutOp::create(builder, at(name), x, keys, llvm::APFloat(p),
-                               nextOpId++);
+                               nextOpId++, /*tokens=*/nullptr);
 }
 
 Value Unit::crossEntropy(Value logits, Value targets) {

@@ -76,11 +76,17 @@ inline constexpr ABIField bucketFields[] = {
     POPLAR_FIELD(PoplarBucket, num_ranks), POPLAR_FIELD(PoplarBucket, ranks)};
 static_assert(fillStruct(bucketFields, sizeof(PoplarBucket)));
 
+inline constexpr ABIField linkFields[] = {
+    POPLAR_FIELD(PoplarLink, rank), POPLAR_FIELD(PoplarLink, first),
+    POPLAR_FIELD(PoplarLink, count)};
+static_assert(fillStruct(linkFields, sizeof(PoplarLink)));
+
 inline constexpr ABIField rankFields[] = {
     POPLAR_FIELD(PoplarRank, device_type), POPLAR_FIELD(PoplarRank, node),
     POPLAR_FIELD(PoplarRank, micro_batch), POPLAR_FIELD(PoplarRank, steps),
     POPLAR_FIELD(PoplarRank, last),        POPLAR_FIELD(PoplarRank, threads),
-    POPLAR_FIELD(PoplarRank, group),       POPLAR_FIELD(PoplarRank, previous),
+    POPLAR_FIELD(PoplarRank, group),       POPLAR_FIELD(PoplarRank, num_previous),
+    POPLAR_FIELD(PoplarRank, num_next),    POPLAR_FIELD(PoplarRank, previous),
     POPLAR_FIELD(PoplarRank, next),        POPLAR_FIELD(PoplarRank, num_sharers),
     POPLAR_FIELD(PoplarRank, sharers),     POPLAR_FIELD(PoplarRank, position),
     POPLAR_FIELD(PoplarRank, in_flight),

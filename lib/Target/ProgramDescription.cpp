@@ -10,6 +10,7 @@
 #include "Poplar/Conversion/Kernels/Kernels.h"
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/NN/NNTensorParallel.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/Host.h"
@@ -171,34 +172,60 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
   return success();
 }
 
-/// A rank's place in its pipeline, and its turns.
+/// The members of a pipeline in a group that have tokens of the rank at
+/// `position` of another.
+static std::vector<ProgramDescription::Link>
+findLinks(ArrayRef<int64_t> own, int64_t position, ArrayRef<int64_t> bounds,
+          ArrayRef<int64_t> members) {
+  std::vector<ProgramDescription::Link> links;
+  int64_t begin = own[position], end = own[position + 1];
+  for (auto [index, member] : llvm::enumerate(members)) {
+    int64_t first = std::max(begin, bounds[index]),
+            last = std::min(end, bounds[index + 1]);
+    if (first < last)
+      links.push_back({member, first - begin, last - first});
+  }
+  return links;
+}
+
+/// The places of ranks in their pipelines, and their turns.
 void ProgramDescription::takePipeline(zero::PlanOp plan,
-                                      const zero::ProgramInfo &info) {
-  SmallVector<SmallVector<int64_t>> members;
-  for (int64_t group = 0; group < info.numGroups; ++group)
-    members.push_back(plan.getRanksOf(group));
-  for (size_t index = 0; index < members[0].size(); ++index) {
+                                      const zero::ProgramInfo &info,
+                                      int64_t tokens) {
+  SmallVector<SmallVector<SmallVector<int64_t>>> pipelines;
+  SmallVector<SmallVector<int64_t>> bounds;
+  for (int64_t group = 0; group < info.numGroups; ++group) {
+    pipelines.push_back(plan.getPipelinesOf(group));
+    bounds.push_back(
+        nn::divideByParts(tokens, plan.getGroups()[group].getPartsOfRanks()));
+  }
+  int64_t last = info.numGroups - 1;
+  bool isRing = info.numChunks > 1;
+  for (size_t index = 0; index < pipelines[0].size(); ++index) {
     Timetable table = plan.getTimetable(index);
-    for (int64_t group = 0; group < info.numGroups; ++group) {
-      Rank &rank = ranks[members[group][index]];
-      rank.group = group;
-      int64_t last = info.numGroups - 1;
-      bool isRing = info.numChunks > 1;
-      if (group > 0 || isRing)
-        rank.previous = members[group ? group - 1 : last][index];
-      if (group < last || isRing)
-        rank.next = members[group < last ? group + 1 : 0][index];
-      if (group != info.group)
-        continue;
-      const std::vector<Turn> &turns = table.stages[group];
-      for (int64_t chunk = 0; chunk < info.numChunks; ++chunk)
-        rank.inFlight.push_back(Timetable::countInFlight(turns, chunk));
-      for (const Turn &turn : turns) {
-        rank.turns.push_back(int32_t(turn.isBackward ? -turn.microBatch - 1
-                                                     : turn.microBatch + 1));
-        rank.chunks.push_back(int32_t(turn.chunk));
+    for (int64_t group = 0; group < info.numGroups; ++group)
+      for (auto [position, member] : llvm::enumerate(pipelines[group][index])) {
+        Rank &rank = ranks[member];
+        rank.group = group;
+        auto linkTo = [&, position = position](int64_t other) {
+          return findLinks(bounds[group], position, bounds[other],
+                           pipelines[other][index]);
+        };
+        if (group > 0 || isRing)
+          rank.previous = linkTo(group ? group - 1 : last);
+        if (group < last || isRing)
+          rank.next = linkTo(group < last ? group + 1 : 0);
+        if (group != info.group)
+          continue;
+        const std::vector<Turn> &turns = table.stages[group];
+        for (int64_t chunk = 0; chunk < info.numChunks; ++chunk)
+          rank.inFlight.push_back(Timetable::countInFlight(turns, chunk));
+        for (const Turn &turn : turns) {
+          rank.turns.push_back(int32_t(turn.isBackward ? -turn.microBatch - 1
+                                                       : turn.microBatch + 1));
+          rank.chunks.push_back(int32_t(turn.chunk));
+        }
       }
-    }
   }
 }
 
@@ -251,6 +278,12 @@ void ProgramDescription::takeSharers(zero::PlanOp plan) {
       }
 }
 
+/// Of a sample.
+static int64_t getTokens(ModuleOp module) {
+  auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  return cast<IntegerAttr>(model.get("seq_len")).getInt();
+}
+
 LogicalResult ProgramDescription::takeState(ModuleOp module) {
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   DenseMap<StringAttr, std::pair<int64_t, int64_t>> places;
@@ -297,13 +330,12 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
       ranks.push_back({rank.getDeviceType().str(), rank.getNode().str(),
                        int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
                        int64_t(rank.getLast()), int64_t(rank.getThreads())});
-  if (info.sharesUnits())
-    for (auto plan : module.getOps<zero::PlanOp>())
-      takeSharers(plan);
+  for (auto plan : module.getOps<zero::PlanOp>())
+    takeSharers(plan);
   if (!info.isPipelineStage())
     return success();
   for (auto plan : module.getOps<zero::PlanOp>())
-    takePipeline(plan, info);
+    takePipeline(plan, info, getTokens(module));
   takeChunks(module, info);
   return success();
 }

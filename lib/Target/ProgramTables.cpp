@@ -75,6 +75,7 @@ private:
   llvm::Constant *makeParameters();
   llvm::Constant *makeBuckets();
   llvm::Constant *makeTurns(const std::vector<int32_t> &values);
+  llvm::Constant *makeLinks(const std::vector<Link> &links);
   llvm::Constant *makeRanks();
   llvm::Constant *makeImage();
   llvm::Constant *makePipeline();
@@ -155,6 +156,18 @@ ProgramDescription::Emitter::makeTurns(const std::vector<int32_t> &values) {
   return known;
 }
 
+llvm::Constant *ProgramDescription::Emitter::makeLinks(
+    const std::vector<Link> &links) {
+  std::vector<llvm::Constant *> entries;
+  for (const Link &link : links)
+    entries.push_back(make(linkFields)
+                          .set("rank", int64(link.rank))
+                          .set("first", int64(link.first))
+                          .set("count", int64(link.count))
+                          .get());
+  return table(entries, "links");
+}
+
 llvm::Constant *ProgramDescription::Emitter::makeRanks() {
   std::vector<llvm::Constant *> entries;
   for (const Rank &rank : program.ranks)
@@ -166,8 +179,10 @@ llvm::Constant *ProgramDescription::Emitter::makeRanks() {
                           .set("last", int64(rank.last))
                           .set("threads", int64(rank.threads))
                           .set("group", int64(rank.group))
-                          .set("previous", int64(rank.previous))
-                          .set("next", int64(rank.next))
+                          .set("num_previous", int64(int64_t(rank.previous.size())))
+                          .set("num_next", int64(int64_t(rank.next.size())))
+                          .set("previous", makeLinks(rank.previous))
+                          .set("next", makeLinks(rank.next))
                           .set("num_sharers", int64(int64_t(rank.sharers.size())))
                           .set("sharers", list(rank.sharers, "sharers"))
                           .set("position", int64(rank.position))

@@ -31,14 +31,16 @@ static std::string getHostName() {
 /// At most, of any rank at a time: each buffer of a pipeline's messages may be
 /// under way, and an exchange with each of those that share units.
 static int countMessages(const PoplarProgram &Program) {
-  int64_t Exchanged = 0;
-  for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R)
-    Exchanged =
-        std::max(Exchanged, 2 * (Program.ranks[R].num_sharers - 1));
+  int64_t Exchanged = 0, Links = 0;
+  for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R) {
+    const PoplarRank &Rank = Program.ranks[R];
+    Exchanged = std::max(Exchanged, 2 * (Rank.num_sharers - 1));
+    Links = std::max({Links, Rank.num_previous, Rank.num_next});
+  }
   int64_t Passed = 0;
   if (Program.pipeline)
     Passed = Program.pipeline->num_chunks * (POPLAR_NUM_PORTS - 1) *
-             POPLAR_MESSAGE_BUFFERS;
+             POPLAR_MESSAGE_BUFFERS * Links;
   return static_cast<int>(Exchanged + Passed);
 }
 

@@ -70,12 +70,16 @@ void Pipeline::addRing(Chunk &C, int64_t Number, int Port) {
   R.Stride = Exec.largestBatch() * R.Bytes;
   if (Port == POPLAR_SLOT)
     return;
-  R.Messages.assign(static_cast<size_t>(R.Count), -1);
   bool IsActivation =
       Port == POPLAR_ACTIVATION_IN || Port == POPLAR_ACTIVATION_OUT;
   bool IsSent = Port == POPLAR_ACTIVATION_OUT || Port == POPLAR_GRADIENT_OUT;
   bool GoesOn = IsActivation == IsSent; // to or from the stage behind
-  R.Peer = static_cast<int>(GoesOn ? Rank.next : Rank.previous);
+  R.Links = GoesOn ? Rank.next : Rank.previous;
+  R.NumLinks = GoesOn ? Rank.num_next : Rank.num_previous;
+  R.Messages.assign(static_cast<size_t>(R.Count * R.NumLinks), -1);
+  R.Rows = 0;
+  for (int64_t L = 0; L < R.NumLinks; ++L)
+    R.Rows += R.Links[L].count;
   // Behind the last stage is the next chunk of the first.
   int64_t Receiver = Number;
   if (IsSent && GoesOn && Stage.group + 1 == Stage.num_groups)
@@ -88,10 +92,12 @@ void Pipeline::addRing(Chunk &C, int64_t Number, int Port) {
 
 /// Waits for the message of a buffer, if there is one.
 void Pipeline::finish(Ring &R, int64_t Number) {
-  int &Message = R.message(Number);
-  if (Message >= 0)
-    Exec.collectives->waitMessage(Message);
-  Message = -1;
+  for (int64_t L = 0; L < R.NumLinks; ++L) {
+    int &Message = R.message(Number, L);
+    if (Message >= 0)
+      Exec.collectives->waitMessage(Message);
+    Message = -1;
+  }
 }
 
 /// Asks for what is received next: as many messages ahead of the `Done` passes
@@ -100,10 +106,11 @@ void Pipeline::post(Ring &R, int64_t &Posted, int64_t Done, int64_t Free) {
   auto Count = static_cast<int64_t>(Order.size());
   while (Posted <
          std::min({Count, Done + POPLAR_MESSAGE_BUFFERS, Free + R.Count})) {
-    int64_t Bytes = Work->size(Order[static_cast<size_t>(Posted)]) * R.Bytes;
-    if (Bytes)
-      R.message(Posted) =
-          Exec.collectives->receive(R.Peer, R.Kind, R.at(Posted), Bytes);
+    int64_t Samples = Work->size(Order[static_cast<size_t>(Posted)]);
+    for (int64_t L = 0; Samples && L < R.NumLinks; ++L)
+      R.message(Posted, L) = Exec.collectives->receive(
+          static_cast<int>(R.Links[L].rank), R.Kind, R.at(Posted, L, Samples),
+          R.bytes(L, Samples));
     ++Posted;
   }
 }
@@ -129,10 +136,11 @@ void Pipeline::send(int64_t Kind) {
   bool IsActivation = Kind == POPLAR_ACTIVATION;
   Ring &R = C.Rings[IsActivation ? POPLAR_ACTIVATION_OUT : POPLAR_GRADIENT_OUT];
   int64_t Number = IsActivation ? C.Forwards : C.Backwards;
-  int64_t Bytes = Work->size(Order[static_cast<size_t>(Number)]) * R.Bytes;
-  if (Bytes)
-    R.message(Number) =
-        Exec.collectives->send(R.Peer, R.Kind, R.at(Number), Bytes);
+  int64_t Samples = Work->size(Order[static_cast<size_t>(Number)]);
+  for (int64_t L = 0; Samples && L < R.NumLinks; ++L)
+    R.message(Number, L) = Exec.collectives->send(
+        static_cast<int>(R.Links[L].rank), R.Kind, R.at(Number, L, Samples),
+        R.bytes(L, Samples));
 }
 
 void Pipeline::takeTurn(Chunk &C, PoplarTurn Function, bool IsBackward) {

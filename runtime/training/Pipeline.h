@@ -65,14 +65,25 @@ private:
   struct Ring {
     char *Base = nullptr;
     int64_t Count = 0, Stride = 0, Bytes = 0;
-    /// Of messages, who sends or receives them, and as what (see Collectives).
-    int Peer = -1, Kind = -1;
+    /// Of messages, who sends or receives which rows of them, of which a sample
+    /// has `Rows`, and as what (see Collectives).
+    const PoplarLink *Links = nullptr;
+    int64_t NumLinks = 0, Rows = 1;
+    int Kind = -1;
     std::vector<int> Messages;
 
     bool exists() const { return Bytes > 0; }
     char *at(int64_t Number) const { return Base + Number % Count * Stride; }
-    int &message(int64_t Number) {
-      return Messages[static_cast<std::size_t>(Number % Count)];
+    int &message(int64_t Number, int64_t Link) {
+      return Messages[static_cast<std::size_t>(Number % Count * NumLinks +
+                                               Link)];
+    }
+    /// Of a message of `Samples`, what goes over a link.
+    char *at(int64_t Number, int64_t Link, int64_t Samples) const {
+      return at(Number) + Samples * Links[Link].first * (Bytes / Rows);
+    }
+    int64_t bytes(int64_t Link, int64_t Samples) const {
+      return Samples * Links[Link].count * (Bytes / Rows);
     }
   };
   /// A range of units with its memory, and how far the run under way has come

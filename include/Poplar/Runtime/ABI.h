@@ -97,6 +97,14 @@ typedef struct PoplarBucket {
   const int64_t *ranks;
 } PoplarBucket;
 
+/// Whom a rank of a pipeline stage exchanges messages with, and which tokens of
+/// each sample, relative to the rank's first: all, unless ranks share units.
+/// Messages lie one after the other: tokens [first, first + count) of B samples
+/// are B * count rows from row B * first on.
+typedef struct PoplarLink {
+  int64_t rank, first, count;
+} PoplarLink;
+
 /// What one rank does in an iteration: `steps` micro-steps, all of
 /// `micro_batch` samples but the last one, which has `last`.
 typedef struct PoplarRank {
@@ -104,9 +112,10 @@ typedef struct PoplarRank {
   int64_t micro_batch, steps, last;
   int64_t threads;
   /// Of a pipeline stage: which, and the ranks of the same pipeline in the
-  /// stages before and behind it, -1 where there is none. With several chunks,
-  /// the last stage is before the first.
-  int64_t group, previous, next;
+  /// stages before and behind it. With several chunks, the last stage is before
+  /// the first.
+  int64_t group, num_previous, num_next;
+  const PoplarLink *previous, *next;
   /// The ranks that share each unit with it (tensor parallelism), itself among
   /// them, and its place among them. They have the same samples, which count
   /// once. One where no units are shared.

@@ -39,6 +39,11 @@ public:
   /// program is for a CPU.
   void emit(llvm::Module &module, const GPUImage *image) const;
 
+  /// See PoplarLink.
+  struct Link {
+    int64_t rank, first, count;
+  };
+
 private:
   struct Slice {
     std::string tensor;
@@ -63,7 +68,8 @@ private:
   struct Rank {
     std::string deviceType, node;
     int64_t microBatch, steps, last, threads;
-    int64_t group = 0, previous = -1, next = -1;
+    int64_t group = 0;
+    std::vector<Link> previous, next;
     /// The ranks that share units with it, if any do, and its place there.
     std::vector<int64_t> sharers;
     int64_t position = 0;
@@ -83,7 +89,8 @@ private:
   void takeChunks(mlir::ModuleOp module, const zero::ProgramInfo &info);
   static std::optional<Slice> takeSlice(nn::ParameterOp parameter);
   void takeSharers(zero::PlanOp plan);
-  void takePipeline(zero::PlanOp plan, const zero::ProgramInfo &info);
+  void takePipeline(zero::PlanOp plan, const zero::ProgramInfo &info,
+                    int64_t tokens);
 
   std::vector<Parameter> parameters;
   std::vector<Bucket> buckets;

@@ -134,7 +134,7 @@ private:
   /// Elements that a thread takes at a time; threads of a row; rows of a block.
   int64_t lanes = 1, threads = 1, rows = 1;
   mlir::gpu::GPUFuncOp target;
-  mlir::Value batch, thread;
+  mlir::Value thread;
   /// Elements of the current row, by iteration; and what a row has one of.
   llvm::DenseMap<mlir::Value, mlir::SmallVector<Lanes>> registers;
   llvm::DenseMap<mlir::Value, mlir::Value> rowScalars;

@@ -136,6 +136,13 @@ LogicalResult KernelEmitter::emitBody(linalg::GenericOp op,
         indices.push_back(arith::IndexCastOp::create(
             builder, loc, builder.getI64Type(), scalars.lookup(index)));
       scalars.map(extract.getResult(), load(storage->second, indices));
+    } else if (auto dim = dyn_cast<tensor::DimOp>(inner)) {
+      if (dim.getConstantIndex() != 0)
+        return dim.emitOpError("asks for another size than the batch");
+      scalars.map(dim.getResult(),
+                  arith::IndexCastOp::create(builder, loc,
+                                             builder.getIndexType(), batch)
+                      .getResult());
     } else if (inner.getNumRegions() == 0) {
       // Scalars from above the op (constants) were mapped with the kernel.
       builder.clone(inner, scalars);

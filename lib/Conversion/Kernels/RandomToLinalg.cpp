@@ -8,6 +8,7 @@
 
 #include "NNToLinalg.h"
 #include "Poplar/Runtime/Dropout.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <cmath>
 
 using namespace mlir;
@@ -36,11 +37,11 @@ static Value buildMix(ElementBuilder &b, Value state) {
   return mixBits(BuiltWord{&b, state}).value;
 }
 
-/// keys[b,1] << 32 | keys[b,0] of the sample at hand.
-static Value readKey(ElementBuilder &b, Value keys) {
+/// keys[b,1] << 32 | keys[b,0] of a sample.
+static Value readKey(ElementBuilder &b, Value keys, Value sample) {
   auto word = [&](int64_t i) -> Value {
     return arith::ExtUIOp::create(b, b.getI64Type(),
-                                  b.extract(keys, {b.position(0), b.index(i)}));
+                                  b.extract(keys, {sample, b.index(i)}));
   };
   return arith::OrIOp::create(b, arith::ShLIOp::create(b, word(1), b.i64(32)),
                               word(0));
@@ -50,8 +51,9 @@ static SmallVector<Value> lowerFoldKey(LinalgBuilder &l, FoldKeyOp op) {
   Value keys = op.getKeys();
   uint64_t offset = kGoldenGamma * (static_cast<uint64_t>(op.getData()) + 1);
   auto body = [=](ElementBuilder &b, ValueRange, ValueRange) {
-    Value key =
-        buildMix(b, arith::AddIOp::create(b, readKey(b, keys), b.i64(offset)));
+    Value key = buildMix(
+        b, arith::AddIOp::create(b, readKey(b, keys, b.position(0)),
+                                 b.i64(offset)));
     Value word = arith::IndexCastOp::create(b, b.getI64Type(), b.position(1));
     Value shift = arith::MulIOp::create(b, word, b.i64(32));
     Value half = arith::ShRUIOp::create(b, key, shift);
@@ -59,6 +61,24 @@ static SmallVector<Value> lowerFoldKey(LinalgBuilder &l, FoldKeyOp op) {
   };
   Value init = l.empty(keys, op.getType().getShape(), l.rewriter.getI32Type());
   return llvm::to_vector(l.generic("bt", {}, {{init, "bt"}}, body));
+}
+
+/// The sample and the token of the element at hand.
+static std::pair<Value, Value> findToken(ElementBuilder &b, DropoutOp op) {
+  Value sample = b.position(0), token = b.position(1);
+  std::optional<ArrayRef<int64_t>> tokens = op.getTokens();
+  if (!tokens)
+    return {sample, token};
+  auto add = [&](Value x, Value y) { return arith::AddIOp::create(b, x, y); };
+  auto times = [&](Value x, int64_t count) {
+    return arith::MulIOp::create(b, x, b.index(count));
+  };
+  Value batch = tensor::DimOp::create(b, op.getKeys(), b.index(0));
+  Value row = add(times(batch, (*tokens)[0]),
+                  add(times(sample, op.getType().getDimSize(1)), token));
+  Value length = b.index((*tokens)[1]);
+  return {arith::DivUIOp::create(b, row, length),
+          arith::RemUIOp::create(b, row, length)};
 }
 
 static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
@@ -70,12 +90,13 @@ static SmallVector<Value> lowerDropout(LinalgBuilder &l, DropoutOp op) {
     auto toI64 = [&](Value index) -> Value {
       return arith::IndexCastOp::create(b, b.getI64Type(), index);
     };
+    auto [sample, token] = findToken(b, op);
     Value element = arith::AddIOp::create(
-        b, arith::MulIOp::create(b, toI64(b.position(1)), b.i64(width)),
+        b, arith::MulIOp::create(b, toI64(token), b.i64(width)),
         toI64(b.position(2)));
     Value counter = arith::AddIOp::create(b, element, b.i64(first));
     Value state = arith::AddIOp::create(
-        b, readKey(b, keys),
+        b, readKey(b, keys, sample),
         arith::MulIOp::create(b, counter, b.i64(kGoldenGamma)));
     Value bits = arith::ShRUIOp::create(b, buildMix(b, state), b.i64(40));
     // bits / 2^24 >= p, exactly, in integers.

@@ -64,7 +64,7 @@ private:
   }
 
   KernelKind kind;
-  Value batch, begin, end;
+  Value begin, end;
 };
 
 class LowerKernelsPass

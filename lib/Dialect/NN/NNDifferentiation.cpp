@@ -298,6 +298,6 @@ LogicalResult CastOp::buildVJP(OpBuilder &builder, Gradients &grads) {
 LogicalResult DropoutOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   grads.add(getX(), DropoutOp::create(builder, getLoc(), getX().getType(),
                                       grads.cotangent(getResult()), getKeys(),
-                                      getP(), getOpId()));
+                                      getP(), getOpId(), getTokensAttr()));
   return success();
 }

@@ -565,6 +565,12 @@ LogicalResult CastOp::verify() {
 LogicalResult DropoutOp::verify() {
   if (failed(expectKeys(*this, getKeys(), {"x", getX()})))
     return failure();
+  if (std::optional<ArrayRef<int64_t>> tokens = getTokens())
+    if (tokens->size() != 2 || (*tokens)[0] < 0 ||
+        (*tokens)[0] > (*tokens)[1] - getDim(getX(), 1))
+      return emitOpError() << "tokens [" << *tokens
+                           << "], expected the first of the rows and how many "
+                              "tokens a sample has";
   return expectProbability(*this, "p", getP().convertToDouble());
 }
 

@@ -451,15 +451,16 @@ LogicalResult GroupOp::verify() {
     return emitOpError("shares units among [")
            << getTensor()
            << "] devices, expected 1 or more, of all pipelines or of each";
-  if (!getParts())
+  std::optional<ArrayRef<int64_t>> parts = getParts();
+  if (!parts)
     return success();
   if (llvm::any_of(getTensor(), [&](int64_t degree) {
-        return degree != int64_t(getParts()->size());
+        return degree != int64_t(parts->size());
       }))
     return emitOpError("has ")
-           << getParts()->size() << " parts for units that ["
+           << parts->size() << " parts for units that ["
            << getTensor() << "] devices share";
-  for (int64_t part : *getParts())
+  for (int64_t part : *parts)
     if (part < 1 || part > 1000000)
       return emitOpError("has a part ")
              << part << ", expected a number from 1 to 1000000";
@@ -473,10 +474,12 @@ SmallVector<int64_t> GroupOp::getPartsOfRanks() {
 }
 
 bool BucketOp::isUsedBy(int64_t group, int64_t position) {
-  if (!getGroups())
+  std::optional<ArrayRef<int64_t>> groups = getGroups(),
+                                   positions = getPositions();
+  if (!groups)
     return true;
-  for (auto [index, user] : llvm::enumerate(*getGroups()))
-    if (user == group && (!getPositions() || (*getPositions())[index] == position))
+  for (size_t i = 0; i < groups->size(); ++i)
+    if ((*groups)[i] == group && (!positions || (*positions)[i] == position))
       return true;
   return false;
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Cluster/Buildable.h"
+#include "Poplar/Runtime/ABI.h"
 #include <algorithm>
 
 using namespace poplar;
@@ -40,9 +41,10 @@ std::string poplar::explainUnbuildableStage(const DeviceType &type,
   std::string reason = explainUnbuildable(type.name, type.target);
   if (!reason.empty())
     return reason;
-  if (tensorDegree > 1)
+  if (tensorDegree > POPLAR_MAX_SHARERS)
     return "devices of type '" + type.name + "' share units among " +
-           std::to_string(tensorDegree) + ", which is not generated yet";
+           std::to_string(tensorDegree) + "; at most " +
+           std::to_string(POPLAR_MAX_SHARERS) + " can";
   if (type.precision == "f16")
     return "device type '" + type.name +
            "' keeps activations in f16, whose loss scale is a rank's own: "

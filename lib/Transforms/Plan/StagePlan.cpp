@@ -51,16 +51,20 @@ zero::PlanOp poplar::addStagePlan(ModuleOp module, const ClusterView &cluster,
     samples += (share.steps - 1) * share.microBatch + share.last;
   for (const StagePlan::Group &group : plan.groups)
     stage = std::max(stage, group.zeroStage);
-  bool isStaged = plan.groups.size() > 1;
+  bool isPipeline = plan.groups.size() > 1;
+  bool isStaged =
+      isPipeline || getTensorDegrees(plan.groups.front()).front() > 1;
   auto op = zero::PlanOp::create(
       builder, loc, uint64_t(stage), uint64_t(samples), plan.policy,
-      isStaged ? builder.getStringAttr(toString(plan.schedule)) : nullptr);
+      isPipeline ? builder.getStringAttr(toString(plan.schedule)) : nullptr);
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
   for (const StagePlan::Group &group : plan.groups)
     if (isStaged)
       zero::GroupOp::create(builder, loc, group.units,
                             uint64_t(group.zeroStage), getTensorDegrees(group),
-                            /*parts=*/nullptr);
+                            group.parts.empty()
+                                ? nullptr
+                                : builder.getDenseI64ArrayAttr(group.parts));
   auto integer = [&](int64_t value) {
     return builder.getI64IntegerAttr(value);
   };

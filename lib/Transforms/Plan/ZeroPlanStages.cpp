@@ -24,12 +24,15 @@ using namespace poplar;
 namespace {
 
 /// A stage as it is described: TYPE[*PIPELINES][/DEGREE][@END]..., an end for
-/// each chunk; -1 of those that say none.
+/// each chunk; -1 of those that say none. Instead of TYPE and DEGREE, devices
+/// that share units by unequal parts are listed: TYPE:PART,TYPE:PART.
 struct Described {
+  /// As it was written.
   std::string type;
   int64_t pipelines = 1;
-  /// Devices that share a unit.
-  int64_t tensorDegree = 1;
+  /// Types of the devices that share a unit, and their parts.
+  SmallVector<std::string> sharers;
+  std::vector<int64_t> parts;
   SmallVector<int64_t> ends;
 };
 
@@ -69,10 +72,29 @@ FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
     isWrong |= number.getAsInteger(10, count) || count < 1 || count > 1 << 20;
     type = before;
   };
-  readCount('/', stage.tensorDegree);
+  int64_t degree = 0;
+  readCount('/', degree);
   readCount('*', stage.pipelines);
   stage.type = type.trim().str();
-  isWrong |= stage.type.empty();
+  SmallVector<StringRef> sharers;
+  type.split(sharers, ',');
+  for (StringRef sharer : sharers) {
+    auto [name, part] = sharer.split(':');
+    stage.sharers.push_back(name.trim().str());
+    isWrong |= stage.sharers.back().empty();
+    bool hasPart = name.size() < sharer.size();
+    int64_t share = 1;
+    isWrong |= hasPart && (part.trim().getAsInteger(10, share) || share < 1 ||
+                           share > 1000000);
+    isWrong |= hasPart && sharers.size() == 1;
+    stage.parts.push_back(share);
+  }
+  // All of one type, in equal parts.
+  if (degree > 0) {
+    isWrong |= sharers.size() > 1;
+    stage.sharers.assign(degree, stage.sharers.front());
+    stage.parts.assign(degree, 1);
+  }
   for (StringRef end : ArrayRef(ends).drop_front()) {
     stage.ends.push_back(-1);
     isWrong |= end.getAsInteger(10, stage.ends.back()) || stage.ends.back() < 1;
@@ -80,7 +102,9 @@ FailureOr<Described> ZeroPlanStagesPass::parseStage(ModuleOp module,
   if (isWrong)
     return module.emitError("stage '")
            << text
-           << "' is not TYPE[*PIPELINES][/DEGREE][@END], such as a100*2/4@12";
+           << "' is not TYPE[*PIPELINES][/DEGREE][@END], such as a100*2/4@12, "
+              "or TYPE:PART,TYPE:PART[*PIPELINES][@END], such as "
+              "rtx4090:3,rtx3060:1";
   if (int64_t(stage.ends.size()) > chunks)
     return module.emitError("stage '")
            << text << "' has " << stage.ends.size() << " ends, but "
@@ -99,11 +123,14 @@ FailureOr<SmallVector<Described>> ZeroPlanStagesPass::parse(ModuleOp module) {
       return failure();
     result.push_back(*stage);
   }
-  if (result.size() < 2)
+  if (result.size() < 2 && result.front().sharers.size() < 2)
     return module.emitError("'")
            << stages
-           << "' is one stage; a pipeline has at least two, joined "
-              "by +";
+           << "' is one stage; a pipeline has at least two, joined by +, or "
+              "devices share units in one: TYPE/2";
+  if (result.size() < 2 && chunks > 1)
+    return module.emitError("'")
+           << stages << "' is one stage, which has no chunks";
   for (const Described &stage : result)
     if (stage.pipelines != result.front().pipelines)
       return module.emitError("stage '")
@@ -180,28 +207,31 @@ LogicalResult ZeroPlanStagesPass::checkOptions(ModuleOp module,
   return success();
 }
 
-/// By pipeline, ranks of the stage's type that are not taken, those of a
+/// By pipeline, ranks of the stage's types that are not taken, those of a
 /// pipeline on one node; for fewer pipelines if there are no more.
 static std::vector<std::vector<int>> takeRanks(const ClusterView &cluster,
                                                const Described &stage,
                                                std::vector<bool> &taken) {
   std::vector<std::vector<int>> pipelines;
-  std::vector<int> members;
-  for (size_t index = 0; index < cluster.ranks.size() &&
-                         int64_t(pipelines.size()) < stage.pipelines;
-       ++index) {
-    const ClusterRank &rank = cluster.ranks[index];
-    if (taken[index] || cluster.types[rank.type].name != stage.type)
-      continue;
-    if (!members.empty() && cluster.ranks[members.front()].node != rank.node)
-      members.clear();
-    members.push_back(static_cast<int>(index));
-    if (int64_t(members.size()) < stage.tensorDegree)
-      continue;
-    for (int member : members)
-      taken[member] = true;
-    pipelines.push_back(std::exchange(members, {}));
-  }
+  for (size_t node = 0; node < cluster.nodes.size(); ++node)
+    while (int64_t(pipelines.size()) < stage.pipelines) {
+      std::vector<int> members;
+      for (StringRef type : stage.sharers)
+        for (size_t index = 0; index < cluster.ranks.size(); ++index) {
+          const ClusterRank &rank = cluster.ranks[index];
+          if (taken[index] || rank.node != int(node) ||
+              cluster.types[rank.type].name != type ||
+              llvm::is_contained(members, int(index)))
+            continue;
+          members.push_back(int(index));
+          break;
+        }
+      if (members.size() < stage.sharers.size())
+        break;
+      for (int member : members)
+        taken[member] = true;
+      pipelines.push_back(std::move(members));
+    }
   return pipelines;
 }
 
@@ -246,8 +276,10 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
     }
     group.zeroStage = zeroStage;
     group.ranks = takeRanks(cluster, stage, taken);
+    if (!llvm::all_equal(stage.parts))
+      group.parts = stage.parts;
     auto found = int64_t(group.ranks.size());
-    if (found < pipelines && stage.tensorDegree == 1)
+    if (found < pipelines && stage.sharers.size() == 1)
       return module.emitError("stage ")
              << result.groups.size() << " wants " << pipelines
              << " devices of type '" << stage.type << "', but only " << found
@@ -255,7 +287,7 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
     if (found < pipelines)
       return module.emitError("stage ")
              << result.groups.size() << " wants " << pipelines << " times "
-             << stage.tensorDegree << " devices of type '" << stage.type
+             << stage.sharers.size() << " devices of type '" << stage.type
              << "' that share a node, but only " << found << " times as many "
              << "are left in the cluster";
     result.groups.push_back(std::move(group));

@@ -66,6 +66,8 @@ protected:
   /// Initial values by linalg.fill.
   llvm::DenseMap<mlir::Value, mlir::Value> fills;
   mlir::IRMapping scalars;
+  /// Samples of the micro-batch, i64.
+  mlir::Value batch;
   /// Indices of the current element.
   mlir::SmallVector<mlir::Value, 3> dims;
   /// Set while in a loop whose iterations are independent.

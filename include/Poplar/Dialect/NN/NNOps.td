@@ -406,13 +406,17 @@ def NN_DropoutOp : NN_ForwardOp<"dropout",
     splitmix64(key[b] + 0x9E3779B97F4A7C15 * (op_id * 2^40 + e + 1)), as an
     integer over 2^24, is >= p. The key is a function of (seed, step, global
     sample), so the mask is the same under any split of the batch and under
-    recomputation; the gradient is the same op on the cotangent.
+    recomputation; the gradient is the same op on the cotangent. With
+    `tokens [begin, T]`, the rows are those of a device among several, from the
+    B * begin-th of the B * T tokens of the micro-batch on (NNTensorParallel.h):
+    the mask is theirs.
   }];
   let arguments = (ins NN_Activation:$x, NN_Keys:$keys, F64Attr:$p,
-                       I64Attr:$op_id);
+                       I64Attr:$op_id, OptionalAttr<DenseI64ArrayAttr>:$tokens);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x `keys` $keys `p` $p `op_id` $op_id attr-dict `:` type($x) `,` type($keys)
+    $x `keys` $keys `p` $p `op_id` $op_id (`tokens` $tokens^)? attr-dict
+    `:` type($x) `,` type($keys)
   }];
   let hasFolder = 1;
 }

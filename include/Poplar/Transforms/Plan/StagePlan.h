@@ -26,6 +26,9 @@ struct StagePlan {
     /// what they recompute; empty for what their type does.
     std::vector<std::vector<int>> ranks;
     std::vector<std::string> recompute;
+    /// How much of each unit the ranks that share it compute, relative to each
+    /// other; empty where all compute as much.
+    std::vector<int64_t> parts;
   };
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
   std::string policy;
