@@ -113,17 +113,19 @@ class Plan:
     stage: int
     ranks: tuple
     types: tuple = (DeviceType("device", best_f32_target()),)
-    # Of a pipeline: of its groups, the first unit and the end of each chunk, and
-    # the stage of ZeRO.
+    # Of a pipeline: of its groups, the first unit and the end of each chunk, the
+    # stage of ZeRO and, where ranks share units, how much of each they compute.
     groups: tuple = ()
     schedule: str = ""
 
     @property
     def samples(self):
-        return sum(rank.samples for rank in self.ranks if rank.group == 0)
+        ranks = [rank for rank in self.ranks if rank.group == 0]
+        sharers = len(self.groups[0][2]) if self.groups and self.groups[0][2:] else 1
+        return sum(rank.samples for rank in ranks[::sharers])
 
     def text(self):
-        schedule = f'schedule "{self.schedule}" ' if self.groups else ""
+        schedule = f'schedule "{self.schedule}" ' if self.schedule else ""
         used = {rank.type for rank in self.ranks}
         devices = {}
         for rank in self.ranks:
@@ -144,7 +146,8 @@ class Plan:
             ]
             + [
                 f"zero.group units {list(units)} stage {stage}"
-                for units, stage in self.groups
+                + "".join(f" tensor {len(p)} parts {list(p)}" for p in parts)
+                for units, stage, *parts in self.groups
             ]
             + [rank.text() for rank in self.ranks]
             + ["}"]
