@@ -18,6 +18,7 @@
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/IR/Diagnostics.h"
+#include <set>
 
 using namespace poplar;
 
@@ -121,6 +122,17 @@ static std::string explainRefusal(const ClusterView &cluster,
         return reason;
       first = first ? first : &device;
     }
+  for (size_t stage = 0; stage < report.search.plan->groups.size(); ++stage) {
+    std::set<int> degrees;
+    for (const HybridPlan::Lane &lane : report.search.plan->lanes) {
+      auto [type, mode] = lane.stages[stage];
+      degrees.insert(report.problem.types[type].modes[mode].tensorDegree);
+    }
+    if (degrees.size() > 1)
+      return "unlike numbers of devices share the units of stage " +
+             std::to_string(stage) +
+             ", which is not generated yet: all pipelines share them alike";
+  }
   return "";
 }
 
@@ -229,16 +241,6 @@ static bool search(Compilation &compilation, const ClusterView &cluster,
 static bool recordPlan(Compilation &compilation, const ClusterView &cluster,
                        const HybridReport &report, int64_t bucketBytes) {
   const HybridPlan &plan = *report.search.plan;
-  for (const HybridPlan::Lane &lane : plan.lanes)
-    for (auto [type, mode] : lane.stages)
-      if (plan.groups.size() == 1 &&
-          report.problem.types[type].modes[mode].tensorDegree > 1) {
-        compilation.error =
-            "the plan has one stage, whose units devices share, "
-            "which has no form yet; leave out -o, or plan with "
-            "--tensor-degree 1";
-        return false;
-      }
   mlir::ModuleOp module = compilation.getModule();
   mlir::FailureOr<zero::PlanOp> op = addHybridPlan(
       module, cluster, report.problem, plan, report.ranks, bucketBytes);

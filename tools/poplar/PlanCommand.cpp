@@ -106,8 +106,9 @@ static std::string checkOptions(const Arguments &args) {
   if (args.tensorDegree > 0 && args.allocation.policy != "hybrid")
     return "--tensor-degree is for --policy hybrid; --pipeline has TYPE*N/T";
   if (args.tensorDegree > 1 && !args.hypothetical)
-    return "--tensor-degree: units that devices share are not generated yet; "
-           "--hypothetical plans them all the same";
+    return "--tensor-degree: hybrid plans in which devices share units are not "
+           "simulated from their programs yet; --hypothetical plans them from "
+           "costs, --pipeline TYPE*N/T says such a plan";
   if (!isHybrid(args))
     return args.trace.empty()
                ? ""

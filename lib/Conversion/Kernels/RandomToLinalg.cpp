@@ -9,7 +9,6 @@
 #include "NNToLinalg.h"
 #include "Poplar/Runtime/Dropout.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace poplar;

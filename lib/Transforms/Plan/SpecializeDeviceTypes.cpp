@@ -193,11 +193,12 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   bool shares = llvm::any_of(groups, [](zero::GroupOp group) {
     return group.getLargestTensorDegree() > 1;
   });
+  if (shares && failed(verifySharers(plan, symbols)))
+    return signalPassFailure();
   if (!groups.empty() && failed(shares ? sliceParameters(module, plan)
                                        : assignBuckets(module, plan)))
     return signalPassFailure();
-  if ((shares && failed(verifySharers(plan, symbols))) ||
-      failed(shardBuckets(module, plan)))
+  if (failed(shardBuckets(module, plan)))
     return signalPassFailure();
   SmallVector<Operation *> shared;
   for (Operation &op : *module.getBody())

@@ -87,14 +87,12 @@ getCollectivesOfBoth(func::FuncOp function, ModuleOp first, ModuleOp second) {
 static SmallVector<std::pair<std::string, Location>>
 listExchanges(func::FuncOp function) {
   SmallVector<std::pair<std::string, Location>> list;
-  function.walk([&](Operation *op) {
-    if (!isa<zero::GatherTokensOp, zero::ScatterTokensOp, zero::ExchangeOp,
-             zero::CrossEntropyOp>(op))
-      return;
+  function.walk([&](zero::ExchangeOpInterface op) {
     std::string text = op->getName().getStringRef().str();
     llvm::raw_string_ostream stream(text);
-    auto bounds = op->getAttrOfType<DenseI64ArrayAttr>("bounds");
-    stream << " with bounds " << Attribute(bounds);
+    stream << " with bounds [";
+    llvm::interleaveComma(op.getBounds(), stream);
+    stream << "]";
     list.push_back({text, op->getLoc()});
   });
   return list;

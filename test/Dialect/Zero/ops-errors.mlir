@@ -452,7 +452,7 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
 // -----
 
 zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
-  // expected-error @below {{is the only one: a plan of one group has no zero.group}}
+  // expected-error @below {{is the only one, and its ranks share no units: a plan of one group has no zero.group}}
   zero.group units [0, 2] stage 0
   zero.rank @t node "n" micro_batch 1 steps 2 last 1
 }
@@ -749,14 +749,83 @@ zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
 
 // -----
 
-zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
-  zero.group units [0, 2] stage 0 tensor 2
-  zero.group units [2, 4] stage 0
-  // expected-note @below {{the rank it shares units with}}
+zero.plan stage 0 global_batch 2 policy "p" {
+  // expected-error @below {{is the only one, and its ranks share no units: a plan of one group has no zero.group}}
+  zero.group units [0, 4] stage 0
   zero.rank @t node "n" micro_batch 1 steps 2 last 1
-  // expected-error @below {{shares units with a rank of type @t, but is of type @u: devices of one type share units}}
-  zero.rank @u node "n" micro_batch 1 steps 2 last 1
-  zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+// expected-error @below {{has a schedule, but no pipeline to follow it: there is one group}}
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" {
+  zero.group units [0, 4] stage 0 tensor 2
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" {
+  // expected-error @below {{has 3 parts for units that [2] devices share}}
+  zero.group units [0, 4] stage 0 tensor 2 parts [1, 2, 3]
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+zero.plan stage 0 global_batch 2 policy "p" {
+  // expected-error @below {{has a part 0, expected a number from 1 to 1000000}}
+  zero.group units [0, 4] stage 0 tensor 2 parts [1, 0]
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+  zero.rank @t node "n" micro_batch 1 steps 2 last 1
+}
+
+// -----
+
+nn.parameter @w : tensor<4xf32> ones
+// expected-error @below {{has positions [0, 1], expected one for each of its groups}}
+zero.bucket @b [@w] groups [0] positions [0, 1]
+
+// -----
+
+func.func @tokens(%x: tensor<?x3x4xf32>) {
+  // expected-error @below {{has bounds [0, 3, 3], expected rising ones from 0 on, one more than ranks}}
+  %0 = zero.gather_tokens %x bounds [0, 3, 3] position 0 : tensor<?x3x4xf32> -> tensor<?x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @tokens(%x: tensor<?x3x4xf32>) {
+  // expected-error @below {{is at position 2 of 2 ranks}}
+  %0 = zero.gather_tokens %x bounds [0, 3, 8] position 2 : tensor<?x3x4xf32> -> tensor<?x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @tokens(%x: tensor<?x8x4xf32>) {
+  // expected-error @below {{which the bounds [0, 3, 8] do not fit}}
+  %0 = zero.scatter_tokens %x bounds [0, 3, 8] position 0 : tensor<?x8x4xf32> -> tensor<?x5x4xf32>
+  return
+}
+
+// -----
+
+func.func @exchange(%x: tensor<?x8x4xf32>) {
+  // expected-error @below {{has 1 results for 2 ranks}}
+  %0 = zero.exchange collect %x bounds [0, 3, 8] : tensor<?x8x4xf32> -> tensor<?x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @loss(%logits: tensor<?x8x4xf32>, %targets: tensor<?x7xi32>) {
+  // expected-error @below {{for logits of type 'tensor<?x8x4xf32>', expected one for each token}}
+  %loss, %lse = zero.cross_entropy %logits, %targets first_column 4 bounds [0, 3, 8] : (tensor<?x8x4xf32>, tensor<?x7xi32>) -> (tensor<?x8xf32>, tensor<?x8xf32>)
+  return
 }
 
 // -----

@@ -104,13 +104,18 @@ zero.plan stage 0 global_batch 1 policy "exact" {
 
 // -----
 
-// Ranks that share units shard the state of their group with all others of it.
+// Ranks that share units hold the parts that they compute, with the ranks of
+// other pipelines; what they all read, all of them hold. The whole parameter
+// stays for @model until --zero-shard-units.
 
-// CHECK: module @cpu.stage0.program
-// CHECK: zero.bucket @first [@e] bounds [0, 16, 32, 48, 64, 64, 64] groups [0] stage 1
-// CHECK: zero.bucket @second [@w] bounds [0, 0, 0, 0, 0, 16, 32] groups [1] stage 0
-// CHECK: zero.group units [0, 1] stage 1 tensor [1, 3]
-// CHECK: module @cpu.stage1.program
+// CHECK: module @cpu.part0.program attributes {{.*}}parts = array<i64: 3, 1>, {{.*}}position = 0
+// CHECK: nn.parameter @e.part0 : tensor<12x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [0, 12]>
+// CHECK: nn.parameter @e.part1 : tensor<4x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [12, 16]>
+// CHECK: nn.parameter @e : tensor<16x4xf32>
+// CHECK: zero.bucket @first.part0 [@e.part0] bounds [0, 32, 32, 64, 64] groups [0] positions [0] stage 2
+// CHECK: zero.bucket @first.part1 [@e.part1] bounds [0, 0, 16, 16, 32] groups [0] positions [1] stage 2
+// CHECK: zero.bucket @second [@w] bounds [0, {{[0-9, ]+}}] groups [0, 0] positions [0, 1] stage 1
+// CHECK: module @cpu.part1.program
 
 nn.parameter @e : tensor<16x4xf32> zeros
 nn.parameter @w : tensor<4xf32> ones
@@ -123,22 +128,28 @@ func.func private @block(%x: tensor<?x2x4xf32>, %w: tensor<4xf32>) -> tensor<?x2
   %y, %r = nn.rms_norm %x, %w eps 1.0e-5 : (tensor<?x2x4xf32>, tensor<4xf32>) -> (tensor<?x2x4xf32>, tensor<?x2xf32>)
   return %y : tensor<?x2x4xf32>
 }
+func.func private @embed(%ids: tensor<?x2xi32>, %e: tensor<16x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+  %0 = nn.embedding %ids, %e : (tensor<?x2xi32>, tensor<16x4xf32>) -> tensor<?x2x4xf32>
+  return %0 : tensor<?x2x4xf32>
+}
+func.func private @loss(%x: tensor<?x2x4xf32>, %e: tensor<16x4xf32> {nn.parameter}, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+  %0 = nn.linear %x, %e : (tensor<?x2x4xf32>, tensor<16x4xf32>) -> tensor<?x2x16xf32>
+  %loss, %lse = nn.cross_entropy %0, %targets : (tensor<?x2x16xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+  return %loss : tensor<?x2xf32>
+}
 func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
   %e = nn.get_parameter @e : tensor<16x4xf32>
   %w = nn.get_parameter @w : tensor<4xf32>
-  %0 = nn.embedding %ids, %e : (tensor<?x2xi32>, tensor<16x4xf32>) -> tensor<?x2x4xf32>
+  %0 = call @embed(%ids, %e) : (tensor<?x2xi32>, tensor<16x4xf32>) -> tensor<?x2x4xf32>
   %1 = call @block(%0, %w) : (tensor<?x2x4xf32>, tensor<4xf32>) -> tensor<?x2x4xf32>
   %2 = call @block(%1, %w) : (tensor<?x2x4xf32>, tensor<4xf32>) -> tensor<?x2x4xf32>
-  %loss, %lse = nn.cross_entropy %2, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+  %loss = call @loss(%2, %e, %targets) : (tensor<?x2x4xf32>, tensor<16x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
   return %loss : tensor<?x2xf32>
 }
-zero.plan stage 1 global_batch 2 policy "stages" schedule "1f1b" {
-  zero.group units [0, 1] stage 1 tensor [1, 3]
-  zero.group units [1, 4] stage 0
+zero.plan stage 2 global_batch 2 policy "stages" {
+  zero.group units [0, 4] stage 2 tensor 2 parts [3, 1]
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
-  zero.rank @cpu node "n" group 1 micro_batch 1 steps 1 last 1
-  zero.rank @cpu node "n" group 1 micro_batch 1 steps 1 last 1
 }

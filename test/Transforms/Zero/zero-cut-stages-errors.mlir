@@ -121,20 +121,3 @@ module attributes {zero.program = {device_type = "t", precision = "f32", world_s
     return %3 : tensor<?x2xf32>
   }
 }
-
-// -----
-
-// Units that devices share, also those of another group than the program's.
-module attributes {zero.program = {device_type = "t", precision = "f32", world_size = 3 : i64, group = 0 : i64, groups = 2 : i64}} {
-  zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
-    zero.group units [0, 2] stage 0
-    // expected-error @below {{is stage 1, which shares units among 2 devices, which is not generated yet; poplar plan plans without unless it has --hypothetical}}
-    zero.group units [2, 4] stage 0 tensor 2
-    zero.rank @t node "n" micro_batch 1 steps 1 last 1
-    zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1
-    zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1
-  }
-  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) {
-    return
-  }
-}

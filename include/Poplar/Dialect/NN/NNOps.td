@@ -119,8 +119,8 @@ def NN_SliceAttr : AttrDef<NNDialect, "Slice"> {
                         ArrayRefParameter<"int64_t">:$shape, "int64_t":$dim,
                         ArrayRefParameter<"int64_t">:$ranges);
   let assemblyFormat = [{
-    `<` `of` $tensor `shape` `[` $shape `]` `dim` $dim `ranges` `[` $ranges `]`
-    `>`
+    `<` `of` $tensor `shape` ` ` `[` $shape `]` `dim` $dim `ranges` ` ` `[` $ranges
+    `]` `>`
   }];
   let genVerifyDecl = 1;
 }

@@ -26,4 +26,16 @@ def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   ];
 }
 
+def ExchangeOpInterface : OpInterface<"ExchangeOpInterface"> {
+  let cppNamespace = "::poplar::zero";
+  let description = [{
+    An op in which the ranks that share units wait for each other: all of them
+    have the same ones, in the same order.
+  }];
+  let methods = [
+    InterfaceMethod<"How the tokens of a sample are divided among the ranks.",
+      "::llvm::ArrayRef<int64_t>", "getBounds">
+  ];
+}
+
 #endif // POPLAR_DIALECT_ZERO_ZEROINTERFACES_TD
