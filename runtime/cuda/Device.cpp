@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "checkpoint/State.h"
 #include "training/Device.h"
 #include "comm/Islands.h"
 #include "cuda/Driver.h"
@@ -86,6 +87,7 @@ struct Device::Impl {
   Impl(const PoplarProgram &Program, const Choice &Chosen)
       : Program(Program),
         Collects(Program.world_size > 1 && !Program.pipeline &&
+                 !sharesUnits(Program) &&
                  comm::getLibraryChoice() != comm::LibraryChoice::Host),
         Capability(Chosen.Capability), OnGPU(Chosen.Device),
         Kernels(*Program.gpu), Graphs(OnGPU.Queue),

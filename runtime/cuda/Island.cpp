@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "checkpoint/State.h"
 #include "training/Island.h"
 #include "cuda/Nccl.h"
 #include "cuda/NcclIsland.h"
@@ -32,8 +33,9 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
     Offer.Reason = "POPLAR_COMM is host";
     return Offer;
   }
-  if (Program.pipeline) {
-    Offer.Reason = "stages of a pipeline collect in groups of some ranks, and "
+  if (Program.pipeline || sharesUnits(Program)) {
+    Offer.Reason = "stages of a pipeline, and ranks that share units, collect in groups of "
+                   "some ranks, and "
                    "send what is between them";
     return Offer;
   }

@@ -55,6 +55,11 @@ TOGETHER = [
 ]
 # Model, schedule, type of each of two pipeline stages.
 STAGES = [("gpt2", "1f1b", ("ampere", "host")), ("llama", "gpipe", ("volta", "ampere"))]
+# Model, stage of ZeRO, types that share units, their parts.
+SHARED = [
+    ("llama", 1, ("ampere", "ampere"), (1, 1)),
+    ("gpt2", 3, ("ampere", "host"), (3, 1)),
+]
 
 
 # What NCCL is called for: equal shards, unequal ones, and islands of some ranks.
@@ -421,7 +426,14 @@ def main():
         plan = Plan(model, 1, tuple(ranks), TYPES, groups, schedule)
         name = f"{model}-{schedule}-{'-'.join(types)}"
         os.environ["POPLAR_COMM"] = "auto"
-        reason = "through the host's memory, as stages of a pipeline collect in groups"
+        reason = "through the host's memory, as stages of a pipeline, and ranks that"
+        compare(workshop, report, name, plan, 1e-5, ["--check-replicas"], reason)
+    for model, stage, types, parts in SHARED if arguments.jobs else []:
+        ranks = tuple(Rank(2, 3, 1, type=type) for type in types)
+        plan = Plan(model, stage, ranks, TYPES, (((0, 4), stage, parts),))
+        name = f"{model}-shared-{'-'.join(types)}"
+        os.environ["POPLAR_COMM"] = "auto"
+        reason = "through the host's memory, as stages of a pipeline, and ranks that"
         compare(workshop, report, name, plan, 1e-5, ["--check-replicas"], reason)
     report.finish()
 

@@ -70,7 +70,7 @@ VARIANTS = {
     ),
     "gpt2-stages-2+2": (
         "gpt2",
-        2,
+        1,
         [shared(FAST, FAST, end=2, stage=1), shared(SLOW, SLOW, stage=1)],
     ),
     "bert-stages-2+2": (
