@@ -156,8 +156,8 @@ ProgramDescription::Emitter::makeTurns(const std::vector<int32_t> &values) {
   return known;
 }
 
-llvm::Constant *ProgramDescription::Emitter::makeLinks(
-    const std::vector<Link> &links) {
+llvm::Constant *
+ProgramDescription::Emitter::makeLinks(const std::vector<Link> &links) {
   std::vector<llvm::Constant *> entries;
   for (const Link &link : links)
     entries.push_back(make(linkFields)
@@ -171,25 +171,26 @@ llvm::Constant *ProgramDescription::Emitter::makeLinks(
 llvm::Constant *ProgramDescription::Emitter::makeRanks() {
   std::vector<llvm::Constant *> entries;
   for (const Rank &rank : program.ranks)
-    entries.push_back(make(rankFields)
-                          .set("device_type", text(rank.deviceType))
-                          .set("node", text(rank.node))
-                          .set("micro_batch", int64(rank.microBatch))
-                          .set("steps", int64(rank.steps))
-                          .set("last", int64(rank.last))
-                          .set("threads", int64(rank.threads))
-                          .set("group", int64(rank.group))
-                          .set("num_previous", int64(int64_t(rank.previous.size())))
-                          .set("num_next", int64(int64_t(rank.next.size())))
-                          .set("previous", makeLinks(rank.previous))
-                          .set("next", makeLinks(rank.next))
-                          .set("num_sharers", int64(int64_t(rank.sharers.size())))
-                          .set("sharers", list(rank.sharers, "sharers"))
-                          .set("position", int64(rank.position))
-                          .set("in_flight", list(rank.inFlight, "in_flight"))
-                          .set("turns", makeTurns(rank.turns))
-                          .set("chunks", makeTurns(rank.chunks))
-                          .get());
+    entries.push_back(
+        make(rankFields)
+            .set("device_type", text(rank.deviceType))
+            .set("node", text(rank.node))
+            .set("micro_batch", int64(rank.microBatch))
+            .set("steps", int64(rank.steps))
+            .set("last", int64(rank.last))
+            .set("threads", int64(rank.threads))
+            .set("group", int64(rank.group))
+            .set("num_previous", int64(int64_t(rank.previous.size())))
+            .set("num_next", int64(int64_t(rank.next.size())))
+            .set("previous", makeLinks(rank.previous))
+            .set("next", makeLinks(rank.next))
+            .set("num_sharers", int64(int64_t(rank.sharers.size())))
+            .set("sharers", list(rank.sharers, "sharers"))
+            .set("position", int64(rank.position))
+            .set("in_flight", list(rank.inFlight, "in_flight"))
+            .set("turns", makeTurns(rank.turns))
+            .set("chunks", makeTurns(rank.chunks))
+            .get());
   return table(entries, "ranks");
 }
 

@@ -9,10 +9,10 @@
 #include "checkpoint/Checkpoint.h"
 #include "checkpoint/ModelConfig.h"
 #include "checkpoint/Safetensors.h"
+#include "checkpoint/Tensors.h"
 #include "job/Collectives.h"
 #include "job/Options.h"
 #include "support/Error.h"
-#include "checkpoint/Tensors.h"
 #include "support/Files.h"
 
 #include <algorithm>
@@ -317,8 +317,7 @@ static std::string getFirstName(const std::string &Name) {
 
 /// The name of tensor `T` in the files: as it is, or without its first
 /// component, or of a norm as it was once called.
-static std::string findName(const TensorFiles &Files,
-                            const Tensor &T) {
+static std::string findName(const TensorFiles &Files, const Tensor &T) {
   std::string Name = T.Name;
   for (const std::string &Candidate : {Name, getFirstName(Name)}) {
     if (Files.find(Candidate))
@@ -378,8 +377,9 @@ void poplar::runtime::loadWeights(Executor &Exec,
            Name, "'");
   for (size_t T = 0; T < Tensors.size(); ++T)
     for (int64_t I : Tensors[T].Parts)
-      fillParameter(Exec, I,
-                    readFrom(*Files.find(Used[T]), Exec.program().parameters[I]));
+      fillParameter(
+          Exec, I,
+          readFrom(*Files.find(Used[T]), Exec.program().parameters[I]));
 }
 
 TrainingState poplar::runtime::readState(const std::string &Directory) {

@@ -1,4 +1,5 @@
-//===- Tensors.cpp - Tensors of the model and their parts ---------------------===//
+//===- Tensors.cpp - Tensors of the model and their parts
+//---------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -85,8 +86,8 @@ int64_t poplar::runtime::countElementsBefore(const PoplarParameter &P,
   int64_t Row = L.Whole * L.Inner;
   int64_t Count = Index / Row * L.Part * L.Inner, Rest = Index % Row;
   for (int64_t R = 0; R < S.num_ranges; ++R)
-    Count += std::clamp<int64_t>(Rest - S.ranges[2 * R] * L.Inner, 0,
-                                 (S.ranges[2 * R + 1] - S.ranges[2 * R]) *
-                                     L.Inner);
+    Count +=
+        std::clamp<int64_t>(Rest - S.ranges[2 * R] * L.Inner, 0,
+                            (S.ranges[2 * R + 1] - S.ranges[2 * R]) * L.Inner);
   return Count;
 }

@@ -17,8 +17,8 @@
 
 namespace poplar::runtime {
 
-/// A tensor of the model as its checkpoint has it: one parameter of the program,
-/// or several that are parts of it.
+/// A tensor of the model as its checkpoint has it: one parameter of the
+/// program, or several that are parts of it.
 struct Tensor {
   const char *Name;
   int64_t Rank;
@@ -35,10 +35,9 @@ std::vector<Tensor> listTensors(const PoplarProgram &Program);
 /// Calls `Visit(Begin, Offset, Count)` for the runs of elements of the tensor
 /// that elements [Begin, End) of a parameter are: `Begin` in the tensor,
 /// `Offset` from the first element of the parameter's that was asked for.
-void forEachRun(
-    const PoplarParameter &P, int64_t Begin, int64_t End,
-    const std::function<void(int64_t Begin, int64_t Offset, int64_t Count)>
-        &Visit);
+void forEachRun(const PoplarParameter &P, int64_t Begin, int64_t End,
+                const std::function<void(int64_t Begin, int64_t Offset,
+                                         int64_t Count)> &Visit);
 
 /// How many elements of the parameter lie before element `Index` of the tensor.
 int64_t countElementsBefore(const PoplarParameter &P, int64_t Index);

@@ -1,4 +1,5 @@
-//===- Exchange.cpp - Between ranks that share units --------------------------===//
+//===- Exchange.cpp - Between ranks that share units
+//--------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -57,7 +58,8 @@ private:
   }
   /// Tokens of a rank, of a buffer of all.
   Range getTokens(void *Buffer, int64_t P) const {
-    return {static_cast<char *>(Buffer) + Batch * What.bounds[P] * What.row_bytes,
+    return {static_cast<char *>(Buffer) +
+                Batch * What.bounds[P] * What.row_bytes,
             countBytes(P)};
   }
   int64_t countBytes(int64_t P) const {

@@ -37,9 +37,9 @@ static std::pair<Value, Value> reduceLogits(LinalgBuilder &l, Value logits) {
 static SmallVector<Value> lowerScatterTokens(LinalgBuilder &l,
                                              zero::ScatterTokensOp op) {
   SmallVector<Type> types(op.getBounds().size() - 1, op.getType());
-  auto exchange = zero::ExchangeOp::create(
-      l.rewriter, l.loc, types, zero::ExchangeKind::ScatterTokens,
-      op.getPartial(), op.getBounds());
+  auto exchange = zero::ExchangeOp::create(l.rewriter, l.loc, types,
+                                           zero::ExchangeKind::ScatterTokens,
+                                           op.getPartial(), op.getBounds());
   return {l.mapElements(op.getType(), exchange.getResults(),
                         [](ElementBuilder &b, ValueRange in) {
                           Value sum = in.front();
@@ -75,8 +75,8 @@ static SmallVector<Value> lowerCrossEntropy(LinalgBuilder &l,
                 {{loss, "bt"}, {lse, "bt"}}, body));
 }
 
-/// Every rank gives the log-sum-exp of its columns, and the target's logit if it
-/// has it; all compute the same from what they get.
+/// Every rank gives the log-sum-exp of its columns, and the target's logit if
+/// it has it; all compute the same from what they get.
 static SmallVector<Value> lowerSharedCrossEntropy(LinalgBuilder &l,
                                                   zero::CrossEntropyOp op) {
   Value logits = op.getLogits(), targets = op.getTargets();
@@ -97,19 +97,16 @@ static SmallVector<Value> lowerSharedCrossEntropy(LinalgBuilder &l,
     return {lse, arith::SelectOp::create(b, isHere, read, b.f32(0.0))};
   };
   auto shape = cast<RankedTensorType>(op.getLoss().getType()).getShape();
-  auto empty = [&] {
-    return l.empty(logits, shape, l.rewriter.getF32Type());
-  };
-  ValueRange mine =
-      l.generic("bt", {{max, "bt"}, {sum, "bt"}, {targets, "bt"}},
-                {{empty(), "bt"}, {empty(), "bt"}}, ofColumns);
+  auto empty = [&] { return l.empty(logits, shape, l.rewriter.getF32Type()); };
+  ValueRange mine = l.generic("bt", {{max, "bt"}, {sum, "bt"}, {targets, "bt"}},
+                              {{empty(), "bt"}, {empty(), "bt"}}, ofColumns);
   size_t count = op.getBounds().size() - 1;
   SmallVector<Operand> inputs = {{targets, "bt"}};
   for (Value value : {mine[0], mine[1]}) {
     SmallVector<Type> types(count, value.getType());
-    auto exchange = zero::ExchangeOp::create(
-        l.rewriter, l.loc, types, zero::ExchangeKind::Collect, value,
-        op.getBounds());
+    auto exchange = zero::ExchangeOp::create(l.rewriter, l.loc, types,
+                                             zero::ExchangeKind::Collect, value,
+                                             op.getBounds());
     for (Value result : exchange.getResults())
       inputs.push_back({result, "bt"});
   }
@@ -131,8 +128,8 @@ static SmallVector<Value> lowerSharedCrossEntropy(LinalgBuilder &l,
                                          b.sub(lse, logit), b.f32(0.0));
     return {loss, lse};
   };
-  return llvm::to_vector(l.generic(
-      "bt", inputs, {{empty(), "bt"}, {empty(), "bt"}}, ofAll));
+  return llvm::to_vector(
+      l.generic("bt", inputs, {{empty(), "bt"}, {empty(), "bt"}}, ofAll));
 }
 
 static SmallVector<Value> lowerCrossEntropyGrad(LinalgBuilder &l,

@@ -234,8 +234,7 @@ static void lower(exec::ExchangeOp op, FunctionLowering &l) {
   for (int64_t size : type.getShape().drop_front(first))
     desc.row_bytes *= size;
   SmallVector<Value> buffers = {l.pointerOf(op.getSource())};
-  llvm::append_range(buffers,
-                     l.pointersOf(llvm::to_vector(op.getResults())));
+  llvm::append_range(buffers, l.pointersOf(llvm::to_vector(op.getResults())));
   l.callRuntime("poplar_rt_exchange",
                 {l.addressOf(l.shared.getStruct("exchange", desc)),
                  l.pack(buffers), l.getBatch()});
@@ -324,10 +323,9 @@ void poplar::registerProgramCalls(DialectRegistry &registry) {
     attachModels<exec::BufferOp, exec::EndOp, exec::ViewOp, exec::PortOp,
                  exec::CallOp, exec::DispatchOp, exec::AttentionOp,
                  exec::AttentionGradOp, exec::EmbeddingGradOp, exec::StartOp,
-                 exec::WaitOp, exec::SendOp, exec::ReceiveOp,
-                 exec::ExchangeOp, exec::ZeroOp,
-                 exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp>(
-        *context);
+                 exec::WaitOp, exec::SendOp, exec::ReceiveOp, exec::ExchangeOp,
+                 exec::ZeroOp, exec::UnscaleOp, exec::NormOp, exec::AdamWOp,
+                 exec::ReturnOp>(*context);
     exec::ProductOp::attachInterface<ProductModel>(*context);
   });
 }

@@ -1,4 +1,5 @@
-//===- NNTensorParallel.cpp - How ops are divided ----------------------------------===//
+//===- NNTensorParallel.cpp - How ops are divided
+//----------------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -35,13 +36,15 @@ SmallVector<int64_t> nn::divideByParts(int64_t count, ArrayRef<int64_t> parts) {
   SmallVector<std::pair<double, int64_t>> remainders;
   int64_t given = 0;
   for (auto [index, part] : llvm::enumerate(parts)) {
-    double ideal = std::max(0.0, double(blocks) * double(part) / double(sum) - 1);
+    double ideal =
+        std::max(0.0, double(blocks) * double(part) / double(sum) - 1);
     auto whole = std::min(int64_t(ideal), rest - given);
     shares[index] += whole;
     given += whole;
     remainders.push_back({ideal - double(whole), int64_t(index)});
   }
-  llvm::stable_sort(remainders, [](auto a, auto b) { return a.first > b.first; });
+  llvm::stable_sort(remainders,
+                    [](auto a, auto b) { return a.first > b.first; });
   for (size_t i = 0; given < rest; i = (i + 1) % remainders.size(), ++given)
     ++shares[remainders[i].second];
   SmallVector<int64_t> bounds = {0};
@@ -143,7 +146,8 @@ std::optional<Ranges> UnitSharding::findSplit(Value value) {
 
 Operation *UnitSharding::clone(Operation *op, const Layout &layout) {
   Operation *made = builder.clone(*op, mapping);
-  for (auto [old, result] : llvm::zip_equal(op->getResults(), made->getResults())) {
+  for (auto [old, result] :
+       llvm::zip_equal(op->getResults(), made->getResults())) {
     auto type = cast<RankedTensorType>(old.getType());
     SmallVector<int64_t> shape(type.getShape());
     if (layout.kind == Layout::Tokens && shape.size() > 1) {
@@ -165,7 +169,8 @@ Operation *UnitSharding::clone(Operation *op, const Layout &layout) {
 static ParameterShare sliceOf(int64_t dim, Ranges ranges) {
   return {ParameterShare::Slice, dim, std::move(ranges)};
 }
-static const ParameterShare wholeShare, firstShare = {ParameterShare::First, 0, {}};
+static const ParameterShare wholeShare,
+    firstShare = {ParameterShare::First, 0, {}};
 
 /// The device's rows of the table; look-ups of others give zeros.
 LogicalResult EmbeddingOp::shard(UnitSharding &s) {
@@ -213,8 +218,9 @@ LogicalResult LinearOp::shard(UnitSharding &s) {
     s.getParameter(getWeight(), sliceOf(outIn ? 1 : 0, layout.ranges));
     bool hasBias = getBias() && s.getParameter(getBias(), firstShare);
     if (getBias() && !hasBias) {
-      auto made = LinearOp::create(s.builder, getLoc(), getType(), s.get(getX()),
-                                   s.get(getWeight()), Value(), getLayout());
+      auto made =
+          LinearOp::create(s.builder, getLoc(), getType(), s.get(getX()),
+                           s.get(getWeight()), Value(), getLayout());
       s.set(getResult(), made, {Layout::Partial, {}});
       return success();
     }
@@ -282,7 +288,8 @@ OperandSplit AttentionOp::splitOperand(OpOperand &operand,
   int64_t keys = int64_t(getNumHeads()) * width,
           values = keys + int64_t(getNumKvHeads()) * width;
   return {OperandSplit::Columns,
-          {q, {keys + k.first, keys + k.second},
+          {q,
+           {keys + k.first, keys + k.second},
            {values + k.first, values + k.second}}};
 }
 

@@ -1,4 +1,5 @@
-//===- TensorParallel.cpp - Ops of devices that share units -------------------===//
+//===- TensorParallel.cpp - Ops of devices that share units
+//-------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,11 +22,11 @@ static LogicalResult verifyBounds(Operation *op, ArrayRef<int64_t> bounds) {
     rises &= bounds[i - 1] < bounds[i];
   if (!rises)
     return op->emitOpError("has bounds [")
-           << bounds << "], expected rising ones from 0 on, one more than ranks";
+           << bounds
+           << "], expected rising ones from 0 on, one more than ranks";
   if (bounds.size() > POPLAR_MAX_SHARERS + 1)
-    return op->emitOpError("is of ")
-           << bounds.size() - 1 << " ranks; at most " << POPLAR_MAX_SHARERS
-           << " share units";
+    return op->emitOpError("is of ") << bounds.size() - 1 << " ranks; at most "
+                                     << POPLAR_MAX_SHARERS << " share units";
   return success();
 }
 
@@ -96,9 +97,8 @@ LogicalResult ExchangeOp::verify() {
   if (getKind() == ExchangeKind::GatherTokens)
     return emitOpError("gathers tokens, which zero.gather_tokens does");
   if (getResults().size() + 1 != getBounds().size())
-    return emitOpError("has ")
-           << getResults().size() << " results for " << getBounds().size() - 1
-           << " ranks";
+    return emitOpError("has ") << getResults().size() << " results for "
+                               << getBounds().size() - 1 << " ranks";
   for (Value result : getResults())
     if (result.getType() != getResults().front().getType())
       return emitOpError("has results of unlike types");

@@ -1,4 +1,5 @@
-//===- ModelSharding.cpp - What a device computes of shared units -------------===//
+//===- ModelSharding.cpp - What a device computes of shared units
+//-------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -40,7 +41,8 @@ class ModelSharding::Unit : public nn::UnitSharding {
 public:
   Unit(ModelSharding &model, func::CallOp call, func::FuncOp old,
        OpBuilder &builder)
-      : UnitSharding(builder, model.group), model(model), call(call), old(old) {}
+      : UnitSharding(builder, model.group), model(model), call(call), old(old) {
+  }
 
   FailureOr<Sharded> run();
 
@@ -64,9 +66,9 @@ protected:
     auto type = cast<RankedTensorType>(logits.getType());
     Type perToken = RankedTensorType::get(type.getShape().drop_back(),
                                           builder.getF32Type());
-    auto op = zero::CrossEntropyOp::create(
-        builder, loc, perToken, perToken, logits, targets, firstColumn,
-        model.getTokenBounds(model.tokens));
+    auto op = zero::CrossEntropyOp::create(builder, loc, perToken, perToken,
+                                           logits, targets, firstColumn,
+                                           model.getTokenBounds(model.tokens));
     return {op.getLoss(), op.getLse()};
   }
   std::optional<Ranges> findSplitOfResult(unsigned index) override {
@@ -261,7 +263,8 @@ LogicalResult ModelSharding::run() {
           (isa<zero::SendOp>(op) ? Layout::Tokens : Layout::Whole))
         return op.emitOpError("reads in @model what devices share");
   }
-  for (auto get : llvm::make_early_inc_range(model.getOps<nn::GetParameterOp>()))
+  for (auto get :
+       llvm::make_early_inc_range(model.getOps<nn::GetParameterOp>()))
     if (get->use_empty())
       get.erase();
   model.setFunctionType(FunctionType::get(

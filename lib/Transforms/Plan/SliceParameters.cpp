@@ -1,4 +1,5 @@
-//===- SliceParameters.cpp - Parameters of devices that share units -----------===//
+//===- SliceParameters.cpp - Parameters of devices that share units
+//-----------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,15 +7,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A parameter that devices divide becomes one for each of them, of which each is
-// a part. Devices that share units are thus like pipeline stages that share
+// A parameter that devices divide becomes one for each of them, of which each
+// is a part. Devices that share units are thus like pipeline stages that share
 // samples: what follows of state, collectives and the norm knows no difference.
 //
 //===----------------------------------------------------------------------===//
 
 #include "SliceParameters.h"
-#include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include <map>
 #include <set>
@@ -50,7 +51,8 @@ private:
   using Shares = SmallVector<llvm::MapVector<StringAttr, ParameterShare>>;
   std::map<SmallVector<int64_t>, Shares> shares;
   /// Of a parameter: what it becomes, with who holds it.
-  std::map<StringRef, SmallVector<std::pair<StringAttr, std::set<Holder>>>> made;
+  std::map<StringRef, SmallVector<std::pair<StringAttr, std::set<Holder>>>>
+      made;
 };
 
 } // namespace
@@ -191,7 +193,8 @@ LogicalResult Slicing::run() {
        llvm::make_early_inc_range(module.getOps<nn::ParameterOp>()))
     if (failed(divide(parameter)))
       return failure();
-  for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
+  for (auto bucket :
+       llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
     divideBucket(bucket);
   return success();
 }

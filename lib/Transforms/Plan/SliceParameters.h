@@ -1,4 +1,5 @@
-//===- SliceParameters.h - Parameters of devices that share units -------------===//
+//===- SliceParameters.h - Parameters of devices that share units
+//-------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,8 +14,8 @@
 namespace poplar {
 
 /// Divides the parameters of groups whose ranks share units, and the buckets
-/// that hold them; says of every bucket which groups use it, at which positions,
-/// and in which stage of ZeRO they hold it. Fails with a diagnostic.
+/// that hold them; says of every bucket which groups use it, at which
+/// positions, and in which stage of ZeRO they hold it. Fails with a diagnostic.
 llvm::LogicalResult sliceParameters(mlir::ModuleOp module, zero::PlanOp plan);
 
 } // namespace poplar

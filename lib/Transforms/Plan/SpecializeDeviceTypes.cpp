@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SliceParameters.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
@@ -14,6 +13,7 @@
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
+#include "SliceParameters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/SetVector.h"
@@ -113,8 +113,7 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
 static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   for (auto [index, group] : llvm::enumerate(plan.getGroups())) {
-    if (group.getTensor().size() > 1 &&
-        !llvm::all_equal(group.getTensor()))
+    if (group.getTensor().size() > 1 && !llvm::all_equal(group.getTensor()))
       return group.emitOpError(
           "has pipelines of which unlike numbers of devices share units, which "
           "is not generated yet: give all pipelines the same number");

@@ -1,4 +1,5 @@
-//===- ZeroShardUnits.cpp - A device's part of shared units -------------------===//
+//===- ZeroShardUnits.cpp - A device's part of shared units
+//-------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,9 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Zero/Passes.h"
 #include "llvm/ADT/StringSet.h"
 

@@ -229,9 +229,9 @@ LogicalResult ZeroVerifyPass::verifySameCollectives(ModuleOp first,
   };
   for (auto function : second.getOps<func::FuncOp>()) {
     auto other = first.lookupSymbol<func::FuncOp>(function.getSymName());
-    SmallVector<zero::CollectiveOpInterface>
-        mine = getCollectivesOfBoth(function, first, second),
-        theirs;
+    SmallVector<zero::CollectiveOpInterface> mine = getCollectivesOfBoth(
+                                                 function, first, second),
+                                             theirs;
     if (other)
       theirs = getCollectivesOfBoth(other, first, second);
     for (size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
@@ -273,9 +273,8 @@ LogicalResult ZeroVerifyPass::verifySameExchanges(ModuleOp first,
                   expected = i < theirs.size() ? theirs[i].first : "nothing";
       if (does == expected)
         continue;
-      return mlir::emitError(i < mine.size() ? mine[i].second
-                                             : function.getLoc(),
-                             "@")
+      return mlir::emitError(
+                 i < mine.size() ? mine[i].second : function.getLoc(), "@")
              << second.getSymName().value_or("") << " has " << does
              << " as exchange " << i << " of @" << function.getSymName()
              << ", but @" << first.getSymName().value_or("") << " has "

@@ -1,4 +1,5 @@
-//===- NNTensorParallel.h - Units that devices share ------------- -*- C++ -*-===//
+//===- NNTensorParallel.h - Units that devices share ------------- -*- C++
+//-*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -95,8 +96,9 @@ struct ParameterShare {
   }
 };
 
-/// Builds what one device computes of a unit, op by op. `TensorParallelOpInterface`
-/// speaks of values of the unit ("old"), and gets those of the device ("new").
+/// Builds what one device computes of a unit, op by op.
+/// `TensorParallelOpInterface` speaks of values of the unit ("old"), and gets
+/// those of the device ("new").
 class UnitSharding {
 public:
   UnitSharding(mlir::OpBuilder &builder, const TensorGroup &group)
@@ -152,8 +154,8 @@ public:
   /// Loss of a vocabulary that the devices share: [B,T] f32, and the
   /// log-sum-exp over all devices' columns.
   virtual std::pair<mlir::Value, mlir::Value>
-  buildCrossEntropy(mlir::Location loc, mlir::Value logits,
-                    mlir::Value targets, int64_t firstColumn) = 0;
+  buildCrossEntropy(mlir::Location loc, mlir::Value logits, mlir::Value targets,
+                    int64_t firstColumn) = 0;
 };
 
 } // namespace poplar::nn

@@ -1,4 +1,5 @@
-//===- ModelSharding.h - What a device computes of shared units ---------------===//
+//===- ModelSharding.h - What a device computes of shared units
+//---------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
