@@ -40,6 +40,10 @@ public:
     return TheKind == String ? std::string_view(Text) : Default;
   }
   double asDouble(double Default = 0) const;
+  /// Of a number, as it is written.
+  std::string_view getSpelling() const {
+    return TheKind == Number ? std::string_view(Text) : std::string_view();
+  }
   bool asBool(bool Default = false) const {
     return TheKind == Boolean ? Text == "true" : Default;
   }
