@@ -151,12 +151,11 @@ static std::string formatSlurmConfiguration(zero::PlanOp plan) {
 static std::string formatRanks(zero::PlanOp plan) {
   std::string text = "# rank node program threads micro_batch steps last\n";
   for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
-    text +=
-        llvm::formatv("{0} {1} {2} {3} {4} {5} {6}\n", index, rank.getNode(),
-                      zero::getProgramName(plan, int64_t(index)),
-                      rank.getThreads(),
-                      rank.getMicroBatch(), rank.getSteps(), rank.getLast())
-            .str();
+    text += llvm::formatv(
+                "{0} {1} {2} {3} {4} {5} {6}\n", index, rank.getNode(),
+                zero::getProgramName(plan, int64_t(index)), rank.getThreads(),
+                rank.getMicroBatch(), rank.getSteps(), rank.getLast())
+                .str();
   return text;
 }
 
@@ -200,7 +199,8 @@ bool poplar::copyPlugins(const std::string &libraries,
     return false;
   };
   std::string destination = directory + "/" + kPluginDirectory.str();
-  for (const char *name : {"libpoplar_mpi.so", "libpoplar_tcp.so"}) {
+  for (const char *name :
+       {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_sentencepiece.so"}) {
     std::string from = libraries + "/" + name, path = destination + "/" + name,
                 partial = path + ".tmp" + std::to_string(getpid());
     if (!fs::exists(from))

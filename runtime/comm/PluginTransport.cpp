@@ -10,6 +10,7 @@
 #include "comm/Launcher.h"
 #include "comm/TransportPlugin.h"
 #include "support/Error.h"
+#include "support/Plugin.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,22 +24,6 @@ const TransportPlugin comm::MpiPlugin = {"mpi", "POPLAR_MPI_PLUGIN", "MPI",
                                          "libopenmpi-dev openmpi-bin"};
 const TransportPlugin comm::TcpPlugin = {"tcp", "POPLAR_TCP_PLUGIN", "UCX",
                                          "libucx-dev libsodium-dev"};
-
-/// Where the plug-in may be, in order.
-static std::vector<std::string> getCandidates(const std::string &Name) {
-  std::vector<std::string> Paths;
-  std::error_code Ignored;
-  std::filesystem::path Executable =
-      std::filesystem::read_symlink("/proc/self/exe", Ignored);
-  if (!Executable.empty()) {
-    std::filesystem::path Directory = Executable.parent_path();
-    Paths.push_back(Directory / Name);
-    Paths.push_back(Directory / "lib" / Name);
-    Paths.push_back(Directory.parent_path() / "lib" / Name);
-  }
-  Paths.push_back(Name);
-  return Paths;
-}
 
 static const PoplarTransportTable &getTable(void *Library,
                                             const std::string &Path) {
@@ -64,7 +49,7 @@ static const PoplarTransportTable &loadPlugin(const TransportPlugin &Plugin) {
     return getTable(Library, Named);
   }
   std::string Name = std::string("libpoplar_") + Plugin.Name + ".so", Tried;
-  for (const std::string &Path : getCandidates(Name)) {
+  for (const std::string &Path : getPluginPaths(Name)) {
     if (void *Library = dlopen(Path.c_str(), Flags))
       return getTable(Library, Path);
     // Why a file that is there cannot be loaded is worth saying: there may be

@@ -47,9 +47,7 @@ public:
     return Found == ById.end() ? nullptr : &Found->second;
   }
   /// -1 if there is none.
-  int32_t findId(std::string_view Content) const {
-    return Ids.find(Content);
-  }
+  int32_t findId(std::string_view Content) const { return Ids.find(Content); }
   bool isSpecial(const std::string &Token) const {
     return Specials.count(Token) != 0;
   }

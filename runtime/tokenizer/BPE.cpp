@@ -167,8 +167,8 @@ int32_t BPE::findChar(std::string_view Char, bool IsFirst, bool IsLast,
   if (!IsFirst)
     Storage += Prefix;
   if (TakesBytes)
-    unicode::append(Storage, unicode::getCharOfByte(
-                                 static_cast<unsigned char>(Char[0])));
+    unicode::append(
+        Storage, unicode::getCharOfByte(static_cast<unsigned char>(Char[0])));
   else
     Storage += Char;
   if (IsLast)

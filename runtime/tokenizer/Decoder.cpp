@@ -184,10 +184,9 @@ public:
 private:
   static void cleanUp(std::string &Token) {
     static constexpr std::string_view Changes[][2] = {
-        {" .", "."},        {" ?", "?"},           {" !", "!"},
-        {" ,", ","},        {" ' ", "'"},          {" n't", "n't"},
-        {" 'm", "'m"},      {" do not", " don't"}, {" 's", "'s"},
-        {" 've", "'ve"},    {" 're", "'re"}};
+        {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     for (const auto &[From, To] : Changes)
       replaceAll(Token, From, To);
   }
@@ -198,8 +197,8 @@ private:
 
 } // namespace
 
-void poplar::runtime::readDecoders(
-    const Description &D, std::vector<std::unique_ptr<Decoder>> &Out) {
+void poplar::runtime::readDecoders(const Description &D,
+                                   std::vector<std::unique_ptr<Decoder>> &Out) {
   const std::string &Type = D.type();
   auto Add = [&](auto *Step) { Out.emplace_back(Step); };
   if (Type == "Sequence")

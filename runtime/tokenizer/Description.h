@@ -48,8 +48,7 @@ public:
     return *Member;
   }
   std::string getString(std::string_view Key) const {
-    return std::string(
-        get(Key, json::Value::String, "a string").asString());
+    return std::string(get(Key, json::Value::String, "a string").asString());
   }
   std::string getString(std::string_view Key, const char *Default) const {
     return find(Key) ? getString(Key) : Default;

@@ -62,7 +62,9 @@ std::unique_ptr<Model> poplar::runtime::readModel(const Description &D,
   // Files of the first versions do not name the type.
   std::string Type = D.type();
   if (Type.empty())
-    Type = D.find("merges") ? "BPE" : D.find("unk_id") ? "Unigram" : "WordPiece";
+    Type = D.find("merges")   ? "BPE"
+           : D.find("unk_id") ? "Unigram"
+                              : "WordPiece";
   if (Type == "BPE")
     return readBPE(D, TakesBytes);
   if (Type == "WordPiece")

@@ -54,7 +54,9 @@ public:
   }
   /// Number of different tokens, and the largest id.
   int64_t size() const { return static_cast<int64_t>(Vocab.size()); }
-  int64_t getLargestId() const { return static_cast<int64_t>(Tokens.size()) - 1; }
+  int64_t getLargestId() const {
+    return static_cast<int64_t>(Tokens.size()) - 1;
+  }
 
 protected:
   /// The vocabulary of a model that lists it as an object.

@@ -142,10 +142,9 @@ private:
       Name.erase(0, 1);
     }
     static constexpr std::string_view Categories[] = {
-        "L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me",
-        "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi",
-        "Pf", "Po", "S",  "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl",
-        "Zp", "Cc", "Cf"};
+        "L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me", "N",
+        "Nd", "Nl", "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po",
+        "S",  "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp", "Cc", "Cf"};
     for (std::string_view Known : Categories)
       if (Name == Known)
         return put("\\p{" + Name + "}" + unicode::listNewCodePoints(Name),
@@ -178,8 +177,8 @@ private:
     Out += '(';
     if (Pos == Pattern.size() || Pattern[Pos] != '?')
       return;
-    static constexpr std::string_view Known[] = {
-        "?:", "?=", "?!", "?>", "?<=", "?<!", "?i:", "?i)"};
+    static constexpr std::string_view Known[] = {"?:",  "?=",  "?!",  "?>",
+                                                 "?<=", "?<!", "?i:", "?i)"};
     for (std::string_view Kind : Known)
       if (Pattern.substr(Pos, Kind.size()) == Kind) {
         Out += Kind;
@@ -222,16 +221,15 @@ Regex::Regex(std::string_view Pattern, const std::string &Where)
   std::string Translated = translateRegex(Pattern, Where);
   int Error = 0;
   PCRE2_SIZE At = 0;
-  Code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(Translated.data()),
-                       Translated.size(),
-                       PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK |
-                           PCRE2_DOLLAR_ENDONLY,
-                       &Error, &At, nullptr);
+  Code = pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(Translated.data()), Translated.size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_DOLLAR_ENDONLY, &Error,
+      &At, nullptr);
   if (!Code) {
     PCRE2_UCHAR Message[256];
     pcre2_get_error_message(Error, Message, sizeof Message);
-    fail(Where, ": the regular expression '", Pattern, "' is not valid: ",
-         reinterpret_cast<const char *>(Message));
+    fail(Where, ": the regular expression '", Pattern,
+         "' is not valid: ", reinterpret_cast<const char *>(Message));
   }
   // Without the compiler, which some systems forbid, it is interpreted.
   (void)pcre2_jit_compile(Code, PCRE2_JIT_COMPLETE);
@@ -282,8 +280,8 @@ void Regex::findAll(std::string_view Text, Scratch &S,
     if (Status < 0) {
       PCRE2_UCHAR Message[256];
       pcre2_get_error_message(Status, Message, sizeof Message);
-      fail(Where, ": a match of a text of ", Text.size(), " bytes failed: ",
-           reinterpret_cast<const char *>(Message));
+      fail(Where, ": a match of a text of ", Text.size(),
+           " bytes failed: ", reinterpret_cast<const char *>(Message));
     }
     size_t Begin = Found[0], End = Found[1];
     // An empty match moves on by a character, and does not count right behind

@@ -136,8 +136,9 @@ void PieceCache::insert(std::string_view Piece, uint64_t Hash,
 }
 
 ByteTrie::ByteTrie(std::vector<Item> Items) {
-  std::stable_sort(Items.begin(), Items.end(),
-                   [](const Item &A, const Item &B) { return A.Text < B.Text; });
+  std::stable_sort(
+      Items.begin(), Items.end(),
+      [](const Item &A, const Item &B) { return A.Text < B.Text; });
   size_t First = 0;
   while (First < Items.size() && Items[First].Text.empty())
     ++First;

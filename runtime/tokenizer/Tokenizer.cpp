@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "tokenizer/Tokenizer.h"
-#include "support/Error.h"
 #include "support/MappedFile.h"
 
 using namespace poplar::runtime;
@@ -18,6 +17,5 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::string &Path) {
   size_t First = Text.find_first_not_of(" \t\r\n");
   if (First != Text.npos && Text[First] == '{')
     return readTokenizerJSON(Text, Path);
-  fail("'", Path,
-       "' is not a tokenizer.json of Hugging Face (an object of JSON)");
+  return readSentencePiece(Path);
 }

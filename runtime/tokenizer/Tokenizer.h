@@ -34,7 +34,8 @@ public:
   public:
     virtual ~Encoder() = default;
     /// Appends the ids of a text. Bytes that are not UTF-8 count as U+FFFD.
-    /// With `AddSpecial`, the tokens that frame a text are put around it.
+    /// With `AddSpecial`, the tokens that frame a text are put around it, if
+    /// the file names any; a tokenizer.model does not.
     virtual void encode(std::string_view Text, bool AddSpecial,
                         std::vector<int32_t> &Ids) = 0;
   };
@@ -61,6 +62,7 @@ public:
 
 std::unique_ptr<Tokenizer> readTokenizerJSON(std::string_view Text,
                                              const std::string &Path);
+std::unique_ptr<Tokenizer> readSentencePiece(const std::string &Path);
 
 } // namespace poplar::runtime
 

@@ -210,8 +210,8 @@ std::string JSONTokenizer::decode(const int32_t *Ids, size_t Count,
   Tokens.reserve(Count);
   for (size_t I = 0; I < Count; ++I) {
     const AddedToken *Own = Added.find(Ids[I]);
-    const std::string *Token = Own ? &Own->Normalized
-                                   : TheModel->getToken(Ids[I]);
+    const std::string *Token =
+        Own ? &Own->Normalized : TheModel->getToken(Ids[I]);
     if (Token && !(SkipSpecial && Added.isSpecial(*Token)))
       Tokens.push_back(*Token);
   }

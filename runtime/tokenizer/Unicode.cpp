@@ -148,20 +148,20 @@ static uint8_t computeProperties(char32_t C) {
                                 Category == UTF8PROC_CATEGORY_CF ||
                                 Category == UTF8PROC_CATEGORY_CO ||
                                 Category == UTF8PROC_CATEGORY_CS)));
-  bool IsPunctuation = Category >= UTF8PROC_CATEGORY_PC &&
-                       Category <= UTF8PROC_CATEGORY_PO;
-  bool IsSymbol = Category >= UTF8PROC_CATEGORY_SM &&
-                  Category <= UTF8PROC_CATEGORY_SO;
+  bool IsPunctuation =
+      Category >= UTF8PROC_CATEGORY_PC && Category <= UTF8PROC_CATEGORY_PO;
+  bool IsSymbol =
+      Category >= UTF8PROC_CATEGORY_SM && Category <= UTF8PROC_CATEGORY_SO;
   Put(Punctuation, IsPunctuation || (C < 128 && IsSymbol));
   Put(NonspacingMark, Category == UTF8PROC_CATEGORY_MN);
-  bool IsMark = Category >= UTF8PROC_CATEGORY_MN &&
-                Category <= UTF8PROC_CATEGORY_ME;
+  bool IsMark =
+      Category >= UTF8PROC_CATEGORY_MN && Category <= UTF8PROC_CATEGORY_ME;
   Put(Mark, IsMark);
-  Put(Numeric, Category >= UTF8PROC_CATEGORY_ND &&
-                   Category <= UTF8PROC_CATEGORY_NO);
+  Put(Numeric,
+      Category >= UTF8PROC_CATEGORY_ND && Category <= UTF8PROC_CATEGORY_NO);
   // Letters, marks, digits, connectors, joiners and what is alphabetic besides.
-  bool IsLetter = Category >= UTF8PROC_CATEGORY_LU &&
-                  Category <= UTF8PROC_CATEGORY_LO;
+  bool IsLetter =
+      Category >= UTF8PROC_CATEGORY_LU && Category <= UTF8PROC_CATEGORY_LO;
   Put(Word, IsLetter || IsMark || Category == UTF8PROC_CATEGORY_ND ||
                 Category == UTF8PROC_CATEGORY_NL ||
                 Category == UTF8PROC_CATEGORY_PC || In(0x200C, 0x200D) ||

@@ -141,9 +141,10 @@ void Unigram::put(std::string_view Text, std::vector<int32_t> &Out) const {
   int32_t Id = find(Text);
   if (Id >= 0)
     return Out.push_back(Id);
-  bool HasBytes = FallsBack && std::all_of(Text.begin(), Text.end(), [&](char C) {
-                    return ByteIds[static_cast<unsigned char>(C)] >= 0;
-                  });
+  bool HasBytes =
+      FallsBack && std::all_of(Text.begin(), Text.end(), [&](char C) {
+        return ByteIds[static_cast<unsigned char>(C)] >= 0;
+      });
   if (!HasBytes)
     return Out.push_back(Unknown);
   for (char C : Text)
@@ -171,8 +172,9 @@ void Unigram::encodeAnew(std::string_view Piece, ModelScratch &S,
     ++Count;
   }
   while (Count-- > 0)
-    put(Piece.substr(static_cast<size_t>(Path[Count].first),
-                     static_cast<size_t>(Path[Count].second - Path[Count].first)),
+    put(Piece.substr(
+            static_cast<size_t>(Path[Count].first),
+            static_cast<size_t>(Path[Count].second - Path[Count].first)),
         Out);
 }
 

@@ -27,6 +27,9 @@ LLAMA3 = (
 )
 QWEN = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 BYTES = pre_tokenizers.ByteLevel.alphabet()
+# For tests: a character map of a few rules instead of all of NFKC.
+SMALL = False
+RULES = {"ﬁ": "fi", "½": "1/2", "Ａ": "A", "e\u0301": "é", "\t": " ", "\r\n": " ", "\u3000": " ", "İ": "i\u0307"}
 
 
 def train_bytes(tokenizer, texts, size, special):
@@ -94,7 +97,7 @@ def train_fallback(texts, size, special):
     tokenizer.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
     fallback = [f"<0x{byte:02X}>" for byte in range(256)]
     trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=special + fallback, limit_alphabet=1000, show_progress=False
+        vocab_size=size, special_tokens=special + fallback, limit_alphabet=120 if SMALL else 1000, show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     # The bytes are ordinary tokens of the vocabulary.
@@ -136,7 +139,7 @@ def bert(texts, size):
     tokenizer.decoder = decoders.WordPiece()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=special, limit_alphabet=1000, show_progress=False
+        vocab_size=size, special_tokens=special, limit_alphabet=120 if SMALL else 1000, show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -182,7 +185,11 @@ def t5(texts, size, directory):
 def sentencepiece_model(texts, size, directory):
     import sentencepiece
 
+    rules = directory / "rules.tsv"
+    codes = {a: [" ".join(f"{ord(c):X}" for c in text) for text in (a, b)] for a, b in RULES.items()}
+    rules.write_text("".join(f"{a}\t{b}\n" for a, b in codes.values()))
     sentencepiece.SentencePieceTrainer.train(
+        **({"normalization_rule_tsv": str(rules)} if SMALL else {}),
         sentence_iterator=iter(line for text in texts for line in text.splitlines() if line),
         model_prefix=str(directory / "tokenizer"),
         vocab_size=size,
@@ -194,8 +201,9 @@ def sentencepiece_model(texts, size, directory):
         shuffle_input_sentence=False,
         num_threads=1,
         minloglevel=2,
-        character_coverage=0.9995,
+        character_coverage=0.98 if SMALL else 0.9995,
     )
+    rules.unlink()
 
 
 FAMILIES = {f.__name__: f for f in (gpt2, llama3, qwen, mistral, gemma, bert)}

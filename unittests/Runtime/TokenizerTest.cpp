@@ -1,0 +1,168 @@
+//===- TokenizerTest.cpp - Tokenizers against PyPI's packages -------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tokenizer/Tokenizer.h"
+#include "TestSupport.h"
+#include "support/Error.h"
+#include "support/JSON.h"
+#include "support/MappedFile.h"
+#include "tokenizer/Regex.h"
+#include "tokenizer/Unicode.h"
+
+#include <filesystem>
+
+using namespace poplar::runtime;
+
+namespace {
+
+const std::string Inputs = POPLAR_TOKENIZER_INPUTS;
+
+std::string fromHex(std::string_view Text) {
+  std::string Result;
+  for (size_t I = 0; I + 1 < Text.size(); I += 2)
+    Result += static_cast<char>(
+        std::stoi(std::string(Text.substr(I, 2)), nullptr, 16));
+  return Result;
+}
+
+/// The message of the Error that loading a file with this content throws.
+std::string refuse(const std::string &Content) {
+  TempDir Dir;
+  writeFile(Dir / "tokenizer.json", Content);
+  try {
+    Tokenizer::load(Dir / "tokenizer.json");
+  } catch (const Error &E) {
+    return E.what();
+  }
+  return "no error";
+}
+
+#define EXPECT_MENTIONS(Message, Part)                                         \
+  EXPECT_NE(std::string(Message).find(Part), std::string::npos) << Message
+
+/// What scripts/goldens/make_tokenizer_goldens.py saved from PyPI's packages.
+class Goldens : public testing::TestWithParam<const char *> {};
+
+TEST_P(Goldens, EncodeAndDecode) {
+#ifndef POPLAR_HAS_SENTENCEPIECE
+  if (std::string(GetParam()) == "tokenizer.model")
+    GTEST_SKIP() << "SentencePiece was not found when this was built";
+#endif
+  MappedFile File(Inputs + "/goldens.json");
+  json::Value All = json::parse(File.text(), "goldens.json");
+  const auto &Texts = All.find("texts")->elements();
+  const json::Value *Mine = All.find("tokenizers")->find(GetParam());
+  ASSERT_TRUE(Mine);
+  auto T = Tokenizer::load(Inputs + "/" + GetParam());
+  auto Encoder = T->makeEncoder();
+  ASSERT_GT(Texts.size(), 20u);
+  for (size_t I = 0; I < Texts.size(); ++I) {
+    std::vector<int32_t> Expected, Ids;
+    for (const json::Value &Id : Mine->find("ids")->elements()[I].elements())
+      Expected.push_back(static_cast<int32_t>(Id.asDouble()));
+    std::string Text = fromHex(Texts[I].asString());
+    Encoder->encode(Text, /*AddSpecial=*/true, Ids);
+    EXPECT_EQ(Ids, Expected) << "text " << I << ": " << Text;
+    // Again, from what is remembered.
+    Ids.clear();
+    Encoder->encode(Text, /*AddSpecial=*/true, Ids);
+    EXPECT_EQ(Ids, Expected) << "text " << I << ", again";
+    EXPECT_EQ(T->decode(Expected.data(), Expected.size(), false),
+              Mine->find("decoded")->elements()[I].asString())
+        << "text " << I;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tokenizers, Goldens,
+                         testing::Values("bert.json", "gemma.json", "gpt2.json",
+                                         "llama3.json", "mistral.json",
+                                         "qwen.json", "t5.json",
+                                         "tokenizer.model"),
+                         [](const auto &Info) {
+                           std::string Name = Info.param;
+                           return Name.substr(0, Name.find('.'));
+                         });
+
+TEST(Tokenizer, Sizes) {
+  auto T = Tokenizer::load(Inputs + "/qwen.json");
+  EXPECT_EQ(T->size(), 562);
+  EXPECT_EQ(T->find("<tool_call>"), 560);
+  EXPECT_EQ(T->find("no such token"), -1);
+  EXPECT_EQ(T->describe(), "BPE, 562 tokens");
+  // Ids without a token are left out, special ones if asked for.
+  int32_t Ids[] = {T->find("<|im_start|>"), 100000, T->find("a"), -1};
+  EXPECT_EQ(T->decode(Ids, 4, false), "<|im_start|>a");
+  EXPECT_EQ(T->decode(Ids, 4, true), "a");
+}
+
+TEST(Tokenizer, RefusesByName) {
+  std::string Model = R"("model":{"type":"BPE","vocab":{"a":0},"merges":[]})";
+  EXPECT_EQ(refuse("{" + Model + "}"), "no error");
+  EXPECT_MENTIONS(refuse(R"({"normalizer":{"type":"Unheard"},)" + Model + "}"),
+                  "normalizer (Unheard): this normalizer is not supported");
+  EXPECT_MENTIONS(
+      refuse(R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[)"
+             R"({"type":"Digits"},{"type":"UnicodeScripts"}]},)" +
+             Model + "}"),
+      "pretokenizers[1] (UnicodeScripts): this pre-tokenizer is not supported");
+  EXPECT_MENTIONS(refuse(R"({"decoder":{"type":"CTC"},)" + Model + "}"),
+                  "decoder (CTC): this decoder is not supported");
+  EXPECT_MENTIONS(refuse(R"({"post_processor":{"type":"Odd"},)" + Model + "}"),
+                  "post_processor (Odd): this post-processor is not supported");
+  EXPECT_MENTIONS(refuse(R"({"model":{"type":"WordLevel","vocab":{}}})"),
+                  "model (WordLevel): this model is not supported");
+  EXPECT_MENTIONS(refuse("{}"), "expected an object as 'model'");
+  EXPECT_MENTIONS(
+      refuse(
+          R"({"model":{"type":"BPE","dropout":0.1,"vocab":{},"merges":[]}})"),
+      "dropout of merges is not supported");
+  EXPECT_MENTIONS(
+      refuse(
+          R"({"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]}})"),
+      "the vocabulary lacks \"ab\"");
+  EXPECT_MENTIONS(
+      refuse(R"({"model":{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}})"),
+      "have the same id 0");
+  EXPECT_MENTIONS(
+      refuse(R"({"added_tokens":[{"id":7,"content":"<x>"}],)" + Model + "}"),
+      "the token \"<x>\" has the id 7, and would get 1 from its place");
+}
+
+TEST(Tokenizer, RefusesExpressions) {
+  auto Refuse = [](const char *Pattern) {
+    try {
+      Regex(Pattern, "here");
+    } catch (const Error &E) {
+      return std::string(E.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(Refuse(R"((?i:'s)|[^\r\n\p{L}]?+\p{Lu}{1,3}(?!\S)|\x{4e00})"),
+            "no error");
+  for (const char *Pattern :
+       {R"([a-z&&[^b]])", R"(\p{Arabic})", R"(\bword)", R"((?<name>a))",
+        R"(a{1,3}+)", R"([^\P{L}])", R"(\k<a>)"})
+    EXPECT_MENTIONS(Refuse(Pattern), "is not supported") << Pattern;
+  EXPECT_MENTIONS(Refuse("(a"), "is not valid");
+}
+
+TEST(Tokenizer, RepairsTextAsPythonDoes) {
+  std::string Storage;
+  auto Repair = [&](std::string_view Text) {
+    return std::string(unicode::repair(Text, Storage));
+  };
+  const std::string R = "\xEF\xBF\xBD";
+  EXPECT_EQ(Repair("abc\xC3\xA9"), "abc\xC3\xA9");
+  EXPECT_EQ(Repair("\xC3"), R);
+  EXPECT_EQ(Repair("\xF0\x9F\x98x"), R + "x");
+  EXPECT_EQ(Repair("\xED\xA0\x80"), R + R + R); // a surrogate
+  EXPECT_EQ(Repair("\xC0\xAF\xFF"), R + R + R);
+  EXPECT_EQ(Repair("12345678\x80"), "12345678" + R);
+}
+
+} // namespace
