@@ -87,12 +87,13 @@ bool Compilation::run(mlir::ModuleOp target,
   return mlir::succeeded(pm.run(target));
 }
 
-bool Compilation::schedule(mlir::ModuleOp target, const HostOptions &options) {
+bool Compilation::schedule(mlir::ModuleOp target,
+                           const OverlapOptions &options) {
   mlir::TimingScope phase = timing.nest("Schedule");
   return mlir::succeeded(schedulePrograms(target, options, phase));
 }
 
-bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
+bool Compilation::emit(mlir::ModuleOp program, const BuildOptions &options,
                        const std::string &directory, std::string &report) {
   // Directories made here go again, if they stay empty.
   llvm::StringRef parent = llvm::sys::path::parent_path(directory);
@@ -113,13 +114,12 @@ bool Compilation::emit(mlir::ModuleOp program, const HostOptions &options,
       resources(directory + "/kernels.txt");
   llvm::sys::fs::remove(directory + "/kernels.txt"); // of an earlier build
   std::string executable = directory + "/train";
-  if (mlir::failed(emitHostObject(program, options, directory + "/program.o",
-                                  timing, report)))
+  if (mlir::failed(emitObject(program, options, directory + "/program.o",
+                              timing, report)))
     return false;
   mlir::TimingScope phase = timing.nest("Link the executable");
-  if (mlir::failed(linkHostExecutable(program, options,
-                                      directory + "/program.o",
-                                      directory + "/train.tmp")))
+  if (mlir::failed(linkExecutable(program, options, directory + "/program.o",
+                                  directory + "/train.tmp")))
     return false;
   if (std::error_code code =
           llvm::sys::fs::rename(directory + "/train.tmp", executable)) {

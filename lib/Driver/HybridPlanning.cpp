@@ -39,7 +39,7 @@ bool poplar::planZeroAlone(Compilation &compilation, const HybridRequest &args,
   pure.stage = static_cast<int>(plan.getStage());
   if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
     pure.seconds = seconds.getValueAsDouble();
-  if (!compilation.schedule(*copy, HostOptions()))
+  if (!compilation.schedule(*copy, OverlapOptions()))
     return false;
   mlir::FailureOr<PlanSimulation> simulation = buildPlanSimulation(*copy);
   if (mlir::failed(simulation))
@@ -142,7 +142,7 @@ static mlir::FailureOr<PipelineSimulation>
 takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
             const HybridRequest &args, const HybridModel &model,
             HybridSelection &selection) {
-  HostOptions options;
+  BuildOptions options;
   options.bucketBytes = args.bucketBytes;
   const HybridProblem &problem = selection.cluster.problem;
   HybridChoice &choice = selection.choice;

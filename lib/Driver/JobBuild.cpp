@@ -31,7 +31,7 @@ namespace {
 /// per process.
 struct TypeBuild {
   mlir::ModuleOp program;
-  HostOptions options;
+  BuildOptions options;
   std::string name, directory;
   pid_t process = -1;
   /// The end of the pipe that says how it went: "+ what to print", or an error.
@@ -54,7 +54,7 @@ std::string readAll(int descriptor) {
 
 bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
                         Print print) {
-  const HostOptions &options = args.host;
+  const BuildOptions &options = args.build;
   if (!args.slurm.empty()) {
     compilation.error = "--slurm: " + args.model +
                         " is a model without a plan; make one with poplar plan";
@@ -125,7 +125,8 @@ static bool makeSlurmScript(mlir::ModuleOp module,
   std::map<std::string, bool> isGPU;
   for (zero::RankOp rank : plan.getRanks()) {
     auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
-    isGPU[rank.getDeviceType().str()] = !type.getTarget().starts_with("host");
+    isGPU[rank.getDeviceType().str()] =
+        !findTargetKind(type.getTarget())->isHost();
   }
   SlurmPlaces places;
   return parseSlurmPlaces(texts, places, error) &&
@@ -134,7 +135,7 @@ static bool makeSlurmScript(mlir::ModuleOp module,
 
 bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
                           Print print) {
-  const HostOptions &common = args.host;
+  const BuildOptions &common = args.build;
   const std::string &output = args.output;
   mlir::ModuleOp module = compilation.getModule();
   std::string slurmScript;

@@ -63,7 +63,7 @@ private:
   bool measure(int stage, int64_t rank, const std::string &executable);
   void complete(cluster::ProfileOp profile);
   mlir::OwningOpRef<mlir::ModuleOp> makeProgram(int stage, bool alone,
-                                                HostOptions &options);
+                                                BuildOptions &options);
   int64_t getMaxBatch() const { return args.maxBatch ? args.maxBatch : 64; }
   /// What a stage has measured, until all is done.
   std::string getJournal(int stage) const {
@@ -177,13 +177,13 @@ bool Profiling::prepare() {
     return false;
   }
   return compilation.run(module, [](mlir::OpPassManager &pm) {
-    pm.addPass(createZeroFormBuckets({HostOptions().bucketBytes}));
+    pm.addPass(createZeroFormBuckets({BuildOptions().bucketBytes}));
   });
 }
 
 /// The type's program, planned, with the options it is compiled with.
-mlir::OwningOpRef<mlir::ModuleOp> Profiling::makeProgram(int stage, bool alone,
-                                                         HostOptions &options) {
+mlir::OwningOpRef<mlir::ModuleOp>
+Profiling::makeProgram(int stage, bool alone, BuildOptions &options) {
   mlir::OwningOpRef<mlir::ModuleOp> module = compilation.getModule().clone();
   addPlan(*module, cluster, stage, getMaxBatch(),
           alone ? cluster.findType(args.deviceType) : std::nullopt);
@@ -212,7 +212,7 @@ mlir::OwningOpRef<mlir::ModuleOp> Profiling::makeProgram(int stage, bool alone,
 }
 
 bool Profiling::findMemory() {
-  HostOptions options;
+  BuildOptions options;
   mlir::OwningOpRef<mlir::ModuleOp> program =
       makeProgram(/*stage=*/0, /*alone=*/true, options);
   if (!program)
@@ -276,7 +276,7 @@ void Profiling::complete(cluster::ProfileOp profile) {
 bool Profiling::profileStage(int stage) {
   print(llvm::formatv("profile   stage {0}: building {1}\n", stage,
                       args.deviceType));
-  HostOptions options;
+  BuildOptions options;
   options.libraryDirectory = args.libraryDirectory;
   mlir::OwningOpRef<mlir::ModuleOp> program =
       makeProgram(stage, /*alone=*/false, options);

@@ -11,7 +11,7 @@
 
 using namespace poplar;
 
-bool poplar::checkCPU(const HostOptions &options, std::string &error) {
+bool poplar::checkCPU(const CodeOptions &options, std::string &error) {
   if (isKnownCPU(options.cpu))
     return true;
   error = "--cpu: LLVM knows no processor '" + options.cpu +
@@ -27,7 +27,7 @@ bool poplar::isOf(zero::RankOp rank, mlir::ModuleOp program) {
          zero::ProgramInfo::get(program).getProgramName();
 }
 
-bool poplar::chooseOptions(mlir::ModuleOp program, HostOptions &options,
+bool poplar::chooseOptions(mlir::ModuleOp program, BuildOptions &options,
                            std::string &error) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   error = explainUnbuildable(info.deviceType, info.target);

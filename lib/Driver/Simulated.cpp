@@ -21,7 +21,8 @@ get(mlir::FailureOr<PlanSimulation> simulation) {
 }
 
 std::optional<PlanSimulation>
-poplar::readSimulation(Compilation &compilation, const HostOptions &options) {
+poplar::readSimulation(Compilation &compilation,
+                       const OverlapOptions &options) {
   mlir::ModuleOp module = compilation.getModule();
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty() || zero::PlanOp(*plans.begin()).getGroups().empty()) {

@@ -19,34 +19,14 @@ using namespace mlir;
 using namespace poplar;
 using namespace poplar::cluster;
 
-namespace {
-/// Features, as LLVM names them, without which programs for a host target stop
-/// at an illegal instruction. The AVX-512 ones are what oneDNN asks for.
-struct HostType {
-  llvm::StringLiteral name;
-  std::initializer_list<llvm::StringLiteral> features;
-};
-} // namespace
-
-/// The fastest first.
-static llvm::ArrayRef<HostType> getAllHostTypes() {
-  static const HostType types[] = {
-      {"amx-bf16",
-       {"amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512dq", "avx512vl"}},
-      {"avx512-f32", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}},
-      {"avx2-f32", {"avx2", "fma"}},
-      {"f16-storage", {"avx2", "fma", "f16c"}},
-      {"sse41-f32", {"sse4.1"}}};
-  return types;
-}
-
 std::vector<std::string> poplar::getHostTypes(const HostMachine &machine) {
   std::vector<std::string> names;
-  for (const HostType &type : getAllHostTypes())
-    if (llvm::all_of(type.features, [&](llvm::StringLiteral feature) {
-          return llvm::is_contained(machine.features, feature.str());
+  for (const TargetInfo &target : getTargetInfos())
+    if (!target.instructions.empty() &&
+        llvm::all_of(target.instructions, [&](std::string_view feature) {
+          return llvm::is_contained(machine.features, feature);
         }))
-      names.push_back(type.name.str());
+      names.emplace_back(target.getChip());
   return names;
 }
 

@@ -116,7 +116,7 @@ FailureOr<PipelineSimulation>
 poplar::playHybridPlan(ModuleOp module, const ClusterView &cluster,
                        const HybridModel &model, const HybridProblem &problem,
                        const HybridPlan &plan, const HybridRanks &ranks,
-                       const HostOptions &options, bool recordsTimeline) {
+                       const BuildOptions &options, bool recordsTimeline) {
   OwningOpRef<ModuleOp> copy = module.clone();
   TimingScope untimed;
   if (failed(addHybridPlan(*copy, cluster, problem, plan, ranks,

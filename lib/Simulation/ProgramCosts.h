@@ -18,7 +18,7 @@
 
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Model/Roofline.h"
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -36,7 +36,7 @@ struct ProgramCosts {
 /// What a device type compiles: in its precision, with its recomputation.
 struct ProgramChoice {
   zero::ProgramInfo info;
-  HostOptions options;
+  BuildOptions options;
 
   explicit ProgramChoice(const DeviceType &type);
   /// Device types whose programs are alike have the same.

@@ -6,38 +6,24 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Planner/Cluster/Targets.h"
 #include "Poplar/Target/GPU.h"
-#include "llvm/ADT/STLExtras.h"
 
 using namespace poplar;
 
-namespace {
-struct KnownChip {
-  llvm::StringLiteral name, features;
-};
-} // namespace
-
-/// NVIDIA's with the first version of PTX that LLVM knows them in (its default
-/// is older than some of them), then AMD's.
-static constexpr KnownChip kChips[] = {
-    {"sm_60", "+ptx60"},  {"sm_70", "+ptx60"},  {"sm_75", "+ptx63"},
-    {"sm_80", "+ptx70"},  {"sm_86", "+ptx71"},  {"sm_87", "+ptx74"},
-    {"sm_89", "+ptx78"},  {"sm_90", "+ptx78"},  {"sm_100", "+ptx86"},
-    {"sm_103", "+ptx88"}, {"sm_120", "+ptx87"}, {"gfx90a", ""},
-    {"gfx942", ""},
-};
-
 std::optional<GPUChip> poplar::findGPUChip(llvm::StringRef name) {
-  const KnownChip *known = llvm::find_if(
-      kChips, [&](const KnownChip &chip) { return chip.name == name; });
-  if (known == std::end(kChips))
-    return std::nullopt;
-  GPUChip chip;
-  chip.name = known->name.str();
-  chip.features = known->features.str();
-  chip.triple = chip.isNVIDIA() ? "nvptx64-nvidia-cuda" : "amdgcn-amd-amdhsa";
-  chip.subgroupSize = chip.isNVIDIA() ? 32 : 64;
-  return chip;
+  for (const TargetInfo &info : getTargetInfos()) {
+    const TargetKind &kind = info.getKind();
+    if (kind.isHost() || llvm::StringRef(info.getChip()) != name)
+      continue;
+    GPUChip chip;
+    chip.name = info.processor;
+    chip.features = info.features;
+    chip.triple = kind.triple;
+    chip.subgroupSize = kind.subgroupSize;
+    return chip;
+  }
+  return std::nullopt;
 }
 
 int GPUChip::getCapability() const {
@@ -49,7 +35,8 @@ int GPUChip::getCapability() const {
 
 std::vector<std::string> poplar::listGPUChips() {
   std::vector<std::string> names;
-  for (const KnownChip &chip : kChips)
-    names.push_back(chip.name.str());
+  for (const TargetInfo &info : getTargetInfos())
+    if (!info.getKind().isHost())
+      names.emplace_back(info.getChip());
   return names;
 }

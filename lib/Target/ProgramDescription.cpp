@@ -13,7 +13,7 @@
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -22,9 +22,10 @@
 using namespace mlir;
 using namespace poplar;
 
-/// The vector instructions of the machine at hand, in the words of Linux: what
-/// a program that is compiled for it may use.
-static std::string listInstructions() {
+/// The vector instructions that a program may use, in the words of Linux: those
+/// of its target, or of the machine at hand if it is compiled for that.
+static std::string listInstructions(const CodeOptions &options,
+                                    StringRef target) {
   static constexpr std::pair<StringLiteral, StringLiteral> names[] = {
       {"amx-bf16", "amx_bf16"},
       {"amx-int8", "amx_int8"},
@@ -51,15 +52,22 @@ static std::string listInstructions() {
       {"fma", "fma"},
       {"sse4.1", "sse4_1"},
       {"sse4.2", "sse4_2"}};
+  const TargetInfo *info = findTargetInfo(target);
+  bool isNative = options.chip.empty() && options.cpu == "native";
+  auto isUsed = [&](StringRef feature) {
+    if (isNative)
+      return getHostCPU().has(feature);
+    return info && llvm::is_contained(info->instructions, std::string_view(feature));
+  };
   SmallVector<StringRef> list;
   for (auto [feature, name] : names)
-    if (getHostCPU().has(feature))
+    if (isUsed(feature))
       list.push_back(name);
   return llvm::join(list, " ");
 }
 
 /// The module's nn.model dictionary and the options of the build, as JSON.
-static std::string describe(DictionaryAttr model, const HostOptions &options,
+static std::string describe(DictionaryAttr model, const BuildOptions &options,
                             const zero::ProgramInfo &info) {
   llvm::json::Object object;
   for (NamedAttribute entry : model) {
@@ -82,8 +90,8 @@ static std::string describe(DictionaryAttr model, const HostOptions &options,
       info.deviceType.empty() ? "host:" + options.cpu : info.deviceType;
   object["target"] = info.target;
   object["isa"] = options.isa;
-  if (options.chip.empty() && options.cpu == "native")
-    object["instructions"] = listInstructions();
+  if (std::string list = listInstructions(options, info.target); !list.empty())
+    object["instructions"] = std::move(list);
   return llvm::formatv("{0}", llvm::json::Value(std::move(object))).str();
 }
 
@@ -341,7 +349,7 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
 }
 
 LogicalResult ProgramDescription::take(ModuleOp module,
-                                       const HostOptions &options) {
+                                       const BuildOptions &options) {
   auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
   exec::ArenaOp arena = getArena(module);
   if (!arena || !model)

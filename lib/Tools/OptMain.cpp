@@ -13,8 +13,8 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Passes.h"
 #include "Poplar/Support/HostCPU.h"
+#include "Poplar/Target/Build.h"
 #include "Poplar/Target/GPU.h"
-#include "Poplar/Target/Host.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -43,7 +43,7 @@ int poplar::runOptMain(int argc, char **argv, mlir::DialectRegistry &registry) {
                   mlir::NVVM::NVVMDialect, mlir::ROCDL::ROCDLDialect,
                   mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
   poplar::registerPoplarPasses();
-  poplar::registerHostPipelines();
+  poplar::registerPipelines();
   poplar::registerGPUPipelines();
   // What the pipelines are made of, so that their text parses back.
   mlir::registerConversionPasses();

@@ -26,15 +26,6 @@ namespace fs = std::filesystem;
 
 extern char **environ;
 
-/// Without these, a program for a target stops at an illegal instruction.
-static const std::pair<const char *, std::vector<std::string>> Targets[] = {
-    {"host:amx-bf16",
-     {"amx_tile", "amx_bf16", "avx512f", "avx512bw", "avx512dq", "avx512vl"}},
-    {"host:avx512-f32", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}},
-    {"host:avx2-f32", {"avx2", "fma"}},
-    {"host:f16-storage", {"avx2", "fma", "f16c"}},
-    {"host:sse41-f32", {"sse4_1"}}};
-
 /// Interfaces that are up, and InfiniBand's devices.
 static std::string listNetwork() {
   std::vector<std::string> Names;
@@ -71,14 +62,9 @@ std::string
 poplar::runtime::findMissingInstructions(const PoplarProgram &Program) {
   json::Value Description =
       json::parse(Program.description, "description of the program");
-  // Those of the machine it was built on, if that is what it was built for.
   std::istringstream Words(Description.string("instructions", ""));
   std::vector<std::string> Needed{std::istream_iterator<std::string>(Words),
                                   {}};
-  std::string Target = Description.string("target", "");
-  for (const auto &[Name, List] : Targets)
-    if (Name == Target)
-      Needed.insert(Needed.end(), List.begin(), List.end());
   return findMissing(Needed);
 }
 

@@ -32,21 +32,21 @@ void addBuildCommand(CLI::App &app, int &status) {
       "machine.\n\nExamples:\n  poplar build plan.mlir -o build/job\n  poplar "
       "build model.mlir -o build/gpt2 --recompute recompute-attention");
   auto args = std::make_shared<Arguments>();
-  addHostOptions(command, args->host);
+  addBuildOptions(command, args->build);
   command
       ->add_option("model", args->model,
                    "Plan (from poplar plan) or model (from poplar import)")
       ->type_name("MLIR")
       ->required();
-  command->add_flag("--trap-dead-ranges", args->host.trapDeadRanges,
+  command->add_flag("--trap-dead-ranges", args->build.trapDeadRanges,
                     "Fill buffers with NaN at the end of their lifetime, to "
                     "test the memory plan");
-  command->add_flag("!--no-gemm-epilogues", args->host.fuseEpilogues,
+  command->add_flag("!--no-gemm-epilogues", args->build.fuseEpilogues,
                     "On GPUs, do not fuse GELU into matrix products");
-  command->add_flag("!--no-ptx", args->host.keepPTX,
+  command->add_flag("!--no-ptx", args->build.keepPTX,
                     "On GPUs, omit the PTX if ptxas made a cubin: a smaller "
                     "executable for one generation of GPUs");
-  addScheduleOptions(command, args->host);
+  addScheduleOptions(command, args->build);
   command
       ->add_option(
           "--slurm", args->slurm,
@@ -64,7 +64,7 @@ void addBuildCommand(CLI::App &app, int &status) {
                     "since each type of a plan is compiled in its own process");
   command->callback([args, &status] {
     auto start = std::chrono::steady_clock::now();
-    locateLibraries(args->host);
+    locateLibraries(args->build);
     Compilation compilation(args->timing);
     bool done = compilation.load(args->model);
     if (done) {

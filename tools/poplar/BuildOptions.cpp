@@ -11,7 +11,7 @@
 
 using namespace poplar;
 
-void addHostOptions(CLI::App *command, HostOptions &options) {
+void addBuildOptions(CLI::App *command, BuildOptions &options) {
   command
       ->add_option("--precision", options.precision,
                    "Format of activations and working weights")
@@ -38,7 +38,7 @@ void addHostOptions(CLI::App *command, HostOptions &options) {
       ->check(CLI::Range(1, 1 << 20));
 }
 
-void addScheduleOptions(CLI::App *command, HostOptions &options) {
+void addScheduleOptions(CLI::App *command, OverlapOptions &options) {
   command->add_flag(
       "!--synchronous", options.overlap,
       "Do not overlap communication and computation, for comparison");

@@ -9,13 +9,13 @@
 #ifndef POPLAR_TOOLS_BUILDOPTIONS_H
 #define POPLAR_TOOLS_BUILDOPTIONS_H
 
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 #include <CLI/CLI.hpp>
 
 /// Options that say how one device, the machine at hand, is compiled for.
-void addHostOptions(CLI::App *command, poplar::HostOptions &options);
+void addBuildOptions(CLI::App *command, poplar::BuildOptions &options);
 
 /// Options that say when collectives are started and waited for.
-void addScheduleOptions(CLI::App *command, poplar::HostOptions &options);
+void addScheduleOptions(CLI::App *command, poplar::OverlapOptions &options);
 
 #endif // POPLAR_TOOLS_BUILDOPTIONS_H

@@ -10,7 +10,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
-void locateLibraries(poplar::HostOptions &options) {
+void locateLibraries(poplar::CodeOptions &options) {
   std::string self = llvm::sys::fs::getMainExecutable(
       nullptr, reinterpret_cast<void *>(&locateLibraries));
   llvm::StringRef root =

@@ -9,11 +9,11 @@
 #ifndef POPLAR_TOOLS_INSTALLATION_H
 #define POPLAR_TOOLS_INSTALLATION_H
 
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 
 /// Fills in the kernel library and the runtime, which lie beside the
 /// executable's directory: bin/poplar, lib/poplar/kernels.bc,
 /// lib/libpoplar_runtime_host.a.
-void locateLibraries(poplar::HostOptions &options);
+void locateLibraries(poplar::CodeOptions &options);
 
 #endif // POPLAR_TOOLS_INSTALLATION_H

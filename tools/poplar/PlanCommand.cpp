@@ -39,7 +39,7 @@ struct Arguments {
   /// Of pipeline stages that the user describes.
   ZeroPlanStagesOptions pipeline;
   HeteroAllocateOptions allocation;
-  HostOptions host;
+  BuildOptions build;
 };
 } // namespace
 
@@ -79,9 +79,9 @@ static std::string formatLeftOut(const Arguments &args, mlir::ModuleOp module,
 
 /// Without a cluster: what one device, the machine at hand, needs.
 static bool planAlone(Compilation &compilation, const Arguments &args) {
-  if (!checkCPU(args.host, compilation.error) ||
+  if (!checkCPU(args.build, compilation.error) ||
       !compilation.run(compilation.getModule(), [&](mlir::OpPassManager &pm) {
-        buildPlanPipeline(pm, args.host);
+        buildPlanPipeline(pm, args.build);
       }))
     return false;
   llvm::outs() << formatMemory(compilation.getModule());
@@ -145,7 +145,7 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
   // Buckets do not cross the cuts of the plan.
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroPlanStages(args.pipeline));
-        pm.addPass(createZeroFormBuckets({args.host.bucketBytes}));
+        pm.addPass(createZeroFormBuckets({args.build.bucketBytes}));
       }))
     return false;
   std::string reason = explainUnbuildable(module);
@@ -241,7 +241,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
   if (isHybrid(args)) {
     HybridRequest request;
     request.globalBatch = args.allocation.globalBatch;
-    request.bucketBytes = args.host.bucketBytes;
+    request.bucketBytes = args.build.bucketBytes;
     request.stage = args.allocation.stage;
     request.mostTensorDegree = args.hypothetical ? args.tensorDegree : 1;
     request.mostChunks = args.chunks;
@@ -257,11 +257,11 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
   auto simulate = [&](mlir::ModuleOp module, const ClusterView &cluster,
                       const PlanCandidate &candidate) {
     if (!simulator)
-      simulator.emplace(module, args.host);
+      simulator.emplace(module, args.build);
     return simulator->getSeconds(cluster, candidate);
   };
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
-        pm.addPass(createZeroFormBuckets({args.host.bucketBytes}));
+        pm.addPass(createZeroFormBuckets({args.build.bucketBytes}));
         pm.addPass(createEstimateProfiles());
         pm.addPass(createHeteroAllocate(args.allocation, simulate));
       }))
@@ -314,7 +314,7 @@ void addPlanCommand(CLI::App &app, int &status) {
       "cluster.json --global-batch 64 --pipeline 'a100*2@12+v100*2' -o "
       "plan.mlir\n  poplar plan model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
-  addHostOptions(command, args->host);
+  addBuildOptions(command, args->build);
   command->add_option("--model,model", args->model, "Model, from poplar import")
       ->type_name("MODEL_MLIR")
       ->required();
@@ -409,7 +409,7 @@ void addPlanCommand(CLI::App &app, int &status) {
       ->needs(cluster);
   command
       ->add_option(
-          "--bucket-bytes", args->host.bucketBytes,
+          "--bucket-bytes", args->build.bucketBytes,
           "Units with fewer bytes (in f32) are merged into one collective")
       ->check(CLI::NonNegativeNumber);
   command

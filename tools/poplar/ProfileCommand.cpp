@@ -51,7 +51,7 @@ void addProfileCommand(CLI::App &app, int &status) {
       ->type_name("JSON")
       ->required();
   command->callback([args, &status] {
-    HostOptions libraries;
+    CodeOptions libraries;
     locateLibraries(libraries);
     args->libraryDirectory = libraries.libraryDirectory;
     args->version = POPLAR_VERSION;

@@ -35,7 +35,7 @@ struct SimulatedPlan {
 /// Simulates the plan of the module, which is scheduled for it.
 static std::optional<SimulatedPlan> simulatePlan(Compilation &compilation) {
   std::optional<PlanSimulation> plan =
-      readSimulation(compilation, HostOptions());
+      readSimulation(compilation, OverlapOptions());
   if (!plan)
     return std::nullopt;
   SimulationOptions options;

@@ -22,7 +22,7 @@ namespace {
 struct Arguments {
   std::string plan, trace, json;
   SimulationOptions simulation;
-  HostOptions host;
+  OverlapOptions overlap;
 };
 } // namespace
 
@@ -112,7 +112,8 @@ static bool run(Compilation &compilation, const Arguments &args) {
         args.plan + ": holds no zero.plan; make one with poplar plan -o";
     return false;
   }
-  std::optional<PlanSimulation> plan = readSimulation(compilation, args.host);
+  std::optional<PlanSimulation> plan =
+      readSimulation(compilation, args.overlap);
   if (!plan)
     return false;
   std::optional<Simulation> result =
@@ -158,7 +159,7 @@ void addSimulateCommand(CLI::App &app, int &status) {
       ->add_option("--iterations", args->simulation.iterations,
                    "Number of consecutive iterations to simulate")
       ->check(CLI::Range(1, 1000));
-  addScheduleOptions(command, args->host);
+  addScheduleOptions(command, args->overlap);
   command->callback([args, &status] {
     args->simulation.recordsTimeline = !args->trace.empty();
     Compilation compilation;

@@ -16,7 +16,7 @@
 #include "Buffer.h"
 #include "HostKernels.h"
 #include "Poplar/Import/Import.h"
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -41,7 +41,7 @@ TEST_P(GPUKernels, AgreeWithTheHosts) {
       importModel(std::string(POPLAR_EXAMPLES) + "/models/" + model + ".json",
                   import, context, error);
   ASSERT_TRUE(module) << error;
-  HostOptions options;
+  BuildOptions options;
   // Of the products nothing is run here, and not every CPU has those of bf16.
   options.workspaceBytes = 0;
   options.precision = precision;

@@ -10,7 +10,7 @@
 #include "KernelCases.h"
 #include "Poplar/Conversion/GPU/Passes.h"
 #include "Poplar/Import/Import.h"
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -33,7 +33,7 @@ std::string poplar::gputest::writeModelCases(const std::string &model,
       import, context, error);
   if (!module)
     return error;
-  HostOptions options;
+  BuildOptions options;
   // Of the products nothing is run here, and not every CPU has those of bf16.
   options.workspaceBytes = 0;
   options.precision = precision;

@@ -10,7 +10,7 @@
 #define POPLAR_DRIVER_COMPILATION_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Support/Timing.h"
@@ -33,13 +33,12 @@ public:
            llvm::function_ref<void(mlir::OpPassManager &)> build);
 
   /// Replaces the plan of a module by the programs of its device types, modules
-  /// inside that one, at the scheduled level and checked against each other. Of
-  /// `options`, those of overlap count.
-  bool schedule(mlir::ModuleOp target, const HostOptions &options);
+  /// inside that one, at the scheduled level and checked against each other.
+  bool schedule(mlir::ModuleOp target, const OverlapOptions &options);
 
   /// Writes `directory`/train, or nothing at all, from a planned program; what
   /// there is to say about a GPU's kernels goes to `report`.
-  bool emit(mlir::ModuleOp program, const HostOptions &options,
+  bool emit(mlir::ModuleOp program, const BuildOptions &options,
             const std::string &directory, std::string &report);
 
   std::string error;

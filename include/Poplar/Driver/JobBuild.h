@@ -17,7 +17,7 @@ namespace poplar {
 struct JobRequest {
   /// The file that was loaded, and the directory to write to.
   std::string model, output;
-  HostOptions host;
+  BuildOptions build;
   /// Where Slurm has the device types, as parseSlurmPlaces() reads it.
   std::vector<std::string> slurm;
 };

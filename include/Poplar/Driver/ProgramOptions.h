@@ -10,19 +10,19 @@
 #define POPLAR_DRIVER_PROGRAMOPTIONS_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 
 namespace poplar {
 
 /// Fails, with `error` set, if LLVM does not know the processor asked for.
-bool checkCPU(const HostOptions &options, std::string &error);
+bool checkCPU(const CodeOptions &options, std::string &error);
 
 /// Whether a rank of the plan runs a program.
 bool isOf(zero::RankOp rank, mlir::ModuleOp program);
 
 /// Fills in how such a program is to be compiled. Fails, with `error` set,
 /// if there is no code generator for it.
-bool chooseOptions(mlir::ModuleOp program, HostOptions &options,
+bool chooseOptions(mlir::ModuleOp program, BuildOptions &options,
                    std::string &error);
 
 } // namespace poplar

@@ -18,7 +18,7 @@ namespace poplar {
 /// reads what they do. Nothing, with an error said or in `compilation`, where
 /// the plan or its profiles do not allow it.
 std::optional<PlanSimulation> readSimulation(Compilation &compilation,
-                                             const HostOptions &options);
+                                             const OverlapOptions &options);
 
 } // namespace poplar
 

@@ -10,7 +10,7 @@
 #define POPLAR_SIMULATION_CANDIDATESIMULATOR_H
 
 #include "Poplar/Planner/Zero/PlanSearch.h"
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <map>
@@ -24,7 +24,7 @@ class CandidateSimulator {
 public:
   /// `module` holds the model, its buckets and the cluster. It is not changed.
   /// Of `options`, those of overlap count.
-  CandidateSimulator(mlir::ModuleOp module, const HostOptions &options)
+  CandidateSimulator(mlir::ModuleOp module, const OverlapOptions &options)
       : module(module), options(options) {}
 
   /// Simulated seconds of an iteration of a plan for `cluster`, that of the
@@ -52,7 +52,7 @@ private:
                                                 const PlanCandidate &candidate);
 
   mlir::ModuleOp module;
-  HostOptions options;
+  OverlapOptions options;
   /// By stage, whether there is more than one rank, and the kinds of programs.
   std::map<std::tuple<int, bool, std::vector<ProgramKind>>, Job> jobs;
 };

@@ -19,7 +19,7 @@
 
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
-#include "Poplar/Target/Host.h"
+#include "Poplar/Target/Build.h"
 #include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -48,7 +48,7 @@ llvm::FailureOr<PipelineSimulation>
 playHybridPlan(mlir::ModuleOp module, const ClusterView &cluster,
                const HybridModel &model, const HybridProblem &problem,
                const HybridPlan &plan, const HybridRanks &ranks,
-               const HostOptions &options, bool recordsTimeline = false);
+               const BuildOptions &options, bool recordsTimeline = false);
 
 } // namespace poplar
 

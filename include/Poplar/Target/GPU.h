@@ -19,7 +19,7 @@ namespace poplar {
 
 struct GPUKernel;
 
-/// A chip that kernels are generated for.
+/// A chip that kernels are generated for, as the table of targets has it.
 struct GPUChip {
   /// "sm_80", "gfx90a".
   std::string name;

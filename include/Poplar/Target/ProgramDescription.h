@@ -25,7 +25,7 @@ class ParameterOp;
 } // namespace nn
 
 struct GPUImage;
-struct HostOptions;
+struct BuildOptions;
 
 /// What the runtime must know of a program: taken from a module that is
 /// planned but not yet lowered, and emitted as `poplar_program` into its
@@ -33,7 +33,7 @@ struct HostOptions;
 class ProgramDescription {
 public:
   /// Fails with a diagnostic if something is missing.
-  llvm::LogicalResult take(mlir::ModuleOp module, const HostOptions &options);
+  llvm::LogicalResult take(mlir::ModuleOp module, const BuildOptions &options);
 
   /// Adds the constant to the translated module. `image` is null where the
   /// program is for a CPU.

@@ -318,7 +318,7 @@ LogicalResult DeviceTypeOp::verify() {
       failed(expectRange(*this, "threads", getThreads(), 1, kMaxThreads)) ||
       failed(verifyRecompute(*this, getRecompute())))
     return failure();
-  if (getThreads() && target->kind != Target::Kind::Host)
+  if (getThreads() && !target->info->getKind().isHost())
     return emitError("threads are for host targets, not for '")
            << getTarget() << "'";
   if (getBandwidth() &&

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Cluster/Buildable.h"
+#include "Poplar/Planner/Cluster/Targets.h"
 #include "Poplar/Runtime/ABI.h"
 #include <algorithm>
 
@@ -29,11 +30,17 @@ std::string poplar::format(const Buildability &buildability) {
 
 std::string poplar::explainUnbuildable(const std::string &name,
                                        const std::string &target) {
-  if (target.compare(0, 4, "host") == 0 || target.compare(0, 5, "cuda:") == 0)
+  const TargetKind *kind = findTargetKind(target);
+  if (kind && !kind->runtime.empty())
     return "";
+  std::string others;
+  for (const TargetKind &other : getTargetKinds())
+    if (!other.runtime.empty())
+      others +=
+          (others.empty() ? "" : " and ") + std::string(other.name) + "...";
   return "device type '" + name + "' is a " + target +
-         ": there is no runtime for it yet; build for host... and cuda... "
-         "targets (docs/cluster-file.md)";
+         ": there is no runtime for it yet; build for " + others +
+         " targets (docs/cluster-file.md)";
 }
 
 std::string poplar::explainUnbuildableStage(const DeviceType &type,

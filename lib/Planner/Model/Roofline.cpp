@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Model/Roofline.h"
+#include "Poplar/Planner/Cluster/Targets.h"
 #include <algorithm>
 
 using namespace poplar;
@@ -74,18 +75,19 @@ static constexpr RooflineConstants host = {
 
 const RooflineConstants &
 poplar::getRooflineConstants(const std::string &target) {
-  struct Entry {
-    const char *prefix;
-    const RooflineConstants *constants;
-  };
-  // The first that fits.
-  static constexpr Entry entries[] = {
-      {"host", &host},         {"cuda:sm_80", &ampere},
-      {"cuda:sm_90", &hopper}, {"cuda:sm_10", &likeHopper},
-      {"cuda:", &likeAmpere},  {"", &likeHopper}};
-  for (const Entry &entry : entries)
-    if (target.rfind(entry.prefix, 0) == 0)
-      return *entry.constants;
+  const TargetInfo *info = findTargetInfo(target);
+  switch (info ? info->speed : SpeedModel::LikeHopper) {
+  case SpeedModel::Host:
+    return host;
+  case SpeedModel::Ampere:
+    return ampere;
+  case SpeedModel::Hopper:
+    return hopper;
+  case SpeedModel::LikeAmpere:
+    return likeAmpere;
+  case SpeedModel::LikeHopper:
+    break;
+  }
   return likeHopper;
 }
 

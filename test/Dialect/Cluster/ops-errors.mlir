@@ -1,6 +1,6 @@
 // RUN: poplar-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @below {{unknown target 'cuda:sm_81' (known: host, host:amx-bf16, host:avx512-f32, host:avx2-f32, host:sse41-f32, host:f16-storage, cuda:sm_60, cuda:sm_70, cuda:sm_75, cuda:sm_80, cuda:sm_86, cuda:sm_87, cuda:sm_89, cuda:sm_90, cuda:sm_100, cuda:sm_103, cuda:sm_120, hip:gfx90a, hip:gfx942)}}
+// expected-error @below {{unknown target 'cuda:sm_81' (known: host, host:amx-bf16, host:avx512-f32, host:avx2-f32, host:f16-storage, host:sse41-f32, cuda:sm_60, cuda:sm_70, cuda:sm_75, cuda:sm_80, cuda:sm_86, cuda:sm_87, cuda:sm_89, cuda:sm_90, cuda:sm_100, cuda:sm_103, cuda:sm_120, hip:gfx90a, hip:gfx942)}}
 cluster.device_type @a target "cuda:sm_81" memory 1 precision f32
 
 // -----

@@ -10,6 +10,7 @@
 #define POPLAR_DIALECT_CLUSTER_CLUSTER_H
 
 #include "Poplar/Planner/Cluster/Cluster.h"
+#include "Poplar/Planner/Cluster/Targets.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Dialect.h"
@@ -29,13 +30,12 @@ inline constexpr int64_t kMaxRanks = int64_t(1) << 20;
 /// Bytes of one device, at most: the sum over all ranks fits 63 bits.
 inline constexpr int64_t kMaxBytes = int64_t(1) << 42;
 
-/// What code can be generated for, by the name that device types give.
+/// An entry of the table of targets with its formats as the dialect has them,
+/// the best first.
 struct Target {
-  enum class Kind { Host, CUDA, HIP };
-  llvm::StringLiteral name;
-  Kind kind;
-  /// Formats the target computes in, or keeps data in, the best first.
-  llvm::ArrayRef<NumberFormat> formats;
+  llvm::StringRef name;
+  const TargetInfo *info;
+  llvm::SmallVector<NumberFormat> formats;
 };
 
 /// All of them, in the order in which messages list them.

@@ -1,4 +1,4 @@
-//===- HostPipeline.cpp - From the model to the llvm dialect --------------===//
+//===- Pipelines.cpp - From the model to the llvm dialect -----------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,8 +9,8 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Passes.h"
 #include "Poplar/Planner/Model/Roofline.h"
+#include "Poplar/Target/Build.h"
 #include "Poplar/Target/GPU.h"
-#include "Poplar/Target/Host.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
@@ -40,55 +40,41 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 
 } // namespace
 
-void poplar::buildPlanPipeline(OpPassManager &pm, const HostOptions &options) {
+void poplar::buildPlanPipeline(OpPassManager &pm, const BuildOptions &options) {
   pm.addPass(createZeroFormBuckets({options.bucketBytes}));
   buildSchedulePipeline(pm, options);
   buildMemoryPipeline(pm, options);
 }
 
-LogicalResult poplar::setTarget(HostOptions &options, StringRef target) {
-  struct Host {
-    StringLiteral target, cpu, isa;
-  };
-  static constexpr Host hosts[] = {
-      {"host", "native", ""},
-      {"host:amx-bf16", "sapphirerapids", "AVX512_CORE_AMX"},
-      {"host:avx512-f32", "x86-64-v4", "AVX512_CORE"},
-      {"host:avx2-f32", "x86-64-v3", "AVX2"},
-      {"host:f16-storage", "x86-64-v3", "AVX2"},
-      {"host:sse41-f32", "x86-64-v2", "SSE41"},
-  };
-  StringRef chip = target;
-  if (chip.consume_front("cuda:") && findGPUChip(chip)) {
-    // The CPU beside a GPU only starts things.
-    options.cpu = llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86()
-                      ? "x86-64"
-                      : "generic";
-    options.chip = chip.str();
-    options.workspaceBytes = getRooflineConstants(target.str()).workspaceBytes;
+LogicalResult poplar::setTarget(BuildOptions &options, StringRef target) {
+  const TargetInfo *info = findTargetInfo(target);
+  if (!info || info->getKind().runtime.empty())
+    return failure();
+  options.kind = &info->getKind();
+  if (options.kind->isHost()) {
+    options.cpu = info->processor;
+    options.isa = info->isa;
     return success();
   }
-  const Host *host = llvm::find_if(
-      hosts, [&](const Host &host) { return host.target == target; });
-  if (host == std::end(hosts))
-    return failure();
-  options.cpu = host->cpu.str();
-  options.isa = host->isa.str();
+  // The CPU beside a GPU only starts things.
+  options.cpu = llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86()
+                    ? "x86-64"
+                    : "generic";
+  options.chip = info->getChip();
+  options.workspaceBytes = getRooflineConstants(target.str()).workspaceBytes;
   return success();
 }
 
-std::string HostOptions::getKernelLibrary() const {
-  return libraryDirectory +
-         (chip.empty() ? "/poplar/kernels.bc" : "/poplar/kernels-nvptx.bc");
+std::string CodeOptions::getKernelLibrary() const {
+  return libraryDirectory + "/" + std::string(kind->kernels);
 }
 
-std::string HostOptions::getRuntimeLibrary() const {
-  return libraryDirectory + (chip.empty() ? "/libpoplar_runtime_host.a"
-                                          : "/libpoplar_runtime_cuda.a");
+std::string CodeOptions::getRuntimeLibrary() const {
+  return libraryDirectory + "/" + std::string(kind->runtime);
 }
 
 void poplar::buildSchedulePipeline(OpPassManager &pm,
-                                   const HostOptions &options) {
+                                   const ScheduleOptions &options) {
   // Model level to train level.
   pm.addPass(createAnnotateCost());
   if (options.storesOnly)
@@ -110,7 +96,7 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
   }
 }
 
-void poplar::chooseScheduleOptions(ModuleOp program, HostOptions &options) {
+void poplar::chooseScheduleOptions(ModuleOp program, ScheduleOptions &options) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   options.precision = getStorageFormat(info.precision);
   options.storesOnly = info.getWorkingFormat() != options.precision;
@@ -118,7 +104,7 @@ void poplar::chooseScheduleOptions(ModuleOp program, HostOptions &options) {
 }
 
 LogicalResult poplar::schedulePrograms(ModuleOp module,
-                                       const HostOptions &options,
+                                       const OverlapOptions &options,
                                        TimingScope &timing) {
   auto run = [&](ModuleOp target,
                  llvm::function_ref<void(OpPassManager &)> build) {
@@ -132,7 +118,7 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
       })))
     return failure();
   for (auto program : module.getOps<ModuleOp>()) {
-    HostOptions own = options;
+    ScheduleOptions own{options};
     chooseScheduleOptions(program, own);
     if (failed(run(program,
                    [&](OpPassManager &pm) { buildSchedulePipeline(pm, own); })))
@@ -145,7 +131,7 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
 }
 
 void poplar::buildKernelPipeline(OpPassManager &pm,
-                                 const HostOptions &options) {
+                                 const CodeOptions &options) {
   pm.addPass(createCSEPass());
   if (!options.chip.empty() && options.fuseEpilogues)
     pm.addPass(createFuseGemmEpilogues());
@@ -159,7 +145,7 @@ void poplar::buildKernelPipeline(OpPassManager &pm,
   pm.addPass(createFormKernels());
 }
 
-void poplar::addPlanMemory(OpPassManager &pm, const HostOptions &options) {
+void poplar::addPlanMemory(OpPassManager &pm, const ScratchOptions &options) {
   PlanMemoryOptions memory;
   memory.threads = options.threads;
   memory.maxBatch = options.maxBatch;
@@ -169,13 +155,13 @@ void poplar::addPlanMemory(OpPassManager &pm, const HostOptions &options) {
 }
 
 void poplar::buildMemoryPipeline(OpPassManager &pm,
-                                 const HostOptions &options) {
+                                 const BuildOptions &options) {
   buildKernelPipeline(pm, options);
   addPlanMemory(pm, options);
 }
 
 void poplar::buildLoweringPipeline(OpPassManager &pm,
-                                   const HostOptions &options) {
+                                   const CodeOptions &options) {
   LowerProgramOptions program;
   program.trapDeadRanges = options.trapDeadRanges;
   if (options.chip.empty()) {
@@ -199,11 +185,11 @@ void poplar::buildLoweringPipeline(OpPassManager &pm,
   pm.addPass(createReconcileUnrealizedCastsPass());
 }
 
-void poplar::registerHostPipelines() {
+void poplar::registerPipelines() {
   PassPipelineRegistration<PlanPipelineOptions>(
       "poplar-plan", "From the model level to the memory plan",
       [](OpPassManager &pm, const PlanPipelineOptions &options) {
-        HostOptions host;
+        BuildOptions host;
         host.precision = options.precision;
         host.recompute = options.recompute;
         host.workspaceBytes = options.workspaceBytes;
@@ -211,5 +197,5 @@ void poplar::registerHostPipelines() {
       });
   PassPipelineRegistration<>(
       "poplar-lower", "From the memory plan to the llvm dialect",
-      [](OpPassManager &pm) { buildLoweringPipeline(pm, HostOptions()); });
+      [](OpPassManager &pm) { buildLoweringPipeline(pm, CodeOptions()); });
 }

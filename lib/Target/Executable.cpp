@@ -1,4 +1,4 @@
-//===- HostObject.cpp - Object files and executables for CPUs -------------===//
+//===- Executable.cpp - Objects and executables ---------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -8,8 +8,8 @@
 
 #include "Optimize.h"
 #include "Poplar/Support/HostCPU.h"
+#include "Poplar/Target/Build.h"
 #include "Poplar/Target/GPUImage.h"
-#include "Poplar/Target/Host.h"
 #include "Poplar/Target/ProgramDescription.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -38,7 +38,7 @@ using namespace poplar;
 
 namespace {
 
-/// CPU and features of a HostOptions::cpu. A virtual machine's CPU may carry
+/// CPU and features of a BuildOptions::cpu. A virtual machine's CPU may carry
 /// the name of one that lacks some of its features, so "native" also asks for
 /// what the processor says it has.
 void resolveCPU(StringRef cpu, std::string &name, std::string &features) {
@@ -170,10 +170,9 @@ bool poplar::isKnownCPU(StringRef cpu) {
          (!triple.isX86_64() || describe(cpu)->checkFeatures("+64bit"));
 }
 
-LogicalResult poplar::emitHostObject(ModuleOp module,
-                                     const HostOptions &options,
-                                     StringRef objectPath, TimingScope &timing,
-                                     std::string &report) {
+LogicalResult poplar::emitObject(ModuleOp module, const BuildOptions &options,
+                                 StringRef objectPath, TimingScope &timing,
+                                 std::string &report) {
   std::string cpu, features;
   resolveCPU(options.cpu, cpu, features);
   auto machine = createTargetMachine(module, cpu, features);
@@ -278,10 +277,10 @@ static std::string explainFullDisk(StringRef executablePath,
          std::to_string((object + archive) >> 10) + " KiB are needed";
 }
 
-LogicalResult poplar::linkHostExecutable(ModuleOp module,
-                                         const HostOptions &options,
-                                         StringRef objectPath,
-                                         StringRef executablePath) {
+LogicalResult poplar::linkExecutable(ModuleOp module,
+                                     const CodeOptions &options,
+                                     StringRef objectPath,
+                                     StringRef executablePath) {
   auto linker = llvm::sys::findProgramByName("c++");
   if (!linker)
     return module.emitError("no linker driver `c++` was found; on Debian: "
@@ -290,9 +289,10 @@ LogicalResult poplar::linkHostExecutable(ModuleOp module,
   SmallVector<StringRef> arguments = {*linker,    "-o",    executablePath,
                                       objectPath, runtime, "-lgomp",
                                       "-lm",      "-ldl",  "-lpthread"};
-  // CUDA is loaded when the executable runs, and needs nothing here.
-  if (options.chip.empty())
-    arguments.push_back("-ldnnl");
+  SmallVector<std::string> libraries;
+  for (std::string_view library : options.kind->libraries)
+    libraries.push_back("-l" + std::string(library));
+  llvm::append_range(arguments, libraries);
   // What the linker says becomes part of the one error. It is kept elsewhere:
   // the disk that is linked to may be full.
   SmallString<128> log;

@@ -1,0 +1,139 @@
+//===- Build.h - From a model to an executable ------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_TARGET_BUILD_H
+#define POPLAR_TARGET_BUILD_H
+
+#include "Poplar/Planner/Cluster/Targets.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
+#include <string>
+
+namespace poplar {
+
+/// When collectives run.
+struct OverlapOptions {
+  /// Collectives overlap with computation; otherwise all are synchronous.
+  bool overlap = true;
+  /// Gathers and reductions under way at a time, beside the unit at work.
+  int overlapDepth = 2;
+};
+
+/// How the program of a device type is scheduled.
+struct ScheduleOptions : OverlapOptions {
+  /// f32, bf16 or f16: what activations and working copies are kept in.
+  std::string precision = "f32";
+  /// Values are only kept in `precision`, and computed in f32.
+  bool storesOnly = false;
+  /// keep, recompute-attention or recompute-unit.
+  std::string recompute = "keep";
+};
+
+/// What the libraries' scratch is planned for.
+struct ScratchOptions {
+  /// Threads that share it.
+  int threads = 1;
+  /// Largest micro-batch.
+  int64_t maxBatch = 64;
+  /// Bytes; below 0, what the library at hand asks.
+  int64_t workspaceBytes = -1;
+};
+
+/// What code is generated for, and how it is linked.
+struct CodeOptions {
+  /// The kind of target.
+  const TargetKind *kind = findTargetKind("host");
+  /// LLVM's name of the CPU; "native" asks the machine at hand.
+  std::string cpu = "native";
+  /// What oneDNN may use of it, as ONEDNN_MAX_CPU_ISA puts it; empty for all.
+  std::string isa;
+  /// The GPU that kernels are compiled for, "sm_80"; empty for CPUs.
+  std::string chip;
+  /// On GPUs, GELU is done by the library's products where it can be.
+  bool fuseEpilogues = true;
+  /// Executables for GPUs hold their kernels as PTX even if there is a cubin.
+  bool keepPTX = true;
+  /// Fill buffers with NaN when they die: a test of the memory plan.
+  bool trapDeadRanges = false;
+  /// Where the libraries below are.
+  std::string libraryDirectory;
+
+  /// Bitcode of the kernel library (attention), linked into every program.
+  std::string getKernelLibrary() const;
+  /// Archive with the runtime, which holds `main`.
+  std::string getRuntimeLibrary() const;
+};
+
+/// All of them, for an executable.
+struct BuildOptions : ScheduleOptions, ScratchOptions, CodeOptions {
+  /// Neighbouring units with less than this (in f32) share a bucket.
+  int64_t bucketBytes = 1 << 20;
+};
+
+/// Whether LLVM generates code for a CodeOptions::cpu; it would only warn, and
+/// end the process later.
+bool isKnownCPU(llvm::StringRef cpu);
+
+/// Sets `cpu`, `isa`, `chip` and `workspaceBytes` for a device type's target,
+/// such as "host:avx2-f32" or "cuda:sm_80"; fails for what code cannot be
+/// generated for.
+llvm::LogicalResult setTarget(BuildOptions &options, llvm::StringRef target);
+
+/// From the model level, on a module that is the program of one device type, to
+/// the scheduled level: precision, differentiation, collectives, their order.
+void buildSchedulePipeline(mlir::OpPassManager &pm,
+                           const ScheduleOptions &options);
+
+/// Sets how the program of one device type is scheduled: its number format and
+/// what it recomputes.
+void chooseScheduleOptions(mlir::ModuleOp program, ScheduleOptions &options);
+
+/// Replaces the plan of a module by the programs of its device types, modules
+/// inside this one, at the scheduled level and checked against each other.
+llvm::LogicalResult schedulePrograms(mlir::ModuleOp module,
+                                     const OverlapOptions &options,
+                                     mlir::TimingScope &timing);
+
+/// From there to kernels, still on tensors.
+void buildKernelPipeline(mlir::OpPassManager &pm, const CodeOptions &options);
+
+/// --plan-memory: from kernels to calls on buffers, each in its place.
+void addPlanMemory(mlir::OpPassManager &pm, const ScratchOptions &options);
+
+/// Both.
+void buildMemoryPipeline(mlir::OpPassManager &pm, const BuildOptions &options);
+
+/// From the model level to buffers, for a model that one device trains alone.
+void buildPlanPipeline(mlir::OpPassManager &pm, const BuildOptions &options);
+
+/// From buffers to the llvm dialect; where there is a `chip`, all but its
+/// kernels.
+void buildLoweringPipeline(mlir::OpPassManager &pm, const CodeOptions &options);
+
+/// Registers both with the pass manager's text form, as `--poplar-plan` and
+/// `--poplar-lower`.
+void registerPipelines();
+
+/// Lowers a module that has gone through the plan pipeline and compiles it to
+/// an object file that defines `poplar_program`. Errors are diagnostics. Phases
+/// are timed within `timing`; `report` gets a line about the kernels of a GPU.
+llvm::LogicalResult emitObject(mlir::ModuleOp module,
+                               const BuildOptions &options,
+                               llvm::StringRef objectPath,
+                               mlir::TimingScope &timing, std::string &report);
+
+/// Links an object with the runtime into an executable.
+llvm::LogicalResult linkExecutable(mlir::ModuleOp module,
+                                   const CodeOptions &options,
+                                   llvm::StringRef objectPath,
+                                   llvm::StringRef executablePath);
+
+} // namespace poplar
+
+#endif // POPLAR_TARGET_BUILD_H
