@@ -37,7 +37,8 @@ static std::string formatHead(zero::PlanOp plan) {
               plan.getStage(), formatCount(plan.getGlobalBatch(), "sample"),
               formatCount(plan.getRanks().size(), "rank"), plan.getPolicy());
   if (plan.getSchedule())
-    text += ", schedule " + plan.getSchedule()->str();
+    text +=
+        ", schedule " + zero::stringifyPlanSchedule(*plan.getSchedule()).str();
   auto getSeconds = [&](llvm::StringRef name) -> std::optional<double> {
     auto attribute = plan->getAttrOfType<mlir::FloatAttr>(name);
     if (!attribute)

@@ -77,7 +77,8 @@ CandidateSimulator::getPrograms(const ClusterView &view,
   job.module = module.clone();
   for (auto [index, op] :
        llvm::enumerate(job.module->getOps<cluster::DeviceTypeOp>()))
-    op.setRecompute(view.types[index].recompute);
+    op.setRecompute(
+        *cluster::symbolizeRecomputePolicy(view.types[index].recompute));
   addPlan(*job.module, candidate.stage,
           view.nodes[view.ranks[candidate.ranks.front()].node].name,
           representatives);

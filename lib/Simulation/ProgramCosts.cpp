@@ -22,7 +22,8 @@ using namespace mlir;
 using namespace poplar;
 
 ProgramChoice::ProgramChoice(const DeviceType &type) {
-  info.recompute = options.recompute = type.recompute;
+  options.recompute = type.recompute;
+  info.recompute = *cluster::symbolizeRecomputePolicy(type.recompute);
   info.precision = type.precision;
   options.precision = getStorageFormat(type.precision);
   options.storesOnly = type.getWorkingFormat() != options.precision;
@@ -33,7 +34,7 @@ ProgramChoice::ProgramChoice(const DeviceType &type) {
 
 std::vector<std::string> ProgramChoice::getKey() const {
   bool isHost = options.workspaceBytes < 0;
-  return {info.precision, info.recompute, isHost ? info.target : "",
+  return {info.precision, options.recompute, isHost ? info.target : "",
           std::to_string(options.threads)};
 }
 

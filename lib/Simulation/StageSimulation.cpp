@@ -187,8 +187,9 @@ LogicalResult StageSimulationBuilder::readProgram(zero::RankOp rank,
   }
   program.times = &found->second;
   result.usesEstimates |= !program.times->getLargest();
-  std::string recompute =
-      rank.getRecompute().value_or(cluster.types[*type].recompute).str();
+  std::string recompute = cluster.types[*type].recompute;
+  if (auto policy = rank.getRecompute())
+    recompute = cluster::stringifyRecomputePolicy(*policy).str();
   for (const HybridModel::Variant &variant : model.variants[*type])
     if (variant.recompute == recompute)
       program.variant = &variant;
@@ -217,7 +218,7 @@ LogicalResult StageSimulationBuilder::formClasses() {
   using Rank = std::tuple<StringRef, int64_t, int64_t, int64_t, double>;
   using Hop = std::tuple<bool, double, double, double>;
   std::map<std::pair<std::vector<Rank>, std::vector<Hop>>, size_t> known;
-  bool isCustom = plan.getSchedule() == "custom";
+  bool isCustom = plan.getSchedule() == zero::PlanSchedule::Custom;
   for (size_t pipeline = 0; pipeline < members.front().size(); ++pipeline) {
     std::pair<std::vector<Rank>, std::vector<Hop>> key;
     for (size_t group = 0; group < groups.size(); ++group) {

@@ -100,7 +100,7 @@ void poplar::chooseScheduleOptions(ModuleOp program, ScheduleOptions &options) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   options.precision = getStorageFormat(info.precision);
   options.storesOnly = info.getWorkingFormat() != options.precision;
-  options.recompute = info.recompute;
+  options.recompute = cluster::stringifyRecomputePolicy(info.recompute).str();
 }
 
 LogicalResult poplar::schedulePrograms(ModuleOp module,

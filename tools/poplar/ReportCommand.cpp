@@ -62,7 +62,7 @@ static bool addTimeline(Compilation &compilation, ReportInput &report) {
 static bool addStages(zero::PlanOp op, Compilation &compilation,
                       ReportInput &report) {
   StagedPlan stages;
-  stages.schedule = op.getSchedule()->str();
+  stages.schedule = zero::stringifyPlanSchedule(*op.getSchedule()).str();
   stages.policy = op.getPolicy().str();
   stages.globalBatch = int64_t(op.getGlobalBatch());
   // Scheduling moves the groups into the programs.

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one header that the compiler (lib/) and the runtime (runtime/) share. An
+// The header that the compiler (lib/) and the runtime (runtime/) meet in. An
 // executable is generated code, which defines `poplar_program`, linked against
 // the runtime, which defines `main` and the `poplar_rt_*` functions below.
 //

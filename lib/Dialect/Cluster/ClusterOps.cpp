@@ -255,11 +255,12 @@ static LogicalResult verifyName(Operation *op, StringRef what, StringRef name) {
                          << describeNameRule();
 }
 
-static LogicalResult verifyRecompute(Operation *op, StringRef policy) {
-  if (llvm::is_contained(getRecomputePolicies(), policy))
+static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
+  if (!policy || symbolizeRecomputePolicy(policy))
     return success();
-  InFlightDiagnostic diag = op->emitError() << "unknown recompute policy '"
-                                            << policy << "' (known: ";
+  InFlightDiagnostic diag = op->emitError()
+                            << "unknown recompute policy '" << policy.getValue()
+                            << "' (known: ";
   llvm::interleaveComma(getRecomputePolicies(), diag);
   return diag << ")";
 }
@@ -316,7 +317,7 @@ LogicalResult DeviceTypeOp::verify() {
            << "use";
   if (failed(expectRange(*this, "memory", getMemory(), 1, kMaxBytes)) ||
       failed(expectRange(*this, "threads", getThreads(), 1, kMaxThreads)) ||
-      failed(verifyRecompute(*this, getRecompute())))
+      failed(verifyRecompute(*this, getRecomputeAttr())))
     return failure();
   if (getThreads() && !target->info->getKind().isHost())
     return emitError("threads are for host targets, not for '")
@@ -582,7 +583,7 @@ LogicalResult ProfileOp::verify() {
                                              getOptimizer()->convertToDouble(),
                                              /*mayBeZero=*/true)))
     return failure();
-  if (getRecompute() && failed(verifyRecompute(*this, *getRecompute())))
+  if (failed(verifyRecompute(*this, getRecomputeAttr())))
     return failure();
   if (DictionaryAttr versions = getVersionsAttr())
     for (NamedAttribute entry : versions)

@@ -33,8 +33,9 @@ const Target *poplar::cluster::findTarget(llvm::StringRef name) {
   return target == targets.end() ? nullptr : target;
 }
 
-llvm::ArrayRef<llvm::StringLiteral> poplar::cluster::getRecomputePolicies() {
-  static constexpr llvm::StringLiteral policies[] = {
-      "keep", "recompute-attention", "recompute-unit"};
-  return policies;
+llvm::SmallVector<llvm::StringRef> poplar::cluster::getRecomputePolicies() {
+  llvm::SmallVector<llvm::StringRef> names;
+  for (uint32_t i = 0; i <= getMaxEnumValForRecomputePolicy(); ++i)
+    names.push_back(stringifyRecomputePolicy(RecomputePolicy(i)));
+  return names;
 }

@@ -63,7 +63,9 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   text("device_type", info.deviceType);
   text("target", info.target);
   text("precision", info.precision);
-  text("recompute", info.recompute);
+  if (auto policy = attr.getAs<StringAttr>("recompute"))
+    info.recompute = cluster::symbolizeRecomputePolicy(policy).value_or(
+        cluster::RecomputePolicy::Keep);
   info.mixedRecompute = attr.contains("mixed_recompute");
   integer("stage", info.stage);
   integer("world_size", info.worldSize);
@@ -85,13 +87,14 @@ DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
   auto integer = [&](StringRef name, int64_t value) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
   };
-  SmallVector<NamedAttribute> entries = {text("device_type", deviceType),
-                                         text("target", target),
-                                         text("precision", precision),
-                                         text("recompute", recompute),
-                                         integer("stage", stage),
-                                         integer("world_size", worldSize),
-                                         text("wire", wire)};
+  SmallVector<NamedAttribute> entries = {
+      text("device_type", deviceType),
+      text("target", target),
+      text("precision", precision),
+      text("recompute", cluster::stringifyRecomputePolicy(recompute)),
+      integer("stage", stage),
+      integer("world_size", worldSize),
+      text("wire", wire)};
   if (mixedRecompute)
     entries.push_back(
         builder.getNamedAttr("mixed_recompute", builder.getUnitAttr()));

@@ -121,11 +121,18 @@ static std::vector<Turn> readTurns(RankOp rank) {
   return turns;
 }
 
+/// None for turns that the ranks list themselves.
+static std::optional<PipelineSchedule> getPipelineSchedule(PlanOp plan) {
+  std::optional<PlanSchedule> schedule = plan.getSchedule();
+  if (!schedule || *schedule == PlanSchedule::Custom)
+    return std::nullopt;
+  return parsePipelineSchedule(stringifyPlanSchedule(*schedule));
+}
+
 Timetable PlanOp::getTimetable(int64_t index) {
   SmallVector<RankOp, 0> ranks = getRanks();
   size_t groups = getGroups().size();
-  std::optional<PipelineSchedule> schedule =
-      parsePipelineSchedule(getSchedule().value_or(""));
+  std::optional<PipelineSchedule> schedule = getPipelineSchedule(*this);
   if (schedule)
     return Timetable::make(
         *schedule,
@@ -194,8 +201,7 @@ static LogicalResult verifyUnits(PlanOp plan, MutableArrayRef<GroupOp> groups) {
                             Twine(chunks) +
                             ": micro-batches go through all groups as often",
                         "the first group");
-  std::optional<PipelineSchedule> schedule =
-      parsePipelineSchedule(plan.getSchedule().value_or(""));
+  std::optional<PipelineSchedule> schedule = getPipelineSchedule(plan);
   if (chunks > 1 && schedule && !takesChunks(*schedule))
     return groups.front().emitOpError("owns ")
            << chunks << " ranges of units, but in schedule '"
@@ -265,7 +271,7 @@ static LogicalResult verifySharing(RankOp rank, RankOp first) {
     difference = ("on node '" + first.getNode() + "', but is on node '" +
                   rank.getNode() + "': units are shared inside a node")
                      .str();
-  else if (rank.getRecompute() != first.getRecompute())
+  else if (rank.getRecomputeAttr() != first.getRecomputeAttr())
     difference = "that recomputes otherwise: they share the same passes";
   else if (rank.getTurns() != first.getTurns() ||
            rank.getChunks() != first.getChunks())
@@ -321,9 +327,10 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
   if (groups.size() == 1 && plan.getSchedule())
     return plan.emitOpError("has a schedule, but no pipeline to follow it: "
                             "there is one group");
-  StringRef schedule = plan.getSchedule().value_or("");
-  if (groups.size() > 1 && schedule != "custom" &&
-      !parsePipelineSchedule(schedule))
+  StringRef schedule;
+  if (StringAttr attr = plan.getScheduleAttr())
+    schedule = attr.getValue();
+  if (groups.size() > 1 && !symbolizePlanSchedule(schedule))
     return plan.emitOpError("has groups, but its schedule is '")
            << schedule << "', expected gpipe, 1f1b, interleaved or custom";
   if (failed(verifyUnits(plan, groups)))
@@ -339,7 +346,8 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
     if (rank.getGroup() >= groups.size())
       return rank.emitOpError("is of group ")
              << rank.getGroup() << ", but there are " << groups.size();
-    if (failed(verifyTurns(rank, schedule == "custom", plan.getNumChunks())))
+    if (failed(verifyTurns(rank, plan.getSchedule() == PlanSchedule::Custom,
+                           plan.getNumChunks())))
       return failure();
   }
   return verifyPipelines(plan, groups, ranks);
@@ -354,7 +362,7 @@ LogicalResult PlanOp::verifyRegions() {
     return emitOpError("holds something else than zero.rank or zero.group");
   if (ranks.empty())
     return emitOpError("has no ranks");
-  if (groups.empty() && getSchedule())
+  if (groups.empty() && getScheduleAttr())
     return emitOpError("has a schedule, but no groups to follow it");
   for (RankOp rank : ranks)
     if (groups.empty() && (rank.getGroup() != 0 || rank.getTurns()))
@@ -495,10 +503,10 @@ LogicalResult RankOp::verify() {
   if (getThreads() > maxThreads)
     return emitOpError("has ")
            << getThreads() << " threads, expected 1 to " << maxThreads;
-  if (getRecompute() &&
-      !llvm::is_contained(cluster::getRecomputePolicies(), *getRecompute()))
+  if (StringAttr policy = getRecomputeAttr();
+      policy && !cluster::symbolizeRecomputePolicy(policy))
     return emitOpError("has the recompute policy ")
-           << showName(*getRecompute()) << ", expected "
+           << showName(policy.getValue()) << ", expected "
            << llvm::join(cluster::getRecomputePolicies(), ", ");
   // So that 64 bits hold the samples of all ranks.
   constexpr int64_t limit = int64_t(1) << 31;

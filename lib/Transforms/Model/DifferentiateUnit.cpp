@@ -53,7 +53,8 @@ static llvm::SetVector<Value> getReadValues(Operation *op) {
 namespace {
 class UnitDifferentiation {
 public:
-  UnitDifferentiation(func::FuncOp unit, func::FuncOp work, Recompute policy)
+  UnitDifferentiation(func::FuncOp unit, func::FuncOp work,
+                      cluster::RecomputePolicy policy)
       : unit(unit), work(work), policy(policy), body(work.front()),
         numArguments(unit.getNumArguments()) {}
 
@@ -74,7 +75,7 @@ private:
   bool canKeep(Operation *op) const;
 
   func::FuncOp unit, work;
-  Recompute policy;
+  cluster::RecomputePolicy policy;
   Block &body;
   unsigned numArguments;
   DifferentiatedUnit info;
@@ -167,13 +168,13 @@ bool UnitDifferentiation::canKeep(Operation *op) const {
   if (isa<tensor::EmptyOp, linalg::FillOp>(op))
     return false;
   switch (policy) {
-  case Recompute::Keep:
+  case cluster::RecomputePolicy::Keep:
     return true;
-  case Recompute::Attention: {
+  case cluster::RecomputePolicy::Attention: {
     auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
     return !differentiable || !differentiable.isRecomputedWithAttention();
   }
-  case Recompute::Unit:
+  case cluster::RecomputePolicy::Unit:
     return false;
   }
   llvm_unreachable("every policy returns");
@@ -290,9 +291,9 @@ func::FuncOp UnitDifferentiation::buildForward() {
   return work;
 }
 
-FailureOr<DifferentiatedUnit> poplar::differentiateUnit(func::FuncOp unit,
-                                                        SymbolTable &symbols,
-                                                        Recompute policy) {
+FailureOr<DifferentiatedUnit>
+poplar::differentiateUnit(func::FuncOp unit, SymbolTable &symbols,
+                          cluster::RecomputePolicy policy) {
   for (StringRef suffix : {".forward", ".backward"})
     if (symbols.lookup((unit.getSymName() + suffix).str()))
       return unit.emitOpError("cannot be differentiated: there is a symbol @")

@@ -28,14 +28,6 @@ namespace poplar {
 using namespace mlir;
 using namespace poplar;
 
-static std::optional<Recompute> parsePolicy(StringRef name) {
-  return llvm::StringSwitch<std::optional<Recompute>>(name)
-      .Case("keep", Recompute::Keep)
-      .Case("recompute-attention", Recompute::Attention)
-      .Case("recompute-unit", Recompute::Unit)
-      .Default(std::nullopt);
-}
-
 /// The form the importer gives @model:
 ///   (ids [?,T] i32, targets [?,T] i32, keys [?,2] i32) -> loss [?,T] f32
 static LogicalResult checkModel(func::FuncOp model) {
@@ -91,7 +83,7 @@ struct NNDifferentiatePass
 private:
   LogicalResult differentiate() {
     ModuleOp module = getOperation();
-    std::optional<Recompute> policy = parsePolicy(recompute);
+    auto policy = cluster::symbolizeRecomputePolicy(recompute);
     if (!policy)
       return module.emitError("unknown recomputation policy '")
              << recompute

@@ -125,13 +125,14 @@ void HeteroAllocatePass::refuse(const PlanSearchResult &result,
 void HeteroAllocatePass::setRecompute(const PlanCandidate &plan) {
   for (auto [index, type] :
        llvm::enumerate(getOperation().getOps<cluster::DeviceTypeOp>())) {
-    if (type.getRecompute() == plan.recompute[index])
+    auto policy = cluster::symbolizeRecomputePolicy(plan.recompute[index]);
+    if (type.getRecompute() == policy)
       continue;
     for (auto profile : getOperation().getOps<cluster::ProfileOp>())
       if (profile.getDeviceType() == type.getSymName() &&
           !profile.getRecompute())
         profile.setRecompute(type.getRecompute());
-    type.setRecompute(plan.recompute[index]);
+    type.setRecompute(*policy);
   }
 }
 

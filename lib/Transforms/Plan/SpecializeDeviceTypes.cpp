@@ -153,8 +153,9 @@ void SpecializeDeviceTypesPass::runOnOperation() {
   SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
   // A program for each type in each group, at each position among those that
   // share units; and what it recomputes.
+  using cluster::RecomputePolicy;
   using Program = std::tuple<Operation *, int64_t, int64_t>;
-  DenseMap<Program, std::pair<StringRef, zero::RankOp>> policies;
+  DenseMap<Program, std::pair<RecomputePolicy, zero::RankOp>> policies;
   llvm::SmallSetVector<Program, 4> used;
   for (auto [index, rank] : llvm::enumerate(plan.getRanks())) {
     auto type = symbols.lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
@@ -170,7 +171,8 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     }
     Program program = {type, int64_t(rank.getGroup()),
                        groups.empty() ? 0 : plan.getPosition(index)};
-    StringRef recompute = rank.getRecompute().value_or(type.getRecompute());
+    RecomputePolicy recompute =
+        rank.getRecompute().value_or(type.getRecompute());
     auto [known, isNew] = policies.insert({program, {recompute, rank}});
     if (!isNew && known->second.first != recompute) {
       InFlightDiagnostic diagnostic =
@@ -212,8 +214,8 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     info.deviceType = type.getSymName().str();
     info.target = type.getTarget().str();
     info.precision = cluster::stringifyNumberFormat(type.getPrecision()).str();
-    StringRef recompute = policies.lookup({op, group, position}).first;
-    info.recompute = recompute.str();
+    RecomputePolicy recompute = policies.lookup({op, group, position}).first;
+    info.recompute = recompute;
     info.mixedRecompute = llvm::any_of(used, [&, group = group](Program other) {
       return std::get<1>(other) == group &&
              policies.lookup(other).first != recompute;

@@ -9,6 +9,7 @@
 #ifndef POPLAR_DIALECT_CLUSTER_CLUSTER_H
 #define POPLAR_DIALECT_CLUSTER_CLUSTER_H
 
+#include "Poplar/Dialect/Cluster/ClusterEnums.h"
 #include "Poplar/Planner/Cluster/Cluster.h"
 #include "Poplar/Planner/Cluster/Targets.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -18,7 +19,6 @@
 #include "mlir/IR/SymbolTable.h"
 
 #include "Poplar/Dialect/Cluster/ClusterDialect.h.inc"
-#include "Poplar/Dialect/Cluster/ClusterEnums.h.inc"
 #define GET_OP_CLASSES
 #include "Poplar/Dialect/Cluster/ClusterOps.h.inc"
 
@@ -43,8 +43,8 @@ llvm::ArrayRef<Target> getTargets();
 /// Null if there is no target of this name.
 const Target *findTarget(llvm::StringRef name);
 
-/// Recomputation policies, the one that keeps most first.
-llvm::ArrayRef<llvm::StringLiteral> getRecomputePolicies();
+/// Names of recomputation policies, the one that keeps most first.
+llvm::SmallVector<llvm::StringRef> getRecomputePolicies();
 
 /// What the cluster ops of a verified module say, for the planner. Without
 /// nodes there are no ranks.

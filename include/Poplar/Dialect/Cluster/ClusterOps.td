@@ -10,9 +10,9 @@
 #define POPLAR_DIALECT_CLUSTER_CLUSTEROPS_TD
 
 include "mlir/IR/BuiltinAttributeInterfaces.td"
-include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
+include "Poplar/Dialect/Cluster/ClusterEnums.td"
 
 //===----------------------------------------------------------------------===//
 // Dialect
@@ -51,26 +51,6 @@ class Cluster_Op<string mnemonic, list<Trait> traits = []>
 }
 
 //===----------------------------------------------------------------------===//
-// Enumerations
-//===----------------------------------------------------------------------===//
-
-def Cluster_NumberFormat : I32EnumAttr<"NumberFormat",
-    "what activations and working copies of parameters are kept in", [
-      I32EnumAttrCase<"F32", 0, "f32">,
-      I32EnumAttrCase<"BF16", 1, "bf16">,
-      I32EnumAttrCase<"F16", 2, "f16">,
-      I32EnumAttrCase<"TF32", 3, "tf32">]> {
-  let cppNamespace = "::poplar::cluster";
-}
-
-def Cluster_LinkKind : I32EnumAttr<"LinkKind", "which devices a link joins", [
-      I32EnumAttrCase<"Between", 0, "between">,
-      I32EnumAttrCase<"FromTo", 1, "from">,
-      I32EnumAttrCase<"Inside", 2, "inside">]> {
-  let cppNamespace = "::poplar::cluster";
-}
-
-//===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
 
@@ -98,7 +78,8 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
                        StrAttr:$target,
                        OptionalAttr<I64Attr>:$memory,
                        Cluster_NumberFormat:$precision,
-                       DefaultValuedStrAttr<StrAttr, "keep">:$recompute,
+                       DefaultValuedAttr<Cluster_RecomputeAttr,
+                           "::poplar::cluster::RecomputePolicy::Keep">:$recompute,
                        OptionalAttr<DictionaryAttr>:$flops,
                        OptionalAttr<F64Attr>:$bandwidth,
                        OptionalAttr<I64Attr>:$threads,
@@ -208,7 +189,7 @@ def Cluster_ProfileOp : Cluster_Op<"profile",
                        OptionalAttr<I64Attr>:$bytes_per_sample,
                        OptionalAttr<F64Attr>:$optimizer,
                        OptionalAttr<Cluster_NumberFormat>:$precision,
-                       OptionalAttr<StrAttr>:$recompute,
+                       OptionalAttr<Cluster_RecomputeAttr>:$recompute,
                        UnitAttr:$estimate,
                        OptionalAttr<StrAttr>:$model,
                        OptionalAttr<StrAttr>:$machine,

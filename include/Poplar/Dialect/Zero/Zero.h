@@ -9,6 +9,7 @@
 #ifndef POPLAR_DIALECT_ZERO_ZERO_H
 #define POPLAR_DIALECT_ZERO_ZERO_H
 
+#include "Poplar/Dialect/Cluster/ClusterEnums.h"
 #include "Poplar/Dialect/NN/NNInterfaces.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Planner/Pipeline/Timetable.h"
@@ -60,7 +61,7 @@ struct ProgramInfo {
   std::string deviceType, target = "host";
   /// f32, bf16 or f16: activations and working copies.
   std::string precision = "f32";
-  std::string recompute = "keep";
+  cluster::RecomputePolicy recompute = cluster::RecomputePolicy::Keep;
   /// Other device types of the job recompute otherwise.
   bool mixedRecompute = false;
   int64_t stage = 0, worldSize = 1;

@@ -12,6 +12,7 @@
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/OpBase.td"
+include "Poplar/Dialect/Cluster/ClusterEnums.td"
 
 def Zero_CollectiveKind : I32EnumAttr<"CollectiveKind",
     "what a collective does with a bucket", [
@@ -36,6 +37,16 @@ def Zero_ExchangeKind : I32EnumAttr<"ExchangeKind",
       I32EnumAttrCase<"Collect", 2, "collect">]> {
   let cppNamespace = "::poplar::zero";
 }
+
+def Zero_PlanSchedule : I32EnumAttr<"PlanSchedule",
+    "the order in which the groups of a plan take their turns", [
+      I32EnumAttrCase<"GPipe", 0, "gpipe">,
+      I32EnumAttrCase<"OneForwardOneBackward", 1, "1f1b">,
+      I32EnumAttrCase<"Interleaved", 2, "interleaved">,
+      I32EnumAttrCase<"Custom", 3, "custom">]> {
+  let cppNamespace = "::poplar::zero";
+}
+def Zero_PlanScheduleAttr : Cluster_QuotedAttr<Zero_PlanSchedule>;
 
 def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
     CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "

@@ -15,6 +15,7 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "Poplar/Dialect/Cluster/ClusterEnums.td"
 include "Poplar/Dialect/NN/NNInterfaces.td"
 include "Poplar/Dialect/Zero/ZeroEnums.td"
 include "Poplar/Dialect/Zero/ZeroInterfaces.td"
@@ -97,7 +98,7 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
     ConfinedAttr<I64Attr, [IntPositive]>:$global_batch,
     StrAttr:$policy,
-    OptionalAttr<StrAttr>:$schedule);
+    OptionalAttr<Zero_PlanScheduleAttr>:$schedule);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
@@ -214,7 +215,7 @@ def Zero_RankOp : Zero_Op<"rank", [HasParent<"PlanOp">]> {
     DefaultValuedAttr<F64Attr, "1.0">:$state,
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$group,
     OptionalAttr<DenseI64ArrayAttr>:$turns,
-    OptionalAttr<DenseI64ArrayAttr>:$chunks, OptionalAttr<StrAttr>:$recompute);
+    OptionalAttr<DenseI64ArrayAttr>:$chunks, OptionalAttr<Cluster_RecomputeAttr>:$recompute);
   let assemblyFormat = [{
     $device_type `node` $node (`group` $group^)? `micro_batch` $micro_batch
     `steps` $steps `last` $last (`threads` $threads^)? (`state` $state^)?

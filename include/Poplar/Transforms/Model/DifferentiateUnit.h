@@ -9,21 +9,12 @@
 #ifndef POPLAR_TRANSFORMS_MODEL_DIFFERENTIATEUNIT_H
 #define POPLAR_TRANSFORMS_MODEL_DIFFERENTIATEUNIT_H
 
+#include "Poplar/Dialect/Cluster/ClusterEnums.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace poplar {
-
-/// Which values of the forward pass the backward pass gets as residuals.
-enum class Recompute {
-  /// All that it reads.
-  Keep,
-  /// All but the results of attention, made again from its operands.
-  Attention,
-  /// None: everything is made again from the unit's arguments.
-  Unit
-};
 
 /// A unit, split in two. The signatures:
 ///
@@ -49,7 +40,7 @@ struct DifferentiatedUnit {
 /// Adds @f.forward and @f.backward after `unit`; fails with a diagnostic.
 llvm::FailureOr<DifferentiatedUnit>
 differentiateUnit(mlir::func::FuncOp unit, mlir::SymbolTable &symbols,
-                  Recompute policy);
+                  cluster::RecomputePolicy policy);
 
 /// The result of a call of @f.backward that continues the running gradient
 /// passed as `operand`; null if that is none.

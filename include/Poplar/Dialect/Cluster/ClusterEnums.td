@@ -1,0 +1,52 @@
+//===- ClusterEnums.td - Formats, policies, kinds of links -*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_CLUSTER_CLUSTERENUMS_TD
+#define POPLAR_DIALECT_CLUSTER_CLUSTERENUMS_TD
+
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def Cluster_NumberFormat : I32EnumAttr<"NumberFormat",
+    "what activations and working copies of parameters are kept in", [
+      I32EnumAttrCase<"F32", 0, "f32">,
+      I32EnumAttrCase<"BF16", 1, "bf16">,
+      I32EnumAttrCase<"F16", 2, "f16">,
+      I32EnumAttrCase<"TF32", 3, "tf32">]> {
+  let cppNamespace = "::poplar::cluster";
+}
+
+def Cluster_RecomputePolicy : I32EnumAttr<"RecomputePolicy",
+    "what a backward pass computes again, the one that keeps most first", [
+      I32EnumAttrCase<"Keep", 0, "keep">,
+      I32EnumAttrCase<"Attention", 1, "recompute-attention">,
+      I32EnumAttrCase<"Unit", 2, "recompute-unit">]> {
+  let cppNamespace = "::poplar::cluster";
+}
+
+/// Written as a string; verifiers refuse others, with the names that there are.
+class Cluster_QuotedAttr<I32EnumAttr enum>
+    : StringBasedAttr<CPred<"::llvm::isa<::mlir::StringAttr>($_self)">,
+                      enum.summary> {
+  let returnType = enum.cppType;
+  let convertFromStorage =
+      "*" # enum.cppNamespace # "::" # enum.stringToSymbolFnName #
+      "($_self.getValue())";
+  let constBuilderCall = "$_builder.getStringAttr(" # enum.cppNamespace #
+      "::" # enum.symbolToStringFnName # "($0))";
+}
+def Cluster_RecomputeAttr : Cluster_QuotedAttr<Cluster_RecomputePolicy>;
+
+def Cluster_LinkKind : I32EnumAttr<"LinkKind", "which devices a link joins", [
+      I32EnumAttrCase<"Between", 0, "between">,
+      I32EnumAttrCase<"FromTo", 1, "from">,
+      I32EnumAttrCase<"Inside", 2, "inside">]> {
+  let cppNamespace = "::poplar::cluster";
+}
+
+#endif // POPLAR_DIALECT_CLUSTER_CLUSTERENUMS_TD
