@@ -173,7 +173,8 @@ LogicalResult StageSimulationBuilder::readProgram(zero::RankOp rank,
     return success();
   Program &program = entry->second;
   std::optional<int> type = cluster.findType(name);
-  program.module = programOf(zero::getProgramName(plan, llvm::find(ranks, rank) - ranks.begin()));
+  program.module = programOf(
+      zero::getProgramName(plan, llvm::find(ranks, rank) - ranks.begin()));
   if (!type || !program.module)
     return rank.emitOpError("is on device type '")
            << name << "', for which there is no program";

@@ -57,7 +57,8 @@ static std::string listInstructions(const CodeOptions &options,
   auto isUsed = [&](StringRef feature) {
     if (isNative)
       return getHostCPU().has(feature);
-    return info && llvm::is_contained(info->instructions, std::string_view(feature));
+    return info &&
+           llvm::is_contained(info->instructions, std::string_view(feature));
   };
   SmallVector<StringRef> list;
   for (auto [feature, name] : names)

@@ -201,8 +201,8 @@ typedef struct PoplarAttention {
   int64_t seq_len, num_heads, num_kv_heads, head_dim;
   int64_t q_stride, k_stride, v_stride, out_stride;
   int64_t q_offset, k_offset, v_offset;
-  int64_t window; /* 0: unlimited */
-  int64_t op_id;  /* of the dropout mask */
+  int64_t window;     /* 0: unlimited */
+  int64_t op_id;      /* of the dropout mask */
   int64_t first_head; /* among those that devices share, for the same mask */
   double scale, dropout;
   int32_t causal, type; /* PoplarType */

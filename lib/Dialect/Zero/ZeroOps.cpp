@@ -92,7 +92,8 @@ int64_t PlanOp::findPipeline(int64_t rank) {
 int64_t PlanOp::getPosition(int64_t rank) {
   auto pipelines = getPipelinesOf(int64_t(getRanks()[rank].getGroup()));
   for (ArrayRef<int64_t> members : pipelines)
-    if (const int64_t *found = llvm::find(members, rank); found != members.end())
+    if (const int64_t *found = llvm::find(members, rank);
+        found != members.end())
       return found - members.begin();
   return 0;
 }
@@ -465,9 +466,8 @@ LogicalResult GroupOp::verify() {
   if (llvm::any_of(getTensor(), [&](int64_t degree) {
         return degree != int64_t(parts->size());
       }))
-    return emitOpError("has ")
-           << parts->size() << " parts for units that ["
-           << getTensor() << "] devices share";
+    return emitOpError("has ") << parts->size() << " parts for units that ["
+                               << getTensor() << "] devices share";
   for (int64_t part : *parts)
     if (part < 1 || part > 1000000)
       return emitOpError("has a part ")
