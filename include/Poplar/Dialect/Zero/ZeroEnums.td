@@ -12,7 +12,6 @@
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/OpBase.td"
-include "Poplar/Dialect/Cluster/ClusterEnums.td"
 
 def Zero_CollectiveKind : I32EnumAttr<"CollectiveKind",
     "what a collective does with a bucket", [
@@ -46,7 +45,6 @@ def Zero_PlanSchedule : I32EnumAttr<"PlanSchedule",
       I32EnumAttrCase<"Custom", 3, "custom">]> {
   let cppNamespace = "::poplar::zero";
 }
-def Zero_PlanScheduleAttr : Cluster_QuotedAttr<Zero_PlanSchedule>;
 
 def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
     CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "

@@ -37,6 +37,8 @@ def ZeroDialect : Dialect {
   let useDefaultTypePrinterParser = 1;
 }
 
+def Zero_PlanScheduleAttr : Cluster_QuotedAttr<Zero_PlanSchedule>;
+
 class Zero_Op<string mnemonic, list<Trait> traits = []>
     : Op<ZeroDialect, mnemonic, traits>;
 
