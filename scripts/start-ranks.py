@@ -18,12 +18,19 @@ the others carries no more than that (tc's tbf), in each direction:
 
   scripts/start-ranks.py DIR --rate 100mbit -- train ...
 
-That needs root, ip and tc (on Debian: iproute2); without them the exit status
-is 3. Ends with status 1, and ends the other ranks, when one of them fails, or is
+With --links, pairs of nodes get the bandwidths and latencies that a cluster file
+gives them (tc's htb and netem), each pair a link of its own:
+
+  scripts/start-ranks.py DIR --links cluster.json -- train ...
+
+Both need root, ip and tc (on Debian: iproute2); without them the exit status is
+3. A kernel without netem keeps to the bandwidths and says so. Ends with status 1, and ends the other ranks, when one of them fails, or is
 stopped (SIGSTOP) while others go on."""
 
 import argparse
 import contextlib
+import itertools
+import json
 import os
 import secrets
 import shutil
@@ -65,23 +72,105 @@ def parse_rate(text):
         return None
 
 
-def shape(namespace, device, rate):
+def tc(*words):
+    done = subprocess.run(["tc", *words], capture_output=True, text=True)
+    if done.returncode:
+        raise Impossible(f"tc {' '.join(words)}: {done.stderr.strip()}")
+
+
+def limit_packets(namespace, device):
     # What is larger than a burst would be cut into packets of 1,500 bytes, each
     # with interrupts of its own, which took much of a core; network cards have
     # none of that.
     ip("-n", namespace, "link", "set", device, "gso_max_size", str(LARGEST_PACKET))
-    command = ["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf"]
-    burst = max(LEAST_BURST, int(parse_rate(rate) / 8 * BURST_SECONDS))
-    bounds = ["burst", f"{burst}b", "latency", f"{QUEUE_SECONDS:g}s"]
-    done = subprocess.run(
-        [*command, "rate", rate, *bounds], capture_output=True, text=True
-    )
-    if done.returncode:
-        raise Impossible(f"{' '.join(command)} rate {rate}: {done.stderr.strip()}")
+
+
+def get_burst(rate):
+    return f"{max(LEAST_BURST, int(rate / 8 * BURST_SECONDS))}b"
+
+
+class EqualLinks:
+    """What every node sends and receives is no more than `rate`."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def shape(self, number, namespace, switch, port):
+        for place, device in ((namespace, "eth0"), (switch, port)):
+            limit_packets(place, device)
+            tc("-n", place, "qdisc", "add", "dev", device, "root", "tbf", "burst",
+               get_burst(parse_rate(self.rate)), "latency", f"{QUEUE_SECONDS:g}s",
+               "rate", self.rate)  # fmt: skip
+
+
+class Links:
+    """From every node to every other one: bit/s and seconds."""
+
+    def __init__(self, path, nodes):
+        with open(path) as file:
+            cluster = json.load(file)
+        self.pairs = {
+            pair: find_link(cluster, *(nodes[i] for i in pair), path)
+            for pair in itertools.permutations(range(len(nodes)), 2)
+        }
+        self.delays = True
+
+    def shape(self, number, namespace, switch, port):
+        limit_packets(namespace, "eth0")
+        device = ["-n", namespace, "dev", "eth0"]
+
+        def add(what, *words):
+            tc(*device[:2], what, "add", *device[2:], *words)
+
+        add("qdisc", "root", "handle", "1:", "htb")
+        for (sender, receiver), (rate, latency) in self.pairs.items():
+            if sender != number:
+                continue
+            name = f"1:{receiver + 1:x}"
+            burst = get_burst(rate)
+            add("class", "parent", "1:", "classid", name, "htb", "rate",
+                f"{rate:.0f}bit", "burst", burst, "cburst", burst)  # fmt: skip
+            address = get_address(receiver) + "/32"
+            add("filter", "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dst",
+                address, "flowid", name)  # fmt: skip
+            self.delay(add, name, rate, latency)
+
+    def delay(self, add, name, rate, latency):
+        queue = max(LEAST_BURST, int(rate / 8 * (QUEUE_SECONDS + 2 * latency)))
+        if self.delays and latency > 0:
+            try:
+                return add("qdisc", "parent", name, "netem", "delay",
+                           f"{latency * 1e6:.0f}us", "limit", "10000")  # fmt: skip
+            except Impossible:
+                self.delays = False
+                print("start-ranks: this kernel has no netem: links keep to their "
+                      "bandwidths, not to their latencies", file=sys.stderr)  # fmt: skip
+        add("qdisc", "parent", name, "bfifo", "limit", str(queue))
+
+
+def find_link(cluster, sender, receiver, path):
+    """The last word of a cluster file on a pair: that of the two nodes, else that
+    of all (docs/cluster-file.md)."""
+    found = None
+    for link in cluster["links"]:
+        if link.get("between") == "nodes":
+            found = found or link
+        elif sorted(link.get("between", [])) == sorted([sender, receiver]) or (
+            link.get("from") == sender and link.get("to") == receiver
+        ):
+            found = link
+            break
+    if found is None:
+        raise ValueError(f"{path} has no link from {sender} to {receiver}")
+    return found["bandwidth"] * 8, found["latency"]
+
+
+def get_address(number):
+    return f"10.77.{(number + 1) // 256}.{(number + 1) % 256}"
 
 
 @contextlib.contextmanager
-def namespaces(nodes, rate):
+def namespaces(nodes, links):
     """Commands that run something on a node, and the address of the first; the
     nodes hang on a switch, which is a namespace of its own."""
     for tool in ("ip", "tc"):
@@ -100,21 +189,19 @@ def namespaces(nodes, rate):
         add(switch)
         ip("-n", switch, "link", "add", "bridge", "type", "bridge")
         ip("-n", switch, "link", "set", "bridge", "up")
-        for number, node in enumerate(nodes):
+        for number in range(len(nodes)):
             name, port = f"{prefix}{number}", f"port{number}"
             add(name)
             link = ["type", "veth", "peer", "name", port, "netns", switch]
             ip("-n", name, "link", "add", "eth0", *link)
             ip("-n", switch, "link", "set", port, "master", "bridge", "up")
-            address = f"10.77.{(number + 1) // 256}.{(number + 1) % 256}/16"
-            ip("-n", name, "addr", "add", address, "dev", "eth0")
+            ip("-n", name, "addr", "add", get_address(number) + "/16", "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
-            shape(name, "eth0", rate)
-            shape(switch, port, rate)
+            links.shape(number, name, switch, port)
         yield {
             node: ["ip", "netns", "exec", f"{prefix}{number}"]
             for number, node in enumerate(nodes)
-        }, "10.77.0.1"
+        }, get_address(0)
     finally:
         for name in reversed(made):
             subprocess.run(["ip", "netns", "del", name], check=False)
@@ -240,13 +327,14 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="%(prog)s [-h] (DIR | --ranks N) [--rate RATE] -- COMMAND...",
+        usage="%(prog)s [-h] (DIR | --ranks N) [--rate RATE | --links FILE] -- COMMAND...",
     )
     parser.add_argument("directory", nargs="?", metavar="DIR", help="of poplar build")
     parser.add_argument(
         "--ranks", type=int, help="instead: so many run COMMAND, each a node"
     )
     parser.add_argument("--rate", help="of every node's link: 500kbit, 100mbit, 1gbit")
+    parser.add_argument("--links", metavar="FILE", help="cluster file with nodes' links")
     words = sys.argv[1:]
     split = words.index("--") if "--" in words else len(words)
     arguments, command = parser.parse_args(words[:split]), words[split + 1 :]
@@ -257,6 +345,9 @@ def main():
     if arguments.rate and not parse_rate(arguments.rate):
         parser.error(f"--rate {arguments.rate}: expected such as 500kbit, 100mbit, 1gbit")
 
+    if arguments.rate and arguments.links:
+        parser.error("either --rate or --links")
+
     if arguments.ranks:
         ranks = [(str(rank), command) for rank in range(arguments.ranks)]
     else:
@@ -264,11 +355,17 @@ def main():
             ranks = [(node, [exe, *command]) for node, exe in read_ranks(arguments.directory)]
         except (OSError, ValueError) as error:
             parser.error(f"{arguments.directory} is not what poplar build wrote: {error}")
-    if not arguments.rate:
+    if not arguments.rate and not arguments.links:
         return run([command for _, command in ranks], {"MASTER_ADDR": "127.0.0.1"})
+    nodes = list(dict.fromkeys(node for node, _ in ranks))
     try:
-        nodes = list(dict.fromkeys(node for node, _ in ranks))
-        with namespaces(nodes, arguments.rate) as (prefixes, address):
+        links = EqualLinks(arguments.rate)
+        if arguments.links:
+            links = Links(arguments.links, nodes)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        parser.error(f"--links {arguments.links}: {error}")
+    try:
+        with namespaces(nodes, links) as (prefixes, address):
             # Shared memory would go past the link.
             environment = {"MASTER_ADDR": address, "UCX_TLS": "tcp,self"}
             return run([prefixes[node] + command for node, command in ranks], environment)

@@ -80,7 +80,7 @@ static ClusterView takeType(const ClusterView &cluster, int type) {
   return *takeRanks(cluster, copies);
 }
 
-static HybridFilter getFilter(const HybridRequest &args) {
+HybridFilter poplar::getFilter(const HybridRequest &args) {
   return [args](HybridProblem &problem) {
     if (args.mostTensorDegree > 0)
       for (HybridProblem::DeviceType &type : problem.types)
@@ -107,49 +107,55 @@ poplar::selectDevices(const ClusterView &cluster, const HybridModel &model,
                                 mostChoices, leftOut);
 }
 
-/// Why poplar build does not take the plan; empty if it does.
-static std::string explainRefusal(const ClusterView &cluster,
-                                  const HybridReport &report) {
+std::string
+poplar::explainRefusal(const std::vector<std::vector<StageDevices>> &stages) {
   const DeviceType *first = nullptr;
-  for (const HybridPlan::Lane &lane : report.search.plan->lanes)
-    for (auto [type, mode] : lane.stages) {
-      const DeviceType &device = cluster.types[report.devices[type].type];
-      std::string reason = explainUnbuildableStage(
-          device, report.problem.types[type].modes[mode].tensorDegree);
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    for (auto [type, degree] : stages[stage]) {
+      std::string reason = explainUnbuildableStage(*type, degree);
       if (reason.empty())
-        reason = explainUnlikeNeighbours(first ? *first : device, device);
+        reason = explainUnlikeNeighbours(first ? *first : *type, *type);
+      if (reason.empty() && degree != stages[stage].front().tensorDegree)
+        reason = "unlike numbers of devices share the units of stage " +
+                 std::to_string(stage) +
+                 ", which is not generated yet: all pipelines share them alike";
       if (!reason.empty())
         return reason;
-      first = first ? first : &device;
+      first = first ? first : type;
     }
-  for (size_t stage = 0; stage < report.search.plan->groups.size(); ++stage) {
-    std::set<int> degrees;
-    for (const HybridPlan::Lane &lane : report.search.plan->lanes) {
-      auto [type, mode] = lane.stages[stage];
-      degrees.insert(report.problem.types[type].modes[mode].tensorDegree);
-    }
-    if (degrees.size() > 1)
-      return "unlike numbers of devices share the units of stage " +
-             std::to_string(stage) +
-             ", which is not generated yet: all pipelines share them alike";
-  }
   return "";
 }
 
-/// Plays the plan of a selection and those of other numbers of chunks, and
-/// takes the fastest. Fails with a diagnostic.
-static mlir::FailureOr<PipelineSimulation>
-takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
-            const HybridRequest &args, const HybridModel &model,
-            HybridSelection &selection) {
+static std::string explainPlan(const ClusterView &cluster,
+                               const HybridReport &report) {
+  const HybridPlan &plan = *report.search.plan;
+  std::vector<std::vector<StageDevices>> stages(plan.groups.size());
+  for (const HybridPlan::Lane &lane : plan.lanes)
+    for (size_t stage = 0; stage < stages.size(); ++stage) {
+      auto [type, mode] = lane.stages[stage];
+      stages[stage].push_back(
+          {&cluster.types[report.devices[type].type],
+           report.problem.types[type].modes[mode].tensorDegree});
+    }
+  return explainRefusal(stages);
+}
+
+mlir::FailureOr<PipelineSimulation>
+poplar::takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
+                    const HybridRequest &args, const HybridModel &model,
+                    HybridSelection &selection) {
   BuildOptions options;
   options.bucketBytes = args.bucketBytes;
   const HybridProblem &problem = selection.cluster.problem;
   HybridChoice &choice = selection.choice;
   auto play = [&](const HybridPlan &plan) {
-    return playHybridPlan(module, cluster, model, problem, plan,
-                          assignRanks(problem, selection.cluster.devices, plan),
-                          options, args.recordsTimeline);
+    std::vector<int64_t> pipelines;
+    for (const HybridPlan::Lane &lane : plan.lanes)
+      pipelines.push_back(lane.pipelines);
+    HybridRanks ranks = assignRanks(problem, selection.cluster.devices, plan);
+    return playStages(module, cluster, model,
+                      makeStagePlan(problem, plan, ranks), pipelines, options,
+                      args.recordsTimeline);
   };
   mlir::FailureOr<PipelineSimulation> fastest = play(*choice.search.plan);
   for (const HybridPlan &other : choice.others) {
@@ -226,7 +232,7 @@ static bool search(Compilation &compilation, const ClusterView &cluster,
       assignRanks(report.problem, report.devices, *report.search.plan);
   for (const HybridCluster::Devices &devices : report.devices)
     report.typeNames.push_back(cluster.types[devices.type].name);
-  report.buildability.refusal = explainRefusal(cluster, report);
+  report.buildability.refusal = explainPlan(cluster, report);
   std::vector<HybridReview::Alone> alone;
   if (!planTypesAlone(compilation, cluster, args, report, alone))
     return false;
@@ -236,20 +242,16 @@ static bool search(Compilation &compilation, const ClusterView &cluster,
   return true;
 }
 
-/// Adds the plan to the module as poplar build takes it. Fails with a
-/// diagnostic or an error in `compilation`.
-static bool recordPlan(Compilation &compilation, const ClusterView &cluster,
-                       const HybridReport &report, int64_t bucketBytes) {
-  const HybridPlan &plan = *report.search.plan;
-  mlir::ModuleOp module = compilation.getModule();
-  mlir::FailureOr<zero::PlanOp> op = addHybridPlan(
-      module, cluster, report.problem, plan, report.ranks, bucketBytes);
+bool poplar::recordPlan(mlir::ModuleOp module, const ClusterView &cluster,
+                        const StagePlan &plan, int64_t bucketBytes,
+                        double predicted, double simulated) {
+  mlir::FailureOr<zero::PlanOp> op =
+      addStages(module, cluster, plan, bucketBytes);
   if (mlir::failed(op))
     return false;
   mlir::Builder builder(module);
-  (*op)->setAttr(zero::kPredictedAttr, builder.getF64FloatAttr(plan.seconds));
-  (*op)->setAttr(zero::kSimulatedAttr,
-                 builder.getF64FloatAttr(report.simulation.seconds));
+  (*op)->setAttr(zero::kPredictedAttr, builder.getF64FloatAttr(predicted));
+  (*op)->setAttr(zero::kSimulatedAttr, builder.getF64FloatAttr(simulated));
   return true;
 }
 
@@ -279,5 +281,9 @@ bool poplar::planHybrid(Compilation &compilation, const HybridRequest &args,
       getUncertainty(cluster, report.devices, report.model.fingerprint);
   return planZeroAlone(compilation, args, report.pure) &&
          (!args.addsPlan ||
-          recordPlan(compilation, cluster, report, args.bucketBytes));
+          recordPlan(
+              compilation.getModule(), cluster,
+              makeStagePlan(report.problem, *report.search.plan, report.ranks),
+              args.bucketBytes, report.search.plan->seconds,
+              report.simulation.seconds));
 }

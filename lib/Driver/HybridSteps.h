@@ -11,8 +11,22 @@
 
 #include "Poplar/Driver/HybridPlanning.h"
 #include "Poplar/Planner/Pipeline/HybridSelection.h"
+#include "Poplar/Simulation/HybridSimulation.h"
 
 namespace poplar {
+
+/// Leaves out what a request does not want.
+HybridFilter getFilter(const HybridRequest &args);
+
+/// What computes a stage in a pipeline.
+struct StageDevices {
+  const DeviceType *type;
+  int tensorDegree;
+};
+/// Why poplar build does not take stages, each with the devices of all
+/// pipelines; empty if it does.
+std::string
+explainRefusal(const std::vector<std::vector<StageDevices>> &stages);
 
 /// The best plan of all choices of devices, of which `poplar build` makes
 /// stages unless hypothetical ones are wanted.
@@ -20,6 +34,20 @@ HybridSelection selectDevices(const ClusterView &cluster,
                               const HybridModel &model,
                               const HybridRequest &args, int64_t mostChoices,
                               std::vector<UnbuildableDevices> &leftOut);
+
+/// Plays the plan of a selection and those of other numbers of chunks, and
+/// takes the fastest. Fails with a diagnostic.
+mlir::FailureOr<PipelineSimulation> takeFastest(mlir::ModuleOp module,
+                                                const ClusterView &cluster,
+                                                const HybridRequest &args,
+                                                const HybridModel &model,
+                                                HybridSelection &selection);
+
+/// Adds a plan to the module as poplar build takes it, with its seconds by the
+/// closed form and by simulation. Fails with a diagnostic.
+bool recordPlan(mlir::ModuleOp module, const ClusterView &cluster,
+                const StagePlan &plan, int64_t bucketBytes, double predicted,
+                double simulated);
 
 /// The cluster of the module, and its model as hybrid plans cut it.
 bool readHybridModel(Compilation &compilation, const HybridRequest &args,

@@ -59,13 +59,10 @@ static std::string formatRanks(const std::vector<int> &ranks) {
 
 static std::string formatHead(const GeoReport &report) {
   const GeoPlan &plan = *report.search.plan;
-  size_t devices = 0;
-  for (const std::vector<int> &ranks : report.cluster.ranks)
-    devices += ranks.size();
   std::string text = formatv(
       "plan      geo, {0} samples an iteration on {1} of {2} devices: {3} "
       "stages x {4} pipelines, {5}, micro-batches of {6}\n",
-      report.cluster.globalBatch, countRanks(report), devices,
+      report.cluster.globalBatch, countRanks(report), report.numDevices,
       plan.stages.size(), plan.pipelines(), toString(plan.schedule),
       report.cluster.microBatch);
   text += formatv("          {0:f4} s simulated, {1:f4} s by the closed form",

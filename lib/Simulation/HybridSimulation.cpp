@@ -1,5 +1,4 @@
-//===- HybridSimulation.cpp - Hybrid plans played
-//--------------------------===//
+//===- HybridSimulation.cpp - Plans of stages, played ---------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -35,9 +34,9 @@ poplar::assignRanks(const HybridProblem &problem,
   return ranks;
 }
 
-static StagePlan makeStagePlan(const HybridProblem &problem,
-                               const HybridPlan &plan,
-                               const HybridRanks &ranks) {
+StagePlan poplar::makeStagePlan(const HybridProblem &problem,
+                                const HybridPlan &plan,
+                                const HybridRanks &ranks) {
   StagePlan stages;
   stages.schedule = plan.schedule;
   stages.policy = "hybrid";
@@ -67,12 +66,37 @@ static StagePlan makeStagePlan(const HybridProblem &problem,
   return stages;
 }
 
-FailureOr<zero::PlanOp>
-poplar::addHybridPlan(ModuleOp module, const ClusterView &cluster,
-                      const HybridProblem &problem, const HybridPlan &plan,
-                      const HybridRanks &ranks, int64_t bucketBytes) {
-  zero::PlanOp op =
-      addStagePlan(module, cluster, makeStagePlan(problem, plan, ranks));
+/// The last pipeline's last micro-batch has what is left.
+StagePlan poplar::makeStagePlan(const GeoCluster &geo, const GeoPlan &plan) {
+  StagePlan stages;
+  stages.schedule = plan.schedule;
+  stages.policy = "geo";
+  for (int64_t steps : plan.microBatches)
+    stages.shares.push_back({geo.microBatch, steps, geo.microBatch});
+  stages.shares.back().last -=
+      geo.problem.microBatches * geo.microBatch - geo.globalBatch;
+  std::vector<std::vector<int>> modes = plan.getModes(geo.problem);
+  for (size_t j = 0; j < plan.stages.size(); ++j) {
+    StagePlan::Group group;
+    group.units = {plan.cuts[j], plan.cuts[j + 1]};
+    group.zeroStage = 1;
+    for (size_t k = 0; k < plan.pipelines(); ++k) {
+      int device = plan.stages[j][k];
+      const GeoProblem::Kind &kind =
+          geo.problem.kinds[geo.problem.devices[device].kind];
+      group.ranks.push_back(geo.ranks[device]);
+      group.recompute.push_back(kind.modes[modes[j][k]].recompute);
+    }
+    stages.groups.push_back(std::move(group));
+  }
+  return stages;
+}
+
+FailureOr<zero::PlanOp> poplar::addStages(ModuleOp module,
+                                          const ClusterView &cluster,
+                                          const StagePlan &plan,
+                                          int64_t bucketBytes) {
+  zero::PlanOp op = addStagePlan(module, cluster, plan);
   for (auto bucket :
        llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
     bucket.erase();
@@ -86,8 +110,8 @@ poplar::addHybridPlan(ModuleOp module, const ClusterView &cluster,
   return op;
 }
 
-/// The times of each stage of a lane are those of its first pipeline.
-static PipelineSimulation summarize(const HybridPlan &plan,
+static PipelineSimulation summarize(const StagePlan &plan,
+                                    ArrayRef<int64_t> pipelines,
                                     const PlanSimulation &played,
                                     Simulation &&simulation) {
   PipelineSimulation result;
@@ -100,27 +124,26 @@ static PipelineSimulation summarize(const HybridPlan &plan,
       classes.resize(std::max<size_t>(classes.size(), rank + 1));
       classes[rank] = index;
     }
-  result.lanes.resize(plan.lanes.size());
+  result.lanes.resize(pipelines.size());
   size_t rank = 0;
   for (size_t j = 0; j < plan.groups.size(); ++j)
-    for (auto [lane, stages] : llvm::zip_equal(plan.lanes, result.lanes)) {
+    for (auto [count, stages] : llvm::zip_equal(pipelines, result.lanes)) {
       const Simulation::ClassSeconds &seconds =
           simulation.classes[classes[rank]];
       stages.push_back({seconds.computing, seconds.waiting, seconds.exposed});
-      rank += lane.pipelines;
+      rank += count;
     }
   return result;
 }
 
 FailureOr<PipelineSimulation>
-poplar::playHybridPlan(ModuleOp module, const ClusterView &cluster,
-                       const HybridModel &model, const HybridProblem &problem,
-                       const HybridPlan &plan, const HybridRanks &ranks,
-                       const BuildOptions &options, bool recordsTimeline) {
+poplar::playStages(ModuleOp module, const ClusterView &cluster,
+                   const HybridModel &model, const StagePlan &plan,
+                   ArrayRef<int64_t> pipelines, const BuildOptions &options,
+                   bool recordsTimeline) {
   OwningOpRef<ModuleOp> copy = module.clone();
   TimingScope untimed;
-  if (failed(addHybridPlan(*copy, cluster, problem, plan, ranks,
-                           options.bucketBytes)) ||
+  if (failed(addStages(*copy, cluster, plan, options.bucketBytes)) ||
       failed(schedulePrograms(*copy, options, untimed)))
     return failure();
   FailureOr<PlanSimulation> played = plan.groups.size() > 1
@@ -133,5 +156,5 @@ poplar::playHybridPlan(ModuleOp module, const ClusterView &cluster,
       simulate(played->problem, {1, recordsTimeline}, error);
   if (!simulation)
     return module.emitError("the plan cannot be simulated: ") << error;
-  return summarize(plan, *played, std::move(*simulation));
+  return summarize(plan, pipelines, *played, std::move(*simulation));
 }

@@ -119,9 +119,6 @@ static std::string checkOptions(const Arguments &args) {
            std::to_string(HybridProblem::mostChunks) + " chunks";
   const HeteroAllocateOptions &options = args.allocation, unset;
   std::string policy = "--policy " + options.policy;
-  if (options.policy == "geo" && !args.output.empty())
-    return policy + " makes no plan for poplar build; use --json, or --policy "
-                    "hybrid";
   if (args.explain)
     return policy + " explains itself; leave out --explain";
   if (options.policy == "geo" && options.stage != "auto" &&
@@ -183,35 +180,39 @@ static bool printsFile(const Arguments &args) {
   return args.json == "-" || args.trace == "-" || args.output == "-";
 }
 
+/// What was planned, and the next command.
+static bool printStages(Compilation &compilation, const Arguments &args,
+                        const Buildability &buildability,
+                        const Timeline &timeline, const std::string &text,
+                        const std::string &json) {
+  if (!writeStages(compilation, args, json, timeline))
+    return false;
+  if (printsFile(args)) {
+    llvm::errs() << format(buildability);
+    return true;
+  }
+  llvm::outs() << text;
+  if (!args.output.empty() && buildability.refusal.empty())
+    printNext({"poplar", "build", args.output, "-o", "job"});
+  return true;
+}
+
 static bool printHybrid(Compilation &compilation, const HybridRequest &request,
                         const Arguments &args) {
   HybridReport report;
-  if (!planHybrid(compilation, request, report) ||
-      !writeStages(compilation, args, formatHybridJSON(report),
-                   report.simulation.timeline))
-    return false;
-  if (printsFile(args)) {
-    llvm::errs() << format(report.buildability);
-    return true;
-  }
-  llvm::outs() << formatHybridText(report);
-  if (!args.output.empty() && report.buildability.refusal.empty())
-    printNext({"poplar", "build", args.output, "-o", "job"});
-  return true;
+  return planHybrid(compilation, request, report) &&
+         printStages(compilation, args, report.buildability,
+                     report.simulation.timeline, formatHybridText(report),
+                     formatHybridJSON(report));
 }
 
 static bool printGeo(Compilation &compilation, const HybridRequest &request,
                      const Arguments &args) {
   GeoReport report;
-  if (!planGeo(compilation, request, report) ||
-      !writeStages(compilation, args, formatGeoJSON(report),
-                   report.simulation.timeline))
-    return false;
-  if (printsFile(args))
-    llvm::errs() << format(report.buildability);
-  else
-    llvm::outs() << formatGeoText(report);
-  return true;
+  return planGeo(compilation, request, report) &&
+         printStages(compilation, args, report.buildability,
+                     report.simulation.timeline, formatGeoText(report),
+                     formatGeoJSON(report));
 }
 
 static bool planCluster(Compilation &compilation, Arguments &args) {

@@ -22,13 +22,15 @@ namespace poplar {
 struct GeoReport {
   HybridModel model;
   GeoCluster cluster;
+  /// Of the whole cluster, of which the plan may take a part.
+  size_t numDevices = 0;
   /// By kind of the problem.
   std::vector<std::string> typeNames;
   /// Has a plan.
   GeoSearchResult search;
   PipelineSimulation simulation;
-  /// There are no programs to play yet.
-  static constexpr bool isPlayed = false;
+  /// It is of the plan's programs (playStages()), not of the costs of units.
+  bool isPlayed = false;
   std::vector<GeoLinkLoad> links;
   /// Relative, of what was estimated; 0 if all was measured.
   double uncertainty = 0;

@@ -50,7 +50,7 @@ struct HybridReport {
   HybridSearchResult search;
   bool triedAllDevices = false;
   PipelineSimulation simulation;
-  /// It is of the plan's programs (playHybridPlan()), not of the costs of
+  /// It is of the plan's programs (playStages()), not of the costs of
   /// units.
   bool isPlayed = false;
   HybridReview review;

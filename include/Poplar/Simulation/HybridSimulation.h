@@ -17,6 +17,7 @@
 #ifndef POPLAR_SIMULATION_HYBRIDSIMULATION_H
 #define POPLAR_SIMULATION_HYBRIDSIMULATION_H
 
+#include "Poplar/Planner/Geo/GeoModel.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "Poplar/Target/Build.h"
@@ -33,22 +34,28 @@ HybridRanks assignRanks(const HybridProblem &problem,
                         const std::vector<HybridCluster::Devices> &devices,
                         const HybridPlan &plan);
 
+/// The plan as zero.plan has it, with `ranks` from assignRanks().
+StagePlan makeStagePlan(const HybridProblem &problem, const HybridPlan &plan,
+                        const HybridRanks &ranks);
+StagePlan makeStagePlan(const GeoCluster &geo, const GeoPlan &plan);
+
 /// Adds the plan to `module`, which holds the model and the cluster, and forms
 /// its buckets anew: they do not cross the cuts of the plan. A plan of one
 /// stage has no groups. Fails with a diagnostic.
-llvm::FailureOr<zero::PlanOp>
-addHybridPlan(mlir::ModuleOp module, const ClusterView &cluster,
-              const HybridProblem &problem, const HybridPlan &plan,
-              const HybridRanks &ranks, int64_t bucketBytes);
+llvm::FailureOr<zero::PlanOp> addStages(mlir::ModuleOp module,
+                                        const ClusterView &cluster,
+                                        const StagePlan &plan,
+                                        int64_t bucketBytes);
 
 /// Simulates the programs of the plan, in which no devices share units. Waiting
-/// for a message or a collective that is under way counts as syncing. Fails
-/// with a diagnostic. `module` is not changed.
+/// for a message or a collective that is under way counts as syncing. Lane l of
+/// the result has the times of the first of `pipelines[l]` pipelines, which are
+/// alike. Fails with a diagnostic. `module` is not changed.
 llvm::FailureOr<PipelineSimulation>
-playHybridPlan(mlir::ModuleOp module, const ClusterView &cluster,
-               const HybridModel &model, const HybridProblem &problem,
-               const HybridPlan &plan, const HybridRanks &ranks,
-               const BuildOptions &options, bool recordsTimeline = false);
+playStages(mlir::ModuleOp module, const ClusterView &cluster,
+           const HybridModel &model, const StagePlan &plan,
+           llvm::ArrayRef<int64_t> pipelines, const BuildOptions &options,
+           bool recordsTimeline = false);
 
 } // namespace poplar
 

@@ -305,6 +305,46 @@ static std::vector<std::string> explainLeftOut(const ClusterView &cluster,
   return reasons;
 }
 
+std::vector<BuildablePart> poplar::partBuildable(const ClusterView &cluster,
+                                                 std::string &error) {
+  std::vector<int> counts = cluster.countRanks();
+  std::vector<BuildablePart> parts;
+  std::set<std::string> seen;
+  for (size_t index = 0; index < counts.size(); ++index) {
+    const DeviceType &type = cluster.types[index];
+    if (counts[index] == 0)
+      continue;
+    std::string reason = explainUnbuildableStage(type, 1);
+    if (!reason.empty()) {
+      if (error.empty())
+        error = reason + "; --hypothetical plans for it all the same";
+      continue;
+    }
+    if (!seen.insert(type.precision).second)
+      continue;
+    BuildablePart part;
+    part.reasons = explainLeftOut(cluster, type);
+    std::vector<int64_t> copies;
+    for (const ClusterRank &rank : cluster.ranks)
+      copies.push_back(part.reasons[rank.type].empty());
+    // Nodes of several devices have a link inside, as the cluster was verified.
+    part.cluster = *takeRanks(cluster, copies, &part.ranks);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::vector<UnbuildableDevices>
+BuildablePart::getLeftOut(const ClusterView &whole) const {
+  std::vector<int> counts = whole.countRanks();
+  std::vector<UnbuildableDevices> leftOut;
+  for (size_t index = 0; index < reasons.size(); ++index)
+    if (counts[index] && !reasons[index].empty())
+      leftOut.push_back(
+          {whole.types[index].name, counts[index], reasons[index]});
+  return leftOut;
+}
+
 HybridSelection poplar::selectBuildableDevices(
     const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
     const HybridFilter &filter, int64_t effort, int mostChunks,
@@ -314,31 +354,13 @@ HybridSelection poplar::selectBuildableDevices(
       makeHybridProblems(cluster, model, globalBatch, best.choice.search.error);
   if (whole.empty())
     return best;
-  std::vector<int> counts = cluster.countRanks();
-  std::vector<std::string> reasons;
-  std::set<std::string> seen;
-  for (size_t index = 0; index < counts.size(); ++index) {
-    const DeviceType &type = cluster.types[index];
-    if (counts[index] == 0)
-      continue;
-    std::string reason = explainUnbuildableStage(type, 1);
-    if (!reason.empty()) {
-      if (best.choice.search.error.empty())
-        best.choice.search.error =
-            reason + "; --hypothetical plans for it all the same";
-      continue;
-    }
-    if (!seen.insert(type.precision).second)
-      continue;
-    std::vector<std::string> ofOthers = explainLeftOut(cluster, type);
-    std::vector<int64_t> copies;
-    for (const ClusterRank &rank : cluster.ranks)
-      copies.push_back(ofOthers[rank.type].empty());
-    std::vector<int> kept;
-    // Nodes of several devices have a link inside, as the cluster was verified.
-    ClusterView view = *takeRanks(cluster, copies, &kept);
-    HybridSelection found = selectHybridDevices(
-        view, model, globalBatch, filter, effort, mostChunks, mostChoices);
+  std::vector<BuildablePart> parts =
+      partBuildable(cluster, best.choice.search.error);
+  const BuildablePart *chosen = nullptr;
+  for (const BuildablePart &part : parts) {
+    HybridSelection found =
+        selectHybridDevices(part.cluster, model, globalBatch, filter, effort,
+                            mostChunks, mostChoices);
     if (!found.choice.search.plan) {
       if (!best.choice.search.plan)
         best.choice.search.error = found.choice.search.error;
@@ -348,17 +370,16 @@ HybridSelection poplar::selectBuildableDevices(
       continue;
     for (HybridCluster::Devices &devices : found.cluster.devices)
       for (int &rank : devices.ranks)
-        rank = kept[rank];
+        rank = part.ranks[rank];
     best = std::move(found);
-    reasons = std::move(ofOthers);
+    chosen = &part;
   }
   // Another precision was searched, whose bound is not that of the choice.
-  best.isExhaustive &= seen.size() == 1;
+  best.isExhaustive &= parts.size() == 1;
   best.whole = std::move(whole.front());
   filter(best.whole.problem);
-  for (size_t index = 0; index < reasons.size(); ++index)
-    if (counts[index] && !reasons[index].empty())
-      leftOut.push_back(
-          {cluster.types[index].name, counts[index], reasons[index]});
+  if (chosen)
+    for (UnbuildableDevices &devices : chosen->getLeftOut(cluster))
+      leftOut.push_back(std::move(devices));
   return best;
 }
