@@ -10,83 +10,6 @@
 
 using namespace poplar;
 
-namespace {
-/// The best plan of some devices; types and ranks are those of all.
-struct GeoFound {
-  GeoCluster cluster;
-  GeoSearchResult search;
-  std::vector<HybridCluster::Devices> devices;
-};
-} // namespace
-
-/// Fails with `error` set.
-static std::optional<GeoFound> search(const BuildablePart &part,
-                                      const HybridModel &model,
-                                      const HybridRequest &args,
-                                      std::string &error) {
-  std::vector<HybridCluster> hybrids =
-      makeHybridProblems(part.cluster, model, args.globalBatch, error);
-  if (hybrids.empty())
-    return std::nullopt;
-  HybridCluster &whole = hybrids.front();
-  getFilter(args)(whole.problem);
-  std::vector<GeoCluster> problems =
-      makeGeoProblems(part.cluster, whole, error);
-  if (problems.empty())
-    return std::nullopt;
-  GeoChoice choice = searchGeoClusters(problems);
-  if (!choice.search.plan) {
-    error = choice.search.error;
-    return std::nullopt;
-  }
-  GeoFound found{std::move(problems[choice.problem]), std::move(choice.search),
-                 std::move(whole.devices)};
-  for (std::vector<int> &ranks : found.cluster.ranks)
-    for (int &rank : ranks)
-      rank = part.ranks[rank];
-  return found;
-}
-
-/// All devices, as a part.
-static BuildablePart takeAll(const ClusterView &cluster) {
-  BuildablePart all{cluster, {}, {}};
-  for (size_t rank = 0; rank < cluster.ranks.size(); ++rank)
-    all.ranks.push_back(static_cast<int>(rank));
-  return all;
-}
-
-/// The best plan of all parts that can be built, or of all devices if
-/// hypothetical plans are wanted.
-static std::optional<GeoFound>
-searchParts(const ClusterView &cluster, const HybridModel &model,
-            const HybridRequest &args, std::vector<UnbuildableDevices> &leftOut,
-            std::string &error) {
-  std::vector<BuildablePart> parts;
-  if (args.hypothetical)
-    parts.push_back(takeAll(cluster));
-  else
-    parts = partBuildable(cluster, error);
-  std::optional<GeoFound> best;
-  double bound = std::numeric_limits<double>::infinity();
-  const BuildablePart *chosen = nullptr;
-  for (const BuildablePart &part : parts) {
-    std::optional<GeoFound> found = search(part, model, args, error);
-    if (!found)
-      continue;
-    bound = std::min(bound, found->search.lowerBound);
-    if (best && best->search.plan->seconds <= found->search.plan->seconds)
-      continue;
-    best = std::move(found);
-    chosen = &part;
-  }
-  if (!best)
-    return best;
-  best->search.lowerBound = bound;
-  for (UnbuildableDevices &devices : chosen->getLeftOut(cluster))
-    leftOut.push_back(std::move(devices));
-  return best;
-}
-
 static std::string explainPlan(const ClusterView &cluster,
                                const GeoReport &report) {
   const GeoPlan &plan = *report.search.plan;
@@ -107,9 +30,8 @@ static std::string explainPlan(const ClusterView &cluster,
 static bool planHybridBeside(Compilation &compilation,
                              const ClusterView &cluster,
                              const HybridRequest &args, GeoReport &report) {
-  std::vector<UnbuildableDevices> ofHybrid;
-  HybridSelection found = selectDevices(cluster, report.model, args,
-                                        /*mostChoices=*/1, ofHybrid);
+  HybridSelection found =
+      selectDevices(cluster, report.model, args, /*mostChoices=*/1);
   if (found.choice.search.plan && !args.hypothetical &&
       mlir::failed(takeFastest(compilation.getModule(), cluster, args,
                                report.model, found)))
@@ -127,15 +49,24 @@ bool poplar::planGeo(Compilation &compilation, const HybridRequest &args,
     return false;
   mlir::ModuleOp module = compilation.getModule();
   report.buildability.leftOut = args.leftOut;
-  std::optional<GeoFound> found =
-      searchParts(cluster, report.model, args, report.buildability.leftOut,
-                  compilation.error);
-  if (!found)
+  std::vector<HybridCluster> hybrids = makeHybridProblems(
+      cluster, report.model, args.globalBatch, compilation.error);
+  if (hybrids.empty())
     return false;
-  compilation.error.clear();
+  HybridCluster &whole = hybrids.front();
+  getFilter(args)(whole.problem);
+  std::vector<GeoCluster> problems =
+      makeGeoProblems(cluster, whole, compilation.error);
+  if (problems.empty())
+    return false;
+  GeoChoice choice = searchGeoClusters(problems);
+  if (!choice.search.plan) {
+    compilation.error = choice.search.error;
+    return false;
+  }
   report.numDevices = cluster.ranks.size();
-  report.cluster = std::move(found->cluster);
-  report.search = std::move(found->search);
+  report.cluster = std::move(problems[choice.problem]);
+  report.search = std::move(choice.search);
   const GeoPlan &plan = *report.search.plan;
   for (int type : report.cluster.types)
     report.typeNames.push_back(cluster.types[type].name);
@@ -158,7 +89,7 @@ bool poplar::planGeo(Compilation &compilation, const HybridRequest &args,
   }
   report.links = findLinkLoads(report.cluster.problem, plan);
   report.uncertainty =
-      getUncertainty(cluster, found->devices, report.model.fingerprint);
+      getUncertainty(cluster, whole.devices, report.model.fingerprint);
   return planHybridBeside(compilation, cluster, args, report) &&
          planZeroAlone(compilation, args, report.pure) &&
          (!args.addsPlan ||

@@ -92,36 +92,27 @@ HybridFilter poplar::getFilter(const HybridRequest &args) {
   };
 }
 
-HybridSelection
-poplar::selectDevices(const ClusterView &cluster, const HybridModel &model,
-                      const HybridRequest &args, int64_t mostChoices,
-                      std::vector<UnbuildableDevices> &leftOut) {
-  int mostChunks =
-      args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks;
-  if (args.hypothetical)
-    return selectHybridDevices(cluster, model, args.globalBatch,
-                               getFilter(args), hybridEffort, mostChunks,
-                               mostChoices);
-  return selectBuildableDevices(cluster, model, args.globalBatch,
-                                getFilter(args), hybridEffort, mostChunks,
-                                mostChoices, leftOut);
+HybridSelection poplar::selectDevices(const ClusterView &cluster,
+                                      const HybridModel &model,
+                                      const HybridRequest &args,
+                                      int64_t mostChoices) {
+  return selectHybridDevices(
+      cluster, model, args.globalBatch, getFilter(args), hybridEffort,
+      args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks,
+      mostChoices);
 }
 
 std::string
 poplar::explainRefusal(const std::vector<std::vector<StageDevices>> &stages) {
-  const DeviceType *first = nullptr;
   for (size_t stage = 0; stage < stages.size(); ++stage)
     for (auto [type, degree] : stages[stage]) {
       std::string reason = explainUnbuildableStage(*type, degree);
-      if (reason.empty())
-        reason = explainUnlikeNeighbours(first ? *first : *type, *type);
       if (reason.empty() && degree != stages[stage].front().tensorDegree)
         reason = "unlike numbers of devices share the units of stage " +
                  std::to_string(stage) +
                  ", which is not generated yet: all pipelines share them alike";
       if (!reason.empty())
         return reason;
-      first = first ? first : type;
     }
   return "";
 }
@@ -185,10 +176,9 @@ static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
   for (size_t type = 0; type < counts.size(); ++type) {
     if (counts[type] == 0)
       continue;
-    std::vector<UnbuildableDevices> none;
     ClusterView view = takeType(cluster, static_cast<int>(type));
     HybridSelection found =
-        selectDevices(view, report.model, args, /*mostChoices=*/0, none);
+        selectDevices(view, report.model, args, /*mostChoices=*/0);
     if (found.choice.search.plan && !args.hypothetical &&
         mlir::failed(takeFastest(compilation.getModule(), view, args,
                                  report.model, found)))
@@ -206,8 +196,7 @@ static bool search(Compilation &compilation, const ClusterView &cluster,
                    const HybridRequest &args, HybridReport &report) {
   report.buildability.leftOut = args.leftOut;
   HybridSelection found =
-      selectDevices(cluster, report.model, args, /*mostChoices=*/0,
-                    report.buildability.leftOut);
+      selectDevices(cluster, report.model, args, /*mostChoices=*/0);
   if (!found.choice.search.plan) {
     compilation.error = found.choice.search.error;
     return false;

@@ -28,12 +28,11 @@ struct StageDevices {
 std::string
 explainRefusal(const std::vector<std::vector<StageDevices>> &stages);
 
-/// The best plan of all choices of devices, of which `poplar build` makes
-/// stages unless hypothetical ones are wanted.
+/// The best plan of all choices of devices; of at most `mostChoices`, if that
+/// is not 0.
 HybridSelection selectDevices(const ClusterView &cluster,
                               const HybridModel &model,
-                              const HybridRequest &args, int64_t mostChoices,
-                              std::vector<UnbuildableDevices> &leftOut);
+                              const HybridRequest &args, int64_t mostChoices);
 
 /// Plays the plan of a selection and those of other numbers of chunks, and
 /// takes the fastest. Fails with a diagnostic.

@@ -86,6 +86,8 @@ static std::string describe(DictionaryAttr model, const BuildOptions &options,
   }
   object["precision"] =
       info.precision == "tf32" ? info.precision : options.precision;
+  if (info.scaled)
+    object["scaled"] = true;
   object["recompute"] = options.recompute;
   object["device_type"] =
       info.deviceType.empty() ? "host:" + options.cpu : info.deviceType;

@@ -41,6 +41,7 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   ConfigFacts = Description.string("config_facts", "");
   Precision = Description.string("precision", "f32");
   DeviceType = Description.string("device_type", "host");
+  Scaled = Precision == "f16" || Description.find("scaled");
   Masked = Description.string("objective", "causal") == "masked";
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);

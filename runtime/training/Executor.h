@@ -32,6 +32,9 @@ struct ModelInfo {
   /// What decides the function, for checkModelConfig; empty if unknown.
   std::string ConfigFacts;
   bool Masked = false;
+  /// Gradients carry a loss scale: the program, or another stage of its
+  /// pipeline, keeps them in f16.
+  bool Scaled = false;
   int64_t VocabSize = 0, SeqLen = 0;
   /// Of a masked model: the token that replaces others, and those that are
   /// never replaced, ascending.

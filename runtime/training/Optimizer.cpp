@@ -80,15 +80,16 @@ void Optimizer::unscaleShards() {
 }
 
 void Optimizer::setLossScale(double NewScale) {
-  if (Exec.model().Precision == "f16")
+  if (Exec.model().Scaled)
     Scale = std::exp2(std::floor(std::log2(NewScale)));
 }
 
-/// Only a program that keeps gradients in f16 has a scale other than 1.
+/// Gradients go from rank to rank through a pipeline with the scale on them, so
+/// there its ranks have the same.
 void Optimizer::adaptScale() {
-  if (Exec.model().Precision != "f16")
+  if (!Exec.model().Scaled)
     return;
-  if (OverflowHere) {
+  if (Exec.pipeline() ? Overflowed : OverflowHere) {
     Scale = std::max(Scale / 2, 1.0);
     StepsSinceOverflow = 0;
   } else if (++StepsSinceOverflow == ScaleInterval) {

@@ -42,10 +42,11 @@ public:
   bool hasOverflowed() const { return Overflowed; }
 
   /// What the loss is multiplied by, so that small gradients do not vanish in
-  /// f16: 1 in other programs. Halved by an overflow of this rank, doubled
-  /// after ScaleInterval steps without.
+  /// f16: 1 where no gradients are kept in it. Halved by an overflow of this
+  /// rank, in pipelines of any rank, and doubled after ScaleInterval steps
+  /// without.
   double lossScale() const { return Scale; }
-  /// Has an effect in programs that keep activations in f16 only. Rounded down
+  /// Has an effect where gradients are kept in f16 only. Rounded down
   /// to a power of two, with which scaling is exact.
   void setLossScale(double NewScale);
 

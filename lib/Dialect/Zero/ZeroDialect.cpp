@@ -73,6 +73,9 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   integer("groups", info.numGroups);
   integer("chunks", info.numChunks);
   text("wire", info.wire);
+  text("received", info.received);
+  text("sent", info.sent);
+  info.scaled = attr.contains("scaled");
   integer("position", info.position);
   if (auto parts = attr.getAs<DenseI64ArrayAttr>("parts"))
     info.parts = SmallVector<int64_t, 0>(parts.asArrayRef());
@@ -98,6 +101,12 @@ DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
   if (mixedRecompute)
     entries.push_back(
         builder.getNamedAttr("mixed_recompute", builder.getUnitAttr()));
+  if (scaled)
+    entries.push_back(builder.getNamedAttr("scaled", builder.getUnitAttr()));
+  if (!received.empty())
+    entries.push_back(text("received", received));
+  if (!sent.empty())
+    entries.push_back(text("sent", sent));
   if (isPipelineStage())
     entries.append({integer("group", group), integer("groups", numGroups)});
   if (numChunks > 1)

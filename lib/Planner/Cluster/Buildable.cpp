@@ -52,18 +52,18 @@ std::string poplar::explainUnbuildableStage(const DeviceType &type,
     return "devices of type '" + type.name + "' share units among " +
            std::to_string(tensorDegree) + "; at most " +
            std::to_string(POPLAR_MAX_SHARERS) + " can";
-  if (type.precision == "f16")
+  if (type.precision == "f16" && tensorDegree > 1)
     return "device type '" + type.name +
-           "' keeps activations in f16, whose loss scale is a rank's own: "
-           "pipeline stages are of f32 or bf16";
+           "' keeps activations in f16: devices that share units keep them in "
+           "f32 or bf16";
   return "";
 }
 
-std::string poplar::explainUnlikeNeighbours(const DeviceType &type,
-                                            const DeviceType &next) {
-  if (type.precision == next.precision)
+std::string poplar::explainUnlikeSharers(const DeviceType &type,
+                                         const DeviceType &other) {
+  if (type.precision == other.precision)
     return "";
-  return "device types '" + type.name + "' and '" + next.name +
-         "' keep activations in " + type.precision + " and " + next.precision +
-         ": neighbouring pipeline stages need the same precision";
+  return "device types '" + type.name + "' and '" + other.name +
+         "' keep activations in " + type.precision + " and " + other.precision +
+         ": devices that share units need the same precision";
 }

@@ -78,23 +78,34 @@ std::string poplar::explainUnbuildable(ModuleOp module) {
     return "";
   zero::PlanOp plan = *plans.begin();
   SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-  const DeviceType *first = nullptr;
-  for (zero::RankOp rank : plan.getRanks()) {
+  auto getType = [&](zero::RankOp rank) {
     std::optional<int> index = cluster.findType(rank.getDeviceType().str());
-    if (!index)
+    return index ? &cluster.types[*index] : nullptr;
+  };
+  SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
+  for (zero::RankOp rank : ranks) {
+    const DeviceType *type = getType(rank);
+    if (!type)
       continue;
-    const DeviceType &type = cluster.types[*index];
     std::string reason =
         groups.empty()
-            ? explainUnbuildable(type.name, type.target)
+            ? explainUnbuildable(type->name, type->target)
             : explainUnbuildableStage(
-                  type, static_cast<int>(
-                            groups[rank.getGroup()].getLargestTensorDegree()));
-    if (!groups.empty() && reason.empty())
-      reason = explainUnlikeNeighbours(first ? *first : type, type);
+                  *type, static_cast<int>(
+                             groups[rank.getGroup()].getLargestTensorDegree()));
     if (!reason.empty())
       return reason;
-    first = first ? first : &type;
   }
+  for (size_t group = 0; group < groups.size(); ++group)
+    for (ArrayRef<int64_t> sharers : plan.getPipelinesOf(group))
+      for (int64_t sharer : sharers) {
+        const DeviceType *first = getType(ranks[sharers.front()]),
+                         *type = getType(ranks[sharer]);
+        if (!first || !type)
+          continue;
+        std::string reason = explainUnlikeSharers(*first, *type);
+        if (!reason.empty())
+          return reason;
+      }
   return "";
 }

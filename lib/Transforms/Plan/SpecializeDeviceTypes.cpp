@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/SetVector.h"
+#include <set>
 
 namespace poplar {
 #define GEN_PASS_DEF_SPECIALIZEDEVICETYPES
@@ -44,6 +45,29 @@ static std::string getWire(ArrayRef<zero::ProgramInfo> programs) {
   for (const zero::ProgramInfo &program : programs)
     wire = joinWireFormats(wire, program.getWorkingFormat());
   return wire;
+}
+
+/// What stages send each other activations as, and whether gradients carry a
+/// loss scale: one for all, since it goes with the gradients through a
+/// pipeline.
+static void chooseMessages(MutableArrayRef<zero::ProgramInfo> programs) {
+  std::vector<std::set<std::string>> formats(programs.front().numGroups);
+  if (formats.size() < 2)
+    return;
+  bool isScaled = llvm::any_of(
+      programs, [](const zero::ProgramInfo &info) { return info.isScaled(); });
+  for (const zero::ProgramInfo &info : programs)
+    formats[info.group].insert(getStorageFormat(info.precision));
+  for (zero::ProgramInfo &info : programs) {
+    info.scaled = isScaled;
+    auto getFormat = [&](size_t before, size_t behind) {
+      std::string format = getMessageFormat(formats[before], formats[behind]);
+      return format == getStorageFormat(info.precision) ? "" : format;
+    };
+    size_t group = info.group, count = formats.size();
+    info.received = getFormat((group + count - 1) % count, group);
+    info.sent = getFormat(group, (group + 1) % count);
+  }
 }
 
 /// Says on every bucket which groups use it, and in which stage of ZeRO they
@@ -233,6 +257,7 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     programs.push_back(std::move(info));
   }
   std::string wire = getWire(programs);
+  chooseMessages(programs);
   for (auto [type, info] : llvm::zip_equal(types, programs)) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto program = ModuleOp::create(builder, type.getLoc(),

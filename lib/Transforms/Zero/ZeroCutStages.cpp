@@ -53,10 +53,12 @@ private:
   };
   LogicalResult cut(ModuleOp module);
   void addMessages(const Chunk &chunk, int64_t index, const ModelUnits &units);
+  Value convert(OpBuilder &builder, Value value, Type element);
   FailureOr<Value> findBoundary(func::FuncOp model, const ModelUnits &units,
                                 int64_t unit);
 
   zero::ProgramInfo info;
+  std::optional<SymbolTable> symbols;
 };
 
 } // namespace
@@ -92,6 +94,39 @@ FailureOr<Value> ZeroCutStagesPass::findBoundary(func::FuncOp model,
   return diagnostic;
 }
 
+/// What ProgramInfo says of messages; by default, what values are kept in.
+static Type getWire(StringRef format, RankedTensorType kept) {
+  return format.empty() ? kept.getElementType()
+                        : zero::getFloatType(kept.getContext(), format);
+}
+
+/// The value in the format `element`. Between units there are calls only, so
+/// the cast is a unit of its own.
+Value ZeroCutStagesPass::convert(OpBuilder &builder, Value value,
+                                 Type element) {
+  auto from = cast<RankedTensorType>(value.getType());
+  if (from.getElementType() == element)
+    return value;
+  RankedTensorType to = from.clone(element);
+  std::string name;
+  llvm::raw_string_ostream(name)
+      << "convert_" << from.getElementType() << "_to_" << element;
+  auto unit = symbols->lookup<func::FuncOp>(name);
+  if (!unit) {
+    unit = func::FuncOp::create(value.getLoc(), name,
+                                builder.getFunctionType(from, to));
+    unit.setPrivate();
+    unit->setAttr(nn::kUnitAttr, builder.getUnitAttr());
+    OpBuilder body = OpBuilder::atBlockBegin(unit.addEntryBlock());
+    Value converted =
+        nn::CastOp::create(body, value.getLoc(), to, unit.getArgument(0));
+    func::ReturnOp::create(body, value.getLoc(), converted);
+    symbols->insert(unit);
+  }
+  return func::CallOp::create(builder, value.getLoc(), unit, value)
+      .getResult(0);
+}
+
 /// Puts the receive and the send of a chunk where they belong.
 void ZeroCutStagesPass::addMessages(const Chunk &chunk, int64_t index,
                                     const ModelUnits &units) {
@@ -103,10 +138,13 @@ void ZeroCutStagesPass::addMessages(const Chunk &chunk, int64_t index,
     OpBuilder builder(in.getContext());
     builder.setInsertionPointAfterValue(in);
     auto [group, from] = getPeer(place - 1);
+    auto kept = cast<RankedTensorType>(in.getType());
+    Type wire = getWire(info.received, kept);
     auto receive =
-        zero::ReceiveOp::create(builder, in.getLoc(), in.getType(),
+        zero::ReceiveOp::create(builder, in.getLoc(), kept.clone(wire),
                                 zero::MessageKind::Activation, group, from);
-    in.replaceUsesWithIf(receive, [&](OpOperand &use) {
+    Value received = convert(builder, receive, kept.getElementType());
+    in.replaceUsesWithIf(received, [&](OpOperand &use) {
       return isa<func::ReturnOp>(use.getOwner()) ||
              units.getUnit(use.getOwner()) >= chunk.first;
     });
@@ -115,8 +153,10 @@ void ZeroCutStagesPass::addMessages(const Chunk &chunk, int64_t index,
     OpBuilder builder(out.getContext());
     builder.setInsertionPointAfterValue(out);
     auto [group, to] = getPeer(place + 1);
+    auto kept = cast<RankedTensorType>(out.getType());
+    Value sent = convert(builder, out, getWire(info.sent, kept));
     zero::SendOp::create(builder, out.getLoc(), zero::MessageKind::Activation,
-                         out, group, to);
+                         sent, group, to);
   }
 }
 
@@ -160,6 +200,7 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
     chunks.push_back(chunk);
   }
 
+  symbols.emplace(module);
   for (auto [index, chunk] : llvm::enumerate(chunks))
     addMessages(chunk, index, *units);
   if (chunks.back().out) {

@@ -53,8 +53,12 @@ TOGETHER = [
     ("gpt2", 2, [(3, 2, 2, 2, "ampere"), (2, 2, 1, 1, "ampere")]),
     ("llama", 3, [(3, 2, 1, 1, "volta"), (0, 2, 1, 3, "host")]),
 ]
-# Model, schedule, type of each of two pipeline stages.
-STAGES = [("gpt2", "1f1b", ("ampere", "host")), ("llama", "gpipe", ("volta", "ampere"))]
+# Model, schedule, type of each of two pipeline stages, tolerance.
+STAGES = [
+    ("gpt2", "1f1b", ("ampere", "host"), 1e-5),
+    ("llama", "gpipe", ("volta", "ampere"), 1e-5),
+    ("llama", "1f1b", ("turing_f16", "ampere"), 1e-2),
+]
 # Model, stage of ZeRO, types that share units, their parts.
 SHARED = [
     ("llama", 1, ("ampere", "ampere"), (1, 1)),
@@ -420,14 +424,14 @@ def main():
         compare(
             workshop, report, f"{model}-stage{stage}-{names}", plan, 1e-5, check
         )
-    for model, schedule, types in STAGES if arguments.jobs else []:
+    for model, schedule, types, tolerance in STAGES if arguments.jobs else []:
         ranks = [Rank(2, 3, 1, type=t, group=g) for g, t in enumerate(types)]
         groups = (((0, 2), 1), ((2, 4), 1))
         plan = Plan(model, 1, tuple(ranks), TYPES, groups, schedule)
         name = f"{model}-{schedule}-{'-'.join(types)}"
         os.environ["POPLAR_COMM"] = "auto"
         reason = "through the host's memory, as stages of a pipeline, and ranks that"
-        compare(workshop, report, name, plan, 1e-5, ["--check-replicas"], reason)
+        compare(workshop, report, name, plan, tolerance, ["--check-replicas"], reason)
     for model, stage, types, parts in SHARED if arguments.jobs else []:
         ranks = tuple(Rank(2, 3, 1, type=type) for type in types)
         plan = Plan(model, stage, ranks, TYPES, (((0, 4), stage, parts),))

@@ -6,39 +6,6 @@ module attributes {zero.program = {device_type = "t", precision = "f32", world_s
 
 // -----
 
-// expected-error @below {{device type 't' keeps activations in f16, whose loss scale is a rank's own: pipeline stages are of f32 or bf16}}
-module attributes {zero.program = {device_type = "t", precision = "f16", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
-  zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
-    zero.group units [0, 2] stage 0
-    zero.group units [2, 4] stage 0
-    zero.rank @t node "n" micro_batch 1 steps 1 last 1
-    zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1
-  }
-  nn.parameter @e : tensor<8x4xf32> zeros
-  func.func private @embed(%ids: tensor<?x2xi32>, %w: tensor<8x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
-    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
-    return %0 : tensor<?x2x4xf32>
-  }
-  func.func private @block(%x: tensor<?x2x4xf32>) -> tensor<?x2x4xf32> attributes {nn.unit} {
-    %0 = nn.silu %x : tensor<?x2x4xf32>
-    return %0 : tensor<?x2x4xf32>
-  }
-  func.func private @loss(%x: tensor<?x2x4xf32>, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
-    %loss, %lse = nn.cross_entropy %x, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
-    return %loss : tensor<?x2xf32>
-  }
-  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
-    %w = nn.get_parameter @e : tensor<8x4xf32>
-    %0 = call @embed(%ids, %w) : (tensor<?x2xi32>, tensor<8x4xf32>) -> tensor<?x2x4xf32>
-    %1 = call @block(%0) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
-    %2 = call @block(%1) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
-    %3 = call @loss(%2, %targets) : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
-    return %3 : tensor<?x2xf32>
-  }
-}
-
-// -----
-
 module attributes {zero.program = {device_type = "t", precision = "f32", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
   zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0

@@ -74,6 +74,11 @@ struct ProgramInfo {
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
   std::string wire = "f32";
+  /// Element types of the activations that a pipeline stage receives and sends,
+  /// and of their gradients; empty where it is that of its own.
+  std::string received, sent;
+  /// Some pipeline stage of the job keeps gradients in f16.
+  bool scaled = false;
 
   static ProgramInfo get(mlir::ModuleOp module);
   mlir::DictionaryAttr getAttr(mlir::MLIRContext *context) const;
@@ -82,7 +87,7 @@ struct ProgramInfo {
     return poplar::getWorkingFormat(target, precision);
   }
   /// Whether gradients carry a loss scale until they are reduced.
-  bool isScaled() const { return precision == "f16"; }
+  bool isScaled() const { return scaled || precision == "f16"; }
   bool isPipelineStage() const { return numGroups > 1; }
   bool sharesUnits() const { return parts.size() > 1; }
   std::string getProgramName() const;

@@ -45,10 +45,9 @@ std::string explainUnbuildable(const std::string &name,
 /// `tensorDegree` devices share; empty if they can.
 std::string explainUnbuildableStage(const DeviceType &type, int tensorDegree);
 
-/// Why devices of these types cannot compute neighbouring stages of a pipeline;
-/// empty if they can.
-std::string explainUnlikeNeighbours(const DeviceType &type,
-                                    const DeviceType &next);
+/// Why devices of these types cannot share units; empty if they can.
+std::string explainUnlikeSharers(const DeviceType &type,
+                                 const DeviceType &other);
 
 } // namespace poplar
 

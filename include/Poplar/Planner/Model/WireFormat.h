@@ -7,7 +7,12 @@
 //===----------------------------------------------------------------------===//
 //
 // Gradients travel in f32. Parameters travel in the format that all ranks of a
-// job work in (getWorkingFormat() in StateBytes.h), or in f32 where they differ.
+// job work in (getWorkingFormat() in StateBytes.h), or in f32 where they
+// differ.
+//
+// Activations travel between two pipeline stages in the format that both keep
+// them in. Where formats differ, in the one that loses nothing which the stage
+// behind could keep.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +20,7 @@
 #define POPLAR_PLANNER_MODEL_WIREFORMAT_H
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 namespace poplar {
@@ -24,6 +30,18 @@ namespace poplar {
 inline std::string joinWireFormats(const std::string &format,
                                    const std::string &other) {
   return format == other ? format : "f32";
+}
+
+/// In what activations, and their gradients, travel between two pipeline
+/// stages, whose ranks keep them in these formats.
+inline std::string getMessageFormat(const std::set<std::string> &before,
+                                    const std::set<std::string> &behind) {
+  if (before.size() > 1 && behind.size() > 1)
+    return "f32";
+  if (behind.size() == 1 && *behind.begin() != "f32")
+    return *behind.begin();
+  bool losesNothing = behind.size() == 1 && before.size() == 1;
+  return losesNothing ? *before.begin() : "f32";
 }
 
 /// Bytes of an element on the wire: of a gradient, and of a parameter.

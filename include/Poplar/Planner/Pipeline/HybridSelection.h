@@ -18,7 +18,6 @@
 #ifndef POPLAR_PLANNER_PIPELINE_HYBRIDSELECTION_H
 #define POPLAR_PLANNER_PIPELINE_HYBRIDSELECTION_H
 
-#include "Poplar/Planner/Cluster/Buildable.h"
 #include "Poplar/Planner/Pipeline/HybridChoice.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include <functional>
@@ -55,33 +54,6 @@ HybridSelection selectHybridDevices(
     const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
     const HybridFilter &filter, int64_t effort = hybridEffort,
     int mostChunks = HybridProblem::mostChunks, int64_t mostChoices = 0);
-
-/// Devices of a cluster that `poplar build` can make stages of one pipeline
-/// for.
-struct BuildablePart {
-  ClusterView cluster;
-  /// By rank of it, the rank of the whole cluster.
-  std::vector<int> ranks;
-  /// By type, why its devices are no part of this; empty if they are.
-  std::vector<std::string> reasons;
-
-  /// The types of `whole` that are left out, with the reasons.
-  std::vector<UnbuildableDevices> getLeftOut(const ClusterView &whole) const;
-};
-
-/// A part for each precision: stages of unlike precision are never neighbours,
-/// not even in unlike pipelines. `error` says why devices are in none.
-std::vector<BuildablePart> partBuildable(const ClusterView &cluster,
-                                         std::string &error);
-
-/// As above, of devices that `poplar build` can make stages for: those of the
-/// one precision, of all there are, whose plan is fastest. The others are added
-/// to `leftOut` if there is a plan, with the reason.
-HybridSelection
-selectBuildableDevices(const ClusterView &cluster, const HybridModel &model,
-                       int64_t globalBatch, const HybridFilter &filter,
-                       int64_t effort, int mostChunks, int64_t mostChoices,
-                       std::vector<UnbuildableDevices> &leftOut);
 
 } // namespace poplar
 
