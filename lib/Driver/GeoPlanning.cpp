@@ -76,7 +76,7 @@ bool poplar::planGeo(Compilation &compilation, const HybridRequest &args,
     report.simulation =
         simulateGeoPlan(report.cluster.problem, plan, args.recordsTimeline);
   } else {
-    HostOptions options;
+    BuildOptions options;
     options.bucketBytes = args.bucketBytes;
     mlir::FailureOr<PipelineSimulation> played =
         playStages(module, cluster, report.model, stages,

@@ -73,6 +73,10 @@ static int64_t getReplicasInNode(const HybridType &type,
 
 HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates)
     : problem(problem), communicates(communicates) {
+  int count = static_cast<int>(problem.types.size());
+  for (int from = 0; from < count; ++from)
+    for (int to = 0; to < count; ++to)
+      messageBytes.push_back(problem.getMessageBytes({from}, {to}));
   for (const HybridType &type : problem.types) {
     sums.emplace_back();
     for (const HybridProblem::Mode &mode : type.modes) {
@@ -301,7 +305,8 @@ double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
   if (!communicates)
     return 0;
   const HybridProblem::Link &link = problem.getLink(from.type, to.type);
-  double bytes = static_cast<double>(microBatch * problem.boundaryBytes);
+  size_t pair = from.type * problem.types.size() + to.type;
+  double bytes = static_cast<double>(microBatch * messageBytes[pair]);
   if (link.isShared)
     bytes *= static_cast<double>(
         std::max(getReplicasInNode(problem.types[from.type], from),

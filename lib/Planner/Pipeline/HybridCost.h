@@ -107,6 +107,8 @@ private:
   bool communicates;
   /// By type and mode, sums over the units in front of each.
   std::vector<std::vector<Sums>> sums;
+  /// Of a sample, from a type to another.
+  std::vector<int64_t> messageBytes;
 };
 
 /// How the P, R and E of a lane grow as stages are set in front.

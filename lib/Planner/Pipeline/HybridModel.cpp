@@ -158,6 +158,7 @@ bool HybridProblemBuilder::addType(size_t kind) {
         std::max(problem.boundaryBytes, variant.boundaryBytes);
   }
   type.library = getCollectiveLibrary(from.target);
+  type.format = getStorageFormat(from.precision);
   type.state = StateFormat::of(from.getWorkingFormat());
   for (int node : places[kind].nodes)
     takeSlower(type.inside, cluster.findLink(node, node));

@@ -134,16 +134,26 @@ HybridPlan::countBytes(const HybridProblem &problem, size_t lane) const {
        getStages(problem, *this, lane, HybridCosts(problem))) {
     // Activations to the next stage, and gradients to the one before it.
     size_t group = bytes.size();
-    int messages = 2 * chunks - (group == 0) - (group + 1 == groups.size()),
-        degree = getMode(problem, lanes[lane].stages[group]).tensorDegree;
+    int degree = getMode(problem, lanes[lane].stages[group]).tensorDegree;
+    size_t count = groups.size();
+    auto getBytes = [&](size_t before, size_t behind) {
+      std::vector<int> types[2];
+      for (const Lane &each : lanes) {
+        types[0].push_back(each.stages[before].type);
+        types[1].push_back(each.stages[behind].type);
+      }
+      return problem.getMessageBytes(types[0], types[1]);
+    };
+    int64_t messageBytes =
+        (chunks - (group + 1 == count)) * getBytes(group, (group + 1) % count) +
+        (chunks - (group == 0)) * getBytes((group + count - 1) % count, group);
     // The last micro-batch of a pipeline may be smaller.
     double samples = static_cast<double>(lanes[lane].samples) /
                      static_cast<double>(lanes[lane].pipelines);
     bytes.push_back(
         {stage.bytes,
          stage.cost.bytesPerIteration + steps * stage.cost.bytesPerStep,
-         messages * samples * static_cast<double>(problem.boundaryBytes) /
-             degree});
+         samples * static_cast<double>(messageBytes) / degree});
   }
   return bytes;
 }

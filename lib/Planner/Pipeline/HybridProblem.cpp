@@ -9,9 +9,11 @@
 #include "Poplar/Planner/Pipeline/HybridProblem.h"
 #include "Located.h"
 #include "Poplar/Planner/Cluster/Links.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 using namespace poplar;
 
@@ -61,6 +63,21 @@ static std::string checkType(const HybridType &type, size_t units) {
       return at("modes", i) + ": " + error;
   }
   return type.modes.empty() ? "has no modes" : "";
+}
+
+int64_t HybridProblem::getMessageBytes(const std::vector<int> &before,
+                                       const std::vector<int> &behind) const {
+  auto getFormats = [&](const std::vector<int> &indices) {
+    std::set<std::string> formats;
+    for (int index : indices)
+      formats.insert(types[index].format);
+    return formats;
+  };
+  int64_t widest = 0;
+  for (const DeviceType &type : types)
+    widest = std::max(widest, getWireBytes(type.format));
+  std::string wire = getMessageFormat(getFormats(before), getFormats(behind));
+  return boundaryBytes * getWireBytes(wire) / widest;
 }
 
 std::string HybridProblem::check() const {

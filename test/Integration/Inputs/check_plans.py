@@ -27,7 +27,7 @@ import re
 import subprocess
 import sys
 
-# Of the last, no program can be built; of those in f16, no pipeline stage.
+# Of the last, no program can be built.
 FORMATS = ["bf16", "f32"]
 TYPES = [
     {"kind": "bf16", "device": "a100-80"},
@@ -90,7 +90,7 @@ def make_cluster(rng, model_mib):
     """Of one to three types on up to four nodes. Where one device is too small
     for the model, it takes several."""
     if rng.random() < 0.5:
-        # Of one format, which neighbouring stages need.
+        # Of one format.
         kind = rng.choice(FORMATS)
         names = [i for i, type in enumerate(TYPES) if type["kind"] == kind]
     else:

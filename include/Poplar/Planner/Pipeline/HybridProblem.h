@@ -94,6 +94,8 @@ struct HybridProblem {
     /// Between devices of a node. Of no use where `perNode` is 1.
     LinkSpeed inside = {0, 0};
     CollectiveLibrary library = CollectiveLibrary::None;
+    /// What it keeps activations in; all types' is one where it is empty.
+    std::string format;
     StateFormat state = StateFormat::halfPrecision();
     /// Of the optimizer, per element of a shard.
     double optimizerSeconds = 0;
@@ -119,7 +121,8 @@ struct HybridProblem {
   StepElements wholeStep;
   /// Buckets under way while another is in use.
   int64_t overlapDepth = 2;
-  /// A sample's activations on their way between two units.
+  /// A sample's activations on their way between two units, in the widest
+  /// format of all types.
   int64_t boundaryBytes = 0;
   /// On the wire, of an element.
   int64_t gradientBytes = 4, parameterBytes = 2;
@@ -137,6 +140,10 @@ struct HybridProblem {
   std::string check() const;
 
   int units() const { return static_cast<int>(elements.size()); }
+  /// A sample's activations on their way from a stage whose ranks are of some
+  /// types to one of others (getMessageFormat() in WireFormat.h).
+  int64_t getMessageBytes(const std::vector<int> &before,
+                          const std::vector<int> &behind) const;
   /// Whether units between the first and the last take the same. Only then can
   /// stages have several chunks: it does not matter which of them they own.
   bool hasEqualUnits() const;
