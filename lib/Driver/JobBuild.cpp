@@ -69,7 +69,9 @@ bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
   std::string report;
   return compilation.emit(compilation.getModule(), options,
                           args.output + "/host", report) &&
-         copyPlugins(options.libraryDirectory, args.output, compilation.error);
+         copyPlugins(options.libraryDirectory, args.output,
+                     compilation.error) &&
+         copyTokenizer(compilation.getModule(), args.output, compilation.error);
 }
 
 /// What the ranks of a type need, against what the device has.
@@ -199,6 +201,7 @@ bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
   if (!compilation.error.empty())
     return false;
   return copyPlugins(common.libraryDirectory, output, compilation.error) &&
+         copyTokenizer(builds.front().program, output, compilation.error) &&
          writeFile(output + "/plan.mlir", planned, compilation.error) &&
          writeLaunchFiles(
              *builds.front().program.getOps<zero::PlanOp>().begin(), output,

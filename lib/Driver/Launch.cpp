@@ -7,12 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Driver/Launch.h"
+#include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Support/Names.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/xxhash.h"
 #include <unistd.h>
 
 using namespace poplar;
@@ -187,7 +190,8 @@ bool poplar::isJobFile(llvm::StringRef name) {
   return llvm::any_of(
       llvm::ArrayRef<llvm::StringRef>{kPluginDirectory, "launch.sh", "rank.sh",
                                       "job.conf", "ranks.txt", "slurm.sh",
-                                      "plan.mlir"},
+                                      "plan.mlir", "tokenizer.json",
+                                      "tokenizer.model"},
       [&](llvm::StringRef file) { return name.equals_insensitive(file); });
 }
 
@@ -219,6 +223,40 @@ bool poplar::copyPlugins(const std::string &libraries,
     remover.releaseFile();
   }
   return true;
+}
+
+bool poplar::copyTokenizer(mlir::ModuleOp program,
+                           const std::string &directory, std::string &error) {
+  auto model = program->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
+  auto get = [&](llvm::StringRef name) {
+    auto value =
+        model ? model.getAs<mlir::StringAttr>(name) : mlir::StringAttr();
+    return value ? value.getValue() : llvm::StringRef();
+  };
+  llvm::StringRef name = get("tokenizer"), from = get("tokenizer_path");
+  if (name.empty())
+    return true;
+  if (name != "tokenizer.json" && name != "tokenizer.model") {
+    error = "nn.model: tokenizer is neither tokenizer.json nor tokenizer.model";
+    return false;
+  }
+  auto file = llvm::MemoryBuffer::getFile(from);
+  if (!file) {
+    error = (from + ": " + file.getError().message() +
+             "; the model was imported with this tokenizer: put it back, or "
+             "import the model again")
+                .str();
+    return false;
+  }
+  llvm::StringRef text = (*file)->getBuffer();
+  uint64_t hash = llvm::xxh3_64bits(text);
+  if (llvm::formatv("{0:x-16}", hash).str() != get("tokenizer_hash")) {
+    error = (from + ": has changed since the model was imported with it; "
+                    "import the model again")
+                .str();
+    return false;
+  }
+  return writeFile(directory + "/" + name.str(), text.str(), error);
 }
 
 /// Another plan may have been built there before.

@@ -8,6 +8,7 @@
 
 #include "checkpoint/Checkpoint.h"
 #include "comm/Launcher.h"
+#include "data/Text.h"
 #include "job/Fingerprint.h"
 #include "job/Group.h"
 #include "job/Job.h"
@@ -24,12 +25,22 @@
 
 using namespace poplar::runtime;
 
-static std::vector<int32_t> parsePrompt(const Options &O,
-                                        const ModelInfo &Model) {
+static std::vector<int32_t>
+parsePrompt(const Options &O, const ModelInfo &Model, const Tokenizer *Tok) {
+  // Without a prompt, a tokenizer gives what a text begins with.
+  if (Tok && O.PromptIds.empty() && O.DataFormat != "bytes") {
+    std::vector<int32_t> Ids = Tok->encode(O.Prompt);
+    if (Ids.empty())
+      Ids = Tok->encode("\n");
+    if (Ids.empty())
+      fail("the tokenizer makes no tokens of the prompt");
+    return Ids;
+  }
   if (Model.VocabSize != 256 && O.PromptIds.empty() && O.DataFormat != "bytes")
     fail("the model has a vocabulary of ", Model.VocabSize,
-         ", whose tokens are not bytes; give the prompt as --prompt-ids of the "
-         "model's tokenizer (--data-format bytes insists on bytes)");
+         ", whose tokens are not bytes, and no tokenizer; name it by "
+         "--tokenizer, or give the prompt as --prompt-ids (--data-format bytes "
+         "insists on bytes)");
   std::vector<int32_t> Ids;
   for (unsigned char C : O.Prompt)
     Ids.push_back(C);
@@ -79,12 +90,53 @@ static int32_t drawToken(const std::vector<float> &Logits, double Temperature,
   return Order.back();
 }
 
-static void printToken(int32_t Id, bool AsText) {
-  if (AsText && Id < 256)
-    std::putchar(Id);
-  else
-    std::printf(AsText ? "<%d>" : "%d ", Id);
-}
+namespace {
+
+/// Prints a text token by token.
+class Printer {
+public:
+  Printer(bool AsText, const Tokenizer *Tok)
+      : AsText(AsText), Tok(AsText ? Tok : nullptr) {}
+
+  void put(int32_t Id) {
+    if (Tok)
+      return decode(Id);
+    if (AsText && Id < 256)
+      std::putchar(Id);
+    else
+      std::printf(AsText ? "<%d>" : "%d ", Id);
+  }
+  /// What was held back, because it seemed to be a part of a character.
+  void finish() {
+    if (Tok)
+      print(Tok->decode(Ids.data(), Ids.size(), /*SkipSpecial=*/true));
+  }
+
+private:
+  void decode(int32_t Id) {
+    Ids.push_back(Id);
+    std::string Text =
+        Tok->decode(Ids.data(), Ids.size(), /*SkipSpecial=*/true);
+    // The last character may need the next token.
+    static constexpr std::string_view Replacement = "\xEF\xBF\xBD";
+    if (Text.size() < Replacement.size() ||
+        Text.compare(Text.size() - Replacement.size(), Replacement.size(),
+                     Replacement) != 0)
+      print(Text);
+  }
+  void print(const std::string &Text) {
+    if (Text.size() > Printed)
+      std::fwrite(Text.data() + Printed, 1, Text.size() - Printed, stdout);
+    Printed = std::max(Printed, Text.size());
+  }
+
+  bool AsText;
+  const Tokenizer *Tok;
+  std::vector<int32_t> Ids;
+  size_t Printed = 0;
+};
+
+} // namespace
 
 namespace {
 
@@ -179,16 +231,18 @@ static void sample(const PoplarProgram &Program, const Options &O,
   if (Model.Masked)
     fail("sample continues text, but this model is masked: it was trained "
          "to fill gaps");
-  std::vector<int32_t> Text = parsePrompt(O, Model);
+  TextEncoding Encoding(O, Model);
+  std::vector<int32_t> Text = parsePrompt(O, Model, Encoding.get());
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadWeights(Exec, O.Checkpoint);
 
   Inference Infer(Exec, Ranks);
-  bool AsText = O.PromptIds.empty();
+  bool IsBytes = O.DataFormat == "bytes";
+  Printer Out(O.PromptIds.empty(), IsBytes ? nullptr : Encoding.get());
   auto Print = [&](int32_t Id) {
     if (Rank == 0)
-      printToken(Id, AsText);
+      Out.put(Id);
   };
   std::for_each(Text.begin(), Text.end(), Print);
   for (int64_t I = 0; I < O.Tokens; ++I) {
@@ -204,8 +258,10 @@ static void sample(const PoplarProgram &Program, const Options &O,
     Print(Text.back());
     std::fflush(stdout);
   }
-  if (Rank == 0)
-    std::putchar('\n');
+  if (Rank != 0)
+    return;
+  Out.finish();
+  std::putchar('\n');
 }
 
 void poplar::runtime::runSampling(const PoplarProgram &Program,

@@ -23,14 +23,15 @@ Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
   if (!parseTokenFormat(O.DataFormat, Format))
     fail("unknown --data-format '", O.DataFormat, "'; there are ",
          listTokenFormats());
-  TrainTokens =
-      std::make_unique<Corpus>(O.Data, Format, Model.VocabSize, Reports);
+  TextEncoding Encoding(O, Model);
+  TrainTokens = std::make_unique<Corpus>(O.Data, Format, Model.VocabSize,
+                                         Reports, &Encoding);
   uint64_t Seed = static_cast<uint64_t>(O.Seed);
   int64_t Size = TrainTokens->size();
   TrainEnd = Size;
   if (!O.ValData.empty()) {
-    ValTokens =
-        std::make_unique<Corpus>(O.ValData, Format, Model.VocabSize, Reports);
+    ValTokens = std::make_unique<Corpus>(O.ValData, Format, Model.VocabSize,
+                                         Reports, &Encoding);
     Validation = std::make_unique<CorpusSource>(
         *ValTokens, 0, ValTokens->size(), Model, Seed, false, "validation");
   } else if (O.ValFraction > 0) {

@@ -251,8 +251,9 @@ static TokenLayout makeRaw(TokenFormat Format) {
 }
 
 static TokenLayout makeText(const MappedFile &File, TokenFormat Format,
-                            int64_t VocabSize) {
-  if (VocabSize < 256)
+                            int64_t VocabSize, bool HasTokenizer) {
+  bool IsEncoded = HasTokenizer && Format != TokenFormat::Bytes;
+  if (VocabSize < 256 && !IsEncoded)
     refuse(File,
            "is read as text, whose tokens are bytes, but the model has a "
            "vocabulary of only ",
@@ -263,10 +264,16 @@ static TokenLayout makeText(const MappedFile &File, TokenFormat Format,
     refuse(File, "is neither text nor of a format that is known by its "
                  "content; say what it is by --data-format (u16, u32, i32, "
                  "i64, or bytes)");
+  if (IsEncoded) {
+    TokenLayout Layout{"text", 1};
+    Layout.IsText = true;
+    return Layout;
+  }
   if (VocabSize != 256)
     refuse(File, "is text, and the model has a vocabulary of ", VocabSize,
-           ", whose tokens are not bytes: tokenize the text with the model's "
-           "tokenizer, and ",
+           ", whose tokens are not bytes, and no tokenizer: name its "
+           "tokenizer.json or tokenizer.model by --tokenizer, import the model "
+           "from a directory that has one, or ",
            Ids, " (--data-format bytes insists on bytes)");
   return makeRaw(TokenFormat::Text);
 }
@@ -290,7 +297,8 @@ static bool endsWith(std::string_view Text, std::string_view End) {
          Text.substr(Text.size() - End.size()) == End;
 }
 
-static TokenLayout detect(const MappedFile &File, int64_t VocabSize) {
+static TokenLayout detect(const MappedFile &File, int64_t VocabSize,
+                          bool HasTokenizer) {
   if (hasLLMCHeader(File))
     return readLLMCHeader(File);
   if (hasNpyHeader(File))
@@ -303,7 +311,7 @@ static TokenLayout detect(const MappedFile &File, int64_t VocabSize) {
            "the text, or tokenize it and ",
            Ids, " (--data-format text takes it as it is)");
   if (!endsWith(File.path(), ".bin"))
-    return makeText(File, TokenFormat::Text, VocabSize);
+    return makeText(File, TokenFormat::Text, VocabSize, HasTokenizer);
   if (IsText && File.size() >= 64)
     refuse(File, "is called .bin and looks like text; say what it is by "
                  "--data-format text or u16");
@@ -311,10 +319,11 @@ static TokenLayout detect(const MappedFile &File, int64_t VocabSize) {
 }
 
 TokenLayout poplar::runtime::findLayout(const MappedFile &File,
-                                        TokenFormat Format, int64_t VocabSize) {
+                                        TokenFormat Format, int64_t VocabSize,
+                                        bool HasTokenizer) {
   switch (Format) {
   case TokenFormat::Auto:
-    return detect(File, VocabSize);
+    return detect(File, VocabSize, HasTokenizer);
   case TokenFormat::LLMC:
     return readLLMCHeader(File);
   case TokenFormat::Npy:
@@ -323,7 +332,7 @@ TokenLayout poplar::runtime::findLayout(const MappedFile &File,
     refuseContainers(File);
     [[fallthrough]];
   case TokenFormat::Bytes:
-    return makeText(File, Format, VocabSize);
+    return makeText(File, Format, VocabSize, HasTokenizer);
   default:
     if (hasLLMCHeader(File) || hasNpyHeader(File))
       refuse(File, "has a header of ", hasNpyHeader(File) ? "numpy" : "llm.c",

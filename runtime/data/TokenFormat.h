@@ -21,7 +21,8 @@
 
 namespace poplar::runtime {
 
-///   text:  every byte is a token of a model with a vocabulary of 256
+///   text:  encoded by the model's tokenizer; without one, every byte is a
+///          token of a model with a vocabulary of 256
 ///   bytes: every byte is a token, whatever the file and the vocabulary
 ///   u16, u32, i32, i64: token ids without a header, little-endian;
 ///          nanogpt and tokens16 are other names for u16
@@ -44,12 +45,14 @@ struct TokenLayout {
   size_t HeaderBytes = 0;
   /// As many as the header promises; -1 without one.
   int64_t Declared = -1;
+  /// To be encoded by the model's tokenizer.
+  bool IsText = false;
 };
 
 /// Throws an Error, with the remedy, if the file is not of `Format` or, for
 /// Auto, of none that can be told by its content.
 TokenLayout findLayout(const MappedFile &File, TokenFormat Format,
-                       int64_t VocabSize);
+                       int64_t VocabSize, bool HasTokenizer = false);
 
 } // namespace poplar::runtime
 

@@ -24,12 +24,22 @@ std::string UsedIds::describe() const {
          std::to_string(Largest);
 }
 
-Corpus::Shard Corpus::openShard(const std::string &Path,
-                                TokenFormat Format) const {
-  Shard S{MappedFile(Path), {}, nullptr, Total, 0};
-  if (S.File.size() == 0)
+Corpus::Shard Corpus::openShard(const std::string &Path, TokenFormat Format,
+                                bool Reports,
+                                const TextEncoding *Encoding) const {
+  MappedFile File(Path);
+  if (File.size() == 0)
     fail("'", Path, "' is empty: there is nothing to train on");
-  S.Layout = findLayout(S.File, Format, VocabSize);
+  bool HasTokenizer = Encoding && Encoding->get();
+  TokenLayout Layout = findLayout(File, Format, VocabSize, HasTokenizer);
+  Shard S{Layout.IsText ? Encoding->prepare(File, Reports) : std::move(File),
+          Layout, nullptr, Total, 0};
+  if (S.Layout.IsText) {
+    S.Layout.Name = "text (" + Encoding->get()->describe() + ")";
+    S.Layout.Width = Encoding->width();
+    if (S.File.size() == 0)
+      fail("'", Path, "' has no tokens: there is nothing to train on");
+  }
   size_t Bytes = S.File.size() - S.Layout.HeaderBytes;
   auto Width = static_cast<size_t>(S.Layout.Width);
   if (Bytes % Width != 0)
@@ -46,7 +56,7 @@ Corpus::Shard Corpus::openShard(const std::string &Path,
 }
 
 Corpus::Corpus(const std::string &Pattern, TokenFormat Format,
-               int64_t VocabSize, bool Reports)
+               int64_t VocabSize, bool Reports, const TextEncoding *Encoding)
     : Pattern(Pattern), VocabSize(VocabSize), Used(VocabSize) {
   glob_t Matches;
   // Sorted by name. A name without matches goes through as it is, and fails
@@ -59,7 +69,7 @@ Corpus::Corpus(const std::string &Pattern, TokenFormat Format,
   if (Paths.empty())
     fail("no file matches '", Pattern, "'");
   for (const std::string &Path : Paths) {
-    Shards.push_back(openShard(Path, Format));
+    Shards.push_back(openShard(Path, Format, Reports, Encoding));
     Total += Shards.back().Count;
   }
   check(Reports);

@@ -9,6 +9,7 @@
 #ifndef POPLAR_RUNTIME_TOKENS_H
 #define POPLAR_RUNTIME_TOKENS_H
 
+#include "data/Text.h"
 #include "data/TokenFormat.h"
 #include "job/Fingerprint.h"
 #include "support/MappedFile.h"
@@ -42,9 +43,9 @@ public:
   /// Tokens must be below `VocabSize`: those of the first GiB are checked here,
   /// so that no run starts on a damaged file of ordinary size, all of them as
   /// they are read. With `Reports`, says every other second how far that has
-  /// come.
+  /// come. `Encoding` may be null; otherwise text is encoded by it.
   Corpus(const std::string &Pattern, TokenFormat Format, int64_t VocabSize,
-         bool Reports = false);
+         bool Reports = false, const TextEncoding *Encoding = nullptr);
 
   int64_t size() const { return Total; }
   /// "'PATH': u16, 1000 tokens, 90 of 256 ids are used, the largest is 122".
@@ -62,7 +63,8 @@ private:
     const char *Tokens;
     int64_t First, Count;
   };
-  Shard openShard(const std::string &Path, TokenFormat Format) const;
+  Shard openShard(const std::string &Path, TokenFormat Format, bool Reports,
+                  const TextEncoding *Encoding) const;
   void check(bool Reports);
 
   std::string Pattern;

@@ -46,6 +46,10 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"data-format", &O.DataFormat, 0, "NAME",
        "format of --data: auto, text, bytes, u16, u32, i32, i64, llmc or npy "
        "(default: auto, by content)"},
+      {"tokenizer", &O.Tokenizer, 0, "FILE",
+       "tokenizer.json or tokenizer.model for text (default: that of the "
+       "model, if it was imported with one)",
+       nullptr, Agreement::Contents},
       {"val-data", &O.ValData, 0, "FILE|GLOB",
        "data to validate on (default: the end of --data)", nullptr,
        Agreement::Contents},

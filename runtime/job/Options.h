@@ -44,7 +44,7 @@ struct Options {
   Command TheCommand = Train;
 
   // Data.
-  std::string Data, DataFormat = "auto", ValData, DataIds;
+  std::string Data, DataFormat = "auto", ValData, DataIds, Tokenizer;
   double ValFraction = 0.1;
   // Run.
   std::string Out, Init;

@@ -65,8 +65,7 @@ public:
     return Result;
   }
   Description getObject(std::string_view Key) const {
-    return {get(Key, json::Value::Object, "an object"),
-            Path + "." + std::string(Key)};
+    return {get(Key, json::Value::Object, "an object"), getPathOf(Key)};
   }
   /// Calls `Take` with every object of an array.
   template <typename Callback>
@@ -74,11 +73,16 @@ public:
     size_t I = 0;
     for (const json::Value &Element :
          get(Key, json::Value::Array, "an array").elements())
-      Take(Description(Element, Path + "." + std::string(Key) + "[" +
-                                    std::to_string(I++) + "]"));
+      Take(Description(Element,
+                       getPathOf(Key) + "[" + std::to_string(I++) + "]"));
   }
 
 private:
+  std::string getPathOf(std::string_view Key) const {
+    // Behind the name of the file stands a colon.
+    return Path + (Path.back() == '\'' ? ": " : ".") + std::string(Key);
+  }
+
   const json::Value &Object;
   std::string Path, TheType;
 };

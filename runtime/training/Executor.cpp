@@ -42,6 +42,8 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   Precision = Description.string("precision", "f32");
   DeviceType = Description.string("device_type", "host");
   Scaled = Precision == "f16" || Description.find("scaled");
+  Tokenizer = Description.string("tokenizer", "");
+  TokenizerHash = Description.string("tokenizer_hash", "");
   Masked = Description.string("objective", "causal") == "masked";
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);

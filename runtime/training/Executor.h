@@ -36,6 +36,9 @@ struct ModelInfo {
   /// pipeline, keeps them in f16.
   bool Scaled = false;
   int64_t VocabSize = 0, SeqLen = 0;
+  /// The name of the tokenizer's file in the job, and a hash of its content;
+  /// empty without one.
+  std::string Tokenizer, TokenizerHash;
   /// Of a masked model: the token that replaces others, and those that are
   /// never replaced, ascending.
   int64_t MaskToken = 0;

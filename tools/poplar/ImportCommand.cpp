@@ -7,15 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "ImportTokenizer.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Import.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
 #include <memory>
 
 namespace {
@@ -93,6 +97,58 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
   return text;
 }
 
+/// Records the tokenizer beside the configuration in the model. `text` says
+/// what was found. False if it is the tokenizer of another model.
+static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
+                         std::string &text, std::string &error) {
+  llvm::SmallString<128> directory(config);
+  llvm::sys::fs::make_absolute(directory);
+  if (!llvm::sys::fs::is_directory(directory))
+    llvm::sys::path::remove_filename(directory);
+  for (llvm::StringRef name : {"tokenizer.json", "tokenizer.model"}) {
+    llvm::SmallString<128> path(directory);
+    llvm::sys::path::append(path, name);
+    auto file = llvm::MemoryBuffer::getFile(path);
+    if (!file)
+      continue;
+    TokenizerFacts facts = readTokenizerFacts(path.str().str());
+    if (!facts.error.empty()) {
+      text =
+          "tokenizer not used: " + facts.error + "; give token ids as data\n";
+      return true;
+    }
+    auto model =
+        module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr);
+    int64_t vocabulary = model.getAs<mlir::IntegerAttr>("vocab_size").getInt();
+    if (facts.size > vocabulary) {
+      error = llvm::formatv("{0}: has ids up to {1}, and the model a "
+                            "vocabulary of {2}; it is the tokenizer of "
+                            "another model",
+                            path, facts.size - 1, vocabulary);
+      return false;
+    }
+    mlir::NamedAttrList entries(model);
+    mlir::Builder attrs(module.getContext());
+    uint64_t hash = llvm::xxh3_64bits((*file)->getBuffer());
+    entries.set("tokenizer", attrs.getStringAttr(name));
+    entries.set("tokenizer_hash",
+                attrs.getStringAttr(llvm::formatv("{0:x-16}", hash).str()));
+    entries.set("tokenizer_path", attrs.getStringAttr(path.str()));
+    module->setAttr(poplar::nn::kModelAttr,
+                    entries.getDictionary(module.getContext()));
+    text = "tokenizer " + facts.description + " (" + name.str() +
+           "), which encodes text\n";
+    return true;
+  }
+  auto model =
+      module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr);
+  if (model.getAs<mlir::IntegerAttr>("vocab_size").getInt() != 256)
+    text =
+        "tokenizer none beside the configuration: data are token ids, or text "
+        "with --tokenizer FILE\n";
+  return true;
+}
+
 void addImportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "import", "Turn a Hugging Face config.json into a model");
@@ -163,11 +219,17 @@ void addImportCommand(CLI::App &app, int &status) {
       status = reportError(error);
       return;
     }
+    std::string tokenizer;
+    if (!addTokenizer(*module, arguments->config, tokenizer, error)) {
+      status = reportError(error);
+      return;
+    }
     status =
         writeFile(arguments->output, poplar::formatModule(*module)) ? 0 : 1;
     // The model itself may go to standard output.
     if (!status)
       (arguments->output == "-" ? llvm::errs() : llvm::outs())
-          << describe(*module, *arguments, seqLen->count() > 0, summary);
+          << describe(*module, *arguments, seqLen->count() > 0, summary)
+          << tokenizer;
   });
 }

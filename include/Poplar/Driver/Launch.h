@@ -26,6 +26,11 @@ bool isJobFile(llvm::StringRef name);
 bool copyPlugins(const std::string &libraries, const std::string &directory,
                  std::string &error);
 
+/// Copies the tokenizer that `program` was imported with to a job's directory,
+/// if there is one and it is still the same.
+bool copyTokenizer(mlir::ModuleOp program, const std::string &directory,
+                   std::string &error);
+
 /// Writes what starts the executables of a plan, beside them in `directory`:
 /// launch.sh (mpirun, one program per device type), rank.sh (for launchers that
 /// start the same command everywhere), job.conf (for srun --multi-prog),

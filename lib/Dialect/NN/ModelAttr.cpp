@@ -67,8 +67,10 @@ static bool isNumberFormat(StringRef text) {
 }
 
 LogicalResult ModelVerifier::verifyKeys() {
-  const llvm::StringSet<> texts = {"architecture", "objective", "precision",
-                                   "config", "config_facts"},
+  const llvm::StringSet<> texts = {"architecture",   "objective",
+                                   "precision",      "config",
+                                   "config_facts",   "tokenizer",
+                                   "tokenizer_hash", "tokenizer_path"},
                           counts = {"vocab_size", "seq_len", "hidden_size",
                                     "num_layers", "num_parameters"};
   for (NamedAttribute entry : facts) {
@@ -240,7 +242,8 @@ LogicalResult ModelVerifier::verifyCalls(func::FuncOp model) {
 LogicalResult ModelVerifier::verify() {
   if (failed(verifyKeys()) || failed(verifyConfig()))
     return failure();
-  // Of a model that is cut, divided or differentiated the facts are the whole's.
+  // Of a model that is cut, divided or differentiated the facts are the
+  // whole's.
   if (llvm::any_of(module.getOps<ParameterOp>(), [](ParameterOp parameter) {
         return parameter.getSliceAttr() != nullptr;
       }))

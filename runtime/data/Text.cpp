@@ -1,0 +1,179 @@
+//===- Text.cpp - Text as the ids of a model's tokenizer ------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/Text.h"
+#include "job/Options.h"
+#include "job/Waiting.h"
+#include "support/Error.h"
+#include "support/Files.h"
+#include "tokenizer/Tables.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fcntl.h>
+#include <filesystem>
+#include <omp.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+using namespace poplar::runtime;
+
+/// A text is encoded in parts of at least this size, which end behind a line.
+static constexpr size_t PartBytes = size_t(1) << 20;
+/// Of the files that are kept.
+static constexpr uint64_t FormatVersion = 1;
+
+/// The file that `poplar build` copied beside the directory of the executable.
+static std::string findJobTokenizer(const std::string &Name) {
+  std::error_code Code;
+  std::filesystem::path Executable =
+      std::filesystem::read_symlink("/proc/self/exe", Code);
+  return Executable.parent_path().parent_path() / Name;
+}
+
+static std::string toHex(uint64_t Value) {
+  char Text[17];
+  std::snprintf(Text, sizeof Text, "%016llx",
+                static_cast<unsigned long long>(Value));
+  return Text;
+}
+
+TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {
+  Path = O.Tokenizer;
+  if (Path.empty() && !Model.Tokenizer.empty())
+    Path = findJobTokenizer(Model.Tokenizer);
+  if (Path.empty())
+    return;
+  MappedFile File(Path);
+  Hash = hashBytes(File.text());
+  if (O.Tokenizer.empty() && toHex(Hash) != Model.TokenizerHash)
+    fail("'", Path,
+         "' is not the tokenizer that the program was built with; build it "
+         "again, or name the tokenizer by --tokenizer");
+  Tok = Tokenizer::load(Path);
+  if (Tok->size() > Model.VocabSize)
+    fail("the tokenizer '", Path, "' has ids up to ", Tok->size() - 1,
+         ", and the model a vocabulary of ", Model.VocabSize,
+         "; give the tokenizer that the model was made with");
+  Width = Model.VocabSize <= 1 << 16 ? 2 : 4;
+}
+
+static std::string getCacheDirectory() {
+  auto Get = [](const char *Name) {
+    const char *Value = std::getenv(Name);
+    return std::string(Value ? Value : "");
+  };
+  if (std::string Own = Get("POPLAR_CACHE"); !Own.empty())
+    return Own;
+  if (std::string Base = Get("XDG_CACHE_HOME"); !Base.empty())
+    return Base + "/poplar";
+  if (std::string Home = Get("HOME"); !Home.empty())
+    return Home + "/.cache/poplar";
+  fail("there is no directory to keep encoded text in; name one by "
+       "POPLAR_CACHE");
+}
+
+namespace {
+/// A lock of the kernel's on a file, which goes with the process.
+class FileLock {
+public:
+  explicit FileLock(const std::string &Path)
+      : FD(open(Path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+    if (FD < 0)
+      fail("cannot create '", Path, "': ", std::strerror(errno));
+    while (flock(FD, LOCK_EX) != 0)
+      if (errno != EINTR) {
+        close(FD);
+        fail("cannot lock '", Path, "': ", std::strerror(errno));
+      }
+  }
+  ~FileLock() { close(FD); }
+  FileLock(const FileLock &) = delete;
+  FileLock &operator=(const FileLock &) = delete;
+
+private:
+  int FD;
+};
+} // namespace
+
+MappedFile TextEncoding::prepare(const MappedFile &Text, bool Reports) const {
+  std::string Directory = getCacheDirectory();
+  createDirectories(Directory);
+  uint64_t Key[] = {FormatVersion, Hash, static_cast<uint64_t>(Width),
+                    hashBytes(Text.text()), Text.size()};
+  std::string Base =
+      Directory + "/" +
+      toHex(hashBytes({reinterpret_cast<const char *>(Key), sizeof Key})) +
+      toHex(Key[3]);
+  std::string Final = Base + ".ids";
+  FileLock Lock(Base + ".lock");
+  if (!std::filesystem::exists(Final)) {
+    std::string Partial = Base + ".tmp";
+    try {
+      encode(Text.text(), Text.path(), Partial, Reports);
+      renamePath(Partial, Final);
+    } catch (...) {
+      unlink(Partial.c_str());
+      throw;
+    }
+  }
+  return MappedFile(Final);
+}
+
+/// The end of the part that begins at `Begin`.
+static size_t findPartEnd(std::string_view Text, size_t Begin) {
+  if (Text.size() - Begin <= PartBytes)
+    return Text.size();
+  size_t Line = Text.find('\n', Begin + PartBytes);
+  return Line == Text.npos ? Text.size() : Line + 1;
+}
+
+void TextEncoding::encode(std::string_view Text, const std::string &Source,
+                          const std::string &Out, bool Reports) const {
+  OutputFile File(Out);
+  Waiting Report("encoding '" + Source + "' with '" + Path + "'");
+  auto Threads = static_cast<size_t>(std::max(1, omp_get_max_threads()));
+  std::vector<std::unique_ptr<Tokenizer::Encoder>> Encoders;
+  for (size_t I = 0; I < Threads; ++I)
+    Encoders.push_back(Tok->makeEncoder());
+  std::vector<std::vector<int32_t>> Ids(Threads);
+  std::vector<std::string_view> Parts;
+  std::exception_ptr Failure;
+  for (size_t Begin = 0; Begin < Text.size();) {
+    Parts.clear();
+    while (Parts.size() < Threads && Begin < Text.size()) {
+      size_t End = findPartEnd(Text, Begin);
+      Parts.push_back(Text.substr(Begin, End - Begin));
+      Begin = End;
+    }
+#pragma omp parallel for schedule(static, 1)
+    for (size_t I = 0; I < Parts.size(); ++I)
+      try {
+        Ids[I].clear();
+        Encoders[I]->encode(Parts[I], /*AddSpecial=*/false, Ids[I]);
+      } catch (...) {
+#pragma omp critical
+        Failure = std::current_exception();
+      }
+    if (Failure)
+      std::rethrow_exception(Failure);
+    std::string Bytes;
+    for (size_t I = 0; I < Parts.size(); ++I)
+      for (int32_t Id : Ids[I])
+        Bytes.append(reinterpret_cast<const char *>(&Id),
+                     static_cast<size_t>(Width));
+    File.write(Bytes);
+    if (Reports)
+      Report.step(static_cast<int64_t>(Begin));
+  }
+  File.close();
+}
