@@ -19,11 +19,15 @@ Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
     Train = std::make_unique<RawSource>(O.DataIds, Model);
     return;
   }
+  TextEncoding Encoding(O, Model);
+  if (isExamples(O.Data, O.DataFormat, Encoding)) {
+    openExamples(O, Model, Encoding, Reports);
+    return;
+  }
   TokenFormat Format;
   if (!parseTokenFormat(O.DataFormat, Format))
     fail("unknown --data-format '", O.DataFormat, "'; there are ",
          listTokenFormats());
-  TextEncoding Encoding(O, Model);
   TrainTokens = std::make_unique<Corpus>(O.Data, Format, Model.VocabSize,
                                          Reports, &Encoding);
   uint64_t Seed = static_cast<uint64_t>(O.Seed);
@@ -51,8 +55,42 @@ Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
                                               Model, Seed, false, "validation");
 }
 
+void Sources::openExamples(const Options &O, const ModelInfo &Model,
+                           const TextEncoding &Encoding, bool Reports) {
+  auto Seed = static_cast<uint64_t>(O.Seed);
+  auto File = prepareExamples(O.Data, Encoding, Model, Reports);
+  int64_t Size = countExamples(*File), TrainCount = Size;
+  auto Open = [&](auto From, const std::string &Name, int64_t Begin,
+                  int64_t End, bool Shuffle) {
+    return std::make_unique<ExampleSource>(From, Name, Begin, End, Model, Seed,
+                                           Shuffle);
+  };
+  if (!O.ValData.empty()) {
+    if (!isExamples(O.ValData, O.DataFormat, Encoding))
+      fail("--data holds examples in JSON, and --val-data does not");
+    auto Other = prepareExamples(O.ValData, Encoding, Model, Reports);
+    auto Source = Open(Other, O.ValData, 0, countExamples(*Other), false);
+    ValExamples = Source.get();
+    Validation = std::move(Source);
+  } else {
+    TrainCount -=
+        static_cast<int64_t>(O.ValFraction * static_cast<double>(Size));
+    if (TrainCount < Size && TrainCount > 0)
+      Validation = Open(File, O.Data, TrainCount, Size, false);
+    TrainCount = std::max<int64_t>(TrainCount, 1);
+  }
+  auto Source = Open(File, O.Data, 0, TrainCount, true);
+  Examples = Source.get();
+  Train = std::move(Source);
+}
+
 std::string Sources::describe() const {
   std::string Text;
+  if (Examples) {
+    Text = "data " + Examples->describe() + "\n";
+    return ValExamples ? Text + "validation " + ValExamples->describe() + "\n"
+                       : Text;
+  }
   if (TrainTokens)
     Text = "data " + TrainTokens->describe() + "\n";
   else
@@ -80,6 +118,10 @@ void poplar::runtime::agreeOnFiles(Collectives &Group, const Options &O,
     Source.addTo(Print);
     Claims.push_back({Name, Print.describe()});
   };
+  if (Data.Examples)
+    Claim("--data", *Data.Examples);
+  if (Data.ValExamples)
+    Claim("--val-data", *Data.ValExamples);
   if (Data.TrainTokens)
     Claim("--data", *Data.TrainTokens);
   if (Data.ValTokens)

@@ -10,6 +10,7 @@
 #define POPLAR_RUNTIME_SOURCES_H
 
 #include "data/Data.h"
+#include "data/Examples.h"
 #include "job/Collectives.h"
 #include "job/Options.h"
 
@@ -23,9 +24,14 @@ struct Sources {
   /// Lines that say what was found.
   std::string describe() const;
 
+  void openExamples(const Options &O, const ModelInfo &Model,
+                    const TextEncoding &Encoding, bool Reports);
+
   std::unique_ptr<Corpus> TrainTokens, ValTokens;
   int64_t TrainEnd = 0;
   std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
+  /// For examples in JSON: of --data and of --val-data.
+  const ExampleSource *Examples = nullptr, *ValExamples = nullptr;
   /// What else is worth telling.
   std::string Note;
 };

@@ -106,20 +106,32 @@ private:
 } // namespace
 
 MappedFile TextEncoding::prepare(const MappedFile &Text, bool Reports) const {
+  return keep(Text, "text", [&](const std::string &Out) {
+    encode(Text.text(), Text.path(), Out, Reports);
+  });
+}
+
+MappedFile TextEncoding::keep(
+    const MappedFile &Source, const std::string &Kind,
+    const std::function<void(const std::string &)> &Write) const {
   std::string Directory = getCacheDirectory();
   createDirectories(Directory);
-  uint64_t Key[] = {FormatVersion, Hash, static_cast<uint64_t>(Width),
-                    hashBytes(Text.text()), Text.size()};
+  uint64_t Key[] = {FormatVersion,
+                    Hash,
+                    static_cast<uint64_t>(Width),
+                    hashBytes(Kind),
+                    hashBytes(Source.text()),
+                    Source.size()};
   std::string Base =
       Directory + "/" +
       toHex(hashBytes({reinterpret_cast<const char *>(Key), sizeof Key})) +
-      toHex(Key[3]);
+      toHex(Key[4]);
   std::string Final = Base + ".ids";
   FileLock Lock(Base + ".lock");
   if (!std::filesystem::exists(Final)) {
     std::string Partial = Base + ".tmp";
     try {
-      encode(Text.text(), Text.path(), Partial, Reports);
+      Write(Partial);
       renamePath(Partial, Final);
     } catch (...) {
       unlink(Partial.c_str());

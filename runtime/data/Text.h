@@ -12,7 +12,7 @@
 #include "support/MappedFile.h"
 #include "tokenizer/Tokenizer.h"
 
-#include <optional>
+#include <functional>
 
 namespace poplar::runtime {
 
@@ -36,6 +36,10 @@ public:
   /// first process of a host encodes a text. With `Reports`, says every other
   /// second how far that has come.
   MappedFile prepare(const MappedFile &Text, bool Reports) const;
+  /// The file that `Write(Path)` makes of `Source`, kept likewise. `Kind` tells
+  /// it from others that are made of the same source.
+  MappedFile keep(const MappedFile &Source, const std::string &Kind,
+                  const std::function<void(const std::string &)> &Write) const;
   /// Bytes of an id in a prepared file.
   int width() const { return Width; }
 

@@ -118,8 +118,7 @@ static void refuseContainers(const MappedFile &File) {
                  "starts from a checkpoint");
 }
 
-/// Whether it begins as an object, or an array of objects, of JSON does.
-static bool looksLikeJSON(std::string_view Text) {
+bool poplar::runtime::looksLikeJSON(std::string_view Text) {
   size_t Pos = 0;
   auto Skip = [&] { Pos = Text.find_first_not_of(" \t\r\n", Pos); };
   auto Take = [&](char C) {
@@ -307,8 +306,9 @@ static TokenLayout detect(const MappedFile &File, int64_t VocabSize,
   bool IsText = looksLikeText(File.text());
   if (IsText && looksLikeJSON(File.text()))
     refuse(File,
-           "is JSON, and a corpus is plain text or token ids; extract "
-           "the text, or tokenize it and ",
+           "is JSON, and a corpus is plain text or token ids; examples in "
+           "JSON need a model with a tokenizer (--tokenizer) and one file: "
+           "extract the text, or tokenize it and ",
            Ids, " (--data-format text takes it as it is)");
   if (!endsWith(File.path(), ".bin"))
     return makeText(File, TokenFormat::Text, VocabSize, HasTokenizer);

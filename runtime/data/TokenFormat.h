@@ -35,6 +35,9 @@ bool parseTokenFormat(std::string_view Name, TokenFormat &Result);
 /// "auto, text, ...".
 std::string listTokenFormats();
 
+/// Whether it begins as an object, or an array of objects, of JSON does.
+bool looksLikeJSON(std::string_view Text);
+
 /// Where the tokens of a file are.
 struct TokenLayout {
   /// For people.

@@ -41,10 +41,12 @@ struct Spec {
 static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
   return {
       {"data", &O.Data, 0, "FILE|GLOB",
-       "text or tokens to train on; a quoted glob names several files", "Data",
+       "text, tokens or examples in JSON to train on; a quoted glob names "
+       "several files of text or tokens", "Data",
        Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
-       "format of --data: auto, text, bytes, u16, u32, i32, i64, llmc or npy "
+       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc or "
+       "npy "
        "(default: auto, by content)"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",
        "tokenizer.json or tokenizer.model for text (default: that of the "
@@ -357,6 +359,8 @@ std::string Options::hash(int64_t Samples) const {
   std::ostringstream Text;
   Text.precision(17);
   Text << Data << '\n' << DataFormat << '\n' << ValData << '\n' << DataIds;
+  if (!Tokenizer.empty())
+    Text << '\n' << Tokenizer;
   for (double Number :
        {ValFraction, double(Seed), double(Samples), Rate, MinRate, WeightDecay,
         Beta1, Beta2, Epsilon, Clip, double(Warmup), double(DecaySteps)})

@@ -1,0 +1,114 @@
+//===- ExamplesTest.cpp - Which tokens of examples count ------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/Examples.h"
+#include "TestSupport.h"
+#include "support/Error.h"
+
+using namespace poplar::runtime;
+
+namespace {
+
+const std::string Inputs = POPLAR_TOKENIZER_INPUTS;
+
+std::string messageOf(ExampleEncoder &Encoder, const std::string &Text) {
+  try {
+    Encoder.encode(json::parse(Text, "text"), "here");
+  } catch (const Error &E) {
+    return E.what();
+  }
+  return "no error";
+}
+
+#define EXPECT_MENTIONS(Message, Part)                                         \
+  EXPECT_NE(std::string(Message).find(Part), std::string::npos) << Message
+
+/// The text of the tokens that count, or of all.
+std::string decode(const Tokenizer &T, const Example &E, bool All) {
+  std::vector<int32_t> Ids;
+  for (size_t I = 0; I < E.Ids.size(); ++I)
+    if (All || E.Counts[I])
+      Ids.push_back(E.Ids[I]);
+  return T.decode(Ids.data(), Ids.size(), /*SkipSpecial=*/false);
+}
+
+TEST(Examples, CountCompletionsAndAnswersAlone) {
+  auto T = Tokenizer::load(Inputs + "/qwen.json");
+  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"));
+  auto Encode = [&](const std::string &Text) {
+    return Encoder.encode(json::parse(Text, "text"), "here");
+  };
+  Example E = Encode(R"({"text": "the model"})");
+  EXPECT_EQ(decode(*T, E, true), "the model<|endoftext|>");
+  EXPECT_EQ(decode(*T, E, false), "the model<|endoftext|>");
+
+  E = Encode(R"({"prompt": "the model", "completion": " and tokens"})");
+  EXPECT_EQ(decode(*T, E, true), "the model and tokens<|endoftext|>");
+  EXPECT_EQ(decode(*T, E, false), " and tokens<|endoftext|>");
+
+  E = Encode(R"({"instruction": "Add.", "input": "1 2", "output": "3"})");
+  EXPECT_MENTIONS(decode(*T, E, true),
+                  "### Instruction:\nAdd.\n\n### Input:\n1 2\n\n### "
+                  "Response:\n3<|endoftext|>");
+  EXPECT_EQ(decode(*T, E, false), "3<|endoftext|>");
+
+  E = Encode(R"({"messages": [{"role": "system", "content": "S"},
+    {"role": "user", "content": "a"}, {"role": "assistant", "content": "b c"},
+    {"role": "user", "content": "d"}, {"role": "assistant", "content": "e"}]})");
+  EXPECT_EQ(decode(*T, E, true),
+            "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+            "<|im_start|>assistant\nb c<|im_end|>\n<|im_start|>user\n"
+            "d<|im_end|>\n<|im_start|>assistant\ne<|im_end|>\n");
+  EXPECT_EQ(decode(*T, E, false), "b c<|im_end|>e<|im_end|>");
+  EXPECT_EQ(E.Ids, T->encode(decode(*T, E, true)));
+}
+
+TEST(Examples, ChatTemplatesOfTokenizers) {
+  auto Render = [](const char *File, const char *Part) {
+    auto T = Tokenizer::load(Inputs + "/" + File);
+    ExampleEncoder Encoder(*T, -1);
+    Example E = Encoder.encode(json::parse(R"({"messages": [
+      {"role": "user", "content": " a "},
+      {"role": "assistant", "content": "b"}]})",
+                                           "text"),
+                               "here");
+    EXPECT_EQ(decode(*T, E, false), Part);
+    return decode(*T, E, true);
+  };
+  EXPECT_EQ(Render("llama3.json", "b<|eot_id|>"),
+            "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n"
+            "a<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+            "b<|eot_id|>");
+  EXPECT_EQ(Render("gemma.json", "b<end_of_turn>"),
+            "<bos><start_of_turn>user\na<end_of_turn>\n<start_of_turn>model\n"
+            "b<end_of_turn>\n");
+}
+
+TEST(Examples, Refused) {
+  auto T = Tokenizer::load(Inputs + "/gpt2.json");
+  ExampleEncoder Encoder(*T, 0);
+  EXPECT_MENTIONS(messageOf(Encoder, R"({"messages": []})"),
+                  "no chat template that is built in");
+  EXPECT_MENTIONS(messageOf(Encoder, R"({"words": "a"})"),
+                  "here: expected an object with text");
+  EXPECT_MENTIONS(messageOf(Encoder, R"({"text": 1})"),
+                  "'text' is not a string");
+  ExampleEncoder Endless(*T, -1);
+  EXPECT_MENTIONS(messageOf(Endless, R"({"text": "a"})"), "no eos_token_id");
+  auto Gemma = Tokenizer::load(Inputs + "/gemma.json");
+  ExampleEncoder Strict(*Gemma, -1);
+  EXPECT_MENTIONS(
+      messageOf(Strict,
+                R"({"messages": [{"role": "system", "content": "a"}]})"),
+      "has no system role");
+  EXPECT_MENTIONS(
+      messageOf(Strict, R"({"messages": [{"role": "tool", "content": "a"}]})"),
+      "the role 'tool' of a message is not supported");
+}
+
+} // namespace
