@@ -107,6 +107,11 @@ std::optional<int64_t>
 Config::getPaddingIdx(int64_t vocabSize,
                       std::optional<int64_t> fallback) const {
   json::Value value = (*this)["pad_token_id"];
+  if (!value.isPresent() && !value.isNull() && fallback &&
+      *fallback >= vocabSize)
+    document.error("has no pad_token_id, which then is " +
+                   std::to_string(*fallback) + ", outside the vocabulary of " +
+                   std::to_string(vocabSize) + " (null: none)");
   if (!value.isPresent())
     return value.isNull() ? std::nullopt : fallback;
   // As torch.nn.Embedding counts, negative ids are from the end.
@@ -187,14 +192,45 @@ double Config::getPositive(const std::string &key, double fallback) const {
   return number;
 }
 
+double Config::getPositiveOrNull(const std::string &key,
+                                 double fallback) const {
+  if (!(*this)[key].isNull()) {
+    double number = getPositive(key, fallback);
+    return number;
+  }
+  record(key, {nullptr, fallback, nullptr});
+  return 0;
+}
+
+int64_t Config::getWindow(const std::string &key, int64_t fallback) const {
+  json::Value value = (*this)[key];
+  int64_t window = 0;
+  if (!value.isNull())
+    window = value.isPresent() ? value.getInteger(1, kMaxSize) : fallback;
+  llvm::json::Value fact = nullptr;
+  if (window)
+    fact = window;
+  llvm::json::Value absent = nullptr;
+  if (fallback)
+    absent = fallback;
+  record(key, {std::move(fact), std::move(absent), nullptr});
+  return window;
+}
+
 std::string Config::getActivation(const std::string &key,
-                                  const std::string &fallback) const {
+                                  const std::string &fallback,
+                                  bool geluIsTanh) const {
   json::Value value = (*this)[key];
   std::string name = value.getString(fallback);
   if (!failed() && !isActivation(name))
     value.error("unsupported activation '" + name +
                 "' (known: " + getActivations().str() + ")");
-  record(key, {name, fallback, std::nullopt, getSameActivations(name)});
+  if (geluIsTanh && name == "gelu")
+    name = "gelu_pytorch_tanh";
+  std::vector<std::string> same = getSameActivations(name);
+  if (geluIsTanh && name == "gelu_pytorch_tanh")
+    same.push_back("gelu");
+  record(key, {name, fallback, std::nullopt, std::move(same)});
   return name;
 }
 
@@ -307,6 +343,9 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
                                   builder.getNumElements()))),
       entry("config", attrs.getStringAttr(document.getText())),
       entry("config_facts", attrs.getStringAttr(formatFacts()))};
+  if (!summary.unsafePrecision.empty())
+    entries.push_back(entry("unsafe_precision",
+                            attrs.getStringAttr(summary.unsafePrecision)));
   if (summary.tokens.mask) {
     entries.push_back(
         entry("mask_token_id", attrs.getI64IntegerAttr(*summary.tokens.mask)));

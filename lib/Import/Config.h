@@ -32,6 +32,15 @@ const std::vector<Family> &getFamilies();
 Family getLlamaFamily();
 Family getMistralFamily();
 Family getQwen2Family();
+Family getQwen3Family();
+Family getOlmo2Family();
+Family getGraniteFamily();
+Family getSmolLM3Family();
+Family getPhi3Family();
+Family getStableLMFamily();
+Family getGemmaFamily();
+Family getGemma2Family();
+Family getGemma3Family();
 Family getGPT2Family();
 Family getBertFamily();
 
@@ -65,8 +74,13 @@ public:
   double getDropout(const std::string &key, double fallback) const;
   /// A finite number above zero (an epsilon, a standard deviation, ...).
   double getPositive(const std::string &key, double fallback) const;
-  std::string getActivation(const std::string &key,
-                            const std::string &fallback) const;
+  /// The same, or 0 for null.
+  double getPositiveOrNull(const std::string &key, double fallback) const;
+  /// A number of tokens, or 0 for null.
+  int64_t getWindow(const std::string &key, int64_t fallback) const;
+  /// With `geluIsTanh`, "gelu" names the form by tanh.
+  std::string getActivation(const std::string &key, const std::string &fallback,
+                            bool geluIsTanh = false) const;
   /// `total` / `parts`, which must divide.
   int64_t divide(const std::string &totalKey, int64_t total,
                  const std::string &partsKey, int64_t parts) const;
@@ -96,7 +110,9 @@ public:
     llvm::StringRef architecture, objective;
     int64_t vocabSize, seqLen, hiddenSize, layers;
     /// Of the masked objective.
-    SpecialTokens tokens;
+    SpecialTokens tokens = {};
+    /// Activations overflow this number format; empty if they do not.
+    llvm::StringRef unsafePrecision = {};
   };
   /// Ends the build; null if the model is absurdly large.
   mlir::OwningOpRef<mlir::ModuleOp>
@@ -115,13 +131,35 @@ private:
   mutable llvm::json::Array facts;
 };
 
-/// inv_freq of rotary embeddings with `headDim` elements per head, by the
-/// configuration's rope_theta and scaling.
-std::vector<double> getInverseFrequencies(const Config &config, int64_t headDim,
-                                          int64_t positions);
+/// What rotary embeddings depend on beside their keys.
+struct RopeShape {
+  int64_t headDim, positions, seqLen;
+  /// Where rope_theta is absent.
+  double theta = 10000;
+  /// In families where only a part of a head's columns is rotated: the part
+  /// where partial_rotary_factor is absent.
+  bool isPartial = false;
+  double part = 1;
+  /// Where a family has them outside the object: the original positions
+  /// (LongRoPE), and other names of the two keys beside it.
+  int64_t original = 0;
+  /// Scaled by LongRoPE or not at all.
+  bool onlyLongRope = false;
+  /// Where layers differ: which ones (a key of rope_parameters), and whether
+  /// rope_scaling is for them.
+  const char *layerType = nullptr;
+  bool hasScaling = true;
+  const char *thetaKey = "rope_theta", *partKey = "partial_rotary_factor";
+};
 
-/// The keys that getInverseFrequencies reads.
+/// Rotary embeddings by the configuration's rope_theta and scaling.
+Rope getRope(const Config &config, const RopeShape &shape);
+
+/// The keys that getRope reads. Only some families rotate parts of heads.
 llvm::ArrayRef<Key> getRopeKeys();
+llvm::ArrayRef<Key> getPartialRopeKeys();
+/// Where rope_parameters has an object for each type of layers.
+llvm::ArrayRef<Key> getLayeredRopeKeys();
 
 } // namespace poplar::import
 

@@ -18,8 +18,11 @@ using namespace poplar::import;
 
 const std::vector<Family> &import::getFamilies() {
   static const std::vector<Family> families = {
-      getBertFamily(), getGPT2Family(), getLlamaFamily(), getMistralFamily(),
-      getQwen2Family()};
+      getBertFamily(),    getGemmaFamily(),   getGemma2Family(),
+      getGemma3Family(),  getGPT2Family(),    getGraniteFamily(),
+      getLlamaFamily(),   getMistralFamily(), getOlmo2Family(),
+      getPhi3Family(),    getQwen2Family(),   getQwen3Family(),
+      getSmolLM3Family(), getStableLMFamily()};
   return families;
 }
 

@@ -1,4 +1,4 @@
-//===- Llama.cpp - Llama, Mistral, Qwen2 ----------------------------------===//
+//===- Llama.cpp - Llama, Mistral, Qwen2, Qwen3, OLMo2, Granite, SmolLM3 --===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,229 +6,62 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Config.h"
+#include "Decoder.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Twine.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace poplar;
 using namespace poplar::import;
 
-namespace {
-/// What the members of the family do differently.
-struct Variant {
-  StringRef architecture;
-  int64_t maxPositions;
-  /// Of q, k and v; of the attention's output; of the feed-forward layers.
-  bool qkvBias = false, outputBias = false, mlpBias = false;
-  /// Where num_key_value_heads is absent; 0: as many as heads.
-  int64_t kvHeads = 0;
-  /// Attention window of each layer, 0 for none.
-  llvm::function_ref<int64_t(int64_t layer)> window;
-};
-} // namespace
-
-static OwningOpRef<ModuleOp> buildDecoder(const Config &config,
-                                          const Variant &family) {
-  int64_t vocabSize = config.getSize("vocab_size");
-  int64_t hidden = config.getSize("hidden_size");
-  int64_t inner = config.getSize("intermediate_size");
-  int64_t layers = config.getLayers("num_hidden_layers");
-  int64_t positions =
-      config.getSize("max_position_embeddings", family.maxPositions);
-  double eps = config.getPositive("rms_norm_eps", 1e-6);
-  double stdDev = config.getPositive("initializer_range", 0.02);
-  double dropout = config.getDropout("attention_dropout", 0);
-  std::string activation = config.getActivation("hidden_act", "silu");
-  bool tied = config.getBool("tie_word_embeddings", false);
-  int64_t seqLen = config.getSeqLen(positions, /*learned=*/false);
-
-  Unit::Attention attention;
-  attention.heads = config.getSize("num_attention_heads");
-  attention.kvHeads = config.getSize(
-      "num_key_value_heads", family.kvHeads ? family.kvHeads : attention.heads,
-      /*ofNull=*/attention.heads);
-  if (config.failed())
-    return {};
-  config.divide("num_attention_heads", attention.heads, "num_key_value_heads",
-                attention.kvHeads);
-  // Where head_dim is given, the heads need not divide the hidden size.
-  if (!config["head_dim"].isPresent())
-    config.divide("hidden_size", hidden, "num_attention_heads",
-                  attention.heads);
-  attention.headDim = config.getSize("head_dim", hidden / attention.heads);
-  attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
-  attention.causal = true;
-  attention.dropout = dropout;
-  int64_t queryWidth = attention.heads * attention.headDim;
-  int64_t keyWidth = attention.kvHeads * attention.headDim;
-  config.checkSize("num_attention_heads * head_dim",
-                   static_cast<double>(attention.heads) * attention.headDim);
-  if (config.failed())
-    return {};
-  std::vector<double> frequencies =
-      getInverseFrequencies(config, attention.headDim, positions);
-  if (config.failed())
-    return {};
-
-  std::optional<int64_t> paddingIdx =
-      config.getPaddingIdx(vocabSize, /*fallback=*/std::nullopt);
-  if (config.failed())
-    return {};
-
-  ModelBuilder model(config.context, config.file, seqLen);
-  Type activations = model.getActivationType(hidden);
-
-  Unit &embed =
-      model.define("embed", model.getIdsType(), false, [&](Unit &unit) {
-        return unit.embedding("model.embed_tokens", unit.getInput(0), vocabSize,
-                              hidden, stdDev, paddingIdx);
-      });
-
-  auto buildBlock = [&](Unit &unit) -> Value {
-    Value x = unit.getInput(0);
-    Value normed = unit.rmsNorm("input_layernorm", x, eps);
-    Value query = unit.linear("self_attn.q_proj", normed, queryWidth, stdDev,
-                              family.qkvBias);
-    Value key = unit.linear("self_attn.k_proj", normed, keyWidth, stdDev,
-                            family.qkvBias);
-    Value value = unit.linear("self_attn.v_proj", normed, keyWidth, stdDev,
-                              family.qkvBias);
-    query = unit.rope("self_attn.rotary_emb", query, attention.headDim,
-                      frequencies);
-    key =
-        unit.rope("self_attn.rotary_emb", key, attention.headDim, frequencies);
-    Value mixed = unit.attention("self_attn", query, key, value, attention);
-    x = unit.add(x, unit.linear("self_attn.o_proj", mixed, hidden, stdDev,
-                                family.outputBias));
-    normed = unit.rmsNorm("post_attention_layernorm", x, eps);
-    Value gate =
-        unit.linear("mlp.gate_proj", normed, inner, stdDev, family.mlpBias);
-    Value up =
-        unit.linear("mlp.up_proj", normed, inner, stdDev, family.mlpBias);
-    Value product = unit.multiply(unit.activation(activation, gate), up);
-    return unit.add(x, unit.linear("mlp.down_proj", product, hidden, stdDev,
-                                   family.mlpBias));
-  };
-  // One unit for all layers, or two where only some have a window.
-  std::map<int64_t, Unit *> blocks;
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    attention.window = family.window(layer);
-    Unit *&block = blocks[attention.window];
-    if (!block)
-      block = &model.define(blocks.size() == 1 ? "block" : "block_alternate",
-                            activations, dropout > 0, buildBlock);
-  }
-
-  Unit &head = model.define("head", activations, false, [&](Unit &unit) {
-    Value x = unit.rmsNorm("model.norm", unit.getInput(0), eps);
-    return unit.linear(tied ? "model.embed_tokens" : "lm_head", x, vocabSize,
-                       stdDev, false);
-  });
-  Unit &loss = model.defineLoss(vocabSize);
-
-  Value x = model.call(embed, model.getIds());
-  for (int64_t layer = 0; layer < layers; ++layer)
-    x = model.call(*blocks[family.window(layer)], x,
-                   "model.layers." + std::to_string(layer) + ".");
-  Value logits = model.call(head, x);
-  return config.finish(
-      model, model.call(loss, {logits, model.getTargets()}),
-      {family.architecture, "causal", vocabSize, seqLen, hidden, layers});
-}
-
-/// Keys of all members, and what they have beside them.
-static std::vector<Key> makeTable(std::vector<Key> table) {
-  for (const char *name : {"vocab_size", "hidden_size", "intermediate_size",
-                           "num_hidden_layers", "num_attention_heads",
-                           "rms_norm_eps", "hidden_act", "tie_word_embeddings"})
-    table.push_back(function(name));
-  table.push_back(function("num_key_value_heads").orNull());
-  table.push_back(function("head_dim").orNull());
-  // Positions decide only through rotary embeddings, which record them.
-  table.push_back(training("max_position_embeddings"));
-  table.push_back(training("initializer_range"));
-  table.push_back(training("attention_dropout"));
-  table.push_back(training("pad_token_id").orNull());
-  table.push_back(fixed("is_causal", {"true"}));
-  table.push_back(harmless("is_decoder"));
-  table.push_back(fixed("use_mrope", {"false"}));
-  llvm::append_range(table, getRopeKeys());
-  return table;
-}
+//===----------------------------------------------------------------------===//
+// Llama
+//===----------------------------------------------------------------------===//
 
 static OwningOpRef<ModuleOp> buildLlama(const Config &config) {
-  bool bias = config.getBool("attention_bias", false);
-  bool mlpBias = config.getBool("mlp_bias", false);
-  return buildDecoder(config, {"llama", 2048, bias, bias, mlpBias, 0,
-                               [](int64_t) { return 0; }});
+  Decoder family;
+  family.architecture = "llama";
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  family.mlpBias = config.getBool("mlp_bias", false);
+  return buildDecoder(config, family);
 }
 
 Family import::getLlamaFamily() {
-  static const std::vector<Key> keys =
-      makeTable({function("attention_bias"), function("mlp_bias"),
-                 fixed("sliding_window", {"null", "false"}),
-                 fixed("rope_interleaved", {"false"}),
-                 harmless("is_llama_config"), harmless("max_sequence_length")});
+  static const std::vector<Key> keys = makeDecoderKeys(
+      {function("attention_bias"), function("mlp_bias"),
+       fixed("sliding_window", {"null", "false"}),
+       fixed("rope_interleaved", {"false"}), harmless("is_llama_config"),
+       harmless("max_sequence_length")});
   return {"llama", "LlamaForCausalLM", keys, buildLlama};
 }
 
+//===----------------------------------------------------------------------===//
+// Mistral
+//===----------------------------------------------------------------------===//
+
 static OwningOpRef<ModuleOp> buildMistral(const Config &config) {
-  // Null: no window; absent: the default of the first Mistral.
-  json::Value value = config["sliding_window"];
-  int64_t window = 0;
-  if (!value.isNull())
-    window = value.isPresent() ? value.getInteger(1, int64_t(1) << 31) : 4096;
-  llvm::json::Value fact = nullptr;
-  if (window)
-    fact = window;
-  config.record("sliding_window", {std::move(fact), 4096, nullptr});
-  return buildDecoder(config, {"mistral", 4096 * 32, false, false, false, 8,
-                               [=](int64_t) { return window; }});
+  Decoder family;
+  family.architecture = "mistral";
+  family.maxPositions = 4096 * 32;
+  family.kvHeads = 8;
+  int64_t window = config.getWindow("sliding_window", 4096);
+  family.getKind = [=](int64_t) { return LayerKind{window}; };
+  return buildDecoder(config, family);
 }
 
 Family import::getMistralFamily() {
-  static const std::vector<Key> keys = makeTable(
+  static const std::vector<Key> keys = makeDecoderKeys(
       {function("sliding_window").orNull(), fixed("attention_bias", {"false"}),
        fixed("mlp_bias", {"false"})});
   return {"mistral", "MistralForCausalLM", keys, buildMistral};
 }
 
-/// Whether each layer has the window: as `layer_types` says, otherwise those
-/// from max_window_layers on.
-static std::vector<bool> getWindowedLayers(const Config &config, int64_t layers,
-                                           bool used) {
-  int64_t first = 28;
-  if (config["max_window_layers"].isPresent())
-    first = config["max_window_layers"].getInteger(0);
-  json::Value types = config["layer_types"];
-  if (types.isPresent() && types.size() != static_cast<size_t>(layers))
-    types.error("expected an array of num_hidden_layers = " +
-                std::to_string(layers) + " names");
-  std::vector<bool> windowed;
-  llvm::json::Array names, fallback;
-  for (int64_t layer = 0; layer < layers && !config.failed(); ++layer) {
-    bool isLate = used && layer >= first;
-    windowed.push_back(isLate);
-    if (types.isPresent()) {
-      json::Value type = types[layer];
-      std::string name = type.getString();
-      windowed.back() = name == "sliding_attention";
-      if (name != "full_attention" && !(used && windowed.back()))
-        type.error("'" + name + "' is not supported (only 'full_attention', " +
-                   "and 'sliding_attention' where use_sliding_window is true)");
-    }
-    names.push_back(windowed.back() ? "sliding_attention" : "full_attention");
-    fallback.push_back(isLate ? "sliding_attention" : "full_attention");
-  }
-  config.record("layer_types", {std::move(names), std::move(fallback)});
-  if (used)
-    config.record("max_window_layers", {first, 28});
-  return windowed;
-}
+//===----------------------------------------------------------------------===//
+// Qwen2 and Qwen3
+//===----------------------------------------------------------------------===//
 
-static OwningOpRef<ModuleOp> buildQwen2(const Config &config) {
+/// Sets the windows: of the layers that `layer_types` names, otherwise of those
+/// from max_window_layers on.
+static void setQwenWindows(const Config &config, Decoder &family) {
   bool used = config.getBool("use_sliding_window", false);
   int64_t window = 0;
   if (used && !config["sliding_window"].isNull())
@@ -237,19 +70,175 @@ static OwningOpRef<ModuleOp> buildQwen2(const Config &config) {
     config["sliding_window"].error("expected a number, as use_sliding_window "
                                    "is true, found null");
   int64_t layers = config.getLayers("num_hidden_layers");
+  int64_t first = 28;
+  if (config["max_window_layers"].isPresent())
+    first = config["max_window_layers"].getInteger(0);
   if (config.failed())
-    return {};
-  std::vector<bool> windowed = getWindowedLayers(config, layers, used);
+    return;
+  std::vector<bool> late;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    late.push_back(used && layer >= first);
+  std::vector<bool> windowed = getWindowedLayers(config, layers, used, late);
+  if (used)
+    config.record("max_window_layers", {first, 28});
   if (config.failed())
-    return {};
-  auto windowOf = [&](int64_t layer) { return windowed[layer] ? window : 0; };
-  return buildDecoder(config,
-                      {"qwen2", 32768, true, false, false, 32, windowOf});
+    return;
+  family.getKind = [=](int64_t layer) {
+    return LayerKind{windowed[layer] ? window : 0};
+  };
+}
+
+static std::vector<Key> makeQwenKeys(std::vector<Key> table) {
+  table.push_back(function("use_sliding_window"));
+  table.push_back(function("sliding_window").orNull());
+  table.push_back(function("max_window_layers"));
+  table.push_back(function("layer_types").orNull());
+  return makeDecoderKeys(std::move(table));
+}
+
+static OwningOpRef<ModuleOp> buildQwen2(const Config &config) {
+  Decoder family;
+  family.architecture = "qwen2";
+  family.maxPositions = 32768;
+  family.kvHeads = 32;
+  family.qkvBias = true;
+  setQwenWindows(config, family);
+  return buildDecoder(config, family);
 }
 
 Family import::getQwen2Family() {
-  static const std::vector<Key> keys = makeTable(
-      {function("use_sliding_window"), function("sliding_window").orNull(),
-       function("max_window_layers"), function("layer_types").orNull()});
+  static const std::vector<Key> keys = makeQwenKeys({});
   return {"qwen2", "Qwen2ForCausalLM", keys, buildQwen2};
+}
+
+static OwningOpRef<ModuleOp> buildQwen3(const Config &config) {
+  Decoder family;
+  family.architecture = "qwen3";
+  family.maxPositions = 32768;
+  family.kvHeads = 32;
+  family.headDim = 128;
+  family.qkNorm = Decoder::QKNorm::PerHead;
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  setQwenWindows(config, family);
+  return buildDecoder(config, family);
+}
+
+Family import::getQwen3Family() {
+  static const std::vector<Key> keys =
+      makeQwenKeys({function("attention_bias"), function("head_dim")});
+  return {"qwen3", "Qwen3ForCausalLM", keys, buildQwen3};
+}
+
+//===----------------------------------------------------------------------===//
+// OLMo2
+//===----------------------------------------------------------------------===//
+
+static OwningOpRef<ModuleOp> buildOlmo2(const Config &config) {
+  Decoder family;
+  family.architecture = "olmo2";
+  family.eps = 1e-5;
+  family.paddingIdx = 1;
+  family.preNorm = false;
+  family.postNorm = true;
+  family.qkNorm = Decoder::QKNorm::Whole;
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  return buildDecoder(config, family);
+}
+
+Family import::getOlmo2Family() {
+  static const std::vector<Key> keys =
+      makeDecoderKeys({function("attention_bias")});
+  return {"olmo2", "Olmo2ForCausalLM", keys, buildOlmo2};
+}
+
+//===----------------------------------------------------------------------===//
+// Granite
+//===----------------------------------------------------------------------===//
+
+static OwningOpRef<ModuleOp> buildGranite(const Config &config) {
+  Decoder family;
+  family.architecture = "granite";
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  family.mlpBias = config.getBool("mlp_bias", false);
+  family.embeddingScale = config.getPositive("embedding_multiplier", 1);
+  family.residualScale = config.getPositive("residual_multiplier", 1);
+  family.attentionScale = config.getPositive("attention_multiplier", 1);
+  family.logitsScale = 1 / config.getPositive("logits_scaling", 1);
+  return buildDecoder(config, family);
+}
+
+Family import::getGraniteFamily() {
+  static const std::vector<Key> keys = makeDecoderKeys(
+      {function("attention_bias"), function("mlp_bias"),
+       function("embedding_multiplier"), function("residual_multiplier"),
+       function("attention_multiplier"), function("logits_scaling")});
+  return {"granite", "GraniteForCausalLM", keys, buildGranite};
+}
+
+//===----------------------------------------------------------------------===//
+// SmolLM3
+//===----------------------------------------------------------------------===//
+
+/// Whether each layer rotates q and k: as `no_rope_layers` says (where 1 means
+/// that it does), otherwise all but every no_rope_layer_interval-th.
+static std::vector<bool> getRotatingLayers(const Config &config,
+                                           int64_t layers) {
+  int64_t interval = 4;
+  if (config["no_rope_layer_interval"].isPresent())
+    interval = config["no_rope_layer_interval"].getInteger(1);
+  json::Value given = config["no_rope_layers"];
+  if (given.isPresent() && given.size() != static_cast<size_t>(layers))
+    given.error("expected an array of num_hidden_layers = " +
+                std::to_string(layers) + " numbers");
+  std::vector<bool> rotating;
+  llvm::json::Array numbers, fallback;
+  for (int64_t layer = 0; layer < layers && !config.failed(); ++layer) {
+    int64_t isRotating = (layer + 1) % interval != 0;
+    fallback.push_back(isRotating);
+    if (given.isPresent())
+      isRotating = given[layer].getInteger(0, 1);
+    numbers.push_back(isRotating);
+    rotating.push_back(isRotating);
+  }
+  config.record("no_rope_layers", {std::move(numbers), std::move(fallback)});
+  if (!given.isPresent())
+    config.record("no_rope_layer_interval", {interval, 4});
+  return rotating;
+}
+
+static OwningOpRef<ModuleOp> buildSmolLM3(const Config &config) {
+  Decoder family;
+  family.architecture = "smollm3";
+  family.maxPositions = 32768;
+  family.kvHeads = 4;
+  family.tied = true;
+  family.paddingIdx = 128004;
+  family.qkvBias = family.outputBias = config.getBool("attention_bias", false);
+  family.mlpBias = config.getBool("mlp_bias", false);
+  family.getRopes = [&](RopeShape shape) {
+    shape.theta = 2000000.0;
+    return std::vector<Rope>{getRope(config, shape)};
+  };
+  int64_t layers = config.getLayers("num_hidden_layers");
+  if (config.failed())
+    return {};
+  std::vector<bool> rotating = getRotatingLayers(config, layers);
+  getWindowedLayers(config, layers, /*hasWindow=*/false,
+                    std::vector<bool>(layers));
+  if (config.failed())
+    return {};
+  family.getKind = [=](int64_t layer) {
+    return LayerKind{0, rotating[layer] ? 0 : -1};
+  };
+  return buildDecoder(config, family);
+}
+
+Family import::getSmolLM3Family() {
+  static const std::vector<Key> keys = makeDecoderKeys(
+      {function("attention_bias"), function("mlp_bias"),
+       function("no_rope_layers").orNull(), function("no_rope_layer_interval"),
+       function("layer_types").orNull(), fixed("use_sliding_window", {"false"}),
+       // Without use_sliding_window, it says nothing.
+       harmless("sliding_window"), harmless("max_window_layers")});
+  return {"smollm3", "SmolLM3ForCausalLM", keys, buildSmolLM3};
 }

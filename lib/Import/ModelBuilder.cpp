@@ -89,19 +89,41 @@ Value Unit::layerNorm(StringRef name, Value x, double eps) {
       .getResult();
 }
 
-Value Unit::rmsNorm(StringRef name, Value x, double eps) {
-  int64_t width = getTensor(x).getDimSize(2);
-  Value gamma = parameter((name + ".weight").str(), {width}, Init::ones());
-  return nn::RMSNormOp::create(builder, at(name), x.getType(), perToken(x), x,
-                               gamma, builder.getF64FloatAttr(eps))
+Value Unit::rmsNorm(StringRef name, Value x, double eps, int64_t heads,
+                    double offset) {
+  RankedTensorType type = getTensor(x);
+  // The weight and the offset are 1 together.
+  Value gamma =
+      parameter((name + ".weight").str(), {type.getDimSize(2) / heads},
+                offset == 1 ? Init::zeros() : Init::ones());
+  auto rstd = RankedTensorType::get(
+      {type.getDimSize(0), type.getDimSize(1) * heads}, builder.getF32Type());
+  return nn::RMSNormOp::create(builder, at(name), type, rstd, x, gamma,
+                               llvm::APFloat(eps), heads, llvm::APFloat(offset))
       .getResult();
 }
 
-Value Unit::rope(StringRef name, Value x, int64_t headDim,
-                 ArrayRef<double> inverseFrequencies) {
+Value Unit::rope(StringRef name, Value x, int64_t headDim, const Rope &rope,
+                 int64_t heads) {
   return nn::RopeOp::create(builder, at(name), x.getType(), x, headDim,
-                            inverseFrequencies, llvm::APFloat(1.0),
-                            /*inverse=*/false);
+                            rope.frequencies, llvm::APFloat(rope.scale),
+                            /*inverse=*/false, heads);
+}
+
+Value Unit::scale(StringRef name, Value x, double factor) {
+  if (factor == 1)
+    return x;
+  return nn::ScaleOp::create(builder, at(name), x, llvm::APFloat(factor));
+}
+
+Value Unit::softcap(StringRef name, Value x, double cap) {
+  if (cap == 0)
+    return x;
+  return nn::SoftcapOp::create(builder, at(name), x, llvm::APFloat(cap));
+}
+
+Value Unit::slice(StringRef name, Value x, int64_t offset, int64_t width) {
+  return nn::SliceOp::create(builder, at(name), withWidth(x, width), x, offset);
 }
 
 Value Unit::attention(StringRef name, Value query, Value key, Value value,
@@ -116,7 +138,7 @@ Value Unit::attention(StringRef name, Value query, Value key, Value value,
              lse, query, key, value, draws ? keys : Value(), shape.heads,
              shape.kvHeads, llvm::APFloat(shape.scale), shape.causal,
              shape.window, llvm::APFloat(shape.dropout), draws ? nextOpId++ : 0,
-             /*first_head=*/0)
+             /*first_head=*/0, llvm::APFloat(shape.cap))
       .getResult();
 }
 

@@ -30,6 +30,13 @@ struct Init {
   static Init ones() { return {nn::InitKind::Ones}; }
 };
 
+/// Rotary embeddings: inv_freq, for all columns of a head or for its first
+/// ones, and what the rotated columns are multiplied by.
+struct Rope {
+  std::vector<double> frequencies;
+  double scale = 1;
+};
+
 /// A function under construction. Its helpers name parameters relative to the
 /// prefix of each call (`self_attn.q_proj.weight`); ops take the name of the
 /// module they come from as their location.
@@ -53,9 +60,19 @@ public:
   mlir::Value positionEmbedding(llvm::StringRef name, mlir::Value x,
                                 int64_t rows, double stdDev, bool constantRow);
   mlir::Value layerNorm(llvm::StringRef name, mlir::Value x, double eps);
-  mlir::Value rmsNorm(llvm::StringRef name, mlir::Value x, double eps);
+  /// Of the rows of x or of each of their `heads`; `offset` is added to the
+  /// weight.
+  mlir::Value rmsNorm(llvm::StringRef name, mlir::Value x, double eps,
+                      int64_t heads = 1, double offset = 0);
+  /// Of the first `heads` heads of x; of all if that is 0.
   mlir::Value rope(llvm::StringRef name, mlir::Value x, int64_t headDim,
-                   llvm::ArrayRef<double> inverseFrequencies);
+                   const Rope &rope, int64_t heads = 0);
+  /// x itself if the factor is 1, or the cap 0.
+  mlir::Value scale(llvm::StringRef name, mlir::Value x, double factor);
+  mlir::Value softcap(llvm::StringRef name, mlir::Value x, double cap);
+  /// Columns [offset, offset + width).
+  mlir::Value slice(llvm::StringRef name, mlir::Value x, int64_t offset,
+                    int64_t width);
   /// `key` and `value` are null when `query` is packed.
   struct Attention {
     int64_t heads, kvHeads, headDim;
@@ -63,6 +80,8 @@ public:
     bool causal;
     int64_t window = 0;
     double dropout = 0;
+    /// A soft cap of the scores; 0 for none.
+    double cap = 0;
   };
   mlir::Value attention(llvm::StringRef name, mlir::Value query,
                         mlir::Value key, mlir::Value value,

@@ -7,13 +7,17 @@
 //===----------------------------------------------------------------------===//
 
 #include "Config.h"
+#include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace poplar;
 using namespace poplar::import;
 
-static constexpr char kKnownTypes[] = "default, linear, llama3";
+using Floats = std::vector<float>;
+
+static constexpr char kKnownTypes[] =
+    "default, linear, dynamic, yarn, longrope, llama3";
 /// Far above any model; the table of frequencies is stored in the module.
 static constexpr int64_t kMaxHeadDim = 65536;
 
@@ -23,10 +27,20 @@ namespace {
 /// it or beside it.
 class Parameters {
 public:
-  explicit Parameters(const Config &config)
+  Parameters(const Config &config, const RopeShape &shape)
       : config(config), object(config["rope_parameters"]) {
+    std::string present = "rope_parameters.";
+    json::Value outer = object;
+    if (shape.layerType) {
+      object = object[shape.layerType];
+      present += std::string(shape.layerType) + ".";
+    }
+    prefixes = {present};
+    if (!shape.hasScaling)
+      return;
+    prefixes = {"rope_scaling.", present};
     json::Value old = config["rope_scaling"];
-    if (old.isPresent() && old.size() && object.isPresent() && object.size())
+    if (old.isPresent() && old.size() && outer.isPresent() && outer.size())
       old.error("rope_parameters is given, too");
     else if (old.isPresent() && (!old.isObject() || old.size()))
       object = old;
@@ -43,24 +57,99 @@ public:
   void record(std::vector<const char *> names, Config::Fact fact,
               const char *beside = nullptr) const {
     std::vector<std::string> paths;
-    for (const char *outer : {"rope_scaling.", "rope_parameters."})
+    for (const std::string &prefix : prefixes)
       for (const char *name : names)
-        paths.push_back(outer + std::string(name));
+        paths.push_back(prefix + name);
     if (beside)
       paths.push_back(beside);
     config.record(paths, std::move(fact));
   }
 
+  /// A finite number above 0; none if it is absent or null. It is recorded,
+  /// with what its lack means.
+  std::optional<double>
+  getOptional(const char *name, llvm::json::Value fallback = nullptr) const {
+    json::Value value = object[name];
+    if (!value.isPresent()) {
+      record({name}, {fallback, fallback});
+      return std::nullopt;
+    }
+    double number = value.getNumber();
+    if (!(number > 0 && std::isfinite(number)))
+      value.error("expected a number above 0, found " + value.describe());
+    record({name}, {number, fallback});
+    return number;
+  }
+  double getPositive(const char *name, double fallback) const {
+    return getOptional(name, fallback).value_or(fallback);
+  }
+
 private:
   const Config &config;
   json::Value object;
+  /// Where a member may be, with dots.
+  std::vector<std::string> prefixes;
+};
+
+/// What the types of scaling share.
+struct Scaling {
+  const Config &config;
+  const Parameters &parameters;
+  const RopeShape &shape;
+  double base;
+  /// Columns that are rotated.
+  int64_t dim;
 };
 } // namespace
+
+/// base^(j / dim) for j = 0, 2, ...
+static Floats getPowers(double base, int64_t dim) {
+  Floats powers;
+  for (int64_t j = 0; j < dim; j += 2)
+    powers.push_back(std::pow(static_cast<float>(base),
+                              static_cast<float>(j) / static_cast<float>(dim)));
+  return powers;
+}
+
+static Floats invert(Floats powers) {
+  for (float &power : powers)
+    power = 1.0f / power;
+  return powers;
+}
+
+/// The positions that the model was first trained with.
+static int64_t getOriginalPositions(const Scaling &scaling) {
+  json::Value original = scaling.parameters["original_max_position_embeddings"];
+  int64_t positions = scaling.shape.positions;
+  bool given = original.isPresent();
+  if (given)
+    positions = original.getInteger(1);
+  else // the default, on which the function then depends
+    scaling.config.record(ArrayRef<std::string>{"max_position_embeddings"},
+                          {positions});
+  Config::Fact fact = {positions};
+  if (!given)
+    fact.fallback = positions;
+  scaling.parameters.record({"original_max_position_embeddings"},
+                            std::move(fact));
+  return positions;
+}
+
+static double getFactor(const Scaling &scaling) {
+  json::Value value = scaling.parameters["factor"];
+  double factor = value.getNumber();
+  if (!(factor > 0 && std::isfinite(factor)))
+    value.error("expected a number above 0, found " + value.describe());
+  scaling.parameters.record({"factor"}, {factor});
+  return factor;
+}
 
 /// Llama 3.1: low frequencies are divided by `factor`, high ones kept, those
 /// between interpolated.
 static void scaleLlama3(const Parameters &scaling, float factor,
-                        int64_t original, std::vector<float> &frequencies) {
+                        int64_t original, Floats &frequencies) {
+  for (const char *name : {"low_freq_factor", "high_freq_factor"})
+    scaling.record({name}, {scaling[name].getNumber()});
   auto low = static_cast<float>(scaling["low_freq_factor"].getNumber());
   auto high = static_cast<float>(scaling["high_freq_factor"].getNumber());
   auto positions = static_cast<float>(original);
@@ -82,103 +171,272 @@ static void scaleLlama3(const Parameters &scaling, float factor,
   }
 }
 
+/// NTK-aware scaling: sequences longer than the model's positions have a larger
+/// base.
+static Floats getDynamic(const Scaling &scaling) {
+  double factor = getFactor(scaling);
+  auto positions = static_cast<float>(scaling.shape.positions);
+  scaling.config.record(ArrayRef<std::string>{"max_position_embeddings"},
+                        {scaling.shape.positions});
+  double base = scaling.base;
+  if (scaling.shape.seqLen > scaling.shape.positions && scaling.dim > 2) {
+    auto stretch = static_cast<float>(factor) *
+                       static_cast<float>(scaling.shape.seqLen) / positions -
+                   static_cast<float>(factor - 1);
+    base = static_cast<float>(base) *
+           std::pow(stretch, static_cast<float>(double(scaling.dim) /
+                                                double(scaling.dim - 2)));
+  }
+  return invert(getPowers(base, scaling.dim));
+}
+
+/// 0.1 m ln(s) + 1 (YaRN).
+static double getMScale(double scale, double m) {
+  return scale <= 1 ? 1.0 : 0.1 * m * std::log(scale) + 1.0;
+}
+
+/// The factor of the rotated columns under YaRN.
+static double getYarnScale(const Scaling &scaling, double factor) {
+  const Parameters &parameters = scaling.parameters;
+  std::optional<double> given = parameters.getOptional("attention_factor");
+  if (given)
+    return *given;
+  // Both or none.
+  std::optional<double> m = parameters.getOptional("mscale");
+  std::optional<double> all = parameters.getOptional("mscale_all_dim");
+  if (m && all)
+    return getMScale(factor, *m) / getMScale(factor, *all);
+  return getMScale(factor, 1);
+}
+
+/// YaRN (Peng et al. 2023): columns that turn more than beta_fast times in the
+/// original positions keep their frequencies, those that turn less than
+/// beta_slow times are interpolated, others are between.
+static Rope getYarn(const Scaling &scaling) {
+  const Parameters &parameters = scaling.parameters;
+  double factor = getFactor(scaling);
+  auto original = static_cast<double>(getOriginalPositions(scaling));
+  Rope rope;
+  rope.scale = getYarnScale(scaling, factor);
+  double fast = parameters.getPositive("beta_fast", 32);
+  double slow = parameters.getPositive("beta_slow", 1);
+  bool truncate = parameters["truncate"].getBool(true);
+  parameters.record({"truncate"}, {truncate, true});
+  auto columnOf = [&](double turns) {
+    return scaling.dim * std::log(original / (turns * 2 * M_PI)) /
+           (2 * std::log(scaling.base));
+  };
+  double low = columnOf(fast), high = columnOf(slow);
+  if (truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(scaling.dim - 1));
+  if (low == high)
+    high += 0.001;
+  int64_t j = 0;
+  for (float power : getPowers(scaling.base, scaling.dim)) {
+    float ramp = (static_cast<float>(j++) - static_cast<float>(low)) /
+                 static_cast<float>(high - low);
+    float kept = 1 - std::min(std::max(ramp, 0.0f), 1.0f);
+    float interpolated = 1.0f / (static_cast<float>(factor) * power);
+    rope.frequencies.push_back(interpolated * (1 - kept) + 1.0f / power * kept);
+  }
+  return rope;
+}
+
+/// A list of LongRoPE, one number per pair of columns.
+static Floats getFactors(const Scaling &scaling, const char *name) {
+  json::Value list = scaling.parameters[name];
+  auto pairs = static_cast<size_t>(scaling.dim / 2);
+  if (!list.isArray() || list.size() != pairs) {
+    list.error("expected an array of " + std::to_string(pairs) +
+               " numbers, one per pair of columns");
+    return {};
+  }
+  Floats factors;
+  llvm::json::Array values;
+  for (size_t i = 0; i < pairs; ++i) {
+    double number = list[i].getNumber();
+    if (!(number > 0 && std::isfinite(number)))
+      list[i].error("expected a number above 0, found " + list[i].describe());
+    factors.push_back(static_cast<float>(number));
+    values.push_back(number);
+  }
+  scaling.parameters.record({name}, {std::move(values)});
+  return factors;
+}
+
+/// LongRoPE (Ding et al. 2024): a factor per pair, of one list for sequences up
+/// to the original positions and of another one for longer sequences.
+static Rope getLongRope(const Scaling &scaling) {
+  const Parameters &parameters = scaling.parameters;
+  int64_t original = scaling.shape.original ? scaling.shape.original
+                                            : getOriginalPositions(scaling);
+  Floats shortFactors = getFactors(scaling, "short_factor");
+  Floats longFactors = getFactors(scaling, "long_factor");
+  std::optional<double> factor = parameters.getOptional("factor");
+  std::optional<double> given = parameters.getOptional("attention_factor");
+  if (!factor) {
+    factor = double(scaling.shape.positions) / double(original);
+    scaling.config.record(ArrayRef<std::string>{"max_position_embeddings"},
+                          {scaling.shape.positions});
+  }
+  if (scaling.config.failed())
+    return {};
+  Rope rope;
+  rope.scale =
+      given ? *given
+      : *factor <= 1
+          ? 1.0
+          : std::sqrt(1 + std::log(*factor) / std::log(double(original)));
+  bool isLong = scaling.shape.seqLen > original;
+  const Floats &factors = isLong ? longFactors : shortFactors;
+  for (auto [power, by] :
+       llvm::zip_equal(getPowers(scaling.base, scaling.dim), factors))
+    rope.frequencies.push_back(1.0f / (by * power));
+  return rope;
+}
+
 /// Each member is read for some types only; for the others it says nothing.
-static ArrayRef<Key> getMembers() {
-  static const std::vector<Key> members = {
-      function("rope_theta"),
-      function("rope_type"),
-      function("type"),
-      function("factor"),
-      function("low_freq_factor"),
-      function("high_freq_factor"),
-      function("original_max_position_embeddings"),
-      fixed("partial_rotary_factor", {"1.0", "1"})};
+static std::vector<Key> makeMembers(bool isPartial) {
+  std::vector<Key> members;
+  for (const char *name :
+       {"rope_theta", "rope_type", "type", "factor", "low_freq_factor",
+        "high_freq_factor", "original_max_position_embeddings", "beta_fast",
+        "beta_slow", "truncate", "short_factor", "long_factor"})
+    members.push_back(function(name));
+  for (const char *name : {"attention_factor", "mscale", "mscale_all_dim"})
+    members.push_back(function(name).orNull());
+  members.push_back(isPartial ? function("partial_rotary_factor")
+                              : fixed("partial_rotary_factor", {"1.0", "1"}));
   return members;
 }
 
+static std::vector<Key> makeRopeKeys(ArrayRef<Key> members, Key part) {
+  std::vector<Key> table = {function("rope_scaling").orNull(),
+                            function("rope_parameters").orNull(),
+                            function("rope_theta"), std::move(part)};
+  table[0].members = table[1].members = members;
+  return table;
+}
+
 ArrayRef<Key> import::getRopeKeys() {
+  static const std::vector<Key> members = makeMembers(/*isPartial=*/false);
+  static const std::vector<Key> keys = makeRopeKeys(
+      members, fixed("partial_rotary_factor", {"1.0", "1", "null"}));
+  return keys;
+}
+
+ArrayRef<Key> import::getPartialRopeKeys() {
+  static const std::vector<Key> members = makeMembers(/*isPartial=*/true);
+  static const std::vector<Key> keys =
+      makeRopeKeys(members, function("partial_rotary_factor"));
+  return keys;
+}
+
+ArrayRef<Key> import::getLayeredRopeKeys() {
+  static const std::vector<Key> members = makeMembers(/*isPartial=*/false);
+  static const std::vector<Key> layers = [] {
+    std::vector<Key> table = {function("full_attention").orNull(),
+                              function("sliding_attention").orNull()};
+    table[0].members = table[1].members = members;
+    return table;
+  }();
   static const std::vector<Key> keys = [] {
-    std::vector<Key> table = {
-        function("rope_scaling").orNull(), function("rope_parameters").orNull(),
-        function("rope_theta"),
-        fixed("partial_rotary_factor", {"1.0", "1", "null"})};
-    table[0].members = table[1].members = getMembers();
+    std::vector<Key> table = makeRopeKeys(
+        members, fixed("partial_rotary_factor", {"1.0", "1", "null"}));
+    table[1].members = layers;
+    table.push_back(function("rope_local_base_freq"));
     return table;
   }();
   return keys;
 }
 
-/// Divides the frequencies as the type asks for.
-static void scale(const Config &config, const Parameters &parameters,
-                  const std::string &type, int64_t positions,
-                  std::vector<float> &frequencies) {
-  auto factor = static_cast<float>(parameters["factor"].getNumber());
-  if (!(factor > 0 && std::isfinite(factor))) {
-    parameters["factor"].error("expected a number above 0, found " +
-                               parameters["factor"].describe());
-    return;
+/// How many columns of a head are rotated.
+static int64_t getRotatedColumns(const Config &config,
+                                 const Parameters &parameters,
+                                 const RopeShape &shape) {
+  int64_t dim = shape.headDim;
+  if (shape.isPartial) {
+    json::Value part = parameters["partial_rotary_factor"];
+    if (!part.isPresent())
+      part = config[shape.partKey];
+    double number = part.getNumber(shape.part);
+    if (!(number > 0 && number <= 1))
+      part.error("expected a number above 0 and at most 1, found " +
+                 part.describe());
+    parameters.record({"partial_rotary_factor"}, {number, shape.part},
+                      shape.partKey);
+    dim = static_cast<int64_t>(static_cast<double>(dim) * number);
   }
-  parameters.record({"factor"}, {parameters["factor"].getNumber()});
-  if (type == "linear") {
-    for (float &frequency : frequencies)
-      frequency /= factor;
-    return;
+  if (dim % 2 || dim < 2)
+    config["head_dim"].error("rotary embeddings need an even number of "
+                             "elements per head, found " +
+                             std::to_string(dim));
+  // The table is part of the module.
+  if (dim > kMaxHeadDim)
+    config["head_dim"].error("expected at most " + std::to_string(kMaxHeadDim) +
+                             " elements per head, found " +
+                             std::to_string(dim));
+  return dim;
+}
+
+static Rope scale(const std::string &type, const Scaling &scaling) {
+  if (type == "yarn")
+    return getYarn(scaling);
+  if (type == "longrope")
+    return getLongRope(scaling);
+  Floats frequencies;
+  if (type == "dynamic") {
+    frequencies = getDynamic(scaling);
+  } else {
+    frequencies = invert(getPowers(scaling.base, scaling.dim));
+    if (type == "linear") {
+      auto factor = static_cast<float>(getFactor(scaling));
+      for (float &frequency : frequencies)
+        frequency /= factor;
+    } else if (type == "llama3") {
+      double factor = getFactor(scaling);
+      int64_t original = getOriginalPositions(scaling);
+      scaleLlama3(scaling.parameters, static_cast<float>(factor), original,
+                  frequencies);
+    }
   }
-  json::Value original = parameters["original_max_position_embeddings"];
-  bool given = original.isPresent();
-  if (given)
-    positions = original.getInteger(1);
-  else // the default, on which the function then depends
-    config.record(ArrayRef<std::string>{"max_position_embeddings"},
-                  {positions});
-  Config::Fact fact = {positions};
-  if (!given)
-    fact.fallback = positions;
-  parameters.record({"original_max_position_embeddings"}, std::move(fact));
-  for (const char *name : {"low_freq_factor", "high_freq_factor"})
-    parameters.record({name}, {parameters[name].getNumber()});
-  scaleLlama3(parameters, factor, positions, frequencies);
+  return {{frequencies.begin(), frequencies.end()}};
 }
 
 /// In f32 as transformers computes them: at position 10^4, an angle that starts
 /// from a more precise frequency differs in its fourth digit.
-std::vector<double> import::getInverseFrequencies(const Config &config,
-                                                  int64_t headDim,
-                                                  int64_t positions) {
-  Parameters parameters(config);
+Rope import::getRope(const Config &config, const RopeShape &shape) {
+  Parameters parameters(config, shape);
   if (config.failed())
     return {};
   std::string type = parameters.getType().getString("default");
-  parameters.record({"rope_type", "type"}, {type, "default"});
+  Config::Fact fact{type, "default"};
+  if (shape.onlyLongRope && (type == "su" || type == "longrope"))
+    fact.same = {type == "su" ? "longrope" : "su"};
+  parameters.record({"rope_type", "type"}, std::move(fact));
   json::Value theta = parameters["rope_theta"];
   if (!theta.isPresent())
-    theta = config["rope_theta"];
-  double givenBase = theta.getNumber(10000.0);
-  parameters.record({"rope_theta"}, {givenBase, 10000.0}, "rope_theta");
-  auto base = static_cast<float>(givenBase);
-  if (!(base > 1 && std::isfinite(base)))
+    theta = config[shape.thetaKey];
+  double base = theta.getNumber(shape.theta);
+  parameters.record({"rope_theta"}, {base, shape.theta}, shape.thetaKey);
+  if (!(base > 1 && std::isfinite(static_cast<float>(base))))
     theta.error("expected a number above 1, found " + theta.describe());
-  if (headDim % 2)
-    config["head_dim"].error("rotary embeddings need an even number of "
-                             "elements per head, found " +
-                             std::to_string(headDim));
-  // The table below is part of the module.
-  if (headDim > kMaxHeadDim)
-    config["head_dim"].error("expected at most " + std::to_string(kMaxHeadDim) +
-                             " elements per head, found " +
-                             std::to_string(headDim));
-  if (type != "default" && type != "linear" && type != "llama3")
+  int64_t dim = getRotatedColumns(config, parameters, shape);
+  // An earlier name.
+  if (shape.onlyLongRope && type == "su")
+    type = "longrope";
+  std::string known = shape.onlyLongRope ? "default, longrope" : kKnownTypes;
+  SmallVector<StringRef> names;
+  StringRef(known).split(names, ", ");
+  if (!llvm::is_contained(names, type))
     parameters.getType().error("unsupported rope_type '" + type +
-                               "' (known: " + kKnownTypes + ")");
+                               "' (known: " + known + ")");
   if (config.failed())
     return {};
-
-  std::vector<float> frequencies;
-  for (int64_t j = 0; j < headDim; j += 2)
-    frequencies.push_back(
-        1.0f /
-        std::pow(base, static_cast<float>(j) / static_cast<float>(headDim)));
-  if (type != "default")
-    scale(config, parameters, type, positions, frequencies);
-  return {frequencies.begin(), frequencies.end()};
+  Rope rope = scale(type, {config, parameters, shape, base, dim});
+  return config.failed() ? Rope() : rope;
 }

@@ -200,12 +200,35 @@ POPLAR_INLINE Floats dropoutFactor(const Head &head, int64_t query,
                 Floats{});
 }
 
+/// The cap in base 2.
+POPLAR_INLINE float capInBase2(const PoplarAttention *desc) {
+  return float(desc->cap) * kLog2E;
+}
+
+/// Caps scores: tanh(u) = 1 - 2 / (e^2u + 1), which is 1 or -1 from |u| = 10.
+POPLAR_INLINE Floats capScores(const PoplarAttention *desc, Floats scores) {
+  float cap = capInBase2(desc);
+  Floats u = poplar::max(scores * (1.0f / cap), splat(-10.0f));
+  u = select(u > splat(10.0f), splat(10.0f), u);
+  Floats power = exp2(u * (2 * kLog2E));
+  return (1.0f - 2.0f / (power + 1.0f)) * cap;
+}
+
+/// The derivative of a capped score by the score; 0 for a masked pair.
+POPLAR_INLINE Floats slopeOfCap(const PoplarAttention *desc, Floats capped) {
+  Floats tanh = poplar::max(capped * (1.0f / capInBase2(desc)), splat(-1.0f));
+  return 1.0f - tanh * tanh;
+}
+
 /// Scores in base 2 of one block, masked.
 POPLAR_INLINE void computeScores(const Head &head, const float *keys,
                                  const float *queriesT, int64_t query,
                                  int64_t key, float *scores) {
   multiply(scores, kBlock, keys, head.width, 1, queriesT, kBlock, kBlock,
            kBlock, head.dim, false);
+  if (head.desc->cap > 0)
+    for (int64_t at = 0; at < kBlock * kBlock; at += kLanes)
+      store(scores + at, capScores(head.desc, load(scores + at)));
   if (!hasMask(head.desc, query, key))
     return;
   for (int64_t j = 0; j < kBlock; ++j)
@@ -370,8 +393,11 @@ POPLAR_INLINE void differentiateScores(const Head &head,
         kept *= factor;
         dp *= factor;
       }
+      Floats slope = probability * (dp - delta) * float(desc->scale);
+      if (desc->cap > 0)
+        slope *= slopeOfCap(desc, load(p + at));
       store(p + at, kept);
-      store(ds + at, probability * (dp - delta) * float(desc->scale));
+      store(ds + at, slope);
     }
   }
 }

@@ -45,7 +45,8 @@ import make_goldens
 TOLERANCE = 1e-5
 SEQ_LEN = 24
 ABSENT = "(absent)"
-FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2"]
+FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "granite"]
+FAMILIES += ["smollm3", "phi3", "stablelm", "gemma", "gemma2", "gemma3"]
 
 # In use, or in the way of a class' attributes, without being fields.
 EXTRA = {
@@ -107,6 +108,20 @@ EXTRA = {
     "temperature": [0.5],
     "tie_last_hidden_states": [True],
 }
+# For heads of 16 columns.
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 100.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 8,
+}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 100.0,
+    "short_factor": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
+    "long_factor": [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5],
+    "original_max_position_embeddings": 16,
+}
 # Where other values would be the same function by chance.
 VALUES = {
     "rope_parameters": [
@@ -133,6 +148,18 @@ VALUES = {
             "low_freq_factor": 1.0,
             "high_freq_factor": 4.0,
         },
+        {**YARN},
+        {**YARN, "beta_fast": 4, "beta_slow": 0.5, "truncate": False},
+        {**YARN, "mscale": 0.7, "mscale_all_dim": 0.4},
+        {**YARN, "mscale": 0.7},
+        {**YARN, "attention_factor": 0.5},
+        {**LONGROPE},
+        {**LONGROPE, "original_max_position_embeddings": 64},
+        {**LONGROPE, "factor": 3.0},
+        {**LONGROPE, "attention_factor": 0.5},
+        {**LONGROPE, "short_factor": [1.0]},
+        {**LONGROPE, "rope_type": "su"},
+        {"rope_type": "linear", "rope_theta": 100.0, "factor": 2.0, "partial_rotary_factor": 0.5},
     ],
     "architectures": [None, [], ["T5ForConditionalGeneration"]],
     "model_type": ["llama", "gpt2", "bert", "mistral", "qwen2", "t5"],
@@ -187,8 +214,11 @@ def mutations(name, base):
     for key in EXTRA:
         if key not in keys:
             keys.append(key)
-    generation = transformers.GenerationConfig._get_default_generation_params()
-    keys += [key for key in generation if key not in keys]
+    # Tables of keys are made of one for all families and their own: what is only
+    # in the former, one family each of kinds of models tells.
+    if name in ("llama", "gpt2", "bert"):
+        generation = transformers.GenerationConfig._get_default_generation_params()
+        keys += [key for key in generation if key not in keys]
     for key in keys:
         current = base.get(key, getattr(config, key, None))
         values = VALUES.get(key, []) + EXTRA.get(key, [])
@@ -196,10 +226,13 @@ def mutations(name, base):
             values = values_for(current)
         for value in values + [None, ABSENT]:
             yield (key,), value
-    for key, values in MEMBERS.items():
-        if "rope_parameters" in base:
+    outers = [("rope_parameters",)] if "rope_parameters" in base else []
+    if name == "gemma3":
+        outers += [("rope_parameters", kind) for kind in base["rope_parameters"]]
+    for outer in outers:
+        for key, values in MEMBERS.items():
             for value in values + [ABSENT]:
-                yield ("rope_parameters", key), value
+                yield (*outer, key), value
 
 
 def change(base, path, value):

@@ -150,6 +150,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--poplar", default=os.path.normpath(default))
+    parser.add_argument("--only", nargs="*", help="models (default: all)")
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -163,7 +164,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         results = [
             exchange(name, arguments.poplar, directory)
-            for name in make_goldens.CONFIGS | make_goldens.VARIANTS
+            for name in arguments.only or make_goldens.CONFIGS | make_goldens.VARIANTS
         ]
     return 0 if all(results) else 1
 

@@ -121,8 +121,87 @@ VARIANTS = {
             "original_max_position_embeddings": 32,
         },
     ),
+    # Norms of each head of q and k, an untied head.
+    "qwen3": transformers.Qwen3Config(**SMALL, head_dim=16),
+    # Norms after attention and feed-forward layers, and of all of q and of k.
+    "olmo2": transformers.Olmo2Config(**SMALL, pad_token_id=None),
+    # Four multipliers.
+    "granite": transformers.GraniteConfig(
+        **SMALL,
+        tie_word_embeddings=True,
+        embedding_multiplier=3.0,
+        residual_multiplier=0.25,
+        attention_multiplier=0.125,
+        logits_scaling=2.0,
+    ),
+    # A layer without rotary embeddings.
+    "smollm3": transformers.SmolLM3Config(
+        **SMALL, no_rope_layer_interval=2, pad_token_id=None
+    ),
+    # Weights of q, k and v in one, partial rotary embeddings, LongRoPE.
+    "phi3": transformers.Phi3Config(
+        **SMALL,
+        pad_token_id=None,
+        original_max_position_embeddings=32,
+        rope_parameters={
+            "rope_type": "longrope",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.75,
+            "short_factor": [1.0, 1.05, 1.1, 1.2, 1.3, 1.5],
+            "long_factor": [1.0, 1.5, 2.0, 3.0, 4.0, 5.0],
+        },
+    ),
+    # Norms that subtract the mean, partial rotary embeddings.
+    "stablelm": transformers.StableLmConfig(**SMALL, use_qkv_bias=True),
+    # Embeddings times the root of their width, norms with 1 + weight, heads of
+    # 256, GELU by tanh.
+    "gemma": transformers.GemmaConfig(**SMALL, head_dim=256),
+    # Norms before and after, every other layer with a window, soft caps low
+    # enough to be felt. Other ways of attention do not cap.
+    "gemma2": transformers.Gemma2Config(
+        **SMALL,
+        head_dim=16,
+        query_pre_attn_scalar=8,
+        sliding_window=8,
+        final_logit_softcapping=2.0,
+        attn_logit_softcapping=1.0,
+        attn_implementation="eager",
+    ),
+    # Norms of q and k, other rotary embeddings in layers with a window.
+    "gemma3": transformers.Gemma3TextConfig(
+        **SMALL,
+        head_dim=16,
+        query_pre_attn_scalar=16,
+        sliding_window=8,
+        layer_types=["sliding_attention", "full_attention"],
+    ),
+    # Scaled rotary embeddings.
+    "yarn": transformers.LlamaConfig(
+        **SMALL,
+        rope_parameters={
+            "rope_type": "yarn",
+            "rope_theta": 100.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 16,
+        },
+    ),
+    "dynamic": transformers.LlamaConfig(
+        **SMALL | {"max_position_embeddings": 16},
+        rope_parameters={"rope_type": "dynamic", "rope_theta": 100.0, "factor": 2.0},
+    ),
 }
 CLASSES |= {
+    "phi3": transformers.Phi3ForCausalLM,
+    "stablelm": transformers.StableLmForCausalLM,
+    "gemma": transformers.GemmaForCausalLM,
+    "gemma2": transformers.Gemma2ForCausalLM,
+    "gemma3": transformers.Gemma3ForCausalLM,
+    "yarn": transformers.LlamaForCausalLM,
+    "dynamic": transformers.LlamaForCausalLM,
+    "qwen3": transformers.Qwen3ForCausalLM,
+    "olmo2": transformers.Olmo2ForCausalLM,
+    "granite": transformers.GraniteForCausalLM,
+    "smollm3": transformers.SmolLM3ForCausalLM,
     "mistral": transformers.MistralForCausalLM,
     "qwen2": transformers.Qwen2ForCausalLM,
     "llama3": transformers.LlamaForCausalLM,
@@ -261,10 +340,11 @@ def main():
     default = os.path.join(here, "..", "..", "test", "Integration", "goldens")
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", default=os.path.normpath(default))
+    parser.add_argument("--only", nargs="*", help="models (default: all)")
     arguments = parser.parse_args()
     # One thread: the order of additions, and so the last bits, are fixed.
     torch.set_num_threads(1)
-    for name in CONFIGS | VARIANTS:
+    for name in arguments.only or CONFIGS | VARIANTS:
         make(name, os.path.join(arguments.out, name))
 
 

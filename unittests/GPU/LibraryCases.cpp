@@ -27,6 +27,7 @@ struct Attention {
   double dropout;
   /// Also in formats of 16 bits.
   bool halves = false;
+  double cap = 0;
 };
 
 const Attention attentions[] = {
@@ -45,6 +46,8 @@ const Attention attentions[] = {
     {"widest", 40, 1, 1, 256, true, false, 0, 0},
     {"oddly wide", 33, 1, 1, 100, true, false, 0, 0, true},
     {"everything", 70, 4, 2, 24, true, true, 33, 0.1, true},
+    {"cap", 70, 4, 2, 32, true, false, 33, 0, true, 0.7},
+    {"cap, widest", 40, 2, 1, 256, true, false, 0, 0, true, 5},
 };
 
 /// The shapes of models: widths of heads, long rows, tails of tiles.
@@ -68,7 +71,7 @@ PoplarAttention describe(const Attention &test, int32_t type) {
   desc.seq_len = test.length, desc.num_heads = H, desc.num_kv_heads = K;
   desc.head_dim = d, desc.out_stride = H * d, desc.window = test.window;
   desc.op_id = 5, desc.scale = 1.3 / std::sqrt(double(d));
-  desc.dropout = test.dropout, desc.causal = test.causal;
+  desc.dropout = test.dropout, desc.causal = test.causal, desc.cap = test.cap;
   desc.type = type;
   desc.q_stride = test.packed ? (H + 2 * K) * d : H * d;
   desc.k_stride = desc.v_stride = test.packed ? (H + 2 * K) * d : K * d;

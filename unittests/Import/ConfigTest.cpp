@@ -29,7 +29,7 @@ using namespace poplar;
 namespace {
 
 /// `text` with the member at `path` replaced, or removed where `value` is
-/// empty. At most two levels deep.
+/// empty.
 std::string change(const std::string &text,
                    const std::vector<std::string> &path,
                    const std::string &value) {
@@ -39,8 +39,8 @@ std::string change(const std::string &text,
   if (value.empty())
     return changed;
   size_t at = 0;
-  if (path.size() == 2)
-    at = changed.find('"' + path[0] + "\":");
+  for (size_t i = 0; i + 1 < path.size(); ++i)
+    at = changed.find('"' + path[i] + "\":", at);
   at = changed.find('{', at) + 1;
   return changed.insert(at, '"' + path.back() + "\": " + value + ", ");
 }
@@ -84,7 +84,7 @@ TEST_P(ConfigTest, IsReadAsRecorded) {
   std::string unchanged = import(base, error);
   ASSERT_EQ(error, "");
   json::Value changes = golden->getRoot()["changes"];
-  ASSERT_GT(changes.size(), 300u);
+  ASSERT_GT(changes.size(), 200u);
   for (size_t i = 0; i < changes.size(); ++i) {
     std::vector<std::string> key;
     for (size_t k = 0; k < changes[i]["path"].size(); ++k)
@@ -108,7 +108,9 @@ TEST_P(ConfigTest, IsReadAsRecorded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ConfigTest,
-                         testing::Values("bert", "gpt2", "llama", "mistral",
-                                         "qwen2"));
+                         testing::Values("bert", "gemma", "gemma2", "gemma3",
+                                         "gpt2", "granite", "llama", "mistral",
+                                         "olmo2", "phi3", "qwen2", "qwen3",
+                                         "smollm3", "stablelm"));
 
 } // namespace

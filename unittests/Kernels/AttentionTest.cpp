@@ -53,6 +53,7 @@ struct Case {
   bool causal, packed, isBF16;
   int64_t window;
   double dropout;
+  double cap = 0;
 };
 void PrintTo(const Case &test, std::ostream *os) { *os << test.name; }
 
@@ -72,7 +73,7 @@ TEST_P(AttentionTest, MatchesDefinition) {
   desc.seq_len = T, desc.num_heads = H, desc.num_kv_heads = K;
   desc.head_dim = d, desc.out_stride = H * d, desc.window = test.window;
   desc.op_id = 5, desc.scale = 1.3 / std::sqrt(double(d));
-  desc.dropout = test.dropout, desc.causal = test.causal;
+  desc.dropout = test.dropout, desc.causal = test.causal, desc.cap = test.cap;
   desc.type = test.isBF16 ? POPLAR_BF16 : POPLAR_F32;
   desc.q_stride = test.packed ? (H + 2 * K) * d : H * d;
   desc.k_stride = desc.v_stride = test.packed ? (H + 2 * K) * d : K * d;
@@ -126,14 +127,20 @@ TEST_P(AttentionTest, MatchesDefinition) {
           return (b * T + j) * desc.v_stride + desc.v_offset + g * d + c;
         };
         auto yAt = [&](int64_t c) { return (b * T + i) * H * d + h * d + c; };
-        std::vector<double> p(T), keep(T, 1.0), dp(T);
+        std::vector<double> p(T), keep(T, 1.0), dp(T), slope(T, 1.0);
         double sum = 0, delta = 0;
         for (int64_t j = 0; j < T; ++j) {
           if ((test.causal && j > i) || (test.window && i - j >= test.window))
             continue;
           for (int64_t c = 0; c < d; ++c)
             p[j] += q.get(qAt(c)) * ka.get(kAt(j, c));
-          p[j] = std::exp(p[j] * desc.scale);
+          p[j] *= desc.scale;
+          if (test.cap > 0) {
+            double capped = std::tanh(p[j] / test.cap);
+            slope[j] = 1 - capped * capped;
+            p[j] = test.cap * capped;
+          }
+          p[j] = std::exp(p[j]);
           sum += p[j];
           uint64_t key =
               uint64_t(uint32_t(keys[2 * b + 1])) << 32 | uint32_t(keys[2 * b]);
@@ -165,7 +172,7 @@ TEST_P(AttentionTest, MatchesDefinition) {
         }
         for (int64_t j = 0; j < T; ++j)
           for (int64_t c = 0; c < d; ++c) {
-            double ds = p[j] * (dp[j] - delta) * desc.scale;
+            double ds = p[j] * (dp[j] - delta) * desc.scale * slope[j];
             gq[((b * T + i) * H + h) * d + c] += ds * ka.get(kAt(j, c));
             gk[((b * T + j) * K + g) * d + c] += ds * q.get(qAt(c));
           }
@@ -203,6 +210,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"narrowWindow", 200, 1, 1, 16, true, false, false, 3, 0},
         Case{"dropout", 90, 2, 2, 16, true, false, false, 0, 0.25},
         Case{"wide", 70, 1, 1, 256, true, false, false, 0, 0},
+        // Low enough that most scores are changed, and some saturate.
+        Case{"cap", 130, 4, 2, 32, true, false, false, 70, 0, 0.7},
+        Case{"capWide", 70, 2, 1, 256, true, false, false, 0, 0, 5},
         Case{"bf16", 130, 2, 2, 64, true, false, true, 0, 0},
         Case{"bf16Everything", 150, 4, 2, 24, true, true, true, 66, 0.1}),
     [](const auto &info) { return info.param.name; });

@@ -205,6 +205,7 @@ typedef struct PoplarAttention {
   int64_t op_id;      /* of the dropout mask */
   int64_t first_head; /* among those that devices share, for the same mask */
   double scale, dropout;
+  double cap; /* scores become cap tanh(score / cap); 0: they do not */
   int32_t causal, type; /* PoplarType */
 } PoplarAttention;
 

@@ -102,9 +102,16 @@ private:
   bool isElement(mlir::linalg::GenericOp op, mlir::OpOperand &operand) const {
     unsigned inner = op.getNumLoops() - 1;
     mlir::AffineMap map = op.getMatchingIndexingMap(&operand);
-    return map.getNumResults() > 0 &&
-           map.getResult(map.getNumResults() - 1) ==
-               mlir::getAffineDimExpr(inner, op.getContext());
+    if (map.getNumResults() == 0)
+      return false;
+    mlir::AffineExpr last = map.getResult(map.getNumResults() - 1);
+    mlir::AffineExpr dim = mlir::getAffineDimExpr(inner, op.getContext());
+    // Of a head, which begins at a multiple of its width.
+    if (auto sum = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(last);
+        sum && sum.getKind() == mlir::AffineExprKind::Add &&
+        sum.getRHS() == dim && !sum.getLHS().isFunctionOfDim(inner))
+      return true;
+    return last == dim;
   }
   mlir::Value less(mlir::Value a, mlir::Value b) {
     return mlir::arith::CmpIOp::create(builder, loc,

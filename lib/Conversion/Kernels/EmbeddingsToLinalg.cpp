@@ -24,8 +24,8 @@ static SmallVector<Value> lowerEmbedding(LinalgBuilder &l, EmbeddingOp op) {
       return b.extract(table, {row, b.position(2)});
     // Rows that are elsewhere give 0. Below the first one, the index is huge.
     row = arith::SubIOp::create(b, row, b.index(int64_t(*first)));
-    Value isHere = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row,
-                                         b.index(rows));
+    Value isHere =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, b.index(rows));
     Value read = b.toF32(
         b.extract(table, {arith::SelectOp::create(b, isHere, row, b.index(0)),
                           b.position(2)}));
@@ -87,26 +87,47 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
   std::pair<Value, Value> tables = buildRopeTables(l, op);
   Value x = op.getX();
   int64_t headDim = op.getHeadDim();
+  auto pairs = static_cast<int64_t>(op.getInvFreq().size());
+  int64_t rotated = static_cast<int64_t>(op.getHeads()) * headDim;
   bool inverse = op.getInverse();
   // y_j = x_j cos_j - x_{j+half} sin_j and
   // y_{j+half} = x_{j+half} cos_j + x_j sin_j, in one loop over d.
   auto body = [=](ElementBuilder &b, ValueRange in) -> Value {
-    Value half = b.index(headDim / 2), t = b.position(1), d = b.position(2);
+    Value half = b.index(pairs), t = b.position(1), d = b.position(2);
     Value j = arith::RemUIOp::create(b, d, b.index(headDim));
-    Value isFirst =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::ult, j, half);
+    auto isBelow = [&](Value value, int64_t bound) -> Value {
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, value,
+                                   b.index(bound));
+    };
+    Value isFirst = isBelow(j, pairs), isRotated;
+    if (2 * pairs < headDim)
+      isRotated = isBelow(j, 2 * pairs);
+    if (rotated) {
+      Value isHead = isBelow(d, rotated);
+      isRotated = isRotated
+                      ? arith::AndIOp::create(b, isRotated, isHead).getResult()
+                      : isHead;
+    }
     auto select = [&](Value first, Value second) -> Value {
       return arith::SelectOp::create(b, isFirst, first, second);
     };
     Value pair = select(arith::AddIOp::create(b, d, half),
                         arith::SubIOp::create(b, d, half));
     Value column = select(j, arith::SubIOp::create(b, j, half));
+    if (isRotated) {
+      // What stays as it is reads nothing else.
+      pair = arith::SelectOp::create(b, isRotated, pair, d);
+      column = arith::SelectOp::create(b, isRotated, column, b.index(0));
+    }
     Value other = b.toF32(b.extract(x, {b.position(0), t, pair}));
     Value cos = b.extract(tables.first, {t, column});
     Value sin = b.extract(tables.second, {t, column});
     Value signedSin =
         inverse ? select(sin, b.neg(sin)) : select(b.neg(sin), sin);
-    return b.add(b.mul(in[0], cos), b.mul(other, signedSin));
+    Value turned = b.add(b.mul(in[0], cos), b.mul(other, signedSin));
+    if (!isRotated)
+      return turned;
+    return arith::SelectOp::create(b, isRotated, turned, in[0]);
   };
   return {l.map("btd", op.getType(), {{x, "btd"}}, body)};
 }

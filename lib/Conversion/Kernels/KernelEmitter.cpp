@@ -96,6 +96,32 @@ void KernelEmitter::store(Value value, const Storage &storage,
     op.setAccessGroupsAttr(builder.getArrayAttr({accessGroup}));
 }
 
+Value KernelEmitter::evaluate(AffineExpr expr) {
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return dims[dim.getPosition()];
+  if (auto cst = dyn_cast<AffineConstantExpr>(expr))
+    return constant(cst.getValue());
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+  if (!binary)
+    return {};
+  Value lhs = evaluate(binary.getLHS()), rhs = evaluate(binary.getRHS());
+  if (!lhs || !rhs)
+    return {};
+  // Nothing that is indexed by is negative.
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    return arith::AddIOp::create(builder, loc, lhs, rhs);
+  case AffineExprKind::Mul:
+    return arith::MulIOp::create(builder, loc, lhs, rhs);
+  case AffineExprKind::FloorDiv:
+    return arith::DivUIOp::create(builder, loc, lhs, rhs);
+  case AffineExprKind::Mod:
+    return arith::RemUIOp::create(builder, loc, lhs, rhs);
+  default:
+    return {};
+  }
+}
+
 FailureOr<SmallVector<Value>> KernelEmitter::evaluate(linalg::GenericOp op,
                                                       AffineMap map) {
   SmallVector<Value> indices;
@@ -105,14 +131,13 @@ FailureOr<SmallVector<Value>> KernelEmitter::evaluate(linalg::GenericOp op,
     if (auto mod = dyn_cast<AffineBinaryOpExpr>(expr);
         mod && mod.getKind() == AffineExprKind::Mod)
       expr = mod.getLHS();
-    if (auto dim = dyn_cast<AffineDimExpr>(expr))
-      indices.push_back(dims[dim.getPosition()]);
-    else if (auto cst = dyn_cast<AffineConstantExpr>(expr))
-      indices.push_back(constant(cst.getValue()));
-    else
+    Value index = evaluate(expr);
+    if (!index)
       return op.emitOpError("indexing map ")
              << AffineMapAttr::get(map)
-             << " is more than dimensions and constants";
+             << " is more than sums, products, quotients and remainders of "
+                "dimensions and constants";
+    indices.push_back(index);
   }
   return indices;
 }

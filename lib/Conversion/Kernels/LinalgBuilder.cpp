@@ -87,9 +87,9 @@ Value LinalgBuilder::empty(Value like, ArrayRef<int64_t> shape,
   return tensor::EmptyOp::create(rewriter, loc, shape, elementType, sizes);
 }
 
-Value LinalgBuilder::filledPerToken(Value like, double value) {
+Value LinalgBuilder::filledPerToken(Value like, double value, int64_t heads) {
   auto shape = cast<RankedTensorType>(like.getType()).getShape();
-  Value init = empty(like, shape.take_front(2), rewriter.getF32Type());
+  Value init = empty(like, {shape[0], shape[1] * heads}, rewriter.getF32Type());
   Value scalar =
       arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(value));
   return linalg::FillOp::create(rewriter, loc, scalar, init).getResult(0);
@@ -118,6 +118,14 @@ ValueRange LinalgBuilder::generic(StringRef dims, ArrayRef<Operand> inputs,
                                     : getAffineDimExpr(position, context);
       exprs.push_back(name == 't' && operand.modulo ? expr % operand.modulo
                                                     : expr);
+    }
+    if (operand.heads > 1) {
+      assert(operand.dims == "btd" && "only rows consist of heads");
+      int64_t width =
+          cast<RankedTensorType>(operand.value.getType()).getDimSize(2) /
+          operand.heads;
+      exprs[2] = exprs[1] % operand.heads * width + exprs[2];
+      exprs[1] = exprs[1].floorDiv(operand.heads);
     }
     maps.push_back(AffineMap::get(dims.size(), 0, exprs, context));
   };
@@ -186,8 +194,19 @@ Value LinalgBuilder::mapTokens(ArrayRef<Value> inputs, MapBody body) {
 Value LinalgBuilder::reduceRows(ArrayRef<Operand> inputs, double initial,
                                 ReduceBody body) {
   assert(inputs[0].dims == "btd" && "the first operand is reduced");
-  Value init = filledPerToken(inputs[0].value, initial);
-  return generic("btD", inputs, {{init, "bt"}},
+  int64_t heads = inputs[0].heads;
+  Value init = filledPerToken(inputs[0].value, initial, heads);
+  SmallVector<Operand> operands(inputs);
+  if (heads > 1) {
+    // Only says how many columns are iterated, which linalg takes from plain
+    // dimensions.
+    int64_t width =
+        cast<RankedTensorType>(inputs[0].value.getType()).getDimSize(2) / heads;
+    operands.push_back(
+        {tensor::EmptyOp::create(rewriter, loc, {width}, rewriter.getF32Type()),
+         "d"});
+  }
+  return generic("btD", operands, {{init, "bt"}},
                  [&](ElementBuilder &b, ValueRange in, ValueRange out) {
                    return SmallVector<Value>{body(b, in, out[0])};
                  })[0];

@@ -36,6 +36,7 @@ void attachLowering(mlir::MLIRContext &context) {
   OpT::template attachInterface<LinalgLowering<OpT, lower>>(context);
 }
 
+void attachColumnLowerings(mlir::MLIRContext &context);
 void attachElementwiseLowerings(mlir::MLIRContext &context);
 void attachEmbeddingLowerings(mlir::MLIRContext &context);
 void attachLossLowerings(mlir::MLIRContext &context);

@@ -52,18 +52,37 @@ static SmallVector<Value> lowerLayerNorm(LinalgBuilder &l, LayerNormOp op) {
   return {y, mean, rstd};
 }
 
+/// A new tensor of the type of `like`, which consists of heads as `operands`
+/// say, each of its elements computed by `body`.
+static Value mapHeads(LinalgBuilder &l, Value like, int64_t heads,
+                      ArrayRef<Operand> operands, LinalgBuilder::MapBody body) {
+  auto type = cast<RankedTensorType>(like.getType());
+  Value init = l.empty(like, type.getShape(), type.getElementType());
+  return l.generic("btd", operands, {{init, "btd", 0, heads}},
+                   [&](ElementBuilder &b, ValueRange in, ValueRange) {
+                     return SmallVector<Value>{body(b, in)};
+                   })[0];
+}
+
+/// gamma + offset.
+static Value addOffset(ElementBuilder &b, Value gamma, double offset) {
+  return offset == 0 ? gamma : b.add(gamma, b.f32(offset));
+}
+
 static SmallVector<Value> lowerRMSNorm(LinalgBuilder &l, RMSNormOp op) {
-  Value x = op.getX();
-  Value squares = l.sumRows({{x, "btd"}}, [](ElementBuilder &b, ValueRange in) {
+  auto heads = static_cast<int64_t>(op.getHeads());
+  double offset = op.getOffset().convertToDouble();
+  Operand x{op.getX(), "btd", 0, heads};
+  Value squares = l.sumRows({x}, [](ElementBuilder &b, ValueRange in) {
     return b.mul(in[0], in[0]);
   });
-  Value rstd =
-      buildRstd(l, squares, rowLength(x), op.getEps().convertToDouble());
-  Value y = l.map("btd", op.getResult().getType(),
-                  {{x, "btd"}, {rstd, "bt"}, {op.getGamma(), "d"}},
-                  [](ElementBuilder &b, ValueRange in) {
-                    return b.mul(b.mul(in[0], in[1]), in[2]);
-                  });
+  Value rstd = buildRstd(l, squares, rowLength(op.getX()) / heads,
+                         op.getEps().convertToDouble());
+  Value y =
+      mapHeads(l, op.getX(), heads, {x, {rstd, "bt"}, {op.getGamma(), "d"}},
+               [=](ElementBuilder &b, ValueRange in) {
+                 return b.mul(b.mul(in[0], in[1]), addOffset(b, in[2], offset));
+               });
   return {y, rstd};
 }
 
@@ -96,25 +115,32 @@ static SmallVector<Value> lowerLayerNormGrad(LinalgBuilder &l,
 }
 
 static SmallVector<Value> lowerRMSNormGrad(LinalgBuilder &l, RMSNormGradOp op) {
-  double n = rowLength(op.getX());
-  Operand dy{op.getDy(), "btd"}, x{op.getX(), "btd"}, gamma{op.getGamma(), "d"},
-      rstd{op.getRstd(), "bt"};
+  auto heads = static_cast<int64_t>(op.getHeads());
+  double n = rowLength(op.getX()) / heads;
+  double offset = op.getOffset().convertToDouble();
+  Operand dy{op.getDy(), "btd", 0, heads}, x{op.getX(), "btd", 0, heads},
+      gamma{op.getGamma(), "d"}, rstd{op.getRstd(), "bt"};
   Value products =
-      l.sumRows({dy, gamma, x, rstd}, [](ElementBuilder &b, ValueRange in) {
-        return b.mul(b.mul(in[0], in[1]), b.mul(in[2], in[3]));
+      l.sumRows({dy, gamma, x, rstd}, [=](ElementBuilder &b, ValueRange in) {
+        return b.mul(b.mul(in[0], addOffset(b, in[1], offset)),
+                     b.mul(in[2], in[3]));
       });
-  return {l.map("btd", op.getType(), {dy, gamma, x, rstd, {products, "bt"}},
-                [=](ElementBuilder &b, ValueRange in) {
-                  Value w = b.mul(in[0], in[1]), rstd = in[3];
-                  Value c2 = b.mul(in[4], b.f32(1.0 / n));
-                  return b.mul(rstd, b.sub(w, b.mul(b.mul(in[2], rstd), c2)));
-                })};
+  return {mapHeads(l, op.getX(), heads, {dy, gamma, x, rstd, {products, "bt"}},
+                   [=](ElementBuilder &b, ValueRange in) {
+                     Value w = b.mul(in[0], addOffset(b, in[1], offset)),
+                           rstd = in[3];
+                     Value c2 = b.mul(in[4], b.f32(1.0 / n));
+                     return b.mul(rstd,
+                                  b.sub(w, b.mul(b.mul(in[2], rstd), c2)));
+                   })};
 }
 
 static SmallVector<Value> lowerNormGradGamma(LinalgBuilder &l,
                                              NormGradGammaOp op) {
-  SmallVector<Operand> inputs = {
-      {op.getDy(), "btd"}, {op.getX(), "btd"}, {op.getRstd(), "bt"}};
+  auto heads = static_cast<int64_t>(op.getHeads());
+  SmallVector<Operand> inputs = {{op.getDy(), "btd", 0, heads},
+                                 {op.getX(), "btd", 0, heads},
+                                 {op.getRstd(), "bt"}};
   if (op.getMean())
     inputs.push_back({op.getMean(), "bt"});
   auto body = [](ElementBuilder &b, ValueRange in, ValueRange out) {

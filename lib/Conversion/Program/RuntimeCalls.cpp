@@ -120,7 +120,7 @@ struct AttentionModel : CallModel<AttentionModel, nn::AttentionOp> {
         getBuffer(op.getV()), getBuffer(op.getKeys()),
         getBuffer(op.getResult()), getBuffer(op.getLse()), op.getNumHeads(),
         op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
-        op.getDropout(), op.getOpId(), op.getFirstHead());
+        op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());
   }
 };
 
@@ -133,7 +133,7 @@ struct AttentionGradModel : CallModel<AttentionGradModel, nn::AttentionGradOp> {
         getBuffer(op.getV()), getBuffer(op.getKeys()), getBuffer(op.getDq()),
         getBuffer(op.getDk()), getBuffer(op.getDv()), op.getNumHeads(),
         op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
-        op.getDropout(), op.getOpId(), op.getFirstHead());
+        op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());
   }
 };
 
@@ -143,20 +143,19 @@ struct EmbeddingGradModel : CallModel<EmbeddingGradModel, nn::EmbeddingGradOp> {
   }
   static void emit(nn::EmbeddingGradOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
-    exec::EmbeddingGradOp::create(
-        builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getIds()),
-        getBuffer(op.getResult()), op.getPaddingIdxAttr(),
-        op.getFirstRowAttr());
+    exec::EmbeddingGradOp::create(builder, op.getLoc(), getBuffer(op.getDy()),
+                                  getBuffer(op.getIds()),
+                                  getBuffer(op.getResult()),
+                                  op.getPaddingIdxAttr(), op.getFirstRowAttr());
   }
 };
 
 struct GatherTokensModel : CallModel<GatherTokensModel, zero::GatherTokensOp> {
   static void emit(zero::GatherTokensOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
-    exec::ExchangeOp::create(builder, op.getLoc(),
-                             zero::ExchangeKind::GatherTokens, op.getBounds(),
-                             getBuffer(op.getTokens()),
-                             getBuffer(op.getResult()));
+    exec::ExchangeOp::create(
+        builder, op.getLoc(), zero::ExchangeKind::GatherTokens, op.getBounds(),
+        getBuffer(op.getTokens()), getBuffer(op.getResult()));
   }
 };
 

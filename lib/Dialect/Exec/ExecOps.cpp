@@ -189,6 +189,7 @@ template <typename Op> static PoplarAttention describeAttention(Op op) {
     desc.v_offset = desc.k_offset + desc.num_kv_heads * desc.head_dim;
   }
   desc.window = op.getWindow();
+  desc.cap = op.getCap().convertToDouble();
   desc.op_id = op.getOpId();
   desc.first_head = op.getFirstHead();
   desc.scale = op.getScale().convertToDouble();
@@ -263,9 +264,8 @@ LogicalResult ExchangeOp::verify() {
   if (bounds.size() < 2 || !llvm::is_sorted(bounds) || bounds.front() != 0)
     return emitOpError("has bounds [") << bounds << "] that divide nothing";
   if (getResults().size() != (gathers ? 1 : bounds.size() - 1))
-    return emitOpError("has ")
-           << getResults().size() << " results for " << bounds.size() - 1
-           << " ranks";
+    return emitOpError("has ") << getResults().size() << " results for "
+                               << bounds.size() - 1 << " ranks";
   MemRefType source = getSource().getType(), all = source;
   if (gathers)
     all = cast<MemRefType>(getResults().front().getType());

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/NN/NNTensorParallel.h"
 #include "Poplar/Support/JSON.h"
 #include "Poplar/Support/Names.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,10 +68,11 @@ static bool isNumberFormat(StringRef text) {
 }
 
 LogicalResult ModelVerifier::verifyKeys() {
-  const llvm::StringSet<> texts = {"architecture",   "objective",
-                                   "precision",      "config",
-                                   "config_facts",   "tokenizer",
-                                   "tokenizer_hash", "tokenizer_path"},
+  const llvm::StringSet<> texts = {"architecture",     "objective",
+                                   "precision",        "config",
+                                   "unsafe_precision", "config_facts",
+                                   "tokenizer",        "tokenizer_hash",
+                                   "tokenizer_path"},
                           counts = {"vocab_size", "seq_len", "hidden_size",
                                     "num_layers", "num_parameters"};
   for (NamedAttribute entry : facts) {
@@ -112,6 +114,11 @@ LogicalResult ModelVerifier::verifyKeys() {
       precision && !isNumberFormat(*precision))
     return module.emitError("nn.model: precision is ")
            << showName(*precision) << ", expected f32, tf32, bf16 or f16";
+  if (auto unsafe = text("unsafe_precision");
+      unsafe && (!isNumberFormat(*unsafe) || *unsafe == text("precision")))
+    return module.emitError("nn.model: unsafe_precision is ")
+           << showName(*unsafe)
+           << ", expected f32, tf32, bf16 or f16, and not the precision";
   if (auto architecture = text("architecture");
       architecture && !isName(*architecture))
     return module.emitError("nn.model: architecture is ")
@@ -318,7 +325,23 @@ SmallVector<ModelFact> AttentionOp::getModelFacts() {
 
 bool AttentionOp::isOncePerLayer() { return true; }
 
-int64_t AttentionOp::getTensorParts() { return getNumKvHeads(); }
+/// Groups of heads, if all that is between them and their product can be
+/// divided so.
+int64_t AttentionOp::getTensorParts() {
+  const int64_t part = 1;
+  const TensorGroup alone(part, 0);
+  for (Value value : {getQ(), getK(), getV()})
+    while (value) {
+      auto op = value.getDefiningOp<TensorParallelOpInterface>();
+      if (!op || isa<LinearOp>(op))
+        break;
+      OpOperand &operand = op->getOpOperand(0);
+      if (op.splitOperand(operand, alone).kind == OperandSplit::None)
+        return 1;
+      value = operand.get();
+    }
+  return getNumKvHeads();
+}
 
 //===----------------------------------------------------------------------===//
 // The dialect

@@ -128,7 +128,7 @@ LogicalResult EmbeddingOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   grads.accumulate(getTable(), [&](Value acc) -> Value {
     return EmbeddingGradOp::create(builder, getLoc(), acc.getType(), dy,
                                    getIds(), acc, getPaddingIdxAttr(),
-                                  getFirstRowAttr());
+                                   getFirstRowAttr());
   });
   return success();
 }
@@ -194,10 +194,12 @@ LogicalResult RMSNormOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   Value dy = grads.cotangent(getResult());
   if (grads.isNeeded(getX()))
     grads.add(getX(), RMSNormGradOp::create(builder, getLoc(), getX().getType(),
-                                            dy, getX(), getGamma(), getRstd()));
+                                            dy, getX(), getGamma(), getRstd(),
+                                            getHeads(), getOffset()));
   grads.accumulate(getGamma(), [&](Value acc) -> Value {
     return NormGradGammaOp::create(builder, getLoc(), acc.getType(), dy, getX(),
-                                   getRstd(), /*mean=*/Value(), acc);
+                                   getRstd(), /*mean=*/Value(), acc,
+                                   getHeads());
   });
   return success();
 }
@@ -216,7 +218,8 @@ LogicalResult AttentionOp::buildVJP(OpBuilder &builder, Gradients &grads) {
       builder, getLoc(), getQ().getType(), typeOf(getK()), typeOf(getV()),
       grads.cotangent(getResult()), getResult(), getLse(), getQ(), getK(),
       getV(), getKeys(), getNumHeads(), getNumKvHeads(), getScale(),
-      getCausal(), getWindow(), getDropout(), getOpId(), getFirstHead());
+      getCausal(), getWindow(), getDropout(), getOpId(), getFirstHead(),
+      getCap());
   grads.add(getQ(), grad.getDq());
   if (!isPacked()) {
     grads.add(getK(), grad.getDk());
@@ -244,7 +247,8 @@ LogicalResult RopeOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   // A scaled rotation: its transpose is the opposite rotation, equally scaled.
   grads.add(getX(), RopeOp::create(builder, getLoc(), getX().getType(),
                                    grads.cotangent(getResult()), getHeadDim(),
-                                   getInvFreq(), getScale(), !getInverse()));
+                                   getInvFreq(), getScale(), !getInverse(),
+                                   getHeads()));
   return success();
 }
 

@@ -400,59 +400,88 @@ LogicalResult LayerNormOp::verify() {
   return verifyEps(*this, getEps());
 }
 
-// - result as x [B,T,D]; gamma [D] of its element type; rstd [B,T]; eps > 0
+/// A norm over each of `heads` parts of the rows of x [B,T,D]: `gamma` is
+/// [D/heads], `rstd` [B,T*heads].
+static LogicalResult verifyHeads(Operation *op, int64_t heads, Named gamma,
+                                 Named rstd, Named x) {
+  ArrayRef<int64_t> shape = getShape(x.value);
+  if (heads < 1 || shape[2] % heads)
+    return op->emitOpError() << x.name << " " << show(shape)
+                             << " does not divide into " << heads << " heads";
+  if (failed(expectShape(op, gamma, {shape[2] / heads}, x)))
+    return failure();
+  return expectShape(op, rstd, {shape[0], shape[1] * heads}, x);
+}
+
+static LogicalResult verifyOffset(Operation *op, const APFloat &offset) {
+  if (offset.isFinite())
+    return success();
+  return op->emitOpError() << "offset is " << offset.convertToDouble()
+                           << ", expected a finite number";
+}
+
+// - result as x [B,T,D]; gamma [D/heads] of its element type; rstd
+//   [B,T*heads]; eps > 0; offset finite
 LogicalResult RMSNormOp::verify() {
   Named x{"x", getX()}, gamma{"gamma", getGamma()};
   if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
-      failed(expectPerColumn(*this, gamma, x)) ||
+      failed(verifyHeads(*this, getHeads(), gamma, {"rstd", getRstd()}, x)) ||
       failed(expectSameElements(*this, {x, gamma})) ||
-      failed(expectPerToken(*this, {"rstd", getRstd()}, x)))
+      failed(verifyOffset(*this, getOffset())))
     return failure();
   return verifyEps(*this, getEps());
 }
 
-// - dy as x [B,T,D]; rstd and mean [B,T]; acc [D]
+// - dy as x [B,T,D]; rstd [B,T*heads]; acc [D/heads]; mean [B,T], without heads
 LogicalResult NormGradGammaOp::verify() {
   Named x{"x", getX()};
   if (failed(expectSameType(*this, {"dy", getDy()}, x)) ||
-      failed(expectPerToken(*this, {"rstd", getRstd()}, x)) ||
-      failed(expectPerColumn(*this, {"acc", getAcc()}, x)))
+      failed(verifyHeads(*this, getHeads(), {"acc", getAcc()},
+                         {"rstd", getRstd()}, x)))
     return failure();
-  return getMean() ? expectPerToken(*this, {"mean", getMean()}, x) : success();
+  if (!getMean())
+    return success();
+  if (getHeads() != 1)
+    return emitOpError("has a mean and several heads");
+  return expectPerToken(*this, {"mean", getMean()}, x);
 }
 
 /// What the gradients of both norms have.
 static LogicalResult verifyNormGrad(Operation *op, Named dy, Named x,
-                                    Named gamma, Named rstd, Named result) {
+                                    Named gamma, Named rstd, Named result,
+                                    int64_t heads) {
   if (failed(expectSameType(op, dy, x)) ||
       failed(expectSameType(op, result, x)) ||
-      failed(expectPerColumn(op, gamma, x)) ||
       failed(expectSameElements(op, {x, gamma})))
     return failure();
-  return expectPerToken(op, rstd, x);
+  return verifyHeads(op, heads, gamma, rstd, x);
 }
 
 // - dy and result as x [B,T,D]; gamma [D]; mean and rstd [B,T]
 LogicalResult LayerNormGradOp::verify() {
   Named x{"x", getX()};
   if (failed(verifyNormGrad(*this, {"dy", getDy()}, x, {"gamma", getGamma()},
-                            {"rstd", getRstd()}, {"result", getResult()})))
+                            {"rstd", getRstd()}, {"result", getResult()},
+                            /*heads=*/1)))
     return failure();
   return expectPerToken(*this, {"mean", getMean()}, x);
 }
 
-// - dy and result as x [B,T,D]; gamma [D]; rstd [B,T]
+// - dy and result as x [B,T,D]; gamma [D/heads]; rstd [B,T*heads]
 LogicalResult RMSNormGradOp::verify() {
+  if (failed(verifyOffset(*this, getOffset())))
+    return failure();
   return verifyNormGrad(*this, {"dy", getDy()}, {"x", getX()},
                         {"gamma", getGamma()}, {"rstd", getRstd()},
-                        {"result", getResult()});
+                        {"result", getResult()}, getHeads());
 }
 
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
 
-// - head_dim even, a divisor of x's width; one inv_freq per pair
+// - head_dim even, a divisor of x's width; at least one inv_freq and at most
+//   one per pair of a head; no more heads than x has
 LogicalResult RopeOp::verify() {
   auto headDim = static_cast<int64_t>(getHeadDim());
   int64_t width = getDim(getX(), 2);
@@ -462,10 +491,15 @@ LogicalResult RopeOp::verify() {
   if (width % headDim)
     return emitOpError() << "x " << show(getShape(getX()))
                          << " does not consist of heads of " << headDim;
-  if (static_cast<int64_t>(getInvFreq().size()) != headDim / 2)
-    return emitOpError() << "has " << getInvFreq().size()
-                         << " frequencies, expected head_dim / 2 = "
+  auto pairs = static_cast<int64_t>(getInvFreq().size());
+  if (pairs < 1 || pairs > headDim / 2)
+    return emitOpError() << "has " << pairs
+                         << " frequencies, expected 1 to head_dim / 2 = "
                          << headDim / 2;
+  auto heads = static_cast<int64_t>(getHeads());
+  if (heads < 0 || heads > width / headDim)
+    return emitOpError() << "rotates " << heads << " heads, but x has "
+                         << width / headDim;
   return success();
 }
 
@@ -512,6 +546,9 @@ template <typename Op> static LogicalResult verifyAttention(Op op, Named out) {
   double dropout = op.getDropout().convertToDouble();
   if (failed(expectProbability(op, "dropout", dropout)))
     return failure();
+  if (!(op.getCap().convertToDouble() >= 0) || op.getCap().isInfinity())
+    return op.emitOpError() << "cap is " << op.getCap().convertToDouble()
+                            << ", expected 0 (none) or a finite number above";
   if (op.getKeys())
     return expectKeys(op, op.getKeys(), out);
   if (dropout > 0)
@@ -521,7 +558,7 @@ template <typename Op> static LogicalResult verifyAttention(Op op, Named out) {
 
 // - q [B,T,H*d] with k, v [B,T,Hkv*d], or q packed [B,T,(H+2Hkv)*d]; H is a
 //   multiple of Hkv; result [B,T,H*d]; lse [B,H,T]
-// - keys [B,2] if dropout > 0; dropout in [0,1); window >= 0
+// - keys [B,2] if dropout > 0; dropout in [0,1); window >= 0; cap >= 0
 LogicalResult AttentionOp::verify() {
   return verifyAttention(*this, {"result", getResult()});
 }

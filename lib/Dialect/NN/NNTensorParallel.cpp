@@ -260,7 +260,45 @@ LogicalResult LayerNormOp::shard(UnitSharding &s) {
   return success();
 }
 
+/// The heads that lie in columns, of `width` columns each; fails where they are
+/// not whole.
+static FailureOr<int64_t> countHeads(Operation *op, const Ranges &ranges,
+                                     int64_t width) {
+  for (auto [begin, end] : ranges)
+    if (begin % width || end % width)
+      return op->emitOpError("lies in columns that are not whole heads where "
+                             "devices share units");
+  return countColumns(ranges) / width;
+}
+
+OperandSplit RMSNormOp::splitOperand(OpOperand &operand, const TensorGroup &) {
+  bool isOfHeads = getHeads() > 1 && operand.get() == getX();
+  return {isOfHeads ? OperandSplit::AsResult : OperandSplit::None, {}};
+}
+
+/// Norms of heads are where their heads are.
+static LogicalResult shardHeads(RMSNormOp op, UnitSharding &s) {
+  Layout layout = s.getLayout(op.getX());
+  int64_t width = op.getGamma().getType().getDimSize(0);
+  FailureOr<int64_t> heads = countHeads(op, layout.ranges, width);
+  if (failed(heads))
+    return failure();
+  s.getParameter(op.getGamma(), wholeShare);
+  auto made = cast<RMSNormOp>(s.clone(op, layout));
+  made.setHeads(*heads);
+  auto rstd = cast<RankedTensorType>(made.getRstd().getType());
+  SmallVector<int64_t> shape(rstd.getShape());
+  shape[1] = op.getX().getType().getDimSize(1) * *heads;
+  made.getRstd().setType(RankedTensorType::get(shape, rstd.getElementType()));
+  return success();
+}
+
 LogicalResult RMSNormOp::shard(UnitSharding &s) {
+  if (s.getLayout(getX()).kind == Layout::Columns && getHeads() > 1)
+    return shardHeads(*this, s);
+  if (getHeads() > 1)
+    return emitOpError("reads heads that are not divided among the devices "
+                       "that share the unit");
   if (!s.getTokens(getX()))
     return failure();
   s.getParameter(getGamma(), wholeShare);
@@ -371,7 +409,30 @@ static LogicalResult shardBinary(Operation *op, UnitSharding &s) {
   }                                                                            \
   LogicalResult Op::shard(UnitSharding &s) { return Shard(*this, s); }
 
-POPLAR_ELEMENTWISE(RopeOp, shardUnary)
+/// Of a packed q, k and v, those heads are rotated that are q's and k's.
+static LogicalResult shardRope(RopeOp op, UnitSharding &s) {
+  Layout layout = s.getLayout(op.getX());
+  // Otherwise attention will say what is missing.
+  if (layout.kind != Layout::Columns)
+    return shardUnary(op, s);
+  int64_t width = op.getHeadDim();
+  int64_t limit = int64_t(op.getHeads()) * width;
+  Ranges rotated;
+  for (auto [begin, end] : layout.ranges)
+    if (begin < limit)
+      rotated.push_back({begin, std::min(end, limit)});
+  FailureOr<int64_t> heads = countHeads(op, rotated, width);
+  if (failed(heads) || failed(countHeads(op, layout.ranges, width)))
+    return failure();
+  auto made = cast<RopeOp>(s.clone(op, layout));
+  if (limit)
+    made.setHeads(*heads);
+  return success();
+}
+
+POPLAR_ELEMENTWISE(RopeOp, shardRope)
+POPLAR_ELEMENTWISE(ScaleOp, shardUnary)
+POPLAR_ELEMENTWISE(SoftcapOp, shardUnary)
 POPLAR_ELEMENTWISE(GeluOp, shardUnary)
 POPLAR_ELEMENTWISE(SiluOp, shardUnary)
 POPLAR_ELEMENTWISE(ReluOp, shardUnary)
@@ -379,6 +440,15 @@ POPLAR_ELEMENTWISE(CastOp, shardUnary)
 POPLAR_ELEMENTWISE(AddOp, shardBinary)
 POPLAR_ELEMENTWISE(MulOp, shardBinary)
 #undef POPLAR_ELEMENTWISE
+
+/// Of the device's tokens: what is taken apart has one weight, whose columns do
+/// not lie next to each other.
+LogicalResult SliceOp::shard(UnitSharding &s) {
+  if (!s.getTokens(getX()))
+    return failure();
+  s.clone(*this, {Layout::Tokens, {}});
+  return success();
+}
 
 /// The mask of a sum is that of each of its addends, but it is cheaper to add
 /// first.

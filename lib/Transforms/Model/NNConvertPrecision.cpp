@@ -114,6 +114,17 @@ void NNConvertPrecisionPass::runOnOperation() {
                        << "' (known: bf16, f16, f32)";
     return signalPassFailure();
   }
+  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  if (auto unsafe =
+          facts ? facts.getAs<StringAttr>("unsafe_precision") : StringAttr();
+      unsafe && unsafe.getValue() == type) {
+    auto architecture = facts.getAs<StringAttr>("architecture");
+    module.emitError() << "activations of a "
+                       << (architecture ? architecture.getValue() : "this")
+                       << " model overflow " << type
+                       << ": use precision bf16 or f32";
+    return signalPassFailure();
+  }
   // Running gradients stay f32, which the code below does not know.
   auto differentiated = module.walk([](nn::GetGradientOp op) {
     op.emitOpError("comes of nn-differentiate, which must run after a change "

@@ -155,8 +155,7 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
     int32_t at = key + threadX();
 #pragma clang loop unroll(full)
     for (int32_t r = 0; r < kRows; ++r) {
-      float score =
-          head.sees(row + r, at) ? p[r] * (head.scale() * kLog2E) : kMasked;
+      float score = head.sees(row + r, at) ? head.score(p[r]) : kMasked;
       float next = __builtin_fmaxf(high[r], warpMax(score));
       float rescale = exp2(high[r] - next);
       p[r] = exp2(score - next);
@@ -213,10 +212,10 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
     int32_t at = key + threadX();
 #pragma clang loop unroll(full)
     for (int32_t r = 0; r < kRows; ++r) {
-      float p = head.sees(row + r, at)
-                    ? exp2(s[r] * (head.scale() * kLog2E) - high[r])
-                    : 0.0f;
-      ds[r] = p * (ds[r] * head.dropout(row + r, at) - delta[r]) * head.scale();
+      float score = head.score(s[r]);
+      float p = head.sees(row + r, at) ? exp2(score - high[r]) : 0.0f;
+      ds[r] = p * (ds[r] * head.dropout(row + r, at) - delta[r]) *
+              head.slope(score);
     }
     result.update(ds, head.keys(k), key);
   }
@@ -258,12 +257,11 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
       float delta = deltas[threadX()];
 #pragma clang loop unroll(full)
       for (int32_t r = 0; r < kRows; ++r) {
-        float probability = head.sees(at, row + r)
-                                ? exp2(p[r] * (head.scale() * kLog2E) - high)
-                                : 0.0f;
+        float score = head.score(p[r]);
+        float probability = head.sees(at, row + r) ? exp2(score - high) : 0.0f;
         float factor = head.dropout(at, row + r);
         p[r] = probability * factor;
-        ds[r] = probability * (ds[r] * factor - delta) * head.scale();
+        ds[r] = probability * (ds[r] * factor - delta) * head.slope(score);
       }
       dValues.update(p, head.outputs(dy), query);
       dKeys.update(ds, head.queries(q), query);

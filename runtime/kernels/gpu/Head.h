@@ -124,6 +124,23 @@ struct Head {
                : 0.0f;
   }
   POPLAR_INLINE float scale() const { return float(desc->scale); }
+  /// The score in base 2 of a product of a query and a key, with the cap:
+  /// tanh(u) = 1 - 2 / (e^2u + 1).
+  POPLAR_INLINE float score(float product) const {
+    float score = product * (scale() * kLog2E);
+    if (desc->cap <= 0)
+      return score;
+    float cap = float(desc->cap);
+    float power = exp2(score * (2 / cap));
+    return (1 - 2 / (power + 1)) * (cap * kLog2E);
+  }
+  /// The derivative of a score by the product, given the score.
+  POPLAR_INLINE float slope(float score) const {
+    if (desc->cap <= 0)
+      return scale();
+    float tanh = score * (1 / (float(desc->cap) * kLog2E));
+    return (1 - tanh * tanh) * scale();
+  }
 };
 
 } // namespace poplar

@@ -1,10 +1,10 @@
 // RUN: poplar-opt %s --lower-kernels --split-input-file --verify-diagnostics
 
 #bt = affine_map<(d0, d1) -> (d0, d1)>
-#shift = affine_map<(d0, d1) -> (d0, d1 + 1)>
+#shift = affine_map<(d0, d1) -> (d0, d1 ceildiv 2)>
 exec.kernel @map(%x: tensor<?x5xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32>
     rows 4 per_sample {
-  // expected-error @below {{indexing map affine_map<(d0, d1) -> (d0, d1 + 1)> is more than dimensions and constants}}
+  // expected-error @below {{indexing map affine_map<(d0, d1) -> (d0, d1 ceildiv 2)> is more than sums, products, quotients and remainders of dimensions and constants}}
   %0 = linalg.generic {indexing_maps = [#shift, #bt], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<?x5xf32>) outs(%y : tensor<?x4xf32>) {
   ^bb0(%a: f32, %o: f32):

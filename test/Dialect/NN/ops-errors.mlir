@@ -235,8 +235,16 @@ func.func @f(%x: tensor<?x4x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x4x8xf32>) {
-  // expected-error @below {{has 1 frequencies, expected head_dim / 2 = 2}}
-  %0 = nn.rope %x head_dim 4 inv_freq [1.0] : tensor<?x4x8xf32>
+  // expected-error @below {{has 3 frequencies, expected 1 to head_dim / 2 = 2}}
+  %0 = nn.rope %x head_dim 4 inv_freq [1.0, 0.1, 0.01] : tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x8xf32>) {
+  // expected-error @below {{rotates 3 heads, but x has 2}}
+  %0 = nn.rope %x head_dim 4 inv_freq [1.0] heads 3 : tensor<?x4x8xf32>
   return
 }
 

@@ -45,6 +45,9 @@ ALONE = [
     ("gpt2", "hopper_bf16", 1e-2),
     ("gpt2", "ampere_tf32", 1e-3),
     ("gpt2", "turing_f16", 1e-2),
+    ("qwen3", "ampere", 1e-5),
+    ("gemma2", "hopper_bf16", 1e-2),
+    ("phi3", "volta", 1e-5),
 ]
 # Model, stage, ranks: micro-batch, steps, last, state, type.
 TOGETHER = [

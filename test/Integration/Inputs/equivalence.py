@@ -63,9 +63,9 @@ SHARDS = {
 }
 
 
-def all_variants():
+def all_variants(models):
     for model, stage, ranks, batch, shards in itertools.product(
-        jobs.MODELS, range(4), range(1, 5), BATCHES, SHARDS
+        models, range(4), range(1, 5), BATCHES, SHARDS
     ):
         if ranks in BATCHES[batch] and ranks in SHARDS[shards]:
             yield model, stage, ranks, batch, shards
@@ -85,16 +85,15 @@ def make_plan(model, stage, ranks, batch, shards):
 
 def main():
     def add(parser):
-        parser.add_argument("--model", choices=jobs.MODELS, help="not all of them")
+        parser.add_argument("--model", help="one of examples/models/tiny-*.json")
         parser.add_argument("--part", default="1/1", help="I/N: the Ith of N parts")
         parser.add_argument("--jobs", type=int, help="how many at a time")
 
     arguments = jobs.parse_arguments(__doc__, add)
     models = [arguments.model] if arguments.model else jobs.MODELS
-    variants = list(all_variants())
-    total = len(variants)
+    total = len(list(all_variants(jobs.MODELS)))
     part, parts = map(int, arguments.part.split("/"))
-    variants = [v for v in variants if v[0] in models][part - 1 :: parts]
+    variants = list(all_variants(models))[part - 1 :: parts]
     print(f"{len(variants)} of {total} plans", flush=True)
 
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()

@@ -77,6 +77,8 @@ CASES = [
     ("gpt2", "chunks", "custom", "one", "00", None),
     ("gpt2-6", "three-chunks", "interleaved", "two", "22", ["unit", "device"]),
     ("bert", "chunks", "interleaved", "none", "10", ["device", "sse41"]),
+    ("qwen3", "uneven", "1f1b", "two", "11", ["device", "sse41"]),
+    ("phi3", "three", "1f1b", "two", "012", None),
 ]
 
 

@@ -61,10 +61,14 @@ public:
 /// dimensions ("btd", "bt", "d"), '0' is the constant 0. A tensor may have more
 /// rows than the iteration (position tables): `modulo` > 0 writes the index of
 /// 't' modulo that number, as linalg wants a plain dimension to fit exactly.
+/// With `heads` = h > 1, an operand "btd" has h times the columns that are
+/// iterated, and the iteration h times its positions: row t of the iteration is
+/// head t mod h of position t / h.
 struct Operand {
   mlir::Value value;
   llvm::StringRef dims;
   int64_t modulo = 0;
+  int64_t heads = 1;
 };
 
 /// Builds the ops that replace one nn op.
@@ -87,8 +91,8 @@ public:
   /// An uninitialised tensor whose dynamic dimensions are those of `like`.
   mlir::Value empty(mlir::Value like, llvm::ArrayRef<int64_t> shape,
                     mlir::Type elementType);
-  /// An f32 [B,T] tensor for activations `like`, filled with `value`.
-  mlir::Value filledPerToken(mlir::Value like, double value);
+  /// An f32 [B,T*heads] tensor for activations `like`, filled with `value`.
+  mlir::Value filledPerToken(mlir::Value like, double value, int64_t heads = 1);
 
   /// One linalg.generic over `dims`, in order; capitals are the reductions:
   /// "btD" reduces rows, "BTd" columns.
@@ -104,7 +108,8 @@ public:
                   llvm::ArrayRef<Operand> inputs, MapBody body);
   /// An f32 [B,T] tensor computed from operands [B,T].
   mlir::Value mapTokens(llvm::ArrayRef<mlir::Value> inputs, MapBody body);
-  /// Reduces the rows of activations to f32 [B,T], from `initial`.
+  /// Reduces the rows of activations to f32 [B,T], from `initial`; with
+  /// `heads` of the first operand, those of its heads to [B,T*heads].
   mlir::Value reduceRows(llvm::ArrayRef<Operand> inputs, double initial,
                          ReduceBody body);
   /// reduceRows for a sum of the body's values.

@@ -443,7 +443,8 @@ class Exec_AttentionBase<string mnemonic>
     F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
     DefaultValuedAttr<F64Attr, "0.0">:$dropout,
     DefaultValuedAttr<I64Attr, "0">:$op_id,
-    DefaultValuedAttr<I64Attr, "0">:$first_head);
+    DefaultValuedAttr<I64Attr, "0">:$first_head,
+    DefaultValuedAttr<F64Attr, "0.0">:$cap);
   let hasVerifier = 1;
   code descriptor = [{
     PoplarAttention getDescriptor();
@@ -464,7 +465,7 @@ def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
     $q (`,` $k^ `,` $v)? (`keys` $keys^)? `into` $out `,` $lse
     (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
-    (`op_id` $op_id^)? (`first_head` $first_head^)? attr-dict
+    (`op_id` $op_id^)? (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
     `:` `(` type(operands) `)`
   }];
   let extraClassDeclaration = descriptor;
@@ -481,7 +482,7 @@ def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
     `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
-    (`first_head` $first_head^)? attr-dict `:` `(` type(operands) `)`
+    (`first_head` $first_head^)? (`cap` $cap^)? attr-dict `:` `(` type(operands) `)`
   }];
   let extraClassDeclaration = descriptor;
 }

@@ -268,36 +268,21 @@ def NN_LayerNormOp : NN_ForwardOp<"layer_norm"> {
   }];
 }
 
-def NN_RMSNormOp : NN_ForwardOp<"rms_norm"> {
+def NN_RMSNormOp : NN_ForwardOp<"rms_norm", [], [], /*hasSplit=*/1> {
   let summary = "Divides rows by their root mean square";
-  let description = "Results: y and per token the f32 1/sqrt(mean(x^2) + eps).";
-  let arguments = (ins NN_Activation:$x, NN_Vector:$gamma, F64Attr:$eps);
+  let description = [{
+    Results: y = x rstd (gamma + offset), and the f32 rstd =
+    1/sqrt(mean(x^2) + eps). With `heads` = h > 1, each row is h rows of [D/h],
+    one after the other, with one gamma [D/h] (Qwen3's norms of q and k); rstd
+    is [B,T*h] then. The offset is 1 where checkpoints hold gamma - 1 (Gemma).
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Vector:$gamma, F64Attr:$eps,
+                       DefaultValuedAttr<I64Attr, "1">:$heads,
+                       DefaultValuedAttr<F64Attr, "0.0">:$offset);
   let results = (outs NN_Activation:$result, NN_PerToken:$rstd);
   let assemblyFormat = [{
-    $x `,` $gamma `eps` $eps attr-dict
+    $x `,` $gamma `eps` $eps (`heads` $heads^)? (`offset` $offset^)? attr-dict
     `:` functional-type(operands, results)
-  }];
-}
-
-def NN_RopeOp : NN_ForwardOp<"rope",
-    [AllTypesMatch<["x", "result"]>], [], /*hasSplit=*/1> {
-  let summary = "Rotary position embedding, half-split (HF Llama) convention";
-  let description = [{
-    x is [B,T,H*head_dim]. For every head and j < head_dim/2, with
-    a = t * inv_freq[j], the pair (x_j, x_{j + head_dim/2}) is rotated by a
-    (by -a with `inverse`, which is the gradient) and multiplied by `scale`
-    (attention factor of scaled RoPE). Scaling schemes differ in the inv_freq
-    that the importer computes.
-  }];
-  let arguments = (ins NN_Activation:$x, I64Attr:$head_dim,
-                       DenseF64ArrayAttr:$inv_freq,
-                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
-                       UnitAttr:$inverse);
-  let results = (outs NN_Activation:$result);
-  let assemblyFormat = [{
-    $x (`inverse` $inverse^)? `head_dim` $head_dim
-    `inv_freq` custom<Frequencies>($inv_freq)
-    (`scale` $scale^)? attr-dict `:` type($x)
   }];
 }
 
@@ -314,7 +299,9 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     `window` = w > 0 also masks keys more than w - 1 positions before it
     (Mistral). With `keys`, attention probabilities are dropped with
     probability `dropout`, drawn as nn.dropout draws, with op id `op_id` and
-    element ((first_head + h)*T + i)*T + j. Results: out [B,T,H*d] and the log-sum-exp of each
+    element ((first_head + h)*T + i)*T + j. `cap` > 0 replaces each scaled score
+    s by cap tanh(s / cap) before the mask (Gemma 2). Results: out [B,T,H*d] and
+    the log-sum-exp of each
     row's scores, f32 [B,H,T], which the gradient needs.
   }];
   let arguments = (ins NN_Activation:$q, Optional<NN_Activation>:$k,
@@ -324,13 +311,14 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
                        DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout,
                        DefaultValuedAttr<I64Attr, "0">:$op_id,
-                       DefaultValuedAttr<I64Attr, "0">:$first_head);
+                       DefaultValuedAttr<I64Attr, "0">:$first_head,
+                       DefaultValuedAttr<F64Attr, "0.0">:$cap);
   let results = (outs NN_Activation:$result, 3DTensorOf<[F32]>:$lse);
   let assemblyFormat = [{
     $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
-    (`first_head` $first_head^)? attr-dict
+    (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasCanonicalizeMethod = 1;
@@ -494,13 +482,16 @@ def NN_NormGradGammaOp : NN_GradientOp<"norm_grad_gamma",
     [PredOpTrait<"result has the type of acc",
        CPred<"$acc.getType() == $result.getType()">>]> {
   let summary = "acc[:] += sum_{b,t} dy (x - mean) rstd";
-  let description = "Without `mean`, the gradient of rms_norm's gamma.";
+  let description =
+    "Without `mean`, the gradient of rms_norm's gamma, `heads` as there.";
   let arguments = (ins NN_Activation:$dy, NN_Activation:$x,
                        NN_PerToken:$rstd, Optional<NN_PerToken>:$mean,
-                       NN_F32Vector:$acc);
+                       NN_F32Vector:$acc,
+                       DefaultValuedAttr<I64Attr, "1">:$heads);
   let results = (outs NN_F32Vector:$result);
   let assemblyFormat = [{
-    $dy `,` $x `rstd` $rstd (`mean` $mean^)? `into` $acc attr-dict
+    $dy `,` $x `rstd` $rstd (`mean` $mean^)? `into` $acc (`heads` $heads^)?
+    attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -519,10 +510,13 @@ def NN_LayerNormGradOp : NN_GradientOp<"layer_norm_grad"> {
 def NN_RMSNormGradOp : NN_GradientOp<"rms_norm_grad"> {
   let summary = "Gradient of rms_norm with respect to x";
   let arguments = (ins NN_Activation:$dy, NN_Activation:$x, NN_Vector:$gamma,
-                       NN_PerToken:$rstd);
+                       NN_PerToken:$rstd,
+                       DefaultValuedAttr<I64Attr, "1">:$heads,
+                       DefaultValuedAttr<F64Attr, "0.0">:$offset);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $dy `,` $x `,` $gamma `rstd` $rstd attr-dict
+    $dy `,` $x `,` $gamma `rstd` $rstd (`heads` $heads^)? (`offset` $offset^)?
+    attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -540,14 +534,15 @@ def NN_AttentionGradOp : NN_GradientOp<"attention_grad",
                        DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout,
                        DefaultValuedAttr<I64Attr, "0">:$op_id,
-                       DefaultValuedAttr<I64Attr, "0">:$first_head);
+                       DefaultValuedAttr<I64Attr, "0">:$first_head,
+                       DefaultValuedAttr<F64Attr, "0.0">:$cap);
   let results = (outs NN_Activation:$dq, Optional<NN_Activation>:$dk,
                       Optional<NN_Activation>:$dv);
   let assemblyFormat = [{
     $dy `out` $out `lse` $lse `qkv` $q (`,` $k^ `,` $v)? (`keys` $keys^)?
     (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
-    (`op_id` $op_id^)? (`first_head` $first_head^)? attr-dict
+    (`op_id` $op_id^)? (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasCanonicalizeMethod = 1;
@@ -668,5 +663,7 @@ def NN_AdamWOp : NN_Op<"adamw", [Pure]> {
   }];
   let hasVerifier = 1;
 }
+
+include "Poplar/Dialect/NN/NNColumnOps.td"
 
 #endif // POPLAR_DIALECT_NN_NNOPS_TD

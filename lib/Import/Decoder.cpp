@@ -1,0 +1,313 @@
+//===- Decoder.cpp - Decoders of the shape of Llama -----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Decoder.h"
+#include "llvm/ADT/STLExtras.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::import;
+
+namespace {
+
+/// A configuration on its way to a model.
+class DecoderBuilder {
+public:
+  DecoderBuilder(const Config &config, const Decoder &family)
+      : config(config), family(family) {}
+
+  OwningOpRef<ModuleOp> build();
+
+private:
+  bool readShape();
+  bool readAttention();
+  Value norm(Unit &unit, StringRef name, Value x);
+  Value embed(Unit &unit);
+  Value projectQKV(Unit &unit, Value x, const LayerKind &kind);
+  Value attend(Unit &unit, Value x, const LayerKind &kind);
+  Value feedForward(Unit &unit, Value x);
+  Value addDelta(Unit &unit, Value x, Value delta, StringRef name, double p);
+  Value buildBlock(Unit &unit, const LayerKind &kind);
+  Value buildHead(Unit &unit);
+
+  const Config &config;
+  const Decoder &family;
+  int64_t vocabSize, hidden, inner, layers, positions, seqLen;
+  double eps, stdDev;
+  std::string activation;
+  bool tied;
+  std::optional<int64_t> paddingIdx;
+  Unit::Attention attention;
+  std::vector<Rope> ropes;
+};
+
+} // namespace
+
+/// Sizes and the like; false if one of them is wrong.
+bool DecoderBuilder::readShape() {
+  vocabSize = config.getSize("vocab_size");
+  hidden = config.getSize("hidden_size");
+  inner = config.getSize("intermediate_size");
+  layers = config.getLayers("num_hidden_layers");
+  positions = config.getSize("max_position_embeddings", family.maxPositions);
+  eps = config.getPositive(family.layerNorm ? "layer_norm_eps" : "rms_norm_eps",
+                           family.eps);
+  stdDev = config.getPositive("initializer_range", 0.02);
+  activation = config.getActivation(family.activationKey, family.activation,
+                                    family.geluIsTanh);
+  tied = config.getBool("tie_word_embeddings", family.tied);
+  seqLen = config.getSeqLen(positions, /*learned=*/false);
+  return !config.failed();
+}
+
+bool DecoderBuilder::readAttention() {
+  attention.dropout = config.getDropout("attention_dropout", 0);
+  attention.heads = config.getSize("num_attention_heads");
+  attention.kvHeads = config.getSize(
+      "num_key_value_heads", family.kvHeads ? family.kvHeads : attention.heads,
+      /*ofNull=*/attention.heads);
+  if (config.failed())
+    return false;
+  config.divide("num_attention_heads", attention.heads, "num_key_value_heads",
+                attention.kvHeads);
+  // Where head_dim is given, the heads need not divide the hidden size.
+  bool isGiven = family.headDim || config["head_dim"].isPresent();
+  if (!isGiven)
+    config.divide("hidden_size", hidden, "num_attention_heads",
+                  attention.heads);
+  attention.headDim = config.getSize(
+      "head_dim", family.headDim ? family.headDim : hidden / attention.heads);
+  attention.scale = family.attentionScale.value_or(
+      1 / std::sqrt(static_cast<double>(attention.headDim)));
+  attention.causal = true;
+  attention.cap = family.attentionCap;
+  config.checkSize("num_attention_heads * head_dim",
+                   static_cast<double>(attention.heads) * attention.headDim);
+  if (config.failed())
+    return false;
+  RopeShape shape{attention.headDim, positions, seqLen};
+  ropes = family.getRopes ? family.getRopes(shape)
+                          : std::vector<Rope>{getRope(config, shape)};
+  paddingIdx = config.getPaddingIdx(vocabSize, family.paddingIdx);
+  return !config.failed();
+}
+
+Value DecoderBuilder::norm(Unit &unit, StringRef name, Value x) {
+  if (family.layerNorm)
+    return unit.layerNorm(name, x, eps);
+  return unit.rmsNorm(name, x, eps, /*heads=*/1, family.normOffset);
+}
+
+Value DecoderBuilder::embed(Unit &unit) {
+  Value x = unit.embedding("model.embed_tokens", unit.getInput(0), vocabSize,
+                           hidden, stdDev, paddingIdx);
+  return unit.scale("model.embed_tokens", x, family.embeddingScale);
+}
+
+/// What attention reads, before it: q, k and v with their norms and rotations,
+/// as one where the weights are.
+static Value attendTo(Unit &unit, const Unit::Attention &attention,
+                      ArrayRef<Value> qkv) {
+  return unit.attention("self_attn", qkv[0], qkv.size() > 1 ? qkv[1] : Value(),
+                        qkv.size() > 1 ? qkv[2] : Value(), attention);
+}
+
+Value DecoderBuilder::projectQKV(Unit &unit, Value x, const LayerKind &kind) {
+  int64_t queryWidth = attention.heads * attention.headDim;
+  int64_t keyWidth = attention.kvHeads * attention.headDim;
+  Unit::Attention shape = attention;
+  shape.window = kind.window;
+  auto rotate = [&](Value value, int64_t heads) {
+    if (kind.rope < 0)
+      return value;
+    return unit.rope("self_attn.rotary_emb", value, attention.headDim,
+                     ropes[kind.rope], heads);
+  };
+  if (family.isFused) {
+    Value packed = unit.linear("self_attn.qkv_proj", x,
+                               queryWidth + 2 * keyWidth, stdDev, false);
+    return attendTo(unit, shape,
+                    rotate(packed, attention.heads + attention.kvHeads));
+  }
+  auto project = [&](StringRef name, int64_t width) {
+    return unit.linear(name, x, width, stdDev, family.qkvBias);
+  };
+  Value query = project("self_attn.q_proj", queryWidth);
+  Value key = project("self_attn.k_proj", keyWidth);
+  Value value = project("self_attn.v_proj", keyWidth);
+  if (family.qkNorm != Decoder::QKNorm::None) {
+    bool perHead = family.qkNorm == Decoder::QKNorm::PerHead;
+    query = unit.rmsNorm("self_attn.q_norm", query, eps,
+                         perHead ? attention.heads : 1, family.normOffset);
+    key = unit.rmsNorm("self_attn.k_norm", key, eps,
+                       perHead ? attention.kvHeads : 1, family.normOffset);
+  }
+  return attendTo(unit, shape, {rotate(query, 0), rotate(key, 0), value});
+}
+
+Value DecoderBuilder::attend(Unit &unit, Value x, const LayerKind &kind) {
+  return unit.linear("self_attn.o_proj", projectQKV(unit, x, kind), hidden,
+                     stdDev, family.outputBias);
+}
+
+Value DecoderBuilder::feedForward(Unit &unit, Value x) {
+  Value gate, up;
+  if (family.isFused) {
+    Value both =
+        unit.linear("mlp.gate_up_proj", x, 2 * inner, stdDev, family.mlpBias);
+    gate = unit.slice("mlp.gate", both, 0, inner);
+    up = unit.slice("mlp.up", both, inner, inner);
+  } else {
+    gate = unit.linear("mlp.gate_proj", x, inner, stdDev, family.mlpBias);
+    up = unit.linear("mlp.up_proj", x, inner, stdDev, family.mlpBias);
+  }
+  Value product = unit.multiply(unit.activation(activation, gate), up);
+  return unit.linear("mlp.down_proj", product, hidden, stdDev, family.mlpBias);
+}
+
+/// x + delta, with what comes between.
+Value DecoderBuilder::addDelta(Unit &unit, Value x, Value delta, StringRef name,
+                               double p) {
+  delta = unit.scale(name, delta, family.residualScale);
+  return unit.add(x, unit.dropout(name, delta, p));
+}
+
+Value DecoderBuilder::buildBlock(Unit &unit, const LayerKind &kind) {
+  Value x = unit.getInput(0);
+  // Where both kinds of norms are, those before the feed-forward layers have
+  // the name that elsewhere those after attention would have.
+  bool both = family.preNorm && family.postNorm;
+  Value normed = family.preNorm ? norm(unit, "input_layernorm", x) : x;
+  Value delta = attend(unit, normed, kind);
+  if (family.postNorm)
+    delta = norm(unit, "post_attention_layernorm", delta);
+  x = addDelta(unit, x, delta, "self_attn.dropout",
+               family.attentionOutputDropout);
+  if (!family.isParallel)
+    normed = !family.preNorm ? x
+                             : norm(unit,
+                                    both ? "pre_feedforward_layernorm"
+                                         : "post_attention_layernorm",
+                                    x);
+  delta = feedForward(unit, normed);
+  if (family.postNorm)
+    delta = norm(unit, "post_feedforward_layernorm", delta);
+  return addDelta(unit, x, delta, "mlp.dropout", family.mlpOutputDropout);
+}
+
+Value DecoderBuilder::buildHead(Unit &unit) {
+  Value x = norm(unit, "model.norm", unit.getInput(0));
+  Value logits = unit.linear(tied ? "model.embed_tokens" : "lm_head", x,
+                             vocabSize, stdDev, false);
+  logits = unit.scale("lm_head", logits, family.logitsScale);
+  return unit.softcap("lm_head", logits, family.logitsCap);
+}
+
+OwningOpRef<ModuleOp> DecoderBuilder::build() {
+  if (!readShape() || !readAttention())
+    return {};
+  ModelBuilder model(config.context, config.file, seqLen);
+  Type activations = model.getActivationType(hidden);
+  Unit &embedding = model.define("embed", model.getIdsType(), false,
+                                 [&](Unit &unit) { return embed(unit); });
+  bool draws = attention.dropout > 0 || family.attentionOutputDropout > 0 ||
+               family.mlpOutputDropout > 0;
+  // One unit for each kind of layers.
+  std::map<LayerKind, Unit *> blocks;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    LayerKind kind = family.getKind(layer);
+    Unit *&block = blocks[kind];
+    if (block)
+      continue;
+    std::string name = "block";
+    if (blocks.size() > 1)
+      name += "_alternate";
+    if (blocks.size() > 2)
+      name += "_" + std::to_string(blocks.size() - 1);
+    block = &model.define(name, activations, draws,
+                          [&](Unit &unit) { return buildBlock(unit, kind); });
+  }
+  Unit &head = model.define("head", activations, false,
+                            [&](Unit &unit) { return buildHead(unit); });
+  Unit &loss = model.defineLoss(vocabSize);
+
+  Value x = model.call(embedding, model.getIds());
+  for (int64_t layer = 0; layer < layers; ++layer)
+    x = model.call(*blocks[family.getKind(layer)], x,
+                   "model.layers." + std::to_string(layer) + ".");
+  Value logits = model.call(head, x);
+  return config.finish(model, model.call(loss, {logits, model.getTargets()}),
+                       {family.architecture, "causal", vocabSize, seqLen,
+                        hidden, layers, SpecialTokens(),
+                        family.refusesF16 ? "f16" : ""});
+}
+
+OwningOpRef<ModuleOp> import::buildDecoder(const Config &config,
+                                           const Decoder &family) {
+  // A family may have found an error in the keys of its own.
+  if (config.failed())
+    return {};
+  return DecoderBuilder(config, family).build();
+}
+
+std::vector<Key> import::makeDecoderKeys(std::vector<Key> table) {
+  auto add = [&](Key key) {
+    // What a family says of a key comes before what all of them say.
+    if (!findKey(table, key.name))
+      table.push_back(std::move(key));
+  };
+  for (const char *name :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "hidden_act", "tie_word_embeddings"})
+    add(function(name));
+  if (!findKey(table, "layer_norm_eps"))
+    add(function("rms_norm_eps"));
+  add(function("num_key_value_heads").orNull());
+  add(function("head_dim").orNull());
+  // Positions decide only through rotary embeddings, which record them.
+  add(training("max_position_embeddings"));
+  add(training("initializer_range"));
+  add(training("attention_dropout"));
+  add(training("pad_token_id").orNull());
+  add(fixed("is_causal", {"true"}));
+  add(harmless("is_decoder"));
+  add(fixed("use_mrope", {"false"}));
+  for (const Key &key : getRopeKeys())
+    add(key);
+  return table;
+}
+
+std::vector<bool> import::getWindowedLayers(const Config &config,
+                                            int64_t layers, bool hasWindow,
+                                            const std::vector<bool> &fallback) {
+  json::Value types = config["layer_types"];
+  if (types.isPresent() && types.size() != static_cast<size_t>(layers))
+    types.error("expected an array of num_hidden_layers = " +
+                std::to_string(layers) + " names");
+  std::vector<bool> windowed;
+  llvm::json::Array names, fallbackNames;
+  auto nameOf = [](bool isWindowed) {
+    return isWindowed ? "sliding_attention" : "full_attention";
+  };
+  for (int64_t layer = 0; layer < layers && !config.failed(); ++layer) {
+    windowed.push_back(fallback[layer]);
+    if (types.isPresent()) {
+      json::Value type = types[layer];
+      std::string name = type.getString();
+      windowed.back() = name == "sliding_attention";
+      if (name != "full_attention" && !(hasWindow && windowed.back()))
+        type.error("'" + name + "' is not supported (only 'full_attention', " +
+                   "and 'sliding_attention' where a window is used)");
+    }
+    names.push_back(nameOf(windowed.back()));
+    fallbackNames.push_back(nameOf(fallback[layer]));
+  }
+  config.record("layer_types", {std::move(names), std::move(fallbackNames)});
+  return windowed;
+}

@@ -1,0 +1,97 @@
+//===- Decoder.h - Decoders of the shape of Llama ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_IMPORT_DECODER_H
+#define POPLAR_LIB_IMPORT_DECODER_H
+
+#include "Config.h"
+#include <functional>
+
+namespace poplar::import {
+
+/// What layers of one model may do differently.
+struct LayerKind {
+  /// Of attention; 0 for none.
+  int64_t window = 0;
+  /// Which of the decoder's rotary embeddings; none where it is negative.
+  int rope = 0;
+
+  bool operator<(const LayerKind &other) const {
+    return std::pair(window, rope) < std::pair(other.window, other.rope);
+  }
+};
+
+/// What the families do differently. The defaults are Llama's.
+struct Decoder {
+  llvm::StringRef architecture;
+  int64_t maxPositions = 2048;
+
+  /// Where the keys of these names are absent.
+  double eps = 1e-6;
+  bool tied = false;
+  std::string activationKey = "hidden_act", activation = "silu";
+  /// Whether "gelu" means the form by tanh.
+  bool geluIsTanh = false;
+  /// 0: as many as heads.
+  int64_t kvHeads = 0;
+  /// 0: the hidden size divided by the heads.
+  int64_t headDim = 0;
+  std::optional<int64_t> paddingIdx;
+
+  /// Of q, k and v; of the attention's output; of the feed-forward layers.
+  bool qkvBias = false, outputBias = false, mlpBias = false;
+  /// Weights of q, k and v, and those of gate and up, are one each.
+  bool isFused = false;
+
+  /// Norms with a bias, which subtract the mean.
+  bool layerNorm = false;
+  /// What is added to the weights of norms.
+  double normOffset = 0;
+  /// Norms of what attention and feed-forward layers read; of what they add to
+  /// the residual stream.
+  bool preNorm = true, postNorm = false;
+  /// Norms of q and k: of every head, or of all heads together.
+  enum class QKNorm { None, PerHead, Whole } qkNorm = QKNorm::None;
+  /// Attention and feed-forward layers read the same norm.
+  bool isParallel = false;
+
+  /// Factors of the embeddings, of what is added to the residual stream, and
+  /// of the logits; of the scores, where it is not 1 / sqrt(head_dim).
+  double embeddingScale = 1, residualScale = 1, logitsScale = 1;
+  std::optional<double> attentionScale;
+  /// Soft caps; 0 for none.
+  double attentionCap = 0, logitsCap = 0;
+
+  /// Of what attention and feed-forward layers add to the residual stream.
+  double attentionOutputDropout = 0, mlpOutputDropout = 0;
+
+  /// Activations outgrow f16.
+  bool refusesF16 = false;
+
+  /// Rotary embeddings; the one of Llama where it is not given.
+  std::function<std::vector<Rope>(const RopeShape &)> getRopes;
+  std::function<LayerKind(int64_t layer)> getKind = [](int64_t) {
+    return LayerKind();
+  };
+};
+
+mlir::OwningOpRef<mlir::ModuleOp> buildDecoder(const Config &config,
+                                               const Decoder &family);
+
+/// The keys that buildDecoder reads, after those of a family.
+std::vector<Key> makeDecoderKeys(std::vector<Key> table);
+
+/// Whether each layer is called 'sliding_attention' by `layer_types`, or where
+/// that is absent by `fallback`. Without a window, such a layer is an error.
+std::vector<bool> getWindowedLayers(const Config &config, int64_t layers,
+                                    bool hasWindow,
+                                    const std::vector<bool> &fallback);
+
+} // namespace poplar::import
+
+#endif // POPLAR_LIB_IMPORT_DECODER_H
