@@ -291,7 +291,7 @@ Value ModelBuilder::getParameter(const Unit::Parameter &parameter,
         nn::InitKindAttr::get(builder.getContext(), parameter.init.kind),
         builder.getF64FloatAttr(parameter.init.stdDev),
         parameter.init.decay ? builder.getUnitAttr() : UnitAttr(),
-        /*slice=*/nullptr);
+        /*frozen=*/UnitAttr(), /*slice=*/nullptr);
   }
   numElements += static_cast<double>(parameter.type.getNumElements());
   return value = nn::GetParameterOp::create(builder, location, parameter.type,

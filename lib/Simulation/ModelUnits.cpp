@@ -71,6 +71,10 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
 
 /// Heads and the width of the units cannot be cut any finer.
 static int getMostTensorDegree(ModuleOp module) {
+  // Adapters cannot be divided.
+  if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+      model && model.contains("lora_rank"))
+    return 1;
   int64_t most = 0;
   module.walk([&](nn::ModelFactsOpInterface op) {
     most = std::gcd(most, op.getTensorParts());

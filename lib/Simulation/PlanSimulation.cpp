@@ -122,7 +122,8 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
   program.curve = *curve;
   double bytes = 0;
   for (auto bucket : op.getOps<zero::BucketOp>())
-    bytes += double(bucket.getBounds()->back()) * OptimizerBytes::total();
+    if (!bucket.getFrozen())
+      bytes += double(bucket.getBounds()->back()) * OptimizerBytes::total();
   program.secondsPerByte = profile->optimizerSeconds.value_or(0) / bytes;
   program.costs = std::make_unique<UnitCosts>(op, cluster.types[*type]);
   result.usesEstimates |= profile->isEstimate;
@@ -227,6 +228,8 @@ FailureOr<Phase> PlanSimulationBuilder::makeTrain(Program &program,
 /// What a rank of a class updates of a bucket, the most of any.
 double PlanSimulationBuilder::getOwnElements(zero::BucketOp bucket,
                                              ArrayRef<int64_t> members) {
+  if (bucket.getFrozen())
+    return 0;
   const std::vector<int64_t> &bounds = phases->getBounds(bucket);
   if (plan.stage == 0)
     return double(bounds.back());

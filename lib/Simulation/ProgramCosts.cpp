@@ -273,10 +273,16 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   costs.ops = std::move(measured->ops);
   costs.bytesPerSample = measured->perSample;
   SymbolTableCollection symbols;
-  for (auto bucket : module.getOps<zero::BucketOp>())
-    costs.elements += zero::BucketLayout::get(bucket, symbols)->elements;
+  StateElements state = {0, 0};
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
+    state.all += elements;
+    if (bucket.getFrozen())
+      state.frozen += elements;
+  }
+  costs.trained = state.trained();
   StateFormat format = StateFormat::of(choice.info.getWorkingFormat());
-  costs.fixedBytes = costs.elements * format.replicated(0) +
+  costs.fixedBytes = state.replicatedBytes(format, /*zeroStage=*/0) +
                      llvm::alignTo(measured->scratch, POPLAR_ALIGNMENT);
   return costs;
 }

@@ -27,8 +27,8 @@ namespace poplar {
 struct ProgramCosts {
   /// Of a micro-step: forward, backward, and what is computed again.
   std::vector<RooflineOp> ops;
-  /// Elements of all buckets, padding included.
-  int64_t elements = 0;
+  /// Elements of all buckets that are trained, padding included.
+  int64_t trained = 0;
   /// peak_bytes(b) = fixedBytes + b * bytesPerSample
   int64_t fixedBytes = 0, bytesPerSample = 0;
 };

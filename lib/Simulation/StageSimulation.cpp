@@ -456,7 +456,7 @@ double StageSimulationBuilder::getOwnElements(zero::BucketOp bucket,
   const PlanSimulation::RankClass &own = result.classes[index];
   Program &program = getProgram(ranks[own.ranks.front()]);
   zero::ProgramInfo info = zero::ProgramInfo::get(program.module);
-  if (!info.holds(bucket))
+  if (!info.holds(bucket) || bucket.getFrozen())
     return 0;
   const std::vector<int64_t> &bounds = phases->getBounds(bucket);
   if (info.getStage(bucket) == 0)

@@ -73,7 +73,8 @@ inline constexpr ABIField bucketFields[] = {
     POPLAR_FIELD(PoplarBucket, name),      POPLAR_FIELD(PoplarBucket, elements),
     POPLAR_FIELD(PoplarBucket, working),   POPLAR_FIELD(PoplarBucket, gradient),
     POPLAR_FIELD(PoplarBucket, bounds),    POPLAR_FIELD(PoplarBucket, stage),
-    POPLAR_FIELD(PoplarBucket, num_ranks), POPLAR_FIELD(PoplarBucket, ranks)};
+    POPLAR_FIELD(PoplarBucket, num_ranks), POPLAR_FIELD(PoplarBucket, ranks),
+    POPLAR_FIELD(PoplarBucket, frozen)};
 static_assert(fillStruct(bucketFields, sizeof(PoplarBucket)));
 
 inline constexpr ABIField linkFields[] = {

@@ -107,6 +107,7 @@ static uint64_t hashPlan(ModuleOp module) {
     plan->print(stream, OpPrintingFlags().printGenericOpForm());
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     stream << bucket.getSymName() << bucket.getParameters();
+    stream << bucket.getFrozen();
     if (bucket.getBoundsAttr())
       stream << bucket.getBoundsAttr();
     if (bucket.getGroupsAttr())
@@ -323,7 +324,8 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
     buckets.push_back({bucket.getSymName().str(), layout.elements,
                        offsetOf(copies.getWorking()),
                        offsetOf(copies.getGradient()), std::move(bounds),
-                       info.getStage(bucket), std::move(holders)});
+                       info.getStage(bucket), std::move(holders),
+                       bucket.getFrozen()});
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());

@@ -141,6 +141,7 @@ llvm::Constant *ProgramDescription::Emitter::makeBuckets() {
             .set("stage", int64(bucket.stage))
             .set("num_ranks", int64(int64_t(bucket.holders.size())))
             .set("ranks", list(bucket.holders, "holders"))
+            .set("frozen", int64(bucket.frozen))
             .get());
   return table(entries, "buckets");
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/Checkpoint.h"
+#include "checkpoint/Adapter.h"
 #include "checkpoint/ModelConfig.h"
 #include "checkpoint/Safetensors.h"
 #include "checkpoint/Tensors.h"
@@ -14,6 +15,7 @@
 #include "job/Options.h"
 #include "support/Error.h"
 #include "support/Files.h"
+#include "training/Optimizer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,20 +27,23 @@ using namespace poplar::runtime;
 namespace fs = std::filesystem;
 
 namespace {
-/// Reads whole parameters, or what belongs to them, from the ranks' shards.
+/// Reads whole trained parameters, or what belongs to them, from the ranks'
+/// shards.
 class StateReader {
 public:
   explicit StateReader(const Executor &Exec)
       : Exec(Exec), Tensors(listTensors(Exec.program())) {}
 
-  /// Adds one array of all parameters. The sources may be read as long as the
-  /// reader lives; all ranks have to read them, and the first one gets the
-  /// elements.
+  /// Adds one array of all trained parameters. The sources may be read as long
+  /// as the reader lives; all ranks have to read them, and the first one gets
+  /// the elements.
   void add(float *Shard::*Array, const char *Suffix,
            std::vector<TensorSource> &Out) {
     const PoplarProgram &Program = Exec.program();
     for (const Tensor &T : Tensors) {
       const PoplarParameter &P = Program.parameters[T.Parts.front()];
+      if (Program.buckets[P.bucket].frozen)
+        continue;
       std::string Name = T.Name + std::string(Suffix);
       std::vector<int64_t> Shape(T.Shape, T.Shape + T.Rank);
       if (P.slice) {
@@ -152,6 +157,8 @@ static std::string formatState(const TrainingState &State) {
          ",\n  \"loss_scale\": " +
          std::to_string(static_cast<int64_t>(State.LossScale)) +
          ",\n  \"options_hash\": " + json::quote(State.OptionsHash) +
+         (State.Base.empty() ? ""
+                             : ",\n  \"base\": " + json::quote(State.Base)) +
          ",\n  \"best_val_loss\": " +
          (std::isfinite(State.BestLoss) ? Best : "null") + "\n}\n";
 }
@@ -166,10 +173,20 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   Reader.add(&Shard::Master, "", Weights);
   Reader.add(&Shard::Moment1, ".m", Moments);
   Reader.add(&Shard::Moment2, ".v", Moments);
-  writeTensors(Exec, Directory + "/model.safetensors", Weights);
+  const AdapterInfo &Adapter = Exec.model().Adapter;
+  if (Adapter.Rank)
+    for (TensorSource &Source : Weights)
+      Source.Name = getAdapterName(Source.Name);
+  writeTensors(Exec,
+               Directory + "/" +
+                   (Adapter.Rank ? AdapterWeightsName : "model.safetensors"),
+               Weights);
   writeTensors(Exec, Directory + "/optimizer.safetensors", Moments);
   if (!Leads)
     return;
+  if (Adapter.Rank)
+    writeText(Directory + "/" + AdapterConfigName,
+              formatAdapterConfig(Adapter, State.Base));
   writeText(Directory + "/config.json", Exec.model().Config);
   writeText(Directory + "/state.json", formatState(State));
   syncDirectory(Directory);
@@ -252,6 +269,11 @@ std::string poplar::runtime::findLatestCheckpoint(const std::string &Run) {
     return (fs::path(Run) / Target).string();
   std::vector<int64_t> Steps = listCheckpoints(Run);
   return Steps.empty() ? "" : Run + "/" + Prefix + std::to_string(Steps.back());
+}
+
+std::string poplar::runtime::resolveCheckpoint(const std::string &Path) {
+  std::string Latest = findLatestCheckpoint(Path);
+  return Latest.empty() ? Path : Latest;
 }
 
 /// Checks that `View` is what tensor `T` needs.
@@ -356,13 +378,128 @@ static Filler readFrom(const TensorView &View, const PoplarParameter &P) {
   };
 }
 
+static bool isFrozen(const PoplarProgram &Program, const Tensor &T) {
+  return Program.buckets[Program.parameters[T.Parts.front()].bucket].frozen;
+}
+
+bool poplar::runtime::hasFrozen(const PoplarProgram &Program) {
+  return std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
+                     [](const PoplarBucket &B) { return B.frozen != 0; });
+}
+
+/// Those that are frozen, or those that are trained.
+static std::vector<Tensor> listTensors(const PoplarProgram &Program,
+                                       bool AreFrozen) {
+  std::vector<Tensor> Tensors = listTensors(Program);
+  Tensors.erase(std::remove_if(Tensors.begin(), Tensors.end(),
+                               [&](const Tensor &T) {
+                                 return isFrozen(Program, T) != AreFrozen;
+                               }),
+                Tensors.end());
+  return Tensors;
+}
+
+static bool holdsAdapter(const std::string &Directory) {
+  std::error_code Code;
+  return fs::exists(Directory + "/" + AdapterConfigName, Code);
+}
+
+static void fillTensors(Executor &Exec, const std::vector<Tensor> &Tensors,
+                        const TensorFiles &Files,
+                        const std::vector<std::string> &Names) {
+  for (size_t T = 0; T < Tensors.size(); ++T)
+    for (int64_t I : Tensors[T].Parts)
+      fillParameter(
+          Exec, I,
+          readFrom(*Files.find(Names[T]), Exec.program().parameters[I]));
+}
+
+/// Fills tensors that the files hold under the names that `getName` gives, and
+/// nothing else.
+template <typename NameFn>
+static void loadExactly(Executor &Exec, const std::vector<Tensor> &Tensors,
+                        const std::string &Path, NameFn &&getName) {
+  TensorFiles Files = TensorFiles::open(Path);
+  std::vector<std::string> Names;
+  for (const Tensor &T : Tensors) {
+    Names.push_back(getName(T));
+    checkTensor(T, Names.back(), Files.find(Names.back()), Path);
+  }
+  std::vector<std::string> Sorted = Names;
+  std::sort(Sorted.begin(), Sorted.end());
+  for (const auto &[Name, View] : Files.tensors())
+    if (!std::binary_search(Sorted.begin(), Sorted.end(), Name))
+      fail("'", *View.File,
+           "' is of another model: this one trains no tensor '", Name, "'");
+  fillTensors(Exec, Tensors, Files, Names);
+}
+
+void poplar::runtime::loadAdapter(Executor &Exec,
+                                  const std::string &RunOrDirectory) {
+  if (!Exec.model().Adapter.Rank)
+    fail("the program has no adapters to load; import its model with "
+         "--lora-rank");
+  std::string Directory = resolveCheckpoint(RunOrDirectory);
+  checkAdapterConfig(Exec.model().Adapter, Directory);
+  loadExactly(Exec, listTensors(Exec.program(), /*AreFrozen=*/false),
+              Directory + "/" + AdapterWeightsName,
+              [](const Tensor &T) { return getAdapterName(T.Name); });
+}
+
+void poplar::runtime::initializeModel(Executor &Exec, const std::string &Base,
+                                      int64_t Seed) {
+  bool HasAdapters = Exec.model().Adapter.Rank > 0;
+  if (Base.empty() || HasAdapters)
+    initializeParameters(Exec, static_cast<uint64_t>(Seed),
+                         /*OnlyTrained=*/!Base.empty());
+  if (!Base.empty())
+    loadWeights(Exec, Base);
+}
+
+std::string poplar::runtime::findBase(const std::string &Directory) {
+  std::error_code Code;
+  std::string StatePath = Directory + "/state.json";
+  if (fs::exists(StatePath, Code))
+    return readState(Directory).Base;
+  return readAdapterBase(Directory);
+}
+
+void poplar::runtime::loadTrained(Executor &Exec,
+                                  const std::string &RunOrCheckpoint,
+                                  const std::string &Base) {
+  if (!hasFrozen(Exec.program()))
+    return loadWeights(Exec, RunOrCheckpoint);
+  std::string Directory = resolveCheckpoint(RunOrCheckpoint), From = Base;
+  if (From.empty())
+    From = findBase(Directory);
+  std::error_code Code;
+  if (!From.empty() && !fs::exists(From, Code))
+    fail("the frozen parameters of '", Directory, "' are those of '", From,
+         "', which is not there; name the model with --init");
+  bool HasState = fs::exists(Directory + "/state.json", Code);
+  if (From.empty() && !HasState)
+    fail("'", Directory,
+         "' does not say which model it is an adapter of; name it with --init");
+  initializeModel(Exec, From, HasState ? readState(Directory).Seed : 0);
+  if (Exec.model().Adapter.Rank)
+    return loadAdapter(Exec, Directory);
+  loadExactly(Exec, listTensors(Exec.program(), /*AreFrozen=*/false),
+              Directory + "/model.safetensors",
+              [](const Tensor &T) { return std::string(T.Name); });
+}
+
 void poplar::runtime::loadWeights(Executor &Exec,
                                   const std::string &RunOrCheckpoint) {
-  std::string Latest = findLatestCheckpoint(RunOrCheckpoint);
-  const std::string &Path = Latest.empty() ? RunOrCheckpoint : Latest;
+  std::string Path = resolveCheckpoint(RunOrCheckpoint);
+  if (holdsAdapter(Path))
+    fail("'", Path,
+         "' holds an adapter and no model: give its model with "
+         "--init, and it with --init-adapter");
   TensorFiles Files = TensorFiles::open(Path);
   checkConfig(Exec, Path);
-  std::vector<Tensor> Tensors = listTensors(Exec.program());
+  std::vector<Tensor> Tensors = Exec.model().Adapter.Rank
+                                    ? listTensors(Exec.program(), true)
+                                    : listTensors(Exec.program());
   std::vector<std::string> Used;
   for (const Tensor &T : Tensors) {
     Used.push_back(findName(Files, T));
@@ -375,11 +512,7 @@ void poplar::runtime::loadWeights(Executor &Exec,
         !isIgnored(Name) && !isTiedCopy(Name, View, Files, Used))
       fail("'", *View.File, "' is of another model: this one has no tensor '",
            Name, "'");
-  for (size_t T = 0; T < Tensors.size(); ++T)
-    for (int64_t I : Tensors[T].Parts)
-      fillParameter(
-          Exec, I,
-          readFrom(*Files.find(Used[T]), Exec.program().parameters[I]));
+  fillTensors(Exec, Tensors, Files, Used);
 }
 
 TrainingState poplar::runtime::readState(const std::string &Directory) {
@@ -395,6 +528,7 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   State.LossScale = Root.number("loss_scale", 1);
   State.OptionsHash = Root.string("options_hash", "");
   State.BestLoss = Root.number("best_val_loss", State.BestLoss);
+  State.Base = Root.string("base", "");
   if (State.Step < 0 || State.Samples < 0 || State.MicroBatch < 1)
     fail("'", StatePath, "' lacks step, samples or micro_batch");
   if (State.Step > LargestCount ||
@@ -406,13 +540,16 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   return State;
 }
 
-void poplar::runtime::loadTensors(Executor &Exec,
-                                  const std::string &Directory) {
-  loadWeights(Exec, Directory + "/model.safetensors");
+void poplar::runtime::loadTensors(Executor &Exec, const std::string &Directory,
+                                  const std::string &Base) {
+  if (hasFrozen(Exec.program()))
+    loadTrained(Exec, Directory, Base);
+  else
+    loadWeights(Exec, Directory + "/model.safetensors");
   std::string MomentPath = Directory + "/optimizer.safetensors";
   TensorFiles Moments = TensorFiles::open(MomentPath);
   const PoplarProgram &Program = Exec.program();
-  std::vector<Tensor> Tensors = listTensors(Program);
+  std::vector<Tensor> Tensors = listTensors(Program, /*AreFrozen=*/false);
   using Array = std::pair<const char *, float * Shard::*>;
   for (auto [Suffix, Member] :
        {Array(".m", &Shard::Moment1), Array(".v", &Shard::Moment2)})

@@ -30,29 +30,56 @@ struct TrainingState {
   /// Of the options that decide the course of training.
   std::string OptionsHash;
   double BestLoss = std::numeric_limits<double>::infinity();
+  /// Where frozen parameters are from, as an absolute path; empty if they are
+  /// random numbers of the seed.
+  std::string Base;
 };
 
 /// Writes RUN/checkpoint-<step>/ (model.safetensors, config.json,
 /// optimizer.safetensors, state.json), complete or not at all, points
 /// RUN/latest at it, and removes all but the last `Keep` (0: none is removed).
+/// Frozen parameters are not written. Of a program with adapters, the directory
+/// is one of PEFT: see Adapter.h.
 void saveCheckpoint(const Executor &Exec, const TrainingState &State,
                     const std::string &Run, int64_t Keep);
 
 /// The newest checkpoint directory of a run; empty if it has none.
 std::string findLatestCheckpoint(const std::string &Run);
 
+/// That of a run; anything else stands for itself.
+std::string resolveCheckpoint(const std::string &Path);
+
 /// Fills the masters and working copies from a checkpoint of this project or
 /// of Hugging Face, a directory or a safetensors file; a run stands for its
 /// newest checkpoint. An Error names the key of its config.json that differs
 /// from the program's, or the first tensor that is missing, superfluous or of
-/// another shape.
+/// another shape. Adapters are left as they are.
 void loadWeights(Executor &Exec, const std::string &RunOrCheckpoint);
+
+/// Fills the adapters from a run, a checkpoint or another directory of PEFT.
+void loadAdapter(Executor &Exec, const std::string &RunOrDirectory);
+
+/// The parameters that a run starts with: those at `Base`, random ones of the
+/// seed if it is empty. Adapters are random numbers.
+void initializeModel(Executor &Exec, const std::string &Base, int64_t Seed);
+
+/// Whether a program has frozen parameters, which its checkpoints lack.
+bool hasFrozen(const PoplarProgram &Program);
+
+/// The model as it is after training: of a program with frozen parameters these
+/// are from `Base`, or from where the run had them if that is empty.
+void loadTrained(Executor &Exec, const std::string &RunOrCheckpoint,
+                 const std::string &Base);
+
+/// Where the frozen parameters of a checkpoint are from, see TrainingState.
+std::string findBase(const std::string &Directory);
 
 /// The state.json of a checkpoint.
 TrainingState readState(const std::string &Directory);
 
-/// loadWeights, and the same for the optimizer's moments.
-void loadTensors(Executor &Exec, const std::string &Directory);
+/// loadTrained, and the optimizer's moments.
+void loadTensors(Executor &Exec, const std::string &Directory,
+                 const std::string &Base);
 
 /// Writes all gradients to a safetensors file.
 void writeGradients(const Executor &Exec, const std::string &Path);

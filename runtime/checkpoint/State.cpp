@@ -77,6 +77,10 @@ void State::bind(char *NewArena, char *ShardMemory) {
     Shard &S = Shards[B];
     S.Working = Bucket.working < 0 ? Place(S.size() * Width)
                                    : Arena + Bucket.working + S.Begin * Width;
+    if (Bucket.frozen) {
+      S.Master = IsF32 ? reinterpret_cast<float *>(S.Working) : nullptr;
+      continue;
+    }
     S.Master =
         IsF32 ? reinterpret_cast<float *>(S.Working) : PlaceF32(S.size());
     S.Gradient =
@@ -149,6 +153,19 @@ void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
       Parts.push_back(Part);
   bool IsWhole =
       Parts.size() == 1 && Parts[0].Begin == 0 && Parts[0].End == P.elements;
+  if (Program.buckets[P.bucket].frozen && !IsF32) {
+    auto Write = [&](char *To, int64_t Begin, int64_t End) {
+      fillBlocks(Begin, End, Fill,
+                 [&](const float *Values, int64_t Offset, int64_t Count) {
+                   writeWorking(Exec, To + Offset * 2, Values, Count);
+                 });
+    };
+    if (Working)
+      return Write(Working, 0, P.elements);
+    for (const Piece &Part : Parts)
+      Write(Own.Working + Part.Offset * 2, Part.Begin, Part.End);
+    return;
+  }
   if (IsF32 || !Working || IsWhole) {
     for (const Piece &Part : Parts) {
       float *Master = Own.Master + Part.Offset;

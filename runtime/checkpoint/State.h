@@ -23,7 +23,8 @@ class Executor;
 struct Shard {
   int64_t Begin, End;
   float *Master, *Gradient, *Moment1, *Moment2;
-  /// Working copy; the master itself where that is in f32.
+  /// Working copy; the master itself where that is in f32. Of a frozen bucket
+  /// the other arrays are null, but for a master in f32.
   char *Working;
 
   int64_t size() const { return End - Begin; }

@@ -57,6 +57,8 @@ static void addArrays(const Executor &Exec, int64_t Index,
   };
   Add(&MemoryUse::Parameters, Bucket.working, Own.Working,
       getTypeBytes(Program.working_type));
+  if (Bucket.frozen)
+    return;
   Add(&MemoryUse::Gradients, Bucket.gradient, Own.Gradient, 4);
   if (Program.working_type != POPLAR_F32)
     Add(&MemoryUse::Optimizer, -1, Own.Master, 4);
@@ -145,8 +147,8 @@ static uint64_t hashMemory(const Executor &Exec, uint64_t Hash,
 /// Of what all ranks hold of a bucket.
 static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   const PoplarProgram &Program = Exec.program();
-  if (!Exec.state().isWhole(Bucket)) {
-    const PoplarBucket &B = Program.buckets[Bucket];
+  const PoplarBucket &B = Program.buckets[Bucket];
+  if (!Exec.state().isWhole(Bucket) || B.frozen) {
     return hashMemory(Exec, 0, Exec.fixed<char>(B.working),
                       B.elements * getTypeBytes(Program.working_type));
   }
@@ -189,7 +191,8 @@ void poplar::runtime::checkReplicas(const Executor &Exec,
     for (size_t I = 0; I < (Bucket.ranks ? Bucket.num_ranks : Ranks); ++I) {
       size_t R = Bucket.ranks ? static_cast<size_t>(Bucket.ranks[I]) : I;
       // Masters and moments are f32 everywhere.
-      int64_t Format = Bucket.stage == 0 ? int64_t(POPLAR_F32) : All[R * Width];
+      bool IsF32 = Bucket.stage == 0 && !Bucket.frozen;
+      int64_t Format = IsF32 ? int64_t(POPLAR_F32) : All[R * Width];
       size_t Other = First.insert({Format, R}).first->second;
       if (All[R * Width + 1 + B] != All[Other * Width + 1 + B])
         fail(When, " rank ", R, " (", Program.ranks[R].device_type,

@@ -119,7 +119,7 @@ private:
       if (P.bucket != Bucket)
         continue;
       for (size_t V = 0; V < Values.size(); ++V)
-        Values[V] = P.init == POPLAR_NORMAL
+        Values[V] = P.init == POPLAR_NORMAL || P.init == POPLAR_UNIFORM
                         ? static_cast<float>(Normals[V] * P.std_dev)
                         : (P.init == POPLAR_ONES ? 1.0f : 0.0f);
       for (int64_t Begin = 0; Begin < P.elements; Begin += Block) {
@@ -342,6 +342,8 @@ double Profiler::getOwnPart() const {
   const PoplarProgram &Program = Exec.program();
   double Own = 0, All = 0;
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    if (Program.buckets[B].frozen)
+      continue;
     Own += static_cast<double>(Exec.state().shard(B).size());
     All += static_cast<double>(Program.buckets[B].elements);
   }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "checkpoint/Checkpoint.h"
 #include "comm/Launcher.h"
 #include "commands/Doctor.h"
 #include "job/Facts.h"
@@ -58,7 +59,8 @@ void poplar::runtime::printInfo(const PoplarProgram &Program,
     std::printf("  %-56s [", P.name);
     for (int64_t D = 0; D < P.rank; ++D)
       std::printf(D ? ",%lld" : "%lld", static_cast<long long>(P.shape[D]));
-    std::printf("]%s\n", P.decay ? " decay" : "");
+    std::printf("]%s%s\n", P.decay ? " decay" : "",
+                Program.buckets[P.bucket].frozen ? " frozen" : "");
   }
 }
 
@@ -156,6 +158,16 @@ static void checkTables(const PoplarProgram &Program) {
          "build it again");
 }
 
+static void runMerge(const Options &O) {
+  std::string Directory = resolveCheckpoint(O.Checkpoint),
+              Base = O.Init.empty() ? findBase(Directory)
+                                    : resolveCheckpoint(O.Init);
+  if (Base.empty())
+    fail("'", Directory,
+         "' does not say which model it is an adapter of; name it with --init");
+  mergeAdapter(Base, Directory, O.Out);
+}
+
 int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
                              const char *const *Argv) {
   // A write beyond a limit on file sizes is then an error as on a full disk.
@@ -187,6 +199,9 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
       break;
     case Options::Info:
       printInfo(Program, O);
+      break;
+    case Options::Merge:
+      runMerge(O);
       break;
     case Options::ListOptions:
       std::fputs(listOptions().c_str(), stdout);

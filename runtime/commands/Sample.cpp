@@ -235,7 +235,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
   std::vector<int32_t> Text = parsePrompt(O, Model, Encoding.get());
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
-  loadWeights(Exec, O.Checkpoint);
+  loadTrained(Exec, O.Checkpoint, O.Init);
 
   Inference Infer(Exec, Ranks);
   bool IsBytes = O.DataFormat == "bytes";

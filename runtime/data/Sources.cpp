@@ -130,6 +130,8 @@ void poplar::runtime::agreeOnFiles(Collectives &Group, const Options &O,
     Claim("--data-ids", static_cast<const RawSource &>(*Data.Train));
   if (!O.Init.empty())
     Claims.push_back({"--init", describeCheckpoint(O.Init)});
+  if (!O.InitAdapter.empty())
+    Claims.push_back({"--init-adapter", describeCheckpoint(O.InitAdapter)});
   if (!Latest.empty())
     Claims.push_back({"checkpoint to resume from", describeCheckpoint(Latest)});
   Group.agree(Claims);

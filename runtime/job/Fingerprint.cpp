@@ -71,7 +71,8 @@ static bool isRead(const std::string &Name) {
            Name.compare(Name.size() - End.size(), End.size(), End) == 0;
   };
   return EndsWith(".safetensors") || EndsWith(".safetensors.index.json") ||
-         Name == "config.json" || Name == "state.json";
+         Name == "config.json" || Name == "adapter_config.json" ||
+         Name == "state.json";
 }
 
 std::string poplar::runtime::describeCheckpoint(const std::string &Path) {

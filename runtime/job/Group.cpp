@@ -204,7 +204,7 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
   case POPLAR_ALL_GATHER:
     C.TheKind = comm::Collective::AllGather;
     // The master, where the wire does it justice.
-    if (C.Wire == comm::Type::F32) {
+    if (C.Wire == comm::Type::F32 && Own.Master) {
       C.Send = Own.Master;
     } else {
       C.Send = Own.Working;

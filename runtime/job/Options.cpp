@@ -70,6 +70,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"init", &O.Init, 0, "PATH",
        "start from the weights of a run or of a Hugging Face checkpoint",
        nullptr, Agreement::Contents},
+      {"init-adapter", &O.InitAdapter, 0, "PATH",
+       "start adapters from those of a run or of a directory of PEFT", nullptr,
+       Agreement::Contents},
       {"seed", &O.Seed, 0, "N",
        "random seed of weights, data order and dropout (default: 1)"},
       {"save-every", &O.SaveEvery, 0, "N",
@@ -296,6 +299,10 @@ static void check(const Options &O) {
   }
   if (O.TheCommand == Options::Profile)
     Require(!O.Out.empty(), "profile needs --out FILE");
+  if (O.TheCommand == Options::Merge) {
+    Require(!O.Checkpoint.empty(), "merge needs --checkpoint");
+    Require(!O.Out.empty(), "merge needs --out DIR");
+  }
   if (O.TheCommand == Options::Links)
     Require(!O.Out.empty(), "links needs --out FILE");
   if (O.TheCommand != Options::Train)
@@ -307,14 +314,15 @@ static void check(const Options &O) {
     return;
   Require(O.Steps > 0, "train needs --steps N");
   Require(!O.Out.empty(), "train needs --out RUN");
-  Require(!O.Resume || O.Init.empty(), "give --resume or --init, not both");
+  Require(!O.Resume || O.InitAdapter.empty(),
+          "give --resume or --init-adapter, not both");
 }
 
 static constexpr std::pair<const char *, Options::Command> Commands[] = {
     {"train", Options::Train},        {"sample", Options::Sample},
     {"profile", Options::Profile},    {"links", Options::Links},
     {"doctor", Options::Doctor},      {"info", Options::Info},
-    {"options", Options::ListOptions}};
+    {"merge", Options::Merge},        {"options", Options::ListOptions}};
 
 static Options::Command parseCommand(const std::string &Text) {
   std::string Known;

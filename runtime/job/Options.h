@@ -38,6 +38,7 @@ struct Options {
     Links,
     Doctor,
     Info,
+    Merge,
     ListOptions,
     Help
   };
@@ -47,7 +48,7 @@ struct Options {
   std::string Data, DataFormat = "auto", ValData, DataIds, Tokenizer;
   double ValFraction = 0.1;
   // Run.
-  std::string Out, Init;
+  std::string Out, Init, InitAdapter;
   int64_t Steps = 0, Seed = 1, SaveEvery = 0, Keep = 2, LogEvery = 10;
   int64_t EvalEvery = 100, EvalBatches = 20;
   bool Resume = false, BigramBaseline = false;

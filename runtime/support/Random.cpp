@@ -109,6 +109,20 @@ void poplar::runtime::fillNormals(float *Out, int64_t First, int64_t Count,
   }
 }
 
+void poplar::runtime::fillUniforms(float *Out, int64_t First, int64_t Count,
+                                   uint64_t Key, float StdDev) {
+  // Of the interval [-1, 1] it is the square root of a third.
+  float Half = StdDev * 1.7320508f;
+  uint64_t Start = splitmix64(Key) + static_cast<uint64_t>(First);
+  for (int64_t I = 0; I < Count; ++I) {
+    uint64_t Bits =
+        splitmix64((Start + static_cast<uint64_t>(I)) * kGoldenGamma);
+    // Odd multiples of 2^-24: exact, and symmetric.
+    auto Odd = static_cast<int32_t>(Bits >> 40 | 1) - (1 << 23);
+    Out[I] = Half * (static_cast<float>(Odd) * 0x1p-23f);
+  }
+}
+
 Permutation::Permutation(uint64_t Size, uint64_t Key)
     : Size(Size), Key(Key), HalfBits(1) {
   while (HalfBits < 31 && (uint64_t(1) << (2 * HalfBits)) < Size)

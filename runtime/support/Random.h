@@ -47,6 +47,10 @@ inline double toUniform(uint64_t Bits) {
 void fillNormals(float *Out, int64_t First, int64_t Count, uint64_t Key,
                  float StdDev);
 
+/// The same of uniform numbers of mean 0.
+void fillUniforms(float *Out, int64_t First, int64_t Count, uint64_t Key,
+                  float StdDev);
+
 /// A pseudo-random permutation of [0, Size): a four-round Feistel network on
 /// the smallest even number of bits, walked along its cycle until it falls
 /// inside. Needs no memory, so that shuffling terabytes costs nothing.

@@ -47,6 +47,7 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   Masked = Description.string("objective", "causal") == "masked";
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);
+  Adapter = AdapterInfo(Description);
   if (VocabSize < 1 || SeqLen < 1)
     fail("the program's description lacks vocab_size or seq_len");
   if (!Masked)

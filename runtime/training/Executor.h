@@ -10,6 +10,7 @@
 #define POPLAR_RUNTIME_EXECUTOR_H
 
 #include "Poplar/Runtime/ABI.h"
+#include "checkpoint/Adapter.h"
 #include "checkpoint/State.h"
 #include "support/JSON.h"
 #include "training/Device.h"
@@ -43,6 +44,7 @@ struct ModelInfo {
   /// never replaced, ascending.
   int64_t MaskToken = 0;
   std::vector<int64_t> SpecialTokens;
+  AdapterInfo Adapter;
 };
 
 class ProductTrace;

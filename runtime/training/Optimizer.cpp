@@ -26,7 +26,8 @@ Optimizer::Optimizer(Executor &Exec, const AdamWSettings &Settings)
     : Exec(Exec), Settings(Settings) {
   int64_t Largest = 0;
   for (int64_t B = 0; B < Exec.program().num_buckets; ++B)
-    Largest = std::max(Largest, Exec.state().shard(B).size());
+    if (!Exec.program().buckets[B].frozen)
+      Largest = std::max(Largest, Exec.state().shard(B).size());
   Partial.resize(static_cast<size_t>(Largest / Chunk + 1));
   Exec.optimizer = this;
 }
@@ -35,6 +36,8 @@ void Optimizer::zeroGradients() {
   const PoplarProgram &Program = Exec.program();
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
+    if (Bucket.frozen)
+      continue;
     const Shard &S = Exec.state().shard(B);
     bool Whole = Bucket.gradient >= 0;
     Exec.device().zero(Whole ? Exec.fixed(Bucket.gradient) : S.Gradient,
@@ -48,6 +51,8 @@ void Optimizer::norm() {
   for (int64_t B = 0; B < Exec.program().num_buckets; ++B) {
     const Shard &S = Exec.state().shard(B);
     const PoplarBucket &Bucket = Exec.program().buckets[B];
+    if (Bucket.frozen)
+      continue;
     // Where all of a bucket is on several ranks, it counts once.
     int64_t First = Bucket.ranks ? Bucket.ranks[0] : 0;
     if (Exec.collectives && Exec.state().isWhole(B) &&
@@ -76,7 +81,8 @@ void Optimizer::unscale(int64_t Bucket, float *Gradients) {
 
 void Optimizer::unscaleShards() {
   for (int64_t B = 0; B < Exec.program().num_buckets; ++B)
-    unscale(B, Exec.state().shard(B).Gradient);
+    if (!Exec.program().buckets[B].frozen)
+      unscale(B, Exec.state().shard(B).Gradient);
 }
 
 void Optimizer::setLossScale(double NewScale) {
@@ -129,37 +135,42 @@ double Optimizer::update(int64_t Step, double Rate) {
 }
 
 namespace {
-struct NormalArgs {
+/// What fills elements of a tensor with random numbers, `First` of which is
+/// even.
+using RandomFill = void(float *Out, int64_t First, int64_t Count, uint64_t Key,
+                        float StdDev);
+struct RandomArgs {
+  RandomFill *Fill;
   uint64_t Key;
   float StdDev;
   int64_t First;
 };
 /// Elements that a thread makes at a time: even.
-constexpr int64_t NormalGrain = 4096;
+constexpr int64_t RandomGrain = 4096;
 } // namespace
 
-/// args: output from element `First` on, NormalArgs; extent: elements.
-static void normalKernel(void *const *Args, int64_t, int64_t Begin,
+/// args: output from element `First` on, RandomArgs; extent: elements.
+static void randomKernel(void *const *Args, int64_t, int64_t Begin,
                          int64_t End) {
-  const NormalArgs &Normal = *static_cast<const NormalArgs *>(Args[1]);
-  fillNormals(static_cast<float *>(Args[0]) + Begin, Normal.First + Begin,
-              End - Begin, Normal.Key, Normal.StdDev);
+  const RandomArgs &Random = *static_cast<const RandomArgs *>(Args[1]);
+  Random.Fill(static_cast<float *>(Args[0]) + Begin, Random.First + Begin,
+              End - Begin, Random.Key, Random.StdDev);
 }
 
 /// Elements [First, First + Count) of a tensor.
-static void fillRun(int Threads, uint64_t Key, float StdDev, float *Out,
-                    int64_t First, int64_t Count) {
+static void fillRun(int Threads, RandomFill *Fill, uint64_t Key, float StdDev,
+                    float *Out, int64_t First, int64_t Count) {
   // They are made in pairs, from even elements on.
   if (First % 2) {
     float Pair[2];
-    fillNormals(Pair, First - 1, 2, Key, StdDev);
+    Fill(Pair, First - 1, 2, Key, StdDev);
     *Out++ = Pair[1];
     ++First;
     --Count;
   }
-  NormalArgs Normal{Key, StdDev, First};
-  void *Args[] = {Out, &Normal};
-  dispatchRanges(Threads, normalKernel, Args, Count, Count, NormalGrain);
+  RandomArgs Random{Fill, Key, StdDev, First};
+  void *Args[] = {Out, &Random};
+  dispatchRanges(Threads, randomKernel, Args, Count, Count, RandomGrain);
 }
 
 /// What a rank on a GPU computes with is one thread; its host's cores are idle
@@ -177,7 +188,8 @@ static int countInitThreads(Executor &Exec) {
   return std::max(Exec.threads(), Cores / std::max(Neighbours, 1));
 }
 
-void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed) {
+void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed,
+                                           bool OnlyTrained) {
   const PoplarProgram &Program = Exec.program();
   int Threads = countInitThreads(Exec);
   // Those of a tensor, whether the rank has all of it or a part.
@@ -187,16 +199,19 @@ void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed) {
                                 static_cast<int64_t>(T));
     for (int64_t I : Tensors[T].Parts) {
       const PoplarParameter &P = Program.parameters[I];
+      if (OnlyTrained && Program.buckets[P.bucket].frozen)
+        continue;
       fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
-        if (P.init != POPLAR_NORMAL) {
+        if (P.init == POPLAR_ZEROS || P.init == POPLAR_ONES) {
           std::fill_n(Out, End - Begin, P.init == POPLAR_ONES ? 1.0f : 0.0f);
           return;
         }
-        forEachRun(P, Begin, End,
-                   [&](int64_t At, int64_t Offset, int64_t Count) {
-                     fillRun(Threads, Key, static_cast<float>(P.std_dev),
-                             Out + Offset, At, Count);
-                   });
+        forEachRun(
+            P, Begin, End, [&](int64_t At, int64_t Offset, int64_t Count) {
+              fillRun(Threads,
+                      P.init == POPLAR_NORMAL ? fillNormals : fillUniforms, Key,
+                      static_cast<float>(P.std_dev), Out + Offset, At, Count);
+            });
       });
     }
   }

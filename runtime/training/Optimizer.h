@@ -77,7 +77,8 @@ private:
 
 /// Fills the parameters by the initial distributions of the program, keyed by
 /// (Seed, parameter, element).
-void initializeParameters(Executor &Exec, uint64_t Seed);
+void initializeParameters(Executor &Exec, uint64_t Seed,
+                          bool OnlyTrained = false);
 
 } // namespace poplar::runtime
 

@@ -50,6 +50,8 @@ private:
   void dumpLogits();
   void start();
   void resume();
+  /// Checkpoints lack what is frozen: notes where it is from.
+  void rememberBase(const std::string &Path);
   Metrics step();
   /// See BatchRunner::load; the targets of all ranks.
   int64_t load(SampleSource &Source, int64_t First, const Share &Part,
@@ -284,16 +286,25 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &O,
   State.OptionsHash = O.hash(GlobalBatch);
 }
 
+void Trainer::rememberBase(const std::string &Path) {
+  if (!Path.empty() && hasFrozen(Exec.program()))
+    State.Base = std::filesystem::absolute(resolveCheckpoint(Path))
+                     .lexically_normal()
+                     .string();
+}
+
 void Trainer::start() {
-  if (O.Init.empty())
-    initializeParameters(Exec, static_cast<uint64_t>(O.Seed));
-  else
-    loadWeights(Exec, O.Init);
+  initializeModel(Exec, O.Init, O.Seed);
+  if (!O.InitAdapter.empty())
+    loadAdapter(Exec, O.InitAdapter);
+  rememberBase(O.Init);
 }
 
 void Trainer::resume() {
   State = readState(Latest);
-  loadTensors(Exec, Latest);
+  loadTensors(Exec, Latest, O.Init);
+  if (!O.Init.empty())
+    rememberBase(O.Init);
   if (State.LossScale > 1)
     Optim.setLossScale(State.LossScale);
   print("resuming from '%s' at step %lld\n", Latest.c_str(),
@@ -383,8 +394,9 @@ void Trainer::dump() {
     fail("--dump-gradients: ranks that share units add up their gradients in "
          "the update only; dump those of a plan in which none do");
   if (!O.DumpLogits.empty() && sharesUnits(Exec.program()))
-    fail("--dump-logits: ranks that share units have a part of the logits each; "
-         "dump those of a plan in which none do");
+    fail(
+        "--dump-logits: ranks that share units have a part of the logits each; "
+        "dump those of a plan in which none do");
   if (!O.DumpGradients.empty() && Exec.pipeline())
     fail("--dump-gradients: groups of a pipeline add up their gradients in the "
          "update only; dump those of a plan without groups");
@@ -498,6 +510,8 @@ void Trainer::begin() {
 }
 
 void Trainer::run() {
+  if (O.Resume && !O.Init.empty() && !hasFrozen(Exec.program()))
+    fail("give --resume or --init, not both");
   print("%s", Data.describe().c_str());
   if (O.Resume && Latest.empty())
     print("'%s' has no checkpoint yet: starting\n", O.Out.c_str());

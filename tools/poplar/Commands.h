@@ -26,6 +26,7 @@ void addBuildCommand(CLI::App &app, int &status);
 void addDoctorCommand(CLI::App &app, int &status);
 void addTrainCommand(CLI::App &app, int &status);
 void addSampleCommand(CLI::App &app, int &status);
+void addMergeCommand(CLI::App &app, int &status);
 
 /// Prints `poplar: error: <message>`; returns the exit status of a failure.
 int reportError(const std::string &message);

@@ -12,7 +12,9 @@
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Import.h"
 #include "mlir/IR/Builders.h"
+#include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -30,6 +32,7 @@ struct Arguments {
   std::vector<int64_t> specialTokenIds;
   int64_t seqLen = 0;
   double dropout = 0;
+  poplar::NNAddAdaptersOptions adapters;
 };
 } // namespace
 
@@ -51,6 +54,17 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
       number("num_parameters"), number("num_layers"), number("hidden_size"),
       number("vocab_size"));
   int64_t seqLen = number("seq_len");
+  int64_t trained = 0;
+  for (auto parameter : module.getOps<poplar::nn::ParameterOp>())
+    if (!parameter.getFrozen())
+      trained += llvm::cast<mlir::RankedTensorType>(parameter.getType())
+                     .getNumElements();
+  if (auto rank = model.getAs<mlir::IntegerAttr>("lora_rank"))
+    stream << llvm::formatv(
+        "adapters  LoRA of rank {0} on {1}: {2:N} parameters are trained, the "
+        "others are frozen\n",
+        rank.getInt(), model.getAs<mlir::StringAttr>("lora_targets").getValue(),
+        trained);
   stream << "sequence  " << seqLen << " tokens per sample (";
   if (seqLenGiven)
     stream << "as asked for; the model has " << summary.positions
@@ -149,13 +163,66 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
   return true;
 }
 
+/// Fails with `error` set.
+static bool addAdapters(mlir::ModuleOp module,
+                        const poplar::NNAddAdaptersOptions &options,
+                        std::string &error) {
+  mlir::ScopedDiagnosticHandler handler(module.getContext(),
+                                        [&](mlir::Diagnostic &diagnostic) {
+                                          if (error.empty())
+                                            error = diagnostic.str();
+                                          return mlir::success();
+                                        });
+  mlir::PassManager passes(module.getContext());
+  passes.addPass(poplar::createNNAddAdapters(options));
+  return mlir::succeeded(passes.run(module));
+}
+
+/// --lora-rank and what goes with it; returns the option that asks for
+/// adapters.
+static CLI::Option *addAdapterOptions(CLI::App *command,
+                                      poplar::NNAddAdaptersOptions &options) {
+  const char *group = "Adapters (LoRA)";
+  CLI::Option *rank =
+      command
+          ->add_option("--lora-rank", options.rank,
+                       "Freeze the model and train adapters of this rank on "
+                       "its linear layers")
+          ->type_name("N")
+          ->group(group);
+  command
+      ->add_option("--lora-alpha", options.alpha,
+                   "Scale of the adapters, which is divided by the rank "
+                   "(default: 16)")
+      ->type_name("X")
+      ->needs(rank)
+      ->group(group);
+  command
+      ->add_option("--lora-dropout", options.dropout,
+                   "Dropout probability in front of the adapters (default: 0)")
+      ->type_name("P")
+      ->needs(rank)
+      ->group(group);
+  command
+      ->add_option("--lora-targets", options.targets,
+                   "Modules to adapt, named as in PEFT's target_modules, such "
+                   "as q_proj,v_proj (default: all-linear)")
+      ->type_name("MODULE,...")
+      ->delimiter(',')
+      ->needs(rank)
+      ->group(group);
+  return rank;
+}
+
 void addImportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "import", "Turn a Hugging Face config.json into a model");
   command->footer("Supports the architectures BertForMaskedLM, "
                   "GPT2LMHeadModel, LlamaForCausalLM,\nMistralForCausalLM and "
                   "Qwen2ForCausalLM.\n\nExample:\n  poplar import "
-                  "examples/models/gpt2-124m.json --seq-len 256 -o model.mlir");
+                  "examples/models/gpt2-124m.json --seq-len 256 -o model.mlir"
+                  "\n  poplar import llama/ --lora-rank 8 --lora-alpha 16 "
+                  "--lora-targets q_proj,v_proj -o lora.mlir");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("config", arguments->config,
@@ -200,6 +267,7 @@ void addImportCommand(CLI::App &app, int &status) {
                    "File for the model, as MLIR; - for standard output")
       ->type_name("MODEL")
       ->required();
+  CLI::Option *lora = addAdapterOptions(command, arguments->adapters);
   command->callback([=, &status] {
     poplar::ImportOptions options;
     if (seqLen->count())
@@ -222,6 +290,12 @@ void addImportCommand(CLI::App &app, int &status) {
     std::string tokenizer;
     if (!addTokenizer(*module, arguments->config, tokenizer, error)) {
       status = reportError(error);
+      return;
+    }
+    if (arguments->adapters.targets.empty())
+      arguments->adapters.targets = {"all-linear"};
+    if (lora->count() && !addAdapters(*module, arguments->adapters, error)) {
+      status = reportError(arguments->config + ": " + error);
       return;
     }
     status =

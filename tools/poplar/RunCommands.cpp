@@ -51,6 +51,16 @@ int startJob(const std::string &directory, std::vector<std::string> arguments) {
   return execute(program.str().str(), std::move(arguments));
 }
 
+/// The executable that trained a run.
+static int startRun(const std::string &run,
+                    std::vector<std::string> arguments) {
+  std::string program = run + "/" + kExecutableLink;
+  if (!llvm::sys::fs::can_execute(program))
+    return reportError(run + ": is not a run of poplar train, or its program "
+                             "is gone");
+  return execute(program, std::move(arguments));
+}
+
 void addTrainCommand(CLI::App &app, int &status) {
   CLI::App *command =
       app.add_subcommand("train", "Train a program that poplar build wrote");
@@ -69,6 +79,39 @@ void addTrainCommand(CLI::App &app, int &status) {
   });
 }
 
+void addMergeCommand(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand(
+      "merge", "Add the adapters of a run to the weights of its model");
+  command->footer("Writes a checkpoint that transformers can open.\n\n"
+                  "Example:\n  poplar merge runs/lora -o merged");
+  struct Arguments {
+    std::string run, base, output;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("run", arguments->run,
+                   "Directory given to poplar train "
+                   "--out, with adapters")
+      ->type_name("RUN")
+      ->required();
+  command
+      ->add_option("--init", arguments->base,
+                   "The model, if it is no longer where the run had it from")
+      ->type_name("HF_DIR");
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "Directory to write, which must not exist")
+      ->type_name("DIR")
+      ->required();
+  command->callback([=, &status] {
+    std::vector<std::string> list = {"merge", "--checkpoint", arguments->run,
+                                     "--out", arguments->output};
+    if (!arguments->base.empty())
+      list.insert(list.end(), {"--init", arguments->base});
+    status = startRun(arguments->run, std::move(list));
+  });
+}
+
 void addSampleCommand(CLI::App &app, int &status) {
   CLI::App *command =
       app.add_subcommand("sample", "Continue a prompt from a trained run");
@@ -81,15 +124,8 @@ void addSampleCommand(CLI::App &app, int &status) {
       ->type_name("RUN")
       ->required();
   command->callback([=, &status] {
-    std::string program = *run + "/" + kExecutableLink;
-    if (!llvm::sys::fs::can_execute(program)) {
-      status =
-          reportError(*run + ": is not a run of poplar train, or its program "
-                             "is gone");
-      return;
-    }
     std::vector<std::string> arguments = command->remaining();
     arguments.insert(arguments.begin(), {"sample", "--checkpoint", *run});
-    status = execute(program, std::move(arguments));
+    status = startRun(*run, std::move(arguments));
   });
 }

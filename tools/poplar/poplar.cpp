@@ -47,6 +47,7 @@ int main(int argc, char **argv) {
   addDoctorCommand(app, status);
   addTrainCommand(app, status);
   addSampleCommand(app, status);
+  addMergeCommand(app, status);
   // The program's own --help lists its options.
   if (llvm::StringRef command = argc > 2 && argv[2][0] != '-' ? argv[1] : "";
       command == "train" || command == "sample")

@@ -241,6 +241,49 @@ TEST_F(ZeroProblemTest, TransientBucketsTakeMemory) {
   }
 }
 
+TEST_F(ZeroProblemTest, FrozenParametersAreGatheredOnly) {
+  model.buckets = 5;
+  model.largestBucket = model.firstBucket = model.lastBucket = 300;
+  model.gatheredForward = {5, 1000};
+  model.gatheredBackward = {4, 700};
+  // A tenth is trained.
+  model.someTrained = ModelFacts::Trained{elements / 10, 60, 2, 40, 60};
+  model.reduced = {2, elements / 10};
+  int64_t trained = elements / 10, frozen = elements - trained;
+  EXPECT_EQ(model.getState().trained(), trained);
+  // Of what the profile found, each of three ranks lacks two thirds of what is
+  // sharded: optimizer, gradients, then all parameters.
+  int64_t sharded[] = {0, 8 * trained, 12 * trained, 16 * trained + 4 * frozen};
+  // At most two trained buckets are reduced, three of any are gathered.
+  int64_t transient[] = {0, 0, 2 * 60 * 4, 2 * 60 * 4 + 3 * 300 * 4};
+  CollectiveCost cost(cluster, cluster.ranks);
+  auto reduce = [&](int64_t buckets, double size) {
+    auto one = cost.reduceScatter("", {0, 1000, 2000, 3000}, 4);
+    return double(buckets) * one.latency +
+           size / 3000 * (one.seconds() - one.latency);
+  };
+  auto gather = [&](int64_t buckets, double size) {
+    auto one = cost.allGather("", {0, 1000, 2000, 3000}, 4);
+    return double(buckets) * one.latency +
+           size / 3000 * (one.seconds() - one.latency);
+  };
+  double backward[] = {2 * reduce(1, 60), reduce(1, 60), reduce(1, 60),
+                       reduce(1, 60) + gather(4, 700)};
+  double forward[] = {0, 0, 0, gather(4, 700)};
+  for (int stage = 0; stage < 4; ++stage) {
+    BatchProblem problem = pose(stage);
+    EXPECT_NEAR(problem.types[0].fixedBytes,
+                fixedBytes - sharded[stage] * 2 / 3 + transient[stage], 1)
+        << stage;
+    EXPECT_NEAR(problem.backwardSync, backward[stage], 1e-8) << stage;
+    EXPECT_NEAR(problem.forwardSync, forward[stage], 1e-8) << stage;
+  }
+  // Without a profile of memory: a copy of all, the rest of a tenth.
+  for (DeviceProfile &profile : cluster.profiles)
+    profile.memory.reset();
+  EXPECT_EQ(pose(0).types[0].fixedBytes, 16 * trained + 4 * frozen);
+}
+
 TEST_F(ZeroProblemTest, TheSmallestLimitHolds) {
   EXPECT_EQ(pose(0).types[0].largestBatch, 6); // 20 000 bytes of 3000
   EXPECT_EQ(pose(0).types[1].largestBatch, 3);

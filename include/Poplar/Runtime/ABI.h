@@ -41,7 +41,8 @@
 //   working copy      whole     whole     whole     shard
 //   gradient, f32     whole     whole     shard     shard
 //   master, moments   whole     shard     shard     shard
-// A working copy in f32 is the master as well.
+// A working copy in f32 is the master as well. Of a frozen bucket there is
+// nothing but the working copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,13 +56,19 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 7u
+#define POPLAR_ABI_VERSION 8u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
 enum PoplarType { POPLAR_F32 = 0, POPLAR_BF16 = 1, POPLAR_F16 = 2 };
 
-enum PoplarInit { POPLAR_NORMAL = 0, POPLAR_ZEROS = 1, POPLAR_ONES = 2 };
+/// Normal and uniform numbers have the mean 0 and a given standard deviation.
+enum PoplarInit {
+  POPLAR_NORMAL = 0,
+  POPLAR_ZEROS = 1,
+  POPLAR_ONES = 2,
+  POPLAR_UNIFORM = 3
+};
 
 /// Which part of a tensor of the checkpoint a parameter is, where devices share
 /// units: ranges [begin, end) of one dimension, ascending, which lie next to
@@ -73,7 +80,7 @@ typedef struct PoplarSlice {
   const int64_t *ranges; /* 2 * num_ranges */
 } PoplarSlice;
 
-/// A trained tensor, or a part of one.
+/// A tensor of the model, or a part of one.
 typedef struct PoplarParameter {
   const char *name; /* as in the Hugging Face checkpoint, if it is whole */
   int64_t rank, shape[4], elements;
@@ -95,6 +102,7 @@ typedef struct PoplarBucket {
   /// The ranks that hold it, ascending; null where all do.
   int64_t num_ranks;
   const int64_t *ranks;
+  int64_t frozen; /* 1: it has a working copy, and nothing else */
 } PoplarBucket;
 
 /// Whom a rank of a pipeline stage exchanges messages with, and which tokens of

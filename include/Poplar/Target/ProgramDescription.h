@@ -64,6 +64,7 @@ private:
     std::vector<int64_t> bounds;
     int64_t stage;
     std::vector<int64_t> holders;
+    bool frozen;
   };
   struct Rank {
     std::string deviceType, node;

@@ -151,7 +151,7 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
     int64_t stage = info.getStage(bucket);
     if (info.holds(bucket) && (!sharded || stage < 3))
       entry.working = place(entry.layout.elements, width);
-    if (info.holds(bucket) && (!sharded || stage < 2))
+    if (info.holds(bucket) && !bucket.getFrozen() && (!sharded || stage < 2))
       entry.gradient = place(entry.layout.elements, 4);
     for (auto [name, offset] :
          llvm::zip_equal(bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),

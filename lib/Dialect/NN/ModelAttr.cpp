@@ -72,14 +72,21 @@ LogicalResult ModelVerifier::verifyKeys() {
                                    "precision",        "config",
                                    "unsafe_precision", "config_facts",
                                    "tokenizer",        "tokenizer_hash",
-                                   "tokenizer_path"},
-                          counts = {"vocab_size", "seq_len", "hidden_size",
-                                    "num_layers", "num_parameters"};
+                                   "tokenizer_path",   "lora_targets"},
+                          counts = {"vocab_size",     "seq_len",
+                                    "hidden_size",    "num_layers",
+                                    "num_parameters", "lora_rank"};
   for (NamedAttribute entry : facts) {
     StringRef name = entry.getName();
     if (texts.contains(name)) {
       if (!isa<StringAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a string";
+    } else if (name == "lora_alpha" || name == "lora_dropout") {
+      if (!isa<FloatAttr>(entry.getValue()))
+        return module.emitError("nn.model: ") << name << " is not a number";
+    } else if (name == "lora_in_out") {
+      if (!isa<BoolAttr>(entry.getValue()))
+        return module.emitError("nn.model: ") << name << " is not a bool";
     } else if (name == "special_token_ids") {
       auto ids = dyn_cast<DenseI64ArrayAttr>(entry.getValue());
       std::optional<int64_t> rows = getInteger("vocab_size");

@@ -42,6 +42,7 @@ std::string poplar::nn::getFingerprint(ModuleOp module) {
     stream << entries.getDictionary(module.getContext());
   }
   for (auto parameter : module.getOps<ParameterOp>())
-    stream << parameter.getSymName() << parameter.getType();
+    stream << parameter.getSymName() << parameter.getType()
+           << (parameter.getFrozen() ? "frozen" : "");
   return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, 16);
 }

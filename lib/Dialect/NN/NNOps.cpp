@@ -190,8 +190,9 @@ LogicalResult ParameterOp::verify() {
   if (!(stdDev >= 0) || getStdDev().isInfinity())
     return emitOpError() << "std is " << stdDev
                          << ", expected a finite number, not negative";
-  if (stdDev != 0 && getInit() != InitKind::Normal)
-    return emitOpError() << "std needs the init 'normal', found '"
+  if (stdDev != 0 && getInit() != InitKind::Normal &&
+      getInit() != InitKind::Uniform)
+    return emitOpError() << "std needs the init 'normal' or 'uniform', found '"
                          << stringifyInitKind(getInit()) << "'";
   SliceAttr slice = getSliceAttr();
   if (!slice)

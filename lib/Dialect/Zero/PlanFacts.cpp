@@ -42,6 +42,8 @@ private:
 
 TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
     : model(model) {
+  ModelFacts::Trained trained;
+  bool someAreFrozen = false;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     int64_t size = zero::BucketLayout::get(bucket, symbols)->elements;
     elements[bucket] = size;
@@ -51,7 +53,16 @@ TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
       model.firstBucket = size;
     model.lastBucket = size;
     model.largestBucket = std::max(model.largestBucket, size);
+    someAreFrozen |= bucket.getFrozen();
+    if (bucket.getFrozen())
+      continue;
+    if (trained.buckets++ == 0)
+      trained.firstBucket = size;
+    trained.lastBucket = size;
+    trained.largestBucket = std::max(trained.largestBucket, size);
   }
+  if (someAreFrozen)
+    model.someTrained = trained;
 }
 
 static bool isReadBackward(OpOperand &use) {
@@ -111,7 +122,8 @@ void TrafficCounter::run(func::FuncOp function) {
   for (const SmallVector<Use> &uses : llvm::reverse(steps)) {
     SmallVector<zero::BucketOp> read, all;
     for (const Use &use : uses) {
-      all.push_back(use.bucket);
+      if (!zero::BucketOp(use.bucket).getFrozen())
+        all.push_back(use.bucket);
       if (use.isReadBackward)
         read.push_back(use.bucket);
     }
@@ -127,6 +139,11 @@ ModelFacts zero::getModelFacts(ModuleOp module) {
         cast<RankedTensorType>(parameter.getType()).getNumElements();
   model.fingerprint = nn::getFingerprint(module);
   TrafficCounter counter(module, model);
+  if (model.someTrained)
+    for (auto parameter : module.getOps<nn::ParameterOp>())
+      if (!parameter.getFrozen())
+        model.someTrained->elements +=
+            cast<RankedTensorType>(parameter.getType()).getNumElements();
   auto function = module.lookupSymbol<func::FuncOp>("model");
   if (model.buckets > 0 && function && !function.isExternal())
     counter.run(function);

@@ -531,8 +531,15 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("has no parameters");
   llvm::SmallDenseSet<Attribute> seen;
   for (auto name : getParameters().getAsRange<FlatSymbolRefAttr>()) {
-    if (!symbols.lookupNearestSymbolFrom<nn::ParameterOp>(*this, name))
+    auto parameter =
+        symbols.lookupNearestSymbolFrom<nn::ParameterOp>(*this, name);
+    if (!parameter)
       return emitOpError("names ") << name << ", which is not an nn.parameter";
+    if (parameter.getFrozen() != getFrozen())
+      return emitOpError("is ")
+             << (getFrozen() ? "frozen" : "trained") << ", but " << name
+             << " is " << (parameter.getFrozen() ? "frozen" : "trained")
+             << ": a bucket holds parameters of one kind";
     if (!seen.insert(name).second)
       return emitOpError("names ") << name << " twice";
   }

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Zero/ShareSearch.h"
-#include "Poplar/Planner/Model/WireFormat.h"
 #include "Batch/ExactPolicy.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include <algorithm>
 #include <cmath>
@@ -61,8 +61,10 @@ bool ShareSearch::readMemory(int stage, std::string &error) {
       return false;
     freeBytes[i] =
         device.memory - getFixedBytes(*profile, device, model, stage, 0);
-    unitBytes[i] = shardAlignment *
-                   StateFormat::of(device.getWorkingFormat()).sharded(stage);
+    int64_t sharded = model.getState().shardedBytes(
+        StateFormat::of(device.getWorkingFormat()), stage);
+    unitBytes[i] = (sharded * shardAlignment + model.elements - 1) /
+                   std::max<int64_t>(model.elements, 1);
     sampleBytes[i] = memory->perSample;
     if (profile->optimizerSeconds)
       update = std::max(update,

@@ -81,9 +81,13 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
     return Traffic{std::max<int64_t>(all.buckets - part.buckets, 0),
                    std::max<int64_t>(all.elements - part.elements, 0)};
   };
-  Traffic all = {model.buckets, model.elements},
-          first = {std::min<int64_t>(model.buckets, 1), model.firstBucket},
-          last = {std::min<int64_t>(model.buckets, 1), model.lastBucket};
+  // What is reduced and updated; what is gathered in steps begins with a bucket
+  // that may be frozen.
+  ModelFacts::Trained trained = model.getTrained();
+  int64_t one = std::min<int64_t>(trained.buckets, 1);
+  Traffic all = {trained.buckets, trained.elements},
+          first = {one, trained.firstBucket}, last = {one, trained.lastBucket},
+          gathered = {std::min<int64_t>(model.buckets, 1), model.firstBucket};
   ZeroRounds rounds = ZeroRounds::of(problem.zeroStage);
   problem.forwardSync = problem.backwardSync = problem.stepSync = 0;
   problem.iterationSync = update + rates.exchanges;
@@ -99,9 +103,9 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
     problem.stepSync += reduce(first) + reduceOverhead(beside);
   }
   if (rounds.gathersForward) {
-    Traffic beside = without(model.gatheredForward, first);
+    Traffic beside = without(model.gatheredForward, gathered);
     problem.forwardSync += gather(beside);
-    problem.stepSync += gather(first) + gatherOverhead(beside);
+    problem.stepSync += gather(gathered) + gatherOverhead(beside);
   }
   if (rounds.gathersBackward) {
     problem.backwardSync += gather(model.gatheredBackward);
@@ -124,9 +128,10 @@ double poplar::getCollectiveBytes(const ClusterView &cluster,
   if (cluster.ranks.size() < 2)
     return 0;
   ZeroRounds rounds = ZeroRounds::of(stage);
-  double gradients = double((rounds.reductions + rounds.gradientGathers) *
-                            model.elements),
-         parameters = double(rounds.parameterGathers * model.elements);
+  int64_t trained = model.getTrained().elements;
+  double gradients =
+             double((rounds.reductions + rounds.gradientGathers) * trained),
+         parameters = double(rounds.parameterGathers * trained);
   gradients += double(steps * rounds.stepReductions * model.reduced.elements);
   parameters += double(
       steps * (rounds.gathersForward * model.gatheredForward.elements +
@@ -155,13 +160,14 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
                               const DeviceType &type, const ModelFacts &model,
                               int stage, double share) {
   StateFormat format = StateFormat::of(type.getWorkingFormat());
-  double sharded = double(format.sharded(stage)) * double(model.elements);
-  int64_t fixed =
-      profile.memory
-          ? profile.memory->fixed
-          : stateBytes(format, stage, model.elements, model.elements).total();
+  StateElements state = model.getState();
+  ModelFacts::Trained trained = model.getTrained();
+  auto sharded = double(state.shardedBytes(format, stage));
+  int64_t fixed = profile.memory ? profile.memory->fixed
+                                 : state.replicatedBytes(format, /*stage=*/0);
   return fixed - std::llround(sharded * (1 - share)) +
-         transientBytes(format, stage, model.largestBucket, model.buckets,
+         transientBytes(format, stage, {model.largestBucket, model.buckets},
+                        {trained.largestBucket, trained.buckets},
                         model.overlapDepth);
 }
 
@@ -260,6 +266,8 @@ poplar::getMeasuredMemory(const DeviceProfile &profile, const DeviceType &type,
   return profile.memory;
 }
 
+static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 std::optional<std::vector<double>>
 poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
                            int stage, std::string &error) {
@@ -279,8 +287,10 @@ poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
     free.push_back(type.memory -
                    getFixedBytes(*profile, type, model, stage, 0) -
                    memory->perSample);
-    width = std::max(width,
-                     StateFormat::of(type.getWorkingFormat()).sharded(stage));
+    width = std::max(
+        width, divideUp(model.getState().shardedBytes(
+                            StateFormat::of(type.getWorkingFormat()), stage),
+                        model.elements));
   }
   std::optional<ShardBounds> bounds =
       shardByFreeMemory(model.elements, free, width, error);

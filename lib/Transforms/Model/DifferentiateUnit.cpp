@@ -54,8 +54,8 @@ namespace {
 class UnitDifferentiation {
 public:
   UnitDifferentiation(func::FuncOp unit, func::FuncOp work,
-                      cluster::RecomputePolicy policy)
-      : unit(unit), work(work), policy(policy), body(work.front()),
+                      const Differentiation &how)
+      : unit(unit), work(work), how(how), body(work.front()),
         numArguments(unit.getNumArguments()) {}
 
   /// Appends the reverse pass to the clone `work`.
@@ -75,7 +75,7 @@ private:
   bool canKeep(Operation *op) const;
 
   func::FuncOp unit, work;
-  cluster::RecomputePolicy policy;
+  const Differentiation &how;
   Block &body;
   unsigned numArguments;
   DifferentiatedUnit info;
@@ -104,7 +104,7 @@ LogicalResult UnitDifferentiation::buildReverse() {
   for (Operation &op : body)
     forwardOps.push_back(&op);
   for (unsigned i = 0; i != numArguments; ++i) {
-    if (!isFloatTensor(body.getArgument(i).getType()))
+    if (!isFloatTensor(body.getArgument(i).getType()) || how.frozen[i])
       continue;
     grads.setNeeded(body.getArgument(i));
     (isParameter(unit, i) ? info.parameters : info.activations).push_back(i);
@@ -167,7 +167,7 @@ bool UnitDifferentiation::canKeep(Operation *op) const {
   // Only a shape: its size may depend on the batch, its elements do not.
   if (isa<tensor::EmptyOp, linalg::FillOp>(op))
     return false;
-  switch (policy) {
+  switch (how.policy) {
   case cluster::RecomputePolicy::Keep:
     return true;
   case cluster::RecomputePolicy::Attention: {
@@ -209,8 +209,9 @@ void UnitDifferentiation::chooseResiduals() {
     read.insert(values.begin(), values.end());
   }
 
+  bool passesFrozen = how.passesFrozen && !gradients.empty();
   for (unsigned i = 0; i != numArguments; ++i)
-    if (passed.contains(body.getArgument(i)))
+    if (passed.contains(body.getArgument(i)) || (passesFrozen && how.frozen[i]))
       info.passedArguments.push_back(i);
   unsigned numReturned = results.size();
   for (Operation &op : body)
@@ -293,13 +294,13 @@ func::FuncOp UnitDifferentiation::buildForward() {
 
 FailureOr<DifferentiatedUnit>
 poplar::differentiateUnit(func::FuncOp unit, SymbolTable &symbols,
-                          cluster::RecomputePolicy policy) {
+                          const Differentiation &how) {
   for (StringRef suffix : {".forward", ".backward"})
     if (symbols.lookup((unit.getSymName() + suffix).str()))
       return unit.emitOpError("cannot be differentiated: there is a symbol @")
              << unit.getSymName() << suffix << " already";
   OwningOpRef<func::FuncOp> work = unit.clone();
-  UnitDifferentiation differentiation(unit, *work, policy);
+  UnitDifferentiation differentiation(unit, *work, how);
   if (failed(differentiation.buildReverse()))
     return failure();
   differentiation.chooseResiduals();

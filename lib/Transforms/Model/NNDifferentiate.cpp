@@ -70,6 +70,37 @@ static FailureOr<func::FuncOp> getUnit(func::CallOp call,
   return unit;
 }
 
+/// The arguments of `unit` that are frozen parameters, in all calls or in none.
+static FailureOr<llvm::BitVector>
+findFrozen(func::FuncOp unit, func::FuncOp model, SymbolTable &symbols) {
+  llvm::BitVector frozen(unit.getNumArguments());
+  func::CallOp first;
+  for (func::CallOp call : model.getOps<func::CallOp>()) {
+    if (call.getCallee() != unit.getSymName())
+      continue;
+    for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
+      auto get = operand.getDefiningOp<nn::GetParameterOp>();
+      auto parameter = get ? symbols.lookup<nn::ParameterOp>(get.getParameter())
+                           : nn::ParameterOp();
+      bool isFrozen = parameter && parameter.getFrozen();
+      if (!first || isFrozen == frozen[index]) {
+        frozen[index] = isFrozen;
+        continue;
+      }
+      InFlightDiagnostic diagnostic =
+          call.emitOpError("passes a parameter that is ")
+          << (isFrozen ? "frozen" : "trained") << " as argument " << index
+          << " of @" << unit.getSymName()
+          << ", but another call does not: both run the same function";
+      diagnostic.attachNote(first.getLoc()) << "the other call";
+      return diagnostic;
+    }
+    if (!first)
+      first = call;
+  }
+  return frozen;
+}
+
 namespace {
 struct NNDifferentiatePass
     : public poplar::impl::NNDifferentiateBase<NNDifferentiatePass> {
@@ -106,8 +137,13 @@ private:
         return failure();
       if (units.contains(*unit))
         continue;
+      FailureOr<llvm::BitVector> frozen = findFrozen(*unit, model, symbols);
+      if (failed(frozen))
+        return failure();
       FailureOr<DifferentiatedUnit> differentiated =
-          differentiateUnit(*unit, symbols, *policy);
+          differentiateUnit(*unit, symbols,
+                            {*policy, std::move(*frozen),
+                             zero::ProgramInfo::get(module).mixedRecompute});
       if (failed(differentiated))
         return failure();
       units.insert({*unit, std::move(*differentiated)});

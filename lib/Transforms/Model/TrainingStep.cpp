@@ -53,7 +53,8 @@ private:
   llvm::DenseMap<Operation *, func::CallOp> originals;
   /// The one read of every parameter, by name.
   llvm::MapVector<StringAttr, GetParameterOp> parameters;
-  SmallVector<GetGradientOp> gradientReads;
+  /// The running gradient of each that is trained.
+  SmallVector<std::pair<GetParameterOp, GetGradientOp>> gradientReads;
 };
 } // namespace
 
@@ -63,7 +64,9 @@ LogicalResult TrainBuilder::buildForward(Operation &op) {
     GetParameterOp &known = parameters[get.getParameterAttr().getAttr()];
     if (!known) {
       known = cast<GetParameterOp>(builder.clone(op, mapping));
-      grads.setNeeded(known);
+      auto parameter = symbols.lookup<ParameterOp>(get.getParameter());
+      if (!parameter.getFrozen())
+        grads.setNeeded(known);
       return success();
     }
     if (known.getType() != get.getType())
@@ -98,6 +101,10 @@ LogicalResult TrainBuilder::buildForward(Operation &op) {
 
 LogicalResult TrainBuilder::buildBackwardCall(func::CallOp forward,
                                               func::CallOp original) {
+  // A unit of frozen parameters alone, in front of all that is trained.
+  if (llvm::none_of(forward.getResults(),
+                    [&](Value result) { return grads.isNeeded(result); }))
+    return success();
   auto callee = symbols.lookup<func::FuncOp>(original.getCallee());
   const DifferentiatedUnit &unit = units[callee];
   SmallVector<Value> operands;
@@ -145,8 +152,8 @@ LogicalResult TrainBuilder::buildBackward(Operation *op) {
 }
 
 void TrainBuilder::placeGradients() {
-  for (auto [entry, read] : llvm::zip_equal(parameters, gradientReads)) {
-    Value sum = grads.accumulator(entry.second.getValue());
+  for (auto [parameter, read] : gradientReads) {
+    Value sum = grads.accumulator(parameter.getValue());
     if (sum == read.getValue()) {
       read.erase();
       continue;
@@ -189,11 +196,14 @@ LogicalResult TrainBuilder::build() {
   for (Value loss : results)
     grads.add(loss, train->getArguments().back());
   for (auto &[name, parameter] : parameters) {
+    if (!grads.isNeeded(parameter))
+      continue;
     auto tensor = cast<RankedTensorType>(parameter.getType());
-    gradientReads.push_back(GetGradientOp::create(
-        builder, parameter.getLoc(), tensor.clone(builder.getF32Type()),
-        FlatSymbolRefAttr::get(name)));
-    grads.setAccumulator(parameter, gradientReads.back());
+    auto read = GetGradientOp::create(builder, parameter.getLoc(),
+                                      tensor.clone(builder.getF32Type()),
+                                      FlatSymbolRefAttr::get(name));
+    gradientReads.push_back({parameter, read});
+    grads.setAccumulator(parameter, read);
   }
   for (Operation *op : llvm::reverse(forwardOps))
     if (failed(buildBackward(op)))

@@ -171,7 +171,8 @@ void Slicing::divideBucket(zero::BucketOp bucket) {
       lowest = std::min(lowest, groups[group].getStage());
     }
     auto divided = zero::BucketOp::create(builder, bucket.getLoc(), unique,
-                                          builder.getArrayAttr(parameters));
+                                          builder.getArrayAttr(parameters),
+                                          bucket.getFrozen());
     divided.setGroups(users);
     divided.setPositions(positions);
     // Holders that are not of one group and position meet but once in an

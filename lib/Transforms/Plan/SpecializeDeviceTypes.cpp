@@ -135,6 +135,12 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
 
 /// Ranks that share units exchange values, in the order of their ops.
 static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
+  auto model = plan->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
+      nn::kModelAttr);
+  if (model && model.contains("lora_rank"))
+    return plan.emitOpError("has devices that share units of a model with "
+                            "adapters, which cannot be divided yet: plan "
+                            "without `tensor`");
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   for (auto [index, group] : llvm::enumerate(plan.getGroups())) {
     if (group.getTensor().size() > 1 && !llvm::all_equal(group.getTensor()))

@@ -33,6 +33,8 @@ struct Group {
   /// Holds a parameter of several units, which is gathered and reduced for
   /// each of them: nothing else should travel with it.
   bool tied = false;
+  /// Holds frozen parameters, and no others.
+  bool frozen = false;
   /// Of the plan, if there is one that has groups: who else needs it is in the
   /// same one.
   int64_t virtualStage = 0;
@@ -45,7 +47,8 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult collect(func::FuncOp model, SmallVectorImpl<Group> &groups);
+  LogicalResult collect(func::FuncOp model, SmallVectorImpl<Group> &trained,
+                        SmallVectorImpl<Group> &frozen);
   void mergeSmall(SmallVectorImpl<Group> &groups);
 };
 
@@ -59,15 +62,19 @@ static StringRef getUserName(Operation *op) {
 }
 
 LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
-                                           SmallVectorImpl<Group> &groups) {
+                                           SmallVectorImpl<Group> &trained,
+                                           SmallVectorImpl<Group> &frozen) {
   llvm::MapVector<StringAttr, llvm::SmallSetVector<Operation *, 2>> users;
   for (auto get : model.getOps<nn::GetParameterOp>())
     for (Operation *user : get->getUsers())
       users[get.getParameterAttr().getAttr()].insert(user);
   DenseMap<StringAttr, int64_t> sizes;
+  DenseSet<StringAttr> areFrozen;
   for (auto parameter : getOperation().getOps<nn::ParameterOp>()) {
     if (!users.contains(parameter.getSymNameAttr()))
       return parameter.emitOpError("is not used by @model");
+    if (parameter.getFrozen())
+      areFrozen.insert(parameter.getSymNameAttr());
     sizes[parameter.getSymNameAttr()] =
         cast<RankedTensorType>(parameter.getType()).getNumElements() * 4;
   }
@@ -88,32 +95,42 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
   llvm::StringMap<int64_t> count;
   DenseSet<StringAttr> done;
   for (Operation &op : model.front()) {
-    Group group;
+    Group group, frozenGroup;
     if (cutter)
       group.virtualStage = cutter.findVirtualStage(units.getUnit(&op));
     group.name =
         llvm::formatv("{0}.{1}", getUserName(&op), count[getUserName(&op)])
             .str();
+    frozenGroup = group;
+    frozenGroup.name += ".frozen";
+    frozenGroup.frozen = true;
     for (Value operand : op.getOperands()) {
       auto get = operand.getDefiningOp<nn::GetParameterOp>();
       if (!get || !done.insert(get.getParameterAttr().getAttr()).second)
         continue;
       StringAttr name = get.getParameterAttr().getAttr();
       Attribute symbol = FlatSymbolRefAttr::get(name);
+      bool isFrozen = areFrozen.contains(name);
+      SmallVectorImpl<Group> &groups = isFrozen ? frozen : trained;
       if (users[name].size() > 1) {
         groups.push_back({llvm::formatv("tied.{0}", count["tied"]++).str(),
                           {symbol},
                           sizes[name],
-                          true});
+                          true,
+                          isFrozen});
         continue;
       }
-      group.parameters.push_back(symbol);
-      group.bytes += sizes[name];
+      Group &own = isFrozen ? frozenGroup : group;
+      own.parameters.push_back(symbol);
+      own.bytes += sizes[name];
     }
-    if (group.parameters.empty())
+    if (group.parameters.empty() && frozenGroup.parameters.empty())
       continue;
     ++count[getUserName(&op)];
-    groups.push_back(std::move(group));
+    if (!group.parameters.empty())
+      trained.push_back(std::move(group));
+    if (!frozenGroup.parameters.empty())
+      frozen.push_back(std::move(frozenGroup));
   }
   return success();
 }
@@ -152,16 +169,21 @@ void ZeroFormBucketsPass::runOnOperation() {
         .emitOpError("is there already: buckets are formed once");
     return signalPassFailure();
   }
-  SmallVector<Group> groups;
-  if (failed(collect(model, groups)))
+  SmallVector<Group> trained, frozen;
+  if (failed(collect(model, trained, frozen)))
     return signalPassFailure();
-  mergeSmall(groups);
+  if (trained.empty() && !frozen.empty()) {
+    module.emitError("has nothing to train: all its parameters are frozen");
+    return signalPassFailure();
+  }
+  mergeSmall(trained);
+  mergeSmall(frozen);
 
   SymbolTable symbols(module);
   OpBuilder builder(model);
-  for (const Group &group : groups)
+  for (const Group &group : llvm::concat<Group>(trained, frozen))
     // Makes the name unique.
-    symbols.insert(
-        zero::BucketOp::create(builder, model.getLoc(), group.name,
-                               builder.getArrayAttr(group.parameters)));
+    symbols.insert(zero::BucketOp::create(
+        builder, model.getLoc(), group.name,
+        builder.getArrayAttr(group.parameters), group.frozen));
 }

@@ -273,7 +273,8 @@ LogicalResult ZeroMaterializePass::findAddends(ArrayRef<func::FuncOp> trains) {
         addends[bucket].push_back(set);
   }
   for (zero::BucketOp bucket : buckets)
-    if (!meetsInSteps(bucket) && !addends.contains(bucket))
+    if (!bucket.getFrozen() && !meetsInSteps(bucket) &&
+        !addends.contains(bucket))
       return bucket.emitOpError("has no gradients: no parameter of it is "
                                 "differentiated in @")
              << func::FuncOp(trains.front()).getSymName();
@@ -296,7 +297,7 @@ void ZeroMaterializePass::addTrainLast(func::FuncOp train, StringRef name) {
   auto last = cast<func::FuncOp>(builder.clone(*train, mapping));
   last.setSymName(name);
   for (zero::BucketOp bucket : buckets) {
-    if (meetsInSteps(bucket) || isReducedInUpdate(bucket))
+    if (bucket.getFrozen() || meetsInSteps(bucket) || isReducedInUpdate(bucket))
       continue;
     Operation *addend = addends.lookup(bucket).front();
     if (addend->getParentOp() != train.getOperation())
@@ -315,12 +316,14 @@ void ZeroMaterializePass::addUpdate() {
                                      builder.getFunctionType({}, {}));
   builder.setInsertionPointToStart(update.addEntryBlock());
   for (zero::BucketOp bucket : buckets)
-    if (info.worldSize > 1 && !meetsInSteps(bucket) &&
+    if (info.worldSize > 1 && !bucket.getFrozen() && !meetsInSteps(bucket) &&
         isReducedInUpdate(bucket))
       addReduction(builder, bucket.getLoc(), bucket);
   // Reductions have divided by the loss scale, where there are any.
   zero::NormOp::create(builder, loc, info.isScaled() && info.worldSize == 1);
   for (zero::BucketOp bucket : buckets) {
+    if (bucket.getFrozen())
+      continue;
     int64_t stage = info.getStage(bucket);
     zero::AdamWOp::create(builder, bucket.getLoc(), bucket.getSymName());
     if (info.worldSize > 1 && (stage == 1 || stage == 2))
@@ -371,10 +374,10 @@ void ZeroMaterializePass::runOnOperation() {
     for (auto function : llvm::to_vector(module.getOps<func::FuncOp>()))
       if (isStep(function) && failed(gatherParameters(function)))
         return signalPassFailure();
-  bool meets = llvm::any_of(buckets,
-                            [&](auto bucket) { return meetsInSteps(bucket); }),
-       leaves = !llvm::all_of(
-           buckets, [&](auto bucket) { return meetsInSteps(bucket); });
+  bool meets = false, leaves = false;
+  for (zero::BucketOp bucket : buckets)
+    if (!bucket.getFrozen())
+      (meetsInSteps(bucket) ? meets : leaves) = true;
   for (auto [chunk, train] : llvm::enumerate(trains)) {
     if (meets && failed(scatterGradients(train)))
       return signalPassFailure();

@@ -175,7 +175,7 @@ LogicalResult ZeroVerifyPass::verifyUpdate(ModuleOp program,
   }
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   for (auto bucket : program.getOps<zero::BucketOp>())
-    if (info.holds(bucket) &&
+    if (info.holds(bucket) && !bucket.getFrozen() &&
         !updated.count(FlatSymbolRefAttr::get(bucket.getSymNameAttr())))
       return bucket.emitOpError("is never updated in @update");
   return success();

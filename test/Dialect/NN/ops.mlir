@@ -6,6 +6,8 @@
 nn.parameter @"wte.weight" : tensor<16x8xf32> normal std 2.0e-02 decay
 nn.parameter @"ln.weight" : tensor<8xf32> ones
 nn.parameter @"ln.bias" : tensor<8xf32> zeros
+// CHECK: nn.parameter @lora : tensor<8xf32> {{ *}}uniform std 1.000000e-01 frozen
+nn.parameter @lora : tensor<8xf32> uniform std 0.1 frozen
 
 // CHECK-LABEL: func @parameters
 func.func @parameters() {
@@ -72,6 +74,8 @@ func.func @forward(%x: tensor<?x4x8xf32>,
   %r14 = nn.relu %x : tensor<?x4x8xf32>
   // CHECK: nn.add %{{.*}}, %{{.*}} : tensor<?x4x8xf32>
   %r15 = nn.add %x, %y : tensor<?x4x8xf32>
+  // CHECK: nn.scale %{{.*}} factor 5.000000e-01 : tensor<?x4x8xf32>
+  %r15b = nn.scale %x factor 0.5 : tensor<?x4x8xf32>
   // CHECK: nn.mul %{{.*}}, %{{.*}} : tensor<?x4x8xf32>
   %r16 = nn.mul %x, %y : tensor<?x4x8xf32>
   // CHECK: nn.cast %{{.*}} : tensor<?x4x8xf32> to tensor<?x4x8xbf16>

@@ -1002,3 +1002,21 @@ zero.plan stage 0 global_batch 1 policy "p" {
   // expected-error @below {{has the recompute policy 'all', expected keep, recompute-attention, recompute-unit}}
   zero.rank @t node "n" micro_batch 1 steps 1 last 1 recompute "all"
 }
+
+// -----
+
+nn.parameter @w : tensor<64xf32> ones
+nn.parameter @f : tensor<64xf32> ones frozen
+// expected-error @below {{is trained, but @f is frozen: a bucket holds parameters of one kind}}
+zero.bucket @b [@w, @f]
+
+// -----
+
+nn.parameter @w : tensor<64xf32> ones
+// expected-error @below {{is frozen, but @w is trained: a bucket holds parameters of one kind}}
+zero.bucket @b [@w] frozen
+
+// -----
+
+// expected-error @below {{std needs the init 'normal' or 'uniform', found 'ones'}}
+nn.parameter @w : tensor<64xf32> ones std 0.1

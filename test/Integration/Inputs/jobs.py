@@ -221,9 +221,14 @@ class Run:
         with open(path, "rb") as stream:
             return stream.read()
 
-    def tensors(self, file="model.safetensors"):
-        """{name: (shape, values)} of the latest checkpoint."""
-        return safetensors_reader.read(os.path.join(self.directory, "latest", file))[0]
+    def tensors(self, file=None):
+        """{name: (shape, values)} of the latest checkpoint: the weights, or of a
+        program with adapters these."""
+        latest = os.path.join(self.directory, "latest")
+        for known in ("model.safetensors", "adapter_model.safetensors"):
+            if file is None and os.path.exists(os.path.join(latest, known)):
+                file = known
+        return safetensors_reader.read(os.path.join(latest, file))[0]
 
 
 class Workshop:

@@ -354,3 +354,31 @@ func.func @model(%ids: tensor<?x4xi32>, %targets: tensor<?x4xi32>, %keys: tensor
   %loss = func.call @loss(%y, %targets) : (tensor<?x4x8xf32>, tensor<?x4xi32>) -> tensor<?x4xf32>
   return %loss : tensor<?x4xf32>
 }
+
+// -----
+
+nn.parameter @f : tensor<8x8xf32> ones frozen
+nn.parameter @w : tensor<8x8xf32> ones
+func.func private @block(%x: tensor<?x4x8xf32>, %w: tensor<8x8xf32> {nn.parameter}) -> tensor<?x4x8xf32> attributes {nn.unit} {
+  %0 = nn.linear %x, %w : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+func.func private @embed(%ids: tensor<?x4xi32>, %w: tensor<8x8xf32> {nn.parameter}) -> tensor<?x4x8xf32> attributes {nn.unit} {
+  %0 = nn.embedding %ids, %w : (tensor<?x4xi32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  return %0 : tensor<?x4x8xf32>
+}
+func.func private @loss(%x: tensor<?x4x8xf32>, %targets: tensor<?x4xi32>) -> tensor<?x4xf32> attributes {nn.unit} {
+  %0:2 = nn.cross_entropy %x, %targets : (tensor<?x4x8xf32>, tensor<?x4xi32>) -> (tensor<?x4xf32>, tensor<?x4xf32>)
+  return %0#0 : tensor<?x4xf32>
+}
+func.func @model(%ids: tensor<?x4xi32>, %targets: tensor<?x4xi32>, %keys: tensor<?x2xi32>) -> tensor<?x4xf32> {
+  %f = nn.get_parameter @f : tensor<8x8xf32>
+  %w = nn.get_parameter @w : tensor<8x8xf32>
+  %x = func.call @embed(%ids, %w) : (tensor<?x4xi32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  // expected-note @below {{the other call}}
+  %y = func.call @block(%x, %f) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  // expected-error @below {{passes a parameter that is trained as argument 1 of @block, but another call does not: both run the same function}}
+  %z = func.call @block(%y, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %loss = func.call @loss(%z, %targets) : (tensor<?x4x8xf32>, tensor<?x4xi32>) -> tensor<?x4xf32>
+  return %loss : tensor<?x4xf32>
+}

@@ -40,3 +40,16 @@ nn.parameter @w : tensor<8xf32> ones
 func.func @model() {
   return
 }
+
+// -----
+
+// expected-error @below {{has nothing to train: all its parameters are frozen}}
+module {
+  nn.parameter @f : tensor<8x8xf32> ones frozen
+  func.func private @block(tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit}
+  func.func @model(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+    %f = nn.get_parameter @f : tensor<8x8xf32>
+    %0 = call @block(%x, %f) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+    return %0 : tensor<?x4x8xf32>
+  }
+}

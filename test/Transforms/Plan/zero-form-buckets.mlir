@@ -92,3 +92,31 @@ func.func @model(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %0 = call @block(%x, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
   return %0 : tensor<?x4x8xf32>
 }
+
+// -----
+
+// What is frozen has buckets of its own, behind the trained ones; small ones
+// are merged with their like.
+
+// CHECK:      zero.bucket @block.0 [@a0]
+// CHECK-NEXT: zero.bucket @block.1 [@a1]
+// CHECK-NEXT: zero.bucket @block.0.frozen [@f0] frozen
+// CHECK-NEXT: zero.bucket @block.1.frozen [@f1] frozen
+
+// ONE:      zero.bucket @block.0 [@a0, @a1]
+// ONE-NEXT: zero.bucket @block.0.frozen [@f0, @f1] frozen
+
+nn.parameter @f0 : tensor<8x8xf32> ones frozen
+nn.parameter @a0 : tensor<8x8xf32> ones
+nn.parameter @f1 : tensor<8x8xf32> ones frozen
+nn.parameter @a1 : tensor<8x8xf32> ones
+func.func private @block(tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit}
+func.func @model(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %f0 = nn.get_parameter @f0 : tensor<8x8xf32>
+  %a0 = nn.get_parameter @a0 : tensor<8x8xf32>
+  %f1 = nn.get_parameter @f1 : tensor<8x8xf32>
+  %a1 = nn.get_parameter @a1 : tensor<8x8xf32>
+  %0 = call @block(%x, %f0, %a0) : (tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %1 = call @block(%0, %f1, %a1) : (tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  return %1 : tensor<?x4x8xf32>
+}

@@ -91,7 +91,8 @@ def NN_WeightLayoutAttr : EnumAttr<NNDialect, NN_WeightLayout, "layout">;
 def NN_InitKind : I32EnumAttr<"InitKind", "initial distribution", [
       I32EnumAttrCase<"Normal", 0, "normal">,
       I32EnumAttrCase<"Zeros", 1, "zeros">,
-      I32EnumAttrCase<"Ones", 2, "ones">]> {
+      I32EnumAttrCase<"Ones", 2, "ones">,
+      I32EnumAttrCase<"Uniform", 3, "uniform">]> {
   let cppNamespace = "::poplar::nn";
   let genSpecializedAttr = 0;
 }
@@ -130,24 +131,33 @@ def NN_SliceAttr : AttrDef<NNDialect, "Slice"> {
 //===----------------------------------------------------------------------===//
 
 def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
-  let summary = "A trained tensor of the model, named as its checkpoint does";
+  let summary = "A tensor of the model, named as its checkpoint does";
   let description = [{
     ```mlir
     nn.parameter @"transformer.wte.weight" : tensor<256x64xf32> normal 2.0e-02 decay
     nn.parameter @"transformer.ln_f.bias" : tensor<64xf32> zeros
     ```
-    `decay` marks tensors under AdamW's decoupled weight decay. `normal` takes
-    the standard deviation. With `slice`, it is a part of a tensor, which devices
-    share (tensor parallelism); the initial values are those of the tensor.
+    `decay` marks tensors under AdamW's decoupled weight decay. `normal` and
+    `uniform`, which has the mean 0, take the standard deviation. With `slice`,
+    it is a part of a tensor, which devices share (tensor parallelism); the
+    initial values are those of the tensor.
+
+    A `frozen` parameter is read and not trained: it has no gradient and no
+    optimizer state, and nothing is reduced for it. In stage 3 it is sharded and
+    gathered as others are; in lower stages every rank has it whole.
+    ```mlir
+    nn.parameter @"h.0.q.weight" : tensor<64x64xf32> normal 2.0e-02 frozen
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<AnyStaticShapeTensor>:$type,
                        NN_InitKindAttr:$init,
                        DefaultValuedAttr<F64Attr, "0.0">:$std_dev,
-                       UnitAttr:$decay, OptionalAttr<NN_SliceAttr>:$slice);
+                       UnitAttr:$decay, UnitAttr:$frozen,
+                       OptionalAttr<NN_SliceAttr>:$slice);
   let assemblyFormat = [{
     $sym_name `:` $type $init (`std` $std_dev^)? (`decay` $decay^)?
-    (`slice` $slice^)? attr-dict
+    (`frozen` $frozen^)? (`slice` $slice^)? attr-dict
   }];
   let hasVerifier = 1;
 }

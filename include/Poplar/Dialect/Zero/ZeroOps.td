@@ -264,21 +264,26 @@ def Zero_BucketOp : Zero_Op<"bucket",
     iteration. Where ranks of a group share units, `positions` says for each
     entry of `groups` which of them use the bucket; a group may then be there
     several times.
+
+    All parameters of a `frozen` bucket are frozen: it is never reduced nor
+    updated, and gathered in stage 3 only.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
     TypedArrayAttrBase<FlatSymbolRefAttr, "names of parameters">:$parameters,
     OptionalAttr<DenseI64ArrayAttr>:$bounds,
     OptionalAttr<DenseI64ArrayAttr>:$groups,
     OptionalAttr<DenseI64ArrayAttr>:$positions,
-    OptionalAttr<ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>>:$stage);
+    OptionalAttr<ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>>:$stage,
+    UnitAttr:$frozen);
   let assemblyFormat = [{
-    $sym_name $parameters (`bounds` $bounds^)? (`groups` $groups^)?
+    $sym_name $parameters (`frozen` $frozen^)? (`bounds` $bounds^)? (`groups` $groups^)?
     (`positions` $positions^)? (`stage` $stage^)? attr-dict
   }];
   let builders = [
-    OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::ArrayAttr":$parameters), [{
+    OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::ArrayAttr":$parameters,
+                   CArg<"bool", "false">:$frozen), [{
       build($_builder, $_state, name, parameters, nullptr, nullptr, nullptr,
-            nullptr);
+            nullptr, frozen);
     }]>
   ];
   let extraClassDeclaration = [{

@@ -78,18 +78,47 @@ inline StateBytes stateBytes(const StateFormat &format, int zeroStage,
           format.optimizer * (zeroStage >= 1 ? shard : elements)};
 }
 
+/// Elements of parameters, and how many of them are frozen: these have neither
+/// gradients nor optimizer state.
+struct StateElements {
+  int64_t all, frozen = 0;
+
+  int64_t trained() const { return all - frozen; }
+  /// Bytes of what a stage shards, and of what every rank holds.
+  int64_t shardedBytes(const StateFormat &format, int zeroStage) const {
+    return format.sharded(zeroStage) * trained() +
+           (zeroStage >= 3 ? format.parameter * frozen : 0);
+  }
+  int64_t replicatedBytes(const StateFormat &format, int zeroStage) const {
+    return format.replicated(zeroStage) * trained() +
+           (zeroStage >= 3 ? 0 : format.parameter * frozen);
+  }
+};
+
+/// Of buckets.
+struct BucketSizes {
+  /// In elements; how many there are.
+  int64_t largest = 0, count = 0;
+};
+
 /// What a rank keeps beside the state for the time of a bucket only: a
 /// micro-step's gradients, and in stage 3 gathered parameters; of each, what is
 /// in use and the `overlapDepth` that are under way, at most as much as a step
-/// has. It reduces every bucket once and gathers it twice. `largest` is in
-/// elements.
+/// has. It reduces every trained bucket once and gathers every one twice.
+inline int64_t transientBytes(const StateFormat &format, int zeroStage,
+                              BucketSizes all, BucketSizes trained,
+                              int64_t overlapDepth) {
+  int64_t alive = 1 + overlapDepth,
+          gradients = zeroStage >= 2 ? std::min(alive, trained.count) : 0,
+          gathered = zeroStage >= 3 ? std::min(alive, 2 * all.count) : 0;
+  return trained.largest * gradients * format.gradient +
+         all.largest * gathered * format.parameter;
+}
 inline int64_t transientBytes(const StateFormat &format, int zeroStage,
                               int64_t largest, int64_t buckets,
                               int64_t overlapDepth) {
-  int64_t alive = 1 + overlapDepth,
-          gradients = zeroStage >= 2 ? std::min(alive, buckets) : 0,
-          gathered = zeroStage >= 3 ? std::min(alive, 2 * buckets) : 0;
-  return largest * (gradients * format.gradient + gathered * format.parameter);
+  BucketSizes sizes = {largest, buckets};
+  return transientBytes(format, zeroStage, sizes, sizes, overlapDepth);
 }
 
 } // namespace poplar

@@ -32,6 +32,7 @@
 
 #include "Poplar/Planner/Batch/BatchProblem.h"
 #include "Poplar/Planner/Cluster/Cluster.h"
+#include "Poplar/Planner/Model/StateBytes.h"
 
 namespace poplar {
 
@@ -41,6 +42,12 @@ struct ModelFacts {
   int64_t elements = 0, largestBucket = 0, buckets = 0;
   /// Of the first bucket that a step uses, and of the last.
   int64_t firstBucket = 0, lastBucket = 0;
+  /// Where parameters are frozen, the same of those that are trained.
+  struct Trained {
+    int64_t elements = 0, largestBucket = 0, buckets = 0;
+    int64_t firstBucket = 0, lastBucket = 0;
+  };
+  std::optional<Trained> someTrained;
   /// Buckets that go over the wire in a step of stages 2 and 3, and their
   /// elements in all. A tied one goes several times; what the forward pass used
   /// last is not gathered again, nor what the backward pass does not read.
@@ -53,6 +60,14 @@ struct ModelFacts {
   int64_t overlapDepth = 2;
   /// Profiles of other models are not used.
   std::string fingerprint;
+
+  Trained getTrained() const {
+    return someTrained.value_or(
+        Trained{elements, largestBucket, buckets, firstBucket, lastBucket});
+  }
+  StateElements getState() const {
+    return {elements, elements - getTrained().elements};
+  }
 };
 
 /// The part of makeBatchProblem() that is the same for all shares: the types,

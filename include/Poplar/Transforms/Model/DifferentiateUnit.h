@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/Cluster/ClusterEnums.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace poplar {
@@ -33,14 +34,24 @@ struct DifferentiatedUnit {
   llvm::SmallVector<unsigned> cotangentResults;
   /// Arguments of @f whose cotangents @f.backward returns.
   llvm::SmallVector<unsigned> activations;
-  /// Arguments of @f that are parameters.
+  /// Arguments of @f that are trained parameters.
   llvm::SmallVector<unsigned> parameters;
+};
+
+/// How a unit is differentiated.
+struct Differentiation {
+  cluster::RecomputePolicy policy = cluster::RecomputePolicy::Keep;
+  /// Arguments of the unit that are frozen parameters: they have no gradients.
+  llvm::BitVector frozen;
+  /// Pass all of these to @f.backward, also those that it does not read with
+  /// this policy: programs with other policies gather the same parameters.
+  bool passesFrozen = false;
 };
 
 /// Adds @f.forward and @f.backward after `unit`; fails with a diagnostic.
 llvm::FailureOr<DifferentiatedUnit>
 differentiateUnit(mlir::func::FuncOp unit, mlir::SymbolTable &symbols,
-                  cluster::RecomputePolicy policy);
+                  const Differentiation &how);
 
 /// The result of a call of @f.backward that continues the running gradient
 /// passed as `operand`; null if that is none.

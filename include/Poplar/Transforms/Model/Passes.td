@@ -24,6 +24,25 @@ def AnnotateCost : Pass<"annotate-cost", "::mlir::ModuleOp"> {
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
 
+def NNAddAdapters : Pass<"nn-add-adapters", "::mlir::ModuleOp"> {
+  let summary = "Train low-rank adapters (LoRA) beside frozen parameters";
+  let description = [{
+    Linear layers that `targets` name compute W x + (alpha / rank) B A x, with
+    dropout in front of A (Hu et al., LoRA, 2021). A is initialised as PEFT does
+    it, B with zeros. All other parameters become `frozen`. Modules are named as
+    in PEFT's `target_modules`: by their last names, or by more of the name;
+    `all-linear` are all but the one that makes the logits.
+  }];
+  let options = [
+    Option<"rank", "rank", "int64_t", "8", "Rows of A and columns of B">,
+    Option<"alpha", "alpha", "double", "16", "The update is scaled by alpha / rank">,
+    Option<"dropout", "dropout", "double", "0", "Probability, in front of A">,
+    ListOption<"targets", "targets", "std::string",
+               "Modules to adapt, or all-linear">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect"];
+}
+
 def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
   let summary = "Compute in bf16 or f16, with f32 master parameters";
   let description = [{

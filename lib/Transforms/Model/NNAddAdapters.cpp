@@ -1,0 +1,343 @@
+//===- NNAddAdapters.cpp - LoRA adapters on linear layers -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Works on units: one change serves all layers that call a unit. Names are
+// those of PEFT, whose directories the runtime reads and writes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Transforms/Model/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cmath>
+
+namespace poplar {
+#define GEN_PASS_DEF_NNADDADAPTERS
+#include "Poplar/Transforms/Model/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+static constexpr llvm::StringLiteral kAllLinear = "all-linear";
+
+namespace {
+
+/// A linear layer of a unit, with what the calls of the unit name it.
+struct Layer {
+  nn::LinearOp op;
+  /// As in `model.layers.0.self_attn.q_proj`, by call.
+  SmallVector<StringRef> modules;
+  /// It makes the logits.
+  bool isHead = false;
+};
+
+class NNAddAdaptersPass
+    : public poplar::impl::NNAddAdaptersBase<NNAddAdaptersPass> {
+public:
+  using Base::Base;
+  void runOnOperation() override;
+
+private:
+  LogicalResult checkOptions();
+  LogicalResult findLayers(func::FuncOp model);
+  LogicalResult chooseLayers();
+  void adapt(func::FuncOp unit, ArrayRef<Layer *> layers);
+  /// The unit's argument of random keys, made where there is none.
+  Value getKeys(func::FuncOp unit);
+  Value addParameter(func::FuncOp unit, Layer &layer, StringRef suffix,
+                     ArrayRef<int64_t> shape, nn::InitKind init, double stdDev);
+  void recordFacts();
+
+  func::FuncOp model;
+  llvm::MapVector<Operation *, SmallVector<func::CallOp>> calls;
+  DenseMap<Operation *, int64_t> numbers;
+  llvm::MapVector<Operation *, std::vector<Layer>> layers;
+  llvm::MapVector<Operation *, SmallVector<Layer *>> chosen;
+  SymbolTable *symbols = nullptr;
+  /// Adapters follow the other parameters, whose random values stay the same.
+  Operation *lastParameter = nullptr;
+};
+
+} // namespace
+
+LogicalResult NNAddAdaptersPass::checkOptions() {
+  ModuleOp module = getOperation();
+  if (rank < 1 || rank > 65536)
+    return module.emitError("the rank of adapters is ")
+           << rank.getValue() << ", expected 1 to 65536";
+  if (!(alpha > 0) || !std::isfinite(alpha))
+    return module.emitError("the alpha of adapters is ")
+           << alpha.getValue() << ", expected a number above 0";
+  if (!(dropout >= 0 && dropout < 1))
+    return module.emitError("the dropout of adapters is ")
+           << dropout.getValue() << ", expected a number in [0, 1)";
+  if (targets.empty())
+    return module.emitError("no modules are named to adapt; name some, or "
+                            "all-linear");
+  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  if (facts && facts.contains("lora_rank"))
+    return module.emitError("has adapters already");
+  return success();
+}
+
+/// The linear layer that makes the logits, which the loss is given.
+static nn::LinearOp findHead(func::FuncOp model, SymbolTable &symbols) {
+  Value logits;
+  for (auto call : model.getOps<func::CallOp>())
+    if (auto unit = symbols.lookup<func::FuncOp>(call.getCallee()))
+      for (auto loss : unit.getOps<nn::CrossEntropyOp>())
+        if (auto argument = dyn_cast<BlockArgument>(loss.getLogits()))
+          logits = call.getOperand(argument.getArgNumber());
+  auto maker = logits ? logits.getDefiningOp<func::CallOp>() : func::CallOp();
+  if (!maker)
+    return {};
+  auto unit = symbols.lookup<func::FuncOp>(maker.getCallee());
+  auto result = cast<OpResult>(logits).getResultNumber();
+  Value value = unit.front().getTerminator()->getOperand(result);
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto linear = dyn_cast<nn::LinearOp>(op))
+      return linear;
+    if (op->getNumOperands() == 0)
+      return {};
+    value = op->getOperand(0);
+  }
+  return {};
+}
+
+LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
+  int64_t number = 0;
+  for (auto call : model.getOps<func::CallOp>()) {
+    auto unit = symbols->lookup<func::FuncOp>(call.getCallee());
+    if (!unit || unit.isExternal() || !unit->hasAttr(nn::kUnitAttr))
+      return call.emitOpError("expected a call of a unit");
+    calls[unit].push_back(call);
+    numbers[call] = number++;
+  }
+  nn::LinearOp head = findHead(model, *symbols);
+  for (auto &[op, callsOf] : calls) {
+    auto unit = cast<func::FuncOp>(op);
+    for (auto linear : unit.getOps<nn::LinearOp>()) {
+      auto weight = dyn_cast<BlockArgument>(linear.getWeight());
+      if (!weight)
+        continue;
+      Layer layer = {linear, {}, linear == head};
+      for (func::CallOp call : callsOf) {
+        auto get = call.getOperand(weight.getArgNumber())
+                       .getDefiningOp<nn::GetParameterOp>();
+        StringRef name = get ? get.getParameter() : StringRef();
+        // The table of an embedding serves as a head, too: no layer of its own.
+        if (name.consume_back(".weight") && get->hasOneUse())
+          layer.modules.push_back(name);
+      }
+      if (layer.modules.size() == callsOf.size())
+        layers[unit].push_back(std::move(layer));
+    }
+  }
+  return success();
+}
+
+/// As PEFT compares names with target_modules.
+static bool matches(StringRef module, StringRef target) {
+  return module.consume_back(target) &&
+         (module.empty() || module.back() == '.');
+}
+
+static StringRef getLastName(StringRef module) {
+  return module.substr(module.rfind('.') + 1);
+}
+
+LogicalResult NNAddAdaptersPass::chooseLayers() {
+  llvm::SetVector<StringRef> unused, known;
+  for (const std::string &target : targets)
+    if (target != kAllLinear)
+      unused.insert(target);
+  for (auto &[unit, list] : layers)
+    for (Layer &layer : list) {
+      size_t count = 0;
+      for (StringRef module : layer.modules) {
+        known.insert(getLastName(module));
+        bool isChosen = false;
+        for (const std::string &target : targets) {
+          bool isMatch =
+              target == kAllLinear ? !layer.isHead : matches(module, target);
+          isChosen |= isMatch;
+          if (isMatch)
+            unused.remove(target);
+        }
+        count += isChosen;
+      }
+      if (count > 0 && count < layer.modules.size())
+        return layer.op.emitOpError("is to be adapted in ")
+               << count << " of the " << layer.modules.size()
+               << " layers that share @"
+               << cast<func::FuncOp>(unit).getSymName()
+               << "; name the module without the number of a layer";
+      if (count)
+        chosen[unit].push_back(&layer);
+    }
+  if (unused.empty() && !chosen.empty())
+    return success();
+  return getOperation().emitError("no linear layer is called '")
+         << (unused.empty() ? kAllLinear : unused.front())
+         << "'; the model has: " << llvm::join(known.getArrayRef(), ", ");
+}
+
+Value NNAddAdaptersPass::getKeys(func::FuncOp unit) {
+  OpBuilder builder(unit);
+  Type type = model.getArgument(2).getType();
+  for (BlockArgument argument : unit.getArguments())
+    if (argument.getType() == type)
+      return argument;
+  for (func::CallOp call : calls[unit]) {
+    builder.setInsertionPoint(call);
+    Value keys = nn::FoldKeyOp::create(builder, call.getLoc(),
+                                       model.getArgument(2), numbers[call]);
+    call->insertOperands(call.getNumOperands(), keys);
+  }
+  return unit.front().addArgument(type, unit.getLoc());
+}
+
+Value NNAddAdaptersPass::addParameter(func::FuncOp unit, Layer &layer,
+                                      StringRef suffix, ArrayRef<int64_t> shape,
+                                      nn::InitKind init, double stdDev) {
+  OpBuilder builder(unit);
+  auto type = RankedTensorType::get(shape, builder.getF32Type());
+  for (auto [call, module] : llvm::zip_equal(calls[unit], layer.modules)) {
+    std::string name = (module + suffix).str();
+    builder.setInsertionPointAfter(lastParameter);
+    auto parameter = nn::ParameterOp::create(
+        builder, layer.op.getLoc(), builder.getStringAttr(name),
+        TypeAttr::get(type), nn::InitKindAttr::get(builder.getContext(), init),
+        builder.getF64FloatAttr(stdDev), /*decay=*/builder.getUnitAttr(),
+        /*frozen=*/UnitAttr(), /*slice=*/nullptr);
+    symbols->insert(parameter);
+    lastParameter = parameter;
+    builder.setInsertionPoint(call);
+    Value value = nn::GetParameterOp::create(builder, layer.op.getLoc(), type,
+                                             parameter.getSymName());
+    call->insertOperands(call.getNumOperands(), value);
+  }
+  return unit.front().addArgument(type, layer.op.getLoc());
+}
+
+void NNAddAdaptersPass::adapt(func::FuncOp unit, ArrayRef<Layer *> layers) {
+  SmallVector<Attribute> attributes;
+  for (unsigned i = 0, end = unit.getNumArguments(); i != end; ++i) {
+    DictionaryAttr known = unit.getArgAttrDict(i);
+    attributes.push_back(known ? known : DictionaryAttr::get(&getContext()));
+  }
+  Value keys = dropout > 0 ? getKeys(unit) : Value();
+  int64_t nextOpId = 0;
+  for (Operation &op : unit.front())
+    if (auto id = op.getAttrOfType<IntegerAttr>("op_id"))
+      nextOpId = std::max(nextOpId, id.getInt() + 1);
+  unsigned numArguments = unit.front().getNumArguments();
+  for (Layer *layer : layers) {
+    nn::LinearOp linear = layer->op;
+    auto input = linear.getX().getType(), output = linear.getType();
+    int64_t depth = input.getDimSize(2), width = output.getDimSize(2);
+    // As torch.nn.Linear and, for it, PEFT: uniform in +-1 / sqrt(depth).
+    Value down = addParameter(unit, *layer, ".lora_A.weight", {rank, depth},
+                              nn::InitKind::Uniform,
+                              1 / std::sqrt(3 * double(depth))),
+          up = addParameter(unit, *layer, ".lora_B.weight", {width, rank},
+                            nn::InitKind::Zeros, 0);
+    OpBuilder builder(linear);
+    builder.setInsertionPointAfter(linear);
+    Location loc = linear.getLoc();
+    Value x = linear.getX();
+    if (keys)
+      x = nn::DropoutOp::create(builder, loc, x, keys, llvm::APFloat(+dropout),
+                                nextOpId++, /*tokens=*/nullptr);
+    auto narrow =
+        RankedTensorType::get({input.getDimSize(0), input.getDimSize(1), rank},
+                              input.getElementType());
+    Value inner = nn::LinearOp::create(builder, loc, narrow, x, down, Value(),
+                                       nn::WeightLayout::OutIn);
+    inner =
+        nn::ScaleOp::create(builder, loc, inner, llvm::APFloat(alpha / rank));
+    Value delta = nn::LinearOp::create(builder, loc, output, inner, up, Value(),
+                                       nn::WeightLayout::OutIn);
+    auto sum = nn::AddOp::create(builder, loc, linear.getResult(), delta);
+    linear.getResult().replaceAllUsesExcept(sum, sum);
+  }
+  unit.setFunctionType(FunctionType::get(&getContext(),
+                                         unit.front().getArgumentTypes(),
+                                         unit.getFunctionType().getResults()));
+  // Keys, if they are new, then parameters.
+  attributes.resize(numArguments, DictionaryAttr::get(&getContext()));
+  Builder builder(&getContext());
+  attributes.resize(unit.getNumArguments(),
+                    builder.getDictionaryAttr(builder.getNamedAttr(
+                        nn::kParameterAttr, builder.getUnitAttr())));
+  unit.setAllArgAttrs(attributes);
+}
+
+/// What the runtime has to know to read and write directories of PEFT.
+void NNAddAdaptersPass::recordFacts() {
+  ModuleOp module = getOperation();
+  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  if (!facts)
+    return;
+  int64_t elements = 0;
+  for (auto parameter : module.getOps<nn::ParameterOp>())
+    elements += cast<RankedTensorType>(parameter.getType()).getNumElements();
+  llvm::SetVector<StringRef> names;
+  bool isInOut = false;
+  for (auto &[unit, list] : chosen)
+    for (Layer *layer : list) {
+      isInOut |= layer->op.getLayout() == nn::WeightLayout::InOut;
+      for (StringRef module : layer->modules)
+        for (const std::string &target : targets)
+          if (target == kAllLinear)
+            names.insert(getLastName(module));
+          else if (matches(module, target))
+            names.insert(target);
+    }
+  Builder builder(module.getContext());
+  NamedAttrList entries(facts);
+  entries.set("num_parameters", builder.getI64IntegerAttr(elements));
+  entries.set("lora_rank", builder.getI64IntegerAttr(rank));
+  entries.set("lora_alpha", builder.getF64FloatAttr(alpha));
+  entries.set("lora_dropout", builder.getF64FloatAttr(dropout));
+  entries.set("lora_in_out", builder.getBoolAttr(isInOut));
+  entries.set("lora_targets",
+              builder.getStringAttr(llvm::join(names.getArrayRef(), ",")));
+  module->setAttr(nn::kModelAttr, entries.getDictionary(module.getContext()));
+}
+
+void NNAddAdaptersPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  SymbolTable table(module);
+  symbols = &table;
+  calls.clear();
+  numbers.clear();
+  layers.clear();
+  chosen.clear();
+  model = table.lookup<func::FuncOp>("model");
+  if (!model || model.isExternal() || model.getNumArguments() != 3) {
+    module.emitError(
+        "has no function @model of ids, targets and keys to adapt");
+    return signalPassFailure();
+  }
+  if (failed(checkOptions()) || failed(findLayers(model)) ||
+      failed(chooseLayers()))
+    return signalPassFailure();
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    parameter.setFrozen(true);
+    lastParameter = parameter;
+  }
+  for (auto &[unit, list] : chosen)
+    adapt(cast<func::FuncOp>(unit), list);
+  recordFacts();
+}

@@ -1,0 +1,295 @@
+//===- Adapter.cpp - Directories of PEFT ----------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "checkpoint/Adapter.h"
+#include "checkpoint/Safetensors.h"
+#include "support/Error.h"
+#include "support/Files.h"
+#include "support/MappedFile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+using namespace poplar::runtime;
+namespace fs = std::filesystem;
+
+static const std::string NamePrefix = "base_model.model.";
+
+AdapterInfo::AdapterInfo(const json::Value &Description)
+    : Rank(Description.integer("lora_rank", 0)),
+      Alpha(Description.number("lora_alpha", 0)),
+      Dropout(Description.number("lora_dropout", 0)),
+      Masked(Description.string("objective", "") == "masked") {
+  if (const json::Value *Flag = Description.find("lora_in_out"))
+    InOut = Flag->asBool();
+  std::string List = Description.string("lora_targets", "");
+  for (size_t Begin = 0; Begin < List.size();) {
+    size_t End = std::min(List.find(',', Begin), List.size());
+    Targets.push_back(List.substr(Begin, End - Begin));
+    Begin = End + 1;
+  }
+}
+
+std::string poplar::runtime::getAdapterName(const std::string &Tensor) {
+  return NamePrefix + Tensor;
+}
+
+/// As short as can be read back.
+static std::string formatNumber(double Value) {
+  char Buffer[32];
+  for (int Digits = 6; Digits <= 17; ++Digits) {
+    std::snprintf(Buffer, sizeof(Buffer), "%.*g", Digits, Value);
+    if (std::stod(Buffer) == Value)
+      break;
+  }
+  return Buffer;
+}
+
+std::string poplar::runtime::formatAdapterConfig(const AdapterInfo &Info,
+                                                 const std::string &Base) {
+  std::string Targets;
+  for (const std::string &Target : Info.Targets)
+    Targets += (Targets.empty() ? "" : ", ") + json::quote(Target);
+  auto getFlag = [](bool Flag) { return Flag ? "true" : "false"; };
+  return "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": " +
+         std::string(Info.Masked ? "null" : "\"CAUSAL_LM\"") +
+         ",\n  \"base_model_name_or_path\": " +
+         (Base.empty() ? "null" : json::quote(Base)) +
+         ",\n  \"r\": " + std::to_string(Info.Rank) +
+         ",\n  \"lora_alpha\": " + formatNumber(Info.Alpha) +
+         ",\n  \"lora_dropout\": " + formatNumber(Info.Dropout) +
+         ",\n  \"target_modules\": [" + Targets +
+         "],\n  \"fan_in_fan_out\": " + getFlag(Info.InOut) +
+         ",\n  \"bias\": \"none\",\n  \"use_rslora\": false,\n  \"use_dora\": "
+         "false,\n  \"modules_to_save\": null,\n  \"inference_mode\": "
+         "true\n}\n";
+}
+
+static json::Value readConfig(const std::string &Directory) {
+  std::string Path = Directory + "/" + AdapterConfigName;
+  std::error_code Code;
+  if (!fs::exists(Path, Code))
+    fail("'", Directory, "' holds no adapter: there is no ", AdapterConfigName);
+  MappedFile File(Path);
+  return json::parse(File.text(), "'" + Path + "'");
+}
+
+/// Whether a key asks for something.
+static bool isSet(const json::Value &Value) {
+  switch (Value.kind()) {
+  case json::Value::Null:
+    return false;
+  case json::Value::Boolean:
+    return Value.asBool();
+  case json::Value::Array:
+    return !Value.elements().empty();
+  case json::Value::Object:
+    return !Value.members().empty();
+  default:
+    return true;
+  }
+}
+
+AdapterInfo poplar::runtime::readAdapterConfig(const std::string &Directory) {
+  json::Value Config = readConfig(Directory);
+  auto Refuse = [&](const std::string &What) {
+    fail("'", Directory, "/", AdapterConfigName, "': ", What,
+         ", which is not supported: adapters are LoRA with one rank and one "
+         "alpha, and without trained biases");
+  };
+  if (std::string Type = Config.string("peft_type", "LORA"); Type != "LORA")
+    Refuse("peft_type is " + Type);
+  if (std::string Bias = Config.string("bias", "none"); Bias != "none")
+    Refuse("bias is " + Bias);
+  for (const char *Key :
+       {"use_rslora", "use_dora", "use_qalora", "lora_bias", "modules_to_save",
+        "rank_pattern", "alpha_pattern", "target_parameters",
+        "trainable_token_indices", "layer_replication"})
+    if (const json::Value *Value = Config.find(Key); Value && isSet(*Value))
+      Refuse(std::string(Key) + " is set");
+  AdapterInfo Info;
+  Info.Rank = Config.integer("r", 0);
+  Info.Alpha = Config.number("lora_alpha", 0);
+  Info.Dropout = Config.number("lora_dropout", 0);
+  if (const json::Value *Flag = Config.find("fan_in_fan_out"))
+    Info.InOut = Flag->asBool();
+  if (Info.Rank < 1 || !(Info.Alpha > 0))
+    fail("'", Directory, "/", AdapterConfigName,
+         "' lacks r or lora_alpha, numbers above 0");
+  return Info;
+}
+
+void poplar::runtime::checkAdapterConfig(const AdapterInfo &Info,
+                                         const std::string &Directory) {
+  AdapterInfo Given = readAdapterConfig(Directory);
+  if (Given.Rank != Info.Rank)
+    fail("the adapter in '", Directory, "' has rank ", Given.Rank,
+         ", but the program's have ", Info.Rank,
+         "; import the model with --lora-rank ", Given.Rank);
+  if (Given.Alpha != Info.Alpha)
+    fail("the adapter in '", Directory, "' has lora_alpha ",
+         formatNumber(Given.Alpha), ", but the program's have ",
+         formatNumber(Info.Alpha), "; import the model with --lora-alpha ",
+         formatNumber(Given.Alpha));
+}
+
+std::string poplar::runtime::readAdapterBase(const std::string &Directory) {
+  return readConfig(Directory).string("base_model_name_or_path", "");
+}
+
+//===----------------------------------------------------------------------===//
+// Merging
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// B A of a linear layer, scaled.
+struct Update {
+  std::vector<float> Down, Up; // [rank, in], [out, rank]
+  int64_t Rank = 0, In = 0, Out = 0;
+  float Scale = 0;
+  bool InOut = false;
+
+  /// Adds elements [Begin, End) of it to those of the weight.
+  void addTo(float *Values, int64_t Begin, int64_t End) const {
+    int64_t Columns = InOut ? Out : In;
+    for (int64_t E = Begin; E < End; ++E) {
+      int64_t Row = E / Columns, Column = E % Columns;
+      int64_t To = InOut ? Column : Row, From = InOut ? Row : Column;
+      float Sum = 0;
+      for (int64_t R = 0; R < Rank; ++R)
+        Sum += Up[static_cast<size_t>(To * Rank + R)] *
+               Down[static_cast<size_t>(R * In + From)];
+      Values[E - Begin] += Scale * Sum;
+    }
+  }
+};
+} // namespace
+
+static std::vector<float> readTensor(const TensorView &View,
+                                     const std::string &Name) {
+  if (View.ElementType == TensorView::Other || View.Shape.size() != 2)
+    fail("'", *View.File, "': tensor '", Name,
+         "' is no matrix of type F32, BF16 or F16");
+  std::vector<float> Values(static_cast<size_t>(View.Elements));
+  View.copyTo(Values.data());
+  return Values;
+}
+
+/// By the name of the module.
+static std::map<std::string, Update> readUpdates(const std::string &Directory) {
+  AdapterInfo Info = readAdapterConfig(Directory);
+  TensorFiles Files = TensorFiles::open(Directory + "/" + AdapterWeightsName);
+  const std::string Down = ".lora_A.weight", Up = ".lora_B.weight";
+  std::map<std::string, Update> Updates;
+  for (const auto &[Name, View] : Files.tensors()) {
+    bool IsDown =
+        Name.size() > Down.size() &&
+        Name.compare(Name.size() - Down.size(), Down.size(), Down) == 0;
+    std::string Module = Name.substr(0, Name.size() - Down.size());
+    const TensorView *Other = IsDown ? Files.find(Module + Up) : nullptr;
+    if (!IsDown && Name.size() > Up.size() && Files.find(Module + Down))
+      continue; // its other half
+    if (!Other || Name.compare(0, NamePrefix.size(), NamePrefix) != 0)
+      fail("'", *View.File, "': tensor '", Name,
+           "' is not one of a pair lora_A and lora_B of ", NamePrefix, "...");
+    Update U;
+    U.Down = readTensor(View, Name);
+    U.Up = readTensor(*Other, Module + Up);
+    U.Rank = View.Shape[0];
+    U.In = View.Shape[1];
+    U.Out = Other->Shape[0];
+    if (Other->Shape[1] != U.Rank || U.Rank != Info.Rank)
+      fail("'", *View.File, "': tensors of '", Module, "' are not of rank ",
+           Info.Rank);
+    U.Scale = static_cast<float>(Info.Alpha / static_cast<double>(Info.Rank));
+    U.InOut = Info.InOut;
+    Updates.emplace(Module.substr(NamePrefix.size()), std::move(U));
+  }
+  if (Updates.empty())
+    fail("'", Directory, "/", AdapterWeightsName, "' holds no adapters");
+  return Updates;
+}
+
+/// The update of a tensor of the base, which may lack the first component of
+/// its name.
+static Update *findUpdate(std::map<std::string, Update> &Updates,
+                          const std::string &Name) {
+  for (auto &[Module, U] : Updates) {
+    std::string Weight = Module + ".weight";
+    size_t Dot = Weight.find('.');
+    if (Name == Weight || Name == Weight.substr(Dot + 1))
+      return &U;
+  }
+  return nullptr;
+}
+
+void poplar::runtime::mergeAdapter(const std::string &Base,
+                                   const std::string &Directory,
+                                   const std::string &Out) {
+  std::error_code Code;
+  if (fs::exists(Out, Code))
+    fail("'", Out, "' is there already; choose another directory");
+  std::map<std::string, Update> Updates = readUpdates(Directory);
+  TensorFiles Files = TensorFiles::open(Base);
+  std::vector<TensorSource> Tensors;
+  std::vector<float> Buffer;
+  size_t Merged = 0;
+  for (const auto &Entry : Files.tensors()) {
+    const std::string &Name = Entry.first;
+    const TensorView &View = Entry.second;
+    Update *U = findUpdate(Updates, Name);
+    if (View.ElementType == TensorView::Other && !U)
+      continue; // no weight: a mask or the like
+    if (U) {
+      std::vector<int64_t> Stored = {U->Out, U->In}, Turned = {U->In, U->Out};
+      if (View.Shape != Stored && View.Shape != Turned)
+        fail("'", *View.File, "': tensor '", Name, "' is ",
+             formatShape(View.Shape.data(), View.Shape.size()),
+             ", but its adapter is of ", formatShape(Stored.data(), 2));
+      if (Stored != Turned)
+        U->InOut = View.Shape == Turned;
+      ++Merged;
+    }
+    Tensors.push_back(
+        {Name, View.Shape, [&Buffer, &View, U](int64_t B, int64_t E) {
+           Buffer.resize(static_cast<size_t>(E - B));
+           View.copyTo(Buffer.data(), B, E);
+           if (U)
+             U->addTo(Buffer.data(), B, E);
+           return static_cast<const float *>(Buffer.data());
+         }});
+  }
+  if (Merged != Updates.size())
+    fail("'", Base, "' is another model than the adapter's: of ",
+         Updates.size(), " layers with adapters it has ", Merged);
+  std::string Temporary = Out + ".tmp";
+  fs::remove_all(Temporary, Code);
+  createDirectories(Temporary);
+  try {
+    writeSafetensors(Temporary + "/model.safetensors", Tensors);
+    for (const fs::directory_entry &Entry : fs::directory_iterator(Base)) {
+      // Configuration and tokenizer.
+      std::string Extension = Entry.path().extension().string(),
+                  Name = Entry.path().filename().string();
+      bool IsText = Extension == ".json" || Extension == ".txt" ||
+                    Extension == ".jinja" || Name == "tokenizer.model";
+      if (Entry.is_regular_file() && IsText &&
+          Name.find("safetensors.index") == std::string::npos)
+        fs::copy_file(Entry.path(), Temporary + "/" + Name);
+    }
+    renamePath(Temporary, Out);
+  } catch (const std::exception &E) {
+    fs::remove_all(Temporary, Code);
+    fail("cannot write '", Out, "': ", E.what());
+  }
+  std::printf("merged the adapters of %zu layers into '%s'\n", Merged,
+              Out.c_str());
+}

@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# ===- check_peft.py - Fine-tuning against transformers and PEFT -----------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Fine-tunes the tiny Llama and GPT-2 (whose head is tied) of make_goldens.py for
+50 steps, with PyTorch and here: the whole model, and LoRA adapters of PEFT. On
+one device, and as a job of two unlike device types in the stages 0 to 3.
+
+  losses    |l - l*| <= 1e-4 |l*| in every step
+  adapters  there -> here: a job starts with the adapter that PEFT wrote
+            here -> there: PEFT opens RUN/latest beside the model, and
+            transformers opens what poplar merge wrote; in both cases logits are
+            those of the run, max |x - y| <= 1e-4 max |y|
+
+Prints a table and succeeds if every row is within its tolerance. With --save
+DIR, writes the adapters and PyTorch's losses to DIR/peft-MODEL: the goldens of
+test/Integration/lora.test. Needs the packages of requirements.txt and a build.
+"""
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import peft
+import torch
+import transformers
+from safetensors.torch import load_file
+
+import make_goldens
+
+TOLERANCE = 1e-4
+STEPS, BATCH = 50, 3
+TARGETS = {"llama": ["q_proj", "v_proj", "down_proj"], "gpt2": ["c_attn", "mlp.c_proj"]}
+RANK, ALPHA = 4, 8
+OPTIMIZER = make_goldens.OPTIMIZER
+# Adapters begin as no change at all, and learn faster.
+RATES = {"full": 1e-3, "lora": 5e-3}
+
+
+def run(*command):
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        sys.exit(f"error: {' '.join(command)}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def train_there(model, ids, targets, rate):
+    """The losses of AdamW, as `poplar train` has it."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {
+            "params": [p for p in parameters if (p.dim() == 2) == decays],
+            "weight_decay": OPTIMIZER["weight_decay"] * decays,
+        }
+        for decays in (True, False)
+    ]
+    betas = (OPTIMIZER["beta1"], OPTIMIZER["beta2"])
+    optimizer = torch.optim.AdamW(groups, lr=rate, betas=betas, eps=OPTIMIZER["eps"])
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = make_goldens.mean_loss(model, ids, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, OPTIMIZER["clip"])
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def add_adapter(name, model):
+    torch.manual_seed(5)
+    config = peft.LoraConfig(
+        r=RANK,
+        lora_alpha=ALPHA,
+        lora_dropout=0.0,
+        target_modules=TARGETS[name],
+        bias="none",
+        fan_in_fan_out=name == "gpt2",
+        task_type="CAUSAL_LM",
+    )
+    return peft.get_peft_model(model, config)
+
+
+class Here:
+    """Programs of a model, and what they train."""
+
+    def __init__(self, poplar, name, directory):
+        self.poplar, self.name, self.directory = poplar, name, directory
+        self.base = self.path("base")
+        make_goldens.make_model(name).save_pretrained(self.base)
+        ids, targets = make_goldens.make_batch(name, BATCH)
+        make_goldens.write_tokens(self.path("tokens"), ids, targets)
+        cluster = {
+            "device_types": {
+                "fast": {"target": "host:avx2-f32", "memory": "1GiB", "threads": 1},
+                "slow": {"target": "host:sse41-f32", "memory": "1GiB", "threads": 1},
+            },
+            "nodes": [{"name": "localhost", "devices": ["fast", "slow"]}],
+            "links": [{"inside": ["localhost"], "latency": 1e-6, "bandwidth": 1e10}],
+            "profiles": [
+                {
+                    "type": kind,
+                    "stage": stage,
+                    "micro_batches": [1, 2, 3],
+                    "seconds": [0.01 * each, 0.02 * each, 0.03 * each],
+                }
+                for kind, each in (("fast", 1), ("slow", 2))
+                for stage in range(4)
+            ],
+        }
+        with open(self.path("cluster.json"), "w") as file:
+            json.dump(cluster, file)
+
+    def path(self, *parts):
+        return os.path.join(self.directory, self.name, *parts)
+
+    def build(self, kind):
+        """The programs: of one device, and of the stages of ZeRO."""
+        options = ["--seq-len", str(make_goldens.SEQ_LEN)]
+        if kind == "lora":
+            options += ["--lora-rank", str(RANK), "--lora-alpha", str(ALPHA)]
+            options += ["--lora-targets", ",".join(TARGETS[self.name])]
+        model = self.path(f"{kind}.mlir")
+        run(self.poplar, "import", self.base, *options, "-o", model)
+        programs = {"one device": self.path(f"{kind}-alone")}
+        run(self.poplar, "build", model, "-o", programs["one device"])
+        for stage in range(4):
+            plan, job = self.path(f"{kind}-{stage}.mlir"), self.path(f"{kind}-{stage}")
+            run(
+                self.poplar, "plan", "--model", model, "--cluster",
+                self.path("cluster.json"), "--global-batch", str(BATCH), "--zero",
+                str(stage), "--policy", "whale", "-o", plan,
+            )  # fmt: skip
+            run(self.poplar, "build", plan, "-o", job)
+            programs[f"ZeRO {stage}"] = job
+        return programs
+
+    def train(self, program, out, rate, *options):
+        batch = []
+        if not os.path.exists(os.path.join(program, "launch.sh")):
+            batch = ["--global-batch", str(BATCH), "--batch", str(BATCH)]
+        run(
+            self.poplar, "train", program, "--data-ids", self.path("tokens"),
+            "--steps", str(STEPS), "--out", out, "--lr", str(rate), "--schedule",
+            "constant", "--warmup", "0", "--beta1", str(OPTIMIZER["beta1"]),
+            "--beta2", str(OPTIMIZER["beta2"]), "--eps", str(OPTIMIZER["eps"]),
+            "--weight-decay", str(OPTIMIZER["weight_decay"]), "--clip",
+            str(OPTIMIZER["clip"]), "--init", self.base, *batch, *options,
+        )  # fmt: skip
+        with open(os.path.join(out, "metrics.csv")) as file:
+            return [float(row["loss"]) for row in csv.DictReader(file)]
+
+    def logits(self, program, run_directory):
+        out = self.path("logits.safetensors")
+        run(
+            self.poplar, "train", program, "--init", self.base, "--init-adapter",
+            run_directory, "--data-ids", self.path("tokens"), "--batch", str(BATCH),
+            "--global-batch", str(BATCH), "--dump-logits", out,
+        )  # fmt: skip
+        return load_file(out)["logits"]
+
+
+class Table:
+    def __init__(self):
+        self.failures = 0
+
+    def add(self, name, what, error):
+        # Written so that a NaN fails.
+        passed = error <= TOLERANCE
+        self.failures += not passed
+        print(f"{name:<6} {what:<34} {error:>9.1e}  {'ok' if passed else 'FAILED'}")
+        sys.stdout.flush()
+
+
+def worst(ours, theirs):
+    if len(ours) != len(theirs):
+        return float("nan")
+    return max(abs(x - y) / abs(y) for x, y in zip(ours, theirs))
+
+
+def largest(ours, theirs):
+    return ((ours - theirs).abs().max() / theirs.abs().max()).item()
+
+
+def check(name, poplar, directory, table, save):
+    here = Here(poplar, name, directory)
+    ids, targets = make_goldens.make_batch(name, BATCH)
+    load = make_goldens.CLASSES[name].from_pretrained
+
+    expected = train_there(load(here.base), ids, targets, RATES["full"])
+    for where, program in here.build("full").items():
+        out = here.path(f"full {where}")
+        losses = here.train(program, out, RATES["full"])
+        table.add(name, f"full, {where}: losses", worst(losses, expected))
+
+    model = add_adapter(name, load(here.base))
+    model.save_pretrained(here.path("adapter"))
+    start = ["--init-adapter", here.path("adapter")]
+    expected = train_there(model, ids, targets, RATES["lora"])
+    model.save_pretrained(here.path("trained"))
+    programs = here.build("lora")
+    for where, program in programs.items():
+        out = here.path(f"lora {where}")
+        losses = here.train(program, out, RATES["lora"], *start)
+        table.add(name, f"LoRA, {where}: losses", worst(losses, expected))
+        latest = os.path.join(out, "latest")
+        theirs = peft.PeftModel.from_pretrained(load(here.base), latest)
+        with torch.no_grad():
+            logits = theirs.eval()(input_ids=ids).logits
+        ours = here.logits(programs["one device"], out)
+        table.add(name, f"LoRA, {where}: here -> there", largest(ours, logits))
+    with torch.no_grad():
+        logits = model.eval()(input_ids=ids).logits
+    ours = here.logits(programs["one device"], here.path("trained"))
+    table.add(name, "LoRA: there -> here", largest(ours, logits))
+    run(poplar, "merge", here.path("lora ZeRO 3"), "-o", here.path("merged"))
+    with torch.no_grad():
+        logits = load(here.path("merged")).eval()(input_ids=ids).logits
+    ours = here.logits(programs["one device"], here.path("lora ZeRO 3"))
+    table.add(name, "LoRA: poplar merge", largest(ours, logits))
+    if save:
+        write_goldens(os.path.join(save, f"peft-{name}"), here, expected)
+
+
+def write_goldens(directory, here, losses):
+    for which in ("adapter", "trained"):
+        os.makedirs(os.path.join(directory, which), exist_ok=True)
+        for file in ("adapter_config.json", "adapter_model.safetensors"):
+            with open(here.path(which, file), "rb") as source:
+                content = source.read()
+            if file.endswith(".json"):
+                config = json.loads(content)
+                config["base_model_name_or_path"] = None
+                # In the order of a set.
+                config["target_modules"].sort()
+                content = (json.dumps(config, indent=2) + "\n").encode()
+            with open(os.path.join(directory, which, file), "wb") as target:
+                target.write(content)
+    expected = {
+        "rank": RANK,
+        "alpha": ALPHA,
+        "targets": TARGETS[here.name],
+        "optimizer": OPTIMIZER | {"lr": RATES["lora"]},
+        "versions": {
+            "torch": torch.__version__.split("+")[0],
+            "transformers": transformers.__version__,
+            "peft": peft.__version__,
+        },
+        "losses": losses,
+    }
+    with open(os.path.join(directory, "expected.json"), "w") as file:
+        json.dump(expected, file, indent=2)
+        file.write("\n")
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    default = os.path.join(here, "..", "..", "build", "release", "bin", "poplar")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--poplar", default=os.path.normpath(default))
+    parser.add_argument("--save", metavar="DIR", help="write goldens there")
+    arguments = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    print(
+        f"torch {torch.__version__}, transformers {transformers.__version__}, "
+        f"peft {peft.__version__}, f32"
+    )
+    table = Table()
+    with tempfile.TemporaryDirectory() as directory:
+        for name in TARGETS:
+            check(name, arguments.poplar, directory, table, arguments.save)
+    return 1 if table.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

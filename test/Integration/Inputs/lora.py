@@ -1,0 +1,226 @@
+# ===- lora.py - Adapters beside frozen weights, in all kinds of jobs -------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Trains adapters of tiny models, with dropout, and checks that
+
+  jobs       of two unlike device types in the stages 0 to 3 have the losses and
+             the updates of one device, and allocate what poplar build said
+  memory     is that of the formulas: nothing but a working copy of what is frozen
+  resuming   gives the losses of a run that was not interrupted, bit by bit,
+             although checkpoints hold the adapters alone: the frozen weights are
+             still what they were
+  merging    gives a model with the losses of the adapters beside theirs
+  planning   gives a device with little memory more samples than if it trained
+             the whole model
+"""
+
+import csv
+import json
+import os
+import re
+
+import jobs
+from jobs import DeviceType, Plan, Rank
+
+STEPS, SAMPLES, CLIP = 10, 14, 0.01
+OPTIONS = ["--steps", STEPS, "--lr", 1e-2, "--clip", CLIP]
+TARGETS = {"llama": "q_proj,v_proj,down_proj", "gpt2": "all-linear"}
+TYPES = (
+    DeviceType("fast", jobs.best_f32_target()),
+    DeviceType("slow", "host:sse41-f32", recompute="recompute-unit"),
+)
+
+
+class Workshop(jobs.Workshop):
+    """Also has "llama.lora": that model with adapters."""
+
+    def model(self, name):
+        family, _, kind = name.partition(".")
+        if not kind:
+            return super().model(name)
+
+        def make(target):
+            config = os.path.join(
+                jobs.SOURCES, "examples", "models", f"tiny-{family}.json"
+            )
+            command = ["poplar", "import", config, "--seq-len", str(jobs.SEQ_LEN)]
+            command += ["--lora-rank", "4", "--lora-alpha", "8", "--lora-targets"]
+            command += [TARGETS[family], "--lora-dropout", "0.1", "-o", target]
+            jobs.run(command)
+
+        return self.once(self.path(f"{name}.mlir"), make)
+
+
+def count_elements(module):
+    """Of parameters: all, and those that are trained."""
+    everything = trained = 0
+    for shape, frozen in re.findall(
+        r"nn\.parameter @\S+ : tensor<([0-9x]+)xf32>.*?( frozen)?$", module, re.MULTILINE
+    ):
+        size = 1
+        for number in shape.split("x"):
+            size *= int(number)
+        everything += size
+        trained += 0 if frozen else size
+    return everything, trained
+
+
+def check_memory(job, table, stage, everything, trained):
+    """What is wrong with what the ranks of a job have allocated."""
+    failures = []
+    if jobs.allocated_peaks(table) != jobs.printed_peaks(job):
+        failures.append("ranks allocate other memory than poplar build said")
+    with open(table) as file:
+        rows = [{k: int(v) for k, v in row.items()} for row in csv.DictReader(file)]
+    # Bytes of an element, and from which stage on the ranks have it once.
+    for kind, elements, width, sharded in (
+        ("parameters", everything, 4, 3),
+        ("gradients", trained, 4, 2),
+        ("optimizer", trained, 8, 1),
+    ):
+        found = sum(row[kind] for row in rows)
+        expected = elements * width * (1 if stage >= sharded else len(rows))
+        if found != expected:
+            failures.append(f"ranks have {found} bytes of {kind}, not {expected}")
+    return failures
+
+
+def check_model(workshop, report, family):
+    name = f"{family}.lora"
+    with open(workshop.model(name)) as file:
+        everything, trained = count_elements(file.read())
+    reference = workshop.train_alone(name, f"{name}-reference", SAMPLES, OPTIONS)
+    initial = workshop.initial_weights(name)
+    for stage in range(4):
+        ranks = (
+            Rank(4, 3, 2, state=2.0, type="fast"),
+            Rank(2, 3, 0, state=1.0, type="slow"),
+        )
+        plan = Plan(name, stage, ranks, TYPES)
+        assert plan.samples == SAMPLES
+        title = f"{name}-stage{stage}"
+        job = workshop.build(plan, title)
+        table = workshop.path(f"{title}.csv")
+        options = [*OPTIONS, "--report-memory", table]
+        if stage < 3:
+            options.append("--check-replicas")
+        run = workshop.train(job, f"{title}-run", options)
+        loss, update, failures = jobs.compare_runs(run, reference, initial, CLIP)
+        failures += check_memory(job, table, stage, everything, trained)
+        report.check(title, failures, f"losses {loss:.1e}, updates {update:.1e}")
+
+    half = ["--steps", STEPS // 2, "--schedule", "constant", *OPTIONS[2:]]
+    whole = ["--schedule", "constant", *OPTIONS]
+    once = workshop.train_alone(name, f"{name}-once", SAMPLES, whole)
+    twice = workshop.train_alone(name, f"{name}-twice", SAMPLES, half)
+    twice = workshop.train(
+        workshop.alone(name),
+        f"{name}-twice",
+        [*whole, "--global-batch", SAMPLES, "--batch", SAMPLES, "--threads", 1],
+        resume=True,
+    )
+    files = set(os.listdir(os.path.join(twice.directory, "latest")))
+    failures = []
+    if once.losses != twice.losses:
+        failures.append("resuming gives other losses")
+    if once.tensors() != twice.tensors():
+        failures.append("resuming gives other adapters")
+    if "model.safetensors" in files or "adapter_config.json" not in files:
+        failures.append(f"the checkpoint holds {sorted(files)}")
+    report.check(f"{name}-resume", failures)
+
+
+def first_loss(workshop, program, *options):
+    """Without dropout, that is by evaluation."""
+    run = workshop.train(
+        program,
+        f"evaluation-{len(os.listdir(workshop.directory))}",
+        ["--steps", 1, "--lr", 0, "--min-lr", 0, "--weight-decay", 0, "--eval-every", 1]
+        + ["--global-batch", 8, "--batch", 8, "--threads", 1, *options],
+    )
+    return run.validation_losses[-1]
+
+
+def check_merge(workshop, report, family):
+    name = f"{family}.lora"
+    base = workshop.train_alone(
+        family, f"{family}-base", 8, ["--steps", 2, "--seed", 7]
+    ).directory
+    options = [*OPTIONS, "--init", base]
+    run = workshop.train_alone(name, f"{name}-of-base", SAMPLES, options)
+    merged = workshop.path(f"{family}-merged")
+    jobs.run(["poplar", "merge", run.directory, "-o", merged])
+    beside = ["--init", base, "--init-adapter", run.directory]
+    ours = first_loss(workshop, workshop.alone(name), *beside)
+    theirs = first_loss(workshop, workshop.alone(family), "--init", merged)
+    before = first_loss(workshop, workshop.alone(family), "--init", base)
+    failures = []
+    if not abs(ours - theirs) <= 1e-5 * theirs:
+        failures.append(f"the loss is {ours} with adapters, {theirs} merged")
+    if not theirs < before:
+        failures.append(f"the loss was {before} before training and is {theirs}")
+    text = jobs.run(["poplar", "sample", run.directory, "--prompt", "A", "--tokens", "4"])
+    if not text:
+        failures.append("nothing is sampled")
+    report.check(f"{name}-merge", failures, f"losses {ours:.6f} and {theirs:.6f}")
+
+
+def largest_batch(workshop, name, memory):
+    """Samples that a plan gives the smaller of two devices at once."""
+    cluster = {
+        "device_types": {
+            kind: {
+                "target": jobs.best_f32_target(),
+                "memory": size,
+                "flops": {"f32": 1e11},
+                "bandwidth": 1e10,
+                "threads": 1,
+            }
+            for kind, size in (("large", "4GiB"), ("small", memory))
+        },
+        "nodes": [{"name": "localhost", "devices": ["large", "small"]}],
+        "links": [{"inside": ["localhost"], "latency": 1e-6, "bandwidth": 1e10}],
+    }
+    path = workshop.path("cluster.json")
+    with open(path, "w") as file:
+        json.dump(cluster, file)
+    plan = workshop.path(f"{name}-plan.mlir")
+    jobs.run(
+        ["poplar", "plan", "--model", workshop.model(name), "--cluster", path]
+        + ["--global-batch", "64", "--zero", "0", "-o", plan]
+    )
+    with open(plan) as file:
+        found = re.findall(r"zero\.rank @small .*micro_batch (\d+)", file.read())
+    return int(found[0]) if found else 0
+
+
+def check_plans(workshop, report):
+    full = largest_batch(workshop, "gpt2", "12MiB")
+    adapted = largest_batch(workshop, "gpt2.lora", "12MiB")
+    failures = []
+    if not adapted > full:
+        failures.append(f"{adapted} samples with adapters, {full} without")
+    report.check("plans", failures, f"{adapted} samples instead of {full}")
+
+
+def main():
+    arguments = jobs.parse_arguments(__doc__)
+    workshop, report = Workshop(arguments.directory), jobs.Report()
+    for check in (
+        lambda: check_model(workshop, report, "llama"),
+        lambda: check_model(workshop, report, "gpt2"),
+        lambda: check_merge(workshop, report, "llama"),
+        lambda: check_plans(workshop, report),
+    ):
+        try:
+            check()
+        except jobs.JobError as error:
+            report.check("command", [str(error)])
+    report.finish()
+
+
+main()

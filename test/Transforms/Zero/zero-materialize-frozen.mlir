@@ -1,0 +1,45 @@
+// RUN: sed -e 's/STAGE/1/' %s | poplar-opt --zero-materialize --zero-verify | FileCheck %s --check-prefixes=ALL,LOW
+// RUN: sed -e 's/STAGE/2/' %s | poplar-opt --zero-materialize --zero-verify | FileCheck %s --check-prefixes=ALL,LOW
+// RUN: sed -e 's/STAGE/3/' %s | poplar-opt --zero-materialize --zero-verify | FileCheck %s --check-prefixes=ALL,HIGH
+
+// A frozen bucket is gathered in stage 3, for the forward and for the backward
+// pass, and takes part in nothing else.
+
+// LOW-NOT:  all_gather @frozen
+// HIGH:     func.func @train(
+// HIGH:     zero.all_gather @frozen
+// HIGH:     call @block(
+// HIGH:     call @loss.backward
+// HIGH:     zero.all_gather @frozen
+// HIGH:     call @block.backward(
+
+// ALL-NOT:  {{reduce_scatter|adamw|all_reduce}} @frozen
+// ALL:      func.func @update(
+// ALL-NEXT: zero.norm
+// ALL-NEXT: zero.adamw @trained
+// LOW-NEXT: zero.all_gather @trained
+// ALL-NEXT: return
+
+module attributes {zero.program = {device_type = "host", precision = "f32", stage = STAGE, world_size = 2, wire = "f32"}} {
+nn.parameter @f : tensor<8x8xf32> ones frozen
+nn.parameter @w : tensor<8x8xf32> ones
+zero.bucket @trained [@w] bounds [0, 32, 64]
+zero.bucket @frozen [@f] frozen bounds [0, 32, 64]
+func.func private @block(tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit}
+func.func private @block.backward(tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<?x4x8xf32>, tensor<8x8xf32> {nn.gradient}) -> (tensor<?x4x8xf32>, tensor<8x8xf32>) attributes {nn.unit}
+func.func private @loss(tensor<?x4x8xf32>, tensor<?x4xi32>) -> tensor<?x4xf32> attributes {nn.unit}
+func.func private @loss.backward(tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<?x4xf32>) -> tensor<?x4x8xf32> attributes {nn.unit}
+func.func private @noise(tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit}
+func.func @train(%x: tensor<?x4x8xf32>, %targets: tensor<?x4xi32>, %dloss: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %f = nn.get_parameter @f : tensor<8x8xf32>
+  %w = nn.get_parameter @w : tensor<8x8xf32>
+  %y = call @block(%x, %f, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %z = call @noise(%y, %w) : (tensor<?x4x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %loss = call @loss(%z, %targets) : (tensor<?x4x8xf32>, tensor<?x4xi32>) -> tensor<?x4xf32>
+  %dy = call @loss.backward(%z, %targets, %dloss) : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<?x4xf32>) -> tensor<?x4x8xf32>
+  %g = nn.get_gradient @w : tensor<8x8xf32>
+  %dx:2 = call @block.backward(%x, %f, %w, %dy, %g) : (tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<?x4x8xf32>, tensor<8x8xf32>) -> (tensor<?x4x8xf32>, tensor<8x8xf32>)
+  nn.set_gradient @w, %dx#1 : tensor<8x8xf32>
+  return %loss : tensor<?x4xf32>
+}
+}
