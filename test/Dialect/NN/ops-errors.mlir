@@ -15,7 +15,7 @@ nn.parameter @p : tensor<4xf32> normal std -1.0
 
 // -----
 
-// expected-error @below {{std needs the init 'normal', found 'ones'}}
+// expected-error @below {{std needs the init 'normal' or 'uniform', found 'ones'}}
 nn.parameter @p : tensor<4xf32> ones std 0.1
 
 // -----
