@@ -34,6 +34,11 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
   int last = static_cast<int>(run.size()) + 1;
   result.names.assign(last + 1, "");
   result.elements.assign(last + 1, 0);
+  bool hasFrozen = llvm::any_of(
+      module.getOps<nn::ParameterOp>(),
+      [](nn::ParameterOp parameter) { return parameter.getFrozen(); });
+  if (hasFrozen)
+    result.frozenElements.assign(last + 1, 0);
   for (size_t index = 0; index < run.size(); ++index) {
     func::CallOp call = run[index];
     units[call] = static_cast<int>(index) + 1;
@@ -57,14 +62,15 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
     for (Operation *user : get->getUsers())
       if (auto unit = units.find(user); unit != units.end())
         users.insert(unit->second);
+    bool isFrozen = parameter.getFrozen();
     for (int unit : users)
-      result.elements[unit] += elements;
+      (isFrozen ? result.frozenElements : result.elements)[unit] += elements;
     if (users.size() < 2)
       continue;
     if (users.size() > 2 || !users.contains(0) || !users.contains(last))
       return parameter.emitOpError("is used by several units: only the first "
                                    "and the last stage may share a parameter");
-    result.tiedElements += elements;
+    (isFrozen ? result.tiedFrozenElements : result.tiedElements) += elements;
   }
   return success();
 }
@@ -154,7 +160,8 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   result.mostTensorDegree = getMostTensorDegree(module);
   result.fingerprint = nn::getFingerprint(module);
   ModelFacts facts = zero::getModelFacts(module);
-  result.largestBucket = facts.largestBucket;
+  result.largestBucket = facts.getTrained().largestBucket;
+  result.largestFrozenBucket = facts.someTrained ? facts.largestBucket : 0;
   result.wholeStep = {facts.gatheredForward.elements,
                       facts.gatheredBackward.elements, facts.reduced.elements};
   result.variants.resize(cluster.types.size());

@@ -25,6 +25,9 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
   for (int i = 0; i < units; ++i)
     problem.elements.push_back(10 * (1 + below(4)));
   problem.tiedElements = below(3) ? 0 : 10;
+  if (below(2))
+    for (int i = 0; i < units; ++i)
+      problem.frozenElements.push_back(20 * (1 + below(5)));
   problem.boundaryBytes = below(40);
   problem.microBatches = 1 + below(7);
   problem.gradientBytes = below(5);
@@ -35,6 +38,7 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
     kind.fixedBytes = below(20);
     kind.replicatedBytes = below(6);
     kind.shardedBytes = below(12);
+    kind.frozenBytes = below(6);
     kind.optimizerSeconds = below(3) * 0.01;
     GeoProblem::Mode mode;
     for (int unit = 0; unit < units; ++unit) {
@@ -175,10 +179,13 @@ const GeoProblem::Mode *Definition::getMode(size_t j, size_t k) const {
                               : static_cast<int64_t>(plan.stages.size() - j));
   const GeoProblem::Kind &it = kind(j, k);
   for (const GeoProblem::Mode &mode : it.modes) {
-    double work = 0;
-    for (int unit = plan.cuts[j]; unit < plan.cuts[j + 1]; ++unit)
+    double work = 0, frozen = 0;
+    for (int unit = plan.cuts[j]; unit < plan.cuts[j + 1]; ++unit) {
       work = std::max(work, mode.workBytes[unit]);
-    double bytes = it.fixedBytes + work + inFlight * sum(mode.savedBytes, j) +
+      if (!problem.frozenElements.empty())
+        frozen += static_cast<double>(problem.frozenElements[unit]);
+    }
+    double bytes = it.fixedBytes + work + frozen * it.frozenBytes + inFlight * sum(mode.savedBytes, j) +
                    getElements(j) * (it.replicatedBytes +
                                      it.shardedBytes /
                                          static_cast<double>(plan.pipelines()));

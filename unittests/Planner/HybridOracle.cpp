@@ -28,6 +28,8 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 static void makeEqual(HybridProblem &problem) {
   for (int i = 2; i + 1 < problem.units(); ++i) {
     problem.elements[i] = problem.elements[1];
+    if (!problem.frozenElements.empty())
+      problem.frozenElements[i] = problem.frozenElements[1];
     for (HybridProblem::DeviceType &type : problem.types)
       for (Mode &mode : type.modes)
         mode.units[i] = mode.units[1];
@@ -62,6 +64,11 @@ static HybridProblem makeRandomHybrid(std::mt19937 &random, int units) {
   for (int i = 0; i < units; ++i)
     problem.elements.push_back(10 * (1 + below(5)));
   problem.tiedElements = below(3) ? 0 : 5;
+  if (below(2)) {
+    for (int i = 0; i < units; ++i)
+      problem.frozenElements.push_back(20 * (1 + below(5)));
+    problem.tiedFrozenElements = below(3) ? 0 : 15;
+  }
   if (below(2))
     problem.wholeStep = {50 + below(99), 50 + below(99), 50 + below(99)};
   problem.boundaryBytes = below(50);
@@ -235,6 +242,14 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       }
       if (group.first == 0 && group.end == units && units > 1)
         elements -= problem.tiedElements;
+      int64_t frozen = 0, largestFrozen = 0;
+      for (int i = group.first;
+           i < group.end && !problem.frozenElements.empty(); ++i) {
+        frozen += problem.frozenElements[i];
+        largestFrozen = std::max(largestFrozen, problem.frozenElements[i]);
+      }
+      if (group.first == 0 && group.end == units && units > 1)
+        frozen -= problem.tiedFrozenElements;
       for (size_t k = 0; k < plan.lanes.size(); ++k) {
         ranks += plan.lanes[k].pipelines * Place{problem, plan, k, j}.degree();
         replicas += plan.lanes[k].pipelines;
@@ -253,8 +268,10 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       };
       hold(elements, z);
       hold(tied, z ? 1 : 0);
+      // Of what is frozen there are working copies, and nothing else.
+      bytes += state.parameter * ceilDivide(frozen, z == 3 ? ranks : t);
       if (replicas > 1) {
-        StepElements step = {elements, elements, elements};
+        StepElements step = {elements + frozen, elements + frozen, elements};
         if (stages == 1 && problem.wholeStep.reduced > 0)
           step = problem.wholeStep;
         auto gradients = [&](int64_t n) {
@@ -315,10 +332,14 @@ double poplar::defineHybridCost(const HybridProblem &problem,
                V * 4 * ceilDivide(size * problem.boundaryBytes, t);
       // One in use and two under way, as long as there is so much.
       largest = std::min(largest, elements);
-      int64_t unit = ceilDivide(largest, t),
-              n = largest ? ceilDivide(elements, largest) : 0;
-      bytes += (z >= 2 ? (n < 3 ? n : 3) * state.gradient * unit : 0) +
-               (z >= 3 ? (2 * n < 3 ? 2 * n : 3) * state.parameter * unit : 0);
+      largestFrozen = std::min(largestFrozen, frozen);
+      int64_t n = largest ? ceilDivide(elements, largest) : 0,
+              all = largestFrozen ? n + ceilDivide(frozen, largestFrozen) : n;
+      if (z >= 2)
+        bytes += (n < 3 ? n : 3) * state.gradient * ceilDivide(largest, t);
+      if (z >= 3)
+        bytes += (2 * all < 3 ? 2 * all : 3) * state.parameter *
+                 ceilDivide(std::max(largest, largestFrozen), t);
       auto both = [](const auto &it) { return it.forward + it.backward; };
       double other = f[j] + b[j] - here.sum(both);
       std::vector<std::pair<int, int>> cuts = cutChunks(here, V);

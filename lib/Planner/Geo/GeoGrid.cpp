@@ -32,6 +32,10 @@ static std::vector<double> addUp(const std::vector<double> &values) {
 GeoCosts::GeoCosts(const GeoProblem &problem)
     : problem(problem), units(problem.units()) {
   elementSums = addUp({problem.elements.begin(), problem.elements.end()});
+  frozenSums =
+      problem.frozenElements.empty()
+          ? std::vector<double>(units + 1)
+          : addUp({problem.frozenElements.begin(), problem.frozenElements.end()});
   for (const GeoProblem::Kind &kind : problem.kinds) {
     modes.emplace_back();
     for (const GeoProblem::Mode &mode : kind.modes) {
@@ -54,7 +58,8 @@ int GeoCosts::findMode(int kind, int first, int end, double inFlight,
   const GeoProblem::Kind &it = problem.kinds[kind];
   double state = it.fixedBytes +
                  getElements(first, end) *
-                     (it.replicatedBytes + it.shardedBytes / pipelines),
+                     (it.replicatedBytes + it.shardedBytes / pipelines) +
+                 (frozenSums[end] - frozenSums[first]) * it.frozenBytes,
          least = never;
   for (size_t mode = 0; mode < modes[kind].size(); ++mode) {
     const Sums &sums = modes[kind][mode];

@@ -80,6 +80,7 @@ GeoProblemBuilder::makeKind(const HybridProblem::DeviceType &type,
           degree;
   kind.replicatedBytes = static_cast<double>(type.state.replicated(1)) / degree;
   kind.shardedBytes = static_cast<double>(type.state.sharded(1)) / degree;
+  kind.frozenBytes = static_cast<double>(type.state.parameter) / degree;
   kind.optimizerSeconds = type.optimizerSeconds / degree;
   std::multimap<double, GeoProblem::Mode> bySeconds;
   for (const HybridProblem::Mode &mode : type.modes) {
@@ -186,6 +187,7 @@ std::optional<GeoCluster> GeoProblemBuilder::build(int64_t microBatch,
   }
   geo.problem.elements = from.elements;
   geo.problem.tiedElements = from.tiedElements;
+  geo.problem.frozenElements = from.frozenElements;
   geo.problem.gradientBytes = static_cast<double>(from.gradientBytes);
   geo.problem.parameterBytes = static_cast<double>(from.parameterBytes);
   geo.problem.boundaryBytes =

@@ -49,6 +49,7 @@ static std::string checkKind(const GeoProblem::Kind &kind, size_t units) {
         std::pair(kind.fixedBytes, "fixedBytes"),
         std::pair(kind.replicatedBytes, "replicatedBytes"),
         std::pair(kind.shardedBytes, "shardedBytes"),
+        std::pair(kind.frozenBytes, "frozenBytes"),
         std::pair(kind.optimizerSeconds, "optimizerSeconds")})
     if (!isAmount(value))
       return std::string(name) + " must be finite and not negative";
@@ -108,6 +109,11 @@ std::string GeoProblem::check() const {
   if (tiedElements < 0 ||
       tiedElements > std::min(elements.front(), elements.back()))
     return "tiedElements: the first and the last unit have fewer";
+  if (!frozenElements.empty() && frozenElements.size() != elements.size())
+    return "frozenElements: expected none, or one number for each unit";
+  for (size_t i = 0; i < frozenElements.size(); ++i)
+    if (frozenElements[i] < 0)
+      return at("frozenElements", i) + ": must not be negative";
   if (!isAmount(gradientBytes) || !isAmount(parameterBytes) ||
       !isAmount(boundaryBytes))
     return "gradientBytes, parameterBytes and boundaryBytes must be finite and "

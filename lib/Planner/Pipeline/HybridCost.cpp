@@ -171,12 +171,13 @@ double HybridCosts::exchangeTied(const GroupPart &part, int64_t bytes) const {
   return communicates ? longest : 0;
 }
 
-/// What ZeRO exchanges of the group's own `elements`.
+/// What ZeRO exchanges of the group's own `elements`, and in every step of the
+/// `gathered` ones.
 void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
                                const std::vector<GroupPart> &parts,
-                               int64_t elements) const {
+                               int64_t elements, int64_t gathered) const {
   ZeroRounds rounds = ZeroRounds::of(group.zeroStage);
-  StepElements step = {elements, elements, elements};
+  StepElements step = {gathered, gathered, elements};
   if (group.first == 0 && group.end == problem.units() &&
       problem.wholeStep.reduced > 0)
     step = problem.wholeStep;
@@ -207,6 +208,20 @@ void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
       carry(rounds.parameterGathers * elements, problem.parameterBytes);
 }
 
+/// Of the group's `count` parameters, of which each unit has `elements`. As
+/// large as can be: small units share buckets of the `largest` size. With those
+/// the rest is one.
+static BucketSizes getBuckets(const std::vector<int64_t> &elements,
+                              const HybridPlan::Group &group, int64_t count,
+                              int64_t largest) {
+  if (count == 0)
+    return {};
+  for (int unit = group.first; unit < group.end; ++unit)
+    largest = std::max(largest, elements[unit]);
+  largest = std::min(largest, count);
+  return {largest, divideUp(count, largest)};
+}
+
 StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
                                const std::vector<GroupPart> &parts,
                                size_t own) const {
@@ -222,12 +237,7 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
                 (group.first == 0) != (group.end == problem.units());
   int64_t tied = isTied ? problem.tiedElements : 0,
           elements = problem.countElements(group.first, group.end) - tied;
-  // As large as can be: small units share buckets. With those the rest is one.
-  int64_t largest = problem.largestBucket;
-  for (int unit = group.first; unit < group.end; ++unit)
-    largest = std::max(largest, problem.elements[unit]);
-  largest = std::min(largest, elements);
-  int64_t buckets = largest > 0 ? divideUp(elements, largest) : 0;
+  int64_t frozen = problem.countFrozenElements(group.first, group.end);
   int zero = group.zeroStage, tiedZero = std::min(zero, 1);
   double updated = 0;
   for (auto [count, stage] : {std::pair(elements, zero), {tied, tiedZero}}) {
@@ -237,13 +247,22 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
                        type.state.sharded(stage) * shard;
     updated += static_cast<double>(stage >= 1 ? shard : ofRank);
   }
-  cost.fixedBytes +=
-      transientBytes(type.state, zero, divideUp(largest, part.tensorDegree),
-                     buckets, problem.overlapDepth);
+  cost.fixedBytes += type.state.parameter *
+                     divideUp(frozen, zero >= 3 ? ranks : part.tensorDegree);
+  BucketSizes trainedBuckets = getBuckets(problem.elements, group, elements,
+                                          problem.largestBucket),
+              frozenBuckets = getBuckets(problem.frozenElements, group, frozen,
+                                         problem.largestFrozenBucket),
+              all = {std::max(trainedBuckets.largest, frozenBuckets.largest),
+                     trainedBuckets.count + frozenBuckets.count};
+  for (BucketSizes *sizes : {&all, &trainedBuckets})
+    sizes->largest = divideUp(sizes->largest, part.tensorDegree);
+  cost.fixedBytes += transientBytes(type.state, zero, all, trainedBuckets,
+                                    problem.overlapDepth);
 
   cost.sync = type.optimizerSeconds * updated;
   if (replicas > 1)
-    addExchanges(cost, group, parts, elements);
+    addExchanges(cost, group, parts, elements, elements + frozen);
   if (isTied) {
     ZeroRounds rounds = ZeroRounds::of(tiedZero);
     int64_t bytes =

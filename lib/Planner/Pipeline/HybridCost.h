@@ -99,7 +99,7 @@ private:
                      size_t chunks) const;
   void addExchanges(StageCost &cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts,
-                    int64_t elements) const;
+                    int64_t elements, int64_t gathered) const;
   StageCost addZero(StageCost cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts, size_t own) const;
 

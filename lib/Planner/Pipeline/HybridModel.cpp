@@ -23,8 +23,10 @@ using namespace poplar;
 static constexpr size_t mostKinds = 4;
 
 int64_t HybridModel::countElements() const {
-  return std::accumulate(elements.begin(), elements.end(), int64_t(0)) -
-         tiedElements;
+  int64_t trained =
+      std::accumulate(elements.begin(), elements.end(), -tiedElements);
+  return std::accumulate(frozenElements.begin(), frozenElements.end(),
+                         trained - tiedFrozenElements);
 }
 
 //===----------------------------------------------------------------------===//
@@ -192,7 +194,10 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
       problem.links.push_back(getLink(kind, other));
   problem.elements = model.elements;
   problem.tiedElements = model.tiedElements;
+  problem.frozenElements = model.frozenElements;
+  problem.tiedFrozenElements = model.tiedFrozenElements;
   problem.largestBucket = model.largestBucket;
+  problem.largestFrozenBucket = model.largestFrozenBucket;
   problem.wholeStep = model.wholeStep;
   problem.gradientBytes = gradientWireBytes;
   problem.parameterBytes = getWireBytes(wire);

@@ -80,25 +80,43 @@ int64_t HybridProblem::getMessageBytes(const std::vector<int> &before,
   return boundaryBytes * getWireBytes(wire) / widest;
 }
 
+/// Of `elements` by unit, of which `tied` are in the first and in the last;
+/// `name` is what they are.
+static std::string checkElements(const std::string &name,
+                                 const std::vector<int64_t> &elements,
+                                 int64_t tied) {
+  for (size_t i = 0; i < elements.size(); ++i)
+    if (elements[i] < 0)
+      return at(name, i) + ": must not be negative";
+  int64_t most =
+      elements.empty() ? 0 : std::min(elements.front(), elements.back());
+  if (tied < 0 || tied > most)
+    return "tied " + name + ": the first and the last unit have " +
+           std::to_string(most) + ", not " + std::to_string(tied);
+  return "";
+}
+
 std::string HybridProblem::check() const {
   if (elements.empty())
     return "elements: has no units";
+  if (!frozenElements.empty() && frozenElements.size() != elements.size())
+    return "frozenElements: expected none, or one number for each unit";
   if (types.empty())
     return "types: is empty";
   if (globalBatch < 1)
     return "globalBatch must be at least 1";
-  if (boundaryBytes < 0 || tiedElements < 0)
-    return "boundaryBytes and tiedElements must not be negative";
+  if (boundaryBytes < 0)
+    return "boundaryBytes must not be negative";
   if (links.size() != types.size() * types.size())
     return "links: expected one for each pair of types";
   for (size_t i = 0; i < links.size(); ++i)
     if (!isValidLink(links[i].speed))
       return at("links", i) + ": has no bandwidth";
-  for (size_t i = 0; i < elements.size(); ++i)
-    if (elements[i] < 0)
-      return at("elements", i) + ": must not be negative";
-  if (tiedElements > std::min(elements.front(), elements.back()))
-    return "tiedElements: the first and the last unit have fewer";
+  std::string error = checkElements("elements", elements, tiedElements);
+  if (error.empty())
+    error = checkElements("frozenElements", frozenElements, tiedFrozenElements);
+  if (!error.empty())
+    return error;
   for (int stage : zeroStages)
     if (stage < 0 || stage > 3)
       return "zeroStages: there is no stage " + std::to_string(stage);
@@ -128,7 +146,8 @@ static bool isEqual(const HybridProblem::UnitCost &a,
 
 bool HybridProblem::hasEqualUnits() const {
   for (int i = 2; i < units() - 1; ++i) {
-    if (elements[i] != elements[1])
+    if (elements[i] != elements[1] ||
+        (!frozenElements.empty() && frozenElements[i] != frozenElements[1]))
       return false;
     for (const HybridType &type : types)
       for (const Mode &mode : type.modes)
@@ -138,11 +157,22 @@ bool HybridProblem::hasEqualUnits() const {
   return true;
 }
 
+static int64_t countUnits(const std::vector<int64_t> &elements, int64_t tied,
+                          int first, int end) {
+  auto units = static_cast<int>(elements.size());
+  bool both = first == 0 && end == units && end > 1;
+  return std::accumulate(elements.begin() + first, elements.begin() + end,
+                         both ? -tied : int64_t(0));
+}
+
 int64_t HybridProblem::countElements(int first, int end) const {
-  int64_t all = std::accumulate(elements.begin() + first,
-                                elements.begin() + end, int64_t(0));
-  bool both = first == 0 && end == units() && end > 1;
-  return both ? all - tiedElements : all;
+  return countUnits(elements, tiedElements, first, end);
+}
+
+int64_t HybridProblem::countFrozenElements(int first, int end) const {
+  return frozenElements.empty() ? 0
+                                : countUnits(frozenElements, tiedFrozenElements,
+                                             first, end);
 }
 
 HybridProblem HybridProblem::restrictTo(const std::vector<int> &kept) const {

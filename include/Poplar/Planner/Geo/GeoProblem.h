@@ -67,6 +67,8 @@ struct GeoProblem {
     /// Of an element of the stage's parameters: on every device of the group,
     /// and divided among them. So are the optimizer's seconds.
     double replicatedBytes = 0, shardedBytes = 0, optimizerSeconds = 0;
+    /// Of a frozen parameter, on every device of the group.
+    double frozenBytes = 0;
     /// None is faster in a unit than those before it.
     std::vector<Mode> modes;
   };
@@ -85,9 +87,13 @@ struct GeoProblem {
   std::vector<Device> devices;
   /// nodes x nodes, symmetric. The diagonal is not read.
   std::vector<LinkSpeed> links;
-  /// Parameters of each unit. Those tied are in the first and in the last unit.
+  /// Trained parameters of each unit. Those tied are in the first and in the
+  /// last unit.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// Frozen parameters of each unit; empty where there are none. Those of the
+  /// first unit that are tied are in the last one, too.
+  std::vector<int64_t> frozenElements;
   /// On the wire, of an element. X has the sum of both.
   double gradientBytes = 4, parameterBytes = 2;
   /// A: a micro-batch's activations between two stages.

@@ -32,11 +32,14 @@ struct UnitWork {
 struct HybridModel {
   /// "block.7"
   std::vector<std::string> names;
-  /// By unit, and of the first that the last shares.
+  /// Trained, by unit, and of the first that the last shares.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// Frozen; empty where none are.
+  std::vector<int64_t> frozenElements;
+  int64_t tiedFrozenElements = 0;
   /// Of buckets, which small units share; 0 for a unit each.
-  int64_t largestBucket = 0;
+  int64_t largestBucket = 0, largestFrozenBucket = 0;
   /// Of the whole model.
   StepElements wholeStep;
   /// The most devices that may share a unit: heads that cannot be cut.
@@ -53,7 +56,7 @@ struct HybridModel {
   /// By device type of the cluster; empty for those without ranks.
   std::vector<std::vector<Variant>> variants;
 
-  /// Parameters of all units.
+  /// Parameters of all units, trained and frozen.
   int64_t countElements() const;
 };
 

@@ -111,12 +111,18 @@ struct HybridProblem {
   std::vector<DeviceType> types;
   /// types x types, symmetric.
   std::vector<Link> links;
-  /// Parameters of each unit. Those tied are in the first and in the last unit.
+  /// Trained parameters of each unit. Those tied are in the first and in the
+  /// last unit.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// Frozen parameters of each unit, which have neither gradients nor optimizer
+  /// state; empty where there are none. Those tied are in both units, too.
+  std::vector<int64_t> frozenElements;
+  int64_t tiedFrozenElements = 0;
   /// Of buckets that small units share. The largest of a stage has at least the
-  /// elements of its largest unit.
-  int64_t largestBucket = 0;
+  /// elements of its largest unit. Trained and frozen parameters have buckets of
+  /// their own.
+  int64_t largestBucket = 0, largestFrozenBucket = 0;
   /// Of a single stage; where they are 0, each unit's once.
   StepElements wholeStep;
   /// Buckets under way while another is in use.
@@ -152,6 +158,7 @@ struct HybridProblem {
   }
   /// Of units [first, end): tied parameters count once where both are in it.
   int64_t countElements(int first, int end) const;
+  int64_t countFrozenElements(int first, int end) const;
   /// The problem of a job of these types alone.
   HybridProblem restrictTo(const std::vector<int> &kept) const;
 };
