@@ -159,6 +159,9 @@ static void checkTables(const PoplarProgram &Program) {
 }
 
 static void runMerge(const Options &O) {
+  if (int Started = comm::getNumStarted(); Started > 1)
+    fail("merge is the work of one process, but ", Started,
+         " were started; use poplar merge");
   std::string Directory = resolveCheckpoint(O.Checkpoint),
               Base = O.Init.empty() ? findBase(Directory)
                                     : resolveCheckpoint(O.Init);

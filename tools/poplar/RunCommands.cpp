@@ -51,13 +51,39 @@ int startJob(const std::string &directory, std::vector<std::string> arguments) {
   return execute(program.str().str(), std::move(arguments));
 }
 
-/// The executable that trained a run.
+/// One of the executables of a run's job; empty if there is none.
+static std::string findExecutable(const std::string &run) {
+  llvm::SmallString<128> target;
+  if (llvm::sys::fs::real_path(run + "/" + kExecutableLink, target))
+    return "";
+  if (llvm::sys::path::filename(target) != "launch.sh")
+    return target.str().str();
+  // Beside it is a directory for each device type.
+  std::string first;
+  std::error_code code;
+  for (llvm::sys::fs::directory_iterator
+           entry(llvm::sys::path::parent_path(target), code),
+       end;
+       entry != end && !code; entry.increment(code)) {
+    std::string program = entry->path() + "/train";
+    if (llvm::sys::fs::can_execute(program) &&
+        (first.empty() || program < first))
+      first = program;
+  }
+  return first;
+}
+
+static int reportNoRun(const std::string &run) {
+  return reportError(run +
+                     ": is not a run of poplar train, or its program is gone");
+}
+
+/// What trained a run: an executable, or several that are launched.
 static int startRun(const std::string &run,
                     std::vector<std::string> arguments) {
   std::string program = run + "/" + kExecutableLink;
   if (!llvm::sys::fs::can_execute(program))
-    return reportError(run + ": is not a run of poplar train, or its program "
-                             "is gone");
+    return reportNoRun(run);
   return execute(program, std::move(arguments));
 }
 
@@ -108,7 +134,10 @@ void addMergeCommand(CLI::App &app, int &status) {
                                      "--out", arguments->output};
     if (!arguments->base.empty())
       list.insert(list.end(), {"--init", arguments->base});
-    status = startRun(arguments->run, std::move(list));
+    // It reads files only: one process does it.
+    std::string program = findExecutable(arguments->run);
+    status = program.empty() ? reportNoRun(arguments->run)
+                             : execute(program, std::move(list));
   });
 }
 

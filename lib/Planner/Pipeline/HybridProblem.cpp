@@ -82,7 +82,7 @@ int64_t HybridProblem::getMessageBytes(const std::vector<int> &before,
 
 /// Of `elements` by unit, of which `tied` are in the first and in the last;
 /// `name` is what they are.
-static std::string checkElements(const std::string &name,
+static std::string checkElements(const char *name,
                                  const std::vector<int64_t> &elements,
                                  int64_t tied) {
   for (size_t i = 0; i < elements.size(); ++i)
@@ -91,7 +91,7 @@ static std::string checkElements(const std::string &name,
   int64_t most =
       elements.empty() ? 0 : std::min(elements.front(), elements.back());
   if (tied < 0 || tied > most)
-    return "tied " + name + ": the first and the last unit have " +
+    return std::string("tied ") + name + ": the first and the last unit have " +
            std::to_string(most) + ", not " + std::to_string(tied);
   return "";
 }

@@ -134,6 +134,22 @@ def check_model(workshop, report, family):
     report.check(f"{name}-resume", failures)
 
 
+def check_merge_of_job(workshop, report, name):
+    """Of a job that is launched as a whole: one of its programs merges."""
+    run = workshop.path(f"{name}-stage3-run")
+    merged = workshop.path(f"{name}-stage3-merged")
+    base = workshop.train_alone(
+        name.partition(".")[0], f"{name}-random-base", 8, ["--steps", 1]
+    ).directory
+    text = jobs.run(["poplar", "merge", run, "--init", base, "-o", merged])
+    failures = []
+    if text.count("merged the adapters") != 1:
+        failures.append(f"merging says: {text}")
+    if "model.safetensors" not in os.listdir(merged):
+        failures.append("nothing is merged")
+    report.check(f"{name}-stage3-merge", failures)
+
+
 def first_loss(workshop, program, *options):
     """Without dropout, that is by evaluation."""
     run = workshop.train(
@@ -213,6 +229,7 @@ def main():
     for check in (
         lambda: check_model(workshop, report, "llama"),
         lambda: check_model(workshop, report, "gpt2"),
+        lambda: check_merge_of_job(workshop, report, "llama.lora"),
         lambda: check_merge(workshop, report, "llama"),
         lambda: check_plans(workshop, report),
     ):
