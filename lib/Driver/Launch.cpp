@@ -15,6 +15,7 @@
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/xxhash.h"
 #include <unistd.h>
 
@@ -190,8 +191,7 @@ bool poplar::isJobFile(llvm::StringRef name) {
   return llvm::any_of(
       llvm::ArrayRef<llvm::StringRef>{kPluginDirectory, "launch.sh", "rank.sh",
                                       "job.conf", "ranks.txt", "slurm.sh",
-                                      "plan.mlir", "tokenizer.json",
-                                      "tokenizer.model"},
+                                      "plan.mlir", kTokenizerDirectory},
       [&](llvm::StringRef file) { return name.equals_insensitive(file); });
 }
 
@@ -225,8 +225,45 @@ bool poplar::copyPlugins(const std::string &libraries,
   return true;
 }
 
-bool poplar::copyTokenizer(mlir::ModuleOp program,
-                           const std::string &directory, std::string &error) {
+/// Copies what lies beside the tokenizer `from` and belongs to it, and removes
+/// what is in `directory` of another one.
+static bool copyTokenizerFiles(llvm::StringRef from,
+                               const std::string &directory,
+                               std::string &error) {
+  namespace fs = llvm::sys::fs;
+  llvm::StringRef beside = llvm::sys::path::parent_path(from),
+                  name = llvm::sys::path::filename(from);
+  // What transformers writes for a tokenizer, and reads.
+  for (llvm::StringRef file :
+       {"tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+        "special_tokens_map.json", "added_tokens.json", "vocab.json",
+        "merges.txt", "vocab.txt", "chat_template.jinja",
+        "generation_config.json"}) {
+    if (file == name)
+      continue;
+    llvm::SmallString<128> source(beside);
+    llvm::sys::path::append(source, file);
+    std::string path = directory + "/" + file.str();
+    if (!fs::exists(source)) {
+      if (std::error_code code = fs::remove(path)) {
+        error = path + ": " + code.message();
+        return false;
+      }
+      continue;
+    }
+    auto content = llvm::MemoryBuffer::getFile(source);
+    if (!content) {
+      error = (source + ": " + content.getError().message()).str();
+      return false;
+    }
+    if (!writeFile(path, (*content)->getBuffer().str(), error))
+      return false;
+  }
+  return true;
+}
+
+bool poplar::copyTokenizer(mlir::ModuleOp program, const std::string &job,
+                           std::string &error) {
   auto model = program->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
   auto get = [&](llvm::StringRef name) {
     auto value =
@@ -256,7 +293,13 @@ bool poplar::copyTokenizer(mlir::ModuleOp program,
                 .str();
     return false;
   }
-  return writeFile(directory + "/" + name.str(), text.str(), error);
+  std::string directory = job + "/" + kTokenizerDirectory.str();
+  if (std::error_code code = llvm::sys::fs::create_directories(directory)) {
+    error = directory + ": " + code.message();
+    return false;
+  }
+  return writeFile(directory + "/" + name.str(), text.str(), error) &&
+         copyTokenizerFiles(from, directory, error);
 }
 
 /// Another plan may have been built there before.

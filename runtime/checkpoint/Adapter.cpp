@@ -281,7 +281,7 @@ void poplar::runtime::mergeAdapter(const std::string &Base,
                   Name = Entry.path().filename().string();
       bool IsText = Extension == ".json" || Extension == ".txt" ||
                     Extension == ".jinja" || Name == "tokenizer.model";
-      if (Entry.is_regular_file() && IsText &&
+      if (Entry.is_regular_file() && IsText && Name != "state.json" &&
           Name.find("safetensors.index") == std::string::npos)
         fs::copy_file(Entry.path(), Temporary + "/" + Name);
     }

@@ -163,6 +163,18 @@ static std::string formatState(const TrainingState &State) {
          (std::isfinite(State.BestLoss) ? Best : "null") + "\n}\n";
 }
 
+/// What belongs to the tokenizer, as `poplar build` found it: whoever opens the
+/// checkpoint finds the tokenizer beside the weights.
+static void copyTokenizer(const std::string &Directory) {
+  std::error_code None;
+  for (const fs::directory_entry &Entry :
+       fs::directory_iterator(getJobDirectory() + "/tokenizer", None)) {
+    std::string Name = Entry.path().filename().string();
+    writeText(Directory + "/" + Name,
+              std::string(MappedFile(Entry.path().string()).text()));
+  }
+}
+
 static void writeContents(const Executor &Exec, const TrainingState &State,
                           const std::string &Directory) {
   bool Leads = Exec.state().rank() == 0;
@@ -188,6 +200,8 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
     writeText(Directory + "/" + AdapterConfigName,
               formatAdapterConfig(Adapter, State.Base));
   writeText(Directory + "/config.json", Exec.model().Config);
+  if (!Exec.model().Tokenizer.empty())
+    copyTokenizer(Directory);
   writeText(Directory + "/state.json", formatState(State));
   syncDirectory(Directory);
 }

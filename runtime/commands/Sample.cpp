@@ -8,6 +8,7 @@
 
 #include "checkpoint/Checkpoint.h"
 #include "comm/Launcher.h"
+#include "data/ChatTemplate.h"
 #include "data/Text.h"
 #include "job/Fingerprint.h"
 #include "job/Group.h"
@@ -24,6 +25,25 @@
 #include <optional>
 
 using namespace poplar::runtime;
+
+namespace {
+/// What a text begins with, and what ends it.
+struct Prompt {
+  std::vector<int32_t> Ids;
+  /// -1 if nothing does.
+  int32_t End = -1;
+};
+} // namespace
+
+static Prompt makeChat(const std::string &Message, const Tokenizer *Tok) {
+  const ChatTemplate *Template = Tok ? ChatTemplate::find(*Tok) : nullptr;
+  if (!Template)
+    fail("--chat: the model has no tokenizer with the tokens of a chat "
+         "template (",
+         ChatTemplate::listNames(), "); give the text as --prompt");
+  return {Tok->encode(Template->renderPrompt(Message), /*AddSpecial=*/false),
+          Tok->find(Template->getEndOfTurn())};
+}
 
 static std::vector<int32_t>
 parsePrompt(const Options &O, const ModelInfo &Model, const Tokenizer *Tok) {
@@ -232,7 +252,9 @@ static void sample(const PoplarProgram &Program, const Options &O,
     fail("sample continues text, but this model is masked: it was trained "
          "to fill gaps");
   TextEncoding Encoding(O, Model);
-  std::vector<int32_t> Text = parsePrompt(O, Model, Encoding.get());
+  auto [Text, End] = O.Chat.empty()
+                         ? Prompt{parsePrompt(O, Model, Encoding.get())}
+                         : makeChat(O.Chat, Encoding.get());
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadTrained(Exec, O.Checkpoint, O.Init);
@@ -244,7 +266,8 @@ static void sample(const PoplarProgram &Program, const Options &O,
     if (Rank == 0)
       Out.put(Id);
   };
-  std::for_each(Text.begin(), Text.end(), Print);
+  if (O.Chat.empty())
+    std::for_each(Text.begin(), Text.end(), Print);
   for (int64_t I = 0; I < O.Tokens; ++I) {
     if (Ranks)
       Ranks->setPhase("sampling", LongPhase);
@@ -255,6 +278,8 @@ static void sample(const PoplarProgram &Program, const Options &O,
       // The first rank's choice holds for all.
       Text.push_back(std::stoi(Ranks->broadcast(
           Rank ? "" : std::to_string(chooseToken(Infer.getLogits(), O, I)))));
+    if (Text.back() == End)
+      break;
     Print(Text.back());
     std::fflush(stdout);
   }

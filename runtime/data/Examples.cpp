@@ -18,7 +18,16 @@
 using namespace poplar::runtime;
 
 ExampleEncoder::ExampleEncoder(const Tokenizer &Tok, int32_t EndId)
-    : Tok(Tok), Encoder(Tok.makeEncoder()), EndId(EndId) {}
+    : Encoder(Tok.makeEncoder()), Chat(ChatTemplate::find(Tok)), EndId(EndId) {}
+
+const ChatTemplate &ExampleEncoder::getChat(const std::string &Where) const {
+  if (!Chat)
+    fail(Where, ": the tokenizer has the tokens of no chat template that is "
+                "built in (",
+         ChatTemplate::listNames(),
+         "); give prompt and completion instead of messages");
+  return *Chat;
+}
 
 std::vector<int32_t> ExampleEncoder::encodeText(std::string_view Text,
                                                 bool AddSpecial) {
@@ -55,7 +64,7 @@ Example ExampleEncoder::encodeCompletion(const std::string &Prompt,
   return E;
 }
 
-Example ExampleEncoder::encodeChat(const Marked &Chat) {
+Example ExampleEncoder::encodeChat(const RenderedChat &Chat) {
   Example E;
   E.Ids = encodeText(Chat.Text, false);
   E.Counts.assign(E.Ids.size(), false);
@@ -73,96 +82,6 @@ Example ExampleEncoder::encodeChat(const Marked &Chat) {
   return E;
 }
 
-static std::string trim(std::string_view Text) {
-  size_t Begin = Text.find_first_not_of(" \t\r\n\v\f");
-  if (Begin == Text.npos)
-    return "";
-  return std::string(
-      Text.substr(Begin, Text.find_last_not_of(" \t\r\n\v\f") + 1 - Begin));
-}
-
-namespace {
-/// How a family writes a conversation.
-struct ChatTemplate {
-  /// The tokens that tell it, and that the tokenizer must have.
-  const char *Needs[2];
-  const char *First, *BeforeRole, *BehindRole, *EndOfTurn, *BehindTurn;
-  const char *Assistant;
-  bool HasSystem, Trims;
-};
-} // namespace
-
-static const ChatTemplate Templates[] = {
-    // ChatML, of Qwen and others.
-    {{"<|im_start|>", "<|im_end|>"},
-     "",
-     "<|im_start|>",
-     "\n",
-     "<|im_end|>",
-     "\n",
-     "assistant",
-     true,
-     false},
-    // Llama 3.
-    {{"<|start_header_id|>", "<|eot_id|>"},
-     "<|begin_of_text|>",
-     "<|start_header_id|>",
-     "<|end_header_id|>\n\n",
-     "<|eot_id|>",
-     "",
-     "assistant",
-     true,
-     true},
-    // Gemma.
-    {{"<start_of_turn>", "<end_of_turn>"},
-     "<bos>",
-     "<start_of_turn>",
-     "\n",
-     "<end_of_turn>",
-     "\n",
-     "model",
-     false,
-     true}};
-
-ExampleEncoder::Marked ExampleEncoder::render(const json::Value &Messages,
-                                              const std::string &Where) const {
-  const ChatTemplate *T = nullptr;
-  for (const ChatTemplate &Each : Templates)
-    if (Tok.find(Each.Needs[0]) >= 0 && Tok.find(Each.Needs[1]) >= 0)
-      T = T ? T : &Each;
-  if (!T)
-    fail(Where, ": the tokenizer has the tokens of no chat template that is "
-                "built in (ChatML, Llama 3, Gemma); give prompt and "
-                "completion instead of messages");
-  Marked Result;
-  Result.Text = T->First;
-  if (Messages.kind() != json::Value::Array || Messages.elements().empty())
-    fail(Where, ": 'messages' is not a list of messages");
-  for (const json::Value &Message : Messages.elements()) {
-    const json::Value *Content = Message.find("content");
-    std::string Role = Message.string("role", "");
-    if (!Content || Content->kind() != json::Value::String)
-      fail(Where, ": a message has no text as its 'content'");
-    if (Role != "user" && Role != "assistant" && Role != "system")
-      fail(Where, ": the role '", Role,
-           "' of a message is not supported; there are system, user and "
-           "assistant");
-    if (Role == "system" && !T->HasSystem)
-      fail(Where, ": the chat template of this tokenizer has no system role");
-    bool IsAnswer = Role == "assistant";
-    Result.Text +=
-        T->BeforeRole + (IsAnswer ? T->Assistant : Role) + T->BehindRole;
-    size_t Begin = Result.Text.size();
-    Result.Text +=
-        T->Trims ? trim(Content->asString()) : std::string(Content->asString());
-    Result.Text += T->EndOfTurn;
-    if (IsAnswer)
-      Result.Counted.emplace_back(Begin, Result.Text.size());
-    Result.Text += T->BehindTurn;
-  }
-  return Result;
-}
-
 Example ExampleEncoder::encode(const json::Value &Object,
                                const std::string &Where) {
   auto Get = [&](const char *Key) {
@@ -172,7 +91,7 @@ Example ExampleEncoder::encode(const json::Value &Object,
     return std::string(Member->asString());
   };
   if (const json::Value *Messages = Object.find("messages"))
-    return encodeChat(render(*Messages, Where));
+    return encodeChat(getChat(Where).render(*Messages, Where));
   if (Object.find("prompt") && Object.find("completion"))
     return encodeCompletion(Get("prompt"), Get("completion"), Where);
   if (Object.find("instruction") && Object.find("output")) {

@@ -9,6 +9,7 @@
 #ifndef POPLAR_RUNTIME_EXAMPLES_H
 #define POPLAR_RUNTIME_EXAMPLES_H
 
+#include "data/ChatTemplate.h"
 #include "data/Data.h"
 #include "support/JSON.h"
 
@@ -36,21 +37,17 @@ public:
   Example encode(const json::Value &Object, const std::string &Where);
 
 private:
-  /// A text with the places, in bytes, of which tokens count.
-  struct Marked {
-    std::string Text;
-    std::vector<std::pair<size_t, size_t>> Counted;
-  };
-  Marked render(const json::Value &Messages, const std::string &Where) const;
-  Example encodeChat(const Marked &Chat);
+  const ChatTemplate &getChat(const std::string &Where) const;
+  Example encodeChat(const RenderedChat &Chat);
   Example encodeCompletion(const std::string &Prompt,
                            const std::string &Completion,
                            const std::string &Where);
   void addEnd(Example &E, const std::string &Where) const;
   std::vector<int32_t> encodeText(std::string_view Text, bool AddSpecial);
 
-  const Tokenizer &Tok;
   std::unique_ptr<Tokenizer::Encoder> Encoder;
+  /// Null if the tokenizer has the tokens of none.
+  const ChatTemplate *Chat;
   int32_t EndId;
 };
 

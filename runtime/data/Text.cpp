@@ -32,14 +32,6 @@ static constexpr size_t PartBytes = size_t(1) << 20;
 /// Of the files that are kept.
 static constexpr uint64_t FormatVersion = 1;
 
-/// The file that `poplar build` copied beside the directory of the executable.
-static std::string findJobTokenizer(const std::string &Name) {
-  std::error_code Code;
-  std::filesystem::path Executable =
-      std::filesystem::read_symlink("/proc/self/exe", Code);
-  return Executable.parent_path().parent_path() / Name;
-}
-
 static std::string toHex(uint64_t Value) {
   char Text[17];
   std::snprintf(Text, sizeof Text, "%016llx",
@@ -50,7 +42,7 @@ static std::string toHex(uint64_t Value) {
 TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {
   Path = O.Tokenizer;
   if (Path.empty() && !Model.Tokenizer.empty())
-    Path = findJobTokenizer(Model.Tokenizer);
+    Path = getJobDirectory() + "/tokenizer/" + Model.Tokenizer;
   if (Path.empty())
     return;
   MappedFile File(Path);

@@ -125,7 +125,11 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "a run, or one of its checkpoints", "Sampling", Agreement::Contents},
       {"prompt", &O.Prompt, 0, "TEXT", "text to continue"},
       {"prompt-ids", &O.PromptIds, 0, "N,N,...", "the prompt as token ids"},
-      {"tokens", &O.Tokens, 1, "N", "tokens to generate (default: 200)"},
+      {"chat", &O.Chat, 0, "TEXT",
+       "a user's message to answer, in the words of the tokenizer's chat "
+       "template; only the answer is printed"},
+      {"tokens", &O.Tokens, 1, "N",
+       "tokens to generate, at most (default: 200)"},
       {"temperature", &O.Temperature, 0, "X",
        "sampling temperature; 0 for the likeliest token (default: 0.8)"},
       {"top-k", &O.TopK, 0, "N",
@@ -294,8 +298,8 @@ static void check(const Options &O) {
       fail(Name, " is at most ", LargestCount);
   if (O.TheCommand == Options::Sample) {
     Require(!O.Checkpoint.empty(), "sample needs --checkpoint");
-    Require(O.Prompt.empty() || O.PromptIds.empty(),
-            "give --prompt or --prompt-ids, not both");
+    Require(!O.Prompt.empty() + !O.PromptIds.empty() + !O.Chat.empty() <= 1,
+            "give one of --prompt, --prompt-ids and --chat");
   }
   if (O.TheCommand == Options::Profile)
     Require(!O.Out.empty(), "profile needs --out FILE");

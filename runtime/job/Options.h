@@ -69,7 +69,7 @@ struct Options {
   bool DumpLoss = false, CheckAllocations = false, CheckReplicas = false,
        SkipSave = false;
   // Sampling.
-  std::string Checkpoint, Prompt, PromptIds;
+  std::string Checkpoint, Prompt, PromptIds, Chat;
   int64_t Tokens = 200, TopK = 0;
   double Temperature = 0.8;
   // Profiling. Memory of 0 is unlimited.

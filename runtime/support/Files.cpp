@@ -143,6 +143,13 @@ void poplar::runtime::syncDirectory(const std::string &Path) {
   close(FD);
 }
 
+std::string poplar::runtime::getJobDirectory() {
+  std::error_code Code;
+  std::filesystem::path Executable =
+      std::filesystem::read_symlink("/proc/self/exe", Code);
+  return Code ? "" : Executable.parent_path().parent_path().string();
+}
+
 void poplar::runtime::createDirectories(const std::string &Path) {
   std::error_code Code;
   std::filesystem::create_directories(Path, Code);

@@ -49,6 +49,9 @@ private:
   int FD = -1;
 };
 
+/// The directory that `poplar build` wrote, around that of the executable.
+/// Empty if the system does not tell.
+std::string getJobDirectory();
 /// Writes `Text` under another name and renames it to `Path`.
 void writeFileAtomically(const std::string &Path, std::string_view Text);
 /// Makes symlink `Path` point at `Target` without a moment of absence.

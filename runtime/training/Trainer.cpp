@@ -295,6 +295,9 @@ void Trainer::rememberBase(const std::string &Path) {
 
 void Trainer::start() {
   initializeModel(Exec, O.Init, O.Seed);
+  if (O.Init.empty() && hasFrozen(Exec.program()))
+    print("note: the frozen weights are random; --init HF_DIR starts from those "
+          "of a model\n");
   if (!O.InitAdapter.empty())
     loadAdapter(Exec, O.InitAdapter);
   rememberBase(O.Init);
@@ -469,11 +472,11 @@ static std::string getLinkTarget(const std::filesystem::path &Target,
 /// sample together.
 static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   std::error_code Code;
-  std::filesystem::path Target =
-      std::filesystem::read_symlink("/proc/self/exe", Code);
+  std::filesystem::path Job = getJobDirectory(),
+                        Target = std::filesystem::read_symlink("/proc/self/exe",
+                                                               Code);
   if (Code)
     return;
-  std::filesystem::path Job = Target.parent_path().parent_path();
   if (Program.pipeline || (Program.world_size > 1 && Program.stage == 3))
     Target = Job / "launch.sh";
   replaceSymlink(getLinkTarget(Target, Run), Run + "/executable");

@@ -10,6 +10,7 @@
 #include "Commands.h"
 #include "Installation.h"
 #include "Output.h"
+#include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Driver/JobBuild.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -82,7 +83,12 @@ void addBuildCommand(CLI::App &app, int &status) {
         std::chrono::steady_clock::now() - start;
     llvm::outs() << llvm::formatv("built     {0} in {1:f1} s\n", args->output,
                                   seconds.count());
-    printNext(
-        {"poplar", "train", args->output, "--data", "FILE", "--out", "run"});
+    auto model = compilation.getModule()->getAttrOfType<mlir::DictionaryAttr>(
+        nn::kModelAttr);
+    llvm::SmallVector<llvm::StringRef> next = {"poplar", "train", args->output};
+    if (model && model.contains("lora_rank"))
+      next.append({"--init", "HF_DIR"});
+    next.append({"--data", "FILE", "--out", "run"});
+    printNext(next);
   });
 }

@@ -8,6 +8,7 @@
 
 #include "Commands.h"
 #include "ImportTokenizer.h"
+#include "Output.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Import.h"
@@ -301,9 +302,13 @@ void addImportCommand(CLI::App &app, int &status) {
     status =
         writeFile(arguments->output, poplar::formatModule(*module)) ? 0 : 1;
     // The model itself may go to standard output.
+    bool isFile = arguments->output != "-";
     if (!status)
-      (arguments->output == "-" ? llvm::errs() : llvm::outs())
+      (isFile ? llvm::outs() : llvm::errs())
           << describe(*module, *arguments, seqLen->count() > 0, summary)
           << tokenizer;
+    if (!status && isFile)
+      printNext({"poplar", "plan", "--model", arguments->output, "--cluster",
+                 "CLUSTER", "--global-batch", "SAMPLES", "-o", "plan.mlir"});
   });
 }

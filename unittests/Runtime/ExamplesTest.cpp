@@ -89,6 +89,25 @@ TEST(Examples, ChatTemplatesOfTokenizers) {
             "b<end_of_turn>\n");
 }
 
+TEST(Examples, PromptsEndWhereTheAnswerBegins) {
+  for (const char *File : {"qwen.json", "llama3.json", "gemma.json"}) {
+    auto T = Tokenizer::load(Inputs + "/" + File);
+    const ChatTemplate *Template = ChatTemplate::find(*T);
+    ASSERT_NE(Template, nullptr) << File;
+    RenderedChat Whole = Template->render(
+        json::parse(R"([{"role": "user", "content": "a b"},
+                        {"role": "assistant", "content": "c"}])",
+                    "text"),
+        "here");
+    ASSERT_EQ(Whole.Counted.size(), 1u);
+    auto [Begin, End] = Whole.Counted.front();
+    EXPECT_EQ(Template->renderPrompt("a b"), Whole.Text.substr(0, Begin));
+    EXPECT_EQ(Whole.Text.substr(Begin, End - Begin),
+              std::string("c") + Template->getEndOfTurn());
+    EXPECT_GE(T->find(Template->getEndOfTurn()), 0);
+  }
+}
+
 TEST(Examples, Refused) {
   auto T = Tokenizer::load(Inputs + "/gpt2.json");
   ExampleEncoder Encoder(*T, 0);

@@ -16,6 +16,7 @@ namespace poplar {
 
 /// In a job's directory: where the plug-ins are that carry its messages.
 inline constexpr llvm::StringLiteral kPluginDirectory = "lib";
+inline constexpr llvm::StringLiteral kTokenizerDirectory = "tokenizer";
 
 /// Whether a job's directory has a file of its own of this name, or of one that
 /// differs by case, so that no program can have it.
@@ -26,9 +27,10 @@ bool isJobFile(llvm::StringRef name);
 bool copyPlugins(const std::string &libraries, const std::string &directory,
                  std::string &error);
 
-/// Copies the tokenizer that `program` was imported with to a job's directory,
-/// if there is one and it is still the same.
-bool copyTokenizer(mlir::ModuleOp program, const std::string &directory,
+/// Copies the tokenizer that `program` was imported with, and the files that
+/// belong to it, to the directory `job`/tokenizer, if there is one and it is
+/// still the same.
+bool copyTokenizer(mlir::ModuleOp program, const std::string &job,
                    std::string &error);
 
 /// Writes what starts the executables of a plan, beside them in `directory`:
