@@ -46,6 +46,11 @@ State::State(const PoplarProgram &Program, int Rank)
   bind(nullptr, nullptr); // for the size
 }
 
+bool poplar::runtime::hasWholeModel(const PoplarProgram &Program) {
+  return Program.world_size == 1 ||
+         (Program.stage < 3 && !Program.pipeline && !sharesUnits(Program));
+}
+
 bool poplar::runtime::sharesUnits(const PoplarProgram &Program) {
   for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R)
     if (Program.ranks[R].num_sharers > 1)

@@ -36,11 +36,14 @@ struct Piece {
   int64_t Parameter, Begin, End, Offset;
 };
 
-/// Lays the rank's shards out behind the batch region, as Runtime/ABI.h says,
-/// and knows where everything is.
 /// Whether ranks of the plan share units, so that none has all parameters.
 bool sharesUnits(const PoplarProgram &Program);
+/// Whether each rank has the whole model: before stage 3, if it is no stage of a
+/// pipeline and shares no units.
+bool hasWholeModel(const PoplarProgram &Program);
 
+/// Lays the rank's shards out behind the batch region, as Runtime/ABI.h says,
+/// and knows where everything is.
 class State {
 public:
   State(const PoplarProgram &Program, int Rank);

@@ -188,6 +188,9 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
     case Options::Train:
       runTraining(Program, O);
       break;
+    case Options::Evaluate:
+      runEvaluation(Program, O);
+      break;
     case Options::Sample:
       runSampling(Program, O);
       break;

@@ -294,10 +294,7 @@ void poplar::runtime::runSampling(const PoplarProgram &Program,
   if (sharesUnits(Program))
     fail("ranks of this job share units, so that each has a part of the model; "
          "resume the run under a plan in which none do and sample from that");
-  // Before stage 3, a rank that is no stage of a pipeline has the whole model,
-  // and needs no others; where they are, one of them writes.
-  bool IsWhole = Program.stage < 3 && !Program.pipeline;
-  if (Program.world_size == 1 || (IsWhole && comm::getNumStarted() == 1))
+  if (canRunAlone(Program))
     return sample(Program, O, nullptr);
   runJob(Program, O, [&](Group *Ranks) { sample(Program, O, Ranks); });
 }

@@ -40,6 +40,19 @@ int64_t BatchRunner::load(SampleSource &Source, int64_t First,
   return countTargets(TargetIds.data(), Part.Samples * Model.SeqLen);
 }
 
+int64_t BatchRunner::loadBatch(SampleSource &Source, int64_t First,
+                               const Share &NewPart, int64_t NewStep) {
+  int64_t Targets = load(Source, First, NewPart, NewStep);
+  // The other groups of a pipeline see the same samples, and so do ranks that
+  // share units.
+  if ((Exec.pipeline() && Exec.program().pipeline->group != 0) ||
+      Exec.isFollower())
+    Targets = 0;
+  if (Exec.collectives)
+    Exec.collectives->sum(&Targets, 1);
+  return Targets;
+}
+
 double BatchRunner::train(int64_t Targets, double LossScale) {
   return run(/*Backward=*/true,
              static_cast<float>(LossScale / static_cast<double>(Targets)));

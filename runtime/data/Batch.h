@@ -44,6 +44,10 @@ public:
   /// numbers. Returns the number of targets.
   int64_t load(SampleSource &Source, int64_t First, const Share &Part,
                int64_t Step);
+  /// The same, of all ranks: returns the targets of the whole batch. Collective,
+  /// where there are several ranks.
+  int64_t loadBatch(SampleSource &Source, int64_t First, const Share &Part,
+                    int64_t Step);
   /// Runs forward and backward on what was loaded, adding to the gradients of
   /// the loss times `LossScale`; `Targets` are those of the whole batch, of
   /// which there must be one. Returns the sum of the share's losses.

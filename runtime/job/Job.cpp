@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Job.h"
+#include "checkpoint/State.h"
 #include "comm/Backend.h"
 #include "comm/Launcher.h"
 #include "job/Claims.h"
@@ -19,6 +20,11 @@ using namespace poplar::runtime;
 
 /// Events of a rank that --trace keeps.
 static constexpr size_t TraceCapacity = 1 << 18;
+
+bool poplar::runtime::canRunAlone(const PoplarProgram &Program) {
+  return Program.world_size == 1 ||
+         (hasWholeModel(Program) && comm::getNumStarted() == 1);
+}
 
 void poplar::runtime::runJob(const PoplarProgram &Program, const Options &O,
                              const std::function<void(Group *)> &Work) {

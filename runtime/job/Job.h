@@ -21,6 +21,10 @@ class Group;
 /// Seconds that what cannot be predicted may well take.
 constexpr double LongPhase = 60;
 
+/// Whether this process can do without others, as it has the whole model. Where
+/// others were started, they work together.
+bool canRunAlone(const PoplarProgram &Program);
+
 /// Joins the ranks of the plan and runs `Work` on each, in the phase
 /// "starting". Memory of `Work` that collectives touch needs a MemoryGuard
 /// (comm/CommStream.h). A failure of one rank ends all. With one rank there is

@@ -309,12 +309,19 @@ static void check(const Options &O) {
   }
   if (O.TheCommand == Options::Links)
     Require(!O.Out.empty(), "links needs --out FILE");
-  if (O.TheCommand != Options::Train)
+  bool Evaluates = O.TheCommand == Options::Evaluate;
+  if (O.TheCommand != Options::Train && !Evaluates)
     return;
-  Require(!O.Data.empty() || !O.DataIds.empty(), "train needs --data FILE");
+  Require(!O.Data.empty() || !O.DataIds.empty(),
+          Evaluates ? "evaluate needs --data FILE" : "train needs --data FILE");
   Require(O.Data.empty() || O.DataIds.empty(),
           "give --data or --data-ids, not both");
-  if (O.isDump())
+  if (Evaluates) {
+    Require(!O.Checkpoint.empty(), "evaluate needs --checkpoint");
+    Require(O.ValData.empty(), "evaluate reads all of --data; give no "
+                               "--val-data");
+  }
+  if (O.isDump() || Evaluates)
     return;
   Require(O.Steps > 0, "train needs --steps N");
   Require(!O.Out.empty(), "train needs --out RUN");
@@ -323,10 +330,11 @@ static void check(const Options &O) {
 }
 
 static constexpr std::pair<const char *, Options::Command> Commands[] = {
-    {"train", Options::Train},        {"sample", Options::Sample},
-    {"profile", Options::Profile},    {"links", Options::Links},
-    {"doctor", Options::Doctor},      {"info", Options::Info},
-    {"merge", Options::Merge},        {"options", Options::ListOptions}};
+    {"train", Options::Train},        {"evaluate", Options::Evaluate},
+    {"sample", Options::Sample},      {"profile", Options::Profile},
+    {"links", Options::Links},        {"doctor", Options::Doctor},
+    {"info", Options::Info},          {"merge", Options::Merge},
+    {"options", Options::ListOptions}};
 
 static Options::Command parseCommand(const std::string &Text) {
   std::string Known;
@@ -436,6 +444,7 @@ std::string poplar::runtime::getHelp() {
   std::ostringstream Text;
   Text << "Trains the model this program was compiled for.\n\n"
           "  train [train] --data FILE --steps N --out RUN [options]\n"
+          "  train evaluate --checkpoint RUN --data FILE [options]\n"
           "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
           "  train profile --out FILE [options]\n"
           "  train links --out FILE [options]\n"

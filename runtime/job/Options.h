@@ -33,6 +33,7 @@ enum class Agreement {
 struct Options {
   enum Command {
     Train,
+    Evaluate,
     Sample,
     Profile,
     Links,

@@ -23,6 +23,7 @@
 #include "training/Optimizer.h"
 #include "training/ProductTrace.h"
 #include "training/Schedule.h"
+#include "training/Shares.h"
 
 #include <algorithm>
 #include <chrono>
@@ -53,9 +54,6 @@ private:
   /// Checkpoints lack what is frozen: notes where it is from.
   void rememberBase(const std::string &Path);
   Metrics step();
-  /// See BatchRunner::load; the targets of all ranks.
-  int64_t load(SampleSource &Source, int64_t First, const Share &Part,
-               int64_t Step);
   double validate();
   void save();
   void begin();
@@ -106,18 +104,6 @@ private:
 
 } // namespace
 
-/// The largest micro-batch of at most `Samples` that fits four fifths of the
-/// free memory. More than a few thousand tokens would not run faster.
-static int64_t chooseMicroBatch(const PoplarProgram &Program,
-                                const ModelInfo &Model, int64_t Samples) {
-  double Free = 0.8 * static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) *
-                static_cast<double>(sysconf(_SC_PAGESIZE));
-  int64_t Batch = std::min(Samples, std::max<int64_t>(1, 4096 / Model.SeqLen));
-  while (Batch > 1 && static_cast<double>(getPeakBytes(Program, Batch)) > Free)
-    --Batch;
-  return Batch;
-}
-
 /// What the plan says or was asked for; else what a resumed run had, for the
 /// same bits; else what fits.
 static int64_t getMicroBatch(const PoplarProgram &Program, int Rank,
@@ -148,92 +134,16 @@ static std::string getLatest(const Options &O, Collectives *Group,
   return Latest;
 }
 
-static int64_t getSamples(const PoplarRank &Rank) {
-  return (Rank.steps - 1) * Rank.micro_batch + Rank.last;
-}
-
 /// Samples of an iteration: the plan's, else the options'.
 static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
   if (!Program.ranks)
     return O.GlobalBatch ? O.GlobalBatch : 8;
-  int64_t Samples = 0;
-  for (int64_t R = 0; R < Program.world_size; ++R)
-    if (Program.ranks[R].group == 0 && Program.ranks[R].position == 0)
-      Samples += getSamples(Program.ranks[R]);
+  int64_t Samples = countPlannedSamples(Program);
   if ((O.GlobalBatch && O.GlobalBatch != Samples) || O.MicroBatch)
     fail("the plan gives every rank its batch, ", Samples,
          " samples in all; for another --global-batch or --batch make another "
          "plan");
   return Samples;
-}
-
-/// What a rank has memory for.
-static int64_t getLargestStep(const PoplarRank &Rank) {
-  return Rank.steps > 1 ? std::max(Rank.micro_batch, Rank.last) : Rank.last;
-}
-
-/// A rank's part of `Samples` samples, in proportion to its part of an
-/// iteration, which are cut as in an iteration or into micro-steps as large as
-/// any in it. All ranks get the same number of steps if they have to meet in
-/// each of them.
-static Share getShare(const PoplarProgram &Program, int Rank,
-                      int64_t MicroBatch, int64_t Samples, bool IsIteration) {
-  if (!Program.ranks)
-    return {0, Samples, MicroBatch, (Samples + MicroBatch - 1) / MicroBatch};
-  int64_t Total = 0, Before = 0;
-  std::vector<int64_t> Starts;
-  // Pipelines share the samples: each group has a rank of all of them.
-  // So do ranks that share units: the first of them stands for all.
-  if (Program.ranks[Rank].num_sharers > 1)
-    Rank = static_cast<int>(Program.ranks[Rank].sharers[0]);
-  auto IsPeer = [&](int64_t R) {
-    return Program.ranks[R].group == Program.ranks[Rank].group &&
-           Program.ranks[R].position == 0;
-  };
-  for (int64_t R = 0; R < Program.world_size; ++R) {
-    Starts.push_back(Total);
-    if (IsPeer(R))
-      Total += getSamples(Program.ranks[R]);
-  }
-  Starts.push_back(Total);
-  Share Result;
-  for (int64_t R = 0; R < Program.world_size; ++R) {
-    if (!IsPeer(R))
-      continue;
-    int64_t After = Samples * Starts[static_cast<size_t>(R) + 1] / Total;
-    int64_t Micro = IsIteration ? Program.ranks[R].micro_batch
-                                : getLargestStep(Program.ranks[R]);
-    if (R == Rank)
-      Result = {Before, After - Before, Micro, Result.Steps};
-    if (!IsIteration && After > Before)
-      Result.Steps =
-          std::max(Result.Steps, (After - Before + Micro - 1) / Micro);
-    Before = After;
-  }
-  if (IsIteration)
-    Result.Steps = Program.ranks[Rank].steps;
-  return Result;
-}
-
-/// Every size of micro-batch that the shares are cut into.
-static std::vector<int64_t> getBatchSizes(std::initializer_list<Share> Shares) {
-  std::vector<int64_t> Sizes = {0};
-  for (const Share &S : Shares) {
-    // Whole micro-batches, then what is left, then nothing; or all in the last.
-    int64_t Whole = S.MicroBatch ? S.Samples / S.MicroBatch : 0;
-    for (int64_t Step : {int64_t(0), std::min(Whole, S.Steps - 1), S.Steps - 1})
-      if (Step >= 0)
-        Sizes.push_back(S.size(Step));
-  }
-  return Sizes;
-}
-
-/// 0 for all cores.
-static int getThreads(const PoplarProgram &Program, const Options &O,
-                      int Rank) {
-  if (O.Threads || !Program.ranks)
-    return static_cast<int>(O.Threads);
-  return static_cast<int>(Program.ranks[Rank].threads);
 }
 
 static Schedule makeSchedule(const Options &O) {
@@ -329,20 +239,10 @@ void Trainer::resume() {
          " already; ask for more --steps");
 }
 
-int64_t Trainer::load(SampleSource &Source, int64_t First, const Share &Part,
-                      int64_t Step) {
-  int64_t Targets = Batches.load(Source, First, Part, Step);
-  // The other groups of a pipeline see the same samples, and so do ranks that
-  // share units.
-  bool IsAgain = (Exec.pipeline() && Exec.program().pipeline->group != 0) ||
-                 Exec.isFollower();
-  return sum(IsAgain ? 0 : Targets);
-}
-
 double Trainer::validate() {
   setPhase("validating", StepSeconds);
   // Random numbers of a step that training never takes.
-  int64_t Targets = load(*Data.Validation, 0, ValShare, -1);
+  int64_t Targets = Batches.loadBatch(*Data.Validation, 0, ValShare, -1);
   if (Targets == 0)
     return NotMeasured;
   double Loss = sum(Batches.evaluate()) / static_cast<double>(Targets);
@@ -355,7 +255,7 @@ Metrics Trainer::step() {
   setPhase("training", StepSeconds);
   Metrics Row;
   Row.Rate = Rates.at(State.Step);
-  int64_t Targets = load(*Data.Train, State.Samples, TrainShare, State.Step);
+  int64_t Targets = Batches.loadBatch(*Data.Train, State.Samples, TrainShare, State.Step);
   if (Targets) {
     Optim.zeroGradients();
     Row.Loss = sum(Batches.train(Targets, Optim.lossScale())) /
@@ -404,7 +304,7 @@ void Trainer::dump() {
     fail("--dump-gradients: groups of a pipeline add up their gradients in the "
          "update only; dump those of a plan without groups");
   start();
-  int64_t Targets = load(*Data.Train, 0, TrainShare, 0);
+  int64_t Targets = Batches.loadBatch(*Data.Train, 0, TrainShare, 0);
   if (Targets == 0)
     fail("the first batch has no targets");
   Optim.zeroGradients();
@@ -467,9 +367,8 @@ static std::string getLinkTarget(const std::filesystem::path &Target,
 }
 
 /// For `poplar sample` and `poplar report`, which are given the run alone: a
-/// link to the executable, and the plan it was built from, if there is one. In
-/// stage 3, or in a pipeline, no rank has the whole model: all of the job's
-/// sample together.
+/// link to the executable, and the plan it was built from, if there is one.
+/// Where no rank has the whole model, all of the job's work together.
 static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   std::error_code Code;
   std::filesystem::path Job = getJobDirectory(),
@@ -477,7 +376,7 @@ static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
                                                                Code);
   if (Code)
     return;
-  if (Program.pipeline || (Program.world_size > 1 && Program.stage == 3))
+  if (!hasWholeModel(Program))
     Target = Job / "launch.sh";
   replaceSymlink(getLinkTarget(Target, Run), Run + "/executable");
   std::string Plan = (Job / "plan.mlir").string();

@@ -17,6 +17,9 @@ namespace poplar::runtime {
 /// Trains as the options say; failures are Errors.
 void runTraining(const PoplarProgram &Program, const Options &O);
 
+/// The loss and the perplexity of a checkpoint on data, on stdout.
+void runEvaluation(const PoplarProgram &Program, const Options &O);
+
 /// Continues a prompt from a checkpoint, on stdout.
 void runSampling(const PoplarProgram &Program, const Options &O);
 

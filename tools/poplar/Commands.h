@@ -25,6 +25,7 @@ void addSimulateCommand(CLI::App &app, int &status);
 void addBuildCommand(CLI::App &app, int &status);
 void addDoctorCommand(CLI::App &app, int &status);
 void addTrainCommand(CLI::App &app, int &status);
+void addEvaluateCommand(CLI::App &app, int &status);
 void addSampleCommand(CLI::App &app, int &status);
 void addMergeCommand(CLI::App &app, int &status);
 

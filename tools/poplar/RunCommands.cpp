@@ -141,20 +141,33 @@ void addMergeCommand(CLI::App &app, int &status) {
   });
 }
 
-void addSampleCommand(CLI::App &app, int &status) {
-  CLI::App *command =
-      app.add_subcommand("sample", "Continue a prompt from a trained run");
+/// A command of the executable that trained a run, with the executable's
+/// options.
+static void addRunCommand(CLI::App &app, int &status, const std::string &name,
+                          const std::string &what, const std::string &example) {
+  CLI::App *command = app.add_subcommand(name, what);
   command->prefix_command();
-  command->footer("The options are those of the executable: poplar sample RUN "
-                  "--help lists them.\n\nExample:\n  poplar sample runs/demo "
-                  "--prompt \"ROMEO:\" --tokens 200 --temperature 0.8");
+  command->footer("The options are those of the executable: poplar " + name +
+                  " RUN --help lists them.\n\nExample:\n  poplar " + name +
+                  " " + example);
   auto run = std::make_shared<std::string>();
   command->add_option("run", *run, "Directory given to poplar train --out")
       ->type_name("RUN")
       ->required();
   command->callback([=, &status] {
     std::vector<std::string> arguments = command->remaining();
-    arguments.insert(arguments.begin(), {"sample", "--checkpoint", *run});
+    arguments.insert(arguments.begin(), {name, "--checkpoint", *run});
     status = startRun(*run, std::move(arguments));
   });
+}
+
+void addSampleCommand(CLI::App &app, int &status) {
+  addRunCommand(app, status, "sample", "Continue a prompt from a trained run",
+                "runs/demo --prompt \"ROMEO:\" --tokens 200 --temperature 0.8");
+}
+
+void addEvaluateCommand(CLI::App &app, int &status) {
+  addRunCommand(app, status, "evaluate",
+                "Print the loss and the perplexity of a trained run on data",
+                "runs/demo --data other.txt");
 }

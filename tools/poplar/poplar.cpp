@@ -46,11 +46,12 @@ int main(int argc, char **argv) {
   addBuildCommand(app, status);
   addDoctorCommand(app, status);
   addTrainCommand(app, status);
+  addEvaluateCommand(app, status);
   addSampleCommand(app, status);
   addMergeCommand(app, status);
   // The program's own --help lists its options.
   if (llvm::StringRef command = argc > 2 && argv[2][0] != '-' ? argv[1] : "";
-      command == "train" || command == "sample")
+      command == "train" || command == "evaluate" || command == "sample")
     app.get_subcommand(command.str())->set_help_flag();
   try {
     app.parse(argc, argv);

@@ -11,6 +11,7 @@ plan: one run goes through all pairs of plans, a step each."""
 
 import json
 import os
+import re
 
 import jobs
 from jobs import DeviceType, Plan, Rank
@@ -21,7 +22,7 @@ TYPES = (
 )
 MODEL, SAMPLES, STEPS = "gpt2", 6, 2
 CORPUS = os.path.join(jobs.SOURCES, "examples", "data", "corpus.txt")
-COLUMNS = ("evaluate", "init", "sample", "logits", "doctor", "profile", "show")
+COLUMNS = ("validate", "evaluate", "init", "sample", "logits", "doctor", "profile", "show")
 TEXT = ["--prompt", "ROMEO", "--tokens", "12", "--temperature", "0"]
 
 
@@ -134,7 +135,7 @@ class Matrix:
 
     # Columns.
 
-    def evaluate(self, name):
+    def validate(self, name):
         options = ["--eval-every", 1, "--eval-batches", 1]
 
         def run_on(plan, run):
@@ -149,6 +150,26 @@ class Matrix:
             if not abs(ours - theirs) <= jobs.LOSS_TOLERANCE * theirs:
                 failures.append(f"validation loss {ours}, expected {theirs}")
         return failures
+
+    def evaluate(self, name):
+        """All of a text, after the run of validate(). It leaves a rest behind whole
+        batches."""
+        text = self.workshop.path("other.txt")
+        with open(CORPUS) as source, open(text, "w") as target:
+            target.write(source.read(32 * (3 * SAMPLES + 1) + 40))
+
+        def measure(run):
+            command = ["poplar", "evaluate", self.workshop.path(run), "--data", text]
+            output = jobs.run(command)
+            found = re.search(r"loss (\S+), perplexity (\S+), of (\d+) tokens", output)
+            return [float(word) for word in found.groups()] if found else [output]
+
+        ours = measure(f"{name}-evaluate")
+        theirs = self.refer("evaluation", lambda: measure("evaluate"))
+        same = len(ours) == 3 and all(
+            abs(a - b) <= 1e-5 * b for a, b in zip(ours, theirs)
+        )
+        return [] if same else [f"{ours}, expected {theirs}"]
 
     def init(self, name):
         def run_on(plan, run):

@@ -1,0 +1,103 @@
+//===- Shares.cpp - What a rank computes of a batch -----------------------===//
+//------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "training/Shares.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+using namespace poplar::runtime;
+
+static int64_t getSamples(const PoplarRank &Rank) {
+  return (Rank.steps - 1) * Rank.micro_batch + Rank.last;
+}
+
+int64_t poplar::runtime::countPlannedSamples(const PoplarProgram &Program) {
+  int64_t Samples = 0;
+  for (int64_t R = 0; R < Program.world_size; ++R)
+    if (Program.ranks[R].group == 0 && Program.ranks[R].position == 0)
+      Samples += getSamples(Program.ranks[R]);
+  return Samples;
+}
+
+int64_t poplar::runtime::chooseMicroBatch(const PoplarProgram &Program,
+                                          const ModelInfo &Model,
+                                          int64_t Samples) {
+  double Free = 0.8 * static_cast<double>(sysconf(_SC_AVPHYS_PAGES)) *
+                static_cast<double>(sysconf(_SC_PAGESIZE));
+  int64_t Batch = std::min(Samples, std::max<int64_t>(1, 4096 / Model.SeqLen));
+  while (Batch > 1 && static_cast<double>(getPeakBytes(Program, Batch)) > Free)
+    --Batch;
+  return Batch;
+}
+
+/// What a rank has memory for.
+static int64_t getLargestStep(const PoplarRank &Rank) {
+  return Rank.steps > 1 ? std::max(Rank.micro_batch, Rank.last) : Rank.last;
+}
+
+Share poplar::runtime::getShare(const PoplarProgram &Program, int Rank,
+                                int64_t MicroBatch, int64_t Samples,
+                                bool IsIteration) {
+  if (!Program.ranks)
+    return {0, Samples, MicroBatch, (Samples + MicroBatch - 1) / MicroBatch};
+  int64_t Total = 0, Before = 0;
+  std::vector<int64_t> Starts;
+  // Pipelines share the samples: each group has a rank of all of them.
+  // So do ranks that share units: the first of them stands for all.
+  if (Program.ranks[Rank].num_sharers > 1)
+    Rank = static_cast<int>(Program.ranks[Rank].sharers[0]);
+  auto IsPeer = [&](int64_t R) {
+    return Program.ranks[R].group == Program.ranks[Rank].group &&
+           Program.ranks[R].position == 0;
+  };
+  for (int64_t R = 0; R < Program.world_size; ++R) {
+    Starts.push_back(Total);
+    if (IsPeer(R))
+      Total += getSamples(Program.ranks[R]);
+  }
+  Starts.push_back(Total);
+  Share Result;
+  for (int64_t R = 0; R < Program.world_size; ++R) {
+    if (!IsPeer(R))
+      continue;
+    int64_t After = Samples * Starts[static_cast<size_t>(R) + 1] / Total;
+    int64_t Micro = IsIteration ? Program.ranks[R].micro_batch
+                                : getLargestStep(Program.ranks[R]);
+    if (R == Rank)
+      Result = {Before, After - Before, Micro, Result.Steps};
+    if (!IsIteration && After > Before)
+      Result.Steps =
+          std::max(Result.Steps, (After - Before + Micro - 1) / Micro);
+    Before = After;
+  }
+  if (IsIteration)
+    Result.Steps = Program.ranks[Rank].steps;
+  return Result;
+}
+
+std::vector<int64_t>
+poplar::runtime::getBatchSizes(std::initializer_list<Share> Shares) {
+  std::vector<int64_t> Sizes = {0};
+  for (const Share &S : Shares) {
+    // Whole micro-batches, then what is left, then nothing; or all in the last.
+    int64_t Whole = S.MicroBatch ? S.Samples / S.MicroBatch : 0;
+    for (int64_t Step : {int64_t(0), std::min(Whole, S.Steps - 1), S.Steps - 1})
+      if (Step >= 0)
+        Sizes.push_back(S.size(Step));
+  }
+  return Sizes;
+}
+
+int poplar::runtime::getThreads(const PoplarProgram &Program, const Options &O,
+                                int Rank) {
+  if (O.Threads || !Program.ranks)
+    return static_cast<int>(O.Threads);
+  return static_cast<int>(Program.ranks[Rank].threads);
+}
