@@ -210,21 +210,10 @@ private:
 } // namespace
 
 Replacement::Replacement(const Description &D)
-    : Content(D.getString("content")) {
-  Description What = D.getObject("pattern");
-  if (What.find("String"))
-    Plain = What.getString("String");
-  else
-    Pattern = std::make_unique<Regex>(What.getString("Regex"), D.path());
-  if (!Pattern && Plain.empty())
-    D.refuse("the pattern is empty");
-}
+    : What(D), Content(D.getString("content")) {}
 
 void Replacement::run(std::string &Text, NormalizerScratch &S) const {
-  if (Pattern)
-    Pattern->findAll(Text, S.Regexes, S.Matches);
-  else
-    findAll(Text, Plain, S.Matches);
+  What.findAll(Text, S.Regexes, S.Matches);
   if (S.Matches.empty() || (S.Matches.size() == 1 && !S.Matches[0].IsMatch))
     return;
   S.Text.clear();

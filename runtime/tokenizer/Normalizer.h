@@ -10,7 +10,7 @@
 #define POPLAR_RUNTIME_TOKENIZER_NORMALIZER_H
 
 #include "tokenizer/Description.h"
-#include "tokenizer/Regex.h"
+#include "tokenizer/Pattern.h"
 
 #include <memory>
 #include <vector>
@@ -43,8 +43,8 @@ public:
   void run(std::string &Text, NormalizerScratch &S) const;
 
 private:
-  std::string Plain, Content;
-  std::unique_ptr<Regex> Pattern;
+  Pattern What;
+  std::string Content;
 };
 
 } // namespace poplar::runtime

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tokenizer/PreTokenizer.h"
+#include "tokenizer/Pattern.h"
 #include "tokenizer/Unicode.h"
 
 #include <algorithm>
@@ -89,22 +90,11 @@ namespace {
 class Split : public PreTokenizer {
 public:
   explicit Split(const Description &D)
-      : How(readBehavior(D, Behavior::Isolated)),
-        IsInverted(D.getBool("invert", false)) {
-    Description What = D.getObject("pattern");
-    if (What.find("String"))
-      Plain = What.getString("String");
-    else
-      Pattern = std::make_unique<Regex>(What.getString("Regex"), D.path());
-    if (!Pattern && Plain.empty())
-      D.refuse("the pattern is empty");
-  }
+      : What(D), How(readBehavior(D, Behavior::Isolated)),
+        IsInverted(D.getBool("invert", false)) {}
   bool split(std::string_view Text, Regex::Scratch &S,
              std::vector<Match> &Pieces) const override {
-    if (Pattern)
-      Pattern->findAll(Text, S, Pieces);
-    else
-      findAll(Text, Plain, Pieces);
+    What.findAll(Text, S, Pieces);
     if (IsInverted)
       for (Match &M : Pieces)
         M.IsMatch = !M.IsMatch;
@@ -113,8 +103,7 @@ public:
   }
 
 private:
-  std::string Plain;
-  std::unique_ptr<Regex> Pattern;
+  Pattern What;
   Behavior How;
   bool IsInverted;
 };
@@ -195,7 +184,7 @@ public:
              std::vector<Match> &Pieces) const override {
     if (!Splits)
       return false;
-    findAll(Text, Mark, Pieces);
+    findString(Text, Mark, Pieces);
     apply(Behavior::MergedWithNext, Pieces);
     return true;
   }

@@ -303,17 +303,3 @@ void Regex::findAll(std::string_view Text, Scratch &S,
   if (Previous != Text.size())
     Out.push_back({Previous, Text.size(), false});
 }
-
-void poplar::runtime::findAll(std::string_view Text, std::string_view Plain,
-                              std::vector<Match> &Out) {
-  Out.clear();
-  size_t Previous = 0;
-  for (size_t At; (At = Text.find(Plain, Previous)) != Text.npos;) {
-    if (At != Previous)
-      Out.push_back({Previous, At, false});
-    Out.push_back({At, At + Plain.size(), true});
-    Previous = At + Plain.size();
-  }
-  if (Previous != Text.size())
-    Out.push_back({Previous, Text.size(), false});
-}

@@ -60,10 +60,6 @@ private:
   std::string Where;
 };
 
-/// The same for a plain string.
-void findAll(std::string_view Text, std::string_view Plain,
-             std::vector<Match> &Out);
-
 /// The expression for PCRE2 that means what `Pattern` means to Oniguruma.
 std::string translateRegex(std::string_view Pattern, const std::string &Where);
 
