@@ -65,8 +65,12 @@ static void chooseMessages(MutableArrayRef<zero::ProgramInfo> programs) {
       return format == getStorageFormat(info.precision) ? "" : format;
     };
     size_t group = info.group, count = formats.size();
-    info.received = getFormat((group + count - 1) % count, group);
-    info.sent = getFormat(group, (group + 1) % count);
+    // Where groups own several chunks, the last sends to the first.
+    bool wraps = info.numChunks > 1;
+    if (group > 0 || wraps)
+      info.received = getFormat((group + count - 1) % count, group);
+    if (group + 1 < count || wraps)
+      info.sent = getFormat(group, (group + 1) % count);
   }
 }
 

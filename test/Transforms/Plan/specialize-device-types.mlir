@@ -153,3 +153,55 @@ zero.plan stage 2 global_batch 2 policy "stages" {
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
 }
+
+// -----
+
+// Stages of bf16 and f32 exchange f32. The first receives nothing, and the last
+// sends nothing: only between those two is the format said.
+
+// CHECK: module @half.stage0.program attributes {{.*}}precision = "bf16"
+// CHECK-NOT: received
+// CHECK-SAME: sent = "f32"
+// CHECK: module @whole.stage1.program
+// CHECK-NOT: received
+// CHECK-NOT: sent
+
+nn.parameter @e : tensor<16x4xf32> zeros
+nn.parameter @w : tensor<4xf32> ones
+nn.parameter @v : tensor<4xf32> ones
+cluster.device_type @half target "host" memory 1000000 precision bf16
+cluster.device_type @whole target "host" memory 1000000 precision f32
+cluster.node @n devices [@half, @whole]
+cluster.link inside nodes latency 0 bandwidth 1.0e9
+zero.bucket @tied [@e]
+zero.bucket @first [@w]
+zero.bucket @second [@v]
+func.func private @block(%x: tensor<?x2x4xf32>, %w: tensor<4xf32>) -> tensor<?x2x4xf32> attributes {nn.unit} {
+  %y, %r = nn.rms_norm %x, %w eps 1.0e-5 : (tensor<?x2x4xf32>, tensor<4xf32>) -> (tensor<?x2x4xf32>, tensor<?x2xf32>)
+  return %y : tensor<?x2x4xf32>
+}
+func.func private @embed(%ids: tensor<?x2xi32>, %e: tensor<16x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+  %0 = nn.embedding %ids, %e : (tensor<?x2xi32>, tensor<16x4xf32>) -> tensor<?x2x4xf32>
+  return %0 : tensor<?x2x4xf32>
+}
+func.func private @loss(%x: tensor<?x2x4xf32>, %e: tensor<16x4xf32> {nn.parameter}, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+  %0 = nn.linear %x, %e : (tensor<?x2x4xf32>, tensor<16x4xf32>) -> tensor<?x2x16xf32>
+  %loss, %lse = nn.cross_entropy %0, %targets : (tensor<?x2x16xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+  return %loss : tensor<?x2xf32>
+}
+func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+  %e = nn.get_parameter @e : tensor<16x4xf32>
+  %w = nn.get_parameter @w : tensor<4xf32>
+  %v = nn.get_parameter @v : tensor<4xf32>
+  %0 = call @embed(%ids, %e) : (tensor<?x2xi32>, tensor<16x4xf32>) -> tensor<?x2x4xf32>
+  %1 = call @block(%0, %w) : (tensor<?x2x4xf32>, tensor<4xf32>) -> tensor<?x2x4xf32>
+  %2 = call @block(%1, %v) : (tensor<?x2x4xf32>, tensor<4xf32>) -> tensor<?x2x4xf32>
+  %loss = call @loss(%2, %e, %targets) : (tensor<?x2x4xf32>, tensor<16x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+  return %loss : tensor<?x2xf32>
+}
+zero.plan stage 0 global_batch 1 policy "stages" {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  zero.rank @half node "n" micro_batch 1 steps 1 last 1
+  zero.rank @whole node "n" group 1 micro_batch 1 steps 1 last 1
+}
