@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """What the benchmarks of this directory share."""
 
+import csv
 import os
 import subprocess
 import sys
@@ -23,3 +24,9 @@ def run(*command, **environment):
     if result.returncode:
         sys.exit(f"error: {' '.join(command)}\n{result.stdout}{result.stderr}")
     return result
+
+
+def read_rates(out, skipped):
+    """Tokens per second of the steps of a run, without the first ones."""
+    with open(os.path.join(out, "metrics.csv"), newline="") as file:
+        return [float(row["tokens_per_s"]) for row in csv.DictReader(file)][skipped:]

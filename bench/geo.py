@@ -27,20 +27,15 @@ Needs a build, root and iproute2; without namespaces the exit status is 3.
   bench/geo.py --rounds 3"""
 
 import argparse
-import csv
 import json
 import os
 import random
 import re
 import shutil
 import statistics
-import subprocess
-import sys
 
-from commands import ROOT
-from workshop import WARMUP_STEPS, Workshop, add_options
+from workshop import Workshop, add_options
 
-CANNOT = 3
 NODES = ["paris", "london", "ohio", "oregon"]
 # Mbit/s: two places of two nodes, and slower links between them.
 RATES = {
@@ -58,8 +53,7 @@ class Geo(Workshop):
         self.types = [known[0], known[-1]] if len(known) > 1 else known * 2
         self.make_model()
         self.cluster = self.write_cluster()
-        if not os.path.isdir(self.path("profiles")) or not os.listdir(self.path("profiles")):
-            self.profile(sorted(set(self.types)), self.cluster)
+        self.profile(sorted(set(self.types)), self.cluster)
 
     def write_cluster(self):
         scale = self.arguments.rate
@@ -124,26 +118,13 @@ class Geo(Workshop):
     def take_turn(self, name):
         record, out = self.state[name], self.path("run")
         shutil.rmtree(out, ignore_errors=True)
-        steps = WARMUP_STEPS + max(3, int(self.arguments.turn / record["simulated"]))
-        words = ["train", "--data", ROOT + "/examples/data/corpus.txt", "--steps", steps,
-                 "--eval-every", 0, "--log-every", steps, "--peak-gflops", 100, "--out", out]  # fmt: skip
-        job = self.path(name)
+        steps = max(3, int(self.arguments.turn / record["simulated"]))
         # One rank alone, a plan that leaves all others out, is started by itself.
-        starter = [sys.executable, ROOT + "/scripts/start-ranks.py", job]
-        with open(os.path.join(job, "ranks.txt")) as file:
+        with open(self.path(name, "ranks.txt")) as file:
             ranks = [line for line in file if not line.startswith("#")]
-        if len(ranks) > 1:
-            starter += ["--links", self.cluster]
-        result = subprocess.run([*starter, "--", *map(str, words)], capture_output=True, text=True)
-        if result.returncode == CANNOT:
-            print(result.stderr.strip())
-            sys.exit(CANNOT)
-        if result.returncode:
-            sys.exit(f"error: {name}: {result.stdout}{result.stderr}")
-        tokens = self.arguments.batch * self.tokens
-        with open(out + "/metrics.csv", newline="") as file:
-            rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
-        record["steps"] += [tokens / rate for rate in rates[WARMUP_STEPS:]]
+        options = ["--links", self.cluster] if len(ranks) > 1 else []
+        self.start(name, options, *self.get_words(steps, out))
+        record["steps"] += self.read_steps(out, self.arguments.batch)
         record["turns"] = record.get("turns", 0) + 1
         self.save()
 

@@ -24,7 +24,6 @@ With POPLAR_MAX_ISA=avx2 or avx512 both sides use no more than that.
 """
 
 import argparse
-import csv
 import json
 import os
 import random
@@ -36,7 +35,7 @@ import sys
 import tempfile
 import time
 
-from commands import ROOT, run
+from commands import ROOT, read_rates, run
 
 CONFIG_PATH = ROOT + "/examples/models/gpt2-124m.json"
 with open(CONFIG_PATH) as config_file:
@@ -148,11 +147,10 @@ class Poplar:
             "--steps", str(WARMUP_STEPS + self.steps), "--threads", str(threads),
             "--lr", "1e-4", "--eval-every", "0", "--out", out,
         )  # fmt: skip
-        with open(os.path.join(out, "metrics.csv"), newline="") as file:
-            rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
+        rates = read_rates(out, WARMUP_STEPS)
         # A checkpoint of this model is 1.5 GB.
         shutil.rmtree(out)
-        return statistics.median(rates[WARMUP_STEPS:])
+        return statistics.median(rates)
 
     def ceiling(self, tokens, threads, precision):
         """FLOP/s of the GEMMs alone."""

@@ -25,7 +25,6 @@ Needs a build, two cores and mpirun:
 """
 
 import argparse
-import csv
 import json
 import os
 import re
@@ -34,7 +33,7 @@ import statistics
 import sys
 import tempfile
 
-from commands import ROOT, run
+from commands import ROOT, read_rates, run
 
 WARMUP_STEPS = 3
 
@@ -102,10 +101,8 @@ class Job:
             "--eval-every", "0", "--log-every", str(steps), "--out", out, *flags,
             POPLAR_LOCAL="1", POPLAR_FAKE_NODES="0,1",
         )  # fmt: skip
-        with open(out + "/metrics.csv", newline="") as file:
-            rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
         tokens = self.arguments.batch * self.arguments.seq_len
-        return tokens / statistics.median(rates[WARMUP_STEPS:])
+        return tokens / statistics.median(read_rates(out, WARMUP_STEPS))
 
 
 def unhideable(job, bandwidth, latency):

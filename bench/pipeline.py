@@ -32,7 +32,6 @@ namespaces the exit status is 3.
 """
 
 import argparse
-import csv
 import json
 import os
 import re
@@ -41,10 +40,8 @@ import statistics
 import subprocess
 import sys
 
-from commands import ROOT
-from workshop import WARMUP_STEPS, Workshop, add_options
+from workshop import Workshop, add_options
 
-CANNOT = 3
 # Of ZeRO, in all plans: of two ranks with memory enough, none sends less.
 STAGE = 1
 # A link before it is measured.
@@ -67,19 +64,6 @@ class Links(Workshop):
             json.dump(cluster, file)
         return path
 
-    def start(self, job, rate, *words):
-        """The ranks of a job, each on a node; ends the benchmark if they fail."""
-        result = subprocess.run(
-            [sys.executable, ROOT + "/scripts/start-ranks.py", self.path(job), "--rate",
-             rate, "--", *map(str, words)],
-            capture_output=True, text=True,
-        )  # fmt: skip
-        if result.returncode == CANNOT:
-            print(result.stderr.strip())
-            sys.exit(CANNOT)
-        if result.returncode:
-            sys.exit(f"error: {job}: {result.stdout}{result.stderr}")
-
     def get_cluster(self, rate, types=None):
         """With the link as a job of ZeRO measures it."""
         links = self.state.setdefault("links", {})
@@ -89,7 +73,7 @@ class Links(Workshop):
                       "--batch", f"{self.types[0]}=1,{self.types[1]}=1",
                       "--global-batch", 2)  # fmt: skip
             self.poplar("build", self.path("link.mlir"), "-o", self.path("link"))
-            self.start("link", rate, "links", "--out", self.path("links.json"))
+            self.start("link", ["--rate", rate], "links", "--out", self.path("links.json"))
             with open(self.path("links.json")) as file:
                 link = json.load(file)["links"][0]
             links[rate] = {k: link[k] for k in ("latency", "bandwidth", "overhead")}
@@ -150,11 +134,6 @@ class Links(Workshop):
                 "--global-batch", 8,
             ])  # fmt: skip
 
-    def read_steps(self, out, batch):
-        with open(out + "/metrics.csv", newline="") as file:
-            rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
-        return [batch * self.tokens / rate for rate in rates[WARMUP_STEPS:]]
-
     def compare_alone(self):
         """How many times slower than their profiles both types are now, while
         both compute."""
@@ -162,7 +141,7 @@ class Links(Workshop):
         for name in self.types:
             record, out = self.state[f"alone-{name}"], self.path(f"run-{name}")
             shutil.rmtree(out, ignore_errors=True)
-            steps = WARMUP_STEPS + max(3, int(1.5 / record["simulated"]))
+            steps = max(3, int(1.5 / record["simulated"]))
             running.append((record, out, subprocess.Popen(
                 [self.path(f"alone-{name}", name, "train"), *self.get_words(steps, out)],
                 stdout=subprocess.DEVNULL,
@@ -175,18 +154,12 @@ class Links(Workshop):
             slower.append(statistics.median(steps) / record["simulated"])
         return slower
 
-    @staticmethod
-    def get_words(steps, out):
-        return ["train", "--data", ROOT + "/examples/data/corpus.txt", "--steps",
-                str(steps), "--eval-every", "0", "--log-every", str(steps),
-                "--peak-gflops", "100", "--out", out]  # fmt: skip
-
     def take_turn(self, name, rate):
         record, out = self.state[name], self.path("run")
         record["slower"].append(self.compare_alone())
         shutil.rmtree(out, ignore_errors=True)
         steps = max(3, int(self.arguments.turn / record["simulated"]))
-        self.start(name, rate, *self.get_words(WARMUP_STEPS + steps, out))
+        self.start(name, ["--rate", rate], *self.get_words(steps, out))
         record["steps"] += self.read_steps(out, record["batch"])
         record["turns"] += 1
         self.save()

@@ -34,7 +34,7 @@ import statistics
 import sys
 import threading
 
-from commands import ROOT, run
+from commands import ROOT, read_rates, run
 from workshop import WARMUP_STEPS, Workshop, add_options
 
 # Injected between nodes: microseconds, 1e9 bytes/s.
@@ -120,9 +120,7 @@ class Predictions(Workshop):
             "--out", out, *flags, POPLAR_LOCAL="1",
             **({"POPLAR_FAKE_NODES": "0,1"} if "--link-delay" in flags else {}),
         )  # fmt: skip
-        with open(out + "/metrics.csv", newline="") as file:
-            rates = [float(row["tokens_per_s"]) for row in csv.DictReader(file)]
-        return rates[WARMUP_STEPS:]
+        return read_rates(out, WARMUP_STEPS)
 
     def prepare(self, plan):
         """Plans, simulates and builds, unless that was done."""

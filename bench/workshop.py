@@ -11,11 +11,15 @@ a directory, in which what was done is kept, and the model and profiles in it.""
 import json
 import os
 import shutil
+import subprocess
+import sys
 
-from commands import ROOT, run
+from commands import ROOT, read_rates, run
 
 TYPES = ["avx512-f32", "avx2-f32", "sse41-f32"]
 WARMUP_STEPS = 2
+# The exit status where nodes cannot be made of namespaces.
+CANNOT = 3
 
 
 def add_options(parser, directory):
@@ -52,6 +56,32 @@ class Workshop:
 
     def poplar(self, *words):
         return run(self.arguments.poplar, *map(str, words)).stdout
+
+    @staticmethod
+    def get_words(steps, out):
+        """A run of so many steps, beside those that are not counted."""
+        steps += WARMUP_STEPS
+        return ["train", "--data", ROOT + "/examples/data/corpus.txt", "--steps",
+                str(steps), "--eval-every", "0", "--log-every", str(steps),
+                "--peak-gflops", "100", "--out", out]  # fmt: skip
+
+    def start(self, job, options, *words):
+        """The ranks of a job, by scripts/start-ranks.py; ends the benchmark if they
+        fail."""
+        result = subprocess.run(
+            [sys.executable, ROOT + "/scripts/start-ranks.py", self.path(job), *options,
+             "--", *map(str, words)],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if result.returncode == CANNOT:
+            print(result.stderr.strip())
+            sys.exit(CANNOT)
+        if result.returncode:
+            sys.exit(f"error: {job}: {result.stdout}{result.stderr}")
+
+    def read_steps(self, out, batch):
+        """Seconds of the steps of a run, of so many samples each."""
+        return [batch * self.tokens / rate for rate in read_rates(out, WARMUP_STEPS)]
 
     def get_types(self):
         if self.arguments.types:
