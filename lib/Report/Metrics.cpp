@@ -13,15 +13,15 @@
 using namespace poplar;
 using llvm::StringRef;
 
-/// As the runtime writes it.
+/// As the runtime writes it. Newer ones write more columns behind these.
 static constexpr StringRef header =
     "step,loss,val_loss,lr,grad_norm,tokens_per_s";
 
-static bool readRow(StringRef line, MeasuredStep &step) {
-  llvm::SmallVector<StringRef, 6> cells;
+static bool readRow(StringRef line, size_t columns, MeasuredStep &step) {
+  llvm::SmallVector<StringRef, 9> cells;
   line.split(cells, ',');
   double evalLoss;
-  if (cells.size() != 6 || cells[0].getAsInteger(10, step.step) ||
+  if (cells.size() != columns || cells[0].getAsInteger(10, step.step) ||
       cells[1].getAsDouble(step.loss) ||
       cells[5].getAsDouble(step.tokensPerSecond))
     return false;
@@ -40,7 +40,8 @@ poplar::readMetrics(const std::string &text, std::string &error) {
   std::vector<MeasuredStep> steps;
   for (size_t i = 0; i < lines.size(); ++i) {
     MeasuredStep step = {};
-    if (i == 0 ? lines[i] == header : readRow(lines[i], step)) {
+    if (i == 0 ? lines[i] == header || lines[i].starts_with(header.str() + ",")
+               : readRow(lines[i], lines[0].count(',') + 1, step)) {
       if (i > 0)
         steps.push_back(step);
       continue;

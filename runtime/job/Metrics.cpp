@@ -17,38 +17,67 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
 using namespace poplar::runtime;
 
-static constexpr char Header[] =
-    "step,loss,val_loss,lr,grad_norm,tokens_per_s\n";
+static constexpr char Header[] = "step,loss,val_loss,lr,grad_norm,tokens_per_s,"
+                                 "seconds,tokens,epoch\n";
+
+namespace {
+/// A column behind the step.
+struct Column {
+  double Metrics::*Value;
+  const char *Format;
+  /// Where nothing is measured the cell is empty, or the column is not there.
+  bool MayLack;
+};
+} // namespace
+
+static constexpr Column Columns[] = {{&Metrics::Loss, "%.9g", false},
+                                     {&Metrics::ValLoss, "%.9g", true},
+                                     {&Metrics::Rate, "%.9g", false},
+                                     {&Metrics::GradientNorm, "%.9g", false},
+                                     {&Metrics::TokensPerSecond, "%.1f", false},
+                                     {&Metrics::Seconds, "%.3f", true},
+                                     {&Metrics::Tokens, "%.0f", true},
+                                     {&Metrics::Epochs, "%.6g", true}};
 
 static std::string formatRow(const Metrics &M) {
-  char Buffer[192], Val[32] = "";
-  if (!std::isnan(M.ValLoss))
-    std::snprintf(Val, sizeof(Val), "%.9g", M.ValLoss);
-  std::snprintf(Buffer, sizeof(Buffer), "%lld,%.9g,%s,%.9g,%.9g,%.1f\n",
-                static_cast<long long>(M.Step), M.Loss, Val, M.Rate,
-                M.GradientNorm, M.TokensPerSecond);
-  return Buffer;
+  std::string Row = std::to_string(M.Step);
+  for (const Column &C : Columns) {
+    Row += ',';
+    char Cell[32] = "";
+    if (!C.MayLack || !std::isnan(M.*C.Value))
+      std::snprintf(Cell, sizeof Cell, C.Format, M.*C.Value);
+    Row += Cell;
+  }
+  return Row + "\n";
 }
 
 static bool parseRow(const std::string &Line, Metrics &M) {
-  long long Step;
-  char Val[32] = "";
-  // An empty field does not match %[: two forms of row.
-  if (std::sscanf(Line.c_str(), "%lld,%lf,,%lf,%lf,%lf", &Step, &M.Loss,
-                  &M.Rate, &M.GradientNorm, &M.TokensPerSecond) != 5) {
-    if (std::sscanf(Line.c_str(), "%lld,%lf,%31[^,],%lf,%lf,%lf", &Step,
-                    &M.Loss, Val, &M.Rate, &M.GradientNorm,
-                    &M.TokensPerSecond) != 6)
+  std::istringstream Cells(Line);
+  std::string Cell;
+  auto Read = [&](auto Parse, auto &Value) {
+    char *End = nullptr;
+    Value = Parse(Cell.c_str(), &End);
+    return !Cell.empty() && *End == '\0';
+  };
+  auto ParseInteger = [](const char *Text, char **End) {
+    return static_cast<int64_t>(std::strtoll(Text, End, 10));
+  };
+  if (!std::getline(Cells, Cell, ',') || !Read(ParseInteger, M.Step))
+    return false;
+  for (const Column &C : Columns) {
+    if (!std::getline(Cells, Cell, ','))
+      Cell.clear();
+    M.*C.Value = NotMeasured;
+    if (Cell.empty() ? !C.MayLack : !Read(std::strtod, M.*C.Value))
       return false;
-    M.ValLoss = std::strtod(Val, nullptr);
   }
-  M.Step = Step;
-  return true;
+  return !std::getline(Cells, Cell);
 }
 
 MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last)
@@ -71,7 +100,7 @@ MetricsFile::MetricsFile(const std::string &Run, int64_t Resumed, int64_t Last)
       if (!Rows.empty() && M.Step <= Rows.back().Step)
         continue;
       Rows.push_back(M);
-      Text += Line + "\n";
+      Text += formatRow(M);
     }
   }
   writeFileAtomically(Path, Text);

@@ -456,6 +456,9 @@ void Trainer::run() {
                   Exec.program().flops_per_sample /
                       static_cast<double>(Model.SeqLen),
                   Peak);
+  auto Start = std::chrono::steady_clock::now();
+  double SecondsBefore =
+      Record && !Record->rows().empty() ? Record->rows().back().Seconds : 0;
   bool Saved = false;
   while (State.Step < O.Steps && !mustStop()) {
     size_t HeapBytes = O.CheckAllocations ? getHeapBytes() : 0;
@@ -474,8 +477,15 @@ void Trainer::run() {
     bool Last = State.Step == O.Steps;
     if (ValSamples && (Last || isDue(O.EvalEvery)))
       Row.ValLoss = validate();
-    if (Record)
+    if (Record) {
+      std::chrono::duration<double> SinceStart =
+          std::chrono::steady_clock::now() - Start;
+      Row.Seconds = SecondsBefore + SinceStart.count();
+      Row.Tokens = static_cast<double>(State.Samples * Model.SeqLen);
+      Row.Epochs = static_cast<double>(State.Samples) /
+                   static_cast<double>(Data.Train->size());
       Record->add(Row);
+    }
     if (Record && (Last || isDue(O.LogEvery) || !std::isnan(Row.ValLoss) ||
                    State.Step == FirstStep + 1)) {
       Report.print(Row);
