@@ -76,11 +76,9 @@ bool poplar::planGeo(Compilation &compilation, const HybridRequest &args,
     report.simulation =
         simulateGeoPlan(report.cluster.problem, plan, args.recordsTimeline);
   } else {
-    BuildOptions options;
-    options.bucketBytes = args.bucketBytes;
     mlir::FailureOr<PipelineSimulation> played =
         playStages(module, cluster, report.model, stages,
-                   std::vector<int64_t>(plan.pipelines(), 1), options,
+                   std::vector<int64_t>(plan.pipelines(), 1), args.bucketBytes,
                    args.recordsTimeline);
     if (mlir::failed(played))
       return false;

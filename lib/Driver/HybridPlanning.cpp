@@ -135,8 +135,6 @@ mlir::FailureOr<PipelineSimulation>
 poplar::takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
                     const HybridRequest &args, const HybridModel &model,
                     HybridSelection &selection) {
-  BuildOptions options;
-  options.bucketBytes = args.bucketBytes;
   const HybridProblem &problem = selection.cluster.problem;
   HybridChoice &choice = selection.choice;
   auto play = [&](const HybridPlan &plan) {
@@ -145,8 +143,8 @@ poplar::takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
       pipelines.push_back(lane.pipelines);
     HybridRanks ranks = assignRanks(problem, selection.cluster.devices, plan);
     return playStages(module, cluster, model,
-                      makeStagePlan(problem, plan, ranks), pipelines, options,
-                      args.recordsTimeline);
+                      makeStagePlan(problem, plan, ranks), pipelines,
+                      args.bucketBytes, args.recordsTimeline);
   };
   mlir::FailureOr<PipelineSimulation> fastest = play(*choice.search.plan);
   for (const HybridPlan &other : choice.others) {

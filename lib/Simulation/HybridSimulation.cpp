@@ -139,11 +139,13 @@ static PipelineSimulation summarize(const StagePlan &plan,
 FailureOr<PipelineSimulation>
 poplar::playStages(ModuleOp module, const ClusterView &cluster,
                    const HybridModel &model, const StagePlan &plan,
-                   ArrayRef<int64_t> pipelines, const BuildOptions &options,
+                   ArrayRef<int64_t> pipelines, int64_t bucketBytes,
                    bool recordsTimeline) {
   OwningOpRef<ModuleOp> copy = module.clone();
   TimingScope untimed;
-  if (failed(addStages(*copy, cluster, plan, options.bucketBytes)) ||
+  BuildOptions options;
+  options.bucketBytes = bucketBytes;
+  if (failed(addStages(*copy, cluster, plan, bucketBytes)) ||
       failed(schedulePrograms(*copy, options, untimed)))
     return failure();
   FailureOr<PlanSimulation> played = plan.groups.size() > 1

@@ -67,8 +67,12 @@ void addBuildCommand(CLI::App &app, int &status) {
     auto start = std::chrono::steady_clock::now();
     locateLibraries(args->build);
     Compilation compilation(args->timing);
-    bool done = compilation.load(args->model);
+    bool done = compilation.load(args->model), hasAdapters = false;
     if (done) {
+      // Building takes the facts apart.
+      auto model = compilation.getModule()->getAttrOfType<mlir::DictionaryAttr>(
+          nn::kModelAttr);
+      hasAdapters = model && model.contains("lora_rank");
       bool planned = !compilation.getModule().getOps<zero::PlanOp>().empty();
       done = (planned ? buildPlanned : buildAlone)(
           compilation, *args,
@@ -83,10 +87,8 @@ void addBuildCommand(CLI::App &app, int &status) {
         std::chrono::steady_clock::now() - start;
     llvm::outs() << llvm::formatv("built     {0} in {1:f1} s\n", args->output,
                                   seconds.count());
-    auto model = compilation.getModule()->getAttrOfType<mlir::DictionaryAttr>(
-        nn::kModelAttr);
     llvm::SmallVector<llvm::StringRef> next = {"poplar", "train", args->output};
-    if (model && model.contains("lora_rank"))
+    if (hasAdapters)
       next.append({"--init", "HF_DIR"});
     next.append({"--data", "FILE", "--out", "run"});
     printNext(next);

@@ -197,22 +197,19 @@ static bool printStages(Compilation &compilation, const Arguments &args,
   return true;
 }
 
-static bool printHybrid(Compilation &compilation, const HybridRequest &request,
-                        const Arguments &args) {
-  HybridReport report;
-  return planHybrid(compilation, request, report) &&
+/// Plans and prints with the functions of a policy.
+template <typename Report>
+static bool
+printPolicy(Compilation &compilation, const HybridRequest &request,
+            const Arguments &args,
+            bool (*plan)(Compilation &, const HybridRequest &, Report &),
+            std::string (*formatText)(const Report &),
+            std::string (*formatJSON)(const Report &)) {
+  Report report;
+  return plan(compilation, request, report) &&
          printStages(compilation, args, report.buildability,
-                     report.simulation.timeline, formatHybridText(report),
-                     formatHybridJSON(report));
-}
-
-static bool printGeo(Compilation &compilation, const HybridRequest &request,
-                     const Arguments &args) {
-  GeoReport report;
-  return planGeo(compilation, request, report) &&
-         printStages(compilation, args, report.buildability,
-                     report.simulation.timeline, formatGeoText(report),
-                     formatGeoJSON(report));
+                     report.simulation.timeline, formatText(report),
+                     formatJSON(report));
 }
 
 static bool planCluster(Compilation &compilation, Arguments &args) {
@@ -251,8 +248,10 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     request.addsPlan = !args.output.empty();
     request.recordsTimeline = !args.trace.empty();
     return args.allocation.policy == "geo"
-               ? printGeo(compilation, request, args)
-               : printHybrid(compilation, request, args);
+               ? printPolicy(compilation, request, args, planGeo,
+                             formatGeoText, formatGeoJSON)
+               : printPolicy(compilation, request, args, planHybrid,
+                             formatHybridText, formatHybridJSON);
   }
   std::optional<CandidateSimulator> simulator;
   auto simulate = [&](mlir::ModuleOp module, const ClusterView &cluster,

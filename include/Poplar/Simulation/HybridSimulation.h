@@ -54,7 +54,7 @@ llvm::FailureOr<zero::PlanOp> addStages(mlir::ModuleOp module,
 llvm::FailureOr<PipelineSimulation>
 playStages(mlir::ModuleOp module, const ClusterView &cluster,
            const HybridModel &model, const StagePlan &plan,
-           llvm::ArrayRef<int64_t> pipelines, const BuildOptions &options,
+           llvm::ArrayRef<int64_t> pipelines, int64_t bucketBytes,
            bool recordsTimeline = false);
 
 } // namespace poplar

@@ -167,11 +167,7 @@ LogicalResult ZeroCutStagesPass::cut(ModuleOp module) {
     return module.emitError("has no function @model, or no zero.plan, to cut "
                             "it by");
   SmallVector<zero::GroupOp, 0> groups = (*plans.begin()).getGroups();
-  DeviceType type;
-  type.name = info.deviceType;
-  type.target = info.target;
-  type.precision = info.precision;
-  std::string reason = explainUnbuildableStage(type, /*tensorDegree=*/1);
+  std::string reason = explainUnbuildable(info.deviceType, info.target);
   if (!reason.empty())
     return module.emitError(reason);
   FailureOr<ModelUnits> units = ModelUnits::get(model);
