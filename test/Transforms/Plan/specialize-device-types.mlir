@@ -156,15 +156,11 @@ zero.plan stage 2 global_batch 2 policy "stages" {
 
 // -----
 
-// Stages of bf16 and f32 exchange f32. The first receives nothing, and the last
-// sends nothing: only between those two is the format said.
+// Stages of bf16 and f32 exchange bf16, which is the first one's own format. The
+// last one sends nothing, and has no format for it.
 
-// CHECK: module @half.stage0.program attributes {{.*}}precision = "bf16"
-// CHECK-NOT: received
-// CHECK-SAME: sent = "f32"
-// CHECK: module @whole.stage1.program
-// CHECK-NOT: received
-// CHECK-NOT: sent
+// CHECK: module @half.stage0.program attributes {zero.program = {device_type = "half", group = 0 : i64, groups = 2 : i64, precision = "bf16", recompute = "keep", stage = 0 : i64,
+// CHECK: module @whole.stage1.program attributes {zero.program = {device_type = "whole", group = 1 : i64, groups = 2 : i64, precision = "f32", received = "bf16", recompute = "keep", stage = 0 : i64,
 
 nn.parameter @e : tensor<16x4xf32> zeros
 nn.parameter @w : tensor<4xf32> ones
@@ -199,7 +195,7 @@ func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor
   %loss = call @loss(%2, %e, %targets) : (tensor<?x2x4xf32>, tensor<16x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
   return %loss : tensor<?x2xf32>
 }
-zero.plan stage 0 global_batch 1 policy "stages" {
+zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
   zero.group units [0, 2] stage 0
   zero.group units [2, 4] stage 0
   zero.rank @half node "n" micro_batch 1 steps 1 last 1
