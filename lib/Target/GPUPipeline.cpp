@@ -51,15 +51,27 @@ void poplar::buildGPUKernelPipeline(OpPassManager &pm, const GPUChip &chip) {
   kernels.addPass(createCSEPass());
 }
 
+using ErrorHandler = llvm::function_ref<LogicalResult(const llvm::Twine &)>;
+
+static LogicalResult addPipeline(OpPassManager &pm, StringRef text,
+                                 ErrorHandler report) {
+  GPUPipelineOptions options;
+  if (failed(options.parseFromString(text)))
+    return failure();
+  std::optional<GPUChip> chip = findGPUChip(options.chip);
+  if (!chip)
+    return report("unknown chip '" + llvm::Twine(options.chip) +
+                  "'; there are " + llvm::join(listGPUChips(), ", "));
+  buildGPUKernelPipeline(pm, *chip);
+  return success();
+}
+
 void poplar::registerGPUPipelines() {
-  PassPipelineRegistration<GPUPipelineOptions>(
+  // PassPipelineRegistration could not refuse a chip.
+  registerPassPipeline(
       "poplar-lower-gpu", "From kernels to the llvm dialect, for a GPU",
-      [](OpPassManager &pm, const GPUPipelineOptions &options) {
-        std::optional<GPUChip> chip = findGPUChip(options.chip);
-        if (!chip)
-          llvm::reportFatalUsageError(
-              "unknown chip '" + llvm::Twine(options.chip) + "'; there are " +
-              llvm::join(listGPUChips(), ", "));
-        buildGPUKernelPipeline(pm, *chip);
+      addPipeline,
+      [](llvm::function_ref<void(const detail::PassOptions &)> handle) {
+        handle(GPUPipelineOptions());
       });
 }
