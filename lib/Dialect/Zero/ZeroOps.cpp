@@ -124,11 +124,12 @@ LogicalResult AdamWOp::verifySymbolUses(SymbolTableCollection &symbols) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult SendOp::buildVJP(OpBuilder &builder, nn::Gradients &grads) {
-  if (!grads.isNeeded(getValue()))
-    return success();
-  grads.add(getValue(),
-            ReceiveOp::create(builder, getLoc(), getValue().getType(),
-                              MessageKind::Gradient, getGroup(), getChunk()));
+  // The next group sends its gradient, even where all in front of it is frozen.
+  auto gradient =
+      ReceiveOp::create(builder, getLoc(), getValue().getType(),
+                        MessageKind::Gradient, getGroup(), getChunk());
+  if (grads.isNeeded(getValue()))
+    grads.add(getValue(), gradient);
   return success();
 }
 

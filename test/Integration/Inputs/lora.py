@@ -9,6 +9,8 @@
 
   jobs       of two unlike device types in the stages 0 to 3 have the losses and
              the updates of one device, and allocate what poplar build said
+  pipelines  have the losses and the updates of one device, also where a stage has
+             frozen parameters alone
   memory     is that of the formulas: nothing but a working copy of what is frozen
   resuming   gives the losses of a run that was not interrupted, bit by bit,
              although checkpoints hold the adapters alone: the frozen weights are
@@ -134,6 +136,24 @@ def check_model(workshop, report, family):
     report.check(f"{name}-resume", failures)
 
 
+def check_pipelines(workshop, report, name):
+    """A stage of the embedding alone has nothing to train, and passes on."""
+    reference = workshop.train_alone(name, f"{name}-reference", SAMPLES, OPTIONS)
+    initial = workshop.initial_weights(name)
+    for schedule, cut in (("1f1b", 1), ("gpipe", 1), ("1f1b", 2), ("1f1b", 3)):
+        ranks = (
+            Rank(2, 7, 2, type="fast", group=0, turns=()),
+            Rank(2, 7, 2, type="slow", group=1, turns=()),
+        )
+        groups = (((0, cut), 0), ((cut, 4), 0))
+        plan = Plan(name, 0, ranks, TYPES, groups, schedule)
+        assert plan.samples == SAMPLES
+        title = f"{name}-{schedule}-{cut}"
+        run = workshop.train(workshop.build(plan, title), f"{title}-run", OPTIONS)
+        loss, update, failures = jobs.compare_runs(run, reference, initial, CLIP)
+        report.check(title, failures, f"losses {loss:.1e}, updates {update:.1e}")
+
+
 def check_merge_of_job(workshop, report, name):
     """Of a job that is launched as a whole: one of its programs merges."""
     run = workshop.path(f"{name}-stage3-run")
@@ -229,6 +249,7 @@ def main():
     for check in (
         lambda: check_model(workshop, report, "llama"),
         lambda: check_model(workshop, report, "gpt2"),
+        lambda: check_pipelines(workshop, report, "llama.lora"),
         lambda: check_merge_of_job(workshop, report, "llama.lora"),
         lambda: check_merge(workshop, report, "llama"),
         lambda: check_plans(workshop, report),
