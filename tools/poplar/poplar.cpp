@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Commit.h"
 #include "HelpFormatter.h"
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Support/HostCPU.h"
@@ -29,7 +30,9 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version",
                        "poplar " POPLAR_VERSION " (LLVM " LLVM_VERSION_STRING
                        ", programs of ABI " +
-                           std::to_string(POPLAR_ABI_VERSION) + ")",
+                           std::to_string(POPLAR_ABI_VERSION) +
+                           ")\ncommit " POPLAR_COMMIT
+                           "\ntargets x86-64, NVIDIA GPUs",
                        "Print the version and exit");
   app.failure_message([](const CLI::App *, const CLI::Error &error) {
     return std::string("poplar: error: ") + error.what() +
