@@ -82,11 +82,13 @@ static ClusterView takeType(const ClusterView &cluster, int type) {
 
 HybridFilter poplar::getFilter(const HybridRequest &args) {
   return [args](HybridProblem &problem) {
-    if (args.mostTensorDegree > 0)
-      for (HybridProblem::DeviceType &type : problem.types)
-        llvm::erase_if(type.modes, [&](const HybridProblem::Mode &mode) {
-          return mode.tensorDegree > args.mostTensorDegree;
-        });
+    problem.sharesAlike = !args.hypothetical;
+    for (HybridProblem::DeviceType &type : problem.types)
+      llvm::erase_if(type.modes, [&](const HybridProblem::Mode &mode) {
+        return (args.mostTensorDegree > 0 &&
+                mode.tensorDegree > args.mostTensorDegree) ||
+               (!args.hypothetical && mode.tensorDegree > type.mostSharers);
+      });
     if (args.stage != "auto")
       problem.zeroStages = {std::stoi(args.stage)};
   };

@@ -117,7 +117,8 @@ static PipelineSimulation summarize(const StagePlan &plan,
   PipelineSimulation result;
   result.seconds = simulation.seconds;
   result.timeline = std::move(simulation.timeline);
-  // Ranks of the plan are in the order of groups, lanes and pipelines.
+  // Ranks of the plan are in the order of groups, lanes and pipelines. Those
+  // that share units wait for each other: the first of them tells.
   std::vector<size_t> classes;
   for (auto [index, ranks] : llvm::enumerate(played.classes))
     for (int64_t rank : ranks.ranks) {
@@ -126,13 +127,16 @@ static PipelineSimulation summarize(const StagePlan &plan,
     }
   result.lanes.resize(pipelines.size());
   size_t rank = 0;
-  for (size_t j = 0; j < plan.groups.size(); ++j)
+  for (const StagePlan::Group &group : plan.groups) {
+    size_t pipeline = 0;
     for (auto [count, stages] : llvm::zip_equal(pipelines, result.lanes)) {
       const Simulation::ClassSeconds &seconds =
           simulation.classes[classes[rank]];
       stages.push_back({seconds.computing, seconds.waiting, seconds.exposed});
-      rank += count;
+      for (int64_t i = 0; i < count; ++i)
+        rank += group.ranks[pipeline++].size();
     }
+  }
   return result;
 }
 
@@ -145,10 +149,13 @@ poplar::playStages(ModuleOp module, const ClusterView &cluster,
   TimingScope untimed;
   BuildOptions options;
   options.bucketBytes = bucketBytes;
-  if (failed(addStages(*copy, cluster, plan, bucketBytes)) ||
-      failed(schedulePrograms(*copy, options, untimed)))
+  FailureOr<zero::PlanOp> op = addStages(*copy, cluster, plan, bucketBytes);
+  if (failed(op))
     return failure();
-  FailureOr<PlanSimulation> played = plan.groups.size() > 1
+  bool hasGroups = !op->getGroups().empty();
+  if (failed(schedulePrograms(*copy, options, untimed)))
+    return failure();
+  FailureOr<PlanSimulation> played = hasGroups
                                          ? buildStageSimulation(*copy, model)
                                          : buildPlanSimulation(*copy);
   if (failed(played))

@@ -10,6 +10,7 @@
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "ProgramCosts.h"
 #include "llvm/ADT/DenseMap.h"
@@ -75,6 +76,33 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
   return success();
 }
 
+/// What the first of `degree` devices that share units holds of each.
+static LogicalResult readSharedElements(ModuleOp module, int degree,
+                                        HybridModel &result) {
+  SharedElements &shared = result.sharedElements[degree];
+  shared.part.assign(result.elements.size(), 0);
+  shared.whole.assign(result.elements.size(), 0);
+  OwningOpRef<ModuleOp> trial = module.clone();
+  SmallVector<int64_t> parts(degree, 1);
+  ModelSharding sharding(*trial, parts, /*position=*/0);
+  auto units = ModelUnits::get(module.lookupSymbol<func::FuncOp>("model"));
+  if (failed(units) || failed(sharding.run()))
+    return failure();
+  SymbolTable symbols(module);
+  for (const auto &[name, share] : sharding.getShares()) {
+    auto parameter = symbols.lookup<nn::ParameterOp>(name);
+    auto type = cast<RankedTensorType>(parameter.getType());
+    int64_t elements = type.getNumElements();
+    if (share.kind == nn::ParameterShare::Slice)
+      elements = elements / type.getDimSize(share.dim) *
+                 nn::countColumns(share.ranges);
+    bool isWhole = share.kind == nn::ParameterShare::Whole;
+    for (int64_t unit : units->getReaders(name))
+      (isWhole ? shared.whole : shared.part)[unit] += elements;
+  }
+  return success();
+}
+
 /// Heads and the width of the units cannot be cut any finer.
 static int getMostTensorDegree(ModuleOp module) {
   // Adapters cannot be divided.
@@ -98,6 +126,24 @@ static int64_t getBatchedBytes(TypeRange types) {
     if (exec::BufferSize size = exec::getBufferSize(type); size.perSample)
       bytes += size.bytes;
   return bytes;
+}
+
+/// For a sample, in a function of a device that shares units.
+static UnitExchanges countExchanges(func::FuncOp function) {
+  UnitExchanges all;
+  function.walk([&](zero::ExchangeOpInterface op) {
+    ArrayRef<int64_t> bounds = op.getBounds();
+    auto others = int64_t(bounds.size()) - 2;
+    for (auto [kind, bytesPerToken] : op.getExchanges()) {
+      ++all.count;
+      // The last has the fewest tokens, and gets those of all others.
+      int64_t tokens = kind == zero::ExchangeKind::Collect
+                           ? others * bounds.back()
+                           : bounds.end()[-2];
+      all.bytes += tokens * bytesPerToken;
+    }
+  });
+  return all;
 }
 
 /// Reads the units of a program of few of them.
@@ -128,6 +174,11 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
     auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
     for (const RooflineOp &op : countOps(program, callee))
       ops.push_back(op);
+    UnitExchanges own = countExchanges(callee),
+                  &exchanges = isForward ? unit.forwardExchanges
+                                         : unit.backwardExchanges;
+    exchanges.count += own.count;
+    exchanges.bytes += own.bytes;
     int64_t results = getBatchedBytes(call.getResultTypes()),
             work = *planned.lookup<exec::FunctionOp>(call.getCallee())
                         .getScratchBytes();
@@ -144,6 +195,14 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
   return variant;
 }
 
+/// The most devices of a type in a node.
+static int countInNode(const ClusterView &cluster, int type) {
+  std::vector<int> counts(cluster.nodes.size());
+  for (const ClusterRank &rank : cluster.ranks)
+    counts[rank.node] += rank.type == type;
+  return *std::max_element(counts.begin(), counts.end());
+}
+
 FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
                                               const ClusterView &cluster) {
   auto model = module.lookupSymbol<func::FuncOp>("model");
@@ -157,6 +216,7 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   HybridModel result;
   if (failed(readUnits(module, model, run, result)))
     return failure();
+  result.tokens = cast<RankedTensorType>(model.getArgumentTypes()[0]).getDimSize(1);
   result.mostTensorDegree = getMostTensorDegree(module);
   result.fingerprint = nn::getFingerprint(module);
   ModelFacts facts = zero::getModelFacts(module);
@@ -165,31 +225,46 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   result.wholeStep = {facts.gatheredForward.elements,
                       facts.gatheredBackward.elements, facts.reduced.elements};
   result.variants.resize(cluster.types.size());
-  std::map<std::vector<std::string>, HybridModel::Variant> known;
+  std::map<std::pair<std::vector<std::string>, int>, HybridModel::Variant>
+      known;
   std::vector<int> counts = cluster.countRanks();
   auto units = static_cast<int64_t>(run.size());
+  auto addVariant = [&](DeviceType type, int degree,
+                        std::vector<HybridModel::Variant> &variants) {
+    ProgramChoice choice(type);
+    auto entry = known.find({choice.getKey(), degree});
+    if (entry == known.end()) {
+      FailureOr<ShortProgram> program = makeShortProgram(
+          module, std::min(units, unitsOfProgram), choice, degree);
+      if (failed(program))
+        return failure();
+      entry = known
+                  .try_emplace({choice.getKey(), degree},
+                               readProgram(*program, run.front().getCallee(),
+                                           units))
+                  .first;
+      entry->second.recompute = type.recompute;
+      entry->second.tensorDegree = degree;
+    }
+    variants.push_back(entry->second);
+    return success();
+  };
   for (size_t index = 0; index < counts.size(); ++index) {
     if (counts[index] == 0)
       continue;
     DeviceType type = cluster.types[index];
+    int most = std::min(result.mostTensorDegree,
+                        countInNode(cluster, static_cast<int>(index)));
+    for (int degree = 2; degree <= most; degree *= 2)
+      if (!result.sharedElements.count(degree) &&
+          failed(readSharedElements(module, degree, result)))
+        return failure();
     for (const char *policy :
          {"keep", "recompute-attention", "recompute-unit"}) {
       type.recompute = policy;
-      ProgramChoice choice(type);
-      auto entry = known.find(choice.getKey());
-      if (entry == known.end()) {
-        FailureOr<ShortProgram> program =
-            makeShortProgram(module, std::min(units, unitsOfProgram), choice);
-        if (failed(program))
+      for (int degree = 1; degree <= most; degree *= 2)
+        if (failed(addVariant(type, degree, result.variants[index])))
           return failure();
-        entry =
-            known
-                .emplace(choice.getKey(),
-                         readProgram(*program, run.front().getCallee(), units))
-                .first;
-        entry->second.recompute = policy;
-      }
-      result.variants[index].push_back(entry->second);
     }
   }
   return result;

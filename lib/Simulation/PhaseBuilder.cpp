@@ -93,6 +93,30 @@ void PhaseBuilder::addExchange(Phase &phase, StringRef name, int64_t bytes) {
   phase.push_back(Step::wait(token));
 }
 
+void PhaseBuilder::addTokens(Phase &phase, int group,
+                             zero::ExchangeOpInterface op, int64_t batch) {
+  const PhaseGroup &sharers = groups[group];
+  auto bounds = op.getBounds().vec();
+  for (zero::TokenExchange exchange : op.getExchanges()) {
+    int64_t bytes = exchange.bytesPerToken * batch;
+    StringRef kind = stringifyExchangeKind(exchange.kind);
+    int token = static_cast<int>(phase.size());
+    int index = getCollective(
+        kind + ", " + Twine(group) + ", " + Twine(bytes), [&](std::string) {
+          std::string name = kind.str();
+          SimulationProblem::Collective made =
+              exchange.kind == zero::ExchangeKind::GatherTokens
+                  ? sharers.cost.allGather(name, bounds, bytes)
+              : exchange.kind == zero::ExchangeKind::ScatterTokens
+                  ? sharers.cost.reduceScatter(name, bounds, bytes)
+                  : sharers.cost.exchange(name, bounds.back() * bytes);
+          return place(std::move(made), sharers);
+        });
+    phase.push_back(Step::start(index, token));
+    phase.push_back(Step::wait(token));
+  }
+}
+
 /// Adds the collective of a bucket if it is not there yet. Buckets of one size
 /// cost the same.
 int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
@@ -147,6 +171,32 @@ static StringRef getComputationName(Operation *op) {
   return op->getName().stripDialect();
 }
 
+func::FuncOp PhaseBuilder::getExchangingCallee(Operation *op) {
+  auto call = dyn_cast<func::CallOp>(op);
+  if (!call)
+    return {};
+  auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+      call, call.getCalleeAttr());
+  bool exchanges = llvm::any_of(callee.front(), [](Operation &inner) {
+    return isa<zero::ExchangeOpInterface>(inner);
+  });
+  return exchanges ? callee : func::FuncOp();
+}
+
+void PhaseBuilder::addCallee(Phase &phase, func::FuncOp callee, Seconds seconds,
+                             Messages messages) {
+  double since = 0;
+  for (Operation &op : callee.front()) {
+    since += seconds(&op);
+    if (!isa<zero::ExchangeOpInterface>(op))
+      continue;
+    addComputation(phase, callee.getSymName(), since);
+    since = 0;
+    messages(phase, &op);
+  }
+  addComputation(phase, callee.getSymName(), since);
+}
+
 FailureOr<Phase> PhaseBuilder::make(ModuleOp program, StringRef name,
                                     Seconds seconds, Messages messages) {
   auto function = program.lookupSymbol<func::FuncOp>(name);
@@ -156,6 +206,10 @@ FailureOr<Phase> PhaseBuilder::make(ModuleOp program, StringRef name,
   Phase phase;
   DenseMap<Value, int> tokens;
   for (Operation &op : function.front()) {
+    if (auto callee = messages ? getExchangingCallee(&op) : func::FuncOp()) {
+      addCallee(phase, callee, seconds, messages);
+      continue;
+    }
     addComputation(phase, getComputationName(&op), seconds(&op));
     if (isa<zero::NormOp>(op)) {
       addExchange(phase, "norm", 2 * sizeof(double));
@@ -167,7 +221,8 @@ FailureOr<Phase> PhaseBuilder::make(ModuleOp program, StringRef name,
         tokens[start.getToken()] = token;
       else
         phase.push_back(Step::wait(token));
-    } else if (isa<zero::SendOp, zero::ReceiveOp>(op)) {
+    } else if (isa<zero::SendOp, zero::ReceiveOp, zero::ExchangeOpInterface>(
+                   op)) {
       messages(phase, &op);
     }
   }

@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
@@ -40,7 +41,7 @@ class PhaseBuilder {
 public:
   /// Of a function of a program, seconds of an op.
   using Seconds = llvm::function_ref<double(mlir::Operation *)>;
-  /// Adds a message that an op sends or receives.
+  /// Adds a message that an op sends or receives, or an exchange.
   using Messages =
       llvm::function_ref<void(SimulationProblem::Phase &, mlir::Operation *)>;
   /// Elements of a bucket that a rank updates.
@@ -57,8 +58,9 @@ public:
   const std::vector<int64_t> &getBounds(zero::BucketOp bucket);
 
   /// The function `name` of a program. An op computes for `seconds(op)`, by
-  /// itself or, if it is a call, as its callee. Fails with a diagnostic if
-  /// there is no such function.
+  /// itself or, if it is a call, as its callee; ops of a callee that exchanges
+  /// tokens are asked for one by one. Fails with a diagnostic if there is no
+  /// such function.
   llvm::FailureOr<SimulationProblem::Phase> make(mlir::ModuleOp program,
                                                  llvm::StringRef name,
                                                  Seconds seconds,
@@ -76,12 +78,22 @@ public:
   llvm::FailureOr<SimulationProblem::Phase>
   makeUpdate(mlir::ModuleOp program, double secondsPerByte, Elements own);
 
+  /// Ranks that share units wait for what `op` exchanges of `batch` samples.
+  /// `group` is their number; exchanges of others are told apart by it.
+  void addTokens(SimulationProblem::Phase &phase, int group,
+                 zero::ExchangeOpInterface op, int64_t batch);
+
   /// Nothing if it takes no time.
   void addComputation(SimulationProblem::Phase &phase, llvm::StringRef name,
                       double seconds);
 
 private:
   int addStart(SimulationProblem::Phase &phase, zero::CollectiveOpInterface op);
+  /// Of a call, the function if it exchanges tokens.
+  mlir::func::FuncOp getExchangingCallee(mlir::Operation *op);
+  /// What a callee computes between its exchanges, and these.
+  void addCallee(SimulationProblem::Phase &phase, mlir::func::FuncOp callee,
+                 Seconds seconds, Messages messages);
   /// All ranks wait for `bytes` bytes of every other one.
   void addExchange(SimulationProblem::Phase &phase, llvm::StringRef name,
                    int64_t bytes);

@@ -8,21 +8,25 @@
 
 #include "ProgramCosts.h"
 #include "Poplar/Conversion/Program/Program.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
+#include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace poplar;
 
 ProgramChoice::ProgramChoice(const DeviceType &type) {
   options.recompute = type.recompute;
+  info.deviceType = type.name;
   info.recompute = *cluster::symbolizeRecomputePolicy(type.recompute);
   info.precision = type.precision;
   options.precision = getStorageFormat(type.precision);
@@ -82,18 +86,66 @@ static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
   return shorter;
 }
 
+static LogicalResult run(ModuleOp module,
+                         llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager pm(module.getContext());
+  build(pm);
+  return pm.run(module);
+}
+
+/// Replaces a model by the program of the first of several devices that share
+/// all of its units.
+static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
+                                const ProgramChoice &choice, int sharers) {
+  auto units =
+      ModelUnits::get(model->lookupSymbol<func::FuncOp>("model"));
+  if (failed(units))
+    return failure();
+  (*model)->removeAttr(zero::kProgramAttr);
+  OpBuilder builder = OpBuilder::atBlockEnd(model->getBody());
+  auto type = cast<cluster::DeviceTypeOp>(builder.clone(
+      *source.lookupSymbol<cluster::DeviceTypeOp>(choice.info.deviceType)));
+  type.setRecompute(choice.info.recompute);
+  SmallVector<Attribute> devices(sharers, FlatSymbolRefAttr::get(type));
+  cluster::NodeOp::create(builder, type.getLoc(), "node",
+                          builder.getArrayAttr(devices));
+  // No program depends on its speed.
+  cluster::LinkOp::create(
+      builder, type.getLoc(),
+      cluster::LinkKindAttr::get(builder.getContext(), cluster::LinkKind::Inside),
+      nullptr, nullptr, builder.getF64FloatAttr(0), builder.getF64FloatAttr(1),
+      nullptr, nullptr);
+  StagePlan plan;
+  plan.policy = "stages";
+  plan.groups.emplace_back();
+  plan.groups.front().units = {0, units->size()};
+  plan.groups.front().ranks.emplace_back(sharers);
+  std::iota(plan.groups.front().ranks.front().begin(),
+            plan.groups.front().ranks.front().end(), 0);
+  plan.shares = {{1, 1, 1}};
+  addStagePlan(*model, cluster::buildClusterView(*model), plan);
+  if (failed(run(*model, [](OpPassManager &pm) {
+        pm.addPass(createSpecializeDeviceTypes());
+      })))
+    return failure();
+  ModuleOp first = *model->getOps<ModuleOp>().begin();
+  first->remove();
+  model = first;
+  return success();
+}
+
 FailureOr<ShortProgram> poplar::makeShortProgram(ModuleOp module, int64_t units,
-                                                 const ProgramChoice &choice) {
+                                                 const ProgramChoice &choice,
+                                                 int sharers) {
   ShortProgram program;
   program.tensors = shorten(module, units, choice.info);
-  auto run = [&](ModuleOp target,
-                 llvm::function_ref<void(OpPassManager &)> build) {
-    PassManager pm(module.getContext());
-    build(pm);
-    return pm.run(target);
-  };
   if (failed(run(*program.tensors, [&](OpPassManager &pm) {
         pm.addPass(createZeroFormBuckets({choice.options.bucketBytes}));
+      })) ||
+      (sharers > 1 &&
+       failed(shareUnits(program.tensors, module, choice, sharers))))
+    return failure();
+  if (failed(run(*program.tensors, [&](OpPassManager &pm) {
         buildSchedulePipeline(pm, choice.options);
         buildKernelPipeline(pm, choice.options);
       })))

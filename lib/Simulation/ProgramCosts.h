@@ -48,11 +48,13 @@ struct ShortProgram {
   mlir::OwningOpRef<mlir::ModuleOp> tensors, buffers;
 };
 
-/// The program of the model with its longest run cut to `units`. Fails with a
+/// The program of the model with its longest run cut to `units`, or that of the
+/// first of `sharers` devices of a type that share units. Fails with a
 /// diagnostic where it cannot be made.
 llvm::FailureOr<ShortProgram> makeShortProgram(mlir::ModuleOp module,
                                                int64_t units,
-                                               const ProgramChoice &choice);
+                                               const ProgramChoice &choice,
+                                               int sharers = 1);
 
 /// The ops of a function on tensors and of those that it calls.
 std::vector<RooflineOp> countOps(mlir::ModuleOp program,

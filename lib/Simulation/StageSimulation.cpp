@@ -4,16 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-//
-// Ranks take the turns of the plan's timetable, as
-// runtime/training/Pipeline.cpp does. Pipelines with the same types, batches
-// and links do the same at the same time: each stage of those is a class of
-// ranks, with channels for every chunk.
-//
-//===----------------------------------------------------------------------===//
-
-#include "PhaseBuilder.h"
+#include "StageClasses.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
@@ -44,12 +35,6 @@ struct Program {
   double secondsPerByte = 0;
 };
 
-/// Channels of a chunk of a class of ranks; -1 where there is none.
-struct Neighbors {
-  int activationsIn = -1, activationsOut = -1, gradientsIn = -1,
-      gradientsOut = -1;
-};
-
 /// How far a rank has come with a chunk, and what it has given memory for (see
 /// runtime/training/Pipeline.cpp); the phases that give more.
 struct ChunkState {
@@ -63,66 +48,37 @@ public:
   StageSimulationBuilder(zero::PlanOp plan, const ClusterView &cluster,
                          const HybridModel &model)
       : plan(plan), cluster(cluster), model(model), ranks(plan.getRanks()),
-        groups(plan.getGroups()) {}
+        groups(plan.getGroups()), stages(plan, cluster, model.tokens) {}
   FailureOr<PlanSimulation> build(ProgramOfType programOf);
 
 private:
-  LogicalResult placeRanks();
   LogicalResult readPrograms(ProgramOfType programOf);
-  LogicalResult readProgram(zero::RankOp rank, ProgramOfType programOf);
-  Program &getProgram(zero::RankOp rank) {
-    return programs.at({rank.getDeviceType().str(), rank.getGroup()});
+  LogicalResult readProgram(size_t index, ProgramOfType programOf);
+  Program &getProgram(size_t index) {
+    return programs.at({result.classes[index].deviceType,
+                        *result.classes[index].group, stages[index].position});
   }
-
-  LogicalResult formClasses();
-  std::optional<LinkSpeed> findLink(int64_t rank, int64_t other) const {
-    return cluster.findLink(nodes[rank], nodes[other]);
-  }
-  void addChannels(size_t firstClass);
-  void addChannel(size_t from, size_t to, bool isForward, int64_t fromChunk,
-                  int64_t toChunk);
-  void formGroups();
-  int getMessage(int channel, int64_t samples, int64_t sampleBytes);
 
   LogicalResult addClass(size_t index);
+  FailureOr<Phase> makePass(size_t index, StringRef name, int64_t batch,
+                            double seconds, int64_t chunk, bool isBackward);
   FailureOr<Phase> makeTurn(size_t index, const Turn &turn, bool isLast);
-  FailureOr<double> getSeconds(zero::RankOp rank, const Turn &turn,
-                               int64_t batch);
+  LogicalResult addSteps(size_t index, SimulationProblem::RankClass &rankClass);
+  LogicalResult addTurns(size_t index, SimulationProblem::RankClass &rankClass);
+  double getWork(size_t index, StringRef name, int64_t batch);
+  FailureOr<HybridProblem::UnitCost>
+  getSeconds(size_t index, StringRef name, int64_t chunk, int64_t batch);
   double getOwnElements(zero::BucketOp bucket, size_t index);
-
-  /// A port of each class and direction, then one of each node.
-  int getPort(CollectiveCost::Port kind, size_t index) const {
-    switch (kind) {
-    case CollectiveCost::DeviceOut:
-      return static_cast<int>(2 * index);
-    case CollectiveCost::DeviceIn:
-      return static_cast<int>(2 * index + 1);
-    case CollectiveCost::NodeOut:
-      return static_cast<int>(2 * (result.classes.size() + index));
-    case CollectiveCost::NodeIn:
-      return static_cast<int>(2 * (result.classes.size() + index) + 1);
-    }
-    llvm_unreachable("no such port");
-  }
 
   zero::PlanOp plan;
   const ClusterView &cluster;
   const HybridModel &model;
   SmallVector<zero::RankOp, 0> ranks;
   SmallVector<zero::GroupOp, 0> groups;
-  /// By rank.
-  std::vector<int> nodes;
-  /// By group, its ranks: those of a pipeline have the same place.
-  std::vector<SmallVector<int64_t>> members;
-  /// By name and group.
-  std::map<std::pair<std::string, int64_t>, Program> programs;
+  StageClasses stages;
+  /// By name, group and position.
+  std::map<std::tuple<std::string, int64_t, int64_t>, Program> programs;
   std::map<int, UnitTimes> times;
-  /// By class: a pipeline that it is of.
-  std::vector<int64_t> pipelines;
-  /// By class and chunk.
-  std::vector<std::vector<Neighbors>> neighbors;
-  /// By channel and samples.
-  std::map<std::pair<int, int64_t>, int> messages;
   std::optional<PhaseBuilder> phases;
   PlanSimulation result;
 };
@@ -133,48 +89,18 @@ private:
 // The plan and its programs
 //===----------------------------------------------------------------------===//
 
-LogicalResult StageSimulationBuilder::placeRanks() {
-  for (zero::GroupOp group : groups)
-    if (group.getLargestTensorDegree() > 1)
-      return group.emitOpError("shares units among devices, which is not "
-                               "simulated yet; poplar build and poplar train "
-                               "take such plans");
-  llvm::StringMap<int> indices;
-  for (auto [index, node] : llvm::enumerate(cluster.nodes))
-    indices[node.name] = static_cast<int>(index);
-  for (zero::RankOp rank : ranks) {
-    auto node = indices.find(rank.getNode());
-    if (node == indices.end())
-      return rank.emitOpError("is on node '")
-             << rank.getNode() << "', which is not a cluster.node";
-    nodes.push_back(node->second);
-  }
-  for (size_t group = 0; group < groups.size(); ++group)
-    members.push_back(plan.getRanksOf(int64_t(group)));
-  // CollectiveCost takes it that ranks which meet are linked.
-  std::map<int, int64_t> firstOf;
-  for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank) {
-    auto [own, isFirst] = firstOf.try_emplace(nodes[rank], rank);
-    for (auto [node, other] : firstOf)
-      if (other != rank && (isFirst || node == nodes[rank]) &&
-          (!findLink(rank, other) || !findLink(other, rank)))
-        return ranks[rank].emitOpError("is on node '")
-               << ranks[rank].getNode() << "', which has no link with node '"
-               << ranks[other].getNode() << "' of rank " << other;
-  }
-  return success();
-}
-
-LogicalResult StageSimulationBuilder::readProgram(zero::RankOp rank,
+LogicalResult StageSimulationBuilder::readProgram(size_t index,
                                                   ProgramOfType programOf) {
-  std::string name = rank.getDeviceType().str();
-  auto [entry, isNew] = programs.try_emplace({name, rank.getGroup()});
+  const PlanSimulation::RankClass &own = result.classes[index];
+  const std::string &name = own.deviceType;
+  auto [entry, isNew] =
+      programs.try_emplace({name, *own.group, stages[index].position});
   if (!isNew)
     return success();
   Program &program = entry->second;
+  zero::RankOp rank = ranks[own.ranks.front()];
   std::optional<int> type = cluster.findType(name);
-  program.module = programOf(
-      zero::getProgramName(plan, llvm::find(ranks, rank) - ranks.begin()));
+  program.module = programOf(zero::getProgramName(plan, own.ranks.front()));
   if (!type || !program.module)
     return rank.emitOpError("is on device type '")
            << name << "', for which there is no program";
@@ -192,7 +118,7 @@ LogicalResult StageSimulationBuilder::readProgram(zero::RankOp rank,
   if (auto policy = rank.getRecompute())
     recompute = cluster::stringifyRecomputePolicy(*policy).str();
   for (const HybridModel::Variant &variant : model.variants[*type])
-    if (variant.recompute == recompute)
+    if (variant.tensorDegree == 1 && variant.recompute == recompute)
       program.variant = &variant;
   if (!program.variant)
     return rank.emitOpError("recomputes '")
@@ -205,209 +131,118 @@ LogicalResult StageSimulationBuilder::readProgram(zero::RankOp rank,
 }
 
 LogicalResult StageSimulationBuilder::readPrograms(ProgramOfType programOf) {
-  for (zero::RankOp rank : ranks)
-    if (failed(readProgram(rank, programOf)))
+  for (size_t index = 0; index < result.classes.size(); ++index)
+    if (failed(readProgram(index, programOf)))
       return failure();
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Classes of ranks, and what is between them
-//===----------------------------------------------------------------------===//
-
-LogicalResult StageSimulationBuilder::formClasses() {
-  using Rank = std::tuple<StringRef, int64_t, int64_t, int64_t, double>;
-  using Hop = std::tuple<bool, double, double, double>;
-  std::map<std::pair<std::vector<Rank>, std::vector<Hop>>, size_t> known;
-  bool isCustom = plan.getSchedule() == zero::PlanSchedule::Custom;
-  for (size_t pipeline = 0; pipeline < members.front().size(); ++pipeline) {
-    std::pair<std::vector<Rank>, std::vector<Hop>> key;
-    for (size_t group = 0; group < groups.size(); ++group) {
-      int64_t index = members[group][pipeline];
-      zero::RankOp rank = ranks[index];
-      key.first.emplace_back(rank.getDeviceType(), rank.getMicroBatch(),
-                             rank.getSteps(), rank.getLast(),
-                             rank.getState().convertToDouble());
-      // From the last group goes what comes to the next chunk of the first.
-      if (group == 0 && plan.getNumChunks() == 1)
-        continue;
-      int64_t before =
-          members[(group + groups.size() - 1) % groups.size()][pipeline];
-      LinkSpeed link = *findLink(before, index);
-      key.second.emplace_back(nodes[before] == nodes[index], link.latency,
-                              link.bandwidth, link.overhead);
-    }
-    auto [entry, isNew] =
-        known.try_emplace(std::move(key), result.classes.size());
-    if (isNew || isCustom) {
-      entry->second = result.classes.size();
-      for (size_t group = 0; group < groups.size(); ++group) {
-        zero::RankOp rank = ranks[members[group][pipeline]];
-        result.classes.push_back(
-            {rank.getDeviceType().str(),
-             {},
-             {int64_t(rank.getMicroBatch()), int64_t(rank.getSteps()),
-              int64_t(rank.getLast())},
-             int64_t(group)});
-        pipelines.push_back(int64_t(pipeline));
-      }
-    }
-    for (size_t group = 0; group < groups.size(); ++group)
-      result.classes[entry->second + group].ranks.push_back(
-          members[group][pipeline]);
-  }
-  neighbors.assign(result.classes.size(),
-                   std::vector<Neighbors>(plan.getNumChunks()));
-  for (size_t first = 0; first < result.classes.size(); first += groups.size())
-    addChannels(first);
-  formGroups();
-  return success();
-}
-
-/// Between the virtual stages of a class of pipelines.
-void StageSimulationBuilder::addChannels(size_t firstClass) {
-  int64_t count = int64_t(groups.size()), chunks = plan.getNumChunks();
-  for (int64_t stage = 1; stage < count * chunks; ++stage) {
-    size_t from = firstClass + (stage - 1) % count,
-           to = firstClass + stage % count;
-    int64_t fromChunk = (stage - 1) / count, toChunk = stage / count;
-    addChannel(from, to, /*isForward=*/true, fromChunk, toChunk);
-    addChannel(to, from, /*isForward=*/false, toChunk, fromChunk);
-  }
-}
-
-void StageSimulationBuilder::addChannel(size_t from, size_t to, bool isForward,
-                                        int64_t fromChunk, int64_t toChunk) {
-  auto channel = static_cast<int>(result.problem.channels.size());
-  std::string name = isForward ? "activations" : "gradients";
-  if (plan.getNumChunks() > 1)
-    name += " to chunk " + std::to_string(toChunk);
-  result.problem.channels.push_back(
-      {std::move(name), static_cast<int>(from), static_cast<int>(to)});
-  Neighbors &sender = neighbors[from][fromChunk],
-            &receiver = neighbors[to][toChunk];
-  (isForward ? sender.activationsOut : sender.gradientsOut) = channel;
-  (isForward ? receiver.activationsIn : receiver.gradientsIn) = channel;
-}
-
-/// All ranks; then those of each group, and all that share a bucket with
-/// others. Every rank has a port of its own to its node.
-void StageSimulationBuilder::formGroups() {
-  std::vector<PhaseGroup> list;
-  std::map<std::vector<int64_t>, int> known;
-  auto addGroup = [&](const std::vector<int64_t> &held) {
-    auto [entry, isNew] =
-        known.try_emplace(held, static_cast<int>(list.size()));
-    if (!isNew)
-      return entry->second;
-    std::vector<ClusterRank> places;
-    std::vector<double> shares;
-    std::set<int> usedNodes;
-    for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank)
-      if (llvm::is_contained(held, int64_t(ranks[rank].getGroup()))) {
-        places.push_back({nodes[rank], *cluster.findType(
-                                           ranks[rank].getDeviceType().str())});
-        shares.push_back(ranks[rank].getState().convertToDouble());
-        usedNodes.insert(nodes[rank]);
-      }
-    PhaseGroup group{
-        CollectiveCost(cluster, places), std::move(shares), {}, {}};
-    for (size_t index = 0; index < result.classes.size(); ++index) {
-      if (!llvm::is_contained(held, *result.classes[index].group))
-        continue;
-      group.classes.push_back(static_cast<int>(index));
-      for (auto kind : {CollectiveCost::DeviceOut, CollectiveCost::DeviceIn})
-        group.ports[kind].push_back(getPort(kind, index));
-    }
-    for (int node : usedNodes)
-      for (auto kind : {CollectiveCost::NodeOut, CollectiveCost::NodeIn})
-        group.ports[kind].push_back(getPort(kind, node));
-    list.push_back(std::move(group));
-    return entry->second;
-  };
-  std::vector<int64_t> all(groups.size());
-  std::iota(all.begin(), all.end(), 0);
-  addGroup(all);
-  llvm::DenseMap<StringAttr, int> groupOf;
+  SmallVector<ModuleOp> modules;
   for (auto &[key, program] : programs)
-    for (auto bucket : program.module.getOps<zero::BucketOp>()) {
-      auto held = bucket.getGroups();
-      groupOf[bucket.getSymNameAttr()] =
-          held ? addGroup(std::vector<int64_t>(held->begin(), held->end())) : 0;
-    }
+    modules.push_back(program.module);
+  DenseMap<StringAttr, int> groupOf;
+  std::vector<PhaseGroup> list = stages.formGroups(modules, groupOf);
   phases.emplace(result.problem, std::move(list),
                  [groupOf = std::move(groupOf)](zero::BucketOp bucket) {
                    return groupOf.at(bucket.getSymNameAttr());
                  });
-}
-
-/// Of a micro-batch. All pipelines of the class send at the same time.
-int StageSimulationBuilder::getMessage(int channel, int64_t samples,
-                                       int64_t sampleBytes) {
-  auto &list = result.problem.collectives;
-  auto [entry, isNew] =
-      messages.try_emplace({channel, samples}, static_cast<int>(list.size()));
-  if (!isNew)
-    return entry->second;
-  const SimulationProblem::Channel &ends = result.problem.channels[channel];
-  double bytes = double(samples * sampleBytes);
-  SimulationProblem::Collective message;
-  message.name = ends.name;
-  message.bytes = bytes;
-  std::map<int, double> uses;
-  for (auto [from, to] : llvm::zip(result.classes[ends.from].ranks,
-                                   result.classes[ends.to].ranks)) {
-    LinkSpeed link = *findLink(from, to);
-    message.latency = std::max(message.latency, link.latency);
-    message.overhead = std::max(message.overhead, bytes * link.overhead);
-    if (nodes[from] == nodes[to]) {
-      uses[getPort(CollectiveCost::DeviceOut, ends.from)] =
-          bytes / link.bandwidth;
-      uses[getPort(CollectiveCost::DeviceIn, ends.to)] = bytes / link.bandwidth;
-      continue;
-    }
-    uses[getPort(CollectiveCost::NodeOut, nodes[from])] +=
-        bytes / link.bandwidth;
-    uses[getPort(CollectiveCost::NodeIn, nodes[to])] += bytes / link.bandwidth;
-  }
-  for (auto [port, seconds] : uses)
-    message.uses.push_back({port, seconds});
-  list.push_back(std::move(message));
-  return entry->second;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
 // What a class does
 //===----------------------------------------------------------------------===//
 
-/// Of `batch` samples in a turn.
-FailureOr<double> StageSimulationBuilder::getSeconds(zero::RankOp rank,
-                                                     const Turn &turn,
-                                                     int64_t batch) {
+/// Of a function of the class's program, relative to that of others.
+double StageSimulationBuilder::getWork(size_t index, StringRef name,
+                                       int64_t batch) {
+  Program &program = getProgram(index);
+  double work = 0;
+  if (auto function = program.module.lookupSymbol<func::FuncOp>(name))
+    for (Operation &op : function.front())
+      work += program.costs->getWork(&op, batch);
+  return work;
+}
+
+/// Of the units of a chunk, forward and backward. A rank that shares them does
+/// what its program does of the work of all sharers' programs.
+FailureOr<HybridProblem::UnitCost>
+StageSimulationBuilder::getSeconds(size_t index, StringRef name, int64_t chunk,
+                                   int64_t batch) {
+  HybridProblem::UnitCost seconds;
   if (batch == 0)
-    return 0.0;
-  Program &program = getProgram(rank);
-  auto units = program.times->getCosts(*program.variant, batch);
+    return seconds;
+  Program &program = getProgram(index);
+  double share = 1;
+  if (const std::vector<size_t> &sharers = stages[index].sharers;
+      sharers.size() > 1) {
+    double all = 0;
+    for (size_t sharer : sharers)
+      all += getWork(sharer, name, batch);
+    share = all > 0 ? getWork(index, name, batch) / all : 1;
+  }
+  auto units = program.times->getShareOfCosts(*program.variant, batch, share);
+  const PlanSimulation::RankClass &own = result.classes[index];
   if (units.empty())
-    return rank.emitOpError("has a micro-batch of ")
-           << batch << ", but the profile of '" << rank.getDeviceType()
+    return ranks[own.ranks.front()].emitOpError("has a micro-batch of ")
+           << batch << ", but the profile of '" << own.deviceType
            << "' ends at " << *program.times->getLargest()
            << "; measure larger ones with poplar profile --max-batch " << batch;
-  zero::GroupOp group = groups[rank.getGroup()];
-  double seconds = 0;
-  for (int64_t unit = group.getFirst(turn.chunk);
-       unit < group.getEnd(turn.chunk); ++unit)
-    seconds += turn.isBackward ? units[unit].backward : units[unit].forward;
+  zero::GroupOp group = groups[*own.group];
+  for (int64_t unit = group.getFirst(chunk); unit < group.getEnd(chunk);
+       ++unit) {
+    seconds.forward += units[unit].forward;
+    seconds.backward += units[unit].backward;
+  }
   return seconds;
+}
+
+/// The function `name`, which takes `seconds` besides what it sends.
+FailureOr<Phase> StageSimulationBuilder::makePass(size_t index, StringRef name,
+                                                  int64_t batch, double seconds,
+                                                  int64_t chunk,
+                                                  bool isBackward) {
+  Program &program = getProgram(index);
+  double work = getWork(index, name, batch);
+  const StageNeighbors &to = stages[index].neighbors[chunk];
+  const std::vector<TokenChannel> &in = isBackward ? to.gradientsIn
+                                                   : to.activationsIn,
+                                  &out = isBackward ? to.gradientsOut
+                                                    : to.activationsOut;
+  FailureOr<Phase> pass = phases->make(
+      program.module, name,
+      [&](Operation *op) {
+        return work > 0 ? program.costs->getWork(op, batch) * seconds / work : 0;
+      },
+      [&](Phase &phase, Operation *op) {
+        if (auto exchange = dyn_cast<zero::ExchangeOpInterface>(op)) {
+          phases->addTokens(phase, stages.getSharers(index), exchange, batch);
+          return;
+        }
+        if (isa<zero::ReceiveOp>(op)) {
+          for (TokenChannel channel : in)
+            phase.push_back(Step::receive(channel.channel));
+          return;
+        }
+        auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+        int64_t tokenBytes = type.getElementTypeBitWidth() / 8;
+        for (int64_t size : type.getShape().drop_front(2))
+          tokenBytes *= size;
+        for (auto [channel, tokens] : out)
+          phase.push_back(Step::send(
+              stages.getMessage(channel, batch, tokens * tokenBytes), channel));
+      });
+  // Its own message needs one of the buffers.
+  if (succeeded(pass))
+    for (TokenChannel channel : out)
+      pass->insert(pass->begin(), Step::flush(channel.channel,
+                                              Timetable::messageBuffers - 1));
+  return pass;
 }
 
 FailureOr<Phase>
 StageSimulationBuilder::makeTurn(size_t index, const Turn &turn, bool isLast) {
-  const PlanSimulation::RankClass &own = result.classes[index];
-  zero::RankOp rank = ranks[own.ranks.front()];
-  Program &program = getProgram(rank);
-  int64_t batch = turn.microBatch + 1 == own.share.steps ? own.share.last
-                                                         : own.share.microBatch;
+  const RankShare &share = result.classes[index].share;
+  Program &program = getProgram(index);
+  int64_t batch =
+      turn.microBatch + 1 == share.steps ? share.last : share.microBatch;
   zero::ProgramInfo info = zero::ProgramInfo::get(program.module);
   std::string name =
       info.getTurnName(turn.isBackward ? "backward" : "forward", turn.chunk);
@@ -416,112 +251,100 @@ StageSimulationBuilder::makeTurn(size_t index, const Turn &turn, bool isLast) {
       turn.isBackward && isLast &&
       program.module.lookupSymbol<func::FuncOp>(last))
     name = last;
-  FailureOr<double> seconds = getSeconds(rank, turn, batch);
+  auto seconds = getSeconds(index, name, turn.chunk, batch);
   if (failed(seconds))
     return failure();
-  double work = 0;
-  if (auto function = program.module.lookupSymbol<func::FuncOp>(name))
-    for (Operation &op : function.front())
-      work += program.costs->getWork(&op, batch);
-  const Neighbors &to = neighbors[index][turn.chunk];
-  int in = turn.isBackward ? to.gradientsIn : to.activationsIn,
-      out = turn.isBackward ? to.gradientsOut : to.activationsOut;
-  FailureOr<Phase> pass = phases->make(
-      program.module, name,
-      [&](Operation *op) {
-        return work > 0 ? program.costs->getWork(op, batch) * *seconds / work
-                        : 0;
-      },
-      [&](Phase &phase, Operation *op) {
-        if (isa<zero::ReceiveOp>(op)) {
-          phase.push_back(Step::receive(in));
-          return;
-        }
-        auto type = cast<RankedTensorType>(op->getOperand(0).getType());
-        int64_t sampleBytes = type.getElementTypeBitWidth() / 8;
-        for (int64_t size : type.getShape().drop_front())
-          sampleBytes *= size;
-        phase.push_back(Step::send(getMessage(out, batch, sampleBytes), out));
-      });
-  // Its own message needs one of the buffers.
-  if (succeeded(pass) && out >= 0)
-    pass->insert(pass->begin(),
-                 Step::flush(out, Timetable::messageBuffers - 1));
-  return pass;
+  return makePass(index, name, batch,
+                  turn.isBackward ? seconds->backward : seconds->forward,
+                  turn.chunk, turn.isBackward);
 }
 
 /// What a rank of a class updates of a bucket, the most of any.
 double StageSimulationBuilder::getOwnElements(zero::BucketOp bucket,
                                               size_t index) {
-  const PlanSimulation::RankClass &own = result.classes[index];
-  Program &program = getProgram(ranks[own.ranks.front()]);
+  Program &program = getProgram(index);
   zero::ProgramInfo info = zero::ProgramInfo::get(program.module);
   if (!info.holds(bucket) || bucket.getFrozen())
     return 0;
   const std::vector<int64_t> &bounds = phases->getBounds(bucket);
   if (info.getStage(bucket) == 0)
     return double(bounds.back());
-  // Ranks of the bucket's groups, in their order.
-  auto held = bucket.getGroups();
-  int64_t place = 0, most = 0;
-  for (auto [number, rank] : llvm::enumerate(ranks)) {
-    if (held && !llvm::is_contained(*held, int64_t(rank.getGroup())))
-      continue;
-    if (llvm::is_contained(own.ranks, int64_t(number)))
+  int64_t most = 0;
+  for (auto [place, rank] : llvm::enumerate(stages.findHolders(bucket)))
+    if (llvm::is_contained(result.classes[index].ranks, rank))
       most = std::max(most, bounds[place + 1] - bounds[place]);
-    ++place;
-  }
   return double(most);
 }
 
-LogicalResult StageSimulationBuilder::addClass(size_t index) {
-  const PlanSimulation::RankClass &own = result.classes[index];
-  Program &program = getProgram(ranks[own.ranks.front()]);
-  auto elements = [&](zero::BucketOp bucket) {
-    return getOwnElements(bucket, index);
-  };
-  FailureOr<Phase> update =
-      phases->makeUpdate(program.module, program.secondsPerByte, elements);
-  if (failed(update))
-    return failure();
-  SimulationProblem::RankClass rankClass;
-  rankClass.name = own.deviceType + ", stage " + std::to_string(*own.group) +
-                   ", " + formatRanks(own.ranks);
-  rankClass.ranks = int64_t(own.ranks.size());
-  auto add = [&](Phase phase) {
-    rankClass.phases.push_back(std::move(phase));
-    return static_cast<int>(rankClass.phases.size()) - 1;
-  };
-  auto runs = [&](int phase, int64_t times) {
-    if (times > 0)
-      rankClass.iteration.push_back({phase, times});
-  };
-  runs(add(phases->makeBegin(program.module, program.secondsPerByte, elements)),
-       1);
+static int addPhase(SimulationProblem::RankClass &rankClass, Phase phase) {
+  rankClass.phases.push_back(std::move(phase));
+  return static_cast<int>(rankClass.phases.size()) - 1;
+}
 
+static void addRuns(SimulationProblem::RankClass &rankClass, int phase,
+                    int64_t times) {
+  if (times > 0)
+    rankClass.iteration.push_back({phase, times});
+}
+
+/// Of a plan of one stage, whose programs have no turns.
+LogicalResult
+StageSimulationBuilder::addSteps(size_t index,
+                                 SimulationProblem::RankClass &rankClass) {
+  const RankShare &share = result.classes[index].share;
+  ModuleOp module = getProgram(index).module;
+  bool hasLast = module.lookupSymbol<func::FuncOp>("train_last") != nullptr;
+  for (bool isLast : {false, true}) {
+    StringRef name = isLast && hasLast ? "train_last" : "train";
+    int64_t batch = isLast ? share.last : share.microBatch;
+    auto seconds = getSeconds(index, name, /*chunk=*/0, batch);
+    if (failed(seconds))
+      return failure();
+    FailureOr<Phase> step =
+        makePass(index, name, batch, seconds->forward + seconds->backward,
+                 /*chunk=*/0, /*isBackward=*/false);
+    if (failed(step))
+      return failure();
+    addRuns(rankClass, addPhase(rankClass, std::move(*step)),
+            isLast ? 1 : share.steps - 1);
+  }
+  return success();
+}
+
+/// Ranks take the turns of the plan's timetable, as
+/// runtime/training/Pipeline.cpp does.
+LogicalResult
+StageSimulationBuilder::addTurns(size_t index,
+                                 SimulationProblem::RankClass &rankClass) {
+  const PlanSimulation::RankClass &own = result.classes[index];
+  const StageClass &place = stages[index];
   std::vector<Turn> turns =
-      plan.getTimetable(pipelines[index]).stages[*own.group];
+      plan.getTimetable(place.pipeline).stages[*own.group];
   int64_t count = own.share.steps;
+  auto addPosts = [&](const std::vector<TokenChannel> &channels) {
+    Phase phase;
+    for (TokenChannel channel : channels)
+      phase.push_back(Step::post(channel.channel));
+    return channels.empty() ? -1 : addPhase(rankClass, std::move(phase));
+  };
   std::vector<ChunkState> chunks;
-  for (const Neighbors &to : neighbors[index]) {
+  for (const StageNeighbors &to : place.neighbors) {
     ChunkState chunk;
     chunk.inFlight =
         Timetable::countInFlight(turns, static_cast<int64_t>(chunks.size()));
-    if (to.activationsIn >= 0)
-      chunk.moreActivations = add({Step::post(to.activationsIn)});
-    if (to.gradientsIn >= 0)
-      chunk.moreGradients = add({Step::post(to.gradientsIn)});
+    chunk.moreActivations = addPosts(to.activationsIn);
+    chunk.moreGradients = addPosts(to.gradientsIn);
     chunks.push_back(chunk);
   }
   auto post = [&](ChunkState &chunk) {
     int64_t most = std::min({count, chunk.forwards + Timetable::messageBuffers,
                              chunk.backwards + chunk.inFlight + 1});
     if (chunk.moreActivations >= 0)
-      runs(chunk.moreActivations, most - chunk.activations);
+      addRuns(rankClass, chunk.moreActivations, most - chunk.activations);
     chunk.activations = most;
     most = std::min(count, chunk.backwards + Timetable::messageBuffers);
     if (chunk.moreGradients >= 0)
-      runs(chunk.moreGradients, most - chunk.gradients);
+      addRuns(rankClass, chunk.moreGradients, most - chunk.gradients);
     chunk.gradients = most;
   };
   for (ChunkState &chunk : chunks)
@@ -538,20 +361,49 @@ LogicalResult StageSimulationBuilder::addClass(size_t index) {
       FailureOr<Phase> phase = makeTurn(index, turn, isLast);
       if (failed(phase))
         return failure();
-      entry->second = add(std::move(*phase));
+      entry->second = addPhase(rankClass, std::move(*phase));
     }
-    runs(entry->second, 1);
+    addRuns(rankClass, entry->second, 1);
     ++(turn.isBackward ? chunk.backwards : chunk.forwards);
     post(chunk);
   }
   Phase end;
-  for (const Neighbors &to : neighbors[index])
-    for (int channel : {to.activationsOut, to.gradientsOut})
-      if (channel >= 0)
-        end.push_back(Step::flush(channel, 0));
-  runs(add(std::move(end)), 1);
-  runs(add(phases->makeEnd()), 1);
-  runs(add(std::move(*update)), 1);
+  for (const StageNeighbors &to : place.neighbors)
+    for (const auto *channels : {&to.activationsOut, &to.gradientsOut})
+      for (TokenChannel channel : *channels)
+        end.push_back(Step::flush(channel.channel, 0));
+  addRuns(rankClass, addPhase(rankClass, std::move(end)), 1);
+  return success();
+}
+
+LogicalResult StageSimulationBuilder::addClass(size_t index) {
+  const PlanSimulation::RankClass &own = result.classes[index];
+  Program &program = getProgram(index);
+  auto elements = [&](zero::BucketOp bucket) {
+    return getOwnElements(bucket, index);
+  };
+  FailureOr<Phase> update =
+      phases->makeUpdate(program.module, program.secondsPerByte, elements);
+  if (failed(update))
+    return failure();
+  SimulationProblem::RankClass rankClass;
+  rankClass.name = own.deviceType;
+  if (groups.size() > 1)
+    rankClass.name += ", stage " + std::to_string(*own.group);
+  if (stages[index].sharers.size() > 1)
+    rankClass.name += ", part " + std::to_string(stages[index].position);
+  rankClass.name += ", " + formatRanks(own.ranks);
+  rankClass.ranks = int64_t(own.ranks.size());
+  addRuns(rankClass,
+          addPhase(rankClass, phases->makeBegin(program.module,
+                                                program.secondsPerByte,
+                                                elements)),
+          1);
+  if (failed(groups.size() > 1 ? addTurns(index, rankClass)
+                               : addSteps(index, rankClass)))
+    return failure();
+  addRuns(rankClass, addPhase(rankClass, phases->makeEnd()), 1);
+  addRuns(rankClass, addPhase(rankClass, std::move(*update)), 1);
   result.problem.classes.push_back(std::move(rankClass));
   return success();
 }
@@ -561,8 +413,7 @@ StageSimulationBuilder::build(ProgramOfType programOf) {
   result.stage = plan.getStage();
   result.globalBatch = plan.getGlobalBatch();
   result.policy = plan.getPolicy().str();
-  if (failed(placeRanks()) || failed(readPrograms(programOf)) ||
-      failed(formClasses()))
+  if (failed(stages.form(result)) || failed(readPrograms(programOf)))
     return failure();
   for (size_t index = 0; index < result.classes.size(); ++index)
     if (failed(addClass(index)))
@@ -571,7 +422,7 @@ StageSimulationBuilder::build(ProgramOfType programOf) {
 }
 
 FailureOr<PlanSimulation>
-poplar::buildStageSimulation(ModuleOp module, const HybridModel &model) {
+poplar::buildStageSimulation(ModuleOp module, const HybridModel &units) {
   llvm::StringMap<ModuleOp> programs;
   zero::PlanOp plan;
   for (auto program : module.getOps<ModuleOp>())
@@ -585,9 +436,8 @@ poplar::buildStageSimulation(ModuleOp module, const HybridModel &model) {
                             "--specialize-device-types first");
   ClusterView cluster = cluster::buildClusterView(module);
   FailureOr<PlanSimulation> simulation =
-      StageSimulationBuilder(plan, cluster, model).build([&](StringRef name) {
-        return programs.lookup(name);
-      });
+      StageSimulationBuilder(plan, cluster, units)
+          .build([&](StringRef name) { return programs.lookup(name); });
   if (succeeded(simulation))
     if (auto seconds = plan->getAttrOfType<FloatAttr>(zero::kPredictedAttr))
       simulation->predictedSeconds = seconds.getValueAsDouble();

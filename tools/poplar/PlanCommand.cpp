@@ -105,10 +105,6 @@ static std::string checkOptions(const Arguments &args) {
     return "--chunks is for --pipeline and --policy hybrid";
   if (args.tensorDegree > 0 && args.allocation.policy != "hybrid")
     return "--tensor-degree is for --policy hybrid; --pipeline has TYPE*N/T";
-  if (args.tensorDegree > 1 && !args.hypothetical)
-    return "--tensor-degree: hybrid plans in which devices share units are not "
-           "simulated from their programs yet; --hypothetical plans them from "
-           "costs, --pipeline TYPE*N/T says such a plan";
   if (!isHybrid(args))
     return args.trace.empty()
                ? ""
@@ -241,7 +237,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     request.globalBatch = args.allocation.globalBatch;
     request.bucketBytes = args.build.bucketBytes;
     request.stage = args.allocation.stage;
-    request.mostTensorDegree = args.hypothetical ? args.tensorDegree : 1;
+    request.mostTensorDegree = args.tensorDegree;
     request.mostChunks = args.chunks;
     request.hypothetical = args.hypothetical;
     request.leftOut = std::move(buildability.leftOut);
@@ -354,7 +350,7 @@ void addPlanCommand(CLI::App &app, int &status) {
   command
       ->add_option("--tensor-degree", args->tensorDegree,
                    "Largest number of devices that share a unit, in hybrid "
-                   "plans with --hypothetical")
+                   "plans; 1 for none (default: any)")
       ->check(CLI::Range(1, 1 << 10))
       ->needs(cluster);
   CLI::Option *pipeline =

@@ -42,6 +42,23 @@ using Planner = std::function<std::optional<Planned>(const ClusterView &,
 
 } // namespace
 
+/// A variant of whole units, as `degree` devices share them.
+static HybridModel::Variant share(HybridModel::Variant variant, int degree) {
+  variant.tensorDegree = degree;
+  for (UnitWork &unit : variant.units) {
+    for (auto *ops : {&unit.forward, &unit.backward})
+      for (RooflineOp &op : *ops) {
+        op.flops /= degree;
+        op.columns /= degree;
+      }
+    unit.forwardExchanges = unit.backwardExchanges = {
+        4, 4 * variant.boundaryBytes * (degree - 1) / degree};
+    unit.savedBytes /= degree;
+    unit.workBytes /= degree;
+  }
+  return variant;
+}
+
 /// As large as what makeUnevenCluster() has memory and links for.
 static RandomModel makeModel(std::mt19937 &random, size_t ranks) {
   auto real = [&] { return std::uniform_real_distribution<>(0, 1)(random); };
@@ -52,20 +69,23 @@ static RandomModel makeModel(std::mt19937 &random, size_t ranks) {
   op.kind = RooflineOp::Kind::Gemm;
   op.flops = 1e12;
   op.rows = op.columns = op.depth = 4096;
-  HybridModel::Variant keep{"keep", {}, 0, 64};
+  HybridModel::Variant keep;
+  keep.recompute = "keep";
+  keep.scratchBytes = 64;
   keep.boundaryBytes = static_cast<int64_t>(1e6 * (1 + 30 * real()));
   for (size_t unit = 0; unit < units; ++unit) {
     bool isEnd = unit == 0 || unit + 1 == units;
     model.names.push_back("unit." + std::to_string(unit));
     model.elements.push_back(isEnd ? 8000000 : 100000000 / int64_t(units));
-    keep.units.push_back(
-        {{op},
-         isEnd ? std::vector<RooflineOp>{op} : std::vector{op, op},
-         20000000,
-         4000000});
+    UnitWork work;
+    work.forward = {op};
+    work.backward.assign(isEnd ? 1 : 2, op);
+    work.savedBytes = 20000000;
+    work.workBytes = 4000000;
+    keep.units.push_back(std::move(work));
   }
   model.tiedElements = random() % 2 ? 4000000 : 0;
-  model.mostTensorDegree = random() % 2 ? 2 : 1;
+  bool canShare = random() % 2;
   HybridModel::Variant recompute = keep;
   recompute.recompute = "recompute-unit";
   for (UnitWork &unit : recompute.units) {
@@ -74,6 +94,11 @@ static RandomModel makeModel(std::mt19937 &random, size_t ranks) {
     unit.savedBytes /= 5;
   }
   model.variants = {{keep, recompute}};
+  if (canShare) {
+    model.mostTensorDegree = 2;
+    for (const HybridModel::Variant &whole : {keep, recompute})
+      model.variants.front().push_back(share(whole, 2));
+  }
   made.globalBatch = 1 + static_cast<int64_t>(random() % (4 * ranks + 8));
   return made;
 }

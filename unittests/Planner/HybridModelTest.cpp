@@ -52,9 +52,28 @@ HybridModel makeModel(const ClusterView &cluster) {
   op.kind = RooflineOp::Kind::Gemm;
   op.flops = 1e12;
   op.rows = op.columns = op.depth = 4096;
-  HybridModel::Variant variant{"keep", {}, 1 << 20, 64};
-  variant.units.assign(4, {{op}, {op, op}, 4096, 512});
-  model.variants.assign(cluster.types.size(), {variant});
+  HybridModel::Variant variant;
+  variant.recompute = "keep";
+  variant.boundaryBytes = 1 << 20;
+  variant.scratchBytes = 64;
+  variant.units.resize(4);
+  std::vector<HybridModel::Variant> variants;
+  for (int degree : {1, 2, 4}) {
+    variant.tensorDegree = degree;
+    for (UnitWork &unit : variant.units) {
+      unit.forward = {op};
+      unit.backward = {op, op};
+      unit.savedBytes = 4096 / degree;
+      unit.workBytes = 512 / degree;
+      if (degree > 1)
+        unit.forwardExchanges = unit.backwardExchanges = {4, (1 << 21) / degree};
+    }
+    variants.push_back(variant);
+    op.flops /= 2;
+    op.columns /= 2;
+  }
+  model.sharedElements[2] = {{60, 510, 510, 160}, {20, 20, 20, 20}};
+  model.variants.assign(cluster.types.size(), variants);
   return model;
 }
 
@@ -178,18 +197,22 @@ TEST(HybridModel, SharesUnitsAmongDevices) {
       two = &mode;
   }
   ASSERT_TRUE(one && two);
-  // An all-reduce of 2 MiB between two devices.
-  double exchange = 2 * (1e-6 + 0.5 * 2 * (1 << 20) / 1e11);
+  // Four exchanges in each direction, of two samples.
+  double exchange = 4 * 1e-6 + 2 * (1 << 20) / 1e11;
   const HybridProblem::UnitCost &whole = one->units[1], &half = two->units[1];
   EXPECT_EQ(whole.communication, 0);
-  EXPECT_NEAR(half.communication, 4 * exchange, 1e-12);
-  EXPECT_NEAR(two->units[0].communication, exchange, 1e-12);
-  EXPECT_NEAR(two->units[3].communication, exchange, 1e-12);
+  EXPECT_NEAR(half.communication, 2 * exchange, 1e-12);
   // Half the columns: somewhat more than half the time.
-  double computing = half.forward - 2 * exchange;
+  double computing = half.forward - exchange;
   EXPECT_GT(computing, whole.forward / 2);
   EXPECT_LT(computing, whole.forward / 2 * 1.05);
   EXPECT_EQ(half.savedBytes, whole.savedBytes / 2);
+  // Units 0 to 2: what the first has, and what both have.
+  EXPECT_EQ(problem->countShared(2, 0, 3), std::pair(int64_t(1080), int64_t(60)));
+  // Of all units, what is tied counts once. Of four devices nothing is known
+  // but their number.
+  EXPECT_EQ(problem->countShared(2, 0, 4), std::pair(int64_t(1190), int64_t(80)));
+  EXPECT_EQ(problem->countShared(4, 0, 4), std::pair(int64_t(575), int64_t(0)));
 }
 
 TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {

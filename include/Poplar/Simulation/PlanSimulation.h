@@ -79,12 +79,13 @@ llvm::FailureOr<PlanSimulation> buildPlanSimulation(const ClusterView &cluster,
 /// groups.
 llvm::FailureOr<PlanSimulation> buildPlanSimulation(mlir::ModuleOp module);
 
-/// The same for a plan of pipeline stages. Passes take the seconds of their
-/// units (Planner/Model/UnitTimes.h) for `model`, which is cut in the module;
-/// messages go beside collectives, and come and go as the runtime has memory
-/// for them.
+/// The same for a plan with groups. Passes take the seconds of their
+/// units (Planner/Model/UnitTimes.h) for the model of the module, cut in
+/// `units`; messages go beside collectives, and come and go as the runtime has
+/// memory for them. Ranks that share units wait for each other where their
+/// programs exchange tokens.
 llvm::FailureOr<PlanSimulation> buildStageSimulation(mlir::ModuleOp module,
-                                                     const HybridModel &model);
+                                                     const HybridModel &units);
 
 } // namespace poplar
 

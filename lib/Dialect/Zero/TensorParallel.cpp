@@ -56,12 +56,23 @@ static nn::OpCost getMoveCost(Operation *op) {
   return nn::getRowCost(op, op->getResult(0), /*flopsPerElement=*/0);
 }
 
+/// Of all that comes behind samples and tokens.
+static int64_t getBytesPerToken(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return ShapedType::getNumElements(tensor.getShape().drop_front(2)) *
+         tensor.getElementTypeBitWidth() / 8;
+}
+
 LogicalResult GatherTokensOp::verify() {
   return verifyTokens(*this, getResult().getType(), getTokens().getType(),
                       getBounds(), getPosition());
 }
 
 nn::OpCost GatherTokensOp::getCost() { return getMoveCost(*this); }
+
+SmallVector<TokenExchange> GatherTokensOp::getExchanges() {
+  return {{ExchangeKind::GatherTokens, getBytesPerToken(getTokens().getType())}};
+}
 
 // It is as large as what attention keeps, and cheaper than a product.
 bool GatherTokensOp::isRecomputedWithAttention() { return true; }
@@ -81,6 +92,11 @@ LogicalResult ScatterTokensOp::verify() {
 }
 
 nn::OpCost ScatterTokensOp::getCost() { return getMoveCost(*this); }
+
+SmallVector<TokenExchange> ScatterTokensOp::getExchanges() {
+  return {
+      {ExchangeKind::ScatterTokens, getBytesPerToken(getPartial().getType())}};
+}
 
 LogicalResult ScatterTokensOp::buildVJP(OpBuilder &builder,
                                         nn::Gradients &grads) {
@@ -111,6 +127,10 @@ LogicalResult ExchangeOp::verify() {
 
 nn::OpCost ExchangeOp::getCost() { return getMoveCost(*this); }
 
+SmallVector<TokenExchange> ExchangeOp::getExchanges() {
+  return {{getKind(), getBytesPerToken(getValue().getType())}};
+}
+
 LogicalResult CrossEntropyOp::verify() {
   if (failed(verifyBounds(*this, getBounds())))
     return failure();
@@ -128,6 +148,12 @@ LogicalResult CrossEntropyOp::verify() {
 
 nn::OpCost CrossEntropyOp::getCost() {
   return nn::getRowCost(*this, getLogits(), /*flopsPerElement=*/4);
+}
+
+// The log-sum-exp over the rank's columns, then the target's logit.
+SmallVector<TokenExchange> CrossEntropyOp::getExchanges() {
+  return SmallVector<TokenExchange>(
+      2, {ExchangeKind::Collect, getBytesPerToken(getLse().getType())});
 }
 
 LogicalResult CrossEntropyOp::buildVJP(OpBuilder &builder,

@@ -33,11 +33,11 @@ static Measurement findMeasurement(const ClusterView &cluster,
   view.types = cluster.types;
   view.profiles = cluster.profiles;
   std::vector<const HybridModel::Variant *> variants;
-  for (const HybridModel::Variant &variant : model.variants[type])
-    if (variant.recompute == cluster.types[type].recompute)
-      variants.insert(variants.begin(), &variant);
-    else
-      variants.push_back(&variant);
+  for (const HybridModel::Variant &variant : model.variants[type]) {
+    bool isSet = variant.recompute == cluster.types[type].recompute;
+    if (variant.tensorDegree == 1)
+      variants.insert(isSet ? variants.begin() : variants.end(), &variant);
+  }
   for (const HybridModel::Variant *variant : variants) {
     view.types[type].recompute = variant->recompute;
     for (int stage = 0; stage < 4; ++stage) {
@@ -86,20 +86,17 @@ std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
   return times;
 }
 
-static RooflineOp share(RooflineOp op, int degree) {
-  op.flops /= degree;
-  op.bytes /= degree;
-  op.fixedBytes /= degree;
-  op.columns /= degree;
-  return op;
-}
-
 static double getSeconds(const std::vector<RooflineOp> &ops,
-                         const Roofline &roofline, int degree,
+                         const Roofline &roofline, double share,
                          int64_t microBatch) {
   double seconds = 0;
-  for (const RooflineOp &op : ops)
-    seconds += op.count * roofline.getSeconds(share(op, degree), microBatch);
+  for (RooflineOp op : ops) {
+    op.flops *= share;
+    op.bytes *= share;
+    op.fixedBytes *= share;
+    op.columns *= share;
+    seconds += op.count * roofline.getSeconds(op, microBatch);
+  }
   return seconds;
 }
 
@@ -121,38 +118,43 @@ double UnitTimes::getScale(int64_t microBatch) const {
 }
 
 std::vector<HybridProblem::UnitCost>
-UnitTimes::getCosts(const HybridModel::Variant &variant, int64_t microBatch,
-                    int degree, const LinkSpeed &inside) const {
+UnitTimes::getShareOfCosts(const HybridModel::Variant &variant,
+                           int64_t microBatch, double share) const {
   if (curve && microBatch > curve->largest())
     return {};
-  double scale = getScale(microBatch), exchange = 0;
-  if (degree > 1) {
-    double bytes = static_cast<double>(microBatch * variant.boundaryBytes);
-    double latency = CollectiveSteps::countInside(library, degree)
-                         .getSeconds(inside.latency, 0);
-    exchange =
-        2 * (latency + (degree - 1.0) / degree * bytes / inside.bandwidth);
-  }
+  double scale = getScale(microBatch);
   std::vector<HybridProblem::UnitCost> costs;
-  size_t last = variant.units.size() - 1;
-  for (size_t i = 0; i <= last; ++i) {
-    const UnitWork &work = variant.units[i];
-    bool isRepeated = i > 0 && i < last;
-    int forward = isRepeated ? 2 : i == 0,
-        backward = isRepeated ? 2 : i == last;
-    if (isRepeated && variant.recompute == "recompute-unit")
-      backward += 2;
+  for (const UnitWork &work : variant.units) {
     HybridProblem::UnitCost cost;
     cost.forward =
-        scale * getSeconds(work.forward, *roofline, degree, microBatch) +
-        forward * exchange;
+        scale * getSeconds(work.forward, *roofline, share, microBatch);
     cost.backward =
-        scale * getSeconds(work.backward, *roofline, degree, microBatch) +
-        backward * exchange;
-    cost.communication = (forward + backward) * exchange;
-    cost.savedBytes = microBatch * work.savedBytes / degree;
-    cost.workBytes = microBatch * work.workBytes / degree;
+        scale * getSeconds(work.backward, *roofline, share, microBatch);
+    cost.savedBytes = microBatch * work.savedBytes;
+    cost.workBytes = microBatch * work.workBytes;
     costs.push_back(cost);
+  }
+  return costs;
+}
+
+std::vector<HybridProblem::UnitCost>
+UnitTimes::getCosts(const HybridModel::Variant &variant, int64_t microBatch,
+                    const LinkSpeed &inside) const {
+  auto costs = getShareOfCosts(variant, microBatch, 1);
+  if (variant.tensorDegree == 1)
+    return costs;
+  double latency = CollectiveSteps::countInside(library, variant.tensorDegree)
+                       .getSeconds(inside.latency, 0);
+  auto getExchanges = [&](UnitExchanges exchanges) {
+    return static_cast<double>(exchanges.count) * latency +
+           static_cast<double>(microBatch * exchanges.bytes) / inside.bandwidth;
+  };
+  for (size_t i = 0; i < costs.size(); ++i) {
+    double forward = getExchanges(variant.units[i].forwardExchanges),
+           backward = getExchanges(variant.units[i].backwardExchanges);
+    costs[i].forward += forward;
+    costs[i].backward += backward;
+    costs[i].communication = forward + backward;
   }
   return costs;
 }

@@ -172,10 +172,11 @@ double HybridCosts::exchangeTied(const GroupPart &part, int64_t bytes) const {
 }
 
 /// What ZeRO exchanges of the group's own `elements`, and in every step of the
-/// `gathered` ones.
+/// `gathered` ones. Of its own, a rank carries `carried`.
 void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
                                const std::vector<GroupPart> &parts,
-                               int64_t elements, int64_t gathered) const {
+                               int64_t elements, int64_t gathered,
+                               int64_t carried) const {
   ZeroRounds rounds = ZeroRounds::of(group.zeroStage);
   StepElements step = {gathered, gathered, elements};
   if (group.first == 0 && group.end == problem.units() &&
@@ -195,15 +196,19 @@ void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
       go(rounds.stepReductions, step.reduced, problem.gradientBytes);
   cost.sync += go(sums, elements, problem.gradientBytes) +
                go(rounds.parameterGathers, elements, problem.parameterBytes);
-  auto carry = [](int64_t count, int64_t bytes) {
-    return static_cast<double>(count) * static_cast<double>(bytes);
+  double share =
+      elements > 0
+          ? static_cast<double>(carried) / static_cast<double>(elements)
+          : 0;
+  auto carry = [&](int64_t count, int64_t bytes) {
+    return static_cast<double>(count) * share * static_cast<double>(bytes);
   };
-  cost.bytesPerStep =
+  cost.bytesPerStep +=
       carry(rounds.gathersForward * step.gatheredForward +
                 rounds.gathersBackward * step.gatheredBackward,
             problem.parameterBytes) +
       carry(rounds.stepReductions * step.reduced, problem.gradientBytes);
-  cost.bytesPerIteration =
+  cost.bytesPerIteration +=
       carry(sums * elements, problem.gradientBytes) +
       carry(rounds.parameterGathers * elements, problem.parameterBytes);
 }
@@ -238,15 +243,23 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   int64_t tied = isTied ? problem.tiedElements : 0,
           elements = problem.countElements(group.first, group.end) - tied;
   int64_t frozen = problem.countFrozenElements(group.first, group.end);
-  int zero = group.zeroStage, tiedZero = std::min(zero, 1);
+  // What all that share units hold whole is in buckets of its own, which are
+  // sharded like tied ones.
+  int64_t tiedPart = divideUp(tied, part.tensorDegree);
+  auto [ownPart, whole] =
+      problem.countShared(part.tensorDegree, group.first, group.end, tied);
+  elements -= whole;
+  int zero = group.zeroStage, rareZero = std::min(zero, 1);
   double updated = 0;
-  for (auto [count, stage] : {std::pair(elements, zero), {tied, tiedZero}}) {
-    int64_t ofRank = divideUp(count, part.tensorDegree),
-            shard = divideUp(count, ranks);
+  auto hold = [&](int64_t ofRank, int64_t sharers, int stage) {
+    int64_t shard = divideUp(ofRank * sharers, ranks);
     cost.fixedBytes += type.state.replicated(stage) * ofRank +
                        type.state.sharded(stage) * shard;
     updated += static_cast<double>(stage >= 1 ? shard : ofRank);
-  }
+  };
+  hold(ownPart, part.tensorDegree, zero);
+  hold(tiedPart, part.tensorDegree, rareZero);
+  hold(whole, 1, rareZero);
   cost.fixedBytes += type.state.parameter *
                      divideUp(frozen, zero >= 3 ? ranks : part.tensorDegree);
   BucketSizes trainedBuckets = getBuckets(problem.elements, group, elements,
@@ -262,14 +275,24 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
 
   cost.sync = type.optimizerSeconds * updated;
   if (replicas > 1)
-    addExchanges(cost, group, parts, elements, elements + frozen);
+    addExchanges(cost, group, parts, elements, elements + frozen, ownPart);
+  if (whole > 0) {
+    std::vector<GroupPart> alone = parts;
+    for (GroupPart &each : alone) {
+      each.pipelines *= each.tensorDegree;
+      each.tensorDegree = 1;
+    }
+    HybridPlan::Group rare = group;
+    rare.zeroStage = rareZero;
+    addExchanges(cost, rare, alone, whole, whole, whole);
+  }
   if (isTied) {
-    ZeroRounds rounds = ZeroRounds::of(tiedZero);
+    ZeroRounds rounds = ZeroRounds::of(rareZero);
     int64_t bytes =
         (rounds.reductions + rounds.gradientGathers) * problem.gradientBytes +
         rounds.parameterGathers * problem.parameterBytes;
     cost.sync += exchangeTied(part, bytes);
-    cost.bytesPerIteration += static_cast<double>(tied * bytes);
+    cost.bytesPerIteration += static_cast<double>(tiedPart * bytes);
   }
   return cost;
 }

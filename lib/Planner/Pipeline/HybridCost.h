@@ -98,8 +98,8 @@ private:
   double getOverhead(const HybridPlan::Group &group, int type, int64_t bytes,
                      size_t chunks) const;
   void addExchanges(StageCost &cost, const HybridPlan::Group &group,
-                    const std::vector<GroupPart> &parts,
-                    int64_t elements, int64_t gathered) const;
+                    const std::vector<GroupPart> &parts, int64_t elements,
+                    int64_t gathered, int64_t carried) const;
   StageCost addZero(StageCost cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts, size_t own) const;
 

@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Cluster/Sites.h"
+#include "Poplar/Planner/Cluster/Buildable.h"
 #include "Poplar/Planner/Cluster/Links.h"
 #include "Poplar/Planner/Model/UnitTimes.h"
 #include "Poplar/Planner/Model/WireFormat.h"
@@ -127,15 +128,14 @@ bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
     return false;
   type.optimizerSeconds = times->getOptimizerSeconds();
   for (int64_t microBatch : hybridMicroBatches)
-    for (const HybridModel::Variant &variant : model.variants[index])
-      for (int degree = 1; degree <= model.mostTensorDegree; degree *= 2) {
-        if (type.perNode % degree != 0)
-          continue;
-        auto units = times->getCosts(variant, microBatch, degree, type.inside);
-        if (!units.empty())
-          type.modes.push_back(
-              {degree, microBatch, variant.recompute, std::move(units)});
-      }
+    for (const HybridModel::Variant &variant : model.variants[index]) {
+      if (type.perNode % variant.tensorDegree != 0)
+        continue;
+      auto units = times->getCosts(variant, microBatch, type.inside);
+      if (!units.empty())
+        type.modes.push_back({variant.tensorDegree, microBatch,
+                              variant.recompute, std::move(units)});
+    }
   if (type.modes.empty())
     error = "device type '" + type.name +
             "' has a profile without a micro-batch of 1";
@@ -162,6 +162,9 @@ bool HybridProblemBuilder::addType(size_t kind) {
   type.library = getCollectiveLibrary(from.target);
   type.format = getStorageFormat(from.precision);
   type.state = StateFormat::of(from.getWorkingFormat());
+  while (type.mostSharers < model.mostTensorDegree &&
+         explainUnbuildableStage(from, type.mostSharers + 1).empty())
+    ++type.mostSharers;
   for (int node : places[kind].nodes)
     takeSlower(type.inside, cluster.findLink(node, node));
   if (!addModes(type, index))
@@ -194,6 +197,7 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
       problem.links.push_back(getLink(kind, other));
   problem.elements = model.elements;
   problem.tiedElements = model.tiedElements;
+  problem.sharedElements = model.sharedElements;
   problem.frozenElements = model.frozenElements;
   problem.tiedFrozenElements = model.tiedFrozenElements;
   problem.largestBucket = model.largestBucket;

@@ -101,6 +101,10 @@ std::string HybridProblem::check() const {
     return "elements: has no units";
   if (!frozenElements.empty() && frozenElements.size() != elements.size())
     return "frozenElements: expected none, or one number for each unit";
+  for (const auto &[degree, shared] : sharedElements)
+    if (degree < 2 || shared.part.size() != elements.size() ||
+        shared.whole.size() != elements.size())
+      return "sharedElements: expected a number for each unit";
   if (types.empty())
     return "types: is empty";
   if (globalBatch < 1)
@@ -173,6 +177,19 @@ int64_t HybridProblem::countFrozenElements(int first, int end) const {
   return frozenElements.empty() ? 0
                                 : countUnits(frozenElements, tiedFrozenElements,
                                              first, end);
+}
+
+std::pair<int64_t, int64_t>
+HybridProblem::countShared(int degree, int first, int end,
+                           int64_t elsewhere) const {
+  auto divide = [&](int64_t count) { return (count + degree - 1) / degree; };
+  auto found = sharedElements.find(degree);
+  if (found == sharedElements.end())
+    return {divide(countElements(first, end) - elsewhere), 0};
+  const SharedElements &shared = found->second;
+  return {countUnits(shared.part, divide(tiedElements), first, end) -
+              divide(elsewhere),
+          countUnits(shared.whole, 0, first, end)};
 }
 
 HybridProblem HybridProblem::restrictTo(const std::vector<int> &kept) const {

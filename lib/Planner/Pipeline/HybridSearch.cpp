@@ -122,6 +122,13 @@ void ShapeList::addLayered() {
   }
 }
 
+/// Of one stage or, where parameters are tied, of several.
+static bool sharesAlike(const std::vector<GroupPart> &parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](const GroupPart &part) {
+    return part.tensorDegree == parts.front().tensorDegree;
+  });
+}
+
 void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
   int64_t most = 0;
   for (size_t type = 0; type < choice.size(); ++type)
@@ -146,6 +153,11 @@ void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
         isNew = false; // The degree of a type without stages is no choice.
     }
     if (!isNew || shape.kinds.empty())
+      continue;
+    std::vector<GroupPart> parts;
+    for (const StageShape::Kind &kind : shape.kinds)
+      parts.push_back(kind.parts.front());
+    if (problem.sharesAlike && problem.tiedElements > 0 && !sharesAlike(parts))
       continue;
     for (PipelineSchedule schedule : problem.schedules) {
       shape.schedule = schedule;
@@ -224,6 +236,8 @@ void ShapeList::addSideBySide(
       shape.kinds[0].parts.push_back({types[i], degree, pipelines});
       shape.microBatches.push_back(microBatch);
     }
+    if (problem.sharesAlike && !sharesAlike(shape.kinds[0].parts))
+      return;
     // Each lane has a sample at least.
     if (static_cast<int64_t>(types.size()) > problem.globalBatch)
       continue;

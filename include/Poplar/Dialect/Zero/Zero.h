@@ -27,6 +27,17 @@
 #define GET_TYPEDEF_CLASSES
 #include "Poplar/Dialect/Zero/ZeroTypes.h.inc"
 
+namespace poplar::zero {
+
+/// Between the ranks that share units: each gets the tokens of the others, or
+/// from each of the others its own tokens, or from each all tokens.
+struct TokenExchange {
+  ExchangeKind kind;
+  int64_t bytesPerToken;
+};
+
+} // namespace poplar::zero
+
 #include "Poplar/Dialect/Zero/ZeroInterfaces.h.inc"
 
 namespace poplar::zero {

@@ -34,7 +34,9 @@ def ExchangeOpInterface : OpInterface<"ExchangeOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"How the tokens of a sample are divided among the ranks.",
-      "::llvm::ArrayRef<int64_t>", "getBounds">
+      "::llvm::ArrayRef<int64_t>", "getBounds">,
+    InterfaceMethod<"What is exchanged, one after the other.",
+      "::llvm::SmallVector<TokenExchange>", "getExchanges">
   ];
 }
 

@@ -433,7 +433,8 @@ def Zero_ReceiveOp : Zero_Op<"receive",
 /// `bounds` divide the tokens of a sample, `position` is the rank's place, see
 /// Dialect/NN/NNTensorParallel.h.
 class Zero_TokensOp<string mnemonic, list<Trait> traits = []>
-    : Zero_Op<mnemonic, !listconcat(traits, [Pure, ExchangeOpInterface,
+    : Zero_Op<mnemonic, !listconcat(traits, [Pure,
+        DeclareOpInterfaceMethods<ExchangeOpInterface, ["getExchanges"]>,
         DeclareOpInterfaceMethods<CostOpInterface>])> {
   let hasVerifier = 1;
 }

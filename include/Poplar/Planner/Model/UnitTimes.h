@@ -10,13 +10,10 @@
 // measured (cluster profiles), those of all units are scaled to add up to it,
 // and nothing is said of larger micro-batches than the last measured.
 //
-// A unit that t devices share (Shoeybi et al., Megatron-LM, 2019, with the rest
-// of the unit cut along the sequence: Korthikanti et al., 2022) does 1/t of the
-// arithmetic and traffic, keeps 1/t of the activations, and in products of
-// which each device has 1/t of the columns. A repeated unit exchanges its
-// activations twice in each direction, and twice more where it is computed
-// again; the units in front once in forward, those behind once in backward.
-// None of that is hidden.
+// What a device does of a unit that several share (Shoeybi et al., Megatron-LM,
+// 2019, with the rest of the unit cut along the sequence: Korthikanti et al.,
+// 2022) is read from its program, and so is what it exchanges, none of which is
+// hidden.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,11 +33,17 @@ public:
                                       const HybridModel &model, int type,
                                       std::string &error);
 
-  /// By unit, of a micro-batch of `microBatch` > 0 samples on `degree` devices,
-  /// linked at `inside` if they are several. Empty where larger than measured.
+  /// By unit, of a micro-batch of `microBatch` > 0 samples, on one of the
+  /// devices of a variant. Those that share units are linked at `inside`. Empty
+  /// where larger than measured.
   std::vector<HybridProblem::UnitCost>
   getCosts(const HybridModel::Variant &variant, int64_t microBatch,
-           int degree = 1, const LinkSpeed &inside = {0, 0}) const;
+           const LinkSpeed &inside = {0, 0}) const;
+  /// The same on a device that computes `share` of each unit of a variant that
+  /// is not shared, without what it exchanges for that.
+  std::vector<HybridProblem::UnitCost>
+  getShareOfCosts(const HybridModel::Variant &variant, int64_t microBatch,
+                  double share) const;
 
   /// Of the optimizer, per element of a shard; 0 where nothing is known.
   double getOptimizerSeconds() const { return optimizerSeconds; }

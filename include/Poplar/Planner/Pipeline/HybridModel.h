@@ -21,9 +21,16 @@
 
 namespace poplar {
 
-/// What a unit of a model does for a sample.
+/// What a device sends to others that share a unit, or gets from them, for a
+/// sample: in how many exchanges, and what the busier direction carries.
+struct UnitExchanges {
+  int64_t count = 0, bytes = 0;
+};
+
+/// What a device computes of a unit of a model for a sample.
 struct UnitWork {
   std::vector<RooflineOp> forward, backward;
+  UnitExchanges forwardExchanges, backwardExchanges;
   int64_t savedBytes = 0, workBytes = 0;
 };
 
@@ -35,6 +42,8 @@ struct HybridModel {
   /// Trained, by unit, and of the first that the last shares.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// By degree, where devices can share units.
+  std::map<int, SharedElements> sharedElements;
   /// Frozen; empty where none are.
   std::vector<int64_t> frozenElements;
   int64_t tiedFrozenElements = 0;
@@ -42,18 +51,25 @@ struct HybridModel {
   int64_t largestBucket = 0, largestFrozenBucket = 0;
   /// Of the whole model.
   StepElements wholeStep;
+  /// Of a sample.
+  int64_t tokens = 0;
   /// The most devices that may share a unit: heads that cannot be cut.
   int mostTensorDegree = 1;
   /// Profiles of other models are not used.
   std::string fingerprint;
 
-  /// The model as a device type computes it.
+  /// The model as a device type computes it, alone or with others that share
+  /// its units evenly.
   struct Variant {
     std::string recompute;
+    int tensorDegree = 1;
     std::vector<UnitWork> units;
-    int64_t boundaryBytes = 0, scratchBytes = 0;
+    /// Of a sample between two units, on a device.
+    int64_t boundaryBytes = 0;
+    int64_t scratchBytes = 0;
   };
-  /// By device type of the cluster; empty for those without ranks.
+  /// By device type of the cluster; empty for those without ranks. Degrees are
+  /// powers of two, as far as devices of a node can share units.
   std::vector<std::vector<Variant>> variants;
 
   /// Parameters of all units, trained and frozen.

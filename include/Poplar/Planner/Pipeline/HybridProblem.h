@@ -61,11 +61,18 @@
 #include "Poplar/Planner/Model/ZeroRounds.h"
 #include "Poplar/Planner/Pipeline/Timetable.h"
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace poplar {
+
+/// Of the trained parameters of units that devices share, what the first device
+/// holds: a part, which is as large as any, and what all of them hold whole.
+struct SharedElements {
+  std::vector<int64_t> part, whole;
+};
 
 struct HybridProblem {
   /// What a device takes for a micro-batch in a unit.
@@ -100,6 +107,8 @@ struct HybridProblem {
     /// Of the optimizer, per element of a shard.
     double optimizerSeconds = 0;
     std::vector<Mode> modes;
+    /// Of its devices, the most that poplar build lets share a unit.
+    int mostSharers = 1;
   };
   /// Between devices of two types. Between nodes, devices of a node share it;
   /// where the types are all in one node, each device has a port of its own.
@@ -115,6 +124,8 @@ struct HybridProblem {
   /// last unit.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// By degree; all are divided evenly where it is not there.
+  std::map<int, SharedElements> sharedElements;
   /// Frozen parameters of each unit, which have neither gradients nor optimizer
   /// state; empty where there are none. Those tied are in both units, too.
   std::vector<int64_t> frozenElements;
@@ -134,6 +145,9 @@ struct HybridProblem {
   int64_t gradientBytes = 4, parameterBytes = 2;
   /// Samples of an iteration.
   int64_t globalBatch = 0;
+  /// In all lanes of a stage as many devices share units; where parameters are
+  /// tied, in all stages.
+  bool sharesAlike = false;
   /// What may be chosen. Increasing.
   std::vector<int> zeroStages = {0, 1, 2, 3};
   std::vector<PipelineSchedule> schedules = {
@@ -159,6 +173,11 @@ struct HybridProblem {
   /// Of units [first, end): tied parameters count once where both are in it.
   int64_t countElements(int first, int end) const;
   int64_t countFrozenElements(int first, int end) const;
+  /// What the first of `degree` devices holds of units [first, end): its part,
+  /// with what is tied once and without its part of `elsewhere` elements; and
+  /// what is whole.
+  std::pair<int64_t, int64_t> countShared(int degree, int first, int end,
+                                          int64_t elsewhere = 0) const;
   /// The problem of a job of these types alone.
   HybridProblem restrictTo(const std::vector<int> &kept) const;
 };
