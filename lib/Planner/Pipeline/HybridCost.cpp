@@ -115,12 +115,10 @@ int64_t HybridCosts::getSavedBytes(int type, int mode,
   return saved[units.end] - saved[units.first];
 }
 
-/// `bytes` of each of `elements` once around, in so many collectives.
-double HybridCosts::exchange(const std::vector<GroupPart> &parts,
-                             double elements, int64_t bytes,
-                             int collectives) const {
+HybridCosts::ExchangeRate
+HybridCosts::getRate(const std::vector<GroupPart> &parts) const {
   if (!communicates)
-    return 0;
+    return {};
   double inside = 0, between = 0, insideLatency = 0, betweenLatency = 0;
   int64_t nodes = 0;
   std::vector<CollectiveNodes> members;
@@ -130,13 +128,12 @@ double HybridCosts::exchange(const std::vector<GroupPart> &parts,
     members.push_back({type.library, part.pipelines / replicas, replicas});
     nodes += members.back().nodes;
   }
-  double size = elements * static_cast<double>(bytes);
   for (const GroupPart &part : parts) {
     const HybridType &type = problem.types[part.type];
     double replicas = static_cast<double>(getReplicasInNode(type, part));
     if (replicas > 1) {
-      inside = std::max(inside, (replicas - 1) / replicas * size /
-                                    part.tensorDegree / type.inside.bandwidth);
+      inside = std::max(inside, (replicas - 1) / replicas / part.tensorDegree /
+                                    type.inside.bandwidth);
       insideLatency = std::max(insideLatency, type.inside.latency);
     }
     for (const GroupPart &other : parts) {
@@ -146,14 +143,27 @@ double HybridCosts::exchange(const std::vector<GroupPart> &parts,
       double share =
           link.isShared ? 1 : std::min(part.tensorDegree, other.tensorDegree);
       between = std::max(between, static_cast<double>(nodes - 1) /
-                                      static_cast<double>(nodes) * size /
-                                      share / link.speed.bandwidth);
+                                      static_cast<double>(nodes) / share /
+                                      link.speed.bandwidth);
       betweenLatency = std::max(betweenLatency, link.speed.latency);
     }
   }
-  return std::max(inside, between) +
-         collectives * CollectiveSteps::count(members, nodes)
-                           .getSeconds(insideLatency, betweenLatency);
+  return {std::max(inside, between),
+          CollectiveSteps::count(members, nodes)
+              .getSeconds(insideLatency, betweenLatency)};
+}
+
+const HybridCosts::ExchangeRates &
+HybridCosts::getRates(const std::vector<GroupPart> &parts) const {
+  if (lastRates.parts == parts)
+    return lastRates;
+  std::vector<GroupPart> alone = parts;
+  for (GroupPart &each : alone) {
+    each.pipelines *= each.tensorDegree;
+    each.tensorDegree = 1;
+  }
+  lastRates = {parts, getRate(parts), getRate(alone)};
+  return lastRates;
 }
 
 /// Tied parameters whose other unit is in another group: two rounds of `bytes`
@@ -174,18 +184,17 @@ double HybridCosts::exchangeTied(const GroupPart &part, int64_t bytes) const {
 /// What ZeRO exchanges of the group's own `elements`, and in every step of the
 /// `gathered` ones. Of its own, a rank carries `carried`.
 void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
-                               const std::vector<GroupPart> &parts,
-                               int64_t elements, int64_t gathered,
-                               int64_t carried) const {
+                               ExchangeRate rate, int64_t elements,
+                               int64_t gathered, int64_t carried) const {
   ZeroRounds rounds = ZeroRounds::of(group.zeroStage);
   StepElements step = {gathered, gathered, elements};
   if (group.first == 0 && group.end == problem.units() &&
       problem.wholeStep.reduced > 0)
     step = problem.wholeStep;
   auto go = [&](int times, int64_t size, int64_t bytes) {
-    return times == 0 ? 0
-                      : times * exchange(parts, static_cast<double>(size),
-                                         bytes, group.end - group.first);
+    return times * (static_cast<double>(size) * static_cast<double>(bytes) *
+                        rate.secondsPerByte +
+                    (group.end - group.first) * rate.latency);
   };
   int sums = rounds.reductions + rounds.gradientGathers;
   cost.forward +=
@@ -275,16 +284,12 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
 
   cost.sync = type.optimizerSeconds * updated;
   if (replicas > 1)
-    addExchanges(cost, group, parts, elements, elements + frozen, ownPart);
+    addExchanges(cost, group, getRates(parts).divided, elements,
+                 elements + frozen, ownPart);
   if (whole > 0) {
-    std::vector<GroupPart> alone = parts;
-    for (GroupPart &each : alone) {
-      each.pipelines *= each.tensorDegree;
-      each.tensorDegree = 1;
-    }
     HybridPlan::Group rare = group;
     rare.zeroStage = rareZero;
-    addExchanges(cost, rare, alone, whole, whole, whole);
+    addExchanges(cost, rare, getRates(parts).whole, whole, whole, whole);
   }
   if (isTied) {
     ZeroRounds rounds = ZeroRounds::of(rareZero);

@@ -39,6 +39,11 @@ namespace poplar {
 struct GroupPart {
   int type = 0, tensorDegree = 1;
   int64_t pipelines = 1;
+
+  bool operator==(const GroupPart &other) const {
+    return type == other.type && tensorDegree == other.tensorDegree &&
+           pipelines == other.pipelines;
+  }
 };
 
 /// By chunk of a stage.
@@ -92,14 +97,23 @@ private:
     std::vector<double> forward, backward;
     std::vector<int64_t> saved;
   };
-  double exchange(const std::vector<GroupPart> &parts, double elements,
-                  int64_t bytes, int collectives) const;
+  /// What a collective takes: for each byte once around, and in all.
+  struct ExchangeRate {
+    double secondsPerByte = 0, latency = 0;
+  };
+  /// Of what the ranks of a group hold parts of, and of what all hold whole.
+  struct ExchangeRates {
+    std::vector<GroupPart> parts;
+    ExchangeRate divided, whole;
+  };
+  ExchangeRate getRate(const std::vector<GroupPart> &parts) const;
+  const ExchangeRates &getRates(const std::vector<GroupPart> &parts) const;
   double exchangeTied(const GroupPart &part, int64_t bytes) const;
   double getOverhead(const HybridPlan::Group &group, int type, int64_t bytes,
                      size_t chunks) const;
   void addExchanges(StageCost &cost, const HybridPlan::Group &group,
-                    const std::vector<GroupPart> &parts, int64_t elements,
-                    int64_t gathered, int64_t carried) const;
+                    ExchangeRate rate, int64_t elements, int64_t gathered,
+                    int64_t carried) const;
   StageCost addZero(StageCost cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts, size_t own) const;
 
@@ -109,6 +123,8 @@ private:
   std::vector<std::vector<Sums>> sums;
   /// Of a sample, from a type to another.
   std::vector<int64_t> messageBytes;
+  /// Of the group that was asked for last.
+  mutable ExchangeRates lastRates;
 };
 
 /// How the P, R and E of a lane grow as stages are set in front.
