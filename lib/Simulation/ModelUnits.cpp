@@ -216,7 +216,8 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   HybridModel result;
   if (failed(readUnits(module, model, run, result)))
     return failure();
-  result.tokens = cast<RankedTensorType>(model.getArgumentTypes()[0]).getDimSize(1);
+  result.tokens =
+      cast<RankedTensorType>(model.getArgumentTypes()[0]).getDimSize(1);
   result.mostTensorDegree = getMostTensorDegree(module);
   result.fingerprint = nn::getFingerprint(module);
   ModelFacts facts = zero::getModelFacts(module);
@@ -239,9 +240,9 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
       if (failed(program))
         return failure();
       entry = known
-                  .try_emplace({choice.getKey(), degree},
-                               readProgram(*program, run.front().getCallee(),
-                                           units))
+                  .try_emplace(
+                      {choice.getKey(), degree},
+                      readProgram(*program, run.front().getCallee(), units))
                   .first;
       entry->second.recompute = type.recompute;
       entry->second.tensorDegree = degree;

@@ -175,8 +175,8 @@ func::FuncOp PhaseBuilder::getExchangingCallee(Operation *op) {
   auto call = dyn_cast<func::CallOp>(op);
   if (!call)
     return {};
-  auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
-      call, call.getCalleeAttr());
+  auto callee =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
   bool exchanges = llvm::any_of(callee.front(), [](Operation &inner) {
     return isa<zero::ExchangeOpInterface>(inner);
   });

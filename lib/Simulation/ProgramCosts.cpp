@@ -97,8 +97,7 @@ static LogicalResult run(ModuleOp module,
 /// all of its units.
 static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
                                 const ProgramChoice &choice, int sharers) {
-  auto units =
-      ModelUnits::get(model->lookupSymbol<func::FuncOp>("model"));
+  auto units = ModelUnits::get(model->lookupSymbol<func::FuncOp>("model"));
   if (failed(units))
     return failure();
   (*model)->removeAttr(zero::kProgramAttr);
@@ -110,11 +109,11 @@ static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
   cluster::NodeOp::create(builder, type.getLoc(), "node",
                           builder.getArrayAttr(devices));
   // No program depends on its speed.
-  cluster::LinkOp::create(
-      builder, type.getLoc(),
-      cluster::LinkKindAttr::get(builder.getContext(), cluster::LinkKind::Inside),
-      nullptr, nullptr, builder.getF64FloatAttr(0), builder.getF64FloatAttr(1),
-      nullptr, nullptr);
+  cluster::LinkOp::create(builder, type.getLoc(),
+                          cluster::LinkKindAttr::get(builder.getContext(),
+                                                     cluster::LinkKind::Inside),
+                          nullptr, nullptr, builder.getF64FloatAttr(0),
+                          builder.getF64FloatAttr(1), nullptr, nullptr);
   StagePlan plan;
   plan.policy = "stages";
   plan.groups.emplace_back();
@@ -139,9 +138,11 @@ FailureOr<ShortProgram> poplar::makeShortProgram(ModuleOp module, int64_t units,
                                                  int sharers) {
   ShortProgram program;
   program.tensors = shorten(module, units, choice.info);
-  if (failed(run(*program.tensors, [&](OpPassManager &pm) {
-        pm.addPass(createZeroFormBuckets({choice.options.bucketBytes}));
-      })) ||
+  if (failed(run(*program.tensors,
+                 [&](OpPassManager &pm) {
+                   pm.addPass(
+                       createZeroFormBuckets({choice.options.bucketBytes}));
+                 })) ||
       (sharers > 1 &&
        failed(shareUnits(program.tensors, module, choice, sharers))))
     return failure();

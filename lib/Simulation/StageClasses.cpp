@@ -199,8 +199,10 @@ PhaseGroup StageClasses::makeGroup(ArrayRef<int64_t> members,
     shares.push_back(rank.getState().convertToDouble());
     usedNodes.insert(nodes[index]);
   }
-  PhaseGroup group{
-      CollectiveCost(cluster, places), std::move(shares), std::move(classes), {}};
+  PhaseGroup group{CollectiveCost(cluster, places),
+                   std::move(shares),
+                   std::move(classes),
+                   {}};
   for (auto kind : {CollectiveCost::DeviceOut, CollectiveCost::DeviceIn})
     for (int index : group.classes)
       group.ports[kind].push_back(getPort(kind, index));
@@ -240,9 +242,9 @@ StageClasses::formGroups(ArrayRef<ModuleOp> programs,
     if (sharers.size() == 1)
       continue;
     if (index == sharers.front()) {
-      made.push_back(makeGroup(members[*result->classes[index].group]
-                                      [list[index].pipeline],
-                               {sharers.begin(), sharers.end()}));
+      made.push_back(makeGroup(
+          members[*result->classes[index].group][list[index].pipeline],
+          {sharers.begin(), sharers.end()}));
     }
     sharersOf[index] = static_cast<int>(made.size()) - 1;
   }
@@ -264,7 +266,8 @@ int StageClasses::getMessage(int channel, int64_t samples, int64_t bytes) {
                                    result->classes[ends.to].ranks)) {
     LinkSpeed link = findLink(from, to);
     message.latency = std::max(message.latency, link.latency);
-    message.overhead = std::max(message.overhead, message.bytes * link.overhead);
+    message.overhead =
+        std::max(message.overhead, message.bytes * link.overhead);
     double seconds = message.bytes / link.bandwidth;
     if (nodes[from] == nodes[to]) {
       uses[getPort(CollectiveCost::DeviceOut, ends.from)] = seconds;

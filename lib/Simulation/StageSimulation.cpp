@@ -4,12 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-#include "StageClasses.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/UnitTimes.h"
 #include "Poplar/Simulation/PlanSimulation.h"
+#include "StageClasses.h"
 #include "UnitCosts.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
@@ -66,8 +66,8 @@ private:
   LogicalResult addSteps(size_t index, SimulationProblem::RankClass &rankClass);
   LogicalResult addTurns(size_t index, SimulationProblem::RankClass &rankClass);
   double getWork(size_t index, StringRef name, int64_t batch);
-  FailureOr<HybridProblem::UnitCost>
-  getSeconds(size_t index, StringRef name, int64_t chunk, int64_t batch);
+  FailureOr<HybridProblem::UnitCost> getSeconds(size_t index, StringRef name,
+                                                int64_t chunk, int64_t batch);
   double getOwnElements(zero::BucketOp bucket, size_t index);
 
   zero::PlanOp plan;
@@ -209,7 +209,8 @@ FailureOr<Phase> StageSimulationBuilder::makePass(size_t index, StringRef name,
   FailureOr<Phase> pass = phases->make(
       program.module, name,
       [&](Operation *op) {
-        return work > 0 ? program.costs->getWork(op, batch) * seconds / work : 0;
+        return work > 0 ? program.costs->getWork(op, batch) * seconds / work
+                        : 0;
       },
       [&](Phase &phase, Operation *op) {
         if (auto exchange = dyn_cast<zero::ExchangeOpInterface>(op)) {
@@ -232,8 +233,8 @@ FailureOr<Phase> StageSimulationBuilder::makePass(size_t index, StringRef name,
   // Its own message needs one of the buffers.
   if (succeeded(pass))
     for (TokenChannel channel : out)
-      pass->insert(pass->begin(), Step::flush(channel.channel,
-                                              Timetable::messageBuffers - 1));
+      pass->insert(pass->begin(),
+                   Step::flush(channel.channel, Timetable::messageBuffers - 1));
   return pass;
 }
 
@@ -394,11 +395,11 @@ LogicalResult StageSimulationBuilder::addClass(size_t index) {
     rankClass.name += ", part " + std::to_string(stages[index].position);
   rankClass.name += ", " + formatRanks(own.ranks);
   rankClass.ranks = int64_t(own.ranks.size());
-  addRuns(rankClass,
-          addPhase(rankClass, phases->makeBegin(program.module,
-                                                program.secondsPerByte,
-                                                elements)),
-          1);
+  addRuns(
+      rankClass,
+      addPhase(rankClass, phases->makeBegin(program.module,
+                                            program.secondsPerByte, elements)),
+      1);
   if (failed(groups.size() > 1 ? addTurns(index, rankClass)
                                : addSteps(index, rankClass)))
     return failure();
@@ -436,8 +437,9 @@ poplar::buildStageSimulation(ModuleOp module, const HybridModel &units) {
                             "--specialize-device-types first");
   ClusterView cluster = cluster::buildClusterView(module);
   FailureOr<PlanSimulation> simulation =
-      StageSimulationBuilder(plan, cluster, units)
-          .build([&](StringRef name) { return programs.lookup(name); });
+      StageSimulationBuilder(plan, cluster, units).build([&](StringRef name) {
+        return programs.lookup(name);
+      });
   if (succeeded(simulation))
     if (auto seconds = plan->getAttrOfType<FloatAttr>(zero::kPredictedAttr))
       simulation->predictedSeconds = seconds.getValueAsDouble();

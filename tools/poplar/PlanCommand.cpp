@@ -195,12 +195,12 @@ static bool printStages(Compilation &compilation, const Arguments &args,
 
 /// Plans and prints with the functions of a policy.
 template <typename Report>
-static bool
-printPolicy(Compilation &compilation, const HybridRequest &request,
-            const Arguments &args,
-            bool (*plan)(Compilation &, const HybridRequest &, Report &),
-            std::string (*formatText)(const Report &),
-            std::string (*formatJSON)(const Report &)) {
+static bool printPolicy(Compilation &compilation, const HybridRequest &request,
+                        const Arguments &args,
+                        bool (*plan)(Compilation &, const HybridRequest &,
+                                     Report &),
+                        std::string (*formatText)(const Report &),
+                        std::string (*formatJSON)(const Report &)) {
   Report report;
   return plan(compilation, request, report) &&
          printStages(compilation, args, report.buildability,
@@ -244,8 +244,8 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     request.addsPlan = !args.output.empty();
     request.recordsTimeline = !args.trace.empty();
     return args.allocation.policy == "geo"
-               ? printPolicy(compilation, request, args, planGeo,
-                             formatGeoText, formatGeoJSON)
+               ? printPolicy(compilation, request, args, planGeo, formatGeoText,
+                             formatGeoJSON)
                : printPolicy(compilation, request, args, planHybrid,
                              formatHybridText, formatHybridJSON);
   }

@@ -66,7 +66,8 @@ HybridModel makeModel(const ClusterView &cluster) {
       unit.savedBytes = 4096 / degree;
       unit.workBytes = 512 / degree;
       if (degree > 1)
-        unit.forwardExchanges = unit.backwardExchanges = {4, (1 << 21) / degree};
+        unit.forwardExchanges =
+            unit.backwardExchanges = {4, (1 << 21) / degree};
     }
     variants.push_back(variant);
     op.flops /= 2;
@@ -208,10 +209,12 @@ TEST(HybridModel, SharesUnitsAmongDevices) {
   EXPECT_LT(computing, whole.forward / 2 * 1.05);
   EXPECT_EQ(half.savedBytes, whole.savedBytes / 2);
   // Units 0 to 2: what the first has, and what both have.
-  EXPECT_EQ(problem->countShared(2, 0, 3), std::pair(int64_t(1080), int64_t(60)));
+  EXPECT_EQ(problem->countShared(2, 0, 3),
+            std::pair(int64_t(1080), int64_t(60)));
   // Of all units, what is tied counts once. Of four devices nothing is known
   // but their number.
-  EXPECT_EQ(problem->countShared(2, 0, 4), std::pair(int64_t(1190), int64_t(80)));
+  EXPECT_EQ(problem->countShared(2, 0, 4),
+            std::pair(int64_t(1190), int64_t(80)));
   EXPECT_EQ(problem->countShared(4, 0, 4), std::pair(int64_t(575), int64_t(0)));
 }
 

@@ -261,7 +261,8 @@ double poplar::defineHybridCost(const HybridProblem &problem,
               bytes = 0;
       elements -= tied;
       auto hold = [&](int64_t count, int stage) {
-        int64_t whole = ceilDivide(count, t), shard = ceilDivide(whole * t, ranks);
+        int64_t whole = ceilDivide(count, t),
+                shard = ceilDivide(whole * t, ranks);
         s[j] += here.type().optimizerSeconds *
                 static_cast<double>(stage >= 1 ? shard : whole);
         bytes += state.replicated(stage) * whole + state.sharded(stage) * shard;

@@ -71,7 +71,8 @@ LogicalResult GatherTokensOp::verify() {
 nn::OpCost GatherTokensOp::getCost() { return getMoveCost(*this); }
 
 SmallVector<TokenExchange> GatherTokensOp::getExchanges() {
-  return {{ExchangeKind::GatherTokens, getBytesPerToken(getTokens().getType())}};
+  return {
+      {ExchangeKind::GatherTokens, getBytesPerToken(getTokens().getType())}};
 }
 
 // It is as large as what attention keeps, and cheaper than a product.

@@ -205,10 +205,9 @@ void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
       go(rounds.stepReductions, step.reduced, problem.gradientBytes);
   cost.sync += go(sums, elements, problem.gradientBytes) +
                go(rounds.parameterGathers, elements, problem.parameterBytes);
-  double share =
-      elements > 0
-          ? static_cast<double>(carried) / static_cast<double>(elements)
-          : 0;
+  double share = elements > 0 ? static_cast<double>(carried) /
+                                    static_cast<double>(elements)
+                              : 0;
   auto carry = [&](int64_t count, int64_t bytes) {
     return static_cast<double>(count) * share * static_cast<double>(bytes);
   };

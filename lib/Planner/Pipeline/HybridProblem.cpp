@@ -174,9 +174,9 @@ int64_t HybridProblem::countElements(int first, int end) const {
 }
 
 int64_t HybridProblem::countFrozenElements(int first, int end) const {
-  return frozenElements.empty() ? 0
-                                : countUnits(frozenElements, tiedFrozenElements,
-                                             first, end);
+  return frozenElements.empty()
+             ? 0
+             : countUnits(frozenElements, tiedFrozenElements, first, end);
 }
 
 std::pair<int64_t, int64_t>

@@ -131,8 +131,8 @@ struct HybridProblem {
   std::vector<int64_t> frozenElements;
   int64_t tiedFrozenElements = 0;
   /// Of buckets that small units share. The largest of a stage has at least the
-  /// elements of its largest unit. Trained and frozen parameters have buckets of
-  /// their own.
+  /// elements of its largest unit. Trained and frozen parameters have buckets
+  /// of their own.
   int64_t largestBucket = 0, largestFrozenBucket = 0;
   /// Of a single stage; where they are 0, each unit's once.
   StepElements wholeStep;
