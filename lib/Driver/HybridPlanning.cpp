@@ -56,7 +56,11 @@ poplar::getUncertainty(const ClusterView &cluster,
                        const std::vector<HybridCluster::Devices> &devices,
                        const std::string &fingerprint) {
   double uncertainty = 0;
-  for (const auto &[type, ranks] : devices) {
+  std::set<int> types;
+  for (const HybridCluster::Devices &each : devices)
+    for (int rank : each.ranks)
+      types.insert(cluster.ranks[rank].type);
+  for (int type : types) {
     bool isMeasured = false;
     for (int stage = 0; stage < 4; ++stage) {
       const DeviceProfile *profile =
@@ -219,8 +223,12 @@ static bool search(Compilation &compilation, const ClusterView &cluster,
   report.devices = std::move(found.cluster.devices);
   report.ranks =
       assignRanks(report.problem, report.devices, *report.search.plan);
-  for (const HybridCluster::Devices &devices : report.devices)
-    report.typeNames.push_back(cluster.types[devices.type].name);
+  for (size_t type = 0; type < report.devices.size(); ++type) {
+    const HybridProblem::DeviceType &own = report.problem.types[type];
+    report.typeNames.push_back(
+        own.parts.empty() ? cluster.types[report.devices[type].type].name
+                          : own.name);
+  }
   report.buildability.refusal = explainPlan(cluster, report);
   std::vector<HybridReview::Alone> alone;
   if (!planTypesAlone(compilation, cluster, args, report, alone))

@@ -52,6 +52,7 @@ StagePlan poplar::makeStagePlan(const HybridProblem &problem,
     for (HybridPlan::Range units : ranges[j])
       group.units.insert(group.units.end(), {units.first, units.end});
     group.zeroStage = plan.groups[j].zeroStage;
+    group.parts = problem.types[plan.lanes[0].stages[j].type].parts;
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
       auto [type, index] = plan.lanes[lane].stages[j];
       const HybridProblem::Mode &mode = problem.types[type].modes[index];

@@ -15,6 +15,7 @@
 #include "ProgramCosts.h"
 #include "llvm/ADT/DenseMap.h"
 #include <numeric>
+#include <set>
 
 using namespace mlir;
 using namespace poplar;
@@ -195,12 +196,21 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
   return variant;
 }
 
-/// The most devices of a type in a node.
-static int countInNode(const ClusterView &cluster, int type) {
+/// How many devices of a type in a node may share units, `most` at most; and as
+/// many as are in the team, if it is of it.
+static std::set<int> listDegrees(const ClusterView &cluster, int type,
+                                 int most) {
   std::vector<int> counts(cluster.nodes.size());
   for (const ClusterRank &rank : cluster.ranks)
     counts[rank.node] += rank.type == type;
-  return *std::max_element(counts.begin(), counts.end());
+  std::set<int> degrees;
+  for (int degree = 1; degree <= std::min(most, *llvm::max_element(counts));
+       degree *= 2)
+    degrees.insert(degree);
+  DeviceTeam team = findTeam(cluster);
+  if (llvm::is_contained(team, type) && int(team.size()) <= most)
+    degrees.insert(int(team.size()));
+  return degrees;
 }
 
 FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
@@ -254,16 +264,16 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
     if (counts[index] == 0)
       continue;
     DeviceType type = cluster.types[index];
-    int most = std::min(result.mostTensorDegree,
-                        countInNode(cluster, static_cast<int>(index)));
-    for (int degree = 2; degree <= most; degree *= 2)
-      if (!result.sharedElements.count(degree) &&
+    std::set<int> degrees =
+        listDegrees(cluster, static_cast<int>(index), result.mostTensorDegree);
+    for (int degree : degrees)
+      if (degree > 1 && !result.sharedElements.count(degree) &&
           failed(readSharedElements(module, degree, result)))
         return failure();
     for (const char *policy :
          {"keep", "recompute-attention", "recompute-unit"}) {
       type.recompute = policy;
-      for (int degree = 1; degree <= most; degree *= 2)
+      for (int degree : degrees)
         if (failed(addVariant(type, degree, result.variants[index])))
           return failure();
     }

@@ -14,6 +14,8 @@
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include <algorithm>
+#include <cassert>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -22,12 +24,61 @@ using namespace poplar;
 
 /// Pairs of device types and sites: more make the search long.
 static constexpr size_t mostKinds = 4;
+/// How finely the parts of a team follow the speeds of its devices.
+static constexpr double partsOfSlowest = 10;
 
 int64_t HybridModel::countElements() const {
   int64_t trained =
       std::accumulate(elements.begin(), elements.end(), -tiedElements);
   return std::accumulate(frozenElements.begin(), frozenElements.end(),
                          trained - tiedFrozenElements);
+}
+
+//===----------------------------------------------------------------------===//
+// Teams
+//===----------------------------------------------------------------------===//
+
+static std::map<int, int64_t> countTypes(const ClusterView &cluster,
+                                         const ClusterNode &node) {
+  std::map<int, int64_t> counts;
+  for (int rank = node.firstRank; rank < node.firstRank + node.numRanks; ++rank)
+    ++counts[cluster.ranks[rank].type];
+  return counts;
+}
+
+static DeviceTeam findTeam(const ClusterView &cluster,
+                           const ClusterNode &node) {
+  std::map<int, int64_t> counts = countTypes(cluster, node);
+  int64_t teams = 0;
+  for (auto [type, count] : counts)
+    teams = std::gcd(teams, count);
+  DeviceTeam team;
+  for (auto [type, count] : counts)
+    team.insert(team.end(), count / teams, type);
+  return team;
+}
+
+static bool canShare(const ClusterView &cluster, const DeviceTeam &team) {
+  const DeviceType &first = cluster.types[team.front()];
+  return std::all_of(team.begin(), team.end(), [&](int index) {
+    const DeviceType &type = cluster.types[index];
+    return explainUnlikeSharers(first, type).empty() &&
+           type.getWorkingFormat() == first.getWorkingFormat() &&
+           explainUnbuildableStage(type, static_cast<int>(team.size())).empty();
+  });
+}
+
+DeviceTeam poplar::findTeam(const ClusterView &cluster) {
+  DeviceTeam found;
+  for (const ClusterNode &node : cluster.nodes) {
+    if (countTypes(cluster, node).size() < 2)
+      continue;
+    DeviceTeam team = ::findTeam(cluster, node);
+    if (!canShare(cluster, team) || (!found.empty() && team != found))
+      return {};
+    found = std::move(team);
+  }
+  return found;
 }
 
 //===----------------------------------------------------------------------===//
@@ -44,8 +95,10 @@ struct TypePlaces {
 
 class HybridProblemBuilder {
 public:
-  HybridProblemBuilder(const ClusterView &cluster, const HybridModel &model)
-      : cluster(cluster), model(model) {}
+  /// Unlike devices of a node are of `team`, if it is not empty.
+  HybridProblemBuilder(const ClusterView &cluster, const HybridModel &model,
+                       DeviceTeam team = {})
+      : cluster(cluster), model(model), team(std::move(team)) {}
   bool build(int64_t globalBatch, const std::vector<int> &sites);
   std::string error;
   HybridProblem problem;
@@ -53,33 +106,51 @@ public:
 
 private:
   void findPlaces(const std::vector<int> &sites);
+  void arrangeTeams();
   bool addType(size_t kind);
+  bool takeTimes(const std::vector<int> &members,
+                 std::vector<UnitTimes> &times);
   HybridProblem::Link getLink(size_t type, size_t otherType) const;
   bool addModes(HybridProblem::DeviceType &type, int index);
+  bool addTeamModes(HybridProblem::DeviceType &type);
+  void divideByMemory(HybridProblem::DeviceType &type) const;
+  /// Of a device of the team.
+  double getShare(const HybridProblem::DeviceType &type, size_t member) const {
+    return static_cast<double>(type.parts[member]) /
+           static_cast<double>(std::accumulate(type.parts.begin(),
+                                               type.parts.end(), int64_t(0)));
+  }
 
   const ClusterView &cluster;
   const HybridModel &model;
-  /// Parallel to `devices`.
+  DeviceTeam team;
+  /// Parallel to `devices`. The team is the first of them.
   std::vector<TypePlaces> places;
 };
 
 } // namespace
 
-/// Devices of one type at one site are a type of the problem.
+/// Devices of one type at one site are a type of the problem, and so are all of
+/// a team.
 void HybridProblemBuilder::findPlaces(const std::vector<int> &sites) {
   std::map<std::pair<int, int>, size_t> kinds;
+  auto getKey = [&](const ClusterRank &rank) {
+    bool isOfTeam = !team.empty() &&
+                    countTypes(cluster, cluster.nodes[rank.node]).size() > 1;
+    return isOfTeam ? std::pair(-1, 0) : std::pair(rank.type, sites[rank.node]);
+  };
   for (const ClusterRank &rank : cluster.ranks)
-    kinds[{rank.type, sites[rank.node]}] = 0;
+    kinds[getKey(rank)] = 0;
   for (auto &[key, kind] : kinds) {
     kind = devices.size();
-    devices.push_back({key.first, {}});
+    devices.push_back({key.first < 0 ? team.front() : key.first, {}});
   }
   places.resize(kinds.size());
   for (size_t node = 0; node < cluster.nodes.size(); ++node) {
     std::vector<int64_t> counts(kinds.size());
     const ClusterNode &it = cluster.nodes[node];
     for (int rank = it.firstRank; rank < it.firstRank + it.numRanks; ++rank) {
-      size_t kind = kinds[{cluster.ranks[rank].type, sites[node]}];
+      size_t kind = kinds[getKey(cluster.ranks[rank])];
       devices[kind].ranks.push_back(rank);
       ++counts[kind];
     }
@@ -90,6 +161,26 @@ void HybridProblemBuilder::findPlaces(const std::vector<int> &sites) {
         places[kind].perNode = std::gcd(places[kind].perNode, counts[kind]);
       }
   }
+  if (!team.empty())
+    arrangeTeams();
+}
+
+/// One team after the other, each in one node.
+void HybridProblemBuilder::arrangeTeams() {
+  std::map<std::pair<int, int>, std::vector<int>> left;
+  for (int rank : devices.front().ranks)
+    left[{cluster.ranks[rank].node, cluster.ranks[rank].type}].push_back(rank);
+  size_t count = devices.front().ranks.size();
+  std::vector<int> arranged;
+  for (int node : places.front().nodes)
+    while (!left[{node, team.front()}].empty())
+      for (int type : team) {
+        std::vector<int> &ranks = left[{node, type}];
+        arranged.push_back(ranks.front());
+        ranks.erase(ranks.begin());
+      }
+  assert(arranged.size() == count && "nodes are of whole teams");
+  devices.front().ranks = std::move(arranged);
 }
 
 /// `speed` has no bandwidth before the first link.
@@ -142,13 +233,114 @@ bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
   return !type.modes.empty();
 }
 
+static const HybridModel::Variant *
+findVariant(const std::vector<HybridModel::Variant> &variants,
+            const std::string &recompute, size_t degree) {
+  for (const HybridModel::Variant &variant : variants)
+    if (variant.recompute == recompute &&
+        variant.tensorDegree == static_cast<int>(degree))
+      return &variant;
+  return nullptr;
+}
+
+bool HybridProblemBuilder::takeTimes(const std::vector<int> &members,
+                                     std::vector<UnitTimes> &times) {
+  for (int member : members) {
+    std::optional<UnitTimes> own =
+        UnitTimes::get(cluster, model, member, error);
+    if (!own)
+      return false;
+    times.push_back(std::move(*own));
+  }
+  return true;
+}
+
+/// Each device of the team computes as much of a unit as suits its speed; the
+/// slowest of them counts, and what all of them exchange.
+bool HybridProblemBuilder::addTeamModes(HybridProblem::DeviceType &type) {
+  std::vector<UnitTimes> times;
+  if (!takeTimes(team, times))
+    return false;
+  std::vector<double> speeds;
+  for (size_t i = 0; i < team.size(); ++i) {
+    double seconds = 0;
+    for (const HybridProblem::UnitCost &unit :
+         times[i].getCosts(model.variants[team[i]].front(), 1))
+      seconds += unit.forward + unit.backward;
+    speeds.push_back(1 / seconds);
+    type.optimizerSeconds =
+        std::max(type.optimizerSeconds, times[i].getOptimizerSeconds());
+  }
+  double slowest = *std::min_element(speeds.begin(), speeds.end());
+  int64_t common = 0;
+  for (double speed : speeds) {
+    type.parts.push_back(std::lround(partsOfSlowest * speed / slowest));
+    common = std::gcd(common, type.parts.back());
+  }
+  for (int64_t &part : type.parts)
+    part /= common;
+  size_t size = team.size();
+  for (int64_t microBatch : hybridMicroBatches)
+    for (const HybridModel::Variant &first : model.variants[team.front()]) {
+      if (first.tensorDegree != static_cast<int>(size))
+        continue;
+      HybridProblem::Mode mode{
+          static_cast<int>(size), microBatch, first.recompute,
+          times.front().getCosts(first, microBatch, type.inside)};
+      auto even = times.front().getShareOfCosts(first, microBatch, 1);
+      bool isMeasured = !mode.units.empty();
+      std::vector<double> forward(even.size()), backward(even.size());
+      for (size_t i = 0; i < size; ++i) {
+        const HybridModel::Variant *own =
+            findVariant(model.variants[team[i]], first.recompute, size);
+        auto costs = times[i].getShareOfCosts(
+            *own, microBatch, getShare(type, i) * static_cast<double>(size));
+        isMeasured &= !costs.empty();
+        for (size_t unit = 0; unit < costs.size(); ++unit) {
+          forward[unit] = std::max(forward[unit], costs[unit].forward);
+          backward[unit] = std::max(backward[unit], costs[unit].backward);
+        }
+      }
+      if (!isMeasured)
+        continue;
+      for (size_t unit = 0; unit < even.size(); ++unit) {
+        mode.units[unit].forward += forward[unit] - even[unit].forward;
+        mode.units[unit].backward += backward[unit] - even[unit].backward;
+      }
+      type.modes.push_back(std::move(mode));
+    }
+  return true;
+}
+
+/// As if each device of the team had an even part: what is left for that on the
+/// device that fills up first. Parts are rounded to whole heads.
+void HybridProblemBuilder::divideByMemory(
+    HybridProblem::DeviceType &type) const {
+  auto size = static_cast<double>(team.size());
+  double heads = model.mostTensorDegree, least = -1;
+  for (size_t i = 0; i < team.size(); ++i) {
+    int64_t scratch = 0;
+    for (const HybridModel::Variant &variant : model.variants[team[i]])
+      scratch = std::max(scratch, variant.scratchBytes);
+    type.scratchBytes = std::max(type.scratchBytes, scratch);
+    double share = std::ceil(getShare(type, i) * heads) / heads;
+    double room = static_cast<double>(cluster.types[team[i]].memory - scratch) /
+                  (share * size);
+    least = least < 0 ? room : std::min(least, room);
+  }
+  type.memory = type.scratchBytes + static_cast<int64_t>(std::max(least, 0.0));
+}
+
 bool HybridProblemBuilder::addType(size_t kind) {
   int index = devices[kind].type;
   const DeviceType &from = cluster.types[index];
+  bool isTeam = kind == 0 && !team.empty();
   HybridProblem::DeviceType type;
   type.name = from.name;
+  for (size_t i = 1; isTeam && i < team.size(); ++i)
+    type.name += "+" + cluster.types[team[i]].name;
   for (size_t other = 0; other < devices.size(); ++other)
-    if (other != kind && devices[other].type == index)
+    if (team.empty() && other != kind && devices[other].type == index)
       type.name =
           from.name + " at " + cluster.nodes[places[kind].nodes.front()].name;
   type.count = static_cast<int64_t>(devices[kind].ranks.size());
@@ -160,6 +352,9 @@ bool HybridProblemBuilder::addType(size_t kind) {
         std::max(problem.boundaryBytes, variant.boundaryBytes);
   }
   type.library = getCollectiveLibrary(from.target);
+  for (int member : isTeam ? team : DeviceTeam())
+    if (getCollectiveLibrary(cluster.types[member].target) != type.library)
+      type.library = CollectiveLibrary::None;
   type.format = getStorageFormat(from.precision);
   type.state = StateFormat::of(from.getWorkingFormat());
   while (type.mostSharers < model.mostTensorDegree &&
@@ -167,8 +362,14 @@ bool HybridProblemBuilder::addType(size_t kind) {
     ++type.mostSharers;
   for (int node : places[kind].nodes)
     takeSlower(type.inside, cluster.findLink(node, node));
-  if (!addModes(type, index))
+  if (isTeam) {
+    type.mostSharers = static_cast<int>(team.size());
+    if (!addTeamModes(type))
+      return false;
+    divideByMemory(type);
+  } else if (!addModes(type, index)) {
     return false;
+  }
   problem.types.push_back(std::move(type));
   return true;
 }
@@ -229,6 +430,19 @@ std::vector<HybridCluster> poplar::makeHybridProblems(const ClusterView &given,
        findSites(cluster, getMessageBytes(model), mostKinds)) {
     HybridProblemBuilder builder(cluster, model);
     if (!builder.build(globalBatch, sites)) {
+      error = builder.error;
+      return {};
+    }
+    problems.push_back(
+        {std::move(builder.problem), std::move(builder.devices)});
+  }
+  DeviceTeam team = findTeam(cluster);
+  if (static_cast<int>(team.size()) > std::max(model.mostTensorDegree, 1))
+    team.clear();
+  if (!team.empty()) {
+    HybridProblemBuilder builder(cluster, model, team);
+    if (!builder.build(globalBatch,
+                       std::vector<int>(cluster.nodes.size(), 0))) {
       error = builder.error;
       return {};
     }

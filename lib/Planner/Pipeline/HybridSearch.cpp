@@ -123,9 +123,12 @@ void ShapeList::addLayered() {
 }
 
 /// Of one stage or, where parameters are tied, of several.
-static bool sharesAlike(const std::vector<GroupPart> &parts) {
+static bool sharesAlike(const HybridProblem &problem,
+                        const std::vector<GroupPart> &parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const GroupPart &part) {
-    return part.tensorDegree == parts.front().tensorDegree;
+    return part.tensorDegree == parts.front().tensorDegree &&
+           problem.types[part.type].parts ==
+               problem.types[parts.front().type].parts;
   });
 }
 
@@ -157,7 +160,7 @@ void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
     std::vector<GroupPart> parts;
     for (const StageShape::Kind &kind : shape.kinds)
       parts.push_back(kind.parts.front());
-    if (problem.sharesAlike && problem.tiedElements > 0 && !sharesAlike(parts))
+    if (problem.sharesAlike && problem.tiedElements > 0 && !sharesAlike(problem, parts))
       continue;
     for (PipelineSchedule schedule : problem.schedules) {
       shape.schedule = schedule;
@@ -236,7 +239,7 @@ void ShapeList::addSideBySide(
       shape.kinds[0].parts.push_back({types[i], degree, pipelines});
       shape.microBatches.push_back(microBatch);
     }
-    if (problem.sharesAlike && !sharesAlike(shape.kinds[0].parts))
+    if (problem.sharesAlike && !sharesAlike(problem, shape.kinds[0].parts))
       return;
     // Each lane has a sample at least.
     if (static_cast<int64_t>(types.size()) > problem.globalBatch)

@@ -148,11 +148,22 @@ void Selector::search(const Choice &choice, double &seconds) {
       best.choice.search.error = error;
     return;
   }
-  std::vector<HybridProblem> posed;
-  for (HybridCluster &each : problems) {
+  for (HybridCluster &each : problems)
     filter(each.problem);
+  // A team that may not share units is none.
+  problems.erase(std::remove_if(problems.begin() + 1, problems.end(),
+                                [](const HybridCluster &each) {
+                                  const auto &types = each.problem.types;
+                                  return std::any_of(
+                                      types.begin(), types.end(),
+                                      [](const HybridProblem::DeviceType &it) {
+                                        return it.modes.empty();
+                                      });
+                                }),
+                 problems.end());
+  std::vector<HybridProblem> posed;
+  for (const HybridCluster &each : problems)
     posed.push_back(each.problem);
-  }
   if (isFirst)
     best.cluster = best.whole = problems.front();
   double limit = best.choice.seconds * simulationMargin,

@@ -79,12 +79,21 @@ struct HybridModel {
 /// Micro-batches that are offered, as far as they fit.
 constexpr int64_t hybridMicroBatches[] = {1, 2, 4, 8, 16};
 
+/// Unlike devices of a node that can share units: the types of a cluster, as
+/// often as there are devices of them, in their order.
+using DeviceTeam = std::vector<int>;
+
+/// The team that all nodes of unlike devices are made of, each of as many as it
+/// can be. Empty if there is none.
+DeviceTeam findTeam(const ClusterView &cluster);
+
 /// A problem, and what its device types stand for.
 struct HybridCluster {
   HybridProblem problem;
   struct Devices {
-    /// Of the cluster.
+    /// Of the cluster; of a team, that of its first device.
     int type;
+    /// Those of a team follow one another.
     std::vector<int> ranks;
   };
   std::vector<Devices> devices;
@@ -97,8 +106,10 @@ struct HybridCluster {
 /// differ in nothing but their names are one, the first. In the first problem,
 /// a device type is one of the problem, whose links are as slow as the slowest
 /// between its nodes; in others it is one for each part of the cluster that
-/// slow links separate, as long as these are few. Empty, with `error` set,
-/// where a type has neither a profile nor figures.
+/// slow links separate, as long as these are few. Where nodes have unlike
+/// devices that can share units (findTeam()), these are one type in the last
+/// problem. Empty, with `error` set, where a type has neither a profile nor
+/// figures.
 std::vector<HybridCluster> makeHybridProblems(const ClusterView &cluster,
                                               const HybridModel &model,
                                               int64_t globalBatch,

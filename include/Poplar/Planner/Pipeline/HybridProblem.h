@@ -109,6 +109,9 @@ struct HybridProblem {
     std::vector<Mode> modes;
     /// Of its devices, the most that poplar build lets share a unit.
     int mostSharers = 1;
+    /// What stands for unlike devices that always share units, as their mean:
+    /// how much of a unit each of them computes. Empty for a type of its own.
+    std::vector<int64_t> parts;
   };
   /// Between devices of two types. Between nodes, devices of a node share it;
   /// where the types are all in one node, each device has a port of its own.
