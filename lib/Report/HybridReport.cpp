@@ -166,6 +166,16 @@ std::string poplar::formatHybridText(const HybridReport &report) {
 // JSON
 //===----------------------------------------------------------------------===//
 
+/// What the device of the largest part has, to their mean.
+static double getLargestShare(const std::vector<int64_t> &parts) {
+  if (parts.empty())
+    return 1;
+  int64_t sum = std::accumulate(parts.begin(), parts.end(), int64_t(0)),
+          most = *std::max_element(parts.begin(), parts.end());
+  return static_cast<double>(parts.size()) * static_cast<double>(most) /
+         static_cast<double>(sum);
+}
+
 static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
                        const std::vector<HybridPlan::Range> &units, size_t j) {
   const HybridPlan &plan = *report.search.plan;
@@ -195,9 +205,19 @@ static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
                      plan.countMicroBatches(report.problem, lane));
         os.attribute("samples", it.samples);
         HybridPlan::RankBytes bytes = plan.countBytes(report.problem, lane)[j];
-        os.attribute("peak_bytes", bytes.peak);
-        os.attribute("collective_bytes", bytes.collectives);
-        os.attribute("message_bytes", bytes.messages);
+        const std::vector<int64_t> &parts = report.problem.types[type].parts;
+        // What is counted is the mean device of a team.
+        double share = getLargestShare(parts);
+        os.attribute(
+            "peak_bytes",
+            static_cast<int64_t>(share * static_cast<double>(bytes.peak)));
+        os.attribute("collective_bytes", share * bytes.collectives);
+        os.attribute("message_bytes", share * bytes.messages);
+        if (!parts.empty())
+          os.attributeArray("parts", [&] {
+            for (int64_t part : parts)
+              os.value(part);
+          });
         os.attribute("computing_seconds", stage.computing);
         os.attribute("waiting_seconds", stage.waiting);
         os.attribute("exchanging_seconds", stage.syncing);

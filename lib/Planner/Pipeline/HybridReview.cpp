@@ -132,13 +132,23 @@ static double getCapacity(const HybridProblem &problem) {
   return capacity;
 }
 
+static int64_t countDevices(const HybridProblem &problem) {
+  int64_t count = 0;
+  for (const HybridProblem::DeviceType &type : problem.types)
+    count += type.count;
+  return count;
+}
+
 /// Those of a plan of `problem` on all devices of `whole`.
 static HybridLosses findAllLosses(const HybridProblem &whole,
                                   const HybridProblem &problem,
                                   const HybridPlan &plan, double seconds) {
   HybridLosses losses = findLosses(problem, plan, seconds);
   double capacity = getCapacity(whole);
-  losses.lost[HybridLosses::Idle] += capacity - losses.capacity;
+  // Devices that may but share units are not idle.
+  bool hasAll = countDevices(problem) == countDevices(whole);
+  losses.lost[hasAll ? HybridLosses::Modes : HybridLosses::Idle] +=
+      capacity - losses.capacity;
   losses.capacity = capacity;
   return losses;
 }

@@ -160,7 +160,8 @@ void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
     std::vector<GroupPart> parts;
     for (const StageShape::Kind &kind : shape.kinds)
       parts.push_back(kind.parts.front());
-    if (problem.sharesAlike && problem.tiedElements > 0 && !sharesAlike(problem, parts))
+    if (problem.sharesAlike && problem.tiedElements > 0 &&
+        !sharesAlike(problem, parts))
       continue;
     for (PipelineSchedule schedule : problem.schedules) {
       shape.schedule = schedule;
