@@ -13,7 +13,8 @@ Every type is profiled once per stage, by itself while the other core is busy.
 The link of the machine is measured once (poplar cluster links), by a job that is
 not among the plans. Then plans of all stages, several policies, batches and pairs
 are simulated, built and run in turns; some with a link injected
-(--link-delay), which their cluster declares. Prints, by plan, seconds of a step
+(--link-delay), which their cluster declares, and in some both types share all
+units. Prints, by plan, seconds of a step
 by the closed form, simulated and measured (the median of all steps of all
 turns), and the bytes that ranks allocate and reside in, against the plan's.
 
@@ -128,7 +129,12 @@ class Predictions(Workshop):
         if name in self.state:
             return
         path, pair = self.path(name + ".mlir"), plan["pair"]
-        if plan["policy"].startswith("batch:"):
+        zero = ["--zero", plan["stage"]]
+        if plan["policy"].startswith("share:"):
+            *parts, micro_batch = plan["policy"].removeprefix("share:").split(",")
+            sharers = ",".join(f"{t}:{part}" for t, part in zip(pair, parts))
+            flags = ["--pipeline", sharers, "--micro-batch", micro_batch]
+        elif plan["policy"].startswith("batch:"):
             one, other = plan["policy"].removeprefix("batch:").split(",")
             flags = ["--batch", f"{pair[0]}={one},{pair[1]}={other}"]
         else:
@@ -136,13 +142,13 @@ class Predictions(Workshop):
         self.poplar(
             "plan", "--model", self.path("model.mlir"), "--cluster",
             self.write_cluster(pair, plan["linked"]), "--profiles",
-            self.profiles_of(pair), "--zero", plan["stage"], "--global-batch",
-            plan["batch"], *flags, "-o", path,
+            self.profiles_of(pair), *zero, "--global-batch", plan["batch"], *flags,
+            "-o", path,
         )  # fmt: skip
         built = self.poplar("build", path, "-o", self.path(name))
         result = json.loads(self.poplar("simulate", path, "--json", "-"))
         self.state[name] = {
-            "predicted": result["predicted_seconds"],
+            "predicted": result.get("predicted_seconds"),
             "simulated": result["simulated_seconds"],
             "planned": [int(n) for n in re.findall(r"\((\d+) bytes\)", built)],
             "steps": [],
@@ -156,7 +162,11 @@ class Predictions(Workshop):
         flags = ["--report-memory", self.path("memory.csv")]
         if plan["linked"]:
             flags += ["--link-delay", f"{LINK[0]},{LINK[1]}"]
-        executables = [self.path(name, t, "train") for t in plan["pair"]]
+        shared = plan["policy"].startswith("share:")
+        executables = [
+            self.path(name, f"{t}.part{i}" if shared else t, "train")
+            for i, t in enumerate(plan["pair"])
+        ]
         residents = Residents(executables)
         residents.start()
         rates = self.train(name, steps, flags)
@@ -170,8 +180,16 @@ class Predictions(Workshop):
         self.save()
 
 
-def make_plans(types, count):
-    """Every stage with every pair, policies, batches and links in turns."""
+def make_plan(index, stage, pair, policy, batch, linked):
+    link = "-linked" if linked else ""
+    name = f"{index:02}-stage{stage}-{policy}-{batch}-{'-'.join(pair)}{link}"
+    return {"name": re.sub("[:,]", "_", name), "stage": stage, "pair": pair,
+            "policy": policy, "batch": batch, "linked": linked}  # fmt: skip
+
+
+def make_plans(types, count, shared):
+    """Every stage with every pair, policies, batches and links in turns; then
+    pairs that share units."""
     pairs = [(a, b) for i, a in enumerate(types) for b in types[i + 1 :]]
     choices = [
         ("exact", 32, False), ("uniform", 24, False), ("poplar", 40, True),
@@ -181,13 +199,12 @@ def make_plans(types, count):
     plans = []
     for i in range(count):
         policy, batch, linked = choices[i % len(choices)]
-        stage, pair = i % 4, pairs[i % len(pairs)]
-        link = "-linked" if linked else ""
-        name = f"{i:02}-stage{stage}-{policy}-{batch}-{'-'.join(pair)}{link}"
-        plans.append(
-            {"name": re.sub("[:,]", "_", name), "stage": stage, "pair": pair,
-             "policy": policy, "batch": batch, "linked": linked}
-        )  # fmt: skip
+        plans.append(make_plan(i, i % 4, pairs[i % len(pairs)], policy, batch, linked))
+    # Parts of both, and the micro-batch.
+    choices = ["share:1,1,4", "share:3,2,8", "share:2,1,2"]
+    for i in range(shared):
+        pair = pairs[i % len(pairs)]
+        plans.append(make_plan(count + i, i % 4, pair, choices[i % len(choices)], 16, False))
     return plans
 
 
@@ -205,8 +222,9 @@ def report(workshop, plans):
         more = [
             f"{(r - p) / 2**20:.0f}" for r, p in zip(record["resident"], record["planned"])
         ]
+        predicted = f"{record['predicted']:.4f}" if record["predicted"] else ""
         print(
-            f"| {plan['name']} | {record['predicted']:.4f} | {record['simulated']:.4f} | "
+            f"| {plan['name']} | {predicted} | {record['simulated']:.4f} | "
             f"{measured:.4f} | {100 * error:+.1f} % | {exact} | {', '.join(more)} |"
         )
     print(
@@ -221,6 +239,7 @@ def main():
     )
     add_options(parser, "predict")
     parser.add_argument("--plans", type=int, default=24)
+    parser.add_argument("--shared", type=int, default=6, help="plans of shared units")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     workshop = Predictions(arguments)
@@ -229,7 +248,7 @@ def main():
         print(f"this CPU has one usable host type: {types}")
         return 3
     workshop.make_model()
-    plans = make_plans(types, arguments.plans)
+    plans = make_plans(types, arguments.plans, arguments.shared)
     for plan in plans:
         pair = plan["pair"]
         workshop.profile(pair, workshop.write_cluster(pair, linked=False))

@@ -196,19 +196,24 @@ static HybridModel::Variant readProgram(const ShortProgram &made,
   return variant;
 }
 
-/// How many devices of a type in a node may share units, `most` at most; and as
-/// many as are in the team, if it is of it.
+/// How many devices may share units with one of a type, `most` at most: those
+/// of its node, of any type where they can be a team.
 static std::set<int> listDegrees(const ClusterView &cluster, int type,
                                  int most) {
-  std::vector<int> counts(cluster.nodes.size());
-  for (const ClusterRank &rank : cluster.ranks)
-    counts[rank.node] += rank.type == type;
-  std::set<int> degrees;
-  for (int degree = 1; degree <= std::min(most, *llvm::max_element(counts));
-       degree *= 2)
-    degrees.insert(degree);
   DeviceTeam team = findTeam(cluster);
-  if (llvm::is_contained(team, type) && int(team.size()) <= most)
+  bool isInTeam = llvm::is_contained(team, type);
+  int largest = 0;
+  for (const ClusterNode &node : cluster.nodes) {
+    int own = 0;
+    for (int rank = node.firstRank; rank < node.firstRank + node.numRanks;
+         ++rank)
+      own += cluster.ranks[rank].type == type;
+    largest = std::max(largest, isInTeam && own > 0 ? node.numRanks : own);
+  }
+  std::set<int> degrees;
+  for (int degree = 1; degree <= std::min(most, largest); degree *= 2)
+    degrees.insert(degree);
+  if (isInTeam && int(team.size()) <= most)
     degrees.insert(int(team.size()));
   return degrees;
 }

@@ -218,6 +218,48 @@ TEST(HybridModel, SharesUnitsAmongDevices) {
   EXPECT_EQ(problem->countShared(4, 0, 4), std::pair(int64_t(575), int64_t(0)));
 }
 
+TEST(HybridModel, UnlikeDevicesOfANodeAreATeam) {
+  // Two nodes of two fast devices and a slow one each, and one of two fast ones.
+  ClusterView cluster = makeCluster();
+  cluster.nodes = {{"n0", 0, 3}, {"n1", 3, 3}, {"n2", 6, 2}};
+  cluster.ranks = {{0, 0}, {0, 1}, {0, 0}, {1, 1}, {1, 0}, {1, 0}, {2, 0}, {2, 0}};
+  cluster.links.clear();
+  EXPECT_EQ(findTeam(cluster), (DeviceTeam{0, 0, 1}));
+  HybridModel model = makeModel(cluster);
+  for (auto &variants : model.variants) {
+    variants.push_back(variants.back());
+    variants.back().tensorDegree = 3;
+  }
+  cluster.types[1].memory = 1 << 28;
+  std::string error;
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(cluster, model, 16, error);
+  ASSERT_EQ(problems.size(), 2u) << error;
+  ASSERT_EQ(problems[1].devices.size(), 2u);
+  // Team by team, in the order of the team.
+  EXPECT_EQ(problems[1].devices[0].ranks, (std::vector<int>{0, 2, 1, 4, 5, 3}));
+  EXPECT_EQ(problems[1].devices[1].ranks, (std::vector<int>{6, 7}));
+  const HybridProblem::DeviceType &team = problems[1].problem.types[0];
+  EXPECT_EQ(team.name, "fast+fast+slow");
+  EXPECT_EQ(team.count, 6);
+  EXPECT_EQ(team.perNode, 3);
+  // The fast ones compute about twice as much.
+  ASSERT_EQ(team.parts.size(), 3u);
+  EXPECT_EQ(team.parts[0], team.parts[1]);
+  EXPECT_NEAR(double(team.parts[0]) / double(team.parts[2]), 2, 0.1);
+  for (const HybridProblem::Mode &mode : team.modes)
+    EXPECT_EQ(mode.tensorDegree, 3);
+  // All four heads may be rounded to what fills the slow one: two of them.
+  EXPECT_EQ(team.memory, 64 + ((1 << 28) - 64) / 3 * 4);
+  // Another format, or other numbers in another node, and there is none.
+  ClusterView other = cluster;
+  other.types[1].precision = "f32";
+  EXPECT_TRUE(findTeam(other).empty());
+  other = cluster;
+  other.ranks[5].type = 1;
+  EXPECT_TRUE(findTeam(other).empty());
+}
+
 TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   ClusterView cluster = makeCluster();
   HybridModel model = makeModel(cluster);

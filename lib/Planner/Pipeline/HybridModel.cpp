@@ -293,6 +293,8 @@ bool HybridProblemBuilder::addTeamModes(HybridProblem::DeviceType &type) {
       for (size_t i = 0; i < size; ++i) {
         const HybridModel::Variant *own =
             findVariant(model.variants[team[i]], first.recompute, size);
+        if (!own)
+          return false;
         auto costs = times[i].getShareOfCosts(
             *own, microBatch, getShare(type, i) * static_cast<double>(size));
         isMeasured &= !costs.empty();
@@ -441,13 +443,10 @@ std::vector<HybridCluster> poplar::makeHybridProblems(const ClusterView &given,
     team.clear();
   if (!team.empty()) {
     HybridProblemBuilder builder(cluster, model, team);
-    if (!builder.build(globalBatch,
-                       std::vector<int>(cluster.nodes.size(), 0))) {
-      error = builder.error;
-      return {};
-    }
-    problems.push_back(
-        {std::move(builder.problem), std::move(builder.devices)});
+    // What is known of the model may not tell of as many devices.
+    if (builder.build(globalBatch, std::vector<int>(cluster.nodes.size(), 0)))
+      problems.push_back(
+          {std::move(builder.problem), std::move(builder.devices)});
   }
   return problems;
 }

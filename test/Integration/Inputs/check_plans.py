@@ -81,7 +81,7 @@ MANY = 100
 SECONDS = BYTES = 0.97, 1.03
 # Parts of unlike devices are rounded to whole heads.
 LEAST_OF_PARTS = 0.9
-MEMORY = 0.99, 1.5
+MEMORY = 0.99, 1.8
 PARAMETER = re.compile(r"nn\.parameter @\S+ : tensor<([0-9x]+)xf32>")
 RANK = re.compile(r"^rank (\d+) .* of ([0-9.]+) MiB \((\d+) bytes\)$", re.MULTILINE)
 
@@ -95,8 +95,8 @@ def get_state_mib(model):
     return 16 * elements / (1 << 20)
 
 
-def make_cluster(rng, model_mib):
-    """Of one to three types on up to four nodes. Where one device is too small
+def make_cluster(rng, model_mib, least=1):
+    """Of `least` to three types on up to four nodes. Where one device is too small
     for the model, it takes several."""
     if rng.random() < 0.5:
         # Of one format.
@@ -104,7 +104,7 @@ def make_cluster(rng, model_mib):
         names = [i for i, type in enumerate(TYPES) if type["kind"] == kind]
     else:
         names = range(len(TYPES))
-    names = rng.sample(list(names), min(len(names), rng.randint(1, 3)))
+    names = rng.sample(list(names), min(len(names), rng.randint(least, 3)))
     types = {}
     for name in names:
         own = {key: value for key, value in TYPES[name].items() if key != "kind"}
@@ -310,7 +310,11 @@ def main():
         # Each model with plans of all kinds.
         model = arguments.models[(index + index // len(KINDS)) % len(arguments.models)]
         shares = "--tensor-degree" in options
-        cluster = (make_node if shares else make_cluster)(rng, get_state_mib(model))
+        if shares:
+            cluster = make_node(rng, get_state_mib(model))
+        else:
+            least = 2 if policy == "geo" else 1
+            cluster = make_cluster(rng, get_state_mib(model), least)
         batch = rng.choice([1, 2, 4] if shares else [8, 12, 24])
         if shares and rng.random() < 0.5:
             options = [*options, "--zero", rng.choice(["2", "3"])]
