@@ -127,6 +127,33 @@ std::string poplar::formatLeftOut(const ClusterView &cluster,
   return text;
 }
 
+/// Of repeated measurements: their interquartile range over their median. On an
+/// idle machine it is a few percent.
+static constexpr double noisySpread = 0.1;
+
+std::string poplar::formatNoise(const ClusterView &cluster) {
+  struct Noise {
+    double spread = noisySpread;
+    int64_t microBatch = 0;
+  };
+  std::map<int, Noise> noisiest;
+  for (const DeviceProfile &profile : cluster.profiles)
+    for (size_t i = 0; i < profile.spread.size() && !profile.isEstimate; ++i)
+      if (Noise &noise = noisiest[profile.type];
+          profile.spread[i] > noise.spread)
+        noise = {profile.spread[i], profile.microBatches[i]};
+  std::string text;
+  for (const auto &[type, noise] : noisiest)
+    if (noise.microBatch > 0)
+      text += formatv("note: the profile of '{0}' is noisy: measurements at "
+                      "micro-batch {1} spread by {2:F0} %. Measure it again on "
+                      "an idle machine: {3}\n",
+                      cluster.types[type].name, noise.microBatch,
+                      100 * noise.spread,
+                      getProfileCommand(cluster.types[type].name));
+  return text;
+}
+
 std::string poplar::formatMemory(mlir::ModuleOp program) {
   exec::ArenaOp arena = getArena(program);
   int64_t fixed = getPeakBytes(program, 0, 0), perSample = arena.getPerSample(),

@@ -452,5 +452,8 @@ void addPlanCommand(CLI::App &app, int &status) {
                                        : planCluster(compilation, *args));
     if (!done)
       status = compilation.error.empty() ? 1 : reportError(compilation.error);
+    else if (!args->cluster.empty())
+      llvm::errs() << formatNoise(
+          cluster::buildClusterView(compilation.getModule()));
   });
 }

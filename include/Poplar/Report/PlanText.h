@@ -29,6 +29,10 @@ std::string formatPlan(zero::PlanOp plan);
 /// has.
 std::string formatLeftOut(const ClusterView &cluster, zero::PlanOp plan);
 
+/// A note for each device type whose measurements spread so much that plans
+/// made from them cannot be trusted.
+std::string formatNoise(const ClusterView &cluster);
+
 /// peak_bytes(b) = fixed + b * per_sample of a planned program.
 std::string formatMemory(mlir::ModuleOp program);
 
