@@ -82,34 +82,6 @@ parsePrompt(const Options &O, const ModelInfo &Model, const Tokenizer *Tok) {
   return Ids;
 }
 
-/// Draws a token from logits; `Uniform` is in [0, 1).
-static int32_t drawToken(const std::vector<float> &Logits, double Temperature,
-                         int64_t TopK, double Uniform) {
-  std::vector<int32_t> Order(Logits.size());
-  for (size_t I = 0; I < Order.size(); ++I)
-    Order[I] = static_cast<int32_t>(I);
-  // Equal logits in the order of their ids, for the same text everywhere.
-  std::stable_sort(Order.begin(), Order.end(), [&](int32_t A, int32_t B) {
-    return Logits[static_cast<size_t>(A)] > Logits[static_cast<size_t>(B)];
-  });
-  if (Temperature <= 0)
-    return Order.front();
-  if (TopK > 0 && static_cast<size_t>(TopK) < Order.size())
-    Order.resize(static_cast<size_t>(TopK));
-  double Highest = Logits[static_cast<size_t>(Order.front())], Sum = 0;
-  std::vector<double> Weights;
-  for (int32_t Id : Order) {
-    Weights.push_back(
-        std::exp((Logits[static_cast<size_t>(Id)] - Highest) / Temperature));
-    Sum += Weights.back();
-  }
-  double Rest = Uniform * Sum;
-  for (size_t I = 0; I < Order.size(); ++I)
-    if ((Rest -= Weights[I]) < 0)
-      return Order[I];
-  return Order.back();
-}
-
 namespace {
 
 /// Prints a text token by token.
@@ -233,7 +205,7 @@ static int32_t chooseToken(const std::vector<float> &Logits, const Options &O,
          "are damaged");
   uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
                                static_cast<uint64_t>(Stream::Sampling), Number);
-  return drawToken(Logits, O.Temperature, O.TopK, toUniform(Bits));
+  return O.Choice.draw(Logits, toUniform(Bits));
 }
 
 /// All ranks have the same tokens, of which the first prints.

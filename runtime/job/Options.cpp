@@ -130,10 +130,16 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "template; only the answer is printed"},
       {"tokens", &O.Tokens, 1, "N",
        "tokens to generate, at most (default: 200)"},
-      {"temperature", &O.Temperature, 0, "X",
+      {"temperature", &O.Choice.Temperature, 0, "X",
        "sampling temperature; 0 for the likeliest token (default: 0.8)"},
-      {"top-k", &O.TopK, 0, "N",
+      {"top-k", &O.Choice.TopK, 0, "N",
        "choose among the N likeliest tokens; 0 for all (default: 0)"},
+      {"top-p", &O.Choice.TopP, 0, "X",
+       "choose among the fewest of the likeliest tokens whose probability is X "
+       "together; 1 for all (default: 1)"},
+      {"min-p", &O.Choice.MinP, 0, "X",
+       "choose among tokens that are at least X times as likely as the "
+       "likeliest; 0 for all (default: 0)"},
       {"rank", &O.Rank, 0, "N", "rank whose shards are held (default: 0)",
        "Profiling"},
       {"max-batch", &O.MaxBatch, 2, "N",
@@ -281,6 +287,8 @@ static void check(const Options &O) {
   };
   Require(O.ValFraction < 1, "--val-fraction must be below 1");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
+  Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,
+          "--top-p and --min-p are at most 1");
   Require(O.Threads <= 4096, "--threads is at most 4096");
   Require(O.LossScale <= LargestLossScale, "--loss-scale is at most 2^62");
   // Samples, tokens and bytes of a run must be countable in 64 bits.

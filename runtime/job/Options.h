@@ -9,6 +9,8 @@
 #ifndef POPLAR_RUNTIME_OPTIONS_H
 #define POPLAR_RUNTIME_OPTIONS_H
 
+#include "data/TokenChoice.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -71,8 +73,8 @@ struct Options {
        SkipSave = false;
   // Sampling.
   std::string Checkpoint, Prompt, PromptIds, Chat;
-  int64_t Tokens = 200, TopK = 0;
-  double Temperature = 0.8;
+  int64_t Tokens = 200;
+  TokenChoice Choice;
   // Profiling. Memory of 0 is unlimited.
   int64_t Rank = 0, MaxBatch = 64, Memory = 0;
   bool UntilLevel = false, Loaded = false;

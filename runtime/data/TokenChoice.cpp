@@ -1,0 +1,57 @@
+//===- TokenChoice.cpp - Which token follows ------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/TokenChoice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace poplar::runtime;
+
+std::vector<TokenChoice::Candidate>
+TokenChoice::list(const std::vector<float> &Logits) const {
+  std::vector<int32_t> Order(Logits.size());
+  std::iota(Order.begin(), Order.end(), 0);
+  // Equal logits in the order of their ids, for the same text everywhere.
+  std::stable_sort(Order.begin(), Order.end(), [&](int32_t A, int32_t B) {
+    return Logits[static_cast<size_t>(A)] > Logits[static_cast<size_t>(B)];
+  });
+  if (Temperature <= 0)
+    return {{Order.front(), 1}};
+  if (TopK > 0 && static_cast<size_t>(TopK) < Order.size())
+    Order.resize(static_cast<size_t>(TopK));
+  double Highest = Logits[static_cast<size_t>(Order.front())], Sum = 0;
+  std::vector<Candidate> Candidates;
+  for (int32_t Id : Order) {
+    double Weight =
+        std::exp((Logits[static_cast<size_t>(Id)] - Highest) / Temperature);
+    Candidates.push_back({Id, Weight});
+    Sum += Weight;
+  }
+  // The token with which the probability is reached stays.
+  double Before = 0;
+  size_t Count = 0;
+  while (Count < Candidates.size() &&
+         (Count == 0 || (Before < TopP * Sum &&
+                         Candidates[Count].Probability >= MinP)))
+    Before += Candidates[Count++].Probability;
+  Candidates.resize(Count);
+  for (Candidate &Each : Candidates)
+    Each.Probability /= Before;
+  return Candidates;
+}
+
+int32_t TokenChoice::draw(const std::vector<float> &Logits,
+                          double Uniform) const {
+  std::vector<Candidate> Candidates = list(Logits);
+  for (Candidate Each : Candidates)
+    if ((Uniform -= Each.Probability) < 0)
+      return Each.Id;
+  return Candidates.back().Id;
+}

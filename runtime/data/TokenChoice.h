@@ -1,0 +1,43 @@
+//===- TokenChoice.h - Which token follows ----------------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_TOKENCHOICE_H
+#define POPLAR_RUNTIME_TOKENCHOICE_H
+
+#include <cstdint>
+#include <vector>
+
+namespace poplar::runtime {
+
+/// How a token is drawn from logits: of those that all three limits leave, by
+/// the softmax of the logits over the temperature. The likeliest always stays.
+struct TokenChoice {
+  /// 0 draws the likeliest.
+  double Temperature = 0.8;
+  /// Among so many of the likeliest; 0 for all.
+  int64_t TopK = 0;
+  /// Among the fewest of the likeliest that have this probability together
+  /// (nucleus sampling: Holtzman et al., ICLR 2020); 1 for all.
+  double TopP = 1;
+  /// Among those with this part of the likeliest one's probability at least
+  /// (Nguyen et al., ICLR 2025); 0 for all.
+  double MinP = 0;
+
+  struct Candidate {
+    int32_t Id;
+    double Probability;
+  };
+  /// What may be drawn, the likeliest first; of equal logits, the lowest id.
+  std::vector<Candidate> list(const std::vector<float> &Logits) const;
+  /// `Uniform` is in [0, 1).
+  int32_t draw(const std::vector<float> &Logits, double Uniform) const;
+};
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_TOKENCHOICE_H
