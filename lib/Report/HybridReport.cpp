@@ -83,6 +83,15 @@ static std::string formatHead(const HybridReport &report) {
   return text;
 }
 
+/// "2", or "2 by 3:1" of a team.
+static std::string formatDegree(const HybridProblem::DeviceType &type,
+                                const HybridProblem::Mode &mode) {
+  std::string text = std::to_string(mode.tensorDegree), parts;
+  for (int64_t part : type.parts)
+    parts += (parts.empty() ? " by " : ":") + std::to_string(part);
+  return text + parts;
+}
+
 static std::string formatStages(const HybridReport &report) {
   const HybridPlan &plan = *report.search.plan;
   std::string text;
@@ -107,7 +116,7 @@ static std::string formatStages(const HybridReport &report) {
           "exchanges {10,5:f1} %\n",
           j, formatUnits(report.model, units[j]),
           plan.groups[j].end - plan.groups[j].first, type.name,
-          it.pipelines * mode.tensorDegree, mode.tensorDegree,
+          it.pipelines * mode.tensorDegree, formatDegree(type, mode),
           plan.groups[j].zeroStage, mode.recompute, percent * stage.computing,
           percent * stage.waiting, percent * stage.syncing);
     }
