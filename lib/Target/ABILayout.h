@@ -149,6 +149,7 @@ inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, keys),
     POPLAR_FIELD(PoplarProgram, dloss),
     POPLAR_FIELD(PoplarProgram, train_loss),
+    POPLAR_FIELD(PoplarProgram, train_last_loss),
     POPLAR_FIELD(PoplarProgram, evaluate_loss),
     POPLAR_FIELD(PoplarProgram, logits),
     POPLAR_FIELD(PoplarProgram, logits_type),

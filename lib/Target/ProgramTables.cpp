@@ -302,6 +302,7 @@ void ProgramDescription::Emitter::run() {
       .set("keys", int64(program.inputs[2]))
       .set("dloss", int64(program.inputs[3]))
       .set("train_loss", int64(program.trainLoss))
+      .set("train_last_loss", int64(program.trainLastLoss))
       .set("evaluate_loss", int64(program.evaluateLoss))
       .set("logits", int64(program.logits))
       .set("logits_type", int32(program.logitsType))

@@ -137,10 +137,12 @@ void BatchRunner::take(int64_t MicroStep) {
     Exec.readLogits(B, 0, N, Logits + First * Exec.model().VocabSize);
     return;
   }
-  int64_t Loss =
-      ThePass == Pass::Train ? Program.train_loss : Program.evaluate_loss;
   if (Exec.isFollower())
     return;
+  int64_t Loss = Program.evaluate_loss;
+  if (ThePass == Pass::Train)
+    Loss = MicroStep + 1 == Part.Steps ? Program.train_last_loss
+                                       : Program.train_loss;
   Exec.device().copyOut(Losses.data(), Exec.sized<float>(Loss, B), N * 4);
   for (int64_t I = 0; I < N; ++I)
     if (TargetIds[static_cast<size_t>(First + I)] != -1)

@@ -173,7 +173,7 @@ PoplarProgram makeProgram(const char *Description,
   P.targets = Targets;
   P.keys = Keys;
   P.dloss = DLoss;
-  P.train_loss = P.evaluate_loss = Loss;
+  P.train_loss = P.train_last_loss = P.evaluate_loss = Loss;
   P.logits = Logits;
   P.num_parameters = 2;
   P.parameters = Parameters;

@@ -104,7 +104,7 @@ private:
           scratchBytes = 0;
   std::vector<int64_t> inputs;
   /// -1 in a pipeline stage that has none.
-  int64_t trainLoss = -1, evaluateLoss = -1, logits = -1;
+  int64_t trainLoss = -1, trainLastLoss = -1, evaluateLoss = -1, logits = -1;
   int64_t group = 0, numGroups = 1;
   /// Of PoplarPipeline, if the program has one.
   std::vector<Chunk> chunks;

@@ -49,6 +49,7 @@ VARIANTS = {
     },
     # Norms of heads, packed weights with partial rotations.
     "qwen3-uneven": ("qwen3", 1, [shared(FAST, SLOW, parts=[2, 1], stage=1)]),
+    "qwen3-uneven-3": ("qwen3", 1, [shared(FAST, SLOW, parts=[3, 1])]),
     "phi3-zero0": ("phi3", 1, [shared(FAST, FAST)]),
     # Unequal parts, unlike types.
     "llama-uneven": ("llama", 1, [shared(FAST, SLOW, parts=[3, 1])]),
