@@ -26,7 +26,8 @@ install(FILES README.md LICENSE DESTINATION share/doc/poplar COMPONENT runtime)
 
 install(TARGETS PoplarPlanner PoplarJSON PoplarHostCPU PoplarSupport
     PoplarCluster PoplarNN PoplarZero PoplarExec PoplarTransforms
-    PoplarConversion PoplarTarget PoplarSimulation PoplarReport PoplarOptMain
+    PoplarConversion PoplarTarget PoplarSimulation PoplarAllocation PoplarReport
+    PoplarOptMain
     poplar_gemm
   EXPORT PoplarTargets ARCHIVE DESTINATION lib COMPONENT development
   INCLUDES DESTINATION include)

@@ -9,6 +9,7 @@
 #ifndef POPLAR_PASSES_H
 #define POPLAR_PASSES_H
 
+#include "Poplar/Allocation/Passes.h"
 #include "Poplar/Conversion/GPU/Passes.h"
 #include "Poplar/Conversion/Kernels/Passes.h"
 #include "Poplar/Conversion/Memory/Passes.h"
@@ -26,6 +27,7 @@ namespace poplar {
 inline void registerPoplarPasses() {
   registerPlanPasses();
   registerSimulationPasses();
+  registerAllocationPasses();
   registerModelPasses();
   registerZeroPasses();
   registerSchedulePasses();

@@ -13,6 +13,7 @@
 
 include "Poplar/Transforms/Plan/Passes.td"
 include "Poplar/Simulation/Passes.td"
+include "Poplar/Allocation/Passes.td"
 include "Poplar/Transforms/Model/Passes.td"
 include "Poplar/Transforms/Zero/Passes.td"
 include "Poplar/Transforms/Schedule/Passes.td"

@@ -7,27 +7,25 @@
 //===----------------------------------------------------------------------===//
 
 #include "HybridSteps.h"
+#include "Poplar/Allocation/HeteroAllocate.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Report/HybridReport.h"
-#include "Poplar/Simulation/HybridSimulation.h"
-#include "Poplar/Simulation/ModelUnits.h"
 #include "Poplar/Simulation/Passes.h"
 #include "Poplar/Simulation/PlanSimulation.h"
 #include "Poplar/Transforms/Plan/Passes.h"
-#include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/IR/Diagnostics.h"
 #include <set>
 
 using namespace poplar;
 
-bool poplar::planZeroAlone(Compilation &compilation, const HybridRequest &args,
-                           ZeroAlone &pure) {
+bool poplar::planZeroAlone(Compilation &compilation,
+                           const HybridRequest &request, ZeroAlone &pure) {
   mlir::OwningOpRef<mlir::ModuleOp> copy = compilation.getModule().clone();
   HeteroAllocateOptions allocation;
-  allocation.globalBatch = args.globalBatch;
-  allocation.stage = args.stage;
+  allocation.globalBatch = request.globalBatch;
+  allocation.stage = request.stage;
   if (!compilation.run(*copy, [&](mlir::OpPassManager &pm) {
         pm.addPass(createEstimateProfiles());
         pm.addPass(createHeteroAllocate(allocation));
@@ -37,8 +35,7 @@ bool poplar::planZeroAlone(Compilation &compilation, const HybridRequest &args,
   }
   zero::PlanOp plan = *copy->getOps<zero::PlanOp>().begin();
   pure.stage = static_cast<int>(plan.getStage());
-  if (auto seconds = plan->getAttrOfType<mlir::FloatAttr>("predicted_seconds"))
-    pure.seconds = seconds.getValueAsDouble();
+  pure.seconds = zero::readPlan(plan).predicted;
   if (!compilation.schedule(*copy, OverlapOptions()))
     return false;
   mlir::FailureOr<PlanSimulation> simulation = buildPlanSimulation(*copy);
@@ -84,97 +81,10 @@ static ClusterView takeType(const ClusterView &cluster, int type) {
   return *takeRanks(cluster, copies);
 }
 
-HybridFilter poplar::getFilter(const HybridRequest &args) {
-  return [args](HybridProblem &problem) {
-    problem.sharesAlike = !args.hypothetical;
-    for (HybridProblem::DeviceType &type : problem.types)
-      llvm::erase_if(type.modes, [&](const HybridProblem::Mode &mode) {
-        return (args.mostTensorDegree > 0 &&
-                mode.tensorDegree > args.mostTensorDegree) ||
-               (!args.hypothetical && mode.tensorDegree > type.mostSharers);
-      });
-    if (args.stage != "auto")
-      problem.zeroStages = {std::stoi(args.stage)};
-  };
-}
-
-HybridSelection poplar::selectDevices(const ClusterView &cluster,
-                                      const HybridModel &model,
-                                      const HybridRequest &args,
-                                      int64_t mostChoices) {
-  return selectHybridDevices(
-      cluster, model, args.globalBatch, getFilter(args), hybridEffort,
-      args.mostChunks > 0 ? args.mostChunks : HybridProblem::mostChunks,
-      mostChoices);
-}
-
-std::string
-poplar::explainRefusal(const std::vector<std::vector<StageDevices>> &stages) {
-  for (size_t stage = 0; stage < stages.size(); ++stage)
-    for (auto [type, degree] : stages[stage]) {
-      std::string reason = explainUnbuildableStage(*type, degree);
-      if (reason.empty() && degree != stages[stage].front().tensorDegree)
-        reason = "unlike numbers of devices share the units of stage " +
-                 std::to_string(stage) +
-                 ", which is not generated yet: all pipelines share them alike";
-      if (!reason.empty())
-        return reason;
-    }
-  return "";
-}
-
-static std::string explainPlan(const ClusterView &cluster,
-                               const HybridReport &report) {
-  const HybridPlan &plan = *report.search.plan;
-  std::vector<std::vector<StageDevices>> stages(plan.groups.size());
-  for (const HybridPlan::Lane &lane : plan.lanes)
-    for (size_t stage = 0; stage < stages.size(); ++stage) {
-      auto [type, mode] = lane.stages[stage];
-      stages[stage].push_back(
-          {&cluster.types[report.devices[type].type],
-           report.problem.types[type].modes[mode].tensorDegree});
-    }
-  return explainRefusal(stages);
-}
-
-mlir::FailureOr<PipelineSimulation>
-poplar::takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
-                    const HybridRequest &args, const HybridModel &model,
-                    HybridSelection &selection) {
-  const HybridProblem &problem = selection.cluster.problem;
-  HybridChoice &choice = selection.choice;
-  auto play = [&](const HybridPlan &plan) {
-    std::vector<int64_t> pipelines;
-    for (const HybridPlan::Lane &lane : plan.lanes)
-      pipelines.push_back(lane.pipelines);
-    HybridRanks ranks = assignRanks(problem, selection.cluster.devices, plan);
-    return playStages(module, cluster, model,
-                      makeStagePlan(problem, plan, ranks), pipelines,
-                      args.bucketBytes, args.recordsTimeline);
-  };
-  mlir::FailureOr<PipelineSimulation> fastest = play(*choice.search.plan);
-  for (const HybridPlan &other : choice.others) {
-    mlir::FailureOr<PipelineSimulation> played = play(other);
-    if (mlir::failed(fastest) || mlir::failed(played))
-      return mlir::failure();
-    if (played->seconds >= fastest->seconds)
-      continue;
-    fastest = std::move(played);
-    choice.search.plan = other;
-    choice.search.lowerBound =
-        std::min(choice.bounds[other.chunks], other.seconds);
-    // That bound is one of the devices that were chosen.
-    selection.isExhaustive = false;
-  }
-  if (mlir::succeeded(fastest))
-    choice.seconds = fastest->seconds;
-  return fastest;
-}
-
 /// What of the types alone is reviewed; nothing of one without a plan. Fails
 /// with a diagnostic.
 static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
-                           const HybridRequest &args, HybridReport &report,
+                           const HybridRequest &request, HybridReport &report,
                            std::vector<HybridReview::Alone> &alone) {
   std::vector<int> counts = cluster.countRanks();
   for (size_t type = 0; type < counts.size(); ++type) {
@@ -182,9 +92,9 @@ static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
       continue;
     ClusterView view = takeType(cluster, static_cast<int>(type));
     HybridSelection found =
-        selectDevices(view, report.model, args, /*mostChoices=*/0);
-    if (found.choice.search.plan && !args.hypothetical &&
-        mlir::failed(takeFastest(compilation.getModule(), view, args,
+        selectDevices(view, report.model, request, /*mostChoices=*/0);
+    if (found.choice.search.plan && !request.hypothetical &&
+        mlir::failed(takeFastest(compilation.getModule(), view, request,
                                  report.model, found)))
       return false;
     alone.push_back(reviewAlone(found.whole.problem, found.cluster.problem,
@@ -194,93 +104,45 @@ static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
   return true;
 }
 
-/// Takes the best plan, simulated, of all choices of devices, and plans every
-/// type alone.
-static bool search(Compilation &compilation, const ClusterView &cluster,
-                   const HybridRequest &args, HybridReport &report) {
-  report.buildability.leftOut = args.leftOut;
-  HybridSelection found =
-      selectDevices(cluster, report.model, args, /*mostChoices=*/0);
-  if (!found.choice.search.plan) {
-    compilation.error = found.choice.search.error;
+bool poplar::readCluster(Compilation &compilation, const HybridRequest &request,
+                         ClusterView &cluster) {
+  mlir::ModuleOp module = compilation.getModule();
+  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
+        pm.addPass(createZeroFormBuckets({request.bucketBytes}));
+      }))
     return false;
-  }
-  if (args.hypothetical) {
-    report.simulation = simulatePipeline(
-        found.cluster.problem, *found.choice.search.plan, args.recordsTimeline);
-  } else {
-    mlir::FailureOr<PipelineSimulation> played = takeFastest(
-        compilation.getModule(), cluster, args, report.model, found);
-    if (mlir::failed(played))
-      return false;
-    report.simulation = std::move(*played);
-    report.isPlayed = true;
-  }
-  report.search = std::move(found.choice.search);
+  cluster = cluster::buildClusterView(module);
+  return true;
+}
+
+bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
+                        HybridReport &report) {
+  mlir::ModuleOp module = compilation.getModule();
+  ClusterView cluster;
+  if (!readCluster(compilation, request, cluster) ||
+      mlir::failed(
+          findPlan(module, cluster, request, report, compilation.error)))
+    return false;
+  report.buildability.leftOut = request.leftOut;
   report.numDevices = cluster.ranks.size();
-  report.triedAllDevices = found.isExhaustive;
-  report.problem = std::move(found.cluster.problem);
-  report.devices = std::move(found.cluster.devices);
-  report.ranks =
-      assignRanks(report.problem, report.devices, *report.search.plan);
   for (size_t type = 0; type < report.devices.size(); ++type) {
     const HybridProblem::DeviceType &own = report.problem.types[type];
     report.typeNames.push_back(
         own.parts.empty() ? cluster.types[report.devices[type].type].name
                           : own.name);
   }
-  report.buildability.refusal = explainPlan(cluster, report);
+  report.buildability.refusal =
+      explainUnbuildable(cluster, writePlan(cluster, report.problem,
+                                            *report.search.plan, report.ranks));
   std::vector<HybridReview::Alone> alone;
-  if (!planTypesAlone(compilation, cluster, args, report, alone))
+  if (!planTypesAlone(compilation, cluster, request, report, alone))
     return false;
   report.review =
-      reviewHybridPlan(found.whole.problem, report.problem, *report.search.plan,
+      reviewHybridPlan(report.whole, report.problem, *report.search.plan,
                        report.simulation.seconds, std::move(alone));
-  return true;
-}
-
-bool poplar::recordPlan(mlir::ModuleOp module, const ClusterView &cluster,
-                        const StagePlan &plan, int64_t bucketBytes,
-                        double predicted, double simulated) {
-  mlir::FailureOr<zero::PlanOp> op =
-      addStages(module, cluster, plan, bucketBytes);
-  if (mlir::failed(op))
-    return false;
-  mlir::Builder builder(module);
-  (*op)->setAttr(zero::kPredictedAttr, builder.getF64FloatAttr(predicted));
-  (*op)->setAttr(zero::kSimulatedAttr, builder.getF64FloatAttr(simulated));
-  return true;
-}
-
-bool poplar::readHybridModel(Compilation &compilation,
-                             const HybridRequest &args, ClusterView &cluster,
-                             HybridModel &model) {
-  mlir::ModuleOp module = compilation.getModule();
-  if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
-        pm.addPass(createZeroFormBuckets({args.bucketBytes}));
-      }))
-    return false;
-  cluster = cluster::buildClusterView(module);
-  mlir::FailureOr<HybridModel> found = getHybridModel(module, cluster);
-  if (mlir::failed(found))
-    return false;
-  model = std::move(*found);
-  return true;
-}
-
-bool poplar::planHybrid(Compilation &compilation, const HybridRequest &args,
-                        HybridReport &report) {
-  ClusterView cluster;
-  if (!readHybridModel(compilation, args, cluster, report.model) ||
-      !search(compilation, cluster, args, report))
-    return false;
   report.uncertainty =
       getUncertainty(cluster, report.devices, report.model.fingerprint);
-  return planZeroAlone(compilation, args, report.pure) &&
-         (!args.addsPlan ||
-          recordPlan(
-              compilation.getModule(), cluster,
-              makeStagePlan(report.problem, *report.search.plan, report.ranks),
-              args.bucketBytes, report.search.plan->seconds,
-              report.simulation.seconds));
+  return planZeroAlone(compilation, request, report.pure) &&
+         (!request.addsPlan ||
+          mlir::succeeded(addPlan(module, cluster, request, report)));
 }

@@ -10,7 +10,7 @@
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Driver/ProgramOptions.h"
 #include "Poplar/Import/Cluster.h"
@@ -85,31 +85,26 @@ private:
 
 /// A plan of the cluster's ranks, or of one device of the type alone, with the
 /// same micro-batch for all.
-static void addPlan(mlir::ModuleOp module, const ClusterView &cluster,
-                    int stage, int64_t batch, std::optional<int> alone) {
-  auto builder = mlir::OpBuilder::atBlockEnd(module.getBody());
+static Plan makePlan(const ClusterView &cluster, int stage, int64_t batch,
+                     std::optional<int> alone) {
   std::vector<ClusterRank> ranks = cluster.ranks;
   if (alone) {
     llvm::erase_if(ranks,
                    [&](ClusterRank rank) { return rank.type != *alone; });
     ranks.resize(1);
   }
-  auto plan = zero::PlanOp::create(builder, module.getLoc(), uint64_t(stage),
-                                   uint64_t(ranks.size() * batch),
-                                   builder.getStringAttr("profile"));
-  builder.setInsertionPointToStart(&plan.getBody().emplaceBlock());
-  auto integer = [&](int64_t value) {
-    return builder.getI64IntegerAttr(value);
-  };
-  for (ClusterRank rank : ranks)
-    zero::RankOp::create(
-        builder, module.getLoc(),
-        mlir::SymbolRefAttr::get(module.getContext(),
-                                 cluster.types[rank.type].name),
-        builder.getStringAttr(cluster.nodes[rank.node].name), integer(batch),
-        integer(1), integer(batch),
-        integer(cluster.types[rank.type].threads.value_or(1)),
-        builder.getF64FloatAttr(1));
+  Plan plan;
+  plan.policy = "profile";
+  plan.stage = stage;
+  plan.globalBatch = static_cast<int64_t>(ranks.size()) * batch;
+  for (ClusterRank rank : ranks) {
+    const DeviceType &type = cluster.types[rank.type];
+    plan.ranks.push_back({type.name,
+                          cluster.nodes[rank.node].name,
+                          {batch, 1, batch},
+                          type.threads.value_or(1)});
+  }
+  return plan;
 }
 
 /// Checks what was asked for, before anything takes time.
@@ -185,8 +180,9 @@ bool Profiling::prepare() {
 mlir::OwningOpRef<mlir::ModuleOp>
 Profiling::makeProgram(int stage, bool alone, BuildOptions &options) {
   mlir::OwningOpRef<mlir::ModuleOp> module = compilation.getModule().clone();
-  addPlan(*module, cluster, stage, getMaxBatch(),
-          alone ? cluster.findType(args.deviceType) : std::nullopt);
+  zero::addPlan(*module, makePlan(cluster, stage, getMaxBatch(),
+                                  alone ? cluster.findType(args.deviceType)
+                                        : std::nullopt));
   if (!compilation.run(*module, [](mlir::OpPassManager &pm) {
         pm.addPass(createSpecializeDeviceTypes());
       }))

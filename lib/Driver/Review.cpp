@@ -26,7 +26,7 @@ std::optional<ReviewedPlan> poplar::reviewModule(mlir::ModuleOp module,
     return std::nullopt;
   }
   auto review = reviewPlan(reviewed.cluster, zero::getModelFacts(module),
-                           zero::getWrittenPlan(*plans.begin()), error);
+                           zero::readPlan(*plans.begin()), error);
   if (!review) {
     error = "the plan cannot be explained: " + error;
     return std::nullopt;

@@ -159,7 +159,7 @@ void Writer::write() {
         });
     });
     os.attributeArray("simulated", [&] {
-      for (const WrittenPlan::Candidate &candidate : review.candidates)
+      for (const Plan::Candidate &candidate : review.candidates)
         os.object([&] {
           os.attribute("plan", candidate.description);
           os.attribute("predicted_seconds", candidate.predicted);

@@ -31,26 +31,19 @@ static std::string formatNodes(llvm::StringRef first, llvm::StringRef last) {
   return first == last ? first.str() : (first + " .. " + last).str();
 }
 
-static std::string formatHead(zero::PlanOp plan) {
+static std::string formatHead(const Plan &plan) {
   std::string text =
       formatv("plan      stage {0}, {1} an iteration on {2}, policy {3}",
-              plan.getStage(), formatCount(plan.getGlobalBatch(), "sample"),
-              formatCount(plan.getRanks().size(), "rank"), plan.getPolicy());
-  if (plan.getSchedule())
-    text +=
-        ", schedule " + zero::stringifyPlanSchedule(*plan.getSchedule()).str();
-  auto getSeconds = [&](llvm::StringRef name) -> std::optional<double> {
-    auto attribute = plan->getAttrOfType<mlir::FloatAttr>(name);
-    if (!attribute)
-      return std::nullopt;
-    return attribute.getValueAsDouble();
-  };
-  if (auto seconds = getSeconds(zero::kPredictedAttr))
-    text += formatv(", {0:f4} s predicted", *seconds);
-  if (auto seconds = getSeconds(zero::kSimulatedAttr))
-    text += formatv(", {0:f4} s simulated", *seconds);
-  if (auto uncertainty = getSeconds("predicted_uncertainty"))
-    text += formatv(" (estimate, +-{0:f0} %)", 100 * *uncertainty);
+              plan.stage, formatCount(plan.globalBatch, "sample"),
+              formatCount(plan.ranks.size(), "rank"), plan.policy);
+  if (!plan.schedule.empty())
+    text += ", schedule " + plan.schedule;
+  if (plan.predicted)
+    text += formatv(", {0:f4} s predicted", *plan.predicted);
+  if (plan.simulated)
+    text += formatv(", {0:f4} s simulated", *plan.simulated);
+  if (plan.uncertainty)
+    text += formatv(" (estimate, +-{0:f0} %)", 100 * *plan.uncertainty);
   return text + "\n";
 }
 
@@ -76,7 +69,7 @@ static mlir::DictionaryAttr getShared(zero::RankOp rank) {
 }
 
 std::string poplar::formatPlan(zero::PlanOp plan) {
-  std::string text = formatHead(plan) + formatGroups(plan);
+  std::string text = formatHead(zero::readPlan(plan)) + formatGroups(plan);
   llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   for (size_t first = 0; first < ranks.size();) {
     zero::RankOp rank = ranks[first];

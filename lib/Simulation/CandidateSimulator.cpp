@@ -8,7 +8,7 @@
 
 #include "Poplar/Simulation/CandidateSimulator.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Zero/PlanReview.h"
 #include "Poplar/Simulation/PlanSimulation.h"
 #include "mlir/IR/Builders.h"
@@ -33,20 +33,16 @@ CandidateSimulator::getKind(const DeviceType &type) {
   return {type.precision, type.getWorkingFormat(), type.recompute};
 }
 
-/// Adds a plan with ranks on these device types.
-static void addPlan(ModuleOp module, int stage, StringRef node,
-                    ArrayRef<std::string> types) {
-  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  auto plan =
-      zero::PlanOp::create(builder, module.getLoc(), uint64_t(stage),
-                           types.size(), builder.getStringAttr("programs"));
-  builder.setInsertionPointToStart(&plan.getBody().emplaceBlock());
-  IntegerAttr one = builder.getI64IntegerAttr(1);
+/// A plan with ranks on these device types, for which programs are made.
+static Plan makePlan(int stage, const std::string &node,
+                     ArrayRef<std::string> types) {
+  Plan plan;
+  plan.policy = "programs";
+  plan.stage = stage;
+  plan.globalBatch = static_cast<int64_t>(types.size());
   for (const std::string &type : types)
-    zero::RankOp::create(builder, module.getLoc(),
-                         SymbolRefAttr::get(module.getContext(), type),
-                         builder.getStringAttr(node), one, one, one, one,
-                         builder.getF64FloatAttr(1));
+    plan.ranks.push_back({type, node, {1, 1, 1}});
+  return plan;
 }
 
 FailureOr<const CandidateSimulator::Programs *>
@@ -79,9 +75,9 @@ CandidateSimulator::getPrograms(const ClusterView &view,
        llvm::enumerate(job.module->getOps<cluster::DeviceTypeOp>()))
     op.setRecompute(
         *cluster::symbolizeRecomputePolicy(view.types[index].recompute));
-  addPlan(*job.module, candidate.stage,
-          view.nodes[view.ranks[candidate.ranks.front()].node].name,
-          representatives);
+  const std::string &node =
+      view.nodes[view.ranks[candidate.ranks.front()].node].name;
+  zero::addPlan(*job.module, makePlan(candidate.stage, node, representatives));
   TimingScope untimed;
   if (failed(schedulePrograms(*job.module, options, untimed)))
     return failure();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Simulation/HybridSimulation.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Simulation/Passes.h"
 #include "Poplar/Simulation/PlanSimulation.h"
 #include "Poplar/Transforms/Plan/Passes.h"
@@ -34,84 +35,76 @@ poplar::assignRanks(const HybridProblem &problem,
   return ranks;
 }
 
-StagePlan poplar::makeStagePlan(const HybridProblem &problem,
-                                const HybridPlan &plan,
-                                const HybridRanks &ranks) {
-  StagePlan stages;
-  stages.schedule = plan.schedule;
-  stages.policy = "hybrid";
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    auto shares = sharePipelines(
-        plan.lanes[lane].samples, plan.lanes[lane].pipelines,
-        plan.getMicroBatch(problem, lane), plan.lanes.size() == 1);
-    stages.shares.insert(stages.shares.end(), shares.begin(), shares.end());
-  }
+Plan poplar::writePlan(const ClusterView &cluster, const HybridProblem &problem,
+                       const HybridPlan &plan, const HybridRanks &ranks) {
+  std::vector<RankShare> shares;
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane)
+    llvm::append_range(shares, sharePipelines(plan.lanes[lane].samples,
+                                              plan.lanes[lane].pipelines,
+                                              plan.getMicroBatch(problem, lane),
+                                              plan.lanes.size() == 1));
+  std::vector<StageRanks> stages;
   std::vector<std::vector<HybridPlan::Range>> ranges = plan.cutUnits(problem);
   for (size_t j = 0; j < plan.groups.size(); ++j) {
-    StagePlan::Group group;
+    StageRanks &stage = stages.emplace_back();
     for (HybridPlan::Range units : ranges[j])
-      group.units.insert(group.units.end(), {units.first, units.end});
-    group.zeroStage = plan.groups[j].zeroStage;
-    group.parts = problem.types[plan.lanes[0].stages[j].type].parts;
+      stage.units.insert(stage.units.end(), {units.first, units.end});
+    stage.zeroStage = plan.groups[j].zeroStage;
+    stage.parts = problem.types[plan.lanes[0].stages[j].type].parts;
     for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
       auto [type, index] = plan.lanes[lane].stages[j];
       const HybridProblem::Mode &mode = problem.types[type].modes[index];
       for (ArrayRef<int> rest = ranks[j][lane]; !rest.empty();
            rest = rest.drop_front(mode.tensorDegree)) {
-        group.ranks.push_back(rest.take_front(mode.tensorDegree).vec());
-        group.recompute.push_back(mode.recompute);
+        stage.ranks.push_back(rest.take_front(mode.tensorDegree).vec());
+        stage.recompute.push_back(mode.recompute);
       }
     }
-    stages.groups.push_back(std::move(group));
   }
-  return stages;
+  return writeStages(cluster, "hybrid", toString(plan.schedule), stages,
+                     shares);
 }
 
 /// The last pipeline's last micro-batch has what is left.
-StagePlan poplar::makeStagePlan(const GeoCluster &geo, const GeoPlan &plan) {
-  StagePlan stages;
-  stages.schedule = plan.schedule;
-  stages.policy = "geo";
+Plan poplar::writePlan(const ClusterView &cluster, const GeoCluster &geo,
+                       const GeoPlan &plan) {
+  std::vector<RankShare> shares;
   for (int64_t steps : plan.microBatches)
-    stages.shares.push_back({geo.microBatch, steps, geo.microBatch});
-  stages.shares.back().last -=
+    shares.push_back({geo.microBatch, steps, geo.microBatch});
+  shares.back().last -=
       geo.problem.microBatches * geo.microBatch - geo.globalBatch;
   std::vector<std::vector<int>> modes = plan.getModes(geo.problem);
+  std::vector<StageRanks> stages;
   for (size_t j = 0; j < plan.stages.size(); ++j) {
-    StagePlan::Group group;
-    group.units = {plan.cuts[j], plan.cuts[j + 1]};
-    group.zeroStage = 1;
+    StageRanks &stage = stages.emplace_back();
+    stage.units = {plan.cuts[j], plan.cuts[j + 1]};
+    stage.zeroStage = 1;
     for (size_t k = 0; k < plan.pipelines(); ++k) {
       int device = plan.stages[j][k];
       const GeoProblem::Kind &kind =
           geo.problem.kinds[geo.problem.devices[device].kind];
-      group.ranks.push_back(geo.ranks[device]);
-      group.recompute.push_back(kind.modes[modes[j][k]].recompute);
+      stage.ranks.push_back(geo.ranks[device]);
+      stage.recompute.push_back(kind.modes[modes[j][k]].recompute);
     }
-    stages.groups.push_back(std::move(group));
   }
-  return stages;
+  return writeStages(cluster, "geo", toString(plan.schedule), stages, shares);
 }
 
-FailureOr<zero::PlanOp> poplar::addStages(ModuleOp module,
-                                          const ClusterView &cluster,
-                                          const StagePlan &plan,
-                                          int64_t bucketBytes) {
-  zero::PlanOp op = addStagePlan(module, cluster, plan);
+LogicalResult poplar::addStages(ModuleOp module, const Plan &plan,
+                                int64_t bucketBytes) {
+  zero::addPlan(module, plan);
   for (auto bucket :
        llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
     bucket.erase();
   PassManager pm(module.getContext());
   pm.addPass(createZeroFormBuckets({bucketBytes}));
   // Without stages, times are those of whole programs.
-  if (plan.groups.size() == 1)
+  if (plan.groups.size() <= 1)
     pm.addPass(createEstimateProfiles());
-  if (failed(pm.run(module)))
-    return failure();
-  return op;
+  return pm.run(module);
 }
 
-static PipelineSimulation summarize(const StagePlan &plan,
+static PipelineSimulation summarize(const Plan &plan,
                                     ArrayRef<int64_t> pipelines,
                                     const PlanSimulation &played,
                                     Simulation &&simulation) {
@@ -127,38 +120,36 @@ static PipelineSimulation summarize(const StagePlan &plan,
       classes[rank] = index;
     }
   result.lanes.resize(pipelines.size());
+  // Without groups, all ranks are one that shares no units.
+  const std::vector<Plan::Group> whole(1);
   size_t rank = 0;
-  for (const StagePlan::Group &group : plan.groups) {
+  for (const Plan::Group &group : plan.groups.empty() ? whole : plan.groups) {
     size_t pipeline = 0;
     for (auto [count, stages] : llvm::zip_equal(pipelines, result.lanes)) {
       const Simulation::ClassSeconds &seconds =
           simulation.classes[classes[rank]];
       stages.push_back({seconds.computing, seconds.waiting, seconds.exposed});
       for (int64_t i = 0; i < count; ++i)
-        rank += group.ranks[pipeline++].size();
+        rank += static_cast<size_t>(group.getTensorDegree(pipeline++));
     }
   }
   return result;
 }
 
 FailureOr<PipelineSimulation>
-poplar::playStages(ModuleOp module, const ClusterView &cluster,
-                   const HybridModel &model, const StagePlan &plan,
+poplar::playStages(ModuleOp module, const HybridModel &model, const Plan &plan,
                    ArrayRef<int64_t> pipelines, int64_t bucketBytes,
                    bool recordsTimeline) {
   OwningOpRef<ModuleOp> copy = module.clone();
   TimingScope untimed;
   BuildOptions options;
   options.bucketBytes = bucketBytes;
-  FailureOr<zero::PlanOp> op = addStages(*copy, cluster, plan, bucketBytes);
-  if (failed(op))
+  if (failed(addStages(*copy, plan, bucketBytes)) ||
+      failed(schedulePrograms(*copy, options, untimed)))
     return failure();
-  bool hasGroups = !op->getGroups().empty();
-  if (failed(schedulePrograms(*copy, options, untimed)))
-    return failure();
-  FailureOr<PlanSimulation> played = hasGroups
-                                         ? buildStageSimulation(*copy, model)
-                                         : buildPlanSimulation(*copy);
+  FailureOr<PlanSimulation> played = plan.groups.empty()
+                                         ? buildPlanSimulation(*copy)
+                                         : buildStageSimulation(*copy, model);
   if (failed(played))
     return failure();
   std::string error;

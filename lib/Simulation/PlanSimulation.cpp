@@ -34,7 +34,7 @@ struct Program {
 
 class PlanSimulationBuilder {
 public:
-  PlanSimulationBuilder(const ClusterView &cluster, const WrittenPlan &plan,
+  PlanSimulationBuilder(const ClusterView &cluster, const Plan &plan,
                         ProgramOfType programOf, PlanLocation where)
       : cluster(cluster), plan(plan), programOf(programOf), where(where) {}
   FailureOr<PlanSimulation> build();
@@ -50,7 +50,7 @@ private:
   double getOwnElements(zero::BucketOp bucket, ArrayRef<int64_t> members);
 
   const ClusterView &cluster;
-  const WrittenPlan &plan;
+  const Plan &plan;
   ProgramOfType programOf;
   PlanLocation where;
   std::optional<PhaseBuilder> phases;
@@ -256,7 +256,7 @@ FailureOr<PlanSimulation> PlanSimulationBuilder::build() {
 }
 
 FailureOr<PlanSimulation>
-poplar::buildPlanSimulation(const ClusterView &cluster, const WrittenPlan &plan,
+poplar::buildPlanSimulation(const ClusterView &cluster, const Plan &plan,
                             ProgramOfType programOf, PlanLocation where) {
   return PlanSimulationBuilder(cluster, plan, programOf, where).build();
 }
@@ -279,10 +279,10 @@ FailureOr<PlanSimulation> poplar::buildPlanSimulation(ModuleOp module) {
     return rank ? ranks[*rank].emitOpError() : plan.emitOpError();
   };
   FailureOr<PlanSimulation> simulation = buildPlanSimulation(
-      cluster::buildClusterView(module), zero::getWrittenPlan(plan),
+      cluster::buildClusterView(module), zero::readPlan(plan),
       [&](StringRef type) { return programs.lookup(type); }, where);
   if (succeeded(simulation))
-    if (auto seconds = plan->getAttrOfType<FloatAttr>(zero::kPredictedAttr))
-      simulation->predictedSeconds = seconds.getValueAsDouble();
+    if (std::optional<APFloat> seconds = plan.getPredictedSeconds())
+      simulation->predictedSeconds = seconds->convertToDouble();
   return simulation;
 }

@@ -10,10 +10,10 @@
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
-#include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -114,15 +114,12 @@ static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
                                                      cluster::LinkKind::Inside),
                           nullptr, nullptr, builder.getF64FloatAttr(0),
                           builder.getF64FloatAttr(1), nullptr, nullptr);
-  StagePlan plan;
-  plan.policy = "stages";
-  plan.groups.emplace_back();
-  plan.groups.front().units = {0, units->size()};
-  plan.groups.front().ranks.emplace_back(sharers);
-  std::iota(plan.groups.front().ranks.front().begin(),
-            plan.groups.front().ranks.front().end(), 0);
-  plan.shares = {{1, 1, 1}};
-  addStagePlan(*model, cluster::buildClusterView(*model), plan);
+  StageRanks stage;
+  stage.units = {0, units->size()};
+  stage.ranks.emplace_back(sharers);
+  std::iota(stage.ranks.front().begin(), stage.ranks.front().end(), 0);
+  zero::addPlan(*model, writeStages(cluster::buildClusterView(*model), "stages",
+                                    "", {stage}, {{1, 1, 1}}));
   if (failed(run(*model, [](OpPassManager &pm) {
         pm.addPass(createSpecializeDeviceTypes());
       })))

@@ -441,7 +441,7 @@ poplar::buildStageSimulation(ModuleOp module, const HybridModel &units) {
         return programs.lookup(name);
       });
   if (succeeded(simulation))
-    if (auto seconds = plan->getAttrOfType<FloatAttr>(zero::kPredictedAttr))
-      simulation->predictedSeconds = seconds.getValueAsDouble();
+    if (std::optional<APFloat> seconds = plan.getPredictedSeconds())
+      simulation->predictedSeconds = seconds->convertToDouble();
   return simulation;
 }

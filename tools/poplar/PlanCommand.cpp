@@ -9,6 +9,7 @@
 #include "BuildOptions.h"
 #include "Commands.h"
 #include "Output.h"
+#include "Poplar/Allocation/HeteroAllocate.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
@@ -19,10 +20,9 @@
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Report/PlanReport.h"
 #include "Poplar/Report/PlanText.h"
-#include "Poplar/Simulation/CandidateSimulator.h"
 #include "Poplar/Simulation/Passes.h"
 #include "Poplar/Transforms/Plan/Buildable.h"
-#include "Poplar/Transforms/Plan/HeteroAllocate.h"
+#include "Poplar/Transforms/Plan/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
@@ -195,9 +195,9 @@ static bool printStages(Compilation &compilation, const Arguments &args,
 
 /// Plans and prints with the functions of a policy.
 template <typename Report>
-static bool printPolicy(Compilation &compilation, const HybridRequest &request,
+static bool printPolicy(Compilation &compilation, const StagedRequest &request,
                         const Arguments &args,
-                        bool (*plan)(Compilation &, const HybridRequest &,
+                        bool (*plan)(Compilation &, const StagedRequest &,
                                      Report &),
                         std::string (*formatText)(const Report &),
                         std::string (*formatJSON)(const Report &)) {
@@ -233,7 +233,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
   if (!compilation.error.empty())
     return false;
   if (isHybrid(args)) {
-    HybridRequest request;
+    StagedRequest request;
     request.globalBatch = args.allocation.globalBatch;
     request.bucketBytes = args.build.bucketBytes;
     request.stage = args.allocation.stage;
@@ -249,17 +249,11 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
                : printPolicy(compilation, request, args, planHybrid,
                              formatHybridText, formatHybridJSON);
   }
-  std::optional<CandidateSimulator> simulator;
-  auto simulate = [&](mlir::ModuleOp module, const ClusterView &cluster,
-                      const PlanCandidate &candidate) {
-    if (!simulator)
-      simulator.emplace(module, args.build);
-    return simulator->getSeconds(cluster, candidate);
-  };
+  args.allocation.simulate = true;
   if (!compilation.run(module, [&](mlir::OpPassManager &pm) {
         pm.addPass(createZeroFormBuckets({args.build.bucketBytes}));
         pm.addPass(createEstimateProfiles());
-        pm.addPass(createHeteroAllocate(args.allocation, simulate));
+        pm.addPass(createHeteroAllocate(args.allocation, args.build));
       }))
     return false;
   std::optional<ReviewedPlan> reviewed;

@@ -81,7 +81,8 @@ protected:
     plan.stage = 2;
     plan.globalBatch = 8;
     plan.policy = "mine";
-    plan.ranks = {{"fast", "n", {4, 1, 4}, 1}, {"slow", "n", {4, 1, 4}, 3}};
+    plan.ranks = {{"fast", "n", {4, 1, 4}, /*threads=*/1, /*state=*/1},
+                  {"slow", "n", {4, 1, 4}, 1, 3}};
   }
 
   std::string refusal() {
@@ -92,7 +93,7 @@ protected:
 
   ClusterView cluster;
   ModelFacts model;
-  WrittenPlan plan;
+  Plan plan;
 };
 
 TEST_F(HandWrittenPlanTest, IsExplained) {

@@ -27,7 +27,7 @@ std::string describe(const ClusterView &cluster, const PlanCandidate &plan) {
   std::string text = std::to_string(plan.stage);
   for (const std::string &recompute : plan.recompute)
     text += " " + recompute;
-  for (const WrittenPlan::Rank &rank : writePlan(cluster, plan).ranks)
+  for (const Plan::Rank &rank : writePlan(cluster, plan).ranks)
     text += "; " + rank.type + " " + rank.node + " " +
             std::to_string(rank.share.microBatch) + " " +
             std::to_string(rank.share.steps) + " " +

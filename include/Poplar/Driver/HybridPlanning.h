@@ -16,26 +16,18 @@
 namespace poplar {
 
 /// What `poplar plan --policy hybrid` or geo is asked for.
-struct HybridRequest {
-  int64_t globalBatch = 0, bucketBytes = 0;
-  /// "auto", or that of all groups.
-  std::string stage;
-  /// Of devices that share a unit, of chunks of a stage; 0 for any.
-  int mostTensorDegree = 0, mostChunks = 0;
-  /// Plan stages that cannot be built, too.
-  bool hypothetical = false;
+struct StagedRequest : HybridRequest {
   /// Devices that are left out already.
   std::vector<UnbuildableDevices> leftOut;
   /// Add the plan to the module, for poplar build.
   bool addsPlan = false;
-  bool recordsTimeline = false;
 };
 
 /// Plans the model of a compilation, which holds a cluster. Returns false on
 /// failure, with an error said or in `compilation`.
-bool planHybrid(Compilation &compilation, const HybridRequest &request,
+bool planHybrid(Compilation &compilation, const StagedRequest &request,
                 HybridReport &report);
-bool planGeo(Compilation &compilation, const HybridRequest &request,
+bool planGeo(Compilation &compilation, const StagedRequest &request,
              GeoReport &report);
 
 } // namespace poplar

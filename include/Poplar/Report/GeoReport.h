@@ -19,18 +19,11 @@
 namespace poplar {
 
 /// A plan and all that was found out about it.
-struct GeoReport {
-  HybridModel model;
-  GeoCluster cluster;
+struct GeoReport : GeoResult {
   /// Of the whole cluster, of which the plan may take a part.
   size_t numDevices = 0;
   /// By kind of the problem.
   std::vector<std::string> typeNames;
-  /// Has a plan.
-  GeoSearchResult search;
-  PipelineSimulation simulation;
-  /// It is of the plan's programs (playStages()), not of the costs of units.
-  bool isPlayed = false;
   std::vector<GeoLinkLoad> links;
   /// Relative, of what was estimated; 0 if all was measured.
   double uncertainty = 0;

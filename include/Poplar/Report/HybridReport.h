@@ -14,9 +14,8 @@
 #define POPLAR_REPORT_HYBRIDREPORT_H
 
 #include "Poplar/Planner/Cluster/Buildable.h"
-#include "Poplar/Planner/Pipeline/HybridModel.h"
+#include "Poplar/Planner/Pipeline/HybridResult.h"
 #include "Poplar/Planner/Pipeline/HybridReview.h"
-#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "Poplar/Report/PlanReport.h"
 #include "llvm/Support/JSON.h"
 
@@ -37,27 +36,14 @@ struct ZeroAlone {
 };
 
 /// A plan and all that was found out about it.
-struct HybridReport {
-  HybridModel model;
-  HybridProblem problem;
-  /// By type of the problem: its devices, and the name of their type.
-  std::vector<HybridCluster::Devices> devices;
+struct HybridReport : HybridResult {
+  /// By type of the problem.
   std::vector<std::string> typeNames;
   /// Of the cluster.
   size_t numDevices = 0;
-  /// Has a plan. Its bound is one of all choices of devices if they were all
-  /// tried, else of those of `problem`.
-  HybridSearchResult search;
-  bool triedAllDevices = false;
-  PipelineSimulation simulation;
-  /// It is of the plan's programs (playStages()), not of the costs of
-  /// units.
-  bool isPlayed = false;
   HybridReview review;
   /// Parallel to HybridReview::alone.
   std::vector<std::string> aloneNames;
-  /// By group and lane, ranks of the cluster: those of a pipeline together.
-  std::vector<std::vector<std::vector<int>>> ranks;
   /// Relative, of what was estimated; 0 if all was measured.
   double uncertainty = 0;
   ZeroAlone pure;

@@ -17,11 +17,12 @@
 #ifndef POPLAR_SIMULATION_HYBRIDSIMULATION_H
 #define POPLAR_SIMULATION_HYBRIDSIMULATION_H
 
+#include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Geo/GeoModel.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+#include "Poplar/Planner/Plan/Plan.h"
 #include "Poplar/Target/Build.h"
-#include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace poplar {
@@ -34,26 +35,24 @@ HybridRanks assignRanks(const HybridProblem &problem,
                         const std::vector<HybridCluster::Devices> &devices,
                         const HybridPlan &plan);
 
-/// The plan as zero.plan has it, with `ranks` from assignRanks().
-StagePlan makeStagePlan(const HybridProblem &problem, const HybridPlan &plan,
-                        const HybridRanks &ranks);
-StagePlan makeStagePlan(const GeoCluster &geo, const GeoPlan &plan);
+/// The plan as it is written, with `ranks` from assignRanks().
+Plan writePlan(const ClusterView &cluster, const HybridProblem &problem,
+               const HybridPlan &plan, const HybridRanks &ranks);
+Plan writePlan(const ClusterView &cluster, const GeoCluster &geo,
+               const GeoPlan &plan);
 
 /// Adds the plan to `module`, which holds the model and the cluster, and forms
 /// its buckets anew: they do not cross the cuts of the plan. A plan of one
 /// stage has no groups. Fails with a diagnostic.
-llvm::FailureOr<zero::PlanOp> addStages(mlir::ModuleOp module,
-                                        const ClusterView &cluster,
-                                        const StagePlan &plan,
-                                        int64_t bucketBytes);
+llvm::LogicalResult addStages(mlir::ModuleOp module, const Plan &plan,
+                              int64_t bucketBytes);
 
 /// Simulates the programs of the plan, in which no devices share units. Waiting
 /// for a message or a collective that is under way counts as syncing. Lane l of
 /// the result has the times of the first of `pipelines[l]` pipelines, which are
 /// alike. Fails with a diagnostic. `module` is not changed.
 llvm::FailureOr<PipelineSimulation>
-playStages(mlir::ModuleOp module, const ClusterView &cluster,
-           const HybridModel &model, const StagePlan &plan,
+playStages(mlir::ModuleOp module, const HybridModel &model, const Plan &plan,
            llvm::ArrayRef<int64_t> pipelines, int64_t bucketBytes,
            bool recordsTimeline = false);
 

@@ -70,7 +70,7 @@ using PlanLocation =
 /// Fails with a diagnostic where there is no such program or a type has no
 /// profile that serves.
 llvm::FailureOr<PlanSimulation> buildPlanSimulation(const ClusterView &cluster,
-                                                    const WrittenPlan &plan,
+                                                    const Plan &plan,
                                                     ProgramOfType programOf,
                                                     PlanLocation where);
 

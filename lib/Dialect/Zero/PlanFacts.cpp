@@ -153,48 +153,109 @@ ModelFacts zero::getModelFacts(ModuleOp module) {
   return model;
 }
 
-WrittenPlan zero::getWrittenPlan(PlanOp plan) {
-  WrittenPlan written;
-  written.stage = static_cast<int>(plan.getStage());
-  written.globalBatch = static_cast<int64_t>(plan.getGlobalBatch());
-  written.policy = plan.getPolicy().str();
-  for (RankOp rank : plan.getRanks()) {
-    RankShare share = {static_cast<int64_t>(rank.getMicroBatch()),
-                       static_cast<int64_t>(rank.getSteps()),
-                       static_cast<int64_t>(rank.getLast())};
-    written.ranks.push_back({rank.getDeviceType().str(), rank.getNode().str(),
-                             share, rank.getState().convertToDouble()});
-  }
-  auto getSeconds = [](auto from, StringRef name) -> std::optional<double> {
-    if (auto seconds = from.template getAs<FloatAttr>(name))
-      return seconds.getValueAsDouble();
-    return std::nullopt;
-  };
-  DictionaryAttr attributes = plan->getDiscardableAttrDictionary();
-  written.simulated = getSeconds(attributes, kSimulatedAttr);
-  if (auto candidates = attributes.getAs<ArrayAttr>(kCandidatesAttr))
-    for (auto candidate : candidates.getAsRange<DictionaryAttr>()) {
-      auto description = candidate.getAs<StringAttr>("plan");
-      auto predicted = getSeconds(candidate, kPredictedAttr),
-           simulated = getSeconds(candidate, kSimulatedAttr);
-      if (description && predicted && simulated)
-        written.candidates.push_back(
-            {description.str(), *predicted, *simulated});
-    }
-  return written;
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+/// A dictionary of simulated_plans, see zero.plan.
+static constexpr StringLiteral kDescription = "plan",
+                               kPredicted = "predicted_seconds",
+                               kSimulated = "simulated_seconds";
+
+static ArrayAttr toAttr(Builder &builder,
+                        const std::vector<Plan::Candidate> &candidates) {
+  SmallVector<Attribute> attributes;
+  for (const Plan::Candidate &candidate : candidates)
+    attributes.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr(kDescription,
+                              builder.getStringAttr(candidate.description)),
+         builder.getNamedAttr(kPredicted,
+                              builder.getF64FloatAttr(candidate.predicted)),
+         builder.getNamedAttr(kSimulated,
+                              builder.getF64FloatAttr(candidate.simulated))}));
+  return candidates.empty() ? ArrayAttr() : builder.getArrayAttr(attributes);
 }
 
-void zero::setCandidates(
-    PlanOp plan, const std::vector<WrittenPlan::Candidate> &candidates) {
-  Builder builder(plan.getContext());
-  SmallVector<Attribute> attributes;
-  for (const WrittenPlan::Candidate &candidate : candidates)
-    attributes.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr("plan",
-                              builder.getStringAttr(candidate.description)),
-         builder.getNamedAttr(kPredictedAttr,
-                              builder.getF64FloatAttr(candidate.predicted)),
-         builder.getNamedAttr(kSimulatedAttr,
-                              builder.getF64FloatAttr(candidate.simulated))}));
-  plan->setAttr(kCandidatesAttr, builder.getArrayAttr(attributes));
+zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  Location loc = module.getLoc();
+  auto text = [&](const std::string &value) {
+    return value.empty() ? StringAttr() : builder.getStringAttr(value);
+  };
+  auto list = [&](const std::vector<int64_t> &values) {
+    return values.empty() ? DenseI64ArrayAttr()
+                          : builder.getDenseI64ArrayAttr(values);
+  };
+  auto seconds = [&](std::optional<double> value) {
+    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
+  };
+  auto op = PlanOp::create(builder, loc, uint64_t(plan.stage),
+                           uint64_t(plan.globalBatch), plan.policy,
+                           text(plan.schedule), seconds(plan.predicted),
+                           seconds(plan.uncertainty), seconds(plan.simulated),
+                           toAttr(builder, plan.candidates));
+  builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
+  for (const Plan::Group &group : plan.groups)
+    GroupOp::create(builder, loc, group.units, uint64_t(group.zeroStage),
+                    group.tensorDegrees, list(group.parts));
+  for (const Plan::Rank &rank : plan.ranks)
+    RankOp::create(builder, loc,
+                   SymbolRefAttr::get(module.getContext(), rank.type),
+                   builder.getStringAttr(rank.node),
+                   builder.getI64IntegerAttr(rank.share.microBatch),
+                   builder.getI64IntegerAttr(rank.share.steps),
+                   builder.getI64IntegerAttr(rank.share.last),
+                   builder.getI64IntegerAttr(rank.threads),
+                   builder.getF64FloatAttr(rank.state),
+                   builder.getI64IntegerAttr(rank.group), list(rank.turns),
+                   list(rank.chunks), text(rank.recompute));
+  return op;
+}
+
+static void readSeconds(zero::PlanOp op, Plan &plan) {
+  auto toSeconds = [](std::optional<APFloat> value) -> std::optional<double> {
+    if (!value)
+      return std::nullopt;
+    return value->convertToDouble();
+  };
+  plan.predicted = toSeconds(op.getPredictedSeconds());
+  plan.uncertainty = toSeconds(op.getPredictedUncertainty());
+  plan.simulated = toSeconds(op.getSimulatedSeconds());
+  if (ArrayAttr candidates = op.getSimulatedPlansAttr())
+    for (auto candidate : candidates.getAsRange<DictionaryAttr>())
+      plan.candidates.push_back(
+          {candidate.getAs<StringAttr>(kDescription).str(),
+           candidate.getAs<FloatAttr>(kPredicted).getValueAsDouble(),
+           candidate.getAs<FloatAttr>(kSimulated).getValueAsDouble()});
+}
+
+Plan zero::readPlan(PlanOp op) {
+  Plan plan;
+  plan.policy = op.getPolicy().str();
+  plan.stage = static_cast<int64_t>(op.getStage());
+  plan.globalBatch = static_cast<int64_t>(op.getGlobalBatch());
+  if (auto schedule = op.getSchedule())
+    plan.schedule = stringifyPlanSchedule(*schedule).str();
+  for (GroupOp group : op.getGroups())
+    plan.groups.push_back(
+        {group.getUnits().vec(), static_cast<int64_t>(group.getStage()),
+         group.getTensor().vec(),
+         group.getParts().value_or(ArrayRef<int64_t>()).vec()});
+  for (RankOp rank : op.getRanks()) {
+    auto recompute = rank.getRecompute();
+    plan.ranks.push_back(
+        {rank.getDeviceType().str(),
+         rank.getNode().str(),
+         {static_cast<int64_t>(rank.getMicroBatch()),
+          static_cast<int64_t>(rank.getSteps()),
+          static_cast<int64_t>(rank.getLast())},
+         static_cast<int64_t>(rank.getThreads()),
+         rank.getState().convertToDouble(),
+         static_cast<int64_t>(rank.getGroup()),
+         recompute ? cluster::stringifyRecomputePolicy(*recompute).str() : "",
+         rank.getTurns().value_or(ArrayRef<int64_t>()).vec(),
+         rank.getChunks().value_or(ArrayRef<int64_t>()).vec()});
+  }
+  readSeconds(op, plan);
+  return plan;
 }

@@ -138,25 +138,35 @@ static LogicalResult verifyAttributes(Operation *op,
   return success();
 }
 
+static bool isSeconds(Attribute attribute) {
+  auto value = dyn_cast_or_null<FloatAttr>(attribute);
+  return value && value.getType().isF64() &&
+         std::isfinite(value.getValueAsDouble()) &&
+         value.getValueAsDouble() >= 0;
+}
+
 /// What planning has found out about a plan.
 static LogicalResult verifyPrediction(PlanOp plan) {
-  if (failed(
-          verifyAttributes(plan, {kPredictedAttr, kSimulatedAttr,
-                                  kCandidatesAttr, "predicted_uncertainty"})))
+  if (failed(verifyAttributes(plan)))
     return failure();
-  constexpr StringLiteral uncertainty = "predicted_uncertainty";
-  for (StringRef name : {StringRef(kPredictedAttr), StringRef(kSimulatedAttr),
-                         StringRef(uncertainty)}) {
-    Attribute attribute = plan->getDiscardableAttr(name);
-    if (!attribute)
-      continue;
-    auto value = dyn_cast<FloatAttr>(attribute);
-    if (!value || !value.getType().isF64() ||
-        !std::isfinite(value.getValueAsDouble()) ||
-        value.getValueAsDouble() < 0)
-      return plan.emitOpError() << name << " is " << attribute
+  const std::pair<StringRef, FloatAttr> figures[] = {
+      {"predicted_seconds", plan.getPredictedSecondsAttr()},
+      {"predicted_uncertainty", plan.getPredictedUncertaintyAttr()},
+      {"simulated_seconds", plan.getSimulatedSecondsAttr()}};
+  for (auto [name, value] : figures)
+    if (value && !isSeconds(value))
+      return plan.emitOpError() << name << " is " << value
                                 << ", expected a finite f64, not negative";
-  }
+  ArrayAttr candidates = plan.getSimulatedPlansAttr();
+  if (!candidates)
+    return success();
+  for (auto candidate : candidates.getAsRange<DictionaryAttr>())
+    if (!candidate.getAs<StringAttr>("plan") ||
+        !isSeconds(candidate.get("predicted_seconds")) ||
+        !isSeconds(candidate.get("simulated_seconds")))
+      return plan.emitOpError("simulated_plans holds ")
+             << candidate
+             << ", expected plan, predicted_seconds and simulated_seconds";
   return success();
 }
 

@@ -170,7 +170,7 @@ void HybridProblemBuilder::arrangeTeams() {
   std::map<std::pair<int, int>, std::vector<int>> left;
   for (int rank : devices.front().ranks)
     left[{cluster.ranks[rank].node, cluster.ranks[rank].type}].push_back(rank);
-  size_t count = devices.front().ranks.size();
+  [[maybe_unused]] size_t count = devices.front().ranks.size();
   std::vector<int> arranged;
   for (int node : places.front().nodes)
     while (!left[{node, team.front()}].empty())

@@ -18,7 +18,7 @@ namespace {
 class Reviewer {
 public:
   Reviewer(const ClusterView &cluster, const ModelFacts &model,
-           const WrittenPlan &written)
+           const Plan &written)
       : cluster(cluster), model(model), written(written) {}
 
   bool run(PlanReview &review, std::string &error);
@@ -32,7 +32,7 @@ private:
 
   const ClusterView &cluster;
   const ModelFacts &model;
-  const WrittenPlan &written;
+  const Plan &written;
   /// The cluster of the job's ranks alone, and which they are.
   ClusterView job;
   std::vector<int> ranks;
@@ -52,7 +52,7 @@ bool Reviewer::findRanks(std::string &error) {
   job.ranks.clear();
   for (ClusterNode &node : job.nodes)
     node.numRanks = 0;
-  for (const WrittenPlan::Rank &rank : written.ranks) {
+  for (const Plan::Rank &rank : written.ranks) {
     std::vector<int> &left = devices[{rank.type, rank.node}];
     if (left.empty()) {
       error = "rank " + std::to_string(ranks.size()) +
@@ -89,11 +89,11 @@ void Reviewer::allocate(PlanReview &review) const {
 
 bool Reviewer::pose(PlanReview &review, std::string &error) {
   PlanCandidate &plan = review.plan;
-  plan.stage = written.stage;
+  plan.stage = static_cast<int>(written.stage);
   plan.ranks = ranks;
   for (const DeviceType &type : cluster.types)
     plan.recompute.push_back(type.recompute);
-  for (const WrittenPlan::Rank &rank : written.ranks)
+  for (const Plan::Rank &rank : written.ranks)
     plan.state.push_back(rank.state);
   for (double share : plan.state)
     if (share != plan.state.front() && written.stage > 0)
@@ -167,7 +167,7 @@ void Reviewer::addAlternatives(PlanReview &review,
   };
   // What was simulated beside the plan was found to be no better.
   double least = now.seconds;
-  for (const WrittenPlan::Candidate &candidate : written.candidates)
+  for (const Plan::Candidate &candidate : written.candidates)
     least = std::min(least, candidate.predicted);
   const PlanCandidate *best = review.alternatives.best();
   if (best && isBetter(best->allocation.seconds) &&
@@ -228,9 +228,9 @@ bool Reviewer::run(PlanReview &review, std::string &error) {
   return true;
 }
 
-WrittenPlan poplar::writePlan(const ClusterView &cluster,
-                              const PlanCandidate &candidate) {
-  WrittenPlan plan;
+Plan poplar::writePlan(const ClusterView &cluster,
+                       const PlanCandidate &candidate) {
+  Plan plan;
   plan.stage = candidate.stage;
   plan.globalBatch = candidate.problem.globalBatch;
   plan.policy = candidate.allocation.policy;
@@ -241,16 +241,16 @@ WrittenPlan poplar::writePlan(const ClusterView &cluster,
         candidate.allocation.shareOf(rank.type, seen[rank.type]++);
     // A rank without samples still takes part in the last step's collectives.
     share.steps = std::max<int64_t>(share.steps, 1);
-    plan.ranks.push_back({cluster.types[rank.type].name,
-                          cluster.nodes[rank.node].name, share,
-                          candidate.state[i]});
+    const DeviceType &type = cluster.types[rank.type];
+    plan.ranks.push_back({type.name, cluster.nodes[rank.node].name, share,
+                          type.threads.value_or(1), candidate.state[i]});
   }
   return plan;
 }
 
 std::optional<PlanReview> poplar::reviewPlan(const ClusterView &cluster,
                                              const ModelFacts &model,
-                                             const WrittenPlan &plan,
+                                             const Plan &plan,
                                              std::string &error) {
   PlanReview review;
   review.candidates = plan.candidates;

@@ -128,7 +128,7 @@ static std::string formatCandidates(const PlanReview &review) {
   if (review.candidates.empty())
     return "";
   PlanLines lines;
-  for (const WrittenPlan::Candidate &candidate : review.candidates) {
+  for (const Plan::Candidate &candidate : review.candidates) {
     std::string head = formatSeconds(candidate.simulated) +
                        formatPercent(" (%+.1f%%): ",
                                      candidate.simulated / candidate.predicted);

@@ -8,7 +8,7 @@
 
 #include "Poplar/Transforms/Plan/Buildable.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include <map>
 
 using namespace poplar;
@@ -72,40 +72,9 @@ std::vector<UnbuildableDevices> poplar::dropUnbuildable(ModuleOp module,
 }
 
 std::string poplar::explainUnbuildable(ModuleOp module) {
-  ClusterView cluster = cluster::buildClusterView(module);
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty())
     return "";
-  zero::PlanOp plan = *plans.begin();
-  SmallVector<zero::GroupOp, 0> groups = plan.getGroups();
-  auto getType = [&](zero::RankOp rank) {
-    std::optional<int> index = cluster.findType(rank.getDeviceType().str());
-    return index ? &cluster.types[*index] : nullptr;
-  };
-  SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
-  for (zero::RankOp rank : ranks) {
-    const DeviceType *type = getType(rank);
-    if (!type)
-      continue;
-    std::string reason =
-        groups.empty()
-            ? explainUnbuildable(type->name, type->target)
-            : explainUnbuildableStage(
-                  *type, static_cast<int>(
-                             groups[rank.getGroup()].getLargestTensorDegree()));
-    if (!reason.empty())
-      return reason;
-  }
-  for (size_t group = 0; group < groups.size(); ++group)
-    for (ArrayRef<int64_t> sharers : plan.getPipelinesOf(group))
-      for (int64_t sharer : sharers) {
-        const DeviceType *first = getType(ranks[sharers.front()]),
-                         *type = getType(ranks[sharer]);
-        if (!first || !type)
-          continue;
-        std::string reason = explainUnlikeSharers(*first, *type);
-        if (!reason.empty())
-          return reason;
-      }
-  return "";
+  return explainUnbuildable(cluster::buildClusterView(module),
+                            zero::readPlan(*plans.begin()));
 }

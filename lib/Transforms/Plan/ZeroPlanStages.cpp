@@ -7,10 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
-#include "Poplar/Transforms/Plan/StagePlan.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace poplar {
@@ -259,39 +258,38 @@ LogicalResult ZeroPlanStagesPass::plan(ModuleOp module) {
            << " pipelines";
 
   ClusterView cluster = cluster::buildClusterView(module);
-  StagePlan result;
-  result.schedule = *parsePipelineSchedule(std::string(schedule));
-  result.policy = "stages";
-  // Ranks meet in every step in stages 2 and 3.
-  result.shares =
-      sharePipelines(globalBatch, pipelines, microBatch, zeroStage >= 2);
+  std::vector<StageRanks> stages;
   std::vector<bool> taken(cluster.ranks.size());
   for (auto [place, stage] : llvm::enumerate(*described)) {
-    StagePlan::Group group;
+    StageRanks planned;
     for (auto [chunk, end] : llvm::enumerate(stage.ends)) {
       int64_t begin = place   ? (*described)[place - 1].ends[chunk]
                       : chunk ? described->back().ends[chunk - 1]
                               : 0;
-      group.units.insert(group.units.end(), {begin, end});
+      planned.units.insert(planned.units.end(), {begin, end});
     }
-    group.zeroStage = zeroStage;
-    group.ranks = takeRanks(cluster, stage, taken);
+    planned.zeroStage = zeroStage;
+    planned.ranks = takeRanks(cluster, stage, taken);
     if (!llvm::all_equal(stage.parts))
-      group.parts = stage.parts;
-    auto found = int64_t(group.ranks.size());
+      planned.parts = stage.parts;
+    auto found = int64_t(planned.ranks.size());
     if (found < pipelines && stage.sharers.size() == 1)
       return module.emitError("stage ")
-             << result.groups.size() << " wants " << pipelines
-             << " devices of type '" << stage.type << "', but only " << found
+             << stages.size() << " wants " << pipelines << " devices of type '"
+             << stage.type << "', but only " << found
              << " are left in the cluster";
     if (found < pipelines)
       return module.emitError("stage ")
-             << result.groups.size() << " wants " << pipelines << " times "
+             << stages.size() << " wants " << pipelines << " times "
              << stage.sharers.size() << " devices of type '" << stage.type
              << "' that share a node, but only " << found << " times as many "
              << "are left in the cluster";
-    result.groups.push_back(std::move(group));
+    stages.push_back(std::move(planned));
   }
-  addStagePlan(module, cluster, result);
+  // Ranks meet in every step in stages 2 and 3.
+  zero::addPlan(module,
+                writeStages(cluster, "stages", schedule, stages,
+                            sharePipelines(globalBatch, pipelines, microBatch,
+                                           zeroStage >= 2)));
   return success();
 }

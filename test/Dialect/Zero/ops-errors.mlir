@@ -953,7 +953,7 @@ zero.plan stage 0 global_batch 1 policy "p" attributes {simulated_seconds = -1.0
 
 // -----
 
-// expected-error @below {{predicted_seconds is 1 : i64, expected a finite f64, not negative}}
+// expected-error @below {{attribute 'predicted_seconds' failed to satisfy constraint: 64-bit float attribute}}
 zero.plan stage 0 global_batch 1 policy "p" attributes {predicted_seconds = 1 : i64} {
   zero.rank @t node "n" micro_batch 1 steps 1 last 1
 }

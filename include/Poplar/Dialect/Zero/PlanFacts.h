@@ -10,7 +10,8 @@
 #define POPLAR_DIALECT_ZERO_PLANFACTS_H
 
 #include "Poplar/Dialect/Zero/Zero.h"
-#include "Poplar/Planner/Zero/PlanReview.h"
+#include "Poplar/Planner/Plan/Plan.h"
+#include "Poplar/Planner/Zero/ZeroProblem.h"
 
 namespace poplar::zero {
 
@@ -18,19 +19,12 @@ namespace poplar::zero {
 /// where they have been formed.
 ModelFacts getModelFacts(mlir::ModuleOp module);
 
-/// Of a zero.plan: seconds of an iteration by the planner's closed form, and
-/// simulated; and the plans that were simulated to find it, an array of
-/// dictionaries with both and with what the plan is.
-inline constexpr llvm::StringLiteral kPredictedAttr = "predicted_seconds",
-                                     kSimulatedAttr = "simulated_seconds",
-                                     kCandidatesAttr = "simulated_plans";
+/// Adds a plan to a module that holds its cluster. The only way in which plans
+/// are written.
+PlanOp addPlan(mlir::ModuleOp module, const Plan &plan);
 
-/// Writes what was simulated to find a plan.
-void setCandidates(PlanOp plan,
-                   const std::vector<WrittenPlan::Candidate> &candidates);
-
-/// A plan as it is written.
-WrittenPlan getWrittenPlan(PlanOp plan);
+/// The plan that was written so, or by hand.
+Plan readPlan(PlanOp op);
 
 } // namespace poplar::zero
 

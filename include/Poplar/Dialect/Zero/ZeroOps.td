@@ -95,24 +95,27 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
       zero.rank @v100 node "n1" group 1 micro_batch 2 steps 4 last 2
     }
     ```
+
+    What planning found out is kept beside: seconds of an iteration by the closed
+    form (`predicted_seconds`), their relative uncertainty where profiles are
+    estimates, and simulated (`simulated_seconds`). `simulated_plans` lists the
+    plans that were simulated to find this one, each with both times and with what
+    it is.
   }];
   let arguments = (ins
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
     ConfinedAttr<I64Attr, [IntPositive]>:$global_batch,
     StrAttr:$policy,
-    OptionalAttr<Zero_PlanScheduleAttr>:$schedule);
+    OptionalAttr<Zero_PlanScheduleAttr>:$schedule,
+    OptionalAttr<F64Attr>:$predicted_seconds,
+    OptionalAttr<F64Attr>:$predicted_uncertainty,
+    OptionalAttr<F64Attr>:$simulated_seconds,
+    OptionalAttr<DictArrayAttr>:$simulated_plans);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
     (`schedule` $schedule^)? attr-dict-with-keyword $body
   }];
-  let builders = [
-    /// Without groups.
-    OpBuilder<(ins "uint64_t":$stage, "uint64_t":$globalBatch,
-               "::mlir::StringAttr":$policy), [{
-      build($_builder, $_state, stage, globalBatch, policy, nullptr);
-    }]>
-  ];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     llvm::SmallVector<RankOp, 0> getRanks();

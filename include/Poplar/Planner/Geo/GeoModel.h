@@ -17,7 +17,7 @@
 #define POPLAR_PLANNER_GEO_GEOMODEL_H
 
 #include "Poplar/Planner/Geo/GeoSearch.h"
-#include "Poplar/Planner/Pipeline/HybridModel.h"
+#include "Poplar/Planner/Pipeline/HybridResult.h"
 
 namespace poplar {
 
@@ -46,6 +46,18 @@ struct GeoChoice {
 };
 GeoChoice searchGeoClusters(const std::vector<GeoCluster> &problems,
                             int64_t effort = geoEffort);
+
+struct GeoResult {
+  HybridModel model;
+  GeoCluster cluster;
+  /// Of the whole cluster.
+  std::vector<HybridCluster::Devices> devices;
+  /// Has a plan.
+  GeoSearchResult search;
+  PipelineSimulation simulation;
+  /// As HybridResult::isPlayed.
+  bool isPlayed = false;
+};
 
 /// What a link between two nodes has to do in an iteration.
 struct GeoLinkLoad {

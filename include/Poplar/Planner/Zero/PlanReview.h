@@ -16,38 +16,14 @@
 #ifndef POPLAR_PLANNER_ZERO_PLANREVIEW_H
 #define POPLAR_PLANNER_ZERO_PLANREVIEW_H
 
+#include "Poplar/Planner/Plan/Plan.h"
 #include "Poplar/Planner/Zero/PlanExplanation.h"
 #include "Poplar/Planner/Zero/PlanSearch.h"
 
 namespace poplar {
 
-/// The ranks of a job in their order, by the names of their device types and
-/// nodes.
-struct WrittenPlan {
-  struct Rank {
-    std::string type, node;
-    RankShare share;
-    double state;
-  };
-  int stage = 0;
-  int64_t globalBatch = 0;
-  std::string policy;
-  std::vector<Rank> ranks;
-  /// Plans that were simulated to find this one, and itself among them: seconds
-  /// of an iteration by the closed form, and simulated. Empty if it was not
-  /// chosen so.
-  struct Candidate {
-    std::string description;
-    double predicted, simulated;
-  };
-  std::vector<Candidate> candidates;
-  /// Of the plan itself, where it was simulated.
-  std::optional<double> simulated;
-};
-
 /// A candidate for a plan of `cluster`, written.
-WrittenPlan writePlan(const ClusterView &cluster,
-                      const PlanCandidate &candidate);
+Plan writePlan(const ClusterView &cluster, const PlanCandidate &candidate);
 
 struct PlanReview {
   /// The plan itself. Sharding is Memory if shares of the state differ.
@@ -87,8 +63,8 @@ struct PlanReview {
   /// why some have no plan.
   PlanSearchResult alternatives;
 
-  /// As it is written, see WrittenPlan.
-  std::vector<WrittenPlan::Candidate> candidates;
+  /// As Plan has them.
+  std::vector<Plan::Candidate> candidates;
   std::optional<double> simulated;
 
   /// A line for each thing to do that makes iterations shorter, such as
@@ -99,8 +75,7 @@ struct PlanReview {
 /// Fails, with `error` set, if the plan names devices that the cluster does not
 /// have, or asks more of a device than its profile or its memory has.
 std::optional<PlanReview> reviewPlan(const ClusterView &cluster,
-                                     const ModelFacts &model,
-                                     const WrittenPlan &plan,
+                                     const ModelFacts &model, const Plan &plan,
                                      std::string &error);
 
 /// For people: lines of text.

@@ -26,39 +26,6 @@ def ZeroFormBuckets : Pass<"zero-form-buckets", "::mlir::ModuleOp"> {
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
 }
 
-def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
-  let summary = "Allocate the global batch to the ranks of a cluster";
-  let description = [{
-    The module must hold a model, a cluster (`cluster.device_type`,
-    `cluster.node`, `cluster.link`) and a `cluster.profile` per device type. The
-    pass adds the `zero.plan`. `BatchPolicy.h` describes the policies;
-    `homogeneous:T` plans a job of the devices of type T alone. If there are
-    buckets, the plan accounts for the latencies of their collectives and for
-    the transient memory of the largest one.
-
-    With the policy `exact`, options that are `auto` are searched together. With
-    other policies, `auto` means equal state, all devices, and recomputation as
-    set. Devices that are left out have no `zero.rank`. The recomputation policy
-    is set on the `cluster.device_type`.
-  }];
-  let options = [
-    Option<"globalBatch", "global-batch", "int64_t", "0",
-           "Samples per iteration">,
-    Option<"stage", "zero", "std::string", "\"auto\"",
-           "ZeRO stage: 0, 1, 2, 3, or auto for the fastest that fits">,
-    Option<"policy", "policy", "std::string", "\"exact\"",
-           "exact, poplar, uniform, whale, homogeneous:T or batch:T=N,...">,
-    Option<"state", "state", "std::string", "\"auto\"",
-           "How state is sharded: equal, by memory, or auto for the faster">,
-    Option<"leaveOut", "leave-out", "std::string", "\"auto\"",
-           "auto drops devices if that is faster, none keeps all">,
-    Option<"recompute", "recompute", "std::string", "\"auto\"",
-           "What types recompute: as-set, or auto for the fastest profiled">
-  ];
-  let dependentDialects = ["::poplar::zero::ZeroDialect",
-    "::poplar::cluster::ClusterDialect"];
-}
-
 def ZeroPlanStages : Pass<"zero-plan-stages", "::mlir::ModuleOp"> {
   let summary = "Plan the pipeline stages that an option describes";
   let description = [{

@@ -6,18 +6,26 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Transforms/Plan/HeteroAllocate.h"
+#include "Poplar/Allocation/HeteroAllocate.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Zero/PlanRemedies.h"
+#include "Poplar/Planner/Zero/PlanReview.h"
 #include "Poplar/Planner/Zero/PlanShortlist.h"
+#include "Poplar/Simulation/CandidateSimulator.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <algorithm>
 
 namespace poplar {
 #define GEN_PASS_DEF_HETEROALLOCATE
-#include "Poplar/Transforms/Plan/Passes.h.inc"
+#include "Poplar/Allocation/Passes.h.inc"
 } // namespace poplar
 
 using namespace mlir;
@@ -29,8 +37,9 @@ class HeteroAllocatePass
     : public poplar::impl::HeteroAllocateBase<HeteroAllocatePass> {
 public:
   using Base::Base;
-  HeteroAllocatePass(HeteroAllocateOptions options, PlanSimulator simulator)
-      : Base(std::move(options)), simulator(std::move(simulator)) {}
+  HeteroAllocatePass(HeteroAllocateOptions options,
+                     const OverlapOptions &overlap)
+      : Base(std::move(options)), overlap(overlap) {}
   void runOnOperation() override;
 
 private:
@@ -44,12 +53,13 @@ private:
   /// Of the estimates among the profiles that a plan rests on, the largest
   /// relative uncertainty; nothing if all are measured.
   std::optional<double> getUncertainty(const PlanCandidate &plan) const;
-  zero::PlanOp addPlan(const PlanCandidate &candidate);
-  LogicalResult simulate(const PlanSearchResult &result,
-                         const BatchPolicy &algorithm);
+  /// As it is written.
+  Plan describe(const PlanCandidate &candidate) const;
+  LogicalResult takeFastest(const PlanSearchResult &result,
+                            const BatchPolicy &algorithm);
 
-  /// None: the closed form decides.
-  PlanSimulator simulator;
+  /// Of the programs that are simulated.
+  OverlapOptions overlap;
   ClusterView cluster;
   ModelFacts model;
   PlanChoices choices;
@@ -154,42 +164,24 @@ HeteroAllocatePass::getUncertainty(const PlanCandidate &plan) const {
   return uncertainty;
 }
 
-zero::PlanOp HeteroAllocatePass::addPlan(const PlanCandidate &candidate) {
-  ModuleOp module = getOperation();
-  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  WrittenPlan plan = writePlan(cluster, candidate);
-  auto op = zero::PlanOp::create(builder, module.getLoc(), uint64_t(plan.stage),
-                                 uint64_t(plan.globalBatch),
-                                 builder.getStringAttr(policy));
-  op->setAttr(zero::kPredictedAttr,
-              builder.getF64FloatAttr(candidate.allocation.seconds));
-  if (std::optional<double> uncertainty = getUncertainty(candidate))
-    op->setAttr("predicted_uncertainty", builder.getF64FloatAttr(*uncertainty));
-  builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
-
-  auto integer = [&](int64_t value) {
-    return builder.getI64IntegerAttr(value);
-  };
-  for (auto [index, rank] : llvm::zip_equal(candidate.ranks, plan.ranks)) {
-    const DeviceType &type = cluster.types[cluster.ranks[index].type];
-    zero::RankOp::create(
-        builder, module.getLoc(), SymbolRefAttr::get(&getContext(), rank.type),
-        builder.getStringAttr(rank.node), integer(rank.share.microBatch),
-        integer(rank.share.steps), integer(rank.share.last),
-        integer(type.threads.value_or(1)), builder.getF64FloatAttr(rank.state));
-  }
-  return op;
+Plan HeteroAllocatePass::describe(const PlanCandidate &candidate) const {
+  Plan plan = writePlan(cluster, candidate);
+  plan.policy = policy;
+  plan.predicted = candidate.allocation.seconds;
+  plan.uncertainty = getUncertainty(candidate);
+  return plan;
 }
 
 /// Of the best plans by the closed form, the best by simulation.
-LogicalResult HeteroAllocatePass::simulate(const PlanSearchResult &result,
-                                           const BatchPolicy &algorithm) {
+LogicalResult HeteroAllocatePass::takeFastest(const PlanSearchResult &result,
+                                              const BatchPolicy &algorithm) {
   std::vector<PlanCandidate> candidates =
       shortlistPlans(cluster, model, algorithm, choices, result);
-  std::vector<WrittenPlan::Candidate> simulated;
+  CandidateSimulator simulator(getOperation(), overlap);
+  std::vector<Plan::Candidate> simulated;
   size_t best = 0;
   for (auto [index, candidate] : llvm::enumerate(candidates)) {
-    FailureOr<double> seconds = simulator(getOperation(), cluster, candidate);
+    FailureOr<double> seconds = simulator.getSeconds(cluster, candidate);
     if (failed(seconds))
       return failure();
     simulated.push_back({describePlan(cluster, candidate, policy),
@@ -199,17 +191,16 @@ LogicalResult HeteroAllocatePass::simulate(const PlanSearchResult &result,
       best = index;
   }
   setRecompute(candidates[best]);
-  zero::PlanOp plan = addPlan(candidates[best]);
-  plan->setAttr(
-      zero::kSimulatedAttr,
-      Builder(&getContext()).getF64FloatAttr(simulated[best].simulated));
+  Plan plan = describe(candidates[best]);
+  plan.simulated = simulated[best].simulated;
   // The plan itself, then the others by time.
   std::rotate(simulated.begin(), simulated.begin() + best,
               simulated.begin() + best + 1);
   std::stable_sort(
       simulated.begin() + 1, simulated.end(),
       [](const auto &a, const auto &b) { return a.simulated < b.simulated; });
-  zero::setCandidates(plan, simulated);
+  plan.candidates = std::move(simulated);
+  zero::addPlan(getOperation(), plan);
   return success();
 }
 
@@ -242,18 +233,17 @@ void HeteroAllocatePass::runOnOperation() {
     refuse(result, *algorithm);
     return signalPassFailure();
   }
-  if (simulator) {
-    if (failed(simulate(result, *algorithm)))
+  if (simulate) {
+    if (failed(takeFastest(result, *algorithm)))
       signalPassFailure();
     return;
   }
   setRecompute(*best);
-  addPlan(*best);
+  zero::addPlan(module, describe(*best));
 }
 
 std::unique_ptr<Pass>
 poplar::createHeteroAllocate(HeteroAllocateOptions options,
-                             PlanSimulator simulator) {
-  return std::make_unique<HeteroAllocatePass>(std::move(options),
-                                              std::move(simulator));
+                             const OverlapOptions &overlap) {
+  return std::make_unique<HeteroAllocatePass>(std::move(options), overlap);
 }

@@ -1,0 +1,61 @@
+//===- StagedAllocation.h - Plans of pipeline stages ------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// The planners behind --hybrid-allocate and --geo-allocate, which `poplar plan`
+// calls as well: the search (Planner/Pipeline, Planner/Geo), the simulation of
+// the programs of its best plans, and the plan as poplar build takes it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_ALLOCATION_STAGEDALLOCATION_H
+#define POPLAR_ALLOCATION_STAGEDALLOCATION_H
+
+#include "Poplar/Planner/Geo/GeoModel.h"
+#include "Poplar/Planner/Pipeline/HybridSelection.h"
+#include "Poplar/Simulation/HybridSimulation.h"
+
+namespace poplar {
+
+/// Leaves out what a request does not want.
+HybridFilter getFilter(const HybridRequest &request);
+
+/// The best plan of all choices of devices; of at most `mostChoices`, if that
+/// is not 0.
+HybridSelection selectDevices(const ClusterView &cluster,
+                              const HybridModel &model,
+                              const HybridRequest &request,
+                              int64_t mostChoices);
+
+/// Plays the plan of a selection and those of other numbers of chunks, and
+/// takes the fastest. Fails with a diagnostic.
+llvm::FailureOr<PipelineSimulation> takeFastest(mlir::ModuleOp module,
+                                                const ClusterView &cluster,
+                                                const HybridRequest &request,
+                                                const HybridModel &model,
+                                                HybridSelection &selection);
+
+/// Plans the model of `module`, which holds `cluster` and has buckets. Fails
+/// with a diagnostic, or with `error` set where there is no plan.
+llvm::LogicalResult findPlan(mlir::ModuleOp module, const ClusterView &cluster,
+                             const HybridRequest &request, HybridResult &result,
+                             std::string &error);
+llvm::LogicalResult findPlan(mlir::ModuleOp module, const ClusterView &cluster,
+                             const HybridRequest &request, GeoResult &result,
+                             std::string &error);
+
+/// Adds a plan to the module as poplar build takes it. Fails with a diagnostic.
+llvm::LogicalResult addPlan(mlir::ModuleOp module, const ClusterView &cluster,
+                            const HybridRequest &request,
+                            const HybridResult &result);
+llvm::LogicalResult addPlan(mlir::ModuleOp module, const ClusterView &cluster,
+                            const HybridRequest &request,
+                            const GeoResult &result);
+
+} // namespace poplar
+
+#endif // POPLAR_ALLOCATION_STAGEDALLOCATION_H

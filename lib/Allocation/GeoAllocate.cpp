@@ -1,0 +1,78 @@
+//===- GeoAllocate.cpp - Plans over slow, unlike links --------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Simulation/ModelUnits.h"
+#include "StagedPass.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_GEOALLOCATE
+#include "Poplar/Allocation/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
+                               const HybridRequest &request, GeoResult &result,
+                               std::string &error) {
+  FailureOr<HybridModel> model = getHybridModel(module, cluster);
+  if (failed(model))
+    return failure();
+  result.model = std::move(*model);
+  std::vector<HybridCluster> hybrids =
+      makeHybridProblems(cluster, result.model, request.globalBatch, error);
+  if (hybrids.empty())
+    return failure();
+  HybridCluster &whole = hybrids.front();
+  getFilter(request)(whole.problem);
+  std::vector<GeoCluster> problems = makeGeoProblems(cluster, whole, error);
+  if (problems.empty())
+    return failure();
+  GeoChoice choice = searchGeoClusters(problems);
+  if (!choice.search.plan) {
+    error = choice.search.error;
+    return failure();
+  }
+  result.cluster = std::move(problems[choice.problem]);
+  result.devices = std::move(whole.devices);
+  result.search = std::move(choice.search);
+  const GeoPlan &plan = *result.search.plan;
+  result.isPlayed = !request.hypothetical;
+  if (!result.isPlayed) {
+    result.simulation =
+        simulateGeoPlan(result.cluster.problem, plan, request.recordsTimeline);
+    return success();
+  }
+  FailureOr<PipelineSimulation> played =
+      playStages(module, result.model, writePlan(cluster, result.cluster, plan),
+                 std::vector<int64_t>(plan.pipelines(), 1), request.bucketBytes,
+                 request.recordsTimeline);
+  if (failed(played))
+    return failure();
+  result.simulation = std::move(*played);
+  return success();
+}
+
+LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
+                              const HybridRequest &request,
+                              const GeoResult &result) {
+  Plan plan = writePlan(cluster, result.cluster, *result.search.plan);
+  plan.predicted = result.search.plan->seconds;
+  plan.simulated = result.simulation.seconds;
+  return addStages(module, plan, request.bucketBytes);
+}
+
+namespace {
+
+struct GeoAllocatePass
+    : StagedPass<poplar::impl::GeoAllocateBase<GeoAllocatePass>, GeoResult> {
+  using StagedPass::StagedPass;
+};
+
+} // namespace

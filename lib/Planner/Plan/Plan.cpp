@@ -1,0 +1,129 @@
+//===- Plan.cpp - A plan, whoever made it ---------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Plan/Plan.h"
+#include "Poplar/Planner/Cluster/Buildable.h"
+#include <algorithm>
+
+using namespace poplar;
+
+static int64_t divideCeil(int64_t value, int64_t divisor) {
+  return (value + divisor - 1) / divisor;
+}
+
+std::vector<RankShare> poplar::sharePipelines(int64_t samples,
+                                              int64_t pipelines,
+                                              int64_t microBatch,
+                                              bool sameSteps) {
+  std::vector<RankShare> shares;
+  int64_t most = divideCeil(samples, pipelines);
+  for (int64_t i = 0; i < pipelines; ++i) {
+    int64_t own = samples * (i + 1) / pipelines - samples * i / pipelines;
+    int64_t steps =
+        std::max<int64_t>(1, divideCeil(sameSteps ? most : own, microBatch));
+    int64_t size = std::min(microBatch, own);
+    // The last step has what is left, which is not less than nothing.
+    while ((steps - 1) * size > own)
+      --size;
+    shares.push_back({size, steps, own - (steps - 1) * size});
+  }
+  return shares;
+}
+
+/// One for all pipelines if they are equal.
+/// One number where it is that of all pipelines.
+static std::vector<int64_t> getTensorDegrees(const StageRanks &stage) {
+  std::vector<int64_t> degrees;
+  for (const std::vector<int> &sharers : stage.ranks)
+    degrees.push_back(static_cast<int64_t>(sharers.size()));
+  if (std::count(degrees.begin(), degrees.end(), degrees.front()) ==
+      static_cast<int64_t>(degrees.size()))
+    degrees.resize(1);
+  return degrees;
+}
+
+Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
+                         std::string schedule,
+                         const std::vector<StageRanks> &stages,
+                         const std::vector<RankShare> &shares) {
+  Plan plan;
+  plan.policy = std::move(policy);
+  for (const RankShare &share : shares)
+    plan.globalBatch += share.samples();
+  if (stages.size() > 1)
+    plan.schedule = std::move(schedule);
+  for (size_t index = 0; index < stages.size(); ++index) {
+    const StageRanks &stage = stages[index];
+    plan.stage = std::max(plan.stage, stage.zeroStage);
+    std::vector<int64_t> degrees = getTensorDegrees(stage);
+    if (stages.size() > 1 || degrees.front() > 1)
+      plan.groups.push_back(
+          {stage.units, stage.zeroStage, std::move(degrees), stage.parts});
+    for (size_t pipeline = 0; pipeline < stage.ranks.size(); ++pipeline)
+      for (int number : stage.ranks[pipeline]) {
+        const DeviceType &type = cluster.types[cluster.ranks[number].type];
+        Plan::Rank rank;
+        rank.type = type.name;
+        rank.node = cluster.nodes[cluster.ranks[number].node].name;
+        rank.share = shares[pipeline];
+        rank.threads = type.threads.value_or(1);
+        rank.group = static_cast<int64_t>(index);
+        if (!stage.recompute.empty() &&
+            stage.recompute[pipeline] != type.recompute)
+          rank.recompute = stage.recompute[pipeline];
+        plan.ranks.push_back(std::move(rank));
+      }
+  }
+  return plan;
+}
+
+static std::string explainGroup(const ClusterView &cluster, const Plan &plan,
+                                int64_t index) {
+  const Plan::Group &group = plan.groups[index];
+  for (int64_t degree : group.tensorDegrees)
+    if (degree != group.tensorDegrees.front())
+      return "unlike numbers of devices share the units of stage " +
+             std::to_string(index) +
+             ", which is not generated yet: all pipelines share them alike";
+  int64_t degree = group.tensorDegrees.front(), position = 0;
+  const DeviceType *first = nullptr;
+  for (const Plan::Rank &rank : plan.ranks) {
+    if (rank.group != index)
+      continue;
+    std::optional<int> type = cluster.findType(rank.type);
+    if (!type)
+      continue;
+    if (position++ % degree == 0)
+      first = &cluster.types[*type];
+    std::string reason =
+        explainUnbuildableStage(cluster.types[*type], static_cast<int>(degree));
+    if (reason.empty())
+      reason = explainUnlikeSharers(*first, cluster.types[*type]);
+    if (!reason.empty())
+      return reason;
+  }
+  return "";
+}
+
+std::string poplar::explainUnbuildable(const ClusterView &cluster,
+                                       const Plan &plan) {
+  for (size_t group = 0; group < plan.groups.size(); ++group)
+    if (std::string reason =
+            explainGroup(cluster, plan, static_cast<int64_t>(group));
+        !reason.empty())
+      return reason;
+  if (!plan.groups.empty())
+    return "";
+  for (const Plan::Rank &rank : plan.ranks)
+    if (std::optional<int> type = cluster.findType(rank.type))
+      if (std::string reason =
+              explainUnbuildable(rank.type, cluster.types[*type].target);
+          !reason.empty())
+        return reason;
+  return "";
+}

@@ -1,0 +1,43 @@
+// RUN: poplar-opt %s --zero-form-buckets --geo-allocate="global-batch=4 zero=1" | FileCheck %s --check-prefix=STAGE
+// RUN: poplar-opt %s --zero-form-buckets --geo-allocate="global-batch=4" | poplar-opt --specialize-device-types | FileCheck %s --check-prefix=PROGRAMS
+// RUN: not poplar-opt %s --geo-allocate="global-batch=4" 2>&1 | FileCheck %s --check-prefix=BUCKETS
+// RUN: not poplar-opt %s --zero-form-buckets --geo-allocate 2>&1 | FileCheck %s --check-prefix=BATCH
+// RUN: not poplar-opt %s --zero-form-buckets --geo-allocate="global-batch=4 zero=4" 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: not poplar-opt %s --zero-form-buckets --geo-allocate="global-batch=4" --geo-allocate="global-batch=4" 2>&1 | FileCheck %s --check-prefix=TWICE
+
+// STAGE: zero.plan stage {{[01]}} global_batch 4 policy "geo"
+// The plan is one that programs are made for.
+// PROGRAMS: module @{{.*}}.program
+// BUCKETS: error: has no buckets: run --zero-form-buckets first
+// BATCH: error: needs the option global-batch, a number of samples
+// ZERO: error: option zero must be 0, 1, 2, 3 or auto, not '4'
+// TWICE: error: has a zero.plan already
+
+module attributes {nn.model = {architecture = "tiny", num_layers = 2 : i64, seq_len = 2 : i64, vocab_size = 4 : i64, num_parameters = 16 : i64}} {
+  cluster.device_type @fast target "cuda:sm_80" memory 1000000000 precision f32 flops {f32 = 1.0e13} bandwidth 1.0e12
+  cluster.device_type @slow target "cuda:sm_70" memory 1000000000 precision f32 flops {f32 = 5.0e12} bandwidth 1.0e12
+  cluster.node @near devices [@fast]
+  cluster.node @far devices [@slow]
+  cluster.link between @near and @far latency 1.0e-2 bandwidth 1.0e8
+  nn.parameter @e : tensor<4x4xf32> zeros
+  func.func private @embed(%ids: tensor<?x2xi32>, %w: tensor<4x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.embedding %ids, %w : (tensor<?x2xi32>, tensor<4x4xf32>) -> tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @block(%x: tensor<?x2x4xf32>) -> tensor<?x2x4xf32> attributes {nn.unit} {
+    %0 = nn.silu %x : tensor<?x2x4xf32>
+    return %0 : tensor<?x2x4xf32>
+  }
+  func.func private @loss(%x: tensor<?x2x4xf32>, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+    %loss, %lse = nn.cross_entropy %x, %targets : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+    return %loss : tensor<?x2xf32>
+  }
+  func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+    %w = nn.get_parameter @e : tensor<4x4xf32>
+    %0 = call @embed(%ids, %w) : (tensor<?x2xi32>, tensor<4x4xf32>) -> tensor<?x2x4xf32>
+    %1 = call @block(%0) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+    %2 = call @block(%1) : (tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
+    %3 = call @loss(%2, %targets) : (tensor<?x2x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+    return %3 : tensor<?x2xf32>
+  }
+}
