@@ -86,7 +86,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
       if (isa<exec::ExecDialect>(op.getDialect()) ||
           isa<nn::ParameterOp, nn::TrainingCostOp, zero::BucketOp,
-              zero::PlanOp>(op))
+              zero::PlanOp, zero::ProgramOp>(op))
         op.erase();
     if (shared.gpuKernels.exists())
       shared.gpuKernels.finish();

@@ -34,8 +34,9 @@ def NNDialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 0;
-  /// Of nn.model, see NN.h.
+  /// See NN.h.
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
 }
 
 class NN_Op<string mnemonic, list<Trait> traits = []>
