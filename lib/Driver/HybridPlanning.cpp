@@ -125,21 +125,28 @@ bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
     return false;
   report.buildability.leftOut = request.leftOut;
   report.numDevices = cluster.ranks.size();
+  std::vector<SolvedProblem> solved;
+  for (const HybridResult::Column &column : report.columns)
+    solved.push_back({column.problem, column.plan});
   for (size_t type = 0; type < report.devices.size(); ++type) {
-    const HybridProblem::DeviceType &own = report.problem.types[type];
+    const HybridProblem::DeviceType &own = solved[0].problem.types[type];
     report.typeNames.push_back(
         own.parts.empty() ? cluster.types[report.devices[type].type].name
                           : own.name);
   }
   report.buildability.refusal =
-      explainUnbuildable(cluster, writePlan(cluster, report.problem,
-                                            *report.search.plan, report.ranks));
+      solved.size() > 1
+          ? "pipelines of its device types are cut at different units"
+          : explainUnbuildable(cluster,
+                               writePlan(cluster, solved[0].problem,
+                                         solved[0].plan,
+                                         report.columns[0].ranks));
   std::vector<HybridReview::Alone> alone;
   if (!planTypesAlone(compilation, cluster, request, report, alone))
     return false;
   report.review =
-      reviewHybridPlan(report.whole, report.problem, *report.search.plan,
-                       report.simulation.seconds, std::move(alone));
+      reviewHybridPlan(report.whole, solved, report.simulation.seconds,
+                       std::move(alone));
   report.uncertainty =
       getUncertainty(cluster, report.devices, report.model.fingerprint);
   return planZeroAlone(compilation, request, report.pure) &&
