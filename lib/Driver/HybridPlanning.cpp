@@ -81,6 +81,28 @@ static ClusterView takeType(const ClusterView &cluster, int type) {
   return *takeRanks(cluster, copies);
 }
 
+/// The best plan of one type; that there is none is no error.
+static bool selectType(mlir::ModuleOp module, const ClusterView &cluster,
+                       const HybridModel &model, const HybridRequest &request,
+                       int type, HybridSelection &found) {
+  ClusterView view = takeType(cluster, type);
+  found = selectDevices(view, model, request, /*mostChoices=*/0);
+  return !found.choice.search.plan || request.hypothetical ||
+         mlir::succeeded(takeFastest(module, view, request, model, found));
+}
+
+bool poplar::planTypeAlone(mlir::ModuleOp module, const ClusterView &cluster,
+                           const HybridModel &model,
+                           const HybridRequest &request, int type,
+                           std::optional<double> &seconds) {
+  HybridSelection found;
+  if (!selectType(module, cluster, model, request, type, found))
+    return false;
+  if (found.choice.search.plan)
+    seconds = found.choice.seconds;
+  return true;
+}
+
 /// What of the types alone is reviewed; nothing of one without a plan. Fails
 /// with a diagnostic.
 static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
@@ -90,12 +112,9 @@ static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
   for (size_t type = 0; type < counts.size(); ++type) {
     if (counts[type] == 0)
       continue;
-    ClusterView view = takeType(cluster, static_cast<int>(type));
-    HybridSelection found =
-        selectDevices(view, report.model, request, /*mostChoices=*/0);
-    if (found.choice.search.plan && !request.hypothetical &&
-        mlir::failed(takeFastest(compilation.getModule(), view, request,
-                                 report.model, found)))
+    HybridSelection found;
+    if (!selectType(compilation.getModule(), cluster, report.model, request,
+                    static_cast<int>(type), found))
       return false;
     alone.push_back(reviewAlone(found.whole.problem, found.cluster.problem,
                                 std::move(found.choice)));

@@ -60,6 +60,8 @@ bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
                         " is a model without a plan; make one with poplar plan";
     return false;
   }
+  // For poplar report, to which a run says what was trained.
+  std::string model = formatModule(compilation.getModule());
   if (!checkCPU(options, compilation.error) ||
       !compilation.run(compilation.getModule(), [&](mlir::OpPassManager &pm) {
         buildPlanPipeline(pm, options);
@@ -71,7 +73,9 @@ bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
                           args.output + "/host", report) &&
          copyPlugins(options.libraryDirectory, args.output,
                      compilation.error) &&
-         copyTokenizer(compilation.getModule(), args.output, compilation.error);
+         copyTokenizer(compilation.getModule(), args.output,
+                       compilation.error) &&
+         writeFile(args.output + "/plan.mlir", model, compilation.error);
 }
 
 /// What the ranks of a type need, against what the device has.
