@@ -84,8 +84,8 @@ void Inference::collect() {
   std::vector<int64_t> Bounds = {0};
   bool IsFound = false;
   for (int64_t R = 0; R < Program.world_size; ++R) {
-    bool Has = !IsFound &&
-               Program.ranks[R].group + 1 == Program.pipeline->num_groups;
+    bool Has =
+        !IsFound && Program.ranks[R].group + 1 == Program.pipeline->num_groups;
     IsFound |= Has;
     Bounds.push_back(Bounds.back() + (Has ? Exec.model().VocabSize : 0));
   }

@@ -85,7 +85,7 @@ parsePrompt(const Options &O, const ModelInfo &Model, const Tokenizer *Tok) {
 
 namespace {
 
-/// Prints a text token by token.
+/// Prints a text token by token, of text only whole characters.
 class Printer {
 public:
   Printer(bool AsText, const Tokenizer *Tok)
@@ -95,17 +95,36 @@ public:
     if (Tok)
       return decode(Id);
     if (AsText && Id < 256)
-      std::putchar(Id);
-    else
-      std::printf(AsText ? "<%d>" : "%d ", Id);
+      return putByte(static_cast<char>(Id));
+    flush();
+    std::printf(AsText ? "<%d>" : "%d ", Id);
   }
   /// What was held back, because it seemed to be a part of a character.
   void finish() {
     if (Tok)
       print(Tok->decode(Ids.data(), Ids.size(), /*SkipSpecial=*/true));
+    flush();
   }
 
 private:
+  /// Bytes of the UTF-8 character that `First` begins; 1 if it begins none.
+  static size_t getLength(char First) {
+    auto Byte = static_cast<unsigned char>(First);
+    return Byte >= 0xF0 ? 4 : Byte >= 0xE0 ? 3 : Byte >= 0xC0 ? 2 : 1;
+  }
+  void putByte(char Byte) {
+    bool Continues = (Byte & 0xC0) == 0x80;
+    if (!Continues)
+      flush();
+    Bytes.push_back(Byte);
+    if (Bytes.size() >= getLength(Bytes.front()))
+      flush();
+  }
+  void flush() {
+    std::fwrite(Bytes.data(), 1, Bytes.size(), stdout);
+    Bytes.clear();
+  }
+
   void decode(int32_t Id) {
     Ids.push_back(Id);
     std::string Text =
@@ -127,6 +146,8 @@ private:
   const Tokenizer *Tok;
   std::vector<int32_t> Ids;
   size_t Printed = 0;
+  /// Of a character that is not complete, where tokens are bytes.
+  std::string Bytes;
 };
 
 } // namespace
@@ -224,12 +245,11 @@ static void sample(const PoplarProgram &Program, const Options &O,
   Out.finish();
   std::putchar('\n');
   if (!O.DumpLogits.empty())
-    writeSafetensors(O.DumpLogits,
-                     {{"logits",
-                       {static_cast<int64_t>(AllLogits.size()) /
-                            Model.VocabSize,
-                        Model.VocabSize},
-                       AllLogits.data()}});
+    writeSafetensors(O.DumpLogits, {{"logits",
+                                     {static_cast<int64_t>(AllLogits.size()) /
+                                          Model.VocabSize,
+                                      Model.VocabSize},
+                                     AllLogits.data()}});
 }
 
 void poplar::runtime::runSampling(const PoplarProgram &Program,

@@ -42,10 +42,11 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
   return {
       {"data", &O.Data, 0, "FILE|GLOB",
        "text, tokens or examples in JSON to train on; a quoted glob names "
-       "several files of text or tokens", "Data",
-       Agreement::Contents},
+       "several files of text or tokens",
+       "Data", Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
-       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc or "
+       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc "
+       "or "
        "npy "
        "(default: auto, by content)"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",

@@ -63,9 +63,9 @@ POPLAR_INLINE void score(const Cache &cache, Rows<Count> &rows,
   for (int64_t c = 0; c < dim; ++c)
 #pragma GCC unroll 8
     for (int b = 0; b < Blocks; ++b) {
-      Floats keys =
-          loadElements(cache.keys, cache.isBF16,
-                       cache.first + (position + b * kLanes) * dim + c * kLanes);
+      Floats keys = loadElements(cache.keys, cache.isBF16,
+                                 cache.first + (position + b * kLanes) * dim +
+                                     c * kLanes);
 #pragma GCC unroll 8
       for (int r = 0; r < Count; ++r)
         sums[b][r] += keys * rows.queries[r][c];
@@ -121,9 +121,9 @@ POPLAR_INLINE void addValues(const Cache &cache, Rows<Count> &rows,
   for (int64_t i = 0; i < count; ++i)
 #pragma GCC unroll 8
     for (int w = 0; w < Width; ++w) {
-      Floats values =
-          loadElements(cache.values, cache.isBF16,
-                       cache.first + (position + i) * dim + column + w * kLanes);
+      Floats values = loadElements(cache.values, cache.isBF16,
+                                   cache.first + (position + i) * dim + column +
+                                       w * kLanes);
 #pragma GCC unroll 8
       for (int r = 0; r < Count; ++r)
         sums[r][w] += values * rows.scores[r][i];
@@ -264,7 +264,12 @@ extern "C" void poplar_cached_attention(const PoplarCachedAttention *desc,
             sample = i / blocks / shapes.num_kv_heads;
     Cache cache{&shapes, args[4], args[5], firstOfHead(shapes, sample, head),
                 shapes.type == POPLAR_BF16};
-    Task task{desc,   args, cache, sample, head, shapes.num_heads / shapes.num_kv_heads,
+    Task task{desc,
+              args,
+              cache,
+              sample,
+              head,
+              shapes.num_heads / shapes.num_kv_heads,
               i % blocks * block};
     int64_t count = min(block, desc->tokens - task.firstToken) * task.group,
             row = 0;

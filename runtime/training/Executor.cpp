@@ -89,8 +89,8 @@ Executor::Executor(const PoplarProgram &Program,
       Dev.prepareGemm(*Program.decoding_gemms[I], Batch);
   }
   LargestBatch = *std::max_element(Batches.begin(), Batches.end());
-  int64_t PerSample = Decodes ? Program.sampling_bytes_per_sample
-                              : Program.bytes_per_sample;
+  int64_t PerSample =
+      Decodes ? Program.sampling_bytes_per_sample : Program.bytes_per_sample;
   PeakBytes = ArenaBytes =
       getPeakBytes(Program, LargestBatch, Rank) +
       LargestBatch * (PerSample - Program.bytes_per_sample);
@@ -116,8 +116,7 @@ void Executor::readLogits(int64_t Offset, int64_t B, int64_t First,
   First *= Model.VocabSize;
   Count *= Model.VocabSize;
   auto Type = static_cast<comm::Type>(Program.logits_type);
-  const char *From =
-      sized<char>(Offset, B) + First * comm::getBytes(Type);
+  const char *From = sized<char>(Offset, B) + First * comm::getBytes(Type);
   std::vector<char> Copy;
   if (!Dev.sharesMemory()) {
     Copy.resize(static_cast<size_t>(Count * comm::getBytes(Type)));

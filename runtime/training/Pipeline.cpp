@@ -138,9 +138,9 @@ void Pipeline::send(int64_t Kind) {
   int64_t Number = IsActivation ? C.Forwards : C.Backwards;
   int64_t Samples = Work->size(Order[static_cast<size_t>(Number)]);
   for (int64_t L = 0; Samples && L < R.NumLinks; ++L)
-    R.message(Number, L) =
-        Exec.collectives->send(static_cast<int>(R.Links[L].rank), R.Kind,
-                               R.at(Number, L, Samples), R.bytes(L, Samples, Tokens));
+    R.message(Number, L) = Exec.collectives->send(
+        static_cast<int>(R.Links[L].rank), R.Kind, R.at(Number, L, Samples),
+        R.bytes(L, Samples, Tokens));
 }
 
 void Pipeline::takeTurn(Chunk &C, PoplarTurn Function, bool IsBackward) {

@@ -257,9 +257,9 @@ void poplar_attention_forward(const PoplarAttention *desc, void *const *args,
 void poplar_attention_backward(const PoplarAttention *desc, void *const *args,
                                int64_t batch, int64_t begin, int64_t end);
 /// Writes the keys and values of new tokens into caches; then attends over
-/// them. args: q, k, v, positions (i32 [B,tokens]), key cache, value cache, out.
-/// Extents: batch * num_kv_heads; that times
-/// ceil(tokens / POPLAR_CACHED_ATTENTION_BLOCK).
+/// them. args: q, k, v, positions (i32 [B,tokens]), key cache, value cache,
+/// out. Extents: batch * num_kv_heads; that times ceil(tokens /
+/// POPLAR_CACHED_ATTENTION_BLOCK).
 #define POPLAR_CACHED_ATTENTION_BLOCK 8
 void poplar_append_cache(const PoplarCachedAttention *desc, void *const *args,
                          int64_t batch, int64_t begin, int64_t end);
@@ -397,11 +397,11 @@ typedef struct PoplarProgram {
   /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
   /// (see nn.dropout), dloss f32 [B,T] (the seed of the backward pass: one
   /// over the global count of targets, times a loss scale). It reads loss f32
-  /// [B,T], per token, after train, train_last and evaluate, and logits [B,T,V], of type
-  /// logits_type, after infer. The outputs may share memory with inputs of
-  /// other functions: read them before the next call.
-  int64_t ids, targets, keys, dloss, train_loss, train_last_loss,
-      evaluate_loss, logits;
+  /// [B,T], per token, after train, train_last and evaluate, and logits
+  /// [B,T,V], of type logits_type, after infer. The outputs may share memory
+  /// with inputs of other functions: read them before the next call.
+  int64_t ids, targets, keys, dloss, train_loss, train_last_loss, evaluate_loss,
+      logits;
   int32_t logits_type, reserved;
   int64_t num_parameters;
   const PoplarParameter *parameters;
@@ -437,8 +437,8 @@ typedef struct PoplarProgram {
   const PoplarGPUImage *gpu;
   /// Null where all ranks are one group.
   const PoplarPipeline *pipeline;
-  /// Forward passes of one new token and of a chunk of a prompt, over the tokens
-  /// in the caches. Null where sampling has no caches.
+  /// Forward passes of one new token and of a chunk of a prompt, over the
+  /// tokens in the caches. Null where sampling has no caches.
   const PoplarDecoding *decode, *prefill;
   /// What the batch region has per sample, instead of bytes_per_sample, where
   /// these are run: the caches lie behind the buffers of all functions.

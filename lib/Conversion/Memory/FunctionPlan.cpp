@@ -28,7 +28,7 @@ bool poplar::isCall(Operation &op) {
 }
 
 std::optional<unsigned> poplar::getInPlaceArgument(func::FuncOp unit,
-                                                    unsigned index) {
+                                                   unsigned index) {
   SmallVector<unsigned> arguments;
   for (unsigned i = 0; i < unit.getNumArguments(); ++i)
     if (unit.getArgAttr(i, nn::kGradientAttr) ||

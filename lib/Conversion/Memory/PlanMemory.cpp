@@ -22,8 +22,9 @@
 // turn by the runtime.
 //
 // Functions that sampling alone runs (--nn-add-decoding) may take more of the
-// batch region than others, and their caches lie behind that. Only a program that
-// samples has room for both: nothing in the memory of training depends on them.
+// batch region than others, and their caches lie behind that. Only a program
+// that samples has room for both: nothing in the memory of training depends on
+// them.
 //
 // First every function is planned (FunctionPlan.h), then the fixed region is
 // laid out; with all places known, functions of tensors become lists of calls

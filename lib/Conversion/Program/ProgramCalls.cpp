@@ -133,8 +133,8 @@ static bool isRowProduct(const PoplarGemm &gemm) {
 static void lower(exec::ProductOp op, FunctionLowering &l) {
   PoplarGemm gemm = op.getDescriptor();
   if (isRowProduct(gemm) && !l.shared.gpuKernels.exists()) {
-    StringRef kernel = l.wrap("poplar_row_product",
-                              l.shared.getStruct("row_product", gemm));
+    StringRef kernel =
+        l.wrap("poplar_row_product", l.shared.getStruct("row_product", gemm));
     return l.dispatch(
         l.addressOf(kernel),
         l.pointersOf({op.getA(), op.getB(), op.getBias(), op.getC()}), gemm.n,
@@ -208,10 +208,10 @@ static void lower(exec::CachedAttentionOp op, FunctionLowering &l) {
   int64_t heads = desc.attention.num_kv_heads;
   l.dispatch(l.addressOf(l.wrap("poplar_append_cache", shapes)), arguments,
              heads, /*batched=*/true, /*grain=*/1);
-  l.dispatch(
-      l.addressOf(l.wrap("poplar_cached_attention", shapes)), arguments,
-      heads * llvm::divideCeil(desc.tokens, POPLAR_CACHED_ATTENTION_BLOCK),
-      /*batched=*/true, /*grain=*/1);
+  l.dispatch(l.addressOf(l.wrap("poplar_cached_attention", shapes)), arguments,
+             heads *
+                 llvm::divideCeil(desc.tokens, POPLAR_CACHED_ATTENTION_BLOCK),
+             /*batched=*/true, /*grain=*/1);
 }
 
 static void lower(exec::EmbeddingGradOp op, FunctionLowering &l) {
@@ -359,10 +359,10 @@ void poplar::registerProgramCalls(DialectRegistry &registry) {
     attachModels<exec::BufferOp, exec::EndOp, exec::ViewOp, exec::PortOp,
                  exec::CallOp, exec::DispatchOp, exec::AttentionOp,
                  exec::AttentionGradOp, exec::CachedAttentionOp,
-                 exec::EmbeddingGradOp, exec::StartOp,
-                 exec::WaitOp, exec::SendOp, exec::ReceiveOp, exec::ExchangeOp,
-                 exec::ZeroOp, exec::UnscaleOp, exec::NormOp, exec::AdamWOp,
-                 exec::ReturnOp>(*context);
+                 exec::EmbeddingGradOp, exec::StartOp, exec::WaitOp,
+                 exec::SendOp, exec::ReceiveOp, exec::ExchangeOp, exec::ZeroOp,
+                 exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp>(
+        *context);
     exec::ProductOp::attachInterface<ProductModel>(*context);
   });
 }

@@ -179,8 +179,7 @@ LogicalResult ProductOp::verify() {
 //===----------------------------------------------------------------------===//
 
 /// What ops of attention have in common.
-template <typename Op>
-static void describeRows(Op op, PoplarAttention &desc) {
+template <typename Op> static void describeRows(Op op, PoplarAttention &desc) {
   MemRefType out = op.getOut().getType();
   desc.num_heads = op.getNumHeads();
   desc.num_kv_heads = op.getNumKvHeads();

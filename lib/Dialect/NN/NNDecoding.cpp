@@ -97,8 +97,7 @@ LogicalResult CachedAttentionOp::verify() {
   auto kvHeads = static_cast<int64_t>(getNumKvHeads());
   auto type = cast<RankedTensorType>(getResult().getType());
   auto cache = cast<RankedTensorType>(getKeyCache().getType());
-  if (heads < 1 || kvHeads < 1 || heads % kvHeads ||
-      type.getDimSize(2) % heads)
+  if (heads < 1 || kvHeads < 1 || heads % kvHeads || type.getDimSize(2) % heads)
     return emitOpError() << "does not divide " << type << " into " << heads
                          << " heads over " << kvHeads << " of keys";
   int64_t headDim = type.getDimSize(2) / heads;
@@ -109,15 +108,16 @@ LogicalResult CachedAttentionOp::verify() {
         {type.getDimSize(0), type.getDimSize(1), width}, type.getElementType());
   };
   RankedTensorType keys = withWidth(kvHeads * headDim),
-                   queries = getK() ? type
-                                    : withWidth((heads + 2 * kvHeads) * headDim);
+                   queries = getK()
+                                 ? type
+                                 : withWidth((heads + 2 * kvHeads) * headDim);
   for (auto [name, value, expected] :
        {std::tuple<StringRef, Value, Type>("q", getQ(), queries),
         {"k", getK(), keys},
         {"v", getV(), keys}})
     if (value && value.getType() != expected)
-      return emitOpError() << name << " is " << value.getType()
-                           << ", expected " << expected;
+      return emitOpError() << name << " is " << value.getType() << ", expected "
+                           << expected;
   if (getPositions().getType().getShape() != type.getShape().take_front(2))
     return emitOpError() << "positions are " << getPositions().getType()
                          << ", expected one for each row of " << type;
@@ -127,11 +127,9 @@ LogicalResult CachedAttentionOp::verify() {
       cache.getDimSize(3) != headDim)
     return emitOpError() << "has a cache " << cache << ", expected [?,"
                          << kvHeads << ",P," << headDim << "] of "
-                         << type.getElementType()
-                         << " with P a multiple of 16";
-  for (Value other :
-       {Value(getValueCache()), Value(getNewKeyCache()),
-        Value(getNewValueCache())})
+                         << type.getElementType() << " with P a multiple of 16";
+  for (Value other : {Value(getValueCache()), Value(getNewKeyCache()),
+                      Value(getNewValueCache())})
     if (other.getType() != cache)
       return emitOpError() << "has caches of unlike types, " << cache << " and "
                            << other.getType();

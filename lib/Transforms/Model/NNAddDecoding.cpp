@@ -146,9 +146,9 @@ const DecodedUnit &FunctionBuilder::getUnit(func::FuncOp unit) {
   if (known != units.end())
     return known->second;
   OpBuilder builder(module.getContext());
-  auto made = func::FuncOp::create(
-      unit.getLoc(), (unit.getSymName() + "." + name).str(),
-      builder.getFunctionType({}, {}));
+  auto made = func::FuncOp::create(unit.getLoc(),
+                                   (unit.getSymName() + "." + name).str(),
+                                   builder.getFunctionType({}, {}));
   made.setPrivate();
   made->setAttr(nn::kUnitAttr, builder.getUnitAttr());
   made->setAttr(nn::kDecodingAttr, builder.getI64IntegerAttr(tokens));
@@ -156,9 +156,9 @@ const DecodedUnit &FunctionBuilder::getUnit(func::FuncOp unit) {
   builder.setInsertionPointToStart(body);
   UnitDecoding decoding(builder, tokens, length, body);
   for (BlockArgument argument : unit.getArguments())
-    decoding.map(argument, body->addArgument(
-                               decoding.convert(argument.getType()),
-                               argument.getLoc()));
+    decoding.map(argument,
+                 body->addArgument(decoding.convert(argument.getType()),
+                                   argument.getLoc()));
   decoding.positions =
       body->addArgument(RankedTensorType::get({ShapedType::kDynamic, tokens},
                                               builder.getI32Type()),
@@ -225,8 +225,8 @@ func::FuncOp FunctionBuilder::build(func::FuncOp infer) {
   for (Value result : infer.front().getTerminator()->getOperands())
     results.push_back(decoding.lookup(result));
   func::ReturnOp::create(builder, infer.getLoc(), results);
-  made.setFunctionType(builder.getFunctionType(
-      made.getArgumentTypes(), ValueRange(results).getTypes()));
+  made.setFunctionType(builder.getFunctionType(made.getArgumentTypes(),
+                                               ValueRange(results).getTypes()));
   symbols.insert(made, std::next(infer->getIterator()));
   return made;
 }
@@ -267,8 +267,8 @@ public:
     int64_t length =
         cast<RankedTensorType>(infer.getArgument(0).getType()).getDimSize(1);
     FunctionBuilder(module, symbols, "decode", 1, length).build(infer);
-    FunctionBuilder(module, symbols, "prefill", std::min(length, int64_t(chunk)),
-                    length)
+    FunctionBuilder(module, symbols, "prefill",
+                    std::min(length, int64_t(chunk)), length)
         .build(infer);
   }
 };
