@@ -397,11 +397,11 @@ typedef struct PoplarProgram {
   /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
   /// (see nn.dropout), dloss f32 [B,T] (the seed of the backward pass: one
   /// over the global count of targets, times a loss scale). It reads loss f32
-  /// [B,T], per token, after train, train_last and evaluate, and logits
-  /// [B,T,V], of type logits_type, after infer. The outputs may share memory
-  /// with inputs of other functions: read them before the next call.
-  int64_t ids, targets, keys, dloss, train_loss, train_last_loss, evaluate_loss,
-      logits;
+  /// [B,T], per token, after train, train_last and evaluate, and logits [B,T,V], of type
+  /// logits_type, after infer. The outputs may share memory with inputs of
+  /// other functions: read them before the next call.
+  int64_t ids, targets, keys, dloss, train_loss, train_last_loss,
+      evaluate_loss, logits;
   int32_t logits_type, reserved;
   int64_t num_parameters;
   const PoplarParameter *parameters;
