@@ -37,6 +37,10 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       llvm::cl::desc("scratch of the libraries; below 0, as much as the "
                      "library at hand asks for"),
       llvm::cl::init(-1)};
+  Option<bool> decoding{
+      *this, "decoding",
+      llvm::cl::desc("also make functions for sampling with caches"),
+      llvm::cl::init(false)};
 };
 
 } // namespace
@@ -213,6 +217,7 @@ void poplar::registerPipelines() {
         host.precision = options.precision;
         host.recompute = options.recompute;
         host.workspaceBytes = options.workspaceBytes;
+        host.decoding = options.decoding;
         buildPlanPipeline(pm, host);
       });
   PassPipelineRegistration<>(
