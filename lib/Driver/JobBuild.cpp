@@ -54,7 +54,8 @@ std::string readAll(int descriptor) {
 
 bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
                         Print print) {
-  const BuildOptions &options = args.build;
+  BuildOptions options = args.build;
+  options.decoding = true;
   if (!args.slurm.empty()) {
     compilation.error = "--slurm: " + args.model +
                         " is a model without a plan; make one with poplar plan";
@@ -141,7 +142,8 @@ static bool makeSlurmScript(mlir::ModuleOp module,
 
 bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
                           Print print) {
-  const BuildOptions &common = args.build;
+  BuildOptions common = args.build;
+  common.decoding = true;
   const std::string &output = args.output;
   mlir::ModuleOp module = compilation.getModule();
   std::string slurmScript;

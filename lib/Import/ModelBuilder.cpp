@@ -76,7 +76,8 @@ Value Unit::positionEmbedding(StringRef name, Value x, int64_t rows,
       parameter((name + ".weight").str(), {rows, getTensor(x).getDimSize(2)},
                 Init::normal(stdDev));
   return nn::PositionEmbeddingOp::create(builder, at(name), x.getType(), x,
-                                         table, constantRow);
+                                         table, /*positions=*/Value(),
+                                         constantRow);
 }
 
 Value Unit::layerNorm(StringRef name, Value x, double eps) {
@@ -105,9 +106,10 @@ Value Unit::rmsNorm(StringRef name, Value x, double eps, int64_t heads,
 
 Value Unit::rope(StringRef name, Value x, int64_t headDim, const Rope &rope,
                  int64_t heads) {
-  return nn::RopeOp::create(builder, at(name), x.getType(), x, headDim,
-                            rope.frequencies, llvm::APFloat(rope.scale),
-                            /*inverse=*/false, heads);
+  return nn::RopeOp::create(builder, at(name), x.getType(), x,
+                            /*positions=*/Value(), headDim, rope.frequencies,
+                            llvm::APFloat(rope.scale), /*inverse=*/false,
+                            heads);
 }
 
 Value Unit::scale(StringRef name, Value x, double factor) {

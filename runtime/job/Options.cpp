@@ -42,10 +42,11 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
   return {
       {"data", &O.Data, 0, "FILE|GLOB",
        "text, tokens or examples in JSON to train on; a quoted glob names "
-       "several files of text or tokens", "Data",
-       Agreement::Contents},
+       "several files of text or tokens",
+       "Data", Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
-       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc or "
+       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc "
+       "or "
        "npy "
        "(default: auto, by content)"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",
@@ -140,6 +141,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"min-p", &O.Choice.MinP, 0, "X",
        "choose among tokens that are at least X times as likely as the "
        "likeliest; 0 for all (default: 0)"},
+      {"no-cache", &O.NoCache, 0, "",
+       "compute the whole sequence for every token, without a KV cache"},
       {"rank", &O.Rank, 0, "N", "rank whose shards are held (default: 0)",
        "Profiling"},
       {"max-batch", &O.MaxBatch, 2, "N",
@@ -169,7 +172,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"dump-gradients", &O.DumpGradients, 0, "FILE",
        "write the gradients of the first batch and stop", "Testing"},
       {"dump-logits", &O.DumpLogits, 0, "FILE",
-       "write the logits of the first batch, without dropout, and stop"},
+       "write the logits of the first batch, without dropout, and stop; of "
+       "sample: those that each token was chosen from"},
       {"dump-products", &O.DumpProducts, 0, "FILE",
        "write the norms of the matrix products of the first micro-step and "
        "stop"},

@@ -286,9 +286,17 @@ static LogicalResult verifyPositionTable(Operation *op, Named table, Named x,
   return success();
 }
 
+/// positions [B,T] beside x [B,T,D], if there are any.
+static LogicalResult verifyPositions(Operation *op, Value positions, Named x) {
+  return positions ? expectPerToken(op, {"positions", positions}, x)
+                   : success();
+}
+
 // - result as x [B,T,D]; table [P,D], P >= T (1 with constant_row)
 LogicalResult PositionEmbeddingOp::verify() {
   Named x{"x", getX()}, table{"table", getTable()};
+  if (failed(verifyPositions(*this, getPositions(), x)))
+    return failure();
   if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
       failed(verifyPositionTable(*this, table, x, getConstantRow())))
     return failure();
@@ -501,7 +509,9 @@ LogicalResult RopeOp::verify() {
   if (heads < 0 || heads > width / headDim)
     return emitOpError() << "rotates " << heads << " heads, but x has "
                          << width / headDim;
-  return success();
+  if (!getPositions() != (getLength() == 0))
+    return emitOpError("needs a length with positions, and only then");
+  return verifyPositions(*this, getPositions(), {"x", getX()});
 }
 
 /// What attention and its gradient have in common: `out` [B,T,H*d] is divided

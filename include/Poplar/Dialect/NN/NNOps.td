@@ -44,11 +44,14 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
 
 /// An op of the forward pass: pure, differentiable, costed. `overrides` are
 /// methods of DifferentiableOpInterface for which the default does not hold.
+/// `decoding` are those of DecodableOpInterface.
 class NN_ForwardOp<string mnemonic, list<Trait> traits = [],
-                   list<string> overrides = [], bit hasSplit = 0>
+                   list<string> overrides = [], bit hasSplit = 0,
+                   list<string> decoding = []>
     : NN_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<DifferentiableOpInterface, overrides>,
         DeclareOpInterfaceMethods<CostOpInterface>,
+        DeclareOpInterfaceMethods<DecodableOpInterface, decoding>,
         DeclareOpInterfaceMethods<TensorParallelOpInterface,
           !if(hasSplit, ["splitOperand"], []<string>)>], traits)> {
   let hasVerifier = 1;
@@ -229,17 +232,18 @@ def NN_EmbeddingOp : NN_ForwardOp<"embedding",
 }
 
 def NN_PositionEmbeddingOp : NN_ForwardOp<"position_embedding", [],
-    ["isReadInReverse"]> {
+    ["isReadInReverse"], /*hasSplit=*/0, ["buildDecoding"]> {
   let summary = "Adds row t of a table (or row 0 always) to position t";
   let description = [{
     `result[b,t,:] = x[b,t,:] + table[constant_row ? 0 : t, :]`; the table has
     at least T rows (one with `constant_row`, which serves BERT's token types).
+    With `at`, positions[b,t] stands for t.
   }];
   let arguments = (ins NN_Activation:$x, NN_Matrix:$table,
-                       UnitAttr:$constant_row);
+                       Optional<NN_Ids>:$positions, UnitAttr:$constant_row);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x `,` $table (`constant_row` $constant_row^)? attr-dict
+    $x `,` $table (`at` $positions^)? (`constant_row` $constant_row^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -301,7 +305,8 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<RandomOpInterface>,
     DeclareOpInterfaceMethods<ModelFactsOpInterface, ["isOncePerLayer",
       "getTensorParts"]>],
-    ["isRecomputedWithAttention"], /*hasSplit=*/1> {
+    ["isRecomputedWithAttention"], /*hasSplit=*/1,
+    ["isDecodable", "buildDecoding"]> {
   let summary = "Scaled dot-product attention, grouped-query, never T x T";
   let description = [{
     q is [B,T,H*d], k and v are [B,T,Hkv*d]; query head h reads key head
@@ -675,6 +680,7 @@ def NN_AdamWOp : NN_Op<"adamw", [Pure]> {
   let hasVerifier = 1;
 }
 
+include "Poplar/Dialect/NN/NNCacheOps.td"
 include "Poplar/Dialect/NN/NNColumnOps.td"
 
 #endif // POPLAR_DIALECT_NN_NNOPS_TD
