@@ -34,6 +34,22 @@ static SmallVector<Value> lowerEmbedding(LinalgBuilder &l, EmbeddingOp op) {
   return {l.map("btd", op.getType(), {{op.getIds(), "bt"}}, body)};
 }
 
+/// The operands of a map over tokens, behind which their positions come.
+static SmallVector<Operand> withPositions(Operand x, Value positions) {
+  SmallVector<Operand> operands = {x};
+  if (positions)
+    operands.push_back({positions, "bt"});
+  return operands;
+}
+
+/// The position of a token in its document: its place, unless there is a last
+/// operand that tells.
+static Value getPosition(ElementBuilder &b, ValueRange in) {
+  if (in.size() == 1)
+    return b.position(1);
+  return arith::IndexCastOp::create(b, b.getIndexType(), in.back());
+}
+
 static SmallVector<Value> lowerPositionEmbedding(LinalgBuilder &l,
                                                  PositionEmbeddingOp op) {
   Value table = op.getTable();
@@ -41,10 +57,11 @@ static SmallVector<Value> lowerPositionEmbedding(LinalgBuilder &l,
   // The table may have more rows than there are positions, so that no operand
   // map fits it.
   auto body = [=](ElementBuilder &b, ValueRange in) {
-    Value row = constantRow ? b.index(0) : b.position(1);
+    Value row = constantRow ? b.index(0) : getPosition(b, in);
     return b.add(in[0], b.toF32(b.extract(table, {row, b.position(2)})));
   };
-  return {l.map("btd", op.getType(), {{op.getX(), "btd"}}, body)};
+  return {l.map("btd", op.getType(),
+                withPositions({op.getX(), "btd"}, op.getPositions()), body)};
 }
 
 static SmallVector<Value>
@@ -120,8 +137,9 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
       column = arith::SelectOp::create(b, isRotated, column, b.index(0));
     }
     Value other = b.toF32(b.extract(x, {b.position(0), t, pair}));
-    Value cos = b.extract(tables.first, {t, column});
-    Value sin = b.extract(tables.second, {t, column});
+    Value row = getPosition(b, in);
+    Value cos = b.extract(tables.first, {row, column});
+    Value sin = b.extract(tables.second, {row, column});
     Value signedSin =
         inverse ? select(sin, b.neg(sin)) : select(b.neg(sin), sin);
     Value turned = b.add(b.mul(in[0], cos), b.mul(other, signedSin));
@@ -129,7 +147,8 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
       return turned;
     return arith::SelectOp::create(b, isRotated, turned, in[0]);
   };
-  return {l.map("btd", op.getType(), {{x, "btd"}}, body)};
+  return {l.map("btd", op.getType(),
+                withPositions({x, "btd"}, op.getPositions()), body)};
 }
 
 void poplar::attachEmbeddingLowerings(MLIRContext &context) {

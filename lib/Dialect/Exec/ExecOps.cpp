@@ -196,6 +196,7 @@ template <typename Op> static PoplarAttention describeAttention(Op op) {
   desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
   desc.causal = op.getCausal();
   desc.type = getPoplarType(out.getElementType());
+  desc.documents = op.getPositions() != nullptr;
   return desc;
 }
 

@@ -42,11 +42,16 @@ struct Head {
   int64_t sample;
   int32_t head, kvHead;
   uint64_t key;
+  /// Of the sample's tokens; read only where documents share samples.
+  const int32_t *positions;
 
   POPLAR_INLINE Head(const PoplarAttention *desc, int64_t sample, int32_t head,
-                     const void *keys)
+                     const void *keys, const void *positions)
       : desc(desc), sample(sample), head(head),
-        kvHead(head / int32_t(desc->num_heads / desc->num_kv_heads)), key(0) {
+        kvHead(head / int32_t(desc->num_heads / desc->num_kv_heads)), key(0),
+        positions(desc->documents ? static_cast<const int32_t *>(positions) +
+                                     sample * desc->seq_len
+                               : nullptr) {
     auto *words = static_cast<const uint32_t *>(keys);
     if (desc->dropout > 0)
       key = uint64_t(words[2 * sample + 1]) << 32 | words[2 * sample];
@@ -80,19 +85,27 @@ struct Head {
            (sample * desc->num_heads + head) * desc->seq_len;
   }
 
+  /// Where the document of a query begins: at 0, unless documents share samples.
+  POPLAR_INLINE int32_t documentStart(int32_t query) const {
+    return desc->documents ? query - positions[query] : 0;
+  }
   POPLAR_INLINE bool sees(int32_t query, int32_t key) const {
     if (query >= desc->seq_len || key >= desc->seq_len)
       return false;
     if (desc->causal && key > query)
       return false;
+    if (key < documentStart(query))
+      return false;
     return desc->window <= 0 || query - key < desc->window;
   }
   /// The keys that `rows` queries from `query` on see, from a multiple of
-  /// `tile` on; and the other way round.
+  /// `tile` on; and the other way round. The first query begins no later than
+  /// the others, with its document as with its window.
   POPLAR_INLINE int32_t firstKey(int32_t query, int32_t tile) const {
-    if (desc->window <= 0)
-      return 0;
-    return max(0, query - int32_t(desc->window) + 1) / tile * tile;
+    int32_t first = documentStart(query);
+    if (desc->window > 0)
+      first = max(first, query - int32_t(desc->window) + 1);
+    return first / tile * tile;
   }
   POPLAR_INLINE int32_t endKey(int32_t query, int32_t rows) const {
     int32_t length = int32_t(desc->seq_len);
@@ -103,9 +116,15 @@ struct Head {
   }
   POPLAR_INLINE int32_t endQuery(int32_t key, int32_t rows) const {
     int32_t length = int32_t(desc->seq_len);
-    if (desc->window <= 0)
+    if (desc->window > 0)
+      length = min(length, key + rows - 1 + int32_t(desc->window));
+    if (!desc->documents)
       return length;
-    return min(length, key + rows - 1 + int32_t(desc->window));
+    // Up to where a block of queries begins that is of later documents alone.
+    int32_t end = key + rows;
+    while (end < length && documentStart(end) < key + rows)
+      end += rows;
+    return min(end, length);
   }
 
   /// 1 / (1 - p) where the probability is kept, else 0; drawn as nn.dropout

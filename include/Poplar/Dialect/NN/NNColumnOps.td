@@ -23,16 +23,19 @@ def NN_RopeOp : NN_ForwardOp<"rope",
     factor of scaled RoPE). Scaling schemes differ in the inv_freq that the
     importer computes. What follows the first 2n columns of a head stays as it
     is (partial rotary embeddings), as do all heads after the first `heads`,
-    unless that is 0 (the values of a packed q, k, v).
+    unless that is 0 (the values of a packed q, k, v). With `positions`, a token
+    is rotated by positions[b,t] instead of t.
   }];
-  let arguments = (ins NN_Activation:$x, I64Attr:$head_dim,
+  let arguments = (ins NN_Activation:$x, Optional<NN_Ids>:$positions,
+                       I64Attr:$head_dim,
                        DenseF64ArrayAttr:$inv_freq,
                        DefaultValuedAttr<F64Attr, "1.0">:$scale,
                        UnitAttr:$inverse,
                        DefaultValuedAttr<I64Attr, "0">:$heads);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x (`inverse` $inverse^)? `head_dim` $head_dim
+    $x (`positions` $positions^ `:` type($positions))? (`inverse` $inverse^)?
+    `head_dim` $head_dim
     `inv_freq` custom<Frequencies>($inv_freq)
     (`scale` $scale^)? (`heads` $heads^)? attr-dict `:` type($x)
   }];
