@@ -22,6 +22,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <optional>
 
 using namespace poplar::runtime;
@@ -35,8 +36,12 @@ struct Prompt {
 };
 } // namespace
 
-static Prompt makeChat(const std::string &Message, const Tokenizer *Tok) {
-  const ChatTemplate *Template = Tok ? ChatTemplate::find(*Tok) : nullptr;
+static Prompt makeChat(const std::string &Message,
+                       const TextEncoding &Encoding) {
+  const Tokenizer *Tok = Encoding.get();
+  std::optional<ChatTemplate> Template;
+  if (Tok)
+    Template = ChatTemplate::find(*Tok, readChatTemplate(Encoding.path()));
   if (!Template)
     fail("--chat: the model has no tokenizer with the tokens of a chat "
          "template (",
@@ -138,7 +143,9 @@ class Inference : public MicroBatches {
 public:
   Inference(Executor &Exec, Group *Ranks)
       : Exec(Exec), Ranks(Ranks), Ids(getCount(Exec.model().SeqLen)),
-        Logits(getCount(Exec.model().VocabSize)) {}
+        Positions(Ids.size()), Logits(getCount(Exec.model().VocabSize)) {
+    std::iota(Positions.begin(), Positions.end(), 0);
+  }
 
   /// Of the newest tokens that fit; what follows them is masked by causality.
   void run(const std::vector<int32_t> &Text) {
@@ -164,6 +171,9 @@ public:
   void fill(int64_t, char *Slot, bool) override {
     Exec.device().copyIn(Slot + Exec.program().ids, Ids.data(),
                          Exec.model().SeqLen * 4);
+    if (Exec.model().Packed)
+      Exec.device().copyIn(Slot + Exec.program().positions, Positions.data(),
+                           Exec.model().SeqLen * 4);
   }
   void take(int64_t) override { Exec.readLogits(1, Last, 1, Logits.data()); }
 
@@ -188,7 +198,7 @@ private:
 
   Executor &Exec;
   Group *Ranks;
-  std::vector<int32_t> Ids;
+  std::vector<int32_t> Ids, Positions;
   std::vector<float> Logits;
   int64_t Last = 0;
 };
@@ -226,7 +236,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
   TextEncoding Encoding(O, Model);
   auto [Text, End] = O.Chat.empty()
                          ? Prompt{parsePrompt(O, Model, Encoding.get())}
-                         : makeChat(O.Chat, Encoding.get());
+                         : makeChat(O.Chat, Encoding);
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadTrained(Exec, O.Checkpoint, O.Init);

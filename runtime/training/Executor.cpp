@@ -45,6 +45,7 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   Tokenizer = Description.string("tokenizer", "");
   TokenizerHash = Description.string("tokenizer_hash", "");
   Masked = Description.string("objective", "causal") == "masked";
+  Packed = Description.find("packing");
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);
   Adapter = AdapterInfo(Description);
