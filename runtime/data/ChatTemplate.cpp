@@ -15,15 +15,6 @@
 
 using namespace poplar::runtime;
 
-struct ChatTemplate::Roles {
-  const char *Name;
-  /// The tokens that tell the template.
-  const char *Needs[2];
-  const char *First, *BeforeRole, *BehindRole, *EndOfTurn, *BehindTurn;
-  const char *Assistant;
-  bool HasSystem, Trims;
-};
-
 // The first whose tokens are there: those with more of their own come before.
 const ChatTemplate::Roles ChatTemplate::Table[] = {
     {"Phi-4",
@@ -242,6 +233,8 @@ RenderedChat ChatTemplate::render(const json::Value &Messages,
       Result.Counted.emplace_back(Begin, Result.Text.size());
     Result.Text += Form.After;
   }
+  if (!ForUser.empty())
+    fail(Where, ": no user's message follows the system message");
   return Result;
 }
 

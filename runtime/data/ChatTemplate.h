@@ -64,7 +64,14 @@ private:
     LastUser   ///< in front of the last user's, if nothing follows
   };
   /// Families whose turns are alike but for the name of the role.
-  struct Roles;
+  struct Roles {
+    const char *Name;
+    /// The tokens that tell the template.
+    const char *Needs[2];
+    const char *First, *BeforeRole, *BehindRole, *EndOfTurn, *BehindTurn;
+    const char *Assistant;
+    bool HasSystem, Trims;
+  };
   static const Roles Table[];
 
   explicit ChatTemplate(const Roles &Family);

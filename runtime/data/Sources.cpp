@@ -46,8 +46,9 @@ static double takeWeight(std::string &Path) {
     return 0;
   double Weight = 0;
   const char *End = Path.data() + Path.size();
-  auto [Stop, Error] = std::from_chars(Path.data() + Equals + 1, End, Weight);
-  if (Error != std::errc() || Stop != End)
+  auto [Stop, Result] =
+      std::from_chars(Path.data() + Equals + 1, End, Weight);
+  if (Result != std::errc() || Stop != End)
     return 0;
   if (!(Weight > 0) || !std::isfinite(Weight))
     fail("--data '", Path, "': a weight is a number above 0");
