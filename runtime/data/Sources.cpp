@@ -193,19 +193,25 @@ void poplar::runtime::agreeOnFiles(Collectives &Group, const Options &O,
   Group.setPhase("comparing files", LongPhase);
   Waiting Report("comparing files between ranks");
   std::vector<comm::Claim> Claims;
-  auto Claim = [&](const char *Name, const auto &Source) {
+  auto Claim = [&](const std::string &Name, const auto &Source,
+                   const std::string &More = "") {
     Fingerprint Print(ComparedBytes, [&](int64_t Bytes) {
       Group.progress();
       if (Group.rank() == 0)
         Report.step(Bytes);
     });
     Source.addTo(Print);
-    Claims.push_back({Name, Print.describe()});
+    Claims.push_back({Name, Print.describe() + More});
   };
-  for (const DataFile &File : Data.Data)
-    Claim("--data", File);
-  for (const DataFile &File : Data.ValData)
-    Claim("--val-data", File);
+  auto ClaimAll = [&](const std::string &Name,
+                      const std::vector<DataFile> &Files) {
+    for (size_t I = 0; I < Files.size(); ++I)
+      Claim(I ? Name + " " + std::to_string(I + 1) : Name, Files[I],
+            Files[I].Weight > 0 ? ", weight " + std::to_string(Files[I].Weight)
+                                : "");
+  };
+  ClaimAll("--data", Data.Data);
+  ClaimAll("--val-data", Data.ValData);
   if (!O.DataIds.empty())
     Claim("--data-ids", static_cast<const RawSource &>(*Data.Train));
   if (!O.Init.empty())
