@@ -212,8 +212,7 @@ Value DecoderBuilder::buildHead(Unit &unit) {
 OwningOpRef<ModuleOp> DecoderBuilder::build() {
   if (!readShape() || !readAttention())
     return {};
-  ModelBuilder model(config.context, config.file, seqLen,
-                     config.isPacked());
+  ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
   Type activations = model.getActivationType(hidden);
   Unit &embedding = model.define("embed", model.getIdsType(), false,
                                  [&](Unit &unit) { return embed(unit); });

@@ -44,13 +44,13 @@ static OwningOpRef<ModuleOp> buildGPT2(const Config &config) {
   // Each layer adds to the residual stream twice.
   double residualStdDev = stdDev / std::sqrt(2.0 * layers);
 
-  ModelBuilder model(config.context, config.file, seqLen,
-                     config.isPacked());
+  ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
   Type activations = model.getActivationType(hidden);
   const auto inOut = nn::WeightLayout::InOut; // Conv1D
 
   Unit &embed = model.define(
-      "embed", model.getIdsType(), embeddingDropout > 0, [&](Unit &unit) {
+      "embed", model.getIdsType(), embeddingDropout > 0,
+      [&](Unit &unit) {
         Value x = unit.embedding("transformer.wte", unit.getInput(0), vocabSize,
                                  hidden, stdDev);
         x = unit.positionEmbedding("transformer.wpe", x, positions, stdDev,

@@ -75,10 +75,9 @@ Value Unit::positionEmbedding(StringRef name, Value x, int64_t rows,
   Value table =
       parameter((name + ".weight").str(), {rows, getTensor(x).getDimSize(2)},
                 Init::normal(stdDev));
-  return nn::PositionEmbeddingOp::create(builder, at(name), x.getType(), x,
-                                         table,
-                                         constantRow ? Value() : positions,
-                                         constantRow);
+  return nn::PositionEmbeddingOp::create(
+      builder, at(name), x.getType(), x, table,
+      constantRow ? Value() : positions, constantRow);
 }
 
 Value Unit::layerNorm(StringRef name, Value x, double eps) {
@@ -108,7 +107,8 @@ Value Unit::rmsNorm(StringRef name, Value x, double eps, int64_t heads,
 Value Unit::rope(StringRef name, Value x, int64_t headDim, const Rope &rope,
                  int64_t heads) {
   return nn::RopeOp::create(builder, at(name), x.getType(), x, positions,
-                            headDim, rope.frequencies, llvm::APFloat(rope.scale),
+                            headDim, rope.frequencies,
+                            llvm::APFloat(rope.scale),
                             /*inverse=*/false, heads);
 }
 
@@ -138,8 +138,9 @@ Value Unit::attention(StringRef name, Value query, Value key, Value value,
   return nn::AttentionOp::create(
              builder, at(name), withWidth(query, shape.heads * shape.headDim),
              lse, query, key, value, draws ? keys : Value(), positions,
-             shape.heads, shape.kvHeads, llvm::APFloat(shape.scale), shape.causal,
-             shape.window, llvm::APFloat(shape.dropout), draws ? nextOpId++ : 0,
+             shape.heads, shape.kvHeads, llvm::APFloat(shape.scale),
+             shape.causal, shape.window, llvm::APFloat(shape.dropout),
+             draws ? nextOpId++ : 0,
              /*first_head=*/0, llvm::APFloat(shape.cap))
       .getResult();
 }
@@ -313,9 +314,8 @@ Value ModelBuilder::call(Unit &unit, ValueRange inputs, StringRef prefix) {
   // Every call draws from keys of its own, whether or not others draw.
   int64_t index = numCalls++;
   if (unit.keys)
-    operands.push_back(
-        nn::FoldKeyOp::create(builder, location,
-                              model.getArgument(nn::kKeys), index));
+    operands.push_back(nn::FoldKeyOp::create(
+        builder, location, model.getArgument(nn::kKeys), index));
   for (const Unit::Parameter &parameter : unit.parameters)
     operands.push_back(getParameter(parameter, prefix));
   return func::CallOp::create(builder, location, unit.function, operands)

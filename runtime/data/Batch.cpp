@@ -17,8 +17,7 @@ using namespace poplar::runtime;
 BatchRunner::BatchRunner(Executor &Exec, int64_t MaxSamples, uint64_t Seed)
     : Exec(Exec), Seed(Seed),
       Ids(static_cast<size_t>(MaxSamples * Exec.model().SeqLen)),
-      TargetIds(Ids.size()),
-      Positions(Exec.model().Packed ? Ids.size() : 0),
+      TargetIds(Ids.size()), Positions(Exec.model().Packed ? Ids.size() : 0),
       Keys(static_cast<size_t>(2 * Exec.largestBatch())),
       LossGradients(
           static_cast<size_t>(Exec.largestBatch() * Exec.model().SeqLen)),

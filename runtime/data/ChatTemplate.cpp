@@ -121,8 +121,8 @@ ChatTemplate::ChatTemplate(const std::string &Source)
   Answer.Behind = "</s>";
   bool IsKnown = false;
   for (const char *Quote : {"'", "\""}) {
-    std::string Content = std::string("message[") + Quote + "content" + Quote +
-                          "]",
+    std::string Content =
+                    std::string("message[") + Quote + "content" + Quote + "]",
                 Space = std::string(Quote) + " " + Quote;
     for (bool Trims : {false, true}) {
       std::string Words = Content + (Trims ? "|trim" : "") + " + eos_token";
@@ -148,13 +148,14 @@ ChatTemplate::ChatTemplate(const std::string &Source)
   }
   if (!IsKnown || User.Before.empty() || User.Behind.empty() ||
       contains(Source, "<<SYS>>"))
-    fail(Source.empty()
-             ? "the tokenizer has [INST], and no chat_template in a "
-               "tokenizer_config.json beside it, which tells in which of its "
-               "forms Mistral writes conversations"
-             : "the chat_template of the tokenizer writes [INST] in a form that "
-               "is none of Mistral's",
-         "; give prompt and completion instead of messages");
+    fail(
+        Source.empty()
+            ? "the tokenizer has [INST], and no chat_template in a "
+              "tokenizer_config.json beside it, which tells in which of its "
+              "forms Mistral writes conversations"
+            : "the chat_template of the tokenizer writes [INST] in a form that "
+              "is none of Mistral's",
+        "; give prompt and completion instead of messages");
 }
 
 std::optional<ChatTemplate> ChatTemplate::find(const Tokenizer &Tok,
@@ -246,7 +247,8 @@ std::string ChatTemplate::renderPrompt(std::string_view Message) const {
   return Text;
 }
 
-std::string poplar::runtime::readChatTemplate(const std::string &TokenizerPath) {
+std::string
+poplar::runtime::readChatTemplate(const std::string &TokenizerPath) {
   namespace fs = std::filesystem;
   std::error_code Code;
   fs::path Directory = fs::path(TokenizerPath).parent_path();

@@ -33,8 +33,8 @@ struct RenderedChat {
 class ChatTemplate {
 public:
   /// That of which the tokenizer has the tokens, if there is one. `Source` is
-  /// the tokenizer's own template, see readChatTemplate(). Throws an Error where
-  /// it decides between forms, and none of those is found in it.
+  /// the tokenizer's own template, see readChatTemplate(). Throws an Error
+  /// where it decides between forms, and none of those is found in it.
   static std::optional<ChatTemplate> find(const Tokenizer &Tok,
                                           const std::string &Source);
   /// "ChatML, Llama 3, ..."

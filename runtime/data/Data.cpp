@@ -16,8 +16,7 @@
 
 using namespace poplar::runtime;
 
-void SampleSource::readPositions(int64_t,  int64_t Length,
-                     int32_t *Positions) {
+void SampleSource::readPositions(int64_t, int64_t Length, int32_t *Positions) {
   std::iota(Positions, Positions + Length, 0);
 }
 
@@ -104,9 +103,10 @@ std::string RawSource::describe() const {
 
 void RawSource::readRow(int64_t Index, int64_t Row, int32_t *Out) const {
   size_t Bytes = static_cast<size_t>(Model.SeqLen) * sizeof(int32_t);
-  std::memcpy(
-      Out, File.data() + static_cast<size_t>(Index % Count * Rows + Row) * Bytes,
-      Bytes);
+  std::memcpy(Out,
+              File.data() +
+                  static_cast<size_t>(Index % Count * Rows + Row) * Bytes,
+              Bytes);
 }
 
 void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
@@ -114,8 +114,7 @@ void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
   readRow(Index, 1, Targets);
 }
 
-void RawSource::readPositions(int64_t Index, int64_t,
-                     int32_t *Positions) {
+void RawSource::readPositions(int64_t Index, int64_t, int32_t *Positions) {
   readRow(Index, 2, Positions);
 }
 

@@ -26,8 +26,7 @@ public:
   virtual void read(int64_t Index, int32_t *Ids, int32_t *Targets) = 0;
   /// The position of each of its `Length` ids in its document, for programs in
   /// which documents share samples: by default the sample is one.
-  virtual void readPositions(int64_t Index, int64_t Length,
-                     int32_t *Positions);
+  virtual void readPositions(int64_t Index, int64_t Length, int32_t *Positions);
   /// Whether ids are still to be corrupted for the masked objective.
   virtual bool needsMasking() const { return true; }
 };

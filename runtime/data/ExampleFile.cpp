@@ -130,11 +130,11 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   std::string Template = readChatTemplate(Encoding.path());
   ExampleEncoder Encoder(*Encoding.get(), EndId, Template);
   // The template may decide how conversations are written.
-  return Encoding.keep(
-      Source, "examples 2 " + std::to_string(EndId) + " " + Template,
-      [&](const std::string &Out) {
-        encodeExamples(Source, Encoder, Out, Reports);
-      });
+  return Encoding.keep(Source,
+                       "examples 2 " + std::to_string(EndId) + " " + Template,
+                       [&](const std::string &Out) {
+                         encodeExamples(Source, Encoder, Out, Reports);
+                       });
 }
 
 ExampleFile::ExampleFile(const std::string &Path, const TextEncoding &Encoding,

@@ -68,7 +68,7 @@ void ExampleSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
 }
 
 void ExampleSource::readPositions(int64_t Index, int64_t Length,
-                     int32_t *Positions) {
+                                  int32_t *Positions) {
   int64_t Sample = find(Index), Used = 0;
   for (const int64_t *Each = Packed->begin(Sample); Each != Packed->end(Sample);
        Used += Packed->length(*Each++))

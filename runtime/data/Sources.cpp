@@ -46,8 +46,7 @@ static double takeWeight(std::string &Path) {
     return 0;
   double Weight = 0;
   const char *End = Path.data() + Path.size();
-  auto [Stop, Result] =
-      std::from_chars(Path.data() + Equals + 1, End, Weight);
+  auto [Stop, Result] = std::from_chars(Path.data() + Equals + 1, End, Weight);
   if (Result != std::errc() || Stop != End)
     return 0;
   if (!(Weight > 0) || !std::isfinite(Weight))

@@ -56,7 +56,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "(default: in proportion to their samples)",
        "Data", Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
-       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc or "
+       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc "
+       "or "
        "npy "
        "(default: auto, by content)"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",
@@ -219,7 +220,8 @@ static void assign(const Spec &S, const std::string &Text,
                    const std::string &Place) {
   if (auto *const *String = std::get_if<std::string *>(&S.Where))
     **String = Text;
-  else if (auto *const *List = std::get_if<std::vector<std::string> *>(&S.Where))
+  else if (auto *const *List =
+               std::get_if<std::vector<std::string> *>(&S.Where))
     (*List)->push_back(Text);
   else if (auto *const *Integer = std::get_if<int64_t *>(&S.Where))
     parseNumber(S, Text, **Integer, Place);

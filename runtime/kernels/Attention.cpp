@@ -267,9 +267,9 @@ POPLAR_INLINE void computeScores(const Head &head, const float *keys,
   for (int64_t j = 0; j < kBlock; ++j)
     for (int64_t i = 0; i < kBlock; i += kLanes) {
       float *at = scores + j * kBlock + i;
-      store(at, select(visible(head.desc, query + i, key + j,
-                               positions.data + i),
-                       load(at), splat(kMasked)));
+      store(at,
+            select(visible(head.desc, query + i, key + j, positions.data + i),
+                   load(at), splat(kMasked)));
     }
 }
 
@@ -288,9 +288,8 @@ extern "C" void poplar_attention_forward(const PoplarAttention *desc,
     int64_t query = task % blocks * kBlock, h = task / blocks % heads,
             sample = task / blocks / heads;
     int64_t kvHead = h / (heads / desc->num_kv_heads);
-    Head head =
-        makeHead(desc, h, static_cast<const int32_t *>(args[3]),
-                 static_cast<const int32_t *>(args[4]), sample);
+    Head head = makeHead(desc, h, static_cast<const int32_t *>(args[3]),
+                         static_cast<const int32_t *>(args[4]), sample);
     int64_t valid = min(kBlock, length - query);
     loadPositions(head, query, positions);
     pack(head, args[0],
@@ -484,8 +483,7 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
                head.width, kBlock, head.width, kBlock, accumulate);
     };
 
-    Head first =
-        makeHead(desc, kvHead * group, randomKeys, positions, sample);
+    Head first = makeHead(desc, kvHead * group, randomKeys, positions, sample);
     if (!isBF16) {
       clear(first, dKeys);
       clear(first, dValues);
@@ -523,8 +521,8 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
       clear(first, dKeys);
       clear(first, dValues);
       for (int64_t member = 0; member < group; ++member) {
-        Head head = makeHead(desc, kvHead * group + member, randomKeys, positions,
-                           sample);
+        Head head = makeHead(desc, kvHead * group + member, randomKeys,
+                             positions, sample);
         for (int64_t query = 0; query < length; query += kBlock) {
           if (key < firstKey(head, query) || key >= endKey(desc, query))
             continue;

@@ -50,8 +50,30 @@ const Attention attentions[] = {
     {"oddly wide", 33, 1, 1, 100, true, false, 0, 0, true},
     {"everything", 70, 4, 2, 24, true, true, 33, 0.1, true},
     {"cap", 70, 4, 2, 32, true, false, 33, 0, true, 0.7},
-    {"documents", 150, 2, 1, 32, true, false, 0, 0, true, 0, {31, 70, 1, 1, 47}},
-    {"documents, window", 150, 4, 2, 80, true, true, 20, 0.1, true, 0, {64, 86}},
+    {"documents",
+     150,
+     2,
+     1,
+     32,
+     true,
+     false,
+     0,
+     0,
+     true,
+     0,
+     {31, 70, 1, 1, 47}},
+    {"documents, window",
+     150,
+     4,
+     2,
+     80,
+     true,
+     true,
+     20,
+     0.1,
+     true,
+     0,
+     {64, 86}},
     {"cap, widest", 40, 2, 1, 256, true, false, 0, 0, true, 5},
 };
 
@@ -61,7 +83,17 @@ const Attention wideAttentions[] = {
     {"wide 80, window", 700, 1, 1, 80, true, false, 256, 0, true},
     {"wide 96, grouped, dropout", 333, 2, 1, 96, true, false, 0, 0.1, true},
     {"wide 128, grouped, packed", 520, 4, 1, 128, true, true, 0, 0, true},
-    {"wide 64, documents", 700, 1, 1, 64, true, false, 0, 0, true, 0,
+    {"wide 64, documents",
+     700,
+     1,
+     1,
+     64,
+     true,
+     false,
+     0,
+     0,
+     true,
+     0,
      {200, 63, 300, 1, 136}},
     {"wide 256", 257, 1, 1, 256, true, false, 0, 0, true},
 };
@@ -150,8 +182,8 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
     std::reverse(lengths.begin(), lengths.end());
   }
   Buffer out(f32, rows * H * d), lse(f32, rows * H);
-  void *forward[] = {q.data(),    k.data(),   v.data(),
-                     keys.data(), positions.data(), out.data(), lse.data()};
+  void *forward[] = {q.data(),         k.data(),   v.data(),  keys.data(),
+                     positions.data(), out.data(), lse.data()};
   poplar_attention_forward(
       &exact, forward, batch, 0,
       batch * H * ((test.length - 1) / POPLAR_ATTENTION_BLOCK + 1));
@@ -213,7 +245,7 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
         part.setBits(i, ~0u);
     return part;
   };
-  std::vector<Buffer> common = {inputs[3], rounded,   lse, inputs[0],
+  std::vector<Buffer> common = {inputs[3], rounded,   lse,  inputs[0],
                                 inputs[1], inputs[2], keys, positions};
   std::vector<int> pointers = {
       0, 1, 2, 3, test.packed ? 3 : 4, test.packed ? 3 : 5, 6, 7};

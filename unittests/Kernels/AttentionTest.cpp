@@ -116,17 +116,23 @@ TEST_P(AttentionTest, MatchesDefinition) {
   Array &ka = test.packed ? q : k, &va = test.packed ? q : v,
         &dka = test.packed ? dq : dk, &dva = test.packed ? dq : dv;
 
-  void *forward[] = {q.bytes.data(), ka.bytes.data(),  va.bytes.data(),
-                     keys,           positions.data(), out.bytes.data(),
-                     lse.data()};
+  void *forward[] = {q.bytes.data(),   ka.bytes.data(),  va.bytes.data(), keys,
+                     positions.data(), out.bytes.data(), lse.data()};
   int64_t extent = batch * H * ((T + 63) / 64);
   // In two parts, as two threads would.
   poplar_attention_forward(&desc, forward, batch, extent / 2, extent);
   poplar_attention_forward(&desc, forward, batch, 0, extent / 2);
-  void *backward[] = {
-      dy.bytes.data(),  out.bytes.data(), lse.data(), q.bytes.data(),
-      ka.bytes.data(),  va.bytes.data(),  keys,       positions.data(),
-      dq.bytes.data(),  dka.bytes.data(), dva.bytes.data()};
+  void *backward[] = {dy.bytes.data(),
+                      out.bytes.data(),
+                      lse.data(),
+                      q.bytes.data(),
+                      ka.bytes.data(),
+                      va.bytes.data(),
+                      keys,
+                      positions.data(),
+                      dq.bytes.data(),
+                      dka.bytes.data(),
+                      dva.bytes.data()};
   poplar_attention_backward(&desc, backward, batch, 1, batch * K);
   poplar_attention_backward(&desc, backward, batch, 0, 1);
 
@@ -234,11 +240,41 @@ INSTANTIATE_TEST_SUITE_P(
         // Low enough that most scores are changed, and some saturate.
         Case{"cap", 130, 4, 2, 32, true, false, false, 70, 0, 0.7},
         Case{"capWide", 70, 2, 1, 256, true, false, false, 0, 0, 5},
-        Case{"documents", 300, 2, 2, 16, true, false, false, 0, 0, 0,
+        Case{"documents",
+             300,
+             2,
+             2,
+             16,
+             true,
+             false,
+             false,
+             0,
+             0,
+             0,
              {100, 130, 1, 1, 1, 67}},
-        Case{"longDocuments", 400, 2, 1, 16, true, true, false, 70, 0.1, 0.7,
+        Case{"longDocuments",
+             400,
+             2,
+             1,
+             16,
+             true,
+             true,
+             false,
+             70,
+             0.1,
+             0.7,
              {64, 192, 144}},
-        Case{"bf16Documents", 270, 4, 2, 24, true, false, true, 0, 0, 0,
+        Case{"bf16Documents",
+             270,
+             4,
+             2,
+             24,
+             true,
+             false,
+             true,
+             0,
+             0,
+             0,
              {3, 140, 127}},
         Case{"bf16", 130, 2, 2, 64, true, false, true, 0, 0},
         Case{"bf16Everything", 150, 4, 2, 24, true, true, true, 66, 0.1}),

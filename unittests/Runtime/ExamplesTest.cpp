@@ -178,9 +178,8 @@ TEST(Examples, Mistral) {
       json::parse(std::string("{\"messages\": ") + Conversation + "}", "text"),
       "here");
   EXPECT_EQ(decode(*T, E, false), "b</s> d</s>");
-  EXPECT_MENTIONS(
-      messageOf(Encoder, "{\"messages\": " + WithSystem + "}"),
-      "only in front of a user's that nothing follows");
+  EXPECT_MENTIONS(messageOf(Encoder, "{\"messages\": " + WithSystem + "}"),
+                  "only in front of a user's that nothing follows");
   ExampleEncoder Unknown(*T, -1, "");
   EXPECT_MENTIONS(messageOf(Unknown, "{\"messages\": " + WithSystem + "}"),
                   "no chat_template in a tokenizer_config.json beside it");
@@ -202,10 +201,11 @@ TEST(Examples, Phi) {
   EXPECT_EQ(Render({"<|user|>", "<|assistant|>", "<|end|>", "<|tool_call|>"}),
             "<|user|>A<|end|><|assistant|> b <|end|><|user|>C<|end|>"
             "<|assistant|>d<|end|>");
-  EXPECT_EQ(Render({"<|im_start|>", "<|im_end|>", "<|im_sep|>"}),
-            "<|im_start|>user<|im_sep|>A<|im_end|><|im_start|>assistant<|im_sep|>"
-            " b <|im_end|><|im_start|>user<|im_sep|>C<|im_end|><|im_start|>"
-            "assistant<|im_sep|>d<|im_end|>");
+  EXPECT_EQ(
+      Render({"<|im_start|>", "<|im_end|>", "<|im_sep|>"}),
+      "<|im_start|>user<|im_sep|>A<|im_end|><|im_start|>assistant<|im_sep|>"
+      " b <|im_end|><|im_start|>user<|im_sep|>C<|im_end|><|im_start|>"
+      "assistant<|im_sep|>d<|im_end|>");
 }
 
 TEST(Examples, Refused) {

@@ -136,9 +136,9 @@ TEST_F(ExamplesTest, ShareSamplesWhole) {
   int64_t Filled = 0;
   for (int64_t I = 0; I < File->size(); ++I) {
     std::vector<int32_t> Ids(16), Targets(16);
-    auto Count = static_cast<size_t>(File->read(
-        I, std::min<int64_t>(File->length(I) - 1, 16), Ids.data(),
-        Targets.data()));
+    auto Count = static_cast<size_t>(
+        File->read(I, std::min<int64_t>(File->length(I) - 1, 16), Ids.data(),
+                   Targets.data()));
     Places P;
     for (size_t J = 0; J < Count; ++J)
       P.emplace_back(Ids[J], Targets[J]);

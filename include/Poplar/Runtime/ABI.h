@@ -215,7 +215,7 @@ typedef struct PoplarAttention {
   double scale, dropout;
   double cap; /* scores become cap tanh(score / cap); 0: they do not */
   int32_t causal, type; /* PoplarType */
-  int64_t documents; /* 1: documents share samples, see `positions` */
+  int64_t documents;    /* 1: documents share samples, see `positions` */
 } PoplarAttention;
 
 /// Shapes of the gradient of an embedding; dy has type `type`.
@@ -362,11 +362,12 @@ typedef struct PoplarProgram {
   /// Batch buffers, by their offset. The runtime fills the inputs before a
   /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
   /// (see nn.dropout), positions i32 [B,T] (of a token in its document, at most
-  /// its place in the sample; -1 in a program in which none share one), dloss f32 [B,T] (the seed of the backward pass: one
-  /// over the global count of targets, times a loss scale). It reads loss f32
-  /// [B,T], per token, after train, train_last and evaluate, and logits [B,T,V], of type
-  /// logits_type, after infer. The outputs may share memory with inputs of
-  /// other functions: read them before the next call.
+  /// its place in the sample; -1 in a program in which none share one), dloss
+  /// f32 [B,T] (the seed of the backward pass: one over the global count of
+  /// targets, times a loss scale). It reads loss f32 [B,T], per token, after
+  /// train, train_last and evaluate, and logits [B,T,V], of type logits_type,
+  /// after infer. The outputs may share memory with inputs of other functions:
+  /// read them before the next call.
   int64_t ids, targets, keys, positions, dloss, train_loss, train_last_loss,
       evaluate_loss, logits;
   int32_t logits_type, reserved;

@@ -142,9 +142,8 @@ static void lower(exec::AttentionOp op, FunctionLowering &l) {
   PoplarAttention desc = op.getDescriptor();
   Value q = op.getQ(), k = op.isPacked() ? q : op.getK(),
         v = op.isPacked() ? q : op.getV();
-  SmallVector<Value> arguments =
-      l.pointersOf({q, k, v, op.getKeys(), op.getPositions(), op.getOut(),
-                    op.getLse()});
+  SmallVector<Value> arguments = l.pointersOf(
+      {q, k, v, op.getKeys(), op.getPositions(), op.getOut(), op.getLse()});
   if (l.shared.gpuKernels.exists())
     return launchAttention(l, forwardPass, desc, desc.num_heads, arguments);
   StringRef kernel =

@@ -119,9 +119,9 @@ struct AttentionModel : CallModel<AttentionModel, nn::AttentionOp> {
         builder, op.getLoc(), getBuffer(op.getQ()), getBuffer(op.getK()),
         getBuffer(op.getV()), getBuffer(op.getKeys()),
         getBuffer(op.getPositions()), getBuffer(op.getResult()),
-        getBuffer(op.getLse()), op.getNumHeads(),
-        op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
-        op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());
+        getBuffer(op.getLse()), op.getNumHeads(), op.getNumKvHeads(),
+        op.getScale(), op.getCausal(), op.getWindow(), op.getDropout(),
+        op.getOpId(), op.getFirstHead(), op.getCap());
   }
 };
 

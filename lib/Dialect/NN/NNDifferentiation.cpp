@@ -251,10 +251,9 @@ LogicalResult CrossEntropyOp::buildVJP(OpBuilder &builder, Gradients &grads) {
 LogicalResult RopeOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   // A scaled rotation: its transpose is the opposite rotation, equally scaled.
   grads.add(getX(), RopeOp::create(builder, getLoc(), getX().getType(),
-                                   grads.cotangent(getResult()),
-                                   getPositions(), getHeadDim(),
-                                   getInvFreq(), getScale(), !getInverse(),
-                                   getHeads()));
+                                   grads.cotangent(getResult()), getPositions(),
+                                   getHeadDim(), getInvFreq(), getScale(),
+                                   !getInverse(), getHeads()));
   return success();
 }
 

@@ -200,9 +200,8 @@ Value NNAddAdaptersPass::getKeys(func::FuncOp unit) {
       return argument;
   for (func::CallOp call : calls[unit]) {
     builder.setInsertionPoint(call);
-    Value keys = nn::FoldKeyOp::create(builder, call.getLoc(),
-                                       model.getArgument(nn::kKeys),
-                                       numbers[call]);
+    Value keys = nn::FoldKeyOp::create(
+        builder, call.getLoc(), model.getArgument(nn::kKeys), numbers[call]);
     call->insertOperands(call.getNumOperands(), keys);
   }
   return unit.front().addArgument(type, unit.getLoc());

@@ -148,9 +148,9 @@ ZeroSplitTurnsPass::addBackward(func::FuncOp train, int64_t chunk,
                                 const BackwardOps &backward,
                                 llvm::SetVector<Value> &residuals) {
   bool hasLoss = chunk + 1 == info.numChunks;
-  func::FuncOp turn = addTurn(train, "backward", chunk,
-                              hasLoss ? train.getNumArguments()
-                                      : countInputs(train));
+  func::FuncOp turn =
+      addTurn(train, "backward", chunk,
+              hasLoss ? train.getNumArguments() : countInputs(train));
   Block *body = &turn.front();
   OpBuilder builder = OpBuilder::atBlockEnd(body);
   IRMapping &mapping = mappings[chunk];
@@ -206,8 +206,7 @@ ZeroSplitTurnsPass::addBackward(func::FuncOp train, int64_t chunk,
 func::FuncOp ZeroSplitTurnsPass::addForward(func::FuncOp from, StringRef pass,
                                             int64_t chunk,
                                             ArrayRef<Value> residuals) {
-  func::FuncOp turn =
-      addTurn(from, pass, chunk, countInputs(from));
+  func::FuncOp turn = addTurn(from, pass, chunk, countInputs(from));
   SmallVector<Value> results;
   if (chunk + 1 == info.numChunks)
     llvm::append_range(results, from.front().getTerminator()->getOperands());

@@ -134,12 +134,12 @@ template <int32_t Dim> struct Sums {
 
 template <int32_t Dim>
 POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
-                           void *v, void *keys, void *positions, void *out, void *lse) {
+                           void *v, void *keys, void *positions, void *out,
+                           void *lse) {
   int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
   int32_t query = int32_t(blockX() % tiles) * kTile;
   Head head(desc, blockX() / tiles / desc->num_heads,
-            int32_t(blockX() / tiles % desc->num_heads), keys,
-            positions);
+            int32_t(blockX() / tiles % desc->num_heads), keys, positions);
   int32_t row = query + threadY() * kRows;
   float high[kRows], sum[kRows];
   Sums<Dim> result;
@@ -190,12 +190,12 @@ POPLAR_INLINE float multiplyRows(const Matrix &a, const Matrix &b,
 template <int32_t Dim>
 POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                                    void *out, void *lse, void *q, void *k,
-                                   void *v, void *keys, void *positions, void *dq) {
+                                   void *v, void *keys, void *positions,
+                                   void *dq) {
   int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
   int32_t query = int32_t(blockX() % tiles) * kTile;
   Head head(desc, blockX() / tiles / desc->num_heads,
-            int32_t(blockX() / tiles % desc->num_heads), keys,
-            positions);
+            int32_t(blockX() / tiles % desc->num_heads), keys, positions);
   int32_t row = query + threadY() * kRows;
   float delta[kRows], high[kRows], one[kRows];
 #pragma clang loop unroll(full)
@@ -227,7 +227,8 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 template <int32_t Dim>
 POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
                                 void *out, void *lse, void *q, void *k, void *v,
-                                void *keys, void *positions, void *dk, void *dv) {
+                                void *keys, void *positions, void *dk,
+                                void *dv) {
   POPLAR_SHARED float deltas[kTile];
   int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
   int32_t key = int32_t(blockX() % tiles) * kTile;
@@ -290,22 +291,25 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
 
 extern "C" void poplar_gpu_attention_forward(const PoplarAttention *desc,
                                              void *q, void *k, void *v,
-                                             void *keys, void *positions, void *out, void *lse,
-                                             int64_t) {
+                                             void *keys, void *positions,
+                                             void *out, void *lse, int64_t) {
   POPLAR_FOR_DIM(forward, desc, q, k, v, keys, positions, out, lse);
 }
 
 extern "C" void poplar_gpu_attention_backward_q(const PoplarAttention *desc,
                                                 void *dy, void *out, void *lse,
                                                 void *q, void *k, void *v,
-                                                void *keys, void *positions, void *dq, int64_t) {
-  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions, dq);
+                                                void *keys, void *positions,
+                                                void *dq, int64_t) {
+  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions,
+                 dq);
 }
 
 extern "C" void poplar_gpu_attention_backward_kv(const PoplarAttention *desc,
                                                  void *dy, void *out, void *lse,
                                                  void *q, void *k, void *v,
-                                                 void *keys, void *positions, void *dk, void *dv,
-                                                 int64_t) {
-  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk, dv);
+                                                 void *keys, void *positions,
+                                                 void *dk, void *dv, int64_t) {
+  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk,
+                 dv);
 }

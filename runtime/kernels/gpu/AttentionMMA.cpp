@@ -150,8 +150,9 @@ template <int32_t Dim, int32_t Keys> struct QueryBlock {
   Matrix ofKeys, ofValues;
   int32_t begin, end;
 
-  POPLAR_INLINE QueryBlock(const PoplarAttention *desc, const void *keys, const void *positions,
-                           void *k, void *v, SharedTiles *tiles)
+  POPLAR_INLINE QueryBlock(const PoplarAttention *desc, const void *keys,
+                           const void *positions, void *k, void *v,
+                           SharedTiles *tiles)
       : tiles(tiles), count((int32_t(desc->seq_len) + kBlock - 1) / kBlock),
         query((count - 1 - int32_t(blockX() % count)) * kBlock),
         head(desc, blockX() / count / desc->num_heads,
@@ -186,7 +187,8 @@ private:
 
 template <int32_t Dim>
 POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
-                           void *v, void *keys, void *positions, void *out, void *lse) {
+                           void *v, void *keys, void *positions, void *out,
+                           void *lse) {
   using S = Shape<Dim>;
   constexpr int32_t kKeys = S::kKeys;
   using Block = QueryBlock<Dim, kKeys>;
@@ -255,7 +257,8 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
 template <int32_t Dim>
 POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                                    void *out, void *lse, void *q, void *k,
-                                   void *v, void *keys, void *positions, void *dq) {
+                                   void *v, void *keys, void *positions,
+                                   void *dq) {
   using S = Shape<Dim>;
   constexpr int32_t kKeys = 32;
   using Block = QueryBlock<Dim, kKeys>;
@@ -306,7 +309,8 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 template <int32_t Dim>
 POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
                                 void *out, void *lse, void *q, void *k, void *v,
-                                void *keys, void *positions, void *dk, void *dv) {
+                                void *keys, void *positions, void *dk,
+                                void *dv) {
   using S = Shape<Dim>;
   constexpr int32_t kQueries = S::kQueries, kTile = kQueries * S::kStride;
   constexpr int32_t kStages = S::kStages;
@@ -406,21 +410,24 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
 
 extern "C" void poplar_gpu_attention_mma_forward(const PoplarAttention *desc,
                                                  void *q, void *k, void *v,
-                                                 void *keys, void *positions, void *out,
-                                                 void *lse, int64_t) {
+                                                 void *keys, void *positions,
+                                                 void *out, void *lse,
+                                                 int64_t) {
   POPLAR_FOR_DIM(forward, desc, q, k, v, keys, positions, out, lse);
 }
 
-extern "C" void poplar_gpu_attention_mma_backward_q(const PoplarAttention *desc,
-                                                    void *dy, void *out,
-                                                    void *lse, void *q, void *k,
-                                                    void *v, void *keys, void *positions,
-                                                    void *dq, int64_t) {
-  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions, dq);
+extern "C" void poplar_gpu_attention_mma_backward_q(
+    const PoplarAttention *desc, void *dy, void *out, void *lse, void *q,
+    void *k, void *v, void *keys, void *positions, void *dq, int64_t) {
+  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions,
+                 dq);
 }
 
-extern "C" void poplar_gpu_attention_mma_backward_kv(
-    const PoplarAttention *desc, void *dy, void *out, void *lse, void *q,
-    void *k, void *v, void *keys, void *positions, void *dk, void *dv, int64_t) {
-  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk, dv);
+extern "C" void
+poplar_gpu_attention_mma_backward_kv(const PoplarAttention *desc, void *dy,
+                                     void *out, void *lse, void *q, void *k,
+                                     void *v, void *keys, void *positions,
+                                     void *dk, void *dv, int64_t) {
+  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk,
+                 dv);
 }

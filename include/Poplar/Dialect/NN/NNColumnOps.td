@@ -27,11 +27,9 @@ def NN_RopeOp : NN_ForwardOp<"rope",
     is rotated by positions[b,t] instead of t.
   }];
   let arguments = (ins NN_Activation:$x, Optional<NN_Ids>:$positions,
-                       I64Attr:$head_dim,
-                       DenseF64ArrayAttr:$inv_freq,
-                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
-                       UnitAttr:$inverse,
-                       DefaultValuedAttr<I64Attr, "0">:$heads);
+      I64Attr:$head_dim, DenseF64ArrayAttr:$inv_freq,
+      DefaultValuedAttr<F64Attr, "1.0">:$scale, UnitAttr:$inverse,
+      DefaultValuedAttr<I64Attr, "0">:$heads);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
     $x (`positions` $positions^ `:` type($positions))? (`inverse` $inverse^)?

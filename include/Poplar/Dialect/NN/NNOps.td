@@ -301,15 +301,13 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     each row's scores, f32 [B,H,T], which the gradient needs.
   }];
   let arguments = (ins NN_Activation:$q, Optional<NN_Activation>:$k,
-                       Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
-                       Optional<NN_Ids>:$positions,
-                       I64Attr:$num_heads, I64Attr:$num_kv_heads,
-                       F64Attr:$scale, UnitAttr:$causal,
-                       DefaultValuedAttr<I64Attr, "0">:$window,
-                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$op_id,
-                       DefaultValuedAttr<I64Attr, "0">:$first_head,
-                       DefaultValuedAttr<F64Attr, "0.0">:$cap);
+      Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
+      Optional<NN_Ids>:$positions, I64Attr:$num_heads, I64Attr:$num_kv_heads,
+      F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
+      DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+      DefaultValuedAttr<I64Attr, "0">:$op_id,
+      DefaultValuedAttr<I64Attr, "0">:$first_head,
+      DefaultValuedAttr<F64Attr, "0.0">:$cap);
   let results = (outs NN_Activation:$result, 3DTensorOf<[F32]>:$lse);
   let assemblyFormat = [{
     $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`positions` $positions^)?
@@ -512,17 +510,14 @@ def NN_AttentionGradOp : NN_GradientOp<"attention_grad",
   let summary = "Gradient of attention with respect to q, k, v (or packed)";
   let description = "Attributes and operand forms as in nn.attention.";
   let arguments = (ins NN_Activation:$dy, NN_Activation:$out,
-                       3DTensorOf<[F32]>:$lse,
-                       NN_Activation:$q, Optional<NN_Activation>:$k,
-                       Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
-                       Optional<NN_Ids>:$positions,
-                       I64Attr:$num_heads, I64Attr:$num_kv_heads,
-                       F64Attr:$scale, UnitAttr:$causal,
-                       DefaultValuedAttr<I64Attr, "0">:$window,
-                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$op_id,
-                       DefaultValuedAttr<I64Attr, "0">:$first_head,
-                       DefaultValuedAttr<F64Attr, "0.0">:$cap);
+      3DTensorOf<[F32]>:$lse, NN_Activation:$q, Optional<NN_Activation>:$k,
+      Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
+      Optional<NN_Ids>:$positions, I64Attr:$num_heads, I64Attr:$num_kv_heads,
+      F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
+      DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+      DefaultValuedAttr<I64Attr, "0">:$op_id,
+      DefaultValuedAttr<I64Attr, "0">:$first_head,
+      DefaultValuedAttr<F64Attr, "0.0">:$cap);
   let results = (outs NN_Activation:$dq, Optional<NN_Activation>:$dk,
                       Optional<NN_Activation>:$dv);
   let assemblyFormat = [{
