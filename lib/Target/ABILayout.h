@@ -155,6 +155,7 @@ inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, ids),
     POPLAR_FIELD(PoplarProgram, targets),
     POPLAR_FIELD(PoplarProgram, keys),
+    POPLAR_FIELD(PoplarProgram, positions),
     POPLAR_FIELD(PoplarProgram, dloss),
     POPLAR_FIELD(PoplarProgram, train_loss),
     POPLAR_FIELD(PoplarProgram, train_last_loss),

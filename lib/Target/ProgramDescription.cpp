@@ -174,11 +174,15 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
     }
   }
   // Before the last stage there is no dloss.
-  inputs.resize(4, -1);
-  if (inputs[0] < 0 || inputs[1] < 0 || inputs[2] < 0 ||
-      (trainLoss >= 0 && inputs[3] < 0))
+  bool hasLoss = trainLoss >= 0, isPacked = nn::isPacked(module);
+  if (inputs.size() != size_t(3 + isPacked + hasLoss))
     return module.emitError("@")
-           << takesInputs << " has to take ids, targets, keys and dloss";
+           << takesInputs << " has to take ids, targets, keys"
+           << (isPacked ? ", positions" : "") << " and dloss";
+  if (hasLoss)
+    dloss = inputs.back();
+  if (isPacked)
+    positions = inputs[nn::kPositions];
   if (!module.lookupSymbol<exec::FunctionOp>("update"))
     return module.emitError("has no function @update: run --zero-materialize "
                             "first");

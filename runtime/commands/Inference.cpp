@@ -30,6 +30,11 @@ void Inference::runWhole(const std::vector<int32_t> &Text) {
   // What follows the tokens is masked by causality.
   std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(),
             Ids.begin());
+  // They are one document, where documents share samples.
+  Positions.clear();
+  if (Exec.model().Packed)
+    for (int64_t At = 0; At < Exec.model().SeqLen; ++At)
+      Positions.push_back(static_cast<int32_t>(At));
   Row = static_cast<int64_t>(Count) - 1;
   if (Pipeline *Turns = Exec.pipeline()) {
     Turns->infer(*this);
@@ -67,8 +72,9 @@ void Inference::fill(int64_t, char *Slot, bool) {
                          static_cast<int64_t>(Values.size()) * 4);
   };
   CopyIn(Function ? Function->ids : Exec.program().ids, Ids);
-  if (Function)
-    CopyIn(Function->positions, Positions);
+  if (!Positions.empty())
+    CopyIn(Function ? Function->positions : Exec.program().positions,
+           Positions);
 }
 
 void Inference::take(int64_t) {

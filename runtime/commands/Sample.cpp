@@ -36,8 +36,12 @@ struct Prompt {
 };
 } // namespace
 
-static Prompt makeChat(const std::string &Message, const Tokenizer *Tok) {
-  const ChatTemplate *Template = Tok ? ChatTemplate::find(*Tok) : nullptr;
+static Prompt makeChat(const std::string &Message,
+                       const TextEncoding &Encoding) {
+  const Tokenizer *Tok = Encoding.get();
+  std::optional<ChatTemplate> Template;
+  if (Tok)
+    Template = ChatTemplate::find(*Tok, readChatTemplate(Encoding.path()));
   if (!Template)
     fail("--chat: the model has no tokenizer with the tokens of a chat "
          "template (",
@@ -200,7 +204,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
   TextEncoding Encoding(O, Model);
   auto [Text, End] = O.Chat.empty()
                          ? Prompt{parsePrompt(O, Model, Encoding.get())}
-                         : makeChat(O.Chat, Encoding.get());
+                         : makeChat(O.Chat, Encoding);
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadTrained(Exec, O.Checkpoint, O.Init);

@@ -75,6 +75,8 @@ private:
   Share Part;
   int64_t Step = 0;
   std::vector<int32_t> Ids, TargetIds;
+  /// Where documents share samples.
+  std::vector<int32_t> Positions;
   /// Of a micro-step: keys of its samples, gradients and losses of its tokens.
   std::vector<uint32_t> Keys;
   std::vector<float> LossGradients, Losses;

@@ -48,7 +48,8 @@ struct Options {
   Command TheCommand = Train;
 
   // Data.
-  std::string Data, DataFormat = "auto", ValData, DataIds, Tokenizer;
+  std::vector<std::string> Data, ValData;
+  std::string DataFormat = "auto", DataIds, Tokenizer;
   double ValFraction = 0.1;
   // Run.
   std::string Out, Init, InitAdapter;

@@ -45,6 +45,8 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   Tokenizer = Description.string("tokenizer", "");
   TokenizerHash = Description.string("tokenizer_hash", "");
   Masked = Description.string("objective", "causal") == "masked";
+  if (const json::Value *Packing = Description.find("packing"))
+    Packed = Packing->asBool();
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);
   Adapter = AdapterInfo(Description);

@@ -33,6 +33,8 @@ struct ModelInfo {
   /// What decides the function, for checkModelConfig; empty if unknown.
   std::string ConfigFacts;
   bool Masked = false;
+  /// Documents share samples.
+  bool Packed = false;
   /// Gradients carry a loss scale: the program, or another stage of its
   /// pipeline, keeps them in f16.
   bool Scaled = false;

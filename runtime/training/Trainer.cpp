@@ -424,9 +424,14 @@ void Trainer::run() {
     start();
   else
     resume();
-  if (Leads && O.BigramBaseline && ValSamples && Data.TrainTokens)
-    Baseline = getBigramLoss(*Data.TrainTokens, Data.TrainEnd, *Data.Validation,
+  if (Leads && O.BigramBaseline && ValSamples) {
+    const DataFile &File = Data.Data.front();
+    if (!File.Tokens || Data.Data.size() > 1)
+      fail("--bigram-baseline counts the tokens of one --data, which is no "
+           "examples in JSON");
+    Baseline = getBigramLoss(*File.Tokens, File.TrainEnd, *Data.Validation,
                              ValSamples, Model);
+  }
   // Up to here nothing is written: bad input leaves no trace.
   if (Leads)
     begin();

@@ -215,6 +215,7 @@ typedef struct PoplarAttention {
   double scale, dropout;
   double cap; /* scores become cap tanh(score / cap); 0: they do not */
   int32_t causal, type; /* PoplarType */
+  int64_t documents;    /* 1: documents share samples, see `positions` */
 } PoplarAttention;
 
 /// The same of attention of `tokens` new tokens of each sample over caches of
@@ -245,15 +246,16 @@ typedef void (*PoplarKernel)(void *const *args, int64_t batch, int64_t begin,
 /// there for constant descriptors (kernels.bc). Head dimensions up to
 /// POPLAR_MAX_HEAD_DIM, types f32 and bf16.
 ///
-/// Forward. args: q, k, v, keys, out, lse; k and v equal q when it is packed,
-/// keys is null without dropout. Extent:
+/// Forward. args: q, k, v, keys, positions, out, lse; k and v equal q when it
+/// is one operand, keys is null without dropout, positions (i32 [B,T]) where a
+/// sample is one document. Extent:
 /// batch * num_heads * ceil(seq_len / POPLAR_ATTENTION_BLOCK).
 #define POPLAR_ATTENTION_BLOCK 64
 #define POPLAR_MAX_HEAD_DIM 256
 void poplar_attention_forward(const PoplarAttention *desc, void *const *args,
                               int64_t batch, int64_t begin, int64_t end);
-/// Backward. args: dy, out, lse, q, k, v, keys, dq, dk, dv; the gradients lie
-/// as q, k and v do. Extent: batch * num_kv_heads.
+/// Backward. args: dy, out, lse, q, k, v, keys, positions, dq, dk, dv; the
+/// gradients lie as q, k and v do. Extent: batch * num_kv_heads.
 void poplar_attention_backward(const PoplarAttention *desc, void *const *args,
                                int64_t batch, int64_t begin, int64_t end);
 /// Writes the keys and values of new tokens into caches; then attends over
@@ -395,12 +397,14 @@ typedef struct PoplarProgram {
   int64_t scratch_offset, scratch_bytes;
   /// Batch buffers, by their offset. The runtime fills the inputs before a
   /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
-  /// (see nn.dropout), dloss f32 [B,T] (the seed of the backward pass: one
-  /// over the global count of targets, times a loss scale). It reads loss f32
-  /// [B,T], per token, after train, train_last and evaluate, and logits [B,T,V], of type
-  /// logits_type, after infer. The outputs may share memory with inputs of
-  /// other functions: read them before the next call.
-  int64_t ids, targets, keys, dloss, train_loss, train_last_loss,
+  /// (see nn.dropout), positions i32 [B,T] (of a token in its document, at most
+  /// its place in the sample; -1 in a program in which none share one), dloss
+  /// f32 [B,T] (the seed of the backward pass: one over the global count of
+  /// targets, times a loss scale). It reads loss f32 [B,T], per token, after
+  /// train, train_last and evaluate, and logits [B,T,V], of type logits_type,
+  /// after infer. The outputs may share memory with inputs of other functions:
+  /// read them before the next call.
+  int64_t ids, targets, keys, positions, dloss, train_loss, train_last_loss,
       evaluate_loss, logits;
   int32_t logits_type, reserved;
   int64_t num_parameters;

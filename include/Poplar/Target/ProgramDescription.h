@@ -111,7 +111,9 @@ private:
   std::string json;
   int64_t fixedBytes = 0, bytesPerSample = 0, scratchOffset = 0,
           scratchBytes = 0;
+  /// ids, targets and keys; and those that not every program has (-1).
   std::vector<int64_t> inputs;
+  int64_t positions = -1, dloss = -1;
   /// -1 in a pipeline stage that has none.
   int64_t trainLoss = -1, trainLastLoss = -1, evaluateLoss = -1, logits = -1;
   int64_t group = 0, numGroups = 1;

@@ -80,7 +80,7 @@ lowerPositionEmbeddingGrad(LinalgBuilder &l, PositionEmbeddingGradOp op) {
 /// in double: t * inv_freq rounded to f32 is off by a visible angle at large t.
 static std::pair<Value, Value> buildRopeTables(LinalgBuilder &l, RopeOp op) {
   int64_t length =
-      op.getPositions() ? int64_t(op.getLength()) : op.getType().getDimSize(1);
+      op.getLength() ? int64_t(op.getLength()) : op.getType().getDimSize(1);
   ArrayRef<double> frequencies = op.getInvFreq();
   double scale = op.getScale().convertToDouble();
   SmallVector<float> cos, sin;

@@ -162,8 +162,8 @@ static void lower(exec::AttentionOp op, FunctionLowering &l) {
   PoplarAttention desc = op.getDescriptor();
   Value q = op.getQ(), k = op.isPacked() ? q : op.getK(),
         v = op.isPacked() ? q : op.getV();
-  SmallVector<Value> arguments =
-      l.pointersOf({q, k, v, op.getKeys(), op.getOut(), op.getLse()});
+  SmallVector<Value> arguments = l.pointersOf(
+      {q, k, v, op.getKeys(), op.getPositions(), op.getOut(), op.getLse()});
   if (l.shared.gpuKernels.exists())
     return launchAttention(l, forwardPass, desc, desc.num_heads, arguments);
   StringRef kernel =
@@ -180,7 +180,7 @@ static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
   Value q = op.getQ(), dq = op.getDq();
   SmallVector<Value> arguments = l.pointersOf(
       {op.getDy(), op.getOut(), op.getLse(), q, packed ? q : op.getK(),
-       packed ? q : op.getV(), op.getKeys()});
+       packed ? q : op.getV(), op.getKeys(), op.getPositions()});
   SmallVector<Value> gradients =
       l.pointersOf({dq, packed ? dq : op.getDk(), packed ? dq : op.getDv()});
   if (l.shared.gpuKernels.exists()) {

@@ -118,9 +118,10 @@ struct AttentionModel : CallModel<AttentionModel, nn::AttentionOp> {
     exec::AttentionOp::create(
         builder, op.getLoc(), getBuffer(op.getQ()), getBuffer(op.getK()),
         getBuffer(op.getV()), getBuffer(op.getKeys()),
-        getBuffer(op.getResult()), getBuffer(op.getLse()), op.getNumHeads(),
-        op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
-        op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());
+        getBuffer(op.getPositions()), getBuffer(op.getResult()),
+        getBuffer(op.getLse()), op.getNumHeads(), op.getNumKvHeads(),
+        op.getScale(), op.getCausal(), op.getWindow(), op.getDropout(),
+        op.getOpId(), op.getFirstHead(), op.getCap());
   }
 };
 
@@ -130,7 +131,8 @@ struct AttentionGradModel : CallModel<AttentionGradModel, nn::AttentionGradOp> {
     exec::AttentionGradOp::create(
         builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getOut()),
         getBuffer(op.getLse()), getBuffer(op.getQ()), getBuffer(op.getK()),
-        getBuffer(op.getV()), getBuffer(op.getKeys()), getBuffer(op.getDq()),
+        getBuffer(op.getV()), getBuffer(op.getKeys()),
+        getBuffer(op.getPositions()), getBuffer(op.getDq()),
         getBuffer(op.getDk()), getBuffer(op.getDv()), op.getNumHeads(),
         op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
         op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());

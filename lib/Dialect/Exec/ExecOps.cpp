@@ -207,6 +207,7 @@ template <typename Op> static PoplarAttention describeAttention(Op op) {
   desc.first_head = op.getFirstHead();
   desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
   desc.causal = op.getCausal();
+  desc.documents = op.getPositions() != nullptr;
   return desc;
 }
 

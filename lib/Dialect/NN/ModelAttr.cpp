@@ -84,7 +84,7 @@ LogicalResult ModelVerifier::verifyKeys() {
     } else if (name == "lora_alpha" || name == "lora_dropout") {
       if (!isa<FloatAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a number";
-    } else if (name == "lora_in_out") {
+    } else if (name == "lora_in_out" || name == "packing") {
       if (!isa<BoolAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a bool";
     } else if (name == "special_token_ids") {
@@ -273,6 +273,12 @@ LogicalResult ModelVerifier::verify() {
     return success();
   return failure(failed(verifyOps(model)) || failed(verifyParameters()) ||
                  failed(verifyCalls(model)));
+}
+
+bool nn::isPacked(ModuleOp module) {
+  auto facts = module->getAttrOfType<DictionaryAttr>(kModelAttr);
+  auto packing = facts ? facts.getAs<BoolAttr>("packing") : BoolAttr();
+  return packing && packing.getValue();
 }
 
 //===----------------------------------------------------------------------===//

@@ -218,8 +218,11 @@ func::FuncOp FunctionBuilder::build(func::FuncOp infer) {
   made->setAttr(nn::kDecodingAttr, builder.getI64IntegerAttr(tokens));
   builder.setInsertionPointToStart(made.addEntryBlock());
   StepDecoding decoding(builder, tokens, length, module, symbols);
-  decoding.map(infer.getArgument(0), made.getArgument(0));
+  decoding.map(infer.getArgument(nn::kIds), made.getArgument(0));
   decoding.positions = made.getArgument(1);
+  // A text that is sampled is one document.
+  if (infer.getNumArguments() > nn::kPositions)
+    decoding.map(infer.getArgument(nn::kPositions), decoding.positions);
   buildOps(infer, decoding);
   SmallVector<Value> results;
   for (Value result : infer.front().getTerminator()->getOperands())
@@ -249,7 +252,9 @@ public:
     }
     SymbolTable symbols(module);
     auto infer = symbols.lookup<func::FuncOp>("infer");
-    if (!infer || infer.isExternal() || infer.getNumArguments() != 1) {
+    unsigned arguments = nn::isPacked(module) ? nn::kPositions + 1 : 1;
+    if (!infer || infer.isExternal() ||
+        infer.getNumArguments() != arguments) {
       module.emitError("has no function @infer of ids: run --nn-differentiate "
                        "first");
       return signalPassFailure();

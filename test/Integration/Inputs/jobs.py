@@ -234,8 +234,8 @@ class Run:
 class Workshop:
     """Builds jobs in a directory, each once. Safe to use from threads."""
 
-    def __init__(self, directory):
-        self.directory = directory
+    def __init__(self, directory, import_options=()):
+        self.directory, self.import_options = directory, list(import_options)
         self.locks, self.lock = {}, threading.Lock()
         shutil.rmtree(directory, ignore_errors=True)
         os.makedirs(directory)
@@ -268,7 +268,7 @@ class Workshop:
                 with open(config, "w") as file:
                     json.dump(options, file)
             command = ["poplar", "import", config, "--seq-len", str(SEQ_LEN)]
-            run([*command, "-o", target])
+            run([*command, *self.import_options, "-o", target])
 
         return self.once(self.path(f"{name}.mlir"), make)
 

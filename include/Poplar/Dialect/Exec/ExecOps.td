@@ -467,11 +467,14 @@ class Exec_AttentionBase<string mnemonic>
 
 def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
   let summary = "nn.attention on buffers";
-  let arguments = !con((ins Exec_Buffer:$q, Optional<Exec_Buffer>:$k,
-    Optional<Exec_Buffer>:$v, Optional<Exec_Buffer>:$keys, Exec_Buffer:$out,
-    Exec_Buffer:$lse), attributes);
+  let arguments = !con(
+      (ins Exec_Buffer:$q, Optional<Exec_Buffer>:$k, Optional<Exec_Buffer>:$v,
+          Optional<Exec_Buffer>:$keys, Optional<Exec_Buffer>:$positions,
+          Exec_Buffer:$out, Exec_Buffer:$lse),
+      attributes);
   let assemblyFormat = [{
-    $q (`,` $k^ `,` $v)? (`keys` $keys^)? `into` $out `,` $lse
+    $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`positions` $positions^)?
+    `into` $out `,` $lse
     (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
     (`op_id` $op_id^)? (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
@@ -482,13 +485,16 @@ def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
 
 def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
   let summary = "nn.attention_grad on buffers";
-  let arguments = !con((ins Exec_Buffer:$dy, Exec_Buffer:$out, Exec_Buffer:$lse,
-    Exec_Buffer:$q, Optional<Exec_Buffer>:$k, Optional<Exec_Buffer>:$v,
-    Optional<Exec_Buffer>:$keys, Exec_Buffer:$dq, Optional<Exec_Buffer>:$dk,
-    Optional<Exec_Buffer>:$dv), attributes);
+  let arguments =
+      !con((ins Exec_Buffer:$dy, Exec_Buffer:$out, Exec_Buffer:$lse,
+               Exec_Buffer:$q, Optional<Exec_Buffer>:$k,
+               Optional<Exec_Buffer>:$v, Optional<Exec_Buffer>:$keys,
+               Optional<Exec_Buffer>:$positions, Exec_Buffer:$dq,
+               Optional<Exec_Buffer>:$dk, Optional<Exec_Buffer>:$dv),
+           attributes);
   let assemblyFormat = [{
     $dy `,` $out `,` $lse `,` $q (`,` $k^ `,` $v)? (`keys` $keys^)?
-    `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
+    (`positions` $positions^)? `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
     (`first_head` $first_head^)? (`cap` $cap^)? attr-dict `:` `(` type(operands) `)`

@@ -56,6 +56,18 @@ inline constexpr llvm::StringLiteral kDecodingAttr = "nn.decoding";
 /// against the program: see ModelAttr.cpp for the keys and the rules.
 inline constexpr llvm::StringLiteral kModelAttr = "nn.model";
 
+/// Arguments of @model. There are positions where documents share samples
+/// (`packing` in nn.model).
+enum ModelArgument : unsigned {
+  kIds = 0,
+  kTargets = 1,
+  kKeys = 2,
+  kPositions = 3
+};
+
+/// Whether documents share samples, as nn.model says.
+bool isPacked(mlir::ModuleOp module);
+
 /// A hash, in hexadecimal, of what a profile depends on: parameters and the
 /// nn.model dictionary.
 std::string getFingerprint(mlir::ModuleOp module);
