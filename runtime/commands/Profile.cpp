@@ -378,6 +378,9 @@ static void writeProfile(const PoplarProgram &Program, const Options &O,
   // Not of the whole model: nothing plans with it.
   if (Program.pipeline)
     Text << ", \"pipeline_stage\": " << Program.pipeline->group;
+  if (const PoplarRank &Rank = Program.ranks[O.Rank]; Rank.num_sharers > 1)
+    Text << ", \"share\": " << Rank.position
+         << ", \"shares\": " << Rank.num_sharers;
   if (Fits <= O.MaxBatch)
     Text << ", \"max_micro_batch\": " << Fits;
   Text << ", \"versions\": {" << getLibraryVersions() << "}}]}\n";
@@ -431,6 +434,9 @@ void poplar::runtime::runProfile(const PoplarProgram &Program,
   if (Program.pipeline)
     Stage = "pipeline stage " + std::to_string(Program.pipeline->group) +
             ", ZeRO " + Stage;
+  if (const PoplarRank &Rank = Program.ranks[O.Rank]; Rank.num_sharers > 1)
+    Stage = "share " + std::to_string(Rank.position) + " of " +
+            std::to_string(Rank.num_sharers) + ", " + Stage;
   std::printf("%s, %s of %lld ranks, %s, %zu threads, other cores %s\n",
               Model.DeviceType.c_str(), Stage.c_str(),
               static_cast<long long>(Program.world_size),

@@ -16,6 +16,7 @@
 #include "support/Error.h"
 #include "support/Random.h"
 #include "training/Pipeline.h"
+#include "training/Shares.h"
 #include "training/Trainer.h"
 
 #include <algorithm>
@@ -133,12 +134,16 @@ private:
 namespace {
 
 /// What a model says behind a token, wherever the job has its parts. All ranks
-/// of a job run it; those of a pipeline each pass on the same sample.
+/// of a job run it; those of a pipeline each pass on the same sample, and those
+/// that share units each have a part of the logits.
 class Inference : public MicroBatches {
 public:
   Inference(Executor &Exec, Group *Ranks)
       : Exec(Exec), Ranks(Ranks), Ids(getCount(Exec.model().SeqLen)),
-        Logits(getCount(Exec.model().VocabSize)) {}
+        Logits(getCount(Exec.model().LogitsColumns)) {
+    if (isDivided())
+      findBounds();
+  }
 
   /// Of the newest tokens that fit; what follows them is masked by causality.
   void run(const std::vector<int32_t> &Text) {
@@ -149,15 +154,24 @@ public:
     Last = static_cast<int64_t>(Count) - 1;
     if (Pipeline *Turns = Exec.pipeline()) {
       Turns->infer(*this);
-      return collect();
+    } else {
+      fill(0, Exec.sized<char>(0, 1), /*HasLoss=*/false);
+      Exec.infer(1);
+      take(0);
     }
-    fill(0, Exec.sized<char>(0, 1), /*HasLoss=*/false);
-    Exec.infer(1);
-    take(0);
+    if (isDivided())
+      Ranks->gather(Logits.data(), All.data(), Bounds.data());
   }
 
-  /// Of run(). In a pipeline only the first rank has them.
-  const std::vector<float> &getLogits() const { return Logits; }
+  /// Whether the model's parts are on several ranks, of which only the first
+  /// has the logits of all.
+  bool isDivided() const {
+    return Exec.pipeline() || sharesUnits(Exec.program());
+  }
+  /// Of run().
+  const std::vector<float> &getLogits() const {
+    return isDivided() ? All : Logits;
+  }
 
   int64_t count() const override { return 1; }
   int64_t size(int64_t) const override { return 1; }
@@ -170,26 +184,23 @@ public:
 private:
   static size_t getCount(int64_t Number) { return static_cast<size_t>(Number); }
 
-  /// Those of the first rank of the last stage are as good as any.
-  void collect() {
-    const PoplarProgram &Program = Exec.program();
-    std::vector<int64_t> Bounds = {0};
-    bool IsFound = false;
-    for (int64_t R = 0; R < Program.world_size; ++R) {
-      bool Has = !IsFound &&
-                 Program.ranks[R].group + 1 == Program.pipeline->num_groups;
-      IsFound |= Has;
-      Bounds.push_back(Bounds.back() + (Has ? Exec.model().VocabSize : 0));
-    }
-    std::vector<float> All(Logits.size());
-    Ranks->gather(Logits.data(), All.data(), Bounds.data());
-    Logits = std::move(All);
+  /// Those of the first ranks of the last stage that have them all are as good
+  /// as any.
+  void findBounds() {
+    std::vector<int64_t> Columns = countLogitColumns(Exec, *Ranks);
+    Bounds = {0};
+    All.resize(getCount(Exec.model().VocabSize));
+    for (int64_t C : Columns)
+      Bounds.push_back(std::min(Bounds.back() + C, Exec.model().VocabSize));
   }
 
   Executor &Exec;
   Group *Ranks;
   std::vector<int32_t> Ids;
-  std::vector<float> Logits;
+  /// The rank's part of the logits; on the first rank, all of them, of which
+  /// each rank has those between its bounds.
+  std::vector<float> Logits, All;
+  std::vector<int64_t> Bounds;
   int64_t Last = 0;
 };
 
@@ -244,7 +255,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
     if (Ranks)
       Ranks->setPhase("sampling", LongPhase);
     Infer.run(Text);
-    if (!Exec.pipeline())
+    if (!Infer.isDivided())
       Text.push_back(chooseToken(Infer.getLogits(), O, I));
     else
       // The first rank's choice holds for all.
@@ -263,9 +274,6 @@ static void sample(const PoplarProgram &Program, const Options &O,
 
 void poplar::runtime::runSampling(const PoplarProgram &Program,
                                   const Options &O) {
-  if (sharesUnits(Program))
-    fail("ranks of this job share units, so that each has a part of the model; "
-         "resume the run under a plan in which none do and sample from that");
   if (canRunAlone(Program))
     return sample(Program, O, nullptr);
   runJob(Program, O, [&](Group *Ranks) { sample(Program, O, Ranks); });

@@ -134,7 +134,7 @@ void BatchRunner::take(int64_t MicroStep) {
   int64_t B = Part.size(MicroStep), N = B * SeqLen;
   int64_t First = Part.start(MicroStep) * SeqLen;
   if (ThePass == Pass::Infer) {
-    Exec.readLogits(B, 0, N, Logits + First * Exec.model().VocabSize);
+    Exec.readLogits(B, 0, N, Logits + First * Exec.model().LogitsColumns);
     return;
   }
   if (Exec.isFollower())

@@ -47,6 +47,7 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   Masked = Description.string("objective", "causal") == "masked";
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);
+  LogitsColumns = Description.integer("logits_columns", VocabSize);
   Adapter = AdapterInfo(Description);
   if (VocabSize < 1 || SeqLen < 1)
     fail("the program's description lacks vocab_size or seq_len");
@@ -107,8 +108,8 @@ Executor::Executor(const PoplarProgram &Program,
 
 void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
                           float *Out) const {
-  First *= Model.VocabSize;
-  Count *= Model.VocabSize;
+  First *= Model.LogitsColumns;
+  Count *= Model.LogitsColumns;
   auto Type = static_cast<comm::Type>(Program.logits_type);
   const char *From =
       sized<char>(Program.logits, B) + First * comm::getBytes(Type);

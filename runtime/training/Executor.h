@@ -37,6 +37,9 @@ struct ModelInfo {
   /// pipeline, keeps them in f16.
   bool Scaled = false;
   int64_t VocabSize = 0, SeqLen = 0;
+  /// Of the logits that the program computes: fewer than the vocabulary where
+  /// ranks share units, each of which has a part, in the order of positions.
+  int64_t LogitsColumns = 0;
   /// The name of the tokenizer's file in the job, and a hash of its content;
   /// empty without one.
   std::string Tokenizer, TokenizerHash;
@@ -96,8 +99,8 @@ public:
   Pipeline *pipeline() const { return Turns.get(); }
   void evaluate(int64_t B) { Dev.run(Program.evaluate, this, Memory, B); }
   void infer(int64_t B) { Dev.run(Program.infer, this, Memory, B); }
-  /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
-  /// from row `First` on, to `Out`.
+  /// After infer(B): copies `Count` rows of logits, [B * SeqLen,
+  /// LogitsColumns], from row `First` on, to `Out`.
   void readLogits(int64_t B, int64_t First, int64_t Count, float *Out) const;
 
   /// See poplar_rt_exchange.
