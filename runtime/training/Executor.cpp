@@ -87,6 +87,8 @@ Executor::Executor(const PoplarProgram &Program,
     for (int64_t I = 0; Batch && I < Program.num_gemms; ++I)
       Dev.prepareGemm(*Program.gemms[I], Batch);
   LargestBatch = *std::max_element(Batches.begin(), Batches.end());
+  for (StartedExchange &S : Exchanges)
+    S.Transfers.reserve(POPLAR_MAX_SHARERS);
   PeakBytes = ArenaBytes = getPeakBytes(Program, LargestBatch, Rank);
   Memory = Dev.allocate(ArenaBytes);
   char *Shards =
