@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -28,6 +28,10 @@ void ZeroDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "Poplar/Dialect/Zero/ZeroOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "Poplar/Dialect/Zero/ZeroExchangeOps.cpp.inc"
       >();
   addTypes<
 #define GET_TYPEDEF_LIST

@@ -557,4 +557,6 @@ def Zero_AdamWOp : Zero_Op<"adamw",
   let assemblyFormat = "$bucket attr-dict";
 }
 
+include "Poplar/Dialect/Zero/ZeroExchangeOps.td"
+
 #endif // POPLAR_DIALECT_ZERO_ZEROOPS_TD
