@@ -119,6 +119,8 @@ private:
   mlir::SymbolTableCollection symbols;
   /// By name, their indices in the problem.
   llvm::StringMap<int> collectives, computations;
+  /// Of exchanges under way, their tokens.
+  llvm::DenseMap<mlir::Operation *, int> exchanges;
 };
 
 } // namespace poplar

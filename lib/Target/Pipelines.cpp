@@ -99,6 +99,7 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
     pm.addPass(createZeroAsync());
     pm.addPass(createZeroPrefetch({options.overlapDepth}));
     pm.addPass(createZeroDelayWaits({options.overlapDepth}));
+    pm.addPass(createZeroOverlapExchanges());
     pm.addPass(createZeroVerify());
   }
 }

@@ -67,8 +67,20 @@ static std::string listInstructions(const CodeOptions &options,
   return llvm::join(list, " ");
 }
 
+/// Of the logits that the program computes, where it has not all of them.
+static std::optional<int64_t> getLogitsColumns(ModuleOp module,
+                                               const zero::ProgramInfo &info) {
+  auto infer = module.lookupSymbol<exec::FunctionOp>(
+      info.isPipelineStage() ? info.getTurnName("infer", info.numChunks - 1)
+                             : "infer");
+  if (!info.sharesUnits() || !infer || !infer.getResultType())
+    return std::nullopt;
+  return cast<MemRefType>(*infer.getResultType()).getShape().back();
+}
+
 /// The module's nn.model dictionary and the options of the build, as JSON.
-static std::string describe(DictionaryAttr model, const BuildOptions &options,
+static std::string describe(ModuleOp module, DictionaryAttr model,
+                            const BuildOptions &options,
                             const zero::ProgramInfo &info) {
   llvm::json::Object object;
   for (NamedAttribute entry : model) {
@@ -88,6 +100,8 @@ static std::string describe(DictionaryAttr model, const BuildOptions &options,
       info.precision == "tf32" ? info.precision : options.precision;
   if (info.scaled)
     object["scaled"] = true;
+  if (std::optional<int64_t> columns = getLogitsColumns(module, info))
+    object["logits_columns"] = *columns;
   object["recompute"] = options.recompute;
   object["device_type"] =
       info.deviceType.empty() ? "host:" + options.cpu : info.deviceType;
@@ -391,7 +405,7 @@ LogicalResult ProgramDescription::take(ModuleOp module,
       return module.emitError("nn.model: there is no ")
              << name << ", which the runtime has to know";
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
-  json = describe(model, options, info);
+  json = describe(module, model, options, info);
   stage = info.stage;
   worldSize = info.worldSize;
   planHash = hashPlan(module);

@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "commands/Inference.h"
+#include "checkpoint/State.h"
 #include "job/Group.h"
+#include "training/Shares.h"
 
 #include <algorithm>
 
@@ -15,12 +17,21 @@ using namespace poplar::runtime;
 
 static size_t getCount(int64_t Number) { return static_cast<size_t>(Number); }
 
+Inference::Inference(Executor &Exec, Group *Ranks, bool UsesCaches)
+    : Exec(Exec), Ranks(Ranks), UsesCaches(UsesCaches),
+      Logits(getCount(Exec.model().LogitsColumns)) {
+  if (isDivided())
+    findBounds();
+}
+
 void Inference::run(const std::vector<int32_t> &Text) {
   if (!UsesCaches || Text.size() > getCount(Exec.model().SeqLen))
-    return runWhole(Text);
-  while (Cached < Text.size())
-    runNew(Text);
-  collect();
+    runWhole(Text);
+  else
+    while (Cached < Text.size())
+      runNew(Text);
+  if (isDivided())
+    Ranks->gather(Logits.data(), All.data(), Bounds.data());
 }
 
 void Inference::runWhole(const std::vector<int32_t> &Text) {
@@ -36,10 +47,8 @@ void Inference::runWhole(const std::vector<int32_t> &Text) {
     for (int64_t At = 0; At < Exec.model().SeqLen; ++At)
       Positions.push_back(static_cast<int32_t>(At));
   Row = static_cast<int64_t>(Count) - 1;
-  if (Pipeline *Turns = Exec.pipeline()) {
-    Turns->infer(*this);
-    return collect();
-  }
+  if (Pipeline *Turns = Exec.pipeline())
+    return Turns->infer(*this);
   fill(0, Exec.sized<char>(0, 1), /*HasLoss=*/false);
   Exec.infer(1);
   take(0);
@@ -83,19 +92,16 @@ void Inference::take(int64_t) {
 }
 
 /// In a pipeline, those of the first rank of the last stage are as good as any.
-void Inference::collect() {
-  if (!Exec.pipeline())
-    return;
-  const PoplarProgram &Program = Exec.program();
-  std::vector<int64_t> Bounds = {0};
-  bool IsFound = false;
-  for (int64_t R = 0; R < Program.world_size; ++R) {
-    bool Has =
-        !IsFound && Program.ranks[R].group + 1 == Program.pipeline->num_groups;
-    IsFound |= Has;
-    Bounds.push_back(Bounds.back() + (Has ? Exec.model().VocabSize : 0));
-  }
-  std::vector<float> All(Logits.size());
-  Ranks->gather(Logits.data(), All.data(), Bounds.data());
-  Logits = std::move(All);
+bool Inference::isDivided() const {
+  return Exec.pipeline() || sharesUnits(Exec.program());
+}
+
+/// Those of the first ranks of the last stage that have them all are as good as
+/// any.
+void Inference::findBounds() {
+  std::vector<int64_t> Columns = countLogitColumns(Exec, *Ranks);
+  Bounds = {0};
+  All.resize(getCount(Exec.model().VocabSize));
+  for (int64_t C : Columns)
+    Bounds.push_back(std::min(Bounds.back() + C, Exec.model().VocabSize));
 }

@@ -26,9 +26,7 @@ class Group;
 class Inference : public MicroBatches {
 public:
   /// `Ranks` is null where the rank is alone.
-  Inference(Executor &Exec, Group *Ranks, bool UsesCaches)
-      : Exec(Exec), Ranks(Ranks), UsesCaches(UsesCaches),
-        Logits(static_cast<size_t>(Exec.model().VocabSize)) {}
+  Inference(Executor &Exec, Group *Ranks, bool UsesCaches);
 
   /// A text that grows from call to call. Of one that is longer than the
   /// model's sequences, the newest tokens that fit are read, as a sequence of
@@ -36,8 +34,13 @@ public:
   /// before.
   void run(const std::vector<int32_t> &Text);
 
-  /// Of run(). In a pipeline only the first rank has them.
-  const std::vector<float> &getLogits() const { return Logits; }
+  /// Whether the model's parts are on several ranks, of which only the first
+  /// has the logits of all.
+  bool isDivided() const;
+  /// Of run().
+  const std::vector<float> &getLogits() const {
+    return isDivided() ? All : Logits;
+  }
 
   int64_t count() const override { return 1; }
   int64_t size(int64_t) const override { return 1; }
@@ -48,7 +51,7 @@ private:
   void runWhole(const std::vector<int32_t> &Text);
   /// The next of the tokens that are new.
   void runNew(const std::vector<int32_t> &Text);
-  void collect();
+  void findBounds();
 
   Executor &Exec;
   Group *Ranks;
@@ -60,7 +63,10 @@ private:
   const PoplarDecoding *Function = nullptr;
   std::vector<int32_t> Ids, Positions;
   int64_t Row = 0;
-  std::vector<float> Logits;
+  /// The rank's part of the logits; on the first rank, all of them, of which
+  /// each rank has those between its bounds.
+  std::vector<float> Logits, All;
+  std::vector<int64_t> Bounds;
 };
 
 } // namespace poplar::runtime

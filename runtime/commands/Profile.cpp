@@ -96,6 +96,12 @@ public:
   int send(int, int, const void *, int64_t) override { return 0; }
   int receive(int, int, void *, int64_t) override { return 0; }
   void waitMessage(int) override {}
+  bool hasExchanges() const override { return false; }
+  int64_t
+  startExchange(const std::vector<comm::IslandLibrary::Transfer> &) override {
+    return 0;
+  }
+  void waitExchange(int64_t) override {}
   void wait(const PoplarCollective &) override {}
   void sum(int64_t *, int64_t) override {}
   void sum(double *, int64_t) override {}
@@ -421,6 +427,9 @@ static void writeProfile(const PoplarProgram &Program, const Options &O,
   // Not of the whole model: nothing plans with it.
   if (Program.pipeline)
     Text << ", \"pipeline_stage\": " << Program.pipeline->group;
+  if (const PoplarRank &Rank = Program.ranks[O.Rank]; Rank.num_sharers > 1)
+    Text << ", \"share\": " << Rank.position
+         << ", \"shares\": " << Rank.num_sharers;
   if (Fits <= O.MaxBatch)
     Text << ", \"max_micro_batch\": " << Fits;
   Text << ", \"versions\": {" << getLibraryVersions() << "}}]}\n";
@@ -474,6 +483,9 @@ void poplar::runtime::runProfile(const PoplarProgram &Program,
   if (Program.pipeline)
     Stage = "pipeline stage " + std::to_string(Program.pipeline->group) +
             ", ZeRO " + Stage;
+  if (const PoplarRank &Rank = Program.ranks[O.Rank]; Rank.num_sharers > 1)
+    Stage = "share " + std::to_string(Rank.position) + " of " +
+            std::to_string(Rank.num_sharers) + ", " + Stage;
   std::printf("%s, %s of %lld ranks, %s, %zu threads, other cores %s\n",
               Model.DeviceType.c_str(), Stage.c_str(),
               static_cast<long long>(Program.world_size),

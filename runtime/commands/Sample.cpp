@@ -233,7 +233,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
     if (!O.DumpLogits.empty() && Rank == 0)
       AllLogits.insert(AllLogits.end(), Infer.getLogits().begin(),
                        Infer.getLogits().end());
-    if (!Exec.pipeline())
+    if (!Infer.isDivided())
       Text.push_back(chooseToken(Infer.getLogits(), O, I));
     else
       // The first rank's choice holds for all.
@@ -258,9 +258,6 @@ static void sample(const PoplarProgram &Program, const Options &O,
 
 void poplar::runtime::runSampling(const PoplarProgram &Program,
                                   const Options &O) {
-  if (sharesUnits(Program))
-    fail("ranks of this job share units, so that each has a part of the model; "
-         "resume the run under a plan in which none do and sample from that");
   if (canRunAlone(Program))
     return sample(Program, O, nullptr);
   runJob(Program, O, [&](Group *Ranks) { sample(Program, O, Ranks); });

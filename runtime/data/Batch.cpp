@@ -142,7 +142,7 @@ void BatchRunner::take(int64_t MicroStep) {
   int64_t First = Part.start(MicroStep) * SeqLen;
   if (ThePass == Pass::Infer) {
     Exec.readLogits(Exec.program().logits, B, 0, N,
-                    Logits + First * Exec.model().VocabSize);
+                    Logits + First * Exec.model().LogitsColumns);
     return;
   }
   if (Exec.isFollower())

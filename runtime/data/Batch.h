@@ -54,8 +54,8 @@ public:
   double train(int64_t Targets, double LossScale = 1);
   /// The sum of losses without gradients.
   double evaluate();
-  /// Writes the logits of what was loaded, [samples, SeqLen, VocabSize], to
-  /// `Out`, with dropout off.
+  /// Writes the logits of what was loaded, [samples, SeqLen, LogitsColumns],
+  /// to `Out`, with dropout off.
   void infer(float *Out);
 
 private:

@@ -17,6 +17,7 @@
 
 #include "Poplar/Runtime/ABI.h"
 #include "comm/Agreement.h"
+#include "comm/IslandLibrary.h"
 
 #include <chrono>
 #include <string>
@@ -49,6 +50,16 @@ public:
   virtual int send(int Peer, int Kind, const void *Data, int64_t Bytes) = 0;
   virtual int receive(int Peer, int Kind, void *Data, int64_t Bytes) = 0;
   virtual void waitMessage(int Message) = 0;
+
+  /// Whether ranks that share units exchange by a library of their devices',
+  /// without the host: from startExchange() on, and up to waitExchange() for
+  /// what it gives, the device does in order what it is given, and the host
+  /// goes on. Else by messages.
+  virtual bool hasExchanges() const = 0;
+  /// To and from positions among them. Returns the exchange's number.
+  virtual int64_t startExchange(
+      const std::vector<comm::IslandLibrary::Transfer> &Transfers) = 0;
+  virtual void waitExchange(int64_t Number) = 0;
 
   /// In place; sums of f64 in the order of the ranks, the same bits on each.
   virtual void sum(int64_t *Values, int64_t Count) = 0;

@@ -167,25 +167,52 @@ void Group::attach(const State &S, Device &D) {
   reach(D);
 }
 
+/// The ranks that share units with each other.
+static std::vector<std::vector<int>> listTeams(const PoplarProgram &Program) {
+  std::vector<std::vector<int>> Teams;
+  for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R) {
+    const PoplarRank &Rank = Program.ranks[R];
+    if (Rank.num_sharers > 1 && Rank.position == 0)
+      Teams.emplace_back(Rank.sharers, Rank.sharers + Rank.num_sharers);
+  }
+  return Teams;
+}
+
 void Group::reach(Device &D) {
-  TheDevice = nullptr;
+  TheDevice = ExchangeDevice = nullptr;
   Staged.reset();
   std::string Description;
+  std::vector<comm::IslandOffer> Offers;
+  auto GetMaker = [&](comm::Communicator &C) {
+    return getIslandMaker(D, Program, C.rank(), C.isInterrupted());
+  };
   Stream.extend([&](comm::Communicator &C) {
-    comm::Islands Plan = comm::planIslands(
-        comm::exchange(C, offerIsland(Program, C.rank())), C.getTopology());
+    Offers = comm::exchange(C, offerIsland(Program, C.rank()));
+    comm::Islands Plan = comm::planIslands(Offers, C.getTopology());
     Description = Plan.Description;
     if (Plan.WithLibrary[static_cast<size_t>(C.rank())])
       TheDevice = &D;
-    return comm::makeIslands(
-        C, Plan, getIslandMaker(D, Program, C.rank(), C.isInterrupted()));
+    return comm::makeIslands(C, Plan, GetMaker(C));
   });
+  std::vector<std::vector<int>> Teams =
+      comm::findExchangingTeams(Offers, listTeams(Program), Description);
+  if (!Teams.empty())
+    Stream.useLibrary([&](comm::Communicator &C) {
+      auto Library = comm::joinTeam(C, Teams, GetMaker(C));
+      if (Library)
+        ExchangeDevice = &D;
+      return Library;
+    });
   if (rank() == 0)
     std::printf("%s", Description.c_str());
   // Made now: nothing is allocated in a step.
-  for (int Number = 0; TheDevice && Number < 2 * comm::CommStream::NumPoints;
+  bool HasPoints = TheDevice || ExchangeDevice;
+  for (int Number = 0; HasPoints && Number < 2 * comm::CommStream::NumPoints;
        ++Number)
     D.recordPoint(Number);
+  Transfers.resize(ExchangeDevice ? comm::CommStream::NumPoints : 0);
+  for (auto &List : Transfers)
+    List.reserve(POPLAR_MAX_SHARERS);
   if (!D.sharesMemory() && !TheDevice)
     Staged.emplace(D, Program.num_collectives, Stream.getMaxMessages());
 }
@@ -276,6 +303,25 @@ void Group::waitMessage(int Message) {
   Stream.waitMessage(Message);
   if (Staged)
     Staged->endMessage(Message);
+}
+
+int64_t
+Group::startExchange(const std::vector<comm::IslandLibrary::Transfer> &List) {
+  int Point = Stream.getStartPoint();
+  auto &Kept = Transfers[static_cast<size_t>(Point)];
+  Kept.assign(List.begin(), List.end());
+  comm::Collective C;
+  C.TheKind = comm::Collective::Exchange;
+  C.Transfers = &Kept;
+  C.After = ExchangeDevice->recordPoint(Point);
+  return Stream.start(C);
+}
+
+void Group::waitExchange(int64_t Number) {
+  void *Here =
+      ExchangeDevice->recordPoint(comm::CommStream::getWaitPoint(Number));
+  if (void *Point = Stream.waits(Number, Here))
+    ExchangeDevice->waitFor(Point);
 }
 
 void Group::sum(int64_t *Values, int64_t Count) {

@@ -58,6 +58,10 @@ public:
   int send(int Peer, int Kind, const void *Data, int64_t Bytes) override;
   int receive(int Peer, int Kind, void *Data, int64_t Bytes) override;
   void waitMessage(int Message) override;
+  bool hasExchanges() const override { return ExchangeDevice != nullptr; }
+  int64_t startExchange(
+      const std::vector<comm::IslandLibrary::Transfer> &Transfers) override;
+  void waitExchange(int64_t Number) override;
   void sum(int64_t *Values, int64_t Count) override;
   void sum(double *Values, int64_t Count) override;
   void max(int64_t *Values, int64_t Count) override;
@@ -103,6 +107,10 @@ private:
   Device *TheDevice = nullptr;
   /// Where they do not reach it.
   std::optional<Staging> Staged;
+  /// Whose memory a library exchanges with ranks that share units, if one does;
+  /// and of such exchanges under way, by their points, what goes where.
+  Device *ExchangeDevice = nullptr;
+  std::vector<std::vector<comm::IslandLibrary::Transfer>> Transfers;
 };
 
 } // namespace poplar::runtime

@@ -49,6 +49,7 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
     Packed = Packing->asBool();
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);
+  LogitsColumns = Description.integer("logits_columns", VocabSize);
   Adapter = AdapterInfo(Description);
   if (VocabSize < 1 || SeqLen < 1)
     fail("the program's description lacks vocab_size or seq_len");
@@ -91,6 +92,8 @@ Executor::Executor(const PoplarProgram &Program,
       Dev.prepareGemm(*Program.decoding_gemms[I], Batch);
   }
   LargestBatch = *std::max_element(Batches.begin(), Batches.end());
+  for (StartedExchange &S : Exchanges)
+    S.Transfers.reserve(POPLAR_MAX_SHARERS);
   int64_t PerSample =
       Decodes ? Program.sampling_bytes_per_sample : Program.bytes_per_sample;
   PeakBytes = ArenaBytes =
@@ -115,8 +118,8 @@ Executor::Executor(const PoplarProgram &Program,
 
 void Executor::readLogits(int64_t Offset, int64_t B, int64_t First,
                           int64_t Count, float *Out) const {
-  First *= Model.VocabSize;
-  Count *= Model.VocabSize;
+  First *= Model.LogitsColumns;
+  Count *= Model.LogitsColumns;
   auto Type = static_cast<comm::Type>(Program.logits_type);
   const char *From = sized<char>(Offset, B) + First * comm::getBytes(Type);
   std::vector<char> Copy;

@@ -32,6 +32,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <malloc.h>
+#include <numeric>
 #include <optional>
 #include <unistd.h>
 
@@ -208,8 +209,9 @@ void Trainer::rememberBase(const std::string &Path) {
 void Trainer::start() {
   initializeModel(Exec, O.Init, O.Seed);
   if (O.Init.empty() && hasFrozen(Exec.program()))
-    print("note: the frozen weights are random; --init HF_DIR starts from those "
-          "of a model\n");
+    print(
+        "note: the frozen weights are random; --init HF_DIR starts from those "
+        "of a model\n");
   if (!O.InitAdapter.empty())
     loadAdapter(Exec, O.InitAdapter);
   rememberBase(O.Init);
@@ -257,7 +259,8 @@ Metrics Trainer::step() {
   setPhase("training", StepSeconds);
   Metrics Row;
   Row.Rate = Rates.at(State.Step);
-  int64_t Targets = Batches.loadBatch(*Data.Train, State.Samples, TrainShare, State.Step);
+  int64_t Targets =
+      Batches.loadBatch(*Data.Train, State.Samples, TrainShare, State.Step);
   if (Targets) {
     Optim.zeroGradients();
     Row.Loss = sum(Batches.train(Targets, Optim.lossScale())) /
@@ -298,10 +301,6 @@ void Trainer::dump() {
   if (!O.DumpGradients.empty() && sharesUnits(Exec.program()))
     fail("--dump-gradients: ranks that share units add up their gradients in "
          "the update only; dump those of a plan in which none do");
-  if (!O.DumpLogits.empty() && sharesUnits(Exec.program()))
-    fail(
-        "--dump-logits: ranks that share units have a part of the logits each; "
-        "dump those of a plan in which none do");
   if (!O.DumpGradients.empty() && Exec.pipeline())
     fail("--dump-gradients: groups of a pipeline add up their gradients in the "
          "update only; dump those of a plan without groups");
@@ -324,30 +323,53 @@ void Trainer::dump() {
     dumpLogits();
 }
 
+/// Rows of logits of ranks that share units, one rank's after the other's, as
+/// rows of the whole vocabulary. `Columns` are those of each.
+static void joinColumns(const float *Parts, int64_t Rows,
+                        const std::vector<int64_t> &Columns, float *Out) {
+  int64_t Width = std::accumulate(Columns.begin(), Columns.end(), int64_t(0)),
+          First = 0;
+  for (int64_t Count : Columns) {
+    for (int64_t Row = 0; Row < Rows; ++Row, Parts += Count)
+      std::copy(Parts, Parts + Count, Out + Row * Width + First);
+    First += Count;
+  }
+}
+
 void Trainer::dumpLogits() {
+  const PoplarProgram &Program = Exec.program();
   std::vector<int64_t> Shape = {GlobalBatch, Model.SeqLen, Model.VocabSize};
-  int64_t PerSample = Shape[1] * Shape[2];
-  auto Allocate = [&](int64_t Samples) {
-    return std::vector<float>(static_cast<size_t>(Samples * PerSample));
+  auto Allocate = [](int64_t Count) {
+    return std::vector<float>(static_cast<size_t>(Count));
   };
-  std::vector<float> Logits = Allocate(TrainShare.Samples);
+  std::vector<float> Logits =
+      Allocate(TrainShare.Samples * Model.SeqLen * Model.LogitsColumns);
   Batches.infer(Logits.data());
   if (Group) {
-    const PoplarProgram &Program = Exec.program();
-    std::vector<int64_t> Bounds = {0};
-    for (int R = 0; R < Program.world_size; ++R) {
-      // Those of a pipeline's last stage have them.
-      bool Has = !Program.pipeline ||
-                 Program.ranks[R].group + 1 == Program.pipeline->num_groups;
-      Bounds.push_back(
-          Bounds.back() +
-          (Has ? getShare(Program, R, MicroBatch, GlobalBatch, true).Samples *
-                     PerSample
-               : 0));
-    }
-    std::vector<float> All = Allocate(Leads ? GlobalBatch : 0);
+    std::vector<int64_t> Columns = countLogitColumns(Exec, *Group),
+                         Bounds = {0};
+    auto CountRows = [&](int64_t R) {
+      return Model.SeqLen * getShare(Program, static_cast<int>(R), MicroBatch,
+                                     GlobalBatch, true)
+                                .Samples;
+    };
+    for (int64_t R = 0; R < Program.world_size; ++R)
+      Bounds.push_back(Bounds.back() +
+                       CountRows(R) * Columns[static_cast<size_t>(R)]);
+    int64_t Count = Leads ? Bounds.back() : 0;
+    std::vector<float> All = Allocate(Count);
     Group->gather(Logits.data(), All.data(), Bounds.data());
-    Logits = std::move(All);
+    Logits = Allocate(Count);
+    for (int64_t R = 0; Leads && R < Program.world_size; ++R) {
+      auto First = static_cast<size_t>(R);
+      if (Program.ranks[R].position != 0)
+        continue;
+      std::vector<int64_t> Widths(Columns.begin() + R,
+                                  Columns.begin() + R +
+                                      Program.ranks[R].num_sharers);
+      joinColumns(All.data() + Bounds[First], CountRows(R), Widths,
+                  Logits.data() + Bounds[First]);
+    }
   }
   if (Leads)
     writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});

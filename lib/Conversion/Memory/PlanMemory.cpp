@@ -39,6 +39,7 @@
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "SplitProducts.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -382,6 +383,12 @@ void PlanMemoryPass::runOnOperation() {
   for (const FunctionPlan &plan : plans)
     if (failed(CallBuilder(plan, places, symbols).run()))
       return signalPassFailure();
+  // Libraries of GPUs choose their kernels by the alignment of buffers.
+  bool isHost =
+      StringRef(zero::ProgramInfo::get(module).target).starts_with("host") ||
+      zero::ProgramInfo::get(module).target.empty();
+  for (auto function : module.getOps<exec::FunctionOp>())
+    splitProducts(function, isHost ? 1 : 256);
   if (failed(replaceOptimizer(builder)))
     return signalPassFailure();
   for (ArrayRef<func::FuncOp> list : {units, steps, updates})

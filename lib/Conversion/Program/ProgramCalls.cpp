@@ -8,6 +8,7 @@
 
 #include "Poplar/Conversion/Program/FunctionLowering.h"
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Support/HostCPU.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -258,12 +259,14 @@ static void lower(exec::ReceiveOp op, FunctionLowering &l) {
   l.callRuntime("poplar_rt_receive", l.constant(int64_t(op.getKind())));
 }
 
-static void lower(exec::ExchangeOp op, FunctionLowering &l) {
+/// Of both forms of an exchange: its descriptor, its buffers and the batch.
+template <typename Op>
+static SmallVector<Value> getExchange(Op op, FunctionLowering &l) {
   PoplarExchange desc = {};
   desc.kind = int32_t(op.getKind());
   llvm::copy(op.getBounds(), desc.bounds);
   desc.count = int32_t(op.getBounds().size()) - 1;
-  MemRefType type = op.getSource().getType();
+  auto type = cast<MemRefType>(op.getSource().getType());
   // Behind the batch and, unless it counts samples, the tokens.
   unsigned first = op.getKind() == zero::ExchangeKind::Collect ? 1 : 2;
   desc.row_bytes = type.getElementTypeBitWidth() / 8;
@@ -271,9 +274,35 @@ static void lower(exec::ExchangeOp op, FunctionLowering &l) {
     desc.row_bytes *= size;
   SmallVector<Value> buffers = {l.pointerOf(op.getSource())};
   llvm::append_range(buffers, l.pointersOf(llvm::to_vector(op.getResults())));
-  l.callRuntime("poplar_rt_exchange",
-                {l.addressOf(l.shared.getStruct("exchange", desc)),
-                 l.pack(buffers), l.getBatch()});
+  return {l.addressOf(l.shared.getStruct("exchange", desc)), l.pack(buffers),
+          l.getBatch()};
+}
+
+static void lower(exec::ExchangeOp op, FunctionLowering &l) {
+  l.callRuntime("poplar_rt_exchange", getExchange(op, l));
+}
+
+static Value getRound(exec::StartExchangeOp op, FunctionLowering &l) {
+  return l.constant(op.getRound() ? int64_t(*op.getRound()) : -1);
+}
+
+static void lower(exec::StartExchangeOp op, FunctionLowering &l) {
+  SmallVector<Value> arguments = getExchange(op, l);
+  l.setPointer(op.getToken(), arguments.front());
+  arguments.push_back(getRound(op, l));
+  l.callRuntime("poplar_rt_start_exchange", arguments);
+}
+
+static void lower(exec::WaitExchangeOp op, FunctionLowering &l) {
+  auto start = op.getToken().getDefiningOp<exec::StartExchangeOp>();
+  l.callRuntime("poplar_rt_wait_exchange",
+                {l.pointerOf(op.getToken()), getRound(start, l)});
+}
+
+static void lower(exec::RowsOp op, FunctionLowering &l) {
+  l.setPointer(op.getRows(),
+               l.advance(l.pointerOf(op.getBuffer()),
+                         int64_t(op.getFirst()) * op.getRowBytes(), true));
 }
 
 static void lower(exec::ZeroOp op, FunctionLowering &l) {
@@ -361,7 +390,8 @@ void poplar::registerProgramCalls(DialectRegistry &registry) {
                  exec::AttentionGradOp, exec::CachedAttentionOp,
                  exec::EmbeddingGradOp, exec::StartOp, exec::WaitOp,
                  exec::SendOp, exec::ReceiveOp, exec::ExchangeOp, exec::ZeroOp,
-                 exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp>(
+                 exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp,
+                 exec::RowsOp, exec::StartExchangeOp, exec::WaitExchangeOp>(
         *context);
     exec::ProductOp::attachInterface<ProductModel>(*context);
   });

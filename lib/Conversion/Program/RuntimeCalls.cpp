@@ -9,7 +9,7 @@
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "mlir/IR/DialectRegistry.h"
 
 using namespace mlir;
@@ -190,6 +190,34 @@ struct ExchangeModel : CallModel<ExchangeModel, zero::ExchangeOp> {
   }
 };
 
+struct StartExchangeModel
+    : CallModel<StartExchangeModel, zero::StartExchangeOp> {
+  static void emit(zero::StartExchangeOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    SmallVector<Value> results;
+    for (Value result : op.getResults())
+      results.push_back(getBuffer(result));
+    exec::StartExchangeOp::create(
+        builder, op.getLoc(), exec::TokenType::get(builder.getContext()),
+        op.getKind(), op.getBounds(), op.getPosition(), IntegerAttr(),
+        getBuffer(op.getValue()), results);
+  }
+};
+
+struct WaitExchangeModel : CallModel<WaitExchangeModel, zero::WaitExchangeOp> {
+  /// What has arrived stays where it is.
+  static OpOperand *accumulator(zero::WaitExchangeOp op, unsigned index) {
+    return &op->getOpOperand(index);
+  }
+  static void emit(zero::WaitExchangeOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    for (Operation *user : getBuffer(op.getStarted().front()).getUsers())
+      if (auto start = dyn_cast<exec::StartExchangeOp>(user);
+          start && start.getToken().use_empty())
+        exec::WaitExchangeOp::create(builder, op.getLoc(), start.getToken());
+  }
+};
+
 } // namespace
 
 void poplar::registerRuntimeCalls(DialectRegistry &registry) {
@@ -210,5 +238,7 @@ void poplar::registerRuntimeCalls(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, zero::ZeroDialect *) {
     zero::GatherTokensOp::attachInterface<GatherTokensModel>(*context);
     zero::ExchangeOp::attachInterface<ExchangeModel>(*context);
+    zero::StartExchangeOp::attachInterface<StartExchangeModel>(*context);
+    zero::WaitExchangeOp::attachInterface<WaitExchangeModel>(*context);
   });
 }

@@ -367,6 +367,12 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
       return success();
     return op->emitError("nn.unit is a word, on a function");
   }
+  if (attribute.getName() == kDecodingAttr) {
+    auto tokens = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (isa<func::FuncOp>(op) && tokens && tokens.getInt() >= 1)
+      return success();
+    return op->emitError("nn.decoding is a number of tokens, on a function");
+  }
   if (attribute.getName() != kModelAttr)
     return op->emitError() << attribute.getName()
                            << " is no attribute of an operation";
@@ -380,8 +386,8 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
 LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                   unsigned,
                                                   NamedAttribute attribute) {
-  bool isKnown = attribute.getName() == kParameterAttr ||
-                 attribute.getName() == kGradientAttr;
+  bool isKnown = llvm::is_contained(
+      {kParameterAttr, kGradientAttr, kCacheAttr}, attribute.getName());
   if (isKnown && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << attribute.getName()

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -29,6 +29,10 @@ void ZeroDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "Poplar/Dialect/Zero/ZeroOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "Poplar/Dialect/Zero/ZeroExchangeOps.cpp.inc"
       >();
   addTypes<
 #define GET_TYPEDEF_LIST

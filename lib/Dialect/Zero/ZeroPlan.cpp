@@ -375,7 +375,9 @@ LogicalResult PlanOp::verifyRegions() {
           rank.emitOpError("has ")
           << rank.getSteps() << " micro-steps, but another rank has "
           << ranks.front().getSteps() << ": in stage " << getStage()
-          << " ranks meet in every micro-step";
+          << " ranks meet in every micro-step; give it as many, of fewer "
+             "samples "
+             "or none, or use stage 1";
       diagnostic.attachNote(ranks.front().getLoc()) << "the other rank";
       return diagnostic;
     }

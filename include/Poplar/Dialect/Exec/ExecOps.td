@@ -638,4 +638,6 @@ def Exec_AdamWOp : Exec_BucketCall<"adamw"> {
   let assemblyFormat = "$bucket attr-dict";
 }
 
+include "Poplar/Dialect/Exec/ExecExchangeOps.td"
+
 #endif // POPLAR_DIALECT_EXEC_EXECOPS_TD

@@ -610,4 +610,6 @@ def Zero_AdamWOp : Zero_Op<"adamw",
   let assemblyFormat = "$bucket attr-dict";
 }
 
+include "Poplar/Dialect/Zero/ZeroExchangeOps.td"
+
 #endif // POPLAR_DIALECT_ZERO_ZEROOPS_TD
