@@ -194,7 +194,7 @@ void Group::reach(Device &D) {
 void Group::start(const PoplarCollective &What, void *Buffer) {
   const Scope &Ranks = Scopes[static_cast<size_t>(What.bucket)];
   const Shard &Own = TheState->shard(What.bucket);
-  auto Working = static_cast<comm::Type>(Program.working_type);
+  auto Working = static_cast<comm::Type>(getWorkingType(Program, What.bucket));
   comm::Collective C;
   C.Bounds = Ranks.Bounds.data();
   C.Bucket = What.bucket;

@@ -623,3 +623,22 @@ func.func @f(%x: tensor<?x4x8xf32>, %t: tensor<?x4xi32>, %l: tensor<?x4xf32>) {
   %0 = nn.cross_entropy_grad %x, %t lse %l dloss %l : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x9xf32>
   return
 }
+
+// -----
+
+// expected-error @below {{is of type 'tensor<8x8x!nn.quantized<nf4>>', but only whole frozen matrices are quantised}}
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones
+
+// -----
+
+// expected-error @below {{is of type 'tensor<8x!nn.quantized<nf4>>', but only whole frozen matrices are quantised}}
+nn.parameter @q : tensor<8x!nn.quantized<nf4>> ones frozen
+
+// -----
+
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
+func.func @f() {
+  // expected-error @below {{has type 'tensor<8x8xbf16>', but the parameter is 'tensor<8x8x!nn.quantized<nf4>>'}}
+  %0 = nn.get_parameter @q : tensor<8x8xbf16>
+  return
+}

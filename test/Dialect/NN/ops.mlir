@@ -151,3 +151,13 @@ func.func @optimizer(%p: tensor<6xf32>, %hyper: tensor<8xf32>) {
   %0:3 = nn.adamw %p, %p, %p, %p hyper %hyper : (tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<8xf32>) -> (tensor<6xf32>, tensor<6xf32>, tensor<6xf32>)
   return
 }
+
+// CHECK: nn.parameter @q : tensor<8x8x!nn.quantized<nf4_double>> {{ *}}normal frozen
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4_double>> normal frozen
+// CHECK-LABEL: func @quantized
+func.func @quantized(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
+  %w = nn.get_parameter @q : tensor<8x8x!nn.quantized<nf4_double>>
+  // CHECK: nn.linear %{{.*}}, %{{.*}} layout in_out : (tensor<?x4x8xbf16>, tensor<8x8x!nn.quantized<nf4_double>>) -> tensor<?x4x8xbf16>
+  %0 = nn.linear %x, %w layout in_out : (tensor<?x4x8xbf16>, tensor<8x8x!nn.quantized<nf4_double>>) -> tensor<?x4x8xbf16>
+  return %0 : tensor<?x4x8xbf16>
+}
