@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/State.h"
-#include "comm/Wire.h"
 #include "support/Error.h"
 #include "support/Quantized.h"
 #include "training/Executor.h"
@@ -16,8 +15,13 @@
 
 using namespace poplar::runtime;
 
+comm::Type poplar::runtime::getWireType(int32_t Type) {
+  return Type == POPLAR_BYTES ? comm::Type::Raw8
+                              : static_cast<comm::Type>(Type);
+}
+
 int64_t poplar::runtime::getTypeBytes(int32_t Type) {
-  return comm::getBytes(static_cast<comm::Type>(Type));
+  return comm::getBytes(getWireType(Type));
 }
 
 int32_t poplar::runtime::getWorkingType(const PoplarProgram &Program,

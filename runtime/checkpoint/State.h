@@ -10,6 +10,7 @@
 #define POPLAR_RUNTIME_STATE_H
 
 #include "Poplar/Runtime/ABI.h"
+#include "comm/Wire.h"
 
 #include <functional>
 #include <vector>
@@ -86,7 +87,9 @@ private:
   std::vector<std::vector<Piece>> Pieces;
 };
 
-/// Bytes of an element of a PoplarType that is not quantised.
+/// What collectives carry elements of a PoplarType as that is not quantised.
+comm::Type getWireType(int32_t Type);
+/// Bytes of such an element.
 int64_t getTypeBytes(int32_t Type);
 /// PoplarType of the elements of a bucket's working copy.
 int32_t getWorkingType(const PoplarProgram &Program, int64_t Bucket);

@@ -60,7 +60,7 @@ MemRefType exec::getBufferType(Type tensor) {
 int32_t exec::getPoplarType(Type elementType) {
   if (auto quantized = dyn_cast<nn::QuantizedType>(elementType))
     return nn::getPoplarType(quantized.getFormat());
-  if (elementType.isInteger(8))
+  if (elementType.isUnsignedInteger(8))
     return POPLAR_BYTES;
   if (elementType.isBF16())
     return POPLAR_BF16;

@@ -63,7 +63,7 @@ LogicalResult CopiesOp::verifySymbolUses(SymbolTableCollection &symbols) {
   zero::BucketOp bucket = findBucket(*this, getBucketAttr(), symbols);
   if (!bucket)
     return failure();
-  if (bucket.getQuantized() != getType().isInteger(8))
+  if (bucket.getQuantized() != getType().isUnsignedInteger(8))
     return emitOpError("is of ")
            << getType() << ", but " << getBucketAttr() << " is "
            << (bucket.getQuantized() ? "quantized" : "not quantized");
@@ -98,7 +98,7 @@ LogicalResult EndOp::verify() {
 LogicalResult ViewOp::verify() {
   MemRefType whole = getBucket().getType(), part = getTensor().getType();
   bool fits = nn::isQuantized(part)
-                  ? whole.getElementType().isInteger(8)
+                  ? whole.getElementType().isUnsignedInteger(8)
                   : part.getElementType() == whole.getElementType();
   if (whole.getRank() != 1 || !part.hasStaticShape() || !fits ||
       int64_t(getOffset()) + nn::getStoredElements(part) >

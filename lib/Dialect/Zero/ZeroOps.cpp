@@ -86,13 +86,13 @@ static LogicalResult verifyValues(Operation *op, FlatSymbolRefAttr name,
   return success();
 }
 
-/// Bytes of quantised parameters, and nothing else, go over the wire as i8.
+/// Bytes of quantised parameters, and nothing else, go over the wire as ui8.
 static LogicalResult verifyWire(Operation *op, FlatSymbolRefAttr name,
                                 Type wire, SymbolTableCollection &symbols) {
   FailureOr<BucketOp> bucket = findBucket(op, name, symbols);
   if (failed(bucket))
     return failure();
-  if (bucket->getQuantized() == wire.isInteger(8))
+  if (bucket->getQuantized() == wire.isUnsignedInteger(8))
     return success();
   return op->emitOpError("carries ")
          << name << ", which is "

@@ -473,7 +473,9 @@ bool BucketOp::isUsedBy(int64_t group, int64_t position) {
 }
 
 Type BucketOp::getStorageType(Type working) {
-  return getQuantized() ? IntegerType::get(getContext(), 8) : working;
+  return getQuantized()
+             ? IntegerType::get(getContext(), 8, IntegerType::Unsigned)
+             : working;
 }
 
 LogicalResult RankOp::verify() {

@@ -183,9 +183,9 @@ exec.copies @a bf16
 nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
 zero.bucket @a [@q] frozen quantized
 exec.function step @step() inputs [0] {
-  %b = exec.buffer fixed at 0 : memref<64xi8>
-  // expected-error @below {{takes 'memref<8x8x!nn.quantized<nf4>>' at 64, which is no part of 'memref<64xi8>'}}
-  %w = exec.view %b at 64 : memref<64xi8> to memref<8x8x!nn.quantized<nf4>>
+  %b = exec.buffer fixed at 0 : memref<64xui8>
+  // expected-error @below {{takes 'memref<8x8x!nn.quantized<nf4>>' at 64, which is no part of 'memref<64xui8>'}}
+  %w = exec.view %b at 64 : memref<64xui8> to memref<8x8x!nn.quantized<nf4>>
   exec.return
 }
 

@@ -1051,7 +1051,7 @@ nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
 zero.bucket @b [@q] frozen quantized bounds [0, 64]
 func.func @f() {
   // expected-error @below {{has a value of type 'tensor<8x8xf32>' for @q of 'tensor<8x8x!nn.quantized<nf4>>'}}
-  %0 = zero.all_gather @b wire i8 : tensor<8x8xf32>
+  %0 = zero.all_gather @b wire ui8 : tensor<8x8xf32>
   return
 }
 

@@ -8,7 +8,7 @@
 
 // Where it is quantised, its bytes are: 8 rows of 8, and 8 scales, at a multiple of 64.
 // BYTES-LABEL: func.func @train(
-// BYTES: zero.all_gather @frozen wire i8 : tensor<8x8x!nn.quantized<int8>>
+// BYTES: zero.all_gather @frozen wire ui8 : tensor<8x8x!nn.quantized<int8>>
 
 // A frozen bucket is gathered in stage 3, for the forward and for the backward
 // pass, and takes part in nothing else.

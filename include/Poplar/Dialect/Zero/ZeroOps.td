@@ -270,8 +270,8 @@ def Zero_BucketOp : Zero_Op<"bucket",
 
     All parameters of a `frozen` bucket are frozen: it is never reduced nor
     updated, and gathered in stage 3 only. Those of a `quantized` one, which is
-    frozen, are quantised in one format: it is an array of bytes, and so are bounds
-    and the wire:
+    frozen, are quantised in one format: it is an array of bytes, ui8, which bounds
+    count and collectives carry:
     ```mlir
     zero.bucket @block0.frozen.quantized [@"h.0.q.weight"] frozen quantized
     ```
