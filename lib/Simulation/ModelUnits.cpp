@@ -41,6 +41,12 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
       [](nn::ParameterOp parameter) { return parameter.getFrozen(); });
   if (hasFrozen)
     result.frozenElements.assign(last + 1, 0);
+  bool hasQuantized = llvm::any_of(
+      module.getOps<nn::ParameterOp>(), [](nn::ParameterOp parameter) {
+        return nn::isQuantized(parameter.getType());
+      });
+  if (hasQuantized)
+    result.quantizedBytes.assign(last + 1, 0);
   for (size_t index = 0; index < run.size(); ++index) {
     func::CallOp call = run[index];
     units[call] = static_cast<int>(index) + 1;
@@ -59,17 +65,21 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
   for (auto get : model.getOps<nn::GetParameterOp>()) {
     auto parameter = symbols.lookup<nn::ParameterOp>(get.getParameter());
     int64_t elements =
-        cast<RankedTensorType>(get.getResult().getType()).getNumElements();
+        nn::getStoredElements(cast<RankedTensorType>(get.getType()));
     llvm::SmallDenseSet<int> users;
     for (Operation *user : get->getUsers())
       if (auto unit = units.find(user); unit != units.end())
         users.insert(unit->second);
-    bool isFrozen = parameter.getFrozen();
+    bool isFrozen = parameter.getFrozen(),
+         isQuantized = nn::isQuantized(parameter.getType());
     for (int unit : users)
-      (isFrozen ? result.frozenElements : result.elements)[unit] += elements;
+      (isQuantized ? result.quantizedBytes
+       : isFrozen  ? result.frozenElements
+                   : result.elements)[unit] += elements;
     if (users.size() < 2)
       continue;
-    if (users.size() > 2 || !users.contains(0) || !users.contains(last))
+    if (users.size() > 2 || !users.contains(0) || !users.contains(last) ||
+        isQuantized)
       return parameter.emitOpError("is used by several units: only the first "
                                    "and the last stage may share a parameter");
     (isFrozen ? result.tiedFrozenElements : result.tiedElements) += elements;
@@ -238,8 +248,11 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   ModelFacts facts = zero::getModelFacts(module);
   result.largestBucket = facts.getTrained().largestBucket;
   result.largestFrozenBucket = facts.someTrained ? facts.largestBucket : 0;
+  result.largestQuantized = facts.quantized.largestBucket;
   result.wholeStep = {facts.gatheredForward.elements,
                       facts.gatheredBackward.elements, facts.reduced.elements};
+  result.quantizedForward = facts.gatheredForward.quantizedBytes;
+  result.quantizedBackward = facts.gatheredBackward.quantizedBytes;
   result.variants.resize(cluster.types.size());
   std::map<std::pair<std::vector<std::string>, int>, HybridModel::Variant>
       known;

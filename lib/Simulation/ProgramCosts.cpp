@@ -326,6 +326,10 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   StateElements state = {0, 0};
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
+    if (bucket.getQuantized()) {
+      state.quantizedBytes += elements;
+      continue;
+    }
     state.all += elements;
     if (bucket.getFrozen())
       state.frozen += elements;

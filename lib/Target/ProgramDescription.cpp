@@ -121,7 +121,7 @@ static uint64_t hashPlan(ModuleOp module) {
     plan->print(stream, OpPrintingFlags().printGenericOpForm());
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     stream << bucket.getSymName() << bucket.getParameters();
-    stream << bucket.getFrozen();
+    stream << bucket.getFrozen() << bucket.getQuantized();
     if (bucket.getBoundsAttr())
       stream << bucket.getBoundsAttr();
     if (bucket.getGroupsAttr())
@@ -347,7 +347,8 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
          llvm::zip_equal(bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
                          layout.offsets))
       places[name.getAttr()] = {int64_t(buckets.size()), offset};
-    workingType = exec::getPoplarType(copies.getType());
+    if (!bucket.getQuantized())
+      workingType = exec::getPoplarType(copies.getType());
     std::vector<int64_t> bounds = {0, layout.elements};
     if (bucket.getBounds())
       bounds = bucket.getBounds()->vec();
@@ -364,18 +365,20 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
                        offsetOf(copies.getWorking()),
                        offsetOf(copies.getGradient()), std::move(bounds),
                        info.getStage(bucket), std::move(holders),
-                       bucket.getFrozen()});
+                       bucket.getFrozen(), bucket.getQuantized()});
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());
     if (type.getRank() > 4)
       return parameter.emitOpError("has more than four dimensions");
     auto [bucket, offset] = places.lookup(parameter.getSymNameAttr());
+    int32_t quantized =
+        nn::isQuantized(type) ? exec::getPoplarType(type.getElementType()) : 0;
     parameters.push_back({parameter.getSymName().str(), type.getShape().vec(),
                           type.getNumElements(), bucket, offset,
                           int32_t(parameter.getInit()), parameter.getDecay(),
                           parameter.getStdDev().convertToDouble(),
-                          takeSlice(parameter)});
+                          takeSlice(parameter), quantized});
   }
   for (auto plan : module.getOps<zero::PlanOp>())
     for (zero::RankOp rank : plan.getRanks())

@@ -125,6 +125,8 @@ llvm::Constant *ProgramDescription::Emitter::makeParameters() {
                           .set("decay", int32(parameter.decay))
                           .set("std_dev", float64(parameter.stdDev))
                           .set("slice", makeSlice(parameter.slice))
+                          .set("quantized", int32(parameter.quantized))
+                          .set("reserved", int32(0))
                           .get());
   }
   return table(entries, "parameters");
@@ -143,7 +145,8 @@ llvm::Constant *ProgramDescription::Emitter::makeBuckets() {
             .set("stage", int64(bucket.stage))
             .set("num_ranks", int64(int64_t(bucket.holders.size())))
             .set("ranks", list(bucket.holders, "holders"))
-            .set("frozen", int64(bucket.frozen))
+            .set("frozen", int32(bucket.frozen))
+            .set("quantized", int32(bucket.quantized))
             .get());
   return table(entries, "buckets");
 }

@@ -11,6 +11,7 @@
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/MappedFile.h"
+#include "support/Quantized.h"
 
 #include <algorithm>
 #include <cmath>
@@ -231,7 +232,37 @@ static Update *findUpdate(std::map<std::string, Update> &Updates,
   return nullptr;
 }
 
-void poplar::runtime::mergeAdapter(const std::string &Base,
+/// The format that a program holds a tensor of the base in; 0 if it is not
+/// quantised.
+static int32_t findFormat(const PoplarProgram &Program,
+                          const std::string &Name) {
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    std::string_view Own = P.name;
+    if (P.quantized && (Own == Name || Own.substr(Own.find('.') + 1) == Name))
+      return P.quantized;
+  }
+  return 0;
+}
+
+/// The whole matrix of `View`, rounded to a format and back.
+static std::vector<float> roundMatrix(const TensorView &View, int32_t Format,
+                                      const std::string &Name) {
+  int64_t Rows = View.Shape[0], Columns = View.Shape[1];
+  std::vector<float> Values(static_cast<size_t>(Rows * Columns));
+  View.copyTo(Values.data(), 0, Rows * Columns);
+  std::vector<char> Bytes(static_cast<size_t>(
+      poplar_quantized_layout(Format, Rows, Columns).bytes));
+  if (!quantize(Format, Rows, Columns, Values.data(), Bytes.data()))
+    fail("'", *View.File, "': tensor '", Name,
+         "' has values that are not finite, which cannot be quantised");
+  dequantize(Format, Rows, Columns, Bytes.data(), 0, Rows * Columns, POPLAR_F32,
+             Values.data());
+  return Values;
+}
+
+void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
+                                   const std::string &Base,
                                    const std::string &Directory,
                                    const std::string &Out) {
   std::error_code Code;
@@ -240,7 +271,7 @@ void poplar::runtime::mergeAdapter(const std::string &Base,
   std::map<std::string, Update> Updates = readUpdates(Directory);
   TensorFiles Files = TensorFiles::open(Base);
   std::vector<TensorSource> Tensors;
-  std::vector<float> Buffer;
+  std::vector<float> Buffer, Matrix;
   size_t Merged = 0;
   for (const auto &Entry : Files.tensors()) {
     const std::string &Name = Entry.first;
@@ -258,10 +289,19 @@ void poplar::runtime::mergeAdapter(const std::string &Base,
         U->InOut = View.Shape == Turned;
       ++Merged;
     }
+    int32_t Format = findFormat(Program, Name);
+    if (Format && View.Shape.size() != 2)
+      fail("'", *View.File, "': tensor '", Name, "' is no matrix");
     Tensors.push_back(
-        {Name, View.Shape, [&Buffer, &View, U](int64_t B, int64_t E) {
+        {Name, View.Shape,
+         [&Buffer, &Matrix, &View, &Name, Format, U](int64_t B, int64_t E) {
            Buffer.resize(static_cast<size_t>(E - B));
-           View.copyTo(Buffer.data(), B, E);
+           if (Format && B == 0)
+             Matrix = roundMatrix(View, Format, Name);
+           if (Format)
+             std::copy(Matrix.begin() + B, Matrix.begin() + E, Buffer.begin());
+           else
+             View.copyTo(Buffer.data(), B, E);
            if (U)
              U->addTo(Buffer.data(), B, E);
            return static_cast<const float *>(Buffer.data());

@@ -60,9 +60,10 @@ void checkAdapterConfig(const AdapterInfo &Info, const std::string &Directory);
 std::string readAdapterBase(const std::string &Directory);
 
 /// Writes the model at `Base` with the adapter in `Directory` added to its
-/// weights to the directory `Out`, which transformers can open.
-void mergeAdapter(const std::string &Base, const std::string &Directory,
-                  const std::string &Out);
+/// weights to the directory `Out`, which transformers can open. Weights that
+/// `Program` holds quantised are as rounded as there.
+void mergeAdapter(const PoplarProgram &Program, const std::string &Base,
+                  const std::string &Directory, const std::string &Out);
 
 } // namespace poplar::runtime
 

@@ -7,15 +7,34 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/State.h"
-#include "comm/Wire.h"
+#include "support/Error.h"
+#include "support/Quantized.h"
 #include "training/Executor.h"
 
 #include <algorithm>
 
 using namespace poplar::runtime;
 
+comm::Type poplar::runtime::getWireType(int32_t Type) {
+  return Type == POPLAR_BYTES ? comm::Type::Raw8
+                              : static_cast<comm::Type>(Type);
+}
+
 int64_t poplar::runtime::getTypeBytes(int32_t Type) {
-  return Type == POPLAR_F32 ? 4 : 2;
+  return comm::getBytes(getWireType(Type));
+}
+
+int32_t poplar::runtime::getWorkingType(const PoplarProgram &Program,
+                                        int64_t Bucket) {
+  return Program.buckets[Bucket].quantized ? POPLAR_BYTES
+                                           : Program.working_type;
+}
+
+int64_t poplar::runtime::countStored(const PoplarParameter &P) {
+  return P.quantized
+             ? poplar_quantized_layout(P.quantized, P.shape[0], P.shape[1])
+                   .bytes
+             : P.elements;
 }
 
 State::State(const PoplarProgram &Program, int Rank)
@@ -34,7 +53,7 @@ State::State(const PoplarProgram &Program, int Rank)
     const PoplarParameter &P = Program.parameters[I];
     const Shard &S = shard(P.bucket);
     int64_t Begin = std::max(P.offset, S.Begin),
-            End = std::min(P.offset + P.elements, S.End);
+            End = std::min(P.offset + countStored(P), S.End);
     if (Begin < End)
       Pieces[static_cast<size_t>(P.bucket)].push_back(
           {I, Begin - P.offset, End - P.offset, Begin - S.Begin});
@@ -75,10 +94,11 @@ void State::bind(char *NewArena, char *ShardMemory) {
   auto PlaceF32 = [&](int64_t Elements) {
     return reinterpret_cast<float *>(Place(Elements * 4));
   };
-  bool IsF32 = Program.working_type == POPLAR_F32;
-  int64_t Width = getTypeBytes(Program.working_type);
   for (size_t B = 0; B < Shards.size(); ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
+    int32_t Type = getWorkingType(Program, static_cast<int64_t>(B));
+    bool IsF32 = Type == POPLAR_F32;
+    int64_t Width = getTypeBytes(Type);
     Shard &S = Shards[B];
     S.Working = Bucket.working < 0 ? Place(S.size() * Width)
                                    : Arena + Bucket.working + S.Begin * Width;
@@ -101,7 +121,8 @@ char *State::working(const PoplarParameter &P) const {
   int64_t Offset = Program.buckets[P.bucket].working;
   if (Offset < 0)
     return nullptr;
-  return Arena + Offset + P.offset * getTypeBytes(Program.working_type);
+  return Arena + Offset +
+         P.offset * getTypeBytes(getWorkingType(Program, P.bucket));
 }
 
 /// Fills a buffer with elements [Begin, End), block by block, for `Take`.
@@ -140,11 +161,42 @@ void poplar::runtime::writeWorking(Executor &Exec, char *To,
   Dev.copyIn(To, Buffer.data(), static_cast<int64_t>(Buffer.size()));
 }
 
+/// Quantises the whole matrix on the host, whatever part of it the rank has.
+static void fillQuantized(Executor &Exec, int64_t Parameter,
+                          const Filler &Fill) {
+  const PoplarParameter &P = Exec.program().parameters[Parameter];
+  const State &S = Exec.state();
+  std::vector<Piece> Parts = {{Parameter, 0, countStored(P), 0}};
+  char *To = S.working(P);
+  if (!To) {
+    To = S.shard(P.bucket).Working;
+    Parts.clear();
+    for (const Piece &Part : S.pieces(P.bucket))
+      if (Part.Parameter == Parameter)
+        Parts.push_back(Part);
+  }
+  if (Parts.empty())
+    return;
+  std::vector<float> Values(static_cast<size_t>(P.elements));
+  Fill(Values.data(), 0, P.elements);
+  std::vector<char> Bytes(static_cast<size_t>(countStored(P)));
+  if (!quantize(P.quantized, P.shape[0], P.shape[1], Values.data(),
+                Bytes.data()))
+    fail("'", P.name,
+         "' has values that are not finite, which cannot be "
+         "quantised");
+  for (const Piece &Part : Parts)
+    Exec.device().copyIn(To + Part.Offset, Bytes.data() + Part.Begin,
+                         Part.End - Part.Begin);
+}
+
 void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
                                     const Filler &Fill) {
   const PoplarProgram &Program = Exec.program();
   const PoplarParameter &P = Program.parameters[Parameter];
   const State &S = Exec.state();
+  if (P.quantized)
+    return fillQuantized(Exec, Parameter, Fill);
   bool IsF32 = Program.working_type == POPLAR_F32;
   char *Working = S.working(P);
   if (IsF32 && Working) // the master, too

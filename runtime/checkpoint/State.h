@@ -10,6 +10,7 @@
 #define POPLAR_RUNTIME_STATE_H
 
 #include "Poplar/Runtime/ABI.h"
+#include "comm/Wire.h"
 
 #include <functional>
 #include <vector>
@@ -24,22 +25,24 @@ struct Shard {
   int64_t Begin, End;
   float *Master, *Gradient, *Moment1, *Moment2;
   /// Working copy; the master itself where that is in f32. Of a frozen bucket
-  /// the other arrays are null, but for a master in f32.
+  /// the other arrays are null, but for a master in f32. Of a quantised one it
+  /// is bytes.
   char *Working;
 
   int64_t size() const { return End - Begin; }
 };
 
-/// A part of a parameter that lies in the rank's shard: its elements
-/// [Begin, End), the first of which is element `Offset` of the shard.
+/// A part of a parameter that lies in the rank's shard: its elements, or bytes
+/// if it is quantised, [Begin, End), the first of which is element `Offset` of
+/// the shard.
 struct Piece {
   int64_t Parameter, Begin, End, Offset;
 };
 
 /// Whether ranks of the plan share units, so that none has all parameters.
 bool sharesUnits(const PoplarProgram &Program);
-/// Whether each rank has the whole model: before stage 3, if it is no stage of a
-/// pipeline and shares no units.
+/// Whether each rank has the whole model: before stage 3, if it is no stage of
+/// a pipeline and shares no units.
 bool hasWholeModel(const PoplarProgram &Program);
 
 /// Lays the rank's shards out behind the batch region, as Runtime/ABI.h says,
@@ -84,8 +87,14 @@ private:
   std::vector<std::vector<Piece>> Pieces;
 };
 
-/// Bytes of an element of a PoplarType.
+/// What collectives carry elements of a PoplarType as that is not quantised.
+comm::Type getWireType(int32_t Type);
+/// Bytes of such an element.
 int64_t getTypeBytes(int32_t Type);
+/// PoplarType of the elements of a bucket's working copy.
+int32_t getWorkingType(const PoplarProgram &Program, int64_t Bucket);
+/// Elements of its bucket that a parameter takes.
+int64_t countStored(const PoplarParameter &P);
 
 /// Writes elements [Begin, End) of a parameter. Ranges begin at even elements.
 using Filler = std::function<void(float *Out, int64_t Begin, int64_t End)>;
@@ -100,7 +109,8 @@ void fillArray(Executor &Exec, float *To, int64_t Begin, int64_t End,
 void writeWorking(Executor &Exec, char *To, const float *Values, int64_t Count);
 
 /// Sets a parameter, whatever the rank holds of it: its part of the master and
-/// the working copies.
+/// the working copies. Quantises it, if it is to be; throws an Error if it is
+/// not finite then.
 void fillParameter(Executor &Exec, int64_t Parameter, const Filler &Fill);
 
 } // namespace poplar::runtime

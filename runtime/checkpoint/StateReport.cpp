@@ -42,7 +42,7 @@ static void addArrays(const Executor &Exec, int64_t Index,
   int64_t WholeUsed = 0, ShardUsed = 0;
   for (int64_t I = 0; I < Program.num_parameters; ++I)
     if (Program.parameters[I].bucket == Index)
-      WholeUsed += Program.parameters[I].elements;
+      WholeUsed += countStored(Program.parameters[I]);
   for (const Piece &Part : Exec.state().pieces(Index))
     ShardUsed += Part.End - Part.Begin;
 
@@ -56,7 +56,7 @@ static void addArrays(const Executor &Exec, int64_t Index,
                      ShardUsed * Width});
   };
   Add(&MemoryUse::Parameters, Bucket.working, Own.Working,
-      getTypeBytes(Program.working_type));
+      getTypeBytes(getWorkingType(Program, Index)));
   if (Bucket.frozen)
     return;
   Add(&MemoryUse::Gradients, Bucket.gradient, Own.Gradient, 4);
@@ -150,7 +150,8 @@ static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   const PoplarBucket &B = Program.buckets[Bucket];
   if (!Exec.state().isWhole(Bucket) || B.frozen) {
     return hashMemory(Exec, 0, Exec.fixed<char>(B.working),
-                      B.elements * getTypeBytes(Program.working_type));
+                      B.elements *
+                          getTypeBytes(getWorkingType(Program, Bucket)));
   }
   const Shard &S = Exec.state().shard(Bucket);
   uint64_t Hash = 0;
@@ -190,9 +191,11 @@ void poplar::runtime::checkReplicas(const Executor &Exec,
     std::map<int64_t, size_t> First; // rank, by format
     for (size_t I = 0; I < (Bucket.ranks ? Bucket.num_ranks : Ranks); ++I) {
       size_t R = Bucket.ranks ? static_cast<size_t>(Bucket.ranks[I]) : I;
-      // Masters and moments are f32 everywhere.
+      // Masters and moments are f32 everywhere, and bytes are bytes.
       bool IsF32 = Bucket.stage == 0 && !Bucket.frozen;
-      int64_t Format = IsF32 ? int64_t(POPLAR_F32) : All[R * Width];
+      int64_t Format = IsF32              ? int64_t(POPLAR_F32)
+                       : Bucket.quantized ? int64_t(POPLAR_BYTES)
+                                          : All[R * Width];
       size_t Other = First.insert({Format, R}).first->second;
       if (All[R * Width + 1 + B] != All[Other * Width + 1 + B])
         fail(When, " rank ", R, " (", Program.ranks[R].device_type,

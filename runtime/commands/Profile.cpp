@@ -19,6 +19,7 @@
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/ISA.h"
+#include "support/Quantized.h"
 #include "support/Random.h"
 #include "support/Versions.h"
 #include "training/Optimizer.h"
@@ -123,7 +124,7 @@ private:
   /// Initial values of a bucket's parameters, or about that.
   void fill(int64_t Bucket, char *Out) {
     const PoplarProgram &Program = Exec.program();
-    int64_t Width = getTypeBytes(Program.working_type);
+    int64_t Width = getTypeBytes(getWorkingType(Program, Bucket));
     int64_t Block = static_cast<int64_t>(Values.size());
     for (int64_t I = 0; I < Program.num_parameters; ++I) {
       const PoplarParameter &P = Program.parameters[I];
@@ -133,6 +134,10 @@ private:
         Values[V] = P.init == POPLAR_NORMAL || P.init == POPLAR_UNIFORM
                         ? static_cast<float>(Normals[V] * P.std_dev)
                         : (P.init == POPLAR_ONES ? 1.0f : 0.0f);
+      if (P.quantized) {
+        fillQuantized(P, Out + P.offset);
+        continue;
+      }
       for (int64_t Begin = 0; Begin < P.elements; Begin += Block) {
         int64_t Count = std::min(Block, P.elements - Begin);
         char *To = Out + (P.offset + Begin) * Width;
@@ -142,6 +147,16 @@ private:
           writeWorking(Exec, To, Values.data(), Count);
       }
     }
+  }
+
+  /// The same values over and over.
+  void fillQuantized(const PoplarParameter &P, char *Out) {
+    std::vector<float> Matrix(static_cast<size_t>(P.elements));
+    for (size_t I = 0; I < Matrix.size(); ++I)
+      Matrix[I] = Values[I % Values.size()];
+    std::vector<char> Bytes(static_cast<size_t>(countStored(P)));
+    quantize(P.quantized, P.shape[0], P.shape[1], Matrix.data(), Bytes.data());
+    Exec.device().copyIn(Out, Bytes.data(), static_cast<int64_t>(Bytes.size()));
   }
 
   Executor &Exec;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Runtime/Quantized.h"
 #include "checkpoint/Checkpoint.h"
 #include "comm/Launcher.h"
 #include "comm/Watchdog.h"
@@ -60,8 +61,12 @@ void poplar::runtime::printInfo(const PoplarProgram &Program,
     std::printf("  %-56s [", P.name);
     for (int64_t D = 0; D < P.rank; ++D)
       std::printf(D ? ",%lld" : "%lld", static_cast<long long>(P.shape[D]));
-    std::printf("]%s%s\n", P.decay ? " decay" : "",
-                Program.buckets[P.bucket].frozen ? " frozen" : "");
+    const char *Format = P.quantized == POPLAR_NF4          ? " nf4"
+                         : P.quantized == POPLAR_NF4_DOUBLE ? " nf4_double"
+                         : P.quantized == POPLAR_INT8       ? " int8"
+                                                            : "";
+    std::printf("]%s%s%s\n", P.decay ? " decay" : "",
+                Program.buckets[P.bucket].frozen ? " frozen" : "", Format);
   }
 }
 
@@ -115,8 +120,14 @@ static void checkParameters(const PoplarProgram &Program) {
       fail("the program is damaged: '", P.name, "' is in bucket ", P.bucket,
            " of ", Program.num_buckets, Again);
     const PoplarBucket &Bucket = Program.buckets[P.bucket];
-    if (P.offset < 0 || P.elements > Bucket.elements ||
-        P.offset > Bucket.elements - P.elements)
+    if ((P.quantized != 0) != (Bucket.quantized != 0) ||
+        (P.quantized && (P.rank != 2 || !poplar_is_quantized(P.quantized))))
+      fail("the program is damaged: '", P.name, "' of ", P.rank,
+           " dimensions is in format ", P.quantized, " in bucket '",
+           Bucket.name, "'", Again);
+    int64_t Stored = countStored(P);
+    if (P.offset < 0 || Stored > Bucket.elements ||
+        P.offset > Bucket.elements - Stored)
       fail("the program is damaged: '", P.name, "' lies outside its bucket '",
            Bucket.name, "'", Again);
     auto [Other, IsFree] = Places.try_emplace({P.bucket, P.offset}, &P);
@@ -127,7 +138,7 @@ static void checkParameters(const PoplarProgram &Program) {
   const PoplarParameter *Last = nullptr;
   for (const auto &[Place, P] : Places) {
     if (Last && Last->bucket == P->bucket &&
-        Last->offset + Last->elements > P->offset)
+        Last->offset + countStored(*Last) > P->offset)
       fail("the program is damaged: '", P->name, "' shares memory with '",
            Last->name, "'", Again);
     Last = P;
@@ -159,7 +170,7 @@ static void checkTables(const PoplarProgram &Program) {
          "build it again");
 }
 
-static void runMerge(const Options &O) {
+static void runMerge(const PoplarProgram &Program, const Options &O) {
   if (int Started = comm::getNumStarted(); Started > 1)
     fail("merge is the work of one process, but ", Started,
          " were started; use poplar merge");
@@ -169,7 +180,7 @@ static void runMerge(const Options &O) {
   if (Base.empty())
     fail("'", Directory,
          "' does not say which model it is an adapter of; name it with --init");
-  mergeAdapter(Base, Directory, O.Out);
+  mergeAdapter(Program, Base, Directory, O.Out);
 }
 
 int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
@@ -208,7 +219,7 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
       printInfo(Program, O);
       break;
     case Options::Merge:
-      runMerge(O);
+      runMerge(Program, O);
       break;
     case Options::ListOptions:
       std::fputs(listOptions().c_str(), stdout);

@@ -11,8 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "checkpoint/State.h"
 #include "training/Device.h"
+#include "Poplar/Runtime/Quantized.h"
+#include "checkpoint/State.h"
 #include "comm/Islands.h"
 #include "cuda/Driver.h"
 #include "cuda/Gemm.h"
@@ -73,6 +74,14 @@ struct Own {
   /// Sums of squares of chunks follow.
 };
 
+/// Bytes in front of the scratch, as the memory plan has them.
+int64_t findLargestDequantized(const PoplarProgram &Program) {
+  int64_t Most = 0;
+  for (int64_t G = 0; G < Program.num_gemms; ++G)
+    Most = std::max(Most, poplar_dequantized_bytes(Program.gemms[G]));
+  return Most;
+}
+
 /// Chunks of the longest bucket.
 int64_t countChunks(const PoplarProgram &Program) {
   int64_t Most = 0;
@@ -91,7 +100,8 @@ struct Device::Impl {
                  comm::getLibraryChoice() != comm::LibraryChoice::Host),
         Capability(Chosen.Capability), OnGPU(Chosen.Device),
         Kernels(*Program.gpu), Graphs(OnGPU.Queue),
-        Gemms(Chosen.Capability, Program.scratch_bytes),
+        Gemms(Chosen.Capability, Program.scratch_bytes,
+              findLargestDequantized(Program)),
         OwnMemory(static_cast<int64_t>(sizeof(Own)) +
                   8 * countChunks(Program)) {
     if (Timing::isWanted())
@@ -186,10 +196,9 @@ void Device::copyOut(void *To, const void *From, int64_t Bytes) {
 
 void Device::copy(void *To, const void *From, int64_t Bytes) {
   Data->Graphs.interrupt();
-  check(Driver::get().cuMemcpyDtoDAsync_v2(addressOf(To),
-                                           addressOf(const_cast<void *>(From)),
-                                           static_cast<size_t>(Bytes),
-                                           Data->OnGPU.Queue),
+  check(Driver::get().cuMemcpyDtoDAsync_v2(
+            addressOf(To), addressOf(const_cast<void *>(From)),
+            static_cast<size_t>(Bytes), Data->OnGPU.Queue),
         "copy memory");
 }
 
@@ -258,7 +267,7 @@ static Timing::Cost countCost(const PoplarGemm &Gemm, int64_t Batch) {
       Gemm.epilogue == POPLAR_GELU_AUX || Gemm.epilogue == POPLAR_GELU_GRAD;
   double Results = 1.0 + (Gemm.accumulate ? 1 : 0) + (HasMatrix ? 1 : 0);
   return {2 * M * N * K, M * K * Width(Gemm.a_type) +
-                             K * N * Width(Gemm.b_type) +
+                             K * N * Width(Gemm.a_type) +
                              Results * M * N * Width(Gemm.c_type)};
 }
 

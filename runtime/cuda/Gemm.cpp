@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Gemm.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "cuda/BlasLt.h"
 #include "cuda/Library.h"
 #include "cuda/Memory.h"
@@ -116,8 +117,9 @@ int getType(int32_t Type) {
 } // namespace
 
 struct CublasCache::Impl {
-  Impl(int Capability, int64_t ScratchBytes)
-      : Lt(Capability), ScratchBytes(static_cast<size_t>(ScratchBytes)) {
+  Impl(int Capability, int64_t Bytes, int64_t InFront)
+      : Lt(Capability), ScratchBytes(static_cast<size_t>(Bytes - InFront)),
+        InFront(InFront) {
     check(Lt.cublasLtCreate(&Handle), "start");
     check(Lt.cublasLtMatmulPreferenceCreate(&Preference), "start");
     check(Lt.cublasLtMatmulPreferenceSetAttribute(Preference, MaxWorkspaceBytes,
@@ -140,6 +142,11 @@ struct CublasCache::Impl {
     Lt.cublasLtDestroy(Handle);
   }
   int64_t getSumBytes() const { return Sums ? Sums->size() : 0; }
+  WireKernels &getKernels() {
+    if (!Kernels)
+      Kernels = std::make_unique<WireKernels>();
+    return *Kernels;
+  }
   void check(Status S, const char *What) const {
     if (S != 0)
       fail(Lt.Name, " cannot ", What, ": ", Lt.cublasLtGetStatusName(S));
@@ -168,8 +175,10 @@ struct CublasCache::Impl {
   void sayOnce(const PoplarGemm &Gemm, Status S);
 
   BlasLt Lt;
+  /// The library's, behind what is dequantised.
   size_t ScratchBytes;
-  void *Scratch = nullptr;
+  int64_t InFront;
+  char *Scratch = nullptr;
   Object Handle = nullptr, Preference = nullptr;
   std::unordered_map<GemmKey, Prepared, GemmKeyHash> Products;
   /// The library stores gradients of biases; here, until they are added.
@@ -246,8 +255,8 @@ void CublasCache::Impl::finish(const PoplarGemm &Gemm,
                          M * Gemm.n, Queue);
 }
 
-CublasCache::CublasCache(int Capability, int64_t ScratchBytes)
-    : Data(std::make_unique<Impl>(Capability, ScratchBytes)) {}
+CublasCache::CublasCache(int Capability, int64_t ScratchBytes, int64_t InFront)
+    : Data(std::make_unique<Impl>(Capability, ScratchBytes, InFront)) {}
 CublasCache::~CublasCache() = default;
 
 bool CublasCache::isFused(const PoplarGemm &Gemm, int64_t Batch) const {
@@ -287,8 +296,15 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
   int64_t N = Gemm.n;
   int64_t Depth = Gemm.batched == 2 ? Gemm.k * Batch : Gemm.k;
   Prepared &P = Data->Products[K];
-  P.Left = Gemm.trans_b ? Data->describe(Gemm.b_type, N, Depth)
-                        : Data->describe(Gemm.b_type, Depth, N);
+  int64_t Dequantized = poplar_dequantized_bytes(&Gemm);
+  if (Dequantized > Data->InFront)
+    fail("the plan has no scratch for a quantised matrix of ", N, " x ", Depth,
+         "; build the program again");
+  if (Dequantized)
+    Data->getKernels().prepareDequantization();
+  int32_t LeftType = Dequantized ? Gemm.a_type : Gemm.b_type;
+  P.Left = Gemm.trans_b ? Data->describe(LeftType, N, Depth)
+                        : Data->describe(LeftType, Depth, N);
   P.Right = Gemm.trans_a ? Data->describe(Gemm.a_type, Depth, M)
                          : Data->describe(Gemm.a_type, M, Depth);
   P.Result = Data->describe(Gemm.c_type, M, N);
@@ -306,8 +322,7 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
     S = Data->choose(Gemm, P);
   }
   if (P.IsPlain || countBiasGradients(Gemm))
-    if (!Data->Kernels)
-      Data->Kernels = std::make_unique<WireKernels>();
+    Data->getKernels();
   if (S == 0)
     return;
   fail(Data->Lt.Name, " cannot multiply [", M, ",", Depth, "] by [", Depth, ",",
@@ -316,9 +331,14 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
        "); build for another device type");
 }
 
-void CublasCache::setScratch(void *Memory) { Data->Scratch = Memory; }
+void CublasCache::setScratch(void *Memory) {
+  Data->Scratch = static_cast<char *>(Memory);
+}
 
-int64_t CublasCache::getOwnBytes() const { return Data->getSumBytes(); }
+int64_t CublasCache::getOwnBytes() const {
+  return Data->getSumBytes() +
+         (Data->Kernels ? Data->Kernels->getOwnBytes() : 0);
+}
 
 void CublasCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
                       int64_t Batch, Stream Queue) {
@@ -335,12 +355,19 @@ void CublasCache::run(const PoplarGemm &Gemm, const GemmOperands &Operands,
   int64_t NumSums = P.IsPlain ? 0 : countBiasGradients(Gemm);
   if (NumSums)
     Data->set(P.Description, BiasPointer, Data->Sums->data());
+  const void *B = Operands.B;
+  if (poplar_is_quantized(Gemm.b_type)) {
+    Data->Kernels->dequantize(B, Gemm.b_type, Gemm.trans_b ? Gemm.n : Gemm.k,
+                              Gemm.trans_b ? Gemm.k : Gemm.n, Data->Scratch,
+                              Gemm.a_type, Queue);
+    B = Data->Scratch;
+  }
   const float Alpha = 1, Beta = Gemm.accumulate ? 1 : 0;
-  Data->check(Data->Lt.cublasLtMatmul(Data->Handle, P.Description, &Alpha,
-                                      Operands.B, P.Left, Operands.A, P.Right,
-                                      &Beta, Operands.C, P.Result, Operands.C,
-                                      P.Result, &P.Choice.Choice, Data->Scratch,
-                                      Data->ScratchBytes, Queue),
+  Data->check(Data->Lt.cublasLtMatmul(
+                  Data->Handle, P.Description, &Alpha, B, P.Left, Operands.A,
+                  P.Right, &Beta, Operands.C, P.Result, Operands.C, P.Result,
+                  &P.Choice.Choice, Data->Scratch + Data->InFront,
+                  Data->ScratchBytes, Queue),
               "run a product");
   if (P.IsPlain)
     Data->finish(Gemm, Operands, Batch, Queue);

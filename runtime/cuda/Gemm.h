@@ -28,9 +28,10 @@ struct GemmOperands {
 class CublasCache {
 public:
   /// For a chip of compute capability `Capability` (80), with scratch of
-  /// `ScratchBytes`. Throws an Error where there is no cuBLASLt for chip and
-  /// driver.
-  CublasCache(int Capability, int64_t ScratchBytes);
+  /// `ScratchBytes`, the first `InFront` of which are for quantised operands
+  /// once they are written in the other's type. Throws an Error where there is
+  /// no cuBLASLt for chip and driver.
+  CublasCache(int Capability, int64_t ScratchBytes, int64_t InFront = 0);
   ~CublasCache();
 
   /// Chooses the algorithm; does nothing if that is done. Throws an Error if

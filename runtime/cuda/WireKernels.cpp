@@ -8,10 +8,11 @@
 
 #include "cuda/WireKernels.h"
 #include "Poplar/Runtime/ABI.h"
-#include "cuda/Memory.h"
 #include "support/Error.h"
+#include "support/Quantized.h"
 
 #include <algorithm>
+#include <vector>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;
@@ -33,6 +34,8 @@ WireKernels::WireKernels() {
   check(D.cuModuleGetFunction(&Epilogues, Loaded, "poplar_wire_epilogue"),
         "find a kernel for products");
   check(D.cuModuleGetFunction(&Sums, Loaded, "poplar_wire_sums"),
+        "find a kernel for products");
+  check(D.cuModuleGetFunction(&Dequantize, Loaded, "poplar_wire_dequantize"),
         "find a kernel for products");
 }
 
@@ -91,4 +94,28 @@ void WireKernels::addSums(float *Sum, const void *Values, int32_t Type,
   void *Arguments[] = {&Sum, &Values, &Wide, &Step, &Stride, &Depth, &Count};
   if (Count)
     launch(Sums, Arguments, Count, Queue);
+}
+
+void WireKernels::prepareDequantization() {
+  if (Tables)
+    return;
+  std::vector<float> Values(NF4Values.begin(), NF4Values.end());
+  Values.insert(Values.end(), getDynamicMap().begin(), getDynamicMap().end());
+  size_t Bytes = Values.size() * sizeof(float);
+  Tables = std::make_unique<Allocation>(static_cast<int64_t>(Bytes));
+  const Driver &D = Driver::get();
+  check(D.cuMemcpyHtoDAsync_v2(addressOf(Tables->data()), Values.data(), Bytes,
+                               nullptr),
+        "copy to the GPU");
+  check(D.cuStreamSynchronize(nullptr), "copy to the GPU");
+}
+
+void WireKernels::dequantize(const void *From, int32_t Quantized, int64_t Rows,
+                             int64_t Columns, void *To, int32_t Type,
+                             Stream Queue) const {
+  const void *Table = Tables->data();
+  int64_t Kind = Quantized, Wide = Type, Count = Rows * Columns;
+  void *Arguments[] = {&From, &To,   &Table,   &Kind,
+                       &Wide, &Rows, &Columns, &Count};
+  launch(Dequantize, Arguments, Count, Queue);
 }

@@ -11,6 +11,9 @@
 
 #include "comm/Wire.h"
 #include "cuda/Driver.h"
+#include "cuda/Memory.h"
+
+#include <memory>
 
 namespace poplar::runtime::cuda {
 
@@ -41,10 +44,19 @@ public:
   void addSums(float *Sum, const void *Values, int32_t Type, int64_t Step,
                int64_t Stride, int64_t Depth, int64_t Count,
                Stream Queue) const;
+  /// Copies the tables of dequantize() to the GPU, once.
+  void prepareDequantization();
+  /// Writes a quantised matrix [Rows, Columns] in `Type`.
+  void dequantize(const void *From, int32_t Quantized, int64_t Rows,
+                  int64_t Columns, void *To, int32_t Type, Stream Queue) const;
+  /// Bytes of the GPU's memory that it has taken.
+  int64_t getOwnBytes() const { return Tables ? Tables->size() : 0; }
 
 private:
   Module Loaded = nullptr;
-  Function Convert, Add, Epilogues, Sums;
+  Function Convert, Add, Epilogues, Sums, Dequantize;
+  /// The values of NF4, then those of the dynamic map.
+  std::unique_ptr<Allocation> Tables;
 };
 
 } // namespace poplar::runtime::cuda

@@ -7,10 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "gemm/Gemm.h"
+#include "comm/Wire.h"
 #include "gemm/GemmDescriptor.h"
 #include "gemm/GemmKey.h"
 #include "support/Error.h"
 #include "support/ISA.h"
+#include "support/Quantized.h"
+#include "training/Dispatch.h"
 
 #include <algorithm>
 #include <chrono>
@@ -54,21 +57,38 @@ struct GemmCache::Impl {
 GemmCache::GemmCache() : Data(std::make_unique<Impl>()) {}
 GemmCache::~GemmCache() = default;
 
-void GemmCache::prepare(const PoplarGemm &Gemm, int64_t Batch) {
-  GemmKey K{&Gemm, Batch};
+/// Elements that a thread dequantises at a time: whole blocks of every format.
+static constexpr int64_t DequantizedGrain = 64 * POPLAR_NF4_BLOCK;
+
+/// args: the GEMM, the matrix, where it is written; extent: elements.
+static void dequantizeKernel(void *const *Args, int64_t, int64_t Begin,
+                             int64_t End) {
+  const auto &Gemm = *static_cast<const PoplarGemm *>(Args[0]);
+  int64_t Rows = Gemm.trans_b ? Gemm.n : Gemm.k,
+          Columns = Gemm.trans_b ? Gemm.k : Gemm.n;
+  auto Type = static_cast<comm::Type>(Gemm.a_type);
+  dequantize(Gemm.b_type, Rows, Columns, static_cast<const char *>(Args[1]),
+             Begin, End, Gemm.a_type,
+             static_cast<char *>(Args[2]) + Begin * comm::getBytes(Type));
+}
+
+void GemmCache::prepare(const PoplarGemm &Quantized, int64_t Batch) {
+  GemmKey K{&Quantized, Batch};
   if (Data->Primitives.count(K) || Data->Blocked.count(K))
     return;
+  PoplarGemm Gemm = getPlainGemm(Quantized);
+  int64_t InFront = poplar_dequantized_bytes(&Quantized);
   if (std::optional<VectorKind> Kind = findBlockedKind(Gemm)) {
     BlockedGemm Product(Gemm, Batch, omp_get_max_threads(), *Kind);
     Data->ScratchBytes =
-        std::max(Data->ScratchBytes, Product.getScratchBytes());
+        std::max(Data->ScratchBytes, InFront + Product.getScratchBytes());
     Data->Blocked.emplace(K, Product);
     return;
   }
   try {
     dnnl::matmul::primitive_desc Desc = describeGemm(Gemm, Batch);
     int64_t Bytes = static_cast<int64_t>(Desc.scratchpad_desc().get_size());
-    Data->ScratchBytes = std::max(Data->ScratchBytes, Bytes);
+    Data->ScratchBytes = std::max(Data->ScratchBytes, InFront + Bytes);
     Data->Primitives.emplace(K, Prepared(Desc));
   } catch (const dnnl::error &E) {
     static const char *const Types[] = {"f32", "bf16", "f16"};
@@ -91,7 +111,9 @@ void GemmCache::setScratch(void *Memory) {
          " bytes");
   Data->Scratch = Memory;
   for (auto &Entry : Data->Primitives)
-    Entry.second.Scratch.set_data_handle(Memory);
+    Entry.second.Scratch.set_data_handle(
+        static_cast<char *>(Memory) +
+        poplar_dequantized_bytes(Entry.first.Gemm));
 }
 
 void GemmCache::allocateScratch() {
@@ -106,12 +128,20 @@ void GemmCache::run(const PoplarGemm &Gemm, const void *A, const void *B,
                     const void *Bias, void *C, int64_t Batch) {
   if (Gemm.batched && Batch == 0)
     return; // no rows, or nothing to add
+  char *Rest = static_cast<char *>(Data->Scratch);
+  if (int64_t Bytes = poplar_dequantized_bytes(&Gemm)) {
+    void *Args[] = {const_cast<PoplarGemm *>(&Gemm), const_cast<void *>(B),
+                    Rest};
+    dispatchRanges(omp_get_max_threads(), dequantizeKernel, Args, 0,
+                   Gemm.k * Gemm.n, DequantizedGrain);
+    B = Rest;
+    Rest += Bytes;
+  }
   auto Found = Data->Blocked.find(GemmKey{&Gemm, Batch});
   if (Found != Data->Blocked.end())
-    return Found->second.run(static_cast<const float *>(A),
-                             static_cast<const float *>(B),
-                             static_cast<const float *>(Bias),
-                             static_cast<float *>(C), Data->Scratch);
+    return Found->second.run(
+        static_cast<const float *>(A), static_cast<const float *>(B),
+        static_cast<const float *>(Bias), static_cast<float *>(C), Rest);
   auto It = Data->Primitives.find(GemmKey{&Gemm, Batch});
   if (It == Data->Primitives.end())
     fail("a GEMM of ", Batch, " samples was not prepared");

@@ -36,6 +36,7 @@ public:
   /// Scratch of its own for what was prepared, where there is no arena.
   void allocateScratch();
 
+  /// A quantised B is first written to the scratch in the type of A.
   void run(const PoplarGemm &Gemm, const void *A, const void *B,
            const void *Bias, void *C, int64_t Batch);
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "gemm/GemmDescriptor.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "support/ISA.h"
 
 #include <algorithm>
@@ -21,6 +22,13 @@ const dnnl::engine &poplar::runtime::getCPUEngine() {
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return Engine;
+}
+
+PoplarGemm poplar::runtime::getPlainGemm(const PoplarGemm &Gemm) {
+  PoplarGemm Plain = Gemm;
+  if (poplar_is_quantized(Gemm.b_type))
+    Plain.b_type = Gemm.a_type;
+  return Plain;
 }
 
 std::optional<VectorKind>
@@ -84,17 +92,16 @@ poplar::runtime::describeGemm(const PoplarGemm &Gemm, int64_t Batch) {
 /// little once there are many rows. A batch in between that needs more than
 /// this bound gets it from the runtime, before the first step. Returns -1 for
 /// a GEMM that oneDNN cannot run on this CPU.
-extern "C" int64_t poplar_gemm_scratch_bytes(const PoplarGemm *Gemm,
-                                             int64_t MaxBatch,
-                                             int32_t Threads) {
-  if (std::optional<VectorKind> Kind = findBlockedKind(*Gemm))
-    return BlockedGemm(*Gemm, MaxBatch, Threads, *Kind).getScratchBytes();
+static int64_t getPlainScratchBytes(const PoplarGemm &Gemm, int64_t MaxBatch,
+                                    int32_t Threads) {
+  if (std::optional<VectorKind> Kind = findBlockedKind(Gemm))
+    return BlockedGemm(Gemm, MaxBatch, Threads, *Kind).getScratchBytes();
   // oneDNN plans for OpenMP's current number of threads.
   int PreviousThreads = omp_get_max_threads();
   omp_set_num_threads(Threads);
   int64_t Bytes = 0;
   auto Query = [&](int64_t Batch) {
-    size_t Size = describeGemm(*Gemm, Batch).scratchpad_desc().get_size();
+    size_t Size = describeGemm(Gemm, Batch).scratchpad_desc().get_size();
     Bytes = std::max(Bytes, static_cast<int64_t>(Size));
   };
   try {
@@ -109,4 +116,11 @@ extern "C" int64_t poplar_gemm_scratch_bytes(const PoplarGemm *Gemm,
   if (Bytes < 0)
     return Bytes;
   return (Bytes + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT * POPLAR_ALIGNMENT;
+}
+
+extern "C" int64_t poplar_gemm_scratch_bytes(const PoplarGemm *Gemm,
+                                             int64_t MaxBatch,
+                                             int32_t Threads) {
+  int64_t Bytes = getPlainScratchBytes(getPlainGemm(*Gemm), MaxBatch, Threads);
+  return Bytes < 0 ? Bytes : Bytes + poplar_dequantized_bytes(Gemm);
 }

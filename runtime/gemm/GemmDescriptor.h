@@ -23,6 +23,10 @@ std::optional<VectorKind> findBlockedKind(const PoplarGemm &Gemm);
 /// The process's CPU engine.
 const dnnl::engine &getCPUEngine();
 
+/// `Gemm` as a library runs it: a quantised operand has been written in the
+/// other's type.
+PoplarGemm getPlainGemm(const PoplarGemm &Gemm);
+
 /// Describes `Gemm` on `Batch` samples with scratch supplied by the caller;
 /// throws dnnl::error if oneDNN cannot run it on this CPU. The choice of the
 /// implementation depends on the number of OpenMP threads at this moment.

@@ -220,12 +220,12 @@ void Group::reach(Device &D) {
 void Group::start(const PoplarCollective &What, void *Buffer) {
   const Scope &Ranks = Scopes[static_cast<size_t>(What.bucket)];
   const Shard &Own = TheState->shard(What.bucket);
-  auto Working = static_cast<comm::Type>(Program.working_type);
+  comm::Type Working = getWireType(getWorkingType(Program, What.bucket));
   comm::Collective C;
   C.Bounds = Ranks.Bounds.data();
   C.Bucket = What.bucket;
   C.Subgroup = Ranks.Subgroup;
-  C.Wire = static_cast<comm::Type>(What.wire_type);
+  C.Wire = getWireType(What.wire_type);
   switch (What.kind) {
   case POPLAR_ALL_GATHER:
     C.TheKind = comm::Collective::AllGather;

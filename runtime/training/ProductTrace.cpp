@@ -24,10 +24,10 @@ static comm::Type toWire(int32_t Type) {
 
 ProductTrace::ProductTrace(const Executor &Exec) : Exec(Exec) {
   const PoplarProgram &Program = Exec.program();
-  int64_t Width = comm::getBytes(toWire(Program.working_type));
   for (int64_t P = 0; P < Program.num_parameters; ++P) {
     const PoplarParameter &Parameter = Program.parameters[P];
     const PoplarBucket &Bucket = Program.buckets[Parameter.bucket];
+    int64_t Width = getTypeBytes(getWorkingType(Program, Parameter.bucket));
     // Sharded ones have no place of their own.
     if (Bucket.working >= 0)
       Values[Exec.fixed<char>(Bucket.working + Parameter.offset * Width)] =

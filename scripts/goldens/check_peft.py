@@ -16,6 +16,9 @@ families by adapters, on one device and in stage 3.
             here -> there: PEFT opens RUN/latest beside the model, and
             transformers opens what poplar merge wrote; in both cases logits are
             those of the run, max |x - y| <= 1e-4 max |y|
+  QLoRA     the same of models whose frozen weights are quantised here: there,
+            they have been rounded by test/Integration/Inputs/quantized.py, which
+            check_bitsandbytes.py compares with bitsandbytes
 
 Prints a table and succeeds if every row is within its tolerance. With --save
 DIR, writes the adapters and PyTorch's losses to DIR/peft-MODEL: the goldens of
@@ -37,6 +40,11 @@ from safetensors.torch import load_file
 
 import make_goldens
 
+sys.path.append(
+    os.path.join(os.path.dirname(__file__), "..", "..", "test", "Integration", "Inputs")
+)
+import quantized
+
 TOLERANCE = 1e-4
 STEPS, BATCH = 50, 3
 TARGETS = {
@@ -51,6 +59,8 @@ TARGETS = {
 }
 # These are trained in all ways; of the others adapters, on one device and sharded.
 WHOLE = ("llama", "gpt2")
+# On one device and in stage 3.
+QUANTIZED = {"llama": ("nf4", "nf4_double", "int8"), "qwen3": ("nf4",)}
 RANK, ALPHA = 4, 8
 OPTIMIZER = make_goldens.OPTIMIZER
 # Adapters begin as no change at all, and learn faster.
@@ -101,6 +111,17 @@ def add_adapter(name, model):
     return peft.get_peft_model(model, config)
 
 
+def round_linear(model, form):
+    """Weights of all linear layers but the head, as --frozen-format has them."""
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and not name.endswith("lm_head"):
+            shape = tuple(module.weight.shape)
+            values = module.weight.data.flatten().tolist()
+            rounded = quantized.round_matrix(form, shape, values)
+            module.weight.data = torch.tensor(rounded).reshape(shape)
+    return model
+
+
 class Here:
     """Programs of a model, and what they train."""
 
@@ -134,17 +155,20 @@ class Here:
     def path(self, *parts):
         return os.path.join(self.directory, self.name, *parts)
 
-    def build(self, kind):
+    def build(self, kind, form=None):
         """The programs: of one device, and of the stages of ZeRO."""
         options = ["--seq-len", str(make_goldens.SEQ_LEN)]
-        if kind == "lora":
+        if form:
+            kind = f"lora-{form}"
+            options += ["--frozen-format", form]
+        if kind != "full":
             options += ["--lora-rank", str(RANK), "--lora-alpha", str(ALPHA)]
             options += ["--lora-targets", ",".join(TARGETS[self.name])]
         model = self.path(f"{kind}.mlir")
         run(self.poplar, "import", self.base, *options, "-o", model)
         programs = {"one device": self.path(f"{kind}-alone")}
         run(self.poplar, "build", model, "-o", programs["one device"])
-        for stage in range(4) if self.name in WHOLE else [3]:
+        for stage in range(4) if self.name in WHOLE and not form else [3]:
             plan, job = self.path(f"{kind}-{stage}.mlir"), self.path(f"{kind}-{stage}")
             run(
                 self.poplar, "plan", "--model", model, "--cluster",
@@ -239,8 +263,39 @@ def check(name, poplar, directory, table, save):
         logits = load(here.path("merged")).eval()(input_ids=ids).logits
     ours = here.logits(programs["one device"], here.path("lora ZeRO 3"))
     table.add(name, "LoRA: poplar merge", largest(ours, logits))
+    for form in QUANTIZED.get(name, ()):
+        check_quantized(name, here, form, table)
     if save and name in WHOLE:
         write_goldens(os.path.join(save, f"peft-{name}"), here, expected)
+
+
+def check_quantized(name, here, form, table):
+    ids, targets = make_goldens.make_batch(name, BATCH)
+
+    def load():
+        return round_linear(
+            make_goldens.CLASSES[name].from_pretrained(here.base), form
+        )
+
+    model = add_adapter(name, load())
+    model.save_pretrained(here.path(f"adapter-{form}"))
+    start = ["--init-adapter", here.path(f"adapter-{form}")]
+    expected = train_there(model, ids, targets, RATES["lora"])
+    programs = here.build("lora", form)
+    for where, program in programs.items():
+        out = here.path(f"{form} {where}")
+        losses = here.train(program, out, RATES["lora"], *start)
+        table.add(name, f"{form}, {where}: losses", worst(losses, expected))
+        theirs = peft.PeftModel.from_pretrained(load(), os.path.join(out, "latest"))
+        with torch.no_grad():
+            logits = theirs.eval()(input_ids=ids).logits
+        ours = here.logits(programs["one device"], out)
+        table.add(name, f"{form}, {where}: here -> there", largest(ours, logits))
+    run(here.poplar, "merge", out, "-o", here.path(f"merged-{form}"))
+    merged = make_goldens.CLASSES[name].from_pretrained(here.path(f"merged-{form}"))
+    with torch.no_grad():
+        logits = merged.eval()(input_ids=ids).logits
+    table.add(name, f"{form}: poplar merge", largest(ours, logits))
 
 
 def write_goldens(directory, here, losses):

@@ -25,6 +25,9 @@
 #include "llvm/Support/xxhash.h"
 #include <memory>
 
+/// The value of --frozen-format that changes nothing.
+static constexpr const char *kUnchanged = "same";
+
 namespace {
 struct Arguments {
   std::string config, output;
@@ -35,6 +38,7 @@ struct Arguments {
   double dropout = 0;
   bool packing = false;
   poplar::NNAddAdaptersOptions adapters;
+  std::string frozenFormat = kUnchanged;
 };
 } // namespace
 
@@ -67,6 +71,20 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
         "others are frozen\n",
         rank.getInt(), model.getAs<mlir::StringAttr>("lora_targets").getValue(),
         trained);
+  int64_t quantized = 0, bytes = 0;
+  for (auto parameter : module.getOps<poplar::nn::ParameterOp>()) {
+    auto type = llvm::cast<mlir::RankedTensorType>(parameter.getType());
+    if (!poplar::nn::isQuantized(type))
+      continue;
+    quantized += type.getNumElements();
+    bytes += poplar::nn::getStoredElements(type);
+  }
+  if (quantized)
+    stream << llvm::formatv("frozen    {0:N} parameters of linear layers in "
+                            "{1}: {2:N} bytes, {3:f2} "
+                            "bits each\n",
+                            quantized, arguments.frozenFormat, bytes,
+                            8.0 * double(bytes) / double(quantized));
   stream << "sequence  " << seqLen << " tokens per sample (";
   if (seqLenGiven)
     stream << "as asked for; the model has " << summary.positions
@@ -168,10 +186,10 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
   return true;
 }
 
-/// Fails with `error` set.
+/// Adapters, and the format of what they freeze. Fails with `error` set.
 static bool addAdapters(mlir::ModuleOp module,
                         const poplar::NNAddAdaptersOptions &options,
-                        std::string &error) {
+                        const std::string &frozenFormat, std::string &error) {
   mlir::ScopedDiagnosticHandler handler(module.getContext(),
                                         [&](mlir::Diagnostic &diagnostic) {
                                           if (error.empty())
@@ -180,13 +198,16 @@ static bool addAdapters(mlir::ModuleOp module,
                                         });
   mlir::PassManager passes(module.getContext());
   passes.addPass(poplar::createNNAddAdapters(options));
+  if (frozenFormat != kUnchanged)
+    passes.addPass(poplar::createNNQuantizeFrozen({frozenFormat}));
   return mlir::succeeded(passes.run(module));
 }
 
 /// --lora-rank and what goes with it; returns the option that asks for
 /// adapters.
 static CLI::Option *addAdapterOptions(CLI::App *command,
-                                      poplar::NNAddAdaptersOptions &options) {
+                                      poplar::NNAddAdaptersOptions &options,
+                                      std::string &frozenFormat) {
   const char *group = "Adapters (LoRA)";
   CLI::Option *rank =
       command
@@ -216,6 +237,16 @@ static CLI::Option *addAdapterOptions(CLI::App *command,
       ->delimiter(',')
       ->needs(rank)
       ->group(group);
+  command
+      ->add_option(
+          "--frozen-format", frozenFormat,
+          "Hold the frozen weights of linear layers quantised (QLoRA): "
+          "nf4, nf4_double (its scales are quantised, too) or int8 "
+          "(default: same, the format in which the device computes)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({kUnchanged, "nf4", "nf4_double", "int8"}))
+      ->needs(rank)
+      ->group(group);
   return rank;
 }
 
@@ -227,7 +258,9 @@ void addImportCommand(CLI::App &app, int &status) {
                   "Qwen2ForCausalLM.\n\nExample:\n  poplar import "
                   "examples/models/gpt2-124m.json --seq-len 256 -o model.mlir"
                   "\n  poplar import llama/ --lora-rank 8 --lora-alpha 16 "
-                  "--lora-targets q_proj,v_proj -o lora.mlir");
+                  "--lora-targets q_proj,v_proj -o lora.mlir"
+                  "\n  poplar import llama/ --lora-rank 8 --frozen-format nf4 "
+                  "-o qlora.mlir");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("config", arguments->config,
@@ -276,7 +309,8 @@ void addImportCommand(CLI::App &app, int &status) {
                    "File for the model, as MLIR; - for standard output")
       ->type_name("MODEL")
       ->required();
-  CLI::Option *lora = addAdapterOptions(command, arguments->adapters);
+  CLI::Option *lora =
+      addAdapterOptions(command, arguments->adapters, arguments->frozenFormat);
   command->callback([=, &status] {
     poplar::ImportOptions options;
     if (seqLen->count())
@@ -304,7 +338,8 @@ void addImportCommand(CLI::App &app, int &status) {
     }
     if (arguments->adapters.targets.empty())
       arguments->adapters.targets = {"all-linear"};
-    if (lora->count() && !addAdapters(*module, arguments->adapters, error)) {
+    if (lora->count() && !addAdapters(*module, arguments->adapters,
+                                      arguments->frozenFormat, error)) {
       status = reportError(arguments->config + ": " + error);
       return;
     }

@@ -42,7 +42,8 @@
 //   gradient, f32     whole     whole     shard     shard
 //   master, moments   whole     shard     shard     shard
 // A working copy in f32 is the master as well. Of a frozen bucket there is
-// nothing but the working copy.
+// nothing but the working copy. Its parameters may be quantised
+// (Runtime/Quantized.h): the elements of such a bucket are bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,8 +60,17 @@ extern "C" {
 #define POPLAR_ABI_VERSION 10u
 #define POPLAR_ALIGNMENT 64
 
-/// Element types, also of GEMM operands.
-enum PoplarType { POPLAR_F32 = 0, POPLAR_BF16 = 1, POPLAR_F16 = 2 };
+/// Element types, also of GEMM operands. Bytes are those of quantised matrices,
+/// which a GEMM may have as its second operand; see Runtime/Quantized.h.
+enum PoplarType {
+  POPLAR_F32 = 0,
+  POPLAR_BF16 = 1,
+  POPLAR_F16 = 2,
+  POPLAR_BYTES = 7,
+  POPLAR_NF4 = 8,
+  POPLAR_NF4_DOUBLE = 9,
+  POPLAR_INT8 = 10
+};
 
 /// Normal and uniform numbers have the mean 0 and a given standard deviation.
 enum PoplarInit {
@@ -84,11 +94,14 @@ typedef struct PoplarSlice {
 typedef struct PoplarParameter {
   const char *name; /* as in the Hugging Face checkpoint, if it is whole */
   int64_t rank, shape[4], elements;
-  int64_t bucket, offset; /* its place, in elements */
+  int64_t bucket, offset; /* its place, in elements of the bucket */
   int32_t init;           /* PoplarInit */
   int32_t decay;          /* 1: under weight decay */
   double std_dev;
   const PoplarSlice *slice; /* null if it is whole */
+  int32_t quantized;        /* PoplarType of the matrix; 0: it is not quantised,
+                               and takes as many elements of the bucket */
+  int32_t reserved;
 } PoplarParameter;
 
 /// Parameters that are sharded, gathered and reduced together.
@@ -102,7 +115,9 @@ typedef struct PoplarBucket {
   /// The ranks that hold it, ascending; null where all do.
   int64_t num_ranks;
   const int64_t *ranks;
-  int64_t frozen; /* 1: it has a working copy, and nothing else */
+  int32_t frozen;    /* 1: it has a working copy, and nothing else */
+  int32_t quantized; /* 1: so are its parameters, and elements are bytes, not
+                        of working_type */
 } PoplarBucket;
 
 /// Whom a rank of a pipeline stage exchanges messages with, and which tokens of
@@ -197,7 +212,9 @@ typedef struct PoplarGemm {
   int32_t batched; /* 0: none, 1: m, 2: k */
   int32_t trans_a, trans_b, accumulate, has_bias;
   int32_t a_type, b_type, c_type; /* PoplarType; bias and aux have c_type,
-                                     which is f32 where aux is added to */
+                                     which is f32 where aux is added to. A
+                                     quantised B is the matrix as it is stored,
+                                     [n,k] if trans_b */
   int32_t epilogue;               /* PoplarEpilogue; GPUs only */
   int32_t tf32; /* 1: f32 operands are rounded to TF32 (10 bits of fraction) */
 } PoplarGemm;

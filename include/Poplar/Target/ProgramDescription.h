@@ -57,6 +57,7 @@ private:
     int32_t init, decay;
     double stdDev;
     std::optional<Slice> slice;
+    int32_t quantized;
   };
   struct Bucket {
     std::string name;
@@ -64,7 +65,7 @@ private:
     std::vector<int64_t> bounds;
     int64_t stage;
     std::vector<int64_t> holders;
-    bool frozen;
+    bool frozen, quantized;
   };
   struct Rank {
     std::string deviceType, node;

@@ -20,8 +20,10 @@ struct SharedPlaces {
     zero::BucketLayout layout;
     /// Offsets in the fixed region, none where it is sharded.
     std::optional<int64_t> working, gradient;
+    /// Of its working copy.
+    mlir::Type type;
   };
-  /// The one type in which parameters are read.
+  /// The one type in which parameters are read that are not quantised.
   mlir::FloatType workingType;
   llvm::DenseMap<mlir::StringAttr, Bucket> buckets;
   /// Of parameters: bucket, and offset there, in elements.
@@ -59,7 +61,7 @@ private:
   /// Ops of the zero dialect; false for all others.
   bool lowerZero(mlir::Operation *op);
   mlir::Value start(mlir::Operation *op, zero::CollectiveKind kind,
-                    mlir::FlatSymbolRefAttr bucket, mlir::FloatType wire,
+                    mlir::FlatSymbolRefAttr bucket, mlir::Type wire,
                     mlir::ValueRange gradients, bool isTransient, bool unscale);
   void bindResults(mlir::Operation *op);
   void bindSlices(mlir::ResultRange values, mlir::Value flat,

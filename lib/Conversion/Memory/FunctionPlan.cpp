@@ -85,8 +85,9 @@ void FunctionPlan::addBucketBuffer(Operation *op, FlatSymbolRefAttr name,
     bufferOf[result] = buffers.size();
     last = std::max(last, lastUse.lookup(result));
   }
-  buffers.push_back({elements * elementType.getIntOrFloatBitWidth() / 8, step,
-                     last, Region::Transient});
+  int64_t width =
+      bucket.getStorageType(elementType).getIntOrFloatBitWidth() / 8;
+  buffers.push_back({elements * width, step, last, Region::Transient});
 }
 
 ArrayRef<int64_t> FunctionPlan::getReusable(Operation *op, unsigned index) {

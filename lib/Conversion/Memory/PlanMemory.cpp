@@ -38,8 +38,9 @@
 #include "Poplar/Conversion/Memory/Passes.h"
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
 #include "SplitProducts.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -126,6 +127,8 @@ LogicalResult PlanMemoryPass::findWorkingType() {
         op->getNumResults() == 0)
       return WalkResult::advance();
     Type type = getElementTypeOrSelf(op->getResult(0));
+    if (nn::isQuantized(type))
+      return WalkResult::advance();
     if (working && type != working) {
       op->emitOpError("reads parameters as ")
           << type << ", but elsewhere they are read as " << working;
@@ -150,14 +153,15 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
     end += llvm::alignTo(elements * width, POPLAR_ALIGNMENT);
     return offset;
   };
-  int64_t width = places.workingType.getIntOrFloatBitWidth() / 8;
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     SharedPlaces::Bucket entry{
-        *zero::BucketLayout::get(bucket, symbols), {}, {}};
+        *zero::BucketLayout::get(bucket, symbols), {}, {}, {}};
     int64_t stage = info.getStage(bucket);
+    entry.type = bucket.getStorageType(places.workingType);
     if (info.holds(bucket) && (!sharded || stage < 3))
-      entry.working = place(entry.layout.elements, width);
+      entry.working =
+          place(entry.layout.elements, entry.type.getIntOrFloatBitWidth() / 8);
     if (info.holds(bucket) && !bucket.getFrozen() && (!sharded || stage < 2))
       entry.gradient = place(entry.layout.elements, 4);
     for (auto [name, offset] :
@@ -169,8 +173,8 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
     };
     exec::CopiesOp::create(builder, bucket.getLoc(),
                            FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
-                           TypeAttr::get(places.workingType),
-                           toAttr(entry.working), toAttr(entry.gradient));
+                           TypeAttr::get(entry.type), toAttr(entry.working),
+                           toAttr(entry.gradient));
     places.buckets.insert({bucket.getSymNameAttr(), std::move(entry)});
   }
   return end;
@@ -191,8 +195,15 @@ int64_t PlanMemoryPass::placeCaches() {
 /// What libraries need for any call of the program. Sampling gets what it needs
 /// beyond from the runtime.
 FailureOr<int64_t> PlanMemoryPass::getLibraryScratch() {
-  if (workspaceBytes >= 0)
-    return int64_t(workspaceBytes);
+  if (workspaceBytes >= 0) {
+    // In front of the library's is what products have dequantised.
+    int64_t bytes = 0;
+    getOperation().walk([&](exec::ProductOp product) {
+      PoplarGemm gemm = product.getDescriptor();
+      bytes = std::max(bytes, poplar_dequantized_bytes(&gemm));
+    });
+    return bytes + int64_t(workspaceBytes);
+  }
   int64_t bytes = 0;
   WalkResult result =
       getOperation().walk([&](exec::ProgramCallOpInterface call) {

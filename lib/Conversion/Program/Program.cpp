@@ -73,7 +73,7 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
     };
     bool isF32 = copies.getType().isF32();
     if (!copies.getWorking())
-      add(isF32 ? 4 : 2); // working copy
+      add(copies.getType().getIntOrFloatBitWidth() / 8); // working copy
     if (bucket.getFrozen())
       continue;
     if (!isF32)

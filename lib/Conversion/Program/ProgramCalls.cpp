@@ -76,7 +76,7 @@ static void lower(exec::EndOp op, FunctionLowering &l) {
 }
 
 static void lower(exec::ViewOp op, FunctionLowering &l) {
-  int64_t width = op.getTensor().getType().getElementTypeBitWidth() / 8;
+  int64_t width = op.getBucket().getType().getElementTypeBitWidth() / 8;
   l.setPointer(op.getTensor(), l.advance(l.pointerOf(op.getBucket()),
                                          op.getOffset() * width, false));
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Exec/Exec.h"
+#include "Poplar/Dialect/NN/NN.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -34,6 +35,10 @@ void ExecDialect::initialize() {
 
 BufferSize exec::getBufferSize(Type type) {
   auto shaped = cast<ShapedType>(type);
+  if (nn::isQuantized(shaped))
+    return {
+        int64_t(llvm::alignTo(nn::getStoredElements(shaped), POPLAR_ALIGNMENT)),
+        false};
   int64_t elements = 1;
   bool perSample = false;
   for (int64_t size : shaped.getShape()) {
@@ -53,6 +58,10 @@ MemRefType exec::getBufferType(Type tensor) {
 }
 
 int32_t exec::getPoplarType(Type elementType) {
+  if (auto quantized = dyn_cast<nn::QuantizedType>(elementType))
+    return nn::getPoplarType(quantized.getFormat());
+  if (elementType.isUnsignedInteger(8))
+    return POPLAR_BYTES;
   if (elementType.isBF16())
     return POPLAR_BF16;
   return elementType.isF16() ? POPLAR_F16 : POPLAR_F32;

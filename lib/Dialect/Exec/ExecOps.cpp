@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Exec/Exec.h"
+#include "Poplar/Dialect/NN/NN.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -47,7 +48,7 @@ static zero::BucketOp findBucket(Operation *op, FlatSymbolRefAttr name,
   return bucket;
 }
 
-/// Whether `buffer` holds all of a bucket in a floating-point type.
+/// Whether `buffer` holds all of a bucket.
 static LogicalResult verifyWhole(Operation *op, FlatSymbolRefAttr name,
                                  Value buffer, SymbolTableCollection &symbols) {
   zero::BucketOp bucket = findBucket(op, name, symbols);
@@ -65,7 +66,14 @@ static LogicalResult verifyWhole(Operation *op, FlatSymbolRefAttr name,
 }
 
 LogicalResult CopiesOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return success(findBucket(*this, getBucketAttr(), symbols) != nullptr);
+  zero::BucketOp bucket = findBucket(*this, getBucketAttr(), symbols);
+  if (!bucket)
+    return failure();
+  if (bucket.getQuantized() != getType().isUnsignedInteger(8))
+    return emitOpError("is of ")
+           << getType() << ", but " << getBucketAttr() << " is "
+           << (bucket.getQuantized() ? "quantized" : "not quantized");
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -95,9 +103,12 @@ LogicalResult EndOp::verify() {
 
 LogicalResult ViewOp::verify() {
   MemRefType whole = getBucket().getType(), part = getTensor().getType();
-  if (whole.getRank() != 1 || !part.hasStaticShape() ||
-      part.getElementType() != whole.getElementType() ||
-      int64_t(getOffset()) + part.getNumElements() > whole.getNumElements())
+  bool fits = nn::isQuantized(part)
+                  ? whole.getElementType().isUnsignedInteger(8)
+                  : part.getElementType() == whole.getElementType();
+  if (whole.getRank() != 1 || !part.hasStaticShape() || !fits ||
+      int64_t(getOffset()) + nn::getStoredElements(part) >
+          whole.getNumElements())
     return emitOpError("takes ") << part << " at " << getOffset()
                                  << ", which is no part of " << whole;
   return success();
@@ -149,6 +160,10 @@ LogicalResult ProductOp::verify() {
   };
   if (a.getRank() != 3)
     return fail();
+  if (nn::isQuantized(a) || nn::isQuantized(c) ||
+      (nn::isQuantized(b) && c.getRank() != 3))
+    return emitOpError("has a quantised operand that is no weight: ")
+           << a << ", " << b << " into " << c;
   if (c.getRank() == 3) {
     if (b.getRank() != 2 || c.getDimSize(1) != a.getDimSize(1) ||
         b.getDimSize(getTransB() ? 1 : 0) != a.getDimSize(2) ||

@@ -31,6 +31,8 @@ static double getElements(Value value) {
 
 static double getBytes(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
+  if (isQuantized(type))
+    return static_cast<double>(getStoredElements(type));
   return getElements(value) * type.getElementTypeBitWidth() / 8;
 }
 
@@ -100,6 +102,12 @@ template <typename Op> static OpCost getProductCost(Op op) {
   double inputs = static_cast<double>(getShape(op.getX())[2]);
   OpCost cost =
       getTraffic(op, OpClass::Gemm, 2 * inputs * getElements(op.getResult()));
+  // A quantised weight is written in the format of x, and read again.
+  if (isQuantized(op.getWeight().getType()))
+    cost.fixedBytes +=
+        2 * getElements(op.getWeight()) *
+        cast<RankedTensorType>(op.getX().getType()).getElementTypeBitWidth() /
+        8;
   cost.rows = static_cast<double>(result[1]);
   cost.columns = static_cast<double>(result[2]);
   cost.depth = inputs;

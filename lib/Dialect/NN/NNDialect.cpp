@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/xxhash.h"
@@ -20,6 +22,8 @@ using namespace poplar::nn;
 #include "Poplar/Dialect/NN/NNInterfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "Poplar/Dialect/NN/NNAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "Poplar/Dialect/NN/NNTypes.cpp.inc"
 
 void NNDialect::initialize() {
   addOperations<
@@ -30,6 +34,35 @@ void NNDialect::initialize() {
 #define GET_ATTRDEF_LIST
 #include "Poplar/Dialect/NN/NNAttrs.cpp.inc"
       >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "Poplar/Dialect/NN/NNTypes.cpp.inc"
+      >();
+}
+
+bool poplar::nn::isQuantized(Type type) {
+  return isa<QuantizedType>(getElementTypeOrSelf(type));
+}
+
+int32_t poplar::nn::getPoplarType(QuantizedFormat format) {
+  switch (format) {
+  case QuantizedFormat::NF4:
+    return POPLAR_NF4;
+  case QuantizedFormat::NF4Double:
+    return POPLAR_NF4_DOUBLE;
+  case QuantizedFormat::Int8:
+    return POPLAR_INT8;
+  }
+  llvm_unreachable("unknown format");
+}
+
+int64_t poplar::nn::getStoredElements(ShapedType type) {
+  auto element = dyn_cast<QuantizedType>(type.getElementType());
+  if (!element)
+    return type.getNumElements();
+  return poplar_quantized_layout(getPoplarType(element.getFormat()),
+                                 type.getDimSize(0), type.getDimSize(1))
+      .bytes;
 }
 
 std::string poplar::nn::getFingerprint(ModuleOp module) {

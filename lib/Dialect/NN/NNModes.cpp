@@ -17,7 +17,8 @@ using namespace poplar::nn;
 
 void GetParameterOp::convertPrecision(FloatType format) {
   auto type = cast<RankedTensorType>(getValue().getType());
-  getValue().setType(type.clone(format));
+  if (!isQuantized(type))
+    getValue().setType(type.clone(format));
 }
 
 // It is there for its type.

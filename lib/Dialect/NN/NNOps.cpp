@@ -153,7 +153,7 @@ static LogicalResult verifyWeight(Operation *op, Named weight, Named x,
 // Parameters
 //===----------------------------------------------------------------------===//
 
-// - elements are f32 (lower formats are working copies)
+// - elements are f32 (lower formats are working copies), or quantised
 // - std is finite and not negative, and zero unless the init is normal
 LogicalResult SliceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 StringRef tensor, ArrayRef<int64_t> shape,
@@ -177,9 +177,14 @@ LogicalResult SliceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult ParameterOp::verify() {
   auto type = cast<RankedTensorType>(getType());
-  if (!type.getElementType().isF32())
+  if (isQuantized(type)) {
+    if (!getFrozen() || type.getRank() != 2 || getSliceAttr())
+      return emitOpError() << "is of type " << type
+                           << ", but only whole frozen matrices are quantised";
+  } else if (!type.getElementType().isF32()) {
     return emitOpError() << "has elements " << type.getElementType()
                          << ", expected f32 (other types are working copies)";
+  }
   // So that 64 bits hold the bytes of a model, and offsets into them.
   int64_t elements = 1;
   for (int64_t size : type.getShape())
@@ -221,7 +226,8 @@ static LogicalResult verifyParameterUse(Operation *op, FlatSymbolRefAttr name,
   auto used = cast<RankedTensorType>(valueType);
   Type element = used.getElementType();
   bool sameElement = element == declared.getElementType() ||
-                     (mayBeLower && (element.isBF16() || element.isF16()));
+                     (mayBeLower && !isQuantized(declared) &&
+                      (element.isBF16() || element.isF16()));
   if (used.getShape() == declared.getShape() && sameElement)
     return success();
   InFlightDiagnostic diagnostic = op->emitOpError()
@@ -317,7 +323,9 @@ static LogicalResult verifyLinear(Op op, Value biasValue) {
                          {getDim(op.getX(), 0), getDim(op.getX(), 1), outputs},
                          x)) ||
       failed(verifyWeight(op, weight, x, outputs, op.getLayout())) ||
-      failed(expectSameElements(op, {x, weight, result})))
+      failed(expectSameElements(op, {x, result})) ||
+      (!isQuantized(weight.value.getType()) &&
+       failed(expectSameElements(op, {x, weight}))))
     return failure();
   if (!biasValue)
     return success();

@@ -212,6 +212,9 @@ OperandSplit LinearOp::splitOperand(OpOperand &operand,
 /// By rows where x lies in columns; by columns where what reads the result
 /// takes it so; otherwise whole, for the device's tokens.
 LogicalResult LinearOp::shard(UnitSharding &s) {
+  if (isQuantized(getWeight().getType()))
+    return emitOpError("has a quantised weight, which cannot be divided among "
+                       "devices yet: plan without `tensor`");
   bool outIn = getLayout() == WeightLayout::OutIn;
   Layout layout = s.getLayout(getX());
   if (layout.kind == Layout::Columns) {

@@ -49,11 +49,18 @@ TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
     elements[bucket] = size;
     for (Attribute parameter : bucket.getParameters())
       bucketOf[parameter] = bucket;
-    if (model.buckets++ == 0)
+    someAreFrozen |= bucket.getFrozen();
+    ++model.buckets;
+    if (bucket.getQuantized()) {
+      model.quantized.bytes += size;
+      model.quantized.largestBucket =
+          std::max(model.quantized.largestBucket, size);
+      continue;
+    }
+    if (model.firstBucket == 0)
       model.firstBucket = size;
     model.lastBucket = size;
     model.largestBucket = std::max(model.largestBucket, size);
-    someAreFrozen |= bucket.getFrozen();
     if (bucket.getFrozen())
       continue;
     if (trained.buckets++ == 0)
@@ -104,7 +111,8 @@ void TrafficCounter::count(ArrayRef<zero::BucketOp> now,
   for (zero::BucketOp bucket : now)
     if (!llvm::is_contained(live, bucket)) {
       ++traffic.buckets;
-      traffic.elements += elements[bucket];
+      (bucket.getQuantized() ? traffic.quantizedBytes : traffic.elements) +=
+          elements[bucket];
     }
   live.assign(now.begin(), now.end());
 }
@@ -134,9 +142,12 @@ void TrafficCounter::run(func::FuncOp function) {
 
 ModelFacts zero::getModelFacts(ModuleOp module) {
   ModelFacts model;
-  for (auto parameter : module.getOps<nn::ParameterOp>())
-    model.elements +=
-        cast<RankedTensorType>(parameter.getType()).getNumElements();
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    auto type = cast<RankedTensorType>(parameter.getType());
+    model.elements += type.getNumElements();
+    if (nn::isQuantized(type))
+      model.quantized.elements += type.getNumElements();
+  }
   model.fingerprint = nn::getFingerprint(module);
   TrafficCounter counter(module, model);
   if (model.someTrained)
@@ -148,8 +159,9 @@ ModelFacts zero::getModelFacts(ModuleOp module) {
   if (model.buckets > 0 && function && !function.isExternal())
     counter.run(function);
   else // of which nothing is known but the sizes
-    model.gatheredForward = model.gatheredBackward =
-        model.reduced = {model.buckets, model.elements};
+    model.gatheredForward = model.gatheredBackward = model.reduced = {
+        model.buckets, model.elements - model.quantized.elements,
+        model.quantized.bytes};
   return model;
 }
 

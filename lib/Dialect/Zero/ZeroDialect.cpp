@@ -204,10 +204,10 @@ bool ProgramInfo::isShared(BucketOp bucket) const {
 // BucketLayout
 //===----------------------------------------------------------------------===//
 
-BucketLayout::BucketLayout(ArrayRef<int64_t> sizes) {
+BucketLayout::BucketLayout(ArrayRef<int64_t> sizes, int64_t alignment) {
   for (int64_t size : sizes) {
     offsets.push_back(elements);
-    elements += llvm::alignTo(size, kAlignment);
+    elements += llvm::alignTo(size, alignment);
   }
 }
 
@@ -220,7 +220,8 @@ FailureOr<BucketLayout> BucketLayout::get(BucketOp bucket,
     if (!parameter)
       return failure();
     sizes.push_back(
-        cast<RankedTensorType>(parameter.getType()).getNumElements());
+        nn::getStoredElements(cast<RankedTensorType>(parameter.getType())));
   }
-  return BucketLayout(sizes);
+  return BucketLayout(sizes,
+                      bucket.getQuantized() ? kByteAlignment : kAlignment);
 }

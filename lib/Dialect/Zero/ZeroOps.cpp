@@ -72,8 +72,10 @@ static LogicalResult verifyValues(Operation *op, FlatSymbolRefAttr name,
         *bucket, parameterName);
     auto declared = cast<RankedTensorType>(parameter.getType());
     auto tensor = cast<RankedTensorType>(type);
-    if (tensor.getShape() != declared.getShape() ||
-        (elementType && tensor.getElementType() != elementType))
+    bool fits = !elementType || tensor.getElementType() == elementType;
+    if (nn::isQuantized(declared))
+      fits &= tensor.getElementType() == declared.getElementType();
+    if (tensor.getShape() != declared.getShape() || !fits)
       return op->emitOpError("has a value of type ")
              << type << " for " << parameterName << " of " << declared;
     if (tensor.getElementType() != getElementTypeOrSelf(types.front()))
@@ -84,7 +86,23 @@ static LogicalResult verifyValues(Operation *op, FlatSymbolRefAttr name,
   return success();
 }
 
+/// Bytes of quantised parameters, and nothing else, go over the wire as ui8.
+static LogicalResult verifyWire(Operation *op, FlatSymbolRefAttr name,
+                                Type wire, SymbolTableCollection &symbols) {
+  FailureOr<BucketOp> bucket = findBucket(op, name, symbols);
+  if (failed(bucket))
+    return failure();
+  if (bucket->getQuantized() == wire.isUnsignedInteger(8))
+    return success();
+  return op->emitOpError("carries ")
+         << name << ", which is "
+         << (bucket->getQuantized() ? "quantized" : "not quantized") << ", as "
+         << wire;
+}
+
 LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyWire(*this, getBucketAttr(), getWire(), symbols)))
+    return failure();
   return verifyValues(*this, getBucketAttr(), getValues().getTypes(), {},
                       symbols);
 }
@@ -100,6 +118,8 @@ LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult StartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyWire(*this, getBucketAttr(), getWire(), symbols)))
+    return failure();
   return verifyValues(*this, getBucketAttr(), getGradients().getTypes(),
                       Float32Type::get(getContext()), symbols);
 }

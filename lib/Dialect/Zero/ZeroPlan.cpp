@@ -484,6 +484,12 @@ static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
          << llvm::join(cluster::getRecomputePolicies(), ", ");
 }
 
+Type BucketOp::getStorageType(Type working) {
+  return getQuantized()
+             ? IntegerType::get(getContext(), 8, IntegerType::Unsigned)
+             : working;
+}
+
 LogicalResult RankOp::verify() {
   for (StringRef name : {getNode(), getDeviceType()})
     if (!isName(name))
@@ -518,7 +524,10 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return failure();
   if (getParameters().empty())
     return emitOpError("has no parameters");
+  if (getQuantized() && !getFrozen())
+    return emitOpError("is quantized and not frozen");
   llvm::SmallDenseSet<Attribute> seen;
+  Type format;
   for (auto name : getParameters().getAsRange<FlatSymbolRefAttr>()) {
     auto parameter =
         symbols.lookupNearestSymbolFrom<nn::ParameterOp>(*this, name);
@@ -529,6 +538,14 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << (getFrozen() ? "frozen" : "trained") << ", but " << name
              << " is " << (parameter.getFrozen() ? "frozen" : "trained")
              << ": a bucket holds parameters of one kind";
+    Type element = getElementTypeOrSelf(parameter.getType());
+    if (nn::isQuantized(element) != getQuantized() ||
+        (format && element != format))
+      return emitOpError("is ")
+             << (getQuantized() ? "quantized" : "not quantized") << ", but "
+             << name << " is of type " << parameter.getType()
+             << ": a bucket holds parameters of one format";
+    format = element;
     if (!seen.insert(name).second)
       return emitOpError("names ") << name << " twice";
   }

@@ -32,10 +32,12 @@ static std::vector<double> addUp(const std::vector<double> &values) {
 GeoCosts::GeoCosts(const GeoProblem &problem)
     : problem(problem), units(problem.units()) {
   elementSums = addUp({problem.elements.begin(), problem.elements.end()});
-  frozenSums =
-      problem.frozenElements.empty()
-          ? std::vector<double>(units + 1)
-          : addUp({problem.frozenElements.begin(), problem.frozenElements.end()});
+  auto addUpUnits = [&](const std::vector<int64_t> &values) {
+    return values.empty() ? std::vector<double>(units + 1)
+                          : addUp({values.begin(), values.end()});
+  };
+  frozenSums = addUpUnits(problem.frozenElements);
+  quantizedSums = addUpUnits(problem.quantizedBytes);
   for (const GeoProblem::Kind &kind : problem.kinds) {
     modes.emplace_back();
     for (const GeoProblem::Mode &mode : kind.modes) {
@@ -59,7 +61,8 @@ int GeoCosts::findMode(int kind, int first, int end, double inFlight,
   double state = it.fixedBytes +
                  getElements(first, end) *
                      (it.replicatedBytes + it.shardedBytes / pipelines) +
-                 (frozenSums[end] - frozenSums[first]) * it.frozenBytes,
+                 (frozenSums[end] - frozenSums[first]) * it.frozenBytes +
+                 quantizedSums[end] - quantizedSums[first],
          least = never;
   for (size_t mode = 0; mode < modes[kind].size(); ++mode) {
     const Sums &sums = modes[kind][mode];

@@ -52,7 +52,7 @@ private:
     std::vector<double> work;
   };
   int units;
-  std::vector<double> elementSums, frozenSums;
+  std::vector<double> elementSums, frozenSums, quantizedSums;
   /// By kind and mode.
   std::vector<std::vector<Sums>> modes;
 };

@@ -188,6 +188,7 @@ std::optional<GeoCluster> GeoProblemBuilder::build(int64_t microBatch,
   geo.problem.elements = from.elements;
   geo.problem.tiedElements = from.tiedElements;
   geo.problem.frozenElements = from.frozenElements;
+  geo.problem.quantizedBytes = from.quantizedBytes;
   geo.problem.gradientBytes = static_cast<double>(from.gradientBytes);
   geo.problem.parameterBytes = static_cast<double>(from.parameterBytes);
   geo.problem.boundaryBytes =

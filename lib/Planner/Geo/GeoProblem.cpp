@@ -114,6 +114,11 @@ std::string GeoProblem::check() const {
   for (size_t i = 0; i < frozenElements.size(); ++i)
     if (frozenElements[i] < 0)
       return at("frozenElements", i) + ": must not be negative";
+  if (!quantizedBytes.empty() && quantizedBytes.size() != elements.size())
+    return "quantizedBytes: expected none, or one number for each unit";
+  for (size_t i = 0; i < quantizedBytes.size(); ++i)
+    if (quantizedBytes[i] < 0)
+      return at("quantizedBytes", i) + ": must not be negative";
   if (!isAmount(gradientBytes) || !isAmount(parameterBytes) ||
       !isAmount(boundaryBytes))
     return "gradientBytes, parameterBytes and boundaryBytes must be finite and "

@@ -291,12 +291,20 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   hold(whole, 1, rareZero);
   cost.fixedBytes += type.state.parameter *
                      divideUp(frozen, zero >= 3 ? ranks : part.tensorDegree);
+  // Of these no part is divided.
+  int64_t quantized = problem.countQuantizedBytes(group.first, group.end);
+  cost.fixedBytes += divideUp(quantized, zero >= 3 ? ranks : 1);
   BucketSizes trainedBuckets = getBuckets(problem.elements, group, elements,
                                           problem.largestBucket),
               frozenBuckets = getBuckets(problem.frozenElements, group, frozen,
                                          problem.largestFrozenBucket),
+              quantizedBuckets =
+                  getBuckets(problem.quantizedBytes, group, quantized,
+                             problem.largestQuantized),
               all = {std::max(trainedBuckets.largest, frozenBuckets.largest),
-                     trainedBuckets.count + frozenBuckets.count};
+                     trainedBuckets.count + frozenBuckets.count +
+                         quantizedBuckets.count,
+                     quantizedBuckets.largest};
   for (BucketSizes *sizes : {&all, &trainedBuckets})
     sizes->largest = divideUp(sizes->largest, part.tensorDegree);
   cost.fixedBytes += transientBytes(type.state, zero, all, trainedBuckets,
@@ -305,7 +313,9 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   cost.sync = type.optimizerSeconds * updated;
   if (replicas > 1)
     addExchanges(cost, group, getRates(parts).divided, elements,
-                 elements + frozen, ownPart);
+                 elements + frozen +
+                     divideUp(quantized, problem.parameterBytes),
+                 ownPart);
   if (whole > 0) {
     HybridPlan::Group rare = group;
     rare.zeroStage = rareZero;

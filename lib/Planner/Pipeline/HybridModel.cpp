@@ -405,9 +405,15 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
   problem.tiedFrozenElements = model.tiedFrozenElements;
   problem.largestBucket = model.largestBucket;
   problem.largestFrozenBucket = model.largestFrozenBucket;
-  problem.wholeStep = model.wholeStep;
+  problem.quantizedBytes = model.quantizedBytes;
+  problem.largestQuantized = model.largestQuantized;
   problem.gradientBytes = gradientWireBytes;
   problem.parameterBytes = getWireBytes(wire);
+  problem.wholeStep = model.wholeStep;
+  problem.wholeStep.gatheredForward +=
+      model.quantizedForward / problem.parameterBytes;
+  problem.wholeStep.gatheredBackward +=
+      model.quantizedBackward / problem.parameterBytes;
   problem.globalBatch = globalBatch;
   error = problem.check();
   return error.empty();

@@ -103,6 +103,8 @@ std::string HybridProblem::check() const {
     return "elements: has no units";
   if (!frozenElements.empty() && frozenElements.size() != elements.size())
     return "frozenElements: expected none, or one number for each unit";
+  if (!quantizedBytes.empty() && quantizedBytes.size() != elements.size())
+    return "quantizedBytes: expected none, or one number for each unit";
   for (const auto &[degree, shared] : sharedElements)
     if (degree < 2 || shared.part.size() != elements.size() ||
         shared.whole.size() != elements.size())
@@ -121,6 +123,8 @@ std::string HybridProblem::check() const {
   std::string error = checkElements("elements", elements, tiedElements);
   if (error.empty())
     error = checkElements("frozenElements", frozenElements, tiedFrozenElements);
+  if (error.empty())
+    error = checkElements("quantizedBytes", quantizedBytes, 0);
   if (!error.empty())
     return error;
   for (int stage : zeroStages)
@@ -165,7 +169,8 @@ static bool isEqual(const HybridProblem::UnitCost &a,
 bool HybridProblem::hasEqualUnits() const {
   for (int i = 2; i < units() - 1; ++i) {
     if (elements[i] != elements[1] ||
-        (!frozenElements.empty() && frozenElements[i] != frozenElements[1]))
+        (!frozenElements.empty() && frozenElements[i] != frozenElements[1]) ||
+        (!quantizedBytes.empty() && quantizedBytes[i] != quantizedBytes[1]))
       return false;
     for (const HybridType &type : types)
       for (const Mode &mode : type.modes)
@@ -191,6 +196,10 @@ int64_t HybridProblem::countFrozenElements(int first, int end) const {
   return frozenElements.empty()
              ? 0
              : countUnits(frozenElements, tiedFrozenElements, first, end);
+}
+
+int64_t HybridProblem::countQuantizedBytes(int first, int end) const {
+  return quantizedBytes.empty() ? 0 : countUnits(quantizedBytes, 0, first, end);
 }
 
 std::pair<int64_t, int64_t>

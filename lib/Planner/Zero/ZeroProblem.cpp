@@ -46,6 +46,7 @@ TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
     bounds.push_back(std::llround(sum / total * elements));
   }
   CollectiveCost cost(cluster, cluster.ranks);
+  rates.parameterBytes = double(getWireBytes(cluster));
   auto [gather, reduce] =
       cost.gatherAndReduce(bounds, getWireBytes(cluster), gradientWireBytes);
   rates.latency = gather.latency;
@@ -62,9 +63,14 @@ TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
 void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
                      double update, BatchProblem &problem) {
   using Traffic = ModelFacts::Traffic;
+  // As many elements as take as long on the wire.
+  auto countGathered = [&](const Traffic &traffic) {
+    return double(traffic.elements) +
+           double(traffic.quantizedBytes) / rates.parameterBytes;
+  };
   auto gather = [&](const Traffic &traffic) {
     return double(traffic.buckets) * rates.latency +
-           double(traffic.elements) * rates.gather;
+           countGathered(traffic) * rates.gather;
   };
   auto reduce = [&](const Traffic &traffic) {
     return double(traffic.buckets) * rates.latency +
@@ -72,14 +78,15 @@ void poplar::setSync(const ModelFacts &model, const TrafficRates &rates,
   };
   // What they take away from the computation that hides them.
   auto gatherOverhead = [&](const Traffic &traffic) {
-    return double(traffic.elements) * rates.gatherOverhead;
+    return countGathered(traffic) * rates.gatherOverhead;
   };
   auto reduceOverhead = [&](const Traffic &traffic) {
     return double(traffic.elements) * rates.reduceOverhead;
   };
   auto without = [](const Traffic &all, const Traffic &part) {
     return Traffic{std::max<int64_t>(all.buckets - part.buckets, 0),
-                   std::max<int64_t>(all.elements - part.elements, 0)};
+                   std::max<int64_t>(all.elements - part.elements, 0),
+                   all.quantizedBytes};
   };
   // What is reduced and updated; what is gathered in steps begins with a bucket
   // that may be frozen.
@@ -129,6 +136,9 @@ double poplar::getCollectiveBytes(const ClusterView &cluster,
     return 0;
   ZeroRounds rounds = ZeroRounds::of(stage);
   int64_t trained = model.getTrained().elements;
+  double quantized = double(
+      steps * (rounds.gathersForward * model.gatheredForward.quantizedBytes +
+               rounds.gathersBackward * model.gatheredBackward.quantizedBytes));
   double gradients =
              double((rounds.reductions + rounds.gradientGathers) * trained),
          parameters = double(rounds.parameterGathers * trained);
@@ -137,7 +147,7 @@ double poplar::getCollectiveBytes(const ClusterView &cluster,
       steps * (rounds.gathersForward * model.gatheredForward.elements +
                rounds.gathersBackward * model.gatheredBackward.elements));
   return gradients * double(gradientWireBytes) +
-         parameters * double(getWireBytes(cluster));
+         parameters * double(getWireBytes(cluster)) + quantized;
 }
 
 static const DeviceProfile *findProfile(const ClusterView &cluster,
@@ -166,7 +176,9 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
   int64_t fixed = profile.memory ? profile.memory->fixed
                                  : state.replicatedBytes(format, /*stage=*/0);
   return fixed - std::llround(sharded * (1 - share)) +
-         transientBytes(format, stage, {model.largestBucket, model.buckets},
+         transientBytes(format, stage,
+                        {model.largestBucket, model.buckets,
+                         model.quantized.largestBucket},
                         {trained.largestBucket, trained.buckets},
                         model.overlapDepth);
 }

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FindHead.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -88,30 +89,6 @@ LogicalResult NNAddAdaptersPass::checkOptions() {
   if (facts && facts.contains("lora_rank"))
     return module.emitError("has adapters already");
   return success();
-}
-
-/// The linear layer that makes the logits, which the loss is given.
-static nn::LinearOp findHead(func::FuncOp model, SymbolTable &symbols) {
-  Value logits;
-  for (auto call : model.getOps<func::CallOp>())
-    if (auto unit = symbols.lookup<func::FuncOp>(call.getCallee()))
-      for (auto loss : unit.getOps<nn::CrossEntropyOp>())
-        if (auto argument = dyn_cast<BlockArgument>(loss.getLogits()))
-          logits = call.getOperand(argument.getArgNumber());
-  auto maker = logits ? logits.getDefiningOp<func::CallOp>() : func::CallOp();
-  if (!maker)
-    return {};
-  auto unit = symbols.lookup<func::FuncOp>(maker.getCallee());
-  auto result = cast<OpResult>(logits).getResultNumber();
-  Value value = unit.front().getTerminator()->getOperand(result);
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto linear = dyn_cast<nn::LinearOp>(op))
-      return linear;
-    if (op->getNumOperands() == 0)
-      return {};
-    value = op->getOperand(0);
-  }
-  return {};
 }
 
 LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {

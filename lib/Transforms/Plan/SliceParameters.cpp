@@ -170,9 +170,9 @@ void Slicing::divideBucket(zero::BucketOp bucket) {
       positions.push_back(position);
       lowest = std::min(lowest, groups[group].getStage());
     }
-    auto divided = zero::BucketOp::create(builder, bucket.getLoc(), unique,
-                                          builder.getArrayAttr(parameters),
-                                          bucket.getFrozen());
+    auto divided = zero::BucketOp::create(
+        builder, bucket.getLoc(), unique, builder.getArrayAttr(parameters),
+        bucket.getFrozen(), bucket.getQuantized());
     divided.setGroups(users);
     divided.setPositions(positions);
     // Holders that are not of one group and position meet but once in an

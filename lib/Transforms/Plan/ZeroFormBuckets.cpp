@@ -33,8 +33,9 @@ struct Group {
   /// Holds a parameter of several units, which is gathered and reduced for
   /// each of them: nothing else should travel with it.
   bool tied = false;
-  /// Holds frozen parameters, and no others.
+  /// Holds frozen parameters, and no others; quantised in this format, if any.
   bool frozen = false;
+  Type quantized = {};
   /// Of the plan, if there is one that has groups: who else needs it is in the
   /// same one.
   int64_t virtualStage = 0;
@@ -47,9 +48,11 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult collect(func::FuncOp model, SmallVectorImpl<Group> &trained,
-                        SmallVectorImpl<Group> &frozen);
+  LogicalResult collect(func::FuncOp model);
   void mergeSmall(SmallVectorImpl<Group> &groups);
+
+  /// By kind: only neighbours of a kind are merged.
+  SmallVector<Group> trained, frozen, quantized;
 };
 
 } // namespace
@@ -61,22 +64,25 @@ static StringRef getUserName(Operation *op) {
   return op->getName().stripDialect();
 }
 
-LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
-                                           SmallVectorImpl<Group> &trained,
-                                           SmallVectorImpl<Group> &frozen) {
+LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
   llvm::MapVector<StringAttr, llvm::SmallSetVector<Operation *, 2>> users;
   for (auto get : model.getOps<nn::GetParameterOp>())
     for (Operation *user : get->getUsers())
       users[get.getParameterAttr().getAttr()].insert(user);
   DenseMap<StringAttr, int64_t> sizes;
   DenseSet<StringAttr> areFrozen;
+  DenseMap<StringAttr, Type> formats;
   for (auto parameter : getOperation().getOps<nn::ParameterOp>()) {
     if (!users.contains(parameter.getSymNameAttr()))
       return parameter.emitOpError("is not used by @model");
     if (parameter.getFrozen())
       areFrozen.insert(parameter.getSymNameAttr());
+    auto type = cast<RankedTensorType>(parameter.getType());
+    bool isQuantized = nn::isQuantized(type);
+    if (isQuantized)
+      formats[parameter.getSymNameAttr()] = type.getElementType();
     sizes[parameter.getSymNameAttr()] =
-        cast<RankedTensorType>(parameter.getType()).getNumElements() * 4;
+        nn::getStoredElements(type) * (isQuantized ? 1 : 4);
   }
 
   // Where the plan cuts the model.
@@ -96,6 +102,7 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
   DenseSet<StringAttr> done;
   for (Operation &op : model.front()) {
     Group group, frozenGroup;
+    llvm::MapVector<Type, Group> quantizedGroups;
     if (cutter)
       group.virtualStage = cutter.findVirtualStage(units.getUnit(&op));
     group.name =
@@ -111,22 +118,36 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model,
       StringAttr name = get.getParameterAttr().getAttr();
       Attribute symbol = FlatSymbolRefAttr::get(name);
       bool isFrozen = areFrozen.contains(name);
-      SmallVectorImpl<Group> &groups = isFrozen ? frozen : trained;
+      Type format = formats.lookup(name);
       if (users[name].size() > 1) {
+        SmallVectorImpl<Group> &groups = format     ? quantized
+                                         : isFrozen ? frozen
+                                                    : trained;
         groups.push_back({llvm::formatv("tied.{0}", count["tied"]++).str(),
                           {symbol},
                           sizes[name],
                           true,
-                          isFrozen});
+                          isFrozen,
+                          format});
         continue;
       }
-      Group &own = isFrozen ? frozenGroup : group;
+      Group &own = format     ? quantizedGroups[format]
+                   : isFrozen ? frozenGroup
+                              : group;
       own.parameters.push_back(symbol);
       own.bytes += sizes[name];
     }
-    if (group.parameters.empty() && frozenGroup.parameters.empty())
+    if (group.parameters.empty() && frozenGroup.parameters.empty() &&
+        quantizedGroups.empty())
       continue;
     ++count[getUserName(&op)];
+    for (auto &[format, own] : quantizedGroups) {
+      own.name = frozenGroup.name + ".quantized";
+      own.frozen = true;
+      own.quantized = format;
+      own.virtualStage = group.virtualStage;
+      quantized.push_back(std::move(own));
+    }
     if (!group.parameters.empty())
       trained.push_back(std::move(group));
     if (!frozenGroup.parameters.empty())
@@ -140,6 +161,7 @@ void ZeroFormBucketsPass::mergeSmall(SmallVectorImpl<Group> &groups) {
   for (Group &group : groups) {
     bool joins = !merged.empty() && !group.tied && !merged.back().tied &&
                  merged.back().virtualStage == group.virtualStage &&
+                 merged.back().quantized == group.quantized &&
                  (merged.back().bytes < minBytes ||
                   (group.bytes < minBytes && &group == &groups.back()));
     if (!joins) {
@@ -169,21 +191,23 @@ void ZeroFormBucketsPass::runOnOperation() {
         .emitOpError("is there already: buckets are formed once");
     return signalPassFailure();
   }
-  SmallVector<Group> trained, frozen;
-  if (failed(collect(model, trained, frozen)))
+  for (auto *groups : {&trained, &frozen, &quantized})
+    groups->clear();
+  if (failed(collect(model)))
     return signalPassFailure();
-  if (trained.empty() && !frozen.empty()) {
+  if (trained.empty() && !(frozen.empty() && quantized.empty())) {
     module.emitError("has nothing to train: all its parameters are frozen");
     return signalPassFailure();
   }
-  mergeSmall(trained);
-  mergeSmall(frozen);
+  for (auto *groups : {&trained, &frozen, &quantized})
+    mergeSmall(*groups);
 
   SymbolTable symbols(module);
   OpBuilder builder(model);
-  for (const Group &group : llvm::concat<Group>(trained, frozen))
+  for (const Group &group : llvm::concat<Group>(trained, frozen, quantized))
     // Makes the name unique.
-    symbols.insert(zero::BucketOp::create(
-        builder, model.getLoc(), group.name,
-        builder.getArrayAttr(group.parameters), group.frozen));
+    symbols.insert(
+        zero::BucketOp::create(builder, model.getLoc(), group.name,
+                               builder.getArrayAttr(group.parameters),
+                               group.frozen, group.quantized != nullptr));
 }

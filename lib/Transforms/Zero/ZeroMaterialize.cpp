@@ -62,7 +62,7 @@ private:
     return info.getStage(bucket) >= 2;
   }
 
-  /// Types of a bucket's parameters as `elementType`.
+  /// Types of a bucket's parameters as `elementType`, unless it is quantised.
   SmallVector<Type> getTypes(zero::BucketOp bucket, Type elementType);
 
   zero::ProgramInfo info;
@@ -117,8 +117,10 @@ LogicalResult ZeroMaterializePass::findPlaces() {
 SmallVector<Type> ZeroMaterializePass::getTypes(zero::BucketOp bucket,
                                                 Type elementType) {
   SmallVector<Type> types;
-  for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
-    types.push_back(parameterTypes[name.getAttr()].clone(elementType));
+  for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>()) {
+    RankedTensorType type = parameterTypes[name.getAttr()];
+    types.push_back(bucket.getQuantized() ? type : type.clone(elementType));
+  }
   return types;
 }
 
@@ -157,7 +159,7 @@ LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
         OpBuilder builder(&op);
         auto gathered = zero::AllGatherOp::create(
             builder, op.getLoc(), getTypes(bucket, working),
-            bucket.getSymName(), TypeAttr::get(wire));
+            bucket.getSymName(), TypeAttr::get(bucket.getStorageType(wire)));
         llvm::append_range(values, gathered.getValues());
       }
       return values;
@@ -175,7 +177,8 @@ LogicalResult ZeroMaterializePass::gatherParameters(func::FuncOp function) {
       Place place = places.lookup(get.getParameterAttr().getAttr());
       if (info.getStage(place.bucket) < 3)
         continue;
-      if (cast<RankedTensorType>(get.getType()).getElementType() != working)
+      Type element = getElementTypeOrSelf(get.getType());
+      if (element != working && !nn::isQuantized(element))
         return get.emitOpError("reads a parameter as ")
                << get.getType() << " in a program of precision "
                << info.precision;

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GPU.h"
+#include "Poplar/Runtime/Quantized.h"
 
 using namespace poplar;
 
@@ -80,6 +81,36 @@ poplar_wire_epilogue(void *result, const void *bias, void *aux,
   if (epilogue == POPLAR_GELU_GRAD)
     value *= geluGrad(loadElement(aux, kind, i));
   storeElement(result, kind, i, value);
+}
+
+/// The values of a quantised matrix in another type. `tables` are those of
+/// WireKernels.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_dequantize(const uint8_t *from, void *to, const float *tables,
+                       int64_t quantized, int64_t type, int64_t rows,
+                       int64_t columns, int64_t count) {
+  int64_t i = place();
+  if (i >= count)
+    return;
+  PoplarQuantizedLayout layout =
+      poplar_quantized_layout(int32_t(quantized), rows, columns);
+  auto word = [&](int64_t at) { return *(const float *)(from + at); };
+  float value;
+  if (quantized == POPLAR_INT8) {
+    float scale = word(layout.scales + i / columns * 4);
+    value = float(int8_t(from[i])) * scale * 7.874015718698502e-3f;
+  } else {
+    int64_t block = i / POPLAR_NF4_BLOCK;
+    float scale;
+    if (quantized == POPLAR_NF4)
+      scale = word(layout.scales + block * 4);
+    else
+      scale = tables[16 + from[layout.scales + block]] *
+                  word(layout.factors + block / POPLAR_SCALE_BLOCK * 4) +
+              word(layout.mean);
+    value = tables[i % 2 ? from[i / 2] & 15 : from[i / 2] >> 4] * scale;
+  }
+  storeElement(to, int32_t(type), i, value);
 }
 
 /// Gradients of a bias, each by a thread, which adds in order.

@@ -173,5 +173,23 @@ exec.copies @a f32
 
 // -----
 
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
+zero.bucket @a [@q] frozen quantized
+// expected-error @below {{is of 'bf16', but @a is quantized}}
+exec.copies @a bf16
+
+// -----
+
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
+zero.bucket @a [@q] frozen quantized
+exec.function step @step() inputs [0] {
+  %b = exec.buffer fixed at 0 : memref<64xui8>
+  // expected-error @below {{takes 'memref<8x8x!nn.quantized<nf4>>' at 64, which is no part of 'memref<64xui8>'}}
+  %w = exec.view %b at 64 : memref<64xui8> to memref<8x8x!nn.quantized<nf4>>
+  exec.return
+}
+
+// -----
+
 // expected-error @below {{has transient memory or scratch beyond the 256 bytes of the fixed region}}
 exec.arena fixed 256 per_sample 128 live 128 transient 128 bytes 256 live 256 scratch 256 bytes 0

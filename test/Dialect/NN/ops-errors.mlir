@@ -647,3 +647,22 @@ func.func @positions_of_a_constant_row(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf3
   %0 = nn.position_embedding %x, %w positions %p constant_row : (tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<?x4xi32>) -> tensor<?x4x8xf32>
   return
 }
+
+// -----
+
+// expected-error @below {{is of type 'tensor<8x8x!nn.quantized<nf4>>', but only whole frozen matrices are quantised}}
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones
+
+// -----
+
+// expected-error @below {{is of type 'tensor<8x!nn.quantized<nf4>>', but only whole frozen matrices are quantised}}
+nn.parameter @q : tensor<8x!nn.quantized<nf4>> ones frozen
+
+// -----
+
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
+func.func @f() {
+  // expected-error @below {{has type 'tensor<8x8xbf16>', but the parameter is 'tensor<8x8x!nn.quantized<nf4>>'}}
+  %0 = nn.get_parameter @q : tensor<8x8xbf16>
+  return
+}

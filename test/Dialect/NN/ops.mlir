@@ -165,3 +165,13 @@ func.func @positions(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %qkv: tensor<?
   %3 = nn.attention_grad %x out %y lse %lse qkv %qkv positions %p causal heads 2 kv_heads 1 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x16xf32>, tensor<?x4xi32>) -> tensor<?x4x16xf32>
   return
 }
+
+// CHECK: nn.parameter @q : tensor<8x8x!nn.quantized<nf4_double>> {{ *}}normal frozen
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4_double>> normal frozen
+// CHECK-LABEL: func @quantized
+func.func @quantized(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
+  %w = nn.get_parameter @q : tensor<8x8x!nn.quantized<nf4_double>>
+  // CHECK: nn.linear %{{.*}}, %{{.*}} layout in_out : (tensor<?x4x8xbf16>, tensor<8x8x!nn.quantized<nf4_double>>) -> tensor<?x4x8xbf16>
+  %0 = nn.linear %x, %w layout in_out : (tensor<?x4x8xbf16>, tensor<8x8x!nn.quantized<nf4_double>>) -> tensor<?x4x8xbf16>
+  return %0 : tensor<?x4x8xbf16>
+}

@@ -1018,6 +1018,45 @@ zero.bucket @b [@w] frozen
 
 // -----
 
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
+// expected-error @below {{is not quantized, but @q is of type 'tensor<8x8x!nn.quantized<nf4>>': a bucket holds parameters of one format}}
+zero.bucket @b [@q] frozen
+
+// -----
+
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
+nn.parameter @p : tensor<8x8x!nn.quantized<int8>> ones frozen
+// expected-error @below {{is quantized, but @p is of type 'tensor<8x8x!nn.quantized<int8>>': a bucket holds parameters of one format}}
+zero.bucket @b [@q, @p] frozen quantized
+
+// -----
+
+nn.parameter @f : tensor<64xf32> ones
+// expected-error @below {{is quantized and not frozen}}
+zero.bucket @b [@f] quantized
+
+// -----
+
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
+zero.bucket @b [@q] frozen quantized bounds [0, 64]
+func.func @f() {
+  // expected-error @below {{carries @b, which is quantized, as 'f32'}}
+  %0 = zero.all_gather @b wire f32 : tensor<8x8x!nn.quantized<nf4>>
+  return
+}
+
+// -----
+
+nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
+zero.bucket @b [@q] frozen quantized bounds [0, 64]
+func.func @f() {
+  // expected-error @below {{has a value of type 'tensor<8x8xf32>' for @q of 'tensor<8x8x!nn.quantized<nf4>>'}}
+  %0 = zero.all_gather @b wire ui8 : tensor<8x8xf32>
+  return
+}
+
+// -----
+
 // expected-error @below {{std needs the init 'normal' or 'uniform', found 'ones'}}
 nn.parameter @w : tensor<64xf32> ones std 0.1
 

@@ -120,3 +120,29 @@ func.func @model(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
   %1 = call @block(%0, %f1, %a1) : (tensor<?x4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
   return %1 : tensor<?x4x8xf32>
 }
+
+// -----
+
+// Quantised ones are a kind of their own.
+
+// CHECK:      zero.bucket @block.0 [@a0]
+// CHECK:      zero.bucket @block.0.frozen.quantized [@q0] frozen quantized
+// CHECK-NEXT: zero.bucket @block.1.frozen.quantized [@q1] frozen quantized
+
+// ONE:      zero.bucket @block.0 [@a0, @a1]
+// ONE-NEXT: zero.bucket @block.0.frozen.quantized [@q0, @q1] frozen quantized
+
+nn.parameter @q0 : tensor<8x8x!nn.quantized<nf4>> ones frozen
+nn.parameter @a0 : tensor<8x8xf32> ones
+nn.parameter @q1 : tensor<8x8x!nn.quantized<nf4>> ones frozen
+nn.parameter @a1 : tensor<8x8xf32> ones
+func.func private @block(tensor<?x4x8xf32>, tensor<8x8x!nn.quantized<nf4>>, tensor<8x8xf32>) -> tensor<?x4x8xf32> attributes {nn.unit}
+func.func @model(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
+  %q0 = nn.get_parameter @q0 : tensor<8x8x!nn.quantized<nf4>>
+  %a0 = nn.get_parameter @a0 : tensor<8x8xf32>
+  %q1 = nn.get_parameter @q1 : tensor<8x8x!nn.quantized<nf4>>
+  %a1 = nn.get_parameter @a1 : tensor<8x8xf32>
+  %0 = call @block(%x, %q0, %a0) : (tensor<?x4x8xf32>, tensor<8x8x!nn.quantized<nf4>>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  %1 = call @block(%0, %q1, %a1) : (tensor<?x4x8xf32>, tensor<8x8x!nn.quantized<nf4>>, tensor<8x8xf32>) -> tensor<?x4x8xf32>
+  return %1 : tensor<?x4x8xf32>
+}

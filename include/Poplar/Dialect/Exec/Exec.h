@@ -51,7 +51,7 @@ BufferSize getBufferSize(mlir::Type type);
 /// The buffer that a tensor of this type lies in.
 mlir::MemRefType getBufferType(mlir::Type tensor);
 
-/// PoplarType of an element type, f32, bf16 or f16.
+/// PoplarType of an element type: f32, bf16, f16, quantised, or ui8 for bytes.
 int32_t getPoplarType(mlir::Type elementType);
 
 } // namespace poplar::exec

@@ -27,6 +27,8 @@ class PatternRewriter;
 #include "Poplar/Dialect/NN/NNEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "Poplar/Dialect/NN/NNAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "Poplar/Dialect/NN/NNTypes.h.inc"
 #define GET_OP_CLASSES
 #include "Poplar/Dialect/NN/NNOps.h.inc"
 
@@ -67,6 +69,14 @@ enum ModelArgument : unsigned {
 
 /// Whether documents share samples, as nn.model says.
 bool isPacked(mlir::ModuleOp module);
+
+/// Whether a tensor or a buffer holds quantised values.
+bool isQuantized(mlir::Type type);
+/// PoplarType of a format.
+int32_t getPoplarType(QuantizedFormat format);
+/// Elements of a bucket that a parameter or a buffer of its type takes: bytes,
+/// if it is quantised.
+int64_t getStoredElements(mlir::ShapedType type);
 
 /// A hash, in hexadecimal, of what a profile depends on: parameters and the
 /// nn.model dictionary.

@@ -11,6 +11,7 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/BuiltinTypeInterfaces.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -33,6 +34,7 @@ def NNDialect : Dialect {
     `linalg` on tensors. See docs/Rationale.md.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
   let hasConstantMaterializer = 0;
   /// See NN.h.
   let hasOperationAttrVerify = 1;
@@ -82,6 +84,34 @@ def NN_Keys : 2DTensorOf<[I32]>;
 /// Gradients are accumulated in f32 whatever the activations' type.
 def NN_F32Matrix : 2DTensorOf<[F32]>;
 def NN_F32Vector : 1DTensorOf<[F32]>;
+
+def NN_QuantizedFormat : I32EnumAttr<"QuantizedFormat",
+    "how a frozen weight is quantised", [
+      I32EnumAttrCase<"NF4", 0, "nf4">,
+      I32EnumAttrCase<"NF4Double", 1, "nf4_double">,
+      I32EnumAttrCase<"Int8", 2, "int8">]> {
+  let cppNamespace = "::poplar::nn";
+  let genSpecializedAttr = 0;
+}
+
+def NN_Quantized : TypeDef<NNDialect, "Quantized", [MemRefElementTypeInterface]> {
+  let mnemonic = "quantized";
+  let summary = "An element of a quantised matrix";
+  let description = [{
+    ```mlir
+    tensor<64x64x!nn.quantized<nf4>>
+    ```
+    In the formats of bitsandbytes: `nf4` (4 bits a value, an f32 scale for 64
+    values), `nf4_double` (the same with quantised scales) and `int8` (8 bits a
+    value, an f32 scale for each row). Values and scales of a tensor lie as
+    Runtime/Quantized.h says: one element has no size of its own. nn.linear
+    multiplies by such a matrix, in the format of its other operands.
+  }];
+  let parameters = (ins EnumParameter<NN_QuantizedFormat>:$format);
+  let assemblyFormat = "`<` $format `>`";
+}
+/// A weight of a linear op, which may be quantised if it is frozen.
+def NN_Weight : 2DTensorOf<[NN_Float, NN_Quantized]>;
 
 def NN_WeightLayout : I32EnumAttr<"WeightLayout",
     "how the weight of a linear op is stored", [
@@ -151,6 +181,10 @@ def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
     gathered as others are; in lower stages every rank has it whole.
     ```mlir
     nn.parameter @"h.0.q.weight" : tensor<64x64xf32> normal 2.0e-02 frozen
+    ```
+    A frozen matrix may be quantised: it is rounded when it is loaded.
+    ```mlir
+    nn.parameter @"h.0.q.weight" : tensor<64x64x!nn.quantized<nf4>> normal frozen
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
@@ -239,7 +273,7 @@ def NN_LinearOp : NN_ForwardOp<"linear", [], [], /*hasSplit=*/1> {
     bias is [N]. The gradient with respect to x is the same op with the other
     layout.
   }];
-  let arguments = (ins NN_Activation:$x, NN_Matrix:$weight,
+  let arguments = (ins NN_Activation:$x, NN_Weight:$weight,
                        Optional<NN_Vector>:$bias,
                        DefaultValuedAttr<NN_WeightLayoutAttr,
                          "::poplar::nn::WeightLayout::OutIn">:$layout);
@@ -562,7 +596,7 @@ def NN_LinearGeluOp : NN_GradientOp<"linear_gelu"> {
   let description = [{
     GELU is that by tanh. Only `pre` is rounded between product and GELU.
   }];
-  let arguments = (ins NN_Activation:$x, NN_Matrix:$weight, NN_Vector:$bias,
+  let arguments = (ins NN_Activation:$x, NN_Weight:$weight, NN_Vector:$bias,
                        DefaultValuedAttr<NN_WeightLayoutAttr,
                          "::poplar::nn::WeightLayout::OutIn">:$layout);
   let results = (outs NN_Activation:$result, Optional<NN_Activation>:$pre);
@@ -575,7 +609,7 @@ def NN_LinearGeluOp : NN_GradientOp<"linear_gelu"> {
 def NN_LinearGeluGradOp : NN_GradientOp<"linear_gelu_grad"> {
   let summary = "(x W^T) gelu'(pre)";
   let description = "The gradient of what went into GELU, which is that by tanh.";
-  let arguments = (ins NN_Activation:$x, NN_Matrix:$weight, NN_Activation:$pre,
+  let arguments = (ins NN_Activation:$x, NN_Weight:$weight, NN_Activation:$pre,
                        DefaultValuedAttr<NN_WeightLayoutAttr,
                          "::poplar::nn::WeightLayout::OutIn">:$layout);
   let results = (outs NN_Activation:$result);

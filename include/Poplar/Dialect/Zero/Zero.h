@@ -135,15 +135,17 @@ mlir::FloatType getFloatType(mlir::MLIRContext *context, llvm::StringRef name);
 /// Where the parameters of a bucket lie in its flat array.
 struct BucketLayout {
   /// Parameters start at multiples of this many elements: 64 bytes, the
-  /// alignment of buffers, in the narrowest format.
-  static constexpr int64_t kAlignment = 32;
+  /// alignment of buffers, in the narrowest format; and where elements are
+  /// bytes.
+  static constexpr int64_t kAlignment = 32, kByteAlignment = 64;
 
-  /// In elements, one per parameter.
+  /// In elements, one per parameter. In bytes, if they are quantised.
   llvm::SmallVector<int64_t> offsets;
   /// Of the whole array, padding included.
   int64_t elements = 0;
 
-  explicit BucketLayout(llvm::ArrayRef<int64_t> sizes);
+  explicit BucketLayout(llvm::ArrayRef<int64_t> sizes,
+                        int64_t alignment = kAlignment);
   /// Fails without a diagnostic where a parameter does not exist.
   static llvm::FailureOr<BucketLayout>
   get(BucketOp bucket, mlir::SymbolTableCollection &symbols);

@@ -46,8 +46,9 @@ def Zero_PlanSchedule : I32EnumAttr<"PlanSchedule",
   let cppNamespace = "::poplar::zero";
 }
 
-def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
+/// ui8 is that of buckets of quantised parameters.
+def Zero_WireType : TypeAttrBase<"::mlir::Type", "f32, bf16, f16 or ui8",
     CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
-          "::mlir::Float16Type>($_self)">>;
+          "::mlir::Float16Type>($_self) || $_self.isUnsignedInteger(8)">>;
 
 #endif // POPLAR_DIALECT_ZERO_ZEROENUMS_TD

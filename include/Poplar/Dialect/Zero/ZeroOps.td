@@ -273,7 +273,12 @@ def Zero_BucketOp : Zero_Op<"bucket",
     several times.
 
     All parameters of a `frozen` bucket are frozen: it is never reduced nor
-    updated, and gathered in stage 3 only.
+    updated, and gathered in stage 3 only. Those of a `quantized` one, which is
+    frozen, are quantised in one format: it is an array of bytes, ui8, which bounds
+    count and collectives carry:
+    ```mlir
+    zero.bucket @block0.frozen.quantized [@"h.0.q.weight"] frozen quantized
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
     TypedArrayAttrBase<FlatSymbolRefAttr, "names of parameters">:$parameters,
@@ -281,22 +286,26 @@ def Zero_BucketOp : Zero_Op<"bucket",
     OptionalAttr<DenseI64ArrayAttr>:$groups,
     OptionalAttr<DenseI64ArrayAttr>:$positions,
     OptionalAttr<ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>>:$stage,
-    UnitAttr:$frozen);
+    UnitAttr:$frozen, UnitAttr:$quantized);
   let assemblyFormat = [{
-    $sym_name $parameters (`frozen` $frozen^)? (`bounds` $bounds^)? (`groups` $groups^)?
+    $sym_name $parameters (`frozen` $frozen^)? (`quantized` $quantized^)?
+    (`bounds` $bounds^)? (`groups` $groups^)?
     (`positions` $positions^)? (`stage` $stage^)? attr-dict
   }];
   let builders = [
     OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::ArrayAttr":$parameters,
-                   CArg<"bool", "false">:$frozen), [{
+                   CArg<"bool", "false">:$frozen,
+                   CArg<"bool", "false">:$quantized), [{
       build($_builder, $_state, name, parameters, nullptr, nullptr, nullptr,
-            nullptr, frozen);
+            nullptr, frozen, quantized);
     }]>
   ];
   let extraClassDeclaration = [{
     /// Whether the ranks at a position among those that share units of a group
     /// use it.
     bool isUsedBy(int64_t group, int64_t position);
+    /// Of its working copy, in a program that computes in `working`.
+    ::mlir::Type getStorageType(::mlir::Type working);
   }];
 }
 

@@ -32,8 +32,8 @@
 //     parameters, which are reduced and gathered once an iteration (ZeRO stage
 //     1). Where each device is a node, as in DT-FM, this is its DATAP.
 //   s_jk = s_j, and in the first and last stage, if they share parameters,
-//     2 alpha + Y / beta between the two devices of pipeline k, with Y the bytes
-//     of gradients and parameters of these, which are then no part of X
+//     2 alpha + Y / beta between the two devices of pipeline k, with Y the
+//     bytes of gradients and parameters of these, which are then no part of X
 //
 // P_k and E_k are made of f, b, c and s as for a lane of a hybrid plan
 // (HybridProblem.h). An iteration takes the longest (m_k - 1) P_k + E_k, where
@@ -94,6 +94,9 @@ struct GeoProblem {
   /// Frozen parameters of each unit; empty where there are none. Those of the
   /// first unit that are tied are in the last one, too.
   std::vector<int64_t> frozenElements;
+  /// Bytes of each unit's quantised parameters, on every device of the group;
+  /// empty where there are none.
+  std::vector<int64_t> quantizedBytes;
   /// On the wire, of an element. X has the sum of both.
   double gradientBytes = 4, parameterBytes = 2;
   /// A: a micro-batch's activations between two stages.

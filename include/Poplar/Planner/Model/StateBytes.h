@@ -79,26 +79,28 @@ inline StateBytes stateBytes(const StateFormat &format, int zeroStage,
 }
 
 /// Elements of parameters, and how many of them are frozen: these have neither
-/// gradients nor optimizer state.
+/// gradients nor optimizer state. Quantised ones are not among them; they take
+/// as many bytes on every device.
 struct StateElements {
-  int64_t all, frozen = 0;
+  int64_t all, frozen = 0, quantizedBytes = 0;
 
   int64_t trained() const { return all - frozen; }
   /// Bytes of what a stage shards, and of what every rank holds.
   int64_t shardedBytes(const StateFormat &format, int zeroStage) const {
     return format.sharded(zeroStage) * trained() +
-           (zeroStage >= 3 ? format.parameter * frozen : 0);
+           (zeroStage >= 3 ? format.parameter * frozen + quantizedBytes : 0);
   }
   int64_t replicatedBytes(const StateFormat &format, int zeroStage) const {
     return format.replicated(zeroStage) * trained() +
-           (zeroStage >= 3 ? 0 : format.parameter * frozen);
+           (zeroStage >= 3 ? 0 : format.parameter * frozen + quantizedBytes);
   }
 };
 
 /// Of buckets.
 struct BucketSizes {
-  /// In elements; how many there are.
-  int64_t largest = 0, count = 0;
+  /// In elements; how many there are. Those that are quantised are counted, and
+  /// the largest has `quantizedBytes`.
+  int64_t largest = 0, count = 0, quantizedBytes = 0;
 };
 
 /// What a rank keeps beside the state for the time of a bucket only: a
@@ -112,7 +114,8 @@ inline int64_t transientBytes(const StateFormat &format, int zeroStage,
           gradients = zeroStage >= 2 ? std::min(alive, trained.count) : 0,
           gathered = zeroStage >= 3 ? std::min(alive, 2 * all.count) : 0;
   return trained.largest * gradients * format.gradient +
-         all.largest * gathered * format.parameter;
+         std::max(all.largest * format.parameter, all.quantizedBytes) *
+             gathered;
 }
 inline int64_t transientBytes(const StateFormat &format, int zeroStage,
                               int64_t largest, int64_t buckets,

@@ -47,10 +47,13 @@ struct HybridModel {
   /// Frozen; empty where none are.
   std::vector<int64_t> frozenElements;
   int64_t tiedFrozenElements = 0;
+  /// Of quantised parameters, in bytes; empty where there are none.
+  std::vector<int64_t> quantizedBytes;
   /// Of buckets, which small units share; 0 for a unit each.
-  int64_t largestBucket = 0, largestFrozenBucket = 0;
-  /// Of the whole model.
+  int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
+  /// Of the whole model; and in bytes, quantised parameters.
   StepElements wholeStep;
+  int64_t quantizedForward = 0, quantizedBackward = 0;
   /// Of a sample.
   int64_t tokens = 0;
   /// The most devices that may share a unit: heads that cannot be cut.

@@ -145,10 +145,12 @@ struct HybridProblem {
   /// state; empty where there are none. Those tied are in both units, too.
   std::vector<int64_t> frozenElements;
   int64_t tiedFrozenElements = 0;
+  /// Bytes of each unit's quantised parameters; empty where there are none.
+  std::vector<int64_t> quantizedBytes;
   /// Of buckets that small units share. The largest of a stage has at least the
-  /// elements of its largest unit. Trained and frozen parameters have buckets
-  /// of their own.
-  int64_t largestBucket = 0, largestFrozenBucket = 0;
+  /// elements of its largest unit. Trained, frozen and quantised parameters
+  /// have buckets of their own; of these, it is bytes.
+  int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
   /// Of a single stage; where they are 0, each unit's once.
   StepElements wholeStep;
   /// Buckets under way while another is in use.
@@ -194,6 +196,7 @@ struct HybridProblem {
   /// Of units [first, end): tied parameters count once where both are in it.
   int64_t countElements(int first, int end) const;
   int64_t countFrozenElements(int first, int end) const;
+  int64_t countQuantizedBytes(int first, int end) const;
   /// What the first of `degree` devices holds of units [first, end): its part,
   /// with what is tied once and without its part of `elsewhere` elements; and
   /// what is whole.

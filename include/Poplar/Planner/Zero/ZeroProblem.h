@@ -38,10 +38,15 @@ namespace poplar {
 
 /// What the planner has to know of a model.
 struct ModelFacts {
-  /// Of all parameters, and of the largest bucket; how many buckets.
+  /// Of all parameters, and of the largest bucket that is not quantised; how
+  /// many buckets.
   int64_t elements = 0, largestBucket = 0, buckets = 0;
-  /// Of the first bucket that a step uses, and of the last.
+  /// Of the first bucket that a step uses, and of the last, likewise.
   int64_t firstBucket = 0, lastBucket = 0;
+  /// Of quantised parameters: elements, bytes, and those of the largest bucket.
+  struct Quantized {
+    int64_t elements = 0, bytes = 0, largestBucket = 0;
+  } quantized;
   /// Where parameters are frozen, the same of those that are trained.
   struct Trained {
     int64_t elements = 0, largestBucket = 0, buckets = 0;
@@ -49,10 +54,11 @@ struct ModelFacts {
   };
   std::optional<Trained> someTrained;
   /// Buckets that go over the wire in a step of stages 2 and 3, and their
-  /// elements in all. A tied one goes several times; what the forward pass used
-  /// last is not gathered again, nor what the backward pass does not read.
+  /// elements in all, or bytes of those that are quantised. A tied one goes
+  /// several times; what the forward pass used last is not gathered again, nor
+  /// what the backward pass does not read.
   struct Traffic {
-    int64_t buckets = 0, elements = 0;
+    int64_t buckets = 0, elements = 0, quantizedBytes = 0;
   };
   Traffic gatheredForward, gatheredBackward, reduced;
   /// Gathers, and reductions, under way beside the bucket in use: that of
@@ -66,7 +72,8 @@ struct ModelFacts {
         Trained{elements, largestBucket, buckets, firstBucket, lastBucket});
   }
   StateElements getState() const {
-    return {elements, elements - getTrained().elements};
+    int64_t plain = elements - quantized.elements;
+    return {plain, plain - getTrained().elements, quantized.bytes};
   }
 };
 
@@ -90,6 +97,8 @@ std::optional<BatchProblem> makeBatchProblem(const ClusterView &cluster,
 /// All zero if there is one rank.
 struct TrafficRates {
   double latency = 0, gather = 0, reduce = 0;
+  /// Bytes of a parameter on the wire.
+  double parameterBytes = 4;
   /// What computation beside it is slowed down by, per element.
   double gatherOverhead = 0, reduceOverhead = 0;
   /// Of an iteration: whether to stop, how many targets there are, the loss,

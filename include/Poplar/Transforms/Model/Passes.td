@@ -43,6 +43,21 @@ def NNAddAdapters : Pass<"nn-add-adapters", "::mlir::ModuleOp"> {
   let dependentDialects = ["::poplar::nn::NNDialect"];
 }
 
+def NNQuantizeFrozen : Pass<"nn-quantize-frozen", "::mlir::ModuleOp"> {
+  let summary = "Hold frozen weights in few bits (QLoRA)";
+  let description = [{
+    Frozen parameters that are the weight of linear layers, and nothing else,
+    become matrices of `!nn.quantized` elements (Dettmers et al., QLoRA, 2023).
+    Embeddings, norms, biases and the layer that makes the logits stay as they
+    are.
+  }];
+  let options = [
+    Option<"format", "format", "std::string", "\"nf4\"",
+           "nf4, nf4_double or int8, see !nn.quantized">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect"];
+}
+
 def NNConvertPrecision : Pass<"nn-convert-precision", "::mlir::ModuleOp"> {
   let summary = "Compute in bf16 or f16, with f32 master parameters";
   let description = [{

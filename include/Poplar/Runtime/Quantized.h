@@ -1,0 +1,83 @@
+//===- Quantized.h - How quantised matrices lie in memory ---------*- C -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The formats of bitsandbytes for frozen weights [rows, columns], in one array
+// of bytes. Blocks are of successive values, row by row; the last may be
+// shorter.
+//
+//   POPLAR_NF4         4 bits a value, the first of two in the high ones: its
+//                      place in poplar_nf4_values. f32 scale for each block of
+//                      POPLAR_NF4_BLOCK, its largest magnitude.
+//                        value = poplar_nf4_values[code] * scale
+//   POPLAR_NF4_DOUBLE  the same, but scales are quantised as well ("double
+//                      quantisation", Dettmers et al., QLoRA, 2023): a byte
+//                      each, its place in the dynamic map of 8 bits, an f32
+//                      factor for each POPLAR_SCALE_BLOCK of them, and the f32
+//                      mean of all.
+//                        scale = map[code] * factor + mean
+//   POPLAR_INT8        the weights of LLM.int8: a byte a value, from -127 to
+//                      127. f32 scale for each row, its largest magnitude.
+//                        value = code * scale * (1 / 127)
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_QUANTIZED_H
+#define POPLAR_RUNTIME_QUANTIZED_H
+
+#include "Poplar/Runtime/ABI.h"
+
+#define POPLAR_NF4_BLOCK 64
+#define POPLAR_SCALE_BLOCK 256
+
+/// Where the parts begin, in bytes, each at a multiple of 4: codes of values at
+/// 0. `factors` and `mean` are those of POPLAR_NF4_DOUBLE, whose `scales` are
+/// bytes. `bytes` is the end.
+typedef struct PoplarQuantizedLayout {
+  int64_t num_scales, scales, factors, mean, bytes;
+} PoplarQuantizedLayout;
+
+static inline int poplar_is_quantized(int32_t type) {
+  return type == POPLAR_NF4 || type == POPLAR_NF4_DOUBLE || type == POPLAR_INT8;
+}
+
+static inline PoplarQuantizedLayout
+poplar_quantized_layout(int32_t type, int64_t rows, int64_t columns) {
+  PoplarQuantizedLayout layout = {0, 0, 0, 0, 0};
+  int64_t values = rows * columns;
+  if (type == POPLAR_INT8) {
+    layout.num_scales = rows;
+    layout.scales = (values + 3) / 4 * 4;
+    layout.factors = layout.mean = layout.bytes = layout.scales + 4 * rows;
+    return layout;
+  }
+  layout.num_scales = (values + POPLAR_NF4_BLOCK - 1) / POPLAR_NF4_BLOCK;
+  layout.scales = ((values + 1) / 2 + 3) / 4 * 4;
+  if (type == POPLAR_NF4) {
+    layout.factors = layout.mean = layout.bytes =
+        layout.scales + 4 * layout.num_scales;
+    return layout;
+  }
+  layout.factors = layout.scales + (layout.num_scales + 3) / 4 * 4;
+  layout.mean =
+      layout.factors +
+      4 * ((layout.num_scales + POPLAR_SCALE_BLOCK - 1) / POPLAR_SCALE_BLOCK);
+  layout.bytes = layout.mean + 4;
+  return layout;
+}
+
+/// Bytes of scratch in which a product has its second operand in the type of
+/// the first: 0 if it is not quantised.
+static inline int64_t poplar_dequantized_bytes(const PoplarGemm *gemm) {
+  if (!poplar_is_quantized(gemm->b_type))
+    return 0;
+  int64_t width = gemm->a_type == POPLAR_F32 ? 4 : 2;
+  return (gemm->k * gemm->n * width + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT *
+         POPLAR_ALIGNMENT;
+}
+
+#endif // POPLAR_RUNTIME_QUANTIZED_H

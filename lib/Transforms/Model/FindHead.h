@@ -1,0 +1,24 @@
+//===- FindHead.h - The layer that makes the logits --------------*- C++
+//-*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_TRANSFORMS_MODEL_FINDHEAD_H
+#define POPLAR_LIB_TRANSFORMS_MODEL_FINDHEAD_H
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace poplar {
+
+/// The linear layer that makes the logits, which the loss is given; null if
+/// there is none.
+nn::LinearOp findHead(mlir::func::FuncOp model, mlir::SymbolTable &symbols);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_TRANSFORMS_MODEL_FINDHEAD_H

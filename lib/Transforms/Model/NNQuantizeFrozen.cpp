@@ -1,0 +1,147 @@
+//===- NNQuantizeFrozen.cpp - Frozen weights in few bits -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FindHead.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Transforms/Model/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_NNQUANTIZEFROZEN
+#include "Poplar/Transforms/Model/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+class NNQuantizeFrozenPass
+    : public poplar::impl::NNQuantizeFrozenBase<NNQuantizeFrozenPass> {
+public:
+  using Base::Base;
+  void runOnOperation() override;
+
+private:
+  bool isWeight(BlockArgument argument);
+  LogicalResult findUses(func::FuncOp model, SymbolTable &symbols);
+
+  /// What each parameter is in the units that are called with it, and by which
+  /// reads.
+  DenseMap<StringAttr, SmallVector<BlockArgument>> arguments;
+  llvm::MapVector<BlockArgument, SmallVector<nn::GetParameterOp>> reads;
+  nn::LinearOp head;
+};
+
+} // namespace
+
+/// Whether it is a weight of linear layers, but not of the head, and nothing
+/// else.
+bool NNQuantizeFrozenPass::isWeight(BlockArgument argument) {
+  return llvm::all_of(argument.getUses(), [&](OpOperand &use) {
+    auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
+    return linear && linear != head && &use == &linear.getWeightMutable();
+  });
+}
+
+LogicalResult NNQuantizeFrozenPass::findUses(func::FuncOp model,
+                                             SymbolTable &symbols) {
+  for (auto get : model.getOps<nn::GetParameterOp>())
+    for (OpOperand &use : get->getUses()) {
+      auto call = dyn_cast<func::CallOp>(use.getOwner());
+      auto unit = call ? symbols.lookup<func::FuncOp>(call.getCallee())
+                       : func::FuncOp();
+      if (!unit || unit.isExternal())
+        return get.emitOpError("is not passed to a unit");
+      BlockArgument argument = unit.getArgument(use.getOperandNumber());
+      arguments[get.getParameterAttr().getAttr()].push_back(argument);
+      reads[argument].push_back(get);
+    }
+  return success();
+}
+
+void NNQuantizeFrozenPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  SymbolTable symbols(module);
+  arguments.clear();
+  reads.clear();
+  std::optional<nn::QuantizedFormat> kind =
+      nn::symbolizeQuantizedFormat(format);
+  if (!kind) {
+    module.emitError("unknown format '")
+        << format << "' of frozen weights (known: nf4, nf4_double, int8)";
+    return signalPassFailure();
+  }
+  auto model = symbols.lookup<func::FuncOp>("model");
+  if (!model || model.isExternal()) {
+    module.emitError("has no function @model whose weights could be quantised");
+    return signalPassFailure();
+  }
+  head = findHead(model, symbols);
+  if (failed(findUses(model, symbols)))
+    return signalPassFailure();
+
+  DenseSet<StringAttr> chosen;
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    ArrayRef<BlockArgument> uses = arguments[parameter.getSymNameAttr()];
+    if (parameter.getFrozen() && !uses.empty() &&
+        !nn::isQuantized(parameter.getType()) &&
+        llvm::all_of(uses, [&](BlockArgument use) { return isWeight(use); }))
+      chosen.insert(parameter.getSymNameAttr());
+  }
+  // One program serves all calls of a unit.
+  auto isChosen = [&](nn::GetParameterOp get) {
+    return chosen.contains(get.getParameterAttr().getAttr());
+  };
+  bool shrinks = true;
+  while (std::exchange(shrinks, false))
+    for (auto &[argument, gets] : reads)
+      if (!llvm::all_of(gets, isChosen))
+        for (nn::GetParameterOp get : gets)
+          shrinks |= chosen.erase(get.getParameterAttr().getAttr());
+  if (chosen.empty()) {
+    module.emitError("has no frozen weights of linear layers to quantise");
+    return signalPassFailure();
+  }
+
+  Type element = nn::QuantizedType::get(&getContext(), *kind);
+  auto quantize = [&](Type type) {
+    return cast<RankedTensorType>(type).clone(element);
+  };
+  DenseSet<Operation *> units;
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    if (!chosen.contains(parameter.getSymNameAttr()))
+      continue;
+    parameter.setType(quantize(parameter.getType()));
+    for (BlockArgument argument : arguments[parameter.getSymNameAttr()]) {
+      units.insert(argument.getOwner()->getParentOp());
+      if (!nn::isQuantized(argument.getType()))
+        argument.setType(quantize(argument.getType()));
+      for (OpOperand &use : argument.getUses())
+        if (auto linear = cast<nn::LinearOp>(use.getOwner());
+            *kind == nn::QuantizedFormat::Int8 &&
+            linear.getLayout() == nn::WeightLayout::InOut) {
+          linear.emitOpError(
+              "has a weight [in, out], and int8 a scale for each "
+              "row, which has to be an output's: take nf4");
+          return signalPassFailure();
+        }
+    }
+  }
+  for (auto &[argument, gets] : reads)
+    for (nn::GetParameterOp get : gets)
+      if (isChosen(get) && !nn::isQuantized(get.getType()))
+        get.getValue().setType(quantize(get.getType()));
+  for (auto unit : module.getOps<func::FuncOp>())
+    if (units.contains(unit))
+      unit.setFunctionType(
+          FunctionType::get(&getContext(), unit.front().getArgumentTypes(),
+                            unit.getFunctionType().getResults()));
+}

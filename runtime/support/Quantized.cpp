@@ -1,0 +1,246 @@
+//===- Quantized.cpp - Rounding matrices to few bits ----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "support/Quantized.h"
+#include "comm/Wire.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+using namespace poplar::runtime;
+
+// Quantiles of the normal distribution (Dettmers et al., QLoRA, 2023, appendix
+// E), as bitsandbytes prints them.
+const std::array<float, 16> poplar::runtime::NF4Values = {-1.0f,
+                                                          -0.6961928009986877f,
+                                                          -0.5250730514526367f,
+                                                          -0.39491748809814453f,
+                                                          -0.28444138169288635f,
+                                                          -0.18477343022823334f,
+                                                          -0.09105003625154495f,
+                                                          0.0f,
+                                                          0.07958029955625534f,
+                                                          0.16093020141124725f,
+                                                          0.24611230194568634f,
+                                                          0.33791524171829224f,
+                                                          0.44070982933044434f,
+                                                          0.5626170039176941f,
+                                                          0.7229568362236023f,
+                                                          1.0f};
+
+/// Decades from 1e-6 on, each cut into twice as many parts as the one before,
+/// whose middles are the values; with both signs, 0 and 1.
+static std::array<float, 256> makeDynamicMap() {
+  std::array<float, 256> Map;
+  size_t Next = 0;
+  constexpr double Decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
+  int64_t Parts = 1;
+  for (double Decade : Decades) {
+    for (int64_t Part = 0; Part < Parts; ++Part) {
+      double Middle = 0.1 + 0.9 * static_cast<double>(2 * Part + 1) /
+                                static_cast<double>(2 * Parts);
+      auto Value = static_cast<float>(Decade * Middle);
+      Map[Next++] = Value;
+      Map[Next++] = -Value;
+    }
+    Parts *= 2;
+  }
+  Map[Next++] = 0;
+  Map[Next++] = 1;
+  std::sort(Map.begin(), Map.end());
+  return Map;
+}
+
+const std::array<float, 256> &poplar::runtime::getDynamicMap() {
+  static const std::array<float, 256> Map = makeDynamicMap();
+  return Map;
+}
+
+namespace {
+/// Rounds to the nearest value of a map; of two, to the lesser.
+template <size_t Size> class Rounding {
+public:
+  explicit Rounding(const std::array<float, Size> &Map) {
+    for (size_t I = 0; I + 1 < Size; ++I)
+      Bounds[I] = (Map[I] + Map[I + 1]) / 2;
+  }
+  /// The code of a value of a block.
+  uint8_t operator()(float Value, float Inverse) const {
+    float Scaled = std::clamp(Value * Inverse, -1.0f, 1.0f);
+    return static_cast<uint8_t>(
+        std::lower_bound(Bounds.begin(), Bounds.end(), Scaled) -
+        Bounds.begin());
+  }
+
+private:
+  std::array<float, Size - 1> Bounds;
+};
+} // namespace
+
+static float findLargest(const float *Values, int64_t Count) {
+  float Largest = 0;
+  for (int64_t I = 0; I < Count; ++I)
+    Largest = std::max(Largest, std::fabs(Values[I]));
+  return Largest;
+}
+
+/// Of a block of zeros, too.
+static float invert(float Largest) { return 1.0f / std::max(Largest, 1e-38f); }
+
+static bool areFinite(const float *Values, int64_t Count) {
+  float Rest = 0;
+  for (int64_t I = 0; I < Count; ++I)
+    Rest += Values[I] - Values[I]; // NOLINT(misc-redundant-expression)
+  return Rest == 0;
+}
+
+static void quantizeInt8(int64_t Rows, int64_t Columns, const float *Values,
+                         char *Codes, float *Scales) {
+  for (int64_t R = 0; R < Rows; ++R, Values += Columns, Codes += Columns) {
+    float Largest = Scales[R] = findLargest(Values, Columns);
+    // As PyTorch divides a number by a tensor. Rows of the smallest numbers,
+    // whose factor would be infinite, are rows of zeros.
+    float Factor = Largest > 1e-37f ? 1.0f / Largest * 127.0f : 0;
+    for (int64_t C = 0; C < Columns; ++C)
+      Codes[C] = static_cast<char>(
+          static_cast<int8_t>(std::nearbyint(Values[C] * Factor)));
+  }
+}
+
+/// Codes of a byte each for `Count` scales, and what their values are of.
+static void quantizeScales(std::vector<float> &Scales, char *Codes,
+                           char *Factors, char *Mean) {
+  static const Rounding<256> Round(getDynamicMap());
+  double Sum = 0;
+  for (float Scale : Scales)
+    Sum += Scale;
+  auto Count = static_cast<int64_t>(Scales.size());
+  auto Average = static_cast<float>(Sum / static_cast<double>(Count));
+  std::memcpy(Mean, &Average, 4);
+  for (float &Scale : Scales)
+    Scale -= Average;
+  for (int64_t First = 0; First < Count; First += POPLAR_SCALE_BLOCK) {
+    int64_t Last = std::min<int64_t>(First + POPLAR_SCALE_BLOCK, Count);
+    float Largest = findLargest(Scales.data() + First, Last - First);
+    std::memcpy(Factors + First / POPLAR_SCALE_BLOCK * 4, &Largest, 4);
+    float Inverse = invert(Largest);
+    for (int64_t I = First; I < Last; ++I)
+      Codes[I] =
+          static_cast<char>(Round(Scales[static_cast<size_t>(I)], Inverse));
+  }
+}
+
+bool poplar::runtime::quantize(int32_t Type, int64_t Rows, int64_t Columns,
+                               const float *Values, char *Out) {
+  static const Rounding<16> Round(NF4Values);
+  PoplarQuantizedLayout Layout = poplar_quantized_layout(Type, Rows, Columns);
+  std::memset(Out, 0, static_cast<size_t>(Layout.bytes));
+  int64_t Count = Rows * Columns;
+  if (!areFinite(Values, Count))
+    return false;
+  std::vector<float> Scales(static_cast<size_t>(Layout.num_scales));
+  if (Type == POPLAR_INT8) {
+    quantizeInt8(Rows, Columns, Values, Out, Scales.data());
+    std::memcpy(Out + Layout.scales, Scales.data(), Scales.size() * 4);
+    return true;
+  }
+  for (int64_t First = 0; First < Count; First += POPLAR_NF4_BLOCK) {
+    int64_t Last = std::min<int64_t>(First + POPLAR_NF4_BLOCK, Count);
+    float Largest = findLargest(Values + First, Last - First);
+    Scales[static_cast<size_t>(First / POPLAR_NF4_BLOCK)] = Largest;
+    float Inverse = invert(Largest);
+    for (int64_t I = First; I < Last; ++I) {
+      int Code = Round(Values[I], Inverse);
+      Out[I / 2] = static_cast<char>(Out[I / 2] | Code << (I % 2 ? 0 : 4));
+    }
+  }
+  if (Type == POPLAR_NF4)
+    std::memcpy(Out + Layout.scales, Scales.data(), Scales.size() * 4);
+  else
+    quantizeScales(Scales, Out + Layout.scales, Out + Layout.factors,
+                   Out + Layout.mean);
+  return true;
+}
+
+static float readFloat(const char *From, int64_t Index) {
+  float Value;
+  std::memcpy(&Value, From + Index * 4, 4);
+  return Value;
+}
+
+/// The scale of a block of NF4.
+static float getScale(int32_t Type, const PoplarQuantizedLayout &Layout,
+                      const char *From, int64_t Block) {
+  if (Type == POPLAR_NF4)
+    return readFloat(From + Layout.scales, Block);
+  auto Code = static_cast<uint8_t>(From[Layout.scales + Block]);
+  return getDynamicMap()[Code] *
+             readFloat(From + Layout.factors, Block / POPLAR_SCALE_BLOCK) +
+         readFloat(From + Layout.mean, 0);
+}
+
+/// Blocks of NF4, whose 16 values are made once for each. `T` has the width of
+/// an element.
+template <typename T>
+static void dequantizeNF4(int32_t Type, const PoplarQuantizedLayout &Layout,
+                          const char *From, int64_t Begin, int64_t End,
+                          comm::Type Format, T *Out) {
+  for (int64_t First = Begin; First < End; First += POPLAR_NF4_BLOCK) {
+    float Scale = getScale(Type, Layout, From, First / POPLAR_NF4_BLOCK);
+    float Wide[16];
+    for (size_t I = 0; I < 16; ++I)
+      Wide[I] = NF4Values[I] * Scale;
+    T Table[16];
+    comm::convert(Wide, comm::Type::F32, Table, Format, 16);
+    int64_t Last = std::min<int64_t>(First + POPLAR_NF4_BLOCK, End);
+    const auto *Codes = reinterpret_cast<const uint8_t *>(From) + First / 2;
+    T *To = Out + (First - Begin);
+    int64_t Pairs = (Last - First) / 2;
+    for (int64_t I = 0; I < Pairs; ++I) {
+      To[2 * I] = Table[Codes[I] >> 4];
+      To[2 * I + 1] = Table[Codes[I] & 15];
+    }
+    if ((Last - First) % 2)
+      To[2 * Pairs] = Table[Codes[Pairs] >> 4];
+  }
+}
+
+static void dequantizeInt8(const PoplarQuantizedLayout &Layout, int64_t Columns,
+                           const char *From, int64_t Begin, int64_t End,
+                           comm::Type Format, char *Out) {
+  const auto *Codes = reinterpret_cast<const int8_t *>(From);
+  constexpr int64_t Block = 256;
+  for (int64_t First = Begin; First < End;) {
+    int64_t Row = First / Columns;
+    int64_t Last = std::min({(Row + 1) * Columns, First + Block, End});
+    float Scale = readFloat(From + Layout.scales, Row), Wide[Block];
+    for (int64_t I = First; I < Last; ++I)
+      Wide[I - First] =
+          static_cast<float>(Codes[I]) * Scale * 7.874015718698502e-3f;
+    comm::convert(Wide, comm::Type::F32, Out, Format, Last - First);
+    Out += (Last - First) * comm::getBytes(Format);
+    First = Last;
+  }
+}
+
+void poplar::runtime::dequantize(int32_t Type, int64_t Rows, int64_t Columns,
+                                 const char *From, int64_t Begin, int64_t End,
+                                 int32_t OutType, void *Out) {
+  PoplarQuantizedLayout Layout = poplar_quantized_layout(Type, Rows, Columns);
+  auto Format = static_cast<comm::Type>(OutType);
+  if (Type == POPLAR_INT8)
+    return dequantizeInt8(Layout, Columns, From, Begin, End, Format,
+                          static_cast<char *>(Out));
+  if (OutType == POPLAR_F32)
+    return dequantizeNF4(Type, Layout, From, Begin, End, Format,
+                         static_cast<float *>(Out));
+  dequantizeNF4(Type, Layout, From, Begin, End, Format,
+                static_cast<uint16_t *>(Out));
+}

@@ -1,0 +1,42 @@
+//===- Quantized.h - Rounding matrices to few bits --------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// To and from the formats of Runtime/Quantized.h. Every operation is one of
+// IEEE's in a fixed order: all ranks have the same bits.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_QUANTIZED_VALUES_H
+#define POPLAR_RUNTIME_QUANTIZED_VALUES_H
+
+#include "Poplar/Runtime/Quantized.h"
+
+#include <array>
+
+namespace poplar::runtime {
+
+/// Values of the codes of NF4, ascending.
+extern const std::array<float, 16> NF4Values;
+
+/// The signed dynamic map of 8 bits (Dettmers, 8-Bit Approximations for
+/// Parallelism in Deep Learning, 2016): values of its codes, ascending.
+const std::array<float, 256> &getDynamicMap();
+
+/// Quantises a matrix; false if a value is not finite. `Out` has the bytes of
+/// the layout, of which those between parts become 0.
+bool quantize(int32_t Type, int64_t Rows, int64_t Columns, const float *Values,
+              char *Out);
+
+/// Writes the values [Begin, End), in f32 or, rounded to nearest, in 16 bits.
+/// With NF4, `Begin` is a multiple of POPLAR_NF4_BLOCK.
+void dequantize(int32_t Type, int64_t Rows, int64_t Columns, const char *From,
+                int64_t Begin, int64_t End, int32_t OutType, void *Out);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_QUANTIZED_VALUES_H

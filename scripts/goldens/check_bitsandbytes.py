@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# ===- check_bitsandbytes.py - Our reading of its formats against it --------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Compares test/Integration/Inputs/quantized.py, which the tests of quantised
+weights trust, with the functions of bitsandbytes, in its portable backend. Prints
+how many values of some matrices differ, and by how much of the largest value.
+
+nf4 and int8 have to be the same, bit by bit. Scales of nf4_double are rounded to
+a map that the library computes in f32, in an order that depends on the CPU, and
+so is their mean: there, values may differ by 1e-6 of the largest one.
+
+The kernels that bitsandbytes 0.50 has compiled for CPUs are not asked: they
+dequantise nf4 otherwise where rows are no multiple of a block, and do not always
+round scales to the nearest value of the map.
+
+Needs the packages of requirements.txt and bitsandbytes."""
+
+import ctypes
+import os
+import sys
+
+
+class Portable(ctypes.LibraryLoader):
+    def LoadLibrary(self, name):
+        if "bitsandbytes" in str(name):
+            raise OSError("not to be used")
+        return super().LoadLibrary(name)
+
+
+ctypes.cdll = Portable(ctypes.CDLL)
+import bitsandbytes
+import bitsandbytes.functional as library
+import torch
+
+sys.path.append(
+    os.path.join(os.path.dirname(__file__), "..", "..", "test", "Integration", "Inputs")
+)
+import quantized
+
+SHAPES = [(64, 64), (176, 64), (64, 176), (256, 1024), (7, 33)]
+
+
+def round_there(form, matrix):
+    if form == "int8":
+        codes, scales, _ = library.int8_vectorwise_quant(matrix.clone())
+        return torch.ops.bitsandbytes.int8_vectorwise_dequant(codes, scales)
+    codes, state = library.quantize_4bit(
+        matrix, blocksize=64, quant_type="nf4", compress_statistics=form == "nf4_double"
+    )
+    return library.dequantize_4bit(codes, state)
+
+
+def main():
+    print(f"bitsandbytes {bitsandbytes.__version__}, torch {torch.__version__}")
+    torch.manual_seed(3)
+    failures = 0
+    for form in ("nf4", "nf4_double", "int8"):
+        for shape in SHAPES:
+            matrix = torch.randn(shape) * 0.02
+            matrix[1] = 0  # a row without values
+            theirs = round_there(form, matrix).flatten()
+            ours = torch.tensor(
+                quantized.round_matrix(form, shape, matrix.flatten().tolist())
+            )
+            error = ((ours - theirs).abs().max() / theirs.abs().max()).item()
+            differ = int((ours != theirs).sum())
+            passed = error <= (1e-6 if form == "nf4_double" else 0)
+            failures += not passed
+            print(
+                f"{form:<11} {shape[0]:>4} x {shape[1]:<5} {differ:>6} values differ, "
+                f"by {error:.1e}  {'ok' if passed else 'FAILED'}"
+            )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+# ===- qlora.py - Adapters beside quantised weights --------------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Trains adapters of a tiny Llama whose frozen weights are quantised, and checks
+that
+
+  rounding   losses and adapters are, bit by bit, those beside weights in f32 that
+             quantized.py has rounded (lora.py and goldens-peft.test compare these
+             with PEFT); poplar merge gives the rounded weights and the adapters
+             beside them, and poplar evaluate the loss of the run
+  formats    in bf16 and with activations in f16, losses are near those
+  jobs       of two unlike device types in the stages 0 to 3 have the losses and the
+             updates of one device, hold the same bytes on all ranks, and allocate
+             what poplar build said
+  memory     frozen weights take the bytes of their format and no more
+  resuming   gives the losses of a run that was not interrupted, bit by bit
+
+--gpu: trains with executables for GPUs instead, on an emulated one (see
+emulated_gpu.py), alone and as a job of stage 3 beside a host, and compares with
+the host."""
+
+import csv
+import json
+import os
+import re
+import struct
+
+import jobs
+import quantized
+from jobs import DeviceType, Plan, Rank
+
+STEPS, SAMPLES, CLIP = 8, 14, 0.01
+OPTIONS = ["--steps", STEPS, "--lr", 1e-2, "--clip", CLIP]
+FORMATS = ("nf4", "nf4_double", "int8")
+LINEAR = re.compile(r"\.(q|k|v|o|gate|up|down)_proj\.weight$")
+TYPES = (
+    DeviceType("fast", jobs.best_f32_target()),
+    DeviceType("slow", "host:sse41-f32", recompute="recompute-unit"),
+    DeviceType("half", "host", "f16"),
+    DeviceType("brain", "host", "bf16"),
+    DeviceType("ampere", "cuda:sm_80"),
+    DeviceType("hopper", "cuda:sm_90", "bf16"),
+)
+
+
+class Workshop(jobs.Workshop):
+    """Also has "llama.same", "llama.nf4", ...: that model with adapters, and the
+    format of what is frozen."""
+
+    def model(self, name):
+        family, _, form = name.partition(".")
+        if not form:
+            return super().model(name)
+
+        def make(target):
+            config = os.path.join(
+                jobs.SOURCES, "examples", "models", f"tiny-{family}.json"
+            )
+            command = ["poplar", "import", config, "--seq-len", str(jobs.SEQ_LEN)]
+            command += ["--lora-rank", "4", "--lora-targets", "q_proj,v_proj,down_proj"]
+            jobs.run([*command, "--frozen-format", form, "-o", target])
+
+        return self.once(self.path(f"{name}.mlir"), make)
+
+
+def write_rounded(base, form, directory):
+    """The checkpoint in `base`, with linear weights rounded to a format."""
+    tensors = jobs.safetensors_reader.read(os.path.join(base, "model.safetensors"))[0]
+    header, data = {}, []
+    offset = 0
+    for name, (shape, values) in tensors.items():
+        if LINEAR.search(name):
+            values = quantized.round_matrix(form, shape, list(values))
+        data.append(struct.pack(f"<{len(values)}f", *values))
+        end = offset + len(data[-1])
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    os.makedirs(directory)
+    with open(os.path.join(directory, "model.safetensors"), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(data))
+    with open(os.path.join(base, "config.json")) as source:
+        with open(os.path.join(directory, "config.json"), "w") as target:
+            target.write(source.read())
+
+
+def first_loss(workshop, program, *options):
+    run = workshop.train(
+        program,
+        f"evaluation-{len(os.listdir(workshop.directory))}",
+        ["--steps", 1, "--lr", 0, "--min-lr", 0, "--weight-decay", 0, "--eval-every", 1]
+        + ["--global-batch", 8, "--batch", 8, "--threads", 1, *options],
+    )
+    return run.validation_losses[-1]
+
+
+def check_rounding(workshop, report, base, form):
+    name = f"llama.{form}"
+    rounded = workshop.path(f"rounded-{form}")
+    write_rounded(base, form, rounded)
+    run = workshop.train_alone(name, f"{name}-run", SAMPLES, [*OPTIONS, "--init", base])
+    plain = workshop.train_alone(
+        "llama.same", f"{name}-plain", SAMPLES, [*OPTIONS, "--init", rounded]
+    )
+    failures = []
+    if run.losses != plain.losses:
+        failures.append(f"losses {run.losses}, expected {plain.losses}")
+    if run.tensors() != plain.tensors():
+        failures.append("other adapters than beside rounded weights")
+    for directory, of in ((run.directory, "ours"), (plain.directory, "plain")):
+        jobs.run(["poplar", "merge", directory, "-o", workshop.path(f"{form}-{of}")])
+    path = workshop.path(f"{form}-%s", "model.safetensors")
+    ours, theirs = (
+        jobs.safetensors_reader.read(path % of)[0] for of in ("ours", "plain")
+    )
+    if ours != theirs:
+        failures.append("merging gives other weights than beside rounded ones")
+    merged = first_loss(
+        workshop, workshop.alone("llama"), "--init", workshop.path(f"{form}-ours")
+    )
+    beside = first_loss(
+        workshop,
+        workshop.alone(name),
+        *["--init", base, "--init-adapter", run.directory],
+    )
+    if not abs(merged - beside) <= 1e-5 * merged:
+        failures.append(f"the loss is {beside} with adapters, {merged} merged")
+    if not jobs.run(["poplar", "sample", run.directory, "--prompt", "A", "--tokens", "4"]):
+        failures.append("nothing is sampled")
+    report.check(f"{form}-rounding", failures, f"losses {beside:.6f} and {merged:.6f}")
+    return run
+
+
+def check_formats(workshop, report, base, form):
+    """One device that computes in another format than f32."""
+    reference = workshop.path(f"llama.{form}-run")
+    kinds = [("half", 1e-2)]
+    if jobs.cpu_has("avx512bw"):
+        kinds.append(("brain", 2e-2))
+    for kind, tolerance in kinds:
+        ranks = (Rank(SAMPLES, 1, SAMPLES, type=kind),)
+        plan = Plan(f"llama.{form}", 0, ranks, TYPES)
+        job = workshop.build(plan, f"{form}-{kind}")
+        run = workshop.train(job, f"{form}-{kind}-run", [*OPTIONS, "--init", base])
+        worst, failures = jobs.compare_losses(run, jobs.Run(reference), tolerance)
+        report.check(f"{form}-{kind}", failures, f"losses {worst:.1e}")
+
+
+def count_parameters(module, form):
+    """Bytes of working copies in f32, and elements that are trained."""
+    held = trained = 0
+    for shape, kind, frozen in re.findall(
+        r"nn\.parameter @\S+ : tensor<([0-9x]+)x(f32|!nn\.quantized<\w+>)>"
+        r".*?( frozen)?$",
+        module,
+        re.MULTILINE,
+    ):
+        sizes = [int(number) for number in shape.split("x")]
+        elements = sizes[0] * (sizes[1] if len(sizes) > 1 else 1)
+        held += 4 * elements if kind == "f32" else quantized.count_bytes(form, *sizes)
+        trained += 0 if frozen else elements
+    return held, trained
+
+
+def check_memory(job, table, stage, held, trained):
+    failures = []
+    if jobs.allocated_peaks(table) != jobs.printed_peaks(job):
+        failures.append("ranks allocate other memory than poplar build said")
+    with open(table) as file:
+        rows = [{k: int(v) for k, v in row.items()} for row in csv.DictReader(file)]
+    for kind, size, sharded in (
+        ("parameters", held, 3),
+        ("gradients", 4 * trained, 2),
+        ("optimizer", 8 * trained, 1),
+    ):
+        found = sum(row[kind] for row in rows)
+        expected = size * (1 if stage >= sharded else len(rows))
+        if found != expected:
+            failures.append(f"ranks have {found} bytes of {kind}, not {expected}")
+    return failures
+
+
+def check_jobs(workshop, report, base, form, reference, stages):
+    name = f"llama.{form}"
+    with open(workshop.model(name)) as file:
+        held, trained = count_parameters(file.read(), form)
+    initial = workshop.initial_weights(name)
+    for stage in stages:
+        ranks = (
+            Rank(4, 3, 2, state=2.0, type="fast"),
+            Rank(2, 3, 0, state=1.0, type="slow"),
+        )
+        plan = Plan(name, stage, ranks, TYPES)
+        assert plan.samples == SAMPLES
+        title = f"{name}-stage{stage}"
+        job = workshop.build(plan, title)
+        table = workshop.path(f"{title}.csv")
+        options = [*OPTIONS, "--init", base, "--report-memory", table]
+        if stage < 3:
+            options.append("--check-replicas")
+        run = workshop.train(job, f"{title}-run", options)
+        loss, update, failures = jobs.compare_runs(run, reference, initial, CLIP)
+        failures += check_memory(job, table, stage, held, trained)
+        report.check(title, failures, f"losses {loss:.1e}, updates {update:.1e}")
+
+
+def check_resume(workshop, report, base, form):
+    name = f"llama.{form}"
+    whole = ["--schedule", "constant", *OPTIONS, "--init", base]
+    half = [*whole, "--steps", STEPS // 2]
+    once = workshop.train_alone(name, f"{name}-once", SAMPLES, whole)
+    workshop.train_alone(name, f"{name}-twice", SAMPLES, half)
+    twice = workshop.train(
+        workshop.alone(name),
+        f"{name}-twice",
+        ["--schedule", "constant", *OPTIONS]
+        + ["--global-batch", SAMPLES, "--batch", SAMPLES, "--threads", 1],
+        resume=True,
+    )
+    failures = []
+    if once.losses != twice.losses:
+        failures.append("resuming gives other losses")
+    if once.tensors() != twice.tensors():
+        failures.append("resuming gives other adapters")
+    report.check(f"{name}-resume", failures)
+
+
+def check_gpus(workshop, report, base):
+    # The emulation is slow.
+    options = ["--steps", 3, *OPTIONS[2:], "--init", base]
+    for form, tolerance, stage, kinds in (
+        ("nf4", 1e-5, 0, ["ampere"]),
+        ("nf4_double", 1e-5, 3, ["ampere", "fast"]),
+        ("int8", 1e-5, 0, ["ampere"]),
+        ("nf4", 2e-2, 0, ["hopper"]),
+    ):
+        name = f"llama.{form}"
+        share = 4 // len(kinds)
+        reference = workshop.train_alone(name, f"{name}-host", 4, options)
+        ranks = tuple(Rank(share, 1, share, type=kind) for kind in kinds)
+        title = f"{form}-{'-'.join(kinds)}"
+        job = workshop.build(Plan(name, stage, ranks, TYPES), title)
+        run = workshop.train(job, f"{title}-run", options)
+        worst, failures = jobs.compare_losses(run, reference, tolerance)
+        report.check(title, failures, f"losses {worst:.1e}")
+
+
+def main():
+    arguments = jobs.parse_arguments(
+        __doc__, lambda parser: parser.add_argument("--gpu", action="store_true")
+    )
+    workshop, report = Workshop(arguments.directory), jobs.Report()
+    try:
+        base = workshop.train_alone(
+            "llama", "base", 8, ["--steps", 2, "--seed", 7]
+        ).directory
+        base = os.path.realpath(os.path.join(base, "latest"))
+        if arguments.gpu:
+            check_gpus(workshop, report, base)
+            report.finish()
+            return
+        runs = {form: check_rounding(workshop, report, base, form) for form in FORMATS}
+        check_formats(workshop, report, base, "nf4")
+        check_jobs(workshop, report, base, "nf4", runs["nf4"], range(4))
+        check_jobs(workshop, report, base, "nf4_double", runs["nf4_double"], [3])
+        check_jobs(workshop, report, base, "int8", runs["int8"], [3])
+        check_resume(workshop, report, base, "nf4")
+    except jobs.JobError as error:
+        report.check("command", [str(error)])
+    report.finish()
+
+
+main()

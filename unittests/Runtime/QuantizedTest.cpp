@@ -1,0 +1,137 @@
+//===- QuantizedTest.cpp - Matrices of few bits ---------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Values are compared with a second implementation in
+// test/Integration/qlora.test.
+//
+//===----------------------------------------------------------------------===//
+
+#include "support/Quantized.h"
+#include "comm/Wire.h"
+#include "gemm/Gemm.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <omp.h>
+#include <vector>
+
+using namespace poplar::runtime;
+
+namespace {
+
+constexpr int32_t Formats[] = {POPLAR_NF4, POPLAR_NF4_DOUBLE, POPLAR_INT8};
+
+std::vector<float> makeMatrix(int64_t Rows, int64_t Columns) {
+  std::vector<float> Values(static_cast<size_t>(Rows * Columns));
+  for (size_t I = 0; I < Values.size(); ++I)
+    Values[I] = 0.02f * std::sin(static_cast<float>(I) * 1.7f);
+  return Values;
+}
+
+std::vector<char> pack(int32_t Format, int64_t Rows, int64_t Columns,
+                       const std::vector<float> &Values) {
+  std::vector<char> Bytes(static_cast<size_t>(
+      poplar_quantized_layout(Format, Rows, Columns).bytes));
+  EXPECT_TRUE(quantize(Format, Rows, Columns, Values.data(), Bytes.data()));
+  return Bytes;
+}
+
+std::vector<float> unpack(int32_t Format, int64_t Rows, int64_t Columns,
+                          const std::vector<char> &Bytes) {
+  std::vector<float> Values(static_cast<size_t>(Rows * Columns));
+  dequantize(Format, Rows, Columns, Bytes.data(), 0, Rows * Columns, POPLAR_F32,
+             Values.data());
+  return Values;
+}
+
+TEST(Quantized, ValuesStayNearAndRoundedOnesStay) {
+  for (int32_t Format : Formats)
+    for (auto [Rows, Columns] : {std::pair(64, 64), {5, 13}, {3, 176}}) {
+      std::vector<float> Values = makeMatrix(Rows, Columns);
+      std::vector<float> Once =
+          unpack(Format, Rows, Columns, pack(Format, Rows, Columns, Values));
+      // Half of the widest gap between values of NF4; of int8.
+      float Most = 0.02f * (Format == POPLAR_INT8 ? 0.5f / 127 : 0.16f);
+      for (size_t I = 0; I < Values.size(); ++I)
+        EXPECT_NEAR(Once[I], Values[I], Most) << Format << " " << I;
+      if (Format == POPLAR_NF4)
+        EXPECT_EQ(
+            unpack(Format, Rows, Columns, pack(Format, Rows, Columns, Once)),
+            Once);
+    }
+}
+
+TEST(Quantized, RangesAndNarrowFormatsAreThoseOfTheWhole) {
+  constexpr int64_t Rows = 6, Columns = 48, Begin = 64, End = 201;
+  for (int32_t Format : Formats) {
+    std::vector<char> Bytes =
+        pack(Format, Rows, Columns, makeMatrix(Rows, Columns));
+    std::vector<float> Whole = unpack(Format, Rows, Columns, Bytes);
+    for (int32_t Type : {POPLAR_F32, POPLAR_BF16, POPLAR_F16}) {
+      auto Wire = static_cast<comm::Type>(Type);
+      auto Size = static_cast<size_t>((End - Begin) * comm::getBytes(Wire));
+      std::vector<char> Part(Size), Expected(Size);
+      dequantize(Format, Rows, Columns, Bytes.data(), Begin, End, Type,
+                 Part.data());
+      comm::convert(Whole.data() + Begin, comm::Type::F32, Expected.data(),
+                    Wire, End - Begin);
+      EXPECT_EQ(Part, Expected) << Format << " " << Type;
+    }
+  }
+}
+
+TEST(Quantized, ZerosStayAndOthersThanNumbersAreRefused) {
+  for (int32_t Format : Formats) {
+    std::vector<float> Values(128);
+    EXPECT_EQ(unpack(Format, 2, 64, pack(Format, 2, 64, Values)), Values);
+    Values[70] = 1e-44f;
+    for (float Value : unpack(Format, 2, 64, pack(Format, 2, 64, Values)))
+      EXPECT_TRUE(std::fabs(Value) < 1e-38f) << Format << " " << Value;
+    std::vector<char> Bytes(
+        static_cast<size_t>(poplar_quantized_layout(Format, 2, 64).bytes));
+    for (float Bad : {INFINITY, NAN}) {
+      Values[70] = Bad;
+      EXPECT_FALSE(quantize(Format, 2, 64, Values.data(), Bytes.data()));
+    }
+  }
+}
+
+/// A product with a quantised weight is that with the weight's values.
+TEST(Quantized, ProductsTakeTheValues) {
+  constexpr int64_t T = 3, N = 40, K = 24, Batch = 2;
+  std::vector<float> A = makeMatrix(T * Batch, K);
+  for (int32_t Format : Formats)
+    for (int32_t TransB : {0, 1}) {
+      int64_t Rows = TransB ? N : K, Columns = TransB ? K : N;
+      std::vector<char> Bytes =
+          pack(Format, Rows, Columns, makeMatrix(Rows, Columns));
+      std::vector<float> B = unpack(Format, Rows, Columns, Bytes);
+      PoplarGemm Plain = {};
+      Plain.m = T;
+      Plain.n = N;
+      Plain.k = K;
+      Plain.batched = 1;
+      Plain.trans_b = TransB;
+      PoplarGemm Quantized = Plain;
+      Quantized.b_type = Format;
+      GemmCache Cache;
+      Cache.prepare(Plain, Batch);
+      Cache.prepare(Quantized, Batch);
+      EXPECT_LE(
+          Cache.getScratchBytes(),
+          poplar_gemm_scratch_bytes(&Quantized, Batch, omp_get_max_threads()));
+      EXPECT_GE(Cache.getScratchBytes(), N * K * 4);
+      Cache.allocateScratch();
+      std::vector<float> C(T * Batch * N), Expected(C.size());
+      Cache.run(Plain, A.data(), B.data(), nullptr, Expected.data(), Batch);
+      Cache.run(Quantized, A.data(), Bytes.data(), nullptr, C.data(), Batch);
+      EXPECT_EQ(C, Expected) << Format << " " << TransB;
+    }
+}
+
+} // namespace
