@@ -317,14 +317,19 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
         for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
           if (bucket.isUsedBy(rank.getGroup(), plan.getPosition(index)))
             holders.push_back(index);
+    std::vector<int64_t> residuals;
+    if (info.gradientWire != "f32" && !bucket.getFrozen())
+      for (auto plan : module.getOps<zero::PlanOp>())
+        for (size_t rank = 0; rank < plan.getRanks().size(); ++rank)
+          residuals.push_back(zero::countResidual(plan, info, bucket, rank));
     auto offsetOf = [](std::optional<uint64_t> place) {
       return place ? int64_t(*place) : -1;
     };
-    buckets.push_back({bucket.getSymName().str(), layout.elements,
-                       offsetOf(copies.getWorking()),
-                       offsetOf(copies.getGradient()), std::move(bounds),
-                       info.getStage(bucket), std::move(holders),
-                       bucket.getFrozen()});
+    buckets.push_back(
+        {bucket.getSymName().str(), layout.elements,
+         offsetOf(copies.getWorking()), offsetOf(copies.getGradient()),
+         std::move(bounds), info.getStage(bucket), std::move(holders),
+         bucket.getFrozen(), std::move(residuals), info.hasOwnMaster(bucket)});
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());

@@ -142,6 +142,8 @@ llvm::Constant *ProgramDescription::Emitter::makeBuckets() {
             .set("num_ranks", int64(int64_t(bucket.holders.size())))
             .set("ranks", list(bucket.holders, "holders"))
             .set("frozen", int64(bucket.frozen))
+            .set("residuals", list(bucket.residuals, "residuals"))
+            .set("own_master", int64(bucket.ownMaster))
             .get());
   return table(entries, "buckets");
 }

@@ -26,6 +26,9 @@ struct Shard {
   /// Working copy; the master itself where that is in f32. Of a frozen bucket
   /// the other arrays are null, but for a master in f32.
   char *Working;
+  /// Where reductions are lossy: what they owe (docs/lossy-wires.md), on the
+  /// host. Not in checkpoints.
+  float *Residual;
 
   int64_t size() const { return End - Begin; }
 };
@@ -36,10 +39,17 @@ struct Piece {
   int64_t Parameter, Begin, End, Offset;
 };
 
+/// Whether masters are apart from working copies.
+inline bool hasOwnMaster(const PoplarProgram &Program,
+                         const PoplarBucket &Bucket) {
+  return !Bucket.frozen &&
+         (Program.working_type != POPLAR_F32 || Bucket.own_master);
+}
+
 /// Whether ranks of the plan share units, so that none has all parameters.
 bool sharesUnits(const PoplarProgram &Program);
-/// Whether each rank has the whole model: before stage 3, if it is no stage of a
-/// pipeline and shares no units.
+/// Whether each rank has the whole model: before stage 3, if it is no stage of
+/// a pipeline and shares no units.
 bool hasWholeModel(const PoplarProgram &Program);
 
 /// Lays the rank's shards out behind the batch region, as Runtime/ABI.h says,

@@ -68,6 +68,10 @@ struct Collective {
   Type SendType = Type::F32, ReceiveType = Type::F32;
   /// ReduceScatter: add to the shard instead of overwriting it.
   bool Accumulate = false;
+  /// Of reductions: sums that cross between nodes are rounded, and what that
+  /// takes away is kept here (Communicator::Feedback).
+  bool IsLossy = false;
+  float *Residual = nullptr;
   /// Of a device's memory: see Communicator::waitFor.
   void *After = nullptr;
   /// What the plan calls it, for reports: a bucket or unit number.

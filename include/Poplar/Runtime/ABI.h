@@ -41,8 +41,8 @@
 //   working copy      whole     whole     whole     shard
 //   gradient, f32     whole     whole     shard     shard
 //   master, moments   whole     shard     shard     shard
-// A working copy in f32 is the master as well. Of a frozen bucket there is
-// nothing but the working copy.
+// A working copy in f32 is the master as well, unless the bucket says
+// otherwise. Of a frozen bucket there is nothing but the working copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,7 +56,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 9u
+#define POPLAR_ABI_VERSION 10u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
@@ -103,6 +103,12 @@ typedef struct PoplarBucket {
   int64_t num_ranks;
   const int64_t *ranks;
   int64_t frozen; /* 1: it has a working copy, and nothing else */
+  /// f32 values of error feedback that each rank keeps behind its shard of the
+  /// bucket, world_size of them; null where gradients are reduced exactly.
+  const int64_t *residuals;
+  /// 1: masters are apart from the working copy, though that is in f32, because
+  /// gathering rounds it.
+  int64_t own_master;
 } PoplarBucket;
 
 /// Whom a rank of a pipeline stage exchanges messages with, and which tokens of
@@ -144,12 +150,16 @@ enum PoplarCollectiveKind {
   POPLAR_ALL_REDUCE = 2
 };
 
+/// On the wire only: blocks of int8, see docs/lossy-wires.md.
+enum PoplarWire { POPLAR_I8 = 3 };
+
 /// A collective of generated code; there is one of each `id`.
 typedef struct PoplarCollective {
   int64_t id;
   int32_t kind; /* PoplarCollectiveKind */
   int32_t bucket;
-  int32_t wire_type; /* PoplarType */
+  int32_t wire_type; /* PoplarType, or POPLAR_I8; of a reduction, anything but
+                        POPLAR_F32 has error feedback */
   /* 1: the buffer given is transient (gathered parameters of stage 3; the
      gradients of a micro-step, whose sum is added to the shard). 0: it is the
      bucket's whole copy. */
@@ -361,11 +371,11 @@ typedef struct PoplarProgram {
   /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
   /// (see nn.dropout), dloss f32 [B,T] (the seed of the backward pass: one
   /// over the global count of targets, times a loss scale). It reads loss f32
-  /// [B,T], per token, after train, train_last and evaluate, and logits [B,T,V], of type
-  /// logits_type, after infer. The outputs may share memory with inputs of
-  /// other functions: read them before the next call.
-  int64_t ids, targets, keys, dloss, train_loss, train_last_loss,
-      evaluate_loss, logits;
+  /// [B,T], per token, after train, train_last and evaluate, and logits
+  /// [B,T,V], of type logits_type, after infer. The outputs may share memory
+  /// with inputs of other functions: read them before the next call.
+  int64_t ids, targets, keys, dloss, train_loss, train_last_loss, evaluate_loss,
+      logits;
   int32_t logits_type, reserved;
   int64_t num_parameters;
   const PoplarParameter *parameters;

@@ -195,7 +195,7 @@ void CallBuilder::lowerDispatch(exec::DispatchOp dispatch) {
 /// Starts a collective; leaves its token and its buffer in `started` under the
 /// op's first result, if any.
 Value CallBuilder::start(Operation *op, zero::CollectiveKind kind,
-                         FlatSymbolRefAttr name, FloatType wire,
+                         FlatSymbolRefAttr name, Type wire,
                          ValueRange gradients, bool isTransient, bool unscale) {
   const SharedPlaces::Bucket &bucket = getBucket(name);
   auto f32 = builder.getF32Type();
@@ -232,8 +232,7 @@ bool CallBuilder::lowerZero(Operation *op) {
   }
   if (auto gather = dyn_cast<zero::AllGatherOp>(op)) {
     wait(start(op, zero::CollectiveKind::AllGather, gather.getBucketAttr(),
-               cast<FloatType>(gather.getWire()), {}, op->getNumResults() != 0,
-               false));
+               gather.getWire(), {}, op->getNumResults() != 0, false));
     if (op->getNumResults())
       bindSlices(op->getResults(), started[op->getResult(0)].second,
                  gather.getBucketAttr());
@@ -241,20 +240,18 @@ bool CallBuilder::lowerZero(Operation *op) {
   }
   if (auto scatter = dyn_cast<zero::ReduceScatterOp>(op)) {
     wait(start(op, zero::CollectiveKind::ReduceScatter, scatter.getBucketAttr(),
-               cast<FloatType>(scatter.getWire()), scatter.getGradients(),
-               false, scatter.getUnscale()));
+               scatter.getWire(), scatter.getGradients(), false,
+               scatter.getUnscale()));
     return true;
   }
   if (auto reduce = dyn_cast<zero::AllReduceOp>(op)) {
     wait(start(op, zero::CollectiveKind::AllReduce, reduce.getBucketAttr(),
-               cast<FloatType>(reduce.getWire()), {}, false,
-               reduce.getUnscale()));
+               reduce.getWire(), {}, false, reduce.getUnscale()));
     return true;
   }
   if (auto async = dyn_cast<zero::StartOp>(op)) {
-    start(op, async.getKind(), async.getBucketAttr(),
-          cast<FloatType>(async.getWire()), async.getGradients(),
-          async.getTransient(), async.getUnscale());
+    start(op, async.getKind(), async.getBucketAttr(), async.getWire(),
+          async.getGradients(), async.getTransient(), async.getUnscale());
     return true;
   }
   if (auto waits = dyn_cast<zero::WaitOp>(op)) {

@@ -57,7 +57,7 @@ private:
   /// Ops of the zero dialect; false for all others.
   bool lowerZero(mlir::Operation *op);
   mlir::Value start(mlir::Operation *op, zero::CollectiveKind kind,
-                    mlir::FlatSymbolRefAttr bucket, mlir::FloatType wire,
+                    mlir::FlatSymbolRefAttr bucket, mlir::Type wire,
                     mlir::ValueRange gradients, bool isTransient, bool unscale);
   void bindResults(mlir::Operation *op);
   void bindSlices(mlir::ResultRange values, mlir::Value flat,

@@ -8,8 +8,10 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -47,6 +49,17 @@ FloatType zero::getFloatType(MLIRContext *context, StringRef name) {
       .Default({});
 }
 
+Type zero::getWireType(MLIRContext *context, StringRef name) {
+  if (name == "i8")
+    return IntegerType::get(context, 8);
+  return getFloatType(context, name);
+}
+
+double zero::getWireBytes(Type wire) {
+  return wire.isInteger() ? getElementBytes("i8")
+                          : wire.getIntOrFloatBitWidth() / 8.0;
+}
+
 ProgramInfo ProgramInfo::get(ModuleOp module) {
   ProgramInfo info;
   auto attr = module->getAttrOfType<DictionaryAttr>(kProgramAttr);
@@ -73,6 +86,8 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   integer("groups", info.numGroups);
   integer("chunks", info.numChunks);
   text("wire", info.wire);
+  text("gradient_wire", info.gradientWire);
+  info.hasLossyParameters = attr.contains("lossy_parameters");
   text("received", info.received);
   text("sent", info.sent);
   info.scaled = attr.contains("scaled");
@@ -98,6 +113,11 @@ DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
       integer("stage", stage),
       integer("world_size", worldSize),
       text("wire", wire)};
+  if (gradientWire != "f32")
+    entries.push_back(text("gradient_wire", gradientWire));
+  if (hasLossyParameters)
+    entries.push_back(
+        builder.getNamedAttr("lossy_parameters", builder.getUnitAttr()));
   if (mixedRecompute)
     entries.push_back(
         builder.getNamedAttr("mixed_recompute", builder.getUnitAttr()));
@@ -170,6 +190,35 @@ bool ProgramInfo::holds(BucketOp bucket) const {
 
 bool ProgramInfo::isShared(BucketOp bucket) const {
   return bucket.getGroups() && bucket.getGroups()->size() > 1;
+}
+
+bool ProgramInfo::hasOwnMaster(BucketOp bucket) const {
+  int64_t held = getStage(bucket);
+  return hasLossyParameters && worldSize > 1 && (held == 1 || held == 2) &&
+         getWorkingFormat() == "f32" && !bucket.getFrozen();
+}
+
+int64_t zero::countResidual(PlanOp plan, const ProgramInfo &info,
+                            BucketOp bucket, int64_t rank) {
+  if (info.gradientWire == "f32" || info.worldSize == 1 || bucket.getFrozen())
+    return 0;
+  // As Topology and ReduceScatter of the runtime do it, which checks the
+  // number.
+  llvm::StringMap<SmallVector<int64_t>> nodes;
+  SmallVector<RankOp, 0> ranks = plan.getRanks();
+  for (auto [index, op] : llvm::enumerate(ranks))
+    nodes[op.getNode()].push_back(index);
+  ArrayRef<int64_t> bounds = *bucket.getBounds(),
+                    members = nodes[ranks[rank].getNode()];
+  int64_t elements = 0;
+  for (auto [slice, owner] : llvm::enumerate(ranks)) {
+    bool isOwn = int64_t(slice) == rank && info.getStage(bucket) == 0,
+         crosses = owner.getNode() != ranks[rank].getNode() &&
+                   members[slice % members.size()] == rank;
+    if (crosses || (isOwn && nodes.size() > 1))
+      elements += bounds[slice + 1] - bounds[slice];
+  }
+  return elements;
 }
 
 //===----------------------------------------------------------------------===//

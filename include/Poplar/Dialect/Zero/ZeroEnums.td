@@ -50,4 +50,9 @@ def Zero_WireType : TypeAttrBase<"::mlir::FloatType", "f32, bf16 or f16",
     CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
           "::mlir::Float16Type>($_self)">>;
 
+/// What collectives carry; i8 stands for blocks of int8 (docs/lossy-wires.md).
+def Zero_CollectiveWire : TypeAttrBase<"::mlir::Type", "f32, bf16, f16 or i8",
+    CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
+          "::mlir::Float16Type>($_self) || $_self.isInteger(8)">>;
+
 #endif // POPLAR_DIALECT_ZERO_ZEROENUMS_TD

@@ -96,6 +96,18 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     }
     ```
 
+    Where links are slow, a plan may say that collectives carry less than they
+    are given: in bf16, or as i8, blocks of int8 (docs/lossy-wires.md):
+    ```mlir
+    zero.plan stage 2 global_batch 2 policy "exact" gradient_wire i8
+        parameter_wire bf16 {
+      zero.rank @fast node "n0" micro_batch 1 steps 1 last 1
+      zero.rank @slow node "n1" micro_batch 1 steps 1 last 1
+    }
+    ```
+    Gradients then have error feedback. Without, nothing that is trained is
+    rounded on the wire to less than what all ranks compute in.
+
     What planning found out is kept beside: seconds of an iteration by the closed
     form (`predicted_seconds`), their relative uncertainty where profiles are
     estimates, and simulated (`simulated_seconds`). `simulated_plans` lists the
@@ -107,6 +119,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     ConfinedAttr<I64Attr, [IntPositive]>:$global_batch,
     StrAttr:$policy,
     OptionalAttr<Zero_PlanScheduleAttr>:$schedule,
+    OptionalAttr<Zero_CollectiveWire>:$gradient_wire,
+    OptionalAttr<Zero_CollectiveWire>:$parameter_wire,
     OptionalAttr<F64Attr>:$predicted_seconds,
     OptionalAttr<F64Attr>:$predicted_uncertainty,
     OptionalAttr<F64Attr>:$simulated_seconds,
@@ -114,7 +128,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
-    (`schedule` $schedule^)? attr-dict-with-keyword $body
+    (`schedule` $schedule^)? (`gradient_wire` $gradient_wire^)?
+    (`parameter_wire` $parameter_wire^)? attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
@@ -318,7 +333,7 @@ def Zero_AllGatherOp : Zero_CollectiveOp<"all_gather", "AllGather"> {
     zero.all_gather @block0 wire bf16
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire);
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire);
   let results = (outs Variadic<AnyStaticShapeTensor>:$values);
   let assemblyFormat = [{
     $bucket `wire` $wire attr-dict (`:` type($values)^)?
@@ -334,7 +349,7 @@ def Zero_ReduceScatterOp : Zero_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
     sums (stage 1). `unscale` divides by the loss scale first and notes
     overflows.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire,
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire,
     UnitAttr:$unscale, Variadic<AnyStaticShapeTensor>:$gradients);
   let assemblyFormat = [{
     $bucket `wire` $wire (`unscale` $unscale^)? attr-dict
@@ -344,7 +359,7 @@ def Zero_ReduceScatterOp : Zero_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
 
 def Zero_AllReduceOp : Zero_CollectiveOp<"all_reduce", "AllReduce"> {
   let summary = "Replaces the running gradients of a bucket by the ranks' sum";
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire,
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire,
     UnitAttr:$unscale);
   let assemblyFormat = "$bucket `wire` $wire (`unscale` $unscale^)? attr-dict";
 }
@@ -363,7 +378,7 @@ def Zero_StartOp : Zero_CollectiveOp<"start", ""> {
     working copies.
   }];
   let arguments = (ins Zero_CollectiveKind:$kind, FlatSymbolRefAttr:$bucket,
-    Zero_WireType:$wire, UnitAttr:$unscale, UnitAttr:$transient,
+    Zero_CollectiveWire:$wire, UnitAttr:$unscale, UnitAttr:$transient,
     Variadic<AnyStaticShapeTensor>:$gradients);
   let results = (outs Zero_Token:$token);
   let assemblyFormat = [{
