@@ -186,6 +186,9 @@ std::vector<LossyWires> HeteroAllocatePass::listLossyWires() const {
   return {{"bf16", ""}, {"bf16", half}, {"i8", ""}, {"i8", half}, {"i8", "i8"}};
 }
 
+/// What makes losing more worth it.
+static constexpr double leastLossyGain = 0.01;
+
 /// Whether a plan rounds all that it may: nothing is lost inside of a node, and
 /// in stage 0 parameters are not sent.
 static bool usesWires(const ClusterView &cluster,
@@ -238,7 +241,9 @@ LogicalResult HeteroAllocatePass::takeFastest(const PlanSearchResult &result,
     simulated.push_back({describePlan(cluster, candidate, policy),
                          candidate.allocation.seconds, *seconds});
     // Differences by rounding are none.
-    if (*seconds < simulated[best].simulated * (1 - 1e-9))
+    bool losesMore = !(candidate.wires == candidates[best].wires);
+    if (*seconds < simulated[best].simulated *
+                       (1 - (losesMore ? leastLossyGain : 1e-9)))
       best = index;
   }
   setRecompute(candidates[best]);

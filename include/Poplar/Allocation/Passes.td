@@ -39,7 +39,8 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
 
     With `allow-lossy`, which needs `simulate`, plans whose collectives carry
     gradients and parameters in bf16 or in blocks of int8 are simulated, too
-    (docs/lossy-wires.md); one is taken if it is faster than every exact plan.
+    (docs/lossy-wires.md). One is taken if it is at least 1 % faster than every
+    plan that loses less.
   }];
   let options = [
     Option<"globalBatch", "global-batch", "int64_t", "0",

@@ -1020,3 +1020,34 @@ zero.bucket @b [@w] frozen
 
 // expected-error @below {{std needs the init 'normal' or 'uniform', found 'ones'}}
 nn.parameter @w : tensor<64xf32> ones std 0.1
+
+// -----
+
+// expected-error @below {{gradient_wire is 'f16', expected bf16 or i8}}
+zero.plan stage 0 global_batch 1 policy "p" gradient_wire f16 {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{has a parameter_wire, but in stage 0 parameters are not sent}}
+zero.plan stage 0 global_batch 1 policy "p" parameter_wire i8 {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{attribute 'gradient_wire' failed to satisfy constraint: type attribute of f32, bf16, f16 or i8}}
+zero.plan stage 0 global_batch 1 policy "p" gradient_wire i16 {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{has groups and a gradient_wire: in pipelines, and where devices share units, all that crosses is exact yet; plan without --allow-lossy}}
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" gradient_wire i8 {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 2 steps 1 last 2
+  zero.rank @t node "n" group 1 micro_batch 2 steps 1 last 2
+}

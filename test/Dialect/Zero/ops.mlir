@@ -32,6 +32,22 @@ zero.plan stage 0 global_batch 11 policy "batch:a=3,b=0" {
 
 // -----
 
+// What may be lost where links are slow.
+// CHECK: zero.plan stage 2 global_batch 2 policy "exact" gradient_wire i8 parameter_wire bf16 {
+zero.plan stage 2 global_batch 2 policy "exact" gradient_wire i8 parameter_wire bf16 {
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1
+  zero.rank @a node "m" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// CHECK: zero.plan stage 0 global_batch 1 policy "exact" gradient_wire bf16 {
+zero.plan stage 0 global_batch 1 policy "exact" gradient_wire bf16 {
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
 nn.parameter @w : tensor<5x3xf32> normal std 0.02
 nn.parameter @b : tensor<33xf32> zeros
 nn.parameter @"h.0.w" : tensor<32xf32> ones
@@ -56,6 +72,13 @@ func.func @synchronous(%a: tensor<5x3xf32>, %c: tensor<33xf32>) {
   %g:2 = zero.gradients @pair : tensor<5x3xf32>, tensor<33xf32>
   // CHECK: zero.reduce_scatter @pair wire f32(%[[G]]#0, %[[G]]#1 : tensor<5x3xf32>, tensor<33xf32>)
   zero.reduce_scatter @pair wire f32 (%g#0, %g#1 : tensor<5x3xf32>, tensor<33xf32>)
+  // Lossy formats.
+  // CHECK: zero.all_gather @pair wire i8{{$}}
+  zero.all_gather @pair wire i8
+  // CHECK: zero.reduce_scatter @pair wire i8(%{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<33xf32>)
+  zero.reduce_scatter @pair wire i8 (%a, %c : tensor<5x3xf32>, tensor<33xf32>)
+  // CHECK: zero.all_reduce @pair wire bf16{{$}}
+  zero.all_reduce @pair wire bf16
   // CHECK: zero.reduce_scatter @pair wire f32 unscale(%{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<33xf32>)
   zero.reduce_scatter @pair wire f32 unscale (%a, %c : tensor<5x3xf32>, tensor<33xf32>)
   // CHECK: zero.reduce_scatter @alone wire f32 unscale{{$}}

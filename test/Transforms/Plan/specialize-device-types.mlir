@@ -201,3 +201,21 @@ zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
   zero.rank @half node "n" micro_batch 1 steps 1 last 1
   zero.rank @whole node "n" group 1 micro_batch 1 steps 1 last 1
 }
+
+// -----
+
+// What a plan lets collectives lose.
+
+// CHECK: module @cpu.program attributes {zero.program = {device_type = "cpu", gradient_wire = "i8", lossy_parameters, precision = "f32", recompute = "keep", stage = 1 : i64, target = "host", wire = "bf16", world_size = 2 : i64}}
+// CHECK: zero.plan stage 1 global_batch 2 policy "exact" gradient_wire i8 parameter_wire bf16
+
+nn.parameter @w : tensor<64xf32> ones
+cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [@cpu]
+cluster.node @m devices [@cpu]
+cluster.link between nodes latency 0 bandwidth 1.0e9
+zero.bucket @b [@w]
+zero.plan stage 1 global_batch 2 policy "exact" gradient_wire i8 parameter_wire bf16 {
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "m" micro_batch 1 steps 1 last 1
+}
