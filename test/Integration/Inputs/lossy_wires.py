@@ -45,6 +45,8 @@ def check_resume(workshop, job, reference):
             job, "resumed", ["--steps", steps, *COMMON], steps == STEPS
         )
     worst, failures = jobs.compare_losses(run, reference, TOLERANCE)
+    if "error feedback of lossy gradients starts anew" not in run.output:
+        failures.append("does not say what resuming loses")
     if run.losses == reference.losses:
         failures.append("keeps its error feedback, unlike what is documented")
     return worst, failures
