@@ -50,9 +50,10 @@ constexpr bool fillStruct(const ABIField (&fields)[N], size_t size) {
   ABIField { #F, offsetof(T, F), sizeof(T::F) }
 
 inline constexpr ABIField sliceFields[] = {
-    POPLAR_FIELD(PoplarSlice, tensor),     POPLAR_FIELD(PoplarSlice, rank),
-    POPLAR_FIELD(PoplarSlice, shape),      POPLAR_FIELD(PoplarSlice, dim),
-    POPLAR_FIELD(PoplarSlice, num_ranges), POPLAR_FIELD(PoplarSlice, ranges)};
+    POPLAR_FIELD(PoplarSlice, tensor), POPLAR_FIELD(PoplarSlice, rank),
+    POPLAR_FIELD(PoplarSlice, shape),  POPLAR_FIELD(PoplarSlice, dim),
+    POPLAR_FIELD(PoplarSlice, num_ranges),
+    POPLAR_FIELD(PoplarSlice, ranges)};
 static_assert(fillStruct(sliceFields, sizeof(PoplarSlice)));
 
 inline constexpr ABIField parameterFields[] = {
@@ -69,42 +70,29 @@ inline constexpr ABIField parameterFields[] = {
 static_assert(fillStruct(parameterFields, sizeof(PoplarParameter)));
 
 inline constexpr ABIField bucketFields[] = {
-    POPLAR_FIELD(PoplarBucket, name),
-    POPLAR_FIELD(PoplarBucket, elements),
-    POPLAR_FIELD(PoplarBucket, working),
-    POPLAR_FIELD(PoplarBucket, gradient),
-    POPLAR_FIELD(PoplarBucket, bounds),
-    POPLAR_FIELD(PoplarBucket, stage),
-    POPLAR_FIELD(PoplarBucket, num_ranks),
-    POPLAR_FIELD(PoplarBucket, ranks),
-    POPLAR_FIELD(PoplarBucket, frozen),
-    POPLAR_FIELD(PoplarBucket, residuals),
+    POPLAR_FIELD(PoplarBucket, name),      POPLAR_FIELD(PoplarBucket, elements),
+    POPLAR_FIELD(PoplarBucket, working),   POPLAR_FIELD(PoplarBucket, gradient),
+    POPLAR_FIELD(PoplarBucket, bounds),    POPLAR_FIELD(PoplarBucket, stage),
+    POPLAR_FIELD(PoplarBucket, num_ranks), POPLAR_FIELD(PoplarBucket, ranks),
+    POPLAR_FIELD(PoplarBucket, frozen),    POPLAR_FIELD(PoplarBucket, residuals),
     POPLAR_FIELD(PoplarBucket, own_master)};
 static_assert(fillStruct(bucketFields, sizeof(PoplarBucket)));
 
-inline constexpr ABIField linkFields[] = {POPLAR_FIELD(PoplarLink, rank),
-                                          POPLAR_FIELD(PoplarLink, first),
-                                          POPLAR_FIELD(PoplarLink, count)};
+inline constexpr ABIField linkFields[] = {
+    POPLAR_FIELD(PoplarLink, rank), POPLAR_FIELD(PoplarLink, first),
+    POPLAR_FIELD(PoplarLink, count)};
 static_assert(fillStruct(linkFields, sizeof(PoplarLink)));
 
 inline constexpr ABIField rankFields[] = {
-    POPLAR_FIELD(PoplarRank, device_type),
-    POPLAR_FIELD(PoplarRank, node),
-    POPLAR_FIELD(PoplarRank, micro_batch),
-    POPLAR_FIELD(PoplarRank, steps),
-    POPLAR_FIELD(PoplarRank, last),
-    POPLAR_FIELD(PoplarRank, threads),
-    POPLAR_FIELD(PoplarRank, group),
-    POPLAR_FIELD(PoplarRank, num_previous),
-    POPLAR_FIELD(PoplarRank, num_next),
-    POPLAR_FIELD(PoplarRank, previous),
-    POPLAR_FIELD(PoplarRank, next),
-    POPLAR_FIELD(PoplarRank, num_sharers),
-    POPLAR_FIELD(PoplarRank, sharers),
-    POPLAR_FIELD(PoplarRank, position),
+    POPLAR_FIELD(PoplarRank, device_type), POPLAR_FIELD(PoplarRank, node),
+    POPLAR_FIELD(PoplarRank, micro_batch), POPLAR_FIELD(PoplarRank, steps),
+    POPLAR_FIELD(PoplarRank, last),        POPLAR_FIELD(PoplarRank, threads),
+    POPLAR_FIELD(PoplarRank, group),       POPLAR_FIELD(PoplarRank, num_previous),
+    POPLAR_FIELD(PoplarRank, num_next),    POPLAR_FIELD(PoplarRank, previous),
+    POPLAR_FIELD(PoplarRank, next),        POPLAR_FIELD(PoplarRank, num_sharers),
+    POPLAR_FIELD(PoplarRank, sharers),     POPLAR_FIELD(PoplarRank, position),
     POPLAR_FIELD(PoplarRank, in_flight),
-    POPLAR_FIELD(PoplarRank, turns),
-    POPLAR_FIELD(PoplarRank, chunks)};
+    POPLAR_FIELD(PoplarRank, turns),       POPLAR_FIELD(PoplarRank, chunks)};
 static_assert(fillStruct(rankFields, sizeof(PoplarRank)));
 
 inline constexpr ABIField gpuKernelFields[] = {

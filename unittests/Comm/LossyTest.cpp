@@ -151,8 +151,9 @@ TEST(ErrorFeedback, OwesNoMoreThanOneRounding) {
     double Bound = Scale * (Wire == Type::I8 ? 0.6 / 127 : 0x1p-8) + 1e-3;
     for (int I = 0; I < Count; ++I)
       EXPECT_NEAR(Got[I], Wanted[I], Bound) << getName(Wire) << " " << I;
-    if (Wire == Type::I8)
+    if (Wire == Type::I8) {
       EXPECT_EQ(Without[7], 0);
+    }
   }
 }
 

@@ -200,7 +200,7 @@ static LogicalResult verifyWires(zero::PlanOp plan,
              << "), but only hosts have them yet: plan without --allow-lossy";
   if (!wires.parameters.empty() &&
       getElementBytes(wires.parameters) >= getElementBytes(exact.str()))
-    return plan.emitOpError("has parameters travel as ")
+    return plan.emitOpError("sends parameters as ")
            << wires.parameters << ", which is no narrower than the " << exact
            << " that all ranks compute in: leave out parameter_wire";
   return success();

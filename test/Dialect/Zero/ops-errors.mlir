@@ -1037,7 +1037,7 @@ zero.plan stage 0 global_batch 1 policy "p" parameter_wire i8 {
 
 // -----
 
-// expected-error @below {{attribute 'gradient_wire' failed to satisfy constraint: type attribute of f32, bf16, f16 or i8}}
+// expected-error @below {{attribute 'gradient_wire' failed to satisfy constraint: f32, bf16, f16 or i8}}
 zero.plan stage 0 global_batch 1 policy "p" gradient_wire i16 {
   zero.rank @t node "n" micro_batch 1 steps 1 last 1
 }

@@ -74,7 +74,7 @@ cluster.device_type @cpu target "host" memory 1000000 precision bf16
 cluster.node @n devices [@cpu]
 nn.parameter @w : tensor<64xf32> ones
 zero.bucket @b [@w]
-// expected-error @below {{has parameters travel as bf16, which is no narrower than the bf16 that all ranks compute in: leave out parameter_wire}}
+// expected-error @below {{sends parameters as bf16, which is no narrower than the bf16 that all ranks compute in: leave out parameter_wire}}
 zero.plan stage 1 global_batch 1 policy "exact" parameter_wire bf16 {
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
 }
