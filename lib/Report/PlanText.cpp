@@ -38,6 +38,8 @@ static std::string formatHead(const Plan &plan) {
               formatCount(plan.ranks.size(), "rank"), plan.policy);
   if (!plan.schedule.empty())
     text += ", schedule " + plan.schedule;
+  if (plan.wires.any())
+    text += ", " + describeWires(plan.wires);
   if (plan.predicted)
     text += formatv(", {0:f4} s predicted", *plan.predicted);
   if (plan.simulated)

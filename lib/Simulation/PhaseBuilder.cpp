@@ -125,7 +125,7 @@ void PhaseBuilder::addTokens(Phase &phase, int group,
 /// Adds the collective of a bucket if it is not there yet. Buckets of one size
 /// cost the same.
 int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
-                                int64_t bytes, bool reduces) {
+                                double bytes, bool reduces) {
   return getCollective(name, [&](std::string text) {
     const std::vector<int64_t> &bounds = getBounds(bucket);
     int index = getGroup(bucket);
@@ -134,14 +134,15 @@ int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
         costs.try_emplace({index, bounds.back(), bytes, reduces});
     if (isNew)
       entry->second =
-          place(reduces ? group.cost.reduceScatter("", bounds, bytes)
+          place(reduces ? group.cost.reduceScatter("", bounds, bytes,
+                                                   /*insideBytes=*/4)
                         : group.cost.allGather("", bounds, bytes),
                 group);
     SimulationProblem::Collective collective = entry->second;
     collective.name = std::move(text);
     // One rank alone sends nothing.
     if (group.shares.size() > 1)
-      collective.bytes = double(bounds.back()) * double(bytes);
+      collective.bytes = double(bounds.back()) * bytes;
     return collective;
   });
 }
@@ -151,7 +152,7 @@ int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
 int PhaseBuilder::addStart(Phase &phase, zero::CollectiveOpInterface op) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, op.getBucketName());
-  int64_t bytes = op.getWireType().getIntOrFloatBitWidth() / 8;
+  double bytes = zero::getWireBytes(op.getWireType());
   int token = static_cast<int>(phase.size());
   zero::CollectiveKind kind = op.getCollectiveKind();
   std::string name =

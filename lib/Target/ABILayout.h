@@ -80,7 +80,9 @@ inline constexpr ABIField bucketFields[] = {
     POPLAR_FIELD(PoplarBucket, num_ranks),
     POPLAR_FIELD(PoplarBucket, ranks),
     POPLAR_FIELD(PoplarBucket, frozen),
-    POPLAR_FIELD(PoplarBucket, quantized)};
+    POPLAR_FIELD(PoplarBucket, quantized),
+    POPLAR_FIELD(PoplarBucket, residuals),
+    POPLAR_FIELD(PoplarBucket, own_master)};
 static_assert(fillStruct(bucketFields, sizeof(PoplarBucket)));
 
 inline constexpr ABIField linkFields[] = {POPLAR_FIELD(PoplarLink, rank),

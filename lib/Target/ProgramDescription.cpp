@@ -358,6 +358,11 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
         for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
           if (bucket.isUsedBy(rank.getGroup(), plan.getPosition(index)))
             holders.push_back(index);
+    std::vector<int64_t> residuals;
+    if (info.gradientWire != "f32" && !bucket.getFrozen())
+      for (auto plan : module.getOps<zero::PlanOp>())
+        for (size_t rank = 0; rank < plan.getRanks().size(); ++rank)
+          residuals.push_back(zero::countResidual(plan, info, bucket, rank));
     auto offsetOf = [](std::optional<uint64_t> place) {
       return place ? int64_t(*place) : -1;
     };
@@ -365,7 +370,8 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
                        offsetOf(copies.getWorking()),
                        offsetOf(copies.getGradient()), std::move(bounds),
                        info.getStage(bucket), std::move(holders),
-                       bucket.getFrozen(), bucket.getQuantized()});
+                       bucket.getFrozen(), bucket.getQuantized(),
+                       std::move(residuals), info.hasOwnMaster(bucket)});
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());

@@ -147,6 +147,8 @@ llvm::Constant *ProgramDescription::Emitter::makeBuckets() {
             .set("ranks", list(bucket.holders, "holders"))
             .set("frozen", int32(bucket.frozen))
             .set("quantized", int32(bucket.quantized))
+            .set("residuals", list(bucket.residuals, "residuals"))
+            .set("own_master", int64(bucket.ownMaster))
             .get());
   return table(entries, "buckets");
 }

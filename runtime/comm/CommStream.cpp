@@ -437,13 +437,19 @@ void CommStream::executeCollective(const Collective &C) {
   Communicator &Ranks = C.Subgroup < 0 ? *Comm : *Subgroups[C.Subgroup];
   if (C.After)
     Ranks.waitFor(C.After);
+  Communicator::Feedback Kept = {C.Residual};
   switch (C.TheKind) {
   case Collective::AllGather:
     return Ranks.allGather(C.Send, C.SendType, C.Receive, C.ReceiveType, C.Wire,
                            C.Bounds);
   case Collective::ReduceScatter:
+    if (C.IsLossy)
+      return Ranks.reduceScatter(Values, Result, C.Accumulate, C.Wire, C.Bounds,
+                                 Kept);
     return Ranks.reduceScatter(Values, Result, C.Accumulate, C.Wire, C.Bounds);
   case Collective::AllReduce:
+    if (C.IsLossy)
+      return Ranks.allReduce(Values, Result, C.Wire, C.Bounds, Kept);
     return Ranks.allReduce(Values, Result, C.Wire, C.Bounds);
   case Collective::SendMessage:
   case Collective::ReceiveMessage:

@@ -73,6 +73,10 @@ struct Collective {
   bool Accumulate = false;
   /// Of an exchange; read until it is complete.
   const std::vector<IslandLibrary::Transfer> *Transfers = nullptr;
+  /// Of reductions: sums that cross between nodes are rounded, and what that
+  /// takes away is kept here (Communicator::Feedback).
+  bool IsLossy = false;
+  float *Residual = nullptr;
   /// Of a device's memory: see Communicator::waitFor.
   void *After = nullptr;
   /// What the plan calls it, for reports: a bucket or unit number.

@@ -69,6 +69,7 @@ Group::Group(const PoplarProgram &Program,
   if (int Messages = countMessages(Program))
     Stream.reserveMessages(Messages);
   makeScopes();
+  useSites();
 }
 
 /// Whether all ranks run programs of one plan, each its own.
@@ -135,6 +136,33 @@ void Group::makeScopes() {
       S.Bounds.push_back(Bucket.bounds[R]);
     S.Bounds.push_back(Bucket.elements);
   }
+}
+
+/// Lossy sums go by the nodes of the plan, and not by those of the job at hand:
+/// what is rounded, and what ranks keep of it, is the same wherever it runs.
+void Group::useSites() {
+  std::map<std::string, int> Numbers;
+  std::vector<int> Nodes;
+  for (int64_t R = 0; R < Program.world_size; ++R)
+    Nodes.push_back(Numbers
+                        .try_emplace(Program.ranks[R].node,
+                                     static_cast<int>(Numbers.size()))
+                        .first->second);
+  comm::Topology Sites(Nodes);
+  bool IsLossy = false;
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    if (!Bucket.residuals)
+      continue;
+    IsLossy = true;
+    if (Bucket.residuals[rank()] !=
+        comm::Communicator::countResidual(Sites, rank(), Bucket.bounds,
+                                          /*GathersSums=*/Bucket.stage == 0))
+      fail("the plan reserves another error feedback for bucket '" +
+           std::string(Bucket.name) + "' than its ranks keep");
+  }
+  if (IsLossy)
+    Stream.run([&](comm::Communicator &C) { C.useSites(Sites); });
 }
 
 /// Gives the ranks of a machine cores of their own, in order, if there are
@@ -229,8 +257,9 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
   switch (What.kind) {
   case POPLAR_ALL_GATHER:
     C.TheKind = comm::Collective::AllGather;
-    // The master, where the wire does it justice.
-    if (C.Wire == comm::Type::F32 && Own.Master) {
+    // The master, where the wire does it justice, or rounds in its own way.
+    if (Own.Master && (C.Wire == comm::Type::F32 || C.Wire == comm::Type::I8 ||
+                       Working == comm::Type::F32)) {
       C.Send = Own.Master;
     } else {
       C.Send = Own.Working;
@@ -248,6 +277,10 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
   default:
     C.TheKind = comm::Collective::AllReduce;
     C.Send = C.Receive = Buffer;
+  }
+  if (What.kind != POPLAR_ALL_GATHER && C.Wire != comm::Type::F32) {
+    C.IsLossy = true;
+    C.Residual = Own.Residual;
   }
   begin(What.id, C, Ranks.Rank, Ranks.Size);
 }

@@ -91,6 +91,7 @@ private:
   void checkPlan(std::vector<comm::Claim> Claims);
   void pinToCores();
   void makeScopes();
+  void useSites();
   /// Of ranks of which this one is number `Rank`.
   void begin(int64_t Id, comm::Collective C, int Rank, int Size);
 

@@ -234,6 +234,11 @@ void Trainer::resume() {
     print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
           "otherwise in their last bits\n",
           static_cast<long long>(State.Threads), Exec.threads());
+  if (std::any_of(Exec.program().buckets,
+                  Exec.program().buckets + Exec.program().num_buckets,
+                  [](const PoplarBucket &B) { return B.residuals; }))
+    print("note: the error feedback of lossy gradients starts anew, and sums "
+          "are rounded otherwise than without the interruption\n");
   State.Threads = Exec.threads();
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   State.OptionsHash = O.hash(GlobalBatch);

@@ -28,7 +28,7 @@
 // JSON: "stage": 2
 
 module @a100.program {
-  zero.program "a100" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+  zero.program "a100" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 48, 64]
   zero.plan stage 2 global_batch 8 policy "exact" {
@@ -49,7 +49,7 @@ module @a100.program {
   }
 }
 module @t4.program {
-  zero.program "t4" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+  zero.program "t4" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 48, 64]
   zero.plan stage 2 global_batch 8 policy "exact" {

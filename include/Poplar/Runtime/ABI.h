@@ -41,9 +41,10 @@
 //   working copy      whole     whole     whole     shard
 //   gradient, f32     whole     whole     shard     shard
 //   master, moments   whole     shard     shard     shard
-// A working copy in f32 is the master as well. Of a frozen bucket there is
-// nothing but the working copy. Its parameters may be quantised
-// (Runtime/Quantized.h): the elements of such a bucket are bytes.
+// A working copy in f32 is the master as well, unless the bucket says
+// otherwise. Of a frozen bucket there is nothing but the working copy. Its
+// parameters may be quantised (Runtime/Quantized.h): the elements of such a
+// bucket are bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -118,6 +119,12 @@ typedef struct PoplarBucket {
   int32_t frozen;    /* 1: it has a working copy, and nothing else */
   int32_t quantized; /* 1: so are its parameters, and elements are bytes, not
                         of working_type */
+  /// f32 values of error feedback that each rank keeps behind its shard of the
+  /// bucket, world_size of them; null where gradients are reduced exactly.
+  const int64_t *residuals;
+  /// 1: masters are apart from the working copy, though that is in f32, because
+  /// gathering rounds it.
+  int64_t own_master;
 } PoplarBucket;
 
 /// Whom a rank of a pipeline stage exchanges messages with, and which tokens of
@@ -159,12 +166,16 @@ enum PoplarCollectiveKind {
   POPLAR_ALL_REDUCE = 2
 };
 
+/// On the wire only: blocks of int8, see docs/lossy-wires.md.
+enum PoplarWire { POPLAR_I8 = 3 };
+
 /// A collective of generated code; there is one of each `id`.
 typedef struct PoplarCollective {
   int64_t id;
   int32_t kind; /* PoplarCollectiveKind */
   int32_t bucket;
-  int32_t wire_type; /* PoplarType */
+  int32_t wire_type; /* PoplarType, or POPLAR_I8; of a reduction, anything but
+                        POPLAR_F32 has error feedback */
   /* 1: the buffer given is transient (gathered parameters of stage 3; the
      gradients of a micro-step, whose sum is added to the shard). 0: it is the
      bucket's whole copy. */

@@ -66,6 +66,9 @@ private:
     int64_t stage;
     std::vector<int64_t> holders;
     bool frozen, quantized;
+    /// By rank, where gradients are not reduced exactly.
+    std::vector<int64_t> residuals;
+    bool ownMaster;
   };
   struct Rank {
     std::string deviceType, node;

@@ -8,9 +8,11 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -91,14 +93,28 @@ FloatType zero::getFloatType(MLIRContext *context, StringRef name) {
       .Default({});
 }
 
+Type zero::getWireType(MLIRContext *context, StringRef name) {
+  if (name == "i8")
+    return IntegerType::get(context, 8);
+  return getFloatType(context, name);
+}
+
+double zero::getWireBytes(Type wire) {
+  return wire.isSignlessInteger() ? getElementBytes("i8")
+                                  : wire.getIntOrFloatBitWidth() / 8.0;
+}
+
 ProgramOp zero::getProgram(ModuleOp module) {
   auto programs = module.getOps<ProgramOp>();
   return programs.empty() ? ProgramOp() : *programs.begin();
 }
 
-/// The inverse of getFloatType.
+/// The inverse of getWireType.
 static std::string getName(Type type) {
-  return type.isF32() ? "f32" : type.isBF16() ? "bf16" : "f16";
+  return type.isF32()    ? "f32"
+         : type.isBF16() ? "bf16"
+         : type.isF16()  ? "f16"
+                         : "i8";
 }
 
 ProgramInfo ProgramInfo::get(ModuleOp module) {
@@ -110,6 +126,8 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   info.target = op.getTarget().str();
   info.precision = getName(op.getPrecision());
   info.wire = getName(op.getWire());
+  info.gradientWire = getName(op.getGradientWire());
+  info.hasLossyParameters = op.getLossyParameters();
   info.recompute = op.getRecompute();
   info.stage = op.getStage();
   info.worldSize = op.getWorldSize();
@@ -132,15 +150,18 @@ ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
   MLIRContext *context = builder.getContext();
   auto type = [&](StringRef name) {
     return name.empty() ? TypeAttr()
-                        : TypeAttr::get(getFloatType(context, name));
+                        : TypeAttr::get(getWireType(context, name));
+  };
+  auto flag = [&](bool isSet) {
+    return isSet ? builder.getUnitAttr() : UnitAttr();
   };
   return ProgramOp::create(
       builder, location, builder.getStringAttr(deviceType),
       builder.getStringAttr(target), type(precision), type(wire),
+      type(gradientWire), flag(hasLossyParameters),
       builder.getStringAttr(cluster::stringifyRecomputePolicy(recompute)),
       builder.getI64IntegerAttr(stage), builder.getI64IntegerAttr(worldSize),
-      mixedRecompute ? builder.getUnitAttr() : UnitAttr(),
-      scaled ? builder.getUnitAttr() : UnitAttr(), type(received), type(sent),
+      flag(mixedRecompute), flag(scaled), type(received), type(sent),
       builder.getI64IntegerAttr(group), builder.getI64IntegerAttr(numGroups),
       builder.getI64IntegerAttr(numChunks),
       sharesUnits() ? builder.getDenseI64ArrayAttr(parts) : DenseI64ArrayAttr(),
@@ -198,6 +219,35 @@ bool ProgramInfo::holds(BucketOp bucket) const {
 
 bool ProgramInfo::isShared(BucketOp bucket) const {
   return bucket.getGroups() && bucket.getGroups()->size() > 1;
+}
+
+bool ProgramInfo::hasOwnMaster(BucketOp bucket) const {
+  int64_t held = getStage(bucket);
+  return hasLossyParameters && worldSize > 1 && (held == 1 || held == 2) &&
+         getWorkingFormat() == "f32" && !bucket.getFrozen();
+}
+
+int64_t zero::countResidual(PlanOp plan, const ProgramInfo &info,
+                            BucketOp bucket, int64_t rank) {
+  if (info.gradientWire == "f32" || info.worldSize == 1 || bucket.getFrozen())
+    return 0;
+  // As Topology and ReduceScatter of the runtime do it, which checks the
+  // number.
+  llvm::StringMap<SmallVector<int64_t>> nodes;
+  SmallVector<RankOp, 0> ranks = plan.getRanks();
+  for (auto [index, op] : llvm::enumerate(ranks))
+    nodes[op.getNode()].push_back(index);
+  ArrayRef<int64_t> bounds = *bucket.getBounds(),
+                    members = nodes[ranks[rank].getNode()];
+  int64_t elements = 0;
+  for (auto [slice, owner] : llvm::enumerate(ranks)) {
+    bool isOwn = int64_t(slice) == rank && info.getStage(bucket) == 0,
+         crosses = owner.getNode() != ranks[rank].getNode() &&
+                   members[slice % members.size()] == rank;
+    if (crosses || (isOwn && nodes.size() > 1))
+      elements += bounds[slice + 1] - bounds[slice];
+  }
+  return elements;
 }
 
 //===----------------------------------------------------------------------===//

@@ -171,6 +171,29 @@ static LogicalResult verifyPrediction(PlanOp plan) {
   return success();
 }
 
+/// What collectives may carry where links are slow.
+static LogicalResult verifyWires(PlanOp plan) {
+  std::pair<StringRef, std::optional<Type>> wires[] = {
+      {"gradient_wire", plan.getGradientWire()},
+      {"parameter_wire", plan.getParameterWire()}};
+  for (auto [name, wire] : wires) {
+    if (!wire)
+      continue;
+    if (!wire->isBF16() && !wire->isSignlessInteger(8))
+      return plan.emitOpError()
+             << name << " is " << *wire << ", expected bf16 or i8";
+    if (!plan.getGroups().empty())
+      return plan.emitOpError("has groups and a ")
+             << name
+             << ": in pipelines, and where devices share units, all that "
+                "crosses is exact yet; plan without --allow-lossy";
+  }
+  if (plan.getParameterWire() && plan.getStage() == 0)
+    return plan.emitOpError("has a parameter_wire, but in stage 0 parameters "
+                            "are not sent");
+  return success();
+}
+
 /// Groups own units in the order of the virtual stages: one after the other,
 /// chunk by chunk.
 static LogicalResult verifyUnits(PlanOp plan, MutableArrayRef<GroupOp> groups) {
@@ -336,7 +359,7 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
 }
 
 LogicalResult PlanOp::verifyRegions() {
-  if (failed(verifyPrediction(*this)))
+  if (failed(verifyPrediction(*this)) || failed(verifyWires(*this)))
     return failure();
   SmallVector<RankOp, 0> ranks = getRanks();
   SmallVector<GroupOp, 0> groups = getGroups();

@@ -19,7 +19,7 @@
 // CHECK: exec.function turn @backward.chunk0() inputs [0, 64, 128] {
 // CHECK: exec.port activation_in
 module @lasts {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

@@ -199,7 +199,7 @@ func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK-NEXT: exec.wait %[[T]]
 // CHECK-NEXT: exec.end %[[G]]
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 nn.parameter @v : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
@@ -236,7 +236,7 @@ func.func @train(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK: exec.buffer transient at 0 : memref<64xbf16>
 // CHECK-NEXT: exec.start all_gather @a
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 nn.parameter @v : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
@@ -263,7 +263,7 @@ func.func @train(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
 
 // CHECK: exec.copies @a f32 working 0{{$}}
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
 }
@@ -272,7 +272,7 @@ zero.bucket @a [@w] bounds [0, 32, 64]
 
 // CHECK: exec.copies @a f32 working 0 gradient 256
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
 }
@@ -281,7 +281,7 @@ zero.bucket @a [@w] bounds [0, 32, 64]
 
 // CHECK: exec.copies @a f32 working 0 gradient 256
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 1
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 1
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 64]
 }

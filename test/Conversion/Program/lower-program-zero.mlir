@@ -44,7 +44,7 @@
 // CHECK-NOT: zero.bucket
 // CHECK-NOT: nn.parameter
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @n : tensor<8xf32> ones
 nn.parameter @w : tensor<8x8xf32> ones
 nn.parameter @v : tensor<8x8xf32> ones
@@ -85,7 +85,7 @@ func.func @train(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK-NEXT: llvm.call @poplar_rt_wait(%[[CONTEXT]], %[[SCATTERED]])
 // CHECK-NEXT: return
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
 func.func @train(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
@@ -142,7 +142,7 @@ func.func @train(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
 // CHECK-NEXT: llvm.call @poplar_rt_norm(%[[CONTEXT]], %[[YES]])
 // CHECK-NEXT: return
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 nn.parameter @v : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]

@@ -2,7 +2,7 @@
 
 // The first of two groups keeps the embedding and one block, and sends.
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0

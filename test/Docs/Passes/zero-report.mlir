@@ -4,7 +4,7 @@
 // other adds to the gradients of its own half.
 module {
   module @a100.program {
-    zero.program "a100" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 2
+    zero.program "a100" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
     zero.plan stage 3 global_batch 8 policy "exact" {
       zero.rank @a100 node "n" micro_batch 4 steps 1 last 4
       zero.rank @a100 node "n" micro_batch 4 steps 1 last 4

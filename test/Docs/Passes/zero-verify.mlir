@@ -2,7 +2,7 @@
 
 // The second program would wait for a gather that the first never issues.
 module @a100.program {
-  zero.program "a100" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 2
+  zero.program "a100" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8x8xf32> ones
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @infer() {
@@ -10,7 +10,7 @@ module @a100.program {
   }
 }
 module @t4.program {
-  zero.program "t4" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 2
+  zero.program "t4" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8x8xf32> ones
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @infer() {

@@ -117,6 +117,8 @@ class Plan:
     # stage of ZeRO and, where ranks share units, how much of each they compute.
     groups: tuple = ()
     schedule: str = ""
+    # What collectives carry: "gradient_wire i8 parameter_wire bf16".
+    wires: str = ""
 
     @property
     def samples(self):
@@ -142,7 +144,7 @@ class Plan:
             ]
             + [
                 f"zero.plan stage {self.stage} global_batch {self.samples} "
-                f'policy "exact" {schedule}{{'
+                f'policy "exact" {schedule}{self.wires} {{'
             ]
             + [
                 f"zero.group units {list(units)} stage {stage}"

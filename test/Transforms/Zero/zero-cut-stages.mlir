@@ -43,7 +43,7 @@ module @whole {
 // CHECK: zero.send activation %[[X]] to 1 : tensor<?x2x4xf32>
 // CHECK-NEXT: return
 module @first {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 3 group 0 of 3
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 3 group 0 of 3
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 1] stage 0
     zero.group units [1, 3] stage 0
@@ -86,7 +86,7 @@ module @first {
 // CHECK-NEXT: zero.send activation %[[Z]] to 2
 // CHECK-NEXT: return
 module @middle {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 3 group 1 of 3
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 3 group 1 of 3
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 1] stage 0
     zero.group units [1, 3] stage 0
@@ -126,7 +126,7 @@ module @middle {
 // CHECK-NEXT: %[[L:.*]] = call @loss(%[[X]], %[[T]])
 // CHECK-NEXT: return %[[L]]
 module @last {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 3 group 2 of 3
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 3 group 2 of 3
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 1] stage 0
     zero.group units [1, 3] stage 0
@@ -172,7 +172,7 @@ module @last {
 // CHECK-NEXT: zero.send activation %[[Z]] to 1 chunk 1
 // CHECK-NEXT: return
 module @firsts {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -213,7 +213,7 @@ module @firsts {
 // CHECK-NEXT: %[[L:.*]] = call @loss(%[[Z]], %[[T]])
 // CHECK-NEXT: return %[[L]]
 module @lasts {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

@@ -36,7 +36,7 @@ module {
 // -----
 
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 3
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 3
   nn.parameter @w : tensor<8xf32> ones
   // expected-error @below {{is sharded over 2 ranks, but the program is one of 3}}
   zero.bucket @bucket [@w] bounds [0, 16, 32]
@@ -48,7 +48,7 @@ module {
 // -----
 
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2
   nn.parameter @w : tensor<8xf32> ones
   // expected-error @below {{is sharded over 1 ranks, but the program is one of 2}}
   zero.bucket @bucket [@w]
@@ -84,7 +84,7 @@ func.func @train() {
 // Stages 0 and 1 reduce a bucket when its gradients are complete.
 
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8xf32> ones
   // expected-error @below {{has no gradients: no parameter of it is differentiated in @train}}
   zero.bucket @bucket [@w] bounds [0, 16, 32]
@@ -98,7 +98,7 @@ module {
 // Stages 2 and 3 take the gradients of a micro-step from units.
 
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> ones
   zero.bucket @bucket [@w] bounds [0, 32, 64]
   func.func @train(%dy: tensor<?x4x8xf32>, %x: tensor<?x4x8xf32>) {
@@ -115,7 +115,7 @@ module {
 // A call that does not say that it adds to what it is given.
 
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 3 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8xf32> ones
   zero.bucket @bucket [@w] bounds [0, 16, 32]
   func.func private @f(tensor<8xf32>) -> tensor<8xf32>
@@ -133,7 +133,7 @@ module {
 // Buckets are gathered in the program's one working format.
 
 module {
-  zero.program "t" target "host" precision bf16 wire f32 recompute "keep" stage 3 world_size 2
+  zero.program "t" target "host" precision bf16 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8xf32> ones
   zero.bucket @bucket [@w] bounds [0, 16, 32]
   func.func private @f(tensor<8xf32>)

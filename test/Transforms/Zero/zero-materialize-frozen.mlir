@@ -29,7 +29,7 @@
 // ALL-NEXT: return
 
 module {
-  zero.program "host" target "host" precision f32 wire f32 recompute "keep" stage STAGE world_size 2
+  zero.program "host" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage STAGE world_size 2
 nn.parameter @f : tensor<8x8xf32> ones frozen
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @trained [@w] bounds [0, 32, 64]

@@ -16,7 +16,7 @@
 // CHECK-NEXT: zero.all_gather @b wire f32
 // CHECK-NEXT: return
 module @own {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2 group 0 of 2
   zero.plan stage 1 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 1
     zero.group units [2, 4] stage 0
@@ -58,7 +58,7 @@ module @own {
 // CHECK-NEXT: zero.adamw @b
 // CHECK-NEXT: return
 module @shared {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -96,7 +96,7 @@ module @shared {
 // CHECK-NEXT: zero.norm
 // CHECK-NEXT: return
 module @others {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -137,7 +137,7 @@ module @others {
 // CHECK: zero.reduce_scatter @b
 // CHECK-NOT: func.func @backward_last
 module @meeting {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2 group 0 of 2
   zero.plan stage 2 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 2
     zero.group units [2, 4] stage 0
@@ -183,7 +183,7 @@ module @meeting {
 // CHECK: func.func @update()
 // CHECK-NEXT: zero.norm
 module @chunks {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -232,7 +232,7 @@ module @chunks {
 // CHECK-NEXT: zero.norm
 // CHECK-NEXT: zero.adamw @b
 module @both {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 1 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 1
     zero.group units [1, 2, 3, 4] stage 1
@@ -280,7 +280,7 @@ module @both {
 // CHECK: zero.reduce_scatter @b wire f32(
 // CHECK-NOT: func.func @backward_last
 module @turns {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 2 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 2
     zero.group units [1, 2, 3, 4] stage 2

@@ -8,7 +8,7 @@
 // type computes in bf16, but another in the job does not: the wire is f32.
 
 module {
-  zero.program "gpu" target "host" precision bf16 wire f32 recompute "keep" stage STAGE world_size 2
+  zero.program "gpu" target "host" precision bf16 wire f32 gradient_wire f32 recompute "keep" stage STAGE world_size 2
 nn.parameter @wte : tensor<16x8xf32> ones
 nn.parameter @w0 : tensor<8x8xf32> ones
 nn.parameter @b0 : tensor<8xf32> zeros
@@ -199,7 +199,7 @@ func.func @evaluate(%ids: tensor<?x4xi32>) -> tensor<?x4xf32> {
 // ALL-NEXT:     zero.norm{{$}}
 
 module {
-  zero.program "gpu" target "cuda:sm_70" precision f16 wire f16 recompute "keep" stage STAGE world_size 2
+  zero.program "gpu" target "cuda:sm_70" precision f16 wire f16 gradient_wire f32 recompute "keep" stage STAGE world_size 2
 nn.parameter @a : tensor<8xf32> ones
 nn.parameter @b : tensor<4xf32> ones
 zero.bucket @both [@a, @b] bounds [0, 32, 64]
@@ -244,7 +244,7 @@ func.func @train(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // STAGE3-NEXT:  call @f.backward(%{{.*}}, %[[W2]], %{{.*}}, %{{.*}})
 
 module {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage STAGE world_size 2 mixed_recompute
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage STAGE world_size 2 mixed_recompute
 nn.parameter @w : tensor<8xf32> ones
 nn.parameter @v : tensor<8xf32> ones
 nn.parameter @u : tensor<8xf32> ones
@@ -285,7 +285,7 @@ func.func @train(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // ALL-NOT:   @train_last
 
 module {
-  zero.program "gpu" target "cuda:sm_70" precision f16 wire f16 recompute "keep" stage STAGE world_size 1
+  zero.program "gpu" target "cuda:sm_70" precision f16 wire f16 gradient_wire f32 recompute "keep" stage STAGE world_size 1
 nn.parameter @w : tensor<8xf32> ones
 zero.bucket @bucket [@w] bounds [0, 32]
 func.func private @f(tensor<?x8xf32>, tensor<8xf16>, tensor<8xf32> {nn.gradient}) -> tensor<8xf32> attributes {nn.unit}

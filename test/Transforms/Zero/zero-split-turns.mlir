@@ -18,7 +18,7 @@
 // CHECK: zero.send activation %[[B]] to 1
 // CHECK: return %[[E]]
 module @first {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -62,7 +62,7 @@ module @first {
 // CHECK: %[[L:.*]]:2 = call @loss.forward(%[[Y]]
 // CHECK: return %[[L]]#0, %[[L]]#1, %[[Y]]
 module @last {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -159,7 +159,7 @@ module @whole {
 // CHECK-NOT: zero.receive
 // CHECK: zero.send activation %{{.*}} to 1 :
 module @firsts {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -209,7 +209,7 @@ module @firsts {
 // CHECK: zero.send gradient %{{.*}} to 0 :
 // CHECK: func.func @forward.chunk0(%{{.*}}) attributes
 module @lasts {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

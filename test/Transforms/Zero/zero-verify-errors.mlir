@@ -3,7 +3,7 @@
 // Another order.
 module {
   module @a100.program {
-    zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @v : tensor<8x8xf32> normal std 0.02
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b0 [@v] bounds [0, 32, 64]
@@ -16,7 +16,7 @@ module {
     }
   }
   module @t4.program {
-    zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @v : tensor<8x8xf32> normal std 0.02
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b0 [@v] bounds [0, 32, 64]
@@ -35,7 +35,7 @@ module {
 // One collective less.
 module {
   module @a100.program {
-    zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b [@w] bounds [0, 32, 64]
     func.func @train() {
@@ -46,7 +46,7 @@ module {
     }
   }
   module @t4.program {
-    zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b [@w] bounds [0, 32, 64]
     // expected-error @below {{@t4.program issues nothing as collective 1 of @train}}
@@ -62,7 +62,7 @@ module {
 // A function that only one has.
 module {
   module @a100.program {
-    zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b [@w] bounds [0, 32, 64]
     // expected-note @below {{where @a100.program does otherwise}}
@@ -73,14 +73,14 @@ module {
   }
   // expected-error @below {{@t4.program has no function @train, which issues collectives}}
   module @t4.program {
-    zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   }
 }
 
 // -----
 
 module @p {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @train() {
@@ -93,7 +93,7 @@ module @p {
 // -----
 
 module @p {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @block() attributes {nn.unit} {
@@ -106,7 +106,7 @@ module @p {
 // -----
 
 module @p {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @train() {
@@ -125,7 +125,7 @@ module @p {
 // -----
 
 module @p {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @update() {
@@ -142,7 +142,7 @@ module @p {
 // -----
 
 module @p {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 1
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w]
   func.func @update() {
@@ -156,7 +156,7 @@ module @p {
 // -----
 
 module @p {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 1
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w]
   func.func @update() {
@@ -172,7 +172,7 @@ module @p {
 // -----
 
 module @p {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 1
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   // expected-error @below {{is never updated in @update}}
   zero.bucket @b [@w]

@@ -4,7 +4,7 @@
 
 // Sent to the chunk that it comes from.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -31,7 +31,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -63,7 +63,7 @@ module @t.stage1.program {
 
 // Sent, but the other chunk does not receive it.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -90,7 +90,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -122,7 +122,7 @@ module @t.stage1.program {
 
 // Received, but the other chunk does not send it.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -149,7 +149,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -182,7 +182,7 @@ module @t.stage1.program {
 // The first group wants its second chunk to come first, which waits for what it
 // has not sent.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -211,7 +211,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -241,7 +241,7 @@ module @t.stage1.program {
 // -----
 
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -270,7 +270,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

@@ -3,7 +3,7 @@
 // Stage 0 wants the gradient of a micro-batch before it has sent the next one,
 // which stage 1 takes first: both wait for ever.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -22,7 +22,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -47,7 +47,7 @@ module @t.stage1.program {
 
 // Activations come in another order than they are wanted.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -66,7 +66,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -90,7 +90,7 @@ module @t.stage1.program {
 // -----
 
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -108,7 +108,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -133,7 +133,7 @@ module @t.stage1.program {
 
 // Sent, but not received.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -151,7 +151,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -176,7 +176,7 @@ module @t.stage1.program {
 
 // Received, but not sent.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -194,7 +194,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -219,7 +219,7 @@ module @t.stage1.program {
 
 // Of another type.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -237,7 +237,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -262,7 +262,7 @@ module @t.stage1.program {
 // -----
 
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -280,7 +280,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -306,7 +306,7 @@ module @t.stage1.program {
 // A collective of several groups in a turn: the other group comes to it only
 // after a message of this one.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -331,7 +331,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -367,7 +367,7 @@ module @t.stage1.program {
 
 // A collective of a bucket that is another group's.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -386,7 +386,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -416,7 +416,7 @@ module @t.stage1.program {
 
 // Both reduce, but one in another way.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -442,7 +442,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -477,7 +477,7 @@ module @t.stage1.program {
 // Nobody computes the units of a group.
 module {
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     // expected-error @below {{has no program that computes its units}}
@@ -501,7 +501,7 @@ module @t.stage0.program {
 // Each of two pipelines could take its turns by itself, but their ranks meet in
 // every backward pass.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 4 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 4 group 0 of 2
   zero.plan stage 2 global_batch 4 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 2
     zero.group units [2, 4] stage 0
@@ -514,7 +514,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 2 world_size 4 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 4 group 1 of 2
   zero.plan stage 2 global_batch 4 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 2
     zero.group units [2, 4] stage 0
@@ -530,7 +530,7 @@ module @t.stage1.program {
 // Two ranks of each pipeline share the units of stage 0: the second pipeline,
 // of ranks 2, 3 and 5, waits for ever.
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 6 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 6 group 0 of 2
   zero.plan stage 0 global_batch 4 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0 tensor 2
     zero.group units [2, 4] stage 0
@@ -545,7 +545,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 6 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 6 group 1 of 2
   zero.plan stage 0 global_batch 4 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0 tensor 2
     zero.group units [2, 4] stage 0

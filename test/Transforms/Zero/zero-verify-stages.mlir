@@ -5,7 +5,7 @@
 // CHECK: module @t.stage0.program
 // CHECK: module @t.stage1.program
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -30,7 +30,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -67,7 +67,7 @@ module @t.stage1.program {
 // CHECK: module @t.stage0.program
 // CHECK: module @t.stage1.program
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -94,7 +94,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -127,7 +127,7 @@ module @t.stage1.program {
 
 // CHECK: module @t.stage0.program
 module @t.stage0.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -154,7 +154,7 @@ module @t.stage0.program {
   }
 }
 module @t.stage1.program {
-  zero.program "t" target "host" precision f32 wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

@@ -4,7 +4,7 @@
 
 // CHECK: module @a100.program
 module @a100.program {
-  zero.program "a100" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2
+  zero.program "a100" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @train() {
@@ -26,7 +26,7 @@ module @a100.program {
 }
 // CHECK: module @t4.program
 module @t4.program {
-  zero.program "t4" target "host" precision f32 wire f32 recompute "keep" stage 1 world_size 2
+  zero.program "t4" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @train_last() {

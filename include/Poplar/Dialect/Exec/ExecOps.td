@@ -562,7 +562,7 @@ def Exec_StartOp : Exec_Op<"start",
     collective reads must not change, and what it writes must not be touched.
   }];
   let arguments = (ins Zero_CollectiveKind:$kind, FlatSymbolRefAttr:$bucket,
-    Zero_WireType:$wire, Exec_Buffer:$buffer, UnitAttr:$transient);
+    Zero_CollectiveWire:$wire, Exec_Buffer:$buffer, UnitAttr:$transient);
   let results = (outs Exec_Token:$token);
   let assemblyFormat = [{
     $kind $bucket `wire` $wire $buffer (`transient` $transient^)? attr-dict

@@ -100,6 +100,18 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     }
     ```
 
+    Where links are slow, a plan may say that collectives carry less than they
+    are given: in bf16, or as i8, blocks of int8 (docs/lossy-wires.md):
+    ```mlir
+    zero.plan stage 2 global_batch 2 policy "exact" gradient_wire i8
+        parameter_wire bf16 {
+      zero.rank @fast node "n0" micro_batch 1 steps 1 last 1
+      zero.rank @slow node "n1" micro_batch 1 steps 1 last 1
+    }
+    ```
+    Gradients then have error feedback. Without, nothing that is trained is
+    rounded on the wire to less than what all ranks compute in.
+
     What planning found out is kept beside: seconds of an iteration by the closed
     form (`predicted_seconds`), their relative uncertainty where profiles are
     estimates, and simulated (`simulated_seconds`). `simulated_plans` lists the
@@ -111,6 +123,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     ConfinedAttr<I64Attr, [IntPositive]>:$global_batch,
     StrAttr:$policy,
     OptionalAttr<Zero_PlanScheduleAttr>:$schedule,
+    OptionalAttr<Zero_CollectiveWire>:$gradient_wire,
+    OptionalAttr<Zero_CollectiveWire>:$parameter_wire,
     OptionalAttr<F64Attr>:$predicted_seconds,
     OptionalAttr<F64Attr>:$predicted_uncertainty,
     OptionalAttr<F64Attr>:$simulated_seconds,
@@ -118,7 +132,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
-    (`schedule` $schedule^)? attr-dict-with-keyword $body
+    (`schedule` $schedule^)? (`gradient_wire` $gradient_wire^)?
+    (`parameter_wire` $parameter_wire^)? attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
@@ -319,15 +334,16 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     ```mlir
     module @a100.program {
       zero.program "a100" target "cuda:sm_80" precision bf16 wire bf16
-        recompute "keep" stage 3 world_size 4
+        gradient_wire f32 recompute "keep" stage 3 world_size 4
     }
     ```
     The first op of a module that `--specialize-device-types` makes. A module
     without it is the program of one rank, the machine at hand.
 
     `precision` is the format of activations and of working copies; `wire` that
-    of gathered parameters, the widest of all device types. `mixed_recompute`:
-    other device types of the job recompute otherwise. `scaled`: some pipeline
+    of gathered parameters, the widest of all device types or, with
+    `lossy_parameters`, what the plan says where links are slow; `gradient_wire`
+    that of reduced gradients. `mixed_recompute`: other device types of the job recompute otherwise. `scaled`: some pipeline
     stage of the job keeps gradients in f16.
 
     `group 1 of 2 chunks 2` is the pipeline stage that the program computes, and
@@ -337,7 +353,8 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     units compute, relative to each other, and which of them the program is of.
   }];
   let arguments = (ins StrAttr:$device_type, StrAttr:$target,
-    Zero_WireType:$precision, Zero_WireType:$wire,
+    Zero_WireType:$precision, Zero_CollectiveWire:$wire,
+    Zero_CollectiveWire:$gradient_wire, UnitAttr:$lossy_parameters,
     Cluster_RecomputeAttr:$recompute,
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
     ConfinedAttr<I64Attr, [IntMinValue<1>]>:$world_size,
@@ -350,6 +367,7 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<0>]>, "0">:$position);
   let assemblyFormat = [{
     $device_type `target` $target `precision` $precision `wire` $wire
+    `gradient_wire` $gradient_wire (`lossy_parameters` $lossy_parameters^)?
     `recompute` $recompute `stage` $stage `world_size` $world_size
     (`mixed_recompute` $mixed_recompute^)? (`scaled` $scaled^)?
     (`received` $received^)? (`sent` $sent^)? (`group` $group `of` $groups^)?
@@ -380,7 +398,7 @@ def Zero_AllGatherOp : Zero_CollectiveOp<"all_gather", "AllGather"> {
     zero.all_gather @block0 wire bf16
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire);
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire);
   let results = (outs Variadic<AnyStaticShapeTensor>:$values);
   let assemblyFormat = [{
     $bucket `wire` $wire attr-dict (`:` type($values)^)?
@@ -396,7 +414,7 @@ def Zero_ReduceScatterOp : Zero_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
     sums (stage 1). `unscale` divides by the loss scale first and notes
     overflows.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire,
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire,
     UnitAttr:$unscale, Variadic<AnyStaticShapeTensor>:$gradients);
   let assemblyFormat = [{
     $bucket `wire` $wire (`unscale` $unscale^)? attr-dict
@@ -406,7 +424,7 @@ def Zero_ReduceScatterOp : Zero_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
 
 def Zero_AllReduceOp : Zero_CollectiveOp<"all_reduce", "AllReduce"> {
   let summary = "Replaces the running gradients of a bucket by the ranks' sum";
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire,
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire,
     UnitAttr:$unscale);
   let assemblyFormat = "$bucket `wire` $wire (`unscale` $unscale^)? attr-dict";
 }
@@ -425,7 +443,7 @@ def Zero_StartOp : Zero_CollectiveOp<"start", ""> {
     working copies.
   }];
   let arguments = (ins Zero_CollectiveKind:$kind, FlatSymbolRefAttr:$bucket,
-    Zero_WireType:$wire, UnitAttr:$unscale, UnitAttr:$transient,
+    Zero_CollectiveWire:$wire, UnitAttr:$unscale, UnitAttr:$transient,
     Variadic<AnyStaticShapeTensor>:$gradients);
   let results = (outs Zero_Token:$token);
   let assemblyFormat = [{
