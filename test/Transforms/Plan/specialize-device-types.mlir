@@ -163,8 +163,10 @@ zero.plan stage 2 global_batch 2 policy "stages" {
 // Stages of bf16 and f32 exchange bf16, which is the first one's own format. The
 // last one sends nothing, and has no format for it.
 
-// CHECK: module @half.stage0.program attributes {zero.program = {device_type = "half", group = 0 : i64, groups = 2 : i64, precision = "bf16", recompute = "keep", stage = 0 : i64,
-// CHECK: module @whole.stage1.program attributes {zero.program = {device_type = "whole", group = 1 : i64, groups = 2 : i64, precision = "f32", received = "bf16", recompute = "keep", stage = 0 : i64,
+// CHECK: module @half.stage0.program {
+// CHECK-NEXT: zero.program "half" {{.*}} precision bf16 {{.*}} stage 0 world_size 2 group 0 of 2{{$}}
+// CHECK: module @whole.stage1.program {
+// CHECK-NEXT: zero.program "whole" {{.*}} precision f32 {{.*}} stage 0 world_size 2 received bf16 group 1 of 2{{$}}
 
 nn.parameter @e : tensor<16x4xf32> zeros
 nn.parameter @w : tensor<4xf32> ones
