@@ -16,6 +16,7 @@
 #include "Poplar/Simulation/PlanSimulation.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/IR/Diagnostics.h"
+#include <algorithm>
 #include <set>
 
 using namespace poplar;
@@ -132,6 +133,45 @@ bool poplar::readCluster(Compilation &compilation, const HybridRequest &request,
     return false;
   cluster = cluster::buildClusterView(module);
   return true;
+}
+
+/// Whether two plans have the same stages and ranks.
+static bool haveSameRanks(const Plan &a, const Plan &b) {
+  auto isSameGroup = [](const Plan::Group &a, const Plan::Group &b) {
+    return a.units == b.units && a.zeroStage == b.zeroStage &&
+           a.tensorDegrees == b.tensorDegrees && a.parts == b.parts;
+  };
+  auto isSameRank = [](const Plan::Rank &a, const Plan::Rank &b) {
+    return a.type == b.type && a.node == b.node && a.share == b.share &&
+           a.group == b.group;
+  };
+  return a.schedule == b.schedule &&
+         std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(),
+                    b.groups.end(), isSameGroup) &&
+         std::equal(a.ranks.begin(), a.ranks.end(), b.ranks.begin(),
+                    b.ranks.end(), isSameRank);
+}
+
+std::optional<Timeline> poplar::playHypothetical(Compilation &compilation) {
+  mlir::OwningOpRef<mlir::ModuleOp> copy = compilation.getModule().clone();
+  auto written = *copy->getOps<zero::PlanOp>().begin();
+  Plan plan = zero::readPlan(written);
+  written.erase();
+  HybridRequest request;
+  request.globalBatch = plan.globalBatch;
+  request.hypothetical = true;
+  request.recordsTimeline = true;
+  ClusterView cluster = cluster::buildClusterView(*copy);
+  HybridResult found;
+  if (mlir::failed(findPlan(*copy, cluster, request, found, compilation.error)))
+    return std::nullopt;
+  if (!haveSameRanks(plan, writePlan(cluster, found.problem, *found.search.plan,
+                                     found.ranks))) {
+    compilation.error = "it cannot be built, and was made by other options "
+                        "than --policy hybrid --hypothetical alone";
+    return std::nullopt;
+  }
+  return std::move(found.simulation.timeline);
 }
 
 bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,

@@ -81,7 +81,8 @@ while kill -0 $job 2>/dev/null; do
 done
 if [ $status -ne 0 ] && [ -s "$POPLAR_FAILURE_REPORT" ]; then
   cat "$POPLAR_FAILURE_REPORT" >&2
-elif [ $status -ne 0 ] && [ -n "$quiet" ]; then
+elif [ $status -ne 0 ] && [ $status -ne 130 ] && [ $status -ne 141 ] &&
+  [ -n "$quiet" ]; then # 130, 141: Ctrl-C, and a reader that is gone
   echo "launch.sh: error: mpirun ended with status $status, and no rank has said" \
     "why; POPLAR_MPIRUN_MESSAGES=1 shows what mpirun says" >&2
 fi

@@ -167,14 +167,14 @@ static std::string drawSeries(const ChartSeries &series, const Axis &x,
     std::string title = "<title>" + escapeHTML(series.name) + ": " +
                         formatQuantity(valueX) + ", " + formatQuantity(valueY) +
                         "</title>";
-    auto draw = [&](const std::string &what) {
+    auto draw = [&](const std::string &what, const std::string &content) {
       return "<path class=\"" + what + "\" d=\"M" + placeX + " " + placeY +
-             "h0\">" + title + "</path>";
+             "h0\">" + content + "</path>";
     };
     if (series.shape == ChartSeries::Rings)
-      text += draw("ring " + series.color) + draw("hole");
+      text += draw("ring " + series.color, "") + draw("hole", title);
     else
-      text += draw("dot " + series.color);
+      text += draw("dot " + series.color, title);
   }
   if (series.shape != ChartSeries::Line)
     return text;

@@ -117,9 +117,14 @@ static std::string dropWord(const std::string &ranks) {
 
 std::string poplar::formatStages(const ReportInput &input,
                                  const StagedPlan &plan) {
-  Table table({"stage", "units", "ZeRO stage", "type", "ranks", "which",
-               "micro-batch", "steps", "last", "computes", "waits for ranks",
-               "waits for links"});
+  bool isSimulated = plan.parts.front().seconds.has_value();
+  std::vector<std::string> heads = {"stage",       "units", "ZeRO stage",
+                                    "type",        "ranks", "which",
+                                    "micro-batch", "steps", "last"};
+  if (isSimulated)
+    heads.insert(heads.end(),
+                 {"computes", "waits for ranks", "waits for links"});
+  Table table(heads);
   for (const StagedPlan::Part &part : plan.parts) {
     table.row(std::to_string(part.group));
     table.cell(part.units);
@@ -131,12 +136,18 @@ std::string poplar::formatStages(const ReportInput &input,
     table.number(part.share.microBatch);
     table.number(part.share.steps);
     table.number(part.share.last);
-    table.html(formatTime(part.seconds.computing));
-    table.html(formatTime(std::max(part.seconds.waiting, 0.0))); // rounding
-    table.html(formatTime(part.seconds.exposed));
+    if (!part.seconds)
+      continue;
+    table.html(formatTime(part.seconds->computing));
+    table.html(formatTime(std::max(part.seconds->waiting, 0.0))); // rounding
+    table.html(formatTime(part.seconds->exposed));
   }
   return table.finish() +
-         "<p class=\"note\">Times are of an iteration, simulated.</p>\n";
+         (isSimulated
+              ? "<p class=\"note\">Times are of an iteration, simulated.</p>\n"
+              : "<p class=\"note\">poplar build does not take this plan: the "
+                "timeline is played from the costs of units, not from "
+                "programs.</p>\n");
 }
 
 //===----------------------------------------------------------------------===//
@@ -163,9 +174,14 @@ std::string poplar::formatMemory(const ReportInput &input,
   if (peak == 0)
     return "";
   bool isSmall = peak < 0.2 * limit;
-  double gib = 1 << 30, end = (isSmall ? peak : limit) / gib;
-  Axis axis(0, end);
-  double whole = axis.high * gib;
+  // Of tiny models, GiB would be all zeros.
+  bool inMiB = peak < double(1 << 28);
+  double unit = inMiB ? 1 << 20 : 1 << 30;
+  auto format = [&](double bytes) {
+    return formatQuantity(bytes / unit) + (inMiB ? " MiB" : " GiB");
+  };
+  Axis axis(0, (isSmall ? peak : limit) / unit);
+  double whole = axis.high * unit;
   std::string bars = "<div class=\"bars memory\">\n";
   Table table({"type", "ranks", "which", "state and buffers",
                "largest micro-batch", "peak", "device", "used"});
@@ -189,14 +205,14 @@ std::string poplar::formatMemory(const ReportInput &input,
                            formatNumber(100 * memory / whole) + "%\"></b>") +
             drawSegment("state", fixed, whole) +
             drawSegment("batch", most - fixed, whole) +
-            "</div><div class=\"value\">" + formatGiB(most) + " of " +
+            "</div><div class=\"value\">" + format(most) + " of " +
             formatGiB(memory) + "</div>\n";
     table.row(type.name, getTypeColor(rank.type));
     table.number(int64_t(alike.ranks.size()));
     table.cell(nameRanks(alike.ranks));
-    table.html(formatGiB(fixed));
-    table.html(formatGiB(most - fixed));
-    table.html(formatGiB(most));
+    table.html(format(fixed));
+    table.html(format(most - fixed));
+    table.html(format(most));
     table.html(formatGiB(memory));
     table.html(used);
   }
@@ -204,7 +220,8 @@ std::string poplar::formatMemory(const ReportInput &input,
   for (double tick : axis.getTicks())
     bars += "<span style=\"left:" + formatNumber(axis.getPercent(tick)) +
             "%\">" + axis.format(tick) + "</span>";
-  bars += "</div><p class=\"xtitle\">GiB</p></div>\n<p class=\"legend\"><span>"
+  bars += "</div><p class=\"xtitle\">" + std::string(inMiB ? "MiB" : "GiB") +
+          "</p></div>\n<p class=\"legend\"><span>"
           "<i class=\"state\"></i>state and buffers: all that is there without "
           "a sample</span> <span><i class=\"batch\"></i>activations of the "
           "largest micro-batch</span>" +
@@ -250,8 +267,10 @@ std::string poplar::formatCurves(const PlanReview &review) {
       points.points.push_back(place(point.batch, point.seconds));
     for (const auto &group : review.plan.allocation.types[i].groups)
       for (int64_t b : {group.share.microBatch, group.share.last})
-        if (b > 0)
-          chosen.points.push_back(place(b, type.curve.seconds(b)));
+        if (auto point = place(b, b > 0 ? type.curve.seconds(b) : 0);
+            b > 0 && std::find(chosen.points.begin(), chosen.points.end(),
+                               point) == chosen.points.end())
+          chosen.points.push_back(point);
     body += drawChart(
         "'" + type.name + "': up to " +
             formatCount(type.largestBatch, "sample") +

@@ -20,9 +20,11 @@ using llvm::formatv;
 
 std::string poplar::formatUnits(zero::GroupOp group) {
   std::string text;
-  for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
-    text += (chunk ? ", " : "") + std::to_string(group.getFirst(chunk)) +
-            " to " + std::to_string(group.getEnd(chunk) - 1);
+  for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk) {
+    int64_t first = group.getFirst(chunk), last = group.getEnd(chunk) - 1;
+    text += (chunk ? ", " : "") + std::to_string(first) +
+            (last > first ? " to " + std::to_string(last) : "");
+  }
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include "ReportSections.h"
 #include "ReportStyle.h"
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 
 using namespace poplar;
@@ -116,12 +117,18 @@ std::string poplar::getTypeColor(const ReportInput &input,
   return getTypeColor(size_t(input.cluster.findType(type).value_or(0)));
 }
 
-/// "Llama" of LlamaForCausalLM: the classes of transformers say what for.
+/// As its authors write it: "Llama", "GPT-2", "Qwen2".
 static std::string nameFamily(std::string architecture) {
-  for (const char *ending : {"ForCausalLM", "ForMaskedLM", "LMHeadModel"})
-    if (size_t at = architecture.find(ending);
-        at != std::string::npos && at > 0)
-      architecture.resize(at);
+  const std::pair<const char *, const char *> names[] = {
+      {"bert", "BERT"},        {"gpt2", "GPT-2"}, {"gpt_neox", "GPT-NeoX"},
+      {"olmo2", "OLMo 2"},     {"phi3", "Phi-3"}, {"smollm3", "SmolLM3"},
+      {"stablelm", "StableLM"}};
+  for (auto [architectureOf, name] : names)
+    if (architecture == architectureOf)
+      return name;
+  if (!architecture.empty())
+    architecture[0] = static_cast<char>(
+        std::toupper(static_cast<unsigned char>(architecture[0])));
   return architecture;
 }
 
@@ -268,7 +275,7 @@ void Page::addFacts() {
 
 std::string Page::formatModel() const {
   const ReportModel &model = *input.model;
-  Table table({"model", escapeHTML(model.architecture)});
+  Table table({"model", escapeHTML(nameFamily(model.architecture))});
   auto add = [&](const char *name, int64_t value, const std::string &text) {
     if (value == 0)
       return;
@@ -343,10 +350,12 @@ void Page::addAlternatives(const PlanReview &review) {
     else
       add({outcome.stage, toString(outcome.sharding),
            "no plan: " + outcome.error, std::nullopt, 0});
+  // But this one.
   for (const Allocation &other : review.explanation.bestPlans)
-    add({review.plan.stage, toString(review.plan.sharding),
-         "the same devices, best for another number of steps", other.seconds,
-         other.steps()});
+    if (other.steps() != review.plan.allocation.steps())
+      add({review.plan.stage, toString(review.plan.sharding),
+           "the same devices, best for another number of steps", other.seconds,
+           other.steps()});
   Table table({"ZeRO stage", "state", "an iteration", "steps", "how"});
   for (const OtherPlan &plan : plans) {
     table.row(std::to_string(plan.stage));

@@ -68,6 +68,7 @@ th { font-weight: 600; color: var(--soft); white-space: normal;
 tr:last-child td { border-bottom: 0; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th.text, td.text { text-align: left; white-space: normal; min-width: 14rem; }
+table:has(td.text) th:last-child { text-align: left; }
 td.heat { text-align: center; line-height: 1.3;
   background: color-mix(in srgb, var(--compute) var(--heat), transparent); }
 ul { margin: .4rem 0; padding-left: 1.2rem; font-size: .875rem; }
@@ -124,7 +125,7 @@ svg path, svg polyline { vector-effect: non-scaling-stroke; fill: none; }
   border-radius: .3rem; background: var(--track); overflow: hidden; }
 .track i { height: 100%; min-width: 3px; position: relative; }
 .memory .track { background: none; }
-.capacity { position: absolute; height: 100%; background: var(--track);
+.track .capacity { position: absolute; height: 100%; background: var(--track);
   border-radius: .3rem; outline: 1px solid var(--line);
   outline-offset: -1px; }
 .value { font-variant-numeric: tabular-nums; }

@@ -81,8 +81,8 @@ std::string poplar::formatComparison(const ReportInput &input,
     if (baseline.seconds)
       others.push_back(&baseline);
     else
-      missing += "<li>" + escapeHTML(nameBaseline(input, baseline)) +
-                 ": no plan, " + escapeHTML(baseline.error) + "</li>\n";
+      missing += "<li>" + escapeHTML(nameBaseline(input, baseline)) + " " +
+                 escapeHTML(baseline.error) + "</li>\n";
   std::stable_sort(
       others.begin(), others.end(),
       [](const auto *a, const auto *b) { return *a->seconds < *b->seconds; });
@@ -138,7 +138,7 @@ std::string poplar::formatTimelineSection(const ReportInput &input,
   std::vector<TimelineName> names;
   for (const SimulatedIteration::RankClass &it : simulated.classes)
     names.push_back(
-        {it.deviceType + ", " + it.ranks, getTypeColor(input, it.deviceType)});
+        {it.deviceType + ", " + it.name, getTypeColor(input, it.deviceType)});
   bool isMeasured = run.steps.median > 0;
   std::string body = drawTimeline(
       "An iteration: " + formatTime(timeline.seconds) + " simulated" +

@@ -182,7 +182,7 @@ void Group::pinToCores() {
     if (Host == Mine)
       Total += Program.ranks[R].threads;
   }
-  std::vector<int> Cores = getCores();
+  const std::vector<int> &Cores = getGivenCores();
   if (Total > static_cast<int64_t>(Cores.size()))
     return;
   poplar::runtime::pinToCores(

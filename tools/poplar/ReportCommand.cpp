@@ -9,13 +9,16 @@
 #include "Commands.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Driver/Baselines.h"
 #include "Poplar/Driver/Compilation.h"
+#include "Poplar/Driver/HybridPlanning.h"
 #include "Poplar/Driver/Review.h"
 #include "Poplar/Driver/Simulated.h"
 #include "Poplar/Report/PlanReport.h"
 #include "Poplar/Report/PlanText.h"
+#include "Poplar/Transforms/Plan/Buildable.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -69,26 +72,74 @@ static bool addTimeline(Compilation &compilation, ReportInput &report) {
   return true;
 }
 
+/// The ranks of the stages, those that are alike together, without a
+/// simulation.
+static std::vector<StagedPlan::Part> listParts(zero::PlanOp op) {
+  Plan plan = zero::readPlan(op);
+  std::vector<StagedPlan::Part> parts;
+  std::vector<std::vector<int64_t>> ranks;
+  for (auto [index, rank] : llvm::enumerate(plan.ranks)) {
+    auto isAlike = [&](const StagedPlan::Part &part) {
+      return part.group == rank.group && part.deviceType == rank.type &&
+             part.share == rank.share;
+    };
+    size_t place = llvm::find_if(parts, isAlike) - parts.begin();
+    if (place == parts.size()) {
+      zero::GroupOp group = op.getGroups()[rank.group];
+      parts.push_back({rank.group, int64_t(group.getStage()),
+                       formatUnits(group), "", rank.type, 0, rank.share,
+                       std::nullopt});
+      ranks.emplace_back();
+    }
+    ranks[place].push_back(int64_t(index));
+  }
+  for (auto [part, of] : llvm::zip(parts, ranks)) {
+    part.ranks = formatRanks(of);
+    part.numRanks = int64_t(of.size());
+  }
+  return parts;
+}
+
+/// The iteration of a plan that cannot be built.
+static bool addHypothetical(Compilation &compilation, ReportInput &report) {
+  std::optional<Timeline> timeline = playHypothetical(compilation);
+  if (!timeline)
+    return false;
+  report.simulated = {std::move(*timeline), {}, 1};
+  for (const Timeline::RankClass &it : report.simulated->timeline.classes) {
+    auto [type, name] = llvm::StringRef(it.name).split(", ");
+    report.simulated->classes.push_back({type.str(), name.str()});
+  }
+  return true;
+}
+
 /// Adds a plan of pipeline stages: it is simulated, and has no review.
 static bool addStages(zero::PlanOp op, Compilation &compilation,
                       ReportInput &report) {
-  StagedPlan stages;
+  report.stages.emplace();
+  StagedPlan &stages = *report.stages;
   stages.schedule = zero::stringifyPlanSchedule(*op.getSchedule()).str();
   stages.policy = op.getPolicy().str();
   stages.globalBatch = int64_t(op.getGlobalBatch());
-  // Scheduling moves the groups into the programs.
-  std::vector<StagedPlan::Part> groups(op.getGroups().size());
-  for (auto [index, group] : llvm::enumerate(op.getGroups())) {
-    groups[index].group = int64_t(index);
-    groups[index].zeroStage = int64_t(zero::GroupOp(group).getStage());
-    groups[index].units = formatUnits(group);
+  stages.parts = listParts(op);
+  std::string refusal = explainUnbuildable(compilation.getModule());
+  if (!refusal.empty()) {
+    report.isEstimate = true;
+    if (!addHypothetical(compilation, report))
+      report.note = "There is no timeline: " + compilation.error;
+    return true;
   }
+  // Scheduling moves the groups into the programs.
+  std::map<int64_t, StagedPlan::Part> groups;
+  for (const StagedPlan::Part &part : stages.parts)
+    groups.try_emplace(part.group, part);
   std::optional<SimulatedPlan> simulated = simulatePlan(compilation);
   if (!simulated)
     return false;
+  stages.parts.clear();
   for (auto [ranks, seconds] :
        llvm::zip(simulated->plan.classes, simulated->result.classes)) {
-    StagedPlan::Part part = groups[*ranks.group];
+    StagedPlan::Part part = groups.at(*ranks.group);
     part.ranks = formatRanks(ranks.ranks);
     part.numRanks = int64_t(ranks.ranks.size());
     part.deviceType = ranks.deviceType;
@@ -99,7 +150,6 @@ static bool addStages(zero::PlanOp op, Compilation &compilation,
   llvm::stable_sort(stages.parts, [](const auto &a, const auto &b) {
     return a.group < b.group;
   });
-  report.stages = std::move(stages);
   report.simulated = takeIteration(*simulated);
   report.isEstimate = simulated->plan.usesEstimates;
   return true;

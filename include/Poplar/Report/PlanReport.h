@@ -47,7 +47,7 @@ struct SimulatedIteration {
   Timeline timeline;
   /// Parallel to the timeline's classes: the device type and its ranks.
   struct RankClass {
-    std::string deviceType, ranks;
+    std::string deviceType, name;
   };
   std::vector<RankClass> classes;
   int64_t steps;
@@ -75,7 +75,8 @@ struct StagedPlan {
     std::string units, ranks, deviceType;
     int64_t numRanks = 0;
     RankShare share;
-    Simulation::ClassSeconds seconds;
+    /// None of a plan that cannot be built.
+    std::optional<Simulation::ClassSeconds> seconds;
   };
   std::vector<Part> parts;
 };

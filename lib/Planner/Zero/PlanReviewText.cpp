@@ -99,7 +99,8 @@ public:
            const std::string &tail) {
     for (Line &line : lines)
       if (line.head == head && line.tail == tail) {
-        line.sharding += " or " + sharding;
+        if (line.sharding.find(sharding) == std::string::npos)
+          line.sharding += " or " + sharding;
         return;
       }
     lines.push_back({head, sharding, tail});
