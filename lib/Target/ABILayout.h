@@ -122,7 +122,9 @@ inline constexpr ABIField chunkFields[] = {
     POPLAR_FIELD(PoplarChunk, backward),
     POPLAR_FIELD(PoplarChunk, backward_last),
     POPLAR_FIELD(PoplarChunk, evaluate),
-    POPLAR_FIELD(PoplarChunk, infer)};
+    POPLAR_FIELD(PoplarChunk, infer),
+    POPLAR_FIELD(PoplarChunk, decode),
+    POPLAR_FIELD(PoplarChunk, prefill)};
 static_assert(fillStruct(chunkFields, sizeof(PoplarChunk)));
 
 inline constexpr ABIField pipelineFields[] = {
@@ -131,6 +133,12 @@ inline constexpr ABIField pipelineFields[] = {
     POPLAR_FIELD(PoplarPipeline, num_chunks),
     POPLAR_FIELD(PoplarPipeline, chunks)};
 static_assert(fillStruct(pipelineFields, sizeof(PoplarPipeline)));
+
+inline constexpr ABIField decodingFields[] = {
+    POPLAR_FIELD(PoplarDecoding, tokens), POPLAR_FIELD(PoplarDecoding, ids),
+    POPLAR_FIELD(PoplarDecoding, positions),
+    POPLAR_FIELD(PoplarDecoding, logits), POPLAR_FIELD(PoplarDecoding, run)};
+static_assert(fillStruct(decodingFields, sizeof(PoplarDecoding)));
 
 inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, magic),
@@ -163,6 +171,8 @@ inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, num_collectives),
     POPLAR_FIELD(PoplarProgram, num_gemms),
     POPLAR_FIELD(PoplarProgram, gemms),
+    POPLAR_FIELD(PoplarProgram, num_decoding_gemms),
+    POPLAR_FIELD(PoplarProgram, decoding_gemms),
     POPLAR_FIELD(PoplarProgram, flops_per_sample),
     POPLAR_FIELD(PoplarProgram, train),
     POPLAR_FIELD(PoplarProgram, train_last),
@@ -172,7 +182,10 @@ inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, adamw),
     POPLAR_FIELD(PoplarProgram, convert_working),
     POPLAR_FIELD(PoplarProgram, gpu),
-    POPLAR_FIELD(PoplarProgram, pipeline)};
+    POPLAR_FIELD(PoplarProgram, pipeline),
+    POPLAR_FIELD(PoplarProgram, decode),
+    POPLAR_FIELD(PoplarProgram, prefill),
+    POPLAR_FIELD(PoplarProgram, sampling_bytes_per_sample)};
 static_assert(fillStruct(programFields, sizeof(PoplarProgram)));
 
 #undef POPLAR_FIELD

@@ -129,6 +129,21 @@ static uint64_t hashPlan(ModuleOp module) {
   return llvm::xxh3_64bits(text);
 }
 
+/// A function of --nn-add-decoding, if there is one. Logits are the last
+/// chunk's.
+std::optional<ProgramDescription::Decoding>
+ProgramDescription::takeDecoding(ModuleOp module, StringRef pass) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
+  std::string name = info.getTurnName(pass, info.numChunks - 1);
+  auto step = module.lookupSymbol<exec::FunctionOp>(name);
+  if (!step)
+    return std::nullopt;
+  ArrayRef<int64_t> inputs = *step.getInputs();
+  return Decoding{int64_t(*step.getDecoding()), inputs[0], inputs[1],
+                  step.getResult() ? int64_t(*step.getResult()) : -1,
+                  info.isPipelineStage() ? std::string() : name + ".step"};
+}
+
 LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   bool splits = info.isPipelineStage();
@@ -177,6 +192,9 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
     trainLast = "train_last.step";
     trainLastLoss = last.getResult().value_or(-1);
   }
+
+  decode = takeDecoding(module, "decode");
+  prefill = takeDecoding(module, "prefill");
 
   auto optimizers = module.getOps<exec::OptimizerOp>();
   if (optimizers.empty())
@@ -270,6 +288,10 @@ void ProgramDescription::takeChunks(ModuleOp module,
             : chunk.backward;
     chunk.evaluate = getName("evaluate");
     chunk.infer = getName("infer");
+    if (decode) {
+      chunk.decode = getName("decode");
+      chunk.prefill = getName("prefill");
+    }
     chunks.push_back(std::move(chunk));
   }
 }
@@ -379,6 +401,8 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   });
   fixedBytes = arena.getFixed();
   bytesPerSample = arena.getPerSample();
+  samplingBytesPerSample =
+      int64_t(arena.getSamplingPerSample().value_or(bytesPerSample));
   scratchOffset = arena.getScratchOffset();
   scratchBytes = arena.getScratchBytes();
   auto costs = module.getOps<nn::TrainingCostOp>();

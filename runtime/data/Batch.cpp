@@ -141,7 +141,8 @@ void BatchRunner::take(int64_t MicroStep) {
   int64_t B = Part.size(MicroStep), N = B * SeqLen;
   int64_t First = Part.start(MicroStep) * SeqLen;
   if (ThePass == Pass::Infer) {
-    Exec.readLogits(B, 0, N, Logits + First * Exec.model().VocabSize);
+    Exec.readLogits(Exec.program().logits, B, 0, N,
+                    Logits + First * Exec.model().VocabSize);
     return;
   }
   if (Exec.isFollower())

@@ -67,6 +67,9 @@ public:
   /// For --trace: a turn of a pipeline stage, begun at `Begin`, is done.
   virtual void recordTurn(bool IsBackward, int64_t MicroBatch,
                           std::chrono::steady_clock::time_point Begin) = 0;
+  /// For --trace: a step of training, begun at `Begin`, is done.
+  virtual void recordStep(int64_t Step,
+                          std::chrono::steady_clock::time_point Begin) = 0;
   /// Ends the job because of an error of this rank.
   [[noreturn]] virtual void fail(const std::string &Message) = 0;
 

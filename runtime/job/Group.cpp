@@ -103,8 +103,7 @@ void Group::compare(const std::vector<comm::Claim> &Claims) {
     std::printf("note: different on some ranks: %s\n", Found.Note.c_str());
   if (Found.Error.empty())
     return;
-  const char *ReportPath = std::getenv("POPLAR_FAILURE_REPORT");
-  comm::reportFailure(Found.Error, ReportPath ? ReportPath : "");
+  comm::reportFailure(Found.Error);
   throw Disagreement(Found.Error);
 }
 
@@ -323,6 +322,12 @@ void Group::recordTurn(bool IsBackward, int64_t MicroBatch,
   if (comm::Trace *Events = Stream.getTrace())
     Events->record(comm::Trace::Compute, IsBackward ? "backward" : "forward",
                    Begin, comm::Clock::now(), MicroBatch);
+}
+
+void Group::recordStep(int64_t Step,
+                       std::chrono::steady_clock::time_point Begin) {
+  if (comm::Trace *Events = Stream.getTrace())
+    Events->record(comm::Trace::Steps, "step", Begin, comm::Clock::now(), Step);
 }
 
 void Group::fail(const std::string &Message) { Dog->fail(Message); }

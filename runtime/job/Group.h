@@ -69,6 +69,8 @@ public:
   void progress() override;
   void recordTurn(bool IsBackward, int64_t MicroBatch,
                   std::chrono::steady_clock::time_point Begin) override;
+  void recordStep(int64_t Step,
+                  std::chrono::steady_clock::time_point Begin) override;
   [[noreturn]] void fail(const std::string &Message) override;
   comm::CommStream &stream() { return Stream; }
 

@@ -152,6 +152,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"min-p", &O.Choice.MinP, 0, "X",
        "choose among tokens that are at least X times as likely as the "
        "likeliest; 0 for all (default: 0)"},
+      {"no-cache", &O.NoCache, 0, "",
+       "compute the whole sequence for every token, without a KV cache"},
       {"rank", &O.Rank, 0, "N", "rank whose shards are held (default: 0)",
        "Profiling"},
       {"max-batch", &O.MaxBatch, 2, "N",
@@ -181,7 +183,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"dump-gradients", &O.DumpGradients, 0, "FILE",
        "write the gradients of the first batch and stop", "Testing"},
       {"dump-logits", &O.DumpLogits, 0, "FILE",
-       "write the logits of the first batch, without dropout, and stop"},
+       "write the logits of the first batch, without dropout, and stop; of "
+       "sample: those that each token was chosen from"},
       {"dump-products", &O.DumpProducts, 0, "FILE",
        "write the norms of the matrix products of the first micro-step and "
        "stop"},

@@ -76,6 +76,7 @@ struct Options {
   std::string Checkpoint, Prompt, PromptIds, Chat;
   int64_t Tokens = 200;
   TokenChoice Choice;
+  bool NoCache = false;
   // Profiling. Memory of 0 is unlimited.
   int64_t Rank = 0, MaxBatch = 64, Memory = 0;
   bool UntilLevel = false, Loaded = false;

@@ -25,7 +25,7 @@
 
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Runtime/Dropout.h"
-#include "Vector.h"
+#include "Scores.h"
 
 using namespace poplar;
 
@@ -35,9 +35,7 @@ constexpr int64_t kBlock = POPLAR_ATTENTION_BLOCK;
 constexpr int64_t kVectors = kBlock / kLanes;
 /// Rows of a register tile: eight sums in flight cover the latency of an FMA.
 constexpr int64_t kRows = 8;
-/// Score of a masked pair: finite, so that a row masked so far gives no NaN.
-constexpr float kMasked = -1e30f;
-constexpr float kLog2E = 1.44269504f, kLn2 = 0.69314718f;
+constexpr float kLn2 = 0.69314718f;
 
 /// A block of rows of a head, or its transpose.
 struct alignas(64) Tile {
@@ -53,9 +51,6 @@ struct alignas(64) PerQuery {
 struct alignas(64) Positions {
   int32_t data[kBlock];
 };
-
-int64_t POPLAR_INLINE min(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t POPLAR_INLINE max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /// C[m,n] (+)= sum_k A[m,k] B[k,n]: A by its strides, lanes along n.
 POPLAR_INLINE void multiply(float *c, int64_t cStride, const float *a,
@@ -158,10 +153,6 @@ POPLAR_INLINE void unpack(const Head &head, const float *tile, void *target,
     }
 }
 
-POPLAR_INLINE Ints laneNumbers() {
-  return Ints{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-}
-
 /// Where the document of a query begins: at 0, unless documents share samples.
 POPLAR_INLINE int64_t documentStart(const Head &head, int64_t query) {
   return head.desc->documents ? query - head.positions[query] : 0;
@@ -230,20 +221,6 @@ POPLAR_INLINE Floats dropoutFactor(const Head &head, int64_t query,
   int32_t threshold = getDropoutThreshold(desc->dropout);
   return select(bits >= threshold, splat(float(1.0 / (1.0 - desc->dropout))),
                 Floats{});
-}
-
-/// The cap in base 2.
-POPLAR_INLINE float capInBase2(const PoplarAttention *desc) {
-  return float(desc->cap) * kLog2E;
-}
-
-/// Caps scores: tanh(u) = 1 - 2 / (e^2u + 1), which is 1 or -1 from |u| = 10.
-POPLAR_INLINE Floats capScores(const PoplarAttention *desc, Floats scores) {
-  float cap = capInBase2(desc);
-  Floats u = poplar::max(scores * (1.0f / cap), splat(-10.0f));
-  u = select(u > splat(10.0f), splat(10.0f), u);
-  Floats power = exp2(u * (2 * kLog2E));
-  return (1.0f - 2.0f / (power + 1.0f)) * cap;
 }
 
 /// The derivative of a capped score by the score; 0 for a masked pair.

@@ -57,8 +57,9 @@ class Executor {
 public:
   /// Prepares every GEMM for each of `Batches` (of which the largest decides
   /// the size of the arena). `Threads` of 0 means all of this process's cores.
+  /// With `Decodes`, there is room for caches, and decode() can be called.
   Executor(const PoplarProgram &Program, const std::vector<int64_t> &Batches,
-           int Threads, int Rank = 0);
+           int Threads, int Rank = 0, bool Decodes = false);
 
   const PoplarProgram &program() const { return Program; }
   const ModelInfo &model() const { return Model; }
@@ -98,9 +99,14 @@ public:
   Pipeline *pipeline() const { return Turns.get(); }
   void evaluate(int64_t B) { Dev.run(Program.evaluate, this, Memory, B); }
   void infer(int64_t B) { Dev.run(Program.infer, this, Memory, B); }
-  /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
-  /// from row `First` on, to `Out`.
-  void readLogits(int64_t B, int64_t First, int64_t Count, float *Out) const;
+  void decode(const PoplarDecoding &Function, int64_t B) {
+    Dev.run(Function.run, this, Memory, B);
+  }
+  /// After a function of B samples that leaves logits at `Offset`: copies
+  /// `Count` rows of them, [B * tokens, VocabSize], from row `First` on, to
+  /// `Out`.
+  void readLogits(int64_t Offset, int64_t B, int64_t First, int64_t Count,
+                  float *Out) const;
 
   /// See poplar_rt_exchange.
   void exchange(const PoplarExchange &What, void *const *Buffers,

@@ -15,6 +15,7 @@
 #include "data/Baseline.h"
 #include "data/Batch.h"
 #include "data/Sources.h"
+#include "job/EventFile.h"
 #include "job/Group.h"
 #include "job/Job.h"
 #include "job/Progress.h"
@@ -97,6 +98,7 @@ private:
   /// On the first rank, once something is to be written.
   std::optional<DirectoryLock> Lock;
   std::optional<MetricsFile> Record;
+  std::optional<EventFile> Events;
   double Baseline = NotMeasured;
   /// What a step takes, measured; before the first one a guess.
   double StepSeconds = LongPhase;
@@ -367,7 +369,7 @@ static std::string getLinkTarget(const std::filesystem::path &Target,
 }
 
 /// For `poplar sample` and `poplar report`, which are given the run alone: a
-/// link to the executable, and the plan it was built from, if there is one.
+/// link to the executable, and the plan or the model it was built from.
 /// Where no rank has the whole model, all of the job's work together.
 static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   std::error_code Code;
@@ -406,6 +408,7 @@ void Trainer::begin() {
          "' since this one has begun; start this one again");
   rememberJob(Exec.program(), O.Out);
   Record.emplace(O.Out, State.Step, O.Steps);
+  Events.emplace(O.Out, State.Step);
   if (std::string Gap = Record->describeGap(); !Gap.empty())
     print("note: '%s/metrics.csv' has no rows of steps %s\n", O.Out.c_str(),
           Gap.c_str());
@@ -471,6 +474,8 @@ void Trainer::run() {
     Metrics Row = step();
     std::chrono::duration<double> Seconds =
         std::chrono::steady_clock::now() - Begin;
+    if (Group)
+      Group->recordStep(State.Step, Begin);
     // The first steps may leave something behind: caches of OpenMP, graphs of a
     // GPU.
     if (O.CheckAllocations && State.Step > FirstStep + 2 &&
@@ -490,11 +495,13 @@ void Trainer::run() {
       Row.Epochs = static_cast<double>(State.Samples) /
                    static_cast<double>(Data.Train->size());
       Record->add(Row);
+      Events->add(Row);
     }
     if (Record && (Last || isDue(O.LogEvery) || !std::isnan(Row.ValLoss) ||
                    State.Step == FirstStep + 1)) {
       Report.print(Row);
       Record->flush();
+      Events->flush();
     }
     Saved = isDue(O.SaveEvery);
     if (Saved)
@@ -510,6 +517,7 @@ void Trainer::run() {
 
 void Trainer::finish() {
   Record->flush();
+  Events->flush();
   writeFileAtomically(O.Out + "/loss.svg",
                       drawLossCurve(Record->rows(), Baseline, "bigram model"));
   if (State.Step < O.Steps)

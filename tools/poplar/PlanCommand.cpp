@@ -242,6 +242,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     request.hypothetical = args.hypothetical;
     request.leftOut = std::move(buildability.leftOut);
     request.addsPlan = !args.output.empty();
+    request.plansColumns = request.hypothetical && !request.addsPlan;
     request.recordsTimeline = !args.trace.empty();
     return args.allocation.policy == "geo"
                ? printPolicy(compilation, request, args, planGeo, formatGeoText,
@@ -365,7 +366,7 @@ void addPlanCommand(CLI::App &app, int &status) {
       ->add_option(
           "--chunks", args->chunks,
           "Parts of the model per stage with --schedule interleaved, 2 or "
-          "more; in hybrid plans the largest number to try (default: 4)")
+          "more; in hybrid plans the largest number to try (default: 8)")
       ->check(CLI::Range(1, 1 << 10))
       ->needs(cluster);
   command

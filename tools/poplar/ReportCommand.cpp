@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Driver/Baselines.h"
 #include "Poplar/Driver/Compilation.h"
 #include "Poplar/Driver/Review.h"
 #include "Poplar/Driver/Simulated.h"
@@ -21,7 +23,7 @@ using namespace poplar;
 
 namespace {
 struct Arguments {
-  std::string input, output;
+  std::string input, output, trace;
 };
 } // namespace
 
@@ -46,15 +48,24 @@ static std::optional<SimulatedPlan> simulatePlan(Compilation &compilation) {
   return SimulatedPlan{std::move(*plan), std::move(*result)};
 }
 
+/// Names the classes of a timeline.
+static SimulatedIteration takeIteration(SimulatedPlan &simulated) {
+  SimulatedIteration iteration = {std::move(simulated.result.timeline), {}, 1};
+  for (const PlanSimulation::RankClass &it : simulated.plan.classes)
+    iteration.classes.push_back({it.deviceType, formatRanks(it.ranks)});
+  return iteration;
+}
+
 /// Adds the plan of the module, simulated.
 static bool addTimeline(Compilation &compilation, ReportInput &report) {
   std::optional<SimulatedPlan> simulated = simulatePlan(compilation);
   if (!simulated)
     return false;
-  report.simulated = {std::move(simulated->result.timeline), 1};
+  report.simulated = takeIteration(*simulated);
   for (const PlanSimulation::RankClass &ranks : simulated->plan.classes)
     report.simulated->steps =
         std::max(report.simulated->steps, ranks.share.steps);
+  report.isEstimate = simulated->plan.usesEstimates;
   return true;
 }
 
@@ -79,6 +90,7 @@ static bool addStages(zero::PlanOp op, Compilation &compilation,
        llvm::zip(simulated->plan.classes, simulated->result.classes)) {
     StagedPlan::Part part = groups[*ranks.group];
     part.ranks = formatRanks(ranks.ranks);
+    part.numRanks = int64_t(ranks.ranks.size());
     part.deviceType = ranks.deviceType;
     part.share = ranks.share;
     part.seconds = seconds;
@@ -88,8 +100,47 @@ static bool addStages(zero::PlanOp op, Compilation &compilation,
     return a.group < b.group;
   });
   report.stages = std::move(stages);
-  report.simulated = {std::move(simulated->result.timeline), 1};
+  report.simulated = takeIteration(*simulated);
+  report.isEstimate = simulated->plan.usesEstimates;
   return true;
+}
+
+static ReportModel readModel(mlir::ModuleOp module) {
+  auto facts = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
+  auto number = [&](llvm::StringRef name) {
+    auto value = facts.getAs<mlir::IntegerAttr>(name);
+    return value ? value.getInt() : 0;
+  };
+  ReportModel model;
+  if (auto name = facts.getAs<mlir::StringAttr>("architecture"))
+    model.architecture = name.str();
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    int64_t elements =
+        llvm::cast<mlir::ShapedType>(parameter.getType()).getNumElements();
+    model.parameters += elements;
+    model.trained += parameter.getFrozen() ? 0 : elements;
+  }
+  model.layers = number("num_layers");
+  model.hidden = number("hidden_size");
+  model.vocabulary = number("vocab_size");
+  model.context = number("seq_len");
+  return model;
+}
+
+/// Devices that the ranks of a plan are on, by node and type.
+static std::map<std::pair<int, int>, int64_t>
+countUsed(const ClusterView &cluster, zero::PlanOp plan) {
+  std::map<std::string, int> nodes;
+  for (auto [index, node] : llvm::enumerate(cluster.nodes))
+    nodes[node.name] = static_cast<int>(index);
+  std::map<std::pair<int, int>, int64_t> used;
+  for (zero::RankOp rank : plan.getRanks()) {
+    auto node = nodes.find(rank.getNode().str());
+    std::optional<int> type = cluster.findType(rank.getDeviceType().str());
+    if (node != nodes.end() && type)
+      ++used[{node->second, *type}];
+  }
+  return used;
 }
 
 /// Adds the plan of a file and its review.
@@ -98,19 +149,26 @@ static bool addPlan(const std::string &path, Compilation &compilation,
   if (!compilation.load(path))
     return false;
   mlir::ModuleOp module = compilation.getModule();
-  auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
-  if (auto length = model ? model.getAs<mlir::IntegerAttr>("seq_len") : nullptr)
-    report.tokensPerSample = length.getInt();
+  if (module->hasAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr))
+    report.model = readModel(module);
   auto plans = module.getOps<zero::PlanOp>();
-  if (!plans.empty() && !zero::PlanOp(*plans.begin()).getGroups().empty())
-    return addStages(*plans.begin(), compilation, report);
-  auto reviewed = reviewModule(module, compilation.error);
-  if (!reviewed) {
-    compilation.error = path + ": " + compilation.error;
-    return false;
+  report.hasPlan = !plans.empty();
+  bool hasStages =
+      report.hasPlan && !zero::PlanOp(*plans.begin()).getGroups().empty();
+  if (!hasStages) {
+    auto reviewed = reviewModule(module, compilation.error);
+    if (!reviewed) {
+      compilation.error = path + ": " + compilation.error;
+      return false;
+    }
+    report.review = std::move(reviewed->review);
   }
-  report.cluster = std::move(reviewed->cluster);
-  report.review = std::move(reviewed->review);
+  report.cluster = cluster::buildClusterView(module);
+  report.used = countUsed(report.cluster, *plans.begin());
+  if (!simulateBaselines(compilation, report.baselines))
+    return false;
+  if (hasStages)
+    return addStages(*plans.begin(), compilation, report);
   if (!addTimeline(compilation, report))
     report.note = "There is no timeline. " + compilation.error;
   return true;
@@ -132,12 +190,15 @@ static bool addRun(const std::string &run, Compilation &compilation,
     return false;
   }
   report.run = std::move(*steps);
-  if (!llvm::sys::fs::exists(plan))
-    report.note = "This run was of one device, without a plan.";
-  else if (!addPlan(plan, compilation, report))
+  if (!llvm::sys::fs::exists(plan)) {
+    report.note = "The run does not say what was trained.";
+  } else if (!addPlan(plan, compilation, report)) {
     // Plans by hand may have no cluster or no profiles; what was measured is
     // there all the same.
-    report.note = "The plan is not shown. " + compilation.error;
+    report.note = report.model && !report.hasPlan
+                      ? "This run was of one device, without a plan."
+                      : "The plan is not shown. " + compilation.error;
+  }
   return true;
 }
 
@@ -159,12 +220,21 @@ void addReportCommand(CLI::App &app, int &status) {
                    "File for the page; - for standard output")
       ->type_name("HTML")
       ->required();
+  command
+      ->add_option(
+          "--trace", args->trace,
+          "Timeline that poplar train --trace wrote, to draw the ranks "
+          "of a step beside the simulated ones")
+      ->type_name("JSON");
   command->callback([args, &status] {
     Compilation compilation;
     ReportInput report;
     report.name = args->input;
     bool isRun = llvm::sys::fs::is_directory(args->input);
-    if (!(isRun ? addRun : addPlan)(args->input, compilation, report)) {
+    if (!args->trace.empty())
+      report.trace = readTrace(args->trace, compilation.error);
+    if ((!args->trace.empty() && !report.trace) ||
+        !(isRun ? addRun : addPlan)(args->input, compilation, report)) {
       status = reportError(compilation.error);
       return;
     }

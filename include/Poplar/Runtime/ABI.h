@@ -56,7 +56,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 10u
+#define POPLAR_ABI_VERSION 11u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands.
@@ -218,6 +218,16 @@ typedef struct PoplarAttention {
   int64_t documents;    /* 1: documents share samples, see `positions` */
 } PoplarAttention;
 
+/// The same of attention of `tokens` new tokens of each sample over caches of
+/// seq_len positions, a multiple of POPLAR_CACHE_BLOCK. In a cache lie, by
+/// sample and key-value head, keys [seq_len / POPLAR_CACHE_BLOCK, head_dim,
+/// POPLAR_CACHE_BLOCK] or values [seq_len, head_dim].
+#define POPLAR_CACHE_BLOCK 16
+typedef struct PoplarCachedAttention {
+  PoplarAttention attention;
+  int64_t tokens;
+} PoplarCachedAttention;
+
 /// Shapes of the gradient of an embedding; dy has type `type`.
 typedef struct PoplarEmbeddingGrad {
   int64_t seq_len, width;
@@ -248,6 +258,21 @@ void poplar_attention_forward(const PoplarAttention *desc, void *const *args,
 /// gradients lie as q, k and v do. Extent: batch * num_kv_heads.
 void poplar_attention_backward(const PoplarAttention *desc, void *const *args,
                                int64_t batch, int64_t begin, int64_t end);
+/// Writes the keys and values of new tokens into caches; then attends over
+/// them. args: q, k, v, positions (i32 [B,tokens]), key cache, value cache,
+/// out. Extents: batch * num_kv_heads; that times ceil(tokens /
+/// POPLAR_CACHED_ATTENTION_BLOCK).
+#define POPLAR_CACHED_ATTENTION_BLOCK 8
+void poplar_append_cache(const PoplarCachedAttention *desc, void *const *args,
+                         int64_t batch, int64_t begin, int64_t end);
+void poplar_cached_attention(const PoplarCachedAttention *desc,
+                             void *const *args, int64_t batch, int64_t begin,
+                             int64_t end);
+/// A product of one row for each sample, bound by the memory that B is read
+/// from. args: A, B, bias (null without one), C. Extent: columns; a part owns
+/// its own.
+void poplar_row_product(const PoplarGemm *desc, void *const *args,
+                        int64_t batch, int64_t begin, int64_t end);
 /// args: dy, ids, acc (f32). Extent: width; a part owns its columns, and adds
 /// the tokens in their order.
 void poplar_embedding_grad(const PoplarEmbeddingGrad *desc, void *const *args,
@@ -336,6 +361,8 @@ typedef struct PoplarChunk {
   int64_t keeps_sent; /* 1: the backward pass reads what was sent */
   /// backward_last is that of an iteration's last micro-batch.
   PoplarTurn forward, backward, backward_last, evaluate, infer;
+  /// Those of PoplarProgram's decode and prefill, null where there are none.
+  PoplarTurn decode, prefill;
 } PoplarChunk;
 
 /// Micro-batches go through the first chunk of all stages, then through the
@@ -344,6 +371,15 @@ typedef struct PoplarPipeline {
   int64_t group, num_groups, num_chunks;
   const PoplarChunk *chunks;
 } PoplarPipeline;
+
+/// A function that computes `tokens` new tokens of each sample. Its inputs are
+/// ids and positions, i32 [B,tokens], in the batch region or, of a pipeline
+/// stage, in a slot; it leaves logits [B,tokens,V], -1 before the last stage.
+/// Two tokens of a sample at one position must be the same.
+typedef struct PoplarDecoding {
+  int64_t tokens, ids, positions, logits;
+  PoplarFunction run; /* null in a pipeline stage, see PoplarChunk */
+} PoplarDecoding;
 
 typedef struct PoplarProgram {
   uint32_t magic, version;
@@ -380,6 +416,9 @@ typedef struct PoplarProgram {
   /// Every GEMM the program issues, so that a runtime can prepare them.
   int64_t num_gemms;
   const PoplarGemm *const *gemms;
+  /// Those that decode and prefill issue.
+  int64_t num_decoding_gemms;
+  const PoplarGemm *const *decoding_gemms;
   /// FLOPs of one sample, forward and backward without recomputation.
   double flops_per_sample;
   /// Forward and backward of a micro-step; adds to the gradients. The last one
@@ -402,6 +441,12 @@ typedef struct PoplarProgram {
   const PoplarGPUImage *gpu;
   /// Null where all ranks are one group.
   const PoplarPipeline *pipeline;
+  /// Forward passes of one new token and of a chunk of a prompt, over the
+  /// tokens in the caches. Null where sampling has no caches.
+  const PoplarDecoding *decode, *prefill;
+  /// What the batch region has per sample, instead of bytes_per_sample, where
+  /// these are run: the caches lie behind the buffers of all functions.
+  int64_t sampling_bytes_per_sample;
 } PoplarProgram;
 
 extern const PoplarProgram poplar_program;

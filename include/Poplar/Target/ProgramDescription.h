@@ -83,9 +83,18 @@ private:
     std::vector<int64_t> messageBytes;
     int64_t keepsSent = 0;
     std::string forward, backward, backwardLast, evaluate, infer;
+    /// Empty where there are none.
+    std::string decode, prefill;
+  };
+  /// A PoplarDecoding, its function by its symbol, empty in a pipeline stage.
+  struct Decoding {
+    int64_t tokens, ids, positions, logits;
+    std::string function;
   };
   class Emitter;
   llvm::LogicalResult takeSteps(mlir::ModuleOp module);
+  static std::optional<Decoding> takeDecoding(mlir::ModuleOp module,
+                                              llvm::StringRef pass);
   llvm::LogicalResult takeState(mlir::ModuleOp module);
   void takeChunks(mlir::ModuleOp module, const zero::ProgramInfo &info);
   static std::optional<Slice> takeSlice(nn::ParameterOp parameter);
@@ -110,6 +119,8 @@ private:
   int64_t group = 0, numGroups = 1;
   /// Of PoplarPipeline, if the program has one.
   std::vector<Chunk> chunks;
+  std::optional<Decoding> decode, prefill;
+  int64_t samplingBytesPerSample = 0;
   int32_t logitsType = 0;
   double flopsPerSample = 0;
   /// Functions, by their symbol (@train_last is @train where there is none),

@@ -93,7 +93,8 @@ int64_t getEnd(exec::BufferOp buffer) {
 int64_t FunctionVerifier::getRoom(exec::Region region) {
   switch (region) {
   case exec::Region::Batch:
-    return arena.getPerSample();
+    return function.getDecoding() ? arena.getCachesOffset().value_or(0)
+                                  : arena.getPerSample();
   case exec::Region::Fixed:
     return arena.getTransientOffset();
   case exec::Region::Transient:
@@ -102,6 +103,9 @@ int64_t FunctionVerifier::getRoom(exec::Region region) {
     return function.getScratchBytes().value_or(0);
   case exec::Region::Slot:
     return slotBytes;
+  case exec::Region::Cache:
+    return arena.getSamplingPerSample().value_or(0) -
+           arena.getCachesOffset().value_or(0);
   }
   llvm_unreachable("unknown region");
 }
@@ -112,10 +116,13 @@ LogicalResult FunctionVerifier::begin(exec::BufferOp buffer) {
   exec::FunctionKind kind = function.getKind();
   bool isUnit = kind == exec::FunctionKind::Unit;
   if ((region == exec::Region::Scratch) != isUnit ||
-      (region == exec::Region::Slot && kind != exec::FunctionKind::Turn))
+      (region == exec::Region::Slot && kind != exec::FunctionKind::Turn) ||
+      (region == exec::Region::Cache && !function.getDecoding()))
     return buffer.emitOpError("lies in ")
            << stringifyRegion(region) << ", which a "
-           << stringifyFunctionKind(kind) << " does not have";
+           << stringifyFunctionKind(kind)
+           << (region == exec::Region::Cache ? " of training" : "")
+           << " does not have";
   int64_t room = getRoom(region);
   if (getEnd(buffer) > room)
     return buffer.emitOpError("ends at ")

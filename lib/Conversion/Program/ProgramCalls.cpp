@@ -119,8 +119,28 @@ static void lower(exec::DispatchOp op, FunctionLowering &l) {
 // Products, attention, embeddings
 //===----------------------------------------------------------------------===//
 
+/// Whether a product has one row for each sample, in formats that the kernel
+/// library reads. A library of products would pack what is read only once.
+static bool isRowProduct(const PoplarGemm &gemm) {
+  auto isRead = [](int32_t type) {
+    return type == POPLAR_F32 || type == POPLAR_BF16;
+  };
+  return gemm.m == 1 && gemm.batched == 1 && isRead(gemm.a_type) &&
+         isRead(gemm.b_type) && isRead(gemm.c_type) &&
+         gemm.epilogue == POPLAR_STORE;
+}
+
 static void lower(exec::ProductOp op, FunctionLowering &l) {
-  Value desc = l.addressOf(l.shared.getProduct(op.getDescriptor()));
+  PoplarGemm gemm = op.getDescriptor();
+  if (isRowProduct(gemm) && !l.shared.gpuKernels.exists()) {
+    StringRef kernel =
+        l.wrap("poplar_row_product", l.shared.getStruct("row_product", gemm));
+    return l.dispatch(
+        l.addressOf(kernel),
+        l.pointersOf({op.getA(), op.getB(), op.getBias(), op.getC()}), gemm.n,
+        /*batched=*/false, /*grain=*/16);
+  }
+  Value desc = l.addressOf(l.shared.getProduct(gemm, l.isDecoding()));
   l.callRuntime("poplar_rt_gemm",
                 {desc, l.pointerOf(op.getA()), l.pointerOf(op.getB()),
                  l.pointerOf(op.getBias()), l.pointerOf(op.getAux()),
@@ -176,6 +196,22 @@ static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
   l.dispatch(l.addressOf(kernel), arguments, desc.num_kv_heads,
              /*batched=*/true,
              /*grain=*/1);
+}
+
+static void lower(exec::CachedAttentionOp op, FunctionLowering &l) {
+  PoplarCachedAttention desc = op.getDescriptor();
+  Value q = op.getQ();
+  SmallVector<Value> arguments = l.pointersOf(
+      {q, op.isPacked() ? q : op.getK(), op.isPacked() ? q : op.getV(),
+       op.getPositions(), op.getKeyCache(), op.getValueCache(), op.getOut()});
+  StringRef shapes = l.shared.getStruct("cached_attention", desc);
+  int64_t heads = desc.attention.num_kv_heads;
+  l.dispatch(l.addressOf(l.wrap("poplar_append_cache", shapes)), arguments,
+             heads, /*batched=*/true, /*grain=*/1);
+  l.dispatch(l.addressOf(l.wrap("poplar_cached_attention", shapes)), arguments,
+             heads *
+                 llvm::divideCeil(desc.tokens, POPLAR_CACHED_ATTENTION_BLOCK),
+             /*batched=*/true, /*grain=*/1);
 }
 
 static void lower(exec::EmbeddingGradOp op, FunctionLowering &l) {
@@ -322,10 +358,11 @@ void poplar::registerProgramCalls(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, exec::ExecDialect *) {
     attachModels<exec::BufferOp, exec::EndOp, exec::ViewOp, exec::PortOp,
                  exec::CallOp, exec::DispatchOp, exec::AttentionOp,
-                 exec::AttentionGradOp, exec::EmbeddingGradOp, exec::StartOp,
-                 exec::WaitOp, exec::SendOp, exec::ReceiveOp, exec::ExchangeOp,
-                 exec::ZeroOp, exec::UnscaleOp, exec::NormOp, exec::AdamWOp,
-                 exec::ReturnOp>(*context);
+                 exec::AttentionGradOp, exec::CachedAttentionOp,
+                 exec::EmbeddingGradOp, exec::StartOp, exec::WaitOp,
+                 exec::SendOp, exec::ReceiveOp, exec::ExchangeOp, exec::ZeroOp,
+                 exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp>(
+        *context);
     exec::ProductOp::attachInterface<ProductModel>(*context);
   });
 }

@@ -139,6 +139,24 @@ struct AttentionGradModel : CallModel<AttentionGradModel, nn::AttentionGradOp> {
   }
 };
 
+struct CachedAttentionModel
+    : CallModel<CachedAttentionModel, nn::CachedAttentionOp> {
+  static OpOperand *accumulator(nn::CachedAttentionOp op, unsigned index) {
+    if (index == 0)
+      return nullptr;
+    return index == 1 ? &op.getKeyCacheMutable() : &op.getValueCacheMutable();
+  }
+  static void emit(nn::CachedAttentionOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::CachedAttentionOp::create(
+        builder, op.getLoc(), getBuffer(op.getQ()), getBuffer(op.getK()),
+        getBuffer(op.getV()), getBuffer(op.getPositions()),
+        getBuffer(op.getKeyCache()), getBuffer(op.getValueCache()),
+        getBuffer(op.getResult()), op.getNumHeads(), op.getNumKvHeads(),
+        op.getScale(), op.getWindow(), op.getCap());
+  }
+};
+
 struct EmbeddingGradModel : CallModel<EmbeddingGradModel, nn::EmbeddingGradOp> {
   static OpOperand *accumulator(nn::EmbeddingGradOp op, unsigned) {
     return &op.getAccMutable();
@@ -185,6 +203,7 @@ void poplar::registerRuntimeCalls(DialectRegistry &registry) {
         *context);
     nn::AttentionOp::attachInterface<AttentionModel>(*context);
     nn::AttentionGradOp::attachInterface<AttentionGradModel>(*context);
+    nn::CachedAttentionOp::attachInterface<CachedAttentionModel>(*context);
     nn::EmbeddingGradOp::attachInterface<EmbeddingGradModel>(*context);
   });
   registry.insert<zero::ZeroDialect>();

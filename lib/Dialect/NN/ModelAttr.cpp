@@ -362,11 +362,28 @@ int64_t AttentionOp::getTensorParts() {
 
 LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
                                                   NamedAttribute attribute) {
+  if (attribute.getName() == kUnitAttr) {
+    if (isa<func::FuncOp>(op) && isa<UnitAttr>(attribute.getValue()))
+      return success();
+    return op->emitError("nn.unit is a word, on a function");
+  }
   if (attribute.getName() != kModelAttr)
-    return success();
+    return op->emitError() << attribute.getName()
+                           << " is no attribute of an operation";
   auto module = dyn_cast<ModuleOp>(op);
   auto facts = dyn_cast<DictionaryAttr>(attribute.getValue());
   if (!module || !facts)
     return op->emitError("nn.model is a dictionary, on a module");
   return ModelVerifier(module, facts).verify();
+}
+
+LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                  unsigned,
+                                                  NamedAttribute attribute) {
+  bool isKnown = attribute.getName() == kParameterAttr ||
+                 attribute.getName() == kGradientAttr;
+  if (isKnown && isa<UnitAttr>(attribute.getValue()))
+    return success();
+  return op->emitError() << attribute.getName()
+                         << " is no word for an argument";
 }

@@ -253,7 +253,7 @@ LogicalResult RopeOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   grads.add(getX(), RopeOp::create(builder, getLoc(), getX().getType(),
                                    grads.cotangent(getResult()), getPositions(),
                                    getHeadDim(), getInvFreq(), getScale(),
-                                   !getInverse(), getHeads()));
+                                   !getInverse(), getHeads(), getLength()));
   return success();
 }
 

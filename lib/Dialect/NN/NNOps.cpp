@@ -286,10 +286,10 @@ static LogicalResult verifyPositionTable(Operation *op, Named table, Named x,
   return success();
 }
 
-/// Positions [B,T] of tokens x [B,T,D], if there are any.
+/// positions [B,T] beside x [B,T,D], if there are any.
 static LogicalResult verifyPositions(Operation *op, Value positions, Named x) {
-  return success(!positions ||
-                 succeeded(expectPerToken(op, {"positions", positions}, x)));
+  return positions ? expectPerToken(op, {"positions", positions}, x)
+                   : success();
 }
 
 // - result as x [B,T,D]; table [P,D], P >= T (1 with constant_row)
@@ -298,8 +298,9 @@ LogicalResult PositionEmbeddingOp::verify() {
   Named x{"x", getX()}, table{"table", getTable()};
   if (getPositions() && getConstantRow())
     return emitOpError("has positions and a constant row");
+  if (failed(verifyPositions(*this, getPositions(), x)))
+    return failure();
   if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
-      failed(verifyPositions(*this, getPositions(), x)) ||
       failed(verifyPositionTable(*this, table, x, getConstantRow())))
     return failure();
   return expectSameElements(*this, {x, table});
@@ -511,6 +512,8 @@ LogicalResult RopeOp::verify() {
   if (heads < 0 || heads > width / headDim)
     return emitOpError() << "rotates " << heads << " heads, but x has "
                          << width / headDim;
+  if (!getPositions() != (getLength() == 0))
+    return emitOpError("needs a length with positions, and only then");
   return verifyPositions(*this, getPositions(), {"x", getX()});
 }
 

@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Cluster/Targets.h"
 #include "Poplar/Support/Names.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -472,6 +473,15 @@ bool BucketOp::isUsedBy(int64_t group, int64_t position) {
   return false;
 }
 
+/// `policy` may be null.
+static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
+  if (!policy || cluster::symbolizeRecomputePolicy(policy))
+    return success();
+  return op->emitOpError("has the recompute policy ")
+         << showName(policy.getValue()) << ", expected "
+         << llvm::join(cluster::getRecomputePolicies(), ", ");
+}
+
 LogicalResult RankOp::verify() {
   for (StringRef name : {getNode(), getDeviceType()})
     if (!isName(name))
@@ -483,11 +493,8 @@ LogicalResult RankOp::verify() {
   if (getThreads() > maxThreads)
     return emitOpError("has ")
            << getThreads() << " threads, expected 1 to " << maxThreads;
-  if (StringAttr policy = getRecomputeAttr();
-      policy && !cluster::symbolizeRecomputePolicy(policy))
-    return emitOpError("has the recompute policy ")
-           << showName(policy.getValue()) << ", expected "
-           << llvm::join(cluster::getRecomputePolicies(), ", ");
+  if (failed(verifyRecompute(*this, getRecomputeAttr())))
+    return failure();
   // So that 64 bits hold the samples of all ranks.
   constexpr int64_t limit = int64_t(1) << 31;
   int64_t samples;
@@ -547,4 +554,29 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << bounds->back() << ", but the bucket has " << elements
            << " elements";
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ProgramOp
+//===----------------------------------------------------------------------===//
+
+// - the target, the recompute policy, the group and the position exist;
+// - a module has one such op.
+LogicalResult ProgramOp::verify() {
+  if (!findTargetKind(getTarget()))
+    return emitOpError("has the unknown target ") << showName(getTarget());
+  if (failed(verifyRecompute(*this, getRecomputeAttr())))
+    return failure();
+  if (getGroup() >= getGroups())
+    return emitOpError("has group ") << getGroup() << " of " << getGroups();
+  int64_t numParts = getParts() ? int64_t(getParts()->size()) : 1;
+  if (getPosition() >= numParts)
+    return emitOpError("has position ")
+           << getPosition() << " of " << numParts << " parts";
+  ProgramOp first = getProgram(cast<ModuleOp>((*this)->getParentOp()));
+  if (first == *this)
+    return success();
+  InFlightDiagnostic diag = emitOpError("is the second of its module");
+  diag.attachNote(first.getLoc()) << "the first one";
+  return diag;
 }

@@ -273,10 +273,10 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     auto program = ModuleOp::create(builder, type.getLoc(),
                                     info.getProgramName() + ".program");
     info.wire = wire;
-    program->setAttr(zero::kProgramAttr, info.getAttr(&getContext()));
     if (model)
       program->setAttr(nn::kModelAttr, model);
     builder.setInsertionPointToStart(program.getBody());
+    info.create(builder, type.getLoc());
     for (Operation *op : shared)
       builder.clone(*op);
   }

@@ -126,7 +126,9 @@ SmallVector<Type> ZeroMaterializePass::getTypes(zero::BucketOp bucket,
 static bool isStep(func::FuncOp function) {
   StringRef name = function.getSymName();
   return function->hasAttr(zero::kTurnAttr) || name == "train" ||
-         name == "evaluate" || name == "infer";
+         name == "evaluate" || name == "infer" ||
+         (function->hasAttr(nn::kDecodingAttr) &&
+          !function->hasAttr(nn::kUnitAttr));
 }
 
 void ZeroMaterializePass::findGradients(func::FuncOp train) {

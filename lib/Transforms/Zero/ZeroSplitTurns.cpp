@@ -59,7 +59,7 @@ public:
     }
     if (failed(splitTrain(train)))
       return signalPassFailure();
-    for (StringRef name : {"evaluate", "infer"})
+    for (StringRef name : {"evaluate", "infer", "decode", "prefill"})
       if (auto function = module.lookupSymbol<func::FuncOp>(name)) {
         for (int64_t chunk = 0; chunk < info.numChunks; ++chunk)
           addForward(function, name, chunk, {});
@@ -140,6 +140,8 @@ func::FuncOp ZeroSplitTurnsPass::addTurn(func::FuncOp from, StringRef pass,
           TypeRange()));
   turn.addEntryBlock();
   turn->setAttr(zero::kTurnAttr, builder.getI64IntegerAttr(chunk));
+  if (Attribute tokens = from->getAttr(nn::kDecodingAttr))
+    turn->setAttr(nn::kDecodingAttr, tokens);
   return turn;
 }
 

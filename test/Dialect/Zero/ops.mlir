@@ -107,11 +107,16 @@ func.func @update() {
 
 // -----
 
-// What sets a program apart, by its keys in the order of the alphabet.
-// CHECK: module @a100.program attributes {zero.program = {device_type = "a100", precision = "bf16", recompute = "keep", stage = 3 : i64, target = "cuda:sm_80", wire = "f32", world_size = 4 : i64}}
-module @a100.program attributes {zero.program = {stage = 3, world_size = 4,
-    device_type = "a100", target = "cuda:sm_80", precision = "bf16",
-    recompute = "keep", wire = "f32"}} {
+// What sets a program apart.
+// CHECK-LABEL: module @a100.program {
+// CHECK-NEXT: zero.program "a100" target "cuda:sm_80" precision bf16 wire f32 recompute "keep" stage 3 world_size 4{{$}}
+module @a100.program {
+  zero.program "a100" target "cuda:sm_80" precision bf16 wire f32 recompute "keep" stage 3 world_size 4
+}
+// CHECK-LABEL: module @t.stage1.part1.program {
+// CHECK-NEXT: zero.program "t" target "host" precision f16 wire f32 recompute "recompute-unit" stage 0 world_size 4 mixed_recompute scaled received bf16 sent f32 group 1 of 2 chunks 2 parts [3, 1] position 1{{$}}
+module @t.stage1.part1.program {
+  zero.program "t" target "host" precision f16 wire f32 recompute "recompute-unit" stage 0 world_size 4 mixed_recompute scaled received bf16 sent f32 group 1 of 2 chunks 2 parts [3, 1] position 1
 }
 
 // Pipeline stages.

@@ -180,10 +180,10 @@ class Matrix:
         return jobs.compare_losses(run, reference)[1]
 
     def sample(self, name):
-        """From its own run, and from another's."""
-        expected = self.refer(
-            "sample", lambda: self.launch("alone", "sample", "--checkpoint", self.weights, *TEXT)
-        )
+        """From its own run, and from another's; with a KV cache what one device samples
+        without."""
+        whole = ["sample", "--checkpoint", self.weights, *TEXT, "--no-cache"]
+        expected = self.refer("sample", lambda: self.launch("alone", *whole))
         text = self.launch(name, "sample", "--checkpoint", self.weights, *TEXT)
         own = jobs.run(["poplar", "sample", self.workshop.path(f"{name}-evaluate"), *TEXT])
         reference = jobs.run(["poplar", "sample", self.workshop.path("evaluate"), *TEXT])

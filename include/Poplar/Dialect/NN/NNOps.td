@@ -34,8 +34,9 @@ def NNDialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 0;
-  /// Of nn.model, see NN.h.
+  /// See NN.h.
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
 }
 
 class NN_Op<string mnemonic, list<Trait> traits = []>
@@ -43,11 +44,14 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
 
 /// An op of the forward pass: pure, differentiable, costed. `overrides` are
 /// methods of DifferentiableOpInterface for which the default does not hold.
+/// `decoding` are those of DecodableOpInterface.
 class NN_ForwardOp<string mnemonic, list<Trait> traits = [],
-                   list<string> overrides = [], bit hasSplit = 0>
+                   list<string> overrides = [], bit hasSplit = 0,
+                   list<string> decoding = []>
     : NN_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<DifferentiableOpInterface, overrides>,
         DeclareOpInterfaceMethods<CostOpInterface>,
+        DeclareOpInterfaceMethods<DecodableOpInterface, decoding>,
         DeclareOpInterfaceMethods<TensorParallelOpInterface,
           !if(hasSplit, ["splitOperand"], []<string>)>], traits)> {
   let hasVerifier = 1;
@@ -284,7 +288,8 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<RandomOpInterface>,
     DeclareOpInterfaceMethods<ModelFactsOpInterface, ["isOncePerLayer",
       "getTensorParts"]>],
-    ["isRecomputedWithAttention"], /*hasSplit=*/1> {
+    ["isRecomputedWithAttention"], /*hasSplit=*/1,
+    ["isDecodable", "buildDecoding"]> {
   let summary = "Scaled dot-product attention, grouped-query, never T x T";
   let description = [{
     q is [B,T,H*d], k and v are [B,T,Hkv*d]; query head h reads key head
@@ -646,6 +651,7 @@ def NN_AdamWOp : NN_Op<"adamw", [Pure]> {
   let hasVerifier = 1;
 }
 
+include "Poplar/Dialect/NN/NNCacheOps.td"
 include "Poplar/Dialect/NN/NNColumnOps.td"
 include "Poplar/Dialect/NN/NNPositionOps.td"
 

@@ -19,14 +19,14 @@ def NN_PositionEmbeddingOp
   let description = [{
     `result[b,t,:] = x[b,t,:] + table[constant_row ? 0 : t, :]`; the table has
     at least T rows (one with `constant_row`, which serves BERT's token types).
-    With `positions`, the row is positions[b,t] instead of t, as where documents
-    share a sample. The gradient of the table is an nn.embedding_grad then.
+    With `at`, positions[b,t] stands for t: of new tokens, or where documents
+    share samples. The gradient of the table is an nn.embedding_grad then.
   }];
   let arguments = (ins NN_Activation:$x, NN_Matrix:$table,
       Optional<NN_Ids>:$positions, UnitAttr:$constant_row);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x `,` $table (`positions` $positions^)? (`constant_row` $constant_row^)?
+    $x `,` $table (`at` $positions^)? (`constant_row` $constant_row^)?
     attr-dict
     `:` functional-type(operands, results)
   }];

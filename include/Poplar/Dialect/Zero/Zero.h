@@ -51,11 +51,6 @@ class RankOp;
 
 namespace poplar::zero {
 
-/// On the module of one device type's program: what sets it apart, a
-/// dictionary (see ProgramInfo). A module without it is the program of one
-/// rank, the machine at hand.
-inline constexpr llvm::StringLiteral kProgramAttr = "zero.program";
-
 /// On the functions of a pipeline stage that are given a micro-batch's memory
 /// (@forward, @backward, @backward_last, @evaluate, @infer; see getTurnName):
 /// through which chunk it goes. On their results and arguments that go from
@@ -66,7 +61,8 @@ inline constexpr llvm::StringLiteral kTurnAttr = "zero.turn",
                                      kReceivedAttr = "zero.received",
                                      kSentAttr = "zero.sent";
 
-/// The kProgramAttr dictionary of a module, with defaults where it has none.
+/// What the zero.program of a module says. A module without one is the program
+/// of one rank, the machine at hand.
 struct ProgramInfo {
   /// Symbol of the device type and its target, such as "host:avx512-f32".
   std::string deviceType, target = "host";
@@ -92,7 +88,8 @@ struct ProgramInfo {
   bool scaled = false;
 
   static ProgramInfo get(mlir::ModuleOp module);
-  mlir::DictionaryAttr getAttr(mlir::MLIRContext *context) const;
+  /// The op that says it, at the builder's place: the start of a module.
+  ProgramOp create(mlir::OpBuilder &builder, mlir::Location location) const;
   /// The format of the working copies of parameters.
   std::string getWorkingFormat() const {
     return poplar::getWorkingFormat(target, precision);
@@ -120,6 +117,9 @@ struct ProgramInfo {
   bool holds(BucketOp bucket) const;
   bool isShared(BucketOp bucket) const;
 };
+
+/// The zero.program of a module; null where it has none.
+ProgramOp getProgram(mlir::ModuleOp module);
 
 /// The device type, and the group where there are several: the name of a
 /// program, and of the directory where its executable is.

@@ -35,6 +35,10 @@ def ZeroDialect : Dialect {
     functions with a micro-batch of 0. See docs/Rationale.md, "ZeRO".
   }];
   let useDefaultTypePrinterParser = 1;
+  /// Of turns, see Zero.h.
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 def Zero_PlanScheduleAttr : Cluster_QuotedAttr<Zero_PlanSchedule>;
@@ -294,6 +298,55 @@ def Zero_BucketOp : Zero_Op<"bucket",
     /// use it.
     bool isUsedBy(int64_t group, int64_t position);
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// The program of a device type
+//===----------------------------------------------------------------------===//
+
+def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "What sets the program of a device type apart";
+  let description = [{
+    ```mlir
+    module @a100.program {
+      zero.program "a100" target "cuda:sm_80" precision bf16 wire bf16
+        recompute "keep" stage 3 world_size 4
+    }
+    ```
+    The first op of a module that `--specialize-device-types` makes. A module
+    without it is the program of one rank, the machine at hand.
+
+    `precision` is the format of activations and of working copies; `wire` that
+    of gathered parameters, the widest of all device types. `mixed_recompute`:
+    other device types of the job recompute otherwise. `scaled`: some pipeline
+    stage of the job keeps gradients in f16.
+
+    `group 1 of 2 chunks 2` is the pipeline stage that the program computes, and
+    in how many chunks. `received` and `sent` are the formats of the activations
+    that it receives and sends, and of their gradients, where these are not its
+    own. `parts [3, 1] position 0`: how much of each unit the ranks that share
+    units compute, relative to each other, and which of them the program is of.
+  }];
+  let arguments = (ins StrAttr:$device_type, StrAttr:$target,
+    Zero_WireType:$precision, Zero_WireType:$wire,
+    Cluster_RecomputeAttr:$recompute,
+    ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
+    ConfinedAttr<I64Attr, [IntMinValue<1>]>:$world_size,
+    UnitAttr:$mixed_recompute, UnitAttr:$scaled,
+    OptionalAttr<Zero_WireType>:$received, OptionalAttr<Zero_WireType>:$sent,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<0>]>, "0">:$group,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$groups,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$chunks,
+    OptionalAttr<DenseI64ArrayAttr>:$parts,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<0>]>, "0">:$position);
+  let assemblyFormat = [{
+    $device_type `target` $target `precision` $precision `wire` $wire
+    `recompute` $recompute `stage` $stage `world_size` $world_size
+    (`mixed_recompute` $mixed_recompute^)? (`scaled` $scaled^)?
+    (`received` $received^)? (`sent` $sent^)? (`group` $group `of` $groups^)?
+    (`chunks` $chunks^)? (`parts` $parts^ `position` $position)? attr-dict
+  }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
