@@ -115,8 +115,8 @@ static std::string drawSteps(const MeasuredSeconds &measured, Window window) {
              " 0v1\" />";
   return "<div class=\"who\"><i class=\"measured\"></i>" +
          formatCount(int64_t(measured.seconds.size()), "step") + ", median " +
-         formatTime(measured.median) + "</div><div class=\"lanes\">" + svg +
-         "</svg></div>\n";
+         formatTime(measured.median) +
+         "</div><div class=\"lanes\">" + svg + "</svg></div>\n";
 }
 
 /// The end of an axis on which the steps can be seen, but for outliers.
