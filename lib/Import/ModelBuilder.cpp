@@ -106,10 +106,11 @@ Value Unit::rmsNorm(StringRef name, Value x, double eps, int64_t heads,
 
 Value Unit::rope(StringRef name, Value x, int64_t headDim, const Rope &rope,
                  int64_t heads) {
+  int64_t length = positions ? getTensor(x).getDimSize(1) : 0;
   return nn::RopeOp::create(builder, at(name), x.getType(), x, positions,
                             headDim, rope.frequencies,
                             llvm::APFloat(rope.scale),
-                            /*inverse=*/false, heads);
+                            /*inverse=*/false, heads, length);
 }
 
 Value Unit::scale(StringRef name, Value x, double factor) {

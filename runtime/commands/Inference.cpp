@@ -12,6 +12,7 @@
 #include "training/Shares.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace poplar::runtime;
 
@@ -41,12 +42,9 @@ void Inference::runWhole(const std::vector<int32_t> &Text) {
   // What follows the tokens is masked by causality.
   std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(),
             Ids.begin());
-  // They are one document, where documents share samples.
-  Positions.clear();
-  if (Exec.model().Packed)
-    for (int64_t At = 0; At < Exec.model().SeqLen; ++At)
-      Positions.push_back(static_cast<int32_t>(At));
   Row = static_cast<int64_t>(Count) - 1;
+  Positions.resize(Ids.size());
+  std::iota(Positions.begin(), Positions.end(), 0);
   if (Pipeline *Turns = Exec.pipeline())
     return Turns->infer(*this);
   fill(0, Exec.sized<char>(0, 1), /*HasLoss=*/false);
@@ -81,9 +79,10 @@ void Inference::fill(int64_t, char *Slot, bool) {
                          static_cast<int64_t>(Values.size()) * 4);
   };
   CopyIn(Function ? Function->ids : Exec.program().ids, Ids);
-  if (!Positions.empty())
-    CopyIn(Function ? Function->positions : Exec.program().positions,
-           Positions);
+  if (Function)
+    CopyIn(Function->positions, Positions);
+  else if (Exec.model().Packed)
+    CopyIn(Exec.program().positions, Positions);
 }
 
 void Inference::take(int64_t) {

@@ -304,8 +304,9 @@ LogicalResult PositionEmbeddingOp::verify() {
   Named x{"x", getX()}, table{"table", getTable()};
   if (getPositions() && getConstantRow())
     return emitOpError("has positions and a constant row");
+  if (failed(verifyPositions(*this, getPositions(), x)))
+    return failure();
   if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
-      failed(verifyPositions(*this, getPositions(), x)) ||
       failed(verifyPositionTable(*this, table, x, getConstantRow())))
     return failure();
   return expectSameElements(*this, {x, table});
@@ -519,8 +520,8 @@ LogicalResult RopeOp::verify() {
   if (heads < 0 || heads > width / headDim)
     return emitOpError() << "rotates " << heads << " heads, but x has "
                          << width / headDim;
-  if (getLength() && !getPositions())
-    return emitOpError("has a length without positions");
+  if (!getPositions() != (getLength() == 0))
+    return emitOpError("needs a length with positions, and only then");
   return verifyPositions(*this, getPositions(), {"x", getX()});
 }
 

@@ -220,7 +220,7 @@ func::FuncOp FunctionBuilder::build(func::FuncOp infer) {
   StepDecoding decoding(builder, tokens, length, module, symbols);
   decoding.map(infer.getArgument(nn::kIds), made.getArgument(0));
   decoding.positions = made.getArgument(1);
-  // A text that is sampled is one document.
+  // Where documents share samples, @infer takes positions, too.
   if (infer.getNumArguments() > nn::kPositions)
     decoding.map(infer.getArgument(nn::kPositions), decoding.positions);
   buildOps(infer, decoding);
@@ -252,9 +252,8 @@ public:
     }
     SymbolTable symbols(module);
     auto infer = symbols.lookup<func::FuncOp>("infer");
-    unsigned arguments = nn::isPacked(module) ? nn::kPositions + 1 : 1;
-    if (!infer || infer.isExternal() ||
-        infer.getNumArguments() != arguments) {
+    unsigned inputs = nn::isPacked(module) ? nn::kPositions + 1 : 1;
+    if (!infer || infer.isExternal() || infer.getNumArguments() != inputs) {
       module.emitError("has no function @infer of ids: run --nn-differentiate "
                        "first");
       return signalPassFailure();

@@ -82,12 +82,12 @@ func.func @positions(%x: tensor<?x2x8xf32>, %table: tensor<16x8xf32>, %p: tensor
   // CHECK-SAME: ins(%[[X]], %[[P]] : tensor<?x2x8xf32>, tensor<?x2xi32>)
   // CHECK: %[[ROW:.+]] = arith.index_cast %{{.+}} : i32 to index
   // CHECK: tensor.extract %[[TABLE]][%[[ROW]], %{{.+}}]
-  %0 = nn.position_embedding %x, %table positions %p : (tensor<?x2x8xf32>, tensor<16x8xf32>, tensor<?x2xi32>) -> tensor<?x2x8xf32>
+  %0 = nn.position_embedding %x, %table at %p : (tensor<?x2x8xf32>, tensor<16x8xf32>, tensor<?x2xi32>) -> tensor<?x2x8xf32>
   // CHECK: linalg.generic
   // CHECK: %[[ROW:.+]] = arith.index_cast %{{.+}} : i32 to index
   // CHECK: tensor.extract %{{.+}}[%[[ROW]], %[[COLUMN:.+]]] : tensor<2x2xf32>
   // CHECK: tensor.extract %{{.+}}[%[[ROW]], %[[COLUMN]]] : tensor<2x2xf32>
-  %1 = nn.rope %0 positions %p head_dim 4 inv_freq [1.0, 0.01] : tensor<?x2x8xf32>, tensor<?x2xi32>
+  %1 = nn.rope %0 at %p length 2 head_dim 4 inv_freq [1.0, 0.01] : tensor<?x2x8xf32>, tensor<?x2xi32>
   return %1 : tensor<?x2x8xf32>
 }
 

@@ -19,8 +19,8 @@ func.func @f() {
 // -----
 
 func.func @f(%x: tensor<?x2x8xf32>, %at: tensor<?x2xi32>) {
-  // expected-error @below {{has a length without positions}}
-  %0 = nn.rope %x length 9 head_dim 4 inv_freq [1.0] : tensor<?x2x8xf32>
+  // expected-error @below {{needs a length with positions, and only then}}
+  %0 = nn.rope %x at %at head_dim 4 inv_freq [1.0] : tensor<?x2x8xf32>, tensor<?x2xi32>
   return
 }
 
@@ -28,7 +28,7 @@ func.func @f(%x: tensor<?x2x8xf32>, %at: tensor<?x2xi32>) {
 
 func.func @f(%x: tensor<?x2x8xf32>, %at: tensor<?x3xi32>) {
   // expected-error @below {{positions is [?,3], expected [?,2] to fit x [?,2,8]}}
-  %0 = nn.rope %x positions %at length 9 head_dim 4 inv_freq [1.0] : tensor<?x2x8xf32>, tensor<?x3xi32>
+  %0 = nn.rope %x at %at length 9 head_dim 4 inv_freq [1.0] : tensor<?x2x8xf32>, tensor<?x3xi32>
   return
 }
 

@@ -628,7 +628,7 @@ func.func @f(%x: tensor<?x4x8xf32>, %t: tensor<?x4xi32>, %l: tensor<?x4xf32>) {
 
 func.func @positions_of_others(%x: tensor<?x4x8xf32>, %p: tensor<?x5xi32>) {
   // expected-error@+1 {{'nn.rope' op positions is [?,5], expected [?,4] to fit x [?,4,8]}}
-  %0 = nn.rope %x positions %p head_dim 4 inv_freq [1.0] : tensor<?x4x8xf32>, tensor<?x5xi32>
+  %0 = nn.rope %x at %p length 5 head_dim 4 inv_freq [1.0] : tensor<?x4x8xf32>, tensor<?x5xi32>
   return
 }
 
@@ -644,7 +644,7 @@ func.func @positions_of_both_sides(%x: tensor<?x4x8xf32>, %p: tensor<?x4xi32>) {
 
 func.func @positions_of_a_constant_row(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %p: tensor<?x4xi32>) {
   // expected-error@+1 {{'nn.position_embedding' op has positions and a constant row}}
-  %0 = nn.position_embedding %x, %w positions %p constant_row : (tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<?x4xi32>) -> tensor<?x4x8xf32>
+  %0 = nn.position_embedding %x, %w at %p constant_row : (tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<?x4xi32>) -> tensor<?x4x8xf32>
   return
 }
 

@@ -49,13 +49,13 @@ func.func @model(%ids: tensor<?x20xi32>, %targets: tensor<?x20xi32>, %keys: tens
 
 // CHECK-LABEL: func.func private @embed.decode(
 // CHECK-SAME:    %[[IDS:[^:]+]]: tensor<?x1xi32>, %{{.*}}: tensor<8x4xf32> {nn.parameter}, %{{.*}}: tensor<24x4xf32> {nn.parameter}, %[[AT:[^:]+]]: tensor<?x1xi32>)
-// CHECK:         nn.position_embedding %{{.*}}, %{{.*}} positions %[[AT]]
+// CHECK:         nn.position_embedding %{{.*}}, %{{.*}} at %[[AT]]
 // CHECK-LABEL: func.func private @block.decode(
 // CHECK-SAME:    %[[X:[^:]+]]: tensor<?x1x4xf32>, %[[W:[^:]+]]: tensor<12x4xf32> {nn.parameter}, %[[AT:[^:]+]]: tensor<?x1xi32>,
 // CHECK-SAME:    %[[K:[^:]+]]: tensor<?x2x32x2xf32> {nn.cache}, %[[V:[^:]+]]: tensor<?x2x32x2xf32> {nn.cache})
 // CHECK-SAME:    attributes {nn.decoding = 1 : i64, nn.unit}
 // CHECK:         %[[QKV:.*]] = nn.linear %[[X]], %[[W]]
-// CHECK:         %[[TURNED:.*]] = nn.rope %[[QKV]] positions %[[AT]] length 20 head_dim 2
+// CHECK:         %[[TURNED:.*]] = nn.rope %[[QKV]] at %[[AT]] length 20 head_dim 2
 // CHECK:         %[[Y:.*]], %[[K1:.*]], %[[V1:.*]] = nn.cached_attention %[[TURNED]] at %[[AT]] caches %[[K]], %[[V]] heads 2 kv_heads 2 scale 5.000000e-01 window 7 cap 3.000000e+00
 // CHECK:         return %[[Y]], %[[K1]], %[[V1]]
 

@@ -23,9 +23,9 @@ def NN_RopeOp : NN_ForwardOp<"rope",
     factor of scaled RoPE). Scaling schemes differ in the inv_freq that the
     importer computes. What follows the first 2n columns of a head stays as it
     is (partial rotary embeddings), as do all heads after the first `heads`,
-    unless that is 0 (the values of a packed q, k, v). With `positions`, a token
-    is rotated by positions[b,t] instead of t; these are below `length`, or below
-    T where there is none.
+    unless that is 0 (the values of a packed q, k, v). With `at`,
+    positions[b,t], which is below `length`, stands for t: of new tokens, or
+    where documents share samples.
   }];
   let arguments = (ins NN_Activation:$x, Optional<NN_Ids>:$positions,
                        I64Attr:$head_dim,
@@ -36,7 +36,7 @@ def NN_RopeOp : NN_ForwardOp<"rope",
                        DefaultValuedAttr<I64Attr, "0">:$length);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x (`positions` $positions^)? (`length` $length^)? (`inverse` $inverse^)?
+    $x (`at` $positions^)? (`length` $length^)? (`inverse` $inverse^)?
     `head_dim` $head_dim `inv_freq` custom<Frequencies>($inv_freq)
     (`scale` $scale^)? (`heads` $heads^)? attr-dict `:` type($x)
     (`,` type($positions)^)?
