@@ -361,11 +361,11 @@ typedef struct PoplarProgram {
   /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
   /// (see nn.dropout), dloss f32 [B,T] (the seed of the backward pass: one
   /// over the global count of targets, times a loss scale). It reads loss f32
-  /// [B,T], per token, after train, train_last and evaluate, and logits [B,T,V], of type
-  /// logits_type, after infer. The outputs may share memory with inputs of
-  /// other functions: read them before the next call.
-  int64_t ids, targets, keys, dloss, train_loss, train_last_loss,
-      evaluate_loss, logits;
+  /// [B,T], per token, after train, train_last and evaluate, and logits
+  /// [B,T,V], of type logits_type, after infer. The outputs may share memory
+  /// with inputs of other functions: read them before the next call.
+  int64_t ids, targets, keys, dloss, train_loss, train_last_loss, evaluate_loss,
+      logits;
   int32_t logits_type, reserved;
   int64_t num_parameters;
   const PoplarParameter *parameters;
@@ -436,10 +436,10 @@ void poplar_rt_receive(void *context, int64_t kind);
 void poplar_rt_exchange(void *context, const PoplarExchange *exchange,
                         void *const *buffers, int64_t batch);
 /// The same in rounds, as many as there are ranks: in round r a rank gives to
-/// the one r positions behind it and gets from the one r before it, in a circle;
-/// in round 0 it copies what is its own. All of them if `round` is negative.
-/// Between start and wait, what is given must stay as it is, and what is got must
-/// not be touched.
+/// the one r positions behind it and gets from the one r before it, in a
+/// circle; in round 0 it copies what is its own. All of them if `round` is
+/// negative. Between start and wait, what is given must stay as it is, and what
+/// is got must not be touched.
 void poplar_rt_start_exchange(void *context, const PoplarExchange *exchange,
                               void *const *buffers, int64_t batch,
                               int64_t round);
