@@ -26,6 +26,9 @@ from commands import ROOT, run
 
 POPLAR = os.environ.get("POPLAR", os.path.join(ROOT, "build/release/bin/poplar"))
 
+# Of a sample.
+TOKENS = 4096
+
 # Of the library (poplar cluster devices); GB/s between devices of a node.
 PAIRS = [
     ("a100-80", 300, "v100-32", 150),
@@ -45,7 +48,8 @@ def write_json(path, value):
 
 def import_model(directory, name):
     path = os.path.join(directory, name + ".mlir")
-    run(POPLAR, "import", f"{ROOT}/examples/models/{name}.json", "-o", path)
+    run(POPLAR, "import", f"{ROOT}/examples/models/{name}.json", "--seq-len",
+        str(TOKENS), "-o", path)  # fmt: skip
     return path
 
 
@@ -63,11 +67,20 @@ def plan(model, cluster, batch, *options):
     return result
 
 
+def get_columns(result):
+    """Whatever is planned by itself has a schedule, chunks and groups."""
+    return result.get("columns", [result])
+
+
 def describe(result):
     """The shape of a plan in a few words."""
+    return "; ".join(map(describe_column, get_columns(result)))
+
+
+def describe_column(column):
     lanes = []
-    for index in range(len(result["groups"][0]["lanes"])):
-        stages = [group["lanes"][index] for group in result["groups"]]
+    for index in range(len(column["groups"][0]["lanes"])):
+        stages = [group["lanes"][index] for group in column["groups"]]
         counts = {}
         for stage in stages:
             kind = f"{stage['device_type']}/{stage['tensor_degree']}"
@@ -77,8 +90,8 @@ def describe(result):
             f"{stages[0]['pipelines']} x ({kinds}), "
             f"{stages[0]['micro_batches']} x {stages[0]['micro_batch']}"
         )
-    chunks = f" of {result['chunks']} chunks" if result["chunks"] > 1 else ""
-    return f"{result['schedule']}{chunks}: " + "; ".join(lanes)
+    chunks = f" of {column['chunks']} chunks" if column["chunks"] > 1 else ""
+    return f"{column['schedule']}{chunks}: " + ", ".join(lanes)
 
 
 CAUSES = [
@@ -91,32 +104,31 @@ CAUSES = [
 
 
 def print_head(*first):
-    names = [*first, "plan", "samples/s", "best type alone", "the others bring",
-             "of what they do alone", "to one chunk", "U", "of U", *CAUSES,
-             "proven", "CPU s"]  # fmt: skip
+    names = [*first, "the others bring, of what they do alone", "samples/s",
+             "best type alone", "the others bring", "U", "of U",
+             "no plan reaches, of U", "plan", *CAUSES, "CPU s"]  # fmt: skip
     print("| " + " | ".join(names) + " |")
     print("|" + "---|" * len(names), flush=True)
 
 
 def print_row(problem, *first):
     """Of a model, a cluster and a batch."""
-    result, plain = plan(*problem), plan(*problem, "--chunks", "1")
-    gain = result["samples_per_second"] / plain["samples_per_second"]
+    result = plan(*problem)
     bound = result["sum_of_types_samples_per_second"]
+    most = result["global_batch"] / result["lower_bound_of_kinds_seconds"]
     alone = sorted(result["alone_samples_per_second"].values())
     brought = result["samples_per_second"] - alone[-1]
     cells = [
         *first,
-        describe(result),
+        f"{100 * brought / sum(alone[:-1]):.0f} %",
         f"{result['samples_per_second']:.2f}",
         f"{alone[-1]:.2f}",
         f"{brought:.2f}",
-        f"{100 * brought / sum(alone[:-1]):.0f} %",
-        f"{gain:.3f}x",
         f"{bound:.2f}",
         f"{100 * result['samples_per_second'] / bound:.2f} %",
+        f"{100 * most / bound:.2f} %",
+        describe(result),
         *(f"{100 * result['gap_samples_per_second'][c] / bound:.2f}" for c in CAUSES),
-        "yes" if result["proven"] else "no",
         f"{result['cpu_seconds']:.1f}",
     ]
     print("| " + " | ".join(cells) + " |", flush=True)
@@ -182,9 +194,9 @@ def show_links(directory):
             f"stage {pure['zero_stage']}",
             f"{pure['predicted_seconds']:.3f}",
             f"{pure['simulated_seconds']:.3f}",
-            f"{len(hybrid['groups'])} stages, {describe(hybrid)}",
+            describe(hybrid),
             f"{hybrid['predicted_seconds']:.3f}",
-            f"{hybrid['simulated_seconds']:.3f}",
+            f"{hybrid['simulated_from_costs_seconds']:.3f}",
             hybrid["choice"],
         ]
         print("| " + " | ".join(cells) + " |", flush=True)

@@ -20,6 +20,9 @@ without it. Per step, and as medians over the turns:
               needs beyond all computation
   hidden      (link - exposed) / (link - oracle) of what can be hidden
 
+With --shared the two ranks share every unit instead, and it is tokens that they
+exchange: there is no oracle, and what is hidden is (link - exposed) / link.
+
 Needs a build, two cores and mpirun:
   bench/overlap.py --poplar build/release/bin/poplar
 """
@@ -38,8 +41,9 @@ from commands import ROOT, read_rates, run
 WARMUP_STEPS = 3
 
 
-def write_cluster(path, target):
-    """Two equal hosts: the profile only has to lead to equal batches."""
+def write_cluster(path, target, shared):
+    """Two equal hosts: the profile only has to lead to equal batches. Those that
+    share units are of one node."""
     profiles = [
         {
             "device_type": "host",
@@ -53,11 +57,19 @@ def write_cluster(path, target):
         "device_types": {
             "host": {"target": target, "memory": 4 << 30, "precision": "f32"}
         },
-        "nodes": [
+        "nodes": [{"name": "node0", "devices": {"host": 2}}]
+        if shared
+        else [
             {"name": "node0", "devices": {"host": 1}},
             {"name": "node1", "devices": {"host": 1}},
         ],
-        "links": [{"between": "nodes", "latency": 1e-4, "bandwidth": 1e8}],
+        "links": [
+            {
+                "inside" if shared else "between": "nodes",
+                "latency": 1e-4,
+                "bandwidth": 1e8,
+            }
+        ],
         "profiles": profiles,
     }
     with open(path, "w") as file:
@@ -73,14 +85,19 @@ class Job:
         if arguments.overlap_depth:
             flags += ["--overlap-depth", str(arguments.overlap_depth)]
         plan = os.path.join(directory, f"plan-{stage}.mlir")
+        kind = ["--leave-out", "none"]
+        if arguments.shared:
+            kind = ["--pipeline", "host*1/2", "--micro-batch", str(arguments.batch)]
         run(
             arguments.poplar, "plan", "--model", directory + "/model.mlir",
             "--cluster", directory + "/cluster.json", "--global-batch",
             str(arguments.batch), "--zero", str(stage), "--bucket-bytes", "0",
-            "--leave-out", "none",
+            *kind,
             "-o", plan,
         )  # fmt: skip
         run(arguments.poplar, "build", plan, "-o", self.path, *flags)
+        if arguments.shared:
+            return
         report = run(
             os.path.join(os.path.dirname(arguments.poplar), "poplar-opt"), plan,
             "--pass-pipeline=builtin.module(specialize-device-types,"
@@ -90,19 +107,20 @@ class Job:
         self.report = json.loads(report)["ranks"][0]
 
     def turn(self, link):
-        """Median seconds of a step."""
+        """Median seconds of a step, and those that the link is busy in one."""
         out = os.path.join(self.directory, "run")
         shutil.rmtree(out, ignore_errors=True)
         flags = ["--link-delay", link] if link else []
         steps = WARMUP_STEPS + self.arguments.steps
-        run(
+        output = run(
             self.path + "/launch.sh", "train", "--data",
             ROOT + "/examples/data/corpus.txt", "--data-format", "bytes", "--steps", str(steps),
             "--eval-every", "0", "--log-every", str(steps), "--out", out, *flags,
             POPLAR_LOCAL="1", POPLAR_FAKE_NODES="0,1",
-        )  # fmt: skip
+        ).stdout  # fmt: skip
         tokens = self.arguments.batch * self.arguments.seq_len
-        return tokens / statistics.median(read_rates(out, WARMUP_STEPS))
+        busy = float(re.search(r"(\S+) s on the link", output).group(1))
+        return tokens / statistics.median(read_rates(out, WARMUP_STEPS)), busy / steps
 
 
 def unhideable(job, bandwidth, latency):
@@ -115,7 +133,37 @@ def unhideable(job, bandwidth, latency):
     return 2 * transfer if job.report["all_gather"]["collectives"] else transfer
 
 
+def measure_times(arguments, jobs, link):
+    """Median seconds of a step of each job with and without the link, and the
+    link's."""
+    turns = {(kind, l): [] for kind in jobs for l in ("", link)}
+    for _ in range(arguments.rounds):
+        for kind, l in turns:
+            turns[kind, l].append(jobs[kind].turn(l))
+    times = {key: statistics.median(t for t, _ in value) for key, value in turns.items()}
+    busy = statistics.median(b for kind in jobs for _, b in turns[kind, link])
+    return times, busy
+
+
+def measure_shared(arguments, directory, stage):
+    jobs = {kind: Job(arguments, directory, stage, kind == "synchronous")
+            for kind in ("synchronous", "scheduled")}  # fmt: skip
+    link = f"{arguments.latency_us},{arguments.gbps}"
+    median, link_seconds = measure_times(arguments, jobs, link)
+    compute = median["scheduled", ""]
+    for kind in jobs:
+        exposed = max(0, median[kind, link] - median[kind, ""])
+        print(
+            f"| {stage} | {kind} | {link_seconds / compute:.2f} | "
+            f"{median[kind, link] / compute:.2f} | {exposed / compute:.2f} | - | "
+            f"{100 * (link_seconds - exposed) / link_seconds:.0f} % |",
+            flush=True,
+        )
+
+
 def measure(arguments, directory, stage):
+    if arguments.shared:
+        return measure_shared(arguments, directory, stage)
     jobs = {kind: Job(arguments, directory, stage, kind == "synchronous")
             for kind in ("synchronous", "scheduled")}  # fmt: skip
     latency, bandwidth = arguments.latency_us * 1e-6, arguments.gbps * 1e9
@@ -124,11 +172,7 @@ def measure(arguments, directory, stage):
     link_seconds = (
         report["received_bytes"] / bandwidth + report["collectives"] * latency
     )
-    times = {(kind, l): [] for kind in jobs for l in ("", link)}
-    for _ in range(arguments.rounds):
-        for kind, l in times:
-            times[kind, l].append(jobs[kind].turn(l))
-    median = {key: statistics.median(value) for key, value in times.items()}
+    median, _ = measure_times(arguments, jobs, link)
     compute = median["scheduled", ""]
     oracle = max(
         unhideable(jobs["scheduled"], bandwidth, latency), link_seconds - compute
@@ -152,6 +196,7 @@ def main():
     parser.add_argument("--config", default=ROOT + "/examples/models/demo-llama.json")
     parser.add_argument("--target", default="host")
     parser.add_argument("--stages", default="0,1,2,3")
+    parser.add_argument("--shared", action="store_true", help="ranks share all units")
     parser.add_argument("--overlap-depth", type=int, help="instead of the default")
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--layers", type=int, default=12)
@@ -168,7 +213,7 @@ def main():
     print("| " + " | ".join(columns) + " |")
     print("|" + " --- |" * len(columns))
     with tempfile.TemporaryDirectory() as directory:
-        write_cluster(directory + "/cluster.json", arguments.target)
+        write_cluster(directory + "/cluster.json", arguments.target, arguments.shared)
         with open(arguments.config) as file:
             config = json.load(file)
         # Wide enough that a step is some tenths of a second, and as deep as

@@ -26,7 +26,7 @@ OUTPUT = source.ROOT / "docs" / "architecture.svg"
 # class of the last of these passes. Verifiers that follow belong to the level.
 # Without a class, the level ends with the function.
 LEVELS = [
-    ("train", "nn: forward and backward", "schedulePrograms", "NNDifferentiate"),
+    ("train", "nn: forward and backward", "schedulePrograms", "NNAddDecoding"),
     ("zero", "zero: collectives, messages", "schedulePrograms", None),
     ("kernels", "exec.kernel: groups of linalg", "buildMemoryPipeline", "FormKernels"),
     ("memory", "exec: calls on placed buffers", "buildMemoryPipeline", None),

@@ -64,7 +64,8 @@ LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
                               const GeoResult &result) {
   Plan plan = writePlan(cluster, result.cluster, *result.search.plan);
   plan.predicted = result.search.plan->seconds;
-  plan.simulated = result.simulation.seconds;
+  if (result.isPlayed)
+    plan.simulated = result.simulation.seconds;
   return addStages(module, plan, request.bucketBytes);
 }
 

@@ -32,14 +32,18 @@ HybridFilter poplar::getFilter(const HybridRequest &request) {
   };
 }
 
+static int getMostChunks(const HybridRequest &request) {
+  return request.mostChunks > 0 ? request.mostChunks
+                                : HybridProblem::mostChunks;
+}
+
 HybridSelection poplar::selectDevices(const ClusterView &cluster,
                                       const HybridModel &model,
                                       const HybridRequest &request,
                                       int64_t mostChoices) {
-  return selectHybridDevices(
-      cluster, model, request.globalBatch, getFilter(request), hybridEffort,
-      request.mostChunks > 0 ? request.mostChunks : HybridProblem::mostChunks,
-      mostChoices);
+  return selectHybridDevices(cluster, model, request.globalBatch,
+                             getFilter(request), hybridEffort,
+                             getMostChunks(request), mostChoices);
 }
 
 FailureOr<PipelineSimulation> poplar::takeFastest(ModuleOp module,
@@ -76,6 +80,26 @@ FailureOr<PipelineSimulation> poplar::takeFastest(ModuleOp module,
   return fastest;
 }
 
+/// Takes the columns of all devices where they are faster than the plan that
+/// was found.
+static void takeColumns(const HybridRequest &request,
+                        const HybridSelection &found, HybridResult &result) {
+  const HybridChoice &choice = found.choice;
+  HybridColumns columns =
+      searchHybridColumns(found.whole.problem, hybridEffort,
+                          getMostChunks(request), choice.seconds);
+  result.lowerBoundOfKinds =
+      std::min(result.lowerBoundOfKinds, columns.lowerBound);
+  if (columns.simulated >= choice.seconds)
+    return;
+  for (HybridColumns::Column &column : columns.columns)
+    result.columns.push_back({std::move(column), {}});
+  result.devices = found.whole.devices;
+  result.predicted = columns.predicted;
+  result.lowerBound = columns.lowerBound;
+  result.triedAllDevices = true;
+}
+
 LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
                                const HybridRequest &request,
                                HybridResult &result, std::string &error) {
@@ -96,28 +120,42 @@ LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
     if (failed(played))
       return failure();
     result.simulation = std::move(*played);
-  } else {
-    result.simulation =
-        simulatePipeline(found.cluster.problem, *found.choice.search.plan,
-                         request.recordsTimeline);
   }
-  result.search = std::move(found.choice.search);
+  const HybridPlan &plan = *found.choice.search.plan;
+  result.predicted = plan.seconds;
+  result.lowerBound = found.choice.search.lowerBound;
+  result.lowerBoundOfKinds = result.lowerBound;
+  for (int chunks = 1; chunks <= getMostChunks(request); ++chunks)
+    result.lowerBoundOfKinds =
+        std::min(result.lowerBoundOfKinds, found.choice.bounds[chunks]);
   result.triedAllDevices = found.isExhaustive;
-  result.problem = std::move(found.cluster.problem);
+  if (request.plansColumns)
+    takeColumns(request, found, result);
+  if (result.columns.empty()) {
+    result.columns.push_back({{found.cluster.problem, plan}, {}});
+    result.devices = std::move(found.cluster.devices);
+  }
   result.whole = std::move(found.whole.problem);
-  result.devices = std::move(found.cluster.devices);
-  result.ranks =
-      assignRanks(result.problem, result.devices, *result.search.plan);
+  // Each column has types of its own.
+  for (HybridResult::Column &column : result.columns)
+    column.ranks = assignRanks(column.problem, result.devices, column.plan);
+  if (!result.isPlayed) {
+    std::vector<SolvedProblem> solved;
+    for (const HybridResult::Column &column : result.columns)
+      solved.push_back({column.problem, column.plan});
+    result.simulation = simulatePipelines(solved, request.recordsTimeline);
+  }
   return success();
 }
 
 LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
                               const HybridRequest &request,
                               const HybridResult &result) {
-  Plan plan =
-      writePlan(cluster, result.problem, *result.search.plan, result.ranks);
-  plan.predicted = result.search.plan->seconds;
-  plan.simulated = result.simulation.seconds;
+  const HybridResult::Column &column = result.columns.front();
+  Plan plan = writePlan(cluster, column.problem, column.plan, column.ranks);
+  plan.predicted = result.predicted;
+  if (result.isPlayed)
+    plan.simulated = result.simulation.seconds;
   return addStages(module, plan, request.bucketBytes);
 }
 

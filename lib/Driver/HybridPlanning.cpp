@@ -16,6 +16,7 @@
 #include "Poplar/Simulation/PlanSimulation.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "mlir/IR/Diagnostics.h"
+#include <algorithm>
 #include <set>
 
 using namespace poplar;
@@ -81,6 +82,28 @@ static ClusterView takeType(const ClusterView &cluster, int type) {
   return *takeRanks(cluster, copies);
 }
 
+/// The best plan of one type; that there is none is no error.
+static bool selectType(mlir::ModuleOp module, const ClusterView &cluster,
+                       const HybridModel &model, const HybridRequest &request,
+                       int type, HybridSelection &found) {
+  ClusterView view = takeType(cluster, type);
+  found = selectDevices(view, model, request, /*mostChoices=*/0);
+  return !found.choice.search.plan || request.hypothetical ||
+         mlir::succeeded(takeFastest(module, view, request, model, found));
+}
+
+bool poplar::planTypeAlone(mlir::ModuleOp module, const ClusterView &cluster,
+                           const HybridModel &model,
+                           const HybridRequest &request, int type,
+                           std::optional<double> &seconds) {
+  HybridSelection found;
+  if (!selectType(module, cluster, model, request, type, found))
+    return false;
+  if (found.choice.search.plan)
+    seconds = found.choice.seconds;
+  return true;
+}
+
 /// What of the types alone is reviewed; nothing of one without a plan. Fails
 /// with a diagnostic.
 static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
@@ -90,12 +113,9 @@ static bool planTypesAlone(Compilation &compilation, const ClusterView &cluster,
   for (size_t type = 0; type < counts.size(); ++type) {
     if (counts[type] == 0)
       continue;
-    ClusterView view = takeType(cluster, static_cast<int>(type));
-    HybridSelection found =
-        selectDevices(view, report.model, request, /*mostChoices=*/0);
-    if (found.choice.search.plan && !request.hypothetical &&
-        mlir::failed(takeFastest(compilation.getModule(), view, request,
-                                 report.model, found)))
+    HybridSelection found;
+    if (!selectType(compilation.getModule(), cluster, report.model, request,
+                    static_cast<int>(type), found))
       return false;
     alone.push_back(reviewAlone(found.whole.problem, found.cluster.problem,
                                 std::move(found.choice)));
@@ -115,6 +135,45 @@ bool poplar::readCluster(Compilation &compilation, const HybridRequest &request,
   return true;
 }
 
+/// Whether two plans have the same stages and ranks.
+static bool haveSameRanks(const Plan &a, const Plan &b) {
+  auto isSameGroup = [](const Plan::Group &a, const Plan::Group &b) {
+    return a.units == b.units && a.zeroStage == b.zeroStage &&
+           a.tensorDegrees == b.tensorDegrees && a.parts == b.parts;
+  };
+  auto isSameRank = [](const Plan::Rank &a, const Plan::Rank &b) {
+    return a.type == b.type && a.node == b.node && a.share == b.share &&
+           a.group == b.group;
+  };
+  return a.schedule == b.schedule &&
+         std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(),
+                    b.groups.end(), isSameGroup) &&
+         std::equal(a.ranks.begin(), a.ranks.end(), b.ranks.begin(),
+                    b.ranks.end(), isSameRank);
+}
+
+std::optional<Timeline> poplar::playHypothetical(Compilation &compilation) {
+  mlir::OwningOpRef<mlir::ModuleOp> copy = compilation.getModule().clone();
+  auto written = *copy->getOps<zero::PlanOp>().begin();
+  Plan plan = zero::readPlan(written);
+  written.erase();
+  HybridRequest request;
+  request.globalBatch = plan.globalBatch;
+  request.hypothetical = true;
+  request.recordsTimeline = true;
+  ClusterView cluster = cluster::buildClusterView(*copy);
+  HybridResult found;
+  if (mlir::failed(findPlan(*copy, cluster, request, found, compilation.error)))
+    return std::nullopt;
+  if (!haveSameRanks(plan, writePlan(cluster, found.problem, *found.search.plan,
+                                     found.ranks))) {
+    compilation.error = "it cannot be built, and was made by other options "
+                        "than --policy hybrid --hypothetical alone";
+    return std::nullopt;
+  }
+  return std::move(found.simulation.timeline);
+}
+
 bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
                         HybridReport &report) {
   mlir::ModuleOp module = compilation.getModule();
@@ -125,21 +184,28 @@ bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
     return false;
   report.buildability.leftOut = request.leftOut;
   report.numDevices = cluster.ranks.size();
+  std::vector<SolvedProblem> solved;
+  for (const HybridResult::Column &column : report.columns)
+    solved.push_back({column.problem, column.plan});
   for (size_t type = 0; type < report.devices.size(); ++type) {
-    const HybridProblem::DeviceType &own = report.problem.types[type];
+    const HybridProblem::DeviceType &own = solved[0].problem.types[type];
     report.typeNames.push_back(
         own.parts.empty() ? cluster.types[report.devices[type].type].name
                           : own.name);
   }
   report.buildability.refusal =
-      explainUnbuildable(cluster, writePlan(cluster, report.problem,
-                                            *report.search.plan, report.ranks));
+      solved.size() > 1
+          ? "pipelines of its device types are cut at different units"
+          : explainUnbuildable(cluster,
+                               writePlan(cluster, solved[0].problem,
+                                         solved[0].plan,
+                                         report.columns[0].ranks));
   std::vector<HybridReview::Alone> alone;
   if (!planTypesAlone(compilation, cluster, request, report, alone))
     return false;
   report.review =
-      reviewHybridPlan(report.whole, report.problem, *report.search.plan,
-                       report.simulation.seconds, std::move(alone));
+      reviewHybridPlan(report.whole, solved, report.simulation.seconds,
+                       std::move(alone));
   report.uncertainty =
       getUncertainty(cluster, report.devices, report.model.fingerprint);
   return planZeroAlone(compilation, request, report.pure) &&

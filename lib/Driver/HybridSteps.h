@@ -23,6 +23,12 @@ bool readCluster(Compilation &compilation, const HybridRequest &request,
 bool planZeroAlone(Compilation &compilation, const HybridRequest &request,
                    ZeroAlone &pure);
 
+/// Simulated seconds of the best plan of one device type alone; none if the
+/// model does not fit on it. Fails with a diagnostic.
+bool planTypeAlone(mlir::ModuleOp module, const ClusterView &cluster,
+                   const HybridModel &model, const HybridRequest &request,
+                   int type, std::optional<double> &seconds);
+
 /// Of the types whose times are estimates; relative.
 double getUncertainty(const ClusterView &cluster,
                       const std::vector<HybridCluster::Devices> &devices,

@@ -54,12 +54,15 @@ std::string readAll(int descriptor) {
 
 bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
                         Print print) {
-  const BuildOptions &options = args.build;
+  BuildOptions options = args.build;
+  options.decoding = true;
   if (!args.slurm.empty()) {
     compilation.error = "--slurm: " + args.model +
                         " is a model without a plan; make one with poplar plan";
     return false;
   }
+  // For poplar report, to which a run says what was trained.
+  std::string model = formatModule(compilation.getModule());
   if (!checkCPU(options, compilation.error) ||
       !compilation.run(compilation.getModule(), [&](mlir::OpPassManager &pm) {
         buildPlanPipeline(pm, options);
@@ -71,7 +74,9 @@ bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
                           args.output + "/host", report) &&
          copyPlugins(options.libraryDirectory, args.output,
                      compilation.error) &&
-         copyTokenizer(compilation.getModule(), args.output, compilation.error);
+         copyTokenizer(compilation.getModule(), args.output,
+                       compilation.error) &&
+         writeFile(args.output + "/plan.mlir", model, compilation.error);
 }
 
 /// What the ranks of a type need, against what the device has.
@@ -137,7 +142,8 @@ static bool makeSlurmScript(mlir::ModuleOp module,
 
 bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
                           Print print) {
-  const BuildOptions &common = args.build;
+  BuildOptions common = args.build;
+  common.decoding = true;
   const std::string &output = args.output;
   mlir::ModuleOp module = compilation.getModule();
   std::string slurmScript;

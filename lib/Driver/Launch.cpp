@@ -49,8 +49,9 @@ static std::vector<Run> findRuns(zero::PlanOp plan) {
 static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
 # Starts the job: launch.sh train --data FILE --steps N --out RUN ...
 #
-# Options of mpirun go into MPIRUN_OPTIONS. With POPLAR_LOCAL=1 all ranks run on
-# this machine, whatever nodes the plan names. On SIGTERM or SIGINT the job saves
+# Options of mpirun go into MPIRUN_OPTIONS. Its own accounts of failures are left
+# out, unless POPLAR_MPIRUN_MESSAGES=1. With POPLAR_LOCAL=1 all ranks run on this
+# machine, whatever nodes the plan names. On SIGTERM or SIGINT the job saves
 # a checkpoint and ends.
 here=$(dirname "$(readlink -f "$0")") # also through a link
 if ! command -v mpirun >/dev/null; then
@@ -64,6 +65,8 @@ fi
 # is empty, which may be just when another job starts.
 session=$(mktemp -d)
 export POPLAR_FAILURE_REPORT="$session/failure"
+quiet=--quiet
+[ -z "$POPLAR_MPIRUN_MESSAGES" ] || quiet=
 )sh";
 
 static constexpr const char *kLaunchTail = R"sh( &
@@ -78,6 +81,10 @@ while kill -0 $job 2>/dev/null; do
 done
 if [ $status -ne 0 ] && [ -s "$POPLAR_FAILURE_REPORT" ]; then
   cat "$POPLAR_FAILURE_REPORT" >&2
+elif [ $status -ne 0 ] && [ $status -ne 130 ] && [ $status -ne 141 ] &&
+  [ -n "$quiet" ]; then # 130, 141: Ctrl-C, and a reader that is gone
+  echo "launch.sh: error: mpirun ended with status $status, and no rank has said" \
+    "why; POPLAR_MPIRUN_MESSAGES=1 shows what mpirun says" >&2
 fi
 rm -rf "$session"
 exit $status
@@ -92,10 +99,11 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
   bool several = nodes.size() > 1;
   if (several)
     script += "remote=yes\n[ -z \"$POPLAR_LOCAL\" ] || remote=\n";
-  script += "mpirun --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
-            "${POPLAR_MAX_ISA:+-x POPLAR_MAX_ISA} \\\n  --mca orte_tmpdir_base "
-            "\"$session\" "
-            "--mca odls_base_sigkill_timeout 2 $MPIRUN_OPTIONS";
+  script +=
+      "mpirun $quiet --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
+      "${POPLAR_MAX_ISA:+-x POPLAR_MAX_ISA} \\\n  --mca orte_tmpdir_base "
+      "\"$session\" "
+      "--mca odls_base_sigkill_timeout 2 $MPIRUN_OPTIONS";
   for (const Run &run : runs) {
     script += &run == &runs.front() ? " \\\n  " : " : \\\n  ";
     script += llvm::formatv("-np {0} ", run.count).str();

@@ -40,7 +40,7 @@ static OwningOpRef<ModuleOp> buildBert(const Config &config) {
   if (config.failed())
     return {};
 
-  ModelBuilder model(config.context, config.file, seqLen);
+  ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
   Type activations = model.getActivationType(hidden);
   const std::string embeddings = "bert.embeddings.";
   const std::string words = embeddings + "word_embeddings";

@@ -328,6 +328,13 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
                    family.modelType + " model predicts the next token");
     return {};
   }
+  if (summary.objective == "masked" && options.packing) {
+    document.error("--packing: a " + family.modelType +
+                   " model attends to tokens on both sides, and only models "
+                   "that predict the next token can be packed; import it "
+                   "without");
+    return {};
+  }
   Builder attrs(&context);
   auto entry = [&](StringRef name, Attribute value) {
     return attrs.getNamedAttr(name, value);
@@ -343,6 +350,8 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
                                   builder.getNumElements()))),
       entry("config", attrs.getStringAttr(document.getText())),
       entry("config_facts", attrs.getStringAttr(formatFacts()))};
+  if (options.packing)
+    entries.push_back(entry("packing", attrs.getBoolAttr(true)));
   if (!summary.unsafePrecision.empty())
     entries.push_back(entry("unsafe_precision",
                             attrs.getStringAttr(summary.unsafePrecision)));

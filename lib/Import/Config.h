@@ -118,6 +118,8 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp>
   finish(ModelBuilder &builder, mlir::Value loss, const Summary &summary) const;
 
+  bool isPacked() const { return options.packing; }
+
   mlir::MLIRContext &context;
   llvm::StringRef file;
 

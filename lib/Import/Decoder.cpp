@@ -212,7 +212,7 @@ Value DecoderBuilder::buildHead(Unit &unit) {
 OwningOpRef<ModuleOp> DecoderBuilder::build() {
   if (!readShape() || !readAttention())
     return {};
-  ModelBuilder model(config.context, config.file, seqLen);
+  ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
   Type activations = model.getActivationType(hidden);
   Unit &embedding = model.define("embed", model.getIdsType(), false,
                                  [&](Unit &unit) { return embed(unit); });
@@ -230,8 +230,9 @@ OwningOpRef<ModuleOp> DecoderBuilder::build() {
       name += "_alternate";
     if (blocks.size() > 2)
       name += "_" + std::to_string(blocks.size() - 1);
-    block = &model.define(name, activations, draws,
-                          [&](Unit &unit) { return buildBlock(unit, kind); });
+    block = &model.define(
+        name, activations, draws,
+        [&](Unit &unit) { return buildBlock(unit, kind); }, /*locates=*/true);
   }
   Unit &head = model.define("head", activations, false,
                             [&](Unit &unit) { return buildHead(unit); });

@@ -44,18 +44,20 @@ static OwningOpRef<ModuleOp> buildGPT2(const Config &config) {
   // Each layer adds to the residual stream twice.
   double residualStdDev = stdDev / std::sqrt(2.0 * layers);
 
-  ModelBuilder model(config.context, config.file, seqLen);
+  ModelBuilder model(config.context, config.file, seqLen, config.isPacked());
   Type activations = model.getActivationType(hidden);
   const auto inOut = nn::WeightLayout::InOut; // Conv1D
 
   Unit &embed = model.define(
-      "embed", model.getIdsType(), embeddingDropout > 0, [&](Unit &unit) {
+      "embed", model.getIdsType(), embeddingDropout > 0,
+      [&](Unit &unit) {
         Value x = unit.embedding("transformer.wte", unit.getInput(0), vocabSize,
                                  hidden, stdDev);
         x = unit.positionEmbedding("transformer.wpe", x, positions, stdDev,
                                    /*constantRow=*/false);
         return unit.dropout("transformer.drop", x, embeddingDropout);
-      });
+      },
+      /*locates=*/true);
   Unit &block = model.define(
       "block", activations, attention.dropout > 0 || residualDropout > 0,
       [&](Unit &unit) {
@@ -74,7 +76,8 @@ static OwningOpRef<ModuleOp> buildGPT2(const Config &config) {
         delta = unit.linear("mlp.c_proj", unit.activation(activation, wide),
                             hidden, residualStdDev, true, inOut);
         return unit.add(x, unit.dropout("mlp.dropout", delta, residualDropout));
-      });
+      },
+      /*locates=*/true);
   Unit &head = model.define("head", activations, false, [&](Unit &unit) {
     Value x = unit.layerNorm("transformer.ln_f", unit.getInput(0), eps);
     return unit.linear(tied ? "transformer.wte" : "lm_head", x, vocabSize,

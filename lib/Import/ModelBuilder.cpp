@@ -75,8 +75,9 @@ Value Unit::positionEmbedding(StringRef name, Value x, int64_t rows,
   Value table =
       parameter((name + ".weight").str(), {rows, getTensor(x).getDimSize(2)},
                 Init::normal(stdDev));
-  return nn::PositionEmbeddingOp::create(builder, at(name), x.getType(), x,
-                                         table, constantRow);
+  return nn::PositionEmbeddingOp::create(
+      builder, at(name), x.getType(), x, table,
+      constantRow ? Value() : positions, constantRow);
 }
 
 Value Unit::layerNorm(StringRef name, Value x, double eps) {
@@ -105,9 +106,11 @@ Value Unit::rmsNorm(StringRef name, Value x, double eps, int64_t heads,
 
 Value Unit::rope(StringRef name, Value x, int64_t headDim, const Rope &rope,
                  int64_t heads) {
-  return nn::RopeOp::create(builder, at(name), x.getType(), x, headDim,
-                            rope.frequencies, llvm::APFloat(rope.scale),
-                            /*inverse=*/false, heads);
+  int64_t length = positions ? getTensor(x).getDimSize(1) : 0;
+  return nn::RopeOp::create(builder, at(name), x.getType(), x, positions,
+                            headDim, rope.frequencies,
+                            llvm::APFloat(rope.scale),
+                            /*inverse=*/false, heads, length);
 }
 
 Value Unit::scale(StringRef name, Value x, double factor) {
@@ -135,9 +138,10 @@ Value Unit::attention(StringRef name, Value query, Value key, Value value,
   bool draws = shape.dropout > 0;
   return nn::AttentionOp::create(
              builder, at(name), withWidth(query, shape.heads * shape.headDim),
-             lse, query, key, value, draws ? keys : Value(), shape.heads,
-             shape.kvHeads, llvm::APFloat(shape.scale), shape.causal,
-             shape.window, llvm::APFloat(shape.dropout), draws ? nextOpId++ : 0,
+             lse, query, key, value, draws ? keys : Value(), positions,
+             shape.heads, shape.kvHeads, llvm::APFloat(shape.scale),
+             shape.causal, shape.window, llvm::APFloat(shape.dropout),
+             draws ? nextOpId++ : 0,
              /*first_head=*/0, llvm::APFloat(shape.cap))
       .getResult();
 }
@@ -219,16 +223,19 @@ static Type getIdsOf(OpBuilder &builder, int64_t width) {
                                builder.getI32Type());
 }
 
-ModelBuilder::ModelBuilder(MLIRContext &context, StringRef file, int64_t seqLen)
+ModelBuilder::ModelBuilder(MLIRContext &context, StringRef file, int64_t seqLen,
+                           bool isPacked)
     : builder(&context), location(FileLineColLoc::get(&context, file, 0, 0)),
-      seqLen(seqLen), module(ModuleOp::create(location)) {
+      seqLen(seqLen), isPacked(isPacked), module(ModuleOp::create(location)) {
   builder.setInsertionPointToEnd(module->getBody());
   Type ids = getIdsOf(builder, seqLen), keys = getIdsOf(builder, 2);
   Type loss = RankedTensorType::get({ShapedType::kDynamic, seqLen},
                                     builder.getF32Type());
-  model =
-      func::FuncOp::create(builder, location, "model",
-                           builder.getFunctionType({ids, ids, keys}, {loss}));
+  SmallVector<Type> inputs = {ids, ids, keys};
+  if (isPacked)
+    inputs.push_back(ids);
+  model = func::FuncOp::create(builder, location, "model",
+                               builder.getFunctionType(inputs, {loss}));
   builder.setInsertionPointToStart(model.addEntryBlock());
 }
 
@@ -245,7 +252,8 @@ Unit &ModelBuilder::defineLoss(int64_t vocabSize) {
 }
 
 Unit &ModelBuilder::define(StringRef name, ArrayRef<Type> inputs, bool draws,
-                           llvm::function_ref<Value(Unit &)> build) {
+                           llvm::function_ref<Value(Unit &)> build,
+                           bool locates) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(model);
   units.push_back(std::unique_ptr<Unit>(new Unit(builder, location)));
@@ -259,6 +267,8 @@ Unit &ModelBuilder::define(StringRef name, ArrayRef<Type> inputs, bool draws,
   unit.builder.setInsertionPointToStart(unit.body);
   for (Type input : inputs)
     unit.body->addArgument(input, location);
+  if (locates && isPacked)
+    unit.positions = unit.body->addArgument(getIdsType(), location);
   if (draws)
     unit.keys = unit.body->addArgument(getIdsOf(builder, 2), location);
 
@@ -300,11 +310,13 @@ Value ModelBuilder::getParameter(const Unit::Parameter &parameter,
 
 Value ModelBuilder::call(Unit &unit, ValueRange inputs, StringRef prefix) {
   SmallVector<Value> operands(inputs);
+  if (unit.positions)
+    operands.push_back(model.getArgument(nn::kPositions));
   // Every call draws from keys of its own, whether or not others draw.
   int64_t index = numCalls++;
   if (unit.keys)
-    operands.push_back(
-        nn::FoldKeyOp::create(builder, location, model.getArgument(2), index));
+    operands.push_back(nn::FoldKeyOp::create(
+        builder, location, model.getArgument(nn::kKeys), index));
   for (const Unit::Parameter &parameter : unit.parameters)
     operands.push_back(getParameter(parameter, prefix));
   return func::CallOp::create(builder, location, unit.function, operands)

@@ -110,6 +110,8 @@ private:
   mlir::func::FuncOp function;
   mlir::Block *body = nullptr;
   mlir::Value keys;
+  /// Of tokens in their documents, where these share samples.
+  mlir::Value positions;
   mlir::OpBuilder builder;
   mlir::Location location;
   std::vector<Parameter> parameters;
@@ -126,13 +128,15 @@ std::vector<std::string> getSameActivations(llvm::StringRef name);
 /// Builds `@model` and what it calls: units first, then their calls in order.
 class ModelBuilder {
 public:
-  ModelBuilder(mlir::MLIRContext &context, llvm::StringRef file,
-               int64_t seqLen);
+  ModelBuilder(mlir::MLIRContext &context, llvm::StringRef file, int64_t seqLen,
+               bool isPacked);
 
-  /// Defines @name(inputs..., keys if it draws, parameters...). `build` returns
-  /// the unit's result.
+  /// Defines @name(inputs..., positions if it locates tokens and the model is
+  /// packed, keys if it draws, parameters...). `build` returns the unit's
+  /// result.
   Unit &define(llvm::StringRef name, llvm::ArrayRef<mlir::Type> inputs,
-               bool draws, llvm::function_ref<mlir::Value(Unit &)> build);
+               bool draws, llvm::function_ref<mlir::Value(Unit &)> build,
+               bool locates = false);
 
   /// Defines @loss(logits, targets), the cross entropy per token.
   Unit &defineLoss(int64_t vocabSize);
@@ -158,6 +162,7 @@ private:
   mlir::OpBuilder builder;
   mlir::Location location;
   int64_t seqLen;
+  bool isPacked;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp model;
   mlir::Operation *lastParameter = nullptr;

@@ -1,4 +1,4 @@
-//===- Charts.cpp - Inline SVG for reports --------------------------------===//
+//===- Charts.cpp - Charts for reports ------------------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,9 +13,8 @@
 
 using namespace poplar;
 
-/// Of a chart, and of the part of it where lines are, in SVG units.
-static constexpr double width = 640, height = 260;
-static constexpr double left = 70, right = 625, top = 12, bottom = 212;
+/// Of the part of a chart where lines are, in SVG units.
+static constexpr double size = 1000;
 
 std::string poplar::escapeHTML(const std::string &text) {
   std::string escaped;
@@ -42,67 +41,156 @@ std::string poplar::escapeHTML(const std::string &text) {
   return escaped;
 }
 
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
 std::string poplar::formatNumber(double value, int digits) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.*g", digits, value);
   return text;
 }
 
-namespace {
-
-/// From values to places on an axis.
-struct Axis {
-  double low, high, from, to;
-
-  double place(double value) const {
-    return from + (value - low) / (high - low) * (to - from);
+/// With commas between thousands.
+static std::string formatDecimals(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
+  std::string result = text;
+  size_t end = std::min(result.find('.'), result.size());
+  size_t first = result[0] == '-' ? 1 : 0;
+  while (end > first + 3) {
+    end -= 3;
+    result.insert(end, ",");
   }
-  /// Round steps, about five of them.
-  std::vector<double> getTicks() const {
-    double step = std::pow(10, std::floor(std::log10((high - low) / 5)));
-    for (double factor : {2.0, 2.5, 2.0})
-      if ((high - low) / step > 6)
-        step *= factor;
-    std::vector<double> ticks;
-    for (double i = std::ceil(low / step); i * step <= high * (1 + 1e-9); ++i)
-      ticks.push_back(i * step);
-    return ticks;
-  }
-};
-
-} // namespace
-
-static std::string drawText(double x, double y, const char *anchor,
-                            const std::string &text) {
-  return "<text x=\"" + formatNumber(x) + "\" y=\"" + formatNumber(y) +
-         "\" text-anchor=\"" + anchor + "\">" + escapeHTML(text) + "</text>";
+  return result;
 }
 
-static std::string drawLine(double x1, double y1, double x2, double y2) {
-  return "<line class=\"grid\" x1=\"" + formatNumber(x1) + "\" y1=\"" +
-         formatNumber(y1) + "\" x2=\"" + formatNumber(x2) + "\" y2=\"" +
-         formatNumber(y2) + "\" />";
+/// "3.10" as "3.1", "3.00" as "3".
+static std::string dropZeros(std::string text) {
+  if (text.find('.') == std::string::npos)
+    return text;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.')
+    text.pop_back();
+  return text;
 }
 
-static std::string drawSeries(const ChartSeries &series, size_t index,
-                              const Axis &x, const Axis &y) {
-  std::string color = "c" + std::to_string(index % 6), text;
+std::string poplar::formatQuantity(double value) {
+  double size = std::abs(value);
+  if (size != 0 && (size < 1e-3 || size >= 1e12))
+    return formatNumber(value, 3);
+  int decimals = size >= 100 || size == 0
+                     ? 0
+                     : 2 - static_cast<int>(std::floor(std::log10(size)));
+  return dropZeros(formatDecimals(value, decimals));
+}
+
+TimeUnit poplar::getTimeUnit(double largest) {
+  if (largest >= 1)
+    return {"s", 1};
+  if (largest >= 1e-3)
+    return {"ms", 1e3};
+  return {"µs", 1e6};
+}
+
+std::string poplar::formatTime(double seconds) {
+  if (seconds == 0)
+    return "0 s";
+  TimeUnit unit = getTimeUnit(std::abs(seconds));
+  return formatQuantity(seconds * unit.factor) + " " + unit.name;
+}
+
+std::string poplar::formatGiB(double bytes) {
+  double value = bytes / (1 << 30);
+  return formatQuantity(value) + " GiB";
+}
+
+std::string poplar::formatScaled(double value, const char *giga) {
+  const std::pair<double, const char *> scales[] = {
+      {1e15, "P"}, {1e12, "T"}, {1e9, giga}, {1e6, "M"}, {1e3, "k"}};
+  for (auto [scale, prefix] : scales)
+    if (value >= scale * (1 - 1e-9))
+      return formatQuantity(value / scale) + " " + prefix;
+  return formatQuantity(value) + " ";
+}
+
+//===----------------------------------------------------------------------===//
+// Axes
+//===----------------------------------------------------------------------===//
+
+Axis::Axis(double low, double high, bool isWhole) {
+  double range = high > low ? high - low : std::max(std::abs(low), 1.0);
+  step = std::pow(10, std::floor(std::log10(range / 5)));
+  for (double factor : {2.0, 2.5, 2.0})
+    if (range / step > 6)
+      step *= factor;
+  if (isWhole)
+    step = std::max(step, 1.0);
+  // Rounding is no reason for a step more.
+  this->low = std::floor(low / step + 1e-9) * step;
+  this->high = std::max(std::ceil(high / step - 1e-9) * step, this->low + step);
+}
+
+std::vector<double> Axis::getTicks() const {
+  std::vector<double> ticks;
+  auto count = std::llround((high - low) / step);
+  for (int64_t i = 0; i <= count; ++i)
+    ticks.push_back(low + static_cast<double>(i) * step);
+  return ticks;
+}
+
+std::string Axis::format(double value) const {
+  int decimals =
+      std::max(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
+  if (std::abs(value) < step / 2)
+    return "0";
+  return decimals > 9 ? formatNumber(value) : formatDecimals(value, decimals);
+}
+
+//===----------------------------------------------------------------------===//
+// Line charts
+//===----------------------------------------------------------------------===//
+
+static std::string drawSeries(const ChartSeries &series, const Axis &x,
+                              const Axis &y) {
+  std::string text;
   for (auto [valueX, valueY] : series.points) {
     if (!std::isfinite(valueX) || !std::isfinite(valueY))
       continue;
-    std::string placeX = formatNumber(x.place(valueX));
-    std::string placeY = formatNumber(y.place(valueY));
-    if (series.isMarks)
-      text += "<circle class=\"" + color + "\" cx=\"" + placeX + "\" cy=\"" +
-              placeY + "\" r=\"5\"><title>" + escapeHTML(series.name) + ": " +
-              formatNumber(valueX) + ", " + formatNumber(valueY) +
-              "</title></circle>";
-    else
+    std::string placeX = formatNumber(size / 100 * x.getPercent(valueX)),
+                placeY = formatNumber(size - size / 100 * y.getPercent(valueY));
+    if (series.shape == ChartSeries::Line) {
       text += (text.empty() ? "" : " ") + placeX + "," + placeY;
+      continue;
+    }
+    // A line of no length has round ends, which are not stretched.
+    std::string title = "<title>" + escapeHTML(series.name) + ": " +
+                        formatQuantity(valueX) + ", " + formatQuantity(valueY) +
+                        "</title>";
+    auto draw = [&](const std::string &what, const std::string &content) {
+      return "<path class=\"" + what + "\" d=\"M" + placeX + " " + placeY +
+             "h0\">" + content + "</path>";
+    };
+    if (series.shape == ChartSeries::Rings)
+      text += draw("ring " + series.color, "") + draw("hole", title);
+    else
+      text += draw("dot " + series.color, title);
   }
-  if (series.isMarks)
+  if (series.shape != ChartSeries::Line)
     return text;
-  return "<polyline class=\"line " + color + "\" points=\"" + text + "\" />";
+  return "<polyline class=\"line " + series.color + "\" points=\"" + text +
+         "\" />";
+}
+
+static std::string drawAxes(const Axis &x, const Axis &y) {
+  std::string svg;
+  for (double tick : y.getTicks())
+    svg += "<path class=\"grid\" d=\"M0 " +
+           formatNumber(size - size / 100 * y.getPercent(tick)) + "H1000\" />";
+  for (double tick : x.getTicks())
+    svg += "<path class=\"grid\" d=\"M" +
+           formatNumber(size / 100 * x.getPercent(tick)) + " 0V1000\" />";
+  return svg + "\n";
 }
 
 std::string poplar::drawChart(const std::string &title,
@@ -120,46 +208,40 @@ std::string poplar::drawChart(const std::string &title,
       }
   if (!(high >= low))
     return "";
-  low = fromZero ? std::min(low, 0.0) : low;
-  if (high == low) // a flat line
-    high = low + (low != 0 ? std::abs(low) : 1);
-  Axis x = {0, last > 0 ? last : 1, left, right};
-  Axis y = {low, high, bottom, top};
-
-  std::string svg = "<figure><figcaption>" + escapeHTML(title) +
-                    "</figcaption><svg viewBox=\"0 0 " + formatNumber(width) +
-                    " " + formatNumber(height) +
-                    "\" role=\"img\" aria-label=\"" + escapeHTML(title) +
-                    "\">\n";
-  for (double tick : y.getTicks())
-    svg += drawLine(left, y.place(tick), right, y.place(tick)) +
-           drawText(left - 6, y.place(tick) + 4, "end", formatNumber(tick)) +
-           "\n";
-  for (double tick : x.getTicks())
-    svg += drawText(x.place(tick), bottom + 18, "middle", formatNumber(tick)) +
-           "\n";
-  svg += drawText((left + right) / 2, bottom + 38, "middle", xLabel) +
-         drawText(left, height - 4, "start", yLabel) + "\n";
-  for (size_t i = 0; i < series.size(); ++i)
-    svg += drawSeries(series[i], i, x, y) + "\n";
-  svg += "</svg>\n<p class=\"legend\">";
-  for (size_t i = 0; i < series.size(); ++i)
-    svg += "<span><i class=\"c" + std::to_string(i % 6) + "\"></i>" +
-           escapeHTML(series[i].name) + "</span> ";
-  return svg + "</p></figure>\n";
-}
-
-std::string poplar::drawBar(const std::vector<double> &parts, double whole) {
-  std::string svg = "<svg class=\"bar\" viewBox=\"0 0 100 8\" "
-                    "preserveAspectRatio=\"none\"><rect class=\"free\" "
-                    "width=\"100\" height=\"8\" />";
-  double x = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    double part = std::min(100 * parts[i] / whole, 100 - x);
-    svg += "<rect class=\"c" + std::to_string(i % 6) + "\" x=\"" +
-           formatNumber(x) + "\" width=\"" + formatNumber(part) +
-           "\" height=\"8\" />";
-    x += part;
+  Axis x(0, last, /*isWhole=*/true),
+      y(fromZero ? std::min(low, 0.0) : low, high);
+  std::string rows, columns;
+  size_t widest = 1;
+  for (double tick : y.getTicks()) {
+    std::string label = y.format(tick);
+    widest = std::max(widest, label.size());
+    rows += "<span style=\"bottom:" + formatNumber(y.getPercent(tick)) +
+            "%\">" + label + "</span>";
   }
-  return svg + "</svg>";
+  for (double tick : x.getTicks())
+    columns += "<span style=\"left:" + formatNumber(x.getPercent(tick)) +
+               "%\">" + x.format(tick) + "</span>";
+  std::string html =
+      "<figure><figcaption>" + escapeHTML(title) +
+      "</figcaption>\n<div class=\"plot\" style=\"--label:" +
+      std::to_string(widest) + "ch\"><p class=\"ytitle\">" +
+      escapeHTML(yLabel) + "</p><div class=\"ylabels\">" + rows +
+      "</div><svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" "
+      "role=\"img\" aria-label=\"" +
+      escapeHTML(title) + "\">\n" + drawAxes(x, y);
+  for (const ChartSeries &one : series)
+    html += drawSeries(one, x, y) + "\n";
+  html += "</svg><div class=\"xlabels\">" + columns +
+          "</div><p class=\"xtitle\">" + escapeHTML(xLabel) + "</p></div>\n";
+  if (series.size() > 1) {
+    html += "<p class=\"legend\">";
+    for (const ChartSeries &one : series)
+      html += "<span><i class=\"" +
+              std::string(one.shape == ChartSeries::Line    ? "stroke "
+                          : one.shape == ChartSeries::Rings ? "circle "
+                                                            : "disk ") +
+              one.color + "\"></i>" + escapeHTML(one.name) + "</span> ";
+    html += "</p>";
+  }
+  return html + "</figure>\n";
 }

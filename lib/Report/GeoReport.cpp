@@ -216,6 +216,7 @@ std::string poplar::formatGeoJSON(const GeoReport &report) {
   llvm::json::OStream os(stream, /*IndentSize=*/2);
   os.object([&] {
     writeOutcome(os, "geo", report.cluster.globalBatch, report);
+    os.attribute("schedule", toString(plan.schedule));
     os.attributeArray("groups", [&] {
       for (size_t j = 0; j < plan.stages.size(); ++j)
         os.object([&] { writeGroup(os, report, modes[j], j); });
@@ -230,7 +231,9 @@ std::string poplar::formatGeoJSON(const GeoReport &report) {
     os.attribute("choice", report.getChoice());
     os.attributeObject("hybrid", [&] {
       if (report.hybridSeconds)
-        os.attribute("simulated_seconds", *report.hybridSeconds);
+        os.attribute(report.isPlayed ? "simulated_seconds"
+                                     : "simulated_from_costs_seconds",
+                     *report.hybridSeconds);
       else
         os.attribute("error", report.hybridError);
     });

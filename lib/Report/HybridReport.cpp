@@ -57,29 +57,39 @@ static int64_t sum(const std::vector<int64_t> &values) {
   return std::accumulate(values.begin(), values.end(), int64_t(0));
 }
 
+/// "3 stages, 1f1b", of each column.
+static std::string formatShapes(const HybridReport &report) {
+  std::vector<std::string> shapes;
+  for (const HybridResult::Column &column : report.columns)
+    shapes.push_back(formatStageCount(column.plan) + ", " +
+                     toString(column.plan.schedule));
+  return llvm::join(shapes, "; ");
+}
+
 static std::string formatHead(const HybridReport &report) {
-  const HybridPlan &plan = *report.search.plan;
+  int64_t devices = 0;
+  for (const HybridResult::Column &column : report.columns)
+    devices += sum(column.plan.countDevices(column.problem));
   std::string text = formatv(
-      "plan      hybrid, {0} samples an iteration on {1} of {2} "
-      "devices: {3}, {4}\n",
-      report.problem.globalBatch, sum(plan.countDevices(report.problem)),
-      report.numDevices, formatStageCount(plan), toString(plan.schedule));
-  text +=
-      formatv("          {0:f4} s simulated{1}, {2:f4} s by the closed form",
-              report.simulation.seconds,
-              report.isPlayed ? "" : " from the costs of units", plan.seconds);
+      "plan      hybrid, {0} samples an iteration on {1} of {2} devices: {3}\n",
+      report.whole.globalBatch, devices, report.numDevices,
+      formatShapes(report));
+  text += formatv(
+      "          {0:f4} s simulated{1}, {2:f4} s by the closed form",
+      report.simulation.seconds,
+      report.isPlayed ? "" : " from the costs of units", report.predicted);
   if (report.uncertainty > 0)
     text += formatv(" (estimate, +-{0:f0} %)", 100 * report.uncertainty);
   // Of the devices at hand, where not every choice of them was posed.
   llvm::StringRef where =
       report.triedAllDevices ? "" : " on the devices that were chosen";
-  if (report.search.isProven())
+  if (report.isProven())
     text +=
         formatv("; no plan of its kinds{0} takes less by the latter\n", where);
   else
     text += formatv("; by the latter, no plan of its kinds{0} takes less than "
                     "{1:f4} s\n",
-                    where, report.search.lowerBound);
+                    where, report.lowerBound);
   return text;
 }
 
@@ -92,23 +102,26 @@ static std::string formatDegree(const HybridProblem::DeviceType &type,
   return text + parts;
 }
 
-static std::string formatStages(const HybridReport &report) {
-  const HybridPlan &plan = *report.search.plan;
+/// `lanes` are those of the column.
+static std::string
+formatStages(const HybridReport &report, const HybridResult::Column &column,
+             llvm::ArrayRef<std::vector<PipelineSimulation::Stage>> lanes) {
+  const HybridProblem &problem = column.problem;
+  const HybridPlan &plan = column.plan;
   std::string text;
-  std::vector<std::vector<HybridPlan::Range>> units =
-      plan.cutUnits(report.problem);
+  std::vector<std::vector<HybridPlan::Range>> units = plan.cutUnits(problem);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     const HybridPlan::Lane &it = plan.lanes[lane];
     text += formatv("  {0}, {1}: {2} of {3} in each\n",
                     formatCount(it.pipelines, "pipeline"),
                     formatCount(it.samples, "sample"),
-                    formatCount(plan.countMicroBatches(report.problem, lane),
+                    formatCount(plan.countMicroBatches(problem, lane),
                                 "micro-batch"),
-                    plan.getMicroBatch(report.problem, lane));
+                    plan.getMicroBatch(problem, lane));
     for (size_t j = 0; j < plan.groups.size(); ++j) {
-      const auto &type = report.problem.types[it.stages[j].type];
+      const auto &type = problem.types[it.stages[j].type];
       const HybridProblem::Mode &mode = type.modes[it.stages[j].mode];
-      const PipelineSimulation::Stage &stage = report.simulation.lanes[lane][j];
+      const PipelineSimulation::Stage &stage = lanes[lane][j];
       double percent = 100 / report.simulation.seconds;
       text += formatv(
           "    stage {0,2}  {1,-24} {2,3} units  {3,-16} {4,4} ranks, tensor "
@@ -121,6 +134,25 @@ static std::string formatStages(const HybridReport &report) {
           percent * stage.waiting, percent * stage.syncing);
     }
   }
+  return text;
+}
+
+/// Calls `use` with each column and its lanes.
+template <typename Use>
+static void forEachColumn(const HybridReport &report, Use use) {
+  llvm::ArrayRef<std::vector<PipelineSimulation::Stage>> lanes =
+      report.simulation.lanes;
+  for (const HybridResult::Column &column : report.columns) {
+    use(column, lanes.take_front(column.plan.lanes.size()));
+    lanes = lanes.drop_front(column.plan.lanes.size());
+  }
+}
+
+static std::string formatStages(const HybridReport &report) {
+  std::string text;
+  forEachColumn(report, [&](const HybridResult::Column &column, auto lanes) {
+    text += formatStages(report, column, lanes);
+  });
   return text;
 }
 
@@ -185,9 +217,13 @@ static double getLargestShare(const std::vector<int64_t> &parts) {
          static_cast<double>(sum);
 }
 
-static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
-                       const std::vector<HybridPlan::Range> &units, size_t j) {
-  const HybridPlan &plan = *report.search.plan;
+static void
+writeGroup(llvm::json::OStream &os, const HybridReport &report,
+           const HybridResult::Column &column,
+           llvm::ArrayRef<std::vector<PipelineSimulation::Stage>> lanes,
+           const std::vector<HybridPlan::Range> &units, size_t j) {
+  const HybridProblem &problem = column.problem;
+  const HybridPlan &plan = column.plan;
   const HybridPlan::Group &group = plan.groups[j];
   os.attributeArray("units", [&] {
     for (HybridPlan::Range range : units) {
@@ -203,18 +239,18 @@ static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
         const HybridPlan::Lane &it = plan.lanes[lane];
         int type = it.stages[j].type;
         const HybridProblem::Mode &mode =
-            report.problem.types[type].modes[it.stages[j].mode];
-        const auto &stage = report.simulation.lanes[lane][j];
+            problem.types[type].modes[it.stages[j].mode];
+        const auto &stage = lanes[lane][j];
         os.attribute("device_type", report.typeNames[type]);
         os.attribute("pipelines", it.pipelines);
         os.attribute("tensor_degree", mode.tensorDegree);
         os.attribute("recompute", mode.recompute);
         os.attribute("micro_batch", mode.microBatch);
         os.attribute("micro_batches",
-                     plan.countMicroBatches(report.problem, lane));
+                     plan.countMicroBatches(problem, lane));
         os.attribute("samples", it.samples);
-        HybridPlan::RankBytes bytes = plan.countBytes(report.problem, lane)[j];
-        const std::vector<int64_t> &parts = report.problem.types[type].parts;
+        HybridPlan::RankBytes bytes = plan.countBytes(problem, lane)[j];
+        const std::vector<int64_t> &parts = problem.types[type].parts;
         // What is counted is the mean device of a team.
         double share = getLargestShare(parts);
         os.attribute(
@@ -231,7 +267,7 @@ static void writeGroup(llvm::json::OStream &os, const HybridReport &report,
         os.attribute("waiting_seconds", stage.waiting);
         os.attribute("exchanging_seconds", stage.syncing);
         os.attributeArray("ranks", [&] {
-          for (int rank : report.ranks[j][lane])
+          for (int rank : column.ranks[j][lane])
             os.value(rank);
         });
       });
@@ -265,21 +301,41 @@ void poplar::writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure) {
   os.attribute("simulated_seconds", pure.simulatedSeconds);
 }
 
+static void
+writeColumn(llvm::json::OStream &os, const HybridReport &report,
+            const HybridResult::Column &column,
+            llvm::ArrayRef<std::vector<PipelineSimulation::Stage>> lanes) {
+  const HybridPlan &plan = column.plan;
+  os.attribute("schedule", toString(plan.schedule));
+  os.attribute("chunks", plan.chunks);
+  std::vector<std::vector<HybridPlan::Range>> units =
+      plan.cutUnits(column.problem);
+  os.attributeArray("groups", [&] {
+    for (size_t j = 0; j < plan.groups.size(); ++j)
+      os.object([&] { writeGroup(os, report, column, lanes, units[j], j); });
+  });
+}
+
 std::string poplar::formatHybridJSON(const HybridReport &report) {
-  const HybridPlan &plan = *report.search.plan;
   std::string text;
   llvm::raw_string_ostream stream(text);
   llvm::json::OStream os(stream, /*IndentSize=*/2);
   os.object([&] {
-    writeOutcome(os, "hybrid", report.problem.globalBatch, report);
+    writeOutcome(os, "hybrid", report.whole.globalBatch, report);
+    os.attribute("lower_bound_of_kinds_seconds", report.lowerBoundOfKinds);
     os.attribute("tried_all_devices", report.triedAllDevices);
-    os.attribute("chunks", plan.chunks);
-    std::vector<std::vector<HybridPlan::Range>> units =
-        plan.cutUnits(report.problem);
-    os.attributeArray("groups", [&] {
-      for (size_t j = 0; j < plan.groups.size(); ++j)
-        os.object([&] { writeGroup(os, report, units[j], j); });
-    });
+    auto write = [&](const HybridResult::Column &column, auto lanes) {
+      writeColumn(os, report, column, lanes);
+    };
+    if (report.columns.size() == 1)
+      forEachColumn(report, write);
+    else
+      os.attributeArray("columns", [&] {
+        forEachColumn(report,
+                      [&](const HybridResult::Column &column, auto lanes) {
+                        os.object([&] { write(column, lanes); });
+                      });
+      });
     writeReview(os, report);
     os.attribute("choice", report.pure.isFasterThan(report.simulation.seconds)
                                ? "zero"

@@ -17,20 +17,28 @@ using llvm::StringRef;
 static constexpr StringRef header =
     "step,loss,val_loss,lr,grad_norm,tokens_per_s";
 
+/// A number, or nothing where there is none.
+static bool readCell(StringRef cell, std::optional<double> &value) {
+  double number;
+  if (cell.empty())
+    return true;
+  if (cell.getAsDouble(number))
+    return false;
+  value = number;
+  return true;
+}
+
 static bool readRow(StringRef line, size_t columns, MeasuredStep &step) {
   llvm::SmallVector<StringRef, 9> cells;
   line.split(cells, ',');
-  double evalLoss;
   if (cells.size() != columns || cells[0].getAsInteger(10, step.step) ||
       cells[1].getAsDouble(step.loss) ||
-      cells[5].getAsDouble(step.tokensPerSecond))
+      cells[5].getAsDouble(step.tokensPerSecond) ||
+      !readCell(cells[2], step.evalLoss))
     return false;
-  if (cells[2].empty())
-    return true;
-  if (cells[2].getAsDouble(evalLoss))
-    return false;
-  step.evalLoss = evalLoss;
-  return true;
+  return cells.size() < 9 ||
+         (readCell(cells[6], step.seconds) && readCell(cells[7], step.tokens) &&
+          readCell(cells[8], step.epochs));
 }
 
 std::optional<std::vector<MeasuredStep>>

@@ -132,6 +132,10 @@ void Writer::write() {
     os.attribute("sharding", toString(plan.sharding));
     os.attribute("global_batch", plan.problem.globalBatch);
     os.attribute("steps", plan.allocation.steps());
+    if (!plan.wires.gradients.empty())
+      os.attribute("gradient_wire", plan.wires.gradients);
+    if (!plan.wires.parameters.empty())
+      os.attribute("parameter_wire", plan.wires.parameters);
     os.attribute("predicted_seconds", plan.allocation.seconds);
     if (review.simulated)
       os.attribute("simulated_seconds", *review.simulated);

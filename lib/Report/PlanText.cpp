@@ -20,9 +20,11 @@ using llvm::formatv;
 
 std::string poplar::formatUnits(zero::GroupOp group) {
   std::string text;
-  for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
-    text += (chunk ? ", " : "") + std::to_string(group.getFirst(chunk)) +
-            " to " + std::to_string(group.getEnd(chunk) - 1);
+  for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk) {
+    int64_t first = group.getFirst(chunk), last = group.getEnd(chunk) - 1;
+    text += (chunk ? ", " : "") + std::to_string(first) +
+            (last > first ? " to " + std::to_string(last) : "");
+  }
   return text;
 }
 
@@ -38,6 +40,8 @@ static std::string formatHead(const Plan &plan) {
               formatCount(plan.ranks.size(), "rank"), plan.policy);
   if (!plan.schedule.empty())
     text += ", schedule " + plan.schedule;
+  if (plan.wires.any())
+    text += ", " + describeWires(plan.wires);
   if (plan.predicted)
     text += formatv(", {0:f4} s predicted", *plan.predicted);
   if (plan.simulated)

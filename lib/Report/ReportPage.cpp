@@ -6,260 +6,291 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Charts.h"
-#include "Poplar/Report/PlanReport.h"
+#include "Poplar/Support/Text.h"
+#include "ReportSections.h"
 #include "ReportStyle.h"
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 
 using namespace poplar;
 
-/// Points of a chart of a run; more are averaged.
-static constexpr size_t mostPoints = 600;
+//===----------------------------------------------------------------------===//
+// Table
+//===----------------------------------------------------------------------===//
+
+Table::Table(const std::vector<std::string> &heads) {
+  for (const std::string &head : heads)
+    text += "<th>" + head + "</th>";
+  text = "<div class=\"wide\"><table><thead><tr>" + text +
+         "</tr></thead><tbody>\n";
+}
+
+void Table::row(const std::string &first, const std::string &color) {
+  endRow();
+  text += "<tr><td>" +
+          (color.empty() ? "" : "<i class=\"" + color + "\"></i>") +
+          escapeHTML(first) + "</td>";
+  isOpen = true;
+}
+
+void Table::seconds(const std::optional<double> &value, double reference) {
+  if (!value)
+    return html("-");
+  char percent[32];
+  std::snprintf(percent, sizeof(percent), " (%+.1f %%)",
+                100 * (*value / reference - 1));
+  html(formatTime(*value) + percent);
+}
+
+void Table::words(const std::string &value) {
+  text += "<td class=\"text\">" + escapeHTML(value) + "</td>";
+}
+
+std::string Table::finish() {
+  endRow();
+  return text + "</tbody></table></div>\n";
+}
+
+void Table::endRow() {
+  if (isOpen)
+    text += "</tr>\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Facts that several sections need
+//===----------------------------------------------------------------------===//
+
+int64_t poplar::getGlobalBatch(const ReportInput &input) {
+  return input.review   ? input.review->plan.problem.globalBatch
+         : input.stages ? input.stages->globalBatch
+                        : 0;
+}
+
+std::optional<double> poplar::getPlanSeconds(const ReportInput &input) {
+  if (input.simulated)
+    return input.simulated->timeline.seconds;
+  if (input.review)
+    return input.review->plan.allocation.seconds;
+  return std::nullopt;
+}
+
+std::string poplar::nameBaseline(const ReportInput &input,
+                                 const ReportBaseline &baseline) {
+  if (baseline.policy == "uniform")
+    return "uniform batches (DeepSpeed)";
+  if (baseline.policy == "whale")
+    return "Whale";
+  if (baseline.policy == "zero")
+    return "ZeRO without pipelines";
+  std::optional<int> type = input.cluster.findType(baseline.deviceType);
+  int count = type ? input.cluster.countRanks()[*type] : 0;
+  return (count > 1 ? std::to_string(count) + " × " : "") +
+         baseline.deviceType + " alone";
+}
+
+const ReportBaseline *poplar::findFastest(const ReportInput &input,
+                                          const std::string &policy) {
+  const ReportBaseline *fastest = nullptr;
+  for (const ReportBaseline &baseline : input.baselines)
+    if (baseline.policy == policy && baseline.seconds &&
+        (!fastest || *baseline.seconds < *fastest->seconds))
+      fastest = &baseline;
+  return fastest;
+}
+
+std::string poplar::describeDevices(const ReportInput &input) {
+  std::vector<int64_t> counts(input.cluster.types.size());
+  for (const auto &[place, count] : input.used)
+    counts[place.second] += count;
+  std::string text;
+  for (size_t type = 0; type < counts.size(); ++type)
+    if (counts[type] > 0)
+      text += (text.empty() ? "" : " + ") +
+              (counts[type] > 1 ? std::to_string(counts[type]) + " × " : "") +
+              input.cluster.types[type].name;
+  return text;
+}
+
+std::string poplar::getTypeColor(const ReportInput &input,
+                                 const std::string &type) {
+  return getTypeColor(size_t(input.cluster.findType(type).value_or(0)));
+}
+
+/// As its authors write it: "Llama", "GPT-2", "Qwen2".
+static std::string nameFamily(std::string architecture) {
+  const std::pair<const char *, const char *> names[] = {
+      {"bert", "BERT"},        {"gpt2", "GPT-2"}, {"gpt_neox", "GPT-NeoX"},
+      {"olmo2", "OLMo 2"},     {"phi3", "Phi-3"}, {"smollm3", "SmolLM3"},
+      {"stablelm", "StableLM"}};
+  for (auto [architectureOf, name] : names)
+    if (architecture == architectureOf)
+      return name;
+  if (!architecture.empty())
+    architecture[0] = static_cast<char>(
+        std::toupper(static_cast<unsigned char>(architecture[0])));
+  return architecture;
+}
+
+/// "1.1 B", "124 M"
+static std::string formatParameters(int64_t count) {
+  return formatScaled(static_cast<double>(count), "B");
+}
+
+//===----------------------------------------------------------------------===//
+// Page
+//===----------------------------------------------------------------------===//
 
 namespace {
 
-/// A table as it grows, in a box that scrolls where the screen is narrow.
-class Table {
-public:
-  explicit Table(const std::vector<std::string> &heads) {
-    for (const std::string &head : heads)
-      text += "<th>" + head + "</th>";
-    text = "<div class=\"wide\"><table><thead><tr>" + text +
-           "</tr></thead><tbody>\n";
-  }
-  /// Begins a row, whose first cell is escaped.
-  void row(const std::string &first) {
-    endRow();
-    text += "<tr><td>" + escapeHTML(first) + "</td>";
-    isOpen = true;
-  }
-  void cell(const std::string &value) { html(escapeHTML(value)); }
-  void number(int64_t value) { html(std::to_string(value)); }
-  void number(double value) { html(formatNumber(value)); }
-  void seconds(const std::optional<double> &value, double reference) {
-    if (!value)
-      return html("-");
-    char percent[32];
-    std::snprintf(percent, sizeof(percent), " s (%+.2f%%)",
-                  100 * (*value / reference - 1));
-    html(formatNumber(*value) + percent);
-  }
-  /// Words, which may take several lines.
-  void words(const std::string &value) {
-    text += "<td class=\"text\">" + escapeHTML(value) + "</td>";
-  }
-  void html(const std::string &value) { text += "<td>" + value + "</td>"; }
-  std::string finish() {
-    endRow();
-    return text + "</tbody></table></div>\n";
-  }
-
-private:
-  void endRow() {
-    if (isOpen)
-      text += "</tr>\n";
-  }
-  std::string text;
-  bool isOpen = false;
-};
-
 class Page {
 public:
-  explicit Page(const ReportInput &input) : input(input) {}
+  explicit Page(const ReportInput &input)
+      : input(input), run(getRunFacts(input)) {}
   std::string format();
 
 private:
   void addSection(const std::string &title, const std::string &body) {
-    text += "<section><h2>" + title + "</h2>\n" + body + "</section>\n";
+    if (!body.empty())
+      text += "<section><h2>" + title + "</h2>\n" + body + "</section>\n";
   }
   void addFact(const std::string &value, const std::string &name) {
+    ++numFacts;
     facts += "<div><b>" + escapeHTML(value) + "</b><span>" + name +
              "</span></div>\n";
   }
-  void addPlan(const PlanReview &review);
-  void addStages(const StagedPlan &plan);
-  void addMemory(const PlanReview &review);
-  void addCurves(const PlanReview &review);
+  std::string formatTitle() const;
+  std::string formatVerdict() const;
+  std::string formatModel() const;
+  void addFacts();
   void addWhatIf(const PlanReview &review);
   void addAlternatives(const PlanReview &review);
-  void addTimeline(const SimulatedIteration &simulated);
-  void addRun();
-
-  const std::string &typeOf(const PlanReview::Rank &rank) const {
-    return input.cluster.types[rank.type].name;
-  }
 
   const ReportInput &input;
+  RunFacts run;
   std::string facts, text;
+  int numFacts = 0;
 };
-
-/// Calls `visit(first, end)` for runs of ranks that do and hold the same.
-template <typename Visitor>
-void forEachRun(const std::vector<PlanReview::Rank> &ranks, Visitor visit) {
-  auto isAlike = [](const PlanReview::Rank &a, const PlanReview::Rank &b) {
-    return a.type == b.type && a.node == b.node && a.share == b.share &&
-           a.state == b.state && a.limit == b.limit;
-  };
-  for (size_t first = 0, end; first < ranks.size(); first = end) {
-    for (end = first + 1; end < ranks.size(); ++end)
-      if (!isAlike(ranks[first], ranks[end]))
-        break;
-    visit(first, end);
-  }
-}
-
-std::string nameRun(size_t first, size_t end) {
-  std::string name = std::to_string(first);
-  return end > first + 1 ? name + " to " + std::to_string(end - 1) : name;
-}
 
 } // namespace
 
-void Page::addPlan(const PlanReview &review) {
-  const PlanCandidate &plan = review.plan;
-  bool isEstimate = false;
-  for (const PlanReview::TypeCurve &curve : review.curves)
-    isEstimate |= curve.isEstimate;
-  addFact(formatNumber(plan.allocation.seconds) + " s",
-          isEstimate ? "an iteration, estimate" : "an iteration, predicted");
-  addFact(formatNumber(review.explanation.throughput), "samples a second");
-  addFact(std::to_string(plan.stage), "ZeRO stage");
-  addFact(std::to_string(plan.problem.globalBatch), "samples an iteration");
-  addFact(std::to_string(review.ranks.size()), "ranks");
-  addFact(plan.allocation.policy, "policy");
-  addFact(formatNumber(100 * review.explanation.throughput /
-                           review.explanation.sumOfParts,
-                       3) +
-              " %",
-          "of what all devices do on their own");
-
-  Table table({"rank", "type", "node", "micro-batch", "steps", "last",
-               "samples", "state", "busy [s]", "wait [s]", "limited by"});
-  forEachRun(review.ranks, [&](size_t first, size_t end) {
-    const PlanReview::Rank &rank = review.ranks[first];
-    table.row(nameRun(first, end));
-    table.cell(typeOf(rank));
-    table.cell(input.cluster.nodes[rank.node].name);
-    table.number(rank.share.microBatch);
-    table.number(rank.share.steps);
-    table.number(rank.share.last);
-    table.number(rank.share.samples());
-    table.html(formatNumber(100 * rank.state, 3) + " %");
-    table.number(rank.busy);
-    table.number(rank.waiting);
-    table.cell(toString(rank.limit));
-  });
-  std::string body = table.finish();
-  body += "<p class=\"note\">Communication and update: " +
-          formatNumber(plan.problem.iterationSync) + " s an iteration and " +
-          formatNumber(plan.problem.stepSync) + " s a step.</p>\n";
-  std::string how = describeCandidate(input.cluster, plan);
-  if (!how.empty())
-    body += "<p>Planned " + escapeHTML(how) + ".</p>\n";
-  addSection("Plan", body);
+std::string Page::formatTitle() const {
+  std::string devices = describeDevices(input);
+  if (!input.model)
+    return input.run.empty() ? input.name : "Run " + input.name;
+  std::string title = nameFamily(input.model->architecture);
+  if (input.model->parameters)
+    title += ", " + formatParameters(input.model->parameters) + " parameters";
+  return title + (devices.empty() ? "" : " on " + devices);
 }
 
-void Page::addStages(const StagedPlan &plan) {
-  addFact(plan.schedule, "schedule");
-  addFact(std::to_string(plan.parts.back().group + 1), "pipeline stages");
-  addFact(std::to_string(plan.globalBatch), "samples an iteration");
-  addFact(plan.policy, "policy");
-  Table table({"stage", "units", "ZeRO stage", "ranks", "type", "micro-batch",
-               "steps", "last", "computes [s]", "waits for ranks [s]",
-               "waits for links [s]"});
-  for (const StagedPlan::Part &part : plan.parts) {
-    table.row(std::to_string(part.group));
-    table.cell(part.units);
-    table.number(part.zeroStage);
-    table.cell(part.ranks);
-    table.cell(part.deviceType);
-    table.number(part.share.microBatch);
-    table.number(part.share.steps);
-    table.number(part.share.last);
-    table.number(part.seconds.computing);
-    table.number(std::max(part.seconds.waiting, 0.0)); // rounding
-    table.number(part.seconds.exposed);
+/// One or two sentences: how fast it is, and what that is worth.
+std::string Page::formatVerdict() const {
+  std::optional<double> plan = getPlanSeconds(input);
+  if (!plan)
+    return "";
+  std::string text = "An iteration of " +
+                     formatCount(getGlobalBatch(input), "sample") + " takes ";
+  if (run.steps.median > 0)
+    text += formatTime(run.steps.median) + " as measured (median of " +
+            formatCount(int64_t(run.steps.seconds.size()), "step") + "), ";
+  text += formatTime(*plan) +
+          (input.simulated ? " as simulated" : " as predicted") +
+          (input.isEstimate ? " from estimates." : ".");
+  auto compare = [&](const ReportBaseline *other, const char *what) {
+    double ratio = *other->seconds / *plan;
+    if (ratio > 0.995 && ratio < 1.005)
+      return std::string("as fast as ") + what;
+    return formatQuantity(ratio) + " times as fast as " + what;
+  };
+  std::string worth;
+  if (const ReportBaseline *alone = findFastest(input, "alone"))
+    worth = compare(
+        alone,
+        ("the best type alone (" + nameBaseline(input, *alone) + ")").c_str());
+  if (const ReportBaseline *uniform = findFastest(input, "uniform"))
+    worth +=
+        (worth.empty() ? "" : ", and ") + compare(uniform, "uniform batches");
+  if (!worth.empty())
+    text +=
+        " That is " + worth + (run.steps.median > 0 ? ", all simulated." : ".");
+  return "<p class=\"verdict\">" + escapeHTML(text) + "</p>\n";
+}
+
+void Page::addFacts() {
+  if (!input.run.empty()) {
+    const MeasuredStep &last = input.run.back();
+    auto evaluated =
+        std::find_if(input.run.rbegin(), input.run.rend(),
+                     [](const MeasuredStep &step) { return step.evalLoss; });
+    addFact(formatNumber(last.loss),
+            "final loss" +
+                (evaluated == input.run.rend()
+                     ? ""
+                     : "; validation " + formatNumber(*evaluated->evalLoss)));
+    if (run.tokensPerSecond > 0)
+      addFact(formatQuantity(run.tokensPerSecond),
+              "tokens/s, measured (median)");
+    std::string part;
+    if (last.tokens)
+      part = ": " + formatScaled(*last.tokens, "B") + " tokens";
+    if (last.tokens && last.epochs)
+      part += ", " + formatQuantity(*last.epochs) + " epochs";
+    addFact(formatQuantity(double(last.step)), "steps" + part);
   }
-  addSection("Plan", table.finish() + "<p class=\"note\">Seconds are of an "
-                                      "iteration, simulated.</p>\n");
+  if (run.steps.median > 0)
+    addFact(formatTime(run.steps.median), "an iteration, measured (median)");
+  if (std::optional<double> plan = getPlanSeconds(input)) {
+    std::string how = input.simulated ? "simulated" : "predicted";
+    addFact(formatTime(*plan), "an iteration, " + how +
+                                   (input.isEstimate ? " from estimates" : ""));
+    double samples = static_cast<double>(getGlobalBatch(input));
+    if (input.run.empty() && input.model && input.model->context)
+      addFact(formatQuantity(samples * double(input.model->context) / *plan),
+              "tokens/s, " + how);
+    else if (input.run.empty())
+      addFact(formatQuantity(samples / *plan), "samples/s, " + how);
+    addFact(formatQuantity(samples), "samples an iteration");
+  }
+  if (input.review) {
+    const PlanReview &review = *input.review;
+    addFact(formatCount(int64_t(review.ranks.size()), "rank"),
+            "ZeRO stage " + std::to_string(review.plan.stage) + ", policy " +
+                escapeHTML(review.plan.allocation.policy));
+    addFact(formatQuantity(100 * review.explanation.throughput /
+                           review.explanation.sumOfParts) +
+                " %",
+            "of what all devices do on their own, predicted");
+  }
+  if (input.stages) {
+    int64_t ranks = 0;
+    for (const StagedPlan::Part &part : input.stages->parts)
+      ranks += part.numRanks;
+    addFact(formatCount(input.stages->parts.back().group + 1, "stage"),
+            "of pipelines, schedule " + input.stages->schedule);
+    addFact(formatCount(ranks, "rank"),
+            "policy " + escapeHTML(input.stages->policy));
+  }
 }
 
-/// The whole iteration and, where that is of many steps, the last one.
-void Page::addTimeline(const SimulatedIteration &simulated) {
-  const Timeline &timeline = simulated.timeline;
-  addFact(formatNumber(timeline.seconds) + " s", "an iteration, simulated");
-  std::string body =
-      drawTimeline("An iteration", timeline, 0, timeline.seconds);
-  if (simulated.steps > 2)
-    body += drawTimeline("Its last step, and the update", timeline,
-                         timeline.seconds * (1 - 1.2 / double(simulated.steps)),
-                         timeline.seconds);
-  addSection("Timeline, simulated",
-             body + "<p class=\"note\">Above what ranks compute, below what "
-                    "they communicate. Ranks that do the same are shown "
-                    "once.</p>\n");
-}
-
-void Page::addMemory(const PlanReview &review) {
-  Table table({"rank", "type", "", "fixed [MiB]", "batch [MiB]", "peak [MiB]",
-               "of [MiB]"});
-  bool isKnown = false;
-  forEachRun(review.ranks, [&](size_t first, size_t end) {
-    const PlanReview::Rank &rank = review.ranks[first];
-    if (!rank.memory)
+std::string Page::formatModel() const {
+  const ReportModel &model = *input.model;
+  Table table({"model", escapeHTML(nameFamily(model.architecture))});
+  auto add = [&](const char *name, int64_t value, const std::string &text) {
+    if (value == 0)
       return;
-    isKnown = true;
-    auto bytes = [&](int64_t count) {
-      table.html(formatNumber(static_cast<double>(count) / (1 << 20), 5));
-    };
-    int64_t whole = input.cluster.types[rank.type].memory;
-    int64_t batch = rank.memory->peak - rank.memory->fixed;
-    table.row(nameRun(first, end));
-    table.cell(typeOf(rank));
-    table.html(drawBar(
-        {static_cast<double>(rank.memory->fixed), static_cast<double>(batch)},
-        static_cast<double>(whole)));
-    bytes(rank.memory->fixed);
-    bytes(batch);
-    bytes(rank.memory->peak);
-    bytes(whole);
-  });
-  if (isKnown)
-    addSection("Memory",
-               table.finish() +
-                   "<p class=\"legend\"><span><i class=\"c0\"></i>state and "
-                   "all that is fixed</span> <span><i class=\"c1\"></i>the "
-                   "largest micro-batch</span></p><p class=\"note\">As "
-                   "predicted from the profiles; poplar build computes it "
-                   "exactly.</p>\n");
-}
-
-void Page::addCurves(const PlanReview &review) {
-  std::string body;
-  for (size_t i = 0; i < review.curves.size(); ++i) {
-    const PlanReview::TypeCurve &curve = review.curves[i];
-    const auto &type = review.plan.problem.types[i];
-    if (curve.points.empty())
-      continue;
-    ChartSeries points = {curve.isEstimate ? "estimated" : "measured", {}};
-    ChartSeries line = {"as used", {}}, chosen = {"chosen", {}, true};
-    points.isMarks = true;
-    int64_t last = type.curve.largest();
-    for (int64_t b = 1; b <= last; b += std::max<int64_t>(last / 200, 1))
-      line.points.push_back({double(b), type.curve.seconds(b)});
-    for (const Curve::Point &point : curve.points)
-      points.points.push_back({double(point.batch), point.seconds});
-    for (const auto &group : review.plan.allocation.types[i].groups)
-      for (int64_t b : {group.share.microBatch, group.share.last})
-        if (b > 0)
-          chosen.points.push_back({double(b), type.curve.seconds(b)});
-    body += drawChart(
-        "'" + type.name + "': up to " + std::to_string(type.largestBatch) +
-            " samples fit in a step",
-        "micro-batch", "seconds a step", {line, chosen, points}, true);
-  }
-  addSection("Speed of the device types", body);
+    table.row(name);
+    table.cell(text);
+  };
+  auto quantity = [](int64_t value) { return formatQuantity(double(value)); };
+  add("parameters", model.parameters, quantity(model.parameters));
+  if (model.trained != model.parameters)
+    add("of which are trained", model.trained, quantity(model.trained));
+  add("layers", model.layers, quantity(model.layers));
+  add("hidden size", model.hidden, quantity(model.hidden));
+  add("vocabulary", model.vocabulary, quantity(model.vocabulary));
+  add("context", model.context, quantity(model.context) + " tokens");
+  return table.finish();
 }
 
 void Page::addWhatIf(const PlanReview &review) {
@@ -268,12 +299,15 @@ void Page::addWhatIf(const PlanReview &review) {
       {"type", "one device more", "one less", "memory for one more sample"});
   for (size_t i = 0; i < review.explanation.whatIf.size(); ++i) {
     const PlanExplanation::WhatIf &whatIf = review.explanation.whatIf[i];
-    table.row(input.cluster.types[i].name);
+    table.row(input.cluster.types[i].name, getTypeColor(i));
     table.seconds(whatIf.oneMore, now);
     table.seconds(whatIf.oneLess, now);
     table.seconds(whatIf.moreMemory, now);
   }
-  std::string body = table.finish();
+  std::string body =
+      "<p class=\"note\">An iteration by the closed form, against that of the "
+      "plan: " +
+      formatTime(now) + ".</p>\n" + table.finish();
   if (!review.advice.empty()) {
     body += "<p>Faster would be:</p><ul>";
     for (const std::string &advice : review.advice)
@@ -283,124 +317,96 @@ void Page::addWhatIf(const PlanReview &review) {
   addSection("What if", body);
 }
 
+namespace {
+
+/// A row of the table of other plans. Plans that differ in nothing but how the
+/// state is sharded are one.
+struct OtherPlan {
+  int stage;
+  std::string sharding, how;
+  std::optional<double> seconds;
+  int64_t steps;
+};
+
+} // namespace
+
 void Page::addAlternatives(const PlanReview &review) {
-  Table table({"stage", "state", "an iteration", "steps", "how"});
-  for (const PlanOutcome &outcome : review.alternatives.outcomes) {
-    table.row(std::to_string(outcome.stage));
-    table.cell(toString(outcome.sharding));
-    if (!outcome.best) {
-      table.cell("-");
-      table.cell("-");
-      table.words("no plan: " + outcome.error);
-      continue;
-    }
-    table.seconds(outcome.best->allocation.seconds,
-                  review.plan.allocation.seconds);
-    table.number(outcome.best->allocation.steps());
-    table.words(describeCandidate(input.cluster, *outcome.best));
+  std::vector<OtherPlan> plans;
+  auto add = [&](OtherPlan plan) {
+    for (OtherPlan &known : plans)
+      if (known.stage == plan.stage && known.how == plan.how &&
+          known.seconds == plan.seconds && known.steps == plan.steps) {
+        if (known.sharding.find(plan.sharding) == std::string::npos)
+          known.sharding += " or " + plan.sharding;
+        return;
+      }
+    plans.push_back(std::move(plan));
+  };
+  for (const PlanOutcome &outcome : review.alternatives.outcomes)
+    if (outcome.best)
+      add({outcome.stage, toString(outcome.sharding),
+           describeCandidate(input.cluster, *outcome.best),
+           outcome.best->allocation.seconds, outcome.best->allocation.steps()});
+    else
+      add({outcome.stage, toString(outcome.sharding),
+           "no plan: " + outcome.error, std::nullopt, 0});
+  // But this one.
+  for (const Allocation &other : review.explanation.bestPlans)
+    if (other.steps() != review.plan.allocation.steps())
+      add({review.plan.stage, toString(review.plan.sharding),
+           "the same devices, best for another number of steps", other.seconds,
+           other.steps()});
+  Table table({"ZeRO stage", "state", "an iteration", "steps", "how"});
+  for (const OtherPlan &plan : plans) {
+    table.row(std::to_string(plan.stage));
+    table.cell(plan.sharding);
+    table.seconds(plan.seconds, review.plan.allocation.seconds);
+    table.html(plan.seconds ? std::to_string(plan.steps) : "-");
+    table.words(plan.how);
   }
-  for (const Allocation &other : review.explanation.bestPlans) {
-    table.row(std::to_string(review.plan.stage));
-    table.cell(toString(review.plan.sharding));
-    table.seconds(other.seconds, review.plan.allocation.seconds);
-    table.number(other.steps());
-    table.words("the same devices, best for another number of steps");
-  }
-  addSection("Other plans", table.finish());
-}
-
-/// Averages of neighbours where there are too many to draw.
-static std::vector<std::pair<double, double>>
-thin(std::vector<std::pair<double, double>> points) {
-  size_t each = (points.size() + mostPoints - 1) / mostPoints;
-  if (each <= 1)
-    return points;
-  std::vector<std::pair<double, double>> fewer;
-  for (size_t first = 0; first < points.size(); first += each) {
-    size_t end = std::min(first + each, points.size());
-    double sum = 0;
-    for (size_t i = first; i < end; ++i)
-      sum += points[i].second;
-    fewer.push_back({points[end - 1].first, sum / double(end - first)});
-  }
-  return fewer;
-}
-
-void Page::addRun() {
-  ChartSeries loss = {"training", {}}, eval = {"validation", {}, true};
-  ChartSeries rate = {"tokens a second", {}};
-  std::vector<double> rates;
-  for (const MeasuredStep &step : input.run) {
-    auto number = static_cast<double>(step.step);
-    loss.points.push_back({number, step.loss});
-    if (step.evalLoss)
-      eval.points.push_back({number, *step.evalLoss});
-    rate.points.push_back({number, step.tokensPerSecond});
-    if (step.tokensPerSecond > 0)
-      rates.push_back(step.tokensPerSecond);
-  }
-  std::vector<ChartSeries> losses = {loss};
-  losses[0].points = thin(loss.points);
-  if (!eval.points.empty())
-    losses.push_back(eval);
-  rate.points = thin(rate.points);
-  std::string body =
-      drawChart("Loss", "step", "loss", losses, false) +
-      drawChart("Throughput", "step", "tokens a second", {rate}, true);
-  if (rates.empty())
-    return addSection("Run", body);
-  std::nth_element(rates.begin(), rates.begin() + rates.size() / 2,
-                   rates.end());
-  double median = rates[rates.size() / 2];
-  addFact(formatNumber(median), "tokens a second, measured (median)");
-  int64_t globalBatch = input.review   ? input.review->plan.problem.globalBatch
-                        : input.stages ? input.stages->globalBatch
-                                       : 0;
-  if (globalBatch > 0 && input.tokensPerSample > 0) {
-    double measured =
-        double(globalBatch) * double(input.tokensPerSample) / median;
-    addFact(formatNumber(measured) + " s", "an iteration, measured (median)");
-    Table table({"an iteration", "seconds"});
-    table.row("measured, median of " + std::to_string(rates.size()) + " steps");
-    table.number(measured);
-    if (input.review) {
-      table.row("predicted, against it");
-      table.seconds(input.review->plan.allocation.seconds, measured);
-    }
-    if (input.simulated) {
-      table.row("simulated, against it");
-      table.seconds(input.simulated->timeline.seconds, measured);
-    }
-    body = table.finish() + body;
-  }
-  addSection("Run", body);
+  addSection("Other plans", "<p class=\"note\">By the closed form, against "
+                            "this plan.</p>\n" +
+                                table.finish());
 }
 
 std::string Page::format() {
+  std::string head = formatVerdict();
+  addFacts();
   if (!input.note.empty())
-    text += "<p class=\"note\">" + escapeHTML(input.note) + "</p>\n";
-  if (input.review)
-    addPlan(*input.review);
-  if (input.stages)
-    addStages(*input.stages);
-  if (!input.run.empty())
-    addRun();
+    head += "<p class=\"note\">" + escapeHTML(input.note) + "</p>\n";
+  std::string setup = input.model ? formatModel() : "";
+  std::string cluster = formatClusterSection(input);
+  addSection(cluster.empty() ? "Model" : "Model and cluster",
+             setup.empty() && cluster.empty()
+                 ? ""
+                 : "<div class=\"setup\">" + cluster + setup +
+                       (cluster.empty() ? "</div>\n" : "</div></div>\n"));
+  addSection("Comparison", formatComparison(input, run));
   if (input.simulated)
-    addTimeline(*input.simulated);
+    addSection("Timeline", formatTimelineSection(input, run));
+  if (!input.run.empty())
+    addSection("Run", formatRunSection(input, run));
+  if (input.review)
+    addSection("Plan", formatRanks(input, *input.review));
+  if (input.stages)
+    addSection("Plan", formatStages(input, *input.stages));
   if (input.review) {
-    addMemory(*input.review);
-    addCurves(*input.review);
+    addSection("Memory", formatMemory(input, *input.review));
+    addSection("Speed of the device types", formatCurves(*input.review));
     addWhatIf(*input.review);
     addAlternatives(*input.review);
   }
-  std::string name = escapeHTML(input.name);
+  std::string title = escapeHTML(formatTitle());
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
          "charset=\"utf-8\" />\n<meta name=\"viewport\" "
          "content=\"width=device-width, initial-scale=1\" />\n<title>" +
-         name + "</title>\n<style>" + reportStyle +
-         "</style>\n</head>\n<body>\n<h1>" + name +
-         "</h1>\n<div class=\"facts\">\n" + facts + "</div>\n" + text +
-         "</body>\n</html>\n";
+         title + "</title>\n<style>" + reportStyle +
+         "</style>\n</head>\n<body>\n<header><p class=\"soft\">Poplar · " +
+         (input.run.empty() ? "plan " : "run ") + escapeHTML(input.name) +
+         "</p>\n<h1>" + title + "</h1>\n" + head +
+         "<div class=\"facts\" style=\"--columns:" +
+         std::to_string(numFacts > 6 ? (numFacts + 1) / 2 : numFacts) +
+         "\">\n" + facts + "</div></header>\n" + text + "</body>\n</html>\n";
 }
 
 std::string poplar::formatReportPage(const ReportInput &input) {

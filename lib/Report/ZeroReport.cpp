@@ -15,6 +15,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/ToolOutputFile.h"
+#include <cmath>
 
 namespace poplar {
 #define GEN_PASS_DEF_ZEROREPORT
@@ -78,7 +79,7 @@ Traffic ZeroReportPass::getTraffic(ModuleOp program, StringRef name,
                            : gathered + reduced;
     ++traffic.count[unsigned(kind)];
     traffic.bytes[unsigned(kind)] +=
-        elements * op.getWireType().getIntOrFloatBitWidth() / 8;
+        std::llround(double(elements) * zero::getWireBytes(op.getWireType()));
   });
   return traffic;
 }

@@ -65,7 +65,8 @@ CandidateSimulator::getPrograms(const ClusterView &view,
   if (!isAlone && representatives.size() == 1)
     representatives.push_back(representatives.front());
   auto [entry, isNew] =
-      jobs.try_emplace({candidate.stage, !isAlone, std::move(key)});
+      jobs.try_emplace({candidate.stage, !isAlone,
+                        describeWires(candidate.wires), std::move(key)});
   Job &job = entry->second;
   if (!isNew)
     return &job.programs;
@@ -77,7 +78,9 @@ CandidateSimulator::getPrograms(const ClusterView &view,
         *cluster::symbolizeRecomputePolicy(view.types[index].recompute));
   const std::string &node =
       view.nodes[view.ranks[candidate.ranks.front()].node].name;
-  zero::addPlan(*job.module, makePlan(candidate.stage, node, representatives));
+  Plan plan = makePlan(candidate.stage, node, representatives);
+  plan.wires = candidate.wires;
+  zero::addPlan(*job.module, plan);
   TimingScope untimed;
   if (failed(schedulePrograms(*job.module, options, untimed)))
     return failure();

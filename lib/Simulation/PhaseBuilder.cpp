@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "PhaseBuilder.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
@@ -113,14 +115,17 @@ void PhaseBuilder::addTokens(Phase &phase, int group,
           return place(std::move(made), sharers);
         });
     phase.push_back(Step::start(index, token));
-    phase.push_back(Step::wait(token));
+    if (isa<zero::StartExchangeOp>(op.getOperation()))
+      exchanges[op.getOperation()] = token;
+    else
+      phase.push_back(Step::wait(token));
   }
 }
 
 /// Adds the collective of a bucket if it is not there yet. Buckets of one size
 /// cost the same.
 int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
-                                int64_t bytes, bool reduces) {
+                                double bytes, bool reduces) {
   return getCollective(name, [&](std::string text) {
     const std::vector<int64_t> &bounds = getBounds(bucket);
     int index = getGroup(bucket);
@@ -129,14 +134,15 @@ int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
         costs.try_emplace({index, bounds.back(), bytes, reduces});
     if (isNew)
       entry->second =
-          place(reduces ? group.cost.reduceScatter("", bounds, bytes)
+          place(reduces ? group.cost.reduceScatter("", bounds, bytes,
+                                                   /*insideBytes=*/4)
                         : group.cost.allGather("", bounds, bytes),
                 group);
     SimulationProblem::Collective collective = entry->second;
     collective.name = std::move(text);
     // One rank alone sends nothing.
     if (group.shares.size() > 1)
-      collective.bytes = double(bounds.back()) * double(bytes);
+      collective.bytes = double(bounds.back()) * bytes;
     return collective;
   });
 }
@@ -146,7 +152,7 @@ int PhaseBuilder::getCollective(const Twine &name, zero::BucketOp bucket,
 int PhaseBuilder::addStart(Phase &phase, zero::CollectiveOpInterface op) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<zero::BucketOp>(op, op.getBucketName());
-  int64_t bytes = op.getWireType().getIntOrFloatBitWidth() / 8;
+  double bytes = zero::getWireBytes(op.getWireType());
   int token = static_cast<int>(phase.size());
   zero::CollectiveKind kind = op.getCollectiveKind();
   std::string name =
@@ -183,16 +189,46 @@ func::FuncOp PhaseBuilder::getExchangingCallee(Operation *op) {
   return exchanges ? callee : func::FuncOp();
 }
 
+/// What of a product runs before the exchange that it is cut by: the own rows
+/// of what is gathered, the others' rows of what is scattered; 1 for other ops.
+/// With that exchange.
+static std::pair<double, zero::StartExchangeOp> findCut(Operation &op) {
+  auto product = dyn_cast<nn::LinearOp>(op);
+  if (!product)
+    return {1, nullptr};
+  if (auto gather = product.getX().getDefiningOp<zero::StartExchangeOp>())
+    return {gather.getOwnPart(), gather};
+  for (Operation *user : product->getUsers())
+    if (auto scatter = dyn_cast<zero::StartExchangeOp>(user);
+        scatter && !scatter.getKept().empty())
+      return {1 - scatter.getOwnPart(), scatter};
+  return {1, nullptr};
+}
+
 void PhaseBuilder::addCallee(Phase &phase, func::FuncOp callee, Seconds seconds,
                              Messages messages) {
   double since = 0;
+  // What runs behind a start or a wait because rows are missing before.
+  DenseMap<Operation *, double> behindStart, behindWait;
   for (Operation &op : callee.front()) {
-    since += seconds(&op);
-    if (!isa<zero::ExchangeOpInterface>(op))
+    double own = seconds(&op);
+    auto [part, cut] = findCut(op);
+    since += own * part;
+    if (cut) {
+      bool gathers = cut.getKind() == zero::ExchangeKind::GatherTokens;
+      (gathers ? behindWait : behindStart)[cut] += own * (1 - part);
+    }
+    auto wait = dyn_cast<zero::WaitExchangeOp>(op);
+    if (!wait && !isa<zero::ExchangeOpInterface>(op))
       continue;
     addComputation(phase, callee.getSymName(), since);
-    since = 0;
-    messages(phase, &op);
+    if (wait) {
+      phase.push_back(Step::wait(exchanges.lookup(wait.getStart())));
+      since = behindWait.lookup(wait.getStart());
+    } else {
+      messages(phase, &op);
+      since = behindStart.lookup(&op);
+    }
   }
   addComputation(phase, callee.getSymName(), since);
 }

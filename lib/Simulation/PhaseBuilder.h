@@ -102,7 +102,7 @@ private:
       const llvm::Twine &name,
       llvm::function_ref<SimulationProblem::Collective(std::string)> make);
   int getCollective(const llvm::Twine &name, zero::BucketOp bucket,
-                    int64_t bytes, bool reduces);
+                    double bytes, bool reduces);
   int getGroup(zero::BucketOp bucket) const {
     return groupOf ? groupOf(bucket) : 0;
   }
@@ -113,12 +113,14 @@ private:
   /// By group and elements.
   std::map<std::pair<int, int64_t>, std::vector<int64_t>> bounds;
   /// By group, elements, bytes of each, and whether it is a reduction.
-  std::map<std::tuple<int, int64_t, int64_t, bool>,
+  std::map<std::tuple<int, int64_t, double, bool>,
            SimulationProblem::Collective>
       costs;
   mlir::SymbolTableCollection symbols;
   /// By name, their indices in the problem.
   llvm::StringMap<int> collectives, computations;
+  /// Of exchanges under way, their tokens.
+  llvm::DenseMap<mlir::Operation *, int> exchanges;
 };
 
 } // namespace poplar

@@ -265,7 +265,7 @@ FailureOr<PlanSimulation> poplar::buildPlanSimulation(ModuleOp module) {
   llvm::StringMap<ModuleOp> programs;
   zero::PlanOp plan;
   for (auto program : module.getOps<ModuleOp>())
-    if (program->hasAttr(zero::kProgramAttr)) {
+    if (zero::getProgram(program)) {
       programs[zero::ProgramInfo::get(program).deviceType] = program;
       if (!plan && !program.getOps<zero::PlanOp>().empty())
         plan = *program.getOps<zero::PlanOp>().begin();

@@ -54,7 +54,6 @@ static constexpr int64_t fewUnits = 3;
 static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
                                      const zero::ProgramInfo &info) {
   OwningOpRef<ModuleOp> shorter = ModuleOp::create(module.getLoc());
-  (*shorter)->setAttr(zero::kProgramAttr, info.getAttr(module.getContext()));
   // It is another model in these.
   if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr)) {
     NamedAttrList facts(model);
@@ -75,6 +74,7 @@ static OwningOpRef<ModuleOp> shorten(ModuleOp module, int64_t units,
   }
   // Only the parameters that are still read.
   builder.setInsertionPointToStart(shorter->getBody());
+  info.create(builder, module.getLoc());
   SymbolTable symbols(module);
   for (auto get :
        llvm::make_early_inc_range(model.getOps<nn::GetParameterOp>())) {
@@ -100,7 +100,7 @@ static LogicalResult shareUnits(OwningOpRef<ModuleOp> &model, ModuleOp source,
   auto units = ModelUnits::get(model->lookupSymbol<func::FuncOp>("model"));
   if (failed(units))
     return failure();
-  (*model)->removeAttr(zero::kProgramAttr);
+  zero::getProgram(*model).erase();
   OpBuilder builder = OpBuilder::atBlockEnd(model->getBody());
   auto type = cast<cluster::DeviceTypeOp>(builder.clone(
       *source.lookupSymbol<cluster::DeviceTypeOp>(choice.info.deviceType)));

@@ -427,7 +427,7 @@ poplar::buildStageSimulation(ModuleOp module, const HybridModel &units) {
   llvm::StringMap<ModuleOp> programs;
   zero::PlanOp plan;
   for (auto program : module.getOps<ModuleOp>())
-    if (program->hasAttr(zero::kProgramAttr)) {
+    if (zero::getProgram(program)) {
       programs[zero::ProgramInfo::get(program).getProgramName()] = program;
       if (!plan && !program.getOps<zero::PlanOp>().empty())
         plan = *program.getOps<zero::PlanOp>().begin();

@@ -80,7 +80,9 @@ inline constexpr ABIField bucketFields[] = {
     POPLAR_FIELD(PoplarBucket, num_ranks),
     POPLAR_FIELD(PoplarBucket, ranks),
     POPLAR_FIELD(PoplarBucket, frozen),
-    POPLAR_FIELD(PoplarBucket, quantized)};
+    POPLAR_FIELD(PoplarBucket, quantized),
+    POPLAR_FIELD(PoplarBucket, residuals),
+    POPLAR_FIELD(PoplarBucket, own_master)};
 static_assert(fillStruct(bucketFields, sizeof(PoplarBucket)));
 
 inline constexpr ABIField linkFields[] = {POPLAR_FIELD(PoplarLink, rank),
@@ -136,7 +138,9 @@ inline constexpr ABIField chunkFields[] = {
     POPLAR_FIELD(PoplarChunk, backward),
     POPLAR_FIELD(PoplarChunk, backward_last),
     POPLAR_FIELD(PoplarChunk, evaluate),
-    POPLAR_FIELD(PoplarChunk, infer)};
+    POPLAR_FIELD(PoplarChunk, infer),
+    POPLAR_FIELD(PoplarChunk, decode),
+    POPLAR_FIELD(PoplarChunk, prefill)};
 static_assert(fillStruct(chunkFields, sizeof(PoplarChunk)));
 
 inline constexpr ABIField pipelineFields[] = {
@@ -145,6 +149,12 @@ inline constexpr ABIField pipelineFields[] = {
     POPLAR_FIELD(PoplarPipeline, num_chunks),
     POPLAR_FIELD(PoplarPipeline, chunks)};
 static_assert(fillStruct(pipelineFields, sizeof(PoplarPipeline)));
+
+inline constexpr ABIField decodingFields[] = {
+    POPLAR_FIELD(PoplarDecoding, tokens), POPLAR_FIELD(PoplarDecoding, ids),
+    POPLAR_FIELD(PoplarDecoding, positions),
+    POPLAR_FIELD(PoplarDecoding, logits), POPLAR_FIELD(PoplarDecoding, run)};
+static_assert(fillStruct(decodingFields, sizeof(PoplarDecoding)));
 
 inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, magic),
@@ -161,6 +171,7 @@ inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, ids),
     POPLAR_FIELD(PoplarProgram, targets),
     POPLAR_FIELD(PoplarProgram, keys),
+    POPLAR_FIELD(PoplarProgram, positions),
     POPLAR_FIELD(PoplarProgram, dloss),
     POPLAR_FIELD(PoplarProgram, train_loss),
     POPLAR_FIELD(PoplarProgram, train_last_loss),
@@ -176,6 +187,8 @@ inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, num_collectives),
     POPLAR_FIELD(PoplarProgram, num_gemms),
     POPLAR_FIELD(PoplarProgram, gemms),
+    POPLAR_FIELD(PoplarProgram, num_decoding_gemms),
+    POPLAR_FIELD(PoplarProgram, decoding_gemms),
     POPLAR_FIELD(PoplarProgram, flops_per_sample),
     POPLAR_FIELD(PoplarProgram, train),
     POPLAR_FIELD(PoplarProgram, train_last),
@@ -185,7 +198,10 @@ inline constexpr ABIField programFields[] = {
     POPLAR_FIELD(PoplarProgram, adamw),
     POPLAR_FIELD(PoplarProgram, convert_working),
     POPLAR_FIELD(PoplarProgram, gpu),
-    POPLAR_FIELD(PoplarProgram, pipeline)};
+    POPLAR_FIELD(PoplarProgram, pipeline),
+    POPLAR_FIELD(PoplarProgram, decode),
+    POPLAR_FIELD(PoplarProgram, prefill),
+    POPLAR_FIELD(PoplarProgram, sampling_bytes_per_sample)};
 static_assert(fillStruct(programFields, sizeof(PoplarProgram)));
 
 #undef POPLAR_FIELD

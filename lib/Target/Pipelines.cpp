@@ -11,6 +11,7 @@
 #include "Poplar/Planner/Model/Roofline.h"
 #include "Poplar/Target/Build.h"
 #include "Poplar/Target/GPU.h"
+#include "Poplar/Transforms/Model/Decodable.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
@@ -36,6 +37,10 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       llvm::cl::desc("scratch of the libraries; below 0, as much as the "
                      "library at hand asks for"),
       llvm::cl::init(-1)};
+  Option<bool> decoding{
+      *this, "decoding",
+      llvm::cl::desc("also make functions for sampling with caches"),
+      llvm::cl::init(false)};
 };
 
 } // namespace
@@ -84,6 +89,8 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
   pm.addPass(createZeroCutStages());
   pm.addPass(createZeroShardUnits());
   pm.addPass(createNNDifferentiate({options.recompute}));
+  if (options.decoding)
+    pm.addPass(createNNAddDecoding());
   pm.addPass(createAddOptimizer());
   pm.addPass(createZeroSplitTurns());
   pm.addPass(createZeroMaterialize());
@@ -92,6 +99,7 @@ void poplar::buildSchedulePipeline(OpPassManager &pm,
     pm.addPass(createZeroAsync());
     pm.addPass(createZeroPrefetch({options.overlapDepth}));
     pm.addPass(createZeroDelayWaits({options.overlapDepth}));
+    pm.addPass(createZeroOverlapExchanges());
     pm.addPass(createZeroVerify());
   }
 }
@@ -101,6 +109,21 @@ void poplar::chooseScheduleOptions(ModuleOp program, ScheduleOptions &options) {
   options.precision = getStorageFormat(info.precision);
   options.storesOnly = info.getWorkingFormat() != options.precision;
   options.recompute = cluster::stringifyRecomputePolicy(info.recompute).str();
+}
+
+/// Whether all programs of a job can sample with caches: they are for CPUs,
+/// have whole units, and a model without ops that need whole sequences.
+static bool canDecode(ModuleOp module) {
+  bool isJob = false;
+  for (auto program : module.getOps<ModuleOp>()) {
+    zero::ProgramInfo info = zero::ProgramInfo::get(program);
+    const TargetInfo *target = findTargetInfo(info.target);
+    if (info.sharesUnits() || !target || !target->getKind().isHost() ||
+        findUndecodable(program, "model"))
+      return false;
+    isJob = true;
+  }
+  return isJob;
 }
 
 LogicalResult poplar::schedulePrograms(ModuleOp module,
@@ -117,8 +140,10 @@ LogicalResult poplar::schedulePrograms(ModuleOp module,
         pm.addPass(createSpecializeDeviceTypes());
       })))
     return failure();
+  bool decoding = options.decoding && canDecode(module);
   for (auto program : module.getOps<ModuleOp>()) {
     ScheduleOptions own{options};
+    own.decoding = decoding;
     chooseScheduleOptions(program, own);
     if (failed(run(program,
                    [&](OpPassManager &pm) { buildSchedulePipeline(pm, own); })))
@@ -193,6 +218,7 @@ void poplar::registerPipelines() {
         host.precision = options.precision;
         host.recompute = options.recompute;
         host.workspaceBytes = options.workspaceBytes;
+        host.decoding = options.decoding;
         buildPlanPipeline(pm, host);
       });
   PassPipelineRegistration<>(

@@ -67,8 +67,20 @@ static std::string listInstructions(const CodeOptions &options,
   return llvm::join(list, " ");
 }
 
+/// Of the logits that the program computes, where it has not all of them.
+static std::optional<int64_t> getLogitsColumns(ModuleOp module,
+                                               const zero::ProgramInfo &info) {
+  auto infer = module.lookupSymbol<exec::FunctionOp>(
+      info.isPipelineStage() ? info.getTurnName("infer", info.numChunks - 1)
+                             : "infer");
+  if (!info.sharesUnits() || !infer || !infer.getResultType())
+    return std::nullopt;
+  return cast<MemRefType>(*infer.getResultType()).getShape().back();
+}
+
 /// The module's nn.model dictionary and the options of the build, as JSON.
-static std::string describe(DictionaryAttr model, const BuildOptions &options,
+static std::string describe(ModuleOp module, DictionaryAttr model,
+                            const BuildOptions &options,
                             const zero::ProgramInfo &info) {
   llvm::json::Object object;
   for (NamedAttribute entry : model) {
@@ -88,6 +100,8 @@ static std::string describe(DictionaryAttr model, const BuildOptions &options,
       info.precision == "tf32" ? info.precision : options.precision;
   if (info.scaled)
     object["scaled"] = true;
+  if (std::optional<int64_t> columns = getLogitsColumns(module, info))
+    object["logits_columns"] = *columns;
   object["recompute"] = options.recompute;
   object["device_type"] =
       info.deviceType.empty() ? "host:" + options.cpu : info.deviceType;
@@ -129,6 +143,21 @@ static uint64_t hashPlan(ModuleOp module) {
   return llvm::xxh3_64bits(text);
 }
 
+/// A function of --nn-add-decoding, if there is one. Logits are the last
+/// chunk's.
+std::optional<ProgramDescription::Decoding>
+ProgramDescription::takeDecoding(ModuleOp module, StringRef pass) {
+  zero::ProgramInfo info = zero::ProgramInfo::get(module);
+  std::string name = info.getTurnName(pass, info.numChunks - 1);
+  auto step = module.lookupSymbol<exec::FunctionOp>(name);
+  if (!step)
+    return std::nullopt;
+  ArrayRef<int64_t> inputs = *step.getInputs();
+  return Decoding{int64_t(*step.getDecoding()), inputs[0], inputs[1],
+                  step.getResult() ? int64_t(*step.getResult()) : -1,
+                  info.isPipelineStage() ? std::string() : name + ".step"};
+}
+
 LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   bool splits = info.isPipelineStage();
@@ -159,11 +188,15 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
     }
   }
   // Before the last stage there is no dloss.
-  inputs.resize(4, -1);
-  if (inputs[0] < 0 || inputs[1] < 0 || inputs[2] < 0 ||
-      (trainLoss >= 0 && inputs[3] < 0))
+  bool hasLoss = trainLoss >= 0, isPacked = nn::isPacked(module);
+  if (inputs.size() != size_t(3 + isPacked + hasLoss))
     return module.emitError("@")
-           << takesInputs << " has to take ids, targets, keys and dloss";
+           << takesInputs << " has to take ids, targets, keys"
+           << (isPacked ? ", positions" : "") << " and dloss";
+  if (hasLoss)
+    dloss = inputs.back();
+  if (isPacked)
+    positions = inputs[nn::kPositions];
   if (!module.lookupSymbol<exec::FunctionOp>("update"))
     return module.emitError("has no function @update: run --zero-materialize "
                             "first");
@@ -173,6 +206,9 @@ LogicalResult ProgramDescription::takeSteps(ModuleOp module) {
     trainLast = "train_last.step";
     trainLastLoss = last.getResult().value_or(-1);
   }
+
+  decode = takeDecoding(module, "decode");
+  prefill = takeDecoding(module, "prefill");
 
   auto optimizers = module.getOps<exec::OptimizerOp>();
   if (optimizers.empty())
@@ -266,6 +302,10 @@ void ProgramDescription::takeChunks(ModuleOp module,
             : chunk.backward;
     chunk.evaluate = getName("evaluate");
     chunk.infer = getName("infer");
+    if (decode) {
+      chunk.decode = getName("decode");
+      chunk.prefill = getName("prefill");
+    }
     chunks.push_back(std::move(chunk));
   }
 }
@@ -318,6 +358,11 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
         for (auto [index, rank] : llvm::enumerate(plan.getRanks()))
           if (bucket.isUsedBy(rank.getGroup(), plan.getPosition(index)))
             holders.push_back(index);
+    std::vector<int64_t> residuals;
+    if (info.gradientWire != "f32" && !bucket.getFrozen())
+      for (auto plan : module.getOps<zero::PlanOp>())
+        for (size_t rank = 0; rank < plan.getRanks().size(); ++rank)
+          residuals.push_back(zero::countResidual(plan, info, bucket, rank));
     auto offsetOf = [](std::optional<uint64_t> place) {
       return place ? int64_t(*place) : -1;
     };
@@ -325,7 +370,8 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
                        offsetOf(copies.getWorking()),
                        offsetOf(copies.getGradient()), std::move(bounds),
                        info.getStage(bucket), std::move(holders),
-                       bucket.getFrozen(), bucket.getQuantized()});
+                       bucket.getFrozen(), bucket.getQuantized(),
+                       std::move(residuals), info.hasOwnMaster(bucket)});
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     auto type = cast<RankedTensorType>(parameter.getType());
@@ -368,7 +414,7 @@ LogicalResult ProgramDescription::take(ModuleOp module,
       return module.emitError("nn.model: there is no ")
              << name << ", which the runtime has to know";
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
-  json = describe(model, options, info);
+  json = describe(module, model, options, info);
   stage = info.stage;
   worldSize = info.worldSize;
   planHash = hashPlan(module);
@@ -378,6 +424,8 @@ LogicalResult ProgramDescription::take(ModuleOp module,
   });
   fixedBytes = arena.getFixed();
   bytesPerSample = arena.getPerSample();
+  samplingBytesPerSample =
+      int64_t(arena.getSamplingPerSample().value_or(bytesPerSample));
   scratchOffset = arena.getScratchOffset();
   scratchBytes = arena.getScratchBytes();
   auto costs = module.getOps<nn::TrainingCostOp>();

@@ -79,6 +79,8 @@ private:
   llvm::Constant *makeRanks();
   llvm::Constant *makeImage();
   llvm::Constant *makePipeline();
+  llvm::Constant *makeDecoding(const std::optional<Decoding> &decoding);
+  std::pair<llvm::Constant *, llvm::Constant *> findProducts(StringRef list);
   void setFunctions(ABIConstant &constant);
 
   const ProgramDescription &program;
@@ -145,6 +147,8 @@ llvm::Constant *ProgramDescription::Emitter::makeBuckets() {
             .set("ranks", list(bucket.holders, "holders"))
             .set("frozen", int32(bucket.frozen))
             .set("quantized", int32(bucket.quantized))
+            .set("residuals", list(bucket.residuals, "residuals"))
+            .set("own_master", int64(bucket.ownMaster))
             .get());
   return table(entries, "buckets");
 }
@@ -254,6 +258,8 @@ llvm::Constant *ProgramDescription::Emitter::makePipeline() {
                           .set("backward_last", symbol(chunk.backwardLast))
                           .set("evaluate", symbol(chunk.evaluate))
                           .set("infer", symbol(chunk.infer))
+                          .set("decode", symbol(chunk.decode))
+                          .set("prefill", symbol(chunk.prefill))
                           .get());
   return global(make(pipelineFields)
                     .set("group", int64(program.group))
@@ -262,6 +268,31 @@ llvm::Constant *ProgramDescription::Emitter::makePipeline() {
                     .set("chunks", table(entries, "chunks"))
                     .get(),
                 "pipeline");
+}
+
+/// Null where sampling has no caches.
+llvm::Constant *ProgramDescription::Emitter::makeDecoding(
+    const std::optional<Decoding> &decoding) {
+  if (!decoding)
+    return null();
+  return global(make(decodingFields)
+                    .set("tokens", int64(decoding->tokens))
+                    .set("ids", int64(decoding->ids))
+                    .set("positions", int64(decoding->positions))
+                    .set("logits", int64(decoding->logits))
+                    .set("run", symbol(decoding->function))
+                    .get(),
+                "decoding");
+}
+
+/// How many are listed, and the list.
+std::pair<llvm::Constant *, llvm::Constant *>
+ProgramDescription::Emitter::findProducts(StringRef list) {
+  llvm::GlobalVariable *products = module.getNamedGlobal(list);
+  if (!products)
+    return {int64(0), null()};
+  auto *type = cast<llvm::ArrayType>(products->getValueType());
+  return {int64(int64_t(type->getNumElements())), products};
 }
 
 void ProgramDescription::Emitter::setFunctions(ABIConstant &constant) {
@@ -281,13 +312,8 @@ void ProgramDescription::Emitter::setFunctions(ABIConstant &constant) {
 }
 
 void ProgramDescription::Emitter::run() {
-  int64_t numProducts = 0;
-  llvm::Constant *products = null();
-  if (llvm::GlobalVariable *list = module.getNamedGlobal(kProductsSymbol)) {
-    products = list;
-    numProducts =
-        int64_t(cast<llvm::ArrayType>(list->getValueType())->getNumElements());
-  }
+  auto [numProducts, products] = findProducts(kProductsSymbol);
+  auto [numDecoding, decodingProducts] = findProducts(kDecodingProductsSymbol);
   ABIConstant constant = make(programFields);
   constant.set("magic", int32(POPLAR_ABI_MAGIC))
       .set("version", int32(POPLAR_ABI_VERSION))
@@ -303,7 +329,8 @@ void ProgramDescription::Emitter::run() {
       .set("ids", int64(program.inputs[0]))
       .set("targets", int64(program.inputs[1]))
       .set("keys", int64(program.inputs[2]))
-      .set("dloss", int64(program.inputs[3]))
+      .set("positions", int64(program.positions))
+      .set("dloss", int64(program.dloss))
       .set("train_loss", int64(program.trainLoss))
       .set("train_last_loss", int64(program.trainLastLoss))
       .set("evaluate_loss", int64(program.evaluateLoss))
@@ -316,11 +343,16 @@ void ProgramDescription::Emitter::run() {
       .set("buckets", makeBuckets())
       .set("working_type", int32(program.workingType))
       .set("num_collectives", int32(program.numCollectives))
-      .set("num_gemms", int64(numProducts))
+      .set("num_gemms", numProducts)
       .set("gemms", products)
+      .set("num_decoding_gemms", numDecoding)
+      .set("decoding_gemms", decodingProducts)
       .set("flops_per_sample", float64(program.flopsPerSample))
       .set("gpu", makeImage())
-      .set("pipeline", makePipeline());
+      .set("pipeline", makePipeline())
+      .set("decode", makeDecoding(program.decode))
+      .set("prefill", makeDecoding(program.prefill))
+      .set("sampling_bytes_per_sample", int64(program.samplingBytesPerSample));
   setFunctions(constant);
   llvm::Constant *value = constant.get();
   new llvm::GlobalVariable(module, value->getType(), /*isConstant=*/true,

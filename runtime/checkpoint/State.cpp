@@ -106,14 +106,16 @@ void State::bind(char *NewArena, char *ShardMemory) {
       S.Master = IsF32 ? reinterpret_cast<float *>(S.Working) : nullptr;
       continue;
     }
-    S.Master =
-        IsF32 ? reinterpret_cast<float *>(S.Working) : PlaceF32(S.size());
+    S.Master = hasOwnMaster(Program, Bucket)
+                   ? PlaceF32(S.size())
+                   : reinterpret_cast<float *>(S.Working);
     S.Gradient =
         Bucket.gradient < 0
             ? PlaceF32(S.size())
             : reinterpret_cast<float *>(Arena + Bucket.gradient) + S.Begin;
     S.Moment1 = PlaceF32(S.size());
     S.Moment2 = PlaceF32(S.size());
+    S.Residual = Bucket.residuals ? PlaceF32(Bucket.residuals[Rank]) : nullptr;
   }
 }
 
@@ -199,9 +201,11 @@ void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
     return fillQuantized(Exec, Parameter, Fill);
   bool IsF32 = Program.working_type == POPLAR_F32;
   char *Working = S.working(P);
-  if (IsF32 && Working) // the master, too
-    return fillArray(Exec, reinterpret_cast<float *>(Working), 0, P.elements,
-                     Fill);
+  if (IsF32 && Working) {
+    fillArray(Exec, reinterpret_cast<float *>(Working), 0, P.elements, Fill);
+    if (!hasOwnMaster(Program, Program.buckets[P.bucket]))
+      return;
+  }
 
   const Shard &Own = S.shard(P.bucket);
   std::vector<Piece> Parts;

@@ -28,6 +28,9 @@ struct Shard {
   /// the other arrays are null, but for a master in f32. Of a quantised one it
   /// is bytes.
   char *Working;
+  /// Where reductions are lossy: what they owe (docs/lossy-wires.md), on the
+  /// host. Not in checkpoints.
+  float *Residual;
 
   int64_t size() const { return End - Begin; }
 };
@@ -38,6 +41,13 @@ struct Shard {
 struct Piece {
   int64_t Parameter, Begin, End, Offset;
 };
+
+/// Whether masters are apart from working copies.
+inline bool hasOwnMaster(const PoplarProgram &Program,
+                         const PoplarBucket &Bucket) {
+  return !Bucket.frozen &&
+         (Program.working_type != POPLAR_F32 || Bucket.own_master);
+}
 
 /// Whether ranks of the plan share units, so that none has all parameters.
 bool sharesUnits(const PoplarProgram &Program);

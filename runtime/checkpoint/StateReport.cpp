@@ -60,10 +60,15 @@ static void addArrays(const Executor &Exec, int64_t Index,
   if (Bucket.frozen)
     return;
   Add(&MemoryUse::Gradients, Bucket.gradient, Own.Gradient, 4);
-  if (Program.working_type != POPLAR_F32)
+  if (hasOwnMaster(Program, Bucket))
     Add(&MemoryUse::Optimizer, -1, Own.Master, 4);
   Add(&MemoryUse::Optimizer, -1, Own.Moment1, 4);
   Add(&MemoryUse::Optimizer, -1, Own.Moment2, 4);
+  if (int64_t Kept =
+          Bucket.residuals ? Bucket.residuals[Exec.state().rank()] : 0)
+    Out.push_back({&MemoryUse::Gradients,
+                   reinterpret_cast<const char *>(Own.Residual), Kept * 4,
+                   Kept * 4});
 }
 
 MemoryUse poplar::runtime::measureMemory(const Executor &Exec) {

@@ -86,12 +86,12 @@ void AllGather::post(Stream &S, int64_t Chunk) {
   W.Data = Target;
   W.Receive = Messages.receive(
       S.Parent, S.Slice, Target,
-      static_cast<size_t>(getElements(S, Chunk) * getBytes(A.Wire)));
+      static_cast<size_t>(getBytes(A.Wire, getElements(S, Chunk))));
 }
 
 void AllGather::forward(Stream &S, int64_t Chunk) {
   Window &W = S.Windows[Chunk % Depth];
-  size_t Bytes = static_cast<size_t>(getElements(S, Chunk) * getBytes(A.Wire));
+  size_t Bytes = static_cast<size_t>(getBytes(A.Wire, getElements(S, Chunk)));
   for (size_t I = 0; I < S.Children.size(); ++I)
     W.Sends[I] = Messages.send(S.Children[I], S.Slice, W.Data, Bytes);
 }

@@ -24,7 +24,7 @@ static double toSeconds(Clock::duration D) {
 
 const char *comm::getName(Collective::Kind K) {
   constexpr const char *Names[] = {"all-gather", "reduce-scatter", "all-reduce",
-                                   "send", "receive"};
+                                   "send",       "receive",        "exchange"};
   return Names[K];
 }
 
@@ -207,17 +207,50 @@ void CommStream::extend(
   });
 }
 
+namespace {
+/// A library whose exchanges are queued as soon as it has taken them.
+class LibraryOrder : public DeviceOrder {
+public:
+  explicit LibraryOrder(IslandLibrary &Library) : Library(Library) {}
+  void setQueueing(bool) override {}
+  void *recordPoint(int Number) override { return Library.recordPoint(Number); }
+  bool hasReached(void *Point) override { return Library.hasReached(Point); }
+
+private:
+  IslandLibrary &Library;
+};
+} // namespace
+
+void CommStream::useLibrary(
+    const std::function<std::unique_ptr<IslandLibrary>(Communicator &)> &Make) {
+  run([&](Communicator &) {
+    std::unique_ptr<IslandLibrary> Made = Make(*First);
+    if (!Made)
+      return;
+    // Messages go on while the others of the island are waited for.
+    Made->setBackground([this] { return advanceMessages(); });
+    std::lock_guard<std::mutex> Lock(Mutex);
+    std::swap(Library, Made);
+    OrderOfLibrary = std::make_unique<LibraryOrder>(*Library);
+    Order = OrderOfLibrary.get();
+  });
+}
+
 /// Collective.
 void CommStream::removeTop() {
   run([&](Communicator &) {
-    if (!Top)
-      return;
-    Top->close();
-    std::unique_ptr<Communicator> Old; // goes without the lock
+    if (Top)
+      Top->close();
+    if (Library)
+      Library->close();
+    // They go without the lock.
+    std::unique_ptr<Communicator> Old;
+    std::unique_ptr<IslandLibrary> OldLibrary;
     std::lock_guard<std::mutex> Lock(Mutex);
     Comm = First.get();
     Order = nullptr;
     std::swap(Old, Top);
+    std::swap(OldLibrary, Library);
   });
 }
 
@@ -340,13 +373,14 @@ void CommStream::drain() {
   Progress.wait(Lock, [&] {
     return (Completed == Issued && !ActiveMessages) || Failure;
   });
-  if (!Top)
+  if (!Top && !Library)
     return;
   if (Failed || Failure) {
     // Its thread is idle, or has ended.
     Comm = First.get();
     Order = nullptr;
     Top.reset();
+    Library.reset();
     return;
   }
   Lock.unlock();
@@ -394,22 +428,33 @@ std::string CommStream::getFailure() const {
 }
 
 void CommStream::executeCollective(const Collective &C) {
+  if (C.TheKind == Collective::Exchange) {
+    Library->waitFor(C.After);
+    return Library->exchange(*C.Transfers);
+  }
   auto *Values = static_cast<const float *>(C.Send);
   auto *Result = static_cast<float *>(C.Receive);
   Communicator &Ranks = C.Subgroup < 0 ? *Comm : *Subgroups[C.Subgroup];
   if (C.After)
     Ranks.waitFor(C.After);
+  Communicator::Feedback Kept = {C.Residual};
   switch (C.TheKind) {
   case Collective::AllGather:
     return Ranks.allGather(C.Send, C.SendType, C.Receive, C.ReceiveType, C.Wire,
                            C.Bounds);
   case Collective::ReduceScatter:
+    if (C.IsLossy)
+      return Ranks.reduceScatter(Values, Result, C.Accumulate, C.Wire, C.Bounds,
+                                 Kept);
     return Ranks.reduceScatter(Values, Result, C.Accumulate, C.Wire, C.Bounds);
   case Collective::AllReduce:
+    if (C.IsLossy)
+      return Ranks.allReduce(Values, Result, C.Wire, C.Bounds, Kept);
     return Ranks.allReduce(Values, Result, C.Wire, C.Bounds);
   case Collective::SendMessage:
   case Collective::ReceiveMessage:
-    break; // no collective
+  case Collective::Exchange:
+    break; // no collective of a communicator
   }
 }
 
@@ -469,6 +514,9 @@ void CommStream::queue(Ticket T) {
   F = {};
   F.End = Order->recordPoint(static_cast<int>(T % NumPoints));
   F.LocalBytes = Comm->getLocalBytes() - Local;
+  if (C.Transfers)
+    for (const IslandLibrary::Transfer &T : *C.Transfers)
+      F.LocalBytes += T.SourceBytes;
   F.RemoteBytes = Comm->getRemoteBytes() - Remote;
   Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
   if (Completed + 1 == T)
@@ -521,6 +569,8 @@ void CommStream::watch(Ticket Until, bool OrWork) {
       Since = LookedAt;
       continue;
     }
+    if (advanceMessages())
+      continue;
     // The host's cores have little else to do; new work does not wait.
     auto Pause = std::clamp<Clock::duration>((LookedAt - Since) / 16,
                                              std::chrono::microseconds(20),
@@ -595,7 +645,7 @@ void CommStream::loop(const Factory &Make) {
       // Only this thread frees the place in the ring.
       Ticket Next = Queued + 1;
       const Operation &Op = Ring[static_cast<size_t>(Next) % Capacity];
-      bool IsQueued = Order && !Op.Function;
+      bool IsQueued = isQueuedOnDevice(Op);
       Lock.unlock();
       if (IsQueued) {
         queue(Next);

@@ -33,6 +33,7 @@
 #define POPLAR_RUNTIME_COMM_COMMSTREAM_H
 
 #include "comm/Communicator.h"
+#include "comm/IslandLibrary.h"
 #include "comm/Trace.h"
 
 #include <condition_variable>
@@ -52,9 +53,11 @@ struct Collective {
     ReduceScatter = 1,
     AllReduce = 2,
     SendMessage = 3,
-    ReceiveMessage = 4
+    ReceiveMessage = 4,
+    /// Of memory of a device, among ranks that share units; see useLibrary.
+    Exchange = 5
   };
-  static constexpr int NumKinds = 5;
+  static constexpr int NumKinds = 6;
 
   Kind TheKind = AllGather;
   /// AllGather: the own shard. Otherwise: the whole array, f32.
@@ -68,6 +71,12 @@ struct Collective {
   Type SendType = Type::F32, ReceiveType = Type::F32;
   /// ReduceScatter: add to the shard instead of overwriting it.
   bool Accumulate = false;
+  /// Of an exchange; read until it is complete.
+  const std::vector<IslandLibrary::Transfer> *Transfers = nullptr;
+  /// Of reductions: sums that cross between nodes are rounded, and what that
+  /// takes away is kept here (Communicator::Feedback).
+  bool IsLossy = false;
+  float *Residual = nullptr;
   /// Of a device's memory: see Communicator::waitFor.
   void *After = nullptr;
   /// What the plan calls it, for reports: a bucket or unit number.
@@ -143,8 +152,8 @@ public:
   void waitAll() { wait(Issued); }
 
   /// Whether collectives are ordered by the device, which then has to be told
-  /// of every wait.
-  bool isOrderedByDevice() const { return Order != nullptr; }
+  /// of every wait. Exchanges always are.
+  bool isOrderedByDevice() const { return Top && Order; }
   /// Numbers of points that belong to the collective that start() takes next,
   /// for Device::recordPoint: that of Collective::After, and that of waits().
   /// Waits until what had them is complete, which bounds how far the device's
@@ -188,6 +197,13 @@ public:
   /// and gone at the end of a MemoryGuard, or of the stream.
   void extend(
       const std::function<std::unique_ptr<Communicator>(Communicator &)> &Make);
+
+  /// Takes exchanges, too, of the memory of this rank's device, by the library
+  /// that `Make`, called on the thread, gives; null on ranks that have none. It
+  /// goes as what extend() has made does, which is something else. Collective.
+  void
+  useLibrary(const std::function<std::unique_ptr<IslandLibrary>(Communicator &)>
+                 &Make);
 
   /// Orderly end; collective.
   void close();
@@ -255,6 +271,10 @@ private:
   void loop(const Factory &Make);
   void execute(const Operation &Op);
   void executeCollective(const Collective &C);
+  bool isQueuedOnDevice(const Operation &Op) const {
+    return Order && !Op.Function &&
+           (Top || Op.C.TheKind == Collective::Exchange);
+  }
   void account(const Collective &C, Clock::time_point Begin,
                Clock::time_point End, int64_t LocalBytes, int64_t RemoteBytes);
   /// On the thread: queues a collective on the device; looks whether the oldest
@@ -289,6 +309,9 @@ private:
   std::atomic<int> ActiveMessages{0};
   /// Whether an operation is issued and not queued.
   std::atomic<bool> HasWork{false};
+  /// Of exchanges, where a library does them.
+  std::unique_ptr<IslandLibrary> Library;
+  std::unique_ptr<DeviceOrder> OrderOfLibrary;
   /// Null where collectives are complete when they return.
   DeviceOrder *Order = nullptr;
   Flight Flights[NumPoints];

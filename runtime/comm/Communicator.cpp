@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Communicator.h"
+#include "comm/ReduceScatter.h"
 #include "support/Error.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
@@ -19,6 +21,43 @@ void Communicator::allReduce(const float *Source, float *Result, Type Wire,
   float *Own = Result + Bounds[Rank];
   reduceScatter(Source, Own, /*Accumulate=*/false, Wire, Bounds);
   allGather(Own, Type::F32, Result, Type::F32, Wire, Bounds);
+}
+
+void Communicator::reduceScatter(const float *, float *, bool, Type,
+                                 const int64_t *, const Feedback &) {
+  fail("the communicator '", getBackend(), "' has no lossy sums");
+}
+
+void Communicator::useSites(const Topology &) {
+  fail("the communicator '", getBackend(), "' has no lossy sums");
+}
+
+int64_t Communicator::countResidual(const Topology &Sites, int Rank,
+                                    const int64_t *Bounds, bool GathersSums) {
+  int64_t Count = ReduceScatter::countResidual(Sites, Rank, Bounds);
+  if (GathersSums && Sites.numNodes() > 1)
+    Count += Bounds[Rank + 1] - Bounds[Rank];
+  return Count;
+}
+
+void Communicator::allReduce(const float *Source, float *Result, Type Wire,
+                             const int64_t *Bounds, const Feedback &Kept) {
+  float *Own = Result + Bounds[Rank];
+  reduceScatter(Source, Own, /*Accumulate=*/false, Wire, Bounds, Kept);
+  const Topology &Sites = getSites();
+  if (Sites.numNodes() == 1)
+    return allGather(Own, Type::F32, Result, Type::F32, Type::F32, Bounds);
+  // Everyone gets the rounded sum, the owner, too.
+  int64_t Count = Bounds[Rank + 1] - Bounds[Rank];
+  float *Residual =
+      Kept.Residual + countResidual(Sites, Rank, Bounds, /*GathersSums=*/false);
+  for (int64_t I = 0; I < Count; ++I)
+    Residual[I] += Own[I];
+  allGather(Residual, Type::F32, Result, Type::F32, Wire, Bounds);
+  for (int64_t I = 0; I < Count; ++I) {
+    float Lost = Residual[I] - Own[I];
+    Residual[I] = std::isfinite(Lost) ? Lost : 0.0f;
+  }
 }
 
 void Communicator::useIslands(const Topology &) {

@@ -106,6 +106,26 @@ public:
   virtual void allReduce(const float *Source, float *Result, Type Wire,
                          const int64_t *Bounds);
 
+  /// The same where links between nodes are slow: inside of the nodes of
+  /// `Sites` sums are exact, those that cross are rounded to the wire type, and
+  /// by how much is kept in `Residual` and added to the next sum. It has, from
+  /// the first call on 0, countResidual() elements, for these bounds.
+  struct Feedback {
+    float *Residual;
+  };
+  virtual void reduceScatter(const float *Full, float *Shard, bool Accumulate,
+                             Type Wire, const int64_t *Bounds,
+                             const Feedback &Kept);
+  void allReduce(const float *Source, float *Result, Type Wire,
+                 const int64_t *Bounds, const Feedback &Kept);
+  /// Elements of a rank's residual; an all-reduce gathers sums in the wire
+  /// type, too.
+  static int64_t countResidual(const Topology &Sites, int Rank,
+                               const int64_t *Bounds, bool GathersSums);
+  /// What nodes are to them. Collective; once.
+  virtual void useSites(const Topology &Sites);
+  virtual const Topology &getSites() const { return Topo; }
+
   /// In place, and in the order of the ranks: the same bits on each.
   virtual void allReduceSum(int64_t *Values, int64_t Count) = 0;
   virtual void allReduceMax(int64_t *Values, int64_t Count) = 0;

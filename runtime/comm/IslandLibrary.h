@@ -21,6 +21,7 @@
 
 #include "comm/Wire.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,15 @@ public:
     void *Target;
     int64_t Count;
     int Root;
+  };
+
+  /// What this rank of the island gives to one of its ranks, and gets from
+  /// another; nothing where there are no bytes.
+  struct Transfer {
+    const void *Source;
+    void *Target;
+    int64_t SourceBytes, TargetBytes;
+    int To, From;
   };
 
   virtual ~IslandLibrary() = default;
@@ -59,6 +69,10 @@ public:
   /// The sum in f32, the same bits on each rank. `Result` may be `Source`.
   virtual void allReduce(const float *Source, float *Result, int64_t Count) = 0;
 
+  /// Transfers of all ranks of the island that belong together: each gets what
+  /// another gives it, in the order in which it gives it.
+  virtual void exchange(const std::vector<Transfer> &Transfers) = 0;
+
   /// Rounds to `Wire`, and from there to `To`.
   virtual void convert(const void *Source, Type From, Type Wire, void *Target,
                        Type To, int64_t Count) = 0;
@@ -69,6 +83,9 @@ public:
   virtual void copyIn(void *To, const void *From, int64_t Bytes) = 0;
   virtual void copyOut(void *To, const void *From, int64_t Bytes) = 0;
 
+  /// What to do while a call waits for other ranks; returns whether there was
+  /// anything to do.
+  virtual void setBackground(std::function<bool()> Function) = 0;
   /// Returns when everything queued is done. Throws an Error if the library
   /// reports one, or if the communicator is interrupted, and aborts it then.
   virtual void finish() = 0;

@@ -116,6 +116,51 @@ Islands comm::planIslands(const std::vector<IslandOffer> &Offers,
   return Result;
 }
 
+/// Why ranks that share units go through the host's memory; empty if they do
+/// not.
+static std::string explainTeam(const std::vector<IslandOffer> &Offers,
+                               const std::vector<int> &Team) {
+  std::map<std::string, int> Devices;
+  const IslandOffer &First = Offers[static_cast<size_t>(Team[0])];
+  for (int R : Team) {
+    const IslandOffer &O = Offers[static_cast<size_t>(R)];
+    if (!O.ExchangeReason.empty())
+      return O.ExchangeReason;
+    if (O.ExchangeLibrary != First.ExchangeLibrary)
+      return "they have no library in common";
+    auto [Other, IsNew] = Devices.try_emplace(O.Device, R);
+    if (!IsNew)
+      return "rank " + std::to_string(R) + " shares its GPU, " + O.Device +
+             ", with rank " + std::to_string(Other->second) +
+             ", which NCCL refuses";
+  }
+  return "";
+}
+
+std::vector<std::vector<int>>
+comm::findExchangingTeams(const std::vector<IslandOffer> &Offers,
+                          const std::vector<std::vector<int>> &Teams,
+                          std::string &Description) {
+  std::vector<std::vector<int>> Result;
+  for (const std::vector<int> &Team : Teams) {
+    // Ranks without a device have nothing to say of one.
+    auto HasDevice = [&](int R) {
+      return !Offers[static_cast<size_t>(R)].Device.empty();
+    };
+    if (std::none_of(Team.begin(), Team.end(), HasDevice))
+      continue;
+    std::string Reason = explainTeam(Offers, Team);
+    if (Reason.empty())
+      Result.push_back(Team);
+    Description +=
+        "exchanges of " + nameRanks(Team) + ": " +
+        (Reason.empty() ? Offers[static_cast<size_t>(Team[0])].ExchangeLibrary
+                        : "through the host's memory, as " + Reason) +
+        "\n";
+  }
+  return Result;
+}
+
 std::vector<IslandOffer> comm::exchange(Communicator &C,
                                         const IslandOffer &Mine) {
   auto Line = [](std::string Text) {
@@ -124,7 +169,9 @@ std::vector<IslandOffer> comm::exchange(Communicator &C,
   };
   std::string Text = std::to_string(static_cast<int>(Mine.Choice)) + '\n' +
                      std::to_string(Mine.MemoryType) + '\n' +
-                     Line(Mine.Library) + Line(Mine.Reason) + Line(Mine.Device);
+                     Line(Mine.Library) + Line(Mine.Reason) +
+                     Line(Mine.ExchangeLibrary) + Line(Mine.ExchangeReason) +
+                     Line(Mine.Device);
   std::string All;
   for (const std::string &One : C.gatherStrings(Text, 0))
     All += One;
@@ -140,11 +187,25 @@ std::vector<IslandOffer> comm::exchange(Communicator &C,
     std::getline(Lines, MemoryType);
     std::getline(Lines, O.Library);
     std::getline(Lines, O.Reason);
+    std::getline(Lines, O.ExchangeLibrary);
+    std::getline(Lines, O.ExchangeReason);
     std::getline(Lines, O.Device);
     O.Choice = static_cast<LibraryChoice>(std::atoi(Choice.c_str()));
     O.MemoryType = std::atoi(MemoryType.c_str());
   }
   return Offers;
+}
+
+/// What the ranks of an island need to find each other, which its first one
+/// makes: on all ranks. Collective.
+static std::string shareId(Communicator &Control, int First,
+                           const IslandMaker &Maker) {
+  std::string Id = Control.rank() == First ? Maker.MakeId() : "";
+  auto Length = static_cast<int64_t>(Id.size());
+  Control.broadcast(&Length, sizeof(Length), First);
+  Id.resize(static_cast<size_t>(Length));
+  Control.broadcast(Id.data(), Length, First);
+  return Id;
 }
 
 std::unique_ptr<Communicator> comm::makeIslands(Communicator &Control,
@@ -158,14 +219,9 @@ std::unique_ptr<Communicator> comm::makeIslands(Communicator &Control,
   for (int Node = 0; Node < Topo.numNodes(); ++Node) {
     if (!Topo.hasLibrary(Node))
       continue;
-    int First = Topo.getMembers(Node)[0];
-    std::string Text = Rank == First ? Maker.MakeId() : "";
-    auto Length = static_cast<int64_t>(Text.size());
-    Control.broadcast(&Length, sizeof(Length), First);
-    Text.resize(static_cast<size_t>(Length));
-    Control.broadcast(Text.data(), Length, First);
+    std::string Made = shareId(Control, Topo.getMembers(Node)[0], Maker);
     if (Node == Mine)
-      Id = Text;
+      Id = Made;
   }
   Control.useIslands(Topo);
   if (!Topo.hasLibrary(Mine))
@@ -174,4 +230,19 @@ std::unique_ptr<Communicator> comm::makeIslands(Communicator &Control,
   return std::make_unique<IslandCommunicator>(
       Control, Topo, Maker.Join(Topo.getLocalRank(Rank), Size, Id),
       Plan.Uniform[static_cast<size_t>(Rank)]);
+}
+
+std::unique_ptr<IslandLibrary>
+comm::joinTeam(Communicator &Control,
+               const std::vector<std::vector<int>> &Teams,
+               const IslandMaker &Maker) {
+  std::unique_ptr<IslandLibrary> Library;
+  for (const std::vector<int> &Team : Teams) {
+    std::string Id = shareId(Control, Team[0], Maker);
+    auto Own = std::find(Team.begin(), Team.end(), Control.rank());
+    if (Own != Team.end())
+      Library = Maker.Join(static_cast<int>(Own - Team.begin()),
+                           static_cast<int>(Team.size()), Id);
+  }
+  return Library;
 }

@@ -39,6 +39,9 @@ struct IslandOffer {
   std::string Library;
   /// Where that is empty, why; empty for ranks without a device.
   std::string Reason;
+  /// Ranks that share units and have the same one can exchange by it, within
+  /// the island of their own that they then are; empty: none, and why.
+  std::string ExchangeLibrary, ExchangeReason;
   /// The device, unlike any other of the job: "node1 0000:07:00.0". No two
   /// ranks of an island may share one.
   std::string Device;
@@ -67,6 +70,13 @@ Islands planIslands(const std::vector<IslandOffer> &Offers,
 /// Everybody's offers, on all ranks. Collective.
 std::vector<IslandOffer> exchange(Communicator &C, const IslandOffer &Mine);
 
+/// Which of `Teams`, ranks that share units, can exchange by a library of their
+/// devices'. Adds a line for each team with a device to `Description`.
+std::vector<std::vector<int>>
+findExchangingTeams(const std::vector<IslandOffer> &Offers,
+                    const std::vector<std::vector<int>> &Teams,
+                    std::string &Description);
+
 /// The library of a rank's device.
 struct IslandMaker {
   /// What the ranks of an island need to find each other; made by the first.
@@ -83,6 +93,12 @@ struct IslandMaker {
 std::unique_ptr<Communicator> makeIslands(Communicator &Control,
                                           const Islands &Plan,
                                           const IslandMaker &Maker);
+
+/// The library by which a rank of `Teams` exchanges; null on others.
+/// Collective, on the thread of `Control`.
+std::unique_ptr<IslandLibrary>
+joinTeam(Communicator &Control, const std::vector<std::vector<int>> &Teams,
+         const IslandMaker &Maker);
 
 } // namespace poplar::runtime::comm
 

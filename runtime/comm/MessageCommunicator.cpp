@@ -51,11 +51,21 @@ MessageCommunicator::MessageCommunicator(std::unique_ptr<Transport> TheMessages,
   setScratch(OwnScratch.get(), Bytes);
 }
 
+std::vector<const Topology *> MessageCommunicator::listWays() const {
+  std::vector<const Topology *> Ways = {&Tree};
+  for (const std::optional<Topology> *Other : {&Islands, &Sites})
+    if (*Other)
+      Ways.push_back(&**Other);
+  return Ways;
+}
+
 void MessageCommunicator::reserve() {
   // A group of some of the ranks may need as many as ranks that are all apart.
   Topology Apart = makeApart(size());
   int Requests = 0;
-  for (const Topology *Way : {&Tree, Islands ? &*Islands : &Tree, &Apart})
+  std::vector<const Topology *> Ways = listWays();
+  Ways.push_back(&Apart);
+  for (const Topology *Way : Ways)
     Requests = std::max({Requests, AllGather::countRequests(*Way),
                          ReduceScatter::countSlots(*Way)});
   Messages->reserve(Requests + static_cast<int>(Pending.size()) * MaxParts);
@@ -78,9 +88,21 @@ void MessageCommunicator::useIslands(const Topology &TheIslands) {
   setScratch(Scratch, ScratchBytes);
 }
 
+void MessageCommunicator::useSites(const Topology &TheSites) {
+  barrier();
+  Sites = TheSites;
+  SiteReducing.emplace(*Messages, *Sites);
+  reserve();
+  setScratch(Scratch, ScratchBytes);
+}
+
+const Topology &MessageCommunicator::getSites() const {
+  return Sites ? *Sites : Topo;
+}
+
 void MessageCommunicator::setScratch(char *Memory, int64_t Bytes) {
   int NumSlots = 0;
-  for (const Topology *Way : {&Tree, Islands ? &*Islands : &Tree})
+  for (const Topology *Way : listWays())
     NumSlots = std::max({NumSlots, AllGather::countSlots(*Way),
                          ReduceScatter::countSlots(*Way)});
   Scratch = Memory;
@@ -106,8 +128,10 @@ void MessageCommunicator::useScratch(void *Memory, int64_t Bytes) {
 
 int64_t MessageCommunicator::getChunkElements(Type Wire) const {
   // A sum is kept in f32 whatever the wire carries.
-  int64_t Fit = SlotBytes / std::max<int64_t>(4, getBytes(Wire));
-  return std::min(Fit, Options.MaxElements);
+  int64_t Fit = std::min(SlotBytes / std::max<int64_t>(4, getBytes(Wire)),
+                         Options.MaxElements);
+  bool InBlocks = Wire == Type::I8 && Fit > BlockElements;
+  return InBlocks ? Fit / BlockElements * BlockElements : Fit;
 }
 
 template <typename Machine> void MessageCommunicator::finish(Machine &M) {
@@ -149,6 +173,18 @@ void MessageCommunicator::reduceScatter(const float *Full, float *Shard,
   Machine.start({Full, Shard, Accumulate, Wire, TheBounds,
                  getChunkElements(Wire), Scratch, SlotBytes});
   finish(Machine);
+}
+
+void MessageCommunicator::reduceScatter(const float *Full, float *Shard,
+                                        bool Accumulate, Type Wire,
+                                        const int64_t *TheBounds,
+                                        const Feedback &Kept) {
+  if (!SiteReducing)
+    fail("lossy sums need to know which links are slow");
+  SiteReducing->start({Full, Shard, Accumulate, Wire, TheBounds,
+                       getChunkElements(Wire), Scratch, SlotBytes,
+                       /*Feedback=*/true, Kept.Residual});
+  finish(*SiteReducing);
 }
 
 template <typename T, typename Function>

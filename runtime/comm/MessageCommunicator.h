@@ -52,6 +52,11 @@ public:
                  Type Wire, const int64_t *Bounds) override;
   void reduceScatter(const float *Full, float *Shard, bool Accumulate,
                      Type Wire, const int64_t *Bounds) override;
+  void reduceScatter(const float *Full, float *Shard, bool Accumulate,
+                     Type Wire, const int64_t *Bounds,
+                     const Feedback &Kept) override;
+  void useSites(const Topology &TheSites) override;
+  const Topology &getSites() const override;
   void allReduceSum(int64_t *Values, int64_t Count) override;
   void allReduceMax(int64_t *Values, int64_t Count) override;
   void allReduceSum(double *Values, int64_t Count) override;
@@ -107,6 +112,11 @@ private:
   /// By islands, once there are any.
   std::optional<AllGather> IslandGathering;
   std::optional<ReduceScatter> IslandReducing;
+  /// By sites, if they are used.
+  std::optional<Topology> Sites;
+  std::optional<ReduceScatter> SiteReducing;
+  /// The ways of all collectives.
+  std::vector<const Topology *> listWays() const;
   /// The scratch, cut into slots for chunks.
   std::unique_ptr<char, decltype(&std::free)> OwnScratch;
   char *Scratch = nullptr;

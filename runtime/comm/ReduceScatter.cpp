@@ -24,6 +24,7 @@ ReduceScatter::ReduceScatter(Transport &Messages, const Topology &Topo)
     auto AddTerm = [&](int Peer, bool EndsNode) {
       Term T = {};
       T.Peer = Peer == Rank ? -1 : Peer;
+      T.Crosses = Topo.getNode(Peer) != Node;
       T.EndsNode = EndsNode;
       T.FirstSlot = NextSlot;
       NextSlot += T.Peer >= 0 ? Depth : 0;
@@ -50,6 +51,7 @@ ReduceScatter::ReduceScatter(Transport &Messages, const Topology &Topo)
       AddTerm(Rank, /*EndsNode=*/true);
     }
     S.Out.Peer = getParent(Topo, Rank, S.Slice);
+    S.Out.Crosses = S.Out.Peer >= 0 && Topo.getNode(S.Out.Peer) != Node;
     S.OnlyOwn = S.Out.Peer >= 0 && S.Terms.size() == 1;
     S.Out.FirstSlot = NextSlot;
     NextSlot += S.Out.Peer >= 0 ? Depth : 0;
@@ -81,8 +83,24 @@ int ReduceScatter::countSlots(const Topology &Topo) {
   return *std::max_element(Slots.begin(), Slots.end());
 }
 
+int64_t ReduceScatter::countResidual(const Topology &Topo, int Rank,
+                                     const int64_t *Bounds) {
+  int64_t Count = 0;
+  for (int Slice = 0; Slice < Topo.size(); ++Slice)
+    if (Topo.crosses(Rank, Slice))
+      Count += Bounds[Slice + 1] - Bounds[Slice];
+  return Count;
+}
+
 void ReduceScatter::start(const Arguments &Args) {
   A = Args;
+  float *Residual = A.Residual;
+  for (int Slice = 0; A.Feedback && Slice < Messages.size(); ++Slice)
+    for (Stream &S : Streams)
+      if (S.Slice == Slice && S.Out.Crosses) {
+        S.Residual = Residual;
+        Residual += A.Bounds[Slice + 1] - A.Bounds[Slice];
+      }
   for (Stream &S : Streams) {
     int64_t Count = A.Bounds[S.Slice + 1] - A.Bounds[S.Slice];
     S.NumChunks = (Count + A.ChunkElements - 1) / A.ChunkElements;
@@ -114,9 +132,10 @@ void ReduceScatter::postReceives(Stream &S) {
       continue;
     for (; T.Posted < std::min(S.NumChunks, S.Current + Depth); ++T.Posted) {
       int Window = static_cast<int>(T.Posted % Depth);
-      T.Receives[Window] = Messages.receive(
-          T.Peer, S.Slice, getSlot(T.FirstSlot + Window),
-          static_cast<size_t>(getElements(S, T.Posted) * getBytes(A.Wire)));
+      T.Receives[Window] =
+          Messages.receive(T.Peer, S.Slice, getSlot(T.FirstSlot + Window),
+                           static_cast<size_t>(getBytes(
+                               getWire(T.Crosses), getElements(S, T.Posted))));
     }
   }
 }
@@ -141,15 +160,17 @@ bool ReduceScatter::addTerm(Stream &S) {
   float *Target = InSum ? Sum : NodeSum;
   bool Overwrites = S.NextTerm == 0 || (BeginsNode && !InSum);
   int64_t Elements = getElements(S, S.Current);
+  Type Wire = getWire(T.Crosses);
   if (T.Peer < 0)
-    addRounded(Target, getOwn(S, S.Current), A.Wire, Elements, Overwrites);
+    addRounded(Target, getOwn(S, S.Current), Wire, Elements, Overwrites);
   else if (Overwrites)
-    convert(getSlot(T.FirstSlot + Window), A.Wire, Target, Type::F32, Elements);
+    convert(getSlot(T.FirstSlot + Window), Wire, Target, Type::F32, Elements);
   else
-    accumulate(Target, getSlot(T.FirstSlot + Window), A.Wire, Elements);
-  // The sum of another node arrives rounded, so that of the own one is, too.
+    accumulate(Target, getSlot(T.FirstSlot + Window), Wire, Elements);
+  // The sum of another node arrives rounded, so that of the own one is, too,
+  // but for feedback.
   if (T.EndsNode && !AloneInNode && NumNodes > 1 && S.Out.Peer < 0) {
-    roundTo(Target, A.Wire, Elements);
+    roundTo(Target, getWire(/*Crosses=*/false), Elements);
     if (!InSum)
       accumulate(Sum, NodeSum, Type::F32, Elements);
   }
@@ -165,12 +186,30 @@ bool ReduceScatter::retireSends(Outgoing &Out) {
   return Out.Sent - Out.Finished < Depth;
 }
 
+/// What the current chunk is sent as, in `Slot` unless it is that already.
+const void *ReduceScatter::encode(Stream &S, char *Slot) {
+  int64_t Elements = getElements(S, S.Current);
+  const float *Sum = S.OnlyOwn
+                         ? getOwn(S, S.Current)
+                         : reinterpret_cast<const float *>(getSlot(S.SumSlot));
+  Type Wire = getWire(S.Out.Crosses);
+  if (A.Feedback && S.Out.Crosses) {
+    convertWithFeedback(Sum, S.Residual + S.Current * A.ChunkElements, Slot,
+                        Wire, Elements);
+    return Slot;
+  }
+  if (S.OnlyOwn && Wire == Type::F32)
+    return Sum;
+  convert(Sum, Type::F32, Slot, Wire, Elements);
+  return Slot;
+}
+
 /// Keeps or sends the sum of the current chunk, if there is a window free.
 bool ReduceScatter::finishChunk(Stream &S) {
   int64_t Elements = getElements(S, S.Current);
-  auto *Sum = reinterpret_cast<const float *>(getSlot(S.SumSlot));
   Outgoing &Out = S.Out;
   if (Out.Peer < 0) {
+    auto *Sum = reinterpret_cast<const float *>(getSlot(S.SumSlot));
     float *Kept = A.Shard + S.Current * A.ChunkElements;
     if (A.Accumulate)
       accumulate(Kept, Sum, Type::F32, Elements);
@@ -180,18 +219,10 @@ bool ReduceScatter::finishChunk(Stream &S) {
     if (!retireSends(Out))
       return false;
     int Window = static_cast<int>(Out.Sent % Depth);
-    const void *Data = getSlot(Out.FirstSlot + Window);
-    if (!S.OnlyOwn)
-      convert(Sum, Type::F32, getSlot(Out.FirstSlot + Window), A.Wire,
-              Elements);
-    else if (A.Wire == Type::F32)
-      Data = getOwn(S, S.Current);
-    else
-      convert(getOwn(S, S.Current), Type::F32, getSlot(Out.FirstSlot + Window),
-              A.Wire, Elements);
-    Out.Sends[Window] =
-        Messages.send(Out.Peer, S.Slice, Data,
-                      static_cast<size_t>(Elements * getBytes(A.Wire)));
+    const void *Data = encode(S, getSlot(Out.FirstSlot + Window));
+    Out.Sends[Window] = Messages.send(
+        Out.Peer, S.Slice, Data,
+        static_cast<size_t>(getBytes(getWire(Out.Crosses), Elements)));
     ++Out.Sent;
   }
   ++S.Current;

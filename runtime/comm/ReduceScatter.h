@@ -8,6 +8,10 @@
 //
 // A state machine that never waits: its owner calls advance() until isDone().
 //
+// With `Feedback`, only what crosses between nodes is in the wire type. What
+// rounding it takes away there, the sender keeps and adds to its next sum of
+// the same elements.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef POPLAR_RUNTIME_COMM_REDUCESCATTER_H
@@ -38,7 +42,14 @@ public:
     int64_t ChunkElements;
     char *Slots;
     int64_t SlotBytes;
+    bool Feedback = false;
+    /// Of the slices that this rank sends to other nodes, one after the other:
+    /// countResidual() elements.
+    float *Residual = nullptr;
   };
+  /// Of rank `Rank`.
+  static int64_t countResidual(const Topology &Topo, int Rank,
+                               const int64_t *Bounds);
   void start(const Arguments &A);
   /// Does what can be done now; whether that was anything.
   bool advance();
@@ -48,12 +59,14 @@ private:
   /// Chunks of a slice on their way to the next rank.
   struct Outgoing {
     int Peer, FirstSlot;
+    bool Crosses; // to another node
     Transport::Request Sends[Depth];
     int64_t Sent, Finished;
   };
   /// A rank's contribution to a sum; its own if there is no peer.
   struct Term {
     int Peer, FirstSlot;
+    bool Crosses; // from another node
     /// The sum of the terms since the last one with this mark is rounded, and
     /// added to the whole: they are all of one node.
     bool EndsNode;
@@ -69,11 +82,16 @@ private:
     Outgoing Out; // Peer -1: this rank owns the slice
     int64_t NumChunks, Current;
     size_t NextTerm;
+    float *Residual;
   };
 
   char *getSlot(int Slot) const { return A.Slots + Slot * A.SlotBytes; }
   int64_t getElements(const Stream &S, int64_t Chunk) const;
   const float *getOwn(const Stream &S, int64_t Chunk) const;
+  Type getWire(bool Crosses) const {
+    return A.Feedback && !Crosses ? Type::F32 : A.Wire;
+  }
+  const void *encode(Stream &S, char *Slot);
   bool advance(Stream &S);
   void postReceives(Stream &S);
   bool addTerm(Stream &S);

@@ -53,6 +53,13 @@ public:
            getLeader(getNode(Rank), Slice) == Rank;
   }
 
+  /// Whether a rank sends its node's part of slice `Slice` to another node: its
+  /// node has not the owner, and it leads there.
+  bool crosses(int Rank, int Slice) const {
+    int Node = getNode(Rank);
+    return getNode(Slice) != Node && getLeader(Node, Slice) == Rank;
+  }
+
 private:
   std::vector<int> NodeOf, LocalRank;
   std::vector<bool> Library;

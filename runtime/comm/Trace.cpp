@@ -48,10 +48,10 @@ std::string Trace::toJSON(int Rank, const std::string &Name) const {
               "\"args\":{\"name\":" + json::quote(Value) + "}}";
   };
   Describe("process_name", 0, "rank " + std::to_string(Rank) + " " + Name);
-  const char *Names[] = {"compute", "communication", "device"};
-  for (int Lane : {Compute, Communication, Device}) {
+  const char *Names[] = {"compute", "communication", "device", "steps"};
+  for (int Lane : {Compute, Communication, Device, Steps}) {
     const Events &E = Lanes[Lane];
-    if (Lane == Device && E.Kept.empty())
+    if (Lane >= Device && E.Kept.empty())
       continue;
     Describe("thread_name", Lane,
              std::string(Names[Lane]) +

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Events of the computing thread, the communication thread, and a device that
-// waits by itself for collectives, kept in memory that is allocated at the
-// start, and written as a Chrome trace, which Perfetto and chrome://tracing
-// show. Each lane is written by one thread.
+// waits by itself for collectives, and the steps of training, kept in memory
+// that is allocated at the start, and written as a Chrome trace, which Perfetto
+// and chrome://tracing show. Each lane is written by one thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ class Communicator;
 
 class Trace {
 public:
-  enum Lane { Compute = 0, Communication = 1, Device = 2 };
+  enum Lane { Compute = 0, Communication = 1, Device = 2, Steps = 3 };
 
   /// Records at most `Capacity` events per lane; more are counted, not kept.
   explicit Trace(size_t Capacity);
@@ -55,7 +55,7 @@ private:
   };
 
   size_t Capacity;
-  Events Lanes[3];
+  Events Lanes[4];
 };
 
 } // namespace poplar::runtime::comm

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
@@ -380,19 +381,25 @@ void Watchdog::Impl::judgeProgress() {
 void comm::reportFailure(const std::string &Message,
                          const std::string &ReportPath) {
   std::string Line = "train: error: " + Message + "\n";
-  bool IsFirst = true;
+  bool IsSaid = false;
   if (!ReportPath.empty()) {
     int File =
         open(ReportPath.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-    IsFirst = File >= 0 || errno != EEXIST;
-    if (File >= 0 && write(File, Line.data(), Line.size()) < 0)
-      IsFirst = true;
+    // One account is enough: that of another rank, or this one, which the
+    // launcher prints when all else has been printed.
+    IsSaid = File < 0 ? errno == EEXIST
+                      : write(File, Line.data(), Line.size()) ==
+                            static_cast<ssize_t>(Line.size());
     if (File >= 0)
       ::close(File);
   }
-  // One account is enough.
-  if (IsFirst && write(STDERR_FILENO, Line.data(), Line.size()) < 0)
+  if (!IsSaid && write(STDERR_FILENO, Line.data(), Line.size()) < 0)
     _exit(2);
+}
+
+void comm::reportFailure(const std::string &Message) {
+  const char *Path = std::getenv("POPLAR_FAILURE_REPORT");
+  reportFailure(Message, Path ? Path : "");
 }
 
 void Watchdog::Impl::report(const std::string &Message) {

@@ -42,14 +42,18 @@ struct WatchdogOptions {
   double LostAfter = 4;   // seconds
   double MinStall = 10;   // seconds
   double StallFactor = 5; // times the predicted seconds of a phase
-  /// A file that also gets the line, if the path is not empty: mpirun may lose
-  /// the last words of its processes.
+  /// A file that gets the line instead of the terminal, if the path is not
+  /// empty: mpirun may lose the last words of its processes.
   std::string ReportPath;
 };
 
-/// Prints the line of an error and writes it to `ReportPath`, if that is not
-/// empty; if another process has written there already, does nothing.
+/// Writes the line of an error to `ReportPath`, which a launcher prints when
+/// the job has ended; if another process has written there already, does
+/// nothing. Prints it where the path is empty or cannot be written.
 void reportFailure(const std::string &Message, const std::string &ReportPath);
+
+/// The same, with the path that the launcher has set, if it has.
+void reportFailure(const std::string &Message);
 
 class Watchdog {
 public:

@@ -44,6 +44,10 @@ using Clock = std::chrono::steady_clock;
 /// Passes over all micro-batches. Several, so that a slow moment of the machine
 /// does not fall on one micro-batch alone.
 static constexpr int Rounds = 3;
+/// More of them for micro-batches whose measurements spread by more than this,
+/// which poplar plan calls noisy, too.
+static constexpr int MoreRounds = 3;
+static constexpr double NoisySpread = 0.1;
 
 /// Curves go at least this far, memory permitting: a split of few samples is
 /// a coarse one.
@@ -93,6 +97,12 @@ public:
   int send(int, int, const void *, int64_t) override { return 0; }
   int receive(int, int, void *, int64_t) override { return 0; }
   void waitMessage(int) override {}
+  bool hasExchanges() const override { return false; }
+  int64_t
+  startExchange(const std::vector<comm::IslandLibrary::Transfer> &) override {
+    return 0;
+  }
+  void waitExchange(int64_t) override {}
   void wait(const PoplarCollective &) override {}
   void sum(int64_t *, int64_t) override {}
   void sum(double *, int64_t) override {}
@@ -102,6 +112,7 @@ public:
   void progress() override {}
   void recordTurn(bool, int64_t,
                   std::chrono::steady_clock::time_point) override {}
+  void recordStep(int64_t, std::chrono::steady_clock::time_point) override {}
   [[noreturn]] void fail(const std::string &Message) override {
     std::fprintf(stderr, "train: error: %s\n", Message.c_str());
     std::_Exit(1);
@@ -191,13 +202,24 @@ private:
   std::vector<pid_t> Children;
 };
 
-/// Repeated measurements of one thing.
+/// Repeated measurements of one thing, by the round that made them.
 struct Times {
-  std::vector<double> Seconds;
+  std::vector<std::vector<double>> Rounds;
 
+  /// Keeps so many rounds, those of the least medians: other work on the
+  /// machine makes nothing faster.
+  void keepFastest(size_t Count) {
+    std::stable_sort(Rounds.begin(), Rounds.end(),
+                     [](const auto &A, const auto &B) {
+                       return Times{{A}}.median() < Times{{B}}.median();
+                     });
+    Rounds.resize(std::min(Count, Rounds.size()));
+  }
   /// Linear between the order statistics.
   double quantile(double Part) const {
-    std::vector<double> Sorted = Seconds;
+    std::vector<double> Sorted;
+    for (const std::vector<double> &Round : Rounds)
+      Sorted.insert(Sorted.end(), Round.begin(), Round.end());
     std::sort(Sorted.begin(), Sorted.end());
     double Place = Part * static_cast<double>(Sorted.size() - 1);
     size_t Low = static_cast<size_t>(Place);
@@ -208,6 +230,7 @@ struct Times {
   double median() const { return quantile(0.5); }
   /// Interquartile range over median.
   double spread() const { return (quantile(0.75) - quantile(0.25)) / median(); }
+  bool isNoisy() const { return spread() > NoisySpread; }
 };
 
 struct Point {
@@ -234,6 +257,7 @@ private:
   }
   void measure(int Round, Point &P);
   void measureUpdate(int Round);
+  void measureNoisyAgain();
   template <typename Function>
   std::vector<double> repeat(const std::string &Name, Function &&Step);
   bool isLevel(const Point &P) const;
@@ -304,14 +328,19 @@ void Profiler::measure(int Round, Point &P) {
       std::to_string(Round) + " micro-batch " + std::to_string(P.Batch);
   std::vector<double> Times =
       repeat(Name, [&] { Batches.train(Targets, Optim.lossScale()); });
-  for (double Time : Times)
-    P.Measured.Seconds.push_back(Time / static_cast<double>(Steps));
+  for (double &Time : Times)
+    Time /= static_cast<double>(Steps);
+  P.Measured.Rounds.push_back(std::move(Times));
+  P.Measured.keepFastest(Rounds);
   double Seconds = P.Measured.median();
-  std::printf("  %d/%d  micro-batch %5lld  %10.3f ms  spread %5.2f %%  %10.1f "
-              "tokens/s\n",
-              Round, Rounds, static_cast<long long>(P.Batch), Seconds * 1e3,
-              100 * P.Measured.spread(),
-              static_cast<double>(P.Batch * Exec.model().SeqLen) / Seconds);
+  std::printf(
+      "  %s  micro-batch %5lld  %10.3f ms  spread %5.2f %%  %10.1f "
+      "tokens/s\n",
+      Round > Rounds
+          ? "again"
+          : (std::to_string(Round) + "/" + std::to_string(Rounds)).c_str(),
+      static_cast<long long>(P.Batch), Seconds * 1e3, 100 * P.Measured.spread(),
+      static_cast<double>(P.Batch * Exec.model().SeqLen) / Seconds);
   std::fflush(stdout);
 }
 
@@ -320,7 +349,7 @@ void Profiler::measureUpdate(int Round) {
     Optim.zeroGradients();
     Optim.update(0, /*Rate=*/0);
   });
-  Update.Seconds.insert(Update.Seconds.end(), Times.begin(), Times.end());
+  Update.Rounds.push_back(std::move(Times));
 }
 
 /// Whether the rate has gained less than 2 % since half the micro-batch. Goes
@@ -348,8 +377,28 @@ void Profiler::run() {
     }
     measureUpdate(Round);
   }
+  measureNoisyAgain();
   std::printf("       optimizer          %10.3f ms  spread %5.2f %%\n",
               Update.median() * 1e3, 100 * Update.spread());
+}
+
+/// What spreads widely is measured again, some times; then it is said.
+void Profiler::measureNoisyAgain() {
+  auto IsNoisy = [](const Point &P) { return P.Measured.isNoisy(); };
+  for (int Round = Rounds + 1; Round <= Rounds + MoreRounds; ++Round) {
+    if (std::none_of(Points.begin(), Points.end(), IsNoisy))
+      return;
+    for (Point &P : Points)
+      if (IsNoisy(P))
+        measure(Round, P);
+  }
+  for (const Point &P : Points)
+    if (IsNoisy(P))
+      std::printf(
+          "note: micro-batch %lld spreads by %.0f %%, measured %d times; "
+          "what else runs on this machine disturbs it\n",
+          static_cast<long long>(P.Batch), 100 * P.Measured.spread(),
+          Rounds + MoreRounds);
 }
 
 /// Of the state, the part that this rank updates.
@@ -393,6 +442,9 @@ static void writeProfile(const PoplarProgram &Program, const Options &O,
   // Not of the whole model: nothing plans with it.
   if (Program.pipeline)
     Text << ", \"pipeline_stage\": " << Program.pipeline->group;
+  if (const PoplarRank &Rank = Program.ranks[O.Rank]; Rank.num_sharers > 1)
+    Text << ", \"share\": " << Rank.position
+         << ", \"shares\": " << Rank.num_sharers;
   if (Fits <= O.MaxBatch)
     Text << ", \"max_micro_batch\": " << Fits;
   Text << ", \"versions\": {" << getLibraryVersions() << "}}]}\n";
@@ -446,6 +498,9 @@ void poplar::runtime::runProfile(const PoplarProgram &Program,
   if (Program.pipeline)
     Stage = "pipeline stage " + std::to_string(Program.pipeline->group) +
             ", ZeRO " + Stage;
+  if (const PoplarRank &Rank = Program.ranks[O.Rank]; Rank.num_sharers > 1)
+    Stage = "share " + std::to_string(Rank.position) + " of " +
+            std::to_string(Rank.num_sharers) + ", " + Stage;
   std::printf("%s, %s of %lld ranks, %s, %zu threads, other cores %s\n",
               Model.DeviceType.c_str(), Stage.c_str(),
               static_cast<long long>(Program.world_size),

@@ -9,6 +9,7 @@
 #include "Poplar/Runtime/Quantized.h"
 #include "checkpoint/Checkpoint.h"
 #include "comm/Launcher.h"
+#include "comm/Watchdog.h"
 #include "commands/Doctor.h"
 #include "job/Facts.h"
 #include "job/RankFile.h"
@@ -231,14 +232,13 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
       fail("cannot write to the standard output");
     return 0;
   } catch (const std::bad_alloc &) {
-    std::fprintf(stderr,
-                 "train: error: out of memory; use a smaller --batch or "
-                 "--global-batch\n");
+    comm::reportFailure(
+        "out of memory; use a smaller --batch or --global-batch");
   } catch (const Disagreement &) {
     std::fflush(stdout);
   } catch (const std::exception &E) {
     std::fflush(stdout);
-    std::fprintf(stderr, "train: error: %s\n", E.what());
+    comm::reportFailure(E.what());
   }
   return 1;
 }

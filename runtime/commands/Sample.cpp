@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/Checkpoint.h"
+#include "checkpoint/Safetensors.h"
 #include "comm/Launcher.h"
+#include "commands/Inference.h"
 #include "data/ChatTemplate.h"
 #include "data/Text.h"
 #include "job/Fingerprint.h"
@@ -15,7 +17,6 @@
 #include "job/Job.h"
 #include "support/Error.h"
 #include "support/Random.h"
-#include "training/Pipeline.h"
 #include "training/Trainer.h"
 
 #include <algorithm>
@@ -35,8 +36,12 @@ struct Prompt {
 };
 } // namespace
 
-static Prompt makeChat(const std::string &Message, const Tokenizer *Tok) {
-  const ChatTemplate *Template = Tok ? ChatTemplate::find(*Tok) : nullptr;
+static Prompt makeChat(const std::string &Message,
+                       const TextEncoding &Encoding) {
+  const Tokenizer *Tok = Encoding.get();
+  std::optional<ChatTemplate> Template;
+  if (Tok)
+    Template = ChatTemplate::find(*Tok, readChatTemplate(Encoding.path()));
   if (!Template)
     fail("--chat: the model has no tokenizer with the tokens of a chat "
          "template (",
@@ -84,7 +89,7 @@ parsePrompt(const Options &O, const ModelInfo &Model, const Tokenizer *Tok) {
 
 namespace {
 
-/// Prints a text token by token.
+/// Prints a text token by token, of text only whole characters.
 class Printer {
 public:
   Printer(bool AsText, const Tokenizer *Tok)
@@ -94,17 +99,36 @@ public:
     if (Tok)
       return decode(Id);
     if (AsText && Id < 256)
-      std::putchar(Id);
-    else
-      std::printf(AsText ? "<%d>" : "%d ", Id);
+      return putByte(static_cast<char>(Id));
+    flush();
+    std::printf(AsText ? "<%d>" : "%d ", Id);
   }
   /// What was held back, because it seemed to be a part of a character.
   void finish() {
     if (Tok)
       print(Tok->decode(Ids.data(), Ids.size(), /*SkipSpecial=*/true));
+    flush();
   }
 
 private:
+  /// Bytes of the UTF-8 character that `First` begins; 1 if it begins none.
+  static size_t getLength(char First) {
+    auto Byte = static_cast<unsigned char>(First);
+    return Byte >= 0xF0 ? 4 : Byte >= 0xE0 ? 3 : Byte >= 0xC0 ? 2 : 1;
+  }
+  void putByte(char Byte) {
+    bool Continues = (Byte & 0xC0) == 0x80;
+    if (!Continues)
+      flush();
+    Bytes.push_back(Byte);
+    if (Bytes.size() >= getLength(Bytes.front()))
+      flush();
+  }
+  void flush() {
+    std::fwrite(Bytes.data(), 1, Bytes.size(), stdout);
+    Bytes.clear();
+  }
+
   void decode(int32_t Id) {
     Ids.push_back(Id);
     std::string Text =
@@ -126,71 +150,8 @@ private:
   const Tokenizer *Tok;
   std::vector<int32_t> Ids;
   size_t Printed = 0;
-};
-
-} // namespace
-
-namespace {
-
-/// What a model says behind a token, wherever the job has its parts. All ranks
-/// of a job run it; those of a pipeline each pass on the same sample.
-class Inference : public MicroBatches {
-public:
-  Inference(Executor &Exec, Group *Ranks)
-      : Exec(Exec), Ranks(Ranks), Ids(getCount(Exec.model().SeqLen)),
-        Logits(getCount(Exec.model().VocabSize)) {}
-
-  /// Of the newest tokens that fit; what follows them is masked by causality.
-  void run(const std::vector<int32_t> &Text) {
-    size_t Count = std::min(Text.size(), Ids.size());
-    std::fill(std::copy(Text.end() - static_cast<ptrdiff_t>(Count), Text.end(),
-                        Ids.begin()),
-              Ids.end(), 0);
-    Last = static_cast<int64_t>(Count) - 1;
-    if (Pipeline *Turns = Exec.pipeline()) {
-      Turns->infer(*this);
-      return collect();
-    }
-    fill(0, Exec.sized<char>(0, 1), /*HasLoss=*/false);
-    Exec.infer(1);
-    take(0);
-  }
-
-  /// Of run(). In a pipeline only the first rank has them.
-  const std::vector<float> &getLogits() const { return Logits; }
-
-  int64_t count() const override { return 1; }
-  int64_t size(int64_t) const override { return 1; }
-  void fill(int64_t, char *Slot, bool) override {
-    Exec.device().copyIn(Slot + Exec.program().ids, Ids.data(),
-                         Exec.model().SeqLen * 4);
-  }
-  void take(int64_t) override { Exec.readLogits(1, Last, 1, Logits.data()); }
-
-private:
-  static size_t getCount(int64_t Number) { return static_cast<size_t>(Number); }
-
-  /// Those of the first rank of the last stage are as good as any.
-  void collect() {
-    const PoplarProgram &Program = Exec.program();
-    std::vector<int64_t> Bounds = {0};
-    bool IsFound = false;
-    for (int64_t R = 0; R < Program.world_size; ++R) {
-      bool Has = !IsFound &&
-                 Program.ranks[R].group + 1 == Program.pipeline->num_groups;
-      IsFound |= Has;
-      Bounds.push_back(Bounds.back() + (Has ? Exec.model().VocabSize : 0));
-    }
-    std::vector<float> All(Logits.size());
-    Ranks->gather(Logits.data(), All.data(), Bounds.data());
-    Logits = std::move(All);
-  }
-
-  Executor &Exec;
-  Group *Ranks;
-  std::vector<int32_t> Ids;
-  std::vector<float> Logits;
-  int64_t Last = 0;
+  /// Of a character that is not complete, where tokens are bytes.
+  std::string Bytes;
 };
 
 } // namespace
@@ -208,11 +169,28 @@ static int32_t chooseToken(const std::vector<float> &Logits, const Options &O,
   return O.Choice.draw(Logits, toUniform(Bits));
 }
 
+/// Of a program that was built without functions for them.
+static std::string explainNoCaches(const ModelInfo &Model) {
+  return "note: sampling has no KV cache: it is not made for GPUs, nor for "
+         "models with operations that need whole sequences; each token takes "
+         "a pass over " +
+         std::to_string(Model.SeqLen) + " positions\n";
+}
+
+static std::string explainWindow(const ModelInfo &Model) {
+  std::string Length = std::to_string(Model.SeqLen);
+  return "note: the text is longer than the " + Length +
+         " positions of the model: from here on, each token takes a pass over "
+         "the last " +
+         Length + " tokens, without the KV cache\n";
+}
+
 /// All ranks have the same tokens, of which the first prints.
 static void sample(const PoplarProgram &Program, const Options &O,
                    Group *Ranks) {
   int Rank = Ranks ? Ranks->rank() : 0;
-  Executor Exec(Program, {1}, static_cast<int>(O.Threads), Rank);
+  bool UsesCaches = Program.decode && !O.NoCache;
+  Executor Exec(Program, {1}, static_cast<int>(O.Threads), Rank, UsesCaches);
   Exec.collectives = Ranks;
   std::optional<comm::CommStream::MemoryGuard> Guard;
   if (Ranks) {
@@ -226,25 +204,36 @@ static void sample(const PoplarProgram &Program, const Options &O,
   TextEncoding Encoding(O, Model);
   auto [Text, End] = O.Chat.empty()
                          ? Prompt{parsePrompt(O, Model, Encoding.get())}
-                         : makeChat(O.Chat, Encoding.get());
+                         : makeChat(O.Chat, Encoding);
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadTrained(Exec, O.Checkpoint, O.Init);
 
-  Inference Infer(Exec, Ranks);
+  Inference Infer(Exec, Ranks, UsesCaches);
   bool IsBytes = O.DataFormat == "bytes";
   Printer Out(O.PromptIds.empty(), IsBytes ? nullptr : Encoding.get());
   auto Print = [&](int32_t Id) {
     if (Rank == 0)
       Out.put(Id);
   };
+  if (Rank == 0 && !Program.decode)
+    std::fprintf(stderr, "%s", explainNoCaches(Model).c_str());
   if (O.Chat.empty())
     std::for_each(Text.begin(), Text.end(), Print);
+  std::vector<float> AllLogits;
+  bool Fits = true;
   for (int64_t I = 0; I < O.Tokens; ++I) {
     if (Ranks)
       Ranks->setPhase("sampling", LongPhase);
+    if (Rank == 0 && UsesCaches && Fits &&
+        static_cast<int64_t>(Text.size()) > Model.SeqLen)
+      std::fprintf(stderr, "%s", explainWindow(Model).c_str());
+    Fits = static_cast<int64_t>(Text.size()) <= Model.SeqLen;
     Infer.run(Text);
-    if (!Exec.pipeline())
+    if (!O.DumpLogits.empty() && Rank == 0)
+      AllLogits.insert(AllLogits.end(), Infer.getLogits().begin(),
+                       Infer.getLogits().end());
+    if (!Infer.isDivided())
       Text.push_back(chooseToken(Infer.getLogits(), O, I));
     else
       // The first rank's choice holds for all.
@@ -259,13 +248,16 @@ static void sample(const PoplarProgram &Program, const Options &O,
     return;
   Out.finish();
   std::putchar('\n');
+  if (!O.DumpLogits.empty())
+    writeSafetensors(O.DumpLogits, {{"logits",
+                                     {static_cast<int64_t>(AllLogits.size()) /
+                                          Model.VocabSize,
+                                      Model.VocabSize},
+                                     AllLogits.data()}});
 }
 
 void poplar::runtime::runSampling(const PoplarProgram &Program,
                                   const Options &O) {
-  if (sharesUnits(Program))
-    fail("ranks of this job share units, so that each has a part of the model; "
-         "resume the run under a plan in which none do and sample from that");
   if (canRunAlone(Program))
     return sample(Program, O, nullptr);
   runJob(Program, O, [&](Group *Ranks) { sample(Program, O, Ranks); });

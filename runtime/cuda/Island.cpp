@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "checkpoint/State.h"
 #include "training/Island.h"
+#include "checkpoint/State.h"
 #include "cuda/Nccl.h"
 #include "cuda/NcclIsland.h"
 #include "cuda/Selection.h"
@@ -29,21 +29,24 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
                                           chooseGPU(Program, Rank).Device),
         "tell its bus");
   Offer.Device = std::string(Host) + " " + Bus;
+  std::string Library, Reason;
   if (Offer.Choice == comm::LibraryChoice::Host) {
-    Offer.Reason = "POPLAR_COMM is host";
-    return Offer;
+    Reason = "POPLAR_COMM is host";
+  } else {
+    try {
+      Library = nccl::Nccl::get().Name;
+    } catch (const Error &E) {
+      Reason = E.what();
+    }
   }
-  if (Program.pipeline || sharesUnits(Program)) {
-    Offer.Reason = "stages of a pipeline, and ranks that share units, collect in groups of "
-                   "some ranks, and "
-                   "send what is between them";
-    return Offer;
-  }
-  try {
-    Offer.Library = nccl::Nccl::get().Name;
-  } catch (const Error &E) {
-    Offer.Reason = E.what();
-  }
+  Offer.ExchangeLibrary = Library;
+  Offer.ExchangeReason = Reason;
+  if (Reason.empty() && (Program.pipeline || sharesUnits(Program)))
+    Reason = "stages of a pipeline, and ranks that share units, collect in "
+             "groups of some ranks, and send what is between them";
+  if (Reason.empty())
+    Offer.Library = Library;
+  Offer.Reason = Reason;
   return Offer;
 }
 

@@ -67,6 +67,8 @@ struct Config {
     Comm, Stream)                                                              \
   X(ncclAllReduce, const void *, void *, size_t, DataType, Operation, Comm,    \
     Stream)                                                                    \
+  X(ncclSend, const void *, size_t, DataType, int, Comm, Stream)               \
+  X(ncclRecv, void *, size_t, DataType, int, Comm, Stream)                     \
   X(ncclGroupStart)                                                            \
   X(ncclGroupEnd)
 

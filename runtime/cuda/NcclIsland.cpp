@@ -169,6 +169,23 @@ public:
            "all-reduce");
   }
 
+  void exchange(const std::vector<Transfer> &Transfers) override {
+    call(N.ncclGroupStart(), "start a group");
+    auto Queue = [&](nccl::Status S) {
+      if (S && S != nccl::InProgress)
+        refuse(S, "queue an exchange");
+    };
+    for (const Transfer &T : Transfers) {
+      if (T.SourceBytes)
+        Queue(N.ncclSend(T.Source, static_cast<size_t>(T.SourceBytes),
+                         nccl::Uint8, T.To, Comm, OnGPU.Queue));
+      if (T.TargetBytes)
+        Queue(N.ncclRecv(T.Target, static_cast<size_t>(T.TargetBytes),
+                         nccl::Uint8, T.From, Comm, OnGPU.Queue));
+    }
+    call(N.ncclGroupEnd(), "start an exchange");
+  }
+
   void convert(const void *Source, Type From, Type Wire, void *Target, Type To,
                int64_t Count) override {
     Kernels.convert(Source, From, Wire, Target, To, Count, OnGPU.Queue);
@@ -186,6 +203,10 @@ public:
     finish();
     Pinned.copyOut(static_cast<char *>(To), static_cast<const char *>(From),
                    static_cast<size_t>(Bytes), OnGPU.Queue);
+  }
+
+  void setBackground(std::function<bool()> Function) override {
+    Background = std::move(Function);
   }
 
   void finish() override {
@@ -274,7 +295,8 @@ private:
         return;
       if (S != 0 || State != nccl::InProgress)
         refuse(S ? S : State, What);
-      P.wait();
+      if (!Background || !Background())
+        P.wait();
     }
   }
 
@@ -300,6 +322,7 @@ private:
   WireKernels Kernels;
   nccl::Comm Comm = nullptr;
   std::vector<void *> Registered;
+  std::function<bool()> Background;
 };
 
 } // namespace

@@ -17,7 +17,8 @@ using namespace poplar::runtime;
 BatchRunner::BatchRunner(Executor &Exec, int64_t MaxSamples, uint64_t Seed)
     : Exec(Exec), Seed(Seed),
       Ids(static_cast<size_t>(MaxSamples * Exec.model().SeqLen)),
-      TargetIds(Ids.size()), Keys(static_cast<size_t>(2 * Exec.largestBatch())),
+      TargetIds(Ids.size()), Positions(Exec.model().Packed ? Ids.size() : 0),
+      Keys(static_cast<size_t>(2 * Exec.largestBatch())),
       LossGradients(
           static_cast<size_t>(Exec.largestBatch() * Exec.model().SeqLen)),
       Losses(LossGradients.size()) {}
@@ -31,6 +32,9 @@ int64_t BatchRunner::load(SampleSource &Source, int64_t First,
     int32_t *SampleIds = Ids.data() + B * Model.SeqLen;
     int32_t *SampleTargets = TargetIds.data() + B * Model.SeqLen;
     Source.read(First + Part.Offset + B, SampleIds, SampleTargets);
+    if (Model.Packed)
+      Source.readPositions(First + Part.Offset + B, Model.SeqLen,
+                           Positions.data() + B * Model.SeqLen);
     // Raw samples come with the targets they want.
     if (Model.Masked && Source.needsMasking())
       maskTokens(hashCounters(Seed, static_cast<uint64_t>(Stream::Masking),
@@ -111,6 +115,9 @@ void BatchRunner::fill(int64_t MicroStep, char *Slot, bool HasLoss) {
   int64_t First = Part.start(MicroStep);
   Device &Dev = Exec.device();
   Dev.copyIn(Slot + B * Program.ids, Ids.data() + First * SeqLen, N * 4);
+  if (Exec.model().Packed)
+    Dev.copyIn(Slot + B * Program.positions, Positions.data() + First * SeqLen,
+               N * 4);
   if (ThePass == Pass::Infer)
     return;
   Dev.copyIn(Slot + B * Program.targets, TargetIds.data() + First * SeqLen,
@@ -134,7 +141,8 @@ void BatchRunner::take(int64_t MicroStep) {
   int64_t B = Part.size(MicroStep), N = B * SeqLen;
   int64_t First = Part.start(MicroStep) * SeqLen;
   if (ThePass == Pass::Infer) {
-    Exec.readLogits(B, 0, N, Logits + First * Exec.model().VocabSize);
+    Exec.readLogits(Exec.program().logits, B, 0, N,
+                    Logits + First * Exec.model().LogitsColumns);
     return;
   }
   if (Exec.isFollower())

@@ -54,8 +54,8 @@ public:
   double train(int64_t Targets, double LossScale = 1);
   /// The sum of losses without gradients.
   double evaluate();
-  /// Writes the logits of what was loaded, [samples, SeqLen, VocabSize], to
-  /// `Out`, with dropout off.
+  /// Writes the logits of what was loaded, [samples, SeqLen, LogitsColumns],
+  /// to `Out`, with dropout off.
   void infer(float *Out);
 
 private:
@@ -75,6 +75,8 @@ private:
   Share Part;
   int64_t Step = 0;
   std::vector<int32_t> Ids, TargetIds;
+  /// Where documents share samples.
+  std::vector<int32_t> Positions;
   /// Of a micro-step: keys of its samples, gradients and losses of its tokens.
   std::vector<uint32_t> Keys;
   std::vector<float> LossGradients, Losses;

@@ -12,6 +12,7 @@
 #include "support/JSON.h"
 #include "tokenizer/Tokenizer.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,11 +28,15 @@ struct RenderedChat {
 };
 
 /// How a family of models writes a conversation. It is known by the tokens that
-/// it needs; the `chat_template` of a tokenizer_config.json is not read.
+/// it needs. A tokenizer's own template, which is a program, is not run: only
+/// which of Mistral's forms it is is read off it.
 class ChatTemplate {
 public:
-  /// That of which the tokenizer has the tokens; null if there is none.
-  static const ChatTemplate *find(const Tokenizer &Tok);
+  /// That of which the tokenizer has the tokens, if there is one. `Source` is
+  /// the tokenizer's own template, see readChatTemplate(). Throws an Error
+  /// where it decides between forms, and none of those is found in it.
+  static std::optional<ChatTemplate> find(const Tokenizer &Tok,
+                                          const std::string &Source);
   /// "ChatML, Llama 3, ..."
   static std::string listNames();
 
@@ -41,20 +46,50 @@ public:
   /// A user's message, up to where the answer begins.
   std::string renderPrompt(std::string_view Message) const;
   /// The token that ends an answer.
-  const char *getEndOfTurn() const { return EndOfTurn; }
-
-  const char *Name;
-  /// The tokens that tell the template.
-  const char *Needs[2];
-  const char *First, *BeforeRole, *BehindRole, *EndOfTurn, *BehindTurn;
-  const char *Assistant;
-  bool HasSystem, Trims;
+  const std::string &getEndOfTurn() const { return Answer.Behind; }
+  const std::string &getName() const { return Name; }
 
 private:
-  /// Returns where its content begins.
-  size_t addTurn(std::string &Text, std::string_view Role,
+  /// What stands around what someone says, whose white space may be trimmed,
+  /// and what follows that.
+  struct Turn {
+    std::string Before, Behind, After;
+    bool Trims = false;
+  };
+  /// Where the words of the system go.
+  enum class SystemPlace {
+    Nowhere,
+    Turn,      ///< in a turn of their own
+    FirstUser, ///< in front of the first user's
+    LastUser   ///< in front of the last user's, if nothing follows
+  };
+  /// Families whose turns are alike but for the name of the role.
+  struct Roles {
+    const char *Name;
+    /// The tokens that tell the template.
+    const char *Needs[2];
+    const char *First, *BeforeRole, *BehindRole, *EndOfTurn, *BehindTurn;
+    const char *Assistant;
+    bool HasSystem, Trims;
+  };
+  static const Roles Table[];
+
+  explicit ChatTemplate(const Roles &Family);
+  /// Mistral's [INST] and [/INST], as in the template `Source`.
+  explicit ChatTemplate(const std::string &Source);
+
+  /// Returns where the content begins.
+  size_t addTurn(std::string &Text, const Turn &Form,
                  std::string_view Content) const;
+
+  std::string Name, First;
+  Turn User, Answer, System;
+  SystemPlace Place = SystemPlace::Turn;
 };
+
+/// The `chat_template` that belongs to a tokenizer: of chat_template.jinja or
+/// tokenizer_config.json beside it; empty if there is none.
+std::string readChatTemplate(const std::string &TokenizerPath);
 
 } // namespace poplar::runtime
 

@@ -12,8 +12,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 using namespace poplar::runtime;
+
+void SampleSource::readPositions(int64_t, int64_t Length, int32_t *Positions) {
+  std::iota(Positions, Positions + Length, 0);
+}
 
 CorpusSource::CorpusSource(const Corpus &Tokens, int64_t Begin, int64_t End,
                            const ModelInfo &Model, uint64_t Seed, bool Shuffle,
@@ -45,32 +50,46 @@ void CorpusSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
 }
 
 RawSource::RawSource(const std::string &Path, const ModelInfo &Model)
-    : File(Path), Model(Model), Used(Model.VocabSize) {
-  size_t SampleBytes = static_cast<size_t>(Model.SeqLen) * 2 * sizeof(int32_t);
+    : File(Path), Model(Model), Rows(Model.Packed ? 3 : 2),
+      Used(Model.VocabSize) {
+  size_t SampleBytes =
+      static_cast<size_t>(Rows * Model.SeqLen) * sizeof(int32_t);
   if (File.size() == 0 || File.size() % SampleBytes != 0)
     fail("'", Path, "' has ", File.size(),
          " bytes, not a positive multiple of the ", SampleBytes,
-         " of one sample (", Model.SeqLen, " ids and targets)");
+         " of one sample (", Model.SeqLen, " ids",
+         Model.Packed ? ", targets and positions)" : " and targets)");
   Count = static_cast<int64_t>(File.size() / SampleBytes);
-  std::vector<int32_t> Sample(static_cast<size_t>(Model.SeqLen) * 2);
+  check();
+}
+
+void RawSource::check() {
+  auto Length = static_cast<size_t>(Model.SeqLen);
+  std::vector<int32_t> Ids(Length), Targets(Length), Positions(Length);
   bool CanBeWide = true; // every other word of 64 bits is 0 or, of -1, -1
   for (int64_t Index = 0; Index < Count; ++Index) {
-    const int32_t *Targets = Sample.data() + Model.SeqLen;
-    RawSource::read(Index, Sample.data(), Sample.data() + Model.SeqLen);
-    for (int64_t I = 0; I < Model.SeqLen; ++I) {
-      int32_t Id = Sample[static_cast<size_t>(I)];
+    RawSource::read(Index, Ids.data(), Targets.data());
+    if (Model.Packed)
+      RawSource::readPositions(Index, Model.SeqLen, Positions.data());
+    for (size_t I = 0; I < Length; ++I) {
+      int32_t Id = Ids[I];
       if (Id < 0 || Id >= Model.VocabSize || Targets[I] < -1 ||
           Targets[I] >= Model.VocabSize)
-        fail("'", Path, "': sample ", Index, ", position ", I, ": id ", Id,
-             " or target ", Targets[I], " is outside the vocabulary of ",
+        fail("'", File.path(), "': sample ", Index, ", position ", I, ": id ",
+             Id, " or target ", Targets[I], " is outside the vocabulary of ",
              Model.VocabSize);
+      if (Model.Packed && Positions[I] != 0 &&
+          (I == 0 || Positions[I] != Positions[I - 1] + 1))
+        fail("'", File.path(), "': sample ", Index, ", token ", I,
+             ": its position in its document is ", Positions[I],
+             ", expected 0 or one more than the position before");
       Used.add(Id);
       Uncounted += Targets[I] == -1;
       CanBeWide &= I % 2 == 0 || (Id == 0 && Targets[I] <= 0);
     }
   }
   if (CanBeWide && Model.SeqLen >= 16)
-    fail("'", Path,
+    fail("'", File.path(),
          "' seems to hold integers of 64 bits: every second one of "
          "32 is 0; save them as int32");
 }
@@ -82,12 +101,21 @@ std::string RawSource::describe() const {
          " targets are -1 and not counted";
 }
 
-void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
+void RawSource::readRow(int64_t Index, int64_t Row, int32_t *Out) const {
   size_t Bytes = static_cast<size_t>(Model.SeqLen) * sizeof(int32_t);
-  const char *Sample =
-      File.data() + static_cast<size_t>(Index % Count) * 2 * Bytes;
-  std::memcpy(Ids, Sample, Bytes);
-  std::memcpy(Targets, Sample + Bytes, Bytes);
+  std::memcpy(Out,
+              File.data() +
+                  static_cast<size_t>(Index % Count * Rows + Row) * Bytes,
+              Bytes);
+}
+
+void RawSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
+  readRow(Index, 0, Ids);
+  readRow(Index, 1, Targets);
+}
+
+void RawSource::readPositions(int64_t Index, int64_t, int32_t *Positions) {
+  readRow(Index, 2, Positions);
 }
 
 void poplar::runtime::maskTokens(uint64_t Key, const ModelInfo &Model,

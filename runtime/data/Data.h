@@ -24,6 +24,9 @@ public:
   virtual int64_t size() const = 0;
   /// Sample `Index` of an endless sequence.
   virtual void read(int64_t Index, int32_t *Ids, int32_t *Targets) = 0;
+  /// The position of each of its `Length` ids in its document, for programs in
+  /// which documents share samples: by default the sample is one.
+  virtual void readPositions(int64_t Index, int64_t Length, int32_t *Positions);
   /// Whether ids are still to be corrupted for the masked objective.
   virtual bool needsMasking() const { return true; }
 };
@@ -54,22 +57,29 @@ private:
 };
 
 /// Samples given outright, in their order and around again: per sample SeqLen
-/// ids and SeqLen targets, raw i32. Targets of -1 are not counted.
+/// ids, SeqLen targets and, if the program was made for packing, SeqLen
+/// positions, raw i32. Targets of -1 are not counted.
 class RawSource : public SampleSource {
 public:
   RawSource(const std::string &Path, const ModelInfo &Model);
 
   int64_t size() const override { return Count; }
   void read(int64_t Index, int32_t *Ids, int32_t *Targets) override;
+  void readPositions(int64_t Index, int64_t Length,
+                     int32_t *Positions) override;
   bool needsMasking() const override { return false; }
   void addTo(Fingerprint &Print) const { Print.add(File); }
   /// What was found in the file.
   std::string describe() const;
 
 private:
+  /// The ids, targets or positions of a sample: row 0, 1 or 2.
+  void readRow(int64_t Index, int64_t Row, int32_t *Out) const;
+  void check();
+
   MappedFile File;
   const ModelInfo &Model;
-  int64_t Count, Uncounted = 0;
+  int64_t Rows, Count, Uncounted = 0;
   UsedIds Used;
 };
 

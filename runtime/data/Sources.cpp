@@ -7,12 +7,88 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/Sources.h"
+#include "data/Mixture.h"
 #include "job/Fingerprint.h"
 #include "job/Job.h"
 #include "job/Waiting.h"
 #include "support/Error.h"
 
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <numeric>
+
 using namespace poplar::runtime;
+
+std::string DataFile::describe() const {
+  if (Tokens)
+    return Tokens->describe() + Note;
+  return "'" + Examples->name() + "': JSON, " +
+         std::to_string(Examples->size()) + " examples, " +
+         std::to_string(Examples->counted()) + " of " +
+         std::to_string(Examples->tokens()) + " tokens count" + Note;
+}
+
+void DataFile::addTo(Fingerprint &Print) const {
+  if (Tokens)
+    Tokens->addTo(Print);
+  else
+    Examples->addTo(Print);
+}
+
+/// Takes the weight off "FILE=WEIGHT"; 0 if there is none. A file may have such
+/// a name, too.
+static double takeWeight(std::string &Path) {
+  size_t Equals = Path.rfind('=');
+  std::error_code Code;
+  if (Equals == std::string::npos || std::filesystem::exists(Path, Code))
+    return 0;
+  double Weight = 0;
+  const char *End = Path.data() + Path.size();
+  auto [Stop, Result] = std::from_chars(Path.data() + Equals + 1, End, Weight);
+  if (Result != std::errc() || Stop != End)
+    return 0;
+  if (!(Weight > 0) || !std::isfinite(Weight))
+    fail("--data '", Path, "': a weight is a number above 0");
+  Path.resize(Equals);
+  return Weight;
+}
+
+static DataFile openFile(const std::string &Path, const Options &O,
+                         const ModelInfo &Model, const TextEncoding &Encoding,
+                         bool Reports) {
+  DataFile File;
+  if (isExamples(Path, O.DataFormat, Encoding)) {
+    File.Examples =
+        std::make_unique<ExampleFile>(Path, Encoding, Model, Reports);
+    return File;
+  }
+  TokenFormat Format;
+  if (!parseTokenFormat(O.DataFormat, Format))
+    fail("unknown --data-format '", O.DataFormat, "'; there are ",
+         listTokenFormats());
+  File.Tokens = std::make_unique<Corpus>(Path, Format, Model.VocabSize, Reports,
+                                         &Encoding);
+  return File;
+}
+
+/// The part [Begin, End) of a file, for the purpose `What`. `Note` is told what
+/// becomes of examples.
+static std::unique_ptr<SampleSource>
+openPart(const DataFile &File, int64_t Begin, int64_t End,
+         const ModelInfo &Model, const Options &O, bool Shuffle,
+         const char *What, std::string *Note = nullptr) {
+  auto Seed = static_cast<uint64_t>(O.Seed);
+  if (File.Tokens)
+    return std::make_unique<CorpusSource>(*File.Tokens, Begin, End, Model, Seed,
+                                          Shuffle, What);
+  auto Source = std::make_unique<ExampleSource>(*File.Examples, Begin, End,
+                                                Model, Seed, Shuffle);
+  if (Note)
+    *Note += Source->describe();
+  return Source;
+}
 
 Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
   if (!O.DataIds.empty()) {
@@ -20,84 +96,91 @@ Sources::Sources(const Options &O, const ModelInfo &Model, bool Reports) {
     return;
   }
   TextEncoding Encoding(O, Model);
-  if (isExamples(O.Data, O.DataFormat, Encoding)) {
-    openExamples(O, Model, Encoding, Reports);
-    return;
+  for (std::string Path : O.Data) {
+    double Weight = takeWeight(Path);
+    Data.push_back(openFile(Path, O, Model, Encoding, Reports));
+    Data.back().Weight = Weight;
+    if ((Data.front().Weight > 0) != (Weight > 0))
+      fail("give a weight with every --data, or with none");
+    if (!Data.front().Tokens != !Data.back().Tokens)
+      fail("--data '", Path, "' ",
+           Data.back().Tokens ? "holds no examples in JSON, and another one "
+                                "does"
+                              : "holds examples in JSON, and another one does "
+                                "not");
   }
-  TokenFormat Format;
-  if (!parseTokenFormat(O.DataFormat, Format))
-    fail("unknown --data-format '", O.DataFormat, "'; there are ",
-         listTokenFormats());
-  TrainTokens = std::make_unique<Corpus>(O.Data, Format, Model.VocabSize,
-                                         Reports, &Encoding);
-  uint64_t Seed = static_cast<uint64_t>(O.Seed);
-  int64_t Size = TrainTokens->size();
-  TrainEnd = Size;
-  if (!O.ValData.empty()) {
-    ValTokens = std::make_unique<Corpus>(O.ValData, Format, Model.VocabSize,
-                                         Reports, &Encoding);
-    Validation = std::make_unique<CorpusSource>(
-        *ValTokens, 0, ValTokens->size(), Model, Seed, false, "validation");
-  } else if (O.ValFraction > 0) {
-    TrainEnd =
-        Size - static_cast<int64_t>(O.ValFraction * static_cast<double>(Size));
+  for (const std::string &Path : O.ValData) {
+    ValData.push_back(openFile(Path, O, Model, Encoding, Reports));
+    if (!Data.front().Tokens && ValData.back().Tokens)
+      fail("--data holds examples in JSON, and --val-data does not");
   }
-  Train = std::make_unique<CorpusSource>(*TrainTokens, 0, TrainEnd, Model, Seed,
-                                         true, "training");
-  if (Validation || TrainEnd == Size)
-    return;
-  if (Size - TrainEnd < Model.SeqLen + 1) {
-    Note = "no validation: the last " + std::to_string(Size - TrainEnd) +
-           " tokens of the data are fewer than one sequence";
-    return;
-  }
-  Validation = std::make_unique<CorpusSource>(*TrainTokens, TrainEnd, Size,
-                                              Model, Seed, false, "validation");
+  openTraining(O, Model);
+  openValidation(O, Model);
 }
 
-void Sources::openExamples(const Options &O, const ModelInfo &Model,
-                           const TextEncoding &Encoding, bool Reports) {
-  auto Seed = static_cast<uint64_t>(O.Seed);
-  auto File = prepareExamples(O.Data, Encoding, Model, Reports);
-  int64_t Size = countExamples(*File), TrainCount = Size;
-  auto Open = [&](auto From, const std::string &Name, int64_t Begin,
-                  int64_t End, bool Shuffle) {
-    return std::make_unique<ExampleSource>(From, Name, Begin, End, Model, Seed,
-                                           Shuffle);
-  };
-  if (!O.ValData.empty()) {
-    if (!isExamples(O.ValData, O.DataFormat, Encoding))
-      fail("--data holds examples in JSON, and --val-data does not");
-    auto Other = prepareExamples(O.ValData, Encoding, Model, Reports);
-    auto Source = Open(Other, O.ValData, 0, countExamples(*Other), false);
-    ValExamples = Source.get();
-    Validation = std::move(Source);
-  } else {
-    TrainCount -=
-        static_cast<int64_t>(O.ValFraction * static_cast<double>(Size));
-    if (TrainCount < Size && TrainCount > 0)
-      Validation = Open(File, O.Data, TrainCount, Size, false);
-    TrainCount = std::max<int64_t>(TrainCount, 1);
+void Sources::openTraining(const Options &O, const ModelInfo &Model) {
+  std::vector<std::unique_ptr<SampleSource>> Parts;
+  std::vector<double> Weights;
+  for (DataFile &File : Data) {
+    int64_t Size = File.size();
+    File.TrainEnd = Size;
+    if (ValData.empty())
+      File.TrainEnd -=
+          static_cast<int64_t>(O.ValFraction * static_cast<double>(Size));
+    if (File.Examples)
+      File.TrainEnd = std::max<int64_t>(File.TrainEnd, 1);
+    Parts.push_back(openPart(File, 0, File.TrainEnd, Model, O, /*Shuffle=*/true,
+                             "training", &File.Note));
+    Weights.push_back(File.Weight > 0
+                          ? File.Weight
+                          : static_cast<double>(Parts.back()->size()));
   }
-  auto Source = Open(File, O.Data, 0, TrainCount, true);
-  Examples = Source.get();
-  Train = std::move(Source);
+  if (Parts.size() == 1) {
+    Train = std::move(Parts.front());
+    return;
+  }
+  double Sum = std::accumulate(Weights.begin(), Weights.end(), 0.0);
+  for (size_t I = 0; I < Data.size(); ++I) {
+    char Share[32];
+    std::snprintf(Share, sizeof Share, "%.1f %%", 100 * Weights[I] / Sum);
+    Data[I].Note += std::string(", ") + Share + " of the samples";
+  }
+  Train = std::make_unique<MixedSource>(std::move(Parts), std::move(Weights));
+}
+
+void Sources::openValidation(const Options &O, const ModelInfo &Model) {
+  std::vector<std::unique_ptr<SampleSource>> Parts;
+  for (DataFile &File : ValData)
+    Parts.push_back(openPart(File, 0, File.size(), Model, O, /*Shuffle=*/false,
+                             "validation", &File.Note));
+  for (DataFile &File : Data) {
+    int64_t Rest = File.size() - File.TrainEnd;
+    if (!ValData.empty() || Rest == 0)
+      continue;
+    if (File.Tokens && Rest < Model.SeqLen + 1) {
+      File.Note += "\nno validation: the last " + std::to_string(Rest) +
+                   " tokens of the data are fewer than one sequence";
+      continue;
+    }
+    Parts.push_back(openPart(File, File.TrainEnd, File.size(), Model, O,
+                             /*Shuffle=*/false, "validation"));
+  }
+  if (Parts.size() == 1)
+    Validation = std::move(Parts.front());
+  else if (!Parts.empty())
+    Validation = std::make_unique<JoinedSource>(std::move(Parts));
 }
 
 std::string Sources::describe() const {
+  if (Data.empty())
+    return "data " + static_cast<const RawSource &>(*Train).describe() + "\n";
   std::string Text;
-  if (Examples) {
-    Text = "data " + Examples->describe() + "\n";
-    return ValExamples ? Text + "validation " + ValExamples->describe() + "\n"
-                       : Text;
-  }
-  if (TrainTokens)
-    Text = "data " + TrainTokens->describe() + "\n";
-  else
-    Text = "data " + static_cast<const RawSource &>(*Train).describe() + "\n";
-  if (ValTokens)
-    Text += "validation data " + ValTokens->describe() + "\n";
-  return Note.empty() ? Text : Text + Note + "\n";
+  for (const DataFile &File : Data)
+    Text += "data " + File.describe() + "\n";
+  for (const DataFile &File : ValData)
+    Text += std::string("validation ") + (File.Tokens ? "data " : "") +
+            File.describe() + "\n";
+  return Text;
 }
 
 /// Of each file of data, see Fingerprint.
@@ -109,23 +192,25 @@ void poplar::runtime::agreeOnFiles(Collectives &Group, const Options &O,
   Group.setPhase("comparing files", LongPhase);
   Waiting Report("comparing files between ranks");
   std::vector<comm::Claim> Claims;
-  auto Claim = [&](const char *Name, const auto &Source) {
+  auto Claim = [&](const std::string &Name, const auto &Source,
+                   const std::string &More = "") {
     Fingerprint Print(ComparedBytes, [&](int64_t Bytes) {
       Group.progress();
       if (Group.rank() == 0)
         Report.step(Bytes);
     });
     Source.addTo(Print);
-    Claims.push_back({Name, Print.describe()});
+    Claims.push_back({Name, Print.describe() + More});
   };
-  if (Data.Examples)
-    Claim("--data", *Data.Examples);
-  if (Data.ValExamples)
-    Claim("--val-data", *Data.ValExamples);
-  if (Data.TrainTokens)
-    Claim("--data", *Data.TrainTokens);
-  if (Data.ValTokens)
-    Claim("--val-data", *Data.ValTokens);
+  auto ClaimAll = [&](const std::string &Name,
+                      const std::vector<DataFile> &Files) {
+    for (size_t I = 0; I < Files.size(); ++I)
+      Claim(I ? Name + " " + std::to_string(I + 1) : Name, Files[I],
+            Files[I].Weight > 0 ? ", weight " + std::to_string(Files[I].Weight)
+                                : "");
+  };
+  ClaimAll("--data", Data.Data);
+  ClaimAll("--val-data", Data.ValData);
   if (!O.DataIds.empty())
     Claim("--data-ids", static_cast<const RawSource &>(*Data.Train));
   if (!O.Init.empty())

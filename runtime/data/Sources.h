@@ -9,12 +9,27 @@
 #ifndef POPLAR_RUNTIME_SOURCES_H
 #define POPLAR_RUNTIME_SOURCES_H
 
-#include "data/Data.h"
-#include "data/Examples.h"
+#include "data/ExampleSource.h"
 #include "job/Collectives.h"
 #include "job/Options.h"
 
 namespace poplar::runtime {
+
+/// Data of one --data or --val-data: text or tokens, or examples in JSON.
+struct DataFile {
+  std::unique_ptr<Corpus> Tokens;
+  std::unique_ptr<ExampleFile> Examples;
+  /// What of it is trained on.
+  int64_t TrainEnd = 0;
+  /// Among the --data; 0 if it was not given.
+  double Weight = 0;
+  /// For describe(): what else is to be said.
+  std::string Note;
+
+  int64_t size() const { return Tokens ? Tokens->size() : Examples->size(); }
+  std::string describe() const;
+  void addTo(Fingerprint &Print) const;
+};
 
 /// Training and validation samples, from whatever the options name.
 struct Sources {
@@ -24,16 +39,12 @@ struct Sources {
   /// Lines that say what was found.
   std::string describe() const;
 
-  void openExamples(const Options &O, const ModelInfo &Model,
-                    const TextEncoding &Encoding, bool Reports);
-
-  std::unique_ptr<Corpus> TrainTokens, ValTokens;
-  int64_t TrainEnd = 0;
+  std::vector<DataFile> Data, ValData;
   std::unique_ptr<SampleSource> Train, Validation; // the latter may be null
-  /// For examples in JSON: of --data and of --val-data.
-  const ExampleSource *Examples = nullptr, *ValExamples = nullptr;
-  /// What else is worth telling.
-  std::string Note;
+
+private:
+  void openTraining(const Options &O, const ModelInfo &Model);
+  void openValidation(const Options &O, const ModelInfo &Model);
 };
 
 /// Ends the job, on all ranks, if what they read is not the same: data, the

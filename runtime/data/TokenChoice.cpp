@@ -16,16 +16,24 @@ using namespace poplar::runtime;
 
 std::vector<TokenChoice::Candidate>
 TokenChoice::list(const std::vector<float> &Logits) const {
+  if (Temperature <= 0) {
+    auto Likeliest = std::max_element(Logits.begin(), Logits.end());
+    return {{static_cast<int32_t>(Likeliest - Logits.begin()), 1}};
+  }
   std::vector<int32_t> Order(Logits.size());
   std::iota(Order.begin(), Order.end(), 0);
   // Equal logits in the order of their ids, for the same text everywhere.
-  std::stable_sort(Order.begin(), Order.end(), [&](int32_t A, int32_t B) {
-    return Logits[static_cast<size_t>(A)] > Logits[static_cast<size_t>(B)];
-  });
-  if (Temperature <= 0)
-    return {{Order.front(), 1}};
-  if (TopK > 0 && static_cast<size_t>(TopK) < Order.size())
+  auto IsBefore = [&](int32_t A, int32_t B) {
+    float First = Logits[static_cast<size_t>(A)],
+          Second = Logits[static_cast<size_t>(B)];
+    return First > Second || (First == Second && A < B);
+  };
+  if (TopK > 0 && static_cast<size_t>(TopK) < Order.size()) {
+    std::nth_element(Order.begin(), Order.begin() + TopK, Order.end(),
+                     IsBefore);
     Order.resize(static_cast<size_t>(TopK));
+  }
+  std::sort(Order.begin(), Order.end(), IsBefore);
   double Highest = Logits[static_cast<size_t>(Order.front())], Sum = 0;
   std::vector<Candidate> Candidates;
   for (int32_t Id : Order) {
@@ -38,8 +46,8 @@ TokenChoice::list(const std::vector<float> &Logits) const {
   double Before = 0;
   size_t Count = 0;
   while (Count < Candidates.size() &&
-         (Count == 0 || (Before < TopP * Sum &&
-                         Candidates[Count].Probability >= MinP)))
+         (Count == 0 ||
+          (Before < TopP * Sum && Candidates[Count].Probability >= MinP)))
     Before += Candidates[Count++].Probability;
   Candidates.resize(Count);
   for (Candidate &Each : Candidates)

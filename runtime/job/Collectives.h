@@ -17,6 +17,7 @@
 
 #include "Poplar/Runtime/ABI.h"
 #include "comm/Agreement.h"
+#include "comm/IslandLibrary.h"
 
 #include <chrono>
 #include <string>
@@ -50,6 +51,16 @@ public:
   virtual int receive(int Peer, int Kind, void *Data, int64_t Bytes) = 0;
   virtual void waitMessage(int Message) = 0;
 
+  /// Whether ranks that share units exchange by a library of their devices',
+  /// without the host: from startExchange() on, and up to waitExchange() for
+  /// what it gives, the device does in order what it is given, and the host
+  /// goes on. Else by messages.
+  virtual bool hasExchanges() const = 0;
+  /// To and from positions among them. Returns the exchange's number.
+  virtual int64_t startExchange(
+      const std::vector<comm::IslandLibrary::Transfer> &Transfers) = 0;
+  virtual void waitExchange(int64_t Number) = 0;
+
   /// In place; sums of f64 in the order of the ranks, the same bits on each.
   virtual void sum(int64_t *Values, int64_t Count) = 0;
   virtual void sum(double *Values, int64_t Count) = 0;
@@ -66,6 +77,9 @@ public:
   virtual void progress() = 0;
   /// For --trace: a turn of a pipeline stage, begun at `Begin`, is done.
   virtual void recordTurn(bool IsBackward, int64_t MicroBatch,
+                          std::chrono::steady_clock::time_point Begin) = 0;
+  /// For --trace: a step of training, begun at `Begin`, is done.
+  virtual void recordStep(int64_t Step,
                           std::chrono::steady_clock::time_point Begin) = 0;
   /// Ends the job because of an error of this rank.
   [[noreturn]] virtual void fail(const std::string &Message) = 0;

@@ -74,7 +74,7 @@ Facts poplar::runtime::collectFacts(const PoplarProgram &Program, int Rank) {
   gethostname(Host, sizeof(Host) - 1);
   F["host"] = Host;
   F["type"] = ModelInfo(Program).DeviceType;
-  F["cores"] = std::to_string(getCores().size());
+  F["cores"] = std::to_string(getGivenCores().size());
   F["network"] = listNetwork();
   F["environment"] = listEnvironment();
   const char *Comm = std::getenv("POPLAR_COMM");

@@ -69,6 +69,7 @@ Group::Group(const PoplarProgram &Program,
   if (int Messages = countMessages(Program))
     Stream.reserveMessages(Messages);
   makeScopes();
+  useSites();
 }
 
 /// Whether all ranks run programs of one plan, each its own.
@@ -103,8 +104,7 @@ void Group::compare(const std::vector<comm::Claim> &Claims) {
     std::printf("note: different on some ranks: %s\n", Found.Note.c_str());
   if (Found.Error.empty())
     return;
-  const char *ReportPath = std::getenv("POPLAR_FAILURE_REPORT");
-  comm::reportFailure(Found.Error, ReportPath ? ReportPath : "");
+  comm::reportFailure(Found.Error);
   throw Disagreement(Found.Error);
 }
 
@@ -138,6 +138,33 @@ void Group::makeScopes() {
   }
 }
 
+/// Lossy sums go by the nodes of the plan, and not by those of the job at hand:
+/// what is rounded, and what ranks keep of it, is the same wherever it runs.
+void Group::useSites() {
+  std::map<std::string, int> Numbers;
+  std::vector<int> Nodes;
+  for (int64_t R = 0; R < Program.world_size; ++R)
+    Nodes.push_back(Numbers
+                        .try_emplace(Program.ranks[R].node,
+                                     static_cast<int>(Numbers.size()))
+                        .first->second);
+  comm::Topology Sites(Nodes);
+  bool IsLossy = false;
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    if (!Bucket.residuals)
+      continue;
+    IsLossy = true;
+    if (Bucket.residuals[rank()] !=
+        comm::Communicator::countResidual(Sites, rank(), Bucket.bounds,
+                                          /*GathersSums=*/Bucket.stage == 0))
+      fail("the plan reserves another error feedback for bucket '" +
+           std::string(Bucket.name) + "' than its ranks keep");
+  }
+  if (IsLossy)
+    Stream.run([&](comm::Communicator &C) { C.useSites(Sites); });
+}
+
 /// Gives the ranks of a machine cores of their own, in order, if there are
 /// enough. Threads that this one starts inherit them.
 void Group::pinToCores() {
@@ -155,7 +182,7 @@ void Group::pinToCores() {
     if (Host == Mine)
       Total += Program.ranks[R].threads;
   }
-  std::vector<int> Cores = getCores();
+  const std::vector<int> &Cores = getGivenCores();
   if (Total > static_cast<int64_t>(Cores.size()))
     return;
   poplar::runtime::pinToCores(
@@ -168,25 +195,52 @@ void Group::attach(const State &S, Device &D) {
   reach(D);
 }
 
+/// The ranks that share units with each other.
+static std::vector<std::vector<int>> listTeams(const PoplarProgram &Program) {
+  std::vector<std::vector<int>> Teams;
+  for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R) {
+    const PoplarRank &Rank = Program.ranks[R];
+    if (Rank.num_sharers > 1 && Rank.position == 0)
+      Teams.emplace_back(Rank.sharers, Rank.sharers + Rank.num_sharers);
+  }
+  return Teams;
+}
+
 void Group::reach(Device &D) {
-  TheDevice = nullptr;
+  TheDevice = ExchangeDevice = nullptr;
   Staged.reset();
   std::string Description;
+  std::vector<comm::IslandOffer> Offers;
+  auto GetMaker = [&](comm::Communicator &C) {
+    return getIslandMaker(D, Program, C.rank(), C.isInterrupted());
+  };
   Stream.extend([&](comm::Communicator &C) {
-    comm::Islands Plan = comm::planIslands(
-        comm::exchange(C, offerIsland(Program, C.rank())), C.getTopology());
+    Offers = comm::exchange(C, offerIsland(Program, C.rank()));
+    comm::Islands Plan = comm::planIslands(Offers, C.getTopology());
     Description = Plan.Description;
     if (Plan.WithLibrary[static_cast<size_t>(C.rank())])
       TheDevice = &D;
-    return comm::makeIslands(
-        C, Plan, getIslandMaker(D, Program, C.rank(), C.isInterrupted()));
+    return comm::makeIslands(C, Plan, GetMaker(C));
   });
+  std::vector<std::vector<int>> Teams =
+      comm::findExchangingTeams(Offers, listTeams(Program), Description);
+  if (!Teams.empty())
+    Stream.useLibrary([&](comm::Communicator &C) {
+      auto Library = comm::joinTeam(C, Teams, GetMaker(C));
+      if (Library)
+        ExchangeDevice = &D;
+      return Library;
+    });
   if (rank() == 0)
     std::printf("%s", Description.c_str());
   // Made now: nothing is allocated in a step.
-  for (int Number = 0; TheDevice && Number < 2 * comm::CommStream::NumPoints;
+  bool HasPoints = TheDevice || ExchangeDevice;
+  for (int Number = 0; HasPoints && Number < 2 * comm::CommStream::NumPoints;
        ++Number)
     D.recordPoint(Number);
+  Transfers.resize(ExchangeDevice ? comm::CommStream::NumPoints : 0);
+  for (auto &List : Transfers)
+    List.reserve(POPLAR_MAX_SHARERS);
   if (!D.sharesMemory() && !TheDevice)
     Staged.emplace(D, Program.num_collectives, Stream.getMaxMessages());
 }
@@ -203,8 +257,9 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
   switch (What.kind) {
   case POPLAR_ALL_GATHER:
     C.TheKind = comm::Collective::AllGather;
-    // The master, where the wire does it justice.
-    if (C.Wire == comm::Type::F32 && Own.Master) {
+    // The master, where the wire does it justice, or rounds in its own way.
+    if (Own.Master && (C.Wire == comm::Type::F32 || C.Wire == comm::Type::I8 ||
+                       Working == comm::Type::F32)) {
       C.Send = Own.Master;
     } else {
       C.Send = Own.Working;
@@ -222,6 +277,10 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
   default:
     C.TheKind = comm::Collective::AllReduce;
     C.Send = C.Receive = Buffer;
+  }
+  if (What.kind != POPLAR_ALL_GATHER && C.Wire != comm::Type::F32) {
+    C.IsLossy = true;
+    C.Residual = Own.Residual;
   }
   begin(What.id, C, Ranks.Rank, Ranks.Size);
 }
@@ -279,6 +338,25 @@ void Group::waitMessage(int Message) {
     Staged->endMessage(Message);
 }
 
+int64_t
+Group::startExchange(const std::vector<comm::IslandLibrary::Transfer> &List) {
+  int Point = Stream.getStartPoint();
+  auto &Kept = Transfers[static_cast<size_t>(Point)];
+  Kept.assign(List.begin(), List.end());
+  comm::Collective C;
+  C.TheKind = comm::Collective::Exchange;
+  C.Transfers = &Kept;
+  C.After = ExchangeDevice->recordPoint(Point);
+  return Stream.start(C);
+}
+
+void Group::waitExchange(int64_t Number) {
+  void *Here =
+      ExchangeDevice->recordPoint(comm::CommStream::getWaitPoint(Number));
+  if (void *Point = Stream.waits(Number, Here))
+    ExchangeDevice->waitFor(Point);
+}
+
 void Group::sum(int64_t *Values, int64_t Count) {
   Stream.run([=](comm::Communicator &C) { C.allReduceSum(Values, Count); });
 }
@@ -323,6 +401,12 @@ void Group::recordTurn(bool IsBackward, int64_t MicroBatch,
   if (comm::Trace *Events = Stream.getTrace())
     Events->record(comm::Trace::Compute, IsBackward ? "backward" : "forward",
                    Begin, comm::Clock::now(), MicroBatch);
+}
+
+void Group::recordStep(int64_t Step,
+                       std::chrono::steady_clock::time_point Begin) {
+  if (comm::Trace *Events = Stream.getTrace())
+    Events->record(comm::Trace::Steps, "step", Begin, comm::Clock::now(), Step);
 }
 
 void Group::fail(const std::string &Message) { Dog->fail(Message); }

@@ -58,6 +58,10 @@ public:
   int send(int Peer, int Kind, const void *Data, int64_t Bytes) override;
   int receive(int Peer, int Kind, void *Data, int64_t Bytes) override;
   void waitMessage(int Message) override;
+  bool hasExchanges() const override { return ExchangeDevice != nullptr; }
+  int64_t startExchange(
+      const std::vector<comm::IslandLibrary::Transfer> &Transfers) override;
+  void waitExchange(int64_t Number) override;
   void sum(int64_t *Values, int64_t Count) override;
   void sum(double *Values, int64_t Count) override;
   void max(int64_t *Values, int64_t Count) override;
@@ -68,6 +72,8 @@ public:
   void setPhase(const char *Name, double Seconds) override;
   void progress() override;
   void recordTurn(bool IsBackward, int64_t MicroBatch,
+                  std::chrono::steady_clock::time_point Begin) override;
+  void recordStep(int64_t Step,
                   std::chrono::steady_clock::time_point Begin) override;
   [[noreturn]] void fail(const std::string &Message) override;
   comm::CommStream &stream() { return Stream; }
@@ -85,6 +91,7 @@ private:
   void checkPlan(std::vector<comm::Claim> Claims);
   void pinToCores();
   void makeScopes();
+  void useSites();
   /// Of ranks of which this one is number `Rank`.
   void begin(int64_t Id, comm::Collective C, int Rank, int Size);
 
@@ -101,6 +108,10 @@ private:
   Device *TheDevice = nullptr;
   /// Where they do not reach it.
   std::optional<Staging> Staged;
+  /// Whose memory a library exchanges with ranks that share units, if one does;
+  /// and of such exchanges under way, by their points, what goes where.
+  Device *ExchangeDevice = nullptr;
+  std::vector<std::vector<comm::IslandLibrary::Transfer>> Transfers;
 };
 
 } // namespace poplar::runtime

@@ -11,6 +11,7 @@
 #include "support/MappedFile.h"
 #include "support/Random.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -21,7 +22,8 @@ using namespace poplar::runtime;
 
 namespace {
 
-using Target = std::variant<std::string *, int64_t *, double *, bool *>;
+using Target = std::variant<std::string *, int64_t *, double *, bool *,
+                            std::vector<std::string> *>;
 
 /// One option. `Help` says what it does and its default; `Least` bounds
 /// numbers.
@@ -38,14 +40,24 @@ struct Spec {
 
 } // namespace
 
+static std::string join(const std::vector<std::string> &List,
+                        const char *Separator) {
+  std::string Text;
+  for (const std::string &Each : List)
+    Text += (&Each == &List.front() ? "" : Separator) + Each;
+  return Text;
+}
+
 static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
   return {
-      {"data", &O.Data, 0, "FILE|GLOB",
+      {"data", &O.Data, 0, "FILE|GLOB[=WEIGHT]",
        "text, tokens or examples in JSON to train on; a quoted glob names "
-       "several files of text or tokens", "Data",
-       Agreement::Contents},
+       "several files of text or tokens; repeatable, with the weight of each "
+       "(default: in proportion to their samples)",
+       "Data", Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
-       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc or "
+       "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc "
+       "or "
        "npy "
        "(default: auto, by content)"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",
@@ -53,8 +65,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "model, if it was imported with one)",
        nullptr, Agreement::Contents},
       {"val-data", &O.ValData, 0, "FILE|GLOB",
-       "data to validate on (default: the end of --data)", nullptr,
-       Agreement::Contents},
+       "data to validate on; repeatable (default: the end of every --data)",
+       nullptr, Agreement::Contents},
       {"val-fraction", &O.ValFraction, 0, "X",
        "part of --data that is held out for validation (default: 0.1)"},
       {"data-ids", &O.DataIds, 0, "FILE",
@@ -140,6 +152,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"min-p", &O.Choice.MinP, 0, "X",
        "choose among tokens that are at least X times as likely as the "
        "likeliest; 0 for all (default: 0)"},
+      {"no-cache", &O.NoCache, 0, "",
+       "compute the whole sequence for every token, without a KV cache"},
       {"rank", &O.Rank, 0, "N", "rank whose shards are held (default: 0)",
        "Profiling"},
       {"max-batch", &O.MaxBatch, 2, "N",
@@ -169,7 +183,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"dump-gradients", &O.DumpGradients, 0, "FILE",
        "write the gradients of the first batch and stop", "Testing"},
       {"dump-logits", &O.DumpLogits, 0, "FILE",
-       "write the logits of the first batch, without dropout, and stop"},
+       "write the logits of the first batch, without dropout, and stop; of "
+       "sample: those that each token was chosen from"},
       {"dump-products", &O.DumpProducts, 0, "FILE",
        "write the norms of the matrix products of the first micro-step and "
        "stop"},
@@ -208,6 +223,9 @@ static void assign(const Spec &S, const std::string &Text,
                    const std::string &Place) {
   if (auto *const *String = std::get_if<std::string *>(&S.Where))
     **String = Text;
+  else if (auto *const *List =
+               std::get_if<std::vector<std::string> *>(&S.Where))
+    (*List)->push_back(Text);
   else if (auto *const *Integer = std::get_if<int64_t *>(&S.Where))
     parseNumber(S, Text, **Integer, Place);
   else if (auto *const *Real = std::get_if<double *>(&S.Where))
@@ -233,9 +251,26 @@ static std::string trim(const std::string &Text) {
   return Text.substr(Begin, Text.find_last_not_of(" \t\r") - Begin + 1);
 }
 
+/// Empties lists when they are given anew: options of the command line replace
+/// those of a file.
+class ListReset {
+public:
+  void operator()(const Spec &S) {
+    auto *const *List = std::get_if<std::vector<std::string> *>(&S.Where);
+    if (!List || std::find(Seen.begin(), Seen.end(), *List) != Seen.end())
+      return;
+    Seen.push_back(*List);
+    (*List)->clear();
+  }
+
+private:
+  std::vector<const void *> Seen;
+};
+
 static void readConfig(const std::string &Path,
                        const std::vector<Spec> &Specs) {
   MappedFile File(Path);
+  ListReset Reset;
   std::istringstream Lines{std::string(File.text())};
   std::string Line;
   for (int Number = 1; std::getline(Lines, Line); ++Number) {
@@ -249,6 +284,7 @@ static void readConfig(const std::string &Path,
     const Spec &S = findSpec(Specs, trim(Line.substr(0, Equals)), Place);
     if (std::string_view(S.Name) == "config")
       fail(Place, "a file of options cannot name another file of options");
+    Reset(S);
     assign(S, trim(Line.substr(Equals + 1)), Place);
   }
 }
@@ -256,6 +292,7 @@ static void readConfig(const std::string &Path,
 /// Assigns all options after the command; only --config if `OnlyConfig`.
 static void readArguments(const std::vector<std::string> &Args,
                           const std::vector<Spec> &Specs, bool OnlyConfig) {
+  ListReset Reset;
   for (size_t I = 0; I < Args.size(); ++I) {
     if (Args[I].compare(0, 2, "--") != 0)
       fail("unexpected argument '", Args[I], "'; see --help");
@@ -275,8 +312,10 @@ static void readArguments(const std::vector<std::string> &Args,
       else
         fail("--", Name, " expects a value");
     }
-    if (!OnlyConfig || Name == "config")
-      assign(S, Text, "");
+    if (OnlyConfig && Name != "config")
+      continue;
+    Reset(S);
+    assign(S, Text, "");
   }
 }
 
@@ -386,7 +425,10 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
 std::string Options::hash(int64_t Samples) const {
   std::ostringstream Text;
   Text.precision(17);
-  Text << Data << '\n' << DataFormat << '\n' << ValData << '\n' << DataIds;
+  Text << join(Data, "\n") << '\n'
+       << DataFormat << '\n'
+       << join(ValData, "\n") << '\n'
+       << DataIds;
   if (!Tokenizer.empty())
     Text << '\n' << Tokenizer;
   for (double Number :
@@ -407,13 +449,16 @@ std::string Options::hash(int64_t Samples) const {
 }
 
 static const char *getKind(const Target &Where) {
-  static constexpr const char *Kinds[] = {"text", "integer", "number", "flag"};
+  static constexpr const char *Kinds[] = {"text", "integer", "number", "flag",
+                                          "text"};
   return Kinds[Where.index()];
 }
 
 static std::string formatValue(const Target &Where) {
   if (auto *const *String = std::get_if<std::string *>(&Where))
     return (*String)->empty() ? "none" : "'" + **String + "'";
+  if (auto *const *List = std::get_if<std::vector<std::string> *>(&Where))
+    return (*List)->empty() ? "none" : "'" + join(**List, "', '") + "'";
   if (auto *const *Flag = std::get_if<bool *>(&Where))
     return **Flag ? "true" : "false";
   if (auto *const *Integer = std::get_if<int64_t *>(&Where))

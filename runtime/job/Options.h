@@ -48,7 +48,8 @@ struct Options {
   Command TheCommand = Train;
 
   // Data.
-  std::string Data, DataFormat = "auto", ValData, DataIds, Tokenizer;
+  std::vector<std::string> Data, ValData;
+  std::string DataFormat = "auto", DataIds, Tokenizer;
   double ValFraction = 0.1;
   // Run.
   std::string Out, Init, InitAdapter;
@@ -75,6 +76,7 @@ struct Options {
   std::string Checkpoint, Prompt, PromptIds, Chat;
   int64_t Tokens = 200;
   TokenChoice Choice;
+  bool NoCache = false;
   // Profiling. Memory of 0 is unlimited.
   int64_t Rank = 0, MaxBatch = 64, Memory = 0;
   bool UntilLevel = false, Loaded = false;

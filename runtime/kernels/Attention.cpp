@@ -25,7 +25,7 @@
 
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Runtime/Dropout.h"
-#include "Vector.h"
+#include "Scores.h"
 
 using namespace poplar;
 
@@ -35,9 +35,7 @@ constexpr int64_t kBlock = POPLAR_ATTENTION_BLOCK;
 constexpr int64_t kVectors = kBlock / kLanes;
 /// Rows of a register tile: eight sums in flight cover the latency of an FMA.
 constexpr int64_t kRows = 8;
-/// Score of a masked pair: finite, so that a row masked so far gives no NaN.
-constexpr float kMasked = -1e30f;
-constexpr float kLog2E = 1.44269504f, kLn2 = 0.69314718f;
+constexpr float kLn2 = 0.69314718f;
 
 /// A block of rows of a head, or its transpose.
 struct alignas(64) Tile {
@@ -49,9 +47,10 @@ struct alignas(64) Scores {
 struct alignas(64) PerQuery {
   float data[kBlock];
 };
-
-int64_t POPLAR_INLINE min(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t POPLAR_INLINE max(int64_t a, int64_t b) { return a > b ? a : b; }
+/// Positions of a block of queries in their documents.
+struct alignas(64) Positions {
+  int32_t data[kBlock];
+};
 
 /// C[m,n] (+)= sum_k A[m,k] B[k,n]: A by its strides, lanes along n.
 POPLAR_INLINE void multiply(float *c, int64_t cStride, const float *a,
@@ -86,16 +85,25 @@ struct Head {
   int64_t head;
   bool isBF16;
   uint64_t key;
+  /// Of the sample's tokens; read only where documents share samples.
+  const int32_t *positions;
 };
 
 POPLAR_INLINE Head makeHead(const PoplarAttention *desc, int64_t head,
-                            const int32_t *keys, int64_t sample) {
+                            const int32_t *keys, const int32_t *positions,
+                            int64_t sample) {
   uint64_t key = 0;
   if (desc->dropout > 0)
     key = uint64_t(uint32_t(keys[2 * sample + 1])) << 32 |
           uint32_t(keys[2 * sample]);
   int64_t width = (desc->head_dim + kLanes - 1) / kLanes * kLanes;
-  return {desc, desc->head_dim, width, head, desc->type == POPLAR_BF16, key};
+  return {desc,
+          desc->head_dim,
+          width,
+          head,
+          desc->type == POPLAR_BF16,
+          key,
+          desc->documents ? positions + sample * desc->seq_len : nullptr};
 }
 
 /// Reads rows of a head into a tile, zero beyond `rows` and the head's columns.
@@ -145,25 +153,38 @@ POPLAR_INLINE void unpack(const Head &head, const float *tile, void *target,
     }
 }
 
-POPLAR_INLINE Ints laneNumbers() {
-  return Ints{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+/// Where the document of a query begins: at 0, unless documents share samples.
+POPLAR_INLINE int64_t documentStart(const Head &head, int64_t query) {
+  return head.desc->documents ? query - head.positions[query] : 0;
+}
+
+/// Those of a block of queries, 0 beyond the last one.
+POPLAR_INLINE void loadPositions(const Head &head, int64_t query,
+                                 Positions &positions) {
+  if (head.desc->documents)
+    for (int64_t i = 0; i < kBlock; ++i)
+      positions.data[i] =
+          query + i < head.desc->seq_len ? head.positions[query + i] : 0;
 }
 
 /// True if a block has a pair that is masked.
-POPLAR_INLINE bool hasMask(const PoplarAttention *desc, int64_t query,
-                           int64_t key) {
-  if (key + kBlock > desc->seq_len)
+POPLAR_INLINE bool hasMask(const Head &head, int64_t query, int64_t key) {
+  const PoplarAttention *desc = head.desc;
+  if (key + kBlock > desc->seq_len ||
+      key < documentStart(head, min(query + kBlock, desc->seq_len) - 1))
     return true;
   if (desc->causal && key + kBlock - 1 > query)
     return true;
   return desc->window > 0 && query + kBlock - 1 - key >= desc->window;
 }
 
-/// Range of key blocks that a block of queries reads.
-POPLAR_INLINE int64_t firstKey(const PoplarAttention *desc, int64_t query) {
-  if (desc->window <= 0)
-    return 0;
-  return max(0, query - desc->window + 1) / kBlock * kBlock;
+/// Range of key blocks that a block of queries reads. Its first query begins no
+/// later than the others, with its document as with its window.
+POPLAR_INLINE int64_t firstKey(const Head &head, int64_t query) {
+  int64_t first = documentStart(head, query);
+  if (head.desc->window > 0)
+    first = max(first, query - head.desc->window + 1);
+  return first / kBlock * kBlock;
 }
 POPLAR_INLINE int64_t endKey(const PoplarAttention *desc, int64_t query) {
   return desc->causal ? min(desc->seq_len, query + kBlock) : desc->seq_len;
@@ -171,13 +192,15 @@ POPLAR_INLINE int64_t endKey(const PoplarAttention *desc, int64_t query) {
 
 /// Which of queries `query`.. may read `key`.
 POPLAR_INLINE Ints visible(const PoplarAttention *desc, int64_t query,
-                           int64_t key) {
+                           int64_t key, const int32_t *positions) {
   Ints distance = laneNumbers() + int32_t(query - key);
   Ints result = Ints{} - int32_t(key < desc->seq_len);
   if (desc->causal)
     result &= distance >= 0;
   if (desc->window > 0)
     result &= distance < int32_t(desc->window);
+  if (desc->documents)
+    result &= distance <= *reinterpret_cast<const Ints *>(positions);
   return result;
 }
 
@@ -200,20 +223,6 @@ POPLAR_INLINE Floats dropoutFactor(const Head &head, int64_t query,
                 Floats{});
 }
 
-/// The cap in base 2.
-POPLAR_INLINE float capInBase2(const PoplarAttention *desc) {
-  return float(desc->cap) * kLog2E;
-}
-
-/// Caps scores: tanh(u) = 1 - 2 / (e^2u + 1), which is 1 or -1 from |u| = 10.
-POPLAR_INLINE Floats capScores(const PoplarAttention *desc, Floats scores) {
-  float cap = capInBase2(desc);
-  Floats u = poplar::max(scores * (1.0f / cap), splat(-10.0f));
-  u = select(u > splat(10.0f), splat(10.0f), u);
-  Floats power = exp2(u * (2 * kLog2E));
-  return (1.0f - 2.0f / (power + 1.0f)) * cap;
-}
-
 /// The derivative of a capped score by the score; 0 for a masked pair.
 POPLAR_INLINE Floats slopeOfCap(const PoplarAttention *desc, Floats capped) {
   Floats tanh = poplar::max(capped * (1.0f / capInBase2(desc)), splat(-1.0f));
@@ -222,20 +231,22 @@ POPLAR_INLINE Floats slopeOfCap(const PoplarAttention *desc, Floats capped) {
 
 /// Scores in base 2 of one block, masked.
 POPLAR_INLINE void computeScores(const Head &head, const float *keys,
-                                 const float *queriesT, int64_t query,
+                                 const float *queriesT,
+                                 const Positions &positions, int64_t query,
                                  int64_t key, float *scores) {
   multiply(scores, kBlock, keys, head.width, 1, queriesT, kBlock, kBlock,
            kBlock, head.dim, false);
   if (head.desc->cap > 0)
     for (int64_t at = 0; at < kBlock * kBlock; at += kLanes)
       store(scores + at, capScores(head.desc, load(scores + at)));
-  if (!hasMask(head.desc, query, key))
+  if (!hasMask(head, query, key))
     return;
   for (int64_t j = 0; j < kBlock; ++j)
     for (int64_t i = 0; i < kBlock; i += kLanes) {
       float *at = scores + j * kBlock + i;
-      store(at, select(visible(head.desc, query + i, key + j), load(at),
-                       splat(kMasked)));
+      store(at,
+            select(visible(head.desc, query + i, key + j, positions.data + i),
+                   load(at), splat(kMasked)));
     }
 }
 
@@ -246,16 +257,18 @@ extern "C" void poplar_attention_forward(const PoplarAttention *desc,
                                          int64_t begin, int64_t end) {
   const int64_t length = desc->seq_len, heads = desc->num_heads;
   const int64_t blocks = (length + kBlock - 1) / kBlock;
-  float *lse = static_cast<float *>(args[5]);
+  float *lse = static_cast<float *>(args[6]);
   Tile rows, queriesT, keys, values, outT;
   Scores scores;
+  Positions positions;
   for (int64_t task = begin; task < end; ++task) {
     int64_t query = task % blocks * kBlock, h = task / blocks % heads,
             sample = task / blocks / heads;
     int64_t kvHead = h / (heads / desc->num_kv_heads);
-    Head head =
-        makeHead(desc, h, static_cast<const int32_t *>(args[3]), sample);
+    Head head = makeHead(desc, h, static_cast<const int32_t *>(args[3]),
+                         static_cast<const int32_t *>(args[4]), sample);
     int64_t valid = min(kBlock, length - query);
+    loadPositions(head, query, positions);
     pack(head, args[0],
          (sample * length + query) * desc->q_stride + desc->q_offset +
              h * head.dim,
@@ -270,7 +283,7 @@ extern "C" void poplar_attention_forward(const PoplarAttention *desc,
     for (int64_t i = 0; i < head.width * kBlock; i += kLanes)
       store(outT.data + i, Floats{});
 
-    for (int64_t key = firstKey(desc, query); key < endKey(desc, query);
+    for (int64_t key = firstKey(head, query); key < endKey(desc, query);
          key += kBlock) {
       int64_t row = sample * length + key, keyRows = min(kBlock, length - key);
       pack(head, args[1],
@@ -279,7 +292,8 @@ extern "C" void poplar_attention_forward(const PoplarAttention *desc,
       pack(head, args[2],
            row * desc->v_stride + desc->v_offset + kvHead * head.dim,
            desc->v_stride, keyRows, values.data);
-      computeScores(head, keys.data, queriesT.data, query, key, scores.data);
+      computeScores(head, keys.data, queriesT.data, positions, query, key,
+                    scores.data);
       for (int64_t i = 0; i < kVectors; ++i) {
         float *column = scores.data + i * kLanes;
         Floats high = maxima[i];
@@ -312,7 +326,7 @@ extern "C" void poplar_attention_forward(const PoplarAttention *desc,
       for (int64_t c = 0; c < head.width; ++c)
         rows.data[i * head.width + c] = outT.data[c * kBlock + i] * inverse;
     }
-    unpack(head, rows.data, args[4],
+    unpack(head, rows.data, args[5],
            (sample * length + query) * desc->out_stride + h * head.dim,
            desc->out_stride, valid, false);
   }
@@ -324,6 +338,7 @@ namespace {
 struct QueryBlock {
   Tile queries, queriesT, dOut, dOutT;
   PerQuery lse, delta;
+  Positions positions;
 };
 struct KeyBlock {
   Tile keys, values;
@@ -339,6 +354,7 @@ POPLAR_INLINE void loadQueries(const Head &head, void *const *args,
   // The outputs only pass through the transposed tile to their products.
   pack(head, args[0], outAt, desc->out_stride, valid, block.dOut.data);
   pack(head, args[1], outAt, desc->out_stride, valid, block.queriesT.data);
+  loadPositions(head, query, block.positions);
   const float *lse = static_cast<const float *>(args[2]) +
                      (sample * desc->num_heads + head.head) * desc->seq_len +
                      query;
@@ -378,7 +394,8 @@ POPLAR_INLINE void differentiateScores(const Head &head,
                                        const KeyBlock &keys, int64_t query,
                                        int64_t key, float *p, float *ds) {
   const PoplarAttention *desc = head.desc;
-  computeScores(head, keys.keys.data, queries.queriesT.data, query, key, p);
+  computeScores(head, keys.keys.data, queries.queriesT.data, queries.positions,
+                query, key, p);
   multiply(ds, kBlock, keys.values.data, head.width, 1, queries.dOutT.data,
            kBlock, kBlock, kBlock, head.dim, false);
   for (int64_t i = 0; i < kBlock; i += kLanes) {
@@ -424,13 +441,14 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
   for (int64_t task = begin; task < end; ++task) {
     int64_t sample = task / kvHeads, kvHead = task % kvHeads;
     const int32_t *randomKeys = static_cast<const int32_t *>(args[6]);
+    const int32_t *positions = static_cast<const int32_t *>(args[7]);
     auto storeKeys = [&](const Head &head, int64_t key, bool add)
         __attribute__((always_inline)) {
       int64_t row = sample * length + key, valid = min(kBlock, length - key);
-      unpack(head, dKeys.data, args[8],
+      unpack(head, dKeys.data, args[9],
              row * desc->k_stride + desc->k_offset + kvHead * head.dim,
              desc->k_stride, valid, add);
-      unpack(head, dValues.data, args[9],
+      unpack(head, dValues.data, args[10],
              row * desc->v_stride + desc->v_offset + kvHead * head.dim,
              desc->v_stride, valid, add);
     };
@@ -442,7 +460,7 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
                head.width, kBlock, head.width, kBlock, accumulate);
     };
 
-    Head first = makeHead(desc, kvHead * group, randomKeys, sample);
+    Head first = makeHead(desc, kvHead * group, randomKeys, positions, sample);
     if (!isBF16) {
       clear(first, dKeys);
       clear(first, dValues);
@@ -450,11 +468,12 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
         storeKeys(first, key, false);
     }
     for (int64_t member = 0; member < group; ++member) {
-      Head head = makeHead(desc, kvHead * group + member, randomKeys, sample);
+      Head head = makeHead(desc, kvHead * group + member, randomKeys, positions,
+                           sample);
       for (int64_t query = 0; query < length; query += kBlock) {
         loadQueries(head, args, sample, query, queries);
         clear(head, dQueries);
-        for (int64_t key = firstKey(desc, query); key < endKey(desc, query);
+        for (int64_t key = firstKey(head, query); key < endKey(desc, query);
              key += kBlock) {
           loadKeys(head, args, sample, kvHead, key, keys);
           differentiateScores(head, queries, keys, query, key, p.data, ds.data);
@@ -466,7 +485,7 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
             storeKeys(head, key, true);
           }
         }
-        unpack(head, dQueries.data, args[7],
+        unpack(head, dQueries.data, args[8],
                (sample * length + query) * desc->q_stride + desc->q_offset +
                    head.head * head.dim,
                desc->q_stride, min(kBlock, length - query), false);
@@ -479,9 +498,10 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
       clear(first, dKeys);
       clear(first, dValues);
       for (int64_t member = 0; member < group; ++member) {
-        Head head = makeHead(desc, kvHead * group + member, randomKeys, sample);
+        Head head = makeHead(desc, kvHead * group + member, randomKeys,
+                             positions, sample);
         for (int64_t query = 0; query < length; query += kBlock) {
-          if (key < firstKey(desc, query) || key >= endKey(desc, query))
+          if (key < firstKey(head, query) || key >= endKey(desc, query))
             continue;
           loadQueries(head, args, sample, query, queries);
           differentiateScores(head, queries, keys, query, key, p.data, ds.data);

@@ -16,7 +16,8 @@
 
 #include <stdint.h>
 
-#define POPLAR_INLINE static inline __attribute__((always_inline))
+#define POPLAR_ALWAYS_INLINE inline __attribute__((always_inline))
+#define POPLAR_INLINE static POPLAR_ALWAYS_INLINE
 
 namespace poplar {
 
@@ -40,6 +41,27 @@ POPLAR_INLINE Floats select(Ints condition, Floats a, Floats b) {
   return (Floats)((condition & (Ints)a) | (~condition & (Ints)b));
 }
 POPLAR_INLINE Floats max(Floats a, Floats b) { return select(a > b, a, b); }
+
+/// The value that `combine` makes of all lanes, by halves.
+template <typename Function>
+POPLAR_INLINE float reduce(Floats v, Function combine) {
+  v = combine(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8,
+                                         9, 10, 11, 12, 13, 14, 15));
+  v = combine(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6,
+                                         7, 4, 5, 6, 7));
+  v = combine(v, __builtin_shufflevector(v, v, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2,
+                                         3, 2, 3, 2, 3));
+  return combine(v, __builtin_shufflevector(v, v, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                            1, 1, 1, 1, 1, 1))[0];
+}
+POPLAR_INLINE float reduceSum(Floats v) {
+  return reduce(v, [](Floats a, Floats b)
+                       __attribute__((always_inline)) { return a + b; });
+}
+POPLAR_INLINE float reduceMax(Floats v) {
+  return reduce(v, [](Floats a, Floats b)
+                       __attribute__((always_inline)) { return max(a, b); });
+}
 
 POPLAR_INLINE float bf16ToFloat(uint16_t bits) {
   uint32_t wide = uint32_t(bits) << 16;

@@ -26,6 +26,13 @@ inline std::vector<int> getCores() {
   return Cores;
 }
 
+/// Those that the process could run on when this was first called, which is
+/// before it binds itself to some of them.
+inline const std::vector<int> &getGivenCores() {
+  static const std::vector<int> Cores = getCores();
+  return Cores;
+}
+
 /// Binds this thread, and those it starts, to `Cores`[First, End). A refusal
 /// costs speed, not correctness.
 inline void pinToCores(const std::vector<int> &Cores, size_t First,

@@ -62,12 +62,10 @@ static void endAtLostPage(int Signal, siginfo_t *Info, void *) {
     const char *Begin = M.Begin;
     if (!Begin || Address < Begin || Address >= Begin + M.Size)
       continue;
-    writeEnd(STDERR_FILENO, M.Path);
-    if (ReportPath) {
-      int FD = open(ReportPath, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-      if (FD >= 0)
-        writeEnd(FD, M.Path);
-    }
+    int FD = -1;
+    if (ReportPath)
+      FD = open(ReportPath, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+    writeEnd(FD >= 0 ? FD : STDERR_FILENO, M.Path);
     _exit(1);
   }
   // Of other memory: as without a handler.

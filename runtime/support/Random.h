@@ -34,7 +34,14 @@ template <typename... Ts> uint64_t hashCounters(uint64_t First, Ts... Rest) {
 }
 
 /// What a random number is for; the first counter after the seed.
-enum class Stream : uint64_t { Init = 1, Shuffle, Dropout, Masking, Sampling };
+enum class Stream : uint64_t {
+  Init = 1,
+  Shuffle,
+  Dropout,
+  Masking,
+  Sampling,
+  Packing
+};
 
 /// Uniform in [0, 1), 53 bits.
 inline double toUniform(uint64_t Bits) {

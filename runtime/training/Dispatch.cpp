@@ -136,12 +136,29 @@ extern "C" void poplar_rt_wait(void *Context,
   });
 }
 
+extern "C" void poplar_rt_start_exchange(void *Context,
+                                         const PoplarExchange *Exchange,
+                                         void *const *Buffers, int64_t Batch,
+                                         int64_t Round) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->startExchange(*Exchange, Buffers, Batch,
+                                                    Round);
+  });
+}
+
+extern "C" void poplar_rt_wait_exchange(void *Context,
+                                        const PoplarExchange *Exchange,
+                                        int64_t Round) {
+  endProcessOnError(Context, [=] {
+    static_cast<Executor *>(Context)->waitExchange(*Exchange, Round);
+  });
+}
+
 extern "C" void poplar_rt_exchange(void *Context,
                                    const PoplarExchange *Exchange,
                                    void *const *Buffers, int64_t Batch) {
-  endProcessOnError(Context, [=] {
-    static_cast<Executor *>(Context)->exchange(*Exchange, Buffers, Batch);
-  });
+  poplar_rt_start_exchange(Context, Exchange, Buffers, Batch, -1);
+  poplar_rt_wait_exchange(Context, Exchange, -1);
 }
 
 extern "C" void poplar_rt_send(void *Context, int64_t Kind) {

@@ -11,6 +11,8 @@
 #include "support/Error.h"
 #include "training/Executor.h"
 
+#include <algorithm>
+
 using namespace poplar::runtime;
 
 namespace {
@@ -26,31 +28,64 @@ public:
   Exchange(const Executor &Exec, const PoplarExchange &What,
            void *const *Buffers, int64_t Batch)
       : Exec(Exec), What(What), Buffers(Buffers), Batch(Batch),
-        Own(Exec.program().ranks[Exec.state().rank()]) {}
-
-  void run() {
+        Own(Exec.program().ranks[Exec.state().rank()]) {
     if (Own.num_sharers != What.count)
       fail("the program exchanges values among ", What.count,
            " ranks, but the plan has ", Own.num_sharers, "; build it again");
-    // Messages from one rank arrive in the order in which they were sent.
-    int Kind = getKind(), Messages[2 * POPLAR_MAX_SHARERS], Count = 0;
-    for (bool Sends : {false, true})
-      for (int64_t P = 0; P < What.count; ++P) {
-        int Peer = static_cast<int>(Own.sharers[P]);
-        Range R = Sends ? getSent(P) : getReceived(P);
-        if (P != Own.position && R.Bytes)
-          Messages[Count++] =
-              Sends ? Exec.collectives->send(Peer, Kind, R.Data, R.Bytes)
-                    : Exec.collectives->receive(Peer, Kind, R.Data, R.Bytes);
-      }
+  }
+
+  /// Begins round `Round`, or all of them if that is negative.
+  void start(int64_t Round, StartedExchange &Started) {
+    int64_t First = std::max<int64_t>(Round, 1),
+            End = Round < 0 ? What.count : Round + 1;
+    if (Exec.collectives->hasExchanges())
+      startTransfers(First, End, Started);
+    else
+      startMessages(First, End, Started);
+    if (Round > 0)
+      return;
     Range From = getSent(Own.position), To = getReceived(Own.position);
     if (To.Bytes)
       Exec.device().copy(To.Data, From.Data, To.Bytes);
-    for (int I = 0; I < Count; ++I)
-      Exec.collectives->waitMessage(Messages[I]);
   }
 
 private:
+  int64_t getReceiver(int64_t Round) const {
+    return (Own.position + Round) % What.count;
+  }
+  int64_t getSender(int64_t Round) const {
+    return (Own.position + What.count - Round) % What.count;
+  }
+
+  void startTransfers(int64_t First, int64_t End, StartedExchange &Started) {
+    Started.Transfers.clear();
+    for (int64_t R = First; R < End; ++R) {
+      Range From = getSent(getReceiver(R)), To = getReceived(getSender(R));
+      Started.Transfers.push_back({From.Data, To.Data, From.Bytes, To.Bytes,
+                                   static_cast<int>(getReceiver(R)),
+                                   static_cast<int>(getSender(R))});
+    }
+    Started.Number =
+        First < End ? Exec.collectives->startExchange(Started.Transfers) : -1;
+  }
+
+  /// Messages from one rank arrive in the order in which they were sent.
+  void startMessages(int64_t First, int64_t End, StartedExchange &Started) {
+    Started.NumMessages = 0;
+    for (bool Sends : {false, true})
+      for (int64_t R = First; R < End; ++R) {
+        int64_t P = Sends ? getReceiver(R) : getSender(R);
+        int Peer = static_cast<int>(Own.sharers[P]);
+        Range Part = Sends ? getSent(P) : getReceived(P);
+        if (Part.Bytes)
+          Started.Messages[Started.NumMessages++] =
+              Sends ? Exec.collectives->send(Peer, getKind(), Part.Data,
+                                             Part.Bytes)
+                    : Exec.collectives->receive(Peer, getKind(), Part.Data,
+                                                Part.Bytes);
+      }
+  }
+
   /// Behind those of a pipeline's messages.
   int getKind() const {
     const PoplarPipeline *Stage = Exec.program().pipeline;
@@ -95,7 +130,34 @@ private:
 };
 } // namespace
 
-void Executor::exchange(const PoplarExchange &What, void *const *Buffers,
-                        int64_t Batch) const {
-  Exchange(*this, What, Buffers, Batch).run();
+void Executor::startExchange(const PoplarExchange &What, void *const *Buffers,
+                             int64_t Batch, int64_t Round) {
+  Exchange E(*this, What, Buffers, Batch);
+  StartedExchange *Free = nullptr;
+  for (StartedExchange &S : Exchanges) {
+    if (S.What == &What && S.Round == Round)
+      fail("round ", Round, " of an exchange begins before it is waited for");
+    if (!S.What)
+      Free = &S;
+  }
+  if (!Free)
+    fail("more than ", Exchanges.size(), " rounds of exchanges are under way");
+  Free->What = &What;
+  Free->Round = Round;
+  E.start(Round, *Free);
+}
+
+void Executor::waitExchange(const PoplarExchange &What, int64_t Round) {
+  for (StartedExchange &S : Exchanges) {
+    if (S.What != &What || S.Round != Round)
+      continue;
+    S.What = nullptr;
+    if (!collectives->hasExchanges())
+      for (int I = 0; I < S.NumMessages; ++I)
+        collectives->waitMessage(S.Messages[I]);
+    else if (S.Number >= 0)
+      collectives->waitExchange(S.Number);
+    return;
+  }
+  fail("round ", Round, " of an exchange is waited for, but has not begun");
 }

@@ -45,8 +45,11 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   Tokenizer = Description.string("tokenizer", "");
   TokenizerHash = Description.string("tokenizer_hash", "");
   Masked = Description.string("objective", "causal") == "masked";
+  if (const json::Value *Packing = Description.find("packing"))
+    Packed = Packing->asBool();
   VocabSize = Description.integer("vocab_size", 0);
   SeqLen = Description.integer("seq_len", 0);
+  LogitsColumns = Description.integer("logits_columns", VocabSize);
   Adapter = AdapterInfo(Description);
   if (VocabSize < 1 || SeqLen < 1)
     fail("the program's description lacks vocab_size or seq_len");
@@ -78,18 +81,26 @@ static int chooseThreads(int Requested) {
 
 Executor::Executor(const PoplarProgram &Program,
                    const std::vector<int64_t> &Batches, int RequestedThreads,
-                   int Rank)
+                   int Rank, bool Decodes)
     : Program(Program), Model(Program),
       Threads(chooseThreads(RequestedThreads)), Dev(Program, Rank, Threads),
       TheState(Program, Rank) {
-  for (int64_t Batch : Batches)
+  for (int64_t Batch : Batches) {
     for (int64_t I = 0; Batch && I < Program.num_gemms; ++I)
       Dev.prepareGemm(*Program.gemms[I], Batch);
+    for (int64_t I = 0; Batch && Decodes && I < Program.num_decoding_gemms; ++I)
+      Dev.prepareGemm(*Program.decoding_gemms[I], Batch);
+  }
   LargestBatch = *std::max_element(Batches.begin(), Batches.end());
-  PeakBytes = ArenaBytes = getPeakBytes(Program, LargestBatch, Rank);
+  for (StartedExchange &S : Exchanges)
+    S.Transfers.reserve(POPLAR_MAX_SHARERS);
+  int64_t PerSample =
+      Decodes ? Program.sampling_bytes_per_sample : Program.bytes_per_sample;
+  PeakBytes = ArenaBytes =
+      getPeakBytes(Program, LargestBatch, Rank) +
+      LargestBatch * (PerSample - Program.bytes_per_sample);
   Memory = Dev.allocate(ArenaBytes);
-  char *Shards =
-      Memory + Program.fixed_bytes + LargestBatch * Program.bytes_per_sample;
+  char *Shards = Memory + Program.fixed_bytes + LargestBatch * PerSample;
   TheState.bind(Memory, Shards);
   if (Program.pipeline)
     Turns = std::make_unique<Pipeline>(*this, Shards + TheState.shardBytes());
@@ -105,13 +116,12 @@ Executor::Executor(const PoplarProgram &Program,
   PeakBytes += Dev.getOwnBytes();
 }
 
-void Executor::readLogits(int64_t B, int64_t First, int64_t Count,
-                          float *Out) const {
-  First *= Model.VocabSize;
-  Count *= Model.VocabSize;
+void Executor::readLogits(int64_t Offset, int64_t B, int64_t First,
+                          int64_t Count, float *Out) const {
+  First *= Model.LogitsColumns;
+  Count *= Model.LogitsColumns;
   auto Type = static_cast<comm::Type>(Program.logits_type);
-  const char *From =
-      sized<char>(Program.logits, B) + First * comm::getBytes(Type);
+  const char *From = sized<char>(Offset, B) + First * comm::getBytes(Type);
   std::vector<char> Copy;
   if (!Dev.sharesMemory()) {
     Copy.resize(static_cast<size_t>(Count * comm::getBytes(Type)));

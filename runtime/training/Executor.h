@@ -12,6 +12,7 @@
 #include "Poplar/Runtime/ABI.h"
 #include "checkpoint/Adapter.h"
 #include "checkpoint/State.h"
+#include "comm/IslandLibrary.h"
 #include "support/JSON.h"
 #include "training/Device.h"
 #include "training/Pipeline.h"
@@ -33,10 +34,15 @@ struct ModelInfo {
   /// What decides the function, for checkModelConfig; empty if unknown.
   std::string ConfigFacts;
   bool Masked = false;
+  /// Documents share samples.
+  bool Packed = false;
   /// Gradients carry a loss scale: the program, or another stage of its
   /// pipeline, keeps them in f16.
   bool Scaled = false;
   int64_t VocabSize = 0, SeqLen = 0;
+  /// Of the logits that the program computes: fewer than the vocabulary where
+  /// ranks share units, each of which has a part, in the order of positions.
+  int64_t LogitsColumns = 0;
   /// The name of the tokenizer's file in the job, and a hash of its content;
   /// empty without one.
   std::string Tokenizer, TokenizerHash;
@@ -49,14 +55,24 @@ struct ModelInfo {
 
 class ProductTrace;
 
+/// Rounds of an exchange that are under way: messages, or an exchange of the
+/// devices' library.
+struct StartedExchange {
+  const PoplarExchange *What = nullptr;
+  int64_t Round = 0, Number = -1;
+  int Messages[2 * POPLAR_MAX_SHARERS], NumMessages = 0;
+  std::vector<comm::IslandLibrary::Transfer> Transfers;
+};
+
 /// Owns the arena of a rank and runs the functions of its program in it. This
 /// is the `context` that generated code hands back to poplar_rt_*.
 class Executor {
 public:
   /// Prepares every GEMM for each of `Batches` (of which the largest decides
   /// the size of the arena). `Threads` of 0 means all of this process's cores.
+  /// With `Decodes`, there is room for caches, and decode() can be called.
   Executor(const PoplarProgram &Program, const std::vector<int64_t> &Batches,
-           int Threads, int Rank = 0);
+           int Threads, int Rank = 0, bool Decodes = false);
 
   const PoplarProgram &program() const { return Program; }
   const ModelInfo &model() const { return Model; }
@@ -96,13 +112,19 @@ public:
   Pipeline *pipeline() const { return Turns.get(); }
   void evaluate(int64_t B) { Dev.run(Program.evaluate, this, Memory, B); }
   void infer(int64_t B) { Dev.run(Program.infer, this, Memory, B); }
-  /// After infer(B): copies `Count` rows of logits, [B * SeqLen, VocabSize],
-  /// from row `First` on, to `Out`.
-  void readLogits(int64_t B, int64_t First, int64_t Count, float *Out) const;
+  void decode(const PoplarDecoding &Function, int64_t B) {
+    Dev.run(Function.run, this, Memory, B);
+  }
+  /// After a function of B samples that leaves logits at `Offset`: copies
+  /// `Count` rows of them, [B * tokens, LogitsColumns], from row `First` on, to
+  /// `Out`.
+  void readLogits(int64_t Offset, int64_t B, int64_t First, int64_t Count,
+                  float *Out) const;
 
-  /// See poplar_rt_exchange.
-  void exchange(const PoplarExchange &What, void *const *Buffers,
-                int64_t Batch) const;
+  /// See poplar_rt_start_exchange and poplar_rt_wait_exchange.
+  void startExchange(const PoplarExchange &What, void *const *Buffers,
+                     int64_t Batch, int64_t Round);
+  void waitExchange(const PoplarExchange &What, int64_t Round);
   /// On the host's threads, whatever the device.
   void dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
                 int64_t Extent, int64_t Grain);
@@ -124,6 +146,9 @@ private:
   State TheState;
   char *Memory = nullptr;
   std::unique_ptr<Pipeline> Turns;
+  /// As many rounds as may be under way.
+  std::vector<StartedExchange> Exchanges =
+      std::vector<StartedExchange>(POPLAR_MAX_SHARERS);
 };
 
 /// fixed_bytes + Batch * bytes_per_sample + the rank's shards, and what a stage

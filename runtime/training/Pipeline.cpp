@@ -110,7 +110,7 @@ void Pipeline::post(Ring &R, int64_t &Posted, int64_t Done, int64_t Free) {
     for (int64_t L = 0; Samples && L < R.NumLinks; ++L)
       R.message(Posted, L) = Exec.collectives->receive(
           static_cast<int>(R.Links[L].rank), R.Kind, R.at(Posted, L, Samples),
-          R.bytes(L, Samples));
+          R.bytes(L, Samples, Tokens));
     ++Posted;
   }
 }
@@ -138,9 +138,9 @@ void Pipeline::send(int64_t Kind) {
   int64_t Number = IsActivation ? C.Forwards : C.Backwards;
   int64_t Samples = Work->size(Order[static_cast<size_t>(Number)]);
   for (int64_t L = 0; Samples && L < R.NumLinks; ++L)
-    R.message(Number, L) =
-        Exec.collectives->send(static_cast<int>(R.Links[L].rank), R.Kind,
-                               R.at(Number, L, Samples), R.bytes(L, Samples));
+    R.message(Number, L) = Exec.collectives->send(
+        static_cast<int>(R.Links[L].rank), R.Kind, R.at(Number, L, Samples),
+        R.bytes(L, Samples, Tokens));
 }
 
 void Pipeline::takeTurn(Chunk &C, PoplarTurn Function, bool IsBackward) {
@@ -233,4 +233,11 @@ void Pipeline::evaluate(MicroBatches &NewWork) {
 
 void Pipeline::infer(MicroBatches &NewWork) {
   runForward(NewWork, &PoplarChunk::infer);
+}
+
+void Pipeline::decode(MicroBatches &NewWork, bool IsPrompt) {
+  const PoplarProgram &Program = Exec.program();
+  Tokens = (IsPrompt ? Program.prefill : Program.decode)->tokens;
+  runForward(NewWork, IsPrompt ? &PoplarChunk::prefill : &PoplarChunk::decode);
+  Tokens = 0;
 }

@@ -53,6 +53,8 @@ public:
   /// Forward only.
   void evaluate(MicroBatches &Work);
   void infer(MicroBatches &Work);
+  /// Through PoplarProgram's decode, or prefill of a prompt.
+  void decode(MicroBatches &Work, bool IsPrompt);
 
   // What a turn calls.
 
@@ -82,8 +84,9 @@ private:
     char *at(int64_t Number, int64_t Link, int64_t Samples) const {
       return at(Number) + Samples * Links[Link].first * (Bytes / Rows);
     }
-    int64_t bytes(int64_t Link, int64_t Samples) const {
-      return Samples * Links[Link].count * (Bytes / Rows);
+    /// Of `Tokens` of a sample, 0 for as many as the link has.
+    int64_t bytes(int64_t Link, int64_t Samples, int64_t Tokens) const {
+      return Samples * (Tokens ? Tokens : Links[Link].count) * (Bytes / Rows);
     }
   };
   /// A range of units with its memory, and how far the run under way has come
@@ -114,6 +117,8 @@ private:
   // all chunks of all stages.
   MicroBatches *Work = nullptr;
   bool HasBackward = false;
+  /// That each sample has in a message, where it is not all of them.
+  int64_t Tokens = 0;
   /// The micro-batch of each pass.
   std::vector<int64_t> Order;
   /// Whose turn it is.

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "training/Shares.h"
+#include "job/Collectives.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -93,6 +94,17 @@ poplar::runtime::getBatchSizes(std::initializer_list<Share> Shares) {
         Sizes.push_back(S.size(Step));
   }
   return Sizes;
+}
+
+std::vector<int64_t> poplar::runtime::countLogitColumns(const Executor &Exec,
+                                                        Collectives &Group) {
+  const PoplarProgram &Program = Exec.program();
+  std::vector<int64_t> Columns(static_cast<size_t>(Program.world_size));
+  if (!Program.pipeline ||
+      Program.pipeline->group + 1 == Program.pipeline->num_groups)
+    Columns[static_cast<size_t>(Group.rank())] = Exec.model().LogitsColumns;
+  Group.sum(Columns.data(), Program.world_size);
+  return Columns;
 }
 
 int poplar::runtime::getThreads(const PoplarProgram &Program, const Options &O,

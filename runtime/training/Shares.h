@@ -17,6 +17,8 @@
 
 namespace poplar::runtime {
 
+class Collectives;
+
 /// Samples of an iteration of a plan.
 int64_t countPlannedSamples(const PoplarProgram &Program);
 
@@ -34,6 +36,11 @@ Share getShare(const PoplarProgram &Program, int Rank, int64_t MicroBatch,
 
 /// Every size of micro-batch that the shares are cut into.
 std::vector<int64_t> getBatchSizes(std::initializer_list<Share> Shares);
+
+/// By rank, how many columns of the logits it has: 0 in stages before the last,
+/// a part of the vocabulary where ranks share units. Collective.
+std::vector<int64_t> countLogitColumns(const Executor &Exec,
+                                       Collectives &Group);
 
 /// Threads of a rank: the options', else the plan's; 0 for all cores.
 int getThreads(const PoplarProgram &Program, const Options &O, int Rank);

@@ -15,6 +15,7 @@
 #include "data/Baseline.h"
 #include "data/Batch.h"
 #include "data/Sources.h"
+#include "job/EventFile.h"
 #include "job/Group.h"
 #include "job/Job.h"
 #include "job/Progress.h"
@@ -31,6 +32,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <malloc.h>
+#include <numeric>
 #include <optional>
 #include <unistd.h>
 
@@ -97,6 +99,7 @@ private:
   /// On the first rank, once something is to be written.
   std::optional<DirectoryLock> Lock;
   std::optional<MetricsFile> Record;
+  std::optional<EventFile> Events;
   double Baseline = NotMeasured;
   /// What a step takes, measured; before the first one a guess.
   double StepSeconds = LongPhase;
@@ -206,8 +209,9 @@ void Trainer::rememberBase(const std::string &Path) {
 void Trainer::start() {
   initializeModel(Exec, O.Init, O.Seed);
   if (O.Init.empty() && hasFrozen(Exec.program()))
-    print("note: the frozen weights are random; --init HF_DIR starts from those "
-          "of a model\n");
+    print(
+        "note: the frozen weights are random; --init HF_DIR starts from those "
+        "of a model\n");
   if (!O.InitAdapter.empty())
     loadAdapter(Exec, O.InitAdapter);
   rememberBase(O.Init);
@@ -230,6 +234,11 @@ void Trainer::resume() {
     print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
           "otherwise in their last bits\n",
           static_cast<long long>(State.Threads), Exec.threads());
+  if (std::any_of(Exec.program().buckets,
+                  Exec.program().buckets + Exec.program().num_buckets,
+                  [](const PoplarBucket &B) { return B.residuals; }))
+    print("note: the error feedback of lossy gradients starts anew, and sums "
+          "are rounded otherwise than without the interruption\n");
   State.Threads = Exec.threads();
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
   State.OptionsHash = O.hash(GlobalBatch);
@@ -255,7 +264,8 @@ Metrics Trainer::step() {
   setPhase("training", StepSeconds);
   Metrics Row;
   Row.Rate = Rates.at(State.Step);
-  int64_t Targets = Batches.loadBatch(*Data.Train, State.Samples, TrainShare, State.Step);
+  int64_t Targets =
+      Batches.loadBatch(*Data.Train, State.Samples, TrainShare, State.Step);
   if (Targets) {
     Optim.zeroGradients();
     Row.Loss = sum(Batches.train(Targets, Optim.lossScale())) /
@@ -296,10 +306,6 @@ void Trainer::dump() {
   if (!O.DumpGradients.empty() && sharesUnits(Exec.program()))
     fail("--dump-gradients: ranks that share units add up their gradients in "
          "the update only; dump those of a plan in which none do");
-  if (!O.DumpLogits.empty() && sharesUnits(Exec.program()))
-    fail(
-        "--dump-logits: ranks that share units have a part of the logits each; "
-        "dump those of a plan in which none do");
   if (!O.DumpGradients.empty() && Exec.pipeline())
     fail("--dump-gradients: groups of a pipeline add up their gradients in the "
          "update only; dump those of a plan without groups");
@@ -322,30 +328,53 @@ void Trainer::dump() {
     dumpLogits();
 }
 
+/// Rows of logits of ranks that share units, one rank's after the other's, as
+/// rows of the whole vocabulary. `Columns` are those of each.
+static void joinColumns(const float *Parts, int64_t Rows,
+                        const std::vector<int64_t> &Columns, float *Out) {
+  int64_t Width = std::accumulate(Columns.begin(), Columns.end(), int64_t(0)),
+          First = 0;
+  for (int64_t Count : Columns) {
+    for (int64_t Row = 0; Row < Rows; ++Row, Parts += Count)
+      std::copy(Parts, Parts + Count, Out + Row * Width + First);
+    First += Count;
+  }
+}
+
 void Trainer::dumpLogits() {
+  const PoplarProgram &Program = Exec.program();
   std::vector<int64_t> Shape = {GlobalBatch, Model.SeqLen, Model.VocabSize};
-  int64_t PerSample = Shape[1] * Shape[2];
-  auto Allocate = [&](int64_t Samples) {
-    return std::vector<float>(static_cast<size_t>(Samples * PerSample));
+  auto Allocate = [](int64_t Count) {
+    return std::vector<float>(static_cast<size_t>(Count));
   };
-  std::vector<float> Logits = Allocate(TrainShare.Samples);
+  std::vector<float> Logits =
+      Allocate(TrainShare.Samples * Model.SeqLen * Model.LogitsColumns);
   Batches.infer(Logits.data());
   if (Group) {
-    const PoplarProgram &Program = Exec.program();
-    std::vector<int64_t> Bounds = {0};
-    for (int R = 0; R < Program.world_size; ++R) {
-      // Those of a pipeline's last stage have them.
-      bool Has = !Program.pipeline ||
-                 Program.ranks[R].group + 1 == Program.pipeline->num_groups;
-      Bounds.push_back(
-          Bounds.back() +
-          (Has ? getShare(Program, R, MicroBatch, GlobalBatch, true).Samples *
-                     PerSample
-               : 0));
-    }
-    std::vector<float> All = Allocate(Leads ? GlobalBatch : 0);
+    std::vector<int64_t> Columns = countLogitColumns(Exec, *Group),
+                         Bounds = {0};
+    auto CountRows = [&](int64_t R) {
+      return Model.SeqLen * getShare(Program, static_cast<int>(R), MicroBatch,
+                                     GlobalBatch, true)
+                                .Samples;
+    };
+    for (int64_t R = 0; R < Program.world_size; ++R)
+      Bounds.push_back(Bounds.back() +
+                       CountRows(R) * Columns[static_cast<size_t>(R)]);
+    int64_t Count = Leads ? Bounds.back() : 0;
+    std::vector<float> All = Allocate(Count);
     Group->gather(Logits.data(), All.data(), Bounds.data());
-    Logits = std::move(All);
+    Logits = Allocate(Count);
+    for (int64_t R = 0; Leads && R < Program.world_size; ++R) {
+      auto First = static_cast<size_t>(R);
+      if (Program.ranks[R].position != 0)
+        continue;
+      std::vector<int64_t> Widths(Columns.begin() + R,
+                                  Columns.begin() + R +
+                                      Program.ranks[R].num_sharers);
+      joinColumns(All.data() + Bounds[First], CountRows(R), Widths,
+                  Logits.data() + Bounds[First]);
+    }
   }
   if (Leads)
     writeSafetensors(O.DumpLogits, {{"logits", Shape, Logits.data()}});
@@ -367,7 +396,7 @@ static std::string getLinkTarget(const std::filesystem::path &Target,
 }
 
 /// For `poplar sample` and `poplar report`, which are given the run alone: a
-/// link to the executable, and the plan it was built from, if there is one.
+/// link to the executable, and the plan or the model it was built from.
 /// Where no rank has the whole model, all of the job's work together.
 static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   std::error_code Code;
@@ -406,6 +435,7 @@ void Trainer::begin() {
          "' since this one has begun; start this one again");
   rememberJob(Exec.program(), O.Out);
   Record.emplace(O.Out, State.Step, O.Steps);
+  Events.emplace(O.Out, State.Step);
   if (std::string Gap = Record->describeGap(); !Gap.empty())
     print("note: '%s/metrics.csv' has no rows of steps %s\n", O.Out.c_str(),
           Gap.c_str());
@@ -421,9 +451,14 @@ void Trainer::run() {
     start();
   else
     resume();
-  if (Leads && O.BigramBaseline && ValSamples && Data.TrainTokens)
-    Baseline = getBigramLoss(*Data.TrainTokens, Data.TrainEnd, *Data.Validation,
+  if (Leads && O.BigramBaseline && ValSamples) {
+    const DataFile &File = Data.Data.front();
+    if (!File.Tokens || Data.Data.size() > 1)
+      fail("--bigram-baseline counts the tokens of one --data, which is no "
+           "examples in JSON");
+    Baseline = getBigramLoss(*File.Tokens, File.TrainEnd, *Data.Validation,
                              ValSamples, Model);
+  }
   // Up to here nothing is written: bad input leaves no trace.
   if (Leads)
     begin();
@@ -466,6 +501,8 @@ void Trainer::run() {
     Metrics Row = step();
     std::chrono::duration<double> Seconds =
         std::chrono::steady_clock::now() - Begin;
+    if (Group)
+      Group->recordStep(State.Step, Begin);
     // The first steps may leave something behind: caches of OpenMP, graphs of a
     // GPU.
     if (O.CheckAllocations && State.Step > FirstStep + 2 &&
@@ -485,11 +522,13 @@ void Trainer::run() {
       Row.Epochs = static_cast<double>(State.Samples) /
                    static_cast<double>(Data.Train->size());
       Record->add(Row);
+      Events->add(Row);
     }
     if (Record && (Last || isDue(O.LogEvery) || !std::isnan(Row.ValLoss) ||
                    State.Step == FirstStep + 1)) {
       Report.print(Row);
       Record->flush();
+      Events->flush();
     }
     Saved = isDue(O.SaveEvery);
     if (Saved)
@@ -505,6 +544,7 @@ void Trainer::run() {
 
 void Trainer::finish() {
   Record->flush();
+  Events->flush();
   writeFileAtomically(O.Out + "/loss.svg",
                       drawLossCurve(Record->rows(), Baseline, "bigram model"));
   if (State.Step < O.Steps)

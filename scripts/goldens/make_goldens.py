@@ -19,6 +19,10 @@ For every model:
                                       batch 3
   expected.json                       seq_len, losses, counts, global norms
 The variants of Llama have only batch 3 and no steps.
+
+packed-* are of the checkpoints of the same names without that: batch3.tokens
+has positions [T] as a third row, with several documents in a sample; attention
+has a block-diagonal mask. They must be what the documents give one by one.
 """
 
 import argparse
@@ -335,6 +339,101 @@ def make(name, directory):
     print(f"{name}: {expected['batches']}")
 
 
+# Of the three samples: documents of more than a token; what is left are
+# documents of one token each, which does not count.
+PACKED = {"packed-gpt2": "gpt2", "packed-mistral": "mistral"}
+DOCUMENTS = [[9, 7, 2], [24], [5, 12, 7]]
+
+
+def make_packed_batch():
+    """Ids, targets and positions."""
+    generator = torch.Generator().manual_seed(200)
+    batch = torch.zeros(3, len(DOCUMENTS), SEQ_LEN, dtype=torch.long)
+    batch[1] = -1
+    for sample, lengths in enumerate(DOCUMENTS):
+        begin = 0
+        for length in lengths:
+            # The last token of a document is a target alone.
+            tokens = torch.randint(1, 256, (length + 1,), generator=generator)
+            where = slice(begin, begin + length)
+            batch[0, sample, where] = tokens[:-1]
+            batch[1, sample, where] = tokens[1:]
+            batch[2, sample, where] = torch.arange(length)
+            begin += length
+    return batch
+
+
+def block_mask(positions, window):
+    """0 where query i sees key j of its document, else the least number."""
+    place = torch.arange(SEQ_LEN)
+    distance = place[:, None] - place[None, :]
+    seen = (distance >= 0) & (distance <= positions[:, :, None])
+    if window:
+        seen &= distance < window
+    mask = torch.full(seen.shape, torch.finfo(torch.float32).min)
+    return mask.masked_fill(seen, 0.0)[:, None]
+
+
+def sum_of_losses(logits, targets):
+    return torch.nn.functional.cross_entropy(
+        logits.float().flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
+    )
+
+
+def make_packed(name, directory):
+    os.makedirs(directory, exist_ok=True)
+    model = make_model(PACKED[name])
+    ids, targets, positions = batch = make_packed_batch()
+    rows = batch.transpose(0, 1).to(torch.int32).contiguous()
+    with open(os.path.join(directory, "batch3.tokens"), "wb") as file:
+        file.write(rows.numpy().astype("<i4").tobytes())
+    count = int((targets >= 0).sum())
+    window = getattr(model.config, "sliding_window", None)
+
+    def measure(total):
+        model.zero_grad()
+        (total / count).backward()
+        return (total / count).item(), tensors_of(model, lambda p: p.grad)
+
+    mask = block_mask(positions, window)
+    loss, gradients = measure(
+        sum_of_losses(
+            model(input_ids=ids, attention_mask=mask, position_ids=positions).logits,
+            targets,
+        )
+    )
+    total = 0
+    for sample, lengths in enumerate(DOCUMENTS):
+        begin = 0
+        for length in lengths:
+            where = slice(begin, begin + length)
+            total = total + sum_of_losses(
+                model(input_ids=ids[sample : sample + 1, where]).logits,
+                targets[sample : sample + 1, where],
+            )
+            begin += length
+    alone, single = measure(total)
+    assert abs(loss - alone) <= 1e-6 * alone, (loss, alone)
+    for key, gradient in gradients.items():
+        assert torch.allclose(gradient, single[key], rtol=1e-4, atol=1e-6), key
+    save_file(gradients, os.path.join(directory, "batch3.gradients.safetensors"))
+    norm = torch.stack([g.double().norm() for g in gradients.values()]).norm()
+    with open(os.path.join(directory, "expected.json"), "w") as file:
+        expected = {
+            "seq_len": SEQ_LEN,
+            "versions": {
+                "torch": torch.__version__.split("+")[0],
+                "transformers": transformers.__version__,
+            },
+            "batches": {
+                "3": {"loss": loss, "targets": count, "gradient_norm": norm.item()}
+            },
+        }
+        json.dump(expected, file, indent=2)
+        file.write("\n")
+    print(f"{name}: {expected['batches']}")
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     default = os.path.join(here, "..", "..", "test", "Integration", "goldens")
@@ -344,8 +443,10 @@ def main():
     arguments = parser.parse_args()
     # One thread: the order of additions, and so the last bits, are fixed.
     torch.set_num_threads(1)
-    for name in arguments.only or CONFIGS | VARIANTS:
-        make(name, os.path.join(arguments.out, name))
+    for name in arguments.only or CONFIGS | VARIANTS | PACKED:
+        (make_packed if name in PACKED else make)(
+            name, os.path.join(arguments.out, name)
+        )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@
 // JSON: "received_bytes": 128
 // JSON: "stage": 2
 
-module @a100.program attributes {zero.program = {device_type = "a100", stage = 2 : i64, world_size = 2 : i64}} {
+module @a100.program {
+  zero.program "a100" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 48, 64]
   zero.plan stage 2 global_batch 8 policy "exact" {
@@ -47,7 +48,8 @@ module @a100.program attributes {zero.program = {device_type = "a100", stage = 2
     return
   }
 }
-module @t4.program attributes {zero.program = {device_type = "t4", stage = 2 : i64, world_size = 2 : i64}} {
+module @t4.program {
+  zero.program "t4" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 48, 64]
   zero.plan stage 2 global_batch 8 policy "exact" {

@@ -36,6 +36,7 @@ struct Arguments {
   std::vector<int64_t> specialTokenIds;
   int64_t seqLen = 0;
   double dropout = 0;
+  bool packing = false;
   poplar::NNAddAdaptersOptions adapters;
   std::string frozenFormat = kUnchanged;
 };
@@ -93,6 +94,9 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
   else
     stream << "the default; the model has " << summary.positions
            << " positions: --seq-len N)\n";
+  if (arguments.packing)
+    stream << "packing   examples share samples: attention does not look "
+              "across their borders\n";
   if (auto mask = model.getAs<mlir::IntegerAttr>("mask_token_id")) {
     stream << "objective masked tokens become " << mask.getInt() << " ("
            << summary.maskSource << "); never masked: ";
@@ -282,6 +286,10 @@ void addImportCommand(CLI::App &app, int &status) {
       ->type_name("KEY")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_flag("--packing", arguments->packing,
+                    "Let several examples share a sample: attention does not "
+                    "look across their borders, and positions begin anew at "
+                    "each (default: one document per sample)");
   CLI::Option *mask =
       command
           ->add_option("--mask-token-id", arguments->maskTokenId,
@@ -309,6 +317,7 @@ void addImportCommand(CLI::App &app, int &status) {
       options.seqLen = arguments->seqLen;
     if (dropout->count())
       options.dropout = arguments->dropout;
+    options.packing = arguments->packing;
     options.ignoredKeys = arguments->ignoredKeys;
     options.specialTokenIds = arguments->specialTokenIds;
     if (mask->count())

@@ -100,6 +100,9 @@ static std::string checkOptions(const Arguments &args) {
        args.allocation.policy != HeteroAllocateOptions().policy))
     return "--pipeline is a plan of your own, of which nothing is predicted; "
            "leave out --policy, --batch, --explain, --json and --trace";
+  if (!args.pipeline.stages.empty() && args.allocation.allowLossy)
+    return "links of pipelines lose nothing yet; leave out --allow-lossy or "
+           "--pipeline";
   if (args.chunks > 0 && args.pipeline.stages.empty() &&
       args.allocation.policy != "hybrid")
     return "--chunks is for --pipeline and --policy hybrid";
@@ -114,6 +117,10 @@ static std::string checkOptions(const Arguments &args) {
     return "--policy hybrid plans stages of at most " +
            std::to_string(HybridProblem::mostChunks) + " chunks";
   const HeteroAllocateOptions &options = args.allocation, unset;
+  if (options.allowLossy)
+    return "--policy " + options.policy +
+           " plans pipelines, whose links lose nothing yet; leave out "
+           "--allow-lossy";
   std::string policy = "--policy " + options.policy;
   if (args.explain)
     return policy + " explains itself; leave out --explain";
@@ -242,6 +249,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     request.hypothetical = args.hypothetical;
     request.leftOut = std::move(buildability.leftOut);
     request.addsPlan = !args.output.empty();
+    request.plansColumns = request.hypothetical && !request.addsPlan;
     request.recordsTimeline = !args.trace.empty();
     return args.allocation.policy == "geo"
                ? printPolicy(compilation, request, args, planGeo, formatGeoText,
@@ -365,7 +373,7 @@ void addPlanCommand(CLI::App &app, int &status) {
       ->add_option(
           "--chunks", args->chunks,
           "Parts of the model per stage with --schedule interleaved, 2 or "
-          "more; in hybrid plans the largest number to try (default: 4)")
+          "more; in hybrid plans the largest number to try (default: 8)")
       ->check(CLI::Range(1, 1 << 10))
       ->needs(cluster);
   command
@@ -396,6 +404,12 @@ void addPlanCommand(CLI::App &app, int &status) {
                    "What types recompute: as-set for what the cluster file "
                    "says, auto for the fastest that was profiled")
       ->check(CLI::IsMember({"auto", "as-set"}))
+      ->needs(cluster);
+  command
+      ->add_flag("--allow-lossy", args->allocation.allowLossy,
+                 "Let gradients and parameters cross between nodes in bf16 or "
+                 "in blocks of int8, where that is faster "
+                 "(docs/lossy-wires.md); by default nothing is lost")
       ->needs(cluster);
   command
       ->add_option(

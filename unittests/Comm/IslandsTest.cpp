@@ -109,4 +109,40 @@ TEST(Islands, OnlyLeadersTakePartInMessages) {
   EXPECT_NE(T.takesPart(0, 2), T.takesPart(1, 2));
 }
 
+IslandOffer sharer(const std::string &Library, const std::string &Device) {
+  IslandOffer O;
+  O.ExchangeLibrary = Library;
+  O.Device = Device;
+  return O;
+}
+
+TEST(Islands, RanksThatShareUnitsExchangeByALibraryOfTheirOwn) {
+  std::vector<IslandOffer> Offers = {
+      sharer("NCCL 1", "a 0"), sharer("NCCL 1", "a 1"),
+      sharer("NCCL 1", "b 0"), sharer("NCCL 2", "b 1"),
+      sharer("NCCL 1", "c 0"), sharer("NCCL 1", "c 0"),
+      sharer("NCCL 1", "d 0"), IslandOffer(),
+      IslandOffer(),           IslandOffer()};
+  Offers.push_back(sharer("", "e 0"));
+  Offers.back().ExchangeReason = "there is none";
+  Offers.push_back(sharer("NCCL 1", "e 1"));
+  std::string Text;
+  std::vector<std::vector<int>> Teams = {{0, 1}, {2, 3}, {4, 5},
+                                         {6, 7}, {8, 9}, {10, 11}};
+  EXPECT_EQ(findExchangingTeams(Offers, Teams, Text),
+            (std::vector<std::vector<int>>{{0, 1}}));
+  EXPECT_EQ(
+      Text,
+      "exchanges of ranks 0, 1: NCCL 1\n"
+      "exchanges of ranks 2, 3: through the host's memory, as they have no "
+      "library in common\n"
+      "exchanges of ranks 4, 5: through the host's memory, as rank 5 shares "
+      "its "
+      "GPU, c 0, with rank 4, which NCCL refuses\n"
+      "exchanges of ranks 6, 7: through the host's memory, as they have no "
+      "library in common\n"
+      "exchanges of ranks 10, 11: through the host's memory, as there is "
+      "none\n");
+}
+
 } // namespace

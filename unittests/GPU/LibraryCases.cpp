@@ -28,6 +28,9 @@ struct Attention {
   /// Also in formats of 16 bits.
   bool halves = false;
   double cap = 0;
+  /// How long the documents are that share a sample; the next sample has them
+  /// in the opposite order.
+  std::vector<int64_t> documents = {};
 };
 
 const Attention attentions[] = {
@@ -47,6 +50,30 @@ const Attention attentions[] = {
     {"oddly wide", 33, 1, 1, 100, true, false, 0, 0, true},
     {"everything", 70, 4, 2, 24, true, true, 33, 0.1, true},
     {"cap", 70, 4, 2, 32, true, false, 33, 0, true, 0.7},
+    {"documents",
+     150,
+     2,
+     1,
+     32,
+     true,
+     false,
+     0,
+     0,
+     true,
+     0,
+     {31, 70, 1, 1, 47}},
+    {"documents, window",
+     150,
+     4,
+     2,
+     80,
+     true,
+     true,
+     20,
+     0.1,
+     true,
+     0,
+     {64, 86}},
     {"cap, widest", 40, 2, 1, 256, true, false, 0, 0, true, 5},
 };
 
@@ -56,6 +83,18 @@ const Attention wideAttentions[] = {
     {"wide 80, window", 700, 1, 1, 80, true, false, 256, 0, true},
     {"wide 96, grouped, dropout", 333, 2, 1, 96, true, false, 0, 0.1, true},
     {"wide 128, grouped, packed", 520, 4, 1, 128, true, true, 0, 0, true},
+    {"wide 64, documents",
+     700,
+     1,
+     1,
+     64,
+     true,
+     false,
+     0,
+     0,
+     true,
+     0,
+     {200, 63, 300, 1, 136}},
     {"wide 256", 257, 1, 1, 256, true, false, 0, 0, true},
 };
 
@@ -73,6 +112,7 @@ PoplarAttention describe(const Attention &test, int32_t type) {
   desc.op_id = 5, desc.scale = 1.3 / std::sqrt(double(d));
   desc.dropout = test.dropout, desc.causal = test.causal, desc.cap = test.cap;
   desc.type = type;
+  desc.documents = !test.documents.empty();
   desc.q_stride = test.packed ? (H + 2 * K) * d : H * d;
   desc.k_stride = desc.v_stride = test.packed ? (H + 2 * K) * d : K * d;
   desc.k_offset = test.packed ? H * d : 0;
@@ -133,9 +173,17 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
   Buffer k = test.packed ? q : input(rows * desc.k_stride);
   Buffer v = test.packed ? q : input(rows * desc.v_stride);
   Buffer keys = normal(f32, 2 * batch); // their bits do not matter
+  Buffer positions(i32, rows);
+  std::vector<int64_t> lengths = test.documents;
+  for (int64_t b = 0, row = 0; b < batch && !lengths.empty(); ++b) {
+    for (int64_t length : lengths)
+      for (int64_t i = 0; i < length; ++i)
+        positions.setBits(size_t(row++), uint64_t(i));
+    std::reverse(lengths.begin(), lengths.end());
+  }
   Buffer out(f32, rows * H * d), lse(f32, rows * H);
-  void *forward[] = {q.data(),    k.data(),   v.data(),
-                     keys.data(), out.data(), lse.data()};
+  void *forward[] = {q.data(),         k.data(),   v.data(),  keys.data(),
+                     positions.data(), out.data(), lse.data()};
   poplar_attention_forward(
       &exact, forward, batch, 0,
       batch * H * ((test.length - 1) / POPLAR_ATTENTION_BLOCK + 1));
@@ -150,6 +198,7 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
                       k.data(),
                       v.data(),
                       keys.data(),
+                      positions.data(),
                       dq.data(),
                       test.packed ? dq.data() : dk.data(),
                       test.packed ? dq.data() : dv.data()};
@@ -184,10 +233,10 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
     return Buffer(formats[type], static_cast<int64_t>(like.size()));
   };
   add("forward", H,
-      {inputs[0], inputs[1], inputs[2], keys, empty(out),
+      {inputs[0], inputs[1], inputs[2], keys, positions, empty(out),
        Buffer(f32, rows * H)},
-      {0, test.packed ? 0 : 1, test.packed ? 0 : 2, 3, 4, 5},
-      {{4, &out}, {5, &lse}});
+      {0, test.packed ? 0 : 1, test.packed ? 0 : 2, 3, 4, 5, 6},
+      {{5, &out}, {6, &lse}});
   // Packed gradients lie in one array, of which a kernel writes a part.
   auto keepPart = [&](Buffer &whole, bool ofKeys) {
     Buffer part = whole;
@@ -196,10 +245,10 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
         part.setBits(i, ~0u);
     return part;
   };
-  std::vector<Buffer> common = {inputs[3], rounded,   lse, inputs[0],
-                                inputs[1], inputs[2], keys};
+  std::vector<Buffer> common = {inputs[3], rounded,   lse,  inputs[0],
+                                inputs[1], inputs[2], keys, positions};
   std::vector<int> pointers = {
-      0, 1, 2, 3, test.packed ? 3 : 4, test.packed ? 3 : 5, 6};
+      0, 1, 2, 3, test.packed ? 3 : 4, test.packed ? 3 : 5, 6, 7};
   auto with =
       [](auto list,
          std::initializer_list<typename decltype(list)::value_type> more) {
@@ -207,14 +256,14 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
         return list;
       };
   Buffer ofQueries = keepPart(dq, false), ofKeys = keepPart(dq, true);
-  add("backward_q", H, with(common, {empty(dq)}), with(pointers, {7}),
-      {{7, &ofQueries}});
+  add("backward_q", H, with(common, {empty(dq)}), with(pointers, {8}),
+      {{8, &ofQueries}});
   if (test.packed)
-    add("backward_kv", K, with(common, {empty(dq)}), with(pointers, {7, 7}),
-        {{7, &ofKeys}});
+    add("backward_kv", K, with(common, {empty(dq)}), with(pointers, {8, 8}),
+        {{8, &ofKeys}});
   else
     add("backward_kv", K, with(common, {empty(dk), empty(dv)}),
-        with(pointers, {7, 8}), {{7, &dk}, {8, &dv}});
+        with(pointers, {8, 9}), {{8, &dk}, {9, &dv}});
 }
 
 // The sums are those of a CPU to the bit, also where tokens repeat in other

@@ -9,6 +9,7 @@
 #include "Poplar/Runtime/ABI.h"
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -54,7 +55,23 @@ struct Case {
   int64_t window;
   double dropout;
   double cap = 0;
+  /// How long the documents of the first sample are, which share it; those of
+  /// the second one are as long, in the opposite order.
+  std::vector<int64_t> documents = {};
 };
+
+/// The position of each token in its document.
+std::vector<int32_t> getPositions(const Case &test, int64_t batch) {
+  std::vector<int32_t> positions;
+  std::vector<int64_t> lengths = test.documents;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t length : lengths)
+      for (int64_t i = 0; i < length; ++i)
+        positions.push_back(int32_t(i));
+    std::reverse(lengths.begin(), lengths.end());
+  }
+  return positions;
+}
 void PrintTo(const Case &test, std::ostream *os) { *os << test.name; }
 
 uint64_t splitMix(uint64_t z) {
@@ -75,6 +92,8 @@ TEST_P(AttentionTest, MatchesDefinition) {
   desc.op_id = 5, desc.scale = 1.3 / std::sqrt(double(d));
   desc.dropout = test.dropout, desc.causal = test.causal, desc.cap = test.cap;
   desc.type = test.isBF16 ? POPLAR_BF16 : POPLAR_F32;
+  std::vector<int32_t> positions = getPositions(test, batch);
+  desc.documents = !positions.empty();
   desc.q_stride = test.packed ? (H + 2 * K) * d : H * d;
   desc.k_stride = desc.v_stride = test.packed ? (H + 2 * K) * d : K * d;
   desc.k_offset = test.packed ? H * d : 0;
@@ -97,16 +116,23 @@ TEST_P(AttentionTest, MatchesDefinition) {
   Array &ka = test.packed ? q : k, &va = test.packed ? q : v,
         &dka = test.packed ? dq : dk, &dva = test.packed ? dq : dv;
 
-  void *forward[] = {q.bytes.data(), ka.bytes.data(),  va.bytes.data(),
-                     keys,           out.bytes.data(), lse.data()};
+  void *forward[] = {q.bytes.data(),   ka.bytes.data(),  va.bytes.data(), keys,
+                     positions.data(), out.bytes.data(), lse.data()};
   int64_t extent = batch * H * ((T + 63) / 64);
   // In two parts, as two threads would.
   poplar_attention_forward(&desc, forward, batch, extent / 2, extent);
   poplar_attention_forward(&desc, forward, batch, 0, extent / 2);
-  void *backward[] = {
-      dy.bytes.data(),  out.bytes.data(), lse.data(), q.bytes.data(),
-      ka.bytes.data(),  va.bytes.data(),  keys,       dq.bytes.data(),
-      dka.bytes.data(), dva.bytes.data()};
+  void *backward[] = {dy.bytes.data(),
+                      out.bytes.data(),
+                      lse.data(),
+                      q.bytes.data(),
+                      ka.bytes.data(),
+                      va.bytes.data(),
+                      keys,
+                      positions.data(),
+                      dq.bytes.data(),
+                      dka.bytes.data(),
+                      dva.bytes.data()};
   poplar_attention_backward(&desc, backward, batch, 1, batch * K);
   poplar_attention_backward(&desc, backward, batch, 0, 1);
 
@@ -130,7 +156,8 @@ TEST_P(AttentionTest, MatchesDefinition) {
         std::vector<double> p(T), keep(T, 1.0), dp(T), slope(T, 1.0);
         double sum = 0, delta = 0;
         for (int64_t j = 0; j < T; ++j) {
-          if ((test.causal && j > i) || (test.window && i - j >= test.window))
+          if ((test.causal && j > i) || (test.window && i - j >= test.window) ||
+              (desc.documents && i - j > positions[b * T + i]))
             continue;
           for (int64_t c = 0; c < d; ++c)
             p[j] += q.get(qAt(c)) * ka.get(kAt(j, c));
@@ -213,6 +240,42 @@ INSTANTIATE_TEST_SUITE_P(
         // Low enough that most scores are changed, and some saturate.
         Case{"cap", 130, 4, 2, 32, true, false, false, 70, 0, 0.7},
         Case{"capWide", 70, 2, 1, 256, true, false, false, 0, 0, 5},
+        Case{"documents",
+             300,
+             2,
+             2,
+             16,
+             true,
+             false,
+             false,
+             0,
+             0,
+             0,
+             {100, 130, 1, 1, 1, 67}},
+        Case{"longDocuments",
+             400,
+             2,
+             1,
+             16,
+             true,
+             true,
+             false,
+             70,
+             0.1,
+             0.7,
+             {64, 192, 144}},
+        Case{"bf16Documents",
+             270,
+             4,
+             2,
+             24,
+             true,
+             false,
+             true,
+             0,
+             0,
+             0,
+             {3, 140, 127}},
         Case{"bf16", 130, 2, 2, 64, true, false, true, 0, 0},
         Case{"bf16Everything", 150, 4, 2, 24, true, true, true, 66, 0.1}),
     [](const auto &info) { return info.param.name; });

@@ -82,6 +82,10 @@ TEST(CollectiveCostTest, twoLevels) {
                                                   40.0 / 1024, 40.0 / 1024}));
   auto reduce = cost.reduceScatter("r", {0, 10, 30, 70}, 1);
   EXPECT_EQ(getUses(reduce), getUses(gather));
+  // What crosses in a byte an element, and has four inside of a node.
+  auto lossy = cost.reduceScatter("l", {0, 10, 30, 70}, 1, 4);
+  EXPECT_EQ(getUses(lossy), (std::vector<double>{200.0 / 8192, 200.0 / 8192,
+                                                 40.0 / 1024, 40.0 / 1024}));
 }
 
 TEST(CollectiveCostTest, aloneNothingIsSent) {

@@ -360,7 +360,7 @@ TEST(HybridReview, SplitsTheGapExactly) {
       alone.push_back(reviewAlone(part, part, chooseHybridPlan({part})));
     }
     HybridReview review = reviewHybridPlan(
-        problem, problem, *result.plan,
+        problem, {{problem, *result.plan}},
         simulatePipeline(problem, *result.plan).seconds, alone);
     std::array<double, HybridLosses::numCauses> gap = review.splitGap();
     double sum = std::accumulate(gap.begin(), gap.end(), 0.0),

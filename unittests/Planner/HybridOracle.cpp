@@ -141,7 +141,7 @@ struct Place {
   int64_t replicasInNode() const {
     return std::min<int64_t>(lane().pipelines, type().perNode / degree());
   }
-  int64_t nodes() const { return lane().pipelines / replicasInNode(); }
+  GroupPart part() const { return {typeIndex(), degree(), lane().pipelines}; }
   template <typename Part> double sum(Part part) const {
     double all = 0;
     for (int i = group().first; i < group().end; ++i)
@@ -157,31 +157,47 @@ static const Mode &problemMode(const Place &here, const Lane::Stage &stage) {
 
 static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// Everything that holds group j.
+static std::vector<GroupPart> getHolders(const HybridProblem &problem,
+                                         const HybridPlan &plan, int j) {
+  std::vector<GroupPart> holders = problem.elsewhere;
+  for (size_t l = 0; l < plan.lanes.size(); ++l)
+    holders.push_back(Place{problem, plan, l, j}.part());
+  return holders;
+}
+
 /// Every element of group j once around, `bytes` each.
 static double once(const HybridProblem &problem, const HybridPlan &plan, int j,
                    int64_t bytes, double elements) {
+  std::vector<GroupPart> holders = getHolders(problem, plan, j);
   int64_t nodes = 0;
   double time = 0, latencyInside = 0, latencyBetween = 0;
-  for (size_t l = 0; l < plan.lanes.size(); ++l)
-    nodes += Place{problem, plan, l, j}.nodes();
-  for (size_t l = 0; l < plan.lanes.size(); ++l) {
-    Place here{problem, plan, l, j};
-    double r = static_cast<double>(here.replicasInNode());
+  auto countReplicas = [&](const GroupPart &it) {
+    return std::min<int64_t>(it.pipelines, problem.types[it.type].perNode /
+                                               it.tensorDegree);
+  };
+  for (const GroupPart &here : holders)
+    nodes += here.pipelines / countReplicas(here);
+  for (const GroupPart &here : holders) {
+    const HybridProblem::DeviceType &type = problem.types[here.type];
+    double r = static_cast<double>(countReplicas(here));
     if (r > 1) {
-      time = std::max(time, (r - 1) / r * elements / here.degree() *
+      time = std::max(time, (r - 1) / r * elements / here.tensorDegree *
                                 static_cast<double>(bytes) /
-                                here.type().inside.bandwidth);
-      latencyInside = std::max(latencyInside, here.type().inside.latency);
+                                type.inside.bandwidth);
+      latencyInside = std::max(latencyInside, type.inside.latency);
     }
-    for (size_t k = 0; k < plan.lanes.size(); ++k) {
-      Place there{problem, plan, k, j};
-      if (k == l && here.nodes() == 1)
+    for (const GroupPart &there : holders) {
+      if (&there == &here && here.pipelines == countReplicas(here))
         continue;
-      const HybridProblem::Link &link =
-          problem.getLink(here.typeIndex(), there.typeIndex());
+      const HybridProblem::Link &link = problem.getLink(here.type, there.type);
       double n = static_cast<double>(nodes), part = elements;
+      // Stages that have devices in the same node share its link.
+      int64_t devices = here.pipelines * here.tensorDegree;
       if (!link.isShared)
-        part /= std::min(here.degree(), there.degree());
+        part /= std::min(here.tensorDegree, there.tensorDegree);
+      else if (devices < type.perNode)
+        part *= static_cast<double>(type.perNode / devices);
       time = std::max(time, (n - 1) / n * part * static_cast<double>(bytes) /
                                 link.speed.bandwidth);
       latencyBetween = std::max(latencyBetween, link.speed.latency);
@@ -250,9 +266,9 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       }
       if (group.first == 0 && group.end == units && units > 1)
         frozen -= problem.tiedFrozenElements;
-      for (size_t k = 0; k < plan.lanes.size(); ++k) {
-        ranks += plan.lanes[k].pipelines * Place{problem, plan, k, j}.degree();
-        replicas += plan.lanes[k].pipelines;
+      for (const GroupPart &holder : getHolders(problem, plan, j)) {
+        ranks += holder.pipelines * holder.tensorDegree;
+        replicas += holder.pipelines;
       }
       int t = here.degree(), z = group.zeroStage;
       const StateFormat &state = here.type().state;
@@ -309,9 +325,10 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       }
       double copying = 0;
       for (size_t k = 0; k < problem.types.size(); ++k)
-        copying = std::max(
-            copying, problem.getLink(here.typeIndex(), static_cast<int>(k))
-                         .speed.overhead);
+        if (problem.types[k].count > 0)
+          copying = std::max(
+              copying, problem.getLink(here.typeIndex(), static_cast<int>(k))
+                           .speed.overhead);
       copying *=
           static_cast<double>(ceilDivide(size * problem.boundaryBytes, t));
       for (std::vector<double> *pass : {&f, &b})
@@ -327,8 +344,13 @@ double poplar::defineHybridCost(const HybridProblem &problem,
                     : bytes / std::min(t, next.degree());
         c[j] = link.speed.latency + bytes / link.speed.bandwidth;
       }
-      int64_t flights =
-          plan.schedule == PipelineSchedule::GPipe ? m : stages - j;
+      // The search does not know how many micro-batches each of several lanes
+      // will have.
+      int64_t flights = stages - j;
+      if (plan.schedule == PipelineSchedule::GPipe)
+        flights = m;
+      else if (plan.lanes.size() == 1)
+        flights = std::min(flights, m);
       bytes += here.type().scratchBytes + work +
                V * 4 * ceilDivide(size * problem.boundaryBytes, t);
       // One in use and two under way, as long as there is so much.
@@ -477,10 +499,14 @@ static bool usesAllSlots(const HybridProblem &problem, const HybridPlan &plan) {
   return true;
 }
 
-static double searchLayered(const HybridProblem &problem) {
+/// Of so many pipelines and such a degree, if `fixed`.
+static double searchLayered(const HybridProblem &problem,
+                            const GroupPart *fixed = nullptr) {
   double best = never;
   for (PipelineSchedule schedule : problem.schedules)
     for (int64_t pipelines = 1; pipelines <= problem.globalBatch; ++pipelines) {
+      if (fixed && pipelines != fixed->pipelines)
+        continue;
       HybridPlan plan;
       plan.schedule = schedule;
       plan.chunks = takesChunks(schedule) ? problem.chunks : 1;
@@ -491,6 +517,8 @@ static double searchLayered(const HybridProblem &problem) {
       auto allows = [&](size_t, const Lane::Stage &stage) {
         const auto &type = problem.types[stage.type];
         const Mode &mode = type.modes[stage.mode];
+        if (fixed && mode.tensorDegree != fixed->tensorDegree)
+          return false;
         int64_t devices = pipelines * mode.tensorDegree, used = devices;
         for (const Lane::Stage &other : lane.stages) {
           const Mode &its = problem.types[other.type].modes[other.mode];
@@ -560,5 +588,33 @@ double poplar::searchAllHybrids(const HybridProblem &problem) {
   for (PipelineSchedule schedule : problem.schedules)
     if (problem.types.size() == 2 && schedule != PipelineSchedule::GPipe)
       best = std::min(best, searchSideBySide(problem, schedule));
+  return best;
+}
+
+double poplar::searchAllColumns(const HybridProblem &problem) {
+  // Pipelines and degrees that a type may have.
+  std::vector<std::vector<GroupPart>> parts(2);
+  for (int type = 0; type < 2; ++type)
+    for (int degree = 1; degree <= problem.types[type].perNode; ++degree)
+      for (int64_t d = 1; d * degree <= problem.types[type].count; ++d)
+        parts[type].push_back({type, degree, d});
+  auto search = [&](const GroupPart &own, const GroupPart &other,
+                    int64_t samples) {
+    HybridProblem column = problem;
+    column.types[other.type].count = 0;
+    column.elsewhere = {other};
+    column.globalBatch = samples;
+    return searchLayered(column, &own);
+  };
+  double best = never;
+  for (const GroupPart &first : parts[0])
+    for (const GroupPart &second : parts[1])
+      for (int64_t n = 1; n < problem.globalBatch; ++n) {
+        double seconds = search(first, second, n);
+        if (seconds < best)
+          best = std::min(
+              best, std::max(seconds, search(second, first,
+                                             problem.globalBatch - n)));
+      }
   return best;
 }

@@ -138,9 +138,9 @@ TEST(HybridProblem, NamesWhatIsWrong) {
             "links[0]: has no bandwidth");
   EXPECT_EQ(check([](HybridProblem &it) {
               it.schedules = {PipelineSchedule::Interleaved};
-              it.chunks = 5;
+              it.chunks = 9;
             }),
-            "chunks: interleaved stages have 2 to 4");
+            "chunks: interleaved stages have 2 to 8");
   EXPECT_EQ(check([](HybridProblem &it) { it.zeroStages = {4}; }),
             "zeroStages: there is no stage 4");
 }

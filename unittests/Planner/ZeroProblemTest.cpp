@@ -183,6 +183,28 @@ TEST_F(ZeroProblemTest, TheWireIsTheFormatOfAllOrF32) {
   EXPECT_DOUBLE_EQ(parameterSeconds("f16", "f32"), single);
 }
 
+TEST_F(ZeroProblemTest, LossyWiresAreShorterAndTakeMemory) {
+  for (int stage = 0; stage < 4; ++stage) {
+    cluster.wires = {};
+    BatchProblem exact = pose(stage);
+    double exactBytes = getCollectiveBytes(cluster, model, stage, 1);
+    cluster.wires = {"i8", stage == 0 ? "" : "bf16"};
+    BatchProblem lossy = pose(stage);
+    EXPECT_LT(lossy.backwardSync + lossy.iterationSync,
+              exact.backwardSync + exact.iterationSync)
+        << stage;
+    EXPECT_LT(getCollectiveBytes(cluster, model, stage, 1), exactBytes * 0.51);
+    if (stage == 3)
+      EXPECT_DOUBLE_EQ(lossy.forwardSync, exact.forwardSync / 2);
+    // Error feedback of everything, and masters apart from f32 working copies.
+    int64_t more = 4 * elements;
+    if (stage == 1 || stage == 2)
+      more += 4 * elements / 3;
+    EXPECT_NEAR(lossy.types[0].fixedBytes, exact.types[0].fixedBytes + more, 1)
+        << stage;
+  }
+}
+
 TEST_F(ZeroProblemTest, StateIsShardedInMemory) {
   // A third of 8, 12 and 16 bytes an element stays.
   int64_t less[] = {0, 8 * elements * 2 / 3, 12 * elements * 2 / 3,

@@ -39,7 +39,7 @@ std::string decode(const Tokenizer &T, const Example &E, bool All) {
 
 TEST(Examples, CountCompletionsAndAnswersAlone) {
   auto T = Tokenizer::load(Inputs + "/qwen.json");
-  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"));
+  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"), "");
   auto Encode = [&](const std::string &Text) {
     return Encoder.encode(json::parse(Text, "text"), "here");
   };
@@ -71,7 +71,7 @@ TEST(Examples, CountCompletionsAndAnswersAlone) {
 TEST(Examples, ChatTemplatesOfTokenizers) {
   auto Render = [](const char *File, const char *Part) {
     auto T = Tokenizer::load(Inputs + "/" + File);
-    ExampleEncoder Encoder(*T, -1);
+    ExampleEncoder Encoder(*T, -1, "");
     Example E = Encoder.encode(json::parse(R"({"messages": [
       {"role": "user", "content": " a "},
       {"role": "assistant", "content": "b"}]})",
@@ -92,8 +92,8 @@ TEST(Examples, ChatTemplatesOfTokenizers) {
 TEST(Examples, PromptsEndWhereTheAnswerBegins) {
   for (const char *File : {"qwen.json", "llama3.json", "gemma.json"}) {
     auto T = Tokenizer::load(Inputs + "/" + File);
-    const ChatTemplate *Template = ChatTemplate::find(*T);
-    ASSERT_NE(Template, nullptr) << File;
+    std::optional<ChatTemplate> Template = ChatTemplate::find(*T, "");
+    ASSERT_TRUE(Template.has_value()) << File;
     RenderedChat Whole = Template->render(
         json::parse(R"([{"role": "user", "content": "a b"},
                         {"role": "assistant", "content": "c"}])",
@@ -103,24 +103,124 @@ TEST(Examples, PromptsEndWhereTheAnswerBegins) {
     auto [Begin, End] = Whole.Counted.front();
     EXPECT_EQ(Template->renderPrompt("a b"), Whole.Text.substr(0, Begin));
     EXPECT_EQ(Whole.Text.substr(Begin, End - Begin),
-              std::string("c") + Template->getEndOfTurn());
+              "c" + Template->getEndOfTurn());
     EXPECT_GE(T->find(Template->getEndOfTurn()), 0);
   }
 }
 
+/// A tokenizer with more special tokens.
+std::unique_ptr<Tokenizer> loadWith(const std::string &File,
+                                    const std::vector<std::string> &Tokens) {
+  std::string Text = readFile(Inputs + "/" + File);
+  std::string Added;
+  for (size_t I = 0; I < Tokens.size(); ++I)
+    Added += "{\"id\":" + std::to_string(90000 + I) + ",\"content\":\"" +
+             Tokens[I] +
+             "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+             "\"normalized\":false,\"special\":true},";
+  const std::string Place = "\"added_tokens\":[";
+  Text.insert(Text.find(Place) + Place.size(), Added);
+  return readTokenizerJSON(Text, File);
+}
+
+const char *const Conversation =
+    R"([{"role": "user", "content": "A"}, {"role": "assistant", "content": " b "},
+        {"role": "user", "content": "C"}, {"role": "assistant", "content": "d"}])";
+
+// The expected texts are those of transformers' apply_chat_template
+// (scripts/goldens/check_chat.py).
+TEST(Examples, Mistral) {
+  // As in the tokenizer_config.json of the versions.
+  const std::string First =
+      "{%- if loop.first and system_message is defined %}{{- ' [INST] ' + "
+      "system_message + '\\n\\n' + message['content'] + ' [/INST]' }}{%- else "
+      "%}{{- ' [INST] ' + message['content'] + ' [/INST]' }}{%- endif %}{%- "
+      "elif message['role'] == 'assistant' %}{{- ' ' + message['content'] + "
+      "eos_token}}";
+  const std::string Third =
+      "{%- if loop.last and system_message is defined %}{{- \"[INST] \" + "
+      "system_message + \"\\n\\n\" + message[\"content\"] + \"[/INST]\" }}{%- "
+      "else %}{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}{%- elif "
+      "message[\"role\"] == \"assistant\" %}{{- \" \" + "
+      "message[\"content\"]|trim + eos_token}}";
+  const std::string Tekken =
+      "{{- \"[INST]\" + message[\"content\"] + \"[/INST]\" }}{%- elif "
+      "message[\"role\"] == \"assistant\" %}{{- message[\"content\"] + "
+      "eos_token}}";
+  const std::string Seventh =
+      "{{ '[INST] ' + message['content'] + '[/INST]' }}{{ '[SYSTEM_PROMPT] ' + "
+      "message['content'] + '[/SYSTEM_PROMPT]' }}{{ ' ' + message['content'] + "
+      "eos_token }}";
+  auto Plain = Tokenizer::load(Inputs + "/mistral.json");
+  auto T = loadWith("mistral.json", {"[INST]", "[/INST]"});
+  auto Render = [](const Tokenizer &Tok, const std::string &Source,
+                   const std::string &Messages) {
+    return ChatTemplate::find(Tok, Source)
+        ->render(json::parse(Messages, "text"), "here")
+        .Text;
+  };
+  EXPECT_EQ(Render(*Plain, First, Conversation),
+            "<s> [INST] A [/INST]  b </s> [INST] C [/INST] d</s>");
+  EXPECT_EQ(Render(*T, Third, Conversation),
+            "<s>[INST] A[/INST] b</s>[INST] C[/INST] d</s>");
+  EXPECT_EQ(Render(*T, Tekken, Conversation),
+            "<s>[INST]A[/INST] b </s>[INST]C[/INST]d</s>");
+  const std::string WithSystem =
+      R"([{"role": "system", "content": "S"}, {"role": "user", "content": "A"},
+          {"role": "assistant", "content": "b"}])";
+  EXPECT_EQ(Render(*Plain, First, WithSystem),
+            "<s> [INST] S\n\nA [/INST] b</s>");
+  EXPECT_EQ(Render(*T, Seventh, WithSystem),
+            "<s>[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST] A[/INST] b</s>");
+
+  ExampleEncoder Encoder(*T, -1, Third);
+  Example E = Encoder.encode(
+      json::parse(std::string("{\"messages\": ") + Conversation + "}", "text"),
+      "here");
+  EXPECT_EQ(decode(*T, E, false), "b</s> d</s>");
+  EXPECT_MENTIONS(messageOf(Encoder, "{\"messages\": " + WithSystem + "}"),
+                  "only in front of a user's that nothing follows");
+  ExampleEncoder Unknown(*T, -1, "");
+  EXPECT_MENTIONS(messageOf(Unknown, "{\"messages\": " + WithSystem + "}"),
+                  "no chat_template in a tokenizer_config.json beside it");
+  ExampleEncoder Llama2(*Plain, -1, "'[INST] ' + '<<SYS>>' + ' [/INST]'");
+  EXPECT_MENTIONS(messageOf(Llama2, "{\"messages\": " + WithSystem + "}"),
+                  "a form that is none of Mistral's");
+}
+
+TEST(Examples, Phi) {
+  auto Render = [](const std::vector<std::string> &Tokens) {
+    auto T = loadWith("gpt2.json", Tokens);
+    return ChatTemplate::find(*T, "")
+        ->render(json::parse(Conversation, "text"), "here")
+        .Text;
+  };
+  EXPECT_EQ(Render({"<|user|>", "<|assistant|>", "<|end|>"}),
+            "<|user|>\nA<|end|>\n<|assistant|>\n b <|end|>\n<|user|>\nC<|end|>"
+            "\n<|assistant|>\nd<|end|>\n");
+  EXPECT_EQ(Render({"<|user|>", "<|assistant|>", "<|end|>", "<|tool_call|>"}),
+            "<|user|>A<|end|><|assistant|> b <|end|><|user|>C<|end|>"
+            "<|assistant|>d<|end|>");
+  EXPECT_EQ(
+      Render({"<|im_start|>", "<|im_end|>", "<|im_sep|>"}),
+      "<|im_start|>user<|im_sep|>A<|im_end|><|im_start|>assistant<|im_sep|>"
+      " b <|im_end|><|im_start|>user<|im_sep|>C<|im_end|><|im_start|>"
+      "assistant<|im_sep|>d<|im_end|>");
+}
+
 TEST(Examples, Refused) {
   auto T = Tokenizer::load(Inputs + "/gpt2.json");
-  ExampleEncoder Encoder(*T, 0);
+  ExampleEncoder Encoder(*T, 0, "");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"messages": []})"),
                   "no chat template that is built in");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"words": "a"})"),
                   "here: expected an object with text");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"text": 1})"),
                   "'text' is not a string");
-  ExampleEncoder Endless(*T, -1);
+  ExampleEncoder Endless(*T, -1, "");
   EXPECT_MENTIONS(messageOf(Endless, R"({"text": "a"})"), "no eos_token_id");
   auto Gemma = Tokenizer::load(Inputs + "/gemma.json");
-  ExampleEncoder Strict(*Gemma, -1);
+  ExampleEncoder Strict(*Gemma, -1, "");
   EXPECT_MENTIONS(
       messageOf(Strict,
                 R"({"messages": [{"role": "system", "content": "a"}]})"),

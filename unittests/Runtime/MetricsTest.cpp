@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "job/EventFile.h"
 #include "job/Metrics.h"
 #include "support/Files.h"
 #include "support/MappedFile.h"
@@ -87,4 +88,15 @@ TEST_F(MetricsTest, WhatIsNoRowEndsThem) {
     EXPECT_EQ(File.rows().size(), 1u) << Bad;
     EXPECT_EQ(File.describeGap(), "2 to 4") << Bad;
   }
+}
+
+/// The examples of RFC 3720, appendix B.4, and the usual one.
+TEST(EventFileTest, SumsAreCastagnolis) {
+  EXPECT_EQ(getCRC32C("123456789"), 0xe3069283u);
+  EXPECT_EQ(getCRC32C(std::string(32, '\0')), 0x8a9136aau);
+  EXPECT_EQ(getCRC32C(std::string(32, '\xff')), 0x62a8ab43u);
+}
+
+TEST_F(MetricsTest, WhatIsNoDirectoryHoldsNoEvents) {
+  EXPECT_ANY_THROW(EventFile(Run + "/absent", 0));
 }

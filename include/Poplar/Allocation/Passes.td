@@ -36,6 +36,11 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
     A closed form predicts the time of each plan, and the fastest is taken. With
     `simulate`, the programs of the fastest by the closed form are simulated, and
     the fastest of these is taken, as `poplar plan` does.
+
+    With `allow-lossy`, which needs `simulate`, plans whose collectives carry
+    gradients and parameters in bf16 or in blocks of int8 are simulated, too
+    (docs/lossy-wires.md). One is taken if it is at least 1 % faster than every
+    plan that loses less.
   }];
   let options = [
     Option<"globalBatch", "global-batch", "int64_t", "0",
@@ -51,7 +56,9 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
     Option<"recompute", "recompute", "std::string", "\"auto\"",
            "What types recompute: as-set, or auto for the fastest profiled">,
     Option<"simulate", "simulate", "bool", "false",
-           "Choose among the best plans by simulating their programs">
+           "Choose among the best plans by simulating their programs">,
+    Option<"allowLossy", "allow-lossy", "bool", "false",
+           "Let collectives between nodes round where that is faster">
   ];
   let dependentDialects = ProgramDialects;
 }

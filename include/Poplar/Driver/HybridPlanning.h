@@ -30,6 +30,11 @@ bool planHybrid(Compilation &compilation, const StagedRequest &request,
 bool planGeo(Compilation &compilation, const StagedRequest &request,
              GeoReport &report);
 
+/// An iteration of the module's plan of the policy hybrid that cannot be built,
+/// played from the costs of units, for which it is planned anew. Nothing, with
+/// an error said or in `compilation`, if that gives another plan.
+std::optional<Timeline> playHypothetical(Compilation &compilation);
+
 } // namespace poplar
 
 #endif // POPLAR_DRIVER_HYBRIDPLANNING_H

@@ -23,6 +23,9 @@ struct ImportOptions {
   std::optional<int64_t> seqLen;
   /// Replaces every dropout probability of the configuration.
   std::optional<double> dropout;
+  /// Whether documents share samples: the model takes the positions of tokens,
+  /// and attention does not look across documents.
+  bool packing = false;
   /// Keys that are treated as if they were absent, though they may change what
   /// the model computes.
   std::vector<std::string> ignoredKeys;

@@ -59,13 +59,14 @@ void writeOutcome(llvm::json::OStream &os, llvm::StringRef policy,
                   int64_t globalBatch, const Report &report) {
   os.attribute("policy", policy);
   os.attribute("global_batch", globalBatch);
-  os.attribute("schedule", toString(report.search.plan->schedule));
-  os.attribute("simulated_seconds", report.simulation.seconds);
+  os.attribute(report.isPlayed ? "simulated_seconds"
+                               : "simulated_from_costs_seconds",
+               report.simulation.seconds);
   os.attribute("simulated_from", report.isPlayed ? "programs" : "costs");
-  os.attribute("predicted_seconds", report.search.plan->seconds);
+  os.attribute("predicted_seconds", report.getPredicted());
   os.attribute("uncertainty", report.uncertainty);
-  os.attribute("lower_bound_seconds", report.search.lowerBound);
-  os.attribute("proven", report.search.isProven());
+  os.attribute("lower_bound_seconds", report.getLowerBound());
+  os.attribute("proven", report.isProven());
   write(os, report.buildability);
 }
 void writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure);

@@ -14,6 +14,7 @@
 #include "Poplar/Planner/Simulation/Timeline.h"
 #include "Poplar/Planner/Zero/PlanReview.h"
 #include "llvm/Support/JSON.h"
+#include <map>
 
 namespace poplar {
 
@@ -32,6 +33,8 @@ struct MeasuredStep {
   /// Where the step was evaluated.
   std::optional<double> evalLoss;
   double tokensPerSecond;
+  /// Of the run so far; runs of older versions do not say.
+  std::optional<double> seconds, tokens, epochs;
 };
 
 /// Reads metrics.csv as a run writes it. Fails, with `error` set to one line
@@ -42,8 +45,24 @@ std::optional<std::vector<MeasuredStep>> readMetrics(const std::string &text,
 /// A plan's iteration as it was simulated, of so many steps at most.
 struct SimulatedIteration {
   Timeline timeline;
+  /// Parallel to the timeline's classes: the device type and its ranks.
+  struct RankClass {
+    std::string deviceType, name;
+  };
+  std::vector<RankClass> classes;
   int64_t steps;
 };
+
+/// A step of a run as its ranks recorded it. Times are since its begin.
+struct MeasuredTimeline {
+  Timeline timeline;
+  int64_t step = 0;
+};
+
+/// Reads what `poplar train --trace` wrote, and takes the step whose time is
+/// the median. Fails, with `error` set, if there is no step in it.
+std::optional<MeasuredTimeline> readTrace(const std::string &path,
+                                          std::string &error);
 
 /// A plan of pipeline stages, simulated.
 struct StagedPlan {
@@ -54,23 +73,47 @@ struct StagedPlan {
     int64_t group, zeroStage;
     /// "0 to 8", "ranks 0-3, 8"
     std::string units, ranks, deviceType;
+    int64_t numRanks = 0;
     RankShare share;
-    Simulation::ClassSeconds seconds;
+    /// None of a plan that cannot be built.
+    std::optional<Simulation::ClassSeconds> seconds;
   };
   std::vector<Part> parts;
+};
+
+/// What the page says of the model. Numbers that are not known are 0.
+struct ReportModel {
+  std::string architecture;
+  int64_t parameters = 0, trained = 0, layers = 0, hidden = 0, vocabulary = 0,
+          context = 0;
+};
+
+/// Another way to use the devices, simulated; or why there is none.
+struct ReportBaseline {
+  /// "uniform", "whale", "zero" or "alone", and of the last the device type.
+  std::string policy, deviceType;
+  std::optional<double> seconds;
+  std::string error;
 };
 
 /// What a page is about: a plan, a run, or both. A plan has a review or stages.
 struct ReportInput {
   /// A path, as the user gave it.
   std::string name;
+  std::optional<ReportModel> model;
   ClusterView cluster;
+  /// Devices in the job, by node and type.
+  std::map<std::pair<int, int>, int64_t> used;
   std::optional<PlanReview> review;
   std::optional<StagedPlan> stages;
   std::optional<SimulatedIteration> simulated;
+  std::vector<ReportBaseline> baselines;
   std::vector<MeasuredStep> run;
-  /// Of a sample; 0 if the model does not say.
-  int64_t tokensPerSample = 0;
+  std::optional<MeasuredTimeline> trace;
+  /// Some of the times that a simulation rests on are estimates.
+  bool isEstimate = false;
+  /// Whether what was reported on has a plan, shown or not.
+  bool hasPlan = false;
   /// What is missing from the page, and why. May be empty.
   std::string note;
 };

@@ -41,9 +41,10 @@
 //   working copy      whole     whole     whole     shard
 //   gradient, f32     whole     whole     shard     shard
 //   master, moments   whole     shard     shard     shard
-// A working copy in f32 is the master as well. Of a frozen bucket there is
-// nothing but the working copy. Its parameters may be quantised
-// (Runtime/Quantized.h): the elements of such a bucket are bytes.
+// A working copy in f32 is the master as well, unless the bucket says
+// otherwise. Of a frozen bucket there is nothing but the working copy. Its
+// parameters may be quantised (Runtime/Quantized.h): the elements of such a
+// bucket are bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,7 +58,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 10u
+#define POPLAR_ABI_VERSION 11u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands. Bytes are those of quantised matrices,
@@ -118,6 +119,12 @@ typedef struct PoplarBucket {
   int32_t frozen;    /* 1: it has a working copy, and nothing else */
   int32_t quantized; /* 1: so are its parameters, and elements are bytes, not
                         of working_type */
+  /// f32 values of error feedback that each rank keeps behind its shard of the
+  /// bucket, world_size of them; null where gradients are reduced exactly.
+  const int64_t *residuals;
+  /// 1: masters are apart from the working copy, though that is in f32, because
+  /// gathering rounds it.
+  int64_t own_master;
 } PoplarBucket;
 
 /// Whom a rank of a pipeline stage exchanges messages with, and which tokens of
@@ -159,12 +166,16 @@ enum PoplarCollectiveKind {
   POPLAR_ALL_REDUCE = 2
 };
 
+/// On the wire only: blocks of int8, see docs/lossy-wires.md.
+enum PoplarWire { POPLAR_I8 = 3 };
+
 /// A collective of generated code; there is one of each `id`.
 typedef struct PoplarCollective {
   int64_t id;
   int32_t kind; /* PoplarCollectiveKind */
   int32_t bucket;
-  int32_t wire_type; /* PoplarType */
+  int32_t wire_type; /* PoplarType, or POPLAR_I8; of a reduction, anything but
+                        POPLAR_F32 has error feedback */
   /* 1: the buffer given is transient (gathered parameters of stage 3; the
      gradients of a micro-step, whose sum is added to the shard). 0: it is the
      bucket's whole copy. */
@@ -232,7 +243,18 @@ typedef struct PoplarAttention {
   double scale, dropout;
   double cap; /* scores become cap tanh(score / cap); 0: they do not */
   int32_t causal, type; /* PoplarType */
+  int64_t documents;    /* 1: documents share samples, see `positions` */
 } PoplarAttention;
+
+/// The same of attention of `tokens` new tokens of each sample over caches of
+/// seq_len positions, a multiple of POPLAR_CACHE_BLOCK. In a cache lie, by
+/// sample and key-value head, keys [seq_len / POPLAR_CACHE_BLOCK, head_dim,
+/// POPLAR_CACHE_BLOCK] or values [seq_len, head_dim].
+#define POPLAR_CACHE_BLOCK 16
+typedef struct PoplarCachedAttention {
+  PoplarAttention attention;
+  int64_t tokens;
+} PoplarCachedAttention;
 
 /// Shapes of the gradient of an embedding; dy has type `type`.
 typedef struct PoplarEmbeddingGrad {
@@ -252,17 +274,33 @@ typedef void (*PoplarKernel)(void *const *args, int64_t batch, int64_t begin,
 /// there for constant descriptors (kernels.bc). Head dimensions up to
 /// POPLAR_MAX_HEAD_DIM, types f32 and bf16.
 ///
-/// Forward. args: q, k, v, keys, out, lse; k and v equal q when it is packed,
-/// keys is null without dropout. Extent:
+/// Forward. args: q, k, v, keys, positions, out, lse; k and v equal q when it
+/// is one operand, keys is null without dropout, positions (i32 [B,T]) where a
+/// sample is one document. Extent:
 /// batch * num_heads * ceil(seq_len / POPLAR_ATTENTION_BLOCK).
 #define POPLAR_ATTENTION_BLOCK 64
 #define POPLAR_MAX_HEAD_DIM 256
 void poplar_attention_forward(const PoplarAttention *desc, void *const *args,
                               int64_t batch, int64_t begin, int64_t end);
-/// Backward. args: dy, out, lse, q, k, v, keys, dq, dk, dv; the gradients lie
-/// as q, k and v do. Extent: batch * num_kv_heads.
+/// Backward. args: dy, out, lse, q, k, v, keys, positions, dq, dk, dv; the
+/// gradients lie as q, k and v do. Extent: batch * num_kv_heads.
 void poplar_attention_backward(const PoplarAttention *desc, void *const *args,
                                int64_t batch, int64_t begin, int64_t end);
+/// Writes the keys and values of new tokens into caches; then attends over
+/// them. args: q, k, v, positions (i32 [B,tokens]), key cache, value cache,
+/// out. Extents: batch * num_kv_heads; that times ceil(tokens /
+/// POPLAR_CACHED_ATTENTION_BLOCK).
+#define POPLAR_CACHED_ATTENTION_BLOCK 8
+void poplar_append_cache(const PoplarCachedAttention *desc, void *const *args,
+                         int64_t batch, int64_t begin, int64_t end);
+void poplar_cached_attention(const PoplarCachedAttention *desc,
+                             void *const *args, int64_t batch, int64_t begin,
+                             int64_t end);
+/// A product of one row for each sample, bound by the memory that B is read
+/// from. args: A, B, bias (null without one), C. Extent: columns; a part owns
+/// its own.
+void poplar_row_product(const PoplarGemm *desc, void *const *args,
+                        int64_t batch, int64_t begin, int64_t end);
 /// args: dy, ids, acc (f32). Extent: width; a part owns its columns, and adds
 /// the tokens in their order.
 void poplar_embedding_grad(const PoplarEmbeddingGrad *desc, void *const *args,
@@ -351,6 +389,8 @@ typedef struct PoplarChunk {
   int64_t keeps_sent; /* 1: the backward pass reads what was sent */
   /// backward_last is that of an iteration's last micro-batch.
   PoplarTurn forward, backward, backward_last, evaluate, infer;
+  /// Those of PoplarProgram's decode and prefill, null where there are none.
+  PoplarTurn decode, prefill;
 } PoplarChunk;
 
 /// Micro-batches go through the first chunk of all stages, then through the
@@ -359,6 +399,15 @@ typedef struct PoplarPipeline {
   int64_t group, num_groups, num_chunks;
   const PoplarChunk *chunks;
 } PoplarPipeline;
+
+/// A function that computes `tokens` new tokens of each sample. Its inputs are
+/// ids and positions, i32 [B,tokens], in the batch region or, of a pipeline
+/// stage, in a slot; it leaves logits [B,tokens,V], -1 before the last stage.
+/// Two tokens of a sample at one position must be the same.
+typedef struct PoplarDecoding {
+  int64_t tokens, ids, positions, logits;
+  PoplarFunction run; /* null in a pipeline stage, see PoplarChunk */
+} PoplarDecoding;
 
 typedef struct PoplarProgram {
   uint32_t magic, version;
@@ -376,13 +425,15 @@ typedef struct PoplarProgram {
   int64_t scratch_offset, scratch_bytes;
   /// Batch buffers, by their offset. The runtime fills the inputs before a
   /// call: ids and targets i32 [B,T] (target -1: not counted), keys i32 [B,2]
-  /// (see nn.dropout), dloss f32 [B,T] (the seed of the backward pass: one
-  /// over the global count of targets, times a loss scale). It reads loss f32
-  /// [B,T], per token, after train, train_last and evaluate, and logits
-  /// [B,T,V], of type logits_type, after infer. The outputs may share memory
-  /// with inputs of other functions: read them before the next call.
-  int64_t ids, targets, keys, dloss, train_loss, train_last_loss, evaluate_loss,
-      logits;
+  /// (see nn.dropout), positions i32 [B,T] (of a token in its document, at most
+  /// its place in the sample; -1 in a program in which none share one), dloss
+  /// f32 [B,T] (the seed of the backward pass: one over the global count of
+  /// targets, times a loss scale). It reads loss f32 [B,T], per token, after
+  /// train, train_last and evaluate, and logits [B,T,V], of type logits_type,
+  /// after infer. The outputs may share memory with inputs of other functions:
+  /// read them before the next call.
+  int64_t ids, targets, keys, positions, dloss, train_loss, train_last_loss,
+      evaluate_loss, logits;
   int32_t logits_type, reserved;
   int64_t num_parameters;
   const PoplarParameter *parameters;
@@ -393,6 +444,9 @@ typedef struct PoplarProgram {
   /// Every GEMM the program issues, so that a runtime can prepare them.
   int64_t num_gemms;
   const PoplarGemm *const *gemms;
+  /// Those that decode and prefill issue.
+  int64_t num_decoding_gemms;
+  const PoplarGemm *const *decoding_gemms;
   /// FLOPs of one sample, forward and backward without recomputation.
   double flops_per_sample;
   /// Forward and backward of a micro-step; adds to the gradients. The last one
@@ -415,6 +469,12 @@ typedef struct PoplarProgram {
   const PoplarGPUImage *gpu;
   /// Null where all ranks are one group.
   const PoplarPipeline *pipeline;
+  /// Forward passes of one new token and of a chunk of a prompt, over the
+  /// tokens in the caches. Null where sampling has no caches.
+  const PoplarDecoding *decode, *prefill;
+  /// What the batch region has per sample, instead of bytes_per_sample, where
+  /// these are run: the caches lie behind the buffers of all functions.
+  int64_t sampling_bytes_per_sample;
 } PoplarProgram;
 
 extern const PoplarProgram poplar_program;
@@ -452,6 +512,16 @@ void poplar_rt_receive(void *context, int64_t kind);
 /// this rank gives, the others what it gets. Returns when all has come.
 void poplar_rt_exchange(void *context, const PoplarExchange *exchange,
                         void *const *buffers, int64_t batch);
+/// The same in rounds, as many as there are ranks: in round r a rank gives to
+/// the one r positions behind it and gets from the one r before it, in a circle;
+/// in round 0 it copies what is its own. All of them if `round` is negative.
+/// Between start and wait, what is given must stay as it is, and what is got must
+/// not be touched.
+void poplar_rt_start_exchange(void *context, const PoplarExchange *exchange,
+                              void *const *buffers, int64_t batch,
+                              int64_t round);
+void poplar_rt_wait_exchange(void *context, const PoplarExchange *exchange,
+                             int64_t round);
 
 /// Zeroes `bytes` bytes on the rank's threads.
 void poplar_rt_zero(void *context, void *buffer, int64_t bytes);

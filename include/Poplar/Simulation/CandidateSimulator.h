@@ -53,8 +53,10 @@ private:
 
   mlir::ModuleOp module;
   OverlapOptions options;
-  /// By stage, whether there is more than one rank, and the kinds of programs.
-  std::map<std::tuple<int, bool, std::vector<ProgramKind>>, Job> jobs;
+  /// By stage, whether there is more than one rank, lossy wires, and the kinds
+  /// of programs.
+  std::map<std::tuple<int, bool, std::string, std::vector<ProgramKind>>, Job>
+      jobs;
 };
 
 } // namespace poplar

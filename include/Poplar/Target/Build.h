@@ -17,12 +17,14 @@
 
 namespace poplar {
 
-/// When collectives run.
+/// When collectives run, and which functions there are.
 struct OverlapOptions {
   /// Collectives overlap with computation; otherwise all are synchronous.
   bool overlap = true;
   /// Gathers and reductions under way at a time, beside the unit at work.
   int overlapDepth = 2;
+  /// Functions for sampling with caches are made as well.
+  bool decoding = false;
 };
 
 /// How the program of a device type is scheduled.

@@ -66,6 +66,9 @@ private:
     int64_t stage;
     std::vector<int64_t> holders;
     bool frozen, quantized;
+    /// By rank, where gradients are not reduced exactly.
+    std::vector<int64_t> residuals;
+    bool ownMaster;
   };
   struct Rank {
     std::string deviceType, node;
@@ -84,9 +87,18 @@ private:
     std::vector<int64_t> messageBytes;
     int64_t keepsSent = 0;
     std::string forward, backward, backwardLast, evaluate, infer;
+    /// Empty where there are none.
+    std::string decode, prefill;
+  };
+  /// A PoplarDecoding, its function by its symbol, empty in a pipeline stage.
+  struct Decoding {
+    int64_t tokens, ids, positions, logits;
+    std::string function;
   };
   class Emitter;
   llvm::LogicalResult takeSteps(mlir::ModuleOp module);
+  static std::optional<Decoding> takeDecoding(mlir::ModuleOp module,
+                                              llvm::StringRef pass);
   llvm::LogicalResult takeState(mlir::ModuleOp module);
   void takeChunks(mlir::ModuleOp module, const zero::ProgramInfo &info);
   static std::optional<Slice> takeSlice(nn::ParameterOp parameter);
@@ -103,12 +115,16 @@ private:
   std::string json;
   int64_t fixedBytes = 0, bytesPerSample = 0, scratchOffset = 0,
           scratchBytes = 0;
+  /// ids, targets and keys; and those that not every program has (-1).
   std::vector<int64_t> inputs;
+  int64_t positions = -1, dloss = -1;
   /// -1 in a pipeline stage that has none.
   int64_t trainLoss = -1, trainLastLoss = -1, evaluateLoss = -1, logits = -1;
   int64_t group = 0, numGroups = 1;
   /// Of PoplarPipeline, if the program has one.
   std::vector<Chunk> chunks;
+  std::optional<Decoding> decode, prefill;
+  int64_t samplingBytesPerSample = 0;
   int32_t logitsType = 0;
   double flopsPerSample = 0;
   /// Functions, by their symbol (@train_last is @train where there is none),

@@ -34,17 +34,32 @@ static SmallVector<Value> lowerEmbedding(LinalgBuilder &l, EmbeddingOp op) {
   return {l.map("btd", op.getType(), {{op.getIds(), "bt"}}, body)};
 }
 
+/// Behind x, the positions of its tokens, if they are given.
+static void addPositions(SmallVectorImpl<Operand> &inputs, Value positions) {
+  if (positions)
+    inputs.push_back({positions, "bt"});
+}
+
+/// Where the token at hand is in its sample.
+static Value getToken(ElementBuilder &b, ValueRange in) {
+  if (in.size() == 1)
+    return b.position(1);
+  return arith::IndexCastOp::create(b, b.getIndexType(), in[1]);
+}
+
 static SmallVector<Value> lowerPositionEmbedding(LinalgBuilder &l,
                                                  PositionEmbeddingOp op) {
   Value table = op.getTable();
   bool constantRow = op.getConstantRow();
+  SmallVector<Operand> inputs = {{op.getX(), "btd"}};
+  addPositions(inputs, op.getPositions());
   // The table may have more rows than there are positions, so that no operand
   // map fits it.
   auto body = [=](ElementBuilder &b, ValueRange in) {
-    Value row = constantRow ? b.index(0) : b.position(1);
+    Value row = constantRow ? b.index(0) : getToken(b, in);
     return b.add(in[0], b.toF32(b.extract(table, {row, b.position(2)})));
   };
-  return {l.map("btd", op.getType(), {{op.getX(), "btd"}}, body)};
+  return {l.map("btd", op.getType(), inputs, body)};
 }
 
 static SmallVector<Value>
@@ -64,7 +79,8 @@ lowerPositionEmbeddingGrad(LinalgBuilder &l, PositionEmbeddingGradOp op) {
 /// cos and sin of t * inv_freq[j], times the scale, [T, head_dim / 2]. Computed
 /// in double: t * inv_freq rounded to f32 is off by a visible angle at large t.
 static std::pair<Value, Value> buildRopeTables(LinalgBuilder &l, RopeOp op) {
-  int64_t length = op.getType().getDimSize(1);
+  int64_t length =
+      op.getLength() ? int64_t(op.getLength()) : op.getType().getDimSize(1);
   ArrayRef<double> frequencies = op.getInvFreq();
   double scale = op.getScale().convertToDouble();
   SmallVector<float> cos, sin;
@@ -90,10 +106,12 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
   auto pairs = static_cast<int64_t>(op.getInvFreq().size());
   int64_t rotated = static_cast<int64_t>(op.getHeads()) * headDim;
   bool inverse = op.getInverse();
+  SmallVector<Operand> inputs = {{x, "btd"}};
+  addPositions(inputs, op.getPositions());
   // y_j = x_j cos_j - x_{j+half} sin_j and
   // y_{j+half} = x_{j+half} cos_j + x_j sin_j, in one loop over d.
   auto body = [=](ElementBuilder &b, ValueRange in) -> Value {
-    Value half = b.index(pairs), t = b.position(1), d = b.position(2);
+    Value half = b.index(pairs), token = getToken(b, in), d = b.position(2);
     Value j = arith::RemUIOp::create(b, d, b.index(headDim));
     auto isBelow = [&](Value value, int64_t bound) -> Value {
       return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, value,
@@ -119,9 +137,9 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
       pair = arith::SelectOp::create(b, isRotated, pair, d);
       column = arith::SelectOp::create(b, isRotated, column, b.index(0));
     }
-    Value other = b.toF32(b.extract(x, {b.position(0), t, pair}));
-    Value cos = b.extract(tables.first, {t, column});
-    Value sin = b.extract(tables.second, {t, column});
+    Value other = b.toF32(b.extract(x, {b.position(0), b.position(1), pair}));
+    Value cos = b.extract(tables.first, {token, column});
+    Value sin = b.extract(tables.second, {token, column});
     Value signedSin =
         inverse ? select(sin, b.neg(sin)) : select(b.neg(sin), sin);
     Value turned = b.add(b.mul(in[0], cos), b.mul(other, signedSin));
@@ -129,7 +147,7 @@ static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {
       return turned;
     return arith::SelectOp::create(b, isRotated, turned, in[0]);
   };
-  return {l.map("btd", op.getType(), {{x, "btd"}}, body)};
+  return {l.map("btd", op.getType(), inputs, body)};
 }
 
 void poplar::attachEmbeddingLowerings(MLIRContext &context) {

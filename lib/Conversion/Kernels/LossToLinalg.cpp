@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "NNToLinalg.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
@@ -34,19 +34,26 @@ static std::pair<Value, Value> reduceLogits(LinalgBuilder &l, Value logits) {
 }
 
 /// The ranks' values of this rank's tokens, added in the order of the ranks.
+static Value addParts(LinalgBuilder &l, Type type, ValueRange parts) {
+  return l.mapElements(type, parts, [](ElementBuilder &b, ValueRange in) {
+    Value sum = in.front();
+    for (Value other : in.drop_front())
+      sum = b.add(sum, other);
+    return sum;
+  });
+}
+
+static SmallVector<Value> lowerSumExchange(LinalgBuilder &l, zero::SumExchangeOp op) {
+  return {addParts(l, op.getSum().getType(), op.getParts())};
+}
+
 static SmallVector<Value> lowerScatterTokens(LinalgBuilder &l,
                                              zero::ScatterTokensOp op) {
   SmallVector<Type> types(op.getBounds().size() - 1, op.getType());
   auto exchange = zero::ExchangeOp::create(l.rewriter, l.loc, types,
                                            zero::ExchangeKind::ScatterTokens,
                                            op.getPartial(), op.getBounds());
-  return {l.mapElements(op.getType(), exchange.getResults(),
-                        [](ElementBuilder &b, ValueRange in) {
-                          Value sum = in.front();
-                          for (Value other : in.drop_front())
-                            sum = b.add(sum, other);
-                          return sum;
-                        })};
+  return {addParts(l, op.getType(), exchange.getResults())};
 }
 
 static SmallVector<Value> lowerCrossEntropy(LinalgBuilder &l,
@@ -161,6 +168,7 @@ void poplar::attachLossLowerings(MLIRContext &context) {
 }
 
 void poplar::attachTensorParallelLowerings(MLIRContext &context) {
+  attachLowering<zero::SumExchangeOp, lowerSumExchange>(context);
   attachLowering<zero::ScatterTokensOp, lowerScatterTokens>(context);
   attachLowering<zero::CrossEntropyOp, lowerSharedCrossEntropy>(context);
 }

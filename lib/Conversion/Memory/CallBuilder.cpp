@@ -87,7 +87,7 @@ FailureOr<SmallVector<Value>> CallBuilder::findUnitResults() {
   SmallVector<Value> results;
   Operation *terminator = source.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
-    if (getGradientArgument(source, index))
+    if (getInPlaceArgument(source, index))
       continue;
     auto result = dyn_cast<OpResult>(value);
     if (!result || llvm::is_contained(results, value) ||
@@ -326,6 +326,12 @@ LogicalResult CallBuilder::lower(Operation *op) {
         createBuffer(exec::Region::Fixed, *copy + offset * width, type);
     return success();
   }
+  if (auto get = dyn_cast<nn::GetCacheOp>(op)) {
+    buffers[get.getValue()] = createBuffer(
+        exec::Region::Cache, places.caches.lookup(get.getCacheAttr().getAttr()),
+        exec::getBufferType(get.getType()));
+    return success();
+  }
   bindResults(op);
   if (auto call = dyn_cast<func::CallOp>(op)) {
     lowerCall(call);
@@ -343,11 +349,11 @@ LogicalResult CallBuilder::lower(Operation *op) {
                          "call of the runtime");
 }
 
-/// What a unit gives as a gradient has to lie where it was given it.
-LogicalResult CallBuilder::checkGradients() {
+/// What a unit gives as a gradient or a cache has to lie where it was given it.
+LogicalResult CallBuilder::checkUpdates() {
   Operation *terminator = source.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(terminator->getOperands()))
-    if (std::optional<unsigned> argument = getGradientArgument(source, index);
+    if (std::optional<unsigned> argument = getInPlaceArgument(source, index);
         argument &&
         getBuffer(value) != getBuffer(source.getArgument(*argument)))
       return terminator->emitOpError("operand #")
@@ -394,6 +400,8 @@ LogicalResult CallBuilder::run() {
                                          : isTurn ? exec::FunctionKind::Turn
                                                   : exec::FunctionKind::Step,
                                          source.getName(), types);
+  if (auto tokens = source->getAttrOfType<IntegerAttr>(nn::kDecodingAttr))
+    target.setDecoding(tokens.getInt());
   builder.setInsertionPointToStart(&target.getBody().front());
   if (isUnit) {
     target.setScratchBytes(plan.bytes);
@@ -410,5 +418,5 @@ LogicalResult CallBuilder::run() {
     endBuffers(&op);
   }
   exec::ReturnOp::create(builder, terminator->getLoc());
-  return isUnit ? checkGradients() : setResult(target);
+  return isUnit ? checkUpdates() : setResult(target);
 }

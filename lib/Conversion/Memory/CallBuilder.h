@@ -33,6 +33,8 @@ struct SharedPlaces {
   /// of what turns keep, by its number.
   llvm::DenseMap<mlir::Operation *, mlir::SmallVector<int64_t>> inputs;
   mlir::SmallVector<mlir::SmallVector<int64_t>> residuals; // by chunk
+  /// Offsets of caches in their region.
+  llvm::DenseMap<mlir::StringAttr, int64_t> caches;
 };
 
 /// Makes the exec.function of a planned function.
@@ -47,7 +49,7 @@ public:
 
 private:
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> findUnitResults();
-  mlir::LogicalResult checkGradients();
+  mlir::LogicalResult checkUpdates();
   mlir::LogicalResult setResult(exec::FunctionOp target);
   void bindUnit(mlir::ArrayRef<mlir::Value> results);
   void bindStep();

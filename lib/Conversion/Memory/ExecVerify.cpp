@@ -37,6 +37,7 @@ public:
 private:
   LogicalResult begin(exec::BufferOp buffer);
   LogicalResult use(Operation &op);
+  LogicalResult useExchanged(Operation &op);
   /// Bytes of a region, per sample where it is of the batch.
   int64_t getRoom(exec::Region region);
 
@@ -47,6 +48,7 @@ private:
   SmallPtrSet<Operation *, 16> dead;
   /// Collectives under way, by the buffer that they are at work on.
   DenseMap<Value, exec::StartOp> busy;
+  SmallVector<exec::StartExchangeOp> exchanges;
 };
 
 class ExecVerifyPass : public poplar::impl::ExecVerifyBase<ExecVerifyPass> {
@@ -79,6 +81,8 @@ public:
 /// The op that says where a buffer lies; null for those that a function is
 /// given.
 exec::BufferOp findPlace(Value buffer) {
+  if (auto rows = buffer.getDefiningOp<exec::RowsOp>())
+    buffer = rows.getBuffer();
   if (auto view = buffer.getDefiningOp<exec::ViewOp>())
     buffer = view.getBucket();
   return buffer.getDefiningOp<exec::BufferOp>();
@@ -93,7 +97,8 @@ int64_t getEnd(exec::BufferOp buffer) {
 int64_t FunctionVerifier::getRoom(exec::Region region) {
   switch (region) {
   case exec::Region::Batch:
-    return arena.getPerSample();
+    return function.getDecoding() ? arena.getCachesOffset().value_or(0)
+                                  : arena.getPerSample();
   case exec::Region::Fixed:
     return arena.getTransientOffset();
   case exec::Region::Transient:
@@ -102,6 +107,9 @@ int64_t FunctionVerifier::getRoom(exec::Region region) {
     return function.getScratchBytes().value_or(0);
   case exec::Region::Slot:
     return slotBytes;
+  case exec::Region::Cache:
+    return arena.getSamplingPerSample().value_or(0) -
+           arena.getCachesOffset().value_or(0);
   }
   llvm_unreachable("unknown region");
 }
@@ -112,10 +120,13 @@ LogicalResult FunctionVerifier::begin(exec::BufferOp buffer) {
   exec::FunctionKind kind = function.getKind();
   bool isUnit = kind == exec::FunctionKind::Unit;
   if ((region == exec::Region::Scratch) != isUnit ||
-      (region == exec::Region::Slot && kind != exec::FunctionKind::Turn))
+      (region == exec::Region::Slot && kind != exec::FunctionKind::Turn) ||
+      (region == exec::Region::Cache && !function.getDecoding()))
     return buffer.emitOpError("lies in ")
            << stringifyRegion(region) << ", which a "
-           << stringifyFunctionKind(kind) << " does not have";
+           << stringifyFunctionKind(kind)
+           << (region == exec::Region::Cache ? " of training" : "")
+           << " does not have";
   int64_t room = getRoom(region);
   if (getEnd(buffer) > room)
     return buffer.emitOpError("ends at ")
@@ -136,7 +147,52 @@ LogicalResult FunctionVerifier::begin(exec::BufferOp buffer) {
   return success();
 }
 
+/// Whether a round, or all, of an exchange may change the tokens of `buffer`
+/// from `first` on.
+static bool arrivesAt(exec::StartExchangeOp start, Value buffer, int64_t first,
+                      int64_t end) {
+  ArrayRef<int64_t> bounds = start.getBounds();
+  auto ranks = int64_t(bounds.size()) - 1;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    // The sender of this round.
+    if (start.getRound() && (rank + int64_t(*start.getRound())) % ranks !=
+                                int64_t(start.getPosition()))
+      continue;
+    bool gathers = start.getKind() == zero::ExchangeKind::GatherTokens;
+    if (buffer == start.getResults()[gathers ? 0 : rank] &&
+        (!gathers || (first < bounds[rank + 1] && bounds[rank] < end)))
+      return true;
+  }
+  return false;
+}
+
+/// What is on its way is not touched, and what is given away stays alive.
+LogicalResult FunctionVerifier::useExchanged(Operation &op) {
+  if (isa<exec::RowsOp, exec::StartExchangeOp>(op))
+    return success();
+  for (Value operand : op.getOperands()) {
+    int64_t first = 0, end = std::numeric_limits<int64_t>::max();
+    if (auto rows = operand.getDefiningOp<exec::RowsOp>()) {
+      first = int64_t(rows.getFirst());
+      end = first + cast<MemRefType>(rows.getRows().getType()).getDimSize(1);
+      operand = rows.getBuffer();
+    }
+    for (exec::StartExchangeOp start : exchanges) {
+      bool ends = isa<exec::EndOp>(op) && operand == start.getSource();
+      if (!ends && !arrivesAt(start, operand, first, end))
+        continue;
+      InFlightDiagnostic diagnostic = op.emitOpError(
+          "touches a buffer before the exchange of it has been waited for");
+      diagnostic.attachNote(start.getLoc()) << "which starts here";
+      return diagnostic;
+    }
+  }
+  return success();
+}
+
 LogicalResult FunctionVerifier::use(Operation &op) {
+  if (failed(useExchanged(op)))
+    return failure();
   for (Value operand : op.getOperands()) {
     exec::BufferOp place = findPlace(operand);
     if (!place)
@@ -168,8 +224,17 @@ LogicalResult FunctionVerifier::run() {
       busy.erase(start.getBuffer());
       continue;
     }
+    if (auto wait = dyn_cast<exec::WaitExchangeOp>(op)) {
+      auto start = wait.getToken().getDefiningOp<exec::StartExchangeOp>();
+      if (!llvm::is_contained(exchanges, start))
+        return wait.emitOpError("waits for an exchange that is not under way");
+      llvm::erase(exchanges, start);
+      continue;
+    }
     if (failed(use(op)))
       return failure();
+    if (auto start = dyn_cast<exec::StartExchangeOp>(op))
+      exchanges.push_back(start);
     if (auto buffer = dyn_cast<exec::BufferOp>(op)) {
       if (failed(begin(buffer)))
         return failure();
@@ -181,6 +246,8 @@ LogicalResult FunctionVerifier::run() {
       busy[start.getBuffer()] = start;
     }
   }
+  if (!exchanges.empty())
+    return exchanges.front().emitOpError("is never waited for");
   if (!busy.empty())
     return busy.begin()->second.emitOpError("is never waited for");
   return success();

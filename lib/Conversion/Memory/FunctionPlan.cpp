@@ -24,26 +24,27 @@ using exec::kLargestBuffer;
 bool poplar::isCall(Operation &op) {
   return op.getNumResults() != 0 &&
          !isa<tensor::DimOp, arith::ConstantOp, nn::GetParameterOp,
-              nn::GetGradientOp>(op);
+              nn::GetGradientOp, nn::GetCacheOp>(op);
 }
 
-std::optional<unsigned> poplar::getGradientArgument(func::FuncOp unit,
-                                                    unsigned index) {
-  SmallVector<unsigned> gradients;
+std::optional<unsigned> poplar::getInPlaceArgument(func::FuncOp unit,
+                                                   unsigned index) {
+  SmallVector<unsigned> arguments;
   for (unsigned i = 0; i < unit.getNumArguments(); ++i)
-    if (unit.getArgAttr(i, nn::kGradientAttr))
-      gradients.push_back(i);
-  unsigned first = unit.getNumResults() - gradients.size();
+    if (unit.getArgAttr(i, nn::kGradientAttr) ||
+        unit.getArgAttr(i, nn::kCacheAttr))
+      arguments.push_back(i);
+  unsigned first = unit.getNumResults() - arguments.size();
   if (index < first)
     return std::nullopt;
-  return gradients[index - first];
+  return arguments[index - first];
 }
 
 OpOperand *poplar::getAccumulator(Operation *op, unsigned index,
                                   SymbolTableCollection &symbols) {
   std::optional<unsigned> argument;
   if (auto call = dyn_cast<func::CallOp>(op))
-    argument = getGradientArgument(
+    argument = getInPlaceArgument(
         symbols.lookupNearestSymbolFrom<func::FuncOp>(op, call.getCalleeAttr()),
         index);
   else if (auto dispatch = dyn_cast<exec::DispatchOp>(op))
@@ -219,7 +220,8 @@ LogicalResult FunctionPlan::collect() {
   for (BlockArgument arg : body.getArguments())
     addBuffer(arg, 0, Region::External);
   for (Operation &op : body) {
-    if (isa<nn::GetParameterOp, nn::GetGradientOp, zero::ReceiveOp>(op)) {
+    if (isa<nn::GetParameterOp, nn::GetGradientOp, nn::GetCacheOp,
+            zero::ReceiveOp>(op)) {
       addBuffer(op.getResult(0), steps[&op], Region::External);
       continue;
     }

@@ -36,10 +36,10 @@ using UnitPlans = llvm::DenseMap<mlir::StringAttr, UnitPlan>;
 mlir::OpOperand *getAccumulator(mlir::Operation *op, unsigned index,
                                 mlir::SymbolTableCollection &symbols);
 
-/// The last results of a unit are the gradients that it is given, in their
-/// order: the argument that result `index` is accumulated into, if any.
-std::optional<unsigned> getGradientArgument(mlir::func::FuncOp unit,
-                                            unsigned index);
+/// The last results of a unit are the gradients or caches that it is given, in
+/// their order: the argument that result `index` is an update of, if any.
+std::optional<unsigned> getInPlaceArgument(mlir::func::FuncOp unit,
+                                           unsigned index);
 
 /// Whether `op` is a call once buffers are placed: it is not where its results
 /// are places (parameters) or nothing at all (sizes, constants).

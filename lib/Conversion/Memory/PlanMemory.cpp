@@ -21,6 +21,11 @@
 // it; what is sent and received lies in buffers of its own. Both are given to a
 // turn by the runtime.
 //
+// Functions that sampling alone runs (--nn-add-decoding) may take more of the
+// batch region than others, and their caches lie behind that. Only a program
+// that samples has room for both: nothing in the memory of training depends on
+// them.
+//
 // First every function is planned (FunctionPlan.h), then the fixed region is
 // laid out; with all places known, functions of tensors become lists of calls
 // on buffers (CallBuilder.h).
@@ -33,6 +38,7 @@
 #include "Poplar/Conversion/Memory/Passes.h"
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "SplitProducts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -72,6 +78,7 @@ private:
                 int64_t slotBytes);
   LogicalResult findWorkingType();
   int64_t placeCopies(OpBuilder &builder);
+  int64_t placeCaches();
   FailureOr<int64_t> getLibraryScratch();
   LogicalResult replaceOptimizer(OpBuilder &builder);
 
@@ -173,7 +180,20 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
   return end;
 }
 
-/// What libraries need for any call of the program.
+/// Places the caches, from 0 on; returns their end.
+int64_t PlanMemoryPass::placeCaches() {
+  int64_t end = 0;
+  for (auto cache :
+       llvm::make_early_inc_range(getOperation().getOps<nn::CacheOp>())) {
+    places.caches[cache.getSymNameAttr()] = end;
+    end += getBufferSize(cache.getType()).bytes;
+    cache.erase();
+  }
+  return end;
+}
+
+/// What libraries need for any call of the program. Sampling gets what it needs
+/// beyond from the runtime.
 FailureOr<int64_t> PlanMemoryPass::getLibraryScratch() {
   if (workspaceBytes >= 0) {
     // In front of the library's is what products have dequantised.
@@ -187,6 +207,8 @@ FailureOr<int64_t> PlanMemoryPass::getLibraryScratch() {
   int64_t bytes = 0;
   WalkResult result =
       getOperation().walk([&](exec::ProgramCallOpInterface call) {
+        if (call->getParentOfType<exec::FunctionOp>().getDecoding())
+          return WalkResult::advance();
         FailureOr<int64_t> needed = call.getLibraryScratch(maxBatch, threads);
         if (failed(needed))
           return WalkResult::interrupt();
@@ -342,7 +364,8 @@ void PlanMemoryPass::runOnOperation() {
   SymbolTableCollection symbols;
   UnitPlans unitPlans;
   std::vector<FunctionPlan> plans;
-  int64_t perSample = 0, livePerSample = 0, transient = 0, liveTransient = 0;
+  int64_t perSample = 0, livePerSample = 0, transient = 0, liveTransient = 0,
+          sampling = 0;
   for (func::FuncOp unit : units) {
     plans.emplace_back(unit, 0, unitPlans, symbols);
     if (failed(plans.back().run()))
@@ -352,19 +375,31 @@ void PlanMemoryPass::runOnOperation() {
     FunctionPlan &plan = plans.emplace_back(step, reserved, unitPlans, symbols);
     if (failed(plan.run()))
       return signalPassFailure();
-    perSample = std::max(perSample, plan.bytes);
-    livePerSample = std::max(livePerSample, plan.liveBytes);
+    // What sampling alone runs does not make the others' memory larger.
+    if (step->hasAttr(nn::kDecodingAttr)) {
+      sampling = std::max(sampling, plan.bytes);
+    } else {
+      perSample = std::max(perSample, plan.bytes);
+      livePerSample = std::max(livePerSample, plan.liveBytes);
+    }
     transient = std::max(transient, plan.transientBytes);
     liveTransient = std::max(liveTransient, plan.liveTransientBytes);
   }
 
   // The fixed region: copies, transient memory, scratch.
   int64_t transientOffset = placeCopies(builder);
+  int64_t cacheBytes = placeCaches();
   int64_t scratchOffset =
       transientOffset + llvm::alignTo(transient, POPLAR_ALIGNMENT);
   for (const FunctionPlan &plan : plans)
     if (failed(CallBuilder(plan, places, symbols).run()))
       return signalPassFailure();
+  // Libraries of GPUs choose their kernels by the alignment of buffers.
+  bool isHost =
+      StringRef(zero::ProgramInfo::get(module).target).starts_with("host") ||
+      zero::ProgramInfo::get(module).target.empty();
+  for (auto function : module.getOps<exec::FunctionOp>())
+    splitProducts(function, isHost ? 1 : 256);
   if (failed(replaceOptimizer(builder)))
     return signalPassFailure();
   for (ArrayRef<func::FuncOp> list : {units, steps, updates})
@@ -374,9 +409,17 @@ void PlanMemoryPass::runOnOperation() {
   if (failed(scratch))
     return signalPassFailure();
   builder.setInsertionPointToStart(module.getBody());
-  exec::ArenaOp::create(builder, module.getLoc(),
-                        scratchOffset +
-                            int64_t(llvm::alignTo(*scratch, POPLAR_ALIGNMENT)),
-                        perSample, livePerSample, transientOffset, transient,
-                        liveTransient, scratchOffset, *scratch);
+  auto toAttr = [&](int64_t bytes) { return builder.getI64IntegerAttr(bytes); };
+  IntegerAttr caches, samplingPerSample;
+  if (sampling) {
+    sampling = std::max(sampling, perSample);
+    caches = toAttr(sampling);
+    samplingPerSample = toAttr(sampling + cacheBytes);
+  }
+  exec::ArenaOp::create(
+      builder, module.getLoc(),
+      toAttr(scratchOffset + llvm::alignTo(*scratch, POPLAR_ALIGNMENT)),
+      toAttr(perSample), toAttr(livePerSample), toAttr(transientOffset),
+      toAttr(transient), toAttr(liveTransient), toAttr(scratchOffset),
+      toAttr(*scratch), caches, samplingPerSample);
 }

@@ -58,6 +58,9 @@ Value FunctionLowering::getBase(exec::Region region) {
     return base;
   case exec::Region::Slot:
     return loadPort(POPLAR_SLOT);
+  case exec::Region::Cache:
+    return advance(advance(base, shared.arena.getFixed(), false),
+                   *shared.arena.getCachesOffset(), true);
   }
   llvm_unreachable("unknown region");
 }

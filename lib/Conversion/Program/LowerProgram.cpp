@@ -73,6 +73,9 @@ public:
     shared.declare("poplar_rt_send", {pointer, i64});
     shared.declare("poplar_rt_receive", {pointer, i64});
     shared.declare("poplar_rt_exchange", {pointer, pointer, pointer, i64});
+    shared.declare("poplar_rt_start_exchange",
+                   {pointer, pointer, pointer, i64, i64});
+    shared.declare("poplar_rt_wait_exchange", {pointer, pointer, i64});
     shared.declare("poplar_rt_zero", {pointer, pointer, i64});
     shared.declare("poplar_rt_poison", {pointer, pointer, i64});
     shared.declare("poplar_rt_unscale", {pointer, i64, pointer});
@@ -86,7 +89,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
       if (isa<exec::ExecDialect>(op.getDialect()) ||
           isa<nn::ParameterOp, nn::TrainingCostOp, zero::BucketOp,
-              zero::PlanOp>(op))
+              zero::PlanOp, zero::ProgramOp>(op))
         op.erase();
     if (shared.gpuKernels.exists())
       shared.gpuKernels.finish();

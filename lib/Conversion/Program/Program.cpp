@@ -60,6 +60,7 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
   zero::ProgramInfo info = zero::ProgramInfo::get(program);
   int64_t bytes = 0;
   SymbolTableCollection symbols;
+  auto plans = program.getOps<zero::PlanOp>();
   for (auto copies : program.getOps<exec::CopiesOp>()) {
     auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(
         copies, copies.getBucketAttr());
@@ -76,12 +77,16 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
       add(copies.getType().getIntOrFloatBitWidth() / 8); // working copy
     if (bucket.getFrozen())
       continue;
-    if (!isF32)
+    if (!isF32 || info.hasOwnMaster(bucket))
       add(4); // master
     if (!copies.getGradient())
       add(4); // gradient
     add(4);   // moments
     add(4);
+    if (!plans.empty())
+      bytes += llvm::alignTo(
+          4 * zero::countResidual(*plans.begin(), info, bucket, rank),
+          POPLAR_ALIGNMENT);
   }
   return bytes;
 }

@@ -8,6 +8,7 @@
 
 #include "Poplar/Conversion/Program/FunctionLowering.h"
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
+#include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Support/HostCPU.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -119,8 +120,28 @@ static void lower(exec::DispatchOp op, FunctionLowering &l) {
 // Products, attention, embeddings
 //===----------------------------------------------------------------------===//
 
+/// Whether a product has one row for each sample, in formats that the kernel
+/// library reads. A library of products would pack what is read only once.
+static bool isRowProduct(const PoplarGemm &gemm) {
+  auto isRead = [](int32_t type) {
+    return type == POPLAR_F32 || type == POPLAR_BF16;
+  };
+  return gemm.m == 1 && gemm.batched == 1 && isRead(gemm.a_type) &&
+         isRead(gemm.b_type) && isRead(gemm.c_type) &&
+         gemm.epilogue == POPLAR_STORE;
+}
+
 static void lower(exec::ProductOp op, FunctionLowering &l) {
-  Value desc = l.addressOf(l.shared.getProduct(op.getDescriptor()));
+  PoplarGemm gemm = op.getDescriptor();
+  if (isRowProduct(gemm) && !l.shared.gpuKernels.exists()) {
+    StringRef kernel =
+        l.wrap("poplar_row_product", l.shared.getStruct("row_product", gemm));
+    return l.dispatch(
+        l.addressOf(kernel),
+        l.pointersOf({op.getA(), op.getB(), op.getBias(), op.getC()}), gemm.n,
+        /*batched=*/false, /*grain=*/16);
+  }
+  Value desc = l.addressOf(l.shared.getProduct(gemm, l.isDecoding()));
   l.callRuntime("poplar_rt_gemm",
                 {desc, l.pointerOf(op.getA()), l.pointerOf(op.getB()),
                  l.pointerOf(op.getBias()), l.pointerOf(op.getAux()),
@@ -142,8 +163,8 @@ static void lower(exec::AttentionOp op, FunctionLowering &l) {
   PoplarAttention desc = op.getDescriptor();
   Value q = op.getQ(), k = op.isPacked() ? q : op.getK(),
         v = op.isPacked() ? q : op.getV();
-  SmallVector<Value> arguments =
-      l.pointersOf({q, k, v, op.getKeys(), op.getOut(), op.getLse()});
+  SmallVector<Value> arguments = l.pointersOf(
+      {q, k, v, op.getKeys(), op.getPositions(), op.getOut(), op.getLse()});
   if (l.shared.gpuKernels.exists())
     return launchAttention(l, forwardPass, desc, desc.num_heads, arguments);
   StringRef kernel =
@@ -160,7 +181,7 @@ static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
   Value q = op.getQ(), dq = op.getDq();
   SmallVector<Value> arguments = l.pointersOf(
       {op.getDy(), op.getOut(), op.getLse(), q, packed ? q : op.getK(),
-       packed ? q : op.getV(), op.getKeys()});
+       packed ? q : op.getV(), op.getKeys(), op.getPositions()});
   SmallVector<Value> gradients =
       l.pointersOf({dq, packed ? dq : op.getDk(), packed ? dq : op.getDv()});
   if (l.shared.gpuKernels.exists()) {
@@ -176,6 +197,22 @@ static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
   l.dispatch(l.addressOf(kernel), arguments, desc.num_kv_heads,
              /*batched=*/true,
              /*grain=*/1);
+}
+
+static void lower(exec::CachedAttentionOp op, FunctionLowering &l) {
+  PoplarCachedAttention desc = op.getDescriptor();
+  Value q = op.getQ();
+  SmallVector<Value> arguments = l.pointersOf(
+      {q, op.isPacked() ? q : op.getK(), op.isPacked() ? q : op.getV(),
+       op.getPositions(), op.getKeyCache(), op.getValueCache(), op.getOut()});
+  StringRef shapes = l.shared.getStruct("cached_attention", desc);
+  int64_t heads = desc.attention.num_kv_heads;
+  l.dispatch(l.addressOf(l.wrap("poplar_append_cache", shapes)), arguments,
+             heads, /*batched=*/true, /*grain=*/1);
+  l.dispatch(l.addressOf(l.wrap("poplar_cached_attention", shapes)), arguments,
+             heads *
+                 llvm::divideCeil(desc.tokens, POPLAR_CACHED_ATTENTION_BLOCK),
+             /*batched=*/true, /*grain=*/1);
 }
 
 static void lower(exec::EmbeddingGradOp op, FunctionLowering &l) {
@@ -203,7 +240,8 @@ static void lower(exec::StartOp op, FunctionLowering &l) {
   desc.id = l.shared.numCollectives++;
   desc.kind = int32_t(op.getKind());
   desc.bucket = l.shared.getBucket(op.getBucket());
-  desc.wire_type = exec::getPoplarType(op.getWire());
+  desc.wire_type = op.getWire().isInteger() ? int32_t(POPLAR_I8)
+                                            : exec::getPoplarType(op.getWire());
   desc.transient = op.getTransient();
   Value address = l.addressOf(l.shared.getStruct("collective", desc));
   l.callRuntime("poplar_rt_start", {address, l.pointerOf(op.getBuffer())});
@@ -222,12 +260,14 @@ static void lower(exec::ReceiveOp op, FunctionLowering &l) {
   l.callRuntime("poplar_rt_receive", l.constant(int64_t(op.getKind())));
 }
 
-static void lower(exec::ExchangeOp op, FunctionLowering &l) {
+/// Of both forms of an exchange: its descriptor, its buffers and the batch.
+template <typename Op>
+static SmallVector<Value> getExchange(Op op, FunctionLowering &l) {
   PoplarExchange desc = {};
   desc.kind = int32_t(op.getKind());
   llvm::copy(op.getBounds(), desc.bounds);
   desc.count = int32_t(op.getBounds().size()) - 1;
-  MemRefType type = op.getSource().getType();
+  auto type = cast<MemRefType>(op.getSource().getType());
   // Behind the batch and, unless it counts samples, the tokens.
   unsigned first = op.getKind() == zero::ExchangeKind::Collect ? 1 : 2;
   desc.row_bytes = type.getElementTypeBitWidth() / 8;
@@ -235,9 +275,35 @@ static void lower(exec::ExchangeOp op, FunctionLowering &l) {
     desc.row_bytes *= size;
   SmallVector<Value> buffers = {l.pointerOf(op.getSource())};
   llvm::append_range(buffers, l.pointersOf(llvm::to_vector(op.getResults())));
-  l.callRuntime("poplar_rt_exchange",
-                {l.addressOf(l.shared.getStruct("exchange", desc)),
-                 l.pack(buffers), l.getBatch()});
+  return {l.addressOf(l.shared.getStruct("exchange", desc)), l.pack(buffers),
+          l.getBatch()};
+}
+
+static void lower(exec::ExchangeOp op, FunctionLowering &l) {
+  l.callRuntime("poplar_rt_exchange", getExchange(op, l));
+}
+
+static Value getRound(exec::StartExchangeOp op, FunctionLowering &l) {
+  return l.constant(op.getRound() ? int64_t(*op.getRound()) : -1);
+}
+
+static void lower(exec::StartExchangeOp op, FunctionLowering &l) {
+  SmallVector<Value> arguments = getExchange(op, l);
+  l.setPointer(op.getToken(), arguments.front());
+  arguments.push_back(getRound(op, l));
+  l.callRuntime("poplar_rt_start_exchange", arguments);
+}
+
+static void lower(exec::WaitExchangeOp op, FunctionLowering &l) {
+  auto start = op.getToken().getDefiningOp<exec::StartExchangeOp>();
+  l.callRuntime("poplar_rt_wait_exchange",
+                {l.pointerOf(op.getToken()), getRound(start, l)});
+}
+
+static void lower(exec::RowsOp op, FunctionLowering &l) {
+  l.setPointer(op.getRows(),
+               l.advance(l.pointerOf(op.getBuffer()),
+                         int64_t(op.getFirst()) * op.getRowBytes(), true));
 }
 
 static void lower(exec::ZeroOp op, FunctionLowering &l) {
@@ -322,10 +388,12 @@ void poplar::registerProgramCalls(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, exec::ExecDialect *) {
     attachModels<exec::BufferOp, exec::EndOp, exec::ViewOp, exec::PortOp,
                  exec::CallOp, exec::DispatchOp, exec::AttentionOp,
-                 exec::AttentionGradOp, exec::EmbeddingGradOp, exec::StartOp,
-                 exec::WaitOp, exec::SendOp, exec::ReceiveOp, exec::ExchangeOp,
-                 exec::ZeroOp, exec::UnscaleOp, exec::NormOp, exec::AdamWOp,
-                 exec::ReturnOp>(*context);
+                 exec::AttentionGradOp, exec::CachedAttentionOp,
+                 exec::EmbeddingGradOp, exec::StartOp, exec::WaitOp,
+                 exec::SendOp, exec::ReceiveOp, exec::ExchangeOp, exec::ZeroOp,
+                 exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp,
+                 exec::RowsOp, exec::StartExchangeOp, exec::WaitExchangeOp>(
+        *context);
     exec::ProductOp::attachInterface<ProductModel>(*context);
   });
 }

@@ -9,7 +9,7 @@
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "mlir/IR/DialectRegistry.h"
 
 using namespace mlir;
@@ -118,9 +118,10 @@ struct AttentionModel : CallModel<AttentionModel, nn::AttentionOp> {
     exec::AttentionOp::create(
         builder, op.getLoc(), getBuffer(op.getQ()), getBuffer(op.getK()),
         getBuffer(op.getV()), getBuffer(op.getKeys()),
-        getBuffer(op.getResult()), getBuffer(op.getLse()), op.getNumHeads(),
-        op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
-        op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());
+        getBuffer(op.getPositions()), getBuffer(op.getResult()),
+        getBuffer(op.getLse()), op.getNumHeads(), op.getNumKvHeads(),
+        op.getScale(), op.getCausal(), op.getWindow(), op.getDropout(),
+        op.getOpId(), op.getFirstHead(), op.getCap());
   }
 };
 
@@ -130,10 +131,29 @@ struct AttentionGradModel : CallModel<AttentionGradModel, nn::AttentionGradOp> {
     exec::AttentionGradOp::create(
         builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getOut()),
         getBuffer(op.getLse()), getBuffer(op.getQ()), getBuffer(op.getK()),
-        getBuffer(op.getV()), getBuffer(op.getKeys()), getBuffer(op.getDq()),
+        getBuffer(op.getV()), getBuffer(op.getKeys()),
+        getBuffer(op.getPositions()), getBuffer(op.getDq()),
         getBuffer(op.getDk()), getBuffer(op.getDv()), op.getNumHeads(),
         op.getNumKvHeads(), op.getScale(), op.getCausal(), op.getWindow(),
         op.getDropout(), op.getOpId(), op.getFirstHead(), op.getCap());
+  }
+};
+
+struct CachedAttentionModel
+    : CallModel<CachedAttentionModel, nn::CachedAttentionOp> {
+  static OpOperand *accumulator(nn::CachedAttentionOp op, unsigned index) {
+    if (index == 0)
+      return nullptr;
+    return index == 1 ? &op.getKeyCacheMutable() : &op.getValueCacheMutable();
+  }
+  static void emit(nn::CachedAttentionOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::CachedAttentionOp::create(
+        builder, op.getLoc(), getBuffer(op.getQ()), getBuffer(op.getK()),
+        getBuffer(op.getV()), getBuffer(op.getPositions()),
+        getBuffer(op.getKeyCache()), getBuffer(op.getValueCache()),
+        getBuffer(op.getResult()), op.getNumHeads(), op.getNumKvHeads(),
+        op.getScale(), op.getWindow(), op.getCap());
   }
 };
 
@@ -170,6 +190,34 @@ struct ExchangeModel : CallModel<ExchangeModel, zero::ExchangeOp> {
   }
 };
 
+struct StartExchangeModel
+    : CallModel<StartExchangeModel, zero::StartExchangeOp> {
+  static void emit(zero::StartExchangeOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    SmallVector<Value> results;
+    for (Value result : op.getResults())
+      results.push_back(getBuffer(result));
+    exec::StartExchangeOp::create(
+        builder, op.getLoc(), exec::TokenType::get(builder.getContext()),
+        op.getKind(), op.getBounds(), op.getPosition(), IntegerAttr(),
+        getBuffer(op.getValue()), results);
+  }
+};
+
+struct WaitExchangeModel : CallModel<WaitExchangeModel, zero::WaitExchangeOp> {
+  /// What has arrived stays where it is.
+  static OpOperand *accumulator(zero::WaitExchangeOp op, unsigned index) {
+    return &op->getOpOperand(index);
+  }
+  static void emit(zero::WaitExchangeOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    for (Operation *user : getBuffer(op.getStarted().front()).getUsers())
+      if (auto start = dyn_cast<exec::StartExchangeOp>(user);
+          start && start.getToken().use_empty())
+        exec::WaitExchangeOp::create(builder, op.getLoc(), start.getToken());
+  }
+};
+
 } // namespace
 
 void poplar::registerRuntimeCalls(DialectRegistry &registry) {
@@ -183,11 +231,14 @@ void poplar::registerRuntimeCalls(DialectRegistry &registry) {
         *context);
     nn::AttentionOp::attachInterface<AttentionModel>(*context);
     nn::AttentionGradOp::attachInterface<AttentionGradModel>(*context);
+    nn::CachedAttentionOp::attachInterface<CachedAttentionModel>(*context);
     nn::EmbeddingGradOp::attachInterface<EmbeddingGradModel>(*context);
   });
   registry.insert<zero::ZeroDialect>();
   registry.addExtension(+[](MLIRContext *context, zero::ZeroDialect *) {
     zero::GatherTokensOp::attachInterface<GatherTokensModel>(*context);
     zero::ExchangeOp::attachInterface<ExchangeModel>(*context);
+    zero::StartExchangeOp::attachInterface<StartExchangeModel>(*context);
+    zero::WaitExchangeOp::attachInterface<WaitExchangeModel>(*context);
   });
 }

@@ -222,16 +222,16 @@ ParseResult FunctionOp::parse(OpAsmParser &parser, OperationState &state) {
       parseSignature(parser, args, properties.function_type))
     return failure();
   properties.kind = FunctionKindAttr::get(builder.getContext(), kind);
-  auto parseBytes = [&](StringRef keyword, IntegerAttr &attr) -> ParseResult {
-    int64_t bytes;
+  auto parseNumber = [&](StringRef keyword, IntegerAttr &attr) -> ParseResult {
+    int64_t number;
     if (failed(parser.parseOptionalKeyword(keyword)))
       return success();
-    if (parser.parseInteger(bytes))
+    if (parser.parseInteger(number))
       return failure();
-    attr = builder.getI64IntegerAttr(bytes);
+    attr = builder.getI64IntegerAttr(number);
     return success();
   };
-  if (parseBytes("scratch", properties.scratch_bytes))
+  if (parseNumber("scratch", properties.scratch_bytes))
     return failure();
   if (succeeded(parser.parseOptionalKeyword("inputs"))) {
     auto list = dyn_cast_or_null<DenseI64ArrayAttr>(
@@ -241,11 +241,13 @@ ParseResult FunctionOp::parse(OpAsmParser &parser, OperationState &state) {
     properties.inputs = list;
   }
   Type resultType;
-  if (parseBytes("result", properties.result) ||
+  if (parseNumber("result", properties.result) ||
       (properties.result && parser.parseColonType(resultType)))
     return failure();
   if (resultType)
     properties.result_type = TypeAttr::get(resultType);
+  if (parseNumber("decoding", properties.decoding))
+    return failure();
   return failure(parser.parseOptionalAttrDictWithKeyword(state.attributes) ||
                  parser.parseRegion(*state.addRegion(), args));
 }
@@ -262,6 +264,8 @@ void FunctionOp::print(OpAsmPrinter &printer) {
   }
   if (getResult())
     printer << " result " << *getResult() << " : " << getResultTypeAttr();
+  if (getDecoding())
+    printer << " decoding " << *getDecoding();
   printer.printOptionalAttrDictWithKeyword(
       llvm::to_vector((*this)->getDiscardableAttrs()));
   printer << ' ';

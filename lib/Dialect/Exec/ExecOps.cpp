@@ -25,6 +25,12 @@ LogicalResult ArenaOp::verify() {
     if (value % POPLAR_ALIGNMENT != 0)
       return emitOpError(name)
              << " is " << value << ", no multiple of " << POPLAR_ALIGNMENT;
+  if (getCachesOffset() && (*getCachesOffset() < getPerSample() ||
+                            *getCachesOffset() % POPLAR_ALIGNMENT != 0 ||
+                            *getSamplingPerSample() < *getCachesOffset()))
+    return emitOpError("has caches at ")
+           << *getCachesOffset() << ", which is not behind the "
+           << getPerSample() << " bytes of other functions, or beyond the end";
   if (getTransientOffset() + getTransientBytes() > getFixed() ||
       getScratchOffset() + getScratchBytes() > getFixed())
     return emitOpError("has transient memory or scratch beyond the ")
@@ -187,10 +193,9 @@ LogicalResult ProductOp::verify() {
 // Attention and embeddings
 //===----------------------------------------------------------------------===//
 
-template <typename Op> static PoplarAttention describeAttention(Op op) {
-  PoplarAttention desc = {};
+/// What ops of attention have in common.
+template <typename Op> static void describeRows(Op op, PoplarAttention &desc) {
   MemRefType out = op.getOut().getType();
-  desc.seq_len = out.getDimSize(1);
   desc.num_heads = op.getNumHeads();
   desc.num_kv_heads = op.getNumKvHeads();
   desc.head_dim = op.getHeadDim();
@@ -205,16 +210,23 @@ template <typename Op> static PoplarAttention describeAttention(Op op) {
   }
   desc.window = op.getWindow();
   desc.cap = op.getCap().convertToDouble();
+  desc.scale = op.getScale().convertToDouble();
+  desc.type = getPoplarType(out.getElementType());
+}
+
+template <typename Op> static PoplarAttention describeAttention(Op op) {
+  PoplarAttention desc = {};
+  describeRows(op, desc);
+  desc.seq_len = op.getOut().getType().getDimSize(1);
   desc.op_id = op.getOpId();
   desc.first_head = op.getFirstHead();
-  desc.scale = op.getScale().convertToDouble();
   desc.dropout = op.getKeys() ? op.getDropout().convertToDouble() : 0.0;
   desc.causal = op.getCausal();
-  desc.type = getPoplarType(out.getElementType());
+  desc.documents = op.getPositions() != nullptr;
   return desc;
 }
 
-template <typename Op> static LogicalResult verifyAttention(Op op) {
+template <typename Op> static LogicalResult verifyHeads(Op op) {
   MemRefType out = op.getOut().getType(), q = op.getQ().getType();
   int64_t heads = op.getNumHeads(), kvHeads = op.getNumKvHeads();
   if (out.getRank() != 3 || q.getRank() != 3 || heads < 1 || kvHeads < 1 ||
@@ -246,13 +258,37 @@ PoplarAttention AttentionOp::getDescriptor() {
 PoplarAttention AttentionGradOp::getDescriptor() {
   return describeAttention(*this);
 }
-LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
+LogicalResult AttentionOp::verify() { return verifyHeads(*this); }
 LogicalResult AttentionGradOp::verify() {
   if (isPacked() != !getDk())
     return emitOpError("has to give gradients of what it is given: queries "
                        "alone if they are packed, keys and values as well if "
                        "not");
-  return verifyAttention(*this);
+  return verifyHeads(*this);
+}
+
+PoplarCachedAttention CachedAttentionOp::getDescriptor() {
+  PoplarCachedAttention desc = {};
+  PoplarAttention &shapes = desc.attention;
+  describeRows(*this, shapes);
+  shapes.seq_len = getKeyCache().getType().getDimSize(2);
+  shapes.causal = 1;
+  desc.tokens = getOut().getType().getDimSize(1);
+  return desc;
+}
+
+LogicalResult CachedAttentionOp::verify() {
+  MemRefType cache = getKeyCache().getType();
+  if (failed(verifyHeads(*this)))
+    return failure();
+  if (cache != getValueCache().getType() || cache.getRank() != 4 ||
+      cache.getDimSize(1) != int64_t(getNumKvHeads()) ||
+      cache.getDimSize(2) % POPLAR_CACHE_BLOCK != 0 ||
+      cache.getDimSize(3) != getHeadDim())
+    return emitOpError("has caches ")
+           << cache << " and " << getValueCache().getType()
+           << " that do not fit its heads";
+  return success();
 }
 
 PoplarEmbeddingGrad EmbeddingGradOp::getDescriptor() {

@@ -84,7 +84,7 @@ LogicalResult ModelVerifier::verifyKeys() {
     } else if (name == "lora_alpha" || name == "lora_dropout") {
       if (!isa<FloatAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a number";
-    } else if (name == "lora_in_out") {
+    } else if (name == "lora_in_out" || name == "packing") {
       if (!isa<BoolAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a bool";
     } else if (name == "special_token_ids") {
@@ -275,6 +275,12 @@ LogicalResult ModelVerifier::verify() {
                  failed(verifyCalls(model)));
 }
 
+bool nn::isPacked(ModuleOp module) {
+  auto facts = module->getAttrOfType<DictionaryAttr>(kModelAttr);
+  auto packing = facts ? facts.getAs<BoolAttr>("packing") : BoolAttr();
+  return packing && packing.getValue();
+}
+
 //===----------------------------------------------------------------------===//
 // What ops tell
 //===----------------------------------------------------------------------===//
@@ -356,11 +362,34 @@ int64_t AttentionOp::getTensorParts() {
 
 LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
                                                   NamedAttribute attribute) {
+  if (attribute.getName() == kUnitAttr) {
+    if (isa<func::FuncOp>(op) && isa<UnitAttr>(attribute.getValue()))
+      return success();
+    return op->emitError("nn.unit is a word, on a function");
+  }
+  if (attribute.getName() == kDecodingAttr) {
+    auto tokens = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (isa<func::FuncOp>(op) && tokens && tokens.getInt() >= 1)
+      return success();
+    return op->emitError("nn.decoding is a number of tokens, on a function");
+  }
   if (attribute.getName() != kModelAttr)
-    return success();
+    return op->emitError() << attribute.getName()
+                           << " is no attribute of an operation";
   auto module = dyn_cast<ModuleOp>(op);
   auto facts = dyn_cast<DictionaryAttr>(attribute.getValue());
   if (!module || !facts)
     return op->emitError("nn.model is a dictionary, on a module");
   return ModelVerifier(module, facts).verify();
+}
+
+LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                  unsigned,
+                                                  NamedAttribute attribute) {
+  bool isKnown = llvm::is_contained(
+      {kParameterAttr, kGradientAttr, kCacheAttr}, attribute.getName());
+  if (isKnown && isa<UnitAttr>(attribute.getValue()))
+    return success();
+  return op->emitError() << attribute.getName()
+                         << " is no word for an argument";
 }

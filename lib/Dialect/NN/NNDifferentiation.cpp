@@ -143,6 +143,11 @@ LogicalResult PositionEmbeddingOp::buildVJP(OpBuilder &builder,
   Value dy = grads.cotangent(getResult());
   grads.add(getX(), dy);
   grads.accumulate(getTable(), [&](Value acc) -> Value {
+    if (getPositions())
+      return EmbeddingGradOp::create(builder, getLoc(), acc.getType(), dy,
+                                     getPositions(), acc,
+                                     /*padding_idx=*/nullptr,
+                                     /*first_row=*/nullptr);
     return PositionEmbeddingGradOp::create(builder, getLoc(), acc.getType(), dy,
                                            acc, getConstantRow());
   });
@@ -217,9 +222,9 @@ LogicalResult AttentionOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   auto grad = AttentionGradOp::create(
       builder, getLoc(), getQ().getType(), typeOf(getK()), typeOf(getV()),
       grads.cotangent(getResult()), getResult(), getLse(), getQ(), getK(),
-      getV(), getKeys(), getNumHeads(), getNumKvHeads(), getScale(),
-      getCausal(), getWindow(), getDropout(), getOpId(), getFirstHead(),
-      getCap());
+      getV(), getKeys(), getPositions(), getNumHeads(), getNumKvHeads(),
+      getScale(), getCausal(), getWindow(), getDropout(), getOpId(),
+      getFirstHead(), getCap());
   grads.add(getQ(), grad.getDq());
   if (!isPacked()) {
     grads.add(getK(), grad.getDk());
@@ -246,9 +251,9 @@ LogicalResult CrossEntropyOp::buildVJP(OpBuilder &builder, Gradients &grads) {
 LogicalResult RopeOp::buildVJP(OpBuilder &builder, Gradients &grads) {
   // A scaled rotation: its transpose is the opposite rotation, equally scaled.
   grads.add(getX(), RopeOp::create(builder, getLoc(), getX().getType(),
-                                   grads.cotangent(getResult()), getHeadDim(),
-                                   getInvFreq(), getScale(), !getInverse(),
-                                   getHeads()));
+                                   grads.cotangent(getResult()), getPositions(),
+                                   getHeadDim(), getInvFreq(), getScale(),
+                                   !getInverse(), getHeads(), getLength()));
   return success();
 }
 

@@ -292,9 +292,20 @@ static LogicalResult verifyPositionTable(Operation *op, Named table, Named x,
   return success();
 }
 
+/// positions [B,T] beside x [B,T,D], if there are any.
+static LogicalResult verifyPositions(Operation *op, Value positions, Named x) {
+  return positions ? expectPerToken(op, {"positions", positions}, x)
+                   : success();
+}
+
 // - result as x [B,T,D]; table [P,D], P >= T (1 with constant_row)
+// - positions [B,T], and not with constant_row
 LogicalResult PositionEmbeddingOp::verify() {
   Named x{"x", getX()}, table{"table", getTable()};
+  if (getPositions() && getConstantRow())
+    return emitOpError("has positions and a constant row");
+  if (failed(verifyPositions(*this, getPositions(), x)))
+    return failure();
   if (failed(expectSameType(*this, {"result", getResult()}, x)) ||
       failed(verifyPositionTable(*this, table, x, getConstantRow())))
     return failure();
@@ -490,7 +501,7 @@ LogicalResult RMSNormGradOp::verify() {
 //===----------------------------------------------------------------------===//
 
 // - head_dim even, a divisor of x's width; at least one inv_freq and at most
-//   one per pair of a head; no more heads than x has
+//   one per pair of a head; no more heads than x has; positions [B,T]
 LogicalResult RopeOp::verify() {
   auto headDim = static_cast<int64_t>(getHeadDim());
   int64_t width = getDim(getX(), 2);
@@ -509,11 +520,13 @@ LogicalResult RopeOp::verify() {
   if (heads < 0 || heads > width / headDim)
     return emitOpError() << "rotates " << heads << " heads, but x has "
                          << width / headDim;
-  return success();
+  if (!getPositions() != (getLength() == 0))
+    return emitOpError("needs a length with positions, and only then");
+  return verifyPositions(*this, getPositions(), {"x", getX()});
 }
 
 /// What attention and its gradient have in common: `out` [B,T,H*d] is divided
-/// into heads, and q, k, v, lse and keys fit it.
+/// into heads, and q, k, v, lse, keys and positions fit it.
 template <typename Op> static LogicalResult verifyAttention(Op op, Named out) {
   auto heads = static_cast<int64_t>(op.getNumHeads());
   auto kvHeads = static_cast<int64_t>(op.getNumKvHeads());
@@ -558,6 +571,11 @@ template <typename Op> static LogicalResult verifyAttention(Op op, Named out) {
   if (!(op.getCap().convertToDouble() >= 0) || op.getCap().isInfinity())
     return op.emitOpError() << "cap is " << op.getCap().convertToDouble()
                             << ", expected 0 (none) or a finite number above";
+  if (op.getPositions() && !op.getCausal())
+    return op.emitOpError("has positions, but is not causal: where a document "
+                          "ends is not known");
+  if (failed(verifyPositions(op, op.getPositions(), out)))
+    return failure();
   if (op.getKeys())
     return expectKeys(op, op.getKeys(), out);
   if (dropout > 0)
@@ -568,6 +586,7 @@ template <typename Op> static LogicalResult verifyAttention(Op op, Named out) {
 // - q [B,T,H*d] with k, v [B,T,Hkv*d], or q packed [B,T,(H+2Hkv)*d]; H is a
 //   multiple of Hkv; result [B,T,H*d]; lse [B,H,T]
 // - keys [B,2] if dropout > 0; dropout in [0,1); window >= 0; cap >= 0
+// - positions [B,T] of causal attention
 LogicalResult AttentionOp::verify() {
   return verifyAttention(*this, {"result", getResult()});
 }

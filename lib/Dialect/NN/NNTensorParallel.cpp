@@ -317,7 +317,8 @@ static std::pair<int64_t, int64_t> getKeyHeads(AttentionOp op,
 
 OperandSplit AttentionOp::splitOperand(OpOperand &operand,
                                        const TensorGroup &group) {
-  if (operand.get() == getKeys() || group.size() > int64_t(getNumKvHeads()))
+  if (operand.get() == getKeys() || operand.get() == getPositions() ||
+      group.size() > int64_t(getNumKvHeads()))
     return {};
   auto [begin, end] = getKeyHeads(*this, group);
   int64_t queries = getNumHeads() / getNumKvHeads(), width = getHeadDim();

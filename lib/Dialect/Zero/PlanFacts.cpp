@@ -198,12 +198,17 @@ zero::PlanOp zero::addPlan(ModuleOp module, const Plan &plan) {
     return values.empty() ? DenseI64ArrayAttr()
                           : builder.getDenseI64ArrayAttr(values);
   };
+  auto wire = [&](const std::string &name) {
+    return name.empty() ? TypeAttr()
+                        : TypeAttr::get(getWireType(module.getContext(), name));
+  };
   auto seconds = [&](std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
   };
   auto op = PlanOp::create(builder, loc, uint64_t(plan.stage),
                            uint64_t(plan.globalBatch), plan.policy,
-                           text(plan.schedule), seconds(plan.predicted),
+                           text(plan.schedule), wire(plan.wires.gradients),
+                           wire(plan.wires.parameters), seconds(plan.predicted),
                            seconds(plan.uncertainty), seconds(plan.simulated),
                            toAttr(builder, plan.candidates));
   builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
@@ -241,6 +246,13 @@ static void readSeconds(zero::PlanOp op, Plan &plan) {
            candidate.getAs<FloatAttr>(kSimulated).getValueAsDouble()});
 }
 
+LossyWires zero::getLossyWires(PlanOp op) {
+  auto name = [](std::optional<Type> wire) {
+    return !wire ? "" : wire->isBF16() ? "bf16" : "i8";
+  };
+  return {name(op.getGradientWire()), name(op.getParameterWire())};
+}
+
 Plan zero::readPlan(PlanOp op) {
   Plan plan;
   plan.policy = op.getPolicy().str();
@@ -248,6 +260,7 @@ Plan zero::readPlan(PlanOp op) {
   plan.globalBatch = static_cast<int64_t>(op.getGlobalBatch());
   if (auto schedule = op.getSchedule())
     plan.schedule = stringifyPlanSchedule(*schedule).str();
+  plan.wires = getLossyWires(op);
   for (GroupOp group : op.getGroups())
     plan.groups.push_back(
         {group.getUnits().vec(), static_cast<int64_t>(group.getStage()),

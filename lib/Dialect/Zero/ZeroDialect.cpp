@@ -7,9 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
+#include "Poplar/Planner/Model/WireFormat.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -29,10 +32,53 @@ void ZeroDialect::initialize() {
 #define GET_OP_LIST
 #include "Poplar/Dialect/Zero/ZeroOps.cpp.inc"
       >();
+  addOperations<
+#define GET_OP_LIST
+#include "Poplar/Dialect/Zero/ZeroExchangeOps.cpp.inc"
+      >();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "Poplar/Dialect/Zero/ZeroTypes.cpp.inc"
       >();
+}
+
+LogicalResult ZeroDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  if (attribute.getName() != kTurnAttr)
+    return op->emitError() << attribute.getName()
+                           << " is no attribute of an operation";
+  auto chunk = dyn_cast<IntegerAttr>(attribute.getValue());
+  if (!isa<func::FuncOp>(op) || !chunk || chunk.getInt() < 0)
+    return op->emitError() << kTurnAttr
+                           << " is the number of a chunk, on a function";
+  return success();
+}
+
+/// Of arguments and results of a turn.
+static LogicalResult verifyTurnValue(Operation *op, NamedAttribute attribute,
+                                     ArrayRef<StringRef> places) {
+  if (attribute.getName() == kResidualAttr) {
+    auto number = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (number && number.getInt() >= 0)
+      return success();
+    return op->emitError() << kResidualAttr << " is the number of a residual";
+  }
+  if (llvm::is_contained(places, attribute.getName()) &&
+      isa<UnitAttr>(attribute.getValue()))
+    return success();
+  return op->emitError() << attribute.getName() << " has no meaning here";
+}
+
+LogicalResult ZeroDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                    unsigned,
+                                                    NamedAttribute attribute) {
+  return verifyTurnValue(op, attribute, {kReceivedAttr, kSentAttr});
+}
+
+LogicalResult
+ZeroDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+                                         NamedAttribute attribute) {
+  return verifyTurnValue(op, attribute, {});
 }
 
 //===----------------------------------------------------------------------===//
@@ -47,76 +93,79 @@ FloatType zero::getFloatType(MLIRContext *context, StringRef name) {
       .Default({});
 }
 
+Type zero::getWireType(MLIRContext *context, StringRef name) {
+  if (name == "i8")
+    return IntegerType::get(context, 8);
+  return getFloatType(context, name);
+}
+
+double zero::getWireBytes(Type wire) {
+  return wire.isSignlessInteger() ? getElementBytes("i8")
+                                  : wire.getIntOrFloatBitWidth() / 8.0;
+}
+
+ProgramOp zero::getProgram(ModuleOp module) {
+  auto programs = module.getOps<ProgramOp>();
+  return programs.empty() ? ProgramOp() : *programs.begin();
+}
+
+/// The inverse of getWireType.
+static std::string getName(Type type) {
+  return type.isF32()    ? "f32"
+         : type.isBF16() ? "bf16"
+         : type.isF16()  ? "f16"
+                         : "i8";
+}
+
 ProgramInfo ProgramInfo::get(ModuleOp module) {
   ProgramInfo info;
-  auto attr = module->getAttrOfType<DictionaryAttr>(kProgramAttr);
-  if (!attr)
+  ProgramOp op = getProgram(module);
+  if (!op)
     return info;
-  auto text = [&](StringRef name, std::string &value) {
-    if (auto entry = attr.getAs<StringAttr>(name))
-      value = entry.getValue().str();
-  };
-  auto integer = [&](StringRef name, int64_t &value) {
-    if (auto entry = attr.getAs<IntegerAttr>(name))
-      value = entry.getInt();
-  };
-  text("device_type", info.deviceType);
-  text("target", info.target);
-  text("precision", info.precision);
-  if (auto policy = attr.getAs<StringAttr>("recompute"))
-    info.recompute = cluster::symbolizeRecomputePolicy(policy).value_or(
-        cluster::RecomputePolicy::Keep);
-  info.mixedRecompute = attr.contains("mixed_recompute");
-  integer("stage", info.stage);
-  integer("world_size", info.worldSize);
-  integer("group", info.group);
-  integer("groups", info.numGroups);
-  integer("chunks", info.numChunks);
-  text("wire", info.wire);
-  text("received", info.received);
-  text("sent", info.sent);
-  info.scaled = attr.contains("scaled");
-  integer("position", info.position);
-  if (auto parts = attr.getAs<DenseI64ArrayAttr>("parts"))
-    info.parts = SmallVector<int64_t, 0>(parts.asArrayRef());
+  info.deviceType = op.getDeviceType().str();
+  info.target = op.getTarget().str();
+  info.precision = getName(op.getPrecision());
+  info.wire = getName(op.getWire());
+  info.gradientWire = getName(op.getGradientWire());
+  info.hasLossyParameters = op.getLossyParameters();
+  info.recompute = op.getRecompute();
+  info.stage = op.getStage();
+  info.worldSize = op.getWorldSize();
+  info.mixedRecompute = op.getMixedRecompute();
+  info.scaled = op.getScaled();
+  if (std::optional<Type> received = op.getReceived())
+    info.received = getName(*received);
+  if (std::optional<Type> sent = op.getSent())
+    info.sent = getName(*sent);
+  info.group = op.getGroup();
+  info.numGroups = op.getGroups();
+  info.numChunks = op.getChunks();
+  if (std::optional<ArrayRef<int64_t>> parts = op.getParts())
+    info.parts = SmallVector<int64_t, 0>(*parts);
+  info.position = op.getPosition();
   return info;
 }
 
-DictionaryAttr ProgramInfo::getAttr(MLIRContext *context) const {
-  Builder builder(context);
-  auto text = [&](StringRef name, StringRef value) {
-    return builder.getNamedAttr(name, builder.getStringAttr(value));
+ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
+  MLIRContext *context = builder.getContext();
+  auto type = [&](StringRef name) {
+    return name.empty() ? TypeAttr()
+                        : TypeAttr::get(getWireType(context, name));
   };
-  auto integer = [&](StringRef name, int64_t value) {
-    return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
+  auto flag = [&](bool isSet) {
+    return isSet ? builder.getUnitAttr() : UnitAttr();
   };
-  SmallVector<NamedAttribute> entries = {
-      text("device_type", deviceType),
-      text("target", target),
-      text("precision", precision),
-      text("recompute", cluster::stringifyRecomputePolicy(recompute)),
-      integer("stage", stage),
-      integer("world_size", worldSize),
-      text("wire", wire)};
-  if (mixedRecompute)
-    entries.push_back(
-        builder.getNamedAttr("mixed_recompute", builder.getUnitAttr()));
-  if (scaled)
-    entries.push_back(builder.getNamedAttr("scaled", builder.getUnitAttr()));
-  if (!received.empty())
-    entries.push_back(text("received", received));
-  if (!sent.empty())
-    entries.push_back(text("sent", sent));
-  if (isPipelineStage())
-    entries.append({integer("group", group), integer("groups", numGroups)});
-  if (numChunks > 1)
-    entries.push_back(integer("chunks", numChunks));
-  if (sharesUnits()) {
-    entries.push_back(
-        builder.getNamedAttr("parts", builder.getDenseI64ArrayAttr(parts)));
-    entries.push_back(integer("position", position));
-  }
-  return builder.getDictionaryAttr(entries);
+  return ProgramOp::create(
+      builder, location, builder.getStringAttr(deviceType),
+      builder.getStringAttr(target), type(precision), type(wire),
+      type(gradientWire), flag(hasLossyParameters),
+      builder.getStringAttr(cluster::stringifyRecomputePolicy(recompute)),
+      builder.getI64IntegerAttr(stage), builder.getI64IntegerAttr(worldSize),
+      flag(mixedRecompute), flag(scaled), type(received), type(sent),
+      builder.getI64IntegerAttr(group), builder.getI64IntegerAttr(numGroups),
+      builder.getI64IntegerAttr(numChunks),
+      sharesUnits() ? builder.getDenseI64ArrayAttr(parts) : DenseI64ArrayAttr(),
+      builder.getI64IntegerAttr(position));
 }
 
 std::string ProgramInfo::getProgramName() const {
@@ -170,6 +219,35 @@ bool ProgramInfo::holds(BucketOp bucket) const {
 
 bool ProgramInfo::isShared(BucketOp bucket) const {
   return bucket.getGroups() && bucket.getGroups()->size() > 1;
+}
+
+bool ProgramInfo::hasOwnMaster(BucketOp bucket) const {
+  int64_t held = getStage(bucket);
+  return hasLossyParameters && worldSize > 1 && (held == 1 || held == 2) &&
+         getWorkingFormat() == "f32" && !bucket.getFrozen();
+}
+
+int64_t zero::countResidual(PlanOp plan, const ProgramInfo &info,
+                            BucketOp bucket, int64_t rank) {
+  if (info.gradientWire == "f32" || info.worldSize == 1 || bucket.getFrozen())
+    return 0;
+  // As Topology and ReduceScatter of the runtime do it, which checks the
+  // number.
+  llvm::StringMap<SmallVector<int64_t>> nodes;
+  SmallVector<RankOp, 0> ranks = plan.getRanks();
+  for (auto [index, op] : llvm::enumerate(ranks))
+    nodes[op.getNode()].push_back(index);
+  ArrayRef<int64_t> bounds = *bucket.getBounds(),
+                    members = nodes[ranks[rank].getNode()];
+  int64_t elements = 0;
+  for (auto [slice, owner] : llvm::enumerate(ranks)) {
+    bool isOwn = int64_t(slice) == rank && info.getStage(bucket) == 0,
+         crosses = owner.getNode() != ranks[rank].getNode() &&
+                   members[slice % members.size()] == rank;
+    if (crosses || (isOwn && nodes.size() > 1))
+      elements += bounds[slice + 1] - bounds[slice];
+  }
+  return elements;
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Planner/Cluster/Targets.h"
 #include "Poplar/Support/Names.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -167,6 +168,29 @@ static LogicalResult verifyPrediction(PlanOp plan) {
       return plan.emitOpError("simulated_plans holds ")
              << candidate
              << ", expected plan, predicted_seconds and simulated_seconds";
+  return success();
+}
+
+/// What collectives may carry where links are slow.
+static LogicalResult verifyWires(PlanOp plan) {
+  std::pair<StringRef, std::optional<Type>> wires[] = {
+      {"gradient_wire", plan.getGradientWire()},
+      {"parameter_wire", plan.getParameterWire()}};
+  for (auto [name, wire] : wires) {
+    if (!wire)
+      continue;
+    if (!wire->isBF16() && !wire->isSignlessInteger(8))
+      return plan.emitOpError()
+             << name << " is " << *wire << ", expected bf16 or i8";
+    if (!plan.getGroups().empty())
+      return plan.emitOpError("has groups and a ")
+             << name
+             << ": in pipelines, and where devices share units, all that "
+                "crosses is exact yet; plan without --allow-lossy";
+  }
+  if (plan.getParameterWire() && plan.getStage() == 0)
+    return plan.emitOpError("has a parameter_wire, but in stage 0 parameters "
+                            "are not sent");
   return success();
 }
 
@@ -335,7 +359,7 @@ static LogicalResult verifyGroups(PlanOp plan, MutableArrayRef<GroupOp> groups,
 }
 
 LogicalResult PlanOp::verifyRegions() {
-  if (failed(verifyPrediction(*this)))
+  if (failed(verifyPrediction(*this)) || failed(verifyWires(*this)))
     return failure();
   SmallVector<RankOp, 0> ranks = getRanks();
   SmallVector<GroupOp, 0> groups = getGroups();
@@ -374,7 +398,9 @@ LogicalResult PlanOp::verifyRegions() {
           rank.emitOpError("has ")
           << rank.getSteps() << " micro-steps, but another rank has "
           << ranks.front().getSteps() << ": in stage " << getStage()
-          << " ranks meet in every micro-step";
+          << " ranks meet in every micro-step; give it as many, of fewer "
+             "samples "
+             "or none, or use stage 1";
       diagnostic.attachNote(ranks.front().getLoc()) << "the other rank";
       return diagnostic;
     }
@@ -472,6 +498,15 @@ bool BucketOp::isUsedBy(int64_t group, int64_t position) {
   return false;
 }
 
+/// `policy` may be null.
+static LogicalResult verifyRecompute(Operation *op, StringAttr policy) {
+  if (!policy || cluster::symbolizeRecomputePolicy(policy))
+    return success();
+  return op->emitOpError("has the recompute policy ")
+         << showName(policy.getValue()) << ", expected "
+         << llvm::join(cluster::getRecomputePolicies(), ", ");
+}
+
 Type BucketOp::getStorageType(Type working) {
   return getQuantized()
              ? IntegerType::get(getContext(), 8, IntegerType::Unsigned)
@@ -489,11 +524,8 @@ LogicalResult RankOp::verify() {
   if (getThreads() > maxThreads)
     return emitOpError("has ")
            << getThreads() << " threads, expected 1 to " << maxThreads;
-  if (StringAttr policy = getRecomputeAttr();
-      policy && !cluster::symbolizeRecomputePolicy(policy))
-    return emitOpError("has the recompute policy ")
-           << showName(policy.getValue()) << ", expected "
-           << llvm::join(cluster::getRecomputePolicies(), ", ");
+  if (failed(verifyRecompute(*this, getRecomputeAttr())))
+    return failure();
   // So that 64 bits hold the samples of all ranks.
   constexpr int64_t limit = int64_t(1) << 31;
   int64_t samples;
@@ -564,4 +596,29 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << bounds->back() << ", but the bucket has " << elements
            << " elements";
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ProgramOp
+//===----------------------------------------------------------------------===//
+
+// - the target, the recompute policy, the group and the position exist;
+// - a module has one such op.
+LogicalResult ProgramOp::verify() {
+  if (!findTargetKind(getTarget()))
+    return emitOpError("has the unknown target ") << showName(getTarget());
+  if (failed(verifyRecompute(*this, getRecomputeAttr())))
+    return failure();
+  if (getGroup() >= getGroups())
+    return emitOpError("has group ") << getGroup() << " of " << getGroups();
+  int64_t numParts = getParts() ? int64_t(getParts()->size()) : 1;
+  if (getPosition() >= numParts)
+    return emitOpError("has position ")
+           << getPosition() << " of " << numParts << " parts";
+  ProgramOp first = getProgram(cast<ModuleOp>((*this)->getParentOp()));
+  if (first == *this)
+    return success();
+  InFlightDiagnostic diag = emitOpError("is the second of its module");
+  diag.attachNote(first.getLoc()) << "the first one";
+  return diag;
 }

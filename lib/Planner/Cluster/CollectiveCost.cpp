@@ -167,37 +167,36 @@ double CollectiveCost::getElements(const std::vector<int64_t> &bounds) const {
   return most;
 }
 
-SimulationProblem::Collective
-CollectiveCost::makeCollective(std::string name,
-                               const std::vector<int64_t> &bounds,
-                               std::pair<double, double> deviceSeconds,
-                               int64_t elementBytes, bool reduces) const {
+SimulationProblem::Collective CollectiveCost::makeCollective(
+    std::string name, const std::vector<int64_t> &bounds,
+    std::pair<double, double> deviceSeconds, double elementBytes,
+    double insideBytes, bool reduces) const {
   auto [deviceRoot, deviceLeaf] = deviceSeconds;
   auto [nodeRoot, nodeLeaf] = getNodeSeconds(bounds, reduces);
   if (reduces) {
     std::swap(deviceRoot, deviceLeaf);
     std::swap(nodeRoot, nodeLeaf);
   }
-  double bytes = double(elementBytes);
   SimulationProblem::Collective collective;
   collective.name = std::move(name);
   collective.latency = latency;
   if (overhead > 0)
-    collective.overhead = getElements(bounds) * bytes * overhead;
-  collective.uses = {{DeviceOut, deviceRoot * bytes},
-                     {DeviceIn, deviceLeaf * bytes},
-                     {NodeOut, nodeRoot * bytes},
-                     {NodeIn, nodeLeaf * bytes}};
+    collective.overhead = getElements(bounds) * elementBytes * overhead;
+  collective.uses = {{DeviceOut, deviceRoot * insideBytes},
+                     {DeviceIn, deviceLeaf * insideBytes},
+                     {NodeOut, nodeRoot * elementBytes},
+                     {NodeIn, nodeLeaf * elementBytes}};
   return collective;
 }
 
 std::pair<SimulationProblem::Collective, SimulationProblem::Collective>
 CollectiveCost::gatherAndReduce(const std::vector<int64_t> &bounds,
-                                int64_t gatherBytes,
-                                int64_t reduceBytes) const {
+                                double gatherBytes, double reduceBytes,
+                                double reduceInsideBytes) const {
   std::pair<double, double> seconds = getDeviceSeconds(bounds);
-  return {makeCollective("", bounds, seconds, gatherBytes, false),
-          makeCollective("", bounds, seconds, reduceBytes, true)};
+  return {makeCollective("", bounds, seconds, gatherBytes, gatherBytes, false),
+          makeCollective("", bounds, seconds, reduceBytes, reduceInsideBytes,
+                         true)};
 }
 
 SimulationProblem::Collective CollectiveCost::exchange(std::string name,
@@ -224,7 +223,7 @@ static Load makeLoad(double constant, double factor,
 }
 
 /// As getDeviceSeconds().
-void CollectiveCost::listDevicePorts(const Ownership &ownership,
+void CollectiveCost::listDevicePorts(const Ownership &ownership, double inside,
                                      std::vector<Load> &ports) const {
   const auto &[classes, variables, numVariables] = ownership;
   std::map<size_t, std::vector<std::vector<double>>> ledBy;
@@ -250,7 +249,7 @@ void CollectiveCost::listDevicePorts(const Ownership &ownership,
       --rooted[slice % size][variables[slice]];
     for (size_t i = 0; i < size; ++i) {
       ++rooted[i][variables[node.ranks[i]]];
-      double inverse = 1 / node.insideBandwidth;
+      double inverse = inside / node.insideBandwidth;
       ports.push_back(makeLoad(0, double(size - 1) * inverse, rooted[i]));
       ports.push_back(makeLoad(inverse, -inverse, rooted[i]));
     }
@@ -302,9 +301,9 @@ void CollectiveCost::listNodePorts(const Ownership &ownership,
 }
 
 std::vector<Load> CollectiveCost::listPorts(const Ownership &ownership,
-                                            bool reduces) const {
+                                            bool reduces, double inside) const {
   std::vector<Load> ports;
-  listDevicePorts(ownership, ports);
+  listDevicePorts(ownership, inside, ports);
   listNodePorts(ownership, reduces, ports);
   return ports;
 }

@@ -119,9 +119,13 @@ PipelineSimulation poplar::simulateGeoPlan(const GeoProblem &problem,
   GeoGrid grid = makeGrid(costs, plan);
   std::vector<PipelineLane> lanes;
   for (size_t k = 0; k < plan.pipelines(); ++k) {
-    lanes.push_back({grid.getStages(static_cast<int>(k), plan.microBatches[k]),
+    lanes.push_back({plan.schedule,
+                     grid.getStages(static_cast<int>(k), plan.microBatches[k]),
+                     {},
                      plan.microBatches[k],
                      {}});
+    for (size_t j = 0; j < plan.stages.size(); ++j)
+      lanes.back().units.push_back({{plan.cuts[j], plan.cuts[j + 1]}});
     for (const std::vector<int> &stage : plan.stages) {
       const GeoProblem::Device &device = problem.devices[stage[k]];
       lanes.back().types.push_back(problem.kinds[device.kind].name + " at " +
@@ -129,5 +133,5 @@ PipelineSimulation poplar::simulateGeoPlan(const GeoProblem &problem,
                                    ", pipeline " + std::to_string(k));
     }
   }
-  return simulateLanes(lanes, plan.schedule, recordsTimeline);
+  return simulateLanes(lanes, recordsTimeline);
 }

@@ -12,6 +12,9 @@
 
 using namespace poplar;
 
+/// A simulation may take less than the cost says, by less than this.
+static constexpr double simulationMargin = 1.25;
+
 /// The best plan of all problems with so many chunks.
 static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
                              int64_t effort, int chunks, double limit) {
@@ -43,6 +46,11 @@ static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
   return choice;
 }
 
+static double getCost(const HybridChoice &choice) {
+  return choice.search.plan ? choice.search.plan->seconds
+                            : std::numeric_limits<double>::infinity();
+}
+
 HybridChoice
 poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
                          int64_t effort, int mostChunks, double limit) {
@@ -54,9 +62,13 @@ poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
   int64_t used = choice.effort;
   bool isFirst = limit == std::numeric_limits<double>::infinity();
   std::vector<HybridChoice> slower;
+  double least = getCost(choice);
   for (int chunks = 2; (choice.search.plan || !isFirst) && chunks <= mostChunks;
        ++chunks) {
-    HybridChoice other = chooseOf(problems, effort / 4, chunks, limit);
+    // What costs so much more is not faster.
+    HybridChoice other = chooseOf(problems, effort / 4, chunks,
+                                  std::min(limit, least * simulationMargin));
+    least = std::min(least, getCost(other));
     bounds[chunks] = other.search.lowerBound;
     used += other.effort;
     if (other.seconds < choice.seconds)

@@ -51,7 +51,7 @@ int64_t poplar::countInFlight(PipelineSchedule schedule,
   case PipelineSchedule::GPipe:
     return shape.microBatches;
   case PipelineSchedule::OneForwardOneBackward:
-    return shape.stages - stage;
+    return std::min(shape.stages - stage, shape.microBatches);
   case PipelineSchedule::Interleaved:
     break;
   }
@@ -69,6 +69,12 @@ bool poplar::isAligned(const HybridType &type, int tensorDegree,
 static int64_t getReplicasInNode(const HybridType &type,
                                  const GroupPart &part) {
   return std::min<int64_t>(part.pipelines, type.perNode / part.tensorDegree);
+}
+
+/// Stages in one node.
+static int64_t getStagesInNode(const HybridType &type, const GroupPart &part) {
+  return std::max<int64_t>(type.perNode / (part.pipelines * part.tensorDegree),
+                           1);
 }
 
 HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates)
@@ -141,7 +147,10 @@ HybridCosts::getRate(const std::vector<GroupPart> &parts) const {
         continue;
       const HybridProblem::Link &link = problem.getLink(part.type, other.type);
       double share =
-          link.isShared ? 1 : std::min(part.tensorDegree, other.tensorDegree);
+          link.isShared
+              ? 1 / static_cast<double>(
+                        getStagesInNode(problem.types[part.type], part))
+              : std::min(part.tensorDegree, other.tensorDegree);
       between = std::max(between, static_cast<double>(nodes - 1) /
                                       static_cast<double>(nodes) / share /
                                       link.speed.bandwidth);
@@ -164,6 +173,14 @@ HybridCosts::getRates(const std::vector<GroupPart> &parts) const {
   }
   lastRates = {parts, getRate(parts), getRate(alone)};
   return lastRates;
+}
+
+/// All that hold replicas of a group of which this problem has `parts`.
+std::vector<GroupPart>
+HybridCosts::getHolders(std::vector<GroupPart> parts) const {
+  parts.insert(parts.end(), problem.elsewhere.begin(),
+               problem.elsewhere.end());
+  return parts;
 }
 
 /// Tied parameters whose other unit is in another group: two rounds of `bytes`
@@ -236,10 +253,14 @@ static BucketSizes getBuckets(const std::vector<int64_t> &elements,
 }
 
 StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
-                               const std::vector<GroupPart> &parts,
+                               const std::vector<GroupPart> &ofProblem,
                                size_t own) const {
-  const GroupPart &part = parts[own];
+  const GroupPart &part = ofProblem[own];
   const HybridType &type = problem.types[part.type];
+  std::vector<GroupPart> holders;
+  if (!problem.elsewhere.empty())
+    holders = getHolders(ofProblem);
+  const std::vector<GroupPart> &parts = holders.empty() ? ofProblem : holders;
   int64_t ranks = 0, replicas = 0;
   for (const GroupPart &each : parts) {
     ranks += each.pipelines * each.tensorDegree;
@@ -319,7 +340,9 @@ double HybridCosts::getOverhead(const HybridPlan::Group &group, int type,
     return 0;
   double overhead = 0;
   for (size_t other = 0; other < problem.types.size(); ++other)
-    overhead = std::max(overhead, problem.getLink(type, other).speed.overhead);
+    if (problem.types[other].count > 0)
+      overhead =
+          std::max(overhead, problem.getLink(type, other).speed.overhead);
   auto messages = static_cast<double>(2 * chunks - (group.first == 0) -
                                       (group.end == problem.units()));
   return messages * static_cast<double>(bytes) * overhead;

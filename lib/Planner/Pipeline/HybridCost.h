@@ -16,6 +16,8 @@
 //   max( (r-1)/r E/t g / B,  (n-1)/n E g / b )
 //
 // at bandwidth B inside and b between nodes (CollectiveCost.h), and latencies.
+// Stages that share a node exchange at the same time, so that each has its part
+// of b.
 // ZeRO exchanges (Rajbhandari et al., SC 2020, section 7) in stage 0 gradients
 // twice an iteration, in 1 gradients and parameters once, in 2 gradients with
 // every micro-batch, in 3 besides parameters with every pass. Nothing of it is
@@ -34,17 +36,6 @@
 #include <array>
 
 namespace poplar {
-
-/// What of a group is in one lane.
-struct GroupPart {
-  int type = 0, tensorDegree = 1;
-  int64_t pipelines = 1;
-
-  bool operator==(const GroupPart &other) const {
-    return type == other.type && tensorDegree == other.tensorDegree &&
-           pipelines == other.pipelines;
-  }
-};
 
 /// By chunk of a stage.
 using ChunkSeconds = std::array<double, HybridProblem::mostChunks>;
@@ -107,6 +98,7 @@ private:
     ExchangeRate divided, whole;
   };
   ExchangeRate getRate(const std::vector<GroupPart> &parts) const;
+  std::vector<GroupPart> getHolders(std::vector<GroupPart> parts) const;
   const ExchangeRates &getRates(const std::vector<GroupPart> &parts) const;
   double exchangeTied(const GroupPart &part, int64_t bytes) const;
   double getOverhead(const HybridPlan::Group &group, int type, int64_t bytes,

@@ -47,8 +47,10 @@ static std::string checkMode(const HybridType &type, const Mode &mode,
   return "";
 }
 
-static std::string checkType(const HybridType &type, size_t units) {
-  if (type.count < 1 || type.perNode < 1 || type.count % type.perNode != 0)
+/// Some types need no devices.
+static std::string checkType(const HybridType &type, size_t units,
+                             bool needsDevices) {
+  if (type.count < (needsDevices ? 1 : 0) || type.perNode < 1 || type.count % type.perNode != 0)
     return "count: " + std::to_string(type.count) +
            " devices do not fill nodes of " + std::to_string(type.perNode);
   if (type.memory < 0 || type.scratchBytes < 0)
@@ -128,10 +130,22 @@ std::string HybridProblem::check() const {
   for (int stage : zeroStages)
     if (stage < 0 || stage > 3)
       return "zeroStages: there is no stage " + std::to_string(stage);
+    else if (stage > 1 && !elsewhere.empty())
+      return "zeroStages: pipelines that are cut at other units do not meet in "
+             "every micro-batch, as ZeRO stage " +
+             std::to_string(stage) + " demands";
+  for (size_t i = 0; i < elsewhere.size(); ++i)
+    if (elsewhere[i].type < 0 ||
+        elsewhere[i].type >= static_cast<int>(types.size()) ||
+        elsewhere[i].tensorDegree < 1 || elsewhere[i].pipelines < 1)
+      return at("elsewhere", i) + ": has no such type, or no devices";
   if (zeroStages.empty() || schedules.empty())
     return "zeroStages and schedules: there is nothing to choose from";
   for (size_t i = 0; i < types.size(); ++i) {
-    std::string error = checkType(types[i], elements.size());
+    bool isElsewhere = std::any_of(
+        elsewhere.begin(), elsewhere.end(),
+        [&](const GroupPart &part) { return part.type == int(i); });
+    std::string error = checkType(types[i], elements.size(), !isElsewhere);
     if (!error.empty())
       return at("types", i) + ": " + error;
   }

@@ -139,14 +139,34 @@ static int64_t countDevices(const HybridProblem &problem) {
   return count;
 }
 
-/// Those of a plan of `problem` on all devices of `whole`.
+/// Those of one of several plans that take `seconds` together.
+static HybridLosses findLossesBeside(const SolvedProblem &solved,
+                                     double seconds) {
+  double own = std::min(seconds, solved.plan.seconds),
+         batch = static_cast<double>(solved.problem.globalBatch);
+  HybridLosses losses = findLosses(solved.problem, solved.plan, own);
+  losses.lost[HybridLosses::Imbalance] += batch / own - batch / seconds;
+  return losses;
+}
+
+/// Those of plans on all devices of `whole`.
 static HybridLosses findAllLosses(const HybridProblem &whole,
-                                  const HybridProblem &problem,
-                                  const HybridPlan &plan, double seconds) {
-  HybridLosses losses = findLosses(problem, plan, seconds);
+                                  const std::vector<SolvedProblem> &solved,
+                                  double seconds) {
+  HybridLosses losses;
+  int64_t devices = 0;
+  for (const SolvedProblem &each : solved) {
+    HybridLosses own = solved.size() > 1
+                           ? findLossesBeside(each, seconds)
+                           : findLosses(each.problem, each.plan, seconds);
+    for (int cause = 0; cause < HybridLosses::numCauses; ++cause)
+      losses.lost[cause] += own.lost[cause];
+    losses.capacity += own.capacity;
+    devices += countDevices(each.problem);
+  }
   double capacity = getCapacity(whole);
   // Devices that may but share units are not idle.
-  bool hasAll = countDevices(problem) == countDevices(whole);
+  bool hasAll = devices == countDevices(whole);
   losses.lost[hasAll ? HybridLosses::Modes : HybridLosses::Idle] +=
       capacity - losses.capacity;
   losses.capacity = capacity;
@@ -161,7 +181,7 @@ HybridReview::Alone poplar::reviewAlone(const HybridProblem &whole,
     alone.throughput =
         static_cast<double>(problem.globalBatch) / choice.seconds;
     alone.losses =
-        findAllLosses(whole, problem, *choice.search.plan, choice.seconds);
+        findAllLosses(whole, {{problem, *choice.search.plan}}, choice.seconds);
   } else {
     // It adds nothing to U, and loses all it could do.
     alone.losses.capacity = getCapacity(whole);
@@ -172,13 +192,13 @@ HybridReview::Alone poplar::reviewAlone(const HybridProblem &whole,
 }
 
 HybridReview poplar::reviewHybridPlan(const HybridProblem &whole,
-                                      const HybridProblem &problem,
-                                      const HybridPlan &plan, double seconds,
+                                      const std::vector<SolvedProblem> &solved,
+                                      double seconds,
                                       std::vector<HybridReview::Alone> alone) {
   HybridReview review;
-  review.throughput = static_cast<double>(problem.globalBatch) / seconds;
+  review.throughput = static_cast<double>(whole.globalBatch) / seconds;
   review.upperBound = findUpperBound(whole);
-  review.losses = findAllLosses(whole, problem, plan, seconds);
+  review.losses = findAllLosses(whole, solved, seconds);
   review.alone = std::move(alone);
   return review;
 }

@@ -136,7 +136,8 @@ void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
   int64_t most = 0;
   for (size_t type = 0; type < choice.size(); ++type)
     most = std::max(most, problem.types[type].count / choice[type]);
-  most = std::min(most, problem.globalBatch);
+  if (!problem.takesMoreSamples)
+    most = std::min(most, problem.globalBatch);
   for (int64_t pipelines = 1; pipelines <= most; ++pipelines) {
     StageShape shape;
     shape.microBatches = {microBatch};
@@ -207,6 +208,10 @@ void ShapeList::add(StageShape shape) {
     int64_t samples = 0;
     for (size_t lane = 0; lane < shape.lanes(); ++lane)
       samples += (shape.leastMicroBatches - 1) * shape.getStep(lane) + 1;
+    if (problem.takesMoreSamples) {
+      shapes.push_back(std::move(shape));
+      return;
+    }
     if (samples > problem.globalBatch)
       return;
     if (shape.lanes() > 1) {

@@ -16,15 +16,18 @@ namespace poplar {
 
 /// Pipelines that do the same at the same time.
 struct PipelineLane {
+  PipelineSchedule schedule;
   std::vector<PlannedStage> stages;
+  /// By stage and chunk.
+  std::vector<std::vector<HybridPlan::Range>> units;
   int64_t microBatches = 1;
   /// Of the device type of each stage.
   std::vector<std::string> types;
 };
 
-/// Stages of the same number exchange gradients when all lanes have them.
+/// A stage exchanges gradients when all stages that have some of its units have
+/// theirs.
 PipelineSimulation simulateLanes(const std::vector<PipelineLane> &lanes,
-                                 PipelineSchedule schedule,
                                  bool recordsTimeline);
 
 } // namespace poplar

@@ -141,29 +141,56 @@ static Timeline::RankClass makeTimeline(const std::string &name,
   return ranks;
 }
 
+/// When the gradients of each unit are there, in all lanes.
+static std::vector<double>
+findComputed(const std::vector<PipelineLane> &lanes,
+             const std::vector<PipelineRun> &runs) {
+  std::vector<double> computed;
+  for (size_t lane = 0; lane < lanes.size(); ++lane)
+    for (size_t j = 0; j < lanes[lane].stages.size(); ++j)
+      for (HybridPlan::Range units : lanes[lane].units[j]) {
+        computed.resize(
+            std::max(computed.size(), static_cast<size_t>(units.end)));
+        for (int unit = units.first; unit < units.end; ++unit)
+          computed[unit] = std::max(computed[unit], runs[lane].stages[j].now);
+      }
+  return computed;
+}
+
+/// When those of a stage are.
+static double findComputed(const std::vector<HybridPlan::Range> &stage,
+                           const std::vector<double> &ofUnits) {
+  double last = 0;
+  for (HybridPlan::Range units : stage)
+    last = std::max(last, *std::max_element(ofUnits.begin() + units.first,
+                                            ofUnits.begin() + units.end));
+  return last;
+}
+
 PipelineSimulation poplar::simulateLanes(const std::vector<PipelineLane> &lanes,
-                                         PipelineSchedule schedule,
                                          bool recordsTimeline) {
   std::vector<PipelineRun> runs;
-  size_t groups = lanes.front().stages.size();
-  std::vector<double> computed(groups);
   for (const PipelineLane &lane : lanes) {
-    runs.emplace_back(lane.stages, schedule, lane.microBatches);
+    runs.emplace_back(lane.stages, lane.schedule, lane.microBatches);
     runs.back().run();
-    for (size_t j = 0; j < groups; ++j)
-      computed[j] = std::max(computed[j], runs.back().stages[j].now);
   }
   PipelineSimulation result;
-  for (const PipelineLane &lane : lanes)
-    for (size_t j = 0; j < groups; ++j)
-      result.seconds =
-          std::max(result.seconds, computed[j] + lane.stages[j].cost.sync);
+  std::vector<double> ofUnits = findComputed(lanes, runs);
+  std::vector<std::vector<double>> computed;
+  for (const PipelineLane &lane : lanes) {
+    computed.emplace_back();
+    for (size_t j = 0; j < lane.stages.size(); ++j) {
+      computed.back().push_back(findComputed(lane.units[j], ofUnits));
+      result.seconds = std::max(
+          result.seconds, computed.back()[j] + lane.stages[j].cost.sync);
+    }
+  }
   result.timeline.names = {"forward", "backward", "activations", "gradients",
                            "all gradients, optimizer"};
   result.timeline.seconds = result.seconds;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     result.lanes.emplace_back();
-    for (size_t j = 0; j < groups; ++j) {
+    for (size_t j = 0; j < lanes[lane].stages.size(); ++j) {
       const PipelineRun::Stage &stage = runs[lane].stages[j];
       PipelineSimulation::Stage seconds;
       for (const PipelineRun::Pass &pass : stage.passes)
@@ -177,12 +204,13 @@ PipelineSimulation poplar::simulateLanes(const std::vector<PipelineLane> &lanes,
         continue;
       Timeline::RankClass ranks = makeTimeline(
           lanes[lane].types[j] + ", stage " + std::to_string(j), stage);
-      if (computed[j] > stage.now)
+      double begin = computed[lane][j];
+      if (begin > stage.now)
         ranks.computation.push_back(
-            {stage.now, computed[j], Activity::WaitForRanks, 4});
+            {stage.now, begin, Activity::WaitForRanks, 4});
       if (seconds.syncing > 0)
-        ranks.computation.push_back({computed[j], computed[j] + seconds.syncing,
-                                     Activity::WaitForLink, 4});
+        ranks.computation.push_back(
+            {begin, begin + seconds.syncing, Activity::WaitForLink, 4});
       result.timeline.classes.push_back(std::move(ranks));
     }
   }
@@ -192,14 +220,26 @@ PipelineSimulation poplar::simulateLanes(const std::vector<PipelineLane> &lanes,
 PipelineSimulation poplar::simulatePipeline(const HybridProblem &problem,
                                             const HybridPlan &plan,
                                             bool recordsTimeline) {
-  HybridCosts costs(problem);
+  return simulatePipelines({{problem, plan}}, recordsTimeline);
+}
+
+PipelineSimulation
+poplar::simulatePipelines(const std::vector<SolvedProblem> &solved,
+                          bool recordsTimeline) {
   std::vector<PipelineLane> lanes;
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    lanes.push_back({getStages(problem, plan, lane, costs),
-                     plan.countMicroBatches(problem, lane),
-                     {}});
-    for (const HybridPlan::Lane::Stage &stage : plan.lanes[lane].stages)
-      lanes.back().types.push_back(problem.types[stage.type].name);
+  for (const SolvedProblem &each : solved) {
+    const HybridProblem &problem = each.problem;
+    const HybridPlan &plan = each.plan;
+    HybridCosts costs(problem);
+    for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      lanes.push_back({plan.schedule,
+                       getStages(problem, plan, lane, costs),
+                       plan.cutUnits(problem),
+                       plan.countMicroBatches(problem, lane),
+                       {}});
+      for (const HybridPlan::Lane::Stage &stage : plan.lanes[lane].stages)
+        lanes.back().types.push_back(problem.types[stage.type].name);
+    }
   }
-  return simulateLanes(lanes, plan.schedule, recordsTimeline);
+  return simulateLanes(lanes, recordsTimeline);
 }

@@ -64,8 +64,13 @@ std::vector<PipelineShape> StageSearch::getPipelines() const {
   // How many stages there are matters only where it is known, as of all
   // schedules with chunks.
   int64_t stages = shape.usesAllSlots ? shape.countSlots() : units;
-  if (shape.lanes() == 1)
-    return {{stages, shape.chunks, shape.countMicroBatches(problem)}};
+  if (shape.lanes() == 1) {
+    int64_t microBatches = shape.countMicroBatches(problem);
+    // Of more, blocks are not smaller, nor fewer.
+    if (problem.takesMoreSamples && shape.chunks > 1)
+      microBatches = std::max<int64_t>(microBatches / stages, 1) * stages;
+    return {{stages, shape.chunks, microBatches}};
+  }
   std::vector<PipelineShape> pipelines;
   // The larger a block, the more; and the more blocks, until they are many.
   int64_t least = std::max<int64_t>(shape.leastMicroBatches / stages, 1);
@@ -293,18 +298,12 @@ HybridPlan StageSearch::makePlan(int index,
   plan.chunks = shape.chunks;
   plan.lanes.resize(shape.lanes());
   const std::vector<GroupPart> &parts = shape.kinds[labels[index].kind].parts;
-  int64_t excess = -problem.globalBatch;
+  std::vector<int64_t> samples =
+      shareSamples(shape.getSteps(), problem.globalBatch,
+                   shape.getLeastMicroBatches(), counts);
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
     plan.lanes[lane].pipelines = parts[lane].pipelines;
-    plan.lanes[lane].samples = counts[lane] * shape.getStep(lane);
-    excess += plan.lanes[lane].samples;
-  }
-  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-    int64_t &samples = plan.lanes[lane].samples,
-            least = (shape.leastMicroBatches - 1) * shape.getStep(lane) + 1;
-    int64_t less = std::clamp<int64_t>(samples - least, 0, excess);
-    samples -= less;
-    excess -= less;
+    plan.lanes[lane].samples = samples[lane];
   }
   for (; labels[index].option; index = labels[index].rest) {
     const Label &label = labels[index];
@@ -320,14 +319,13 @@ HybridPlan StageSearch::makePlan(int index,
 
 /// Takes the best of complete plans.
 void StageSearch::finish(const State &state) {
-  std::vector<int64_t> steps, counts;
-  for (size_t lane = 0; lane < shape.lanes(); ++lane)
-    steps.push_back(shape.getStep(lane));
+  std::vector<int64_t> steps = shape.getSteps(),
+                       least = shape.getLeastMicroBatches(), counts;
   for (int index : state.labels) {
     const Times &times = labels[index].times;
     std::vector<LaneTimes> lanes(times.begin(), times.begin() + shape.lanes());
-    double seconds = shareMicroBatches(lanes, steps, problem.globalBatch,
-                                       shape.leastMicroBatches, counts);
+    double seconds =
+        shareMicroBatches(lanes, steps, problem.globalBatch, least, counts);
     if (seconds < limit) {
       *best = makePlan(index, counts);
       limit = (*best)->seconds * (1 - rounding);
@@ -390,28 +388,30 @@ bool StageSearch::run(size_t mostLabels, double most,
 
 double poplar::shareMicroBatches(const std::vector<LaneTimes> &lanes,
                                  const std::vector<int64_t> &perMicroBatch,
-                                 int64_t globalBatch, int64_t least,
+                                 int64_t globalBatch,
+                                 const std::vector<int64_t> &least,
                                  std::vector<int64_t> &counts) {
-  counts.assign(lanes.size(), least);
+  counts = least;
   // All of the batch is enough.
   auto countMost = [&](size_t i) {
-    return std::max(least, 1 + globalBatch / perMicroBatch[i]);
+    return std::max(least[i], 1 + globalBatch / perMicroBatch[i]);
   };
   auto countWithin = [&](double seconds) {
     int64_t samples = 0;
     for (size_t i = 0; i < lanes.size(); ++i) {
       // A micro-batch that ends just then is done, whatever rounding says.
       double more =
-          (seconds - lanes[i].getSeconds(least)) / lanes[i].getPeriod() + 1e-9;
-      counts[i] = least + static_cast<int64_t>(std::clamp(
-                              more, 0.0, double(countMost(i) - least)));
+          (seconds - lanes[i].getSeconds(least[i])) / lanes[i].getPeriod() +
+          1e-9;
+      counts[i] = least[i] + static_cast<int64_t>(std::clamp(
+                                 more, 0.0, double(countMost(i) - least[i])));
       samples += counts[i] * perMicroBatch[i];
     }
     return samples;
   };
   double low = 0, high = 0;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    low = std::max(low, lanes[i].getSeconds(least));
+    low = std::max(low, lanes[i].getSeconds(least[i]));
     high = std::max(high, lanes[i].getSeconds(countMost(i)));
   }
   if (countWithin(low) >= globalBatch)
@@ -427,4 +427,23 @@ double poplar::shareMicroBatches(const std::vector<LaneTimes> &lanes,
   for (size_t i = 0; i < lanes.size(); ++i)
     longest = std::max(longest, lanes[i].getSeconds(counts[i]));
   return longest;
+}
+
+std::vector<int64_t>
+poplar::shareSamples(const std::vector<int64_t> &perMicroBatch,
+                     int64_t globalBatch, const std::vector<int64_t> &least,
+                     const std::vector<int64_t> &counts) {
+  std::vector<int64_t> samples;
+  int64_t excess = -globalBatch;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    samples.push_back(counts[i] * perMicroBatch[i]);
+    excess += samples[i];
+  }
+  for (size_t i = 0; i < counts.size(); ++i) {
+    int64_t fewest = (least[i] - 1) * perMicroBatch[i] + 1,
+            less = std::clamp<int64_t>(samples[i] - fewest, 0, excess);
+    samples[i] -= less;
+    excess -= less;
+  }
+  return samples;
 }

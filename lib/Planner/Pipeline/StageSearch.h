@@ -63,6 +63,16 @@ struct StageShape {
   int64_t getStep(size_t lane) const {
     return microBatches[lane] * kinds[0].parts[lane].pipelines;
   }
+  /// By lane.
+  std::vector<int64_t> getSteps() const {
+    std::vector<int64_t> steps;
+    for (size_t lane = 0; lane < lanes(); ++lane)
+      steps.push_back(getStep(lane));
+    return steps;
+  }
+  std::vector<int64_t> getLeastMicroBatches() const {
+    return std::vector<int64_t>(lanes(), leastMicroBatches);
+  }
   /// Of a pipeline, if there is but one lane.
   int64_t countMicroBatches(const HybridProblem &problem) const {
     return (problem.globalBatch + getStep(0) - 1) / getStep(0);
@@ -184,13 +194,21 @@ private:
   std::vector<std::map<std::vector<int>, State>> states;
 };
 
-/// How many micro-batches each lane should take, `least` or more, and the time
-/// that takes: the least for `globalBatch` samples. `perMicroBatch` is samples
-/// of all pipelines of a lane.
+/// How many micro-batches each lane should take, as many as its `least` or
+/// more, and the time that takes: the least for `globalBatch` samples.
+/// `perMicroBatch` is samples of all pipelines of a lane.
 double shareMicroBatches(const std::vector<LaneTimes> &lanes,
                          const std::vector<int64_t> &perMicroBatch,
-                         int64_t globalBatch, int64_t least,
+                         int64_t globalBatch, const std::vector<int64_t> &least,
                          std::vector<int64_t> &counts);
+
+/// Samples of lanes that have such counts of micro-batches, of which some are
+/// not full: `globalBatch` in all, and no lane with fewer micro-batches than
+/// its `least`.
+std::vector<int64_t> shareSamples(const std::vector<int64_t> &perMicroBatch,
+                                  int64_t globalBatch,
+                                  const std::vector<int64_t> &least,
+                                  const std::vector<int64_t> &counts);
 
 } // namespace poplar
 

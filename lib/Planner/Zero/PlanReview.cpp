@@ -91,6 +91,7 @@ bool Reviewer::pose(PlanReview &review, std::string &error) {
   PlanCandidate &plan = review.plan;
   plan.stage = static_cast<int>(written.stage);
   plan.ranks = ranks;
+  plan.wires = written.wires;
   for (const DeviceType &type : cluster.types)
     plan.recompute.push_back(type.recompute);
   for (const Plan::Rank &rank : written.ranks)
@@ -140,7 +141,7 @@ void Reviewer::addRanks(PlanReview &review) const {
     if (profile->memory) {
       PlanReview::Rank::Memory memory;
       memory.fixed = getFixedBytes(*profile, job.types[place.type], model,
-                                   written.stage, rank.state);
+                                   written.stage, rank.state, job.wires);
       memory.perSample = profile->memory->perSample;
       memory.peak = memory.fixed + rank.share.largestStep() * memory.perSample;
       rank.memory = memory;
@@ -234,6 +235,7 @@ Plan poplar::writePlan(const ClusterView &cluster,
   plan.stage = candidate.stage;
   plan.globalBatch = candidate.problem.globalBatch;
   plan.policy = candidate.allocation.policy;
+  plan.wires = candidate.wires;
   std::vector<int64_t> seen(cluster.types.size());
   for (size_t i = 0; i < candidate.ranks.size(); ++i) {
     const ClusterRank &rank = cluster.ranks[candidate.ranks[i]];
@@ -255,7 +257,9 @@ std::optional<PlanReview> poplar::reviewPlan(const ClusterView &cluster,
   PlanReview review;
   review.candidates = plan.candidates;
   review.simulated = plan.simulated;
-  if (!Reviewer(cluster, model, plan).run(review, error))
+  ClusterView view = cluster;
+  view.wires = plan.wires;
+  if (!Reviewer(view, model, plan).run(review, error))
     return std::nullopt;
   return review;
 }

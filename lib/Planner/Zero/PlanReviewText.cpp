@@ -81,6 +81,8 @@ std::string poplar::describePlan(const ClusterView &cluster,
     text += " of " + std::to_string(allocation.samplesPerStep());
   if (std::string how = describeCandidate(cluster, candidate); !how.empty())
     text += ", " + how;
+  if (candidate.wires.any())
+    text += ", " + describeWires(candidate.wires);
   if (allocation.policy != policy)
     text += "; shares of " + allocation.policy;
   return text;
@@ -97,7 +99,8 @@ public:
            const std::string &tail) {
     for (Line &line : lines)
       if (line.head == head && line.tail == tail) {
-        line.sharding += " or " + sharding;
+        if (line.sharding.find(sharding) == std::string::npos)
+          line.sharding += " or " + sharding;
         return;
       }
     lines.push_back({head, sharding, tail});
@@ -205,11 +208,21 @@ static std::string formatVerdict(const ClusterView &cluster,
   return verdict + "\n";
 }
 
+/// What is lost on the wire; nothing if nothing is.
+static std::string formatWires(const LossyWires &wires) {
+  if (!wires.any())
+    return "";
+  std::string text = "lossy     " + describeWires(wires) + " between nodes";
+  if (!wires.gradients.empty())
+    text += ", with error feedback";
+  return text + ": --allow-lossy let the plan round them\n";
+}
+
 std::string poplar::formatReview(const ClusterView &cluster,
                                  const PlanReview &review) {
   const PlanCandidate &plan = review.plan;
   std::string text =
-      formatVerdict(cluster, review) +
+      formatVerdict(cluster, review) + formatWires(plan.wires) +
       formatExplanation(plan.problem, plan.allocation, review.explanation);
   text +=
       "communication and update: " + formatSeconds(plan.problem.iterationSync) +

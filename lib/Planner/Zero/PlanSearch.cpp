@@ -555,9 +555,9 @@ void ShardingSearch::eraseDominated(int type,
   auto dominates = [&](const Known &a, const Known &b) {
     int64_t used = std::min(b.largest, choices.globalBatch), fits = a.largest;
     if (a.profile->memory) {
-      int64_t free =
-          cluster.types[type].memory -
-          getFixedBytes(*a.profile, cluster.types[type], model, stage, 1);
+      int64_t free = cluster.types[type].memory -
+                     getFixedBytes(*a.profile, cluster.types[type], model,
+                                   stage, 1, cluster.wires);
       if (free < 0)
         return false;
       if (a.profile->memory->perSample > 0)
@@ -593,6 +593,7 @@ PlanCandidate ShardingSearch::makeCandidate() {
   candidate.state = std::move(best->state);
   candidate.problem = std::move(best->problem);
   candidate.allocation = std::move(best->allocation);
+  candidate.wires = cluster.wires;
   for (size_t i = 0; i < counts.size(); ++i) {
     candidate.problem.types[i].count = counts[i];
     candidate.allocation.types[i].dropped += counts[i] - usable[i];

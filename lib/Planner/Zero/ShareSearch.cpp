@@ -59,8 +59,8 @@ bool ShareSearch::readMemory(int stage, std::string &error) {
     auto memory = getMeasuredMemory(*profile, device, error);
     if (!memory)
       return false;
-    freeBytes[i] =
-        device.memory - getFixedBytes(*profile, device, model, stage, 0);
+    freeBytes[i] = device.memory -
+                   getFixedBytes(*profile, device, model, stage, 0, view.wires);
     int64_t sharded = model.getState().shardedBytes(
         StateFormat::of(device.getWorkingFormat()), stage);
     unitBytes[i] = (sharded * shardAlignment + model.elements - 1) /
@@ -112,10 +112,11 @@ void ShareSearch::addLoads(const std::vector<size_t> &classes) {
 
   rates = getTrafficRates(view, std::vector<double>(classes.size(), 1.0));
   CollectiveCost cost(view, view.ranks);
-  double wire = double(getWireBytes(view)), gradient = gradientWireBytes;
+  double wire = getWireBytes(view), gradient = getGradientWireBytes(view);
   if (rates.gather > 0) {
     auto gathers = cost.listPorts(ownership, false),
-         reductions = cost.listPorts(ownership, true);
+         reductions = cost.listPorts(ownership, true,
+                                     double(gradientWireBytes) / gradient);
     isSymmetric = std::equal(
         gathers.begin(), gathers.end(), reductions.begin(), reductions.end(),
         [](const CollectiveCost::Load &a, const CollectiveCost::Load &b) {

@@ -18,7 +18,7 @@
 
 using namespace poplar;
 
-int64_t poplar::getWireBytes(const ClusterView &cluster) {
+std::string poplar::getExactWire(const ClusterView &cluster) {
   int known = cluster.ranks.front().type;
   std::string wire = cluster.types[known].getWorkingFormat();
   for (const ClusterRank &rank : cluster.ranks) {
@@ -27,7 +27,17 @@ int64_t poplar::getWireBytes(const ClusterView &cluster) {
     known = rank.type;
     wire = joinWireFormats(wire, cluster.types[known].getWorkingFormat());
   }
-  return getWireBytes(wire);
+  return wire;
+}
+
+double poplar::getWireBytes(const ClusterView &cluster) {
+  const std::string &lossy = cluster.wires.parameters;
+  return getElementBytes(lossy.empty() ? getExactWire(cluster) : lossy);
+}
+
+double poplar::getGradientWireBytes(const ClusterView &cluster) {
+  const std::string &lossy = cluster.wires.gradients;
+  return lossy.empty() ? double(gradientWireBytes) : getElementBytes(lossy);
 }
 
 TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
@@ -48,7 +58,8 @@ TrafficRates poplar::getTrafficRates(const ClusterView &cluster,
   CollectiveCost cost(cluster, cluster.ranks);
   rates.parameterBytes = double(getWireBytes(cluster));
   auto [gather, reduce] =
-      cost.gatherAndReduce(bounds, getWireBytes(cluster), gradientWireBytes);
+      cost.gatherAndReduce(bounds, getWireBytes(cluster),
+                           getGradientWireBytes(cluster), gradientWireBytes);
   rates.latency = gather.latency;
   rates.gather = (gather.seconds() - gather.latency) / elements;
   rates.reduce = (reduce.seconds() - reduce.latency) / elements;
@@ -146,8 +157,8 @@ double poplar::getCollectiveBytes(const ClusterView &cluster,
   parameters += double(
       steps * (rounds.gathersForward * model.gatheredForward.elements +
                rounds.gathersBackward * model.gatheredBackward.elements));
-  return gradients * double(gradientWireBytes) +
-         parameters * double(getWireBytes(cluster)) + quantized;
+  return gradients * getGradientWireBytes(cluster) +
+         parameters * getWireBytes(cluster) + quantized;
 }
 
 static const DeviceProfile *findProfile(const ClusterView &cluster,
@@ -166,9 +177,22 @@ static const DeviceProfile *findProfile(const ClusterView &cluster,
   return profile;
 }
 
+/// What error feedback may take, and masters beside working copies in f32.
+static int64_t getLossyBytes(const LossyWires &wires, const DeviceType &type,
+                             const ModelFacts &model, int stage, double share) {
+  auto trained = double(model.getTrained().elements);
+  bool hasMasters = !wires.parameters.empty() && (stage == 1 || stage == 2) &&
+                    type.getWorkingFormat() == "f32";
+  // No rank sends more to other nodes than all there is.
+  double elements = (wires.gradients.empty() ? 0 : trained) +
+                    (hasMasters ? trained * share : 0);
+  return std::llround(elements * sizeof(float));
+}
+
 int64_t poplar::getFixedBytes(const DeviceProfile &profile,
                               const DeviceType &type, const ModelFacts &model,
-                              int stage, double share) {
+                              int stage, double share,
+                              const LossyWires &wires) {
   StateFormat format = StateFormat::of(type.getWorkingFormat());
   StateElements state = model.getState();
   ModelFacts::Trained trained = model.getTrained();
@@ -176,6 +200,7 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
   int64_t fixed = profile.memory ? profile.memory->fixed
                                  : state.replicatedBytes(format, /*stage=*/0);
   return fixed - std::llround(sharded * (1 - share)) +
+         getLossyBytes(wires, type, model, stage, share) +
          transientBytes(format, stage,
                         {model.largestBucket, model.buckets,
                          model.quantized.largestBucket},
@@ -249,8 +274,8 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
     const DeviceType &device = cluster.types[type];
     const DeviceProfile *profile =
         findProfile(cluster, model, type, stage, error);
-    entry.fixedBytes =
-        getFixedBytes(*profile, device, model, stage, largest[type]);
+    entry.fixedBytes = getFixedBytes(*profile, device, model, stage,
+                                     largest[type], cluster.wires);
     if (profile->memory) {
       entry.bytesPerSample = profile->memory->perSample;
       int64_t free = std::max<int64_t>(device.memory - entry.fixedBytes, 0);
@@ -296,9 +321,10 @@ poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
     auto memory = getMeasuredMemory(*profile, type, error);
     if (!memory)
       return std::nullopt;
-    free.push_back(type.memory -
-                   getFixedBytes(*profile, type, model, stage, 0) -
-                   memory->perSample);
+    free.push_back(
+        type.memory -
+        getFixedBytes(*profile, type, model, stage, 0, cluster.wires) -
+        memory->perSample);
     width = std::max(
         width, divideUp(model.getState().shardedBytes(
                             StateFormat::of(type.getWorkingFormat()), stage),

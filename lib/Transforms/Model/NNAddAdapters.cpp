@@ -171,14 +171,14 @@ LogicalResult NNAddAdaptersPass::chooseLayers() {
 
 Value NNAddAdaptersPass::getKeys(func::FuncOp unit) {
   OpBuilder builder(unit);
-  Type type = model.getArgument(2).getType();
+  Type type = model.getArgument(nn::kKeys).getType();
   for (BlockArgument argument : unit.getArguments())
     if (argument.getType() == type)
       return argument;
   for (func::CallOp call : calls[unit]) {
     builder.setInsertionPoint(call);
-    Value keys = nn::FoldKeyOp::create(builder, call.getLoc(),
-                                       model.getArgument(2), numbers[call]);
+    Value keys = nn::FoldKeyOp::create(
+        builder, call.getLoc(), model.getArgument(nn::kKeys), numbers[call]);
     call->insertOperands(call.getNumOperands(), keys);
   }
   return unit.front().addArgument(type, unit.getLoc());
@@ -302,7 +302,7 @@ void NNAddAdaptersPass::runOnOperation() {
   layers.clear();
   chosen.clear();
   model = table.lookup<func::FuncOp>("model");
-  if (!model || model.isExternal() || model.getNumArguments() != 3) {
+  if (!model || model.isExternal() || model.getNumArguments() <= nn::kKeys) {
     module.emitError(
         "has no function @model of ids, targets and keys to adapt");
     return signalPassFailure();

@@ -30,6 +30,7 @@ using namespace poplar;
 
 /// The form the importer gives @model:
 ///   (ids [?,T] i32, targets [?,T] i32, keys [?,2] i32) -> loss [?,T] f32
+/// and, where documents share samples, positions [?,T] i32 as a last argument.
 static LogicalResult checkModel(func::FuncOp model) {
   auto isTensor = [](Type type, auto isElement) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -42,15 +43,17 @@ static LogicalResult checkModel(func::FuncOp model) {
   // A pipeline stage that is not the last sends instead of returning a loss;
   // the last one does both if it has several chunks.
   bool sends = !model.getOps<zero::SendOp>().empty();
-  if (type.getNumInputs() != 3 || type.getNumResults() > 1 ||
+  bool isPacked = nn::isPacked(model->getParentOfType<ModuleOp>());
+  if (type.getNumInputs() != (isPacked ? 4 : 3) || type.getNumResults() > 1 ||
       (type.getNumResults() == 0 && !sends) ||
       !llvm::all_of(type.getInputs(),
                     [&](Type input) { return isTensor(input, isI32); }) ||
       !llvm::all_of(type.getResults(),
                     [&](Type result) { return isTensor(result, isF32); }))
-    return model.emitOpError("expected ids, targets and keys (rank-2 i32 "
-                             "tensors) and one result, the loss (a rank-2 f32 "
-                             "tensor), but its type is ")
+    return model.emitOpError("expected ids, targets")
+           << (isPacked ? ", keys and positions" : " and keys")
+           << " (rank-2 i32 tensors) and one result, the loss (a rank-2 f32 "
+              "tensor), but its type is "
            << type;
   if (!model.getBody().hasOneBlock())
     return model.emitOpError("expected a body of one block");

@@ -16,9 +16,6 @@ using namespace mlir;
 using namespace poplar;
 using namespace poplar::nn;
 
-/// Position of the arguments of @model.
-enum ModelArgument : unsigned { kIds = 0, kTargets = 1, kKeys = 2 };
-
 //===----------------------------------------------------------------------===//
 // @train
 //===----------------------------------------------------------------------===//
@@ -378,19 +375,23 @@ static FailureOr<Value> findLogits(func::FuncOp model) {
 
 LogicalResult poplar::buildInference(func::FuncOp model, SymbolTable &symbols) {
   InferenceUnits units(symbols);
+  // The last one is needed where there are positions.
+  bool isPacked = model.getNumArguments() > kPositions;
+  unsigned ofInfer = isPacked ? kPositions + 1 : kIds + 1,
+           ofEvaluate = isPacked ? kPositions + 1 : kTargets + 1;
   Operation *end = model.front().getTerminator();
   if (end->getNumOperands() == 0) // a pipeline stage before the last
-    return failure(failed(::buildInference(model, "infer", Value(), kIds + 1,
+    return failure(failed(::buildInference(model, "infer", Value(), ofInfer,
                                            symbols, units)) ||
                    failed(::buildInference(model, "evaluate", Value(),
-                                           kTargets + 1, symbols, units)));
+                                           ofEvaluate, symbols, units)));
   FailureOr<Value> logits = findLogits(model);
   if (failed(logits))
     return failure();
   // Inserted right after the model: the last one comes first.
   if (failed(
-          ::buildInference(model, "infer", *logits, kIds + 1, symbols, units)))
+          ::buildInference(model, "infer", *logits, ofInfer, symbols, units)))
     return failure();
-  return ::buildInference(model, "evaluate", end->getOperand(0), kTargets + 1,
+  return ::buildInference(model, "evaluate", end->getOperand(0), ofEvaluate,
                           symbols, units);
 }

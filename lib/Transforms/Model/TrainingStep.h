@@ -18,16 +18,18 @@ namespace poplar {
 using DifferentiatedUnits =
     llvm::MapVector<mlir::Operation *, DifferentiatedUnit>;
 
-/// Adds @train(ids, targets, keys, dloss) -> loss after `model`: every unit's
-/// forward, then every unit's backward in reverse order, each parameter's
-/// running gradient handed from one backward to the next. Where `model` sends
-/// instead of returning a loss, neither do dloss and loss exist here.
+/// Adds @train(ids, targets, keys[, positions], dloss) -> loss after `model`:
+/// every unit's forward, then every unit's backward in reverse order, each
+/// parameter's running gradient handed from one backward to the next. Where
+/// `model` sends instead of returning a loss, neither do dloss and loss exist
+/// here.
 llvm::LogicalResult buildTrain(mlir::func::FuncOp model,
                                mlir::SymbolTable &symbols,
                                DifferentiatedUnits &units);
 
 /// Adds @evaluate(ids, targets) -> loss and @infer(ids) -> logits after
-/// `model`. Units that draw random numbers are called as clones,
+/// `model`; where it takes positions, both take all its arguments. Units that
+/// draw random numbers are called as clones,
 /// @<unit>.inference, that do not.
 llvm::LogicalResult buildInference(mlir::func::FuncOp model,
                                    mlir::SymbolTable &symbols);

@@ -8,7 +8,7 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
@@ -45,6 +45,17 @@ static std::string getWire(ArrayRef<zero::ProgramInfo> programs) {
   for (const zero::ProgramInfo &program : programs)
     wire = joinWireFormats(wire, program.getWorkingFormat());
   return wire;
+}
+
+/// What the plan says of slow links.
+static void takeWires(zero::PlanOp plan, zero::ProgramInfo &info) {
+  LossyWires wires = zero::getLossyWires(plan);
+  if (!wires.gradients.empty())
+    info.gradientWire = wires.gradients;
+  if (wires.parameters.empty())
+    return;
+  info.wire = wires.parameters;
+  info.hasLossyParameters = true;
 }
 
 /// What stages send each other activations as, and whether gradients carry a
@@ -175,6 +186,26 @@ static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
   return success();
 }
 
+/// Lossy formats are those of hosts, and narrower than what is sent without.
+static LogicalResult verifyWires(zero::PlanOp plan,
+                                 ArrayRef<zero::ProgramInfo> programs,
+                                 StringRef exact) {
+  LossyWires wires = zero::getLossyWires(plan);
+  if (!wires.any())
+    return success();
+  for (const zero::ProgramInfo &info : programs)
+    if (!StringRef(info.target).starts_with("host"))
+      return plan.emitOpError("has lossy wires and ranks of type @")
+             << info.deviceType << " (" << info.target
+             << "), but only hosts have them yet: plan without --allow-lossy";
+  if (!wires.parameters.empty() &&
+      getElementBytes(wires.parameters) >= getElementBytes(exact.str()))
+    return plan.emitOpError("sends parameters as ")
+           << wires.parameters << ", which is no narrower than the " << exact
+           << " that all ranks compute in: leave out parameter_wire";
+  return success();
+}
+
 void SpecializeDeviceTypesPass::runOnOperation() {
   ModuleOp module = getOperation();
   auto plans = module.getOps<zero::PlanOp>();
@@ -267,16 +298,19 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     programs.push_back(std::move(info));
   }
   std::string wire = getWire(programs);
+  if (failed(verifyWires(plan, programs, wire)))
+    return signalPassFailure();
   chooseMessages(programs);
   for (auto [type, info] : llvm::zip_equal(types, programs)) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto program = ModuleOp::create(builder, type.getLoc(),
                                     info.getProgramName() + ".program");
     info.wire = wire;
-    program->setAttr(zero::kProgramAttr, info.getAttr(&getContext()));
+    takeWires(plan, info);
     if (model)
       program->setAttr(nn::kModelAttr, model);
     builder.setInsertionPointToStart(program.getBody());
+    info.create(builder, type.getLoc());
     for (Operation *op : shared)
       builder.clone(*op);
   }

@@ -66,7 +66,7 @@ private:
   SmallVector<Type> getTypes(zero::BucketOp bucket, Type elementType);
 
   zero::ProgramInfo info;
-  FloatType wire;
+  Type wire, gradientWire;
   /// Those that the program's group holds.
   SmallVector<zero::BucketOp> buckets;
   DenseMap<StringAttr, Place> places;
@@ -128,7 +128,9 @@ SmallVector<Type> ZeroMaterializePass::getTypes(zero::BucketOp bucket,
 static bool isStep(func::FuncOp function) {
   StringRef name = function.getSymName();
   return function->hasAttr(zero::kTurnAttr) || name == "train" ||
-         name == "evaluate" || name == "infer";
+         name == "evaluate" || name == "infer" ||
+         (function->hasAttr(nn::kDecodingAttr) &&
+          !function->hasAttr(nn::kUnitAttr));
 }
 
 void ZeroMaterializePass::findGradients(func::FuncOp train) {
@@ -206,8 +208,8 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
         continue;
       OpBuilder builder(last->getBlock(), std::next(last->getIterator()));
       last = zero::ReduceScatterOp::create(
-          builder, last->getLoc(), bucket.getSymName(), TypeAttr::get(f32),
-          info.isScaled(), values);
+          builder, last->getLoc(), bucket.getSymName(),
+          TypeAttr::get(gradientWire), info.isScaled(), values);
     }
   };
   for (Operation &op : train.front()) {
@@ -257,12 +259,12 @@ LogicalResult ZeroMaterializePass::scatterGradients(func::FuncOp train) {
 /// by the sum.
 void ZeroMaterializePass::addReduction(OpBuilder &builder, Location loc,
                                        zero::BucketOp bucket) {
-  TypeAttr f32 = TypeAttr::get(Float32Type::get(&getContext()));
+  TypeAttr carried = TypeAttr::get(gradientWire);
   if (info.getStage(bucket) == 0)
-    zero::AllReduceOp::create(builder, loc, bucket.getSymName(), f32,
+    zero::AllReduceOp::create(builder, loc, bucket.getSymName(), carried,
                               info.isScaled());
   else
-    zero::ReduceScatterOp::create(builder, loc, bucket.getSymName(), f32,
+    zero::ReduceScatterOp::create(builder, loc, bucket.getSymName(), carried,
                                   info.isScaled(), ValueRange());
 }
 
@@ -339,7 +341,8 @@ void ZeroMaterializePass::addUpdate() {
 void ZeroMaterializePass::runOnOperation() {
   ModuleOp module = getOperation();
   info = zero::ProgramInfo::get(module);
-  wire = zero::getFloatType(&getContext(), info.wire);
+  wire = zero::getWireType(&getContext(), info.wire);
+  gradientWire = zero::getWireType(&getContext(), info.gradientWire);
   buckets.clear();
   places.clear();
   parameterTypes.clear();

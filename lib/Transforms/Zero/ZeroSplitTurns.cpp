@@ -20,6 +20,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -31,9 +32,13 @@ namespace poplar {
 using namespace mlir;
 using namespace poplar;
 
-/// Arguments of @train in front of the seed of the backward pass: ids, targets,
-/// keys.
-static constexpr unsigned kNumInputs = 3;
+/// Arguments in front of the seed of the backward pass: ids, targets, keys and,
+/// where documents share samples, positions.
+static unsigned countInputs(func::FuncOp function) {
+  return llvm::count_if(function.getArgumentTypes(), [](Type type) {
+    return getElementTypeOrSelf(type).isInteger();
+  });
+}
 
 namespace {
 
@@ -54,7 +59,7 @@ public:
     }
     if (failed(splitTrain(train)))
       return signalPassFailure();
-    for (StringRef name : {"evaluate", "infer"})
+    for (StringRef name : {"evaluate", "infer", "decode", "prefill"})
       if (auto function = module.lookupSymbol<func::FuncOp>(name)) {
         for (int64_t chunk = 0; chunk < info.numChunks; ++chunk)
           addForward(function, name, chunk, {});
@@ -95,7 +100,7 @@ ZeroSplitTurnsPass::BackwardOps
 ZeroSplitTurnsPass::findBackward(func::FuncOp train) {
   BackwardOps backward;
   Value seed;
-  if (train.getNumArguments() > kNumInputs)
+  if (train.getNumArguments() > countInputs(train))
     seed = train.getArguments().back();
   int64_t last = info.numChunks - 1;
   for (Operation &op : train.front().without_terminator()) {
@@ -135,6 +140,8 @@ func::FuncOp ZeroSplitTurnsPass::addTurn(func::FuncOp from, StringRef pass,
           TypeRange()));
   turn.addEntryBlock();
   turn->setAttr(zero::kTurnAttr, builder.getI64IntegerAttr(chunk));
+  if (Attribute tokens = from->getAttr(nn::kDecodingAttr))
+    turn->setAttr(nn::kDecodingAttr, tokens);
   return turn;
 }
 
@@ -143,8 +150,9 @@ ZeroSplitTurnsPass::addBackward(func::FuncOp train, int64_t chunk,
                                 const BackwardOps &backward,
                                 llvm::SetVector<Value> &residuals) {
   bool hasLoss = chunk + 1 == info.numChunks;
-  func::FuncOp turn = addTurn(train, "backward", chunk,
-                              hasLoss ? train.getNumArguments() : kNumInputs);
+  func::FuncOp turn =
+      addTurn(train, "backward", chunk,
+              hasLoss ? train.getNumArguments() : countInputs(train));
   Block *body = &turn.front();
   OpBuilder builder = OpBuilder::atBlockEnd(body);
   IRMapping &mapping = mappings[chunk];
@@ -200,8 +208,7 @@ ZeroSplitTurnsPass::addBackward(func::FuncOp train, int64_t chunk,
 func::FuncOp ZeroSplitTurnsPass::addForward(func::FuncOp from, StringRef pass,
                                             int64_t chunk,
                                             ArrayRef<Value> residuals) {
-  func::FuncOp turn =
-      addTurn(from, pass, chunk, std::min(from.getNumArguments(), kNumInputs));
+  func::FuncOp turn = addTurn(from, pass, chunk, countInputs(from));
   SmallVector<Value> results;
   if (chunk + 1 == info.numChunks)
     llvm::append_range(results, from.front().getTerminator()->getOperands());

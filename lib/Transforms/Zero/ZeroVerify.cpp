@@ -30,7 +30,7 @@ public:
     ModuleOp module = getOperation();
     SmallVector<ModuleOp> programs;
     for (auto program : module.getOps<ModuleOp>())
-      if (program->hasAttr(zero::kProgramAttr))
+      if (zero::getProgram(program))
         programs.push_back(program);
     if (programs.empty()) // the program of one rank
       programs.push_back(module);

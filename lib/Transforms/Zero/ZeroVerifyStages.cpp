@@ -293,7 +293,7 @@ LogicalResult ZeroVerifyStagesPass::verifyMessages(Stage &stage, Stage &next) {
   // From the last group, they go on in the next chunk of the first.
   int64_t ahead = next.info.group == 0;
   for (int64_t chunk = 0; chunk + ahead < stage.info.numChunks; ++chunk) {
-    for (StringRef pass : {"forward", "evaluate", "infer"})
+    for (StringRef pass : {"forward", "evaluate", "infer", "decode", "prefill"})
       if (failed(compareMessages(stage, chunk, next, chunk + ahead, pass)))
         return failure();
     for (StringRef pass : {"backward", "backward_last"})

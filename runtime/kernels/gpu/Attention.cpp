@@ -134,11 +134,12 @@ template <int32_t Dim> struct Sums {
 
 template <int32_t Dim>
 POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
-                           void *v, void *keys, void *out, void *lse) {
+                           void *v, void *keys, void *positions, void *out,
+                           void *lse) {
   int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
   int32_t query = int32_t(blockX() % tiles) * kTile;
   Head head(desc, blockX() / tiles / desc->num_heads,
-            int32_t(blockX() / tiles % desc->num_heads), keys);
+            int32_t(blockX() / tiles % desc->num_heads), keys, positions);
   int32_t row = query + threadY() * kRows;
   float high[kRows], sum[kRows];
   Sums<Dim> result;
@@ -189,11 +190,12 @@ POPLAR_INLINE float multiplyRows(const Matrix &a, const Matrix &b,
 template <int32_t Dim>
 POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                                    void *out, void *lse, void *q, void *k,
-                                   void *v, void *keys, void *dq) {
+                                   void *v, void *keys, void *positions,
+                                   void *dq) {
   int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
   int32_t query = int32_t(blockX() % tiles) * kTile;
   Head head(desc, blockX() / tiles / desc->num_heads,
-            int32_t(blockX() / tiles % desc->num_heads), keys);
+            int32_t(blockX() / tiles % desc->num_heads), keys, positions);
   int32_t row = query + threadY() * kRows;
   float delta[kRows], high[kRows], one[kRows];
 #pragma clang loop unroll(full)
@@ -225,7 +227,8 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 template <int32_t Dim>
 POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
                                 void *out, void *lse, void *q, void *k, void *v,
-                                void *keys, void *dk, void *dv) {
+                                void *keys, void *positions, void *dk,
+                                void *dv) {
   POPLAR_SHARED float deltas[kTile];
   int32_t tiles = (int32_t(desc->seq_len) + kTile - 1) / kTile;
   int32_t key = int32_t(blockX() % tiles) * kTile;
@@ -237,7 +240,7 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
   dKeys.clear();
   dValues.clear();
   for (int32_t member = 0; member < group; ++member) {
-    Head head(desc, sample, first + member, keys);
+    Head head(desc, sample, first + member, keys, positions);
     for (int32_t query = head.firstQuery(key);
          query < head.endQuery(key, kTile); query += kTile) {
       barrier();
@@ -267,7 +270,7 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
       dKeys.update(ds, head.queries(q), query);
     }
   }
-  Head head(desc, sample, first, keys);
+  Head head(desc, sample, first, keys, positions);
   float one[kRows] = {1, 1, 1, 1};
   dKeys.storeRows(head.keys(dk), row, one);
   dValues.storeRows(head.values(dv), row, one);
@@ -288,22 +291,25 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
 
 extern "C" void poplar_gpu_attention_forward(const PoplarAttention *desc,
                                              void *q, void *k, void *v,
-                                             void *keys, void *out, void *lse,
-                                             int64_t) {
-  POPLAR_FOR_DIM(forward, desc, q, k, v, keys, out, lse);
+                                             void *keys, void *positions,
+                                             void *out, void *lse, int64_t) {
+  POPLAR_FOR_DIM(forward, desc, q, k, v, keys, positions, out, lse);
 }
 
 extern "C" void poplar_gpu_attention_backward_q(const PoplarAttention *desc,
                                                 void *dy, void *out, void *lse,
                                                 void *q, void *k, void *v,
-                                                void *keys, void *dq, int64_t) {
-  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, dq);
+                                                void *keys, void *positions,
+                                                void *dq, int64_t) {
+  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions,
+                 dq);
 }
 
 extern "C" void poplar_gpu_attention_backward_kv(const PoplarAttention *desc,
                                                  void *dy, void *out, void *lse,
                                                  void *q, void *k, void *v,
-                                                 void *keys, void *dk, void *dv,
-                                                 int64_t) {
-  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, dk, dv);
+                                                 void *keys, void *positions,
+                                                 void *dk, void *dv, int64_t) {
+  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk,
+                 dv);
 }

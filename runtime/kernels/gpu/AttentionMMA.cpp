@@ -130,6 +130,7 @@ POPLAR_INLINE bool seesAll(const Head &head, int32_t query, int32_t queries,
   const PoplarAttention *desc = head.desc;
   return query + queries <= desc->seq_len && key + keys <= desc->seq_len &&
          (!desc->causal || key + keys - 1 <= query) &&
+         key >= head.documentStart(query + queries - 1) &&
          (desc->window <= 0 || query + queries - 1 - key < desc->window);
 }
 
@@ -150,11 +151,12 @@ template <int32_t Dim, int32_t Keys> struct QueryBlock {
   int32_t begin, end;
 
   POPLAR_INLINE QueryBlock(const PoplarAttention *desc, const void *keys,
-                           void *k, void *v, SharedTiles *tiles)
+                           const void *positions, void *k, void *v,
+                           SharedTiles *tiles)
       : tiles(tiles), count((int32_t(desc->seq_len) + kBlock - 1) / kBlock),
         query((count - 1 - int32_t(blockX() % count)) * kBlock),
         head(desc, blockX() / count / desc->num_heads,
-             int32_t(blockX() / count % desc->num_heads), keys),
+             int32_t(blockX() / count % desc->num_heads), keys, positions),
         row(query + threadY() * kRows), ofKeys(head.keys(k)),
         ofValues(head.values(v)), begin(head.firstKey(query, Keys)),
         end(head.endKey(query, kBlock)) {
@@ -185,13 +187,14 @@ private:
 
 template <int32_t Dim>
 POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
-                           void *v, void *keys, void *out, void *lse) {
+                           void *v, void *keys, void *positions, void *out,
+                           void *lse) {
   using S = Shape<Dim>;
   constexpr int32_t kKeys = S::kKeys;
   using Block = QueryBlock<Dim, kKeys>;
   POPLAR_SHARED typename Block::Tiles tiles[2] __attribute__((aligned(16)));
   int32_t type = desc->type;
-  Block block(desc, keys, k, v, tiles);
+  Block block(desc, keys, positions, k, v, tiles);
   const Head &head = block.head;
   int32_t row = block.row;
   LeftRegisters<S::kSteps> left;
@@ -254,13 +257,14 @@ POPLAR_INLINE void forward(const PoplarAttention *desc, void *q, void *k,
 template <int32_t Dim>
 POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
                                    void *out, void *lse, void *q, void *k,
-                                   void *v, void *keys, void *dq) {
+                                   void *v, void *keys, void *positions,
+                                   void *dq) {
   using S = Shape<Dim>;
   constexpr int32_t kKeys = 32;
   using Block = QueryBlock<Dim, kKeys>;
   POPLAR_SHARED typename Block::Tiles tiles[2] __attribute__((aligned(16)));
   int32_t type = desc->type;
-  Block block(desc, keys, k, v, tiles);
+  Block block(desc, keys, positions, k, v, tiles);
   const Head &head = block.head;
   int32_t row = block.row;
   LeftRegisters<S::kSteps> left, gradient;
@@ -305,7 +309,8 @@ POPLAR_INLINE void backwardQueries(const PoplarAttention *desc, void *dy,
 template <int32_t Dim>
 POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
                                 void *out, void *lse, void *q, void *k, void *v,
-                                void *keys, void *dk, void *dv) {
+                                void *keys, void *positions, void *dk,
+                                void *dv) {
   using S = Shape<Dim>;
   constexpr int32_t kQueries = S::kQueries, kTile = kQueries * S::kStride;
   constexpr int32_t kStages = S::kStages;
@@ -320,7 +325,7 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
   int32_t group = int32_t(desc->num_heads / desc->num_kv_heads);
   int32_t member = int32_t(blockX() / count % desc->num_kv_heads) * group;
   int32_t row = key + threadY() * kRows;
-  Head owner(desc, sample, member, keys);
+  Head owner(desc, sample, member, keys, positions);
   startTile<kBlock, Dim>(own[0], owner.keys(k), key);
   startTile<kBlock, Dim>(own[1], owner.values(v), key);
   endCopies();
@@ -330,7 +335,7 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
   clear(dKeys);
   clear(dValues);
   for (int32_t h = 0; h < group; ++h) {
-    Head head(desc, sample, member + h, keys);
+    Head head(desc, sample, member + h, keys, positions);
     Matrix queries = head.queries(q), gradients = head.outputs(dy),
            outputs = head.outputs(out);
     int32_t begin = head.firstQuery(key), end = head.endQuery(key, kBlock);
@@ -405,21 +410,24 @@ POPLAR_INLINE void backwardKeys(const PoplarAttention *desc, void *dy,
 
 extern "C" void poplar_gpu_attention_mma_forward(const PoplarAttention *desc,
                                                  void *q, void *k, void *v,
-                                                 void *keys, void *out,
-                                                 void *lse, int64_t) {
-  POPLAR_FOR_DIM(forward, desc, q, k, v, keys, out, lse);
+                                                 void *keys, void *positions,
+                                                 void *out, void *lse,
+                                                 int64_t) {
+  POPLAR_FOR_DIM(forward, desc, q, k, v, keys, positions, out, lse);
 }
 
-extern "C" void poplar_gpu_attention_mma_backward_q(const PoplarAttention *desc,
-                                                    void *dy, void *out,
-                                                    void *lse, void *q, void *k,
-                                                    void *v, void *keys,
-                                                    void *dq, int64_t) {
-  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, dq);
-}
-
-extern "C" void poplar_gpu_attention_mma_backward_kv(
+extern "C" void poplar_gpu_attention_mma_backward_q(
     const PoplarAttention *desc, void *dy, void *out, void *lse, void *q,
-    void *k, void *v, void *keys, void *dk, void *dv, int64_t) {
-  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, dk, dv);
+    void *k, void *v, void *keys, void *positions, void *dq, int64_t) {
+  POPLAR_FOR_DIM(backwardQueries, desc, dy, out, lse, q, k, v, keys, positions,
+                 dq);
+}
+
+extern "C" void
+poplar_gpu_attention_mma_backward_kv(const PoplarAttention *desc, void *dy,
+                                     void *out, void *lse, void *q, void *k,
+                                     void *v, void *keys, void *positions,
+                                     void *dk, void *dv, int64_t) {
+  POPLAR_FOR_DIM(backwardKeys, desc, dy, out, lse, q, k, v, keys, positions, dk,
+                 dv);
 }

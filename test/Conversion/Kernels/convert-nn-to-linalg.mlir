@@ -75,6 +75,24 @@ func.func @rope(%x: tensor<?x2x8xf32>) -> tensor<?x2x8xf32> {
 
 // -----
 
+// CHECK-LABEL: func @positions
+// CHECK-SAME: %[[X:.+]]: tensor<?x2x8xf32>, %[[TABLE:.+]]: tensor<16x8xf32>, %[[P:.+]]: tensor<?x2xi32>
+func.func @positions(%x: tensor<?x2x8xf32>, %table: tensor<16x8xf32>, %p: tensor<?x2xi32>) -> tensor<?x2x8xf32> {
+  // CHECK: linalg.generic
+  // CHECK-SAME: ins(%[[X]], %[[P]] : tensor<?x2x8xf32>, tensor<?x2xi32>)
+  // CHECK: %[[ROW:.+]] = arith.index_cast %{{.+}} : i32 to index
+  // CHECK: tensor.extract %[[TABLE]][%[[ROW]], %{{.+}}]
+  %0 = nn.position_embedding %x, %table at %p : (tensor<?x2x8xf32>, tensor<16x8xf32>, tensor<?x2xi32>) -> tensor<?x2x8xf32>
+  // CHECK: linalg.generic
+  // CHECK: %[[ROW:.+]] = arith.index_cast %{{.+}} : i32 to index
+  // CHECK: tensor.extract %{{.+}}[%[[ROW]], %[[COLUMN:.+]]] : tensor<2x2xf32>
+  // CHECK: tensor.extract %{{.+}}[%[[ROW]], %[[COLUMN]]] : tensor<2x2xf32>
+  %1 = nn.rope %0 at %p length 2 head_dim 4 inv_freq [1.0, 0.01] : tensor<?x2x8xf32>, tensor<?x2xi32>
+  return %1 : tensor<?x2x8xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func @layer_norm
 func.func @layer_norm(%x: tensor<?x4x8xbf16>, %g: tensor<8xbf16>, %b: tensor<8xbf16>) -> (tensor<?x4x8xbf16>, tensor<?x4xf32>, tensor<?x4xf32>) {
   // CHECK: linalg.fill ins(%{{.+}} : f32) outs(%{{.+}} : tensor<?x4xf32>)

@@ -129,7 +129,8 @@ func.func @unit(%x: tensor<?x4x8xf32>, %dw: tensor<8x8xf32> {nn.gradient}, %dv: 
 
 // -----
 
-module attributes {zero.program = {stage = 3, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
 func.func @update() {

@@ -18,7 +18,8 @@
 // CHECK: exec.receive activation
 // CHECK: exec.function turn @backward.chunk0() inputs [0, 64, 128] {
 // CHECK: exec.port activation_in
-module @lasts attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @lasts {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

@@ -198,7 +198,8 @@ func.func @infer(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK-NEXT: %[[T:.+]] = exec.start reduce_scatter @a wire f32 %[[G]] transient
 // CHECK-NEXT: exec.wait %[[T]]
 // CHECK-NEXT: exec.end %[[G]]
-module attributes {zero.program = {stage = 3, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 nn.parameter @v : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
@@ -234,7 +235,8 @@ func.func @train(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK-NEXT: exec.view %[[B]] at 0
 // CHECK: exec.buffer transient at 0 : memref<64xbf16>
 // CHECK-NEXT: exec.start all_gather @a
-module attributes {zero.program = {stage = 3, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 nn.parameter @v : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
@@ -260,7 +262,8 @@ func.func @train(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
 // that is alone.
 
 // CHECK: exec.copies @a f32 working 0{{$}}
-module attributes {zero.program = {stage = 2, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
 }
@@ -268,7 +271,8 @@ zero.bucket @a [@w] bounds [0, 32, 64]
 // -----
 
 // CHECK: exec.copies @a f32 working 0 gradient 256
-module attributes {zero.program = {stage = 1, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
 }
@@ -276,7 +280,8 @@ zero.bucket @a [@w] bounds [0, 32, 64]
 // -----
 
 // CHECK: exec.copies @a f32 working 0 gradient 256
-module attributes {zero.program = {stage = 3, world_size = 1}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 1
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 64]
 }

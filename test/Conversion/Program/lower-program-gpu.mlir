@@ -23,7 +23,7 @@
 // CHECK-NOT: gpu.module
 // CHECK: exec.gpu_kernel "sum" block [32, 8, 1] pointers 3 parts_per_block 8 bytes 128 per_sample 4000 flops_per_sample 0
 // 40 * 41 / 2 pairs, of two heads; two products of 4 each.
-// CHECK: exec.gpu_kernel "poplar_gpu_attention_forward_0" block [32, 8, 1] pointers 6 parts_per_block 1
+// CHECK: exec.gpu_kernel "poplar_gpu_attention_forward_0" block [32, 8, 1] pointers 7 parts_per_block 1
 // CHECK-SAME: calls "poplar_gpu_attention_forward" with [40, 2, 2, 4, 24, 24, 24, 8, 0, 8, 16, 0, {{.*}}] bytes 0 per_sample 5440 flops_per_sample 26240
 // CHECK: exec.gpu_kernel "poplar_gpu_attention_forward_1"
 // At most three keys before a query, but all behind it: 1600 - 36 * 37 / 2 pairs.

@@ -43,7 +43,8 @@
 // CHECK-NEXT: return
 // CHECK-NOT: zero.bucket
 // CHECK-NOT: nn.parameter
-module attributes {zero.program = {stage = 3, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @n : tensor<8xf32> ones
 nn.parameter @w : tensor<8x8xf32> ones
 nn.parameter @v : tensor<8x8xf32> ones
@@ -83,7 +84,8 @@ func.func @train(%x: tensor<?x4x8xf32>) -> tensor<?x4x8xf32> {
 // CHECK: llvm.call @poplar_rt_gemm({{.*}}, %[[W]], %{{.*}}, %[[BATCH]])
 // CHECK-NEXT: llvm.call @poplar_rt_wait(%[[CONTEXT]], %[[SCATTERED]])
 // CHECK-NEXT: return
-module attributes {zero.program = {stage = 3, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]
 func.func @train(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
@@ -139,7 +141,8 @@ func.func @train(%x: tensor<?x4x8xbf16>) -> tensor<?x4x8xbf16> {
 // CHECK-NEXT: %[[YES:.+]] = arith.constant 1
 // CHECK-NEXT: llvm.call @poplar_rt_norm(%[[CONTEXT]], %[[YES]])
 // CHECK-NEXT: return
-module attributes {zero.program = {stage = 1, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
 nn.parameter @w : tensor<8x8xf32> ones
 nn.parameter @v : tensor<8x8xf32> ones
 zero.bucket @a [@w] bounds [0, 32, 64]

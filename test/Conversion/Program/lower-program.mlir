@@ -125,7 +125,7 @@ module {
 // Attention and gradients of embeddings are kernels of the library, which are
 // dispatched with a constant descriptor by a wrapper.
 
-// CHECK-DAG: llvm.mlir.global internal constant @attention(dense<[128, 2, 1, 4, 8, 4, 4, 8, 0, 0, 0, 0, 0, 0, 4602678819172646912, 0, 0, 1]>
+// CHECK-DAG: llvm.mlir.global internal constant @attention(dense<[128, 2, 1, 4, 8, 4, 4, 8, 0, 0, 0, 0, 0, 0, 4602678819172646912, 0, 0, 1, 0]>
 // CHECK-DAG: llvm.mlir.global internal constant @embedding_grad(dense<[128, 8, -4294967296, 0, 0]>
 // CHECK-LABEL: func private @attend.call(
 // CHECK-SAME: %[[CTX:[^:]+]]: !llvm.ptr, %{{[^:]+}}: !llvm.ptr, %[[B:[^:]+]]: i64,

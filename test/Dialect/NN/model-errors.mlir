@@ -143,3 +143,18 @@ module attributes {nn.model = {objective = "masked"}} {
     return
   }
 }
+
+// -----
+
+// expected-error @below {{"nn.units" is no attribute of an operation}}
+func.func private @layer() attributes {nn.units}
+
+// -----
+
+// expected-error @below {{nn.unit is a word, on a function}}
+func.func private @layer() attributes {nn.unit = 1 : i64}
+
+// -----
+
+// expected-error @below {{"nn.params" is no word for an argument}}
+func.func private @layer(tensor<4xf32> {nn.params})

@@ -316,7 +316,7 @@ func.func @f(%x: tensor<?x4x8xf32>) {
 
 func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %k: tensor<?x4x4xf32>) {
   // expected-error @below {{dk is [?,4,8], expected [?,4,4] to fit k [?,4,4]}}
-  %0:3 = "nn.attention_grad"(%x, %x, %l, %x, %k, %k) <{num_heads = 2 : i64, num_kv_heads = 1 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>)
+  %0:3 = "nn.attention_grad"(%x, %x, %l, %x, %k, %k) <{num_heads = 2 : i64, num_kv_heads = 1 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>)
   return
 }
 
@@ -324,7 +324,7 @@ func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %k: tensor<?x4x4xf32>
 
 func.func @f(%x: tensor<?x4x8xf32>, %l: tensor<?x2x4xf32>, %k: tensor<?x4x4xf32>) {
   // expected-error @below {{needs dk and dv exactly if it has k and v}}
-  %0 = "nn.attention_grad"(%x, %x, %l, %x, %k, %k) <{num_heads = 2 : i64, num_kv_heads = 1 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> tensor<?x4x8xf32>
+  %0 = "nn.attention_grad"(%x, %x, %l, %x, %k, %k) <{num_heads = 2 : i64, num_kv_heads = 1 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x8xf32>, tensor<?x4x4xf32>, tensor<?x4x4xf32>) -> tensor<?x4x8xf32>
   return
 }
 
@@ -548,7 +548,7 @@ func.func @f(%x: tensor<?x4x8xf32>, %g: tensor<8xf32>, %r: tensor<?x4xf32>) {
 
 func.func @f(%x: tensor<?x4x8xf32>) {
   // expected-error @below {{needs both k and v, or a packed q alone}}
-  %0:2 = "nn.attention"(%x, %x) <{num_heads = 2 : i64, num_kv_heads = 2 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 0, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  %0:2 = "nn.attention"(%x, %x) <{num_heads = 2 : i64, num_kv_heads = 2 : i64, scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>}> : (tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
   return
 }
 
@@ -621,6 +621,30 @@ func.func @f(%x: tensor<?x4x8xf32>, %t: tensor<?x4xi32>) {
 func.func @f(%x: tensor<?x4x8xf32>, %t: tensor<?x4xi32>, %l: tensor<?x4xf32>) {
   // expected-error @below {{result is [?,4,9], expected [?,4,8] to fit logits [?,4,8]}}
   %0 = nn.cross_entropy_grad %x, %t lse %l dloss %l : (tensor<?x4x8xf32>, tensor<?x4xi32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4x9xf32>
+  return
+}
+
+// -----
+
+func.func @positions_of_others(%x: tensor<?x4x8xf32>, %p: tensor<?x5xi32>) {
+  // expected-error@+1 {{'nn.rope' op positions is [?,5], expected [?,4] to fit x [?,4,8]}}
+  %0 = nn.rope %x at %p length 5 head_dim 4 inv_freq [1.0] : tensor<?x4x8xf32>, tensor<?x5xi32>
+  return
+}
+
+// -----
+
+func.func @positions_of_both_sides(%x: tensor<?x4x8xf32>, %p: tensor<?x4xi32>) {
+  // expected-error@+1 {{'nn.attention' op has positions, but is not causal: where a document ends is not known}}
+  %0:2 = nn.attention %x, %x, %x positions %p heads 2 kv_heads 2 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4xi32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @positions_of_a_constant_row(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %p: tensor<?x4xi32>) {
+  // expected-error@+1 {{'nn.position_embedding' op has positions and a constant row}}
+  %0 = nn.position_embedding %x, %w at %p constant_row : (tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<?x4xi32>) -> tensor<?x4x8xf32>
   return
 }
 

@@ -152,6 +152,20 @@ func.func @optimizer(%p: tensor<6xf32>, %hyper: tensor<8xf32>) {
   return
 }
 
+// Documents that share samples.
+// CHECK-LABEL: func @positions
+func.func @positions(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>, %qkv: tensor<?x4x16xf32>, %y: tensor<?x4x8xf32>, %lse: tensor<?x2x4xf32>, %p: tensor<?x4xi32>) {
+  // CHECK: nn.position_embedding %{{.*}}, %{{.*}} at %{{.*}} : (tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<?x4xi32>) -> tensor<?x4x8xf32>
+  %0 = nn.position_embedding %x, %w at %p : (tensor<?x4x8xf32>, tensor<16x8xf32>, tensor<?x4xi32>) -> tensor<?x4x8xf32>
+  // CHECK: nn.rope %{{.*}} at %{{.*}} length 4 inverse head_dim 4 inv_freq [1.000000e+00] : tensor<?x4x8xf32>, tensor<?x4xi32>
+  %1 = nn.rope %x at %p length 4 inverse head_dim 4 inv_freq [1.0] : tensor<?x4x8xf32>, tensor<?x4xi32>
+  // CHECK: nn.attention %{{.*}} positions %{{.*}} causal heads 2 kv_heads 1 scale 5.000000e-01 : (tensor<?x4x16xf32>, tensor<?x4xi32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  %2:2 = nn.attention %qkv positions %p causal heads 2 kv_heads 1 scale 0.5 : (tensor<?x4x16xf32>, tensor<?x4xi32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
+  // CHECK: nn.attention_grad %{{.*}} out %{{.*}} lse %{{.*}} qkv %{{.*}} positions %{{.*}} causal heads 2 kv_heads 1 scale 5.000000e-01 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x16xf32>, tensor<?x4xi32>) -> tensor<?x4x16xf32>
+  %3 = nn.attention_grad %x out %y lse %lse qkv %qkv positions %p causal heads 2 kv_heads 1 scale 0.5 : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x2x4xf32>, tensor<?x4x16xf32>, tensor<?x4xi32>) -> tensor<?x4x16xf32>
+  return
+}
+
 // CHECK: nn.parameter @q : tensor<8x8x!nn.quantized<nf4_double>> {{ *}}normal frozen
 nn.parameter @q : tensor<8x8x!nn.quantized<nf4_double>> normal frozen
 // CHECK-LABEL: func @quantized

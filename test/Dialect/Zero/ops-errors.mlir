@@ -1059,3 +1059,86 @@ func.func @f() {
 
 // expected-error @below {{std needs the init 'normal' or 'uniform', found 'ones'}}
 nn.parameter @w : tensor<64xf32> ones std 0.1
+
+// -----
+
+// expected-error @below {{has the unknown target 'gpu:1'}}
+zero.program "t" target "gpu:1" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
+
+// -----
+
+// expected-error @below {{has the recompute policy 'all', expected keep, recompute-attention, recompute-unit}}
+zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "all" stage 0 world_size 1
+
+// -----
+
+// expected-error @below {{has group 2 of 2}}
+zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 2 of 2
+
+// -----
+
+// expected-error @below {{has position 2 of 2 parts}}
+zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 parts [3, 1] position 2
+
+// -----
+
+// expected-error @below {{attribute 'world_size' failed to satisfy constraint}}
+zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 0
+
+// -----
+
+// expected-note @below {{the first one}}
+zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
+// expected-error @below {{is the second of its module}}
+zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
+
+// -----
+
+// expected-error @below {{"zero.turns" is no attribute of an operation}}
+func.func private @forward() attributes {zero.turns = 0 : i64}
+
+// -----
+
+// expected-error @below {{zero.turn is the number of a chunk, on a function}}
+func.func private @forward() attributes {zero.turn}
+
+// -----
+
+// expected-error @below {{zero.residual is the number of a residual}}
+func.func private @backward(tensor<?xf32> {zero.residual = -1 : i64})
+
+// -----
+
+// expected-error @below {{"zero.sent" has no meaning here}}
+func.func private @forward() -> (tensor<?xf32> {zero.sent})
+
+// -----
+
+// expected-error @below {{gradient_wire is 'f16', expected bf16 or i8}}
+zero.plan stage 0 global_batch 1 policy "p" gradient_wire f16 {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{has a parameter_wire, but in stage 0 parameters are not sent}}
+zero.plan stage 0 global_batch 1 policy "p" parameter_wire i8 {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{attribute 'gradient_wire' failed to satisfy constraint: f32, bf16, f16, i8 or ui8}}
+zero.plan stage 0 global_batch 1 policy "p" gradient_wire i16 {
+  zero.rank @t node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// expected-error @below {{has groups and a gradient_wire: in pipelines, and where devices share units, all that crosses is exact yet; plan without --allow-lossy}}
+zero.plan stage 0 global_batch 2 policy "p" schedule "1f1b" gradient_wire i8 {
+  zero.group units [0, 2] stage 0
+  zero.group units [2, 4] stage 0
+  zero.rank @t node "n" micro_batch 2 steps 1 last 2
+  zero.rank @t node "n" group 1 micro_batch 2 steps 1 last 2
+}

@@ -32,6 +32,22 @@ zero.plan stage 0 global_batch 11 policy "batch:a=3,b=0" {
 
 // -----
 
+// What may be lost where links are slow.
+// CHECK: zero.plan stage 2 global_batch 2 policy "exact" gradient_wire i8 parameter_wire bf16 {
+zero.plan stage 2 global_batch 2 policy "exact" gradient_wire i8 parameter_wire bf16 {
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1
+  zero.rank @a node "m" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// CHECK: zero.plan stage 0 global_batch 1 policy "exact" gradient_wire bf16 {
+zero.plan stage 0 global_batch 1 policy "exact" gradient_wire bf16 {
+  zero.rank @a node "n" micro_batch 1 steps 1 last 1
+}
+
+// -----
+
 nn.parameter @w : tensor<5x3xf32> normal std 0.02
 nn.parameter @b : tensor<33xf32> zeros
 nn.parameter @"h.0.w" : tensor<32xf32> ones
@@ -56,6 +72,13 @@ func.func @synchronous(%a: tensor<5x3xf32>, %c: tensor<33xf32>) {
   %g:2 = zero.gradients @pair : tensor<5x3xf32>, tensor<33xf32>
   // CHECK: zero.reduce_scatter @pair wire f32(%[[G]]#0, %[[G]]#1 : tensor<5x3xf32>, tensor<33xf32>)
   zero.reduce_scatter @pair wire f32 (%g#0, %g#1 : tensor<5x3xf32>, tensor<33xf32>)
+  // Lossy formats.
+  // CHECK: zero.all_gather @pair wire i8{{$}}
+  zero.all_gather @pair wire i8
+  // CHECK: zero.reduce_scatter @pair wire i8(%{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<33xf32>)
+  zero.reduce_scatter @pair wire i8 (%a, %c : tensor<5x3xf32>, tensor<33xf32>)
+  // CHECK: zero.all_reduce @pair wire bf16{{$}}
+  zero.all_reduce @pair wire bf16
   // CHECK: zero.reduce_scatter @pair wire f32 unscale(%{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<33xf32>)
   zero.reduce_scatter @pair wire f32 unscale (%a, %c : tensor<5x3xf32>, tensor<33xf32>)
   // CHECK: zero.reduce_scatter @alone wire f32 unscale{{$}}
@@ -107,11 +130,16 @@ func.func @update() {
 
 // -----
 
-// What sets a program apart, by its keys in the order of the alphabet.
-// CHECK: module @a100.program attributes {zero.program = {device_type = "a100", precision = "bf16", recompute = "keep", stage = 3 : i64, target = "cuda:sm_80", wire = "f32", world_size = 4 : i64}}
-module @a100.program attributes {zero.program = {stage = 3, world_size = 4,
-    device_type = "a100", target = "cuda:sm_80", precision = "bf16",
-    recompute = "keep", wire = "f32"}} {
+// What sets a program apart.
+// CHECK-LABEL: module @a100.program {
+// CHECK-NEXT: zero.program "a100" target "cuda:sm_80" precision bf16 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 4{{$}}
+module @a100.program {
+  zero.program "a100" target "cuda:sm_80" precision bf16 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 4
+}
+// CHECK-LABEL: module @t.stage1.part1.program {
+// CHECK-NEXT: zero.program "t" target "host" precision f16 wire f32 gradient_wire f32 recompute "recompute-unit" stage 0 world_size 4 mixed_recompute scaled received bf16 sent f32 group 1 of 2 chunks 2 parts [3, 1] position 1{{$}}
+module @t.stage1.part1.program {
+  zero.program "t" target "host" precision f16 wire f32 gradient_wire f32 recompute "recompute-unit" stage 0 world_size 4 mixed_recompute scaled received bf16 sent f32 group 1 of 2 chunks 2 parts [3, 1] position 1
 }
 
 // Pipeline stages.

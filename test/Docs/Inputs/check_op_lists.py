@@ -21,10 +21,11 @@ DEFINITION = re.compile(
 
 def main():
     lib = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "lib"
-    definitions = (ROOT / "include/Poplar/Dialect/NN/NNOps.td").read_text()
+    files = sorted((ROOT / "include/Poplar/Dialect/NN").glob("NN*Ops.td"))
+    definitions = "".join(file.read_text() for file in files)
     ops = DEFINITION.findall(definitions)
     if len(ops) < 20:
-        sys.exit("error: NNOps.td is read wrongly")
+        sys.exit("error: NN*Ops.td are read wrongly")
     # CastOp changes the format only; passes make it and look through it.
     names = "|".join(op for op in ops if op != "CastOp")
     question = re.compile(

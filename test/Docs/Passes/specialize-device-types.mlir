@@ -20,9 +20,11 @@ module attributes {nn.model = {architecture = "tiny"}} {
 
 // The result:
 //
-// CHECK:   module @fast.program attributes {nn.model = {architecture = "tiny"}, zero.program = {device_type = "fast", precision = "bf16", {{.*}}wire = "f32", world_size = 2 : i64}} {
+// CHECK:   module @fast.program attributes {nn.model = {architecture = "tiny"}} {
+// CHECK:     zero.program "fast" {{.*}} precision bf16 wire f32 {{.*}} world_size 2{{$}}
 // CHECK:     nn.parameter @w : tensor<8x8xf32>  ones
 // CHECK-NEXT:     zero.bucket @b [@w] bounds [0, 32, 64]
-// CHECK:   module @slow.program attributes {nn.model = {architecture = "tiny"}, zero.program = {device_type = "slow", precision = "f32", {{.*}}wire = "f32", world_size = 2 : i64}} {
+// CHECK:   module @slow.program attributes {nn.model = {architecture = "tiny"}} {
+// CHECK:     zero.program "slow" {{.*}} precision f32 wire f32 {{.*}} world_size 2{{$}}
 // CHECK:     nn.parameter @w : tensor<8x8xf32>  ones
 // CHECK-NEXT:     zero.bucket @b [@w] bounds [0, 32, 64]

@@ -2,7 +2,8 @@
 
 // Stage 3: the parameters are gathered before the unit that reads them, and the
 // gradients are reduced to the ranks that own them.
-module attributes {zero.program = {device_type = "gpu", precision = "f32", stage = 3 : i64, world_size = 2 : i64, wire = "f32"}} {
+module {
+  zero.program "gpu" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8x8xf32> ones
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func private @block.backward(tensor<?x4x8xf32>, tensor<8x8xf32> {nn.parameter}, tensor<8x8xf32> {nn.gradient}) -> tensor<8x8xf32> attributes {nn.unit}

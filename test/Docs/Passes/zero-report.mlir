@@ -3,7 +3,8 @@
 // Each rank receives 2 MiB of parameters that the other owns, and 2 MiB that the
 // other adds to the gradients of its own half.
 module {
-  module @a100.program attributes {zero.program = {device_type = "a100", stage = 3 : i64, world_size = 2 : i64}} {
+  module @a100.program {
+    zero.program "a100" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
     zero.plan stage 3 global_batch 8 policy "exact" {
       zero.rank @a100 node "n" micro_batch 4 steps 1 last 4
       zero.rank @a100 node "n" micro_batch 4 steps 1 last 4

@@ -3,7 +3,8 @@
 // The first of two devices that share units has half of the hidden columns. The
 // tokens of both are gathered before, and the sums go to those that have the
 // tokens.
-module attributes {zero.program = {device_type = "t", world_size = 2 : i64, parts = array<i64: 1, 1>, position = 0 : i64}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 parts [1, 1] position 0
   nn.parameter @up.part0 : tensor<4x4xf32> zeros slice <of "up" shape [8, 4] dim 0 ranges [0, 4]>
   nn.parameter @up.part1 : tensor<4x4xf32> zeros slice <of "up" shape [8, 4] dim 0 ranges [4, 8]>
   nn.parameter @up : tensor<8x4xf32> zeros

@@ -2,7 +2,8 @@
 
 // Stage 0 wants the gradient of a micro-batch before it has sent the next one,
 // which stage 1 takes first: both wait for ever.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -18,7 +19,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0

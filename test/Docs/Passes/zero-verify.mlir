@@ -1,14 +1,16 @@
 // RUN: not poplar-opt %s --zero-verify 2>&1 | FileCheck %s
 
 // The second program would wait for a gather that the first never issues.
-module @a100.program attributes {zero.program = {device_type = "a100", stage = 3 : i64, world_size = 2 : i64}} {
+module @a100.program {
+  zero.program "a100" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8x8xf32> ones
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @infer() {
     return
   }
 }
-module @t4.program attributes {zero.program = {device_type = "t4", stage = 3 : i64, world_size = 2 : i64}} {
+module @t4.program {
+  zero.program "t4" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8x8xf32> ones
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @infer() {

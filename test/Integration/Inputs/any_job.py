@@ -48,6 +48,25 @@ HALVES, CHUNKS = ((0, 2), (2, 4)), ((0, 1, 2, 3), (1, 2, 3, 4))
 ONE, TWO = ((2, 3, 2),), ((2, 2, 1), (2, 2, 1))
 
 
+def shared(*groups, pipelines=1):
+    """Of groups (end, stage, parts): as many devices as parts share each unit, of
+    one type after the other."""
+    samples = SAMPLES // pipelines
+    size = samples // 3 + 1
+    ranks, described, begin = [], [], 0
+    for index, (end, stage, parts) in enumerate(groups):
+        described.append(((begin, end), stage, *([parts] if len(parts) > 1 else [])))
+        begin = end
+        ranks += [
+            Rank(size, 2, samples - size, type=TYPES[(index + place) % 2].name, group=index)
+            for _ in range(pipelines)
+            for place in range(len(parts))
+        ]
+    stage = max(stage for _, stage, _ in groups)
+    schedule = "1f1b" if len(groups) > 1 else ""
+    return Plan(MODEL, stage, tuple(ranks), TYPES, tuple(described), schedule)
+
+
 def split(ranges, stages):
     return tuple(zip(ranges, stages))
 
@@ -61,6 +80,8 @@ PLANS = {
     "1f1b": pipeline("1f1b", split(HALVES, (0, 0)), ONE),
     "gpipe-zero": pipeline("gpipe", split(HALVES, (1, 3)), TWO),
     "interleaved": pipeline("interleaved", split(CHUNKS, (0, 0)), ONE),
+    "shared": shared((4, 3, (2, 1)), pipelines=2),
+    "shared-stages": shared((2, 0, (1,)), (4, 1, (1, 2))),
 }
 
 
@@ -180,10 +201,10 @@ class Matrix:
         return jobs.compare_losses(run, reference)[1]
 
     def sample(self, name):
-        """From its own run, and from another's."""
-        expected = self.refer(
-            "sample", lambda: self.launch("alone", "sample", "--checkpoint", self.weights, *TEXT)
-        )
+        """From its own run, and from another's; with a KV cache what one device samples
+        without."""
+        whole = ["sample", "--checkpoint", self.weights, *TEXT, "--no-cache"]
+        expected = self.refer("sample", lambda: self.launch("alone", *whole))
         text = self.launch(name, "sample", "--checkpoint", self.weights, *TEXT)
         own = jobs.run(["poplar", "sample", self.workshop.path(f"{name}-evaluate"), *TEXT])
         reference = jobs.run(["poplar", "sample", self.workshop.path("evaluate"), *TEXT])
@@ -210,8 +231,8 @@ class Matrix:
         return [] if "rank" in output else [output]
 
     def profile(self, name):
-        """Of each program of the job. What is measured of a stage is no profile of the
-        model, and nothing takes it for one."""
+        """Of each program of the job. What is measured of a stage or of a share is no
+        profile of the model, and nothing takes it for one."""
         failures = []
         programs = self.list_programs(name)
         for program in sorted(set(programs)):
@@ -223,11 +244,16 @@ class Matrix:
                 profile = json.load(file)["profiles"][0]
             if len(profile["seconds"]) != 2 or not min(profile["seconds"]) > 0:
                 failures.append(f"{program}: {profile}")
-            if ("pipeline_stage" in profile) != bool(PLANS[name].groups):
+            rank = PLANS[name].ranks[programs.index(program)]
+            group = (PLANS[name].groups or (((),),))[rank.group]
+            # What says of which part of the model a profile is.
+            parts = {"pipeline_stage"} if PLANS[name].schedule else set()
+            parts |= {"share", "shares"} if group[2:] else set()
+            if set(profile) & {"pipeline_stage", "share", "shares"} != parts:
                 failures.append(f"{program}: {profile}")
-            if PLANS[name].groups:
+            if parts:
                 text = self.refused(["poplar", "cluster", "show", self.cluster(), "--profiles", out])
-                if "unknown key 'pipeline_stage'" not in text:
+                if not any(f"unknown key '{part}'" in text for part in parts):
                     failures.append(text)
         return failures
 

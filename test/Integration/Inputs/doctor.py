@@ -55,6 +55,11 @@ def main():
         # Every rank has a thread; the process has one core.
         narrow = ["taskset", "-c", "0", *doctor]
         check("few cores", narrow, True, "the plan gives them 3 threads", ready)
+        # Ranks that have a core each are bound to it, which makes them no fewer.
+        if len(os.sched_getaffinity(0)) >= 2:
+            output = jobs.execute(["poplar", "doctor", build("host", "slow")])[1]
+            failed = "the plan gives them" in output or ready not in output
+            report.check("cores of bound ranks", [output] if failed else [])
         return report.finish()
 
     os.environ["POPLAR_EMULATED_GPUS"] = "sm_80,sm_80"

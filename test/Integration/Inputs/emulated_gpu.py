@@ -19,7 +19,8 @@ host's memory. In f32, what is replicated has to be the same bits on the GPU and
 on the host.
 
 --nccl: such jobs with an emulated NCCL between the GPUs, alone or as an island
-beside hosts; and what happens where NCCL cannot be used, or fails."""
+beside hosts; ranks that share units and exchange by it; and what happens where
+NCCL cannot be used, or fails."""
 
 import os
 import re
@@ -139,6 +140,45 @@ NCCL = [
         UNEQUAL,
     ),
 ]
+
+
+# Model, groups of pipelines that share units (end, stage of ZeRO, types, parts),
+# pipelines, what is said of exchanges, and whether NCCL does them.
+EXCHANGES = [
+    ("llama", [(4, 1, ("ampere", "ampere"), (1, 1))], 1, "0, 1: NCCL 2.28.9", True),
+    ("gpt2", [(4, 3, ("ampere", "ampere"), (3, 1))], 2, "2, 3: NCCL 2.28.9", True),
+    ("gpt2", [(4, 0, ("ampere",) * 3, (2, 1, 1))], 1, "0, 1, 2: NCCL 2.28.9", True),
+    # Messages between stages go on while ranks wait in an exchange.
+    (
+        "llama",
+        [(2, 0, ("ampere", "ampere"), (2, 1)), (4, 1, ("host", "ampere"), (1, 1))],
+        1,
+        "0, 1: NCCL 2.28.9",
+        True,
+    ),
+    (
+        "llama",
+        [(4, 1, ("ampere", "host"), (1, 1))],
+        1,
+        "0, 1: through the host's memory, as they have no library in common",
+        False,
+    ),
+]
+
+
+def make_shared_plan(model, groups, pipelines):
+    ranks, described, begin = [], [], 0
+    for index, (end, stage, types, parts) in enumerate(groups):
+        described.append(((begin, end), stage, parts))
+        begin = end
+        ranks += [
+            Rank(2, 3, 1, type=type, group=index)
+            for _ in range(pipelines)
+            for type in types
+        ]
+    stage = max(stage for _, stage, *_ in groups)
+    schedule = "1f1b" if len(groups) > 1 else ""
+    return Plan(model, stage, tuple(ranks), TYPES, tuple(described), schedule)
 
 
 def make_plan(model, stage, ranks):
@@ -400,6 +440,29 @@ def check_nccl(workshop, report):
     )
 
 
+def check_exchanges(workshop, report):
+    """Ranks that share units, and tell each other tokens by NCCL."""
+    before = os.environ["POPLAR_EMULATED_GPUS"]
+    os.environ["POPLAR_EMULATED_GPUS"] = "sm_80,sm_80,sm_80,sm_80"
+    log = os.environ["POPLAR_EMULATED_NCCL_LOG"] = workshop.path("exchanges")
+    for index, (model, groups, pipelines, expected, by_nccl) in enumerate(EXCHANGES):
+        if os.path.exists(log):
+            os.remove(log)
+        name = f"exchanges-{index}-{model}"
+        plan = make_shared_plan(model, groups, pipelines)
+        expected = f"exchanges of ranks {expected}\n"
+        compare(workshop, report, name, plan, 1e-5, ["--check-replicas"], expected)
+        calls = set()
+        if os.path.exists(log):
+            with open(log) as file:
+                calls = set(file.read().split())
+        wanted = {"ncclSend", "ncclRecv"} if by_nccl else set()
+        wrong = [f"calls {sorted(calls)}"] if calls != wanted else []
+        report.check(f"calls-of-{name}", wrong)
+    del os.environ["POPLAR_EMULATED_NCCL_LOG"]
+    os.environ["POPLAR_EMULATED_GPUS"] = before
+
+
 def main():
     def add(parser):
         parser.add_argument("--jobs", action="store_true")
@@ -410,6 +473,7 @@ def main():
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
     if arguments.nccl:
         check_nccl(workshop, report)
+        check_exchanges(workshop, report)
         check_order(workshop, report)
         check_starts(workshop, report)
         return report.finish()

@@ -117,6 +117,8 @@ class Plan:
     # stage of ZeRO and, where ranks share units, how much of each they compute.
     groups: tuple = ()
     schedule: str = ""
+    # What collectives carry: "gradient_wire i8 parameter_wire bf16".
+    wires: str = ""
 
     @property
     def samples(self):
@@ -142,7 +144,7 @@ class Plan:
             ]
             + [
                 f"zero.plan stage {self.stage} global_batch {self.samples} "
-                f'policy "exact" {schedule}{{'
+                f'policy "exact" {schedule}{self.wires} {{'
             ]
             + [
                 f"zero.group units {list(units)} stage {stage}"
@@ -234,8 +236,8 @@ class Run:
 class Workshop:
     """Builds jobs in a directory, each once. Safe to use from threads."""
 
-    def __init__(self, directory):
-        self.directory = directory
+    def __init__(self, directory, import_options=()):
+        self.directory, self.import_options = directory, list(import_options)
         self.locks, self.lock = {}, threading.Lock()
         shutil.rmtree(directory, ignore_errors=True)
         os.makedirs(directory)
@@ -268,7 +270,7 @@ class Workshop:
                 with open(config, "w") as file:
                     json.dump(options, file)
             command = ["poplar", "import", config, "--seq-len", str(SEQ_LEN)]
-            run([*command, "-o", target])
+            run([*command, *self.import_options, "-o", target])
 
         return self.once(self.path(f"{name}.mlir"), make)
 

@@ -13,8 +13,8 @@ takes the batch at once, as equivalence.py does:
 
 Models are cut evenly and unevenly, into two, three and four stages of one, two
 and three chunks, with one and with two pipelines that take unlike batches, in
-every stage of ZeRO and in different ones, on like and unlike device types, by
-every schedule and by turns of one's own. What several ranks hold has to be equal
+every stage of ZeRO and in different ones, on like and unlike device types, also
+within a stage, by every schedule and by turns of one's own. What several ranks hold has to be equal
 at the end, bit for bit: also what the first and the last stage share. What ranks
 have allocated is, byte for byte, what poplar build said.
 
@@ -53,8 +53,8 @@ TYPES = {
     "unit": DeviceType("unit", jobs.best_f32_target(), recompute="recompute-unit"),
 }
 
-# Model, cut, schedule, batches, stage of ZeRO of each group, types of each; and
-# which of these go on under other plans.
+# Model, cut, schedule, batches, stage of ZeRO of each group, types of each, or of
+# each pipeline's ranks in it; and which of these go on under other plans.
 RESUMED = (1, 6, 11, 13, 16)
 CASES = [
     ("llama", "even", "gpipe", "one", "00", None),
@@ -79,6 +79,9 @@ CASES = [
     ("bert", "chunks", "interleaved", "none", "10", ["device", "sse41"]),
     ("qwen3", "uneven", "1f1b", "two", "11", ["device", "sse41"]),
     ("phi3", "three", "1f1b", "two", "012", None),
+    ("llama", "even", "1f1b", "two", "22", ["device sse41", "sse41 unit"]),
+    ("gpt2", "chunks", "interleaved", "two", "33", ["sse41 device", "device sse41"]),
+    ("bert", "uneven", "gpipe", "none", "32", ["device sse41", "unit device"]),
 ]
 
 
@@ -102,12 +105,12 @@ def make_plan(model, cut, schedule, batch, stages, types):
         tuple(
             Rank(
                 *steps,
-                type=name,
+                type=names.split()[lane % len(names.split())],
                 group=group,
                 turns=turns_of_ones_own(cut, steps[1]) * (schedule == "custom"),
             )
-            for group, name in enumerate(types)
-            for steps in pipelines
+            for group, names in enumerate(types)
+            for lane, steps in enumerate(pipelines)
         ),
         tuple(TYPES.values()),
         tuple((units, int(zero)) for units, zero in zip(CUTS[cut], stages)),
@@ -145,7 +148,7 @@ def main():
         model, cut, schedule, batch, stages, types = case
         name = f"{model}-{cut}-{schedule}-{batch}-stage{stages}"
         if types:
-            name += "-" + "-".join(types)
+            name += "-" + "-".join(types).replace(" ", "+")
         plan = make_plan(*case)
         assert plan.samples == SAMPLES
         replicated = ["--check-replicas"] if set(stages) != {"3"} else []

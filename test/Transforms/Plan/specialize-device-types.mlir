@@ -10,14 +10,16 @@
 // CHECK: cluster.device_type @cpu
 // CHECK: cluster.node @n
 // CHECK-NOT: nn.parameter
-// CHECK: module @gpu.program attributes {nn.model = {architecture = "tiny"}, zero.program = {device_type = "gpu", mixed_recompute, precision = "bf16", recompute = "recompute-attention", stage = 2 : i64, target = "cuda:sm_80", wire = "f32", world_size = 3 : i64}} {
+// CHECK: module @gpu.program attributes {nn.model = {architecture = "tiny"}} {
+// CHECK-NEXT: zero.program "gpu" target "cuda:sm_80" precision bf16 wire f32 gradient_wire f32 recompute "recompute-attention" stage 2 world_size 3 mixed_recompute
 // CHECK-NEXT: nn.parameter @w
 // CHECK-NEXT: zero.bucket @bucket [@w] bounds [0, 32, 64, 96]
 // CHECK-NEXT: func.func @model
 // CHECK:      zero.plan stage 2 global_batch 5
 // CHECK-COUNT-2: zero.rank @gpu
 // CHECK-NEXT: zero.rank @cpu
-// CHECK: module @cpu.program attributes {nn.model = {architecture = "tiny"}, zero.program = {device_type = "cpu", mixed_recompute, precision = "f32", recompute = "keep", stage = 2 : i64, target = "host", wire = "f32", world_size = 3 : i64}} {
+// CHECK: module @cpu.program attributes {nn.model = {architecture = "tiny"}} {
+// CHECK-NEXT: zero.program "cpu" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 3 mixed_recompute
 // CHECK-NEXT: nn.parameter @w
 // CHECK-NEXT: zero.bucket @bucket [@w] bounds [0, 32, 64, 96]
 // CHECK-NEXT: func.func @model
@@ -49,7 +51,8 @@ module attributes {nn.model = {architecture = "tiny"}} {
 // last has what is left. A bucket too small for all goes to some: 32 elements
 // are cut at 5.3, 16 and 16, of which the first is rounded to 0.
 
-// CHECK: module @gpu.program attributes {zero.program = {device_type = "gpu", precision = "bf16", recompute = "keep", stage = 3 : i64, target = "cuda:sm_80", wire = "bf16", world_size = 4 : i64}}
+// CHECK: module @gpu.program {
+// CHECK-NEXT: zero.program "gpu" target "cuda:sm_80" precision bf16 wire bf16 gradient_wire f32 recompute "keep" stage 3 world_size 4{{$}}
 // CHECK: zero.bucket @large [@w] bounds [0, 16, 48, 48, 96]
 // CHECK: zero.bucket @small [@b] bounds [0, 0, 16, 16, 32]
 // CHECK: module @other.program attributes {{.*}} wire = "bf16", world_size = 4
@@ -91,7 +94,8 @@ zero.plan stage 0 global_batch 2 policy "exact" {
 
 // One rank is a program like any other, and owns everything.
 
-// CHECK: module @cpu.program attributes {zero.program = {{.*}} wire = "f32", world_size = 1 : i64}} {
+// CHECK: module @cpu.program {
+// CHECK-NEXT: zero.program "cpu" {{.*}} wire f32 {{.*}} world_size 1{{$}}
 // CHECK: zero.bucket @bucket [@w] bounds [0, 64]
 
 nn.parameter @w : tensor<64xf32> ones
@@ -159,8 +163,10 @@ zero.plan stage 2 global_batch 2 policy "stages" {
 // Stages of bf16 and f32 exchange bf16, which is the first one's own format. The
 // last one sends nothing, and has no format for it.
 
-// CHECK: module @half.stage0.program attributes {zero.program = {device_type = "half", group = 0 : i64, groups = 2 : i64, precision = "bf16", recompute = "keep", stage = 0 : i64,
-// CHECK: module @whole.stage1.program attributes {zero.program = {device_type = "whole", group = 1 : i64, groups = 2 : i64, precision = "f32", received = "bf16", recompute = "keep", stage = 0 : i64,
+// CHECK: module @half.stage0.program {
+// CHECK-NEXT: zero.program "half" {{.*}} precision bf16 {{.*}} stage 0 world_size 2 group 0 of 2{{$}}
+// CHECK: module @whole.stage1.program {
+// CHECK-NEXT: zero.program "whole" {{.*}} precision f32 {{.*}} stage 0 world_size 2 received bf16 group 1 of 2{{$}}
 
 nn.parameter @e : tensor<16x4xf32> zeros
 nn.parameter @w : tensor<4xf32> ones
@@ -200,4 +206,23 @@ zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
   zero.group units [2, 4] stage 0
   zero.rank @half node "n" micro_batch 1 steps 1 last 1
   zero.rank @whole node "n" group 1 micro_batch 1 steps 1 last 1
+}
+
+// -----
+
+// What a plan lets collectives lose.
+
+// CHECK: module @cpu.program {
+// CHECK-NEXT: zero.program "cpu" target "host" precision f32 wire bf16 gradient_wire i8 lossy_parameters recompute "keep" stage 1 world_size 2{{$}}
+// CHECK: zero.plan stage 1 global_batch 2 policy "exact" gradient_wire i8 parameter_wire bf16
+
+nn.parameter @w : tensor<64xf32> ones
+cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [@cpu]
+cluster.node @m devices [@cpu]
+cluster.link between nodes latency 0 bandwidth 1.0e9
+zero.bucket @b [@w]
+zero.plan stage 1 global_batch 2 policy "exact" gradient_wire i8 parameter_wire bf16 {
+  zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "m" micro_batch 1 steps 1 last 1
 }

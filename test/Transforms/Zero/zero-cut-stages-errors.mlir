@@ -1,12 +1,14 @@
 // RUN: poplar-opt %s --zero-cut-stages --split-input-file --verify-diagnostics
 
 // expected-error @below {{has no function @model, or no zero.plan, to cut it by}}
-module attributes {zero.program = {device_type = "t", precision = "f32", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
 }
 
 // -----
 
-module attributes {zero.program = {device_type = "t", precision = "f32", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     // expected-error @below {{ends with unit 6, but the model has 4}}
@@ -39,7 +41,8 @@ module attributes {zero.program = {device_type = "t", precision = "f32", world_s
 
 // -----
 
-module attributes {zero.program = {device_type = "t", precision = "f32", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 3] stage 0
@@ -56,7 +59,8 @@ module attributes {zero.program = {device_type = "t", precision = "f32", world_s
 // -----
 
 // What is in front of the blocks is read behind them, too.
-module attributes {zero.program = {device_type = "t", precision = "f32", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0

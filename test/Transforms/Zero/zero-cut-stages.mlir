@@ -42,7 +42,8 @@ module @whole {
 // CHECK-NOT: call
 // CHECK: zero.send activation %[[X]] to 1 : tensor<?x2x4xf32>
 // CHECK-NEXT: return
-module @first attributes {zero.program = {device_type = "t", world_size = 3 : i64, group = 0 : i64, groups = 3 : i64}} {
+module @first {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 3 group 0 of 3
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 1] stage 0
     zero.group units [1, 3] stage 0
@@ -84,7 +85,8 @@ module @first attributes {zero.program = {device_type = "t", world_size = 3 : i6
 // CHECK-NEXT: %[[Z:.*]] = call @block(%[[Y]])
 // CHECK-NEXT: zero.send activation %[[Z]] to 2
 // CHECK-NEXT: return
-module @middle attributes {zero.program = {device_type = "t", world_size = 3 : i64, group = 1 : i64, groups = 3 : i64}} {
+module @middle {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 3 group 1 of 3
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 1] stage 0
     zero.group units [1, 3] stage 0
@@ -123,7 +125,8 @@ module @middle attributes {zero.program = {device_type = "t", world_size = 3 : i
 // CHECK-NEXT: %[[X:.*]] = zero.receive activation from 1
 // CHECK-NEXT: %[[L:.*]] = call @loss(%[[X]], %[[T]])
 // CHECK-NEXT: return %[[L]]
-module @last attributes {zero.program = {device_type = "t", world_size = 3 : i64, group = 2 : i64, groups = 3 : i64}} {
+module @last {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 3 group 2 of 3
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 1] stage 0
     zero.group units [1, 3] stage 0
@@ -168,7 +171,8 @@ module @last attributes {zero.program = {device_type = "t", world_size = 3 : i64
 // CHECK-NEXT: %[[Z:.*]] = call @block(%[[Y]])
 // CHECK-NEXT: zero.send activation %[[Z]] to 1 chunk 1
 // CHECK-NEXT: return
-module @firsts attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @firsts {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -208,7 +212,8 @@ module @firsts attributes {zero.program = {device_type = "t", stage = 0 : i64, w
 // CHECK-NEXT: %[[Z:.*]] = zero.receive activation from 0 chunk 1
 // CHECK-NEXT: %[[L:.*]] = call @loss(%[[Z]], %[[T]])
 // CHECK-NEXT: return %[[L]]
-module @lasts attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @lasts {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

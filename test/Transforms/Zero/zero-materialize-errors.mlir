@@ -35,7 +35,8 @@ module {
 
 // -----
 
-module attributes {zero.program = {world_size = 3}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 3
   nn.parameter @w : tensor<8xf32> ones
   // expected-error @below {{is sharded over 2 ranks, but the program is one of 3}}
   zero.bucket @bucket [@w] bounds [0, 16, 32]
@@ -46,7 +47,8 @@ module attributes {zero.program = {world_size = 3}} {
 
 // -----
 
-module attributes {zero.program = {world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2
   nn.parameter @w : tensor<8xf32> ones
   // expected-error @below {{is sharded over 1 ranks, but the program is one of 2}}
   zero.bucket @bucket [@w]
@@ -81,7 +83,8 @@ func.func @train() {
 
 // Stages 0 and 1 reduce a bucket when its gradients are complete.
 
-module attributes {zero.program = {stage = 1, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8xf32> ones
   // expected-error @below {{has no gradients: no parameter of it is differentiated in @train}}
   zero.bucket @bucket [@w] bounds [0, 16, 32]
@@ -94,7 +97,8 @@ module attributes {zero.program = {stage = 1, world_size = 2}} {
 
 // Stages 2 and 3 take the gradients of a micro-step from units.
 
-module attributes {zero.program = {stage = 2, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> ones
   zero.bucket @bucket [@w] bounds [0, 32, 64]
   func.func @train(%dy: tensor<?x4x8xf32>, %x: tensor<?x4x8xf32>) {
@@ -110,7 +114,8 @@ module attributes {zero.program = {stage = 2, world_size = 2}} {
 
 // A call that does not say that it adds to what it is given.
 
-module attributes {zero.program = {stage = 3, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8xf32> ones
   zero.bucket @bucket [@w] bounds [0, 16, 32]
   func.func private @f(tensor<8xf32>) -> tensor<8xf32>
@@ -127,7 +132,8 @@ module attributes {zero.program = {stage = 3, world_size = 2}} {
 
 // Buckets are gathered in the program's one working format.
 
-module attributes {zero.program = {precision = "bf16", stage = 3, world_size = 2}} {
+module {
+  zero.program "t" target "host" precision bf16 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 2
   nn.parameter @w : tensor<8xf32> ones
   zero.bucket @bucket [@w] bounds [0, 16, 32]
   func.func private @f(tensor<8xf32>)

@@ -28,7 +28,8 @@
 // LOW-NEXT: zero.all_gather @trained
 // ALL-NEXT: return
 
-module attributes {zero.program = {device_type = "host", precision = "f32", stage = STAGE, world_size = 2, wire = "f32"}} {
+module {
+  zero.program "host" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage STAGE world_size 2
 nn.parameter @f : tensor<8x8xf32> ones frozen
 nn.parameter @w : tensor<8x8xf32> ones
 zero.bucket @trained [@w] bounds [0, 32, 64]

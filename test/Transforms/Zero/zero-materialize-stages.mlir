@@ -15,7 +15,8 @@
 // CHECK-NEXT: zero.adamw @b
 // CHECK-NEXT: zero.all_gather @b wire f32
 // CHECK-NEXT: return
-module @own attributes {zero.program = {device_type = "t", stage = 1 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @own {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2 group 0 of 2
   zero.plan stage 1 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 1
     zero.group units [2, 4] stage 0
@@ -56,7 +57,8 @@ module @own attributes {zero.program = {device_type = "t", stage = 1 : i64, worl
 // CHECK-NEXT: zero.norm
 // CHECK-NEXT: zero.adamw @b
 // CHECK-NEXT: return
-module @shared attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @shared {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -93,7 +95,8 @@ module @shared attributes {zero.program = {device_type = "t", stage = 0 : i64, w
 // CHECK: func.func @update()
 // CHECK-NEXT: zero.norm
 // CHECK-NEXT: return
-module @others attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @others {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -133,7 +136,8 @@ module @others attributes {zero.program = {device_type = "t", stage = 0 : i64, w
 // CHECK: zero.gradients @b
 // CHECK: zero.reduce_scatter @b
 // CHECK-NOT: func.func @backward_last
-module @meeting attributes {zero.program = {device_type = "t", stage = 2 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @meeting {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2 group 0 of 2
   zero.plan stage 2 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 2
     zero.group units [2, 4] stage 0
@@ -178,7 +182,8 @@ module @meeting attributes {zero.program = {device_type = "t", stage = 2 : i64, 
 // CHECK-NEXT: zero.all_reduce @c wire f32
 // CHECK: func.func @update()
 // CHECK-NEXT: zero.norm
-module @chunks attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @chunks {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -226,7 +231,8 @@ module @chunks attributes {zero.program = {device_type = "t", stage = 0 : i64, w
 // CHECK-NEXT: zero.reduce_scatter @b wire f32
 // CHECK-NEXT: zero.norm
 // CHECK-NEXT: zero.adamw @b
-module @both attributes {zero.program = {device_type = "t", stage = 1 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @both {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 1 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 1
     zero.group units [1, 2, 3, 4] stage 1
@@ -273,7 +279,8 @@ module @both attributes {zero.program = {device_type = "t", stage = 1 : i64, wor
 // CHECK: zero.gradients @b
 // CHECK: zero.reduce_scatter @b wire f32(
 // CHECK-NOT: func.func @backward_last
-module @turns attributes {zero.program = {device_type = "t", stage = 2 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @turns {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 2 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 2
     zero.group units [1, 2, 3, 4] stage 2

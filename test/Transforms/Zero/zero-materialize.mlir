@@ -7,7 +7,8 @@
 // first adds to the gradient of @wte in the head, last in the embedding. The
 // type computes in bf16, but another in the job does not: the wire is f32.
 
-module attributes {zero.program = {device_type = "gpu", precision = "bf16", stage = STAGE, world_size = 2, wire = "f32"}} {
+module {
+  zero.program "gpu" target "host" precision bf16 wire f32 gradient_wire f32 recompute "keep" stage STAGE world_size 2
 nn.parameter @wte : tensor<16x8xf32> ones
 nn.parameter @w0 : tensor<8x8xf32> ones
 nn.parameter @b0 : tensor<8xf32> zeros
@@ -197,7 +198,8 @@ func.func @evaluate(%ids: tensor<?x4xi32>) -> tensor<?x4xf32> {
 // ALL-LABEL:    func.func @update()
 // ALL-NEXT:     zero.norm{{$}}
 
-module attributes {zero.program = {device_type = "gpu", precision = "f16", target = "cuda:sm_70", stage = STAGE, world_size = 2, wire = "f16"}} {
+module {
+  zero.program "gpu" target "cuda:sm_70" precision f16 wire f16 gradient_wire f32 recompute "keep" stage STAGE world_size 2
 nn.parameter @a : tensor<8xf32> ones
 nn.parameter @b : tensor<4xf32> ones
 zero.bucket @both [@a, @b] bounds [0, 32, 64]
@@ -241,7 +243,8 @@ func.func @train(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // STAGE3-NEXT:  zero.gradients
 // STAGE3-NEXT:  call @f.backward(%{{.*}}, %[[W2]], %{{.*}}, %{{.*}})
 
-module attributes {zero.program = {stage = STAGE, world_size = 2, mixed_recompute}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage STAGE world_size 2 mixed_recompute
 nn.parameter @w : tensor<8xf32> ones
 nn.parameter @v : tensor<8xf32> ones
 nn.parameter @u : tensor<8xf32> ones
@@ -281,7 +284,8 @@ func.func @train(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // ALL-NEXT:  return
 // ALL-NOT:   @train_last
 
-module attributes {zero.program = {device_type = "gpu", precision = "f16", target = "cuda:sm_70", stage = STAGE, world_size = 1, wire = "f16"}} {
+module {
+  zero.program "gpu" target "cuda:sm_70" precision f16 wire f16 gradient_wire f32 recompute "keep" stage STAGE world_size 1
 nn.parameter @w : tensor<8xf32> ones
 zero.bucket @bucket [@w] bounds [0, 32]
 func.func private @f(tensor<?x8xf32>, tensor<8xf16>, tensor<8xf32> {nn.gradient}) -> tensor<8xf32> attributes {nn.unit}

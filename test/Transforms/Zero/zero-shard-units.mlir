@@ -5,7 +5,8 @@
 // its rows of the table, and has a quarter of the hidden columns. Between units it
 // has its tokens: 6 and 7 of 8. The parameter of the norm it has whole.
 
-module attributes {zero.program = {device_type = "t", world_size = 2 : i64, parts = array<i64: 3, 1>, position = 1 : i64}} {
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 parts [3, 1] position 1
   // CHECK-NOT: nn.parameter @e :
   nn.parameter @e.part0 : tensor<12x4xf32> zeros slice #nn.slice<of "e" shape [16, 4] dim 0 ranges [0, 12]>
   nn.parameter @e.part1 : tensor<4x4xf32> zeros slice #nn.slice<of "e" shape [16, 4] dim 0 ranges [12, 16]>

@@ -1,7 +1,8 @@
 // RUN: poplar-opt %s --zero-split-turns --split-input-file --verify-diagnostics
 
 // expected-error @below {{has no function @train: run --nn-differentiate first}}
-module @t.stage0.program attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -14,7 +15,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", stage = 
 
 // A parameter that both chunks of a group use, outside of units: who adds to its
 // gradient last is not known.
-module @t.stage0.program attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

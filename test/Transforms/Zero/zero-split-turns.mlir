@@ -17,7 +17,8 @@
 // CHECK: %[[B:.*]] = call @block.forward(%[[E]])
 // CHECK: zero.send activation %[[B]] to 1
 // CHECK: return %[[E]]
-module @first attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @first {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -60,7 +61,8 @@ module @first attributes {zero.program = {device_type = "t", stage = 0 : i64, wo
 // CHECK: %[[Y:.*]] = call @block.forward(%[[X]])
 // CHECK: %[[L:.*]]:2 = call @loss.forward(%[[Y]]
 // CHECK: return %[[L]]#0, %[[L]]#1, %[[Y]]
-module @last attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @last {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -156,7 +158,8 @@ module @whole {
 // CHECK: func.func @forward.chunk0
 // CHECK-NOT: zero.receive
 // CHECK: zero.send activation %{{.*}} to 1 :
-module @firsts attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @firsts {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -205,7 +208,8 @@ module @firsts attributes {zero.program = {device_type = "t", stage = 0 : i64, w
 // CHECK-NEXT: zero.receive gradient from 0 chunk 1
 // CHECK: zero.send gradient %{{.*}} to 0 :
 // CHECK: func.func @forward.chunk0(%{{.*}}) attributes
-module @lasts attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @lasts {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

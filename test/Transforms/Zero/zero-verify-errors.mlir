@@ -2,7 +2,8 @@
 
 // Another order.
 module {
-  module @a100.program attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
+  module @a100.program {
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @v : tensor<8x8xf32> normal std 0.02
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b0 [@v] bounds [0, 32, 64]
@@ -14,7 +15,8 @@ module {
       return
     }
   }
-  module @t4.program attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
+  module @t4.program {
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @v : tensor<8x8xf32> normal std 0.02
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b0 [@v] bounds [0, 32, 64]
@@ -32,7 +34,8 @@ module {
 
 // One collective less.
 module {
-  module @a100.program attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
+  module @a100.program {
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b [@w] bounds [0, 32, 64]
     func.func @train() {
@@ -42,7 +45,8 @@ module {
       return
     }
   }
-  module @t4.program attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
+  module @t4.program {
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b [@w] bounds [0, 32, 64]
     // expected-error @below {{@t4.program issues nothing as collective 1 of @train}}
@@ -57,7 +61,8 @@ module {
 
 // A function that only one has.
 module {
-  module @a100.program attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
+  module @a100.program {
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
     nn.parameter @w : tensor<8x8xf32> normal std 0.02
     zero.bucket @b [@w] bounds [0, 32, 64]
     // expected-note @below {{where @a100.program does otherwise}}
@@ -67,13 +72,15 @@ module {
     }
   }
   // expected-error @below {{@t4.program has no function @train, which issues collectives}}
-  module @t4.program attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
+  module @t4.program {
+    zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   }
 }
 
 // -----
 
-module @p attributes {zero.program = {stage = 1 : i64, world_size = 2 : i64}} {
+module @p {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @train() {
@@ -85,7 +92,8 @@ module @p attributes {zero.program = {stage = 1 : i64, world_size = 2 : i64}} {
 
 // -----
 
-module @p attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
+module @p {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @block() attributes {nn.unit} {
@@ -97,7 +105,8 @@ module @p attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
 
 // -----
 
-module @p attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
+module @p {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @train() {
@@ -115,7 +124,8 @@ module @p attributes {zero.program = {stage = 2 : i64, world_size = 2 : i64}} {
 
 // -----
 
-module @p attributes {zero.program = {stage = 1 : i64, world_size = 2 : i64}} {
+module @p {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @update() {
@@ -131,7 +141,8 @@ module @p attributes {zero.program = {stage = 1 : i64, world_size = 2 : i64}} {
 
 // -----
 
-module @p attributes {zero.program = {stage = 0 : i64, world_size = 1 : i64}} {
+module @p {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w]
   func.func @update() {
@@ -144,7 +155,8 @@ module @p attributes {zero.program = {stage = 0 : i64, world_size = 1 : i64}} {
 
 // -----
 
-module @p attributes {zero.program = {stage = 0 : i64, world_size = 1 : i64}} {
+module @p {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w]
   func.func @update() {
@@ -159,7 +171,8 @@ module @p attributes {zero.program = {stage = 0 : i64, world_size = 1 : i64}} {
 
 // -----
 
-module @p attributes {zero.program = {stage = 0 : i64, world_size = 1 : i64}} {
+module @p {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 1
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   // expected-error @below {{is never updated in @update}}
   zero.bucket @b [@w]

@@ -3,7 +3,8 @@
 // Groups of several chunks.
 
 // Sent to the chunk that it comes from.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -29,7 +30,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -60,7 +62,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // -----
 
 // Sent, but the other chunk does not receive it.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -86,7 +89,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -117,7 +121,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // -----
 
 // Received, but the other chunk does not send it.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -143,7 +148,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -175,7 +181,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 
 // The first group wants its second chunk to come first, which waits for what it
 // has not sent.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -203,7 +210,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -232,7 +240,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 
 // -----
 
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -260,7 +269,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 1 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

@@ -2,7 +2,8 @@
 
 // Stage 0 wants the gradient of a micro-batch before it has sent the next one,
 // which stage 1 takes first: both wait for ever.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -20,7 +21,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -44,7 +46,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // -----
 
 // Activations come in another order than they are wanted.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -62,7 +65,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -85,7 +89,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 
 // -----
 
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -102,7 +107,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -126,7 +132,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // -----
 
 // Sent, but not received.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -143,7 +150,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -167,7 +175,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // -----
 
 // Received, but not sent.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -184,7 +193,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -208,7 +218,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // -----
 
 // Of another type.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -225,7 +236,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -249,7 +261,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 
 // -----
 
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -266,7 +279,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -291,7 +305,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 
 // A collective of several groups in a turn: the other group comes to it only
 // after a message of this one.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -315,7 +330,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -350,7 +366,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // -----
 
 // A collective of a bucket that is another group's.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -368,7 +385,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -397,7 +415,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // -----
 
 // Both reduce, but one in another way.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -422,7 +441,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -456,7 +476,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 
 // Nobody computes the units of a group.
 module {
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     // expected-error @below {{has no program that computes its units}}
@@ -479,7 +500,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
 
 // Each of two pipelines could take its turns by itself, but their ranks meet in
 // every backward pass.
-module @t.stage0.program attributes {zero.program = {device_type = "t", stage = 2 : i64, world_size = 4 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 4 group 0 of 2
   zero.plan stage 2 global_batch 4 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 2
     zero.group units [2, 4] stage 0
@@ -491,7 +513,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", stage = 
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, -1, 2, -2]
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", stage = 2 : i64, world_size = 4 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 2 world_size 4 group 1 of 2
   zero.plan stage 2 global_batch 4 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 2
     zero.group units [2, 4] stage 0
@@ -506,7 +529,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", stage = 
 
 // Two ranks of each pipeline share the units of stage 0: the second pipeline,
 // of ranks 2, 3 and 5, waits for ever.
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 6 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 6 group 0 of 2
   zero.plan stage 0 global_batch 4 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0 tensor 2
     zero.group units [2, 4] stage 0
@@ -520,7 +544,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 6 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 6 group 1 of 2
   zero.plan stage 0 global_batch 4 policy "stages" schedule "custom" {
     zero.group units [0, 2] stage 0 tensor 2
     zero.group units [2, 4] stage 0

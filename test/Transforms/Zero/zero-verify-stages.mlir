@@ -4,7 +4,8 @@
 
 // CHECK: module @t.stage0.program
 // CHECK: module @t.stage1.program
-module @t.stage0.program attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 0 : i64, groups = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -28,7 +29,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", stage = 
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", stage = 0 : i64, world_size = 2 : i64, group = 1 : i64, groups = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "1f1b" {
     zero.group units [0, 2] stage 0
     zero.group units [2, 4] stage 0
@@ -64,7 +66,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", stage = 
 
 // CHECK: module @t.stage0.program
 // CHECK: module @t.stage1.program
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -90,7 +93,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "interleaved" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -122,7 +126,8 @@ module @t.stage1.program attributes {zero.program = {device_type = "t", world_si
 // Turns of one's own, which can be taken: chunk by chunk.
 
 // CHECK: module @t.stage0.program
-module @t.stage0.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 0 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage0.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0
@@ -148,7 +153,8 @@ module @t.stage0.program attributes {zero.program = {device_type = "t", world_si
     return
   }
 }
-module @t.stage1.program attributes {zero.program = {device_type = "t", world_size = 2 : i64, group = 1 : i64, groups = 2 : i64, chunks = 2 : i64}} {
+module @t.stage1.program {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 1 of 2 chunks 2
   zero.plan stage 0 global_batch 2 policy "stages" schedule "custom" {
     zero.group units [0, 1, 2, 3] stage 0
     zero.group units [1, 2, 3, 4] stage 0

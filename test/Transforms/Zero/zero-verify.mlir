@@ -3,7 +3,8 @@
 // Two programs that differ in what they compute, but not in what they send.
 
 // CHECK: module @a100.program
-module @a100.program attributes {zero.program = {device_type = "a100", stage = 1 : i64, world_size = 2 : i64}} {
+module @a100.program {
+  zero.program "a100" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @train() {
@@ -24,7 +25,8 @@ module @a100.program attributes {zero.program = {device_type = "a100", stage = 1
   func.func private @work()
 }
 // CHECK: module @t4.program
-module @t4.program attributes {zero.program = {device_type = "t4", stage = 1 : i64, world_size = 2 : i64}} {
+module @t4.program {
+  zero.program "t4" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @w : tensor<8x8xf32> normal std 0.02
   zero.bucket @b [@w] bounds [0, 32, 64]
   func.func @train_last() {

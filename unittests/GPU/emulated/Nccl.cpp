@@ -11,7 +11,8 @@
 // Stricter than NCCL where that shows mistakes:
 //
 // - ranks that call unlike collectives, or with unlike counts, types or roots,
-//   are named and ended, instead of hanging
+//   or of which one does not get what another sends, are named and ended,
+//   instead of hanging
 // - what a collective will write is NaN until it is done
 // - every buffer has to be memory of the GPU, all of it
 // - calls that do not belong in a group, or a group that is not closed, fail
@@ -80,7 +81,8 @@ size_t widthOf(DataType type) {
 }
 
 /// One call of a collective, by one rank. Counts are of what each rank gives,
-/// or of the whole in a reduce-scatter.
+/// or of the whole in a reduce-scatter. Of ncclSend and ncclRecv the root is
+/// the other rank.
 struct Call {
   std::string name;
   const void *source;
@@ -97,6 +99,8 @@ struct Call {
     return text.str();
   }
   size_t bytes() const { return count * widthOf(type); }
+  bool sends() const { return name == "ncclSend"; }
+  bool receives() const { return name == "ncclRecv"; }
 };
 
 thread_local int depth = 0;
@@ -160,11 +164,15 @@ char *at(const void *address, size_t bytes) {
 }
 
 size_t sourceBytes(const Comm comm, const Call &c) {
+  if (c.receives())
+    return 0;
   if (c.name == "ncclReduceScatter")
     return c.bytes() * size_t(comm->size);
   return c.name == "ncclBroadcast" && comm->rank != c.root ? 0 : c.bytes();
 }
 size_t targetBytes(const Comm comm, const Call &c) {
+  if (c.sends())
+    return 0;
   if (c.name == "ncclAllGather")
     return c.bytes() * size_t(comm->size);
   return c.name == "ncclReduce" && comm->rank != c.root ? 0 : c.bytes();
@@ -253,7 +261,8 @@ public:
     }
     if (!comm->arePublished(name) || Clock::now() < end)
       return false;
-    take(name);
+    bool isPairs = !calls.empty() && (calls[0].sends() || calls[0].receives());
+    isPairs ? takePairs(name) : take(name);
     // All have finished the call before: nobody reads this any more.
     std::error_code code;
     if (number > 0)
@@ -311,6 +320,57 @@ private:
     }
   }
 
+  /// Sends and receives: all ranks have some, and those between two of them
+  /// belong together in their order.
+  void takePairs(const std::string &name) {
+    std::vector<std::string> texts;
+    /// What each rank sends to this one, and where it lies in the text.
+    std::vector<std::vector<std::pair<Call, size_t>>> sent;
+    for (int r = 0; r < comm->size; ++r) {
+      texts.push_back(comm->read(name, r));
+      std::istringstream lines(texts.back());
+      std::string line;
+      std::getline(lines, line);
+      std::vector<Call> theirs(size_t(std::atoll(line.c_str())));
+      for (Call &c : theirs) {
+        char what[32] = "";
+        std::getline(lines, line);
+        if (std::sscanf(line.c_str(),
+                        "%31s of %zu elements of type %d with root %d", what,
+                        &c.count, &c.type, &c.root) != 4)
+          differ(comm, r, calls[0].describe(), line);
+        c.name = what;
+        if (!c.sends() && !c.receives())
+          differ(comm, r, calls[0].describe(), line);
+      }
+      auto place = size_t(lines.tellg());
+      sent.emplace_back();
+      for (const Call &c : theirs) {
+        if (!c.sends())
+          continue;
+        if (c.root == comm->rank)
+          sent.back().push_back({c, place});
+        place += c.bytes();
+      }
+    }
+    std::vector<size_t> next(sent.size());
+    for (const Call &c : calls) {
+      if (!c.receives())
+        continue;
+      auto &from = sent[size_t(c.root)];
+      size_t &index = next[size_t(c.root)];
+      if (index == from.size() || from[index].first.bytes() != c.bytes())
+        differ(comm, c.root, c.describe(),
+               index == from.size() ? "nothing" : from[index].first.describe());
+      std::memcpy(at(c.target, c.bytes()),
+                  texts[size_t(c.root)].data() + from[index].second, c.bytes());
+      ++index;
+    }
+    for (size_t r = 0; r < sent.size(); ++r)
+      if (next[r] < sent[r].size())
+        differ(comm, int(r), "no ncclRecv", sent[r][next[r]].first.describe());
+  }
+
   Comm comm;
   std::vector<Call> calls;
   int64_t number;
@@ -330,7 +390,8 @@ Status queue(Comm comm, Stream stream, std::vector<Call> calls) {
 Status add(Comm comm, Stream stream, Call call) {
   bool sums = call.name.find("Reduce") != std::string::npos;
   if (!comm || comm->finalized || !stream || !widthOf(call.type) ||
-      (sums && call.type != Float32) || call.root >= comm->size)
+      (sums && call.type != Float32) || call.root >= comm->size ||
+      (call.name == "ncclSend" && call.root == comm->rank))
     return invalidArgument;
   if (getCurrentDevice() < 0)
     return unhandledCuda;
@@ -524,6 +585,15 @@ Status ncclReduceScatter(const void *source, void *target, size_t count,
 Status ncclAllReduce(const void *source, void *target, size_t count,
                      DataType type, Operation, Comm comm, Stream stream) {
   return add(comm, stream, {"ncclAllReduce", source, target, count, type, -1});
+}
+
+Status ncclSend(const void *source, size_t count, DataType type, int peer,
+                Comm comm, Stream stream) {
+  return add(comm, stream, {"ncclSend", source, nullptr, count, type, peer});
+}
+Status ncclRecv(void *target, size_t count, DataType type, int peer, Comm comm,
+                Stream stream) {
+  return add(comm, stream, {"ncclRecv", nullptr, target, count, type, peer});
 }
 
 Status ncclGroupStart() {

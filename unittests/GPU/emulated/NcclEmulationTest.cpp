@@ -181,6 +181,60 @@ TEST_F(NcclEmulation, MemoryIsRegisteredAsItWasAllocated) {
   EXPECT_EQ(ncclMemFree(own.data()), InvalidUsage);
 }
 
+/// Sends `give` values to the other rank, and gets `take` from it.
+Status swap(Rank &own, int peer, size_t give, size_t take) {
+  ncclGroupStart();
+  auto *values = static_cast<float *>(own.data());
+  ncclSend(values, give, Float32, peer, own.comm, own.stream);
+  ncclRecv(values + kCount - take, take, Float32, peer, own.comm, own.stream);
+  return ncclGroupEnd();
+}
+
+TEST_F(NcclEmulation, RanksSendToEachOther) {
+  UniqueId id = makeId();
+  pid_t child;
+  fork(
+      [&] {
+        Rank other(id, 1, 2, 1);
+        other.settle();
+        swap(other, 0, 2, 1);
+        std::vector<float> values = other.read(other.stream);
+        return values[6] == 2 && values[7] == 1 ? 0 : 1;
+      },
+      child);
+  Rank own(id, 0, 2, 0);
+  ASSERT_EQ(own.settle(), 0);
+  EXPECT_EQ(swap(own, 1, 1, 2), InProgress);
+  std::vector<float> values = own.read(own.stream);
+  EXPECT_EQ(values[5], 1);
+  EXPECT_EQ(values[6], 2);
+  EXPECT_EQ(values[7], 2);
+  EXPECT_EQ(join(child), 0);
+}
+
+TEST_F(NcclEmulation, NamesARankThatGetsOtherThanIsSent) {
+  UniqueId id = makeId();
+  pid_t child;
+  fork(
+      [&] {
+        Rank other(id, 1, 2, 1);
+        other.settle();
+        swap(other, 0, 3, 1);
+        other.read(other.stream);
+        return 0;
+      },
+      child);
+  EXPECT_DEATH(
+      {
+        Rank own(id, 0, 2, 0);
+        own.settle();
+        swap(own, 1, 1, 2);
+        own.read(own.stream);
+      },
+      "rank 0 calls ncclRecv of 2 elements .* but rank 1 calls ncclSend of 3");
+  join(child);
+}
+
 TEST_F(NcclEmulation, RefusesTwoRanksOnAGPU) {
   UniqueId id = makeId();
   pid_t child;

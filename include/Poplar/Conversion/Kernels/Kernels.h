@@ -29,7 +29,9 @@ void alignLastAttribution(mlir::gpu::GPUFuncOp function);
 
 /// The array of pointers to the descriptors of all products, which
 /// --lower-program makes where there are any.
-inline constexpr llvm::StringLiteral kProductsSymbol = "poplar_products";
+inline constexpr llvm::StringLiteral kProductsSymbol = "poplar_products",
+                                     kDecodingProductsSymbol =
+                                         "poplar_decoding_products";
 
 /// Name of the function that --lower-kernels makes of a kernel.
 std::string getKernelBodyName(llvm::StringRef kernel);

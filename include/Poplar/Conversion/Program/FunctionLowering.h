@@ -43,6 +43,8 @@ public:
   /// The start of a region.
   Value getBase(exec::Region region);
   Value loadPort(PoplarPort port);
+  /// Whether the function is run by sampling alone.
+  bool isDecoding() { return source.getDecoding().has_value(); }
   /// Samples of the micro-batch.
   Value getBatch() const { return batch; }
   /// Bytes of a buffer.

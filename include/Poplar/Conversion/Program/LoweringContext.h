@@ -70,15 +70,21 @@ struct ModuleContext {
     return known;
   }
 
-  /// The descriptor of a product; all of them are listed for the runtime.
-  llvm::StringRef getProduct(const PoplarGemm &gemm) {
+  /// The descriptor of a product; all of them are listed for the runtime, those
+  /// of sampling apart.
+  llvm::StringRef getProduct(const PoplarGemm &gemm, bool isDecoding) {
     llvm::StringRef name = getStruct("gemm", gemm);
-    products.insert(name);
+    (isDecoding ? decodingProducts : products).insert(name);
     return name;
   }
 
-  /// Makes the list (see kProductsSymbol).
+  /// Makes the lists (see kProductsSymbol).
   void listProducts() {
+    listProducts(products, kProductsSymbol);
+    listProducts(decodingProducts, kDecodingProductsSymbol);
+  }
+  void listProducts(const llvm::SetVector<llvm::StringRef> &products,
+                    llvm::StringRef symbol) {
     if (products.empty())
       return;
     builder.setInsertionPointToEnd(module.getBody());
@@ -86,7 +92,7 @@ struct ModuleContext {
     mlir::Location loc = module.getLoc();
     auto list = mlir::LLVM::GlobalOp::create(
         builder, loc, type, /*isConstant=*/true, mlir::LLVM::Linkage::Internal,
-        kProductsSymbol, mlir::Attribute(), /*alignment=*/8);
+        symbol, mlir::Attribute(), /*alignment=*/8);
     builder.createBlock(&list.getInitializerRegion());
     mlir::Value value = mlir::LLVM::UndefOp::create(builder, loc, type);
     for (auto [index, name] : llvm::enumerate(products))
@@ -117,7 +123,7 @@ struct ModuleContext {
   mlir::Type pointer, i64;
   llvm::DenseMap<mlir::Attribute, llvm::StringRef> structs;
   llvm::StringMap<int64_t> buckets;
-  llvm::SetVector<llvm::StringRef> products;
+  llvm::SetVector<llvm::StringRef> products, decodingProducts;
   int64_t numCollectives = 0;
 };
 

@@ -33,7 +33,8 @@ def Exec_Region : I32EnumAttr<"Region", "a part of a rank's memory", [
       I32EnumAttrCase<"Fixed", 1, "fixed">,
       I32EnumAttrCase<"Transient", 2, "transient">,
       I32EnumAttrCase<"Scratch", 3, "scratch">,
-      I32EnumAttrCase<"Slot", 4, "slot">]> {
+      I32EnumAttrCase<"Slot", 4, "slot">,
+      I32EnumAttrCase<"Cache", 5, "cache">]> {
   let cppNamespace = "::poplar::exec";
 }
 

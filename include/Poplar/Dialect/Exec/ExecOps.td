@@ -150,17 +150,22 @@ def Exec_ArenaOp : Exec_Op<"arena", [HasParent<"::mlir::ModuleOp">]> {
     and goes in it (`transient`), then the scratch of libraries. The batch region
     behind it takes `per_sample` bytes for each sample of a micro-batch, so
     peak_bytes(b) = fixed + b * per_sample. `live` are the largest sums of bytes
-    that are alive at one time: no placement needs less.
+    that are alive at one time: no placement needs less. A program that only
+    samples has a larger batch region, of `sampling` bytes, in which caches lie
+    from `caches` on.
   }];
   let arguments = (ins Exec_Bytes:$fixed, Exec_Bytes:$per_sample,
     Exec_Bytes:$live_per_sample, Exec_Bytes:$transient_offset,
     Exec_Bytes:$transient_bytes, Exec_Bytes:$live_transient_bytes,
-    Exec_Bytes:$scratch_offset, Exec_Bytes:$scratch_bytes);
+    Exec_Bytes:$scratch_offset, Exec_Bytes:$scratch_bytes,
+    OptionalAttr<Exec_Bytes>:$caches_offset,
+    OptionalAttr<Exec_Bytes>:$sampling_per_sample);
   let assemblyFormat = [{
     `fixed` $fixed `per_sample` $per_sample `live` $live_per_sample
     `transient` $transient_offset `bytes` $transient_bytes
     `live` $live_transient_bytes `scratch` $scratch_offset
-    `bytes` $scratch_bytes attr-dict
+    `bytes` $scratch_bytes
+    (`sampling` $sampling_per_sample^ `caches` $caches_offset)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -287,12 +292,15 @@ def Exec_FunctionOp : Exec_Op<"function",
     exec.function step @evaluate() inputs [0, 64, 128]
         result 512 : memref<?x4xf32> { ... }
     ```
+    With `decoding`, it is run by sampling alone, and takes that many new tokens
+    of each sample.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
     TypeAttrOf<FunctionType>:$function_type, Exec_FunctionKind:$kind,
     OptionalAttr<Exec_Bytes>:$scratch_bytes,
     OptionalAttr<DenseI64ArrayAttr>:$inputs, OptionalAttr<Exec_Bytes>:$result,
     OptionalAttr<TypeAttrOf<Exec_Buffer>>:$result_type,
+    OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$decoding,
     OptionalAttr<DictArrayAttr>:$arg_attrs,
     OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region SizedRegion<1>:$body);
@@ -348,11 +356,11 @@ def Exec_BufferOp : Exec_Op<"buffer"> {
     %1 = exec.buffer fixed at 4096 : memref<8x8xf32>
     ```
     The offset is in bytes; in regions whose buffers scale with the batch
-    (`batch`, `scratch`, `slot`), in bytes per sample, as are the sizes of
+    (`batch`, `scratch`, `slot`, `cache`), in bytes per sample, as are the sizes of
     buffers, rounded up to POPLAR_ALIGNMENT. Buffers of `batch`, `transient` and
     `scratch` are alive until exec.end or the end of the function: no two of them
     overlap that are alive at one time. `fixed` holds the copies of buckets,
-    `slot` what a turn is given.
+    `slot` what a turn is given, `cache` what stays from call to call.
   }];
   let arguments = (ins Exec_Region:$region, Exec_Bytes:$offset);
   let results = (outs Exec_Buffer:$buffer);
@@ -363,7 +371,8 @@ def Exec_BufferOp : Exec_Op<"buffer"> {
     bool isPerSample() { return poplar::exec::isPerSample(getRegion()); }
     /// Whether others may take its place when it is dead.
     bool hasLifetime() {
-      return getRegion() != Region::Fixed && getRegion() != Region::Slot;
+      return getRegion() != Region::Fixed && getRegion() != Region::Slot &&
+             getRegion() != Region::Cache;
     }
     /// What it takes in its region.
     int64_t getBytes();
@@ -458,11 +467,14 @@ class Exec_AttentionBase<string mnemonic>
 
 def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
   let summary = "nn.attention on buffers";
-  let arguments = !con((ins Exec_Buffer:$q, Optional<Exec_Buffer>:$k,
-    Optional<Exec_Buffer>:$v, Optional<Exec_Buffer>:$keys, Exec_Buffer:$out,
-    Exec_Buffer:$lse), attributes);
+  let arguments = !con(
+      (ins Exec_Buffer:$q, Optional<Exec_Buffer>:$k, Optional<Exec_Buffer>:$v,
+          Optional<Exec_Buffer>:$keys, Optional<Exec_Buffer>:$positions,
+          Exec_Buffer:$out, Exec_Buffer:$lse),
+      attributes);
   let assemblyFormat = [{
-    $q (`,` $k^ `,` $v)? (`keys` $keys^)? `into` $out `,` $lse
+    $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`positions` $positions^)?
+    `into` $out `,` $lse
     (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
     (`op_id` $op_id^)? (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
@@ -473,18 +485,46 @@ def Exec_AttentionOp : Exec_AttentionBase<"attention"> {
 
 def Exec_AttentionGradOp : Exec_AttentionBase<"attention_grad"> {
   let summary = "nn.attention_grad on buffers";
-  let arguments = !con((ins Exec_Buffer:$dy, Exec_Buffer:$out, Exec_Buffer:$lse,
-    Exec_Buffer:$q, Optional<Exec_Buffer>:$k, Optional<Exec_Buffer>:$v,
-    Optional<Exec_Buffer>:$keys, Exec_Buffer:$dq, Optional<Exec_Buffer>:$dk,
-    Optional<Exec_Buffer>:$dv), attributes);
+  let arguments =
+      !con((ins Exec_Buffer:$dy, Exec_Buffer:$out, Exec_Buffer:$lse,
+               Exec_Buffer:$q, Optional<Exec_Buffer>:$k,
+               Optional<Exec_Buffer>:$v, Optional<Exec_Buffer>:$keys,
+               Optional<Exec_Buffer>:$positions, Exec_Buffer:$dq,
+               Optional<Exec_Buffer>:$dk, Optional<Exec_Buffer>:$dv),
+           attributes);
   let assemblyFormat = [{
     $dy `,` $out `,` $lse `,` $q (`,` $k^ `,` $v)? (`keys` $keys^)?
-    `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
+    (`positions` $positions^)? `into` $dq (`,` $dk^ `,` $dv)? (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
     (`first_head` $first_head^)? (`cap` $cap^)? attr-dict `:` `(` type(operands) `)`
   }];
   let extraClassDeclaration = descriptor;
+}
+
+def Exec_CachedAttentionOp : Exec_Op<"cached_attention",
+    [AttrSizedOperandSegments]> {
+  let summary = "nn.cached_attention on buffers";
+  let arguments = (ins Exec_Buffer:$q, Optional<Exec_Buffer>:$k,
+    Optional<Exec_Buffer>:$v, Exec_Buffer:$positions, Exec_Buffer:$key_cache,
+    Exec_Buffer:$value_cache, Exec_Buffer:$out, I64Attr:$num_heads,
+    I64Attr:$num_kv_heads, F64Attr:$scale,
+    DefaultValuedAttr<I64Attr, "0">:$window,
+    DefaultValuedAttr<F64Attr, "0.0">:$cap);
+  let assemblyFormat = [{
+    $q (`,` $k^ `,` $v)? `at` $positions `caches` $key_cache `,` $value_cache
+    `into` $out `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
+    (`window` $window^)? (`cap` $cap^)? attr-dict `:` `(` type(operands) `)`
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    PoplarCachedAttention getDescriptor();
+    int64_t getHeadDim() {
+      return llvm::cast<mlir::MemRefType>(getOut().getType()).getDimSize(2) /
+             getNumHeads();
+    }
+    bool isPacked() { return !getK(); }
+  }];
 }
 
 def Exec_EmbeddingGradOp : Exec_Op<"embedding_grad"> {
@@ -522,7 +562,7 @@ def Exec_StartOp : Exec_Op<"start",
     collective reads must not change, and what it writes must not be touched.
   }];
   let arguments = (ins Zero_CollectiveKind:$kind, FlatSymbolRefAttr:$bucket,
-    Zero_WireType:$wire, Exec_Buffer:$buffer, UnitAttr:$transient);
+    Zero_CollectiveWire:$wire, Exec_Buffer:$buffer, UnitAttr:$transient);
   let results = (outs Exec_Token:$token);
   let assemblyFormat = [{
     $kind $bucket `wire` $wire $buffer (`transient` $transient^)? attr-dict
@@ -597,5 +637,7 @@ def Exec_AdamWOp : Exec_BucketCall<"adamw"> {
   let arguments = (ins FlatSymbolRefAttr:$bucket);
   let assemblyFormat = "$bucket attr-dict";
 }
+
+include "Poplar/Dialect/Exec/ExecExchangeOps.td"
 
 #endif // POPLAR_DIALECT_EXEC_EXECOPS_TD

@@ -46,11 +46,29 @@ inline constexpr llvm::StringLiteral kParameterAttr = "nn.parameter";
 /// parameter. The i-th of these arguments is updated in place by the i-th of
 /// the function's last results.
 inline constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
+/// On an argument of a unit: a cache, which is updated in place in the same way
+/// (behind the gradients, of which such a unit has none).
+inline constexpr llvm::StringLiteral kCacheAttr = "nn.cache";
+/// On a function of `--nn-add-decoding`, and on units that it calls: how many
+/// new tokens of each sample it takes.
+inline constexpr llvm::StringLiteral kDecodingAttr = "nn.decoding";
 /// On the module: dictionary with what the tools need to know of the model
 /// (`architecture`, `vocab_size`, `seq_len`, `objective` = "causal" | "masked",
 /// `config` = the source config.json as a string, ...). The dialect verifies it
 /// against the program: see ModelAttr.cpp for the keys and the rules.
 inline constexpr llvm::StringLiteral kModelAttr = "nn.model";
+
+/// Arguments of @model. There are positions where documents share samples
+/// (`packing` in nn.model).
+enum ModelArgument : unsigned {
+  kIds = 0,
+  kTargets = 1,
+  kKeys = 2,
+  kPositions = 3
+};
+
+/// Whether documents share samples, as nn.model says.
+bool isPacked(mlir::ModuleOp module);
 
 /// Whether a tensor or a buffer holds quantised values.
 bool isQuantized(mlir::Type type);

@@ -14,7 +14,7 @@
 #define POPLAR_DIALECT_NN_NNCOLUMNOPS_TD
 
 def NN_RopeOp : NN_ForwardOp<"rope",
-    [AllTypesMatch<["x", "result"]>], [], /*hasSplit=*/1> {
+    [AllTypesMatch<["x", "result"]>], [], /*hasSplit=*/1, ["buildDecoding"]> {
   let summary = "Rotary position embedding, half-split (HF Llama) convention";
   let description = [{
     x is [B,T,H*head_dim]. For every head and j < n, with n frequencies and
@@ -23,18 +23,23 @@ def NN_RopeOp : NN_ForwardOp<"rope",
     factor of scaled RoPE). Scaling schemes differ in the inv_freq that the
     importer computes. What follows the first 2n columns of a head stays as it
     is (partial rotary embeddings), as do all heads after the first `heads`,
-    unless that is 0 (the values of a packed q, k, v).
+    unless that is 0 (the values of a packed q, k, v). With `at`,
+    positions[b,t], which is below `length`, stands for t: of new tokens, or
+    where documents share samples.
   }];
-  let arguments = (ins NN_Activation:$x, I64Attr:$head_dim,
+  let arguments = (ins NN_Activation:$x, Optional<NN_Ids>:$positions,
+                       I64Attr:$head_dim,
                        DenseF64ArrayAttr:$inv_freq,
                        DefaultValuedAttr<F64Attr, "1.0">:$scale,
                        UnitAttr:$inverse,
-                       DefaultValuedAttr<I64Attr, "0">:$heads);
+                       DefaultValuedAttr<I64Attr, "0">:$heads,
+                       DefaultValuedAttr<I64Attr, "0">:$length);
   let results = (outs NN_Activation:$result);
   let assemblyFormat = [{
-    $x (`inverse` $inverse^)? `head_dim` $head_dim
-    `inv_freq` custom<Frequencies>($inv_freq)
+    $x (`at` $positions^)? (`length` $length^)? (`inverse` $inverse^)?
+    `head_dim` $head_dim `inv_freq` custom<Frequencies>($inv_freq)
     (`scale` $scale^)? (`heads` $heads^)? attr-dict `:` type($x)
+    (`,` type($positions)^)?
   }];
 }
 

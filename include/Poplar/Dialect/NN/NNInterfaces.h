@@ -11,6 +11,8 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OpDefinition.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -113,6 +115,40 @@ llvm::LogicalResult buildVJP(mlir::Operation *op, mlir::OpBuilder &builder,
 /// tensors, by reverse mode of their scalar regions.
 llvm::LogicalResult buildLinalgVJP(mlir::linalg::GenericOp op,
                                    mlir::OpBuilder &builder, Gradients &grads);
+
+/// Builds a function for a few new tokens of each sample from one for whole
+/// samples.
+class Decoding {
+public:
+  /// `tokens` at a time, of `length`.
+  Decoding(mlir::OpBuilder &builder, int64_t tokens, int64_t length)
+      : builder(builder), tokens(tokens), length(length) {}
+  virtual ~Decoding() = default;
+
+  /// A type of whole samples, for the new tokens alone. The second dimension
+  /// counts tokens, or heads of them, where the first is the batch.
+  mlir::Type convert(mlir::Type type) const;
+  mlir::Value lookup(mlir::Value value) const {
+    return mapping.lookupOrNull(value);
+  }
+  void map(mlir::Value from, mlir::Value to) { mapping.map(from, to); }
+  /// Clones an op with the operands and the types of the new tokens.
+  mlir::Operation *clone(mlir::Operation *op);
+
+  /// What the function works on in place: caches of `type`, which keep what
+  /// they hold from call to call.
+  virtual mlir::Value addCache(mlir::RankedTensorType type) = 0;
+  /// What has become of a cache.
+  virtual void setCache(mlir::Value updated) = 0;
+
+  mlir::OpBuilder &builder;
+  const int64_t tokens, length;
+  /// Of the new tokens in their samples, i32 [B, tokens].
+  mlir::Value positions;
+
+private:
+  mlir::IRMapping mapping;
+};
 
 /// Ranges [begin, end) of a dimension, ascending.
 using Ranges = llvm::SmallVector<std::pair<int64_t, int64_t>, 3>;

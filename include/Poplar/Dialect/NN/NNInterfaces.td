@@ -117,6 +117,23 @@ def ModelFactsOpInterface : OpInterface<"ModelFactsOpInterface"> {
   ];
 }
 
+def DecodableOpInterface : OpInterface<"DecodableOpInterface"> {
+  let description = [{
+    An op that can be computed for a few new tokens of a text at a time, from
+    what caches hold of the tokens before them. Unless an op says otherwise, it
+    computes every token by itself and needs no cache.
+  }];
+  let cppNamespace = "::poplar::nn";
+  let methods = [
+    InterfaceMethod<"Whether it can.", "bool", "isDecodable", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/"return true;">,
+    InterfaceMethod<[{
+      Builds the op for the new tokens, and maps its results.
+    }], "void", "buildDecoding", (ins "::poplar::nn::Decoding &":$decoding),
+      /*methodBody=*/"", /*defaultImplementation=*/"decoding.clone($_op);">
+  ];
+}
+
 def TensorParallelOpInterface : OpInterface<"TensorParallelOpInterface"> {
   let description = [{
     An op that several devices can share (Megatron-LM: Shoeybi et al. 2019, with

@@ -36,8 +36,9 @@ def NNDialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasConstantMaterializer = 0;
-  /// Of nn.model, see NN.h.
+  /// See NN.h.
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
 }
 
 class NN_Op<string mnemonic, list<Trait> traits = []>
@@ -45,11 +46,14 @@ class NN_Op<string mnemonic, list<Trait> traits = []>
 
 /// An op of the forward pass: pure, differentiable, costed. `overrides` are
 /// methods of DifferentiableOpInterface for which the default does not hold.
+/// `decoding` are those of DecodableOpInterface.
 class NN_ForwardOp<string mnemonic, list<Trait> traits = [],
-                   list<string> overrides = [], bit hasSplit = 0>
+                   list<string> overrides = [], bit hasSplit = 0,
+                   list<string> decoding = []>
     : NN_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<DifferentiableOpInterface, overrides>,
         DeclareOpInterfaceMethods<CostOpInterface>,
+        DeclareOpInterfaceMethods<DecodableOpInterface, decoding>,
         DeclareOpInterfaceMethods<TensorParallelOpInterface,
           !if(hasSplit, ["splitOperand"], []<string>)>], traits)> {
   let hasVerifier = 1;
@@ -261,22 +265,6 @@ def NN_EmbeddingOp : NN_ForwardOp<"embedding",
   }];
 }
 
-def NN_PositionEmbeddingOp : NN_ForwardOp<"position_embedding", [],
-    ["isReadInReverse"]> {
-  let summary = "Adds row t of a table (or row 0 always) to position t";
-  let description = [{
-    `result[b,t,:] = x[b,t,:] + table[constant_row ? 0 : t, :]`; the table has
-    at least T rows (one with `constant_row`, which serves BERT's token types).
-  }];
-  let arguments = (ins NN_Activation:$x, NN_Matrix:$table,
-                       UnitAttr:$constant_row);
-  let results = (outs NN_Activation:$result);
-  let assemblyFormat = [{
-    $x `,` $table (`constant_row` $constant_row^)? attr-dict
-    `:` functional-type(operands, results)
-  }];
-}
-
 def NN_LinearOp : NN_ForwardOp<"linear", [], [], /*hasSplit=*/1> {
   let summary = "x W^T + bias over the last dimension";
   let description = [{
@@ -334,7 +322,8 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<RandomOpInterface>,
     DeclareOpInterfaceMethods<ModelFactsOpInterface, ["isOncePerLayer",
       "getTensorParts"]>],
-    ["isRecomputedWithAttention"], /*hasSplit=*/1> {
+    ["isRecomputedWithAttention"], /*hasSplit=*/1,
+    ["isDecodable", "buildDecoding"]> {
   let summary = "Scaled dot-product attention, grouped-query, never T x T";
   let description = [{
     q is [B,T,H*d], k and v are [B,T,Hkv*d]; query head h reads key head
@@ -344,22 +333,24 @@ def NN_AttentionOp : NN_ForwardOp<"attention", [AttrSizedOperandSegments,
     (Mistral). With `keys`, attention probabilities are dropped with
     probability `dropout`, drawn as nn.dropout draws, with op id `op_id` and
     element ((first_head + h)*T + i)*T + j. `cap` > 0 replaces each scaled score
-    s by cap tanh(s / cap) before the mask (Gemma 2). Results: out [B,T,H*d] and
-    the log-sum-exp of each
-    row's scores, f32 [B,H,T], which the gradient needs.
+    s by cap tanh(s / cap) before the mask (Gemma 2). With `positions`, several
+    documents lie in a sample, one after the other: position p of token i says
+    that its document begins at token i - p, and all keys before are masked,
+    too; causal attention only. Results: out [B,T,H*d] and the log-sum-exp of
+    each row's scores, f32 [B,H,T], which the gradient needs.
   }];
   let arguments = (ins NN_Activation:$q, Optional<NN_Activation>:$k,
-                       Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
-                       I64Attr:$num_heads, I64Attr:$num_kv_heads,
-                       F64Attr:$scale, UnitAttr:$causal,
-                       DefaultValuedAttr<I64Attr, "0">:$window,
-                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$op_id,
-                       DefaultValuedAttr<I64Attr, "0">:$first_head,
-                       DefaultValuedAttr<F64Attr, "0.0">:$cap);
+      Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
+      Optional<NN_Ids>:$positions, I64Attr:$num_heads, I64Attr:$num_kv_heads,
+      F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
+      DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+      DefaultValuedAttr<I64Attr, "0">:$op_id,
+      DefaultValuedAttr<I64Attr, "0">:$first_head,
+      DefaultValuedAttr<F64Attr, "0.0">:$cap);
   let results = (outs NN_Activation:$result, 3DTensorOf<[F32]>:$lse);
   let assemblyFormat = [{
-    $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`causal` $causal^)?
+    $q (`,` $k^ `,` $v)? (`keys` $keys^)? (`positions` $positions^)?
+    (`causal` $causal^)?
     `heads` $num_heads `kv_heads` $num_kv_heads `scale` $scale
     (`window` $window^)? (`dropout` $dropout^)? (`op_id` $op_id^)?
     (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
@@ -486,18 +477,6 @@ def NN_EmbeddingGradOp : NN_GradientOp<"embedding_grad",
   }];
 }
 
-def NN_PositionEmbeddingGradOp : NN_GradientOp<"position_embedding_grad",
-    [AllTypesMatch<["acc", "result"]>]> {
-  let summary = "acc[constant_row ? 0 : t, :] += sum_b dy[b,t,:]";
-  let arguments = (ins NN_Activation:$dy, NN_F32Matrix:$acc,
-                       UnitAttr:$constant_row);
-  let results = (outs NN_F32Matrix:$result);
-  let assemblyFormat = [{
-    $dy `into` $acc (`constant_row` $constant_row^)? attr-dict
-    `:` functional-type(operands, results)
-  }];
-}
-
 def NN_LinearGradWeightOp : NN_GradientOp<"linear_grad_weight",
     [AllTypesMatch<["acc", "result"]>]> {
   let summary = "acc += dy^T x (out_in) or x^T dy (in_out), over all tokens";
@@ -570,21 +549,19 @@ def NN_AttentionGradOp : NN_GradientOp<"attention_grad",
   let summary = "Gradient of attention with respect to q, k, v (or packed)";
   let description = "Attributes and operand forms as in nn.attention.";
   let arguments = (ins NN_Activation:$dy, NN_Activation:$out,
-                       3DTensorOf<[F32]>:$lse,
-                       NN_Activation:$q, Optional<NN_Activation>:$k,
-                       Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
-                       I64Attr:$num_heads, I64Attr:$num_kv_heads,
-                       F64Attr:$scale, UnitAttr:$causal,
-                       DefaultValuedAttr<I64Attr, "0">:$window,
-                       DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<I64Attr, "0">:$op_id,
-                       DefaultValuedAttr<I64Attr, "0">:$first_head,
-                       DefaultValuedAttr<F64Attr, "0.0">:$cap);
+      3DTensorOf<[F32]>:$lse, NN_Activation:$q, Optional<NN_Activation>:$k,
+      Optional<NN_Activation>:$v, Optional<NN_Keys>:$keys,
+      Optional<NN_Ids>:$positions, I64Attr:$num_heads, I64Attr:$num_kv_heads,
+      F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$window,
+      DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+      DefaultValuedAttr<I64Attr, "0">:$op_id,
+      DefaultValuedAttr<I64Attr, "0">:$first_head,
+      DefaultValuedAttr<F64Attr, "0.0">:$cap);
   let results = (outs NN_Activation:$dq, Optional<NN_Activation>:$dk,
                       Optional<NN_Activation>:$dv);
   let assemblyFormat = [{
     $dy `out` $out `lse` $lse `qkv` $q (`,` $k^ `,` $v)? (`keys` $keys^)?
-    (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
+    (`positions` $positions^)? (`causal` $causal^)? `heads` $num_heads `kv_heads` $num_kv_heads
     `scale` $scale (`window` $window^)? (`dropout` $dropout^)?
     (`op_id` $op_id^)? (`first_head` $first_head^)? (`cap` $cap^)? attr-dict
     `:` functional-type(operands, results)
@@ -708,6 +685,8 @@ def NN_AdamWOp : NN_Op<"adamw", [Pure]> {
   let hasVerifier = 1;
 }
 
+include "Poplar/Dialect/NN/NNCacheOps.td"
 include "Poplar/Dialect/NN/NNColumnOps.td"
+include "Poplar/Dialect/NN/NNPositionOps.td"
 
 #endif // POPLAR_DIALECT_NN_NNOPS_TD

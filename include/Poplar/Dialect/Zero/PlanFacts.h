@@ -23,6 +23,9 @@ ModelFacts getModelFacts(mlir::ModuleOp module);
 /// are written.
 PlanOp addPlan(mlir::ModuleOp module, const Plan &plan);
 
+/// What it lets collectives carry.
+LossyWires getLossyWires(PlanOp op);
+
 /// The plan that was written so, or by hand.
 Plan readPlan(PlanOp op);
 

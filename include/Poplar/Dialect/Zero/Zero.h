@@ -51,11 +51,6 @@ class RankOp;
 
 namespace poplar::zero {
 
-/// On the module of one device type's program: what sets it apart, a
-/// dictionary (see ProgramInfo). A module without it is the program of one
-/// rank, the machine at hand.
-inline constexpr llvm::StringLiteral kProgramAttr = "zero.program";
-
 /// On the functions of a pipeline stage that are given a micro-batch's memory
 /// (@forward, @backward, @backward_last, @evaluate, @infer; see getTurnName):
 /// through which chunk it goes. On their results and arguments that go from
@@ -66,7 +61,8 @@ inline constexpr llvm::StringLiteral kTurnAttr = "zero.turn",
                                      kReceivedAttr = "zero.received",
                                      kSentAttr = "zero.sent";
 
-/// The kProgramAttr dictionary of a module, with defaults where it has none.
+/// What the zero.program of a module says. A module without one is the program
+/// of one rank, the machine at hand.
 struct ProgramInfo {
   /// Symbol of the device type and its target, such as "host:avx512-f32".
   std::string deviceType, target = "host";
@@ -85,6 +81,10 @@ struct ProgramInfo {
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
   std::string wire = "f32";
+  /// Of gradients: f32, or what a plan says where links are slow.
+  std::string gradientWire = "f32";
+  /// Parameters are rounded on the wire to less than what ranks compute in.
+  bool hasLossyParameters = false;
   /// Element types of the activations that a pipeline stage receives and sends,
   /// and of their gradients; empty where it is that of its own.
   std::string received, sent;
@@ -92,7 +92,8 @@ struct ProgramInfo {
   bool scaled = false;
 
   static ProgramInfo get(mlir::ModuleOp module);
-  mlir::DictionaryAttr getAttr(mlir::MLIRContext *context) const;
+  /// The op that says it, at the builder's place: the start of a module.
+  ProgramOp create(mlir::OpBuilder &builder, mlir::Location location) const;
   /// The format of the working copies of parameters.
   std::string getWorkingFormat() const {
     return poplar::getWorkingFormat(target, precision);
@@ -119,7 +120,13 @@ struct ProgramInfo {
   int64_t getStage(BucketOp bucket) const;
   bool holds(BucketOp bucket) const;
   bool isShared(BucketOp bucket) const;
+  /// Whether a rank's masters are apart from the working copies that it
+  /// gathers, though these are in f32, too: gathering rounds what it brings.
+  bool hasOwnMaster(BucketOp bucket) const;
 };
+
+/// The zero.program of a module; null where it has none.
+ProgramOp getProgram(mlir::ModuleOp module);
 
 /// The device type, and the group where there are several: the name of a
 /// program, and of the directory where its executable is.
@@ -129,6 +136,17 @@ std::string getProgramName(PlanOp plan, int64_t rank);
 /// The chunk that a turn goes through; 0 of any other function.
 int64_t getChunk(mlir::Operation *function);
 
+/// What a rank keeps of a bucket's gradients that did not cross in a lossy
+/// format, in f32 elements: of each slice that it sends to another node, and of
+/// its own where sums are gathered. 0 where gradients are exact.
+int64_t countResidual(PlanOp plan, const ProgramInfo &info, BucketOp bucket,
+                      int64_t rank);
+
+/// A collective's bytes of an element on the wire.
+double getWireBytes(mlir::Type wire);
+
+/// As below, and "i8" for blocks of int8.
+mlir::Type getWireType(mlir::MLIRContext *context, llvm::StringRef name);
 /// "f32", "bf16", "f16" to the type; null for anything else.
 mlir::FloatType getFloatType(mlir::MLIRContext *context, llvm::StringRef name);
 

@@ -51,4 +51,11 @@ def Zero_WireType : TypeAttrBase<"::mlir::Type", "f32, bf16, f16 or ui8",
     CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
           "::mlir::Float16Type>($_self) || $_self.isUnsignedInteger(8)">>;
 
+/// What collectives carry; i8 stands for blocks of int8 (docs/lossy-wires.md).
+def Zero_CollectiveWire
+    : TypeAttrBase<"::mlir::Type", "f32, bf16, f16, i8 or ui8",
+    CPred<"::llvm::isa<::mlir::Float32Type, ::mlir::BFloat16Type, "
+          "::mlir::Float16Type>($_self) || $_self.isSignlessInteger(8) || "
+          "$_self.isUnsignedInteger(8)">>;
+
 #endif // POPLAR_DIALECT_ZERO_ZEROENUMS_TD

@@ -35,6 +35,10 @@ def ZeroDialect : Dialect {
     functions with a micro-batch of 0. See docs/Rationale.md, "ZeRO".
   }];
   let useDefaultTypePrinterParser = 1;
+  /// Of turns, see Zero.h.
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 def Zero_PlanScheduleAttr : Cluster_QuotedAttr<Zero_PlanSchedule>;
@@ -96,6 +100,18 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     }
     ```
 
+    Where links are slow, a plan may say that collectives carry less than they
+    are given: in bf16, or as i8, blocks of int8 (docs/lossy-wires.md):
+    ```mlir
+    zero.plan stage 2 global_batch 2 policy "exact" gradient_wire i8
+        parameter_wire bf16 {
+      zero.rank @fast node "n0" micro_batch 1 steps 1 last 1
+      zero.rank @slow node "n1" micro_batch 1 steps 1 last 1
+    }
+    ```
+    Gradients then have error feedback. Without, nothing that is trained is
+    rounded on the wire to less than what all ranks compute in.
+
     What planning found out is kept beside: seconds of an iteration by the closed
     form (`predicted_seconds`), their relative uncertainty where profiles are
     estimates, and simulated (`simulated_seconds`). `simulated_plans` lists the
@@ -107,6 +123,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
     ConfinedAttr<I64Attr, [IntPositive]>:$global_batch,
     StrAttr:$policy,
     OptionalAttr<Zero_PlanScheduleAttr>:$schedule,
+    OptionalAttr<Zero_CollectiveWire>:$gradient_wire,
+    OptionalAttr<Zero_CollectiveWire>:$parameter_wire,
     OptionalAttr<F64Attr>:$predicted_seconds,
     OptionalAttr<F64Attr>:$predicted_uncertainty,
     OptionalAttr<F64Attr>:$simulated_seconds,
@@ -114,7 +132,8 @@ def Zero_PlanOp : Zero_Op<"plan", [NoRegionArguments, SingleBlock,
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `stage` $stage `global_batch` $global_batch `policy` $policy
-    (`schedule` $schedule^)? attr-dict-with-keyword $body
+    (`schedule` $schedule^)? (`gradient_wire` $gradient_wire^)?
+    (`parameter_wire` $parameter_wire^)? attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
@@ -306,6 +325,58 @@ def Zero_BucketOp : Zero_Op<"bucket",
 }
 
 //===----------------------------------------------------------------------===//
+// The program of a device type
+//===----------------------------------------------------------------------===//
+
+def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "What sets the program of a device type apart";
+  let description = [{
+    ```mlir
+    module @a100.program {
+      zero.program "a100" target "cuda:sm_80" precision bf16 wire bf16
+        gradient_wire f32 recompute "keep" stage 3 world_size 4
+    }
+    ```
+    The first op of a module that `--specialize-device-types` makes. A module
+    without it is the program of one rank, the machine at hand.
+
+    `precision` is the format of activations and of working copies; `wire` that
+    of gathered parameters, the widest of all device types or, with
+    `lossy_parameters`, what the plan says where links are slow; `gradient_wire`
+    that of reduced gradients. `mixed_recompute`: other device types of the job recompute otherwise. `scaled`: some pipeline
+    stage of the job keeps gradients in f16.
+
+    `group 1 of 2 chunks 2` is the pipeline stage that the program computes, and
+    in how many chunks. `received` and `sent` are the formats of the activations
+    that it receives and sends, and of their gradients, where these are not its
+    own. `parts [3, 1] position 0`: how much of each unit the ranks that share
+    units compute, relative to each other, and which of them the program is of.
+  }];
+  let arguments = (ins StrAttr:$device_type, StrAttr:$target,
+    Zero_WireType:$precision, Zero_CollectiveWire:$wire,
+    Zero_CollectiveWire:$gradient_wire, UnitAttr:$lossy_parameters,
+    Cluster_RecomputeAttr:$recompute,
+    ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
+    ConfinedAttr<I64Attr, [IntMinValue<1>]>:$world_size,
+    UnitAttr:$mixed_recompute, UnitAttr:$scaled,
+    OptionalAttr<Zero_WireType>:$received, OptionalAttr<Zero_WireType>:$sent,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<0>]>, "0">:$group,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$groups,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$chunks,
+    OptionalAttr<DenseI64ArrayAttr>:$parts,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<0>]>, "0">:$position);
+  let assemblyFormat = [{
+    $device_type `target` $target `precision` $precision `wire` $wire
+    `gradient_wire` $gradient_wire (`lossy_parameters` $lossy_parameters^)?
+    `recompute` $recompute `stage` $stage `world_size` $world_size
+    (`mixed_recompute` $mixed_recompute^)? (`scaled` $scaled^)?
+    (`received` $received^)? (`sent` $sent^)? (`group` $group `of` $groups^)?
+    (`chunks` $chunks^)? (`parts` $parts^ `position` $position)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // Collectives
 //===----------------------------------------------------------------------===//
 
@@ -327,7 +398,7 @@ def Zero_AllGatherOp : Zero_CollectiveOp<"all_gather", "AllGather"> {
     zero.all_gather @block0 wire bf16
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire);
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire);
   let results = (outs Variadic<AnyStaticShapeTensor>:$values);
   let assemblyFormat = [{
     $bucket `wire` $wire attr-dict (`:` type($values)^)?
@@ -343,7 +414,7 @@ def Zero_ReduceScatterOp : Zero_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
     sums (stage 1). `unscale` divides by the loss scale first and notes
     overflows.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire,
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire,
     UnitAttr:$unscale, Variadic<AnyStaticShapeTensor>:$gradients);
   let assemblyFormat = [{
     $bucket `wire` $wire (`unscale` $unscale^)? attr-dict
@@ -353,7 +424,7 @@ def Zero_ReduceScatterOp : Zero_CollectiveOp<"reduce_scatter", "ReduceScatter"> 
 
 def Zero_AllReduceOp : Zero_CollectiveOp<"all_reduce", "AllReduce"> {
   let summary = "Replaces the running gradients of a bucket by the ranks' sum";
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_WireType:$wire,
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_CollectiveWire:$wire,
     UnitAttr:$unscale);
   let assemblyFormat = "$bucket `wire` $wire (`unscale` $unscale^)? attr-dict";
 }
@@ -372,7 +443,7 @@ def Zero_StartOp : Zero_CollectiveOp<"start", ""> {
     working copies.
   }];
   let arguments = (ins Zero_CollectiveKind:$kind, FlatSymbolRefAttr:$bucket,
-    Zero_WireType:$wire, UnitAttr:$unscale, UnitAttr:$transient,
+    Zero_CollectiveWire:$wire, UnitAttr:$unscale, UnitAttr:$transient,
     Variadic<AnyStaticShapeTensor>:$gradients);
   let results = (outs Zero_Token:$token);
   let assemblyFormat = [{
@@ -565,5 +636,7 @@ def Zero_AdamWOp : Zero_Op<"adamw",
   let arguments = (ins FlatSymbolRefAttr:$bucket);
   let assemblyFormat = "$bucket attr-dict";
 }
+
+include "Poplar/Dialect/Zero/ZeroExchangeOps.td"
 
 #endif // POPLAR_DIALECT_ZERO_ZEROOPS_TD

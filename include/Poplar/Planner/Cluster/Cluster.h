@@ -17,6 +17,7 @@
 
 #include "Poplar/Planner/Batch/Curve.h"
 #include "Poplar/Planner/Model/StateBytes.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -103,6 +104,9 @@ struct ClusterView {
   /// Links by ordered pair of nodes; a node with itself is the link inside it.
   std::map<std::pair<int, int>, LinkSpeed> links;
   std::optional<LinkSpeed> defaultInside, defaultBetween;
+
+  /// What collectives of a job on it carry, where plans may lose something.
+  LossyWires wires;
 
   /// The link that messages from one rank to another take. A rank reaches
   /// itself in no time. All pairs have a link in a verified cluster.

@@ -36,6 +36,7 @@
 
 #include "Poplar/Planner/Cluster/Cluster.h"
 #include "Poplar/Planner/Simulation/Simulator.h"
+#include <optional>
 #include <utility>
 
 namespace poplar {
@@ -58,20 +59,23 @@ public:
   /// bytes each on the wire.
   SimulationProblem::Collective allGather(std::string name,
                                           const std::vector<int64_t> &bounds,
-                                          int64_t elementBytes) const {
+                                          double elementBytes) const {
     return makeCollective(std::move(name), bounds, getDeviceSeconds(bounds),
-                          elementBytes, false);
+                          elementBytes, elementBytes, false);
   }
+  /// Inside of nodes, elements have `insideBytes` if that is another number.
   SimulationProblem::Collective
   reduceScatter(std::string name, const std::vector<int64_t> &bounds,
-                int64_t elementBytes) const {
+                double elementBytes,
+                std::optional<double> insideBytes = std::nullopt) const {
     return makeCollective(std::move(name), bounds, getDeviceSeconds(bounds),
-                          elementBytes, true);
+                          elementBytes, insideBytes.value_or(elementBytes),
+                          true);
   }
   /// Both over the same shards.
   std::pair<SimulationProblem::Collective, SimulationProblem::Collective>
-  gatherAndReduce(const std::vector<int64_t> &bounds, int64_t gatherBytes,
-                  int64_t reduceBytes) const;
+  gatherAndReduce(const std::vector<int64_t> &bounds, double gatherBytes,
+                  double reduceBytes, double reduceInsideBytes) const;
   /// Every rank gets `bytes` bytes of every other one: counts, norms.
   SimulationProblem::Collective exchange(std::string name, int64_t bytes) const;
 
@@ -90,7 +94,9 @@ public:
   };
   /// Seconds of all ports per byte of the data; ports of equal loads may be
   /// left out.
-  std::vector<Load> listPorts(const Ownership &ownership, bool reduces) const;
+  /// `inside` says how many bytes move inside of a node for one between nodes.
+  std::vector<Load> listPorts(const Ownership &ownership, bool reduces,
+                              double inside = 1) const;
   /// What ranks send and receive, in parts of the data.
   std::vector<Load> listRanks(const Ownership &ownership) const;
 
@@ -112,14 +118,14 @@ private:
   };
 
   double addLinks(const ClusterView &cluster, const std::vector<int> &indices);
-  void listDevicePorts(const Ownership &ownership,
+  void listDevicePorts(const Ownership &ownership, double inside,
                        std::vector<Load> &ports) const;
   void listNodePorts(const Ownership &ownership, bool rootsReceive,
                      std::vector<Load> &ports) const;
   SimulationProblem::Collective
   makeCollective(std::string name, const std::vector<int64_t> &bounds,
-                 std::pair<double, double> deviceSeconds, int64_t elementBytes,
-                 bool reduces) const;
+                 std::pair<double, double> deviceSeconds, double elementBytes,
+                 double insideBytes, bool reduces) const;
   /// Of the busiest device, per byte of an element: as the root of trees, and
   /// as a leaf.
   std::pair<double, double>

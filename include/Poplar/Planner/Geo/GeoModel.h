@@ -57,6 +57,10 @@ struct GeoResult {
   PipelineSimulation simulation;
   /// As HybridResult::isPlayed.
   bool isPlayed = false;
+
+  double getPredicted() const { return search.plan->seconds; }
+  double getLowerBound() const { return search.lowerBound; }
+  bool isProven() const { return search.isProven(); }
 };
 
 /// What a link between two nodes has to do in an iteration.

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Gradients travel in f32. Parameters travel in the format that all ranks of a
-// job work in (getWorkingFormat() in StateBytes.h), or in f32 where they
-// differ.
+// Gradients travel in f32, unless a plan says otherwise. Parameters travel in
+// the format that all ranks of a job work in (getWorkingFormat() in
+// StateBytes.h), or in f32 where they differ. A plan may have both travel in
+// less: as bf16, or as i8, blocks of int8 (docs/lossy-wires.md).
 //
 // Activations travel between two pipeline stages in the format that both keep
 // them in. Where formats differ, in the one that loses nothing which the stage
@@ -48,6 +49,37 @@ inline std::string getMessageFormat(const std::set<std::string> &before,
 constexpr int64_t gradientWireBytes = 4;
 inline int64_t getWireBytes(const std::string &wireFormat) {
   return wireFormat == "f32" ? 4 : 2;
+}
+
+/// What a plan lets collectives carry; empty for what they carry without a
+/// loss.
+struct LossyWires {
+  std::string gradients, parameters;
+
+  bool any() const { return !gradients.empty() || !parameters.empty(); }
+  bool operator==(const LossyWires &other) const {
+    return gradients == other.gradients && parameters == other.parameters;
+  }
+};
+
+/// "gradients as i8, parameters as bf16"
+inline std::string describeWires(const LossyWires &wires) {
+  std::string text;
+  if (!wires.gradients.empty())
+    text = "gradients as " + wires.gradients;
+  if (!wires.parameters.empty())
+    text += (text.empty() ? "parameters as " : ", parameters as ") +
+            wires.parameters;
+  return text;
+}
+
+/// Values that a scale in f32 belongs to, in blocks of int8 on the wire.
+constexpr int64_t wireBlock = 256;
+
+/// Bytes of an element in a collective.
+inline double getElementBytes(const std::string &wireFormat) {
+  return wireFormat == "i8" ? 1 + 4.0 / double(wireBlock)
+                            : double(getWireBytes(wireFormat));
 }
 
 } // namespace poplar

@@ -74,6 +74,17 @@ struct SharedElements {
   std::vector<int64_t> part, whole;
 };
 
+/// The pipelines of a lane in a stage.
+struct GroupPart {
+  int type = 0, tensorDegree = 1;
+  int64_t pipelines = 1;
+
+  bool operator==(const GroupPart &other) const {
+    return type == other.type && tensorDegree == other.tensorDegree &&
+           pipelines == other.pipelines;
+  }
+};
+
 struct HybridProblem {
   /// What a device takes for a micro-batch in a unit.
   struct UnitCost {
@@ -93,6 +104,7 @@ struct HybridProblem {
   };
   struct DeviceType {
     std::string name;
+    /// None of a type that is only `elsewhere`.
     int64_t count = 0;
     /// Devices of this type in a node. Divides `count`.
     int64_t perNode = 1;
@@ -150,6 +162,12 @@ struct HybridProblem {
   int64_t gradientBytes = 4, parameterBytes = 2;
   /// Samples of an iteration.
   int64_t globalBatch = 0;
+  /// Look for plans of more samples, too, whose cost is that of `globalBatch`:
+  /// no plan of as many or more takes less. Its plans need not be any.
+  bool takesMoreSamples = false;
+  /// Pipelines that are cut at other units (HybridColumns.h). They hold
+  /// replicas of all units as well, so that ZeRO meets them once an iteration.
+  std::vector<GroupPart> elsewhere;
   /// In all lanes of a stage as many devices share units; where parameters are
   /// tied, in all stages.
   bool sharesAlike = false;
@@ -159,7 +177,7 @@ struct HybridProblem {
       PipelineSchedule::OneForwardOneBackward, PipelineSchedule::GPipe};
   /// Of the stages of interleaved schedules, and the most that are planned.
   int chunks = 2;
-  static constexpr int mostChunks = 4;
+  static constexpr int mostChunks = 8;
 
   /// Empty if the problem makes sense, else what is wrong with it, and where.
   std::string check() const;
@@ -255,6 +273,11 @@ struct HybridPlan {
   /// Empty if this solves `problem` in the time it claims, else names the
   /// violation and the place.
   std::string verify(const HybridProblem &problem) const;
+};
+
+struct SolvedProblem {
+  const HybridProblem &problem;
+  const HybridPlan &plan;
 };
 
 } // namespace poplar

@@ -9,8 +9,8 @@
 #ifndef POPLAR_PLANNER_PIPELINE_HYBRIDRESULT_H
 #define POPLAR_PLANNER_PIPELINE_HYBRIDRESULT_H
 
+#include "Poplar/Planner/Pipeline/HybridColumns.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
-#include "Poplar/Planner/Pipeline/HybridSearch.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 
 namespace poplar {
@@ -26,24 +26,36 @@ struct HybridRequest {
   /// Plan stages that cannot be built, too. They are simulated by the costs of
   /// units: there are no programs.
   bool hypothetical = false;
+  /// Plan columns (HybridColumns.h), too. No zero.plan can hold them.
+  bool plansColumns = false;
   bool recordsTimeline = false;
 };
 
 struct HybridResult {
   HybridModel model;
-  /// Of the devices that take part, and of all.
-  HybridProblem problem, whole;
-  /// By type of the problem.
+  /// Of all devices.
+  HybridProblem whole;
+  /// By type of the columns' problems.
   std::vector<HybridCluster::Devices> devices;
-  /// Has a plan. Its bound is one of all choices of devices if they were all
-  /// tried, else of those of `problem`.
-  HybridSearchResult search;
+  /// What is planned together: one column, or one for each type.
+  struct Column : HybridColumns::Column {
+    /// By group and lane, ranks of the cluster: those of a pipeline together.
+    std::vector<std::vector<std::vector<int>>> ranks;
+  };
+  std::vector<Column> columns;
+  /// By the closed form: of the plan; what no plan of its kind takes less than,
+  /// of all choices of devices if they were all tried, else of those at hand;
+  /// and what no plan of any kind takes less than, of the latter.
+  double predicted = 0, lowerBound = 0, lowerBoundOfKinds = 0;
   bool triedAllDevices = false;
+  /// Lanes of all columns, one after the other.
   PipelineSimulation simulation;
   /// It is of the plan's programs (playStages()), not of the costs of units.
   bool isPlayed = false;
-  /// By group and lane, ranks of the cluster: those of a pipeline together.
-  std::vector<std::vector<std::vector<int>>> ranks;
+
+  double getPredicted() const { return predicted; }
+  double getLowerBound() const { return lowerBound; }
+  bool isProven() const { return lowerBound >= predicted * (1 - 1e-9); }
 };
 
 } // namespace poplar

@@ -89,11 +89,12 @@ HybridReview::Alone reviewAlone(const HybridProblem &whole,
                                 const HybridProblem &problem,
                                 HybridChoice choice);
 
-/// Reviews a plan that takes `seconds`, simulated, given that of each type
-/// alone. The devices of `whole` that `problem` lacks are idle.
+/// Reviews plans that take `seconds` together, simulated, given that of each
+/// type alone. The devices of `whole` that their problems lack are idle; what a
+/// plan waits for others, as it was given less to do, is imbalance.
 HybridReview reviewHybridPlan(const HybridProblem &whole,
-                              const HybridProblem &problem,
-                              const HybridPlan &plan, double seconds,
+                              const std::vector<SolvedProblem> &solved,
+                              double seconds,
                               std::vector<HybridReview::Alone> alone);
 
 } // namespace poplar

@@ -55,6 +55,11 @@ PipelineSimulation simulatePipeline(const HybridProblem &problem,
                                     const HybridPlan &plan,
                                     bool recordsTimeline = false);
 
+/// The same of plans at once, whose units are cut each in its own way: their
+/// lanes follow one another.
+PipelineSimulation simulatePipelines(const std::vector<SolvedProblem> &solved,
+                                     bool recordsTimeline = false);
+
 } // namespace poplar
 
 #endif // POPLAR_PLANNER_PIPELINE_PIPELINESIMULATION_H

@@ -17,6 +17,7 @@
 
 #include "Poplar/Planner/Batch/BatchProblem.h"
 #include "Poplar/Planner/Cluster/Cluster.h"
+#include "Poplar/Planner/Model/WireFormat.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -70,6 +71,7 @@ struct Plan {
   int64_t globalBatch = 0;
   /// In which pipelines take their turns; empty where there are none.
   std::string schedule;
+  LossyWires wires;
   /// None where all ranks are one group, which shares no units.
   std::vector<Group> groups;
   /// In the order of groups, pipelines, and ranks that share units.

@@ -63,6 +63,8 @@ struct PlanCandidate {
   /// `allocation` drops the others.
   BatchProblem problem;
   Allocation allocation;
+  /// What collectives may carry.
+  LossyWires wires;
 };
 
 /// The best for a stage and a sharding, or why there is none.

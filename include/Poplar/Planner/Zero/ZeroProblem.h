@@ -107,7 +107,11 @@ struct TrafficRates {
 };
 
 /// Bytes of a parameter on the wire between the ranks of a job.
-int64_t getWireBytes(const ClusterView &cluster);
+double getWireBytes(const ClusterView &cluster);
+/// And of a gradient between nodes.
+double getGradientWireBytes(const ClusterView &cluster);
+/// The format in which ranks exchange parameters without a loss.
+std::string getExactWire(const ClusterView &cluster);
 
 /// The rates if ranks hold the shares `state` of every bucket.
 TrafficRates getTrafficRates(const ClusterView &cluster,
@@ -127,7 +131,8 @@ double getCollectiveBytes(const ClusterView &cluster, const ModelFacts &model,
 /// stage shards. Of a profile that says nothing of memory, it is the least that
 /// the state takes.
 int64_t getFixedBytes(const DeviceProfile &profile, const DeviceType &type,
-                      const ModelFacts &model, int stage, double share);
+                      const ModelFacts &model, int stage, double share,
+                      const LossyWires &wires);
 
 /// Shares of the state in proportion to the memory that ranks have left for it,
 /// next to what every rank has to hold and one sample. Fails, with `error` set,

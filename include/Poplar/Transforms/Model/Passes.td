@@ -101,6 +101,23 @@ def NNDifferentiate : Pass<"nn-differentiate", "::mlir::ModuleOp"> {
     "::mlir::math::MathDialect"];
 }
 
+def NNAddDecoding : Pass<"nn-add-decoding", "::mlir::ModuleOp"> {
+  let summary = "Build functions for sampling that keep keys and values in caches";
+  let description = [{
+    From @infer makes @decode, which takes one new token of each sample with its
+    position, and @prefill, which takes `chunk` of them. Both add the keys and
+    values of the tokens to the caches (`nn.cache`) and attend over what these
+    hold. A model with an op that needs whole sequences, such as attention that
+    is not causal, gets neither, and a remark.
+  }];
+  let options = [
+    Option<"chunk", "chunk", "int64_t", "64",
+           "Tokens of a prompt that @prefill takes at a time, at most">
+  ];
+  let dependentDialects = ["::poplar::nn::NNDialect",
+    "::mlir::func::FuncDialect"];
+}
+
 def AddOptimizer : Pass<"add-optimizer", "::mlir::ModuleOp"> {
   let summary = "Add the optimizer's step as functions of flat arrays";
   let description = [{

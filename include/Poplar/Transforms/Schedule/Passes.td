@@ -47,4 +47,16 @@ def ZeroDelayWaits : Pass<"zero-delay-waits", "::mlir::ModuleOp"> {
   ];
 }
 
+def ZeroOverlapExchanges : Pass<"zero-overlap-exchanges", "::mlir::ModuleOp"> {
+  let summary = "Exchange tokens of shared units while products run";
+  let description = [{
+    Splits zero.gather_tokens and zero.scatter_tokens in start and wait, with the
+    products between them that need not wait for all: linear ops of what is
+    gathered begin with the rank's own tokens, one that makes what is scattered
+    ends with them, and gradients of weights do not read what is scattered.
+    `--plan-memory` cuts the products. One exchange is under way at a time.
+  }];
+  let dependentDialects = ["::poplar::zero::ZeroDialect"];
+}
+
 #endif // POPLAR_TRANSFORMS_SCHEDULE_PASSES_TD

@@ -1,0 +1,25 @@
+//===- SplitProducts.h - Products beside exchanges --------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_CONVERSION_MEMORY_SPLITPRODUCTS_H
+#define POPLAR_LIB_CONVERSION_MEMORY_SPLITPRODUCTS_H
+
+#include "Poplar/Dialect/Exec/Exec.h"
+
+namespace poplar {
+
+/// Cuts products by the ranks whose tokens their rows are: those of what is
+/// gathered, which compute a rank's rows when they have arrived, and those of
+/// what is scattered, which give a rank its rows when they are computed. A
+/// product that cannot be cut waits for all, or computes all first. Rows of
+/// buffers begin at multiples of `alignment` bytes.
+void splitProducts(exec::FunctionOp function, int64_t alignment);
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_CONVERSION_MEMORY_SPLITPRODUCTS_H

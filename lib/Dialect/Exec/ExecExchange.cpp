@@ -1,0 +1,62 @@
+//===- ExecExchange.cpp - Exchanges beside products -----------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Exec/Exec.h"
+
+using namespace mlir;
+using namespace poplar;
+using namespace poplar::exec;
+
+LogicalResult RowsOp::verify() {
+  auto whole = cast<MemRefType>(getBuffer().getType()),
+       part = cast<MemRefType>(getRows().getType());
+  if (!getBufferSize(whole).perSample || whole.getRank() < 2 ||
+      part.getRank() != whole.getRank() ||
+      part.getElementType() != whole.getElementType() ||
+      part.getDimSize(0) != whole.getDimSize(0) ||
+      part.getShape().drop_front(2) != whole.getShape().drop_front(2) ||
+      int64_t(getFirst()) + part.getDimSize(1) > whole.getDimSize(1))
+    return emitOpError("takes ") << part << " from token " << getFirst()
+                                 << ", which are no tokens of " << whole;
+  return success();
+}
+
+int64_t RowsOp::getRowBytes() {
+  auto type = cast<MemRefType>(getRows().getType());
+  return ShapedType::getNumElements(type.getShape().drop_front(2)) *
+         type.getElementTypeBitWidth() / 8;
+}
+
+WaitExchangeOp StartExchangeOp::getWait() {
+  return getToken().hasOneUse()
+             ? dyn_cast<WaitExchangeOp>(*getToken().user_begin())
+             : WaitExchangeOp();
+}
+
+LogicalResult StartExchangeOp::verify() {
+  ArrayRef<int64_t> bounds = getBounds();
+  auto ranks = int64_t(bounds.size()) - 1;
+  bool gathers = getKind() == zero::ExchangeKind::GatherTokens;
+  if (ranks < 2 || !llvm::is_sorted(bounds) || bounds.front() != 0)
+    return emitOpError("has bounds [") << bounds << "] that divide nothing";
+  if (int64_t(getResults().size()) != (gathers ? 1 : ranks))
+    return emitOpError("has ")
+           << getResults().size() << " results for " << ranks << " ranks";
+  if (int64_t(getPosition()) >= ranks ||
+      int64_t(getRound().value_or(0)) >= ranks)
+    return emitOpError("is round ")
+           << getRound().value_or(0) << " at position " << getPosition()
+           << " of " << ranks << " ranks";
+  auto all = cast<MemRefType>(
+      (gathers ? getResults().front() : getSource()).getType());
+  if (all.getRank() < 2 || all.getDimSize(1) != bounds.back())
+    return emitOpError("exchanges ")
+           << all << ", which has not the " << bounds.back()
+           << " tokens that are divided";
+  return success();
+}

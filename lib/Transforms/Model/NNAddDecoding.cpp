@@ -1,0 +1,279 @@
+//===- NNAddDecoding.cpp - Sampling with caches of keys and values --------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// @infer is made again for the tokens that are new: @decode takes one of each
+// sample, @prefill a chunk of a prompt. Units become units of their own, which
+// are given the positions of the tokens and the caches of their attention:
+//
+//   @infer    X = @block(X, W)
+//   @decode   X, K0', V0' = @block.decode(X, W, positions, K0, V0)
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Transforms/Model/Decodable.h"
+#include "Poplar/Transforms/Model/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_NNADDDECODING
+#include "Poplar/Transforms/Model/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+//===----------------------------------------------------------------------===//
+// What can be decoded
+//===----------------------------------------------------------------------===//
+
+static Operation *findUndecodable(func::FuncOp function, SymbolTable &symbols) {
+  for (Operation &op : function.front().without_terminator()) {
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto unit = symbols.lookup<func::FuncOp>(call.getCallee());
+      if (!unit || unit.isExternal())
+        return &op;
+      if (Operation *found = findUndecodable(unit, symbols))
+        return found;
+      continue;
+    }
+    auto decodable = dyn_cast<nn::DecodableOpInterface>(op);
+    if (decodable ? !decodable.isDecodable()
+                  : !isa<nn::GetParameterOp, nn::FoldKeyOp, arith::ConstantOp,
+                         zero::SendOp, zero::ReceiveOp>(op))
+      return &op;
+  }
+  return nullptr;
+}
+
+Operation *poplar::findUndecodable(ModuleOp module, StringRef name) {
+  SymbolTable symbols(module);
+  auto function = symbols.lookup<func::FuncOp>(name);
+  return function ? ::findUndecodable(function, symbols) : nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A unit with its caches as arguments.
+struct DecodedUnit {
+  func::FuncOp function;
+  SmallVector<RankedTensorType> caches;
+};
+
+/// Makes one of the functions.
+class FunctionBuilder {
+public:
+  FunctionBuilder(ModuleOp module, SymbolTable &symbols, StringRef name,
+                  int64_t tokens, int64_t length)
+      : module(module), symbols(symbols), name(name), tokens(tokens),
+        length(length) {}
+
+  func::FuncOp build(func::FuncOp infer);
+
+private:
+  void buildOps(func::FuncOp from, nn::Decoding &decoding);
+  const DecodedUnit &getUnit(func::FuncOp unit);
+  void buildCall(func::CallOp call, nn::Decoding &decoding);
+
+  ModuleOp module;
+  SymbolTable &symbols;
+  StringRef name;
+  int64_t tokens, length;
+  llvm::DenseMap<Operation *, DecodedUnit> units;
+};
+
+/// Caches are arguments, of which the caller has the memory.
+class UnitDecoding : public nn::Decoding {
+public:
+  UnitDecoding(OpBuilder &builder, int64_t tokens, int64_t length, Block *body)
+      : Decoding(builder, tokens, length), body(body) {}
+
+  Value addCache(RankedTensorType type) override {
+    caches.push_back(type);
+    return body->addArgument(type, builder.getUnknownLoc());
+  }
+  void setCache(Value value) override { updated.push_back(value); }
+
+  SmallVector<RankedTensorType> caches;
+  SmallVector<Value> updated;
+
+private:
+  Block *body;
+};
+
+/// Caches are the program's: every function has the same, in the same order.
+class StepDecoding : public nn::Decoding {
+public:
+  StepDecoding(OpBuilder &builder, int64_t tokens, int64_t length,
+               ModuleOp module, SymbolTable &symbols)
+      : Decoding(builder, tokens, length), module(module), symbols(symbols) {}
+
+  Value addCache(RankedTensorType type) override {
+    Location loc = module.getLoc();
+    std::string name = "cache." + std::to_string(count++);
+    auto cache = symbols.lookup<nn::CacheOp>(name);
+    if (!cache) {
+      OpBuilder atStart(module.getBodyRegion());
+      cache = nn::CacheOp::create(atStart, loc, name, type);
+      symbols.insert(cache);
+    }
+    return nn::GetCacheOp::create(builder, loc, type, cache.getSymName());
+  }
+  void setCache(Value) override {}
+
+private:
+  ModuleOp module;
+  SymbolTable &symbols;
+  int64_t count = 0;
+};
+
+} // namespace
+
+const DecodedUnit &FunctionBuilder::getUnit(func::FuncOp unit) {
+  auto known = units.find(unit);
+  if (known != units.end())
+    return known->second;
+  OpBuilder builder(module.getContext());
+  auto made = func::FuncOp::create(unit.getLoc(),
+                                   (unit.getSymName() + "." + name).str(),
+                                   builder.getFunctionType({}, {}));
+  made.setPrivate();
+  made->setAttr(nn::kUnitAttr, builder.getUnitAttr());
+  made->setAttr(nn::kDecodingAttr, builder.getI64IntegerAttr(tokens));
+  Block *body = made.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+  UnitDecoding decoding(builder, tokens, length, body);
+  for (BlockArgument argument : unit.getArguments())
+    decoding.map(argument,
+                 body->addArgument(decoding.convert(argument.getType()),
+                                   argument.getLoc()));
+  decoding.positions =
+      body->addArgument(RankedTensorType::get({ShapedType::kDynamic, tokens},
+                                              builder.getI32Type()),
+                        unit.getLoc());
+  buildOps(unit, decoding);
+  SmallVector<Value> results;
+  for (Value result : unit.front().getTerminator()->getOperands())
+    results.push_back(decoding.lookup(result));
+  llvm::append_range(results, decoding.updated);
+  func::ReturnOp::create(builder, unit.getLoc(), results);
+  made.setFunctionType(builder.getFunctionType(body->getArgumentTypes(),
+                                               ValueRange(results).getTypes()));
+  for (unsigned i = 0, end = unit.getNumArguments(); i != end; ++i)
+    if (unit.getArgAttr(i, nn::kParameterAttr))
+      made.setArgAttr(i, nn::kParameterAttr, builder.getUnitAttr());
+  for (unsigned i = unit.getNumArguments() + 1, end = made.getNumArguments();
+       i != end; ++i)
+    made.setArgAttr(i, nn::kCacheAttr, builder.getUnitAttr());
+  symbols.insert(made, std::next(unit->getIterator()));
+  return units[unit] = {made, std::move(decoding.caches)};
+}
+
+void FunctionBuilder::buildCall(func::CallOp call, nn::Decoding &decoding) {
+  const DecodedUnit &unit =
+      getUnit(symbols.lookup<func::FuncOp>(call.getCallee()));
+  SmallVector<Value> operands;
+  for (Value operand : call.getOperands())
+    operands.push_back(decoding.lookup(operand));
+  operands.push_back(decoding.positions);
+  for (RankedTensorType type : unit.caches)
+    operands.push_back(decoding.addCache(type));
+  auto made = func::CallOp::create(decoding.builder, call.getLoc(),
+                                   unit.function, operands);
+  for (auto [from, to] : llvm::zip(call.getResults(), made.getResults()))
+    decoding.map(from, to);
+  for (Value updated : made.getResults().drop_front(call.getNumResults()))
+    decoding.setCache(updated);
+}
+
+void FunctionBuilder::buildOps(func::FuncOp from, nn::Decoding &decoding) {
+  for (Operation &op : from.front().without_terminator()) {
+    if (auto call = dyn_cast<func::CallOp>(op))
+      buildCall(call, decoding);
+    else if (auto decodable = dyn_cast<nn::DecodableOpInterface>(op))
+      decodable.buildDecoding(decoding);
+    else
+      decoding.clone(&op);
+  }
+}
+
+func::FuncOp FunctionBuilder::build(func::FuncOp infer) {
+  OpBuilder builder(module.getContext());
+  auto ids = RankedTensorType::get({ShapedType::kDynamic, tokens},
+                                   builder.getI32Type());
+  auto made = func::FuncOp::create(infer.getLoc(), name,
+                                   builder.getFunctionType({ids, ids}, {}));
+  made->setAttr(nn::kDecodingAttr, builder.getI64IntegerAttr(tokens));
+  builder.setInsertionPointToStart(made.addEntryBlock());
+  StepDecoding decoding(builder, tokens, length, module, symbols);
+  decoding.map(infer.getArgument(nn::kIds), made.getArgument(0));
+  decoding.positions = made.getArgument(1);
+  // Where documents share samples, @infer takes positions, too.
+  if (infer.getNumArguments() > nn::kPositions)
+    decoding.map(infer.getArgument(nn::kPositions), decoding.positions);
+  buildOps(infer, decoding);
+  SmallVector<Value> results;
+  for (Value result : infer.front().getTerminator()->getOperands())
+    results.push_back(decoding.lookup(result));
+  func::ReturnOp::create(builder, infer.getLoc(), results);
+  made.setFunctionType(builder.getFunctionType(made.getArgumentTypes(),
+                                               ValueRange(results).getTypes()));
+  symbols.insert(made, std::next(infer->getIterator()));
+  return made;
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+class NNAddDecodingPass
+    : public poplar::impl::NNAddDecodingBase<NNAddDecodingPass> {
+public:
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (chunk < 1) {
+      module.emitError("option chunk must be at least 1");
+      return signalPassFailure();
+    }
+    SymbolTable symbols(module);
+    auto infer = symbols.lookup<func::FuncOp>("infer");
+    unsigned inputs = nn::isPacked(module) ? nn::kPositions + 1 : 1;
+    if (!infer || infer.isExternal() || infer.getNumArguments() != inputs) {
+      module.emitError("has no function @infer of ids: run --nn-differentiate "
+                       "first");
+      return signalPassFailure();
+    }
+    for (StringRef name : {"decode", "prefill"})
+      if (Operation *other = symbols.lookup(name)) {
+        other->emitOpError("is in the way: @")
+            << name << " is a function that this pass makes";
+        return signalPassFailure();
+      }
+    if (Operation *op = findUndecodable(module, "infer")) {
+      op->emitRemark("needs whole sequences: sampling has no caches");
+      return;
+    }
+    int64_t length =
+        cast<RankedTensorType>(infer.getArgument(0).getType()).getDimSize(1);
+    FunctionBuilder(module, symbols, "decode", 1, length).build(infer);
+    FunctionBuilder(module, symbols, "prefill",
+                    std::min(length, int64_t(chunk)), length)
+        .build(infer);
+  }
+};
+} // namespace

@@ -1,0 +1,172 @@
+//===- ZeroOverlapExchanges.cpp - Exchange tokens beside products ---------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Must happen before: rows of a product need the same rows of what is gathered,
+// and what a rank gets of a sum needs the rows of all ranks' products. So a
+// product of gathered tokens begins with the rank's own rows while the others'
+// are on their way, and a product that is scattered ends with them (Wang et al.
+// 2023, "Overlap communication with dependent computation via decomposition").
+//
+//   at once        compute        linear     |      linear
+//                  link      GGGG            |              SSSS
+//
+//   overlapped     compute   own others      |   others own
+//                  link      GGGG            |         SSSS
+//
+// Gradients of weights do not wait for what is scattered, and are computed
+// meanwhile. One exchange is under way at a time, and the order of exchanges
+// stays the same on all ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
+#include "Poplar/Transforms/Schedule/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace poplar {
+#define GEN_PASS_DEF_ZEROOVERLAPEXCHANGES
+#include "Poplar/Transforms/Schedule/Passes.h.inc"
+} // namespace poplar
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// Ops that ranks wait for each other in stay in their order.
+bool isBarrier(Operation &op) {
+  return isa<zero::ExchangeOpInterface, zero::WaitExchangeOp>(op) ||
+         op.hasTrait<OpTrait::IsTerminator>();
+}
+
+/// Adds to a running gradient, which nothing in the function reads.
+bool isOfWeights(Operation &op) {
+  return isa<nn::LinearGradWeightOp, nn::SumRowsOp>(op) &&
+         llvm::all_of(op.getUsers(), [](Operation *user) {
+           return user->hasTrait<OpTrait::IsTerminator>();
+         });
+}
+
+bool isBefore(Value value, Operation *op) {
+  Operation *def = value.getDefiningOp();
+  return !def || def->isBeforeInBlock(op);
+}
+
+class ZeroOverlapExchangesPass
+    : public poplar::impl::ZeroOverlapExchangesBase<ZeroOverlapExchangesPass> {
+public:
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      for (Operation &op : llvm::make_early_inc_range(function.front())) {
+        if (auto gather = dyn_cast<zero::GatherTokensOp>(op))
+          overlap(gather);
+        else if (auto scatter = dyn_cast<zero::ScatterTokensOp>(op))
+          overlap(scatter);
+      }
+    }
+  }
+
+private:
+  static void overlap(zero::GatherTokensOp gather);
+  static void overlap(zero::ScatterTokensOp scatter);
+  static void delay(ArrayRef<Operation *> ops, ArrayRef<Operation *> others);
+};
+
+} // namespace
+
+/// Moves `ops`, which stand together, down to the first op that reads what they
+/// or `others` give, or to the next exchange.
+void ZeroOverlapExchangesPass::delay(ArrayRef<Operation *> ops,
+                                     ArrayRef<Operation *> others) {
+  auto isGiven = [&](Value value) {
+    Operation *def = value.getDefiningOp();
+    return def &&
+           (llvm::is_contained(ops, def) || llvm::is_contained(others, def));
+  };
+  Operation *place = ops.back()->getNextNode();
+  while (!isBarrier(*place) && llvm::none_of(place->getOperands(), isGiven))
+    place = place->getNextNode();
+  for (Operation *op : ops)
+    op->moveBefore(place);
+}
+
+void ZeroOverlapExchangesPass::overlap(zero::GatherTokensOp gather) {
+  SmallVector<Operation *> products;
+  for (Operation *op = gather->getNextNode(); !isBarrier(*op);
+       op = op->getNextNode()) {
+    auto linear = dyn_cast<nn::LinearOp>(op);
+    if (linear && linear.getX() == gather.getResult() &&
+        isBefore(linear.getWeight(), gather) &&
+        (!linear.getBias() || isBefore(linear.getBias(), gather)))
+      products.push_back(linear);
+  }
+  if (products.empty())
+    return;
+  OpBuilder builder(gather);
+  auto start = zero::StartExchangeOp::create(
+      builder, gather.getLoc(), gather->getResultTypes(),
+      zero::ExchangeKind::GatherTokens, gather.getTokens(), ValueRange(),
+      gather.getBounds(), gather.getPosition());
+  auto wait = zero::WaitExchangeOp::create(builder, gather.getLoc(), start);
+  for (Operation *product : products) {
+    product->moveBefore(wait);
+    cast<nn::LinearOp>(product).getXMutable().assign(start.getResult(0));
+  }
+  // What the unit returns lies where it arrives.
+  gather.getResult().replaceUsesWithIf(start.getResult(0), [](OpOperand &use) {
+    return use.getOwner()->hasTrait<OpTrait::IsTerminator>();
+  });
+  gather.getResult().replaceAllUsesWith(wait.getResult(0));
+  gather.erase();
+  delay({wait}, products);
+}
+
+void ZeroOverlapExchangesPass::overlap(zero::ScatterTokensOp scatter) {
+  Value partial = scatter.getPartial();
+  auto product = partial.getDefiningOp<nn::LinearOp>();
+  if (product && !product->hasOneUse())
+    product = nullptr;
+  // Back to where it may begin, past gradients that need not come first.
+  SmallVector<Operation *> meanwhile;
+  Operation *begin = scatter;
+  bool isReached = false;
+  for (Operation *op = scatter->getPrevNode(); op && !isBarrier(*op);
+       op = op->getPrevNode()) {
+    if (isOfWeights(*op))
+      meanwhile.push_back(op);
+    if (partial.getDefiningOp() == op)
+      isReached = true;
+    else if (!isReached)
+      begin = op;
+  }
+  if (!isReached)
+    product = nullptr;
+  if (!product && meanwhile.empty())
+    return;
+  OpBuilder builder(begin);
+  SmallVector<Type> types(scatter.getBounds().size() - 1, scatter.getType());
+  auto start = zero::StartExchangeOp::create(
+      builder, scatter.getLoc(), types, zero::ExchangeKind::ScatterTokens,
+      partial, product ? ValueRange(product.getX()) : ValueRange(),
+      scatter.getBounds(), scatter.getPosition());
+  for (Operation *op : meanwhile)
+    if (op->isBeforeInBlock(start))
+      op->moveAfter(start);
+  builder.setInsertionPoint(scatter);
+  auto wait = zero::WaitExchangeOp::create(builder, scatter.getLoc(), start);
+  auto sum = zero::SumExchangeOp::create(builder, scatter.getLoc(),
+                                      scatter.getType(), wait.getResults());
+  scatter.getResult().replaceAllUsesWith(sum.getSum());
+  scatter.erase();
+  delay({wait, sum}, {});
+}

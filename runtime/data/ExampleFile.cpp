@@ -1,0 +1,182 @@
+//===- ExampleFile.cpp - Encoded examples, kept in a file -----------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/ExampleFile.h"
+#include "data/Examples.h"
+#include "data/TokenFormat.h"
+#include "job/Waiting.h"
+#include "support/Error.h"
+#include "support/Files.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace poplar::runtime;
+
+// A file: the ids of all examples, with the highest bit of those that count;
+// where each example ends, in ids; and the tail.
+namespace {
+struct Tail {
+  uint64_t Examples, Counted;
+  char Magic[8];
+};
+constexpr uint32_t CountBit = 1u << 31;
+constexpr char Magic[8] = {'p', 'o', 'p', 'l', 'e', 'x', '0', '1'};
+} // namespace
+
+bool poplar::runtime::isExamples(const std::string &Path,
+                                 const std::string &Format,
+                                 const TextEncoding &Encoding) {
+  if (Format == "jsonl") {
+    if (!Encoding.get())
+      fail("--data-format jsonl needs a model with a tokenizer; name it by "
+           "--tokenizer");
+    return true;
+  }
+  if (Format != "auto" || !Encoding.get() ||
+      Path.find_first_of("*?[") != Path.npos)
+    return false;
+  MappedFile File(Path);
+  return looksLikeJSON(File.text());
+}
+
+/// The id that ends a text of the model, from its config.json; -1 if unknown.
+static int32_t findEnd(const ModelInfo &Model) {
+  json::Value Config = json::parse(Model.Config, "config.json of the model");
+  const json::Value *End = Config.find("eos_token_id");
+  if (End && End->kind() == json::Value::Array && !End->elements().empty())
+    End = &End->elements().front();
+  int64_t Id = -1;
+  if (!End || !End->asInteger(Id))
+    return -1;
+  if (Id < 0 || Id >= Model.VocabSize)
+    fail("eos_token_id ", Id, " of the model is outside its vocabulary of ",
+         Model.VocabSize);
+  return static_cast<int32_t>(Id);
+}
+
+/// Calls `Take` with every object of a file: one per line, or all in a list.
+template <typename Callback>
+static void forEachObject(const MappedFile &File, const Callback &Take) {
+  std::string_view Text = File.text();
+  std::string Name = "'" + File.path() + "'";
+  size_t First = Text.find_first_not_of(" \t\r\n");
+  if (First != Text.npos && Text[First] == '[') {
+    json::Value All = json::parse(Text, Name);
+    int64_t Number = 0;
+    for (const json::Value &Each : All.elements())
+      Take(Each, Name + ", example " + std::to_string(++Number), Text.size());
+    return;
+  }
+  int64_t Line = 0;
+  for (size_t Begin = 0; Begin < Text.size();) {
+    size_t End = std::min(Text.find('\n', Begin), Text.size());
+    std::string_view Content = Text.substr(Begin, End - Begin);
+    Begin = End + 1;
+    ++Line;
+    std::string Where = Name + ", line " + std::to_string(Line);
+    if (Content.find_first_not_of(" \t\r") != Content.npos)
+      Take(json::parse(Content, Where), Where, End);
+  }
+}
+
+/// Writes the encoded examples of `Source` to the file `Out`.
+static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
+                           const std::string &Out, bool Reports) {
+  OutputFile File(Out);
+  Waiting Report("encoding '" + Source.path() + "'");
+  std::vector<uint64_t> Ends;
+  std::vector<uint32_t> Buffer;
+  uint64_t Total = 0, Counted = 0;
+  auto Flush = [&] {
+    File.write(Buffer.data(), Buffer.size() * sizeof(uint32_t));
+    Buffer.clear();
+  };
+  forEachObject(Source, [&](const json::Value &Object, const std::string &Where,
+                            size_t Done) {
+    Example E = Encoder.encode(Object, Where);
+    for (size_t I = 0; I < E.Ids.size(); ++I) {
+      Buffer.push_back(static_cast<uint32_t>(E.Ids[I]) |
+                       (E.Counts[I] ? CountBit : 0));
+      Counted += E.Counts[I];
+    }
+    Ends.push_back(Total += E.Ids.size());
+    if (Buffer.size() > 1 << 20)
+      Flush();
+    if (Reports)
+      Report.step(static_cast<int64_t>(Done));
+  });
+  if (Total % 2) // for the alignment of what follows
+    Buffer.push_back(0);
+  Flush();
+  File.write(Ends.data(), Ends.size() * sizeof(uint64_t));
+  Tail End = {Ends.size(), Counted, {}};
+  std::memcpy(End.Magic, Magic, sizeof Magic);
+  File.write(&End, sizeof End);
+  File.close();
+}
+
+static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
+                          const ModelInfo &Model, bool Reports) {
+  if (Model.Masked)
+    fail("'", Path, "' has examples with targets, and this model is masked");
+  MappedFile Source(Path);
+  int32_t EndId = findEnd(Model);
+  std::string Template = readChatTemplate(Encoding.path());
+  ExampleEncoder Encoder(*Encoding.get(), EndId, Template);
+  // The template may decide how conversations are written.
+  return Encoding.keep(Source,
+                       "examples 2 " + std::to_string(EndId) + " " + Template,
+                       [&](const std::string &Out) {
+                         encodeExamples(Source, Encoder, Out, Reports);
+                       });
+}
+
+ExampleFile::ExampleFile(const std::string &Path, const TextEncoding &Encoding,
+                         const ModelInfo &Model, bool Reports)
+    : Name(Path), File(prepare(Path, Encoding, Model, Reports)) {
+  Tail End = {};
+  if (File.size() >= sizeof End)
+    std::memcpy(&End, File.data() + File.size() - sizeof End, sizeof End);
+  if (std::memcmp(End.Magic, Magic, sizeof Magic) != 0 ||
+      End.Examples > (File.size() - sizeof End) / sizeof(uint64_t))
+    fail("'", File.path(), "' is damaged; remove it");
+  if (End.Examples == 0)
+    fail("'", Path, "' has no examples");
+  Count = static_cast<int64_t>(End.Examples);
+  Counted = static_cast<int64_t>(End.Counted);
+}
+
+int64_t ExampleFile::getEnd(int64_t Example) const {
+  uint64_t End = 0;
+  if (Example >= 0)
+    std::memcpy(&End,
+                File.data() + File.size() - sizeof(Tail) -
+                    static_cast<size_t>(Count - Example) * sizeof End,
+                sizeof End);
+  return static_cast<int64_t>(End);
+}
+
+uint32_t ExampleFile::getToken(int64_t Place) const {
+  uint32_t Token = 0;
+  std::memcpy(&Token, File.data() + static_cast<size_t>(Place) * sizeof Token,
+              sizeof Token);
+  return Token;
+}
+
+int64_t ExampleFile::read(int64_t Example, int64_t Places, int32_t *Ids,
+                          int32_t *Targets) const {
+  int64_t Begin = getEnd(Example - 1), Size = length(Example);
+  Places = std::min(Places, Size);
+  for (int64_t I = 0; I < Places; ++I) {
+    Ids[I] = static_cast<int32_t>(getToken(Begin + I) & ~CountBit);
+    uint32_t Next = I + 1 < Size ? getToken(Begin + I + 1) : 0;
+    Targets[I] = Next & CountBit ? static_cast<int32_t>(Next & ~CountBit) : -1;
+  }
+  return Places;
+}

@@ -1,0 +1,60 @@
+//===- ExampleFile.h - Encoded examples, kept in a file ---------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_EXAMPLEFILE_H
+#define POPLAR_RUNTIME_EXAMPLEFILE_H
+
+#include "data/Text.h"
+#include "job/Fingerprint.h"
+
+#include <string>
+
+namespace poplar::runtime {
+
+struct ModelInfo;
+
+/// Whether a file is to be read as examples: JSON, of a model with a tokenizer.
+bool isExamples(const std::string &Path, const std::string &Format,
+                const TextEncoding &Encoding);
+
+/// The encoded examples of a file.
+class ExampleFile {
+public:
+  /// Encodes the examples of the file `Path`, or finds what has been kept, as
+  /// encoded text is. With `Reports`, says how far that has come.
+  ExampleFile(const std::string &Path, const TextEncoding &Encoding,
+              const ModelInfo &Model, bool Reports);
+
+  int64_t size() const { return Count; }
+  /// Tokens of all examples, and those that count.
+  int64_t tokens() const { return getEnd(Count - 1); }
+  int64_t counted() const { return Counted; }
+  const std::string &name() const { return Name; }
+  /// Tokens of an example.
+  int64_t length(int64_t Example) const {
+    return getEnd(Example) - getEnd(Example - 1);
+  }
+  /// The first `Places` tokens of an example, or fewer if it is shorter, and
+  /// after each the next one, or -1 where that does not count. Returns how
+  /// many.
+  int64_t read(int64_t Example, int64_t Places, int32_t *Ids,
+               int32_t *Targets) const;
+  void addTo(Fingerprint &Print) const { Print.add(File); }
+
+private:
+  int64_t getEnd(int64_t Example) const;
+  uint32_t getToken(int64_t Place) const;
+
+  std::string Name;
+  MappedFile File;
+  int64_t Count = 0, Counted = 0;
+};
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_EXAMPLEFILE_H

@@ -1,0 +1,94 @@
+//===- ExampleSource.cpp - Samples from examples --------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/ExampleSource.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+using namespace poplar::runtime;
+
+ExampleSource::ExampleSource(const ExampleFile &File, int64_t Begin,
+                             int64_t End, const ModelInfo &Model, uint64_t Seed,
+                             bool Shuffle)
+    : File(File), Model(Model), Begin(Begin), Count(End - Begin), Seed(Seed),
+      Shuffle(Shuffle) {
+  for (int64_t I = Begin; I < End; ++I)
+    Cut += File.length(I) > Model.SeqLen + 1;
+  if (!Model.Packed)
+    return;
+  std::vector<int32_t> Lengths;
+  Lengths.reserve(static_cast<size_t>(Count));
+  for (int64_t I = Begin; I < End; ++I)
+    Lengths.push_back(static_cast<int32_t>(getPlaces(I)));
+  Packed.emplace(std::move(Lengths), Model.SeqLen);
+}
+
+/// Of a sample that others share. An example without a next token has one that
+/// does not count.
+int64_t ExampleSource::getPlaces(int64_t Example) const {
+  return std::clamp<int64_t>(File.length(Example) - 1, 1, Model.SeqLen);
+}
+
+/// Of an endless sequence of samples: which of an epoch, in the order of the
+/// file or as it is packed.
+int64_t ExampleSource::find(int64_t Index) {
+  int64_t Epoch = Index / size(), Slot = Index % size();
+  if (!Shuffle)
+    return Slot;
+  auto Key = [&](Stream Which) {
+    return hashCounters(Seed, static_cast<uint64_t>(Which), Epoch);
+  };
+  if (Packed && Epoch != PackedEpoch) {
+    Permutation Order(static_cast<uint64_t>(Count), Key(Stream::Packing));
+    Packed->pack(&Order);
+    PackedEpoch = Epoch;
+  }
+  Permutation Order(static_cast<uint64_t>(size()), Key(Stream::Shuffle));
+  return static_cast<int64_t>(Order(static_cast<uint64_t>(Slot)));
+}
+
+void ExampleSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
+  int64_t Sample = find(Index), Used = 0;
+  if (Packed)
+    for (const int64_t *Each = Packed->begin(Sample);
+         Each != Packed->end(Sample); ++Each)
+      Used += File.read(Begin + *Each, Packed->length(*Each), Ids + Used,
+                        Targets + Used);
+  else
+    Used = File.read(Begin + Sample, Model.SeqLen, Ids, Targets);
+  std::fill(Ids + Used, Ids + Model.SeqLen, 0);
+  std::fill(Targets + Used, Targets + Model.SeqLen, -1);
+}
+
+void ExampleSource::readPositions(int64_t Index, int64_t Length,
+                                  int32_t *Positions) {
+  int64_t Sample = find(Index), Used = 0;
+  for (const int64_t *Each = Packed->begin(Sample); Each != Packed->end(Sample);
+       Used += Packed->length(*Each++))
+    std::iota(Positions + Used, Positions + Used + Packed->length(*Each), 0);
+  // What is left are documents of one token, which cost the least.
+  std::fill(Positions + Used, Positions + Length, 0);
+}
+
+std::string ExampleSource::describe() const {
+  std::string Text;
+  if (Cut)
+    Text += ", " + std::to_string(Cut) + " examples are longer than " +
+            std::to_string(Model.SeqLen + 1) + " tokens and cut";
+  if (!Packed)
+    return Text;
+  char Filled[32];
+  std::snprintf(Filled, sizeof Filled, "%.1f %%",
+                100.0 * static_cast<double>(Packed->filled()) /
+                    static_cast<double>(Packed->size() * Model.SeqLen));
+  return Text + ", packed " + std::to_string(Count) + " examples into " +
+         std::to_string(Packed->size()) + " samples of " +
+         std::to_string(Model.SeqLen) + " tokens: " + Filled + " filled";
+}

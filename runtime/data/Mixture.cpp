@@ -1,0 +1,56 @@
+//===- Mixture.cpp - Samples from several sources -------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/Mixture.h"
+
+#include <cmath>
+#include <numeric>
+
+using namespace poplar::runtime;
+
+MixedSource::MixedSource(std::vector<std::unique_ptr<SampleSource>> TheParts,
+                         std::vector<double> Weights)
+    : Parts(std::move(TheParts)) {
+  double Rest = std::accumulate(Weights.begin(), Weights.end(), 0.0);
+  for (double Weight : Weights) {
+    Shares.push_back(Weight / Rest);
+    Rest -= Weight;
+  }
+  Shares.back() = 1;
+  for (const auto &Part : Parts)
+    Total += Part->size();
+}
+
+/// Of the first n samples that are left to a part, floor(n * share) are its
+/// own, and the others are left to the parts behind it.
+std::pair<SampleSource *, int64_t> MixedSource::find(int64_t Index) const {
+  for (size_t Part = 0;; ++Part) {
+    auto CountOwn = [&](int64_t Count) {
+      return static_cast<int64_t>(
+          std::floor(static_cast<double>(Count) * Shares[Part]));
+    };
+    int64_t Own = CountOwn(Index);
+    if (CountOwn(Index + 1) > Own || Part + 1 == Parts.size())
+      return {Parts[Part].get(), Own};
+    Index -= Own;
+  }
+}
+
+JoinedSource::JoinedSource(std::vector<std::unique_ptr<SampleSource>> TheParts)
+    : Parts(std::move(TheParts)) {
+  for (const auto &Part : Parts)
+    Total += Part->size();
+}
+
+std::pair<SampleSource *, int64_t> JoinedSource::find(int64_t Index) const {
+  Index %= Total;
+  size_t Part = 0;
+  while (Index >= Parts[Part]->size())
+    Index -= Parts[Part++]->size();
+  return {Parts[Part].get(), Index};
+}

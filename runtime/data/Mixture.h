@@ -1,0 +1,72 @@
+//===- Mixture.h - Samples from several sources -----------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_MIXTURE_H
+#define POPLAR_RUNTIME_MIXTURE_H
+
+#include "data/Data.h"
+
+namespace poplar::runtime {
+
+/// Samples from several sources, each in a share of the samples and in an order
+/// of its own. Any number of consecutive samples has of each source what its
+/// share is, but for a few; which are whose follows from their number alone.
+class MixedSource : public SampleSource {
+public:
+  /// `Weights`, above 0, are the shares times any number.
+  MixedSource(std::vector<std::unique_ptr<SampleSource>> Parts,
+              std::vector<double> Weights);
+
+  int64_t size() const override { return Total; }
+  void read(int64_t Index, int32_t *Ids, int32_t *Targets) override {
+    auto [Part, Own] = find(Index);
+    Part->read(Own, Ids, Targets);
+  }
+  void readPositions(int64_t Index, int64_t Length,
+                     int32_t *Positions) override {
+    auto [Part, Own] = find(Index);
+    Part->readPositions(Own, Length, Positions);
+  }
+  bool needsMasking() const override { return Parts.front()->needsMasking(); }
+
+private:
+  std::pair<SampleSource *, int64_t> find(int64_t Index) const;
+
+  std::vector<std::unique_ptr<SampleSource>> Parts;
+  /// Of the samples that the parts before have left.
+  std::vector<double> Shares;
+  int64_t Total = 0;
+};
+
+/// Several sources, one after the other.
+class JoinedSource : public SampleSource {
+public:
+  explicit JoinedSource(std::vector<std::unique_ptr<SampleSource>> Parts);
+
+  int64_t size() const override { return Total; }
+  void read(int64_t Index, int32_t *Ids, int32_t *Targets) override {
+    auto [Part, Own] = find(Index);
+    Part->read(Own, Ids, Targets);
+  }
+  void readPositions(int64_t Index, int64_t Length,
+                     int32_t *Positions) override {
+    auto [Part, Own] = find(Index);
+    Part->readPositions(Own, Length, Positions);
+  }
+  bool needsMasking() const override { return Parts.front()->needsMasking(); }
+
+private:
+  std::pair<SampleSource *, int64_t> find(int64_t Index) const;
+
+  std::vector<std::unique_ptr<SampleSource>> Parts;
+  int64_t Total = 0;
+};
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_MIXTURE_H

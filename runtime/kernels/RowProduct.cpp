@@ -1,0 +1,163 @@
+//===- RowProduct.cpp - Products of one row -------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What such a product takes is the time to read B once. B is read as it lies,
+// in several streams of consecutive addresses: rows of it whose sums are wanted
+// where it is transposed, else rows that are added up.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Runtime/ABI.h"
+#include "Vector.h"
+
+using namespace poplar;
+
+namespace {
+
+/// Streams of B; columns of C that are added up in a cache.
+constexpr int64_t kStreams = 4, kColumns = 1024;
+
+struct Product {
+  const PoplarGemm *desc;
+  void *const *args;
+
+  POPLAR_ALWAYS_INLINE Floats loadA(int64_t at) const {
+    return loadElements(args[0], desc->a_type == POPLAR_BF16, at);
+  }
+  POPLAR_ALWAYS_INLINE float elementOfA(int64_t at) const {
+    return loadElement(args[0], desc->a_type == POPLAR_BF16, at);
+  }
+  POPLAR_ALWAYS_INLINE Floats loadB(int64_t at) const {
+    return loadElements(args[1], desc->b_type == POPLAR_BF16, at);
+  }
+  POPLAR_ALWAYS_INLINE float elementOfB(int64_t at) const {
+    return loadElement(args[1], desc->b_type == POPLAR_BF16, at);
+  }
+  POPLAR_ALWAYS_INLINE float bias(int64_t column) const {
+    return desc->has_bias
+               ? loadElement(args[2], desc->c_type == POPLAR_BF16, column)
+               : 0.0f;
+  }
+  POPLAR_ALWAYS_INLINE void storeC(int64_t at, float value) const {
+    storeElement(args[3], desc->c_type == POPLAR_BF16, at, value);
+  }
+};
+
+/// `Columns` columns of C, in `Rows` rows from `row` on, of a transposed B.
+template <int Rows, int Columns>
+POPLAR_INLINE void dot(const Product &product, int64_t row, int64_t column) {
+  const int64_t depth = product.desc->k;
+  Floats sums[Rows][Columns];
+  float rests[Rows][Columns];
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 8
+    for (int c = 0; c < Columns; ++c) {
+      sums[r][c] = Floats{};
+      rests[r][c] = 0;
+    }
+  int64_t k = 0;
+  for (; k + kLanes <= depth; k += kLanes) {
+    Floats a[Rows];
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r)
+      a[r] = product.loadA((row + r) * depth + k);
+#pragma GCC unroll 8
+    for (int c = 0; c < Columns; ++c) {
+      Floats b = product.loadB((column + c) * depth + k);
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r)
+        sums[r][c] += a[r] * b;
+    }
+  }
+  for (; k < depth; ++k)
+    for (int c = 0; c < Columns; ++c)
+      for (int r = 0; r < Rows; ++r)
+        rests[r][c] += product.elementOfA((row + r) * depth + k) *
+                       product.elementOfB((column + c) * depth + k);
+  for (int r = 0; r < Rows; ++r)
+    for (int c = 0; c < Columns; ++c)
+      product.storeC((row + r) * product.desc->n + column + c,
+                     reduceSum(sums[r][c]) + rests[r][c] +
+                         product.bias(column + c));
+}
+
+/// Adds `Streams` rows of B, from `k` on, to `width` columns of C.
+template <int Rows, int Streams>
+POPLAR_INLINE void addStreams(const Product &product, int64_t row, int64_t k,
+                              int64_t column, int64_t width,
+                              float (&sums)[Rows][kColumns]) {
+  const int64_t depth = product.desc->k;
+  float a[Rows][Streams];
+  for (int r = 0; r < Rows; ++r)
+    for (int s = 0; s < Streams; ++s)
+      a[r][s] = product.elementOfA((row + r) * depth + k + s);
+  const int64_t first = k * product.desc->n + column;
+  int64_t i = 0;
+  for (; i + kLanes <= width; i += kLanes) {
+    Floats b[Streams];
+#pragma GCC unroll 8
+    for (int s = 0; s < Streams; ++s)
+      b[s] = product.loadB(first + s * product.desc->n + i);
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) {
+      Floats sum = load(sums[r] + i);
+#pragma GCC unroll 8
+      for (int s = 0; s < Streams; ++s)
+        sum += b[s] * a[r][s];
+      store(sums[r] + i, sum);
+    }
+  }
+  for (; i < width; ++i)
+    for (int r = 0; r < Rows; ++r)
+      for (int s = 0; s < Streams; ++s)
+        sums[r][i] +=
+            product.elementOfB(first + s * product.desc->n + i) * a[r][s];
+}
+
+/// Columns [begin, end) of C in `Rows` rows from `row` on.
+template <int Rows>
+POPLAR_INLINE void multiplyRows(const Product &product, int64_t row,
+                                int64_t begin, int64_t end) {
+  const PoplarGemm *desc = product.desc;
+  if (desc->trans_b) {
+    int64_t column = begin;
+    for (; column + kStreams <= end; column += kStreams)
+      dot<Rows, kStreams>(product, row, column);
+    for (; column < end; ++column)
+      dot<Rows, 1>(product, row, column);
+    return;
+  }
+  float sums[Rows][kColumns];
+  for (int64_t column = begin; column < end; column += kColumns) {
+    int64_t width = end - column < kColumns ? end - column : kColumns;
+    for (int r = 0; r < Rows; ++r)
+      for (int64_t i = 0; i < width; ++i)
+        sums[r][i] = product.bias(column + i);
+    int64_t k = 0;
+    for (; k + 2 * kStreams <= desc->k; k += 2 * kStreams)
+      addStreams<Rows, 2 * kStreams>(product, row, k, column, width, sums);
+    for (; k < desc->k; ++k)
+      addStreams<Rows, 1>(product, row, k, column, width, sums);
+    for (int r = 0; r < Rows; ++r)
+      for (int64_t i = 0; i < width; ++i)
+        product.storeC((row + r) * desc->n + column + i, sums[r][i]);
+  }
+}
+
+} // namespace
+
+extern "C" void poplar_row_product(const PoplarGemm *desc, void *const *args,
+                                   int64_t batch, int64_t begin, int64_t end) {
+  Product product{desc, args};
+  int64_t row = 0;
+  for (; row + 4 <= batch; row += 4)
+    multiplyRows<4>(product, row, begin, end);
+  for (; row < batch; ++row)
+    multiplyRows<1>(product, row, begin, end);
+}

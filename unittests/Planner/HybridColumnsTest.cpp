@@ -1,0 +1,106 @@
+//===- HybridColumnsTest.cpp - Columns against all that there are ---------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Planner/Pipeline/HybridColumns.h"
+#include "HybridOracle.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+#include "gtest/gtest.h"
+#include <cmath>
+
+using namespace poplar;
+
+/// Two types, and one ZeRO stage.
+static HybridProblem makeRandomColumns(std::mt19937 &random) {
+  while (true) {
+    HybridProblem problem = makeRandomHybrid(random);
+    if (problem.types.size() != 2 || problem.globalBatch < 2)
+      continue;
+    problem.zeroStages = {static_cast<int>(random() % 2)};
+    return problem;
+  }
+}
+
+static void expectColumns(const HybridProblem &problem,
+                          const HybridColumns &found, int i) {
+  ASSERT_EQ(found.columns.size(), 2u) << i;
+  int64_t samples = 0;
+  double longest = 0;
+  for (const HybridColumns::Column &column : found.columns) {
+    EXPECT_EQ(column.problem.check(), "") << i;
+    EXPECT_EQ(column.plan.verify(column.problem), "") << i;
+    EXPECT_NEAR(defineHybridCost(column.problem, column.plan),
+                column.plan.seconds, 1e-9 * column.plan.seconds)
+        << i;
+    samples += column.problem.globalBatch;
+    longest = std::max(longest, column.plan.seconds);
+  }
+  EXPECT_EQ(samples, problem.globalBatch) << i;
+  EXPECT_EQ(longest, found.predicted) << i;
+  EXPECT_EQ(simulatePipelines(found.getSolved()).seconds, found.simulated) << i;
+}
+
+TEST(HybridColumns, AreHardlySlowerThanTheLeastOfAllAndNoneBeatsTheBound) {
+  std::mt19937 random(1);
+  int solved = 0, proven = 0, least = 0;
+  for (int i = 0; i < 300; ++i) {
+    HybridProblem problem = makeRandomColumns(random);
+    ASSERT_EQ(problem.check(), "") << i;
+    double best = searchAllColumns(problem);
+    HybridColumns found =
+        searchHybridColumns(problem, hybridEffort, /*mostChunks=*/1);
+    EXPECT_LE(found.lowerBound, best * (1 + 1e-9)) << i;
+    if (found.columns.empty())
+      continue;
+    ASSERT_NO_FATAL_FAILURE(expectColumns(problem, found, i));
+    ++solved;
+    EXPECT_GE(found.predicted, best * (1 - 1e-9)) << i;
+    least += found.predicted <= best * 1.02;
+    proven += found.lowerBound >= found.predicted * 0.98;
+  }
+  EXPECT_GT(solved, 200);
+  EXPECT_GT(least, solved * 8 / 10);
+  EXPECT_GT(proven, solved / 4);
+}
+
+/// Each type has its own cuts, and what they exchange waits for both.
+TEST(HybridColumns, CutUnitsEachInItsOwnWay) {
+  HybridProblem problem;
+  problem.elements.assign(6, 10);
+  problem.globalBatch = 30;
+  problem.zeroStages = {1};
+  for (int count : {2, 3}) {
+    HybridProblem::DeviceType type;
+    type.name = "type" + std::to_string(count);
+    type.count = count;
+    // Too little for one device.
+    type.memory = count == 2 ? 700 : 500;
+    type.modes = {{1, 1, "keep", {}}};
+    type.modes[0].units.assign(6, {1.0 * count, 2.0 * count, 0, 1, 1});
+    problem.types.push_back(type);
+  }
+  problem.links.assign(4, {{0.001, 1e6}, true});
+  ASSERT_EQ(problem.check(), "");
+  HybridColumns found = searchHybridColumns(problem);
+  ASSERT_EQ(found.columns.size(), 2u);
+  EXPECT_EQ(found.columns[0].plan.groups.size(), 2u);
+  EXPECT_EQ(found.columns[1].plan.groups.size(), 3u);
+  // Both are as fast as the other.
+  EXPECT_NEAR(found.columns[0].problem.globalBatch, 15, 1);
+  PipelineSimulation together = simulatePipelines(found.getSolved());
+  for (const HybridColumns::Column &column : found.columns)
+    EXPECT_LE(simulatePipeline(column.problem, column.plan).seconds,
+              together.seconds);
+  // ZeRO that meets in every micro-batch is none for columns, nor a single
+  // type.
+  problem.zeroStages = {2, 3};
+  EXPECT_TRUE(searchHybridColumns(problem).columns.empty());
+  EXPECT_TRUE(std::isinf(searchHybridColumns(problem).lowerBound));
+  problem.zeroStages = {1};
+  EXPECT_TRUE(
+      searchHybridColumns(problem.restrictTo({0})).columns.empty());
+}

@@ -1,0 +1,241 @@
+//===- PackingTest.cpp - Examples that share samples; mixtures ------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/Packing.h"
+#include "TestProgram.h"
+#include "TestSupport.h"
+#include "data/ExampleSource.h"
+#include "data/Mixture.h"
+#include "job/Options.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+
+using namespace poplar::runtime;
+
+namespace {
+
+const std::string Inputs = POPLAR_TOKENIZER_INPUTS;
+
+/// Best-fit decreasing as it is defined: how full the samples are.
+std::multiset<int64_t> packByDefinition(std::vector<int32_t> Lengths,
+                                        int64_t Capacity) {
+  std::sort(Lengths.rbegin(), Lengths.rend());
+  std::vector<int64_t> Rooms;
+  for (int32_t Length : Lengths) {
+    int64_t *Best = nullptr;
+    for (int64_t &Room : Rooms)
+      if (Room >= Length && (!Best || Room < *Best))
+        Best = &Room;
+    if (!Best)
+      Best = &Rooms.emplace_back(Capacity);
+    *Best -= Length;
+  }
+  std::multiset<int64_t> Filled;
+  for (int64_t Room : Rooms)
+    Filled.insert(Capacity - Room);
+  return Filled;
+}
+
+TEST(Packing, IsBestFitDecreasing) {
+  std::mt19937 Random(3);
+  for (int64_t Capacity : {1, 7, 64, 300}) {
+    std::uniform_int_distribution<int32_t> Any(1,
+                                               static_cast<int32_t>(Capacity));
+    std::vector<int32_t> Lengths(500);
+    for (int32_t &Length : Lengths)
+      Length = std::min(Any(Random), Any(Random));
+    Packing P(Lengths, Capacity);
+    std::vector<int64_t> First;
+    for (uint64_t Key : {0, 1, 2}) {
+      Permutation Order(Lengths.size(), Key);
+      P.pack(Key ? &Order : nullptr);
+      std::multiset<int64_t> Filled;
+      std::set<int64_t> Seen;
+      std::vector<int64_t> All;
+      for (int64_t Sample = 0; Sample < P.size(); ++Sample) {
+        int64_t Sum = 0;
+        for (const int64_t *Each = P.begin(Sample); Each != P.end(Sample);
+             ++Each) {
+          Sum += Lengths[static_cast<size_t>(*Each)];
+          All.push_back(*Each);
+        }
+        Filled.insert(Sum);
+      }
+      Seen.insert(All.begin(), All.end());
+      EXPECT_EQ(All.size(), Lengths.size());
+      EXPECT_EQ(Seen.size(), Lengths.size());
+      EXPECT_EQ(Filled, packByDefinition(Lengths, Capacity));
+      if (Key == 0)
+        First = All;
+      else if (Capacity > 1)
+        EXPECT_NE(All, First) << "another order, other company";
+    }
+  }
+}
+
+class ExamplesTest : public testing::Test {
+protected:
+  ExamplesTest() : Model(testprogram::Program) {
+    setenv("POPLAR_CACHE", (Dir / "cache").c_str(), 1);
+    O.Tokenizer = Inputs + "/qwen.json";
+    Model.VocabSize = 100000;
+    Model.Packed = true;
+    Encoding.emplace(O, Model);
+    Model.Config = "{\"eos_token_id\": " +
+                   std::to_string(Encoding->get()->find("<|endoftext|>")) + "}";
+    std::string Lines;
+    std::mt19937 Random(5);
+    for (int I = 0; I < 60; ++I) {
+      Lines += R"({"prompt": "the", "completion": ")";
+      for (unsigned J = Random() % 9; J > 0; --J)
+        Lines += " the model";
+      Lines += std::string(" ") + char('a' + I % 26) + "\"}\n";
+    }
+    writeFile(Dir / "a.jsonl", Lines);
+    File.emplace(Dir / "a.jsonl", *Encoding, Model, false);
+  }
+  struct Sample {
+    std::vector<int32_t> Ids, Targets, Positions;
+    bool operator==(const Sample &Other) const {
+      return Ids == Other.Ids && Targets == Other.Targets &&
+             Positions == Other.Positions;
+    }
+  };
+  Sample read(SampleSource &Source, int64_t Index) const {
+    auto Length = static_cast<size_t>(Model.SeqLen);
+    Sample S{std::vector<int32_t>(Length), std::vector<int32_t>(Length),
+             std::vector<int32_t>(Length)};
+    Source.read(Index, S.Ids.data(), S.Targets.data());
+    Source.readPositions(Index, Model.SeqLen, S.Positions.data());
+    return S;
+  }
+
+  TempDir Dir;
+  Options O;
+  ModelInfo Model;
+  std::optional<TextEncoding> Encoding;
+  std::optional<ExampleFile> File;
+};
+
+/// (id, target) of every place of an example that has a next token.
+using Places = std::vector<std::pair<int32_t, int32_t>>;
+
+TEST_F(ExamplesTest, ShareSamplesWhole) {
+  ExampleSource Source(*File, 0, File->size(), Model, 7, true);
+  EXPECT_LT(Source.size(), File->size());
+  std::multiset<Places> Expected;
+  int64_t Filled = 0;
+  for (int64_t I = 0; I < File->size(); ++I) {
+    std::vector<int32_t> Ids(16), Targets(16);
+    auto Count = static_cast<size_t>(
+        File->read(I, std::min<int64_t>(File->length(I) - 1, 16), Ids.data(),
+                   Targets.data()));
+    Places P;
+    for (size_t J = 0; J < Count; ++J)
+      P.emplace_back(Ids[J], Targets[J]);
+    EXPECT_NE(P.back().second, -1);
+    Expected.insert(P);
+    Filled += static_cast<int64_t>(Count);
+  }
+  // In every epoch, every example once.
+  for (int64_t Epoch : {0, 1, 5}) {
+    std::multiset<Places> Seen;
+    for (int64_t I = 0; I < Source.size(); ++I) {
+      Sample S = read(Source, Epoch * Source.size() + I);
+      size_t End = 16;
+      while (End > 0 && S.Targets[End - 1] == -1)
+        --End;
+      // What is left are documents of one token.
+      for (size_t J = End; J < 16; ++J)
+        EXPECT_EQ(S.Positions[J], 0);
+      Places P;
+      for (size_t J = 0; J < End; ++J) {
+        if (S.Positions[J] == 0 && J > 0) {
+          Seen.insert(P);
+          P.clear();
+        }
+        EXPECT_EQ(S.Positions[J], static_cast<int32_t>(P.size()));
+        P.emplace_back(S.Ids[J], S.Targets[J]);
+      }
+      Seen.insert(P);
+    }
+    EXPECT_EQ(Seen, Expected) << Epoch;
+  }
+  std::string Text = Source.describe();
+  EXPECT_NE(Text.find("packed 60 examples into " +
+                      std::to_string(Source.size()) +
+                      " samples of 16 tokens: "),
+            std::string::npos)
+      << Text;
+  // Any order of reading gives the same: nothing is to be resumed.
+  ExampleSource Again(*File, 0, File->size(), Model, 7, true);
+  int64_t Last = 3 * Source.size() + 2;
+  EXPECT_EQ(read(Again, Last), read(Source, Last));
+  EXPECT_EQ(read(Again, 1), read(Source, 1));
+  ExampleSource Other(*File, 0, File->size(), Model, 8, true);
+  EXPECT_FALSE(read(Other, 0) == read(Source, 0) &&
+               read(Other, 1) == read(Source, 1));
+}
+
+/// Samples that tell whose and which they are.
+class NumberedSource : public SampleSource {
+public:
+  NumberedSource(int32_t Name, int64_t Count) : Name(Name), Count(Count) {}
+  int64_t size() const override { return Count; }
+  void read(int64_t Index, int32_t *Ids, int32_t *Targets) override {
+    *Ids = Name;
+    *Targets = static_cast<int32_t>(Index);
+  }
+
+private:
+  int32_t Name;
+  int64_t Count;
+};
+
+std::vector<std::unique_ptr<SampleSource>> makeParts() {
+  std::vector<std::unique_ptr<SampleSource>> Parts;
+  for (int32_t Name : {0, 1, 2})
+    Parts.push_back(std::make_unique<NumberedSource>(Name, 10 + Name));
+  return Parts;
+}
+
+TEST(Mixture, SharesAreKeptEverywhere) {
+  const std::vector<double> Weights = {2, 7, 1};
+  MixedSource Source(makeParts(), Weights);
+  EXPECT_EQ(Source.size(), 33);
+  std::map<int32_t, int32_t> Next;
+  for (int64_t I = 0; I < 1000; ++I) {
+    int32_t Name = -1, Own = -1;
+    Source.read(I, &Name, &Own);
+    // Every part gives its samples in their order.
+    ASSERT_EQ(Own, Next[Name]++) << I;
+    for (int32_t Part : {0, 1, 2})
+      ASSERT_NEAR(Next[Part],
+                  static_cast<double>(I + 1) *
+                      Weights[static_cast<size_t>(Part)] / 10,
+                  2);
+  }
+  EXPECT_EQ(Next[1], 700);
+}
+
+TEST(Mixture, JoinedInOrder) {
+  JoinedSource Source(makeParts());
+  int32_t Name = -1, Own = -1;
+  Source.read(10, &Name, &Own);
+  EXPECT_EQ(Name, 1);
+  EXPECT_EQ(Own, 0);
+  Source.read(33 + 21, &Name, &Own);
+  EXPECT_EQ(Name, 2);
+  EXPECT_EQ(Own, 0);
+}
+
+} // namespace
