@@ -63,26 +63,20 @@ const std::array<float, 256> &poplar::runtime::getDynamicMap() {
   return Map;
 }
 
-namespace {
-/// Rounds to the nearest value of a map; of two, to the lesser.
-template <size_t Size> class Rounding {
-public:
-  explicit Rounding(const std::array<float, Size> &Map) {
-    for (size_t I = 0; I + 1 < Size; ++I)
-      Bounds[I] = (Map[I] + Map[I + 1]) / 2;
-  }
-  /// The code of a value of a block.
-  uint8_t operator()(float Value, float Inverse) const {
-    float Scaled = std::clamp(Value * Inverse, -1.0f, 1.0f);
-    return static_cast<uint8_t>(
-        std::lower_bound(Bounds.begin(), Bounds.end(), Scaled) -
-        Bounds.begin());
-  }
+/// Between the values of a map. What is rounded becomes as many as there are of
+/// these below it: the nearest value; of two, the lesser.
+template <size_t Size>
+static std::array<float, Size - 1>
+findMiddles(const std::array<float, Size> &Map) {
+  std::array<float, Size - 1> Middles;
+  for (size_t I = 0; I + 1 < Size; ++I)
+    Middles[I] = (Map[I] + Map[I + 1]) / 2;
+  return Middles;
+}
 
-private:
-  std::array<float, Size - 1> Bounds;
-};
-} // namespace
+static float scale(float Value, float Inverse) {
+  return std::clamp(Value * Inverse, -1.0f, 1.0f);
+}
 
 static float findLargest(const float *Values, int64_t Count) {
   float Largest = 0;
@@ -117,7 +111,7 @@ static void quantizeInt8(int64_t Rows, int64_t Columns, const float *Values,
 /// Codes of a byte each for `Count` scales, and what their values are of.
 static void quantizeScales(std::vector<float> &Scales, char *Codes,
                            char *Factors, char *Mean) {
-  static const Rounding<256> Round(getDynamicMap());
+  static const std::array<float, 255> Middles = findMiddles(getDynamicMap());
   double Sum = 0;
   for (float Scale : Scales)
     Sum += Scale;
@@ -131,15 +125,35 @@ static void quantizeScales(std::vector<float> &Scales, char *Codes,
     float Largest = findLargest(Scales.data() + First, Last - First);
     std::memcpy(Factors + First / POPLAR_SCALE_BLOCK * 4, &Largest, 4);
     float Inverse = invert(Largest);
-    for (int64_t I = First; I < Last; ++I)
-      Codes[I] =
-          static_cast<char>(Round(Scales[static_cast<size_t>(I)], Inverse));
+    for (int64_t I = First; I < Last; ++I) {
+      float Scaled = scale(Scales[static_cast<size_t>(I)], Inverse);
+      Codes[I] = static_cast<char>(
+          std::lower_bound(Middles.begin(), Middles.end(), Scaled) -
+          Middles.begin());
+    }
   }
+}
+
+/// Codes of a block, whose first value is even.
+static void quantizeNF4(const float *Values, int64_t Count, float Inverse,
+                        char *Codes) {
+  static const std::array<float, 15> Middles = findMiddles(NF4Values);
+  float Scaled[POPLAR_NF4_BLOCK] = {};
+  int32_t Found[POPLAR_NF4_BLOCK] = {};
+  for (int64_t I = 0; I < Count; ++I)
+    Scaled[I] = scale(Values[I], Inverse);
+  for (float Middle : Middles)
+    for (int64_t I = 0; I < POPLAR_NF4_BLOCK; ++I)
+      Found[I] += Middle < Scaled[I];
+  // Behind the last of an odd number are zeros.
+  for (int64_t I = Count; I < POPLAR_NF4_BLOCK; ++I)
+    Found[I] = 0;
+  for (int64_t I = 0; I < Count; I += 2)
+    Codes[I / 2] = static_cast<char>(Found[I] << 4 | Found[I + 1]);
 }
 
 bool poplar::runtime::quantize(int32_t Type, int64_t Rows, int64_t Columns,
                                const float *Values, char *Out) {
-  static const Rounding<16> Round(NF4Values);
   PoplarQuantizedLayout Layout = poplar_quantized_layout(Type, Rows, Columns);
   std::memset(Out, 0, static_cast<size_t>(Layout.bytes));
   int64_t Count = Rows * Columns;
@@ -155,11 +169,7 @@ bool poplar::runtime::quantize(int32_t Type, int64_t Rows, int64_t Columns,
     int64_t Last = std::min<int64_t>(First + POPLAR_NF4_BLOCK, Count);
     float Largest = findLargest(Values + First, Last - First);
     Scales[static_cast<size_t>(First / POPLAR_NF4_BLOCK)] = Largest;
-    float Inverse = invert(Largest);
-    for (int64_t I = First; I < Last; ++I) {
-      int Code = Round(Values[I], Inverse);
-      Out[I / 2] = static_cast<char>(Out[I / 2] | Code << (I % 2 ? 0 : 4));
-    }
+    quantizeNF4(Values + First, Last - First, invert(Largest), Out + First / 2);
   }
   if (Type == POPLAR_NF4)
     std::memcpy(Out + Layout.scales, Scales.data(), Scales.size() * 4);
