@@ -240,8 +240,10 @@ static void lower(exec::StartOp op, FunctionLowering &l) {
   desc.id = l.shared.numCollectives++;
   desc.kind = int32_t(op.getKind());
   desc.bucket = l.shared.getBucket(op.getBucket());
-  desc.wire_type = op.getWire().isInteger() ? int32_t(POPLAR_I8)
-                                            : exec::getPoplarType(op.getWire());
+  // Bytes of quantised parameters are unsigned.
+  desc.wire_type = op.getWire().isSignlessInteger()
+                       ? int32_t(POPLAR_I8)
+                       : exec::getPoplarType(op.getWire());
   desc.transient = op.getTransient();
   Value address = l.addressOf(l.shared.getStruct("collective", desc));
   l.callRuntime("poplar_rt_start", {address, l.pointerOf(op.getBuffer())});
