@@ -28,7 +28,7 @@ public:
   }
 
 private:
-  int64_t getRank(int64_t offset) const {
+  int64_t getRank(int64_t offset) {
     return (int64_t(start.getPosition()) + ranks + offset) % ranks;
   }
   bool canSplit(exec::ProductOp product, Operation *end) const;
