@@ -115,7 +115,8 @@ zero.plan stage 0 global_batch 1 policy "exact" {
 // other pipelines; what they all read, all of them hold. The whole parameter
 // stays for @model until --zero-shard-units.
 
-// CHECK: module @cpu.part0.program attributes {{.*}}parts = array<i64: 3, 1>, {{.*}}position = 0
+// CHECK: module @cpu.part0.program {
+// CHECK-NEXT: zero.program {{.*}} parts [3, 1] position 0{{$}}
 // CHECK: nn.parameter @e.part0 : tensor<12x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [0, 12]>
 // CHECK: nn.parameter @e.part1 : tensor<4x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [12, 16]>
 // CHECK: nn.parameter @e : tensor<16x4xf32>
