@@ -23,6 +23,8 @@ static int64_t divideUp(int64_t value, int64_t by) {
 std::vector<HybridPlan::Range> poplar::cutStage(const HybridProblem::Mode &mode,
                                                 HybridPlan::Range stage,
                                                 int chunks) {
+  if (chunks == 1)
+    return {stage};
   auto measure = [&](int unit) {
     return mode.units[unit].forward + mode.units[unit].backward;
   };
