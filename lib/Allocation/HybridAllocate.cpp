@@ -95,8 +95,8 @@ static HybridColumns findColumns(const ClusterView &cluster,
     return {};
   HybridCluster &whole = problems.front();
   getFilter(request)(whole.problem);
-  HybridColumns columns = searchHybridColumns(whole.problem, hybridEffort,
-                                              getMostChunks(request));
+  HybridColumns columns =
+      searchHybridColumns(whole.problem, hybridEffort, getMostChunks(request));
   result.devices = std::move(whole.devices);
   result.whole = std::move(whole.problem);
   return columns;
@@ -125,9 +125,8 @@ static void takeSelection(HybridSelection &found, HybridResult &result) {
 static double findBoundOfKinds(const HybridRequest &request,
                                const HybridSelection &found,
                                const HybridColumns &columns) {
-  double bound = request.plansColumns
-                     ? columns.lowerBound
-                     : std::numeric_limits<double>::infinity();
+  double bound = request.plansColumns ? columns.lowerBound
+                                      : std::numeric_limits<double>::infinity();
   for (int chunks = 1; chunks <= getMostChunks(request); ++chunks)
     bound = std::min(bound, found.choice.bounds[chunks]);
   return bound;

@@ -101,6 +101,5 @@ TEST(HybridColumns, CutUnitsEachInItsOwnWay) {
   EXPECT_TRUE(searchHybridColumns(problem).columns.empty());
   EXPECT_TRUE(std::isinf(searchHybridColumns(problem).lowerBound));
   problem.zeroStages = {1};
-  EXPECT_TRUE(
-      searchHybridColumns(problem.restrictTo({0})).columns.empty());
+  EXPECT_TRUE(searchHybridColumns(problem.restrictTo({0})).columns.empty());
 }

@@ -69,8 +69,8 @@ poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
        ++chunks) {
     // What costs so much more is not faster.
     double margin = chunks < many ? simulationMargin : marginOfMany;
-    HybridChoice other = chooseOf(problems, effort / 4, chunks,
-                                  std::min(limit, least * margin));
+    HybridChoice other =
+        chooseOf(problems, effort / 4, chunks, std::min(limit, least * margin));
     least = std::min(least, getCost(other));
     bounds[chunks] = other.search.lowerBound;
     used += other.effort;
