@@ -15,6 +15,7 @@
 #ifndef POPLAR_RUNTIME_ADAPTER_H
 #define POPLAR_RUNTIME_ADAPTER_H
 
+#include "Poplar/Runtime/ABI.h"
 #include "support/JSON.h"
 
 #include <cstdint>
