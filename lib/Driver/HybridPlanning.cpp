@@ -165,8 +165,10 @@ std::optional<Timeline> poplar::playHypothetical(Compilation &compilation) {
   HybridResult found;
   if (mlir::failed(findPlan(*copy, cluster, request, found, compilation.error)))
     return std::nullopt;
-  if (!haveSameRanks(plan, writePlan(cluster, found.problem, *found.search.plan,
-                                     found.ranks))) {
+  const HybridResult::Column &column = found.columns.front();
+  if (found.columns.size() > 1 ||
+      !haveSameRanks(plan, writePlan(cluster, column.problem, column.plan,
+                                     column.ranks))) {
     compilation.error = "it cannot be built, and was made by other options "
                         "than --policy hybrid --hypothetical alone";
     return std::nullopt;

@@ -142,12 +142,16 @@ std::string poplar::formatStages(const ReportInput &input,
     table.html(formatTime(std::max(part.seconds->waiting, 0.0))); // rounding
     table.html(formatTime(part.seconds->exposed));
   }
+  if (isSimulated)
+    return table.finish() +
+           "<p class=\"note\">Times are of an iteration, simulated.</p>\n";
   return table.finish() +
-         (isSimulated
-              ? "<p class=\"note\">Times are of an iteration, simulated.</p>\n"
-              : "<p class=\"note\">poplar build does not take this plan: the "
-                "timeline is played from the costs of units, not from "
-                "programs.</p>\n");
+         "<p class=\"note\">poplar build does not take this "
+         "plan" +
+         (input.simulated ? ": the timeline is played from the costs of units, "
+                            "not from programs"
+                          : "") +
+         ".</p>\n";
 }
 
 //===----------------------------------------------------------------------===//

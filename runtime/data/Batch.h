@@ -44,8 +44,8 @@ public:
   /// numbers. Returns the number of targets.
   int64_t load(SampleSource &Source, int64_t First, const Share &Part,
                int64_t Step);
-  /// The same, of all ranks: returns the targets of the whole batch. Collective,
-  /// where there are several ranks.
+  /// The same, of all ranks: returns the targets of the whole batch.
+  /// Collective, where there are several ranks.
   int64_t loadBatch(SampleSource &Source, int64_t First, const Share &Part,
                     int64_t Step);
   /// Runs forward and backward on what was loaded, adding to the gradients of

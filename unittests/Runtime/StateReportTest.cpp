@@ -38,8 +38,8 @@ public:
   int receive(int, int, void *, int64_t) override { return 0; }
   void waitMessage(int) override {}
   bool hasExchanges() const override { return false; }
-  int64_t startExchange(
-      const std::vector<comm::IslandLibrary::Transfer> &) override {
+  int64_t
+  startExchange(const std::vector<comm::IslandLibrary::Transfer> &) override {
     return 0;
   }
   void waitExchange(int64_t) override {}

@@ -513,10 +513,10 @@ void poplar_rt_receive(void *context, int64_t kind);
 void poplar_rt_exchange(void *context, const PoplarExchange *exchange,
                         void *const *buffers, int64_t batch);
 /// The same in rounds, as many as there are ranks: in round r a rank gives to
-/// the one r positions behind it and gets from the one r before it, in a circle;
-/// in round 0 it copies what is its own. All of them if `round` is negative.
-/// Between start and wait, what is given must stay as it is, and what is got must
-/// not be touched.
+/// the one r positions behind it and gets from the one r before it, in a
+/// circle; in round 0 it copies what is its own. All of them if `round` is
+/// negative. Between start and wait, what is given must stay as it is, and what
+/// is got must not be touched.
 void poplar_rt_start_exchange(void *context, const PoplarExchange *exchange,
                               void *const *buffers, int64_t batch,
                               int64_t round);

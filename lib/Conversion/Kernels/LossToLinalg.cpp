@@ -43,7 +43,8 @@ static Value addParts(LinalgBuilder &l, Type type, ValueRange parts) {
   });
 }
 
-static SmallVector<Value> lowerSumExchange(LinalgBuilder &l, zero::SumExchangeOp op) {
+static SmallVector<Value> lowerSumExchange(LinalgBuilder &l,
+                                           zero::SumExchangeOp op) {
   return {addParts(l, op.getSum().getType(), op.getParts())};
 }
 

@@ -14,6 +14,7 @@
 #include "Poplar/Conversion/Memory/Passes.h"
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Exec/Exec.h"
+#include <limits>
 
 namespace poplar {
 #define GEN_PASS_DEF_EXECVERIFY

@@ -396,8 +396,7 @@ void PlanMemoryPass::runOnOperation() {
       return signalPassFailure();
   // Libraries of GPUs choose their kernels by the alignment of buffers.
   bool isHost =
-      StringRef(zero::ProgramInfo::get(module).target).starts_with("host") ||
-      zero::ProgramInfo::get(module).target.empty();
+      StringRef(zero::ProgramInfo::get(module).target).starts_with("host");
   for (auto function : module.getOps<exec::FunctionOp>())
     splitProducts(function, isHost ? 1 : 256);
   if (failed(replaceOptimizer(builder)))

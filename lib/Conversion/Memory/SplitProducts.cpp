@@ -28,7 +28,7 @@ public:
   }
 
 private:
-  int64_t getRank(int64_t offset) const {
+  int64_t getRank(int64_t offset) {
     return (int64_t(start.getPosition()) + ranks + offset) % ranks;
   }
   bool canSplit(exec::ProductOp product, Operation *end) const;
@@ -83,10 +83,11 @@ Value ExchangeSplitter::getRows(Value buffer, int64_t rank) {
 }
 
 void ExchangeSplitter::createProduct(exec::ProductOp product, int64_t rank) {
-  exec::ProductOp::create(builder, product.getLoc(),
-                          getRows(product.getA(), rank), product.getB(),
-                          product.getBias(), getRows(product.getAux(), rank),
-                          getRows(product.getC(), rank), product.getTransB(),
+  Value a = getRows(product.getA(), rank),
+        aux = getRows(product.getAux(), rank),
+        c = getRows(product.getC(), rank);
+  exec::ProductOp::create(builder, product.getLoc(), a, product.getB(),
+                          product.getBias(), aux, c, product.getTransB(),
                           product.getEpilogue(), product.getTf32());
 }
 
@@ -99,7 +100,7 @@ exec::StartExchangeOp ExchangeSplitter::createStart(int64_t round) {
 void ExchangeSplitter::splitGather() {
   Value all = start.getResults().front();
   SmallVector<exec::ProductOp> products;
-  for (Operation *op = start->getNextNode(); op != wait;
+  for (Operation *op = start->getNextNode(); op != wait.getOperation();
        op = op->getNextNode()) {
     auto product = dyn_cast<exec::ProductOp>(op);
     if (!product || product.getA() != all)

@@ -165,7 +165,7 @@ void ZeroOverlapExchangesPass::overlap(zero::ScatterTokensOp scatter) {
   builder.setInsertionPoint(scatter);
   auto wait = zero::WaitExchangeOp::create(builder, scatter.getLoc(), start);
   auto sum = zero::SumExchangeOp::create(builder, scatter.getLoc(),
-                                      scatter.getType(), wait.getResults());
+                                         scatter.getType(), wait.getResults());
   scatter.getResult().replaceAllUsesWith(sum.getSum());
   scatter.erase();
   delay({wait, sum}, {});

@@ -122,3 +122,56 @@ exec.function step @step() inputs [0] {
   exec.wait %t
   exec.return
 }
+
+// -----
+
+// Rows that have arrived may be read while others are on their way.
+exec.arena fixed 0 per_sample 512 live 512 transient 0 bytes 0 live 0 scratch 0 bytes 0
+exec.function unit @rows(%mine: memref<?x4x16xf32>, %w: memref<16x16xf32>, %y: memref<?x8x16xf32>) scratch 512 {
+  %all = exec.buffer scratch at 0 : memref<?x8x16xf32>
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 1 round 1 %mine into %all : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  %u = exec.start_exchange gather_tokens bounds [0, 4, 8] position 1 round 0 %mine into %all : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.wait_exchange %u
+  %a = exec.rows %all from 4 : memref<?x8x16xf32> to memref<?x4x16xf32>
+  %b = exec.rows %y from 4 : memref<?x8x16xf32> to memref<?x4x16xf32>
+  exec.product %a, %w into %b trans_b : (memref<?x4x16xf32>, memref<16x16xf32>, memref<?x4x16xf32>)
+  exec.wait_exchange %t
+  exec.end %all : memref<?x8x16xf32>
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 0 per_sample 512 live 512 transient 0 bytes 0 live 0 scratch 0 bytes 0
+exec.function unit @early(%mine: memref<?x4x16xf32>, %w: memref<16x16xf32>, %y: memref<?x4x16xf32>) scratch 512 {
+  %all = exec.buffer scratch at 0 : memref<?x8x16xf32>
+  // expected-note @below {{which starts here}}
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 1 round 1 %mine into %all : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  %a = exec.rows %all from 0 : memref<?x8x16xf32> to memref<?x4x16xf32>
+  // expected-error @below {{touches a buffer before the exchange of it has been waited for}}
+  exec.product %a, %w into %y trans_b : (memref<?x4x16xf32>, memref<16x16xf32>, memref<?x4x16xf32>)
+  exec.wait_exchange %t
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 0 per_sample 512 live 512 transient 0 bytes 0 live 0 scratch 0 bytes 0
+exec.function unit @given(%all: memref<?x8x16xf32>) scratch 512 {
+  %mine = exec.buffer scratch at 0 : memref<?x4x16xf32>
+  // expected-note @below {{which starts here}}
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 1 %mine into %all : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  // expected-error @below {{touches a buffer before the exchange of it has been waited for}}
+  exec.end %mine : memref<?x4x16xf32>
+  exec.wait_exchange %t
+  exec.return
+}
+
+// -----
+
+exec.arena fixed 0 per_sample 512 live 512 transient 0 bytes 0 live 0 scratch 0 bytes 0
+exec.function unit @forgotten(%mine: memref<?x4x16xf32>, %all: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{is never waited for}}
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 1 %mine into %all : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.return
+}

@@ -1,0 +1,40 @@
+// RUN: poplar-opt %s --plan-memory=workspace-bytes=0 --exec-verify | FileCheck %s
+
+// The second of two ranks that share a unit has the last three of eight tokens. Its
+// product of what is gathered begins with those, and the one that is scattered ends
+// with them.
+
+exec.kernel @sum(%a0: tensor<?x3x8xf32>, %a1: tensor<?x3x8xf32>) -> tensor<?x3x8xf32>
+    rows 3 per_sample {
+  exec.yield %a0 : tensor<?x3x8xf32>
+}
+
+// CHECK-LABEL: exec.function unit @block(
+// CHECK-SAME: %[[MINE:[^:]+]]: memref<?x3x8xf32>, %[[UP:[^:]+]]: memref<4x8xf32>, %[[DOWN:[^:]+]]: memref<8x4xf32>
+// CHECK: %[[ALL:.+]] = exec.buffer scratch at {{.*}} : memref<?x8x8xf32>
+// CHECK: %[[R:.+]] = exec.start_exchange gather_tokens bounds [0, 5, 8] position 1 round 1 %[[MINE]] into %[[ALL]]
+// CHECK: %[[O:.+]] = exec.start_exchange gather_tokens bounds [0, 5, 8] position 1 round 0 %[[MINE]] into %[[ALL]]
+// CHECK: exec.wait_exchange %[[O]]
+// CHECK: %[[OWN:.+]] = exec.rows %[[ALL]] from 5 : memref<?x8x8xf32> to memref<?x3x8xf32>
+// CHECK: exec.product %[[OWN]], %[[UP]] into %{{.*}} trans_b : (memref<?x3x8xf32>, memref<4x8xf32>, memref<?x3x4xf32>)
+// CHECK: exec.wait_exchange %[[R]]
+// CHECK: %[[OTHERS:.+]] = exec.rows %[[ALL]] from 0 : memref<?x8x8xf32> to memref<?x5x8xf32>
+// CHECK: exec.product %[[OTHERS]], %[[UP]] into
+
+// CHECK: exec.product %{{.*}}, %[[DOWN]] into %{{.*}} trans_b : (memref<?x5x4xf32>, memref<8x4xf32>, memref<?x5x8xf32>)
+// CHECK: %[[R:.+]] = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 1
+// CHECK: exec.product %{{.*}}, %[[DOWN]] into %{{.*}} trans_b : (memref<?x3x4xf32>, memref<8x4xf32>, memref<?x3x8xf32>)
+// CHECK: %[[O:.+]] = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 0
+// CHECK: exec.wait_exchange %[[R]]
+// CHECK: exec.wait_exchange %[[O]]
+// CHECK: exec.dispatch @sum
+func.func @block(%mine: tensor<?x3x8xf32>, %up: tensor<4x8xf32> {nn.parameter}, %down: tensor<8x4xf32> {nn.parameter}) -> tensor<?x3x8xf32> attributes {nn.unit} {
+  %all = zero.start_exchange gather_tokens %mine bounds [0, 5, 8] position 1 : tensor<?x3x8xf32> -> tensor<?x8x8xf32>
+  %0 = nn.linear %all, %up : (tensor<?x8x8xf32>, tensor<4x8xf32>) -> tensor<?x8x4xf32>
+  %1 = zero.wait_exchange %all of %mine : tensor<?x8x8xf32> of tensor<?x3x8xf32> -> tensor<?x8x8xf32>
+  %2 = nn.linear %0, %down : (tensor<?x8x4xf32>, tensor<8x4xf32>) -> tensor<?x8x8xf32>
+  %3:2 = zero.start_exchange scatter_tokens %2 keep %0 bounds [0, 5, 8] position 1 : tensor<?x8x8xf32>, tensor<?x8x4xf32> -> tensor<?x3x8xf32>, tensor<?x3x8xf32>
+  %4:2 = zero.wait_exchange %3#0, %3#1 of %2 : tensor<?x3x8xf32>, tensor<?x3x8xf32> of tensor<?x8x8xf32> -> tensor<?x3x8xf32>, tensor<?x3x8xf32>
+  %5 = exec.dispatch @sum(%4#0, %4#1) : (tensor<?x3x8xf32>, tensor<?x3x8xf32>) -> tensor<?x3x8xf32>
+  return %5 : tensor<?x3x8xf32>
+}

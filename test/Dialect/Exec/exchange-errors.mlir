@@ -1,0 +1,39 @@
+// RUN: poplar-opt %s --split-input-file --verify-diagnostics
+
+exec.function unit @f(%x: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{'exec.rows' op takes 'memref<?x4x16xf32>' from token 6, which are no tokens of 'memref<?x8x16xf32>'}}
+  %r = exec.rows %x from 6 : memref<?x8x16xf32> to memref<?x4x16xf32>
+  exec.return
+}
+
+// -----
+
+exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{has bounds [0, 5, 4] that divide nothing}}
+  %t = exec.start_exchange gather_tokens bounds [0, 5, 4] position 0 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.return
+}
+
+// -----
+
+exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{has 1 results for 2 ranks}}
+  %t = exec.start_exchange scatter_tokens bounds [0, 4, 8] position 0 %y into %x : (memref<?x8x16xf32>, memref<?x4x16xf32>)
+  exec.return
+}
+
+// -----
+
+exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{is round 2 at position 0 of 2 ranks}}
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 0 round 2 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.return
+}
+
+// -----
+
+exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{which has not the 9 tokens that are divided}}
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 9] position 0 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.return
+}

@@ -1,0 +1,40 @@
+// RUN: poplar-opt %s --split-input-file --verify-diagnostics
+
+func.func @f(%x: tensor<?x2x4xf32>) {
+  // expected-error @below {{has 1 results to collect of 2 ranks; it gathers tokens into one, or scatters them to one for each rank}}
+  %0 = zero.start_exchange collect %x bounds [0, 2, 8] position 0 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x2x4xf32>) {
+  // expected-error @below {{is at position 2 of 2 ranks}}
+  %0 = zero.start_exchange gather_tokens %x bounds [0, 2, 8] position 2 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x2x4xf32>) {
+  // expected-error @below {{which the bounds [0, 3, 8] do not fit}}
+  %0 = zero.start_exchange gather_tokens %x bounds [0, 3, 8] position 0 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x2x4xf32>, %y: tensor<?x2x4xf32>) {
+  %0 = zero.start_exchange gather_tokens %x bounds [0, 2, 8] position 0 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
+  // expected-error @below {{takes all results of one zero.start_exchange, and its value}}
+  %1 = zero.wait_exchange %0 of %y : tensor<?x8x4xf32> of tensor<?x2x4xf32> -> tensor<?x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x2x4xf32>, %y: tensor<?x3x4xf32>) {
+  // expected-error @below {{adds 'tensor<?x3x4xf32>' to 'tensor<?x2x4xf32>'}}
+  %0 = zero.sum_exchange %x, %y : tensor<?x2x4xf32>, tensor<?x3x4xf32> -> tensor<?x2x4xf32>
+  return
+}
