@@ -55,7 +55,8 @@ module attributes {nn.model = {architecture = "tiny"}} {
 // CHECK-NEXT: zero.program "gpu" target "cuda:sm_80" precision bf16 wire bf16 gradient_wire f32 recompute "keep" stage 3 world_size 4{{$}}
 // CHECK: zero.bucket @large [@w] bounds [0, 16, 48, 48, 96]
 // CHECK: zero.bucket @small [@b] bounds [0, 0, 16, 16, 32]
-// CHECK: module @other.program attributes {{.*}} wire = "bf16", world_size = 4
+// CHECK: module @other.program {
+// CHECK-NEXT: zero.program "other" {{.*}} wire bf16 {{.*}} world_size 4{{$}}
 
 nn.parameter @w : tensor<90xf32> ones
 nn.parameter @b : tensor<3xf32> ones
@@ -76,8 +77,10 @@ zero.plan stage 3 global_batch 4 policy "exact" {
 
 // bf16 and f16 have no format in common but f32.
 
-// CHECK: module @gpu.program attributes {{.*}}precision = "bf16"{{.*}} wire = "f32"
-// CHECK: module @old.program attributes {{.*}}precision = "f16"{{.*}} wire = "f32"
+// CHECK: module @gpu.program {
+// CHECK-NEXT: zero.program {{.*}} precision bf16 wire f32
+// CHECK: module @old.program {
+// CHECK-NEXT: zero.program {{.*}} precision f16 wire f32
 
 nn.parameter @w : tensor<64xf32> ones
 cluster.device_type @gpu target "cuda:sm_80" memory 1000000 precision bf16
@@ -112,7 +115,8 @@ zero.plan stage 0 global_batch 1 policy "exact" {
 // other pipelines; what they all read, all of them hold. The whole parameter
 // stays for @model until --zero-shard-units.
 
-// CHECK: module @cpu.part0.program attributes {{.*}}parts = array<i64: 3, 1>, {{.*}}position = 0
+// CHECK: module @cpu.part0.program {
+// CHECK-NEXT: zero.program {{.*}} parts [3, 1] position 0{{$}}
 // CHECK: nn.parameter @e.part0 : tensor<12x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [0, 12]>
 // CHECK: nn.parameter @e.part1 : tensor<4x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [12, 16]>
 // CHECK: nn.parameter @e : tensor<16x4xf32>
