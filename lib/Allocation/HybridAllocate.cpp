@@ -18,6 +18,10 @@ namespace poplar {
 using namespace mlir;
 using namespace poplar;
 
+/// Plans by the costs of units may be the other way round when simulated, if
+/// they are closer than this.
+static constexpr double simulationMargin = 1.05;
+
 HybridFilter poplar::getFilter(const HybridRequest &request) {
   return [request](HybridProblem &problem) {
     problem.sharesAlike = !request.hypothetical;
@@ -40,10 +44,10 @@ static int getMostChunks(const HybridRequest &request) {
 HybridSelection poplar::selectDevices(const ClusterView &cluster,
                                       const HybridModel &model,
                                       const HybridRequest &request,
-                                      int64_t mostChoices) {
+                                      int64_t mostChoices, double limit) {
   return selectHybridDevices(cluster, model, request.globalBatch,
                              getFilter(request), hybridEffort,
-                             getMostChunks(request), mostChoices);
+                             getMostChunks(request), mostChoices, limit);
 }
 
 FailureOr<PipelineSimulation> poplar::takeFastest(ModuleOp module,
@@ -80,24 +84,52 @@ FailureOr<PipelineSimulation> poplar::takeFastest(ModuleOp module,
   return fastest;
 }
 
-/// Takes the columns of all devices where they are faster than the plan that
-/// was found.
-static void takeColumns(const HybridRequest &request,
-                        const HybridSelection &found, HybridResult &result) {
-  const HybridChoice &choice = found.choice;
+/// The columns of all devices. They are searched first: it takes little, and
+/// other plans need not be looked for that are slower.
+static HybridColumns findColumns(const ClusterView &cluster,
+                                 const HybridRequest &request,
+                                 HybridResult &result, std::string &error) {
+  std::vector<HybridCluster> problems =
+      makeHybridProblems(cluster, result.model, request.globalBatch, error);
+  if (problems.empty() || !request.plansColumns)
+    return {};
+  HybridCluster &whole = problems.front();
+  getFilter(request)(whole.problem);
   HybridColumns columns =
-      searchHybridColumns(found.whole.problem, hybridEffort,
-                          getMostChunks(request), choice.seconds);
-  result.lowerBoundOfKinds =
-      std::min(result.lowerBoundOfKinds, columns.lowerBound);
-  if (columns.simulated >= choice.seconds)
-    return;
+      searchHybridColumns(whole.problem, hybridEffort, getMostChunks(request));
+  result.devices = std::move(whole.devices);
+  result.whole = std::move(whole.problem);
+  return columns;
+}
+
+static void takeColumns(HybridColumns &columns, HybridResult &result) {
   for (HybridColumns::Column &column : columns.columns)
     result.columns.push_back({std::move(column), {}});
-  result.devices = found.whole.devices;
   result.predicted = columns.predicted;
   result.lowerBound = columns.lowerBound;
   result.triedAllDevices = true;
+}
+
+static void takeSelection(HybridSelection &found, HybridResult &result) {
+  HybridPlan &plan = *found.choice.search.plan;
+  result.predicted = plan.seconds;
+  result.lowerBound = found.choice.search.lowerBound;
+  result.triedAllDevices = found.isExhaustive;
+  result.columns.push_back(
+      {{std::move(found.cluster.problem), std::move(plan)}, {}});
+  result.devices = std::move(found.cluster.devices);
+  result.whole = std::move(found.whole.problem);
+}
+
+/// No plan of any kind takes less by the closed form.
+static double findBoundOfKinds(const HybridRequest &request,
+                               const HybridSelection &found,
+                               const HybridColumns &columns) {
+  double bound = request.plansColumns ? columns.lowerBound
+                                      : std::numeric_limits<double>::infinity();
+  for (int chunks = 1; chunks <= getMostChunks(request); ++chunks)
+    bound = std::min(bound, found.choice.bounds[chunks]);
+  return bound;
 }
 
 LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
@@ -107,10 +139,13 @@ LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
   if (failed(model))
     return failure();
   result.model = std::move(*model);
+  HybridColumns columns = findColumns(cluster, request, result, error);
   HybridSelection found =
-      selectDevices(cluster, result.model, request, /*mostChoices=*/0);
-  if (!found.choice.search.plan) {
-    error = found.choice.search.error;
+      selectDevices(cluster, result.model, request, /*mostChoices=*/0,
+                    columns.simulated * simulationMargin);
+  const HybridChoice &choice = found.choice;
+  if (!choice.search.plan && columns.columns.empty()) {
+    error = choice.search.error;
     return failure();
   }
   result.isPlayed = !request.hypothetical;
@@ -121,30 +156,20 @@ LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
       return failure();
     result.simulation = std::move(*played);
   }
-  const HybridPlan &plan = *found.choice.search.plan;
-  result.predicted = plan.seconds;
-  result.lowerBound = found.choice.search.lowerBound;
-  result.lowerBoundOfKinds = result.lowerBound;
-  for (int chunks = 1; chunks <= getMostChunks(request); ++chunks)
-    result.lowerBoundOfKinds =
-        std::min(result.lowerBoundOfKinds, found.choice.bounds[chunks]);
-  result.triedAllDevices = found.isExhaustive;
-  if (request.plansColumns)
-    takeColumns(request, found, result);
-  if (result.columns.empty()) {
-    result.columns.push_back({{found.cluster.problem, plan}, {}});
-    result.devices = std::move(found.cluster.devices);
-  }
-  result.whole = std::move(found.whole.problem);
+  double bound = findBoundOfKinds(request, found, columns);
+  if (columns.simulated < choice.seconds)
+    takeColumns(columns, result);
+  else
+    takeSelection(found, result);
+  result.lowerBoundOfKinds = std::min(bound, result.lowerBound);
   // Each column has types of its own.
-  for (HybridResult::Column &column : result.columns)
+  std::vector<SolvedProblem> solved;
+  for (HybridResult::Column &column : result.columns) {
     column.ranks = assignRanks(column.problem, result.devices, column.plan);
-  if (!result.isPlayed) {
-    std::vector<SolvedProblem> solved;
-    for (const HybridResult::Column &column : result.columns)
-      solved.push_back({column.problem, column.plan});
-    result.simulation = simulatePipelines(solved, request.recordsTimeline);
+    solved.push_back({column.problem, column.plan});
   }
+  if (!result.isPlayed)
+    result.simulation = simulatePipelines(solved, request.recordsTimeline);
   return success();
 }
 

@@ -198,16 +198,14 @@ bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
   report.buildability.refusal =
       solved.size() > 1
           ? "pipelines of its device types are cut at different units"
-          : explainUnbuildable(cluster,
-                               writePlan(cluster, solved[0].problem,
-                                         solved[0].plan,
-                                         report.columns[0].ranks));
+          : explainUnbuildable(cluster, writePlan(cluster, solved[0].problem,
+                                                  solved[0].plan,
+                                                  report.columns[0].ranks));
   std::vector<HybridReview::Alone> alone;
   if (!planTypesAlone(compilation, cluster, request, report, alone))
     return false;
-  report.review =
-      reviewHybridPlan(report.whole, solved, report.simulation.seconds,
-                       std::move(alone));
+  report.review = reviewHybridPlan(report.whole, solved,
+                                   report.simulation.seconds, std::move(alone));
   report.uncertainty =
       getUncertainty(cluster, report.devices, report.model.fingerprint);
   return planZeroAlone(compilation, request, report.pure) &&

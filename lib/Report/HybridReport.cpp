@@ -112,12 +112,12 @@ formatStages(const HybridReport &report, const HybridResult::Column &column,
   std::vector<std::vector<HybridPlan::Range>> units = plan.cutUnits(problem);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     const HybridPlan::Lane &it = plan.lanes[lane];
-    text += formatv("  {0}, {1}: {2} of {3} in each\n",
-                    formatCount(it.pipelines, "pipeline"),
-                    formatCount(it.samples, "sample"),
-                    formatCount(plan.countMicroBatches(problem, lane),
-                                "micro-batch"),
-                    plan.getMicroBatch(problem, lane));
+    text += formatv(
+        "  {0}, {1}: {2} of {3} in each\n",
+        formatCount(it.pipelines, "pipeline"),
+        formatCount(it.samples, "sample"),
+        formatCount(plan.countMicroBatches(problem, lane), "micro-batch"),
+        plan.getMicroBatch(problem, lane));
     for (size_t j = 0; j < plan.groups.size(); ++j) {
       const auto &type = problem.types[it.stages[j].type];
       const HybridProblem::Mode &mode = type.modes[it.stages[j].mode];
@@ -246,8 +246,7 @@ writeGroup(llvm::json::OStream &os, const HybridReport &report,
         os.attribute("tensor_degree", mode.tensorDegree);
         os.attribute("recompute", mode.recompute);
         os.attribute("micro_batch", mode.microBatch);
-        os.attribute("micro_batches",
-                     plan.countMicroBatches(problem, lane));
+        os.attribute("micro_batches", plan.countMicroBatches(problem, lane));
         os.attribute("samples", it.samples);
         HybridPlan::RankBytes bytes = plan.countBytes(problem, lane)[j];
         const std::vector<int64_t> &parts = problem.types[type].parts;

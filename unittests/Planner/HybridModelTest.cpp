@@ -219,10 +219,12 @@ TEST(HybridModel, SharesUnitsAmongDevices) {
 }
 
 TEST(HybridModel, UnlikeDevicesOfANodeAreATeam) {
-  // Two nodes of two fast devices and a slow one each, and one of two fast ones.
+  // Two nodes of two fast devices and a slow one each, and one of two fast
+  // ones.
   ClusterView cluster = makeCluster();
   cluster.nodes = {{"n0", 0, 3}, {"n1", 3, 3}, {"n2", 6, 2}};
-  cluster.ranks = {{0, 0}, {0, 1}, {0, 0}, {1, 1}, {1, 0}, {1, 0}, {2, 0}, {2, 0}};
+  cluster.ranks = {{0, 0}, {0, 1}, {0, 0}, {1, 1},
+                   {1, 0}, {1, 0}, {2, 0}, {2, 0}};
   cluster.links.clear();
   EXPECT_EQ(findTeam(cluster), (DeviceTeam{0, 0, 1}));
   HybridModel model = makeModel(cluster);

@@ -173,8 +173,8 @@ static double once(const HybridProblem &problem, const HybridPlan &plan, int j,
   int64_t nodes = 0;
   double time = 0, latencyInside = 0, latencyBetween = 0;
   auto countReplicas = [&](const GroupPart &it) {
-    return std::min<int64_t>(it.pipelines, problem.types[it.type].perNode /
-                                               it.tensorDegree);
+    return std::min<int64_t>(it.pipelines,
+                             problem.types[it.type].perNode / it.tensorDegree);
   };
   for (const GroupPart &here : holders)
     nodes += here.pipelines / countReplicas(here);
@@ -613,8 +613,8 @@ double poplar::searchAllColumns(const HybridProblem &problem) {
         double seconds = search(first, second, n);
         if (seconds < best)
           best = std::min(
-              best, std::max(seconds, search(second, first,
-                                             problem.globalBatch - n)));
+              best, std::max(seconds,
+                             search(second, first, problem.globalBatch - n)));
       }
   return best;
 }

@@ -27,8 +27,8 @@ double defineHybridCost(const HybridProblem &problem, const HybridPlan &plan);
 /// infinite if there is none.
 double searchAllHybrids(const HybridProblem &problem);
 
-/// The least of all plans of two types that are a column each (HybridColumns.h),
-/// of 1F1B and GPipe. There is one ZeRO stage.
+/// The least of all plans of two types that are a column each
+/// (HybridColumns.h), of 1F1B and GPipe. There is one ZeRO stage.
 double searchAllColumns(const HybridProblem &problem);
 
 } // namespace poplar

@@ -50,6 +50,7 @@ public:
   void progress() override {}
   void recordTurn(bool, int64_t,
                   std::chrono::steady_clock::time_point) override {}
+  void recordStep(int64_t, std::chrono::steady_clock::time_point) override {}
   [[noreturn]] void fail(const std::string &Message) override {
     throw Error(Message);
   }

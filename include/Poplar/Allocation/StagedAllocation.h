@@ -24,12 +24,12 @@ namespace poplar {
 /// Leaves out what a request does not want.
 HybridFilter getFilter(const HybridRequest &request);
 
-/// The best plan of all choices of devices; of at most `mostChoices`, if that
-/// is not 0.
-HybridSelection selectDevices(const ClusterView &cluster,
-                              const HybridModel &model,
-                              const HybridRequest &request,
-                              int64_t mostChoices);
+/// The best plan of all choices of devices that takes less than `limit` by the
+/// cost; of at most `mostChoices`, if that is not 0.
+HybridSelection
+selectDevices(const ClusterView &cluster, const HybridModel &model,
+              const HybridRequest &request, int64_t mostChoices,
+              double limit = std::numeric_limits<double>::infinity());
 
 /// Plays the plan of a selection and those of other numbers of chunks, and
 /// takes the fastest. Fails with a diagnostic.

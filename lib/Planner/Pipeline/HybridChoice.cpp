@@ -12,8 +12,10 @@
 
 using namespace poplar;
 
-/// A simulation may take less than the cost says, by less than this.
-static constexpr double simulationMargin = 1.25;
+/// A simulation may take less than the cost says, by less than this. With many
+/// chunks, which take long to search, they have to be closer.
+static constexpr double simulationMargin = 1.25, marginOfMany = 1.05;
+static constexpr int many = 5;
 
 /// The best plan of all problems with so many chunks.
 static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
@@ -66,8 +68,9 @@ poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
   for (int chunks = 2; (choice.search.plan || !isFirst) && chunks <= mostChunks;
        ++chunks) {
     // What costs so much more is not faster.
-    HybridChoice other = chooseOf(problems, effort / 4, chunks,
-                                  std::min(limit, least * simulationMargin));
+    double margin = chunks < many ? simulationMargin : marginOfMany;
+    HybridChoice other =
+        chooseOf(problems, effort / 4, chunks, std::min(limit, least * margin));
     least = std::min(least, getCost(other));
     bounds[chunks] = other.search.lowerBound;
     used += other.effort;

@@ -154,8 +154,8 @@ bool ColumnSplit::take(const std::vector<int64_t> &samples, double most,
   for (size_t i = 0; i < plans.size(); ++i) {
     HybridColumns::Column column{problems[i], plans[i]};
     column.problem.globalBatch = column.plan.lanes[0].samples = samples[i];
-    column.plan.seconds = times[i].getSeconds(
-        column.plan.countMicroBatches(column.problem, 0));
+    column.plan.seconds =
+        times[i].getSeconds(column.plan.countMicroBatches(column.problem, 0));
     if (column.plan.seconds >= most ||
         !column.plan.verify(column.problem).empty())
       return false;
@@ -273,10 +273,10 @@ std::vector<int64_t> ColumnSearch::guessSamples() const {
   int64_t left = problem.globalBatch;
   for (size_t i = 0; i < types.size(); ++i) {
     auto rest = static_cast<int64_t>(types.size() - i - 1);
-    int64_t share = std::llround(static_cast<double>(problem.globalBatch) *
-                                 rates[i] / all);
-    samples.push_back(
-        rest == 0 ? left : std::clamp<int64_t>(share, 1, left - rest));
+    int64_t share =
+        std::llround(static_cast<double>(problem.globalBatch) * rates[i] / all);
+    samples.push_back(rest == 0 ? left
+                                : std::clamp<int64_t>(share, 1, left - rest));
     left -= samples.back();
   }
   return samples;
@@ -380,8 +380,8 @@ double ColumnSearch::findBound() {
   double bound = std::min(best.predicted, limit);
   for (size_t own = 0; own < types.size(); ++own) {
     HybridProblem relaxed = relax(problem, types[own], samples[own]);
-    for (int chunks = 1;
-         chunks <= (relaxed.hasEqualUnits() ? mostChunks : 1); ++chunks) {
+    for (int chunks = 1; chunks <= (relaxed.hasEqualUnits() ? mostChunks : 1);
+         ++chunks) {
       if (chunks > 1) {
         relaxed.schedules = {PipelineSchedule::Interleaved};
         relaxed.chunks = chunks;
@@ -405,8 +405,8 @@ HybridColumns ColumnSearch::run() {
   known.resize(types.size());
   start();
   size_t same = best.columns.empty() ? types.size() : 0;
-  for (size_t turn = 0;
-       same < types.size() && turn < mostRounds * types.size(); ++turn)
+  for (size_t turn = 0; same < types.size() && turn < mostRounds * types.size();
+       ++turn)
     same = improve(turn % types.size()) ? 0 : same + 1;
   best.lowerBound = findBound();
   best.effort = used;

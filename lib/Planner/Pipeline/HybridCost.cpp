@@ -23,6 +23,8 @@ static int64_t divideUp(int64_t value, int64_t by) {
 std::vector<HybridPlan::Range> poplar::cutStage(const HybridProblem::Mode &mode,
                                                 HybridPlan::Range stage,
                                                 int chunks) {
+  if (chunks == 1)
+    return {stage};
   auto measure = [&](int unit) {
     return mode.units[unit].forward + mode.units[unit].backward;
   };
@@ -146,11 +148,10 @@ HybridCosts::getRate(const std::vector<GroupPart> &parts) const {
       if (&other == &part && part.pipelines == static_cast<int64_t>(replicas))
         continue;
       const HybridProblem::Link &link = problem.getLink(part.type, other.type);
-      double share =
-          link.isShared
-              ? 1 / static_cast<double>(
-                        getStagesInNode(problem.types[part.type], part))
-              : std::min(part.tensorDegree, other.tensorDegree);
+      double share = link.isShared
+                         ? 1 / static_cast<double>(getStagesInNode(
+                                   problem.types[part.type], part))
+                         : std::min(part.tensorDegree, other.tensorDegree);
       between = std::max(between, static_cast<double>(nodes - 1) /
                                       static_cast<double>(nodes) / share /
                                       link.speed.bandwidth);
@@ -178,8 +179,7 @@ HybridCosts::getRates(const std::vector<GroupPart> &parts) const {
 /// All that hold replicas of a group of which this problem has `parts`.
 std::vector<GroupPart>
 HybridCosts::getHolders(std::vector<GroupPart> parts) const {
-  parts.insert(parts.end(), problem.elsewhere.begin(),
-               problem.elsewhere.end());
+  parts.insert(parts.end(), problem.elsewhere.begin(), problem.elsewhere.end());
   return parts;
 }
 

@@ -50,7 +50,8 @@ static std::string checkMode(const HybridType &type, const Mode &mode,
 /// Some types need no devices.
 static std::string checkType(const HybridType &type, size_t units,
                              bool needsDevices) {
-  if (type.count < (needsDevices ? 1 : 0) || type.perNode < 1 || type.count % type.perNode != 0)
+  if (type.count < (needsDevices ? 1 : 0) || type.perNode < 1 ||
+      type.count % type.perNode != 0)
     return "count: " + std::to_string(type.count) +
            " devices do not fill nodes of " + std::to_string(type.perNode);
   if (type.memory < 0 || type.scratchBytes < 0)
@@ -142,9 +143,9 @@ std::string HybridProblem::check() const {
   if (zeroStages.empty() || schedules.empty())
     return "zeroStages and schedules: there is nothing to choose from";
   for (size_t i = 0; i < types.size(); ++i) {
-    bool isElsewhere = std::any_of(
-        elsewhere.begin(), elsewhere.end(),
-        [&](const GroupPart &part) { return part.type == int(i); });
+    bool isElsewhere =
+        std::any_of(elsewhere.begin(), elsewhere.end(),
+                    [&](const GroupPart &part) { return part.type == int(i); });
     std::string error = checkType(types[i], elements.size(), !isElsewhere);
     if (!error.empty())
       return at("types", i) + ": " + error;

@@ -22,9 +22,11 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 static constexpr size_t mostStarts = 4;
 /// Of all searches but the first, in multiples of the effort of one.
 static constexpr int64_t effortOfOthers = 1;
-/// The more devices, the longer a search takes: beyond `mostDevices` nothing is
-/// left out but what the search of all of them leaves idle.
-static constexpr int64_t choicesTimesDevices = 8192, mostDevices = 64;
+/// The more devices, the longer a search takes: beyond `mostDevices`, of a few
+/// types each is tried alone and left out, and of more nothing is left out but
+/// what the search of all of them leaves idle.
+static constexpr int64_t choicesTimesDevices = 8192, mostDevices = 64,
+                         mostTypesOfMany = 3;
 
 /// A simulation may take less than the cost says, by less than this.
 static constexpr double simulationMargin = 1.25;
@@ -37,7 +39,7 @@ class Selector {
 public:
   Selector(const ClusterView &whole, const HybridModel &model,
            int64_t globalBatch, const HybridFilter &filter, int64_t effort,
-           int mostChunks, int64_t mostChoices);
+           int mostChunks, int64_t mostChoices, double limit);
   HybridSelection run();
 
 private:
@@ -58,6 +60,7 @@ private:
   int64_t effort;
   int mostChunks;
   int64_t mostChoices;
+  double limit;
   std::optional<DeviceSpace> space;
   /// Seconds of the choices that were searched.
   std::map<Choice, double> tried;
@@ -71,17 +74,24 @@ private:
 
 static int64_t limitChoices(const ClusterView &cluster) {
   auto devices = static_cast<int64_t>(cluster.ranks.size());
-  if (devices > mostDevices)
-    return 1;
+  if (devices > mostDevices) {
+    std::vector<int> counts = cluster.countRanks();
+    int64_t types = std::count_if(counts.begin(), counts.end(),
+                                  [](int count) { return count > 0; });
+    // All and none of the devices, too.
+    return types > mostTypesOfMany ? 1 : 2 + 2 * types;
+  }
   return std::min<int64_t>(choicesTimesDevices / devices, 2048);
 }
 
 Selector::Selector(const ClusterView &whole, const HybridModel &model,
                    int64_t globalBatch, const HybridFilter &filter,
-                   int64_t effort, int mostChunks, int64_t mostChoices)
+                   int64_t effort, int mostChunks, int64_t mostChoices,
+                   double limit)
     : cluster(whole), model(model), globalBatch(globalBatch), filter(filter),
       effort(effort), mostChunks(mostChunks),
-      mostChoices(mostChoices ? mostChoices : limitChoices(whole)) {
+      mostChoices(mostChoices ? mostChoices : limitChoices(whole)),
+      limit(limit) {
   bounds.fill(never);
   mergeAlikeTypes(cluster);
   space.emplace(cluster, std::vector<bool>(cluster.types.size(), true));
@@ -166,16 +176,16 @@ void Selector::search(const Choice &choice, double &seconds) {
     posed.push_back(each.problem);
   if (isFirst)
     best.cluster = best.whole = problems.front();
-  double limit = best.choice.seconds * simulationMargin,
+  double most = std::min(limit, best.choice.seconds * simulationMargin),
          least =
              static_cast<double>(globalBatch) / findUpperBound(posed.front());
-  if (least >= limit) {
+  if (least >= most) {
     for (double &bound : bounds)
       bound = std::min(bound, least);
     return;
   }
   HybridChoice found = chooseHybridPlan(
-      posed, effort / static_cast<int64_t>(posed.size()), mostChunks, limit);
+      posed, effort / static_cast<int64_t>(posed.size()), mostChunks, most);
   if (!isFirst)
     used += found.effort;
   for (size_t chunks = 0; chunks < bounds.size(); ++chunks)
@@ -280,6 +290,8 @@ HybridSelection Selector::run() {
     best.choice.search.lowerBound =
         std::min(bounds[best.choice.search.plan->chunks],
                  best.choice.search.plan->seconds);
+  if (!best.choice.search.plan)
+    best.choice.bounds = bounds;
   return std::move(best);
 }
 
@@ -288,13 +300,13 @@ HybridSelection poplar::selectHybridDevices(const ClusterView &cluster,
                                             int64_t globalBatch,
                                             const HybridFilter &filter,
                                             int64_t effort, int mostChunks,
-                                            int64_t mostChoices) {
+                                            int64_t mostChoices, double limit) {
   // What is wrong with the cluster is no reason to leave devices out.
   HybridSelection none;
   if (makeHybridProblems(cluster, model, globalBatch, none.choice.search.error)
           .empty())
     return none;
   return Selector(cluster, model, globalBatch, filter, effort, mostChunks,
-                  mostChoices)
+                  mostChoices, limit)
       .run();
 }

@@ -142,9 +142,8 @@ static Timeline::RankClass makeTimeline(const std::string &name,
 }
 
 /// When the gradients of each unit are there, in all lanes.
-static std::vector<double>
-findComputed(const std::vector<PipelineLane> &lanes,
-             const std::vector<PipelineRun> &runs) {
+static std::vector<double> findComputed(const std::vector<PipelineLane> &lanes,
+                                        const std::vector<PipelineRun> &runs) {
   std::vector<double> computed;
   for (size_t lane = 0; lane < lanes.size(); ++lane)
     for (size_t j = 0; j < lanes[lane].stages.size(); ++j)
@@ -181,8 +180,8 @@ PipelineSimulation poplar::simulateLanes(const std::vector<PipelineLane> &lanes,
     computed.emplace_back();
     for (size_t j = 0; j < lane.stages.size(); ++j) {
       computed.back().push_back(findComputed(lane.units[j], ofUnits));
-      result.seconds = std::max(
-          result.seconds, computed.back()[j] + lane.stages[j].cost.sync);
+      result.seconds = std::max(result.seconds,
+                                computed.back()[j] + lane.stages[j].cost.sync);
     }
   }
   result.timeline.names = {"forward", "backward", "activations", "gradients",

@@ -42,12 +42,12 @@ public:
                                     args[1], args[2], args[3], args[4]);
     func::ReturnOp::create(builder, module.getLoc(), step->getResults());
 
-    // All working copies are of one type.
+    // All working copies are of one type, unless they are quantised.
     Type working = builder.getF32Type();
     module.walk([&](nn::GetParameterOp op) {
       Type type =
           cast<RankedTensorType>(op.getValue().getType()).getElementType();
-      if (!type.isF32())
+      if (!type.isF32() && !nn::isQuantized(type))
         working = type;
     });
     FlatSymbolRefAttr round;

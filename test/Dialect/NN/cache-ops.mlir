@@ -10,7 +10,7 @@ func.func @attend(%q: tensor<?x2x8xf32>, %k: tensor<?x2x4xf32>, %v: tensor<?x2x4
   // CHECK: %[[V:.*]] = nn.get_cache @values
   %0 = nn.get_cache @keys : tensor<?x1x16x4xf32>
   %1 = nn.get_cache @values : tensor<?x1x16x4xf32>
-  // CHECK: nn.rope %{{.*}} at %[[AT:.*]] length 9 head_dim 4 inv_freq [1.{{0*}}] : tensor<?x2x8xf32>, tensor<?x2xi32>
+  // CHECK: nn.rope %{{.*}} at %[[AT:.*]] length 9 head_dim 4 inv_freq [1.000000e+00] : tensor<?x2x8xf32>, tensor<?x2xi32>
   %2 = nn.rope %q at %at length 9 head_dim 4 inv_freq [1.0] : tensor<?x2x8xf32>, tensor<?x2xi32>
   // CHECK: nn.cached_attention %{{.*}}, %{{.*}}, %{{.*}} at %[[AT]] caches %[[K]], %[[V]] heads 2 kv_heads 1 scale 5.000000e-01 window 3 cap 2.000000e+00
   %3:3 = nn.cached_attention %2, %k, %v at %at caches %0, %1 heads 2 kv_heads 1 scale 0.5 window 3 cap 2.0 : (tensor<?x2x8xf32>, tensor<?x2x4xf32>, tensor<?x2x4xf32>, tensor<?x2xi32>, tensor<?x1x16x4xf32>, tensor<?x1x16x4xf32>) -> (tensor<?x2x8xf32>, tensor<?x1x16x4xf32>, tensor<?x1x16x4xf32>)

@@ -235,7 +235,7 @@ class Checker:
         if policy == "geo":
             return
         # With fewer micro-batches than chunks, not as many are in flight.
-        is_short = policy == "hybrid" and any(
+        is_short = policy == "hybrid" and plan["chunks"] > 1 and any(
             lane["micro_batches"] < len(plan["groups"]) * plan["chunks"]
             for group in plan["groups"] for lane in group["lanes"]
         )  # fmt: skip

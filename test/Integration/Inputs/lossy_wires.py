@@ -71,6 +71,8 @@ def check_unlike(workshop, exact, lossy):
 
 def main():
     arguments = jobs.parse_arguments(__doc__)
+    # All nodes of the plan are this machine.
+    os.environ["POPLAR_LOCAL"] = "1"
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
     options = ["--steps", STEPS, *COMMON]
     for stage, formats in WIRES.items():

@@ -1,5 +1,5 @@
 // RUN: poplar-opt %s --nn-add-decoding --split-input-file --verify-diagnostics
-// RUN: not poplar-opt %s --nn-add-decoding="chunk=0" 2>&1 | FileCheck %s
+// RUN: not poplar-opt %s --nn-add-decoding="chunk=0" --split-input-file 2>&1 | FileCheck %s
 // CHECK: option chunk must be at least 1
 
 // expected-error @below {{has no function @infer of ids: run --nn-differentiate first}}

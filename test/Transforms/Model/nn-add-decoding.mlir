@@ -4,7 +4,7 @@
 // Two calls of a unit have a cache of keys and one of values each, with room for
 // 20 positions in blocks of 16. A chunk is never longer than the sequence.
 
-module attributes {nn.model = {vocab_size = 8 : i64, seq_len = 20 : i64, objective = "causal", num_layers = 2 : i64, num_parameters = 488 : i64}} {
+module attributes {nn.model = {vocab_size = 8 : i64, seq_len = 20 : i64, objective = "causal", num_layers = 2 : i64, num_parameters = 176 : i64}} {
 nn.parameter @w : tensor<12x4xf32> normal std 0.02
 nn.parameter @e : tensor<8x4xf32> normal std 0.02
 nn.parameter @p : tensor<24x4xf32> normal std 0.02

@@ -63,10 +63,10 @@ constexpr size_t mostColumns = 4;
 /// search of one column has `effort` at most. Plans that take `limit` or more
 /// are not looked for, nor is the bound above it. Deterministic. There are none
 /// for a single type, nor for more than `mostColumns`.
-HybridColumns searchHybridColumns(
-    const HybridProblem &problem, int64_t effort = hybridEffort,
-    int mostChunks = HybridProblem::mostChunks,
-    double limit = std::numeric_limits<double>::infinity());
+HybridColumns
+searchHybridColumns(const HybridProblem &problem, int64_t effort = hybridEffort,
+                    int mostChunks = HybridProblem::mostChunks,
+                    double limit = std::numeric_limits<double>::infinity());
 
 } // namespace poplar
 

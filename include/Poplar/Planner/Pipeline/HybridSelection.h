@@ -21,6 +21,7 @@
 #include "Poplar/Planner/Pipeline/HybridChoice.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include <functional>
+#include <limits>
 
 namespace poplar {
 
@@ -48,12 +49,14 @@ using HybridFilter = std::function<void(HybridProblem &)>;
 /// devices are left out of the best of these, or added, as long as that helps,
 /// at most `mostChoices` in all (0: 24 to 2048, fewer for more devices), and
 /// with at most as much effort as all devices together have. A choice that
-/// computes too slowly to be better is not searched. Deterministic. Without a
-/// plan, the error says why all devices together have none.
+/// computes too slowly to be better is not searched, nor are plans that take
+/// `limit` or more by the cost. Deterministic. Without a plan, the error says
+/// why all devices together have none.
 HybridSelection selectHybridDevices(
     const ClusterView &cluster, const HybridModel &model, int64_t globalBatch,
     const HybridFilter &filter, int64_t effort = hybridEffort,
-    int mostChunks = HybridProblem::mostChunks, int64_t mostChoices = 0);
+    int mostChunks = HybridProblem::mostChunks, int64_t mostChoices = 0,
+    double limit = std::numeric_limits<double>::infinity());
 
 } // namespace poplar
 
