@@ -10,7 +10,7 @@
 them:
   messages            ids of apply_chat_template, and the tokens that count: those
                       of a template whose answers are marked {% generation %}
-  prompt, completion  input_ids and completion_mask of trl's SFTTrainer
+  prompt, completion  input_ids and labels of trl's SFTTrainer
   packing             how many samples trl's best-fit decreasing makes of examples
                       without their last token, which takes no place in Poplar
 
@@ -252,7 +252,8 @@ def check_completions(work):
     examples = [{"prompt": p, "completion": c} for p, c in COMPLETIONS if p]
     _, ours = model.describe(examples, "completions")
     config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_positions=64, n_embd=16, n_layer=1, n_head=2
+        vocab_size=len(tokenizer), n_positions=64, n_embd=16, n_layer=1, n_head=2,
+        bos_token_id=0, eos_token_id=0,
     )
     trainer = trl.SFTTrainer(
         model=transformers.GPT2LMHeadModel(config),
@@ -265,7 +266,7 @@ def check_completions(work):
     )
     for (ids, counts), theirs in zip(ours, trainer.train_dataset):
         assert ids == list(theirs["input_ids"]), (ids, theirs)
-        assert counts == [bool(x) for x in theirs["completion_mask"]], (counts, theirs)
+        assert counts == [x != -100 for x in theirs["labels"]], (counts, theirs)
     print(f"trl: {len(ours)} completions, ids and masks are equal")
 
 

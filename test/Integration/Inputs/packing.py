@@ -51,7 +51,7 @@ TOGETHER = {
         (((0, 1, 2, 3), 1), ((1, 2, 3, 4), 1)),
         ("unit", "sse41"),
     ),
-    "phi3-shared": ("phi3", 0, "", (((0, 4), 0, (1, 1)),), ("device", "unit")),
+    "phi3-shared": ("phi3", 0, "", (((0, 4), 0, (1, 1)),), ("unit", "unit")),
     "gpt2-shared": ("gpt2", 1, "", (((0, 4), 1, (3, 1)),), ("device", "sse41")),
 }
 GPUS = [("gpt2", "ampere", 1e-5), ("llama", "hopper_bf16", 1e-2)]
@@ -161,8 +161,10 @@ def main():
         parser.add_argument("--gpu", action="store_true")
 
     arguments = jobs.parse_arguments(__doc__, add)
-    workshop = jobs.Workshop(workshop_path(arguments, "packed"), ["--packing"])
-    plain, report = jobs.Workshop(workshop_path(arguments, "plain")), jobs.Report()
+    # What is dropped depends on the place in the sample.
+    options, directory = ["--dropout", "0"], arguments.directory
+    workshop = jobs.Workshop(f"{directory}/packed", ["--packing", *options])
+    plain, report = jobs.Workshop(f"{directory}/plain", options), jobs.Report()
     samples = make_documents()
     data = write(workshop.path("samples"), samples)
     options = ["--steps", STEPS, "--lr", 1e-3, "--clip", 0.5, "--data-ids", data]
@@ -175,10 +177,6 @@ def main():
     for name, case in TOGETHER.items():
         follow(workshop, report, name, make_plan(*case), options)
     return report.finish()
-
-
-def workshop_path(arguments, name):
-    return f"{arguments.directory}/{name}"
 
 
 main()

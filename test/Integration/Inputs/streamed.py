@@ -8,8 +8,8 @@
 # ===-----------------------------------------------------------------------===#
 """usage: streamed.py LEAST COMMAND...
 
-Runs a command and reads what it prints piece by piece, as a terminal would. There
-have to be LEAST pieces, each of whole UTF-8 characters."""
+Runs a command and takes what it prints write by write. There have to be LEAST writes,
+each of whole UTF-8 characters."""
 
 import os
 import subprocess
@@ -18,9 +18,12 @@ import sys
 
 def main():
     least, command = int(sys.argv[1]), sys.argv[2:]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    # Of such a pipe, a read gives what one write has written.
+    end, other = os.pipe2(os.O_DIRECT)
+    process = subprocess.Popen(command, stdout=other)
+    os.close(other)
     pieces = []
-    while piece := os.read(process.stdout.fileno(), 1 << 16):
+    while piece := os.read(end, 1 << 16):
         pieces.append(piece)
     if process.wait():
         sys.exit(f"error: exit status {process.returncode}")
