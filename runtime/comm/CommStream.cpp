@@ -311,6 +311,8 @@ void CommStream::waitMessage(int Number) {
   Clock::time_point Begin = Clock::now();
   if (M.TheState != Message::Done) {
     Status.Waiting = true;
+    // The thread may be asleep for as long as the rank computes.
+    Work.notify_one();
     Progress.wait(Lock, [&] { return M.TheState == Message::Done || Failure; });
     Status.Waiting = false;
     if (Events)
@@ -608,8 +610,10 @@ void CommStream::pollMessages() {
     if (Status.Waiting)
       Time = std::min<Clock::duration>(Time, LongestWhileWaiting);
     if (Time > Clock::duration::zero())
-      Work.wait_for(Lock, Time,
-                    [&] { return HasWork || !QueuedMessages.empty(); });
+      Work.wait_for(Lock, Time, [&, WasWaiting = Status.Waiting] {
+        return HasWork || !QueuedMessages.empty() ||
+               (Status.Waiting && !WasWaiting);
+      });
   }
 }
 
