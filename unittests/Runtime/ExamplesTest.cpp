@@ -113,8 +113,9 @@ std::unique_ptr<Tokenizer> loadWith(const std::string &File,
                                     const std::vector<std::string> &Tokens) {
   std::string Text = readFile(Inputs + "/" + File);
   std::string Added;
+  auto First = static_cast<size_t>(Tokenizer::load(Inputs + "/" + File)->size());
   for (size_t I = 0; I < Tokens.size(); ++I)
-    Added += "{\"id\":" + std::to_string(90000 + I) + ",\"content\":\"" +
+    Added += "{\"id\":" + std::to_string(First + I) + ",\"content\":\"" +
              Tokens[I] +
              "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
              "\"normalized\":false,\"special\":true},";
