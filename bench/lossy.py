@@ -159,8 +159,8 @@ def compare_curves(arguments, jobs):
             most = max(abs(a - b) for a, b in zip(ours, theirs))
             step = max(abs(a - b) for a, b in zip(losses, exact))
             print(
-                f"| {stage} | {name} | {ours[-1]:.4f} | {ours[-1] - theirs[-1]:+.4f} "
-                f"| {most:.4f} | {step:.4f} |",
+                f"| {stage} | {name} | {ours[-1]:.4f} | {ours[-1] - theirs[-1]:+.1e} "
+                f"| {most:.1e} | {step:.1e} |",
                 flush=True,
             )
             if arguments.curves:

@@ -660,6 +660,7 @@ nn.parameter @q : tensor<8x!nn.quantized<nf4>> ones frozen
 
 // -----
 
+// expected-note @below {{parameter declared here}}
 nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones frozen
 func.func @f() {
   // expected-error @below {{has type 'tensor<8x8xbf16>', but the parameter is 'tensor<8x8x!nn.quantized<nf4>>'}}

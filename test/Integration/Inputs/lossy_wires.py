@@ -18,7 +18,7 @@ import jobs
 from jobs import Plan, Rank
 
 STEPS, TOLERANCE = 30, 1e-2
-COMMON = ["--lr", 3e-3, "--warmup", 0, "--schedule", "constant", "--clip", 0.5]
+COMMON = ["--lr", 1e-3, "--warmup", 0, "--schedule", "constant", "--clip", 0.5]
 # (micro_batch, steps, last, state): 7 samples, uneven; two ranks share a node.
 RANKS = (
     Rank(2, 2, 1, 2, node="a"),

@@ -40,7 +40,7 @@ LINEAR = re.compile(r"\.(q|k|v|o|gate|up|down)_proj\.weight$")
 TYPES = (
     DeviceType("fast", jobs.best_f32_target()),
     DeviceType("slow", "host:sse41-f32", recompute="recompute-unit"),
-    DeviceType("half", "host", "f16"),
+    DeviceType("half", "host:f16-storage", "f16"),
     DeviceType("brain", "host", "bf16"),
     DeviceType("ampere", "cuda:sm_80"),
     DeviceType("hopper", "cuda:sm_90", "bf16"),

@@ -4,10 +4,9 @@
 
 // RUN: sed -e 's/STAGE/3/; s/@f : tensor<8x8xf32>/@f : tensor<8x8x!nn.quantized<int8>>/; s/@frozen \[@f\] frozen bounds \[0, 32, 64\]/@frozen [@f] frozen quantized bounds [0, 64, 128]/' \
 // RUN:   -e '/@block/s/tensor<8x8xf32>, tensor<8x8xf32>/tensor<8x8x!nn.quantized<int8>>, tensor<8x8xf32>/' %s \
-// RUN:   | poplar-opt --zero-materialize --zero-verify | FileCheck %s --check-prefixes=ALL,HIGH,BYTES
+// RUN:   | poplar-opt --zero-materialize --zero-verify | FileCheck %s --check-prefix=BYTES
 
 // Where it is quantised, its bytes are: 8 rows of 8, and 8 scales, at a multiple of 64.
-// BYTES-LABEL: func.func @train(
 // BYTES: zero.all_gather @frozen wire ui8 : tensor<8x8x!nn.quantized<int8>>
 
 // A frozen bucket is gathered in stage 3, for the forward and for the backward
