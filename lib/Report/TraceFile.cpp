@@ -7,12 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Report/PlanReport.h"
+#include "Poplar/Support/JSON.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include <algorithm>
 
 using namespace poplar;
-using llvm::StringRef;
 
 using Activity = Timeline::Activity;
 
@@ -37,19 +36,22 @@ using Ranks = std::map<int64_t, Rank>;
 
 } // namespace
 
-static void readEvent(const llvm::json::Object &event, Ranks &ranks) {
-  StringRef phase = event.getString("ph").value_or(""),
-            name = event.getString("name").value_or("");
-  Rank &rank = ranks[event.getInteger("pid").value_or(0)];
-  const llvm::json::Object *arguments = event.getObject("args");
-  if (phase == "M" && name == "process_name" && arguments)
-    rank.name = arguments->getString("name").value_or("").str();
+static void readEvent(const json::Value &event, Ranks &ranks) {
+  std::string phase = event["ph"].getString(""),
+              name = event["name"].getString("");
+  auto integer = [](const json::Value &value, double fallback) {
+    return static_cast<int64_t>(value.getNumber(fallback));
+  };
+  Rank &rank = ranks[integer(event["pid"], 0)];
+  json::Value arguments = event["args"];
+  if (phase == "M" && name == "process_name")
+    rank.name = arguments["name"].getString("");
   if (phase != "X")
     return;
-  double begin = event.getNumber("ts").value_or(0) * 1e-6;
-  Event it = {begin, begin + event.getNumber("dur").value_or(0) * 1e-6,
-              arguments ? arguments->getInteger("number").value_or(-1) : -1};
-  switch (event.getInteger("tid").value_or(-1)) {
+  double begin = event["ts"].getNumber(0) * 1e-6;
+  Event it = {begin, begin + event["dur"].getNumber(0) * 1e-6,
+              integer(arguments["number"], -1)};
+  switch (integer(event["tid"], -1)) {
   case Compute:
   case Device:
     if (name == "wait")
@@ -118,24 +120,15 @@ static Timeline::RankClass drawRank(const Rank &rank, const Event &step) {
 
 std::optional<MeasuredTimeline> poplar::readTrace(const std::string &path,
                                                   std::string &error) {
-  auto file = llvm::MemoryBuffer::getFile(path);
-  if (!file) {
-    error = path + ": " + file.getError().message();
-    return std::nullopt;
-  }
-  auto parsed = llvm::json::parse((*file)->getBuffer());
-  if (!parsed) {
-    error = path + ": " + llvm::toString(parsed.takeError());
-    return std::nullopt;
-  }
-  const llvm::json::Object *root = parsed->getAsObject();
-  const llvm::json::Array *events =
-      root ? root->getArray("traceEvents") : nullptr;
+  std::unique_ptr<json::Document> file = json::Document::open(path, path);
   Ranks ranks;
-  if (events)
-    for (const llvm::json::Value &event : *events)
-      if (const llvm::json::Object *object = event.getAsObject())
-        readEvent(*object, ranks);
+  json::Value events = file->getRoot()["traceEvents"];
+  for (size_t i = 0, count = events.size(); i < count; ++i)
+    readEvent(events[i], ranks);
+  if (file->hasError()) {
+    error = file->getError();
+    return std::nullopt;
+  }
   std::map<int64_t, Event> steps;
   if (!ranks.empty())
     steps = findSteps(ranks);

@@ -21,7 +21,7 @@ using namespace poplar::runtime;
 namespace {
 
 /// The values of a row, by the names that transformers' trainer gives them.
-struct Value {
+struct Scalar {
   double Metrics::*Member;
   const char *Tag;
 };
@@ -78,7 +78,7 @@ constexpr int64_t SessionStart = 1;
 
 } // namespace
 
-static constexpr Value Values[] = {
+static constexpr Scalar Values[] = {
     {&Metrics::Loss, "train/loss"},
     {&Metrics::ValLoss, "eval/loss"},
     {&Metrics::Rate, "train/learning_rate"},
@@ -155,7 +155,7 @@ void EventFile::write(const std::string &Event) {
 
 void EventFile::add(const Metrics &Row) {
   Message All, Event;
-  for (const Value &V : Values) {
+  for (const Scalar &V : Values) {
     if (std::isnan(Row.*V.Member))
       continue;
     Message One;

@@ -113,13 +113,11 @@ std::unique_ptr<Tokenizer> loadWith(const std::string &File,
                                     const std::vector<std::string> &Tokens) {
   std::string Text = readFile(Inputs + "/" + File);
   std::string Added;
-  for (size_t I = 0; I < Tokens.size(); ++I)
-    Added += "{\"id\":" + std::to_string(90000 + I) + ",\"content\":\"" +
-             Tokens[I] +
+  for (const std::string &Token : Tokens)
+    Added += ",{\"content\":\"" + Token +
              "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
-             "\"normalized\":false,\"special\":true},";
-  const std::string Place = "\"added_tokens\":[";
-  Text.insert(Text.find(Place) + Place.size(), Added);
+             "\"normalized\":false,\"special\":true}";
+  Text.insert(Text.find("}],", Text.find("\"added_tokens\":[")) + 1, Added);
   return readTokenizerJSON(Text, File);
 }
 
