@@ -26,7 +26,7 @@ FORMATS = ("same", "int8", "nf4", "nf4_double")
 def measure(arguments, program, turn):
     out = f"{program}-run-{turn}"
     run(
-        program + "/train", "train", "--data", ROOT + "/examples/data/corpus.txt",
+        program + "/host/train", "train", "--data", ROOT + "/examples/data/corpus.txt",
         "--data-format", "bytes", "--steps", str(arguments.steps), "--batch",
         str(arguments.batch), "--global-batch", str(arguments.batch), "--threads",
         "1", "--peak-gflops", "1", "--eval-every", "0", "--out", out,
@@ -61,7 +61,7 @@ def main():
                 arguments.poplar, "build", model, "--precision",
                 arguments.precision, "--threads", "1", "-o", program,
             )  # fmt: skip
-            text = run(program + "/train", "info").stdout
+            text = run(program + "/host/train", "info").stdout
             fixed, sample = re.search(
                 r"peak_bytes\(b\) = (\d+) \+ b \* (\d+)", text
             ).groups()
