@@ -193,12 +193,13 @@ func::FuncOp PhaseBuilder::getExchangingCallee(Operation *op) {
 /// of what is gathered, the others' rows of what is scattered; 1 for other ops.
 /// With that exchange.
 static std::pair<double, zero::StartExchangeOp> findCut(Operation &op) {
-  auto product = dyn_cast<nn::LinearOp>(op);
-  if (!product)
+  if (isa<zero::WaitExchangeOp>(op) || op.hasTrait<OpTrait::IsTerminator>())
     return {1, nullptr};
-  if (auto gather = product.getX().getDefiningOp<zero::StartExchangeOp>())
-    return {gather.getOwnPart(), gather};
-  for (Operation *user : product->getUsers())
+  for (Value operand : op.getOperands())
+    if (auto gather = operand.getDefiningOp<zero::StartExchangeOp>();
+        gather && gather.getKind() == zero::ExchangeKind::GatherTokens)
+      return {gather.getOwnPart(), gather};
+  for (Operation *user : op.getUsers())
     if (auto scatter = dyn_cast<zero::StartExchangeOp>(user);
         scatter && !scatter.getKept().empty())
       return {1 - scatter.getOwnPart(), scatter};
