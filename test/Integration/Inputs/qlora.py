@@ -11,7 +11,7 @@ that
   rounding   losses and adapters are, bit by bit, those beside weights in f32 that
              quantized.py has rounded (lora.py and goldens-peft.test compare these
              with PEFT); poplar merge gives the rounded weights and the adapters
-             beside them, and poplar evaluate the loss of the run
+             beside them, whose validation loss is that of the run
   formats    in bf16 and with activations in f16, losses are near those
   jobs       of two unlike device types in the stages 0 to 3 have the losses and the
              updates of one device, hold the same bytes on all ranks, and allocate
@@ -231,12 +231,11 @@ def check_resume(workshop, report, base, form):
 
 def check_gpus(workshop, report, base):
     # The emulation is slow.
-    options = ["--steps", 3, *OPTIONS[2:], "--init", base]
+    options = ["--steps", 2, *OPTIONS[2:], "--init", base]
     for form, tolerance, stage, kinds in (
         ("nf4", 1e-5, 0, ["ampere"]),
         ("nf4_double", 1e-5, 3, ["ampere", "fast"]),
-        ("int8", 1e-5, 0, ["ampere"]),
-        ("nf4", 2e-2, 0, ["hopper"]),
+        ("int8", 2e-2, 0, ["hopper"]),
     ):
         name = f"llama.{form}"
         share = 4 // len(kinds)
