@@ -369,9 +369,9 @@ void Trainer::dumpLogits() {
       auto First = static_cast<size_t>(R);
       if (Program.ranks[R].position != 0)
         continue;
+      int64_t Sharers = std::max<int64_t>(Program.ranks[R].num_sharers, 1);
       std::vector<int64_t> Widths(Columns.begin() + R,
-                                  Columns.begin() + R +
-                                      Program.ranks[R].num_sharers);
+                                  Columns.begin() + R + Sharers);
       joinColumns(All.data() + Bounds[First], CountRows(R), Widths,
                   Logits.data() + Bounds[First]);
     }

@@ -148,7 +148,7 @@ typedef struct PoplarRank {
   const PoplarLink *previous, *next;
   /// The ranks that share each unit with it (tensor parallelism), itself among
   /// them, and its place among them. They have the same samples, which count
-  /// once. One where no units are shared.
+  /// once. None where no units are shared.
   int64_t num_sharers;
   const int64_t *sharers;
   int64_t position;

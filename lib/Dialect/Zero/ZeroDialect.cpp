@@ -124,7 +124,7 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
     return info;
   info.deviceType = op.getDeviceType().str();
   info.target = op.getTarget().str();
-  info.precision = getName(op.getPrecision());
+  info.precision = cluster::stringifyNumberFormat(op.getPrecision()).str();
   info.wire = getName(op.getWire());
   info.gradientWire = getName(op.getGradientWire());
   info.hasLossyParameters = op.getLossyParameters();
@@ -157,7 +157,10 @@ ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
   };
   return ProgramOp::create(
       builder, location, builder.getStringAttr(deviceType),
-      builder.getStringAttr(target), type(precision), type(wire),
+      builder.getStringAttr(target),
+      builder.getI32IntegerAttr(
+          int32_t(*cluster::symbolizeNumberFormat(precision))),
+      type(wire),
       type(gradientWire), flag(hasLossyParameters),
       builder.getStringAttr(cluster::stringifyRecomputePolicy(recompute)),
       builder.getI64IntegerAttr(stage), builder.getI64IntegerAttr(worldSize),

@@ -137,9 +137,9 @@ module @a100.program {
   zero.program "a100" target "cuda:sm_80" precision bf16 wire f32 gradient_wire f32 recompute "keep" stage 3 world_size 4
 }
 // CHECK-LABEL: module @t.stage1.part1.program {
-// CHECK-NEXT: zero.program "t" target "host" precision f16 wire f32 gradient_wire f32 recompute "recompute-unit" stage 0 world_size 4 mixed_recompute scaled received bf16 sent f32 group 1 of 2 chunks 2 parts [3, 1] position 1{{$}}
+// CHECK-NEXT: zero.program "t" target "host" precision tf32 wire f32 gradient_wire f32 recompute "recompute-unit" stage 0 world_size 4 mixed_recompute scaled received bf16 sent f32 group 1 of 2 chunks 2 parts [3, 1] position 1{{$}}
 module @t.stage1.part1.program {
-  zero.program "t" target "host" precision f16 wire f32 gradient_wire f32 recompute "recompute-unit" stage 0 world_size 4 mixed_recompute scaled received bf16 sent f32 group 1 of 2 chunks 2 parts [3, 1] position 1
+  zero.program "t" target "host" precision tf32 wire f32 gradient_wire f32 recompute "recompute-unit" stage 0 world_size 4 mixed_recompute scaled received bf16 sent f32 group 1 of 2 chunks 2 parts [3, 1] position 1
 }
 
 // Pipeline stages.

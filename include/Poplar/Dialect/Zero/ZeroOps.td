@@ -353,7 +353,7 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     units compute, relative to each other, and which of them the program is of.
   }];
   let arguments = (ins StrAttr:$device_type, StrAttr:$target,
-    Zero_WireType:$precision, Zero_CollectiveWire:$wire,
+    Cluster_NumberFormat:$precision, Zero_CollectiveWire:$wire,
     Zero_CollectiveWire:$gradient_wire, UnitAttr:$lossy_parameters,
     Cluster_RecomputeAttr:$recompute,
     ConfinedAttr<I64Attr, [IntMinValue<0>, IntMaxValue<3>]>:$stage,
