@@ -158,8 +158,8 @@ ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
   return ProgramOp::create(
       builder, location, builder.getStringAttr(deviceType),
       builder.getStringAttr(target),
-      builder.getI32IntegerAttr(
-          int32_t(*cluster::symbolizeNumberFormat(precision))),
+      cluster::NumberFormatAttr::get(
+          context, *cluster::symbolizeNumberFormat(precision)),
       type(wire),
       type(gradientWire), flag(hasLossyParameters),
       builder.getStringAttr(cluster::stringifyRecomputePolicy(recompute)),
