@@ -242,8 +242,8 @@ LogicalResult HeteroAllocatePass::takeFastest(const PlanSearchResult &result,
                          candidate.allocation.seconds, *seconds});
     // Differences by rounding are none.
     bool losesMore = !(candidate.wires == candidates[best].wires);
-    if (*seconds < simulated[best].simulated *
-                       (1 - (losesMore ? leastLossyGain : 1e-9)))
+    if (*seconds <
+        simulated[best].simulated * (1 - (losesMore ? leastLossyGain : 1e-9)))
       best = index;
   }
   setRecompute(candidates[best]);

@@ -40,7 +40,8 @@ public:
   /// "ChatML, Llama 3, ..."
   static std::string listNames();
 
-  /// Of a list of objects with `role` and `content`. `Where` names it in errors.
+  /// Of a list of objects with `role` and `content`. `Where` names it in
+  /// errors.
   RenderedChat render(const json::Value &Messages,
                       const std::string &Where) const;
   /// A user's message, up to where the answer begins.

@@ -21,8 +21,9 @@ const ChatTemplate &ExampleEncoder::getChat(const std::string &Where) {
   if (!Chat)
     Chat = ChatTemplate::find(Tok, Template);
   if (!Chat)
-    fail(Where, ": the tokenizer has the tokens of no chat template that is "
-                "built in (",
+    fail(Where,
+         ": the tokenizer has the tokens of no chat template that is "
+         "built in (",
          ChatTemplate::listNames(),
          "); give prompt and completion instead of messages");
   return *Chat;

@@ -442,8 +442,8 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
     int64_t sample = task / kvHeads, kvHead = task % kvHeads;
     const int32_t *randomKeys = static_cast<const int32_t *>(args[6]);
     const int32_t *positions = static_cast<const int32_t *>(args[7]);
-    auto storeKeys = [&](const Head &head, int64_t key, bool add)
-        __attribute__((always_inline)) {
+    auto storeKeys = [&](const Head &head, int64_t key,
+                         bool add) __attribute__((always_inline)) {
       int64_t row = sample * length + key, valid = min(kBlock, length - key);
       unpack(head, dKeys.data, args[9],
              row * desc->k_stride + desc->k_offset + kvHead * head.dim,
@@ -452,8 +452,8 @@ extern "C" void poplar_attention_backward(const PoplarAttention *desc,
              row * desc->v_stride + desc->v_offset + kvHead * head.dim,
              desc->v_stride, valid, add);
     };
-    auto addKeys = [&](const Head &head, bool accumulate)
-        __attribute__((always_inline)) {
+    auto addKeys = [&](const Head &head,
+                       bool accumulate) __attribute__((always_inline)) {
       multiply(dValues.data, head.width, p.data, kBlock, 1, queries.dOut.data,
                head.width, kBlock, head.width, kBlock, accumulate);
       multiply(dKeys.data, head.width, ds.data, kBlock, 1, queries.queries.data,

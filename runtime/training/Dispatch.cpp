@@ -29,8 +29,8 @@ void poplar::runtime::dispatchRanges(int Threads, PoplarKernel Kernel,
   int64_t Blocks = (Extent - 1) / Grain + 1;
   if (Threads == 1 || Blocks == 1)
     return Kernel(Args, Batch, 0, Extent);
-    // A contiguous, static share for each thread: neighbouring kernels then
-    // find their operands in the cache of the same core.
+  // A contiguous, static share for each thread: neighbouring kernels then
+  // find their operands in the cache of the same core.
 #pragma omp parallel num_threads(Threads)
   {
     int64_t Team = omp_get_num_threads(), Id = omp_get_thread_num();

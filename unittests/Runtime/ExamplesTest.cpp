@@ -94,11 +94,11 @@ TEST(Examples, PromptsEndWhereTheAnswerBegins) {
     auto T = Tokenizer::load(Inputs + "/" + File);
     std::optional<ChatTemplate> Template = ChatTemplate::find(*T, "");
     ASSERT_TRUE(Template.has_value()) << File;
-    RenderedChat Whole = Template->render(
-        json::parse(R"([{"role": "user", "content": "a b"},
+    RenderedChat Whole =
+        Template->render(json::parse(R"([{"role": "user", "content": "a b"},
                         {"role": "assistant", "content": "c"}])",
-                    "text"),
-        "here");
+                                     "text"),
+                         "here");
     ASSERT_EQ(Whole.Counted.size(), 1u);
     auto [Begin, End] = Whole.Counted.front();
     EXPECT_EQ(Template->renderPrompt("a b"), Whole.Text.substr(0, Begin));

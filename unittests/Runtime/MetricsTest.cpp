@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "job/EventFile.h"
 #include "job/Metrics.h"
+#include "job/EventFile.h"
 #include "support/Files.h"
 #include "support/MappedFile.h"
 #include "gtest/gtest.h"

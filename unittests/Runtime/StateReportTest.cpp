@@ -96,7 +96,7 @@ protected:
     P.buckets = Buckets;
   }
 
-  const int64_t Bounds[3] = {0, 64, testprogram::Vocab *testprogram::Width};
+  const int64_t Bounds[3] = {0, 64, testprogram::Vocab * testprogram::Width};
   PoplarBucket Buckets[2] = {testprogram::Program.buckets[0],
                              testprogram::Program.buckets[1]};
   PoplarRank Ranks[2] = {{"fast", "n", 1, 1, 1, 1}, {"slow", "n", 1, 1, 1, 1}};

@@ -38,9 +38,9 @@
 #include "Poplar/Conversion/Memory/Passes.h"
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "SplitProducts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Runtime/Quantized.h"
+#include "SplitProducts.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/MathExtras.h"
 

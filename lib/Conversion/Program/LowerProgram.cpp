@@ -88,8 +88,8 @@ public:
     // Parameters and buckets are places in the arena now.
     for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
       if (isa<exec::ExecDialect>(op.getDialect()) ||
-          isa<nn::ParameterOp, nn::TrainingCostOp, zero::BucketOp,
-              zero::PlanOp, zero::ProgramOp>(op))
+          isa<nn::ParameterOp, nn::TrainingCostOp, zero::BucketOp, zero::PlanOp,
+              zero::ProgramOp>(op))
         op.erase();
     if (shared.gpuKernels.exists())
       shared.gpuKernels.finish();

@@ -386,8 +386,8 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
 LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                   unsigned,
                                                   NamedAttribute attribute) {
-  bool isKnown = llvm::is_contained(
-      {kParameterAttr, kGradientAttr, kCacheAttr}, attribute.getName());
+  bool isKnown = llvm::is_contained({kParameterAttr, kGradientAttr, kCacheAttr},
+                                    attribute.getName());
   if (isKnown && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << attribute.getName()

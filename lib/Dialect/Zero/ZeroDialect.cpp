@@ -160,8 +160,7 @@ ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
       builder.getStringAttr(target),
       cluster::NumberFormatAttr::get(
           context, *cluster::symbolizeNumberFormat(precision)),
-      type(wire),
-      type(gradientWire), flag(hasLossyParameters),
+      type(wire), type(gradientWire), flag(hasLossyParameters),
       builder.getStringAttr(cluster::stringifyRecomputePolicy(recompute)),
       builder.getI64IntegerAttr(stage), builder.getI64IntegerAttr(worldSize),
       flag(mixedRecompute), flag(scaled), type(received), type(sent),
