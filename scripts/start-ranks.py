@@ -295,10 +295,12 @@ class Ranks:
 def run(commands, environment):
     """All at once; the exit status."""
     with tempfile.TemporaryDirectory(prefix="poplar-") as directory:
-        # The first one to say why the job ends is the only one.
-        report = {"POPLAR_FAILURE_REPORT": os.path.join(directory, "failure")}
-        if "POPLAR_FAILURE_REPORT" in os.environ:
-            report = {}
+        # The first rank to say why the job ends is the only one. It writes to a
+        # file, which is printed last, here or by who has named it.
+        own = os.path.join(directory, "failure")
+        report = {}
+        if "POPLAR_FAILURE_REPORT" not in os.environ:
+            report["POPLAR_FAILURE_REPORT"] = own
         ranks = Ranks(commands, {**environment, **find_secret(), **report})
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, frame: ranks.signal(number))
@@ -309,6 +311,9 @@ def run(commands, environment):
         if failure:
             print(f"start-ranks: {failure}", file=sys.stderr, flush=True)
         ranks.end()
+        if os.path.exists(own):
+            with open(own, errors="replace") as file:
+                print(file.read(), end="", file=sys.stderr, flush=True)
         return 0 if failure is None else 1
 
 

@@ -37,13 +37,15 @@ class Job:
         self.log_path = os.path.join(self.directory, "log")
         command = [
             arguments.mpirun, "--allow-run-as-root", "--oversubscribe",
-            "--bind-to", "none", "-np", str(RANKS),
+            "--bind-to", "none", "-np", str(RANKS), "-x", "POPLAR_FAILURE_REPORT",
             "--mca", "odls_base_sigkill_timeout", str(SIGKILL_TIMEOUT),
             # What a killed mpirun leaves behind goes with our directory.
             "--mca", "orte_tmpdir_base", self.directory,
             "--mca", "btl_vader_backing_directory", self.directory,
             arguments.job, "--out", self.directory] + options
-        environment = dict(os.environ, OMP_NUM_THREADS="1")
+        environment = dict(
+            os.environ, OMP_NUM_THREADS="1",
+            POPLAR_FAILURE_REPORT=os.path.join(self.directory, "failure"))
         with open(self.log_path, "wb") as log:
             self.launcher = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT,
