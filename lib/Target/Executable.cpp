@@ -147,6 +147,11 @@ LogicalResult linkKernelLibrary(ModuleOp module, llvm::Module &llvmModule,
            << path << ": " << diagnostic.getMessage();
   library->setDataLayout(llvmModule.getDataLayout());
   library->setTargetTriple(llvmModule.getTargetTriple());
+  // Each is called by wrappers that know its descriptor: in them, what the
+  // descriptor decides is decided, and most of the code is dead.
+  for (llvm::Function &function : *library)
+    if (!function.isDeclaration() && function.hasExternalLinkage())
+      function.addFnAttr(llvm::Attribute::AlwaysInline);
   if (llvm::Linker::linkModules(llvmModule, std::move(library),
                                 llvm::Linker::LinkOnlyNeeded))
     return module.emitError("kernel library ") << path << " cannot be linked";

@@ -87,6 +87,7 @@ POPLAR_INLINE void score(const Cache &cache, Rows<Count> &rows,
 template <int Count>
 POPLAR_INLINE void exponentiate(const Cache &cache, Rows<Count> &rows,
                                 int64_t count) {
+#pragma GCC unroll 1
   for (int r = 0; r < Count; ++r) {
     float *scores = rows.scores[r];
     Floats high = splat(rows.maxima[r]);
@@ -149,6 +150,7 @@ POPLAR_INLINE void addValues(const Cache &cache, Rows<Count> &rows,
     for (int64_t i = 0; i < count; ++i) {
       float value = loadElement(cache.values, cache.isBF16,
                                 cache.first + (position + i) * dim + c);
+#pragma GCC unroll 1
       for (int r = 0; r < Count; ++r)
         rows.sums[r][c] += value * rows.scores[r][i];
     }
@@ -159,6 +161,7 @@ POPLAR_INLINE void attend(const Cache &cache, Rows<Count> &rows) {
   // Eight sums in flight cover the latency of an FMA.
   constexpr int blocks = Count < 8 ? 8 / Count : 1;
   int64_t begin = rows.begin[0], end = rows.end[0];
+#pragma GCC unroll 1
   for (int r = 0; r < Count; ++r) {
     begin = min(begin, rows.begin[r]);
     end = max(end, rows.end[r]);
@@ -179,43 +182,43 @@ POPLAR_INLINE void attend(const Cache &cache, Rows<Count> &rows) {
   }
 }
 
-/// The rows of some new tokens of a sample in the heads of a group.
-struct Task {
-  const PoplarCachedAttention *desc;
-  void *const *args;
-  Cache cache;
-  int64_t sample, kvHead, group, firstToken;
-};
-
-/// `Count` of them from `first` on.
+/// `Count` rows from `row` on: new tokens from `firstToken` on in the heads
+/// from `firstHead` on. Not a part of its callers: prompts and single tokens
+/// share it. The shapes are scalars, which are found to be constants.
 template <int Count>
-POPLAR_INLINE void computeRows(const Task &task, int64_t first) {
-  const PoplarAttention *desc = task.cache.desc;
-  const bool isBF16 = task.cache.isBF16;
-  const int32_t *positions = static_cast<const int32_t *>(task.args[3]);
-  const float factor = float(desc->scale) * kLog2E;
+__attribute__((noinline)) void
+computeRows(void *const *args, bool isBF16, int64_t headDim, int64_t qStride,
+            int64_t qOffset, int64_t outStride, int64_t group, int64_t window,
+            double scale, double cap, int64_t firstOfCache, int64_t firstToken,
+            int64_t firstHead, int64_t row) {
+  PoplarAttention desc = {};
+  desc.head_dim = headDim;
+  desc.cap = cap;
+  const Cache cache{&desc, args[4], args[5], firstOfCache, isBF16};
+  const int32_t *positions = static_cast<const int32_t *>(args[3]);
+  const float factor = float(scale) * kLog2E;
   Rows<Count> rows;
   int64_t tokens[Count], heads[Count];
+#pragma GCC unroll 1
   for (int r = 0; r < Count; ++r) {
-    tokens[r] = task.sample * task.desc->tokens + task.firstToken +
-                (first + r) / task.group;
-    heads[r] = task.kvHead * task.group + (first + r) % task.group;
+    tokens[r] = firstToken + (row + r) / group;
+    heads[r] = firstHead + (row + r) % group;
     int64_t position = positions[tokens[r]];
     rows.end[r] = position + 1;
-    rows.begin[r] = desc->window > 0 ? max(0, rows.end[r] - desc->window) : 0;
-    for (int64_t c = 0; c < desc->head_dim; ++c)
+    rows.begin[r] = window > 0 ? max(0, rows.end[r] - window) : 0;
+    for (int64_t c = 0; c < headDim; ++c)
       rows.queries[r][c] =
-          loadElement(task.args[0], isBF16,
-                      tokens[r] * desc->q_stride + desc->q_offset +
-                          heads[r] * desc->head_dim + c) *
+          loadElement(args[0], isBF16,
+                      tokens[r] * qStride + qOffset + heads[r] * headDim + c) *
           factor;
   }
-  attend(task.cache, rows);
+  attend(cache, rows);
+#pragma GCC unroll 1
   for (int r = 0; r < Count; ++r) {
     float inverse = 1.0f / rows.totals[r];
-    for (int64_t c = 0; c < desc->head_dim; ++c)
-      storeElement(task.args[6], isBF16,
-                   tokens[r] * desc->out_stride + heads[r] * desc->head_dim + c,
+    for (int64_t c = 0; c < headDim; ++c)
+      storeElement(args[6], isBF16,
+                   tokens[r] * outStride + heads[r] * headDim + c,
                    rows.sums[r][c] * inverse);
   }
 }
@@ -258,28 +261,31 @@ extern "C" void poplar_cached_attention(const PoplarCachedAttention *desc,
                                         int64_t begin, int64_t end) {
   constexpr int64_t block = POPLAR_CACHED_ATTENTION_BLOCK;
   const PoplarAttention &shapes = desc->attention;
-  const int64_t blocks = (desc->tokens + block - 1) / block;
+  const int64_t blocks = (desc->tokens + block - 1) / block,
+                group = shapes.num_heads / shapes.num_kv_heads;
   for (int64_t i = begin; i < end; ++i) {
     int64_t head = i / blocks % shapes.num_kv_heads,
-            sample = i / blocks / shapes.num_kv_heads;
-    Cache cache{&shapes, args[4], args[5], firstOfHead(shapes, sample, head),
-                shapes.type == POPLAR_BF16};
-    Task task{desc,
-              args,
-              cache,
-              sample,
-              head,
-              shapes.num_heads / shapes.num_kv_heads,
-              i % blocks * block};
-    int64_t count = min(block, desc->tokens - task.firstToken) * task.group,
-            row = 0;
+            sample = i / blocks / shapes.num_kv_heads,
+            token = i % blocks * block;
+    auto compute = [&](auto function, int64_t row) {
+      function(args, shapes.type == POPLAR_BF16, shapes.head_dim,
+               shapes.q_stride, shapes.q_offset, shapes.out_stride, group,
+               shapes.window, shapes.scale, shapes.cap,
+               firstOfHead(shapes, sample, head), sample * desc->tokens + token,
+               head * group, row);
+    };
+    // Rows are a multiple of the group, so that what is left after eights is.
+    int64_t count = min(block, desc->tokens - token) * group, row = 0;
     for (; row + 8 <= count; row += 8)
-      computeRows<8>(task, row);
-    for (; row + 4 <= count; row += 4)
-      computeRows<4>(task, row);
-    for (; row + 2 <= count; row += 2)
-      computeRows<2>(task, row);
-    for (; row < count; ++row)
-      computeRows<1>(task, row);
+      compute(computeRows<8>, row);
+    if (group % 8 != 0)
+      for (; row + 4 <= count; row += 4)
+        compute(computeRows<4>, row);
+    if (group % 4 != 0)
+      for (; row + 2 <= count; row += 2)
+        compute(computeRows<2>, row);
+    if (group % 2 != 0)
+      for (; row < count; ++row)
+        compute(computeRows<1>, row);
   }
 }

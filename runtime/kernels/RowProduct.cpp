@@ -10,6 +10,9 @@
 // in several streams of consecutive addresses: rows of it whose sums are wanted
 // where it is transposed, else rows that are added up.
 //
+// All products of a program have the same formats. They share one function, to
+// which the formats are constants that all calls agree about.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Runtime/ABI.h"
@@ -23,35 +26,34 @@ namespace {
 constexpr int64_t kStreams = 4, kColumns = 1024;
 
 struct Product {
-  const PoplarGemm *desc;
   void *const *args;
+  int64_t n, k;
+  bool isBF16A, isBF16B, isBF16C, hasBias, isTransposed;
 
   POPLAR_ALWAYS_INLINE Floats loadA(int64_t at) const {
-    return loadElements(args[0], desc->a_type == POPLAR_BF16, at);
+    return loadElements(args[0], isBF16A, at);
   }
   POPLAR_ALWAYS_INLINE float elementOfA(int64_t at) const {
-    return loadElement(args[0], desc->a_type == POPLAR_BF16, at);
+    return loadElement(args[0], isBF16A, at);
   }
   POPLAR_ALWAYS_INLINE Floats loadB(int64_t at) const {
-    return loadElements(args[1], desc->b_type == POPLAR_BF16, at);
+    return loadElements(args[1], isBF16B, at);
   }
   POPLAR_ALWAYS_INLINE float elementOfB(int64_t at) const {
-    return loadElement(args[1], desc->b_type == POPLAR_BF16, at);
+    return loadElement(args[1], isBF16B, at);
   }
   POPLAR_ALWAYS_INLINE float bias(int64_t column) const {
-    return desc->has_bias
-               ? loadElement(args[2], desc->c_type == POPLAR_BF16, column)
-               : 0.0f;
+    return hasBias ? loadElement(args[2], isBF16C, column) : 0.0f;
   }
   POPLAR_ALWAYS_INLINE void storeC(int64_t at, float value) const {
-    storeElement(args[3], desc->c_type == POPLAR_BF16, at, value);
+    storeElement(args[3], isBF16C, at, value);
   }
 };
 
 /// `Columns` columns of C, in `Rows` rows from `row` on, of a transposed B.
 template <int Rows, int Columns>
 POPLAR_INLINE void dot(const Product &product, int64_t row, int64_t column) {
-  const int64_t depth = product.desc->k;
+  const int64_t depth = product.k;
   Floats sums[Rows][Columns];
   float rests[Rows][Columns];
 #pragma GCC unroll 8
@@ -82,7 +84,7 @@ POPLAR_INLINE void dot(const Product &product, int64_t row, int64_t column) {
                        product.elementOfB((column + c) * depth + k);
   for (int r = 0; r < Rows; ++r)
     for (int c = 0; c < Columns; ++c)
-      product.storeC((row + r) * product.desc->n + column + c,
+      product.storeC((row + r) * product.n + column + c,
                      reduceSum(sums[r][c]) + rests[r][c] +
                          product.bias(column + c));
 }
@@ -92,18 +94,18 @@ template <int Rows, int Streams>
 POPLAR_INLINE void addStreams(const Product &product, int64_t row, int64_t k,
                               int64_t column, int64_t width,
                               float (&sums)[Rows][kColumns]) {
-  const int64_t depth = product.desc->k;
+  const int64_t depth = product.k;
   float a[Rows][Streams];
   for (int r = 0; r < Rows; ++r)
     for (int s = 0; s < Streams; ++s)
       a[r][s] = product.elementOfA((row + r) * depth + k + s);
-  const int64_t first = k * product.desc->n + column;
+  const int64_t first = k * product.n + column;
   int64_t i = 0;
   for (; i + kLanes <= width; i += kLanes) {
     Floats b[Streams];
 #pragma GCC unroll 8
     for (int s = 0; s < Streams; ++s)
-      b[s] = product.loadB(first + s * product.desc->n + i);
+      b[s] = product.loadB(first + s * product.n + i);
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
       Floats sum = load(sums[r] + i);
@@ -116,16 +118,14 @@ POPLAR_INLINE void addStreams(const Product &product, int64_t row, int64_t k,
   for (; i < width; ++i)
     for (int r = 0; r < Rows; ++r)
       for (int s = 0; s < Streams; ++s)
-        sums[r][i] +=
-            product.elementOfB(first + s * product.desc->n + i) * a[r][s];
+        sums[r][i] += product.elementOfB(first + s * product.n + i) * a[r][s];
 }
 
 /// Columns [begin, end) of C in `Rows` rows from `row` on.
 template <int Rows>
 POPLAR_INLINE void multiplyRows(const Product &product, int64_t row,
                                 int64_t begin, int64_t end) {
-  const PoplarGemm *desc = product.desc;
-  if (desc->trans_b) {
+  if (product.isTransposed) {
     int64_t column = begin;
     for (; column + kStreams <= end; column += kStreams)
       dot<Rows, kStreams>(product, row, column);
@@ -140,24 +140,36 @@ POPLAR_INLINE void multiplyRows(const Product &product, int64_t row,
       for (int64_t i = 0; i < width; ++i)
         sums[r][i] = product.bias(column + i);
     int64_t k = 0;
-    for (; k + 2 * kStreams <= desc->k; k += 2 * kStreams)
+    for (; k + 2 * kStreams <= product.k; k += 2 * kStreams)
       addStreams<Rows, 2 * kStreams>(product, row, k, column, width, sums);
-    for (; k < desc->k; ++k)
+    for (; k < product.k; ++k)
       addStreams<Rows, 1>(product, row, k, column, width, sums);
     for (int r = 0; r < Rows; ++r)
       for (int64_t i = 0; i < width; ++i)
-        product.storeC((row + r) * desc->n + column + i, sums[r][i]);
+        product.storeC((row + r) * product.n + column + i, sums[r][i]);
   }
+}
+
+/// Not a part of its callers: it is compiled once for all of them. Its
+/// arguments are scalars, which are found to be constants.
+__attribute__((noinline)) void multiply(void *const *args, int64_t n, int64_t k,
+                                        bool isBF16A, bool isBF16B,
+                                        bool isBF16C, bool hasBias,
+                                        bool isTransposed, int64_t batch,
+                                        int64_t begin, int64_t end) {
+  Product product{args, n, k, isBF16A, isBF16B, isBF16C, hasBias, isTransposed};
+  int64_t row = 0;
+  for (; row + 4 <= batch; row += 4)
+    multiplyRows<4>(product, row, begin, end);
+  for (; row < batch; ++row)
+    multiplyRows<1>(product, row, begin, end);
 }
 
 } // namespace
 
 extern "C" void poplar_row_product(const PoplarGemm *desc, void *const *args,
                                    int64_t batch, int64_t begin, int64_t end) {
-  Product product{desc, args};
-  int64_t row = 0;
-  for (; row + 4 <= batch; row += 4)
-    multiplyRows<4>(product, row, begin, end);
-  for (; row < batch; ++row)
-    multiplyRows<1>(product, row, begin, end);
+  multiply(args, desc->n, desc->k, desc->a_type == POPLAR_BF16,
+           desc->b_type == POPLAR_BF16, desc->c_type == POPLAR_BF16,
+           desc->has_bias != 0, desc->trans_b != 0, batch, begin, end);
 }

@@ -15,6 +15,7 @@
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Exec/Exec.h"
 #include <limits>
+#include <map>
 
 namespace poplar {
 #define GEN_PASS_DEF_EXECVERIFY
@@ -45,7 +46,8 @@ private:
   exec::FunctionOp function;
   exec::ArenaOp arena;
   int64_t slotBytes;
-  SmallVector<exec::BufferOp> alive;
+  /// By region and offset: no two of them overlap. Empty ones are left out.
+  std::map<std::pair<exec::Region, int64_t>, exec::BufferOp> alive;
   SmallPtrSet<Operation *, 16> dead;
   /// Collectives under way, by the buffer that they are at work on.
   DenseMap<Value, exec::StartOp> busy;
@@ -133,18 +135,24 @@ LogicalResult FunctionVerifier::begin(exec::BufferOp buffer) {
     return buffer.emitOpError("ends at ")
            << getEnd(buffer) << ", but " << stringifyRegion(region) << " has "
            << room << " bytes";
-  if (!buffer.hasLifetime())
+  if (!buffer.hasLifetime() || buffer.getBytes() == 0)
     return success();
-  for (exec::BufferOp other : alive)
-    if (other.getRegion() == region && buffer.getBytes() > 0 &&
-        other.getBytes() > 0 && buffer.getOffset() < uint64_t(getEnd(other)) &&
-        other.getOffset() < uint64_t(getEnd(buffer))) {
-      InFlightDiagnostic diagnostic =
-          buffer.emitOpError("overlaps a buffer that is alive");
-      diagnostic.attachNote(other.getLoc()) << "which is here";
-      return diagnostic;
-    }
-  alive.push_back(buffer);
+  int64_t offset = buffer.getOffset();
+  auto next = alive.lower_bound({region, offset});
+  auto reaches = [&](auto other) {
+    return other->first.first == region && getEnd(other->second) > offset &&
+           other->first.second < getEnd(buffer);
+  };
+  auto other = next;
+  if (next != alive.begin() && reaches(std::prev(next)))
+    other = std::prev(next);
+  if (other != alive.end() && reaches(other)) {
+    InFlightDiagnostic diagnostic =
+        buffer.emitOpError("overlaps a buffer that is alive");
+    diagnostic.attachNote(other->second.getLoc()) << "which is here";
+    return diagnostic;
+  }
+  alive.emplace_hint(next, std::pair(region, offset), buffer);
   return success();
 }
 
@@ -242,7 +250,9 @@ LogicalResult FunctionVerifier::run() {
     } else if (auto end = dyn_cast<exec::EndOp>(op)) {
       exec::BufferOp buffer = findPlace(end.getBuffer());
       dead.insert(buffer);
-      llvm::erase(alive, buffer);
+      if (auto known = alive.find({buffer.getRegion(), buffer.getOffset()});
+          known != alive.end() && known->second == buffer)
+        alive.erase(known);
     } else if (auto start = dyn_cast<exec::StartOp>(op)) {
       busy[start.getBuffer()] = start;
     }
