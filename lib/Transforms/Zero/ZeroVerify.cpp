@@ -68,7 +68,8 @@ getCollectives(func::FuncOp function) {
 
 /// Those in which the ranks of both programs take part.
 static SmallVector<zero::CollectiveOpInterface>
-getCollectivesOfBoth(func::FuncOp function, ModuleOp first, ModuleOp second) {
+getCollectivesOfBoth(func::FuncOp function, ModuleOp first, ModuleOp second,
+                     SymbolTableCollection &symbols) {
   SmallVector<zero::CollectiveOpInterface> all = getCollectives(function);
   auto info = zero::ProgramInfo::get(first),
        other = zero::ProgramInfo::get(second);
@@ -76,8 +77,8 @@ getCollectivesOfBoth(func::FuncOp function, ModuleOp first, ModuleOp second) {
   llvm::erase_if(all, [&](zero::CollectiveOpInterface op) {
     if (!op.getBucketName())
       return false;
-    auto bucket =
-        program.lookupSymbol<zero::BucketOp>(op.getBucketName().getAttr());
+    auto bucket = symbols.lookupSymbolIn<zero::BucketOp>(
+        program, op.getBucketName().getAttr());
     return bucket && !(info.holds(bucket) && other.holds(bucket));
   });
   return all;
@@ -227,13 +228,16 @@ LogicalResult ZeroVerifyPass::verifySameCollectives(ModuleOp first,
         << "where @" << first.getSymName().value_or("") << " does otherwise";
     return diagnostic;
   };
+  SymbolTableCollection symbols;
   for (auto function : second.getOps<func::FuncOp>()) {
-    auto other = first.lookupSymbol<func::FuncOp>(function.getSymName());
+    auto other =
+        symbols.lookupSymbolIn<func::FuncOp>(first, function.getSymNameAttr());
     SmallVector<zero::CollectiveOpInterface> mine = getCollectivesOfBoth(
-                                                 function, first, second),
+                                                 function, first, second,
+                                                 symbols),
                                              theirs;
     if (other)
-      theirs = getCollectivesOfBoth(other, first, second);
+      theirs = getCollectivesOfBoth(other, first, second, symbols);
     for (size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
       std::string does = i < mine.size() ? describe(mine[i]) : "nothing",
                   expected =
