@@ -18,8 +18,9 @@ turns, this trains
   random   the geo plan with its devices in other places, drawn at random: what
            DT-FM (Yuan et al., NeurIPS 2022) compares its scheduled places with
 
-and prints the simulated and the measured seconds of a step side by side. Every
-type is profiled while the other cores are busy. Where the kernel has no netem,
+and prints the simulated and the measured seconds of a step side by side. Every rank
+gets --cpu-share of a core, in its profile, too: four ranks would else wait for each
+other on fewer cores. Where the kernel has no netem,
 links have bandwidths but no latency, and the cluster file says none.
 
 Needs a build, root and iproute2; without namespaces the exit status is 3.
@@ -33,7 +34,9 @@ import random
 import re
 import shutil
 import statistics
+import sys
 
+from commands import ROOT, run
 from workshop import Workshop, add_options
 
 NODES = ["paris", "london", "ohio", "oregon"]
@@ -51,6 +54,7 @@ class Geo(Workshop):
         super().__init__(arguments)
         known = self.get_types()
         self.types = [known[0], known[-1]] if len(known) > 1 else known * 2
+        self.share = ["--cpu-share", str(arguments.cpu_share)]
         self.make_model()
         self.cluster = self.write_cluster()
         self.profile(sorted(set(self.types)), self.cluster)
@@ -71,6 +75,20 @@ class Geo(Workshop):
         with open(self.path("cluster.json"), "w") as file:
             json.dump(cluster, file, indent=1)
         return self.path("cluster.json")
+
+    def profile(self, pair, cluster):
+        """Each type by itself, with its share of a core."""
+        for device_type in pair:
+            path = self.path("profiles", device_type + ".json")
+            if os.path.exists(path):
+                continue
+            print(f"profiling {device_type}", flush=True)
+            run(
+                sys.executable, ROOT + "/scripts/start-ranks.py", "--ranks", "1", *self.share,
+                "--", self.arguments.poplar, "profile", "--model", self.path("model.mlir"),
+                "--cluster", cluster, "--device-type", device_type, "--zero", "all",
+                "--max-batch", str(self.arguments.max_batch), "-o", path,
+            )  # fmt: skip
 
     def plan(self, name, *flags):
         self.poplar(
@@ -119,11 +137,11 @@ class Geo(Workshop):
         record, out = self.state[name], self.path("run")
         shutil.rmtree(out, ignore_errors=True)
         steps = max(3, int(self.arguments.turn / record["simulated"]))
-        # One rank alone, a plan that leaves all others out, is started by itself.
+        # One rank alone, a plan that leaves all others out, has no links.
         with open(self.path(name, "ranks.txt")) as file:
             ranks = [line for line in file if not line.startswith("#")]
         options = ["--links", self.cluster] if len(ranks) > 1 else []
-        self.start(name, options, *self.get_words(steps, out))
+        self.start(name, options + self.share, *self.get_words(steps, out))
         record["steps"] += self.read_steps(out, self.arguments.batch)
         record["turns"] = record.get("turns", 0) + 1
         self.save()
@@ -154,6 +172,7 @@ def main():
     parser.add_argument("--batch", type=int, default=32, help="samples of a step")
     parser.add_argument("--micro-batch", type=int, default=4, help="of the equal stages")
     parser.add_argument("--rate", type=float, default=1, help="of all links, times this")
+    parser.add_argument("--cpu-share", type=float, default=0.45, help="of a core, of a rank")
     parser.add_argument("--random", type=int, default=4, help="so many drawn places")
     parser.add_argument("--seed", type=int, default=1)
     workshop = Geo(parser.parse_args())

@@ -23,9 +23,15 @@ gives them (tc's htb and netem), each pair a link of its own:
 
   scripts/start-ranks.py DIR --links cluster.json -- train ...
 
-Both need root, ip and tc (on Debian: iproute2); without them the exit status is
-3. A kernel without netem keeps to the bandwidths and says so. Ends with status 1, and ends the other ranks, when one of them fails, or is
-stopped (SIGSTOP) while others go on."""
+With --cpu-share, every rank gets that share of a core and no more, so that more
+ranks than there are cores do not wait for each other (a control group's quota):
+
+  scripts/start-ranks.py DIR --cpu-share 0.45 -- train ...
+
+All three need root, the first two also ip and tc (on Debian: iproute2); without them
+the exit status is 3. A kernel without netem keeps to the bandwidths and says so. Ends
+with status 1, and ends the other ranks, when one of them fails, or is stopped
+(SIGSTOP) while others go on."""
 
 import argparse
 import contextlib
@@ -50,6 +56,8 @@ LARGEST_PACKET = 16000
 # How long a rank may be stopped while others run, and what the others have to end
 # by themselves when one has failed, in seconds.
 STOPPED_SECONDS, GRACE_SECONDS = 4, 3
+# In which a rank gets its share of a core.
+PERIOD_MICROSECONDS = 5000
 BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
@@ -60,7 +68,7 @@ class Impossible(Exception):
 def ip(*words):
     done = subprocess.run(["ip", *words], capture_output=True, text=True)
     if done.returncode:
-        raise Impossible(f"ip {' '.join(words)}: {done.stderr.strip()}")
+        raise Impossible(f"cannot shape a link: ip {' '.join(words)}: {done.stderr.strip()}")
 
 
 def parse_rate(text):
@@ -75,7 +83,7 @@ def parse_rate(text):
 def tc(*words):
     done = subprocess.run(["tc", *words], capture_output=True, text=True)
     if done.returncode:
-        raise Impossible(f"tc {' '.join(words)}: {done.stderr.strip()}")
+        raise Impossible(f"cannot shape a link: tc {' '.join(words)}: {done.stderr.strip()}")
 
 
 def limit_packets(namespace, device):
@@ -175,7 +183,7 @@ def namespaces(nodes, links):
     nodes hang on a switch, which is a namespace of its own."""
     for tool in ("ip", "tc"):
         if not shutil.which(tool):
-            raise Impossible(f"there is no {tool}; on Debian: apt-get install iproute2")
+            raise Impossible(f"cannot shape a link: there is no {tool}; on Debian: apt-get install iproute2")
     prefix = f"poplar-{os.getpid()}-"
     switch = prefix + "switch"
     made = []
@@ -205,6 +213,42 @@ def namespaces(nodes, links):
     finally:
         for name in reversed(made):
             subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def make_group(name, share):
+    """A control group that gets this share of a core: its directory."""
+    quota = int(share * PERIOD_MICROSECONDS)
+    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        root, limits = "/sys/fs/cgroup", {"cpu.max": f"{quota} {PERIOD_MICROSECONDS}"}
+        with open(root + "/cgroup.subtree_control", "w") as file:
+            file.write("+cpu")
+    else:
+        root = "/sys/fs/cgroup/cpu"
+        limits = {"cpu.cfs_period_us": PERIOD_MICROSECONDS, "cpu.cfs_quota_us": quota}
+    directory = os.path.join(root, name)
+    os.mkdir(directory)
+    for key, value in limits.items():
+        with open(os.path.join(directory, key), "w") as file:
+            file.write(str(value))
+    return directory
+
+
+@contextlib.contextmanager
+def core_shares(share, commands):
+    """The commands, each in a control group of its own; as they are without a share."""
+    groups = []
+    try:
+        try:
+            for rank in range(len(commands) if share else 0):
+                groups.append(make_group(f"poplar-{os.getpid()}-{rank}", share))
+        except OSError as error:
+            raise Impossible(f"cannot limit the share of a core: {error}") from None
+        enter = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"']
+        yield [[*enter, group, *command] for group, command in zip(groups, commands)] or commands
+    finally:
+        for group in groups:
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
 
 
 def free_port():
@@ -292,9 +336,9 @@ class Ranks:
             process.wait()
 
 
-def run(commands, environment):
+def run(commands, environment, share):
     """All at once; the exit status."""
-    with tempfile.TemporaryDirectory(prefix="poplar-") as directory:
+    with core_shares(share, commands) as commands, tempfile.TemporaryDirectory(prefix="poplar-") as directory:
         # The first rank to say why the job ends is the only one. It writes to a
         # file, which is printed last, here or by who has named it.
         own = os.path.join(directory, "failure")
@@ -332,7 +376,8 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="%(prog)s [-h] (DIR | --ranks N) [--rate RATE | --links FILE] -- COMMAND...",
+        usage="%(prog)s [-h] (DIR | --ranks N) [--rate RATE | --links FILE]"
+        " [--cpu-share SHARE] -- COMMAND...",
     )
     parser.add_argument("directory", nargs="?", metavar="DIR", help="of poplar build")
     parser.add_argument(
@@ -340,6 +385,7 @@ def main():
     )
     parser.add_argument("--rate", help="of every node's link: 500kbit, 100mbit, 1gbit")
     parser.add_argument("--links", metavar="FILE", help="cluster file with nodes' links")
+    parser.add_argument("--cpu-share", type=float, help="of a core, for each rank: 0.45")
     words = sys.argv[1:]
     split = words.index("--") if "--" in words else len(words)
     arguments, command = parser.parse_args(words[:split]), words[split + 1 :]
@@ -352,6 +398,9 @@ def main():
 
     if arguments.rate and arguments.links:
         parser.error("either --rate or --links")
+    share = arguments.cpu_share
+    if share is not None and not 0.01 <= share <= 1:
+        parser.error(f"--cpu-share {share}: expected 0.01 to 1")
 
     if arguments.ranks:
         ranks = [(str(rank), command) for rank in range(arguments.ranks)]
@@ -360,8 +409,17 @@ def main():
             ranks = [(node, [exe, *command]) for node, exe in read_ranks(arguments.directory)]
         except (OSError, ValueError) as error:
             parser.error(f"{arguments.directory} is not what poplar build wrote: {error}")
-    if not arguments.rate and not arguments.links:
-        return run([command for _, command in ranks], {"MASTER_ADDR": "127.0.0.1"})
+    try:
+        if not arguments.rate and not arguments.links:
+            address = {"MASTER_ADDR": "127.0.0.1"}
+            return run([command for _, command in ranks], address, share)
+        return run_on_links(arguments, ranks, parser)
+    except Impossible as error:
+        print(f"start-ranks: {error}", file=sys.stderr)
+        return CANNOT
+
+
+def run_on_links(arguments, ranks, parser):
     nodes = list(dict.fromkeys(node for node, _ in ranks))
     try:
         links = EqualLinks(arguments.rate)
@@ -369,14 +427,11 @@ def main():
             links = Links(arguments.links, nodes)
     except (OSError, ValueError, KeyError, TypeError) as error:
         parser.error(f"--links {arguments.links}: {error}")
-    try:
-        with namespaces(nodes, links) as (prefixes, address):
-            # Shared memory would go past the link.
-            environment = {"MASTER_ADDR": address, "UCX_TLS": "tcp,self"}
-            return run([prefixes[node] + command for node, command in ranks], environment)
-    except Impossible as error:
-        print(f"start-ranks: cannot shape a link: {error}", file=sys.stderr)
-        return CANNOT
+    with namespaces(nodes, links) as (prefixes, address):
+        # Shared memory would go past the link.
+        environment = {"MASTER_ADDR": address, "UCX_TLS": "tcp,self"}
+        commands = [prefixes[node] + command for node, command in ranks]
+        return run(commands, environment, arguments.cpu_share)
 
 
 if __name__ == "__main__":
