@@ -397,36 +397,47 @@ double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
 
 /// In turns, a stage is ahead of the next: by one micro-batch, or by two of a
 /// chunk.
-void LaneTimes::takeInTurns(const StageCost &stage, double message, int depth) {
+void LaneTimes::takeInTurns(const StageCost &stage, const StageCost *behind,
+                            double message, int depth) {
   bool isInterleaved = chunks > 1;
   double inFlight = isInterleaved ? 2 * depth - 1 : depth;
   period = std::max(
       {period, stage.both(), chunks * message, chunks * roundTrip / inFlight});
-  if (depth > 1)
-    period = std::max(period, (stage.both() + head + 2 * chunks * message) /
-                                  (isInterleaved ? 3 : 2));
-  if (depth > 1 && isInterleaved) {
-    double longer = 0;
-    for (int own = 0; own < chunks; ++own)
-      for (int behind = 0; behind < chunks; ++behind)
-        longer += std::max(stage.chunks[own], headChunks[behind]);
-    period = std::max(period, longer / chunks);
-  }
-  head = stage.both();
-  headChunks = stage.chunks;
+  if (behind)
+    period = std::max(period,
+                      (stage.both() + behind->both() + 2 * chunks * message) /
+                          (isInterleaved ? 3 : 2));
 }
 
-LaneTimes LaneTimes::prepend(const StageCost &stage, double message, int depth,
-                             PipelineSchedule schedule) const {
+void LaneTimes::meetChunks(const StageCost &stage, const StageCost &behind) {
+  double longer = 0;
+  for (int own = 0; own < chunks; ++own)
+    for (int other = 0; other < chunks; ++other)
+      longer += std::max(stage.chunks[own], behind.chunks[other]);
+  period = std::max(period, longer / chunks);
+}
+
+LaneTimes LaneTimes::prependEven(const StageCost &stage,
+                                 const StageCost *behind, double message,
+                                 int depth, PipelineSchedule schedule) const {
   LaneTimes times = *this;
   times.roundTrip += stage.both() / chunks + 2 * message;
   times.end = std::max(times.roundTrip + stage.sync,
-                       depth > 1 ? stage.forward / chunks + message + end : 0);
+                       behind ? stage.forward / chunks + message + end : 0);
   if (schedule == PipelineSchedule::GPipe) {
     times.period = std::max({period, stage.forward, message});
     times.backwardPeriod = std::max({backwardPeriod, stage.backward, message});
   } else {
-    times.takeInTurns(stage, message, depth);
+    times.takeInTurns(stage, behind, message, depth);
   }
+  return times;
+}
+
+LaneTimes LaneTimes::prepend(const StageCost &stage, const StageCost *behind,
+                             double message, int depth,
+                             PipelineSchedule schedule) const {
+  LaneTimes times = prependEven(stage, behind, message, depth, schedule);
+  if (behind && chunks > 1)
+    times.meetChunks(stage, *behind);
   return times;
 }

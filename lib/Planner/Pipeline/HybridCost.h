@@ -124,9 +124,6 @@ struct LaneTimes {
   /// Of P, what its forward and backward parts are (GPipe), or all.
   double period = 0, backwardPeriod = 0;
   double roundTrip = 0, end = 0;
-  /// f + b of the stage in front, and of its chunks.
-  double head = 0;
-  ChunkSeconds headChunks{};
   /// Of every stage.
   int chunks = 1;
 
@@ -135,13 +132,20 @@ struct LaneTimes {
     return (static_cast<double>(microBatches) - 1.0 / chunks) * getPeriod() +
            end;
   }
-  /// `message` to the stage behind, 0 if there is none; `depth` is the number
-  /// of stages from this one on.
-  LaneTimes prepend(const StageCost &stage, double message, int depth,
-                    PipelineSchedule schedule) const;
+  /// `behind` is the stage in front so far, null if there is none, and
+  /// `message` to it; `depth` is the number of stages from the new one on.
+  LaneTimes prepend(const StageCost &stage, const StageCost *behind,
+                    double message, int depth, PipelineSchedule schedule) const;
+  /// The same, as if chunks were alike in neighboring stages; and what it takes
+  /// that they are not.
+  LaneTimes prependEven(const StageCost &stage, const StageCost *behind,
+                        double message, int depth,
+                        PipelineSchedule schedule) const;
+  void meetChunks(const StageCost &stage, const StageCost &behind);
 
 private:
-  void takeInTurns(const StageCost &stage, double message, int depth);
+  void takeInTurns(const StageCost &stage, const StageCost *behind,
+                   double message, int depth);
 };
 
 /// A stage of a lane of a plan.
