@@ -88,6 +88,20 @@ private:
     std::vector<double> forward, backward;
     std::vector<int64_t> saved;
   };
+  /// The most of units [first, end), of which many begin at the first or second
+  /// unit or end with the last.
+  class Most {
+  public:
+    Most() = default;
+    explicit Most(std::vector<int64_t> values);
+    int64_t get(int first, int end) const;
+
+  private:
+    std::vector<int64_t> values;
+    /// From the first and the second unit up to each, and from each to the
+    /// last.
+    std::vector<int64_t> fromFirst, fromSecond, toLast;
+  };
   /// What a collective takes: for each byte once around, and in all.
   struct ExchangeRate {
     double secondsPerByte = 0, latency = 0;
@@ -109,10 +123,16 @@ private:
   StageCost addZero(StageCost cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts, size_t own) const;
 
+  BucketSizes getBuckets(const Most &elements, const HybridPlan::Group &group,
+                         int64_t count, int64_t largest) const;
+
   const HybridProblem &problem;
   bool communicates;
   /// By type and mode, sums over the units in front of each.
   std::vector<std::vector<Sums>> sums;
+  /// By type and mode.
+  std::vector<std::vector<Most>> work;
+  Most elements, frozenElements, quantizedBytes;
   /// Of a sample, from a type to another.
   std::vector<int64_t> messageBytes;
   /// Of the group that was asked for last.

@@ -264,6 +264,8 @@ void Selector::tryGroups() {
     for (bool isIn : {false, true})
       if (isLeft())
         consider(change(isIn ? none : all, group, isIn));
+  if (static_cast<int64_t>(cluster.ranks.size()) > mostDevices)
+    return;
   std::vector<std::pair<double, Choice>> starts;
   for (const auto &[choice, seconds] : tried)
     if (seconds < never)

@@ -66,81 +66,93 @@ const std::vector<double> &StageSearch::getShares(unsigned kinds, size_t lane) {
 }
 
 /// The least of a stage that has `inner` of the units between the first and the
-/// last, in front of `depth - 1` others. The last unit is in the last stage.
+/// last, in front of `depth - 1` others; of depth 0, whatever memory there is.
+/// The last unit is in the last stage.
 double StageSearch::getLeastSeconds(int kind, size_t lane, int inner,
                                     int depth) {
-  std::vector<HybridPlan::Range> ranges = {{1, 1 + inner}, {0, 1 + inner}};
-  if (depth == 1)
-    ranges.push_back({units - 1 - inner, units});
-  if (depth == 1 && inner + 2 == units)
-    ranges.push_back({0, units});
+  if (depth == 0 || !isMonotone)
+    return inner * leastUnits[kind][lane];
+  if (leastSeconds.size() <= static_cast<size_t>(depth))
+    leastSeconds.resize(depth + 1);
+  if (inner == 0)
+    return 0;
+  std::vector<double> &known = leastSeconds[depth];
+  known.resize(shape.kinds.size() * shape.lanes() * units, -1);
+  double &entry = known[(kind * shape.lanes() + lane) * units + inner];
+  if (entry >= 0)
+    return entry;
   double least = never;
-  for (HybridPlan::Range range : ranges) {
-    if (range.end - range.first < shape.chunks)
-      continue;
-    for (const Option &option : getOptions(kind, range.first, range.end))
+  auto take = [&](int first, int end) {
+    if (end - first < shape.chunks)
+      return;
+    for (const Option &option : getOptions(kind, first, end))
       if (option.mostDepth >= depth)
         least = std::min(least, option.costs[lane].both());
-  }
-  return least;
+  };
+  // Each chunk has a unit: a stage of less may have more.
+  if (inner < shape.chunks && inner < units - 2)
+    least = getLeastSeconds(kind, lane, inner + 1, depth);
+  take(1, 1 + inner);
+  take(0, 1 + inner);
+  if (depth == 1)
+    take(units - 1 - inner, units);
+  if (depth == 1 && inner + 2 == units)
+    take(0, units);
+  return entry = least;
 }
 
-/// Depth 0 is any, whatever memory there is.
-const StageSearch::HoldTable &StageSearch::getHoldTable(int depth) {
-  if (holdTables.size() <= static_cast<size_t>(depth))
-    holdTables.resize(depth + 1);
-  HoldTable &table = holdTables[depth];
-  if (!table.empty())
-    return table;
-  for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
-    table.emplace_back();
-    for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-      const std::vector<double> &own = bounds[kind][lane]->both;
-      double unit = units > 2
-                        ? *std::min_element(own.begin() + 1, own.end() - 1)
-                        : 0,
-             most = depth > 0 ? getLongestPeriod(lane) : never;
-      std::vector<double> list = {0};
-      for (int inner = 1; inner <= units - 2 && inner * unit < most; ++inner)
-        list.push_back(
-            depth > 0 && hasEqualUnits
-                ? getLeastSeconds(static_cast<int>(kind), lane, inner, depth)
-                : inner * unit);
-      for (size_t i = list.size() - 1; i-- > 0;)
-        list[i] = std::min(list[i], list[i + 1]);
-      table.back().push_back(std::move(list));
-    }
+/// The most of these units that a stage has in time `period`. More of them take
+/// longer and more memory; only of all units, less may be exchanged.
+int StageSearch::countHeld(int kind, size_t lane, int depth, double period) {
+  double limit = period * (1 + 1e-8), unit = leastUnits[kind][lane];
+  int most = units - 2;
+  if (most * unit > limit)
+    most = static_cast<int>(limit / unit);
+  if (getLeastSeconds(kind, lane, most, depth) <= limit)
+    return most;
+  int held = 0;
+  while (held + 1 < most) {
+    int middle = (held + most) / 2;
+    (getLeastSeconds(kind, lane, middle, depth) <= limit ? held : most) =
+        middle;
   }
-  return table;
+  return held;
 }
 
-/// In time P, a stage of a kind holds no more whole units than those for which
-/// `table` has P or less. The least P, from `period` on, in which stages hold
-/// all in front of `begin`.
+/// The least time in which a stage has more of them than `held`.
+double StageSearch::getNextPeriod(int kind, size_t lane, int depth, int held) {
+  double next = never;
+  for (int inner : {held + 1, units - 2})
+    if (inner > held && inner <= units - 2)
+      next = std::min(next, getLeastSeconds(kind, lane, inner, depth));
+  return next;
+}
+
+/// Units are whole: the least P, from `period` on, in which stages in front of
+/// `depth - 1` others hold all units in front of `begin`. None if that is too
+/// long to be of use.
 double StageSearch::getWholePeriod(size_t lane, int begin,
-                                   const std::vector<int> &used,
-                                   const HoldTable &table,
-                                   double period) const {
+                                   const std::vector<int> &used, int depth,
+                                   double period) {
   int inner = std::min(begin, units - 1) - 1;
-  if (inner <= 0)
-    return period;
-  while (true) {
-    double holds = 0, next = never;
-    for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
-      int left = shape.kinds[kind].slots - used[kind];
+  double most = getLongestPeriod(lane);
+  while (inner > 0 && period < most) {
+    double holds = 0, next = most;
+    for (size_t i = 0; i < shape.kinds.size(); ++i) {
+      int kind = static_cast<int>(i), left = shape.kinds[i].slots - used[i];
       if (left <= 0)
         continue;
-      const std::vector<double> &list = table[kind][lane];
-      auto above =
-          std::upper_bound(list.begin(), list.end(), period * (1 + 1e-8));
-      holds += left * static_cast<double>(above - list.begin() - 1);
-      if (above != list.end())
-        next = std::min(next, *above);
+      int each = countHeld(kind, lane, depth, period);
+      holds += left * static_cast<double>(each);
+      next = std::min(next, getNextPeriod(kind, lane, depth, each));
     }
-    if (holds >= inner || next == never)
-      return holds >= inner ? period : never;
-    period = next * (1 - 1e-9);
+    if (holds >= inner)
+      break;
+    if (next >= most)
+      return never;
+    period = std::max(period, next * (1 - 1e-9));
   }
+  return period;
 }
 
 // The least load of the busiest of unlike devices that share units without
@@ -174,8 +186,8 @@ StageSearch::getWholePeriods(int begin, const std::vector<int> &used,
     PerLane &periods = entry->second = getRestPeriods(begin, used);
     for (size_t lane = 0; begin > 0 && lane < shape.lanes(); ++lane)
       if (periods[lane] < never)
-        periods[lane] = getWholePeriod(lane, begin, used,
-                                       getHoldTable(depth + 1), periods[lane]);
+        periods[lane] =
+            getWholePeriod(lane, begin, used, depth + 1, periods[lane]);
   }
   return entry->second;
 }
@@ -256,7 +268,6 @@ double StageSearch::getLowerBound() {
   PerLane periods = getRestPeriods(units, used);
   for (size_t lane = 0; lane < shape.lanes(); ++lane)
     if (periods[lane] < never)
-      periods[lane] =
-          getWholePeriod(lane, units, used, getHoldTable(0), periods[lane]);
+      periods[lane] = getWholePeriod(lane, units, used, 0, periods[lane]);
   return getBound({}, units, 0, periods);
 }

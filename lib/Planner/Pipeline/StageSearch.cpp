@@ -9,6 +9,7 @@
 #include "Pipeline/StageSearch.h"
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 using namespace poplar;
@@ -25,10 +26,15 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
     microBatches = static_cast<double>(shape.countMicroBatches(problem));
   for (const StageShape::Kind &kind : shape.kinds) {
     bounds.emplace_back();
-    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    leastUnits.emplace_back();
+    for (size_t lane = 0; lane < shape.lanes(); ++lane) {
       bounds.back().push_back(unitBounds.find(kind.parts[lane].type,
                                               kind.parts[lane].tensorDegree,
                                               shape.microBatches[lane]));
+      const std::vector<double> &own = bounds.back().back()->both;
+      leastUnits.back().push_back(
+          units > 2 ? *std::min_element(own.begin() + 1, own.end() - 1) : 0);
+    }
   }
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
     auto sum = [&](std::vector<double> UnitBounds::Bound::*seconds) {
@@ -92,6 +98,12 @@ void StageSearch::findInFlight() {
                                             pipeline.stages - depth, chunk));
       }
   }
+  isMonotone =
+      hasEqualUnits &&
+      std::all_of(inFlight.begin(), inFlight.end(), [&](auto &chunks) {
+        return std::is_sorted(chunks.begin(), chunks.begin() + shape.chunks,
+                              std::greater<>());
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -157,11 +169,9 @@ bool StageSearch::fits(int kind, const Option &option,
 
 /// Computes costs and memory of an option whose modes are chosen.
 void StageSearch::complete(int kind, HybridPlan::Group group,
+                           const std::vector<HybridPlan::Range> &chunks,
                            Option &option) const {
   const std::vector<GroupPart> &parts = shape.kinds[kind].parts;
-  std::vector<HybridPlan::Range> chunks =
-      cutStage(problem.types[parts[0].type].modes[option.modes[0]],
-               {group.first, group.end}, shape.chunks);
   for (size_t lane = 0; lane < shape.lanes(); ++lane)
     option.costs[lane] =
         costs.getStage(group, parts, lane, option.modes[lane], chunks);
@@ -177,14 +187,24 @@ void StageSearch::complete(int kind, HybridPlan::Group group,
   option.mostDepth = least;
 }
 
-/// All modes of all lanes, in one stage of ZeRO.
-void StageSearch::addOptions(int kind, HybridPlan::Group group, Options &list) {
+/// All modes of all lanes, in one stage of ZeRO. Chunks are cut as suits the
+/// mode of the first lane.
+void StageSearch::addOptions(
+    int kind, HybridPlan::Group group,
+    const std::vector<std::vector<HybridPlan::Range>> &cuts, Options &list) {
   std::vector<size_t> choice(shape.lanes());
   while (true) {
     Option option{group.zeroStage, {}, {}, 0};
-    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    bool isTooLong = false;
+    for (size_t lane = 0; lane < shape.lanes(); ++lane) {
       option.modes[lane] = bounds[kind][lane]->modes[choice[lane]];
-    complete(kind, group, option);
+      isTooLong |=
+          costs.getSeconds(shape.kinds[kind].parts[lane].type,
+                           option.modes[lane], {group.first, group.end}) >
+          getLongestPeriod(lane) * (1 + 1e-9);
+    }
+    if (!isTooLong)
+      complete(kind, group, cuts[choice[0]], option);
     auto worse = [&](const Option &other) { return isAtMost(option, other); };
     if (option.mostDepth >= 1 &&
         std::none_of(list.begin(), list.end(), [&](const Option &other) {
@@ -213,9 +233,13 @@ const StageSearch::Options &StageSearch::getOptions(int kind, int first,
       options[(kind * (units + 1) + first) * (units + 1) + end];
   if (!found) {
     found = std::make_unique<Options>();
+    const auto &modes = problem.types[shape.kinds[kind].parts[0].type].modes;
+    std::vector<std::vector<HybridPlan::Range>> cuts;
+    for (int mode : bounds[kind][0]->modes)
+      cuts.push_back(cutStage(modes[mode], {first, end}, shape.chunks));
     for (int zero : problem.zeroStages)
       if (zero <= 1 || shape.lanes() == 1)
-        addOptions(kind, {first, end, zero}, *found);
+        addOptions(kind, {first, end, zero}, cuts, *found);
   }
   return *found;
 }

@@ -20,8 +20,8 @@
 //
 // The rest of the devices is taken to share the rest of the units in two ways:
 // without remainder, or whole. Of whole units, a stage of a kind holds no more
-// than those for which there is a way to compute them within P, in the memory
-// that it has so far in front (HoldTable).
+// than there is a way for to compute them within P, in the memory that it has
+// so far in front.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,6 +30,7 @@
 
 #include "Pipeline/HybridCost.h"
 #include <array>
+#include <limits>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -156,15 +157,15 @@ private:
     std::vector<int> labels;
   };
 
-  /// By kind, lane and number of units between the first and the last: the
-  /// least seconds of a stage that has as many of them or more.
-  using HoldTable = std::vector<std::vector<std::vector<double>>>;
-
   std::vector<PipelineShape> getPipelines() const;
   void findInFlight();
   const Options &getOptions(int kind, int first, int end);
-  void addOptions(int kind, HybridPlan::Group group, Options &list);
-  void complete(int kind, HybridPlan::Group group, Option &option) const;
+  void addOptions(int kind, HybridPlan::Group group,
+                  const std::vector<std::vector<HybridPlan::Range>> &cuts,
+                  Options &list);
+  void complete(int kind, HybridPlan::Group group,
+                const std::vector<HybridPlan::Range> &chunks,
+                Option &option) const;
   bool fits(int kind, const Option &option,
             const std::vector<HybridPlan::Range> &chunks, int depth) const;
   bool isAtMost(const ChunkSeconds &a, const ChunkSeconds &b) const;
@@ -177,8 +178,9 @@ private:
   double getRestEnd(size_t lane, int begin, int depth) const;
   void findLeastSync();
   double getLongestPeriod(size_t lane) const;
-  const HoldTable &getHoldTable(int depth);
   double getLeastSeconds(int kind, size_t lane, int inner, int depth);
+  int countHeld(int kind, size_t lane, int depth, double period);
+  double getNextPeriod(int kind, size_t lane, int depth, int held);
   /// By lane, a lower bound of P of what computes the units in front of
   /// `begin`: of units without remainder; and of whole ones, which takes
   /// options.
@@ -186,7 +188,7 @@ private:
   const PerLane &getWholePeriods(int begin, const std::vector<int> &used,
                                  int depth);
   double getWholePeriod(size_t lane, int begin, const std::vector<int> &used,
-                        const HoldTable &table, double period) const;
+                        int depth, double period);
   const std::vector<double> &getShares(unsigned kinds, size_t lane);
 
   void expand(const State &state);
@@ -204,6 +206,9 @@ private:
   const HybridCosts &costs;
   const StageShape &shape;
   bool hasEqualUnits;
+  /// Where units are equal, and earlier chunks have no fewer micro-batches in
+  /// flight: a stage of more units needs more memory.
+  bool isMonotone = false;
   int units;
   /// Of a pipeline, if there is but one lane.
   double microBatches = 0;
@@ -219,15 +224,18 @@ private:
   std::map<std::pair<unsigned, size_t>, std::vector<double>> shares;
   /// By kind, first unit and end; null if not asked for.
   std::vector<std::unique_ptr<Options>> options;
-  /// By depth; empty if not asked for.
-  std::vector<HoldTable> holdTables;
+  /// By kind and lane, of the units between the first and the last.
+  std::vector<std::vector<double>> leastUnits;
+  /// By depth, and by kind, lane and number of these units: of a stage; below 0
+  /// if not asked for.
+  std::vector<std::vector<double>> leastSeconds;
   /// By first unit and stages used.
   std::vector<std::map<std::vector<int>, PerLane>> wholePeriods;
 
   size_t width = 0;
   int64_t *effort = nullptr;
   std::optional<HybridPlan> *best = nullptr;
-  double limit = 0, wholeBound = 0;
+  double limit = std::numeric_limits<double>::infinity(), wholeBound = 0;
   std::vector<Label> labels;
   /// By first unit, then by stages used and head.
   std::vector<std::map<std::vector<int>, State>> states;
