@@ -12,14 +12,20 @@ be buildable (--hypothetical).
   140b    Llama 140B on 128 + 640 accelerators of two types, as HETHUB
   pairs   Llama 2 70B on six pairs of accelerator types
   links   Llama 2 7B across link speeds: with pipelines and without
+  builds  processor time and simulated throughput of this build and of --old, in
+          turns: on the clusters of 140b and pairs, and on --random others
 
 Needs no accelerator. POPLAR is the command, build/release/bin/poplar by
 default."""
 
 import argparse
 import json
+import math
 import os
+import random
 import resource
+import statistics
+import subprocess
 import tempfile
 
 from commands import ROOT, run
@@ -46,9 +52,9 @@ def write_json(path, value):
     return path
 
 
-def import_model(directory, name):
+def import_model(directory, name, poplar=POPLAR):
     path = os.path.join(directory, name + ".mlir")
-    run(POPLAR, "import", f"{ROOT}/examples/models/{name}.json", "--seq-len",
+    run(poplar, "import", f"{ROOT}/examples/models/{name}.json", "--seq-len",
         str(TOKENS), "-o", path)  # fmt: skip
     return path
 
@@ -143,27 +149,34 @@ def show_140b(directory):
             print_row((model, cluster, batch), other, str(batch))
 
 
-def make_cluster(directory, fast, fast_link, slow, slow_link, nodes, each, link):
-    """`nodes` nodes of each type; links in GB/s."""
+def make_cluster(
+    directory, fast, fast_link, slow, slow_link, nodes, each, link, slow_nodes=None
+):
+    """`nodes` nodes of each type, or `slow_nodes` of the slow one; links in GB/s."""
+    counts = {"f": nodes, "s": slow_nodes or nodes}
     inside = [
         {"inside": [f"{name}{i}"], "latency": 1e-5, "bandwidth": speed * 1e9}
         for name, speed in (("f", fast_link), ("s", slow_link))
-        for i in range(nodes)
+        for i in range(counts[name])
     ]
     between = {"between": "nodes", "latency": 1e-5, "bandwidth": link * 1e9}
     cluster = {
         "device_types": {fast: {"device": fast}, slow: {"device": slow}},
         "nodes": [
-            {"name": "f", "count": nodes, "devices": {fast: each}},
-            {"name": "s", "count": nodes, "devices": {slow: each}},
+            {"name": "f", "count": counts["f"], "devices": {fast: each}},
+            {"name": "s", "count": counts["s"], "devices": {slow: each}},
         ],
         "links": [*inside, between],
     }
-    if nodes == 1:
-        for entry, name in zip(inside, "fs"):
-            entry["inside"] = [name]
-        for node in cluster["nodes"]:
+    # A node that is the only one of its kind has no number.
+    for node in cluster["nodes"]:
+        if counts[node["name"]] == 1:
             del node["count"]
+            for entry in inside:
+                if entry["inside"] == [node["name"] + "0"]:
+                    entry["inside"] = [node["name"]]
+    if each == 1:
+        cluster["links"] = [between]
     return write_json(os.path.join(directory, "cluster.json"), cluster)
 
 
@@ -202,15 +215,104 @@ def show_links(directory):
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def draw_cases(directory, count):
+    """A name, a model, a cluster and a batch each: the same whenever asked for."""
+    cases = []
+    for other in ("mi250x", "mi300x"):
+        cluster = f"{ROOT}/examples/clusters/{other}-and-a800.json"
+        for batch in (512, 1536, 3072, 6144):
+            cases.append((f"140b, {other}, {batch}", "llama-140b", cluster, batch))
+    for number in range(len(PAIRS) + count):
+        dice = random.Random(number)
+        pair = PAIRS[number % len(PAIRS)]
+        folder = os.path.join(directory, str(number))
+        os.mkdir(folder)
+        if number < len(PAIRS):
+            cluster = make_cluster(folder, *pair, nodes=8, each=8, link=50)
+            cases.append((f"70b, {pair[0]}, {pair[2]}", "llama-70b", cluster, 1024))
+            continue
+        nodes, slow_nodes = dice.randint(1, 6), dice.randint(1, 6)
+        each, link = dice.choice((1, 2, 4, 8)), dice.choice((1.25, 3, 12.5, 25, 50))
+        model = dice.choice(("llama-2-7b", "mistral-7b", "llama-70b"))
+        batch = dice.choice((64, 100, 256, 500, 1024))
+        cluster = make_cluster(
+            folder, *pair, nodes, each, link, slow_nodes=slow_nodes
+        )
+        name = f"{model}, {nodes} x {each} {pair[0]}, {slow_nodes} x {each} {pair[2]}, {link} GB/s, {batch}"
+        cases.append((name, model, cluster, batch))
+    return cases
+
+
+def time_plan(poplar, model, cluster, batch, *options):
+    """Processor seconds and samples a second; none where no plan fits."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    result = subprocess.run(
+        [poplar, "plan", "--model", model, "--cluster", cluster, "--global-batch",
+         str(batch), "--policy", "hybrid", "--json", "-", *options],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    if result.returncode:
+        return seconds, None
+    return seconds, json.loads(result.stdout)["samples_per_second"]
+
+
+def show_builds(directory, arguments):
+    """The old build has no plans but those of `--hypothetical`."""
+    builds = {"old": (arguments.old, []), "new": (POPLAR, ["--hypothetical"])}
+    models = {}
+    print("| cluster | old CPU s | new CPU s | new to old | old samples/s | new "
+          "samples/s | new to old |")  # fmt: skip
+    print("|" + "---|" * 7, flush=True)
+    times, rates = [], []
+    for name, model, cluster, batch in draw_cases(directory, arguments.random):
+        found = {}
+        for build, (poplar, options) in builds.items():
+            if (build, model) not in models:
+                folder = os.path.join(directory, build)
+                os.makedirs(folder, exist_ok=True)
+                models[build, model] = import_model(folder, model, poplar)
+            found[build] = time_plan(
+                poplar, models[build, model], cluster, batch, *options
+            )
+        (old_time, old_rate), (new_time, new_rate) = found["old"], found["new"]
+        times.append((old_time, new_time))
+        cells = [name, f"{old_time:.2f}", f"{new_time:.2f}", f"{new_time / old_time:.2f}"]
+        if old_rate and new_rate:
+            rates.append(new_rate / old_rate)
+            cells += [f"{old_rate:.2f}", f"{new_rate:.2f}", f"{rates[-1]:.4f}"]
+        else:
+            cells += [f"{rate:.2f}" if rate else "no plan" for rate in (old_rate, new_rate)]
+            cells.append("")
+        print("| " + " | ".join(cells) + " |", flush=True)
+    ratios = [new / old for old, new in times]
+    print(f"\n{len(times)} clusters: processor time in all "
+          f"{sum(new for _, new in times) / sum(old for old, _ in times):.2f}x, "
+          f"median {statistics.median(ratios):.2f}x, most {max(ratios):.2f}x; "
+          f"throughput geometric mean "
+          f"{math.exp(statistics.mean(map(math.log, rates))):.4f}x, least "
+          f"{min(rates):.4f}x")  # fmt: skip
+
+
 def main():
     tables = {"140b": show_140b, "pairs": show_pairs, "links": show_links}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("table", choices=tables, nargs="+")
+    parser.add_argument("table", choices=[*tables, "builds"], nargs="+")
+    parser.add_argument("--old", help="poplar of another build, for builds")
+    parser.add_argument(
+        "--random", type=int, default=50, help="random clusters, for builds (default: 50)"
+    )
+    arguments = parser.parse_args()
+    if "builds" in arguments.table and not arguments.old:
+        parser.error("builds needs --old")
     with tempfile.TemporaryDirectory() as directory:
-        for table in parser.parse_args().table:
-            tables[table](directory)
+        for table in arguments.table:
+            if table == "builds":
+                show_builds(directory, arguments)
+            else:
+                tables[table](directory)
 
 
 if __name__ == "__main__":

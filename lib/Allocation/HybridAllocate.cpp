@@ -50,38 +50,43 @@ HybridSelection poplar::selectDevices(const ClusterView &cluster,
                              getMostChunks(request), mostChoices, limit);
 }
 
-FailureOr<PipelineSimulation> poplar::takeFastest(ModuleOp module,
-                                                  const ClusterView &cluster,
-                                                  const HybridRequest &request,
-                                                  const HybridModel &model,
-                                                  HybridSelection &selection) {
-  const HybridProblem &problem = selection.cluster.problem;
-  HybridChoice &choice = selection.choice;
-  auto play = [&](const HybridPlan &plan) {
-    std::vector<int64_t> pipelines;
-    for (const HybridPlan::Lane &lane : plan.lanes)
-      pipelines.push_back(lane.pipelines);
-    HybridRanks ranks = assignRanks(problem, selection.cluster.devices, plan);
-    return playStages(module, model, writePlan(cluster, problem, plan, ranks),
-                      pipelines, request.bucketBytes, request.recordsTimeline);
-  };
-  FailureOr<PipelineSimulation> fastest = play(*choice.search.plan);
-  for (const HybridPlan &other : choice.others) {
-    FailureOr<PipelineSimulation> played = play(other);
-    if (failed(fastest) || failed(played))
+static FailureOr<PipelineSimulation>
+play(ModuleOp module, const ClusterView &cluster, const HybridRequest &request,
+     const HybridModel &model, const HybridFinalist &finalist) {
+  const auto &[problem, devices] = finalist.cluster;
+  const HybridPlan &plan = finalist.plan;
+  std::vector<int64_t> pipelines;
+  for (const HybridPlan::Lane &lane : plan.lanes)
+    pipelines.push_back(lane.pipelines);
+  HybridRanks ranks = assignRanks(problem, devices, plan);
+  return playStages(module, model, writePlan(cluster, problem, plan, ranks),
+                    pipelines, request.bucketBytes, request.recordsTimeline);
+}
+
+FailureOr<PipelineSimulation>
+poplar::takeFastest(ModuleOp module, const ClusterView &cluster,
+                    const HybridRequest &request, const HybridModel &model,
+                    HybridSelection &selection,
+                    std::vector<PlayedFinalist> *report) {
+  std::optional<PipelineSimulation> fastest;
+  for (const HybridFinalist &finalist : selection.finalists) {
+    FailureOr<PipelineSimulation> played =
+        play(module, cluster, request, model, finalist);
+    if (failed(played))
       return failure();
-    if (played->seconds >= fastest->seconds)
+    const HybridPlan &plan = finalist.plan;
+    if (report)
+      report->push_back({plan.schedule, plan.chunks, plan.groups.size(),
+                         finalist.seconds, played->seconds});
+    if (fastest && played->seconds >= fastest->seconds)
       continue;
-    fastest = std::move(played);
-    choice.search.plan = other;
-    choice.search.lowerBound =
-        std::min(choice.bounds[other.chunks], other.seconds);
-    // That bound is one of the devices that were chosen.
-    selection.isExhaustive = false;
+    fastest = std::move(*played);
+    selection.cluster = finalist.cluster;
+    selection.choice.search.plan = plan;
+    selection.choice.search.lowerBound = finalist.lowerBound;
+    selection.choice.seconds = fastest->seconds;
   }
-  if (succeeded(fastest))
-    choice.seconds = fastest->seconds;
-  return fastest;
+  return std::move(*fastest);
 }
 
 /// The columns of all devices. They are searched first: it takes little, and
@@ -150,8 +155,8 @@ LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
   }
   result.isPlayed = !request.hypothetical;
   if (result.isPlayed) {
-    FailureOr<PipelineSimulation> played =
-        takeFastest(module, cluster, request, result.model, found);
+    FailureOr<PipelineSimulation> played = takeFastest(
+        module, cluster, request, result.model, found, &result.finalists);
     if (failed(played))
       return failure();
     result.simulation = std::move(*played);

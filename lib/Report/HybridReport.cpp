@@ -300,6 +300,20 @@ void poplar::writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure) {
   os.attribute("simulated_seconds", pure.simulatedSeconds);
 }
 
+static void writeFinalists(llvm::json::OStream &os,
+                           const HybridReport &report) {
+  os.attributeArray("finalists", [&] {
+    for (const PlayedFinalist &each : report.finalists)
+      os.object([&] {
+        os.attribute("schedule", toString(each.schedule));
+        os.attribute("chunks", each.chunks);
+        os.attribute("stages", static_cast<int64_t>(each.stages));
+        os.attribute("simulated_from_costs_seconds", each.fromCosts);
+        os.attribute("simulated_seconds", each.fromPrograms);
+      });
+  });
+}
+
 static void
 writeColumn(llvm::json::OStream &os, const HybridReport &report,
             const HybridResult::Column &column,
@@ -323,6 +337,8 @@ std::string poplar::formatHybridJSON(const HybridReport &report) {
     writeOutcome(os, "hybrid", report.whole.globalBatch, report);
     os.attribute("lower_bound_of_kinds_seconds", report.lowerBoundOfKinds);
     os.attribute("tried_all_devices", report.triedAllDevices);
+    if (report.isPlayed)
+      writeFinalists(os, report);
     auto write = [&](const HybridResult::Column &column, auto lanes) {
       writeColumn(os, report, column, lanes);
     };

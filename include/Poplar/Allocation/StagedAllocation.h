@@ -31,13 +31,14 @@ selectDevices(const ClusterView &cluster, const HybridModel &model,
               const HybridRequest &request, int64_t mostChoices,
               double limit = std::numeric_limits<double>::infinity());
 
-/// Plays the plan of a selection and those of other numbers of chunks, and
-/// takes the fastest. Fails with a diagnostic.
-llvm::FailureOr<PipelineSimulation> takeFastest(mlir::ModuleOp module,
-                                                const ClusterView &cluster,
-                                                const HybridRequest &request,
-                                                const HybridModel &model,
-                                                HybridSelection &selection);
+/// Plays the programs of all finalists of a selection, of which there is one at
+/// least, and makes its choice the fastest. Adds what it finds to `report`, if
+/// there is one. Fails with a diagnostic.
+llvm::FailureOr<PipelineSimulation>
+takeFastest(mlir::ModuleOp module, const ClusterView &cluster,
+            const HybridRequest &request, const HybridModel &model,
+            HybridSelection &selection,
+            std::vector<PlayedFinalist> *report = nullptr);
 
 /// Plans the model of `module`, which holds `cluster` and has buckets. Fails
 /// with a diagnostic, or with `error` set where there is no plan.

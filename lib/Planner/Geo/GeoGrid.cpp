@@ -238,12 +238,15 @@ LaneTimes GeoGrid::getTimes(int pipeline, int64_t microBatches,
                             double &excess) {
   LaneTimes times;
   double tied = problem.tiedElements > 0 && stages > 1 ? getTied(pipeline) : 0;
+  StageCost behind;
   for (int j = stages; j-- > 0;) {
+    bool isLast = j + 1 == stages;
     StageCost cost = getCost(j, pipeline, microBatches, excess);
-    cost.sync = syncs[j] + (j == 0 || j + 1 == stages ? tied : 0);
-    times = times.prepend(
-        cost, j + 1 < stages ? messages[j * pipelines + pipeline] : 0,
-        stages - j, schedule);
+    cost.sync = syncs[j] + (j == 0 || isLast ? tied : 0);
+    times = times.prepend(cost, isLast ? nullptr : &behind,
+                          isLast ? 0 : messages[j * pipelines + pipeline],
+                          stages - j, schedule);
+    behind = cost;
   }
   return times;
 }

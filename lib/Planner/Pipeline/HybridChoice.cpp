@@ -9,6 +9,7 @@
 #include "Poplar/Planner/Pipeline/HybridChoice.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include <algorithm>
+#include <iterator>
 
 using namespace poplar;
 
@@ -16,6 +17,14 @@ using namespace poplar;
 /// chunks, which take long to search, they have to be closer.
 static constexpr double simulationMargin = 1.25, marginOfMany = 1.05;
 static constexpr int many = 5;
+
+/// Adds the plan of a choice, if it has one.
+static void addPlan(HybridChoice &choice,
+                    std::vector<HybridChoice::Other> &plans) {
+  if (choice.search.plan)
+    plans.push_back(
+        {choice.problem, std::move(*choice.search.plan), choice.seconds});
+}
 
 /// The best plan of all problems with so many chunks.
 static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
@@ -39,9 +48,12 @@ static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
       continue;
     double seconds = simulatePipeline(problem, *found.plan).seconds;
     if (seconds < choice.seconds) {
+      addPlan(choice, choice.others);
       choice.problem = i;
       choice.search = std::move(found);
       choice.seconds = seconds;
+    } else {
+      choice.others.push_back({i, std::move(*found.plan), seconds});
     }
   }
   choice.search.lowerBound = bound;
@@ -78,9 +90,11 @@ poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
       std::swap(choice, other);
     slower.push_back(std::move(other));
   }
-  for (HybridChoice &other : slower)
-    if (other.search.plan && other.problem == choice.problem)
-      choice.others.push_back(std::move(*other.search.plan));
+  for (HybridChoice &other : slower) {
+    addPlan(other, choice.others);
+    std::move(other.others.begin(), other.others.end(),
+              std::back_inserter(choice.others));
+  }
   choice.bounds = bounds;
   choice.effort = used;
   return choice;

@@ -17,6 +17,8 @@ using namespace poplar;
 
 /// Each time some column gets better; a few are enough.
 static constexpr int mostRounds = 8;
+/// Of the batch, for the bound.
+static constexpr int mostSplits = 3;
 /// Micro-batches moved from one column to another.
 static constexpr int mostMoves = 16;
 /// Two plans by the closed form may be the other way round when simulated, if
@@ -233,6 +235,7 @@ private:
   void add(size_t own, HybridPlan plan);
   void offer(std::vector<HybridPlan> plans);
   std::vector<int64_t> getSamples() const;
+  double findBound(size_t own, int64_t samples, double most);
   double findBound();
 
   const HybridProblem &problem;
@@ -257,8 +260,8 @@ void ColumnSearch::find(size_t own, const std::vector<GroupPart> &parts,
   used += choice.effort;
   if (choice.search.plan)
     add(own, std::move(*choice.search.plan));
-  for (HybridPlan &other : choice.others)
-    add(own, std::move(other));
+  for (HybridChoice::Other &other : choice.others)
+    add(own, std::move(other.plan));
 }
 
 /// In proportion to how fast types compute.
@@ -374,22 +377,51 @@ std::vector<int64_t> ColumnSearch::getSamples() const {
   return samples;
 }
 
-/// See the head of HybridColumns.h.
+/// What column `own` takes at least for so many samples, up to `most`.
+double ColumnSearch::findBound(size_t own, int64_t samples, double most) {
+  HybridProblem relaxed = relax(problem, types[own], samples);
+  for (int chunks = 1; chunks <= (relaxed.hasEqualUnits() ? mostChunks : 1);
+       ++chunks) {
+    if (chunks > 1) {
+      relaxed.schedules = {PipelineSchedule::Interleaved};
+      relaxed.chunks = chunks;
+    }
+    HybridSearchResult found = searchHybridPlan(relaxed, effort, most);
+    used += found.effort;
+    most = std::min(most, found.lowerBound);
+  }
+  return most;
+}
+
+/// Moves samples to columns that would be done before others.
+static void balance(std::vector<int64_t> &samples,
+                    const std::vector<double> &seconds) {
+  double all = 0, rates = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    all += static_cast<double>(samples[i]);
+    rates += static_cast<double>(samples[i]) / seconds[i];
+  }
+  int64_t left = std::llround(all);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    auto rest = static_cast<int64_t>(samples.size() - i - 1);
+    int64_t share = std::llround(static_cast<double>(samples[i]) / seconds[i] *
+                                 all / rates);
+    samples[i] = rest == 0 ? left : std::clamp<int64_t>(share, 1, left - rest);
+    left -= samples[i];
+  }
+}
+
+/// See the head of HybridColumns.h. Of some splits, the one that bounds best.
 double ColumnSearch::findBound() {
   std::vector<int64_t> samples = getSamples();
-  double bound = std::min(best.predicted, limit);
-  for (size_t own = 0; own < types.size(); ++own) {
-    HybridProblem relaxed = relax(problem, types[own], samples[own]);
-    for (int chunks = 1; chunks <= (relaxed.hasEqualUnits() ? mostChunks : 1);
-         ++chunks) {
-      if (chunks > 1) {
-        relaxed.schedules = {PipelineSchedule::Interleaved};
-        relaxed.chunks = chunks;
-      }
-      HybridSearchResult found = searchHybridPlan(relaxed, effort, bound);
-      used += found.effort;
-      bound = std::min(bound, found.lowerBound);
-    }
+  double bound = 0, most = std::min(best.predicted, limit);
+  for (int round = 0; round < mostSplits && bound < most; ++round) {
+    std::vector<double> seconds;
+    for (size_t own = 0; own < types.size(); ++own)
+      seconds.push_back(findBound(own, samples[own], most));
+    bound = std::max(bound, *std::min_element(seconds.begin(), seconds.end()));
+    if (bound < most)
+      balance(samples, seconds);
   }
   return bound;
 }

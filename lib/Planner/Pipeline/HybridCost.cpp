@@ -79,15 +79,43 @@ static int64_t getStagesInNode(const HybridType &type, const GroupPart &part) {
                            1);
 }
 
+HybridCosts::Most::Most(std::vector<int64_t> list) : values(std::move(list)) {
+  size_t count = values.size();
+  fromFirst.assign(count + 1, 0);
+  fromSecond.assign(count + 1, 0);
+  toLast.assign(count + 1, 0);
+  for (size_t i = 0; i < count; ++i) {
+    fromFirst[i + 1] = std::max(fromFirst[i], values[i]);
+    fromSecond[i + 1] = i == 0 ? 0 : std::max(fromSecond[i], values[i]);
+  }
+  for (size_t i = count; i-- > 0;)
+    toLast[i] = std::max(toLast[i + 1], values[i]);
+}
+
+int64_t HybridCosts::Most::get(int first, int end) const {
+  if (first <= 1)
+    return (first == 0 ? fromFirst : fromSecond)[end];
+  if (end == static_cast<int>(values.size()))
+    return toLast[first];
+  return *std::max_element(values.begin() + first, values.begin() + end);
+}
+
 HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates)
-    : problem(problem), communicates(communicates) {
+    : problem(problem), communicates(communicates), elements(problem.elements),
+      frozenElements(problem.frozenElements),
+      quantizedBytes(problem.quantizedBytes) {
   int count = static_cast<int>(problem.types.size());
   for (int from = 0; from < count; ++from)
     for (int to = 0; to < count; ++to)
       messageBytes.push_back(problem.getMessageBytes({from}, {to}));
   for (const HybridType &type : problem.types) {
     sums.emplace_back();
+    work.emplace_back();
     for (const HybridProblem::Mode &mode : type.modes) {
+      std::vector<int64_t> bytes;
+      for (const HybridProblem::UnitCost &unit : mode.units)
+        bytes.push_back(unit.workBytes);
+      work.back().emplace_back(std::move(bytes));
       Sums sum;
       double forward = 0, backward = 0;
       int64_t saved = 0;
@@ -238,17 +266,15 @@ void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
       carry(rounds.parameterGathers * elements, problem.parameterBytes);
 }
 
-/// Of the group's `count` parameters, of which each unit has `elements`. As
-/// large as can be: small units share buckets of the `largest` size. With those
-/// the rest is one.
-static BucketSizes getBuckets(const std::vector<int64_t> &elements,
-                              const HybridPlan::Group &group, int64_t count,
-                              int64_t largest) {
+/// Of the group's `count` parameters. As large as can be: small units share
+/// buckets of the `largest` size. With those the rest is one.
+BucketSizes HybridCosts::getBuckets(const Most &ofUnits,
+                                    const HybridPlan::Group &group,
+                                    int64_t count, int64_t largest) const {
   if (count == 0)
     return {};
-  for (int unit = group.first; unit < group.end; ++unit)
-    largest = std::max(largest, elements[unit]);
-  largest = std::min(largest, count);
+  largest =
+      std::min(std::max(largest, ofUnits.get(group.first, group.end)), count);
   return {largest, divideUp(count, largest)};
 }
 
@@ -270,14 +296,14 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   bool isTied = problem.tiedElements > 0 &&
                 (group.first == 0) != (group.end == problem.units());
   int64_t tied = isTied ? problem.tiedElements : 0,
-          elements = problem.countElements(group.first, group.end) - tied;
+          trained = problem.countElements(group.first, group.end) - tied;
   int64_t frozen = problem.countFrozenElements(group.first, group.end);
   // What all that share units hold whole is in buckets of its own, which are
   // sharded like tied ones.
   int64_t tiedPart = divideUp(tied, part.tensorDegree);
   auto [ownPart, whole] =
       problem.countShared(part.tensorDegree, group.first, group.end, tied);
-  elements -= whole;
+  trained -= whole;
   int zero = group.zeroStage, rareZero = std::min(zero, 1);
   double updated = 0;
   auto hold = [&](int64_t ofRank, int64_t sharers, int stage) {
@@ -294,13 +320,12 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   // Of these no part is divided.
   int64_t quantized = problem.countQuantizedBytes(group.first, group.end);
   cost.fixedBytes += divideUp(quantized, zero >= 3 ? ranks : 1);
-  BucketSizes trainedBuckets = getBuckets(problem.elements, group, elements,
-                                          problem.largestBucket),
-              frozenBuckets = getBuckets(problem.frozenElements, group, frozen,
+  BucketSizes trainedBuckets =
+                  getBuckets(elements, group, trained, problem.largestBucket),
+              frozenBuckets = getBuckets(frozenElements, group, frozen,
                                          problem.largestFrozenBucket),
-              quantizedBuckets =
-                  getBuckets(problem.quantizedBytes, group, quantized,
-                             problem.largestQuantized),
+              quantizedBuckets = getBuckets(quantizedBytes, group, quantized,
+                                            problem.largestQuantized),
               all = {std::max(trainedBuckets.largest, frozenBuckets.largest),
                      trainedBuckets.count + frozenBuckets.count +
                          quantizedBuckets.count,
@@ -312,9 +337,8 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
 
   cost.sync = type.optimizerSeconds * updated;
   if (replicas > 1)
-    addExchanges(cost, group, getRates(parts).divided, elements,
-                 elements + frozen +
-                     divideUp(quantized, problem.parameterBytes),
+    addExchanges(cost, group, getRates(parts).divided, trained,
+                 trained + frozen + divideUp(quantized, problem.parameterBytes),
                  ownPart);
   if (whole > 0) {
     HybridPlan::Group rare = group;
@@ -359,16 +383,14 @@ StageCost HybridCosts::getStage(
   cost.forward = sum.forward[group.end] - sum.forward[group.first];
   cost.backward = sum.backward[group.end] - sum.backward[group.first];
   double computing = cost.both();
-  int64_t work = 0;
-  for (int unit = group.first; unit < group.end; ++unit)
-    work = std::max(work, mode.units[unit].workBytes);
   int64_t message =
       divideUp(mode.microBatch * problem.boundaryBytes, mode.tensorDegree);
   double overhead = getOverhead(group, typeIndex, message, chunks.size());
   cost.forward += overhead;
   cost.backward += overhead;
   // A message each way, on its way while another is in use.
-  cost.fixedBytes = type.scratchBytes + work +
+  cost.fixedBytes = type.scratchBytes +
+                    work[typeIndex][index].get(group.first, group.end) +
                     static_cast<int64_t>(chunks.size()) * 2 * 2 * message;
   cost = addZero(cost, group, parts, own);
   // What is not computed, chunks share evenly.
@@ -397,36 +419,47 @@ double HybridCosts::getMessage(int64_t microBatch, const GroupPart &from,
 
 /// In turns, a stage is ahead of the next: by one micro-batch, or by two of a
 /// chunk.
-void LaneTimes::takeInTurns(const StageCost &stage, double message, int depth) {
+void LaneTimes::takeInTurns(const StageCost &stage, const StageCost *behind,
+                            double message, int depth) {
   bool isInterleaved = chunks > 1;
   double inFlight = isInterleaved ? 2 * depth - 1 : depth;
   period = std::max(
       {period, stage.both(), chunks * message, chunks * roundTrip / inFlight});
-  if (depth > 1)
-    period = std::max(period, (stage.both() + head + 2 * chunks * message) /
-                                  (isInterleaved ? 3 : 2));
-  if (depth > 1 && isInterleaved) {
-    double longer = 0;
-    for (int own = 0; own < chunks; ++own)
-      for (int behind = 0; behind < chunks; ++behind)
-        longer += std::max(stage.chunks[own], headChunks[behind]);
-    period = std::max(period, longer / chunks);
-  }
-  head = stage.both();
-  headChunks = stage.chunks;
+  if (behind)
+    period = std::max(period,
+                      (stage.both() + behind->both() + 2 * chunks * message) /
+                          (isInterleaved ? 3 : 2));
 }
 
-LaneTimes LaneTimes::prepend(const StageCost &stage, double message, int depth,
-                             PipelineSchedule schedule) const {
+void LaneTimes::meetChunks(const StageCost &stage, const StageCost &behind) {
+  double longer = 0;
+  for (int own = 0; own < chunks; ++own)
+    for (int other = 0; other < chunks; ++other)
+      longer += std::max(stage.chunks[own], behind.chunks[other]);
+  period = std::max(period, longer / chunks);
+}
+
+LaneTimes LaneTimes::prependEven(const StageCost &stage,
+                                 const StageCost *behind, double message,
+                                 int depth, PipelineSchedule schedule) const {
   LaneTimes times = *this;
   times.roundTrip += stage.both() / chunks + 2 * message;
   times.end = std::max(times.roundTrip + stage.sync,
-                       depth > 1 ? stage.forward / chunks + message + end : 0);
+                       behind ? stage.forward / chunks + message + end : 0);
   if (schedule == PipelineSchedule::GPipe) {
     times.period = std::max({period, stage.forward, message});
     times.backwardPeriod = std::max({backwardPeriod, stage.backward, message});
   } else {
-    times.takeInTurns(stage, message, depth);
+    times.takeInTurns(stage, behind, message, depth);
   }
+  return times;
+}
+
+LaneTimes LaneTimes::prepend(const StageCost &stage, const StageCost *behind,
+                             double message, int depth,
+                             PipelineSchedule schedule) const {
+  LaneTimes times = prependEven(stage, behind, message, depth, schedule);
+  if (behind && chunks > 1)
+    times.meetChunks(stage, *behind);
   return times;
 }

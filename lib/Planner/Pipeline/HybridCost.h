@@ -88,6 +88,20 @@ private:
     std::vector<double> forward, backward;
     std::vector<int64_t> saved;
   };
+  /// The most of units [first, end), of which many begin at the first or second
+  /// unit or end with the last.
+  class Most {
+  public:
+    Most() = default;
+    explicit Most(std::vector<int64_t> values);
+    int64_t get(int first, int end) const;
+
+  private:
+    std::vector<int64_t> values;
+    /// From the first and the second unit up to each, and from each to the
+    /// last.
+    std::vector<int64_t> fromFirst, fromSecond, toLast;
+  };
   /// What a collective takes: for each byte once around, and in all.
   struct ExchangeRate {
     double secondsPerByte = 0, latency = 0;
@@ -109,10 +123,16 @@ private:
   StageCost addZero(StageCost cost, const HybridPlan::Group &group,
                     const std::vector<GroupPart> &parts, size_t own) const;
 
+  BucketSizes getBuckets(const Most &elements, const HybridPlan::Group &group,
+                         int64_t count, int64_t largest) const;
+
   const HybridProblem &problem;
   bool communicates;
   /// By type and mode, sums over the units in front of each.
   std::vector<std::vector<Sums>> sums;
+  /// By type and mode.
+  std::vector<std::vector<Most>> work;
+  Most elements, frozenElements, quantizedBytes;
   /// Of a sample, from a type to another.
   std::vector<int64_t> messageBytes;
   /// Of the group that was asked for last.
@@ -124,9 +144,6 @@ struct LaneTimes {
   /// Of P, what its forward and backward parts are (GPipe), or all.
   double period = 0, backwardPeriod = 0;
   double roundTrip = 0, end = 0;
-  /// f + b of the stage in front, and of its chunks.
-  double head = 0;
-  ChunkSeconds headChunks{};
   /// Of every stage.
   int chunks = 1;
 
@@ -135,13 +152,20 @@ struct LaneTimes {
     return (static_cast<double>(microBatches) - 1.0 / chunks) * getPeriod() +
            end;
   }
-  /// `message` to the stage behind, 0 if there is none; `depth` is the number
-  /// of stages from this one on.
-  LaneTimes prepend(const StageCost &stage, double message, int depth,
-                    PipelineSchedule schedule) const;
+  /// `behind` is the stage in front so far, null if there is none, and
+  /// `message` to it; `depth` is the number of stages from the new one on.
+  LaneTimes prepend(const StageCost &stage, const StageCost *behind,
+                    double message, int depth, PipelineSchedule schedule) const;
+  /// The same, as if chunks were alike in neighboring stages; and what it takes
+  /// that they are not.
+  LaneTimes prependEven(const StageCost &stage, const StageCost *behind,
+                        double message, int depth,
+                        PipelineSchedule schedule) const;
+  void meetChunks(const StageCost &stage, const StageCost &behind);
 
 private:
-  void takeInTurns(const StageCost &stage, double message, int depth);
+  void takeInTurns(const StageCost &stage, const StageCost *behind,
+                   double message, int depth);
 };
 
 /// A stage of a lane of a plan.

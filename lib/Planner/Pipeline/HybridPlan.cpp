@@ -120,9 +120,10 @@ LaneTimes poplar::getLaneTimes(const std::vector<PlannedStage> &stages,
   LaneTimes times;
   times.chunks = static_cast<int>(stages.front().chunks.size());
   int count = static_cast<int>(stages.size());
-  for (int j = count; j-- > 0;)
-    times = times.prepend(stages[j].cost, j + 1 < count ? stages[j].message : 0,
-                          count - j, schedule);
+  const StageCost *behind = nullptr;
+  for (int j = count; j-- > 0; behind = &stages[j].cost)
+    times = times.prepend(stages[j].cost, behind,
+                          behind ? stages[j].message : 0, count - j, schedule);
   return times;
 }
 

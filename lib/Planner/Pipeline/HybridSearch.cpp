@@ -10,6 +10,7 @@
 #include "Pipeline/StageSearch.h"
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <set>
 
 using namespace poplar;
@@ -270,47 +271,57 @@ HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
   struct Candidate {
     double bound;
     const StageShape *shape;
+    std::unique_ptr<StageSearch> search;
   };
   std::vector<Candidate> candidates;
   for (const StageShape &shape : list.shapes)
     candidates.push_back(
-        {StageSearch(problem, costs, bounds, shape).getLowerBound(), &shape});
+        {StageSearch(problem, costs, bounds, shape).getLowerBound(), &shape,
+         nullptr});
   std::stable_sort(
       candidates.begin(), candidates.end(),
       [](const Candidate &a, const Candidate &b) { return a.bound < b.bound; });
+  bool isTooSlow = limit < std::numeric_limits<double>::infinity() &&
+                   !candidates.empty() && candidates.front().bound >= limit;
   auto isWorse = [&](const Candidate &candidate) {
     double best = result.plan ? result.plan->seconds : limit;
     return candidate.bound >= best * (1 - 1e-12);
+  };
+  // Of a shape that is searched twice, options are found once.
+  auto run = [&](Candidate &candidate, size_t width, int64_t &left) {
+    if (!candidate.search)
+      candidate.search = std::make_unique<StageSearch>(problem, costs, bounds,
+                                                       *candidate.shape);
+    bool isDone = candidate.search->run(width, limit, result.plan, left);
+    candidate.bound = std::max(candidate.bound, candidate.search->getBound());
+    return isDone;
   };
   int64_t given = effort;
   // A good plan first, as it drops most of what is then left to prove.
   int64_t soon = effort / 4;
   effort -= soon;
-  for (const Candidate &candidate : candidates) {
+  for (Candidate &candidate : candidates) {
     if (soon <= 0 || isWorse(candidate))
       break;
-    StageSearch(problem, costs, bounds, *candidate.shape)
-        .run(narrow, limit, result.plan, soon);
+    run(candidate, narrow, soon);
   }
   result.lowerBound = limit;
-  for (const Candidate &candidate : candidates) {
-    if (isWorse(candidate))
-      break;
+  for (Candidate &candidate : candidates) {
     // What is left unproven counts with its bound.
-    if (effort <= 0 || !StageSearch(problem, costs, bounds, *candidate.shape)
-                            .run(unlimited, limit, result.plan, effort))
+    if (!isWorse(candidate) &&
+        (effort <= 0 || !run(candidate, unlimited, effort)))
       result.lowerBound = std::min(result.lowerBound, candidate.bound);
+    candidate.search.reset();
   }
   result.effort = given - effort - std::max<int64_t>(soon, 0) +
                   boundEffort * static_cast<int64_t>(candidates.size());
   if (!result.plan) {
-    result.error = effort <= 0
-                       ? "no plan was found before the search was cut short"
-                   : !candidates.empty() && candidates.front().bound >= limit
-                       ? "no plan is as fast as required"
-                       : "no plan fits: of every cut into stages some stage "
-                         "exceeds the memory of its devices; add devices, or "
-                         "devices with more memory";
+    result.error =
+        effort <= 0 ? "no plan was found before the search was cut short"
+        : isTooSlow ? "no plan is as fast as required"
+                    : "no plan fits: of every cut into stages some stage "
+                      "exceeds the memory of its devices; add devices, or "
+                      "devices with more memory";
     return result;
   }
   result.lowerBound = std::min(result.lowerBound, result.plan->seconds);

@@ -47,6 +47,8 @@ private:
   bool isLeft() const;
   double consider(Choice choice);
   void search(const Choice &choice, double &seconds);
+  void offer(const HybridCluster &cluster, const std::vector<int> &kept,
+             const HybridPlan &plan, double lowerBound, double seconds);
   void tryAll();
   void tryGroups();
   void improve(Choice choice);
@@ -195,15 +197,40 @@ void Selector::search(const Choice &choice, double &seconds) {
   if (!found.search.plan)
     return;
   seconds = found.seconds;
+  auto offerPlan = [&](size_t problem, const HybridPlan &plan, double seconds) {
+    offer(problems[problem], kept, plan,
+          std::min(found.bounds[plan.chunks], plan.seconds), seconds);
+  };
+  offerPlan(found.problem, *found.search.plan, found.seconds);
+  for (const HybridChoice::Other &other : found.others)
+    offerPlan(other.problem, other.plan, other.seconds);
   if (seconds >= best.choice.seconds)
     return;
-  best.cluster = std::move(problems[found.problem]);
-  for (HybridCluster::Devices &devices : best.cluster.devices)
-    for (int &rank : devices.ranks)
-      rank = kept[rank];
+  best.cluster = best.finalists.front().cluster;
   found.problem = 0;
+  found.others.clear();
   found.search.error.clear();
   best.choice = std::move(found);
+}
+
+/// Takes a plan of `cluster`, which has the ranks `kept`, among the finalists.
+void Selector::offer(const HybridCluster &cluster, const std::vector<int> &kept,
+                     const HybridPlan &plan, double lowerBound,
+                     double seconds) {
+  std::vector<HybridFinalist> &list = best.finalists;
+  auto at = std::upper_bound(list.begin(), list.end(), seconds,
+                             [](double own, const HybridFinalist &other) {
+                               return own < other.seconds;
+                             });
+  bool isKnown = at != list.begin() && std::prev(at)->seconds == seconds;
+  if (isKnown || at - list.begin() >= static_cast<int64_t>(mostFinalists))
+    return;
+  at = list.insert(at, {cluster, plan, lowerBound, seconds});
+  for (HybridCluster::Devices &devices : at->cluster.devices)
+    for (int &rank : devices.ranks)
+      rank = kept[rank];
+  if (list.size() > mostFinalists)
+    list.pop_back();
 }
 
 /// Larger numbers of each slot first.
@@ -237,6 +264,8 @@ void Selector::tryGroups() {
     for (bool isIn : {false, true})
       if (isLeft())
         consider(change(isIn ? none : all, group, isIn));
+  if (static_cast<int64_t>(cluster.ranks.size()) > mostDevices)
+    return;
   std::vector<std::pair<double, Choice>> starts;
   for (const auto &[choice, seconds] : tried)
     if (seconds < never)
@@ -286,10 +315,11 @@ HybridSelection Selector::run() {
     tryAll();
   else
     tryGroups();
-  if (best.isExhaustive && best.choice.search.plan)
-    best.choice.search.lowerBound =
-        std::min(bounds[best.choice.search.plan->chunks],
-                 best.choice.search.plan->seconds);
+  for (HybridFinalist &each : best.finalists)
+    if (best.isExhaustive)
+      each.lowerBound = std::min(bounds[each.plan.chunks], each.plan.seconds);
+  if (best.choice.search.plan)
+    best.choice.search.lowerBound = best.finalists.front().lowerBound;
   if (!best.choice.search.plan)
     best.choice.bounds = bounds;
   return std::move(best);

@@ -9,6 +9,7 @@
 #include "Pipeline/StageSearch.h"
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 using namespace poplar;
@@ -19,43 +20,45 @@ static constexpr double rounding = 1e-12;
 
 StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
                          const UnitBounds &unitBounds, const StageShape &shape)
-    : problem(problem), costs(costs), shape(shape), units(problem.units()) {
+    : problem(problem), costs(costs), shape(shape),
+      hasEqualUnits(unitBounds.hasEqualUnits), units(problem.units()) {
+  if (shape.lanes() == 1)
+    microBatches = static_cast<double>(shape.countMicroBatches(problem));
   for (const StageShape::Kind &kind : shape.kinds) {
     bounds.emplace_back();
-    unitSums.emplace_back();
     leastUnits.emplace_back();
-    modes.emplace_back();
     for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-      const GroupPart &part = kind.parts[lane];
-      bounds.back().push_back(unitBounds.find(part.type, part.tensorDegree,
+      bounds.back().push_back(unitBounds.find(kind.parts[lane].type,
+                                              kind.parts[lane].tensorDegree,
                                               shape.microBatches[lane]));
-      unitSums.back().push_back({0});
-      const std::vector<double> &own = bounds.back().back()->units;
+      const std::vector<double> &own = bounds.back().back()->both;
       leastUnits.back().push_back(
           units > 2 ? *std::min_element(own.begin() + 1, own.end() - 1) : 0);
-      for (double unit : own)
-        unitSums.back().back().push_back(unitSums.back().back().back() + unit);
-      modes.back().emplace_back();
-      const auto &all = problem.types[part.type].modes;
-      for (size_t i = 0; i < all.size(); ++i)
-        if (all[i].tensorDegree == part.tensorDegree &&
-            all[i].microBatch == shape.microBatches[lane])
-          modes.back().back().push_back(static_cast<int>(i));
     }
   }
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-    restForward.push_back({0});
-    restBoth.push_back({0});
-    for (int i = 0; i < units; ++i) {
-      double forward = never, both = never;
-      for (size_t kind = 0; kind < shape.kinds.size(); ++kind) {
-        forward = std::min(forward, bounds[kind][lane]->forwardUnits[i]);
-        both = std::min(both, bounds[kind][lane]->units[i]);
+    auto sum = [&](std::vector<double> UnitBounds::Bound::*seconds) {
+      std::vector<double> sums = {0};
+      for (int i = 0; i < units; ++i) {
+        double least = never;
+        for (const auto &kind : bounds)
+          least = std::min(least, (kind[lane]->*seconds)[i]);
+        sums.push_back(sums.back() + least);
       }
-      restForward[lane].push_back(restForward[lane].back() + forward);
-      restBoth[lane].push_back(restBoth[lane].back() + both);
-    }
+      return sums;
+    };
+    restForward.push_back(sum(&UnitBounds::Bound::forward));
+    restBackward.push_back(sum(&UnitBounds::Bound::backward));
+    restBoth.push_back(sum(&UnitBounds::Bound::both));
+    leastMessage[lane] = never;
+    for (const StageShape::Kind &from : shape.kinds)
+      for (const StageShape::Kind &to : shape.kinds)
+        leastMessage[lane] =
+            std::min(leastMessage[lane],
+                     costs.getMessage(shape.microBatches[lane],
+                                      from.parts[lane], to.parts[lane]));
   }
+  findLeastSync();
 }
 
 /// What may go through a pipeline of the shape: of one lane that is known, of
@@ -84,6 +87,8 @@ std::vector<PipelineShape> StageSearch::getPipelines() const {
 }
 
 void StageSearch::findInFlight() {
+  if (!inFlight.empty())
+    return;
   for (const PipelineShape &pipeline : getPipelines()) {
     inFlight.resize(pipeline.stages + 1, {});
     for (int64_t depth = 1; depth <= pipeline.stages; ++depth)
@@ -93,6 +98,12 @@ void StageSearch::findInFlight() {
                                             pipeline.stages - depth, chunk));
       }
   }
+  isMonotone =
+      hasEqualUnits &&
+      std::all_of(inFlight.begin(), inFlight.end(), [&](auto &chunks) {
+        return std::is_sorted(chunks.begin(), chunks.begin() + shape.chunks,
+                              std::greater<>());
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,15 +132,22 @@ bool StageSearch::isAtMost(const Option &a, const Option &b) const {
   return true;
 }
 
-bool StageSearch::isAtMost(const Times &a, const Times &b) const {
-  for (size_t lane = 0; lane < shape.lanes(); ++lane)
-    if (!isLess(a[lane].period, b[lane].period) ||
-        !isLess(a[lane].backwardPeriod, b[lane].backwardPeriod) ||
-        !isLess(a[lane].roundTrip, b[lane].roundTrip) ||
-        !isLess(a[lane].end, b[lane].end) ||
-        !isLess(a[lane].head, b[lane].head) ||
-        !isAtMost(a[lane].headChunks, b[lane].headChunks))
+/// Of the stage in front, only the time of its chunks matters to what is set in
+/// front of it.
+bool StageSearch::isAtMost(const Label &a, const Label &b) const {
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    const LaneTimes &own = a.times[lane], &other = b.times[lane];
+    if (!isLess(own.period, other.period) ||
+        !isLess(own.backwardPeriod, other.backwardPeriod) ||
+        !isLess(own.roundTrip, other.roundTrip) || !isLess(own.end, other.end))
       return false;
+    const StageCost &head = a.option->costs[lane],
+                    &otherHead = b.option->costs[lane];
+    if (shape.schedule != PipelineSchedule::GPipe &&
+        (!isLess(head.both(), otherHead.both()) ||
+         !isAtMost(head.chunks, otherHead.chunks)))
+      return false;
+  }
   return true;
 }
 
@@ -150,14 +168,13 @@ bool StageSearch::fits(int kind, const Option &option,
 }
 
 /// Computes costs and memory of an option whose modes are chosen.
-void StageSearch::complete(int kind, Option &option) const {
+void StageSearch::complete(int kind, HybridPlan::Group group,
+                           const std::vector<HybridPlan::Range> &chunks,
+                           Option &option) const {
   const std::vector<GroupPart> &parts = shape.kinds[kind].parts;
-  std::vector<HybridPlan::Range> chunks =
-      cutStage(problem.types[parts[0].type].modes[option.modes[0]],
-               {option.group.first, option.group.end}, shape.chunks);
   for (size_t lane = 0; lane < shape.lanes(); ++lane)
     option.costs[lane] =
-        costs.getStage(option.group, parts, lane, option.modes[lane], chunks);
+        costs.getStage(group, parts, lane, option.modes[lane], chunks);
   // The deepest that it fits.
   int least = 0, most = static_cast<int>(inFlight.size()) - 1;
   while (least < most) {
@@ -170,15 +187,24 @@ void StageSearch::complete(int kind, Option &option) const {
   option.mostDepth = least;
 }
 
-/// All modes of all lanes, in one stage of ZeRO.
-void StageSearch::addOptions(int kind, HybridPlan::Group group,
-                             std::vector<Option> &list) {
+/// All modes of all lanes, in one stage of ZeRO. Chunks are cut as suits the
+/// mode of the first lane.
+void StageSearch::addOptions(
+    int kind, HybridPlan::Group group,
+    const std::vector<std::vector<HybridPlan::Range>> &cuts, Options &list) {
   std::vector<size_t> choice(shape.lanes());
   while (true) {
-    Option option{group, {}, {}, 0};
-    for (size_t lane = 0; lane < shape.lanes(); ++lane)
-      option.modes[lane] = modes[kind][lane][choice[lane]];
-    complete(kind, option);
+    Option option{group.zeroStage, {}, {}, 0};
+    bool isTooLong = false;
+    for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+      option.modes[lane] = bounds[kind][lane]->modes[choice[lane]];
+      isTooLong |=
+          costs.getSeconds(shape.kinds[kind].parts[lane].type,
+                           option.modes[lane], {group.first, group.end}) >
+          getLongestPeriod(lane) * (1 + 1e-9);
+    }
+    if (!isTooLong)
+      complete(kind, group, cuts[choice[0]], option);
     auto worse = [&](const Option &other) { return isAtMost(option, other); };
     if (option.mostDepth >= 1 &&
         std::none_of(list.begin(), list.end(), [&](const Option &other) {
@@ -188,21 +214,34 @@ void StageSearch::addOptions(int kind, HybridPlan::Group group,
       list.push_back(option);
     }
     size_t lane = 0;
-    while (lane < shape.lanes() && ++choice[lane] == modes[kind][lane].size())
+    while (lane < shape.lanes() &&
+           ++choice[lane] == bounds[kind][lane]->modes.size())
       choice[lane++] = 0;
     if (lane == shape.lanes())
       return;
   }
 }
 
-const std::vector<StageSearch::Option> &
-StageSearch::getOptions(int kind, int first, int end) {
-  auto [entry, isNew] = options.try_emplace({kind, first, end});
-  if (isNew)
+/// Of units that are alike, it only matters how many there are.
+const StageSearch::Options &StageSearch::getOptions(int kind, int first,
+                                                    int end) {
+  if (hasEqualUnits && first > 1 && end < units) {
+    end -= first - 1;
+    first = 1;
+  }
+  std::unique_ptr<Options> &found =
+      options[(kind * (units + 1) + first) * (units + 1) + end];
+  if (!found) {
+    found = std::make_unique<Options>();
+    const auto &modes = problem.types[shape.kinds[kind].parts[0].type].modes;
+    std::vector<std::vector<HybridPlan::Range>> cuts;
+    for (int mode : bounds[kind][0]->modes)
+      cuts.push_back(cutStage(modes[mode], {first, end}, shape.chunks));
     for (int zero : problem.zeroStages)
       if (zero <= 1 || shape.lanes() == 1)
-        addOptions(kind, {first, end, zero}, entry->second);
-  return entry->second;
+        addOptions(kind, {first, end, zero}, cuts, *found);
+  }
+  return *found;
 }
 
 //===----------------------------------------------------------------------===//
@@ -222,15 +261,46 @@ StageSearch::State &StageSearch::getState(int begin, std::vector<int> used,
 void StageSearch::add(State &state, const Label &label) {
   std::vector<int> &list = state.labels;
   for (int other : list)
-    if (isAtMost(labels[other].times, label.times))
+    if (isAtMost(labels[other], label))
       return;
-  list.erase(std::remove_if(list.begin(), list.end(),
-                            [&](int other) {
-                              return isAtMost(label.times, labels[other].times);
-                            }),
-             list.end());
+  list.erase(
+      std::remove_if(list.begin(), list.end(),
+                     [&](int other) { return isAtMost(label, labels[other]); }),
+      list.end());
   list.push_back(static_cast<int>(labels.size()));
   labels.push_back(label);
+}
+
+/// Sets the stage of a label in front of the one that it names; false if that
+/// is not better than what is known.
+bool StageSearch::makeLabel(const State &from, const PerLane &messages,
+                            const PerLane &rest, Label &label) const {
+  const Label &behind = labels[label.rest];
+  int depth = from.depth + 1;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    label.times[lane] = behind.times[lane].prependEven(
+        label.option->costs[lane],
+        behind.option ? &behind.option->costs[lane] : nullptr, messages[lane],
+        depth, shape.schedule);
+  label.bound = getBound(label.times, label.first, depth, rest);
+  if (label.bound >= limit)
+    return false;
+  if (shape.chunks > 1 && behind.option) {
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      label.times[lane].meetChunks(label.option->costs[lane],
+                                   behind.option->costs[lane]);
+    label.bound = getBound(label.times, label.first, depth, rest);
+    if (label.bound >= limit)
+      return false;
+  }
+  for (size_t lane = 0; label.first > 0 && lane < shape.lanes(); ++lane) {
+    LaneTimes &times = label.times[lane];
+    if (shape.schedule != PipelineSchedule::GPipe)
+      times.period = std::max(times.period, rest[lane]);
+    times.end = std::max(times.end, times.roundTrip +
+                                        getRestEnd(lane, label.first, depth));
+  }
+  return true;
 }
 
 /// Sets stages of units [first, state.begin), which take `least` at least, in
@@ -240,8 +310,8 @@ void StageSearch::addStages(const State &from, int kind, int first,
   std::vector<int> used = from.used;
   ++used[kind];
   int depth = from.depth + 1;
-  PerLane rest = getRestPeriods(first, used);
-  if (getBound(least, first, rest) >= limit)
+  const PerLane &rest = getWholePeriods(first, used, depth);
+  if (getBound(least, first, depth, rest) >= limit)
     return;
   State *to = nullptr;
   for (const Option &option : getOptions(kind, first, from.begin)) {
@@ -249,12 +319,8 @@ void StageSearch::addStages(const State &from, int kind, int first,
       continue;
     for (int index : from.labels) {
       --*effort;
-      Label label{{}, &option, kind, index, 0};
-      for (size_t lane = 0; lane < shape.lanes(); ++lane)
-        label.times[lane] = labels[index].times[lane].prepend(
-            option.costs[lane], messages[lane], depth, shape.schedule);
-      label.bound = getBound(label.times, first, rest);
-      if (label.bound >= limit)
+      Label label{{}, &option, first, kind, index, 0};
+      if (!makeLabel(from, messages, rest, label))
         continue;
       if (!to)
         to = &getState(first, used, kind, depth);
@@ -278,12 +344,12 @@ void StageSearch::expand(const State &state) {
       // A longer stage only takes longer.
       Times least{};
       for (size_t lane = 0; lane < shape.lanes(); ++lane) {
-        const std::vector<double> &sums = unitSums[kind][lane];
+        const std::vector<double> &sums = bounds[kind][lane]->sums;
         least[lane].period = sums[state.begin] - sums[first];
         least[lane].roundTrip = least[lane].end =
             least[lane].period / shape.chunks;
       }
-      if (getBound(least, first, {}) >= limit)
+      if (getBound(least, first, state.depth + 1, {}) >= limit)
         break;
       if (!shape.usesAllSlots || (first == 0) == (left == 0))
         addStages(state, static_cast<int>(kind), first, least, messages);
@@ -307,7 +373,8 @@ HybridPlan StageSearch::makePlan(int index,
   }
   for (; labels[index].option; index = labels[index].rest) {
     const Label &label = labels[index];
-    plan.groups.push_back(label.option->group);
+    plan.groups.push_back(
+        {label.first, labels[label.rest].first, label.option->zeroStage});
     for (size_t lane = 0; lane < shape.lanes(); ++lane)
       plan.lanes[lane].stages.push_back(
           {shape.kinds[label.kind].parts[lane].type,
@@ -367,11 +434,17 @@ bool StageSearch::run(size_t mostLabels, double most,
   labels.clear();
   states.clear();
   states.resize(units + 1);
+  wholePeriods.resize(units + 1);
+  options.resize(shape.kinds.size() * (units + 1) * (units + 1));
   Times none{};
   for (LaneTimes &times : none)
     times.chunks = shape.chunks;
-  labels.push_back({none, nullptr, -1, -1, 0});
-  getState(units, std::vector<int>(shape.kinds.size()), -1, 0).labels = {0};
+  std::vector<int> unused(shape.kinds.size());
+  wholeBound = getBound(none, units, 0, getWholePeriods(units, unused, 0));
+  if (wholeBound >= limit)
+    return true;
+  labels.push_back({none, nullptr, units, -1, -1, 0});
+  getState(units, unused, -1, 0).labels = {0};
   for (int begin = units; begin > 0; --begin) {
     narrow(begin);
     for (auto &[key, state] : states[begin]) {

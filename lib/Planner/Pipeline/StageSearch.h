@@ -14,9 +14,14 @@
 // unit that has a stage, how many stages of each kind there are and the kind of
 // the first; in it, of the partial plans only those are kept that no other one
 // equals or beats in all of P, R and E (LaneTimes), of which the cost is made.
-// A partial plan is dropped if even the rest of the devices, shared without
-// remainder among the rest of the units, would not make it better than the best
-// plan known.
+// What is below the least P and E that the rest of the units leads to makes no
+// difference, and is taken to be as much. A partial plan is dropped if even the
+// rest of the devices would not make it better than the best plan known.
+//
+// The rest of the devices is taken to share the rest of the units in two ways:
+// without remainder, or whole. Of whole units, a stage of a kind holds no more
+// than there is a way for to compute them within P, in the memory that it has
+// so far in front.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +30,9 @@
 
 #include "Pipeline/HybridCost.h"
 #include <array>
+#include <limits>
 #include <map>
+#include <memory>
 #include <tuple>
 
 namespace poplar {
@@ -79,17 +86,23 @@ struct StageShape {
   }
 };
 
-/// Least seconds of units at the front of the model, of any mode, by device and
-/// size of micro-batch.
+/// Least seconds of units, of any mode, by device and size of micro-batch.
 class UnitBounds {
 public:
   explicit UnitBounds(const HybridProblem &problem);
   struct Bound {
-    /// Of each unit: forward; forward and backward.
-    std::vector<double> forwardUnits, units;
+    /// Of each unit: forward, backward, and both.
+    std::vector<double> forward, backward, both;
+    /// Of both, the sums of the units in front of each.
+    std::vector<double> sums;
+    /// Modes of the type.
+    std::vector<int> modes;
   };
   /// Null if there is no such mode.
   const Bound *find(int type, int tensorDegree, int64_t microBatch) const;
+
+  /// HybridProblem::hasEqualUnits().
+  const bool hasEqualUnits;
 
 private:
   std::map<std::tuple<int, int, int64_t>, Bound> bounds;
@@ -104,30 +117,34 @@ public:
   double getLowerBound();
 
   /// Improves `best`, where there is a better plan of this shape that takes
-  /// less than `most`. Goes on with
-  /// at most `width` partial plans that begin at a unit, those of the least
-  /// bounds: with all that count, if that is large. Takes what it does from
-  /// `effort`; false if that was not enough.
+  /// less than `most`. Goes on with at most `width` partial plans that begin at
+  /// a unit, those of the least bounds: with all that count, if that is large.
+  /// Takes what it does from `effort`; false if that was not enough.
   bool run(size_t width, double most, std::optional<HybridPlan> &best,
            int64_t &effort);
+  /// No plan of this shape that takes less than `most` takes less than this, as
+  /// far as run() knows.
+  double getBound() const { return wholeBound; }
 
 private:
   using Times = std::array<LaneTimes, StageShape::mostLanes>;
   using PerLane = std::array<double, StageShape::mostLanes>;
   /// How a kind computes a range of units.
   struct Option {
-    HybridPlan::Group group;
+    int zeroStage;
     std::array<int, StageShape::mostLanes> modes;
     std::array<StageCost, StageShape::mostLanes> costs;
     /// It fits in memory if it is the first of no more stages.
     int mostDepth;
   };
+  using Options = std::vector<Option>;
   /// A partial plan.
   struct Label {
     Times times;
-    /// The stage in front, of which kind, and the label it was set before.
+    /// The stage in front, from which unit on and of which kind, and the label
+    /// it was set before.
     const Option *option;
-    int kind, rest;
+    int first, kind, rest;
     double bound;
   };
   /// Stages of units [begin, end of the model): how many of each kind, and the
@@ -142,26 +159,43 @@ private:
 
   std::vector<PipelineShape> getPipelines() const;
   void findInFlight();
-  const std::vector<Option> &getOptions(int kind, int first, int end);
-  void addOptions(int kind, HybridPlan::Group group, std::vector<Option> &list);
-  void complete(int kind, Option &option) const;
+  const Options &getOptions(int kind, int first, int end);
+  void addOptions(int kind, HybridPlan::Group group,
+                  const std::vector<std::vector<HybridPlan::Range>> &cuts,
+                  Options &list);
+  void complete(int kind, HybridPlan::Group group,
+                const std::vector<HybridPlan::Range> &chunks,
+                Option &option) const;
   bool fits(int kind, const Option &option,
             const std::vector<HybridPlan::Range> &chunks, int depth) const;
   bool isAtMost(const ChunkSeconds &a, const ChunkSeconds &b) const;
   bool isAtMost(const Option &a, const Option &b) const;
-  bool isAtMost(const Times &a, const Times &b) const;
+  bool isAtMost(const Label &a, const Label &b) const;
 
-  double getBound(const Times &times, int begin, const PerLane &rest) const;
+  double getBound(const Times &times, int begin, int depth,
+                  const PerLane &rest) const;
+  double countRestMessages(int begin, int depth) const;
+  double getRestEnd(size_t lane, int begin, int depth) const;
+  void findLeastSync();
+  double getLongestPeriod(size_t lane) const;
+  double getLeastSeconds(int kind, size_t lane, int inner, int depth);
+  int countHeld(int kind, size_t lane, int depth, double period);
+  double getNextPeriod(int kind, size_t lane, int depth, int held);
   /// By lane, a lower bound of P of what computes the units in front of
-  /// `begin`.
+  /// `begin`: of units without remainder; and of whole ones, which takes
+  /// options.
   PerLane getRestPeriods(int begin, const std::vector<int> &used);
+  const PerLane &getWholePeriods(int begin, const std::vector<int> &used,
+                                 int depth);
   double getWholePeriod(size_t lane, int begin, const std::vector<int> &used,
-                        double period) const;
+                        int depth, double period);
   const std::vector<double> &getShares(unsigned kinds, size_t lane);
 
   void expand(const State &state);
   void addStages(const State &from, int kind, int first, const Times &least,
                  const PerLane &messages);
+  bool makeLabel(const State &from, const PerLane &messages,
+                 const PerLane &rest, Label &label) const;
   State &getState(int begin, std::vector<int> used, int head, int depth);
   void add(State &state, const Label &label);
   void narrow(int begin);
@@ -171,24 +205,37 @@ private:
   const HybridProblem &problem;
   const HybridCosts &costs;
   const StageShape &shape;
+  bool hasEqualUnits;
+  /// Where units are equal, and earlier chunks have no fewer micro-batches in
+  /// flight: a stage of more units needs more memory.
+  bool isMonotone = false;
   int units;
+  /// Of a pipeline, if there is but one lane.
+  double microBatches = 0;
   /// By depth and chunk, micro-batches in flight.
   std::vector<std::array<int64_t, HybridProblem::mostChunks>> inFlight;
-  /// By kind and lane; the sums are of `units` in front of each.
+  /// By kind and lane.
   std::vector<std::vector<const UnitBounds::Bound *>> bounds;
-  std::vector<std::vector<std::vector<double>>> unitSums;
-  /// Of the units between the first and the last, the least.
-  std::vector<std::vector<double>> leastUnits;
-  std::vector<std::vector<std::vector<int>>> modes;
   /// By lane: of the units in front of each, least seconds on any kind.
-  std::vector<std::vector<double>> restForward, restBoth;
+  std::vector<std::vector<double>> restForward, restBackward, restBoth;
+  /// By lane: of a message between any kinds, and of what the first stage does
+  /// once an iteration.
+  PerLane leastMessage{}, leastSync{};
   std::map<std::pair<unsigned, size_t>, std::vector<double>> shares;
-  std::map<std::tuple<int, int, int>, std::vector<Option>> options;
+  /// By kind, first unit and end; null if not asked for.
+  std::vector<std::unique_ptr<Options>> options;
+  /// By kind and lane, of the units between the first and the last.
+  std::vector<std::vector<double>> leastUnits;
+  /// By depth, and by kind, lane and number of these units: of a stage; below 0
+  /// if not asked for.
+  std::vector<std::vector<double>> leastSeconds;
+  /// By first unit and stages used.
+  std::vector<std::map<std::vector<int>, PerLane>> wholePeriods;
 
   size_t width = 0;
   int64_t *effort = nullptr;
   std::optional<HybridPlan> *best = nullptr;
-  double limit = 0;
+  double limit = std::numeric_limits<double>::infinity(), wholeBound = 0;
   std::vector<Label> labels;
   /// By first unit, then by stages used and head.
   std::vector<std::map<std::vector<int>, State>> states;

@@ -32,8 +32,14 @@ struct HybridChoice {
   std::array<double, HybridProblem::mostChunks + 1> bounds{};
   /// Of all searches (HybridSearchResult::effort).
   int64_t effort = 0;
-  /// The best plans of the same problem with other numbers of chunks.
-  std::vector<HybridPlan> others;
+  /// The best plans of other problems and other numbers of chunks, with their
+  /// simulated seconds.
+  struct Other {
+    size_t problem;
+    HybridPlan plan;
+    double seconds;
+  };
+  std::vector<Other> others;
   /// Simulated; infinite if there is no plan.
   double seconds = std::numeric_limits<double>::infinity();
 };

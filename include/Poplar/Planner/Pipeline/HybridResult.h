@@ -31,6 +31,15 @@ struct HybridRequest {
   bool recordsTimeline = false;
 };
 
+/// A plan that was played before the fastest was taken.
+struct PlayedFinalist {
+  PipelineSchedule schedule;
+  int chunks = 1;
+  size_t stages = 1;
+  /// Simulated, from the costs of units and from the programs.
+  double fromCosts = 0, fromPrograms = 0;
+};
+
 struct HybridResult {
   HybridModel model;
   /// Of all devices.
@@ -52,6 +61,8 @@ struct HybridResult {
   PipelineSimulation simulation;
   /// It is of the plan's programs (playStages()), not of the costs of units.
   bool isPlayed = false;
+  /// If it is, by the costs the fastest first.
+  std::vector<PlayedFinalist> finalists;
 
   double getPredicted() const { return predicted; }
   double getLowerBound() const { return lowerBound; }

@@ -25,6 +25,20 @@
 
 namespace poplar {
 
+/// A plan that is nearly as fast as the best, simulated from costs.
+struct HybridFinalist {
+  /// As HybridSelection::cluster.
+  HybridCluster cluster;
+  HybridPlan plan;
+  /// By the closed form, no plan of its devices in as many chunks takes less;
+  /// of all devices, if every choice of them was posed.
+  double lowerBound = 0;
+  double seconds = 0;
+};
+
+/// The most of them, so that all of them can be played.
+constexpr size_t mostFinalists = 8;
+
 struct HybridSelection {
   /// What the plan is of; ranks and types are those of the whole cluster. Of
   /// types that are alike, the first.
@@ -33,6 +47,9 @@ struct HybridSelection {
   HybridCluster whole;
   /// `problem` is 0: that of `cluster`.
   HybridChoice choice;
+  /// The fastest first, which is that of `choice`. Plans that take as long as
+  /// another are taken to be the same.
+  std::vector<HybridFinalist> finalists;
   /// Every choice of devices was posed, so that the bound of the choice is one
   /// for all devices.
   bool isExhaustive = false;
