@@ -13,6 +13,7 @@
 #include "cuda/Selection.h"
 #include "support/Error.h"
 
+#include <algorithm>
 #include <unistd.h>
 
 using namespace poplar::runtime;
@@ -39,11 +40,19 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
       Reason = E.what();
     }
   }
+  bool IsLossy = std::any_of(
+      Program.collectives, Program.collectives + Program.num_collectives,
+      [](const PoplarCollective &C) {
+        return C.wire_type == POPLAR_I8 ||
+               (C.kind != POPLAR_ALL_GATHER && C.wire_type != POPLAR_F32);
+      });
   Offer.ExchangeLibrary = Library;
   Offer.ExchangeReason = Reason;
   if (Reason.empty() && (Program.pipeline || sharesUnits(Program)))
     Reason = "stages of a pipeline, and ranks that share units, collect in "
              "groups of some ranks, and send what is between them";
+  if (Reason.empty() && IsLossy)
+    Reason = "the plan has sums or parameters rounded that cross between nodes";
   if (Reason.empty())
     Offer.Library = Library;
   Offer.Reason = Reason;

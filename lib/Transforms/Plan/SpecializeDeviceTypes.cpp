@@ -186,18 +186,9 @@ static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
   return success();
 }
 
-/// Lossy formats are those of hosts, and narrower than what is sent without.
-static LogicalResult verifyWires(zero::PlanOp plan,
-                                 ArrayRef<zero::ProgramInfo> programs,
-                                 StringRef exact) {
+/// Lossy formats are narrower than what is sent without.
+static LogicalResult verifyWires(zero::PlanOp plan, StringRef exact) {
   LossyWires wires = zero::getLossyWires(plan);
-  if (!wires.any())
-    return success();
-  for (const zero::ProgramInfo &info : programs)
-    if (!StringRef(info.target).starts_with("host"))
-      return plan.emitOpError("has lossy wires and ranks of type @")
-             << info.deviceType << " (" << info.target
-             << "), but only hosts have them yet: plan without --allow-lossy";
   if (!wires.parameters.empty() &&
       getElementBytes(wires.parameters) >= getElementBytes(exact.str()))
     return plan.emitOpError("sends parameters as ")
@@ -298,7 +289,7 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     programs.push_back(std::move(info));
   }
   std::string wire = getWire(programs);
-  if (failed(verifyWires(plan, programs, wire)))
+  if (failed(verifyWires(plan, wire)))
     return signalPassFailure();
   chooseMessages(programs);
   for (auto [type, info] : llvm::zip_equal(types, programs)) {
