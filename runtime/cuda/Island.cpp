@@ -40,19 +40,16 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
       Reason = E.what();
     }
   }
-  bool IsLossy = std::any_of(
-      Program.collectives, Program.collectives + Program.num_collectives,
-      [](const PoplarCollective &C) {
-        return C.wire_type == POPLAR_I8 ||
-               (C.kind != POPLAR_ALL_GATHER && C.wire_type != POPLAR_F32);
-      });
+  bool IsLossy =
+      std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
+                  [](const PoplarBucket &B) { return B.residuals; });
   Offer.ExchangeLibrary = Library;
   Offer.ExchangeReason = Reason;
   if (Reason.empty() && (Program.pipeline || sharesUnits(Program)))
     Reason = "stages of a pipeline, and ranks that share units, collect in "
              "groups of some ranks, and send what is between them";
   if (Reason.empty() && IsLossy)
-    Reason = "the plan has sums or parameters rounded that cross between nodes";
+    Reason = "the plan rounds sums of gradients that cross between nodes";
   if (Reason.empty())
     Offer.Library = Library;
   Offer.Reason = Reason;

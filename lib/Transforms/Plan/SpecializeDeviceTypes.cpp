@@ -186,9 +186,19 @@ static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
   return success();
 }
 
-/// Lossy formats are narrower than what is sent without.
-static LogicalResult verifyWires(zero::PlanOp plan, StringRef exact) {
+/// Lossy formats are narrower than what is sent without. GPUs' libraries have
+/// no blocks of int8: where gradients are lossy, too, the hosts collect.
+static LogicalResult verifyWires(zero::PlanOp plan,
+                                 ArrayRef<zero::ProgramInfo> programs,
+                                 StringRef exact) {
   LossyWires wires = zero::getLossyWires(plan);
+  bool allHosts = llvm::all_of(programs, [](const zero::ProgramInfo &info) {
+    return StringRef(info.target).starts_with("host");
+  });
+  if (wires.parameters == "i8" && wires.gradients.empty() && !allHosts)
+    return plan.emitOpError("has GPUs and parameter_wire i8, but exact "
+                            "gradients: give it a gradient_wire, too, or "
+                            "parameter_wire bf16");
   if (!wires.parameters.empty() &&
       getElementBytes(wires.parameters) >= getElementBytes(exact.str()))
     return plan.emitOpError("sends parameters as ")
@@ -289,7 +299,7 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     programs.push_back(std::move(info));
   }
   std::string wire = getWire(programs);
-  if (failed(verifyWires(plan, wire)))
+  if (failed(verifyWires(plan, programs, wire)))
     return signalPassFailure();
   chooseMessages(programs);
   for (auto [type, info] : llvm::zip_equal(types, programs)) {
