@@ -90,9 +90,14 @@ GPUS = {
 }
 
 
-def check_memory(job, table):
+def check_memory(job, table, plan):
+    """What a GPU's library has for itself comes on top."""
     planned, allocated = jobs.printed_peaks(job), jobs.allocated_peaks(table)
-    return [] if planned == allocated else [f"planned {planned}, took {allocated}"]
+    for number, rank in enumerate(plan.ranks):
+        own = 256 if rank.type == "ampere" else 0
+        if not 0 <= allocated[number] - planned[number] <= own:
+            return [f"planned {planned}, took {allocated}"]
+    return []
 
 
 def check_resume(workshop, job, reference):
@@ -156,7 +161,7 @@ class Test:
             worst, failures = jobs.compare_losses(run, exact, TOLERANCE)
             if jobs.compare_losses(run, exact)[0] < jobs.LOSS_TOLERANCE:
                 failures.append("loses nothing")
-            failures += check_memory(job, table)
+            failures += check_memory(job, table, plan)
             self.report.check(f"{name}, {plan.wires}", failures, f"losses {worst:.1e}")
             if name in RESUMED:
                 worst, failures = check_resume(workshop, job, run)
