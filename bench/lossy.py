@@ -31,14 +31,13 @@ import csv
 import json
 import os
 import re
-import shutil
 import statistics
 import sys
 import tempfile
 
-from commands import ROOT, read_rates, run
+from commands import ROOT, run
+from workshop import WARMUP_STEPS, FakedJob, write_equal_hosts
 
-WARMUP_STEPS = 2
 EXACT = "exact"
 FORMATS = {
     EXACT: "",
@@ -49,32 +48,7 @@ FORMATS = {
 }
 
 
-def write_cluster(path, target, latency, bandwidth):
-    profiles = [
-        {
-            "device_type": "host",
-            "stage": stage,
-            "micro_batches": [1, 2, 4, 8, 16],
-            "seconds": [0.005, 0.01, 0.02, 0.04, 0.08],
-        }
-        for stage in range(4)
-    ]
-    cluster = {
-        "device_types": {
-            "host": {"target": target, "memory": 4 << 30, "precision": "f32"}
-        },
-        "nodes": [
-            {"name": "node0", "devices": {"host": 1}},
-            {"name": "node1", "devices": {"host": 1}},
-        ],
-        "links": [{"between": "nodes", "latency": latency, "bandwidth": bandwidth}],
-        "profiles": profiles,
-    }
-    with open(path, "w") as file:
-        json.dump(cluster, file)
-
-
-class Job:
+class Job(FakedJob):
     def __init__(self, arguments, directory, stage, name):
         self.arguments, self.directory = arguments, directory
         exact = os.path.join(directory, f"plan-{stage}.mlir")
@@ -95,33 +69,19 @@ class Job:
         self.plan = os.path.join(directory, f"{name}-{stage}.mlir".replace(" ", ""))
         with open(self.plan, "w") as file:
             file.write(place.sub(rf"\1 {wires}", text))
-        self.path = self.plan.removesuffix(".mlir")
-        run(arguments.poplar, "build", self.plan, "-o", self.path)
-
-    def train(self, steps, *flags):
-        out = os.path.join(self.directory, "run")
-        shutil.rmtree(out, ignore_errors=True)
-        result = run(
-            self.path + "/launch.sh", "train", "--data",
-            ROOT + "/examples/data/corpus.txt", "--data-format", "bytes",
-            "--steps", str(steps), "--eval-every", "0", "--skip-save",
-            "--log-every", str(steps), "--out", out, *flags,
-            POPLAR_LOCAL="1", POPLAR_FAKE_NODES="0,1",
-        )  # fmt: skip
-        return out, result.stdout
+        path = self.plan.removesuffix(".mlir")
+        run(arguments.poplar, "build", self.plan, "-o", path)
+        super().__init__(path, arguments.batch, arguments.seq_len)
 
     def losses(self, *flags):
-        out, _ = self.train(self.arguments.steps, *flags)
-        with open(os.path.join(out, "metrics.csv"), newline="") as file:
+        self.train(self.arguments.steps, *flags)
+        with open(os.path.join(self.out, "metrics.csv"), newline="") as file:
             return [float(row["loss"]) for row in csv.DictReader(file)]
 
     def seconds(self, link):
         """Median of a step."""
-        out, text = self.train(
-            WARMUP_STEPS + self.arguments.timed, "--link-delay", link
-        )
-        tokens = self.arguments.batch * self.arguments.seq_len
-        return tokens / statistics.median(read_rates(out, WARMUP_STEPS)), text
+        self.train(WARMUP_STEPS + self.arguments.timed, link=link)
+        return self.get_step_seconds(WARMUP_STEPS)
 
     def simulated(self):
         path = os.path.join(self.directory, "simulated.json")
@@ -176,7 +136,7 @@ def compare_times(arguments, jobs, link):
         times = {name: [] for name in formats}
         for _ in range(arguments.rounds):
             for name, job in formats.items():
-                times[name].append(job.seconds(link)[0])
+                times[name].append(job.seconds(link))
         median = {name: statistics.median(list) for name, list in times.items()}
         exact = formats[EXACT].simulated()
         for name, job in formats.items():
@@ -211,9 +171,9 @@ def main():
     arguments.poplar = os.path.abspath(arguments.poplar)
     names = arguments.formats.split(";") if arguments.formats else list(FORMATS)
     with tempfile.TemporaryDirectory() as directory:
-        write_cluster(
+        write_equal_hosts(
             directory + "/cluster.json", arguments.target,
-            arguments.latency_us * 1e-6, arguments.gbps * 1e9,
+            arguments.latency_us * 1e-6, arguments.gbps * 1e9, 0.005,
         )  # fmt: skip
         run(arguments.poplar, "import", arguments.config, "--seq-len",
             str(arguments.seq_len), "-o", directory + "/model.mlir")  # fmt: skip

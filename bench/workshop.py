@@ -5,12 +5,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What benchmarks share that hold plans of unlike host types against the clock:
-a directory, in which what was done is kept, and the model and profiles in it."""
+"""What benchmarks share that hold plans against the clock: two equal hosts, with
+a link between them that is injected; and, of unlike host types, a directory, in
+which what was done is kept, and the model and profiles in it."""
 
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 
@@ -32,6 +34,61 @@ def add_options(parser, directory):
     parser.add_argument("--seq-len", type=int, default=128)
     parser.add_argument("--max-batch", type=int, default=16)
     parser.add_argument("--turn", type=float, default=4, help="seconds, about")
+
+
+def write_equal_hosts(path, target, latency, bandwidth, seconds, one_node=False):
+    """Two hosts, on nodes of their own unless they share units, of which each
+    takes so many seconds for a sample."""
+    micro_batches = [1, 2, 4, 8, 16]
+    profiles = [
+        {
+            "device_type": "host",
+            "stage": stage,
+            "micro_batches": micro_batches,
+            "seconds": [seconds * batch for batch in micro_batches],
+        }
+        for stage in range(4)
+    ]
+    counts = [2] if one_node else [1, 1]
+    where = "inside" if one_node else "between"
+    cluster = {
+        "device_types": {
+            "host": {"target": target, "memory": 4 << 30, "precision": "f32"}
+        },
+        "nodes": [
+            {"name": f"node{i}", "devices": {"host": count}}
+            for i, count in enumerate(counts)
+        ],
+        "links": [{where: "nodes", "latency": latency, "bandwidth": bandwidth}],
+        "profiles": profiles,
+    }
+    with open(path, "w") as file:
+        json.dump(cluster, file)
+
+
+class FakedJob:
+    """A built job of two ranks. They run on this machine as if each were a node,
+    on a link if one is given: "LATENCY_US,GBPS"."""
+
+    def __init__(self, path, samples, seq_len):
+        self.path, self.tokens = path, samples * seq_len
+        self.out = path + "-run"
+
+    def train(self, steps, *flags, link="", under=()):
+        """What training prints; `under` is a command that is to run it."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        if link:
+            flags += ("--link-delay", link)
+        return run(
+            *under, self.path + "/launch.sh", "train", "--data",
+            ROOT + "/examples/data/corpus.txt", "--data-format", "bytes", "--steps",
+            str(steps), "--eval-every", "0", "--skip-save", "--log-every", str(steps),
+            "--out", self.out, *flags, POPLAR_LOCAL="1", POPLAR_FAKE_NODES="0,1",
+        ).stdout  # fmt: skip
+
+    def get_step_seconds(self, skipped):
+        """The median of the run's steps, without the first ones."""
+        return self.tokens / statistics.median(read_rates(self.out, skipped))
 
 
 class Workshop:

@@ -49,6 +49,7 @@ State::State(const PoplarProgram &Program, int Rank)
     Shards.push_back(S);
   }
   Pieces.resize(Shards.size());
+  OwedOnHost.resize(Shards.size());
   for (int64_t I = 0; I < Program.num_parameters; ++I) {
     const PoplarParameter &P = Program.parameters[I];
     const Shard &S = shard(P.bucket);
@@ -115,7 +116,17 @@ void State::bind(char *NewArena, char *ShardMemory) {
             : reinterpret_cast<float *>(Arena + Bucket.gradient) + S.Begin;
     S.Moment1 = PlaceF32(S.size());
     S.Moment2 = PlaceF32(S.size());
-    S.Residual = Bucket.residuals ? PlaceF32(Bucket.residuals[Rank]) : nullptr;
+    if (!Bucket.residuals)
+      continue;
+    int64_t Owed = Bucket.residuals[Rank];
+    if (!Program.gpu) {
+      S.Residual = PlaceF32(Owed);
+      continue;
+    }
+    // Sums are the host's.
+    if (NewArena)
+      OwedOnHost[B].resize(static_cast<size_t>(Owed));
+    S.Residual = OwedOnHost[B].data();
   }
 }
 

@@ -20,7 +20,8 @@ namespace poplar::runtime {
 class Executor;
 
 /// The elements [Begin, End) of a bucket, which the rank updates. The arrays
-/// start at element Begin; their addresses are the device's.
+/// start at element Begin; their addresses, but that of Residual, are the
+/// device's.
 struct Shard {
   int64_t Begin, End;
   float *Master, *Gradient, *Moment1, *Moment2;
@@ -28,8 +29,8 @@ struct Shard {
   /// the other arrays are null, but for a master in f32. Of a quantised one it
   /// is bytes.
   char *Working;
-  /// Where reductions are lossy: what they owe (docs/lossy-wires.md), on the
-  /// host. Not in checkpoints.
+  /// Where reductions are lossy: what they owe (docs/lossy-wires.md), in the
+  /// host's memory. Not in checkpoints.
   float *Residual;
 
   int64_t size() const { return End - Begin; }
@@ -95,6 +96,8 @@ private:
   /// Until bind(), offsets in the shard memory or -1.
   std::vector<Shard> Shards;
   std::vector<std::vector<Piece>> Pieces;
+  /// Residuals of a GPU's rank.
+  std::vector<std::vector<float>> OwedOnHost;
 };
 
 /// What collectives carry elements of a PoplarType as that is not quantised.

@@ -64,8 +64,9 @@ static void addArrays(const Executor &Exec, int64_t Index,
     Add(&MemoryUse::Optimizer, -1, Own.Master, 4);
   Add(&MemoryUse::Optimizer, -1, Own.Moment1, 4);
   Add(&MemoryUse::Optimizer, -1, Own.Moment2, 4);
-  if (int64_t Kept =
-          Bucket.residuals ? Bucket.residuals[Exec.state().rank()] : 0)
+  // That of a GPU's rank takes nothing of the GPU's memory.
+  bool IsHere = Bucket.residuals && !Program.gpu;
+  if (int64_t Kept = IsHere ? Bucket.residuals[Exec.state().rank()] : 0)
     Out.push_back({&MemoryUse::Gradients,
                    reinterpret_cast<const char *>(Own.Residual), Kept * 4,
                    Kept * 4});

@@ -99,6 +99,13 @@ int CommStream::addSubgroup(const std::vector<int> &Ranks) {
   return static_cast<int>(Subgroups.size()) - 1;
 }
 
+void CommStream::useSites(int Subgroup, const Topology &Sites) {
+  run([&](Communicator &All) {
+    Communicator &Ranks = Subgroup < 0 ? All : *Subgroups[Subgroup];
+    Ranks.useSites(Sites);
+  });
+}
+
 void CommStream::throwFailure() const {
   if (Failure)
     std::rethrow_exception(Failure);
@@ -120,7 +127,7 @@ CommStream::Ticket CommStream::enqueue(const Operation &Op) {
     Status.Bucket = Op.C.Bucket;
   }
   Lock.unlock();
-  Work.notify_one();
+  wake();
   return Issued;
 }
 
@@ -293,7 +300,7 @@ int CommStream::startMessage(bool Sends, int Peer, int Kind, void *Data,
   Status.Kind = Sends ? Collective::SendMessage : Collective::ReceiveMessage;
   Status.Bucket = -1;
   Lock.unlock();
-  Work.notify_one();
+  wake();
   return Number;
 }
 
@@ -312,7 +319,7 @@ void CommStream::waitMessage(int Number) {
   if (M.TheState != Message::Done) {
     Status.Waiting = true;
     // The thread may be asleep for as long as the rank computes.
-    Work.notify_one();
+    wake();
     Progress.wait(Lock, [&] { return M.TheState == Message::Done || Failure; });
     Status.Waiting = false;
     if (Events)
@@ -594,7 +601,7 @@ void CommStream::complete() {
 /// thread; one on its way needs it now and then, and more often while the rank
 /// waits for it and does not want its core.
 void CommStream::pollMessages() {
-  constexpr auto LongestWhileWaiting = std::chrono::microseconds(100);
+  constexpr auto LongestWhileWaiting = std::chrono::microseconds(50);
   // A rank of a pipeline always has a message under way, but wants its core.
   constexpr auto LongestWhileComputing = std::chrono::milliseconds(1);
   Pause P(LongestWhileComputing);
@@ -609,12 +616,20 @@ void CommStream::pollMessages() {
     std::unique_lock<std::mutex> Lock(Mutex);
     if (Status.Waiting)
       Time = std::min<Clock::duration>(Time, LongestWhileWaiting);
-    if (Time > Clock::duration::zero())
-      Work.wait_for(Lock, Time, [&, WasWaiting = Status.Waiting] {
-        return HasWork || !QueuedMessages.empty() ||
-               (Status.Waiting && !WasWaiting);
-      });
+    IsResting = !HasWork && QueuedMessages.empty();
+    Lock.unlock();
+    if (IsResting)
+      First->rest(Time, Waker.getDescriptor());
+    IsResting = false;
+    Waker.silence();
   }
+}
+
+/// After what the thread is to see has been written with the lock.
+void CommStream::wake() {
+  Work.notify_one();
+  if (IsResting)
+    Waker.ring();
 }
 
 void CommStream::loop(const Factory &Make) {

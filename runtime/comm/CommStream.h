@@ -32,6 +32,7 @@
 #ifndef POPLAR_RUNTIME_COMM_COMMSTREAM_H
 #define POPLAR_RUNTIME_COMM_COMMSTREAM_H
 
+#include "comm/Bell.h"
 #include "comm/Communicator.h"
 #include "comm/IslandLibrary.h"
 #include "comm/Trace.h"
@@ -171,6 +172,9 @@ public:
   /// A group of some ranks, this one among them, for collectives. All of them
   /// have to call it. An Error, as are messages, after extend().
   int addSubgroup(const std::vector<int> &Ranks);
+  /// What nodes are to the lossy sums of all ranks, or of a subgroup; see
+  /// Communicator::useSites. Collective among these ranks; once.
+  void useSites(int Subgroup, const Topology &Sites);
 
   /// Messages between two ranks, of a kind, which is a small number; those of a
   /// kind arrive in the order in which they were sent. They overtake
@@ -262,6 +266,7 @@ private:
   /// On the thread: starts and tests messages.
   bool advanceMessages();
   void pollMessages();
+  void wake();
   void drain();
   /// With the lock.
   void interruptAll();
@@ -302,6 +307,9 @@ private:
   /// When the first of those that are not complete became that.
   Clock::time_point OldestSince;
   bool Ready = false, Closing = false;
+  /// Of the thread, while it sleeps until a message may have moved.
+  Bell Waker;
+  std::atomic<bool> IsResting{false};
   std::vector<Message> Messages;
   /// Those that are queued, in order.
   std::vector<int> QueuedMessages;

@@ -71,6 +71,10 @@ public:
     return true;
   }
 
+  void rest(Clock::duration Most, int Bell) override {
+    Inner->rest(Most, Bell);
+  }
+
   Clock::time_point getNextEvent() const override {
     return Waiting.empty() ? Inner->getNextEvent() : Queue[Waiting[0]].Due;
   }

@@ -70,6 +70,9 @@ public:
   Clock::time_point getNextEvent() const override {
     return Messages->getNextEvent();
   }
+  void rest(Clock::duration Most, int Bell) override {
+    Messages->rest(Most, Bell);
+  }
   std::unique_ptr<Communicator>
   makeSubgroup(const std::vector<int> &Ranks) override;
   void useScratch(void *Memory, int64_t Bytes) override;

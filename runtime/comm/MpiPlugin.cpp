@@ -148,6 +148,8 @@ poplar_transport_plugin() {
                                              send,
                                              receive,
                                              test,
+                                             /*get_descriptor=*/nullptr,
+                                             /*arm=*/nullptr,
                                              finalize,
                                              abortAll,
                                              getError};

@@ -76,6 +76,8 @@ public:
     check(Table.init(getStartSeconds(), &Rank, &Size));
     Nodes.resize(Size);
     check(Table.get_nodes(Nodes.data()));
+    if (Table.get_descriptor)
+      check(Table.get_descriptor(&Descriptor));
   }
 
   const char *getName() const override { return Plugin.Name; }
@@ -94,6 +96,15 @@ public:
     int32_t Done = 0;
     check(Table.test(R, &Done));
     return Done != 0;
+  }
+  void rest(Clock::duration Most, int Bell) override {
+    if (Most <= Clock::duration::zero())
+      return;
+    int32_t NothingMoved = 1;
+    if (Descriptor >= 0)
+      check(Table.arm(&NothingMoved));
+    if (NothingMoved)
+      restOn(Most, Bell, Descriptor);
   }
   HeartbeatSockets takeSockets() override {
     HeartbeatSockets Result;
@@ -126,7 +137,7 @@ private:
 
   const TransportPlugin &Plugin;
   const PoplarTransportTable &Table;
-  int32_t Rank = 0, Size = 0;
+  int32_t Rank = 0, Size = 0, Descriptor = -1;
   std::vector<int> Nodes;
 };
 

@@ -163,7 +163,7 @@ int startWorker(const std::string &Device) {
     return 1;
   ucp_params_t Parameters = {};
   Parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
-  Parameters.features = UCP_FEATURE_TAG;
+  Parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
   ucs_status_t Status = configure(Config, Device);
   if (Status == UCS_OK)
     Status = ucp_init(&Parameters, Config, &Context);
@@ -324,6 +324,20 @@ int test(int32_t Request, int32_t *Done) {
   return check(Status, "a message");
 }
 
+int getDescriptor(int32_t *Descriptor) {
+  int Found = -1;
+  if (check(ucp_worker_get_efd(Worker, &Found), "ucp_worker_get_efd"))
+    return 1;
+  *Descriptor = Found;
+  return 0;
+}
+
+int arm(int32_t *NothingMoved) {
+  ucs_status_t Status = ucp_worker_arm(Worker);
+  *NothingMoved = Status == UCS_OK;
+  return Status == UCS_ERR_BUSY ? 0 : check(Status, "ucp_worker_arm");
+}
+
 /// Nobody leaves before all have arrived.
 int waitForAll() {
   Clock::time_point End = after(kArriveSeconds);
@@ -378,6 +392,8 @@ poplar_transport_plugin() {
                                              send,
                                              receive,
                                              test,
+                                             getDescriptor,
+                                             arm,
                                              finalize,
                                              abortAll,
                                              getError};

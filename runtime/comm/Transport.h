@@ -28,6 +28,10 @@ namespace poplar::runtime::comm {
 
 using Clock = std::chrono::steady_clock;
 
+/// Returns after `Most`, or as soon as one of two descriptors can be read.
+/// Negative ones are none.
+void restOn(Clock::duration Most, int First, int Second);
+
 class Transport {
 public:
   /// A message under way. `None` counts as complete.
@@ -63,6 +67,10 @@ public:
   virtual Clock::time_point getNextEvent() const {
     return Clock::time_point::max();
   }
+  /// Returns after `Most`, or as soon as a message may have moved, if the
+  /// library can tell, or `Bell`, a descriptor if it is not negative, can be
+  /// read.
+  virtual void rest(Clock::duration Most, int Bell) { restOn(Most, Bell, -1); }
   /// Ends all ranks, after a failure of this one.
   virtual void abort(const std::string &Message) = 0;
   /// How long the messages sent so far occupied an injected link.

@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define POPLAR_TRANSPORT_MAGIC 0x50525450u /* "PTRP" */
-#define POPLAR_TRANSPORT_VERSION 3u
+#define POPLAR_TRANSPORT_VERSION 4u
 #define POPLAR_TRANSPORT_ENTRY "poplar_transport_plugin"
 
 // NOLINTBEGIN(readability-identifier-naming): this is C.
@@ -57,6 +57,11 @@ typedef struct PoplarTransportTable {
   int (*receive)(void *data, size_t bytes, int32_t peer, int32_t tag,
                  int32_t *request);
   int (*test)(int32_t request, int32_t *done);
+  /// A descriptor that is readable once a message may have moved, if arm() said
+  /// after the last test() that nothing had. Both may be null: then messages
+  /// are tested now and then.
+  int (*get_descriptor)(int32_t *descriptor);
+  int (*arm)(int32_t *nothing_moved);
   int (*finalize)(void);
   /// Ends this process, and all others as far as the library can.
   void (*abort)(void);

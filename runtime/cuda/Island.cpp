@@ -13,6 +13,7 @@
 #include "cuda/Selection.h"
 #include "support/Error.h"
 
+#include <algorithm>
 #include <unistd.h>
 
 using namespace poplar::runtime;
@@ -39,11 +40,16 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
       Reason = E.what();
     }
   }
+  bool IsLossy =
+      std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
+                  [](const PoplarBucket &B) { return B.residuals; });
   Offer.ExchangeLibrary = Library;
   Offer.ExchangeReason = Reason;
   if (Reason.empty() && (Program.pipeline || sharesUnits(Program)))
     Reason = "stages of a pipeline, and ranks that share units, collect in "
              "groups of some ranks, and send what is between them";
+  if (Reason.empty() && IsLossy)
+    Reason = "the plan rounds sums of gradients that cross between nodes";
   if (Reason.empty())
     Offer.Library = Library;
   Offer.Reason = Reason;

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -138,31 +139,40 @@ void Group::makeScopes() {
   }
 }
 
-/// Lossy sums go by the nodes of the plan, and not by those of the job at hand:
-/// what is rounded, and what ranks keep of it, is the same wherever it runs.
-void Group::useSites() {
+/// The nodes of the plan, of all ranks or of those that hold a bucket.
+static comm::Topology findSites(const PoplarProgram &Program,
+                                const PoplarBucket &Bucket) {
   std::map<std::string, int> Numbers;
   std::vector<int> Nodes;
-  for (int64_t R = 0; R < Program.world_size; ++R)
+  int64_t Count = Bucket.ranks ? Bucket.num_ranks : Program.world_size;
+  for (int64_t I = 0; I < Count; ++I) {
+    int64_t R = Bucket.ranks ? Bucket.ranks[I] : I;
     Nodes.push_back(Numbers
                         .try_emplace(Program.ranks[R].node,
                                      static_cast<int>(Numbers.size()))
                         .first->second);
-  comm::Topology Sites(Nodes);
-  bool IsLossy = false;
+  }
+  return comm::Topology(Nodes);
+}
+
+/// Lossy sums go by the nodes of the plan, and not by those of the job at hand:
+/// what is rounded, and what ranks keep of it, is the same wherever it runs.
+void Group::useSites() {
+  std::set<int> Known;
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
-    if (!Bucket.residuals)
+    const Scope &S = Scopes[static_cast<size_t>(B)];
+    if (!Bucket.residuals || S.Size == 0)
       continue;
-    IsLossy = true;
+    comm::Topology Sites = findSites(Program, Bucket);
     if (Bucket.residuals[rank()] !=
-        comm::Communicator::countResidual(Sites, rank(), Bucket.bounds,
+        comm::Communicator::countResidual(Sites, S.Rank, S.Bounds.data(),
                                           /*GathersSums=*/Bucket.stage == 0))
       fail("the plan reserves another error feedback for bucket '" +
            std::string(Bucket.name) + "' than its ranks keep");
+    if (Known.insert(S.Subgroup).second)
+      Stream.useSites(S.Subgroup, Sites);
   }
-  if (IsLossy)
-    Stream.run([&](comm::Communicator &C) { C.useSites(Sites); });
 }
 
 /// Gives the ranks of a machine cores of their own, in order, if there are

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -297,6 +298,48 @@ TEST(LossySums, AreTheSameOnAllRanksAndAddUp) {
       for (int64_t I = 0; I < Count; ++I)
         EXPECT_NEAR(Got[I], Wanted[I], Bound) << getName(Wire) << " " << I;
     }
+}
+
+/// A pipeline stage's ranks reduce among themselves, as if there were no
+/// others.
+TEST(LossySums, OfSubgroupsAreThoseOfTheirRanksAlone) {
+  for (const auto &[Nodes, Bounds] : Cases) {
+    Topology Sites(Nodes);
+    int Size = Sites.size();
+    int64_t Count = Bounds.back();
+    auto Add = [&, &Bounds = Bounds](Communicator &C) {
+      std::vector<float> Data,
+          Residual(static_cast<size_t>(Communicator::countResidual(
+              Sites, C.rank(), Bounds.data(), true)));
+      for (int Step = 0; Step < 3; ++Step) {
+        Data = makeData(Step * 100 + C.rank(), Count);
+        C.allReduce(Data.data(), Data.data(), Type::I8, Bounds.data(),
+                    {Residual.data()});
+      }
+      return Data;
+    };
+    std::vector<std::vector<float>> Alone(Size), InGroup(Size);
+    onThreads(Sites, {}, [&](Communicator &C) { Alone[C.rank()] = Add(C); });
+    // The others are in front, and have nothing to do.
+    constexpr int Others = 2;
+    ThreadWorld World(Size + Others, std::vector<int>(Size + Others, 0));
+    std::vector<std::thread> Threads;
+    for (int Rank = 0; Rank < Size + Others; ++Rank)
+      Threads.emplace_back([&, Rank] {
+        auto C = makeThreadCommunicator(World, Rank, {});
+        if (Rank >= Others) {
+          std::vector<int> Ranks(Size);
+          std::iota(Ranks.begin(), Ranks.end(), Others);
+          auto Group = C->makeSubgroup(Ranks);
+          Group->useSites(Sites);
+          InGroup[Rank - Others] = Add(*Group);
+        }
+        C->close();
+      });
+    for (std::thread &T : Threads)
+      T.join();
+    EXPECT_EQ(InGroup, Alone);
+  }
 }
 
 /// Slices cross once for a node, in as many bytes as the format has.

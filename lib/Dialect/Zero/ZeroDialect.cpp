@@ -234,20 +234,27 @@ int64_t zero::countResidual(PlanOp plan, const ProgramInfo &info,
   if (info.gradientWire == "f32" || info.worldSize == 1 || bucket.getFrozen())
     return 0;
   // As Topology and ReduceScatter of the runtime do it, which checks the
-  // number.
+  // number: among the ranks that hold the bucket, and reduce it.
   llvm::StringMap<SmallVector<int64_t>> nodes;
   SmallVector<RankOp, 0> ranks = plan.getRanks();
+  SmallVector<int64_t> holders;
   for (auto [index, op] : llvm::enumerate(ranks))
-    nodes[op.getNode()].push_back(index);
+    if (!bucket.getGroups() ||
+        bucket.isUsedBy(op.getGroup(), plan.getPosition(index))) {
+      nodes[op.getNode()].push_back(index);
+      holders.push_back(index);
+    }
+  if (!llvm::is_contained(holders, rank))
+    return 0;
   ArrayRef<int64_t> bounds = *bucket.getBounds(),
                     members = nodes[ranks[rank].getNode()];
   int64_t elements = 0;
-  for (auto [slice, owner] : llvm::enumerate(ranks)) {
-    bool isOwn = int64_t(slice) == rank && info.getStage(bucket) == 0,
-         crosses = owner.getNode() != ranks[rank].getNode() &&
+  for (auto [slice, owner] : llvm::enumerate(holders)) {
+    bool isOwn = owner == rank && info.getStage(bucket) == 0,
+         crosses = ranks[owner].getNode() != ranks[rank].getNode() &&
                    members[slice % members.size()] == rank;
     if (crosses || (isOwn && nodes.size() > 1))
-      elements += bounds[slice + 1] - bounds[slice];
+      elements += bounds[owner + 1] - bounds[owner];
   }
   return elements;
 }

@@ -182,15 +182,14 @@ static LogicalResult verifyWires(PlanOp plan) {
     if (!wire->isBF16() && !wire->isSignlessInteger(8))
       return plan.emitOpError()
              << name << " is " << *wire << ", expected bf16 or i8";
-    if (!plan.getGroups().empty())
-      return plan.emitOpError("has groups and a ")
-             << name
-             << ": in pipelines, and where devices share units, all that "
-                "crosses is exact yet; plan without --allow-lossy";
   }
   if (plan.getParameterWire() && plan.getStage() == 0)
     return plan.emitOpError("has a parameter_wire, but in stage 0 parameters "
                             "are not sent");
+  if (plan.getParameterWire() && !plan.getGroups().empty())
+    return plan.emitOpError(
+        "has groups and a parameter_wire: in pipelines, and where devices "
+        "share units, parameters are exact yet; leave out parameter_wire");
   return success();
 }
 
