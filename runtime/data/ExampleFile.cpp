@@ -45,15 +45,12 @@ bool poplar::runtime::isExamples(const std::string &Path,
   return looksLikeJSON(File.text());
 }
 
-/// The id that ends a text of the model, from its config.json; -1 if unknown.
+/// The id to put behind texts; -1 if the model does not say.
 static int32_t findEnd(const ModelInfo &Model) {
-  json::Value Config = json::parse(Model.Config, "config.json of the model");
-  const json::Value *End = Config.find("eos_token_id");
-  if (End && End->kind() == json::Value::Array && !End->elements().empty())
-    End = &End->elements().front();
-  int64_t Id = -1;
-  if (!End || !End->asInteger(Id))
+  std::vector<int64_t> Ends = findEnds(Model);
+  if (Ends.empty())
     return -1;
+  int64_t Id = Ends.front();
   if (Id < 0 || Id >= Model.VocabSize)
     fail("eos_token_id ", Id, " of the model is outside its vocabulary of ",
          Model.VocabSize);

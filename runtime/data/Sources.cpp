@@ -67,7 +67,7 @@ static DataFile openFile(const std::string &Path, const Options &O,
   TokenFormat Format;
   if (!parseTokenFormat(O.DataFormat, Format))
     fail("unknown --data-format '", O.DataFormat, "'; there are ",
-         listTokenFormats());
+         listTokenFormats(), ", jsonl");
   File.Tokens = std::make_unique<Corpus>(Path, Format, Model.VocabSize, Reports,
                                          &Encoding);
   return File;

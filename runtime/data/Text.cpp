@@ -11,6 +11,7 @@
 #include "job/Waiting.h"
 #include "support/Error.h"
 #include "support/Files.h"
+#include "support/JSON.h"
 #include "tokenizer/Tables.h"
 
 #include <algorithm>
@@ -37,6 +38,23 @@ static std::string toHex(uint64_t Value) {
   std::snprintf(Text, sizeof Text, "%016llx",
                 static_cast<unsigned long long>(Value));
   return Text;
+}
+
+std::vector<int64_t> poplar::runtime::findEnds(const ModelInfo &Model) {
+  json::Value Config = json::parse(Model.Config, "config.json of the model");
+  std::vector<int64_t> Ids;
+  auto Add = [&](const json::Value &Value) {
+    int64_t Id = 0;
+    if (Value.asInteger(Id))
+      Ids.push_back(Id);
+  };
+  const json::Value *End = Config.find("eos_token_id");
+  if (End && End->kind() == json::Value::Array)
+    for (const json::Value &Each : End->elements())
+      Add(Each);
+  else if (End)
+    Add(*End);
+  return Ids;
 }
 
 TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {

@@ -57,9 +57,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "Data", Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
        "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc "
-       "or "
-       "npy "
-       "(default: auto, by content)"},
+       "or npy (default: auto, by content)"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",
        "tokenizer.json or tokenizer.model for text (default: that of the "
        "model, if it was imported with one)",
@@ -74,7 +72,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "is not counted",
        nullptr, Agreement::Contents},
       {"steps", &O.Steps, 0, "N",
-       "optimizer steps, including those before --resume", "Run"},
+       "optimizer steps, including those before --resume; 0 saves the model "
+       "as it starts",
+       "Run"},
       {"out", &O.Out, 0, "RUN",
        "directory to write checkpoints and metrics to"},
       {"resume", &O.Resume, 0, "",
@@ -107,7 +107,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "samples per micro-batch; 0 to choose by free memory (default: 0)",
        "Batch"},
       {"global-batch", &O.GlobalBatch, 1, "N",
-       "samples per optimizer step (default: 8)"},
+       "samples per optimizer step (default: the plan's; 8 without a plan)"},
       {"threads", &O.Threads, 0, "N", "threads; 0 for all cores (default: 0)",
        nullptr, Agreement::PerRank},
       {"peak-gflops", &O.PeakGFlops, 0, "X",
@@ -141,7 +141,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "a user's message to answer, in the words of the tokenizer's chat "
        "template; only the answer is printed"},
       {"tokens", &O.Tokens, 1, "N",
-       "tokens to generate, at most (default: 200)"},
+       "tokens to generate, at most; text of a tokenizer ends at the model's "
+       "eos_token_id (default: 200)"},
       {"temperature", &O.Choice.Temperature, 0, "X",
        "sampling temperature; 0 for the likeliest token (default: 0.8)"},
       {"top-k", &O.Choice.TopK, 0, "N",
@@ -370,7 +371,7 @@ static void check(const Options &O) {
   }
   if (O.isDump() || Evaluates)
     return;
-  Require(O.Steps > 0, "train needs --steps N");
+  Require(O.Steps >= 0, "train needs --steps N");
   Require(!O.Out.empty(), "train needs --out RUN");
   Require(!O.Resume || O.InitAdapter.empty(),
           "give --resume or --init-adapter, not both");

@@ -228,7 +228,7 @@ void Trainer::resume() {
         static_cast<long long>(State.Step));
   if (State.Seed != O.Seed)
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
-  if (State.OptionsHash != O.hash(GlobalBatch))
+  if (State.Step > 0 && State.OptionsHash != O.hash(GlobalBatch))
     print("note: options or data differ from those the run was started with\n");
   if (State.Threads && State.Threads != Exec.threads())
     print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
