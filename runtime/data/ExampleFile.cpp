@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 using namespace poplar::runtime;
 
@@ -38,8 +39,10 @@ bool poplar::runtime::isExamples(const std::string &Path,
            "--tokenizer");
     return true;
   }
-  if (Format != "auto" || !Encoding.get() ||
-      Path.find_first_of("*?[") != Path.npos)
+  std::error_code Code;
+  bool IsGlob = Path.find_first_of("*?[") != Path.npos &&
+                !std::filesystem::exists(Path, Code);
+  if (Format != "auto" || !Encoding.get() || IsGlob)
     return false;
   MappedFile File(Path);
   return looksLikeJSON(File.text());
@@ -176,4 +179,13 @@ int64_t ExampleFile::read(int64_t Example, int64_t Places, int32_t *Ids,
     Targets[I] = Next & CountBit ? static_cast<int32_t>(Next & ~CountBit) : -1;
   }
   return Places;
+}
+
+bool ExampleFile::hasTargets(int64_t Example, int64_t Places) const {
+  int64_t Begin = getEnd(Example - 1),
+          End = Begin + std::min(Places + 1, length(Example));
+  for (int64_t I = Begin + 1; I < End; ++I)
+    if (getToken(I) & CountBit)
+      return true;
+  return false;
 }

@@ -15,6 +15,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <variant>
 #include <vector>
 
@@ -237,11 +238,33 @@ static void assign(const Spec &S, const std::string &Text,
     fail(Place, "--", S.Name, " expects true or false, not '", Text, "'");
 }
 
+/// Letters to add, take away or exchange to make one word of the other.
+static size_t countEdits(std::string_view A, std::string_view B) {
+  std::vector<size_t> Row(B.size() + 1);
+  std::iota(Row.begin(), Row.end(), size_t(0));
+  for (size_t I = 1; I <= A.size(); ++I) {
+    size_t Diagonal = Row[0]++;
+    for (size_t J = 1; J <= B.size(); ++J) {
+      size_t Exchanged = Diagonal + (A[I - 1] != B[J - 1]);
+      Diagonal = Row[J];
+      Row[J] = std::min({Row[J] + 1, Row[J - 1] + 1, Exchanged});
+    }
+  }
+  return Row.back();
+}
+
 static const Spec &findSpec(const std::vector<Spec> &Specs,
                             const std::string &Name, const std::string &Place) {
   for (const Spec &S : Specs)
     if (Name == S.Name)
       return S;
+  auto IsNearer = [&](const Spec &A, const Spec &B) {
+    return countEdits(Name, A.Name) < countEdits(Name, B.Name);
+  };
+  const Spec &Nearest = *std::min_element(Specs.begin(), Specs.end(), IsNearer);
+  if (Name.size() > 3 && countEdits(Name, Nearest.Name) <= 2)
+    fail(Place, "unknown option --", Name, "; did you mean --", Nearest.Name,
+         "?");
   fail(Place, "unknown option --", Name, "; --help lists the options");
 }
 

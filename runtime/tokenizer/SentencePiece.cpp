@@ -263,16 +263,16 @@ void SentencePiece::encodeUnigram(std::string_view Text, Scratch &S,
     size_t CharLength =
         std::min(unicode::getLength(Text[Begin]), Text.size() - Begin);
     bool HasChar = false;
-    auto Propose = [&](size_t Length, int32_t Id, auto Candidate) {
+    auto Propose = [&](size_t Length, int32_t Id, float Candidate) {
       Scratch::Node &End = S.Nodes[Begin + Length];
       if (End.Begin < 0 || Candidate > End.Score)
-        End = {Id, static_cast<int32_t>(Begin), static_cast<float>(Candidate)};
+        End = {Id, static_cast<int32_t>(Begin), Candidate};
     };
     Trie.visitPrefixes(Text.substr(Begin), [&](size_t Length, int32_t Id) {
       const SentencePieceFile::Piece &P = get(Id);
-      double Score = P.Type == SentencePieceFile::UserDefined
-                         ? static_cast<float>(Length) * MostScore - 0.1
-                         : P.Score;
+      float Score = P.Type == SentencePieceFile::UserDefined
+                        ? static_cast<float>(Length) * MostScore - 0.1f
+                        : P.Score;
       Propose(Length, Id, Score + Before);
       HasChar |= Length == CharLength;
     });

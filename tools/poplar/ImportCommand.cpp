@@ -115,7 +115,7 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
     llvm::sys::path::append(path, name);
     return llvm::sys::fs::exists(path);
   };
-  llvm::StringRef shown = directory.empty() ? "." : directory.str();
+  std::string shown = formatWord(directory.empty() ? "." : directory.str());
   if (exists("model.safetensors") || exists("model.safetensors.index.json"))
     stream << "weights   found, and not part of the model: `poplar train "
               "PROGRAM --init "

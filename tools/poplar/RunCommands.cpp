@@ -74,8 +74,21 @@ static std::string findExecutable(const std::string &run) {
 }
 
 static int reportNoRun(const std::string &run) {
-  return reportError(run +
-                     ": is not a run of poplar train, or its program is gone");
+  namespace fs = llvm::sys::fs;
+  std::string link = run + "/" + kExecutableLink;
+  llvm::SmallString<128> target;
+  if (!fs::exists(run))
+    return reportError(run + ": No such file or directory; expected a run, the "
+                             "directory given to poplar train --out");
+  if (!fs::is_symlink_file(link))
+    return reportError(
+        run + ": is not a run of poplar train; poplar train PROGRAM --init "
+              "HF_DIR --data FILE --steps 0 --out RUN makes one of a model");
+  if (auto code = fs::readlink(link, target))
+    return reportError(link + ": " + code.message());
+  return reportError(link + ": leads to " + target.str().str() +
+                     ", which is gone; build the program again there, or let "
+                     "the link lead to where it is now");
 }
 
 /// What trained a run: an executable, or several that are launched.

@@ -11,9 +11,42 @@
 #include "HelpFormatter.h"
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Support/HostCPU.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/InitLLVM.h"
 #include <csignal>
+
+/// What no command took of the command line, in the words of programs that
+/// poplar build wrote.
+static std::string describeExtras(const CLI::App &app) {
+  const CLI::App *command = &app;
+  std::string name = "poplar";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  std::vector<std::string> extras = command->remaining();
+  auto unknown = llvm::find_if(extras, [](const std::string &word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  if (unknown == extras.end())
+    return "unexpected argument '" +
+           (extras.empty() ? app.remaining(true) : extras).front() + "'; see " +
+           name + " --help";
+  std::string option = unknown->substr(0, unknown->find('=')), nearest;
+  unsigned least = 3; // more edits make another word
+  for (const CLI::Option *known : command->get_options())
+    for (const std::string &each : known->get_lnames()) {
+      unsigned edits = llvm::StringRef("--" + each).edit_distance(option);
+      if (option.size() > 5 && edits < least) {
+        least = edits;
+        nearest = "--" + each;
+      }
+    }
+  return "unknown option " + option +
+         (nearest.empty() ? "; " + name + " --help lists the options"
+                          : "; did you mean " + nearest + "?");
+}
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
@@ -69,6 +102,8 @@ int main(int argc, char **argv) {
       known += (known.empty() ? "" : ", ") + command->get_name();
     return reportError("unknown command '" + std::string(argv[1]) +
                        "'; there are " + known);
+  } catch (const CLI::ExtrasError &) {
+    return reportError(describeExtras(app));
   } catch (const CLI::ParseError &error) {
     // Help is an "error" whose status is 0; all others have one of their own.
     return app.exit(error) == 0 ? 0 : 1;
