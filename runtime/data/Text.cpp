@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <omp.h>
+#include <optional>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -125,7 +126,18 @@ MappedFile TextEncoding::keep(
     const MappedFile &Source, const std::string &Kind,
     const std::function<void(const std::string &)> &Write) const {
   std::string Directory = getCacheDirectory();
-  createDirectories(Directory);
+  // Errors in the source are none of the directory's.
+  auto Try = [&](const std::string &Path, const auto &Do) {
+    try {
+      Do();
+    } catch (const Error &E) {
+      if (std::string_view(E.what()).find(Path) == std::string_view::npos)
+        throw;
+      fail(E.what(), "; encoded data are kept there: name another directory by "
+                     "POPLAR_CACHE");
+    }
+  };
+  Try(Directory, [&] { createDirectories(Directory); });
   uint64_t Key[] = {FormatVersion,
                     Hash,
                     static_cast<uint64_t>(Width),
@@ -137,12 +149,15 @@ MappedFile TextEncoding::keep(
       toHex(hashBytes({reinterpret_cast<const char *>(Key), sizeof Key})) +
       toHex(Key[4]);
   std::string Final = Base + ".ids";
-  FileLock Lock(Base + ".lock");
+  std::optional<FileLock> Lock;
+  Try(Base, [&] { Lock.emplace(Base + ".lock"); });
   if (!std::filesystem::exists(Final)) {
     std::string Partial = Base + ".tmp";
     try {
-      Write(Partial);
-      renamePath(Partial, Final);
+      Try(Partial, [&] {
+        Write(Partial);
+        renamePath(Partial, Final);
+      });
     } catch (...) {
       unlink(Partial.c_str());
       throw;

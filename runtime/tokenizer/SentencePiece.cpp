@@ -106,8 +106,8 @@ private:
                  std::vector<int32_t> &Ids) const;
   void encodeWord(std::string_view Text, Scratch &S,
                   std::vector<int32_t> &Ids) const;
-  void pushPair(std::string_view Text, int32_t Left, int32_t Right,
-                Scratch &S) const;
+  void addPair(std::string_view Text, int32_t Left, int32_t Right,
+               Scratch &S) const;
   void put(std::string_view Text, int32_t Id, bool &AfterUnknown,
            std::vector<int32_t> &Ids) const;
   void decodeBytes(std::string_view Bytes, std::string &Out) const;
@@ -190,8 +190,7 @@ SentencePiece::SentencePiece(SentencePieceFile TheFile)
 }
 
 /// What the beginning of `Text` becomes; moves behind it.
-std::string_view
-SentencePiece::normalizePrefix(std::string_view &Text) const {
+std::string_view SentencePiece::normalizePrefix(std::string_view &Text) const {
   std::string_view Result;
   size_t Length = findSymbol(Text);
   if (Length == 0 && Characters)
@@ -270,10 +269,12 @@ void SentencePiece::encodeUnigram(std::string_view Text, Scratch &S,
     };
     Trie.visitPrefixes(Text.substr(Begin), [&](size_t Length, int32_t Id) {
       const SentencePieceFile::Piece &P = get(Id);
-      float Score = P.Type == SentencePieceFile::UserDefined
-                        ? static_cast<float>(Length) * MostScore - 0.1f
-                        : P.Score;
-      Propose(Length, Id, Score + Before);
+      if (P.Type == SentencePieceFile::UserDefined)
+        Propose(Length, Id,
+                static_cast<float>(static_cast<float>(Length) * MostScore -
+                                   0.1 + Before));
+      else
+        Propose(Length, Id, P.Score + Before);
       HasChar |= Length == CharLength;
     });
     if (!HasChar)
@@ -297,8 +298,9 @@ static bool isLater(const Scratch::Pair &A, const Scratch::Pair &B) {
   return A.Score != B.Score ? A.Score < B.Score : A.Left > B.Left;
 }
 
-void SentencePiece::pushPair(std::string_view Text, int32_t Left, int32_t Right,
-                             Scratch &S) const {
+/// Appends two symbols to the pairs, if they are a piece together.
+void SentencePiece::addPair(std::string_view Text, int32_t Left, int32_t Right,
+                            Scratch &S) const {
   if (Left < 0 || Right < 0)
     return;
   const Scratch::Symbol &L = S.Symbols[static_cast<size_t>(Left)],
@@ -309,7 +311,6 @@ void SentencePiece::pushPair(std::string_view Text, int32_t Left, int32_t Right,
   if (Id < 0)
     return;
   S.Pairs.push_back({get(Id).Score, Left, Right, L.Size + R.Size});
-  std::push_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
 }
 
 /// Merges the symbols of a text until no two neighbours are a piece.
@@ -331,7 +332,14 @@ void SentencePiece::encodeWord(std::string_view Text, Scratch &S,
     Begin += Length;
   }
   for (size_t I = 1; I < S.Symbols.size(); ++I)
-    pushPair(Text, static_cast<int32_t>(I) - 1, static_cast<int32_t>(I), S);
+    addPair(Text, static_cast<int32_t>(I) - 1, static_cast<int32_t>(I), S);
+  std::make_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
+  auto Push = [&](int32_t Left, int32_t Right) {
+    size_t Count = S.Pairs.size();
+    addPair(Text, Left, Right, S);
+    if (S.Pairs.size() > Count)
+      std::push_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
+  };
   while (!S.Pairs.empty()) {
     std::pop_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
     Scratch::Pair Top = S.Pairs.back();
@@ -346,8 +354,8 @@ void SentencePiece::encodeWord(std::string_view Text, Scratch &S,
     if (Right.Next >= 0)
       S.Symbols[static_cast<size_t>(Right.Next)].Previous = Top.Left;
     Right.Size = 0;
-    pushPair(Text, Left.Previous, Top.Left, S);
-    pushPair(Text, Top.Left, Left.Next, S);
+    Push(Left.Previous, Top.Left);
+    Push(Top.Left, Left.Next);
   }
   bool AfterUnknown = false;
   for (int32_t I = S.Symbols.empty() ? -1 : 0; I >= 0;) {

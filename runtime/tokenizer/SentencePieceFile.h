@@ -23,7 +23,14 @@ struct SentencePieceFile {
   /// damaged or not supported.
   SentencePieceFile(std::string_view Data, const std::string &Path);
 
-  enum PieceType : int64_t { Normal = 1, Unknown, Control, UserDefined, Unused, Byte };
+  enum PieceType : int64_t {
+    Normal = 1,
+    Unknown,
+    Control,
+    UserDefined,
+    Unused,
+    Byte
+  };
   struct Piece {
     std::string Text;
     float Score = 0;

@@ -459,10 +459,6 @@ void Trainer::run() {
     Baseline = getBigramLoss(*File.Tokens, File.TrainEnd, *Data.Validation,
                              ValSamples, Model);
   }
-  // Up to here nothing is written: bad input leaves no trace.
-  if (Leads)
-    begin();
-
   if (!O.ReportMemory.empty())
     writeMemoryReport(Exec, O.ReportMemory);
 
@@ -471,6 +467,9 @@ void Trainer::run() {
                                  : Exec.device().measurePeakFlops(Type);
   // That of a group is the sum of its ranks'.
   Peak = sum(Peak);
+  // Up to here nothing is written: bad input leaves no trace.
+  if (Leads)
+    begin();
   print("%s, %s, %d threads, %.1f GFLOP/s %s peak; %lld samples a step "
         "in micro-batches of %lld; %s of memory\n",
         Model.Architecture.c_str(), Model.Precision.c_str(), Exec.threads(),
