@@ -262,7 +262,8 @@ void addClusterCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "cluster", "Print, check, convert, detect or measure a cluster");
   command->footer("Cluster files are described in docs/cluster-file.md.\n\n"
-                  "Example:\n  poplar cluster detect -o cluster.json");
+                  "Example:\n  poplar cluster show "
+                  "examples/clusters/home-lab.json");
   command->require_subcommand(1);
   addShowCommand(*command, status);
   addDetectCommand(*command, status);
