@@ -566,7 +566,7 @@ void poplar::runtime::loadTensors(Executor &Exec, const std::string &Directory,
   TensorFiles Moments = TensorFiles::open(MomentPath);
   const PoplarProgram &Program = Exec.program();
   std::vector<Tensor> Tensors = listTensors(Program, /*AreFrozen=*/false);
-  using Array = std::pair<const char *, float * Shard::*>;
+  using Array = std::pair<const char *, float *Shard::*>;
   for (auto [Suffix, Member] :
        {Array(".m", &Shard::Moment1), Array(".v", &Shard::Moment2)})
     for (const Tensor &T : Tensors) {

@@ -72,8 +72,8 @@ void loadTrained(Executor &Exec, const std::string &RunOrCheckpoint,
                  const std::string &Base);
 
 /// Where the frozen parameters of a checkpoint are: `Base`, if it is given, or
-/// where they are from, see TrainingState; empty if it does not say. An Error if
-/// there is nothing.
+/// where they are from, see TrainingState; empty if it does not say. An Error
+/// if there is nothing.
 std::string findBase(const std::string &Directory, const std::string &Base);
 
 /// The state.json of a checkpoint.

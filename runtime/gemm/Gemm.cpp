@@ -208,7 +208,7 @@ double poplar::runtime::measurePeakFlops(PoplarType Type) {
   omp_set_num_threads(Threads);
   double Sum = 0;
 #pragma omp parallel num_threads(Threads) reduction(+ : Sum)
-  Sum += measureThreadFlops(
-      *Products[static_cast<size_t>(omp_get_thread_num())]);
+  Sum +=
+      measureThreadFlops(*Products[static_cast<size_t>(omp_get_thread_num())]);
   return Sum;
 }

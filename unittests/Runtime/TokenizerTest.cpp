@@ -77,9 +77,9 @@ TEST_P(Goldens, EncodeAndDecode) {
 INSTANTIATE_TEST_SUITE_P(Tokenizers, Goldens,
                          testing::Values("bert.json", "gemma.json", "gpt2.json",
                                          "llama3.json", "mistral.json",
-                                         "qwen.json", "t5.json",
-                                         "albert.model", "llama2.model",
-                                         "suffix.model", "tokenizer.model"),
+                                         "qwen.json", "t5.json", "albert.model",
+                                         "llama2.model", "suffix.model",
+                                         "tokenizer.model"),
                          [](const auto &Info) {
                            std::string Name = Info.param;
                            return Name.substr(0, Name.find('.'));
@@ -146,8 +146,9 @@ TEST(Tokenizer, RefusesSentencePieceByName) {
   EXPECT_MENTIONS(refuse(""), "has 0 unknown pieces; expected one");
   EXPECT_MENTIONS(refuse(Unknown + A + A), "piece 2 is there twice");
   EXPECT_MENTIONS(refuse(Unknown + makeField(1, "")), "piece 1 is damaged");
-  EXPECT_MENTIONS(refuse(Unknown + makeField(1, makeField(1, "b") + "\x18\x05")),
-                  "pieces of type UNUSED, as piece 1, are not supported");
+  EXPECT_MENTIONS(
+      refuse(Unknown + makeField(1, makeField(1, "b") + "\x18\x05")),
+      "pieces of type UNUSED, as piece 1, are not supported");
   EXPECT_MENTIONS(refuse(Unknown + A + makeField(2, "\x18\x03")),
                   "models of type WORD are not supported");
   // 35: byte_fallback
