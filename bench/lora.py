@@ -15,10 +15,10 @@ joined by a link of --rate. In turns, this measures the throughput of
   peft     transformers and PEFT on one core, while the other computes
 
 and prints both against the sum of the parts, against the fastest type, and against
-PEFT, and how far the losses of both are from those of one device. PEFT takes the
-batch at which the fastest type is fastest. Needs a build, two cores, root,
-iproute2 and a quiet machine; without namespaces the exit status is 3. Without
-PyTorch, transformers and PEFT (--python) that line is left out.
+PEFT, and how far the losses of both are from those of one device. PEFT takes
+--peft-batch samples a step. Needs a build, two cores, root, iproute2 and a quiet
+machine; without namespaces the exit status is 3. Without PyTorch, transformers and
+PEFT (--python) that line is left out.
 
   bench/lora.py --python venv/bin/python"""
 

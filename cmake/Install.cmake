@@ -11,14 +11,15 @@ install(TARGETS poplar RUNTIME DESTINATION bin COMPONENT runtime)
 install(TARGETS poplar-opt RUNTIME DESTINATION bin COMPONENT development)
 install(TARGETS poplar_runtime_host poplar_runtime_cuda
   ARCHIVE DESTINATION lib COMPONENT runtime)
-foreach(plugin poplar_mpi poplar_tcp poplar_sentencepiece)
+foreach(plugin poplar_mpi poplar_tcp)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION lib COMPONENT runtime)
   endif()
 endforeach()
 install(DIRECTORY ${PROJECT_BINARY_DIR}/lib/poplar DESTINATION lib
   COMPONENT runtime FILES_MATCHING PATTERN "*.bc")
-install(DIRECTORY examples/models examples/clusters examples/data
+install(DIRECTORY examples/models examples/clusters examples/networks examples/data
+  examples/chat
   DESTINATION share/poplar/examples COMPONENT runtime)
 install(PROGRAMS scripts/start-ranks.py DESTINATION share/poplar/scripts
   COMPONENT runtime)

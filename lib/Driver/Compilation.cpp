@@ -57,6 +57,12 @@ std::string Compilation::describe(mlir::Location location) const {
 
 bool Compilation::load(const std::string &path) {
   source = path;
+  if (llvm::sys::fs::is_directory(path)) {
+    error = path + ": is a directory, but a file in MLIR is expected here: "
+                   "poplar import makes one from a config.json or a directory "
+                   "of Hugging Face";
+    return false;
+  }
   // The parser does not say why it cannot open a file.
   if (auto file = llvm::MemoryBuffer::getFile(path); !file) {
     error = path + ": " + file.getError().message();

@@ -211,8 +211,7 @@ bool poplar::copyPlugins(const std::string &libraries,
     return false;
   };
   std::string destination = directory + "/" + kPluginDirectory.str();
-  for (const char *name :
-       {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_sentencepiece.so"}) {
+  for (const char *name : {"libpoplar_mpi.so", "libpoplar_tcp.so"}) {
     std::string from = libraries + "/" + name, path = destination + "/" + name,
                 partial = path + ".tmp" + std::to_string(getpid());
     if (!fs::exists(from))

@@ -470,12 +470,18 @@ void poplar::runtime::initializeModel(Executor &Exec, const std::string &Base,
     loadWeights(Exec, Base);
 }
 
-std::string poplar::runtime::findBase(const std::string &Directory) {
+std::string poplar::runtime::findBase(const std::string &Directory,
+                                      const std::string &Base) {
+  if (!Base.empty())
+    return Base;
   std::error_code Code;
-  std::string StatePath = Directory + "/state.json";
-  if (fs::exists(StatePath, Code))
-    return readState(Directory).Base;
-  return readAdapterBase(Directory);
+  std::string Found = fs::exists(Directory + "/state.json", Code)
+                          ? readState(Directory).Base
+                          : readAdapterBase(Directory);
+  if (!Found.empty() && !fs::exists(Found, Code))
+    fail("the frozen parameters of '", Directory, "' are those of '", Found,
+         "', which is not there; name the model with --init");
+  return Found;
 }
 
 void poplar::runtime::loadTrained(Executor &Exec,
@@ -483,13 +489,9 @@ void poplar::runtime::loadTrained(Executor &Exec,
                                   const std::string &Base) {
   if (!hasFrozen(Exec.program()))
     return loadWeights(Exec, RunOrCheckpoint);
-  std::string Directory = resolveCheckpoint(RunOrCheckpoint), From = Base;
-  if (From.empty())
-    From = findBase(Directory);
+  std::string Directory = resolveCheckpoint(RunOrCheckpoint),
+              From = findBase(Directory, Base);
   std::error_code Code;
-  if (!From.empty() && !fs::exists(From, Code))
-    fail("the frozen parameters of '", Directory, "' are those of '", From,
-         "', which is not there; name the model with --init");
   bool HasState = fs::exists(Directory + "/state.json", Code);
   if (From.empty() && !HasState)
     fail("'", Directory,
@@ -564,7 +566,7 @@ void poplar::runtime::loadTensors(Executor &Exec, const std::string &Directory,
   TensorFiles Moments = TensorFiles::open(MomentPath);
   const PoplarProgram &Program = Exec.program();
   std::vector<Tensor> Tensors = listTensors(Program, /*AreFrozen=*/false);
-  using Array = std::pair<const char *, float * Shard::*>;
+  using Array = std::pair<const char *, float *Shard::*>;
   for (auto [Suffix, Member] :
        {Array(".m", &Shard::Moment1), Array(".v", &Shard::Moment2)})
     for (const Tensor &T : Tensors) {

@@ -71,8 +71,10 @@ bool hasFrozen(const PoplarProgram &Program);
 void loadTrained(Executor &Exec, const std::string &RunOrCheckpoint,
                  const std::string &Base);
 
-/// Where the frozen parameters of a checkpoint are from, see TrainingState.
-std::string findBase(const std::string &Directory);
+/// Where the frozen parameters of a checkpoint are: `Base`, if it is given, or
+/// where they are from, see TrainingState; empty if it does not say. An Error
+/// if there is nothing.
+std::string findBase(const std::string &Directory, const std::string &Base);
 
 /// The state.json of a checkpoint.
 TrainingState readState(const std::string &Directory);

@@ -175,8 +175,8 @@ static void runMerge(const PoplarProgram &Program, const Options &O) {
     fail("merge is the work of one process, but ", Started,
          " were started; use poplar merge");
   std::string Directory = resolveCheckpoint(O.Checkpoint),
-              Base = O.Init.empty() ? findBase(Directory)
-                                    : resolveCheckpoint(O.Init);
+              Base = findBase(Directory,
+                              O.Init.empty() ? "" : resolveCheckpoint(O.Init));
   if (Base.empty())
     fail("'", Directory,
          "' does not say which model it is an adapter of; name it with --init");

@@ -31,12 +31,11 @@ namespace {
 /// What a text begins with, and what ends it.
 struct Prompt {
   std::vector<int32_t> Ids;
-  /// -1 if nothing does.
-  int32_t End = -1;
+  std::vector<int64_t> Ends;
 };
 } // namespace
 
-static Prompt makeChat(const std::string &Message,
+static Prompt makeChat(const std::string &Message, const ModelInfo &Model,
                        const TextEncoding &Encoding) {
   const Tokenizer *Tok = Encoding.get();
   std::optional<ChatTemplate> Template;
@@ -46,12 +45,14 @@ static Prompt makeChat(const std::string &Message,
     fail("--chat: the model has no tokenizer with the tokens of a chat "
          "template (",
          ChatTemplate::listNames(), "); give the text as --prompt");
+  std::vector<int64_t> Ends = findEnds(Model);
+  Ends.push_back(Tok->find(Template->getEndOfTurn()));
   return {Tok->encode(Template->renderPrompt(Message), /*AddSpecial=*/false),
-          Tok->find(Template->getEndOfTurn())};
+          Ends};
 }
 
-static std::vector<int32_t>
-parsePrompt(const Options &O, const ModelInfo &Model, const Tokenizer *Tok) {
+static Prompt parsePrompt(const Options &O, const ModelInfo &Model,
+                          const Tokenizer *Tok) {
   // Without a prompt, a tokenizer gives what a text begins with.
   if (Tok && O.PromptIds.empty() && O.DataFormat != "bytes") {
     std::vector<int32_t> Ids = Tok->encode(O.Prompt);
@@ -59,7 +60,7 @@ parsePrompt(const Options &O, const ModelInfo &Model, const Tokenizer *Tok) {
       Ids = Tok->encode("\n");
     if (Ids.empty())
       fail("the tokenizer makes no tokens of the prompt");
-    return Ids;
+    return {Ids, findEnds(Model)};
   }
   if (Model.VocabSize != 256 && O.PromptIds.empty() && O.DataFormat != "bytes")
     fail("the model has a vocabulary of ", Model.VocabSize,
@@ -84,7 +85,7 @@ parsePrompt(const Options &O, const ModelInfo &Model, const Tokenizer *Tok) {
     if (Id < 0 || Id >= Model.VocabSize)
       fail("token ", Id, " of the prompt is outside the vocabulary of ",
            Model.VocabSize);
-  return Ids;
+  return {Ids, {}};
 }
 
 namespace {
@@ -202,9 +203,8 @@ static void sample(const PoplarProgram &Program, const Options &O,
     fail("sample continues text, but this model is masked: it was trained "
          "to fill gaps");
   TextEncoding Encoding(O, Model);
-  auto [Text, End] = O.Chat.empty()
-                         ? Prompt{parsePrompt(O, Model, Encoding.get())}
-                         : makeChat(O.Chat, Encoding);
+  auto [Text, Ends] = O.Chat.empty() ? parsePrompt(O, Model, Encoding.get())
+                                     : makeChat(O.Chat, Model, Encoding);
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadTrained(Exec, O.Checkpoint, O.Init);
@@ -239,7 +239,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
       // The first rank's choice holds for all.
       Text.push_back(std::stoi(Ranks->broadcast(
           Rank ? "" : std::to_string(chooseToken(Infer.getLogits(), O, I)))));
-    if (Text.back() == End)
+    if (std::find(Ends.begin(), Ends.end(), Text.back()) != Ends.end())
       break;
     Print(Text.back());
     std::fflush(stdout);

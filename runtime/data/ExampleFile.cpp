@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 using namespace poplar::runtime;
 
@@ -38,22 +39,21 @@ bool poplar::runtime::isExamples(const std::string &Path,
            "--tokenizer");
     return true;
   }
-  if (Format != "auto" || !Encoding.get() ||
-      Path.find_first_of("*?[") != Path.npos)
+  std::error_code Code;
+  bool IsGlob = Path.find_first_of("*?[") != Path.npos &&
+                !std::filesystem::exists(Path, Code);
+  if (Format != "auto" || !Encoding.get() || IsGlob)
     return false;
   MappedFile File(Path);
   return looksLikeJSON(File.text());
 }
 
-/// The id that ends a text of the model, from its config.json; -1 if unknown.
+/// The id to put behind texts; -1 if the model does not say.
 static int32_t findEnd(const ModelInfo &Model) {
-  json::Value Config = json::parse(Model.Config, "config.json of the model");
-  const json::Value *End = Config.find("eos_token_id");
-  if (End && End->kind() == json::Value::Array && !End->elements().empty())
-    End = &End->elements().front();
-  int64_t Id = -1;
-  if (!End || !End->asInteger(Id))
+  std::vector<int64_t> Ends = findEnds(Model);
+  if (Ends.empty())
     return -1;
+  int64_t Id = Ends.front();
   if (Id < 0 || Id >= Model.VocabSize)
     fail("eos_token_id ", Id, " of the model is outside its vocabulary of ",
          Model.VocabSize);
@@ -179,4 +179,13 @@ int64_t ExampleFile::read(int64_t Example, int64_t Places, int32_t *Ids,
     Targets[I] = Next & CountBit ? static_cast<int32_t>(Next & ~CountBit) : -1;
   }
   return Places;
+}
+
+bool ExampleFile::hasTargets(int64_t Example, int64_t Places) const {
+  int64_t Begin = getEnd(Example - 1),
+          End = Begin + std::min(Places + 1, length(Example));
+  for (int64_t I = Begin + 1; I < End; ++I)
+    if (getToken(I) & CountBit)
+      return true;
+  return false;
 }

@@ -44,6 +44,8 @@ public:
   /// many.
   int64_t read(int64_t Example, int64_t Places, int32_t *Ids,
                int32_t *Targets) const;
+  /// Whether read() would give a target that counts.
+  bool hasTargets(int64_t Example, int64_t Places) const;
   void addTo(Fingerprint &Print) const { Print.add(File); }
 
 private:

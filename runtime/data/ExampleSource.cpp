@@ -36,6 +36,13 @@ int64_t ExampleSource::getPlaces(int64_t Example) const {
   return std::clamp<int64_t>(File.length(Example) - 1, 1, Model.SeqLen);
 }
 
+bool ExampleSource::hasTargets() const {
+  for (int64_t I = Begin; I < Begin + Count; ++I)
+    if (File.hasTargets(I, getPlaces(I)))
+      return true;
+  return false;
+}
+
 /// Of an endless sequence of samples: which of an epoch, in the order of the
 /// file or as it is packed.
 int64_t ExampleSource::find(int64_t Index) {

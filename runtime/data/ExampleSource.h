@@ -33,6 +33,8 @@ public:
   void readPositions(int64_t Index, int64_t Length,
                      int32_t *Positions) override;
   bool needsMasking() const override { return false; }
+  /// Whether any token counts that is in a sample.
+  bool hasTargets() const;
   /// ", 3 are longer than 1024 tokens and cut", if any are, and ", packed 5200
   /// examples into 812 samples of 1024 tokens: 97.3 % filled".
   std::string describe() const;

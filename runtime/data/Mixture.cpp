@@ -13,17 +13,22 @@
 
 using namespace poplar::runtime;
 
-MixedSource::MixedSource(std::vector<std::unique_ptr<SampleSource>> TheParts,
-                         std::vector<double> Weights)
+CombinedSource::CombinedSource(
+    std::vector<std::unique_ptr<SampleSource>> TheParts)
     : Parts(std::move(TheParts)) {
+  for (const auto &Part : Parts)
+    Total += Part->size();
+}
+
+MixedSource::MixedSource(std::vector<std::unique_ptr<SampleSource>> Parts,
+                         std::vector<double> Weights)
+    : CombinedSource(std::move(Parts)) {
   double Rest = std::accumulate(Weights.begin(), Weights.end(), 0.0);
   for (double Weight : Weights) {
     Shares.push_back(Weight / Rest);
     Rest -= Weight;
   }
   Shares.back() = 1;
-  for (const auto &Part : Parts)
-    Total += Part->size();
 }
 
 /// Of the first n samples that are left to a part, floor(n * share) are its
@@ -39,12 +44,6 @@ std::pair<SampleSource *, int64_t> MixedSource::find(int64_t Index) const {
       return {Parts[Part].get(), Own};
     Index -= Own;
   }
-}
-
-JoinedSource::JoinedSource(std::vector<std::unique_ptr<SampleSource>> TheParts)
-    : Parts(std::move(TheParts)) {
-  for (const auto &Part : Parts)
-    Total += Part->size();
 }
 
 std::pair<SampleSource *, int64_t> JoinedSource::find(int64_t Index) const {

@@ -67,7 +67,7 @@ static DataFile openFile(const std::string &Path, const Options &O,
   TokenFormat Format;
   if (!parseTokenFormat(O.DataFormat, Format))
     fail("unknown --data-format '", O.DataFormat, "'; there are ",
-         listTokenFormats());
+         listTokenFormats(), ", jsonl");
   File.Tokens = std::make_unique<Corpus>(Path, Format, Model.VocabSize, Reports,
                                          &Encoding);
   return File;
@@ -85,6 +85,14 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
                                           Shuffle, What);
   auto Source = std::make_unique<ExampleSource>(*File.Examples, Begin, End,
                                                 Model, Seed, Shuffle);
+  if (Shuffle && !Source->hasTargets())
+    fail("'", File.Examples->name(), "': no token counts in the loss, ",
+         File.Examples->counted()
+             ? "because what counts lies beyond the sequence length of " +
+                   std::to_string(Model.SeqLen) +
+                   "; import the model with a larger --seq-len"
+             : std::string("because no example has an answer or a completion; "
+                           "see docs/examples.md"));
   if (Note)
     *Note += Source->describe();
   return Source;

@@ -11,6 +11,7 @@
 #include "job/Waiting.h"
 #include "support/Error.h"
 #include "support/Files.h"
+#include "support/JSON.h"
 #include "tokenizer/Tables.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <omp.h>
+#include <optional>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -37,6 +39,23 @@ static std::string toHex(uint64_t Value) {
   std::snprintf(Text, sizeof Text, "%016llx",
                 static_cast<unsigned long long>(Value));
   return Text;
+}
+
+std::vector<int64_t> poplar::runtime::findEnds(const ModelInfo &Model) {
+  json::Value Config = json::parse(Model.Config, "config.json of the model");
+  std::vector<int64_t> Ids;
+  auto Add = [&](const json::Value &Value) {
+    int64_t Id = 0;
+    if (Value.asInteger(Id))
+      Ids.push_back(Id);
+  };
+  const json::Value *End = Config.find("eos_token_id");
+  if (End && End->kind() == json::Value::Array)
+    for (const json::Value &Each : End->elements())
+      Add(Each);
+  else if (End)
+    Add(*End);
+  return Ids;
 }
 
 TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {
@@ -107,7 +126,18 @@ MappedFile TextEncoding::keep(
     const MappedFile &Source, const std::string &Kind,
     const std::function<void(const std::string &)> &Write) const {
   std::string Directory = getCacheDirectory();
-  createDirectories(Directory);
+  // Errors in the source are none of the directory's.
+  auto Try = [&](const std::string &Path, const auto &Do) {
+    try {
+      Do();
+    } catch (const Error &E) {
+      if (std::string_view(E.what()).find(Path) == std::string_view::npos)
+        throw;
+      fail(E.what(), "; encoded data are kept there: name another directory by "
+                     "POPLAR_CACHE");
+    }
+  };
+  Try(Directory, [&] { createDirectories(Directory); });
   uint64_t Key[] = {FormatVersion,
                     Hash,
                     static_cast<uint64_t>(Width),
@@ -119,12 +149,15 @@ MappedFile TextEncoding::keep(
       toHex(hashBytes({reinterpret_cast<const char *>(Key), sizeof Key})) +
       toHex(Key[4]);
   std::string Final = Base + ".ids";
-  FileLock Lock(Base + ".lock");
+  std::optional<FileLock> Lock;
+  Try(Base, [&] { Lock.emplace(Base + ".lock"); });
   if (!std::filesystem::exists(Final)) {
     std::string Partial = Base + ".tmp";
     try {
-      Write(Partial);
-      renamePath(Partial, Final);
+      Try(Partial, [&] {
+        Write(Partial);
+        renamePath(Partial, Final);
+      });
     } catch (...) {
       unlink(Partial.c_str());
       throw;

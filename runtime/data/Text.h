@@ -53,6 +53,10 @@ private:
   int Width = 2;
 };
 
+/// The ids that end a text, by eos_token_id of the model's config.json: none,
+/// one, or several, of which the first is put behind texts in training.
+std::vector<int64_t> findEnds(const ModelInfo &Model);
+
 } // namespace poplar::runtime
 
 #endif // POPLAR_RUNTIME_TEXT_H

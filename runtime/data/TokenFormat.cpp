@@ -305,11 +305,13 @@ static TokenLayout detect(const MappedFile &File, int64_t VocabSize,
   refuseContainers(File);
   bool IsText = looksLikeText(File.text());
   if (IsText && looksLikeJSON(File.text()))
-    refuse(File,
-           "is JSON, and a corpus is plain text or token ids; examples in "
-           "JSON need a model with a tokenizer (--tokenizer) and one file: "
-           "extract the text, or tokenize it and ",
-           Ids, " (--data-format text takes it as it is)");
+    refuse(File, "is JSON, and a corpus is plain text or token ids; ",
+           HasTokenizer
+               ? "a glob names no files of examples: give each by a --data of "
+                 "its own"
+               : "examples in JSON need a model with a tokenizer (--tokenizer "
+                 "FILE)",
+           " (--data-format text takes it as it is)");
   if (!endsWith(File.path(), ".bin"))
     return makeText(File, TokenFormat::Text, VocabSize, HasTokenizer);
   if (IsText && File.size() >= 64)

@@ -17,8 +17,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <omp.h>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -175,28 +175,40 @@ void SquareProduct::run() {
   Cache.run(Gemm, A.data(), B.data(), nullptr, C.data(), 1);
 }
 
-/// The best rate of products of `Size`, in short runs with pauses between.
-static double measureGemmFlops(PoplarType Type, int64_t Size) {
-  SquareProduct Product(Type, Size);
+/// Processor seconds of this thread: what other processes take does not count.
+static double getThreadSeconds() {
+  timespec Now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &Now);
+  return static_cast<double>(Now.tv_sec) +
+         1e-9 * static_cast<double>(Now.tv_nsec);
+}
+
+/// The best rate of a product that runs on this thread alone.
+static double measureThreadFlops(SquareProduct &Product) {
   using Clock = std::chrono::steady_clock;
-  constexpr int Runs = 8;
-  double Best = 0;
-  for (int Run = 0; Run < Runs; ++Run) {
-    // A thread that slept is given a core at once, even on a busy machine.
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    auto Start = Clock::now();
-    while (Clock::now() - Start < std::chrono::milliseconds(20)) {
-      auto Begin = Clock::now();
-      Product.run();
-      std::chrono::duration<double> Seconds = Clock::now() - Begin;
-      Best = std::max(Best, Product.getFlops() / Seconds.count());
-    }
+  auto Limit = Clock::now() + std::chrono::milliseconds(400);
+  double Start = getThreadSeconds(), Begin = Start, Best = 0;
+  while (Begin - Start < 0.15 && Clock::now() < Limit) {
+    Product.run();
+    double End = getThreadSeconds();
+    Best = std::max(Best, Product.getFlops() / (End - Begin));
+    Begin = End;
   }
   return Best;
 }
 
 double poplar::runtime::measurePeakFlops(PoplarType Type) {
-  // The larger product is the faster one on an idle machine; the smaller one
-  // fits between the time slices of other processes on a busy one.
-  return std::max(measureGemmFlops(Type, 512), measureGemmFlops(Type, 1024));
+  // Each thread has a product of its own, so that none waits for one that
+  // another process has displaced.
+  int Threads = omp_get_max_threads();
+  std::vector<std::unique_ptr<SquareProduct>> Products;
+  omp_set_num_threads(1); // what a product is prepared for
+  for (int I = 0; I < Threads; ++I)
+    Products.push_back(std::make_unique<SquareProduct>(Type, 512));
+  omp_set_num_threads(Threads);
+  double Sum = 0;
+#pragma omp parallel num_threads(Threads) reduction(+ : Sum)
+  Sum +=
+      measureThreadFlops(*Products[static_cast<size_t>(omp_get_thread_num())]);
+  return Sum;
 }

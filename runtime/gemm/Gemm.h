@@ -61,8 +61,9 @@ private:
   std::vector<float> A, B, C;
 };
 
-/// FLOP/s of a square matrix product on the current threads, the best of
-/// several short runs: what MFU is measured against. Takes under half a second.
+/// FLOP/s of a square matrix product on each of the current threads, the best
+/// of several short runs, added up: what MFU is measured against. Takes under
+/// half a second.
 double measurePeakFlops(PoplarType Type);
 
 } // namespace poplar::runtime

@@ -15,6 +15,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <variant>
 #include <vector>
 
@@ -57,9 +58,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "Data", Agreement::Contents},
       {"data-format", &O.DataFormat, 0, "NAME",
        "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc "
-       "or "
-       "npy "
-       "(default: auto, by content)"},
+       "or npy (default: auto, by content)"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",
        "tokenizer.json or tokenizer.model for text (default: that of the "
        "model, if it was imported with one)",
@@ -74,7 +73,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "is not counted",
        nullptr, Agreement::Contents},
       {"steps", &O.Steps, 0, "N",
-       "optimizer steps, including those before --resume", "Run"},
+       "optimizer steps, including those before --resume; 0 saves the model "
+       "as it starts",
+       "Run"},
       {"out", &O.Out, 0, "RUN",
        "directory to write checkpoints and metrics to"},
       {"resume", &O.Resume, 0, "",
@@ -107,7 +108,7 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "samples per micro-batch; 0 to choose by free memory (default: 0)",
        "Batch"},
       {"global-batch", &O.GlobalBatch, 1, "N",
-       "samples per optimizer step (default: 8)"},
+       "samples per optimizer step (default: the plan's; 8 without a plan)"},
       {"threads", &O.Threads, 0, "N", "threads; 0 for all cores (default: 0)",
        nullptr, Agreement::PerRank},
       {"peak-gflops", &O.PeakGFlops, 0, "X",
@@ -141,7 +142,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "a user's message to answer, in the words of the tokenizer's chat "
        "template; only the answer is printed"},
       {"tokens", &O.Tokens, 1, "N",
-       "tokens to generate, at most (default: 200)"},
+       "tokens to generate, at most; text of a tokenizer ends at the model's "
+       "eos_token_id (default: 200)"},
       {"temperature", &O.Choice.Temperature, 0, "X",
        "sampling temperature; 0 for the likeliest token (default: 0.8)"},
       {"top-k", &O.Choice.TopK, 0, "N",
@@ -236,11 +238,33 @@ static void assign(const Spec &S, const std::string &Text,
     fail(Place, "--", S.Name, " expects true or false, not '", Text, "'");
 }
 
+/// Letters to add, take away or exchange to make one word of the other.
+static size_t countEdits(std::string_view A, std::string_view B) {
+  std::vector<size_t> Row(B.size() + 1);
+  std::iota(Row.begin(), Row.end(), size_t(0));
+  for (size_t I = 1; I <= A.size(); ++I) {
+    size_t Diagonal = Row[0]++;
+    for (size_t J = 1; J <= B.size(); ++J) {
+      size_t Exchanged = Diagonal + (A[I - 1] != B[J - 1]);
+      Diagonal = Row[J];
+      Row[J] = std::min({Row[J] + 1, Row[J - 1] + 1, Exchanged});
+    }
+  }
+  return Row.back();
+}
+
 static const Spec &findSpec(const std::vector<Spec> &Specs,
                             const std::string &Name, const std::string &Place) {
   for (const Spec &S : Specs)
     if (Name == S.Name)
       return S;
+  auto IsNearer = [&](const Spec &A, const Spec &B) {
+    return countEdits(Name, A.Name) < countEdits(Name, B.Name);
+  };
+  const Spec &Nearest = *std::min_element(Specs.begin(), Specs.end(), IsNearer);
+  if (Name.size() > 3 && countEdits(Name, Nearest.Name) <= 2)
+    fail(Place, "unknown option --", Name, "; did you mean --", Nearest.Name,
+         "?");
   fail(Place, "unknown option --", Name, "; --help lists the options");
 }
 
@@ -370,7 +394,7 @@ static void check(const Options &O) {
   }
   if (O.isDump() || Evaluates)
     return;
-  Require(O.Steps > 0, "train needs --steps N");
+  Require(O.Steps >= 0, "train needs --steps N");
   Require(!O.Out.empty(), "train needs --out RUN");
   Require(!O.Resume || O.InitAdapter.empty(),
           "give --resume or --init-adapter, not both");

@@ -53,7 +53,9 @@ struct Options {
   double ValFraction = 0.1;
   // Run.
   std::string Out, Init, InitAdapter;
-  int64_t Steps = 0, Seed = 1, SaveEvery = 0, Keep = 2, LogEvery = 10;
+  /// -1 until they are given.
+  int64_t Steps = -1;
+  int64_t Seed = 1, SaveEvery = 0, Keep = 2, LogEvery = 10;
   int64_t EvalEvery = 100, EvalBatches = 20;
   bool Resume = false, BigramBaseline = false;
   // Batch and machine. A micro-batch of 0 is chosen by the memory at hand, a

@@ -45,9 +45,18 @@ void Progress::print(const Metrics &Row) {
     std::printf("  val %.4f", Row.ValLoss);
   std::printf("  lr %.2e  norm %.2f  %.0f tokens/s", Row.Rate, Row.GradientNorm,
               Speed);
-  if (PeakFlops > 0 && FlopsPerToken > 0)
-    std::printf("  MFU %.1f%%", 100 * Speed * FlopsPerToken / PeakFlops);
+  double Flops = Speed * FlopsPerToken;
+  bool Exceeds = PeakFlops > 0 && Flops > PeakFlops;
+  if (PeakFlops > 0 && Flops > 0 && !Exceeds)
+    std::printf("  MFU %.1f%%", 100 * Flops / PeakFlops);
   std::printf("  ETA %s\n", Left);
+  if (Exceeds) {
+    std::printf("note: steps compute %.4g GFLOP/s, more than the peak of %.4g "
+                "GFLOP/s that MFU is relative to, so MFU is not printed; "
+                "--peak-gflops sets the peak\n",
+                Flops / 1e9, PeakFlops / 1e9);
+    PeakFlops = 0;
+  }
   std::fflush(stdout);
   Seconds = 0;
   Tokens = 0;

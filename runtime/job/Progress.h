@@ -16,7 +16,8 @@
 namespace poplar::runtime {
 
 /// Prints every few steps: loss, speed, share of the machine's peak, time
-/// left. Speeds count the time of steps alone, the time left all of it.
+/// left. Speeds count the time of steps alone, the time left all of it. Once a
+/// step has been faster than the peak, there is no share.
 class Progress {
 public:
   Progress(int64_t FirstStep, int64_t LastStep, double FlopsPerToken,

@@ -14,8 +14,8 @@
 
 using namespace poplar::runtime;
 
-static std::string decodeBase64(std::string_view Text,
-                                const std::string &Where) {
+std::string poplar::runtime::decodeBase64(std::string_view Text,
+                                          const std::string &Where) {
   static constexpr std::string_view Digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   while (!Text.empty() && Text.back() == '=')
@@ -37,8 +37,7 @@ static std::string decodeBase64(std::string_view Text,
   return Result;
 }
 
-CharsMap::CharsMap(const std::string &Base64, const std::string &Where) {
-  std::string Data = decodeBase64(Base64, Where);
+CharsMap::CharsMap(std::string_view Data, const std::string &Where) {
   uint32_t TrieBytes = 0;
   if (Data.size() >= 4)
     std::memcpy(&TrieBytes, Data.data(), 4);
@@ -57,29 +56,50 @@ CharsMap::CharsMap(const std::string &Base64, const std::string &Where) {
   }
 }
 
-bool CharsMap::find(std::string_view Text, std::string_view &Result) const {
+template <typename Callback>
+void CharsMap::visitPrefixes(std::string_view Text,
+                             const Callback &Visit) const {
   auto GetOffset = [](uint32_t Unit) {
     return Unit >> 10 << ((Unit & 1 << 9) >> 6);
   };
   size_t At = GetOffset(Units[0]);
-  for (char Char : Text) {
-    uint32_t C = static_cast<unsigned char>(Char);
+  for (size_t I = 0; I < Text.size(); ++I) {
+    uint32_t C = static_cast<unsigned char>(Text[I]);
     At ^= C;
     if (C == 0 || At >= Units.size())
-      return false;
+      return;
     uint32_t Unit = Units[At];
     if ((Unit & (1u << 31 | 0xFF)) != C)
-      return false;
+      return;
     At ^= GetOffset(Unit);
     if (!(Unit >> 8 & 1))
       continue;
     size_t Begin = At < Units.size() ? Units[At] & ~(1u << 31) : Strings.size();
-    if (Begin >= Strings.size())
-      return false;
-    Result = std::string_view(Strings.data() + Begin);
-    return true;
+    if (Begin >= Strings.size() ||
+        !Visit(I + 1, std::string_view(Strings.data() + Begin)))
+      return;
   }
-  return false;
+}
+
+bool CharsMap::find(std::string_view Text, std::string_view &Result) const {
+  bool Found = false;
+  visitPrefixes(Text, [&](size_t, std::string_view Value) {
+    Result = Value;
+    Found = true;
+    return false;
+  });
+  return Found;
+}
+
+size_t CharsMap::findLongest(std::string_view Text,
+                             std::string_view &Result) const {
+  size_t Longest = 0;
+  visitPrefixes(Text, [&](size_t Length, std::string_view Value) {
+    Result = Value;
+    Longest = Length;
+    return true;
+  });
+  return Longest;
 }
 
 void CharsMap::run(std::string_view Text, std::string &Out) const {

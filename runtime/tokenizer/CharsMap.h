@@ -22,11 +22,17 @@ namespace poplar::runtime {
 /// others, every character is replaced on its own.
 class CharsMap {
 public:
-  /// `Base64` is the member of a tokenizer.json.
-  CharsMap(const std::string &Base64, const std::string &Where);
+  CharsMap(std::string_view Data, const std::string &Where);
   void run(std::string_view Text, std::string &Out) const;
+  /// Length of the longest prefix of `Text` that the map knows, as
+  /// SentencePiece itself applies it, and what that becomes; 0 without one.
+  size_t findLongest(std::string_view Text, std::string_view &Result) const;
 
 private:
+  /// Calls `Visit(Length, Result)` for each known prefix, the shortest first,
+  /// until it returns false.
+  template <typename Callback>
+  void visitPrefixes(std::string_view Text, const Callback &Visit) const;
   bool find(std::string_view Text, std::string_view &Result) const;
 
   std::vector<uint32_t> Units;
@@ -34,6 +40,9 @@ private:
   /// Whether an ASCII character stays as it is.
   bool Stays[128];
 };
+
+/// As the map is written in a tokenizer.json.
+std::string decodeBase64(std::string_view Text, const std::string &Where);
 
 } // namespace poplar::runtime
 

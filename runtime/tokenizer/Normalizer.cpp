@@ -196,7 +196,8 @@ private:
 class Precompiled : public Normalizer {
 public:
   explicit Precompiled(const Description &D)
-      : Map(D.getString("precompiled_charsmap"), D.path()) {}
+      : Map(decodeBase64(D.getString("precompiled_charsmap"), D.path()),
+            D.path()) {}
   void run(std::string &Text, NormalizerScratch &S) const override {
     S.Text.clear();
     Map.run(Text, S.Text);

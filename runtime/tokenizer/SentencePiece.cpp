@@ -8,128 +8,462 @@
 
 #include "support/Error.h"
 #include "support/MappedFile.h"
-#include "support/Plugin.h"
-#include "tokenizer/SentencePiecePlugin.h"
+#include "tokenizer/CharsMap.h"
+#include "tokenizer/SentencePieceFile.h"
+#include "tokenizer/Tables.h"
 #include "tokenizer/Tokenizer.h"
 #include "tokenizer/Unicode.h"
 
-#include <cstdlib>
-#include <dlfcn.h>
-#include <filesystem>
+#include <algorithm>
+#include <cfloat>
+#include <cstdio>
+#include <limits>
+#include <optional>
 
 using namespace poplar::runtime;
 
-static const PoplarSentencePiece &getTable(void *Library,
-                                           const std::string &Path) {
-  auto Entry = reinterpret_cast<PoplarSentencePieceEntry>(
-      dlsym(Library, POPLAR_SENTENCEPIECE_ENTRY));
-  const PoplarSentencePiece *Table = Entry ? Entry() : nullptr;
-  if (!Table || Table->magic != POPLAR_SENTENCEPIECE_MAGIC ||
-      Table->version != POPLAR_SENTENCEPIECE_VERSION)
-    fail("'", Path, "' is not the plug-in for SentencePiece of this version");
-  return *Table;
+/// "▁", which stands for a space.
+static constexpr std::string_view SpaceMark = "\xE2\x96\x81";
+/// Words of more bytes are not remembered.
+static constexpr size_t LongWord = 256;
+
+static bool startsWith(std::string_view Text, std::string_view Start) {
+  return Text.substr(0, Start.size()) == Start;
 }
 
-static const PoplarSentencePiece &loadPlugin(const std::string &Model) {
-  constexpr int Flags = RTLD_NOW | RTLD_LOCAL;
-  static const char *Variable = "POPLAR_SENTENCEPIECE_PLUGIN";
-  if (const char *Named = std::getenv(Variable)) {
-    void *Library = dlopen(Named, Flags);
-    if (!Library)
-      fail(Variable, "=", Named, " cannot be loaded: ", dlerror());
-    return getTable(Library, Named);
-  }
-  std::string Tried;
-  for (const std::string &Path : getPluginPaths("libpoplar_sentencepiece.so")) {
-    if (void *Library = dlopen(Path.c_str(), Flags))
-      return getTable(Library, Path);
-    bool Exists = std::filesystem::exists(Path);
-    Tried += "\n  " + Path + (Exists ? std::string(": ") + dlerror() : "");
-  }
-  fail("'", Model,
-       "' is read by SentencePiece's library, and the plug-in for it was not "
-       "found or cannot be loaded. On Debian, apt-get install "
-       "libsentencepiece-dev before Poplar is built, and libsentencepiece0 "
-       "where it runs. Tried:",
-       Tried);
+static bool endsWith(std::string_view Text, std::string_view End) {
+  return Text.size() >= End.size() &&
+         Text.substr(Text.size() - End.size()) == End;
 }
 
 namespace {
 
-class SentencePieceTokenizer : public Tokenizer {
+/// What one thread needs to encode.
+struct Scratch {
+  /// A symbol of BPE: a part of the text between others.
+  struct Symbol {
+    uint32_t Begin, Size;
+    int32_t Previous, Next;
+    /// Never merged.
+    bool IsFrozen;
+  };
+  /// Two symbols that are a piece together, of `Size` bytes.
+  struct Pair {
+    float Score;
+    int32_t Left, Right;
+    uint32_t Size;
+  };
+  /// The best path of Unigram to a position.
+  struct Node {
+    int32_t Id = -1, Begin = -1;
+    float Score = 0;
+  };
+  std::string Repaired, Normalized;
+  std::vector<Symbol> Symbols;
+  std::vector<Pair> Pairs;
+  std::vector<Node> Nodes;
+  std::vector<std::pair<std::string_view, int32_t>> Path;
+  std::vector<int32_t> WordIds;
+  PieceCache Cache;
+};
+
+class SentencePiece : public Tokenizer {
 public:
-  explicit SentencePieceTokenizer(const std::string &Path)
-      : Table(loadPlugin(Path)) {
-    MappedFile File(Path);
-    std::string Why;
-    TheModel = Table.load(File.data(), File.size(), &Why,
-                          [](void *User, const char *Message) {
-                            *static_cast<std::string *>(User) = Message;
-                          });
-    if (!TheModel)
-      fail("'", Path,
-           "' is neither a tokenizer.json of Hugging Face nor a model of "
-           "SentencePiece: ",
-           Why);
-  }
-  ~SentencePieceTokenizer() override { Table.destroy(TheModel); }
+  explicit SentencePiece(SentencePieceFile TheFile);
 
   std::unique_ptr<Encoder> makeEncoder() const override;
+  void encode(std::string_view Text, Scratch &S,
+              std::vector<int32_t> &Ids) const;
   std::string decode(const int32_t *Ids, size_t Count,
-                     bool SkipSpecial) const override {
-    std::vector<int32_t> Known;
-    for (size_t I = 0; I < Count; ++I)
-      if (Ids[I] >= 0 && Ids[I] < size() &&
-          !(SkipSpecial && Table.is_control(TheModel, Ids[I])))
-        Known.push_back(Ids[I]);
-    std::string Text, Storage;
-    auto Take = [](void *User, const char *Data, size_t Size) {
-      static_cast<std::string *>(User)->assign(Data, Size);
-    };
-    if (Table.decode(TheModel, Known.data(), Known.size(), &Text, Take))
-      fail("SentencePiece cannot decode ", Count, " ids");
-    return std::string(unicode::repair(Text, Storage));
+                     bool SkipSpecial) const override;
+  int64_t size() const override {
+    return static_cast<int64_t>(File.Pieces.size());
   }
-  int64_t size() const override { return Table.size(TheModel); }
   int32_t find(std::string_view Token) const override {
-    return Table.find(TheModel, Token.data(), Token.size());
+    int32_t Id = Reserved.find(Token);
+    return Id >= 0 ? Id : Pieces.find(Token);
   }
   std::string describe() const override {
     return "SentencePiece, " + std::to_string(size()) + " tokens";
   }
 
 private:
-  friend class SentencePieceEncoder;
-  const PoplarSentencePiece &Table;
-  void *TheModel;
+  const SentencePieceFile::Piece &get(int32_t Id) const {
+    return File.Pieces[static_cast<size_t>(Id)];
+  }
+  /// Length of the user's symbol that `Text` begins with; 0 without one.
+  size_t findSymbol(std::string_view Text) const {
+    int32_t Ignored = 0;
+    return BeginsSymbol[static_cast<unsigned char>(Text[0])]
+               ? UserSymbols.findLongest(Text, Ignored)
+               : 0;
+  }
+  std::string_view normalizePrefix(std::string_view &Text) const;
+  void normalize(std::string_view Text, std::string &Out) const;
+  void encodeUnigram(std::string_view Text, Scratch &S,
+                     std::vector<int32_t> &Ids) const;
+  void encodeBPE(std::string_view Text, Scratch &S,
+                 std::vector<int32_t> &Ids) const;
+  void encodeWord(std::string_view Text, Scratch &S,
+                  std::vector<int32_t> &Ids) const;
+  void addPair(std::string_view Text, int32_t Left, int32_t Right,
+               Scratch &S) const;
+  void put(std::string_view Text, int32_t Id, bool &AfterUnknown,
+           std::vector<int32_t> &Ids) const;
+  void decodeBytes(std::string_view Bytes, std::string &Out) const;
+
+  SentencePieceFile File;
+  std::optional<CharsMap> Characters;
+  /// Pieces that text is made of, and those that no text becomes.
+  StringMap Pieces, Reserved;
+  ByteTrie Trie, UserSymbols;
+  bool BeginsSymbol[256] = {};
+  int32_t Unknown = -1;
+  int32_t ByteIds[256];
+  /// The byte that a piece stands for, or -1.
+  std::vector<int> Bytes;
+  float UnknownScore = 0, MostScore = FLT_MIN;
+  /// Whether no piece spans the beginning of a word: BPE then encodes words one
+  /// by one.
+  bool CanCut = false;
 };
 
 class SentencePieceEncoder : public Tokenizer::Encoder {
 public:
-  explicit SentencePieceEncoder(const SentencePieceTokenizer &T) : T(T) {}
+  explicit SentencePieceEncoder(const SentencePiece &T) : T(T) {}
   void encode(std::string_view Text, bool, std::vector<int32_t> &Ids) override {
-    Text = unicode::repair(Text, Repaired);
-    auto Take = [](void *User, const int32_t *New, size_t Count) {
-      auto &Ids = *static_cast<std::vector<int32_t> *>(User);
-      Ids.insert(Ids.end(), New, New + Count);
-    };
-    if (T.Table.encode(T.TheModel, Text.data(), Text.size(), &Ids, Take))
-      fail("SentencePiece cannot encode a text of ", Text.size(), " bytes");
+    T.encode(Text, S, Ids);
   }
 
 private:
-  const SentencePieceTokenizer &T;
-  std::string Repaired;
+  const SentencePiece &T;
+  Scratch S;
 };
 
 } // namespace
 
-std::unique_ptr<Tokenizer::Encoder>
-SentencePieceTokenizer::makeEncoder() const {
+SentencePiece::SentencePiece(SentencePieceFile TheFile)
+    : File(std::move(TheFile)), Bytes(File.Pieces.size(), -1) {
+  using Type = SentencePieceFile::PieceType;
+  std::vector<ByteTrie::Item> Items, Symbols;
+  float Least = FLT_MAX;
+  CanCut = true;
+  for (int32_t Id = 0; Id < size(); ++Id) {
+    const SentencePieceFile::Piece &P = get(Id);
+    bool IsText = P.Type == Type::Normal || P.Type == Type::UserDefined;
+    StringMap &Map = IsText ? Pieces : Reserved;
+    if (Map.find(P.Text) >= 0)
+      fail("'", File.Path, "': piece ", Id, " is there twice");
+    Map.insert(P.Text, Id);
+    if (P.Type == Type::Unknown)
+      Unknown = Id;
+    if (P.Type == Type::Normal) {
+      Least = std::min(Least, P.Score);
+      MostScore = std::max(MostScore, P.Score);
+    }
+    if (!IsText)
+      continue;
+    Items.push_back({P.Text, Id});
+    if (P.Type == Type::UserDefined) {
+      Symbols.push_back({P.Text, Id});
+      BeginsSymbol[static_cast<unsigned char>(P.Text[0])] = true;
+    }
+    for (size_t At = P.Text.find(SpaceMark, 1); At != P.Text.npos;
+         At = P.Text.find(SpaceMark, At + 1))
+      CanCut &= endsWith(std::string_view(P.Text).substr(0, At), SpaceMark);
+  }
+  CanCut &= Pieces.find(SpaceMark) >= 0;
+  UnknownScore = Least - 10;
+  Trie = ByteTrie(std::move(Items));
+  UserSymbols = ByteTrie(std::move(Symbols));
+  for (unsigned Byte = 0; Byte < 256; ++Byte) {
+    char Name[8];
+    std::snprintf(Name, sizeof Name, "<0x%02X>", Byte);
+    ByteIds[Byte] = find(Name);
+    if (ByteIds[Byte] >= 0 && get(ByteIds[Byte]).Type == Type::Byte)
+      Bytes[static_cast<size_t>(ByteIds[Byte])] = static_cast<int>(Byte);
+    else if (File.FallsBack)
+      fail("'", File.Path, "' falls back to bytes, and has no piece ", Name);
+  }
+  if (!File.CharsMap.empty())
+    Characters.emplace(File.CharsMap, "'" + File.Path + "'");
+}
+
+/// What the beginning of `Text` becomes; moves behind it.
+std::string_view SentencePiece::normalizePrefix(std::string_view &Text) const {
+  std::string_view Result;
+  size_t Length = findSymbol(Text);
+  if (Length == 0 && Characters)
+    Length = Characters->findLongest(Text, Result);
+  else
+    Result = Text.substr(0, Length);
+  if (Length == 0) {
+    Length = std::min(unicode::getLength(Text[0]), Text.size());
+    Result = Text.substr(0, Length);
+  }
+  Text.remove_prefix(Length);
+  return Result;
+}
+
+void SentencePiece::normalize(std::string_view Text, std::string &Out) const {
+  Out.clear();
+  if (File.RemovesSpaces)
+    while (!Text.empty()) {
+      std::string_view Rest = Text;
+      if (normalizePrefix(Rest) != " ")
+        break;
+      Text = Rest;
+    }
+  if (Text.empty())
+    return;
+  std::string_view Space = File.EscapesSpaces ? SpaceMark : " ";
+  if (!File.MarksEnds && File.AddsMark)
+    Out += Space;
+  bool IsAfterSpace = File.RemovesSpaces;
+  while (!Text.empty()) {
+    std::string_view Part = normalizePrefix(Text);
+    while (IsAfterSpace && startsWith(Part, " "))
+      Part.remove_prefix(1);
+    if (!Part.empty()) {
+      for (char C : Part)
+        if (C == ' ')
+          Out += Space;
+        else
+          Out += C;
+      IsAfterSpace = File.RemovesSpaces && Part.back() == ' ';
+    }
+  }
+  if (File.RemovesSpaces)
+    while (endsWith(Out, Space))
+      Out.resize(Out.size() - Space.size());
+  if (File.MarksEnds && File.AddsMark)
+    Out += Space;
+}
+
+/// Appends the ids of a part of a text that the model has found to be `Id`.
+void SentencePiece::put(std::string_view Text, int32_t Id, bool &AfterUnknown,
+                        std::vector<int32_t> &Ids) const {
+  bool IsUnknown = Id == Unknown;
+  if (IsUnknown && File.FallsBack)
+    for (char C : Text)
+      Ids.push_back(ByteIds[static_cast<unsigned char>(C)]);
+  else if (!IsUnknown || !AfterUnknown) // a run of unknown characters is one
+    Ids.push_back(Id);
+  AfterUnknown = IsUnknown;
+}
+
+/// Scores are added and rounded as SentencePiece does it, from the beginning of
+/// the text on: of nearly equal paths the last bit decides.
+void SentencePiece::encodeUnigram(std::string_view Text, Scratch &S,
+                                  std::vector<int32_t> &Ids) const {
+  S.Nodes.assign(Text.size() + 1, Scratch::Node());
+  for (size_t Begin = 0; Begin < Text.size();) {
+    float Before = S.Nodes[Begin].Score;
+    size_t CharLength =
+        std::min(unicode::getLength(Text[Begin]), Text.size() - Begin);
+    bool HasChar = false;
+    auto Propose = [&](size_t Length, int32_t Id, float Candidate) {
+      Scratch::Node &End = S.Nodes[Begin + Length];
+      if (End.Begin < 0 || Candidate > End.Score)
+        End = {Id, static_cast<int32_t>(Begin), Candidate};
+    };
+    Trie.visitPrefixes(Text.substr(Begin), [&](size_t Length, int32_t Id) {
+      const SentencePieceFile::Piece &P = get(Id);
+      if (P.Type == SentencePieceFile::UserDefined)
+        Propose(Length, Id,
+                static_cast<float>(static_cast<float>(Length) * MostScore -
+                                   0.1 + Before));
+      else
+        Propose(Length, Id, P.Score + Before);
+      HasChar |= Length == CharLength;
+    });
+    if (!HasChar)
+      Propose(CharLength, Unknown, UnknownScore + Before);
+    Begin += CharLength;
+  }
+  S.Path.clear();
+  for (size_t End = Text.size(); End > 0;) {
+    const Scratch::Node &N = S.Nodes[End];
+    auto Begin = static_cast<size_t>(N.Begin);
+    S.Path.emplace_back(Text.substr(Begin, End - Begin), N.Id);
+    End = Begin;
+  }
+  bool AfterUnknown = false;
+  for (size_t I = S.Path.size(); I-- > 0;)
+    put(S.Path[I].first, S.Path[I].second, AfterUnknown, Ids);
+}
+
+/// The pair of the highest score comes first, of equals the first in the text.
+static bool isLater(const Scratch::Pair &A, const Scratch::Pair &B) {
+  return A.Score != B.Score ? A.Score < B.Score : A.Left > B.Left;
+}
+
+/// Appends two symbols to the pairs, if they are a piece together.
+void SentencePiece::addPair(std::string_view Text, int32_t Left, int32_t Right,
+                            Scratch &S) const {
+  if (Left < 0 || Right < 0)
+    return;
+  const Scratch::Symbol &L = S.Symbols[static_cast<size_t>(Left)],
+                        &R = S.Symbols[static_cast<size_t>(Right)];
+  if (L.IsFrozen || R.IsFrozen)
+    return;
+  int32_t Id = Pieces.find(Text.substr(L.Begin, L.Size + R.Size));
+  if (Id < 0)
+    return;
+  S.Pairs.push_back({get(Id).Score, Left, Right, L.Size + R.Size});
+}
+
+/// Merges the symbols of a text until no two neighbours are a piece.
+void SentencePiece::encodeWord(std::string_view Text, Scratch &S,
+                               std::vector<int32_t> &Ids) const {
+  S.Symbols.clear();
+  S.Pairs.clear();
+  for (size_t Begin = 0; Begin < Text.size();) {
+    std::string_view Rest = Text.substr(Begin);
+    size_t Length = findSymbol(Rest);
+    bool IsFrozen = Length > 0;
+    if (!IsFrozen)
+      Length = std::min(unicode::getLength(Rest[0]), Rest.size());
+    auto Index = static_cast<int32_t>(S.Symbols.size());
+    bool IsLast = Begin + Length == Text.size();
+    S.Symbols.push_back({static_cast<uint32_t>(Begin),
+                         static_cast<uint32_t>(Length), Index - 1,
+                         IsLast ? -1 : Index + 1, IsFrozen});
+    Begin += Length;
+  }
+  for (size_t I = 1; I < S.Symbols.size(); ++I)
+    addPair(Text, static_cast<int32_t>(I) - 1, static_cast<int32_t>(I), S);
+  std::make_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
+  auto Push = [&](int32_t Left, int32_t Right) {
+    size_t Count = S.Pairs.size();
+    addPair(Text, Left, Right, S);
+    if (S.Pairs.size() > Count)
+      std::push_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
+  };
+  while (!S.Pairs.empty()) {
+    std::pop_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
+    Scratch::Pair Top = S.Pairs.back();
+    S.Pairs.pop_back();
+    Scratch::Symbol &Left = S.Symbols[static_cast<size_t>(Top.Left)],
+                    &Right = S.Symbols[static_cast<size_t>(Top.Right)];
+    // Either may have been merged since.
+    if (Left.Size == 0 || Right.Size == 0 || Left.Size + Right.Size != Top.Size)
+      continue;
+    Left.Size = Top.Size;
+    Left.Next = Right.Next;
+    if (Right.Next >= 0)
+      S.Symbols[static_cast<size_t>(Right.Next)].Previous = Top.Left;
+    Right.Size = 0;
+    Push(Left.Previous, Top.Left);
+    Push(Top.Left, Left.Next);
+  }
+  bool AfterUnknown = false;
+  for (int32_t I = S.Symbols.empty() ? -1 : 0; I >= 0;) {
+    const Scratch::Symbol &Each = S.Symbols[static_cast<size_t>(I)];
+    std::string_view Part = Text.substr(Each.Begin, Each.Size);
+    int32_t Id = find(Part);
+    put(Part, Id < 0 ? Unknown : Id, AfterUnknown, Ids);
+    I = Each.Next;
+  }
+}
+
+void SentencePiece::encodeBPE(std::string_view Text, Scratch &S,
+                              std::vector<int32_t> &Ids) const {
+  for (size_t Begin = 0; Begin < Text.size();) {
+    size_t End = CanCut ? Begin : Text.npos;
+    // A word ends before a mark that does not follow another one.
+    while (End != Text.npos &&
+           (End == Begin || endsWith(Text.substr(0, End), SpaceMark)))
+      End = Text.find(SpaceMark, End + 1);
+    std::string_view Word = Text.substr(Begin, End - Begin);
+    Begin += Word.size();
+    if (Word.size() >= LongWord) {
+      encodeWord(Word, S, Ids);
+      continue;
+    }
+    uint64_t Hash = hashBytes(Word);
+    if (S.Cache.find(Word, Hash, Ids))
+      continue;
+    S.WordIds.clear();
+    encodeWord(Word, S, S.WordIds);
+    S.Cache.insert(Word, Hash, S.WordIds.data(), S.WordIds.size());
+    Ids.insert(Ids.end(), S.WordIds.begin(), S.WordIds.end());
+  }
+}
+
+void SentencePiece::encode(std::string_view Text, Scratch &S,
+                           std::vector<int32_t> &Ids) const {
+  normalize(unicode::repair(Text, S.Repaired), S.Normalized);
+  if (S.Normalized.size() > std::numeric_limits<int32_t>::max())
+    fail("a text of more than 2 GiB cannot be encoded at once");
+  if (File.IsBPE)
+    encodeBPE(S.Normalized, S, Ids);
+  else
+    encodeUnigram(S.Normalized, S, Ids);
+}
+
+/// A run of bytes; each that is part of no character is U+FFFD.
+void SentencePiece::decodeBytes(std::string_view Run, std::string &Out) const {
+  while (!Run.empty()) {
+    size_t Valid = unicode::findInvalid(Run);
+    Out += Run.substr(0, Valid);
+    Run.remove_prefix(Valid);
+    if (!Run.empty()) {
+      unicode::append(Out, 0xFFFD);
+      Run.remove_prefix(1);
+    }
+  }
+}
+
+std::string SentencePiece::decode(const int32_t *Ids, size_t Count,
+                                  bool SkipSpecial) const {
+  std::string Text, Run;
+  bool IsAtStart = true, HasTakenMark = false;
+  for (size_t I = 0; I < Count; ++I) {
+    int32_t Id = Ids[I];
+    if (Id < 0 || Id >= size())
+      continue;
+    const SentencePieceFile::Piece &P = get(Id);
+    bool IsControl = P.Type == SentencePieceFile::Control;
+    if (IsControl && SkipSpecial)
+      continue;
+    if (int Byte = Bytes[static_cast<size_t>(Id)]; Byte >= 0) {
+      Run += static_cast<char>(Byte);
+      continue;
+    }
+    decodeBytes(Run, Text);
+    Run.clear();
+    IsAtStart &= !HasTakenMark && Text.empty();
+    HasTakenMark = false;
+    if (IsControl)
+      continue;
+    if (Id == Unknown) {
+      Text += File.UnknownText;
+      continue;
+    }
+    std::string_view Part = P.Text;
+    if (IsAtStart && (File.AddsMark || File.RemovesSpaces) &&
+        startsWith(Part, SpaceMark)) {
+      Part.remove_prefix(SpaceMark.size());
+      // Where spaces are removed, all at the beginning are.
+      HasTakenMark = !File.RemovesSpaces;
+    }
+    for (size_t At; (At = Part.find(SpaceMark)) != Part.npos;) {
+      Text.append(Part, 0, At).append(1, ' ');
+      Part.remove_prefix(At + SpaceMark.size());
+    }
+    Text += Part;
+  }
+  decodeBytes(Run, Text);
+  return Text;
+}
+
+std::unique_ptr<Tokenizer::Encoder> SentencePiece::makeEncoder() const {
   return std::make_unique<SentencePieceEncoder>(*this);
 }
 
 std::unique_ptr<Tokenizer>
 poplar::runtime::readSentencePiece(const std::string &Path) {
-  return std::make_unique<SentencePieceTokenizer>(Path);
+  MappedFile File(Path);
+  return std::make_unique<SentencePiece>(SentencePieceFile(File.text(), Path));
 }

@@ -96,7 +96,7 @@ public:
   /// Rounds f32 to the working type, which is another.
   void convertWorking(const float *From, char *To, int64_t Count);
 
-  /// FLOP/s of a square matrix product, the best of several short runs: what
+  /// FLOP/s of square matrix products, the best of several short runs: what
   /// MFU is measured against. Takes under half a second.
   double measurePeakFlops(PoplarType Type);
   /// Computes on one core, as a rank would, piece by piece while `GoesOn`;

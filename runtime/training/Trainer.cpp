@@ -228,7 +228,7 @@ void Trainer::resume() {
         static_cast<long long>(State.Step));
   if (State.Seed != O.Seed)
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
-  if (State.OptionsHash != O.hash(GlobalBatch))
+  if (State.Step > 0 && State.OptionsHash != O.hash(GlobalBatch))
     print("note: options or data differ from those the run was started with\n");
   if (State.Threads && State.Threads != Exec.threads())
     print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
@@ -459,10 +459,6 @@ void Trainer::run() {
     Baseline = getBigramLoss(*File.Tokens, File.TrainEnd, *Data.Validation,
                              ValSamples, Model);
   }
-  // Up to here nothing is written: bad input leaves no trace.
-  if (Leads)
-    begin();
-
   if (!O.ReportMemory.empty())
     writeMemoryReport(Exec, O.ReportMemory);
 
@@ -471,6 +467,9 @@ void Trainer::run() {
                                  : Exec.device().measurePeakFlops(Type);
   // That of a group is the sum of its ranks'.
   Peak = sum(Peak);
+  // Up to here nothing is written: bad input leaves no trace.
+  if (Leads)
+    begin();
   print("%s, %s, %d threads, %.1f GFLOP/s %s peak; %lld samples a step "
         "in micro-batches of %lld; %s of memory\n",
         Model.Architecture.c_str(), Model.Precision.c_str(), Exec.threads(),

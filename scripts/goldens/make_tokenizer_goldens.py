@@ -7,10 +7,11 @@
 #
 # ===-----------------------------------------------------------------------===#
 #
-# Writes the inputs of unittests/Runtime/TokenizerTest.cpp: eight tokenizers of
-# a few hundred tokens, and the ids and texts that PyPI's packages make:
+# Writes the inputs of unittests/Runtime/TokenizerTest.cpp: tokenizers of a few
+# hundred tokens, and the ids and texts that PyPI's packages make. Models that are
+# there already stay as they are with --keep:
 #
-#   make_tokenizer_goldens.py unittests/Runtime/Inputs/Tokenizers
+#   make_tokenizer_goldens.py unittests/Runtime/Inputs/Tokenizers [--keep]
 #
 # ===-----------------------------------------------------------------------===#
 import json
@@ -58,8 +59,11 @@ def main():
     prose = [ROOT / "docs" / name for name in ("data.md", "architecture.md")] + [ROOT / "README.md"]
     sample = [path.read_text() for path in prose] + TEXTS
     make_tokenizers.SMALL = True
-    make_tokenizers.make(directory, sample, 560)
-    (directory / "tokenizer.vocab").unlink()
+    if "--keep" not in sys.argv:
+        make_tokenizers.make(directory, sample, 560)
+    for name in make_tokenizers.MODELS:
+        if not (directory / f"{name}.model").exists():
+            make_tokenizers.sentencepiece_model(sample, 560, directory, name)
     texts = make_texts()
     result = {"texts": [text.hex() for text in texts], "tokenizers": {}}
     for path in sorted(directory.glob("*.json")) + sorted(directory.glob("*.model")):

@@ -7,7 +7,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 #
-# Trains eight tokenizers with the trainers of PyPI's `tokenizers` and
+# Trains tokenizers with the trainers of PyPI's `tokenizers` and
 # `sentencepiece`, with the normalizers, pre-tokenizers, processors and decoders
 # that the tokenizer.json of each family has:
 #
@@ -182,19 +182,41 @@ def t5(texts, size, directory):
     return tokenizer
 
 
-def sentencepiece_model(texts, size, directory):
+# Of SentencePiece's trainer, where a family differs from the first one.
+MODELS = {
+    "tokenizer": {},
+    "llama2": {
+        "model_type": "bpe", "normalization_rule_name": "identity", "remove_extra_whitespaces": False,
+        "split_digits": True, "allow_whitespace_only_pieces": True,
+    },
+    "albert": {
+        "model_type": "unigram", "byte_fallback": False, "control_symbols": ["[CLS]", "<tool_call>"],
+        "user_defined_symbols": ["[MASK]", "<table>", "naïve", "'s"],
+    },
+    "suffix": {
+        "model_type": "bpe", "byte_fallback": False, "treat_whitespace_as_suffix": True,
+        "split_by_whitespace": False, "add_dummy_prefix": False, "user_defined_symbols": ["<extra_id_1>", "12"],
+    },
+}  # fmt: skip
+
+
+def sentencepiece_model(texts, size, directory, name):
     import sentencepiece
 
     rules = directory / "rules.tsv"
     codes = {a: [" ".join(f"{ord(c):X}" for c in text) for text in (a, b)] for a, b in RULES.items()}
     rules.write_text("".join(f"{a}\t{b}\n" for a, b in codes.values()))
+    options = {
+        "model_type": "bpe" if size < 10000 else "unigram",
+        "byte_fallback": True,
+        **MODELS[name],
+    }
+    if SMALL and "normalization_rule_name" not in options:
+        options["normalization_rule_tsv"] = str(rules)
     sentencepiece.SentencePieceTrainer.train(
-        **({"normalization_rule_tsv": str(rules)} if SMALL else {}),
         sentence_iterator=iter(line for text in texts for line in text.splitlines() if line),
-        model_prefix=str(directory / "tokenizer"),
+        model_prefix=str(directory / name),
         vocab_size=size,
-        model_type="bpe" if size < 10000 else "unigram",
-        byte_fallback=True,
         hard_vocab_limit=False,
         max_sentence_length=1 << 20,
         input_sentence_size=20000,
@@ -202,8 +224,10 @@ def sentencepiece_model(texts, size, directory):
         num_threads=1,
         minloglevel=2,
         character_coverage=0.98 if SMALL else 0.9995,
+        **options,
     )
     rules.unlink()
+    (directory / f"{name}.vocab").unlink()
 
 
 FAMILIES = {f.__name__: f for f in (gpt2, llama3, qwen, mistral, gemma, bert)}
@@ -211,7 +235,8 @@ FAMILIES = {f.__name__: f for f in (gpt2, llama3, qwen, mistral, gemma, bert)}
 
 def make(directory, texts, size):
     directory.mkdir(parents=True, exist_ok=True)
-    sentencepiece_model(texts, size, directory)
+    for name in MODELS:
+        sentencepiece_model(texts, size, directory, name)
     for name, family in FAMILIES.items():
         family(texts, size).save(str(directory / f"{name}.json"))
     t5(texts, size, directory).save(str(directory / "t5.json"))

@@ -30,8 +30,9 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->footer(
       "For a plan, writes DIR/TYPE/train for each device type, and scripts "
       "that start the\nranks. For a model, writes DIR/host/train for this "
-      "machine.\n\nExamples:\n  poplar build plan.mlir -o build/job\n  poplar "
-      "build model.mlir -o build/gpt2 --recompute recompute-attention");
+      "machine.\n\nExamples:\n  poplar build plan.mlir -o job\n  poplar "
+      "build model.mlir -o program\n  poplar build model.mlir -o smaller "
+      "--recompute recompute-attention");
   auto args = std::make_shared<Arguments>();
   addBuildOptions(command, args->build);
   command
@@ -90,7 +91,7 @@ void addBuildCommand(CLI::App &app, int &status) {
     llvm::SmallVector<llvm::StringRef> next = {"poplar", "train", args->output};
     if (hasAdapters)
       next.append({"--init", "HF_DIR"});
-    next.append({"--data", "FILE", "--out", "run"});
+    next.append({"--data", "FILE", "--steps", "N", "--out", "run"});
     printNext(next);
   });
 }

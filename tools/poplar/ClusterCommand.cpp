@@ -139,7 +139,7 @@ static void addDetectCommand(CLI::App &app, int &status) {
                   "describes the\nCPU: every host type whose instructions it "
                   "has. Ranks share cores and memory equally.\n\nExamples:\n  "
                   "poplar cluster detect -o cluster.json\n  poplar cluster "
-                  "detect --devices avx512-f32=1,sse41-f32=1 -o cluster.json");
+                  "detect --devices avx2-f32=1,sse41-f32=1 -o cluster.json");
   auto args = std::make_shared<Arguments>();
   command
       ->add_option("--devices", args->devices,
@@ -175,7 +175,7 @@ static void addLinksCommand(CLI::App &app, int &status) {
       "Starts the ranks where they would train. Measures messages between "
       "every two kinds of\nnodes and inside nodes, and collectives of all "
       "ranks. If the file lies among the\nprofiles, its links replace those of "
-      "the cluster file.\n\nExample:\n  poplar cluster links build/job -o "
+      "the cluster file.\n\nExample:\n  poplar cluster links job -o "
       "profiles/links.json");
   auto args = std::make_shared<Arguments>();
   command->add_option("job", args->job, "Directory written by poplar build")
@@ -262,7 +262,8 @@ void addClusterCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "cluster", "Print, check, convert, detect or measure a cluster");
   command->footer("Cluster files are described in docs/cluster-file.md.\n\n"
-                  "Example:\n  poplar cluster detect -o cluster.json");
+                  "Example:\n  poplar cluster show "
+                  "examples/clusters/home-lab.json");
   command->require_subcommand(1);
   addShowCommand(*command, status);
   addDetectCommand(*command, status);

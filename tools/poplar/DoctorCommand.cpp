@@ -17,7 +17,7 @@ void addDoctorCommand(CLI::App &app, int &status) {
       "libraries, chips, memory,\nnetworks, NCCL's variables and clocks with "
       "each other and with what the plan needs, and\nadd up a short array. A "
       "check that fails is printed with the rank, its host and the\nremedy; "
-      "the exit status is then 1.\n\nExample:\n  poplar doctor build/job");
+      "the exit status is then 1.\n\nExample:\n  poplar doctor job");
   auto job = std::make_shared<std::string>();
   command->add_option("job", *job, "Directory written by poplar build")
       ->type_name("DIR")

@@ -115,7 +115,7 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
     llvm::sys::path::append(path, name);
     return llvm::sys::fs::exists(path);
   };
-  llvm::StringRef shown = directory.empty() ? "." : directory.str();
+  std::string shown = formatWord(directory.empty() ? "." : directory.str());
   if (exists("model.safetensors") || exists("model.safetensors.index.json"))
     stream << "weights   found, and not part of the model: `poplar train "
               "PROGRAM --init "
@@ -253,14 +253,14 @@ static CLI::Option *addAdapterOptions(CLI::App *command,
 void addImportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "import", "Turn a Hugging Face config.json into a model");
-  command->footer("Supports the architectures BertForMaskedLM, "
-                  "GPT2LMHeadModel, LlamaForCausalLM,\nMistralForCausalLM and "
-                  "Qwen2ForCausalLM.\n\nExample:\n  poplar import "
-                  "examples/models/gpt2-124m.json --seq-len 256 -o model.mlir"
-                  "\n  poplar import llama/ --lora-rank 8 --lora-alpha 16 "
-                  "--lora-targets q_proj,v_proj -o lora.mlir"
-                  "\n  poplar import llama/ --lora-rank 8 --frozen-format nf4 "
-                  "-o qlora.mlir");
+  command->footer(
+      "docs/import.md lists the architectures; another one is an error that "
+      "lists them, too.\n\nExamples:\n  poplar import "
+      "examples/models/demo-llama.json -o model.mlir\n  poplar import "
+      "examples/chat --seq-len 64 --packing -o packed.mlir\n  poplar import "
+      "examples/chat --seq-len 64 --lora-rank 8 --lora-alpha 16 --lora-targets "
+      "q_proj,v_proj -o lora.mlir\n  poplar import examples/chat --seq-len 64 "
+      "--lora-rank 8 --frozen-format nf4 -o qlora.mlir");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("config", arguments->config,

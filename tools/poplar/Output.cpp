@@ -27,13 +27,16 @@ bool writeFile(const std::string &path, const std::string &contents) {
   return false;
 }
 
+std::string formatWord(llvm::StringRef word) {
+  bool isPlain = !word.empty() && llvm::all_of(word, [](char c) {
+    return llvm::isAlnum(c) || llvm::StringRef("_./:=,+-").contains(c);
+  });
+  return isPlain ? word.str() : poplar::quoteForShell(word);
+}
+
 void printNext(llvm::ArrayRef<llvm::StringRef> words) {
   llvm::outs() << "next:";
-  for (llvm::StringRef word : words) {
-    bool isPlain = !word.empty() && llvm::all_of(word, [](char c) {
-      return llvm::isAlnum(c) || llvm::StringRef("_./:=,+-").contains(c);
-    });
-    llvm::outs() << " " << (isPlain ? word.str() : poplar::quoteForShell(word));
-  }
+  for (llvm::StringRef word : words)
+    llvm::outs() << " " << formatWord(word);
   llvm::outs() << "\n";
 }

@@ -11,6 +11,10 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include <string>
+
+/// A word as a shell takes it: in quotes, unless it needs none.
+std::string formatWord(llvm::StringRef word);
 
 /// Prints the command that goes on from what this one wrote. Words in capitals
 /// are for the user to fill in; all others are quoted for a shell.

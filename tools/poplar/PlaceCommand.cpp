@@ -140,8 +140,8 @@ void addPlaceCommand(CLI::App &app, int &status) {
   command->footer(
       "docs/placement.md describes networks and the cost.\n\nExamples:\n  "
       "poplar place --network examples/networks/worldwide.json --stages 8 "
-      "--out placement.json\n  poplar place --network unlike.json --stages "
-      "auto --out placement.json");
+      "--out placement.json\n  poplar place --network "
+      "examples/networks/unlike.json --stages auto --out placement.json");
   auto args = std::make_shared<Arguments>();
   command
       ->add_option("--network", args->network,

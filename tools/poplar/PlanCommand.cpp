@@ -304,13 +304,13 @@ void addPlanCommand(CLI::App &app, int &status) {
       "cluster\ndevices).\n\nExamples:\n  poplar plan --model model.mlir "
       "--cluster examples/clusters/a100-40-and-80.json --global-batch 2Mtok\n  "
       "poplar plan --model model.mlir --cluster cluster.json --profiles "
-      "profiles --global-batch 2Mtok -o plan.mlir\n  poplar plan --model "
+      "profiles --global-batch 8 -o plan.mlir\n  poplar plan --model "
       "model.mlir --cluster cluster.json --profiles profiles --global-batch "
-      "256 --explain --json plan.json\n  poplar plan --model model.mlir "
+      "8 --explain --json plan.json\n  poplar plan --model model.mlir "
       "--cluster examples/clusters/mi300x-and-a800.json --global-batch 1536 "
       "--policy hybrid\n  poplar plan --model model.mlir --cluster "
-      "cluster.json --global-batch 64 --pipeline 'a100*2@12+v100*2' -o "
-      "plan.mlir\n  poplar plan model.mlir --recompute recompute-unit");
+      "cluster.json --global-batch 8 --pipeline 'avx2-f32@3+sse41-f32' -o "
+      "stages.mlir\n  poplar plan model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
   addBuildOptions(command, args->build);
   command->add_option("--model,model", args->model, "Model, from poplar import")
@@ -437,8 +437,9 @@ void addPlanCommand(CLI::App &app, int &status) {
   command
       ->add_flag("--hypothetical", args->hypothetical,
                  "Also plan what poplar build cannot build yet: devices "
-                 "without a runtime; pipeline stages in f16, in different "
-                 "precisions, or whose units are shared among devices")
+                 "without a runtime; devices that share units in f16, in "
+                 "different precisions, or in unlike numbers; pipelines that "
+                 "are cut at different units")
       ->needs(cluster);
   command
       ->add_flag("--explain", args->explain,

@@ -21,9 +21,11 @@ void addProfileCommand(CLI::App &app, int &status) {
       "Runs the program of one rank alone with growing micro-batches, and "
       "writes its\nstep times for poplar plan --profiles. Measurements are "
       "kept in JSON.stageN.part\nuntil all are done; after an interruption, "
-      "the same command continues.\n\nExample:\n  poplar profile --model "
+      "the same command continues.\n\nExamples:\n  poplar profile --model "
       "model.mlir --cluster cluster.json --device-type avx2-f32 -o "
-      "profiles/avx2-f32.json");
+      "profiles/avx2-f32.json\n  poplar profile --model model.mlir --cluster "
+      "cluster.json --device-type sse41-f32 --zero 1 --max-batch 8 -o "
+      "profiles/sse41-f32.json");
   auto args = std::make_shared<ProfileRequest>();
   command->add_option("--model", args->model, "Model, from poplar import")
       ->type_name("MODEL_MLIR")

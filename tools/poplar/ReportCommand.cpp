@@ -256,8 +256,8 @@ void addReportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "report", "Draw a plan, or a run and its plan, on an HTML page");
   command->footer("The page needs no other file and no network.\n\nExamples:\n "
-                  " poplar report plan.mlir -o report.html\n  poplar report "
-                  "runs/demo -o report.html");
+                  " poplar report plan.mlir -o plan.html\n  poplar report "
+                  "run -o report.html");
   auto args = std::make_shared<Arguments>();
   command
       ->add_option(

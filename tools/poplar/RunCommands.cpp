@@ -74,8 +74,17 @@ static std::string findExecutable(const std::string &run) {
 }
 
 static int reportNoRun(const std::string &run) {
-  return reportError(run +
-                     ": is not a run of poplar train, or its program is gone");
+  namespace fs = llvm::sys::fs;
+  std::string link = run + "/" + kExecutableLink;
+  if (!fs::exists(run))
+    return reportError(run + ": No such file or directory; expected a run, the "
+                             "directory given to poplar train --out");
+  if (!fs::is_symlink_file(link))
+    return reportError(
+        run + ": is not a run of poplar train; poplar train PROGRAM --init "
+              "HF_DIR --data FILE --steps 0 --out RUN makes one of a model");
+  return reportError(link + ": leads to a program that is gone; build it again "
+                            "there, or let the link lead to where it is now");
 }
 
 /// What trained a run: an executable, or several that are launched.
@@ -92,8 +101,8 @@ void addTrainCommand(CLI::App &app, int &status) {
       app.add_subcommand("train", "Train a program that poplar build wrote");
   command->prefix_command();
   command->footer("The options are those of the executable: poplar train DIR "
-                  "--help lists them.\n\nExample:\n  poplar train build/gpt2 "
-                  "--data corpus.txt --steps 1000 --batch 8 --out runs/gpt2");
+                  "--help lists them.\n\nExample:\n  poplar train program "
+                  "--data examples/data/corpus.txt --steps 300 --out run");
   auto directory = std::make_shared<std::string>();
   command->add_option("dir", *directory, "Directory written by poplar build")
       ->type_name("DIR")
@@ -109,7 +118,7 @@ void addMergeCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "merge", "Add the adapters of a run to the weights of its model");
   command->footer("Writes a checkpoint that transformers can open.\n\n"
-                  "Example:\n  poplar merge runs/lora -o merged");
+                  "Example:\n  poplar merge lora-run -o merged");
   struct Arguments {
     std::string run, base, output;
   };
@@ -163,11 +172,11 @@ static void addRunCommand(CLI::App &app, int &status, const std::string &name,
 
 void addSampleCommand(CLI::App &app, int &status) {
   addRunCommand(app, status, "sample", "Continue a prompt from a trained run",
-                "runs/demo --prompt \"ROMEO:\" --tokens 200 --temperature 0.8");
+                "run --prompt \"KING HENRY:\" --tokens 200 --temperature 0.8");
 }
 
 void addEvaluateCommand(CLI::App &app, int &status) {
   addRunCommand(app, status, "evaluate",
                 "Print the loss and the perplexity of a trained run on data",
-                "runs/demo --data other.txt");
+                "run --data examples/data/corpus.txt");
 }

@@ -11,9 +11,44 @@
 #include "HelpFormatter.h"
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Support/HostCPU.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/InitLLVM.h"
 #include <csignal>
+
+/// What a command did not take of the command line, in the words of programs
+/// that poplar build wrote; empty if there is nothing.
+static std::string describeExtras(const CLI::App &app) {
+  const CLI::App *command = &app;
+  std::string name = "poplar";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  std::vector<std::string> extras = command->remaining();
+  // Programs that poplar build wrote take what is left.
+  if (command == &app || command->get_prefix_command() || extras.empty())
+    return "";
+  auto unknown = llvm::find_if(extras, [](const std::string &word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  if (unknown == extras.end())
+    return "unexpected argument '" + extras.front() + "'; see " + name +
+           " --help";
+  std::string option = unknown->substr(0, unknown->find('=')), nearest;
+  unsigned least = 3; // more edits make another word
+  for (const CLI::Option *known : command->get_options())
+    for (const std::string &each : known->get_lnames()) {
+      unsigned edits = llvm::StringRef("--" + each).edit_distance(option);
+      if (option.size() > 5 && edits < least) {
+        least = edits;
+        nearest = "--" + each;
+      }
+    }
+  return "unknown option " + option +
+         (nearest.empty() ? "; " + name + " --help lists the options"
+                          : "; did you mean " + nearest + "?");
+}
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
@@ -59,6 +94,8 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError &error) {
+    if (std::string extras = describeExtras(app); !extras.empty())
+      return reportError(extras);
     // The library would say that a command is missing, of a misspelt one, too.
     if (!app.get_subcommands().empty() || argc < 2 || argv[1][0] == '-') {
       app.exit(error);
@@ -69,6 +106,9 @@ int main(int argc, char **argv) {
       known += (known.empty() ? "" : ", ") + command->get_name();
     return reportError("unknown command '" + std::string(argv[1]) +
                        "'; there are " + known);
+  } catch (const CLI::ExtrasError &error) {
+    std::string extras = describeExtras(app);
+    return reportError(extras.empty() ? error.what() : extras);
   } catch (const CLI::ParseError &error) {
     // Help is an "error" whose status is 0; all others have one of their own.
     return app.exit(error) == 0 ? 0 : 1;

@@ -74,10 +74,11 @@ TEST(Packing, IsBestFitDecreasing) {
       EXPECT_EQ(All.size(), Lengths.size());
       EXPECT_EQ(Seen.size(), Lengths.size());
       EXPECT_EQ(Filled, packByDefinition(Lengths, Capacity));
-      if (Key == 0)
+      if (Key == 0) {
         First = All;
-      else if (Capacity > 1)
+      } else if (Capacity > 1) {
         EXPECT_NE(All, First) << "another order, other company";
+      }
     }
   }
 }

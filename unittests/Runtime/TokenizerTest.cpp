@@ -49,10 +49,6 @@ std::string refuse(const std::string &Content) {
 class Goldens : public testing::TestWithParam<const char *> {};
 
 TEST_P(Goldens, EncodeAndDecode) {
-#ifndef POPLAR_HAS_SENTENCEPIECE
-  if (std::string(GetParam()) == "tokenizer.model")
-    GTEST_SKIP() << "SentencePiece was not found when this was built";
-#endif
   MappedFile File(Inputs + "/goldens.json");
   json::Value All = json::parse(File.text(), "goldens.json");
   const auto &Texts = All.find("texts")->elements();
@@ -81,7 +77,8 @@ TEST_P(Goldens, EncodeAndDecode) {
 INSTANTIATE_TEST_SUITE_P(Tokenizers, Goldens,
                          testing::Values("bert.json", "gemma.json", "gpt2.json",
                                          "llama3.json", "mistral.json",
-                                         "qwen.json", "t5.json",
+                                         "qwen.json", "t5.json", "albert.model",
+                                         "llama2.model", "suffix.model",
                                          "tokenizer.model"),
                          [](const auto &Info) {
                            std::string Name = Info.param;
@@ -131,6 +128,36 @@ TEST(Tokenizer, RefusesByName) {
   EXPECT_MENTIONS(
       refuse(R"({"added_tokens":[{"id":7,"content":"<x>"}],)" + Model + "}"),
       "the token \"<x>\" has the id 7, and would get 1 from its place");
+}
+
+/// A field of a message of Protocol Buffers that holds text or a message.
+std::string makeField(int Number, const std::string &Content) {
+  return std::string({static_cast<char>(Number << 3 | 2),
+                      static_cast<char>(Content.size())}) +
+         Content;
+}
+
+TEST(Tokenizer, RefusesSentencePieceByName) {
+  std::string Unknown = makeField(1, makeField(1, "<unk>") + "\x18\x02"),
+              A = makeField(1, makeField(1, "a"));
+  EXPECT_EQ(refuse(Unknown + A), "no error");
+  EXPECT_MENTIONS(refuse("a text"), "nor a model of SentencePiece");
+  EXPECT_MENTIONS(refuse((Unknown + A).substr(0, 9)), "or is damaged");
+  EXPECT_MENTIONS(refuse(""), "has 0 unknown pieces; expected one");
+  EXPECT_MENTIONS(refuse(Unknown + A + A), "piece 2 is there twice");
+  EXPECT_MENTIONS(refuse(Unknown + makeField(1, "")), "piece 1 is damaged");
+  EXPECT_MENTIONS(
+      refuse(Unknown + makeField(1, makeField(1, "b") + "\x18\x05")),
+      "pieces of type UNUSED, as piece 1, are not supported");
+  EXPECT_MENTIONS(refuse(Unknown + A + makeField(2, "\x18\x03")),
+                  "models of type WORD are not supported");
+  // 35: byte_fallback
+  EXPECT_MENTIONS(refuse(Unknown + A + makeField(2, "\x98\x02\x01")),
+                  "falls back to bytes, and has no piece <0x00>");
+  EXPECT_MENTIONS(refuse(Unknown + A + makeField(3, makeField(2, "abc"))),
+                  "the character map is damaged");
+  EXPECT_MENTIONS(refuse(Unknown + A + makeField(5, makeField(2, "abc"))),
+                  "(denormalizer_spec) is not supported");
 }
 
 TEST(Tokenizer, RefusesExpressions) {

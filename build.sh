@@ -1,0 +1,1 @@
+poplar build plan.mlir -o job
