@@ -9,6 +9,7 @@
 #include "Poplar/Simulation/ModelUnits.h"
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
@@ -116,7 +117,9 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
 
 /// Heads and the width of the units cannot be cut any finer.
 static int getMostTensorDegree(ModuleOp module) {
-  // Adapters cannot be divided.
+  // Neither adapters nor blocks of 8-bit moments can be divided.
+  if (zero::hasInt8States(module))
+    return 1;
   if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
       model && model.contains("lora_rank"))
     return 1;

@@ -11,6 +11,7 @@
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/Build.h"
@@ -130,6 +131,7 @@ static uint64_t hashPlan(ModuleOp module) {
   }
   for (auto parameter : module.getOps<nn::ParameterOp>())
     stream << parameter.getSymName() << parameter.getType();
+  stream << zero::hasInt8States(module);
   // Each group has functions of its own, and buckets each position.
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
   if (info.isPipelineStage() || info.sharesUnits())

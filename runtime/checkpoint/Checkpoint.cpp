@@ -10,6 +10,7 @@
 #include "checkpoint/Adapter.h"
 #include "checkpoint/ModelConfig.h"
 #include "checkpoint/Safetensors.h"
+#include "checkpoint/StateReader.h"
 #include "checkpoint/Tensors.h"
 #include "job/Collectives.h"
 #include "job/Options.h"
@@ -26,118 +27,13 @@
 using namespace poplar::runtime;
 namespace fs = std::filesystem;
 
-namespace {
-/// Reads whole trained parameters, or what belongs to them, from the ranks'
-/// shards.
-class StateReader {
-public:
-  explicit StateReader(const Executor &Exec)
-      : Exec(Exec), Tensors(listTensors(Exec.program())) {}
-
-  /// Adds one array of all trained parameters. The sources may be read as long
-  /// as the reader lives; all ranks have to read them, and the first one gets
-  /// the elements.
-  void add(float *Shard::*Array, const char *Suffix,
-           std::vector<TensorSource> &Out) {
-    const PoplarProgram &Program = Exec.program();
-    for (const Tensor &T : Tensors) {
-      const PoplarParameter &P = Program.parameters[T.Parts.front()];
-      if (Program.buckets[P.bucket].frozen)
-        continue;
-      std::string Name = T.Name + std::string(Suffix);
-      std::vector<int64_t> Shape(T.Shape, T.Shape + T.Rank);
-      if (P.slice) {
-        Out.push_back({Name, Shape, [this, &T, Array](int64_t B, int64_t E) {
-                         return assemble(T, Array, B, E);
-                       }});
-        continue;
-      }
-      // All ranks decide alike, so that all of them gather or none does: also
-      // one whose shard is everything, and one in whose format the masters are
-      // whole beside others in which they are not.
-      const float *Whole = Exec.state().shard(P.bucket).*Array + P.offset;
-      if (Exec.state().isReplicated() && Exec.device().sharesMemory())
-        Out.push_back({Name, Shape, Whole});
-      else if (Exec.state().isReplicated())
-        Out.push_back({Name, Shape, [this, Whole](int64_t B, int64_t E) {
-                         return read(Whole + B, E - B, Buffer);
-                       }});
-      else
-        Out.push_back({Name, Shape, [this, &P, Array](int64_t B, int64_t E) {
-                         return gather(P, Array, B, E);
-                       }});
-    }
-  }
-
-private:
-  /// Elements of a tensor of which the ranks have parts.
-  const float *assemble(const Tensor &T, float *Shard::*Array, int64_t Begin,
-                        int64_t End) {
-    bool Leads = Exec.state().rank() == 0;
-    if (Leads)
-      Assembled.resize(static_cast<size_t>(End - Begin));
-    for (int64_t I : T.Parts) {
-      const PoplarParameter &P = Exec.program().parameters[I];
-      int64_t First = countElementsBefore(P, Begin),
-              Last = countElementsBefore(P, End);
-      if (First == Last)
-        continue;
-      const float *Values = gather(P, Array, First, Last);
-      if (Leads)
-        forEachRun(P, First, Last,
-                   [&](int64_t At, int64_t Offset, int64_t Count) {
-                     std::copy_n(Values + Offset, Count,
-                                 Assembled.data() + (At - Begin));
-                   });
-    }
-    return Assembled.data();
-  }
-
-  /// Elements in the device's memory: themselves, or a copy in `Copy`.
-  const float *read(const float *From, int64_t Count,
-                    std::vector<float> &Copy) {
-    if (Exec.device().sharesMemory())
-      return From;
-    Copy.resize(static_cast<size_t>(Count));
-    Exec.device().copyOut(Copy.data(), From, Count * 4);
-    return Copy.data();
-  }
-
-  const float *gather(const PoplarParameter &P, float *Shard::*Array,
-                      int64_t Begin, int64_t End) {
-    const PoplarProgram &Program = Exec.program();
-    std::vector<int64_t> Bounds;
-    for (int64_t R = 0; R <= Program.world_size; ++R)
-      Bounds.push_back(std::clamp<int64_t>(Program.buckets[P.bucket].bounds[R] -
-                                               P.offset - Begin,
-                                           0, End - Begin));
-    const State &S = Exec.state();
-    const Shard &Own = S.shard(P.bucket);
-    int64_t First = Bounds[static_cast<size_t>(S.rank())];
-    int64_t Last = Bounds[static_cast<size_t>(S.rank()) + 1];
-    const float *Part = Own.*Array;
-    if (First < Last)
-      Part = read(Part + P.offset + Begin + First - Own.Begin, Last - First,
-                  OwnPart);
-    if (S.rank() == 0)
-      Buffer.resize(static_cast<size_t>(End - Begin));
-    Exec.collectives->gather(Part, Buffer.data(), Bounds.data());
-    return Buffer.data();
-  }
-
-  const Executor &Exec;
-  const std::vector<Tensor> Tensors;
-  std::vector<float> Buffer, OwnPart, Assembled;
-};
-} // namespace
-
 /// Writes a file on the first rank, with the others' help.
 static void writeTensors(const Executor &Exec, const std::string &Path,
                          const std::vector<TensorSource> &Tensors) {
   if (Exec.state().rank() == 0)
     writeSafetensors(Path, Tensors);
   else
-    readTensors(Tensors, [](const float *, int64_t) {});
+    readTensors(Tensors, [](const TensorSource &, const float *, int64_t) {});
 }
 
 static void writeText(const std::string &Path, const std::string &Text) {
@@ -183,8 +79,11 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   std::vector<TensorSource> Weights, Moments;
   StateReader Reader(Exec);
   Reader.add(&Shard::Master, "", Weights);
-  Reader.add(&Shard::Moment1, ".m", Moments);
-  Reader.add(&Shard::Moment2, ".v", Moments);
+  Reader.addMoment(&Shard::Moment1, &Shard::Blocks1, ".m", Moments);
+  Reader.addMoment(&Shard::Moment2, &Shard::Blocks2, ".v", Moments);
+  // So that all that is f32 is aligned.
+  std::stable_partition(Moments.begin(), Moments.end(),
+                        [](const TensorSource &T) { return !T.IsBytes; });
   const AdapterInfo &Adapter = Exec.model().Adapter;
   if (Adapter.Rank)
     for (TensorSource &Source : Weights)
@@ -290,9 +189,9 @@ std::string poplar::runtime::resolveCheckpoint(const std::string &Path) {
   return Latest.empty() ? Path : Latest;
 }
 
-/// Checks that `View` is what tensor `T` needs.
-static void checkTensor(const Tensor &T, const std::string &Name,
-                        const TensorView *View, const std::string &Path) {
+/// Checks that `View` is there and of the shape of tensor `T`.
+static void checkShape(const Tensor &T, const std::string &Name,
+                       const TensorView *View, const std::string &Path) {
   std::string Wanted = formatShape(T.Shape, static_cast<size_t>(T.Rank));
   if (!View)
     fail("'", Path, "' is of another model: it has no tensor '", Name, "' (",
@@ -302,6 +201,12 @@ static void checkTensor(const Tensor &T, const std::string &Name,
     fail("'", *View->File, "' is of another model: tensor '", Name, "' is ",
          formatShape(View->Shape.data(), View->Shape.size()),
          " and this model's is ", Wanted);
+}
+
+/// Checks that `View` is what tensor `T` needs.
+static void checkTensor(const Tensor &T, const std::string &Name,
+                        const TensorView *View, const std::string &Path) {
+  checkShape(T, Name, View, Path);
   if (View->ElementType == TensorView::Other)
     fail("'", *View->File, "': tensor '", Name, "' is of type ", View->TypeName,
          "; F32, BF16 and F16 can be read");
@@ -556,31 +461,79 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   return State;
 }
 
+/// Copies a moment in blocks of 8 bits to where the rank has parts of it.
+static void loadBlocks(Executor &Exec, int64_t Parameter,
+                       MomentBlocks Shard::*Blocks, const TensorView &Codes,
+                       const TensorView &Scales) {
+  int64_t Bucket = Exec.program().parameters[Parameter].bucket;
+  const Shard &Own = Exec.state().shard(Bucket);
+  for (const Piece &Part : Exec.state().pieces(Bucket)) {
+    if (Part.Parameter != Parameter)
+      continue;
+    MomentBlocks To = (Own.*Blocks).from(Part.Offset);
+    int64_t Count = Part.End - Part.Begin;
+    Exec.device().copyIn(To.Codes, Codes.Data + Part.Begin, Count);
+    Exec.device().copyIn(To.Scales,
+                         Scales.Data + Part.Begin / POPLAR_STATE_BLOCK * 4,
+                         countStateBlocks(Count) * 4);
+  }
+}
+
+static void loadWideMoment(Executor &Exec, int64_t Parameter,
+                           float *Shard::*Array, const TensorView &View) {
+  const PoplarParameter &P = Exec.program().parameters[Parameter];
+  const Shard &Own = Exec.state().shard(P.bucket);
+  for (const Piece &Part : Exec.state().pieces(P.bucket))
+    if (Part.Parameter == Parameter)
+      fillArray(Exec, Own.find(Array, Part.Offset), Part.Begin, Part.End,
+                readFrom(View, P));
+}
+
+/// Fills a moment, which the files have in the format of the program.
+static void loadMoment(Executor &Exec, const TensorFiles &Files,
+                       const std::string &Path, const std::string &Suffix,
+                       float *Shard::*Array, MomentBlocks Shard::*Blocks) {
+  const PoplarProgram &Program = Exec.program();
+  for (const Tensor &T : listTensors(Program, /*AreFrozen=*/false)) {
+    std::string Name = T.Name + Suffix;
+    const TensorView *View = Files.find(Name);
+    bool IsInt8 = View && View->TypeName == "U8";
+    if (View && IsInt8 != hasInt8States(Exec, T))
+      fail("'", Path, "' has '", Name, "' in ", IsInt8 ? "8 bits" : "f32",
+           ", and this program keeps it in ", IsInt8 ? "f32" : "8 bits",
+           "; resume with a program of the model as imported with "
+           "--optimizer-states ",
+           IsInt8 ? "int8" : "f32");
+    if (!IsInt8) {
+      checkTensor(T, Name, View, Path);
+      for (int64_t I : T.Parts)
+        loadWideMoment(Exec, I, Array, *View);
+      continue;
+    }
+    checkShape(T, Name, View, Path);
+    int64_t Parameter = T.Parts.front(),
+            NumBlocks =
+                countStateBlocks(Program.parameters[Parameter].elements);
+    Name += StateReader::ScalesSuffix;
+    const TensorView *Scales = Files.find(Name);
+    checkTensor({T.Name, 1, &NumBlocks, {}}, Name, Scales, Path);
+    if (Scales->ElementType != TensorView::F32)
+      fail("'", Path, "': tensor '", Name, "' is of type ", Scales->TypeName,
+           ", expected F32");
+    loadBlocks(Exec, Parameter, Blocks, *View, *Scales);
+  }
+}
+
 void poplar::runtime::loadTensors(Executor &Exec, const std::string &Directory,
                                   const std::string &Base) {
   if (hasFrozen(Exec.program()))
     loadTrained(Exec, Directory, Base);
   else
     loadWeights(Exec, Directory + "/model.safetensors");
-  std::string MomentPath = Directory + "/optimizer.safetensors";
-  TensorFiles Moments = TensorFiles::open(MomentPath);
-  const PoplarProgram &Program = Exec.program();
-  std::vector<Tensor> Tensors = listTensors(Program, /*AreFrozen=*/false);
-  using Array = std::pair<const char *, float *Shard::*>;
-  for (auto [Suffix, Member] :
-       {Array(".m", &Shard::Moment1), Array(".v", &Shard::Moment2)})
-    for (const Tensor &T : Tensors) {
-      const TensorView *View = Moments.find(T.Name + std::string(Suffix));
-      checkTensor(T, T.Name + std::string(Suffix), View, MomentPath);
-      for (int64_t I : T.Parts) {
-        const PoplarParameter &P = Program.parameters[I];
-        const Shard &Own = Exec.state().shard(P.bucket);
-        for (const Piece &Part : Exec.state().pieces(P.bucket))
-          if (Part.Parameter == I)
-            fillArray(Exec, Own.*Member + Part.Offset, Part.Begin, Part.End,
-                      readFrom(*View, P));
-      }
-    }
+  std::string Path = Directory + "/optimizer.safetensors";
+  TensorFiles Moments = TensorFiles::open(Path);
+  loadMoment(Exec, Moments, Path, ".m", &Shard::Moment1, &Shard::Blocks1);
+  loadMoment(Exec, Moments, Path, ".v", &Shard::Moment2, &Shard::Blocks2);
 }
 
 void poplar::runtime::writeGradients(const Executor &Exec,

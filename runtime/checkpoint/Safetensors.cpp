@@ -204,13 +204,14 @@ static int64_t countElements(const std::vector<int64_t> &Shape) {
 
 void poplar::runtime::readTensors(
     const std::vector<TensorSource> &Tensors,
-    const std::function<void(const float *, int64_t)> &Visit) {
+    const std::function<void(const TensorSource &, const float *, int64_t)>
+        &Visit) {
   constexpr int64_t Block = 1 << 20;
   for (const TensorSource &T : Tensors)
     for (int64_t Begin = 0, Count = countElements(T.Shape); Begin < Count;
          Begin += Block) {
       int64_t End = std::min(Begin + Block, Count);
-      Visit(T.Read(Begin, End), End - Begin);
+      Visit(T, T.Read(Begin, End), End - Begin);
     }
 }
 
@@ -219,9 +220,11 @@ void poplar::runtime::writeSafetensors(
   std::string Header = "{\"__metadata__\":{\"format\":\"pt\"}";
   int64_t Offset = 0;
   for (const TensorSource &T : Tensors) {
-    int64_t Size = countElements(T.Shape) * static_cast<int64_t>(sizeof(float));
-    Header += "," + json::quote(T.Name) + ":{\"dtype\":\"F32\",\"shape\":" +
-              formatShape(T.Shape.data(), T.Shape.size()) +
+    int64_t Size = countElements(T.Shape) *
+                   static_cast<int64_t>(T.IsBytes ? 1 : sizeof(float));
+    Header += "," + json::quote(T.Name) + ":{\"dtype\":\"" +
+              (T.IsBytes ? "U8" : "F32") +
+              "\",\"shape\":" + formatShape(T.Shape.data(), T.Shape.size()) +
               ",\"data_offsets\":[" + std::to_string(Offset) + "," +
               std::to_string(Offset + Size) + "]}";
     Offset += Size;
@@ -233,8 +236,15 @@ void poplar::runtime::writeSafetensors(
   OutputFile File(Path);
   File.write(&HeaderBytes, sizeof(HeaderBytes));
   File.write(Header);
-  readTensors(Tensors, [&](const float *Data, int64_t Count) {
-    File.write(Data, static_cast<size_t>(Count) * sizeof(float));
-  });
+  std::vector<uint8_t> Bytes;
+  readTensors(
+      Tensors, [&](const TensorSource &T, const float *Data, int64_t Count) {
+        if (!T.IsBytes)
+          return File.write(Data, static_cast<size_t>(Count) * sizeof(float));
+        Bytes.resize(static_cast<size_t>(Count));
+        std::transform(Data, Data + Count, Bytes.begin(),
+                       [](float Value) { return static_cast<uint8_t>(Value); });
+        File.write(Bytes.data(), Bytes.size());
+      });
   File.close();
 }

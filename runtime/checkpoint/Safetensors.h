@@ -53,7 +53,7 @@ private:
   std::map<std::string, TensorView> Tensors;
 };
 
-/// A tensor to be written, as f32.
+/// A tensor to be written, as f32, or as bytes if that is what its values are.
 struct TensorSource {
   /// Gives elements [Begin, End), valid until the next call.
   using Reader = std::function<const float *(int64_t Begin, int64_t End)>;
@@ -67,12 +67,14 @@ struct TensorSource {
   std::string Name;
   std::vector<int64_t> Shape;
   Reader Read;
+  bool IsBytes = false;
 };
 
-/// Calls `Visit(Data, Count)` for all elements of all tensors, in order and in
-/// blocks that depend on the shapes alone.
+/// Calls `Visit(Tensor, Data, Count)` for all elements of all tensors, in order
+/// and in blocks that depend on the shapes alone.
 void readTensors(const std::vector<TensorSource> &Tensors,
-                 const std::function<void(const float *, int64_t)> &Visit);
+                 const std::function<void(const TensorSource &, const float *,
+                                          int64_t)> &Visit);
 
 void writeSafetensors(const std::string &Path,
                       const std::vector<TensorSource> &Tensors);

@@ -8,6 +8,7 @@
 
 #include "checkpoint/State.h"
 #include "support/Error.h"
+#include "support/JSON.h"
 #include "support/Quantized.h"
 #include "training/Executor.h"
 
@@ -37,14 +38,23 @@ int64_t poplar::runtime::countStored(const PoplarParameter &P) {
              : P.elements;
 }
 
+static bool hasInt8States(const PoplarProgram &Program) {
+  json::Value Description =
+      json::parse(Program.description, "description of the program");
+  const json::Value *Found = Description.find("int8_states");
+  return Found && Found->asBool();
+}
+
 State::State(const PoplarProgram &Program, int Rank)
-    : Program(Program), Rank(Rank) {
+    : Program(Program), Rank(Rank), IsInt8(::hasInt8States(Program)) {
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     Shard S = {};
     if (holds(B)) {
       S.Begin = isWhole(B) ? 0 : Bucket.bounds[Rank];
       S.End = isWhole(B) ? Bucket.elements : Bucket.bounds[Rank + 1];
+      S.Int8States =
+          std::max<int64_t>(std::min(countInt8States(B), S.End) - S.Begin, 0);
     }
     Shards.push_back(S);
   }
@@ -64,6 +74,22 @@ State::State(const PoplarProgram &Program, int Rank)
       return A.Offset < B.Offset;
     });
   bind(nullptr, nullptr); // for the size
+}
+
+bool State::hasInt8States(const PoplarParameter &P) const {
+  return IsInt8 && !Program.buckets[P.bucket].frozen &&
+         P.elements >= POPLAR_SMALLEST_INT8_STATES;
+}
+
+int64_t State::countInt8States(int64_t Bucket) const {
+  int64_t Result = 0;
+  for (int64_t I = 0; I < Program.num_parameters; ++I) {
+    const PoplarParameter &P = Program.parameters[I];
+    if (P.bucket == Bucket && hasInt8States(P))
+      Result = std::max(Result, P.offset + countStateBlocks(P.elements) *
+                                               POPLAR_STATE_BLOCK);
+  }
+  return Result;
 }
 
 bool poplar::runtime::hasWholeModel(const PoplarProgram &Program) {
@@ -114,8 +140,13 @@ void State::bind(char *NewArena, char *ShardMemory) {
         Bucket.gradient < 0
             ? PlaceF32(S.size())
             : reinterpret_cast<float *>(Arena + Bucket.gradient) + S.Begin;
-    S.Moment1 = PlaceF32(S.size());
-    S.Moment2 = PlaceF32(S.size());
+    for (auto [Blocks, Moment] : {std::pair(&S.Blocks1, &S.Moment1),
+                                  std::pair(&S.Blocks2, &S.Moment2)}) {
+      char *Codes = Place(poplar_state_bytes(S.Int8States));
+      *Blocks = {reinterpret_cast<uint8_t *>(Codes),
+                 reinterpret_cast<float *>(Codes + S.Int8States)};
+      *Moment = PlaceF32(S.size() - S.Int8States);
+    }
     if (!Bucket.residuals)
       continue;
     int64_t Owed = Bucket.residuals[Rank];

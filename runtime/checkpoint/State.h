@@ -11,6 +11,7 @@
 
 #include "Poplar/Runtime/ABI.h"
 #include "comm/Wire.h"
+#include "support/Quantized.h"
 
 #include <functional>
 #include <vector>
@@ -24,7 +25,12 @@ class Executor;
 /// device's.
 struct Shard {
   int64_t Begin, End;
-  float *Master, *Gradient, *Moment1, *Moment2;
+  float *Master, *Gradient;
+  /// Moments of the first `Int8States` elements are in blocks of 8 bits; in f32
+  /// those of the others.
+  int64_t Int8States;
+  MomentBlocks Blocks1, Blocks2;
+  float *Moment1, *Moment2;
   /// Working copy; the master itself where that is in f32. Of a frozen bucket
   /// the other arrays are null, but for a master in f32. Of a quantised one it
   /// is bytes.
@@ -34,6 +40,11 @@ struct Shard {
   float *Residual;
 
   int64_t size() const { return End - Begin; }
+  /// Where one of the arrays of f32 has an element of the shard.
+  float *find(float *Shard::*Array, int64_t Element) const {
+    bool IsMoment = Array == &Shard::Moment1 || Array == &Shard::Moment2;
+    return this->*Array + (Element - (IsMoment ? Int8States : 0));
+  }
 };
 
 /// A part of a parameter that lies in the rank's shard: its elements, or bytes
@@ -87,10 +98,17 @@ public:
   }
   /// The whole working copy of a parameter, null where it is sharded.
   char *working(const PoplarParameter &P) const;
+  /// Whether moments of a parameter are in blocks of 8 bits.
+  bool hasInt8States(const PoplarParameter &P) const;
 
 private:
+  /// Elements of a bucket, from its start on, whose moments are in 8 bits.
+  int64_t countInt8States(int64_t Bucket) const;
+
   const PoplarProgram &Program;
   int Rank;
+  /// Whether moments of large parameters are in 8 bits.
+  bool IsInt8;
   int64_t ShardBytes = 0;
   char *Arena = nullptr;
   /// Until bind(), offsets in the shard memory or -1.
@@ -106,6 +124,10 @@ comm::Type getWireType(int32_t Type);
 int64_t getTypeBytes(int32_t Type);
 /// PoplarType of the elements of a bucket's working copy.
 int32_t getWorkingType(const PoplarProgram &Program, int64_t Bucket);
+/// Blocks of 8-bit moments of so many elements.
+inline int64_t countStateBlocks(int64_t Elements) {
+  return (Elements + POPLAR_STATE_BLOCK - 1) / POPLAR_STATE_BLOCK;
+}
 /// Elements of its bucket that a parameter takes.
 int64_t countStored(const PoplarParameter &P);
 

@@ -43,8 +43,15 @@ static void addArrays(const Executor &Exec, int64_t Index,
   for (int64_t I = 0; I < Program.num_parameters; ++I)
     if (Program.parameters[I].bucket == Index)
       WholeUsed += countStored(Program.parameters[I]);
-  for (const Piece &Part : Exec.state().pieces(Index))
-    ShardUsed += Part.End - Part.Begin;
+  int64_t CodesUsed = 0, ScalesUsed = 0;
+  for (const Piece &Part : Exec.state().pieces(Index)) {
+    int64_t Count = Part.End - Part.Begin;
+    ShardUsed += Count;
+    if (Part.Offset >= Own.Int8States)
+      continue;
+    CodesUsed += Count;
+    ScalesUsed += (Count + POPLAR_STATE_BLOCK - 1) / POPLAR_STATE_BLOCK;
+  }
 
   auto Add = [&](int64_t MemoryUse::*Kind, int64_t Whole, const void *Part,
                  int64_t Width) {
@@ -62,8 +69,18 @@ static void addArrays(const Executor &Exec, int64_t Index,
   Add(&MemoryUse::Gradients, Bucket.gradient, Own.Gradient, 4);
   if (hasOwnMaster(Program, Bucket))
     Add(&MemoryUse::Optimizer, -1, Own.Master, 4);
-  Add(&MemoryUse::Optimizer, -1, Own.Moment1, 4);
-  Add(&MemoryUse::Optimizer, -1, Own.Moment2, 4);
+  auto AddMoment = [&](const MomentBlocks &Blocks, const float *Moment) {
+    if (Own.Int8States)
+      Out.push_back(
+          {&MemoryUse::Optimizer, reinterpret_cast<const char *>(Blocks.Codes),
+           poplar_state_bytes(Own.Int8States), CodesUsed + 4 * ScalesUsed});
+    if (int64_t Wide = Own.size() - Own.Int8States)
+      Out.push_back({&MemoryUse::Optimizer,
+                     reinterpret_cast<const char *>(Moment), 4 * Wide,
+                     4 * (ShardUsed - CodesUsed)});
+  };
+  AddMoment(Own.Blocks1, Own.Moment1);
+  AddMoment(Own.Blocks2, Own.Moment2);
   // That of a GPU's rank takes nothing of the GPU's memory.
   bool IsHere = Bucket.residuals && !Program.gpu;
   if (int64_t Kept = IsHere ? Bucket.residuals[Exec.state().rank()] : 0)
@@ -161,8 +178,12 @@ static uint64_t hashReplica(const Executor &Exec, int64_t Bucket) {
   }
   const Shard &S = Exec.state().shard(Bucket);
   uint64_t Hash = 0;
-  for (const float *Values : {S.Master, S.Moment1, S.Moment2})
-    Hash = hashMemory(Exec, Hash, Values, S.size() * 4);
+  Hash = hashMemory(Exec, Hash, S.Master, S.size() * 4);
+  for (const float *Moment : {S.Moment1, S.Moment2})
+    Hash = hashMemory(Exec, Hash, Moment, (S.size() - S.Int8States) * 4);
+  for (const MomentBlocks &Blocks : {S.Blocks1, S.Blocks2})
+    Hash =
+        hashMemory(Exec, Hash, Blocks.Codes, poplar_state_bytes(S.Int8States));
   return Hash;
 }
 

@@ -385,6 +385,13 @@ void Device::updateAdamW(float *Values, float *Gradients, float *Moment1,
   Data->startOwn(Data->Program.gpu->adamw, Args, Count);
 }
 
+void Device::updateAdamW(float *, float *, const MomentBlocks &,
+                         const MomentBlocks &, const float (&)[8], int64_t) {
+  fail(
+      "8-bit optimizer states are not there on GPUs yet; import the model with "
+      "--optimizer-states f32");
+}
+
 void Device::convertWorking(const float *From, char *To, int64_t Count) {
   void *Args[] = {const_cast<float *>(From), To};
   Data->startOwn(Data->Program.gpu->convert_working, Args, Count);

@@ -220,6 +220,46 @@ void Device::updateAdamW(float *Values, float *Gradients, float *Moment1,
   dispatchRanges(Data->Threads, Data->Program.adamw, Args, Count, Count, Block);
 }
 
+namespace {
+/// What updateBlocksKernel() is given.
+struct BlockUpdate {
+  PoplarKernel AdamW;
+  float *Values, *Gradients;
+  MomentBlocks Moment1, Moment2;
+  const float *Hyper;
+};
+} // namespace
+
+/// args: BlockUpdate; extent: elements.
+static void updateBlocksKernel(void *const *Args, int64_t, int64_t Begin,
+                               int64_t End) {
+  const auto &Update = *static_cast<const BlockUpdate *>(Args[0]);
+  float Wide1[POPLAR_STATE_BLOCK], Wide2[POPLAR_STATE_BLOCK];
+  for (int64_t First = Begin; First < End; First += POPLAR_STATE_BLOCK) {
+    int64_t Count = std::min<int64_t>(POPLAR_STATE_BLOCK, End - First);
+    MomentBlocks M1 = Update.Moment1.from(First),
+                 M2 = Update.Moment2.from(First);
+    dequantizeBlock(/*IsSigned=*/true, M1.Codes, *M1.Scales, Count, Wide1);
+    dequantizeBlock(/*IsSigned=*/false, M2.Codes, *M2.Scales, Count, Wide2);
+    void *Own[] = {Update.Values + First, Update.Gradients + First, Wide1,
+                   Wide2, const_cast<float *>(Update.Hyper)};
+    Update.AdamW(Own, Count, 0, Count);
+    *M1.Scales = quantizeBlock(/*IsSigned=*/true, Wide1, Count, M1.Codes);
+    *M2.Scales = quantizeBlock(/*IsSigned=*/false, Wide2, Count, M2.Codes);
+  }
+}
+
+void Device::updateAdamW(float *Values, float *Gradients,
+                         const MomentBlocks &Moment1,
+                         const MomentBlocks &Moment2, const float (&Hyper)[8],
+                         int64_t Count) {
+  static_assert(Block % POPLAR_STATE_BLOCK == 0);
+  BlockUpdate Update{
+      Data->Program.adamw, Values, Gradients, Moment1, Moment2, Hyper};
+  void *Args[] = {&Update};
+  dispatchRanges(Data->Threads, updateBlocksKernel, Args, Count, Count, Block);
+}
+
 void Device::convertWorking(const float *From, char *To, int64_t Count) {
   void *Args[] = {const_cast<float *>(From), To};
   dispatchRanges(Data->Threads, Data->Program.convert_working, Args, Count,

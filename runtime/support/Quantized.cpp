@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 using namespace poplar::runtime;
@@ -36,19 +37,21 @@ const std::array<float, 16> poplar::runtime::NF4Values = {-1.0f,
                                                           1.0f};
 
 /// Decades from 1e-6 on, each cut into twice as many parts as the one before,
-/// whose middles are the values; with both signs, 0 and 1.
-static std::array<float, 256> makeDynamicMap() {
+/// whose middles are the values; with both signs or twice as many parts, 0 and
+/// 1.
+static std::array<float, 256> makeDynamicMap(bool IsSigned) {
   std::array<float, 256> Map;
   size_t Next = 0;
   constexpr double Decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
-  int64_t Parts = 1;
+  int64_t Parts = IsSigned ? 1 : 2;
   for (double Decade : Decades) {
     for (int64_t Part = 0; Part < Parts; ++Part) {
       double Middle = 0.1 + 0.9 * static_cast<double>(2 * Part + 1) /
                                 static_cast<double>(2 * Parts);
       auto Value = static_cast<float>(Decade * Middle);
       Map[Next++] = Value;
-      Map[Next++] = -Value;
+      if (IsSigned)
+        Map[Next++] = -Value;
     }
     Parts *= 2;
   }
@@ -59,7 +62,12 @@ static std::array<float, 256> makeDynamicMap() {
 }
 
 const std::array<float, 256> &poplar::runtime::getDynamicMap() {
-  static const std::array<float, 256> Map = makeDynamicMap();
+  static const std::array<float, 256> Map = makeDynamicMap(/*IsSigned=*/true);
+  return Map;
+}
+
+const std::array<float, 256> &poplar::runtime::getUnsignedDynamicMap() {
+  static const std::array<float, 256> Map = makeDynamicMap(/*IsSigned=*/false);
   return Map;
 }
 
@@ -88,6 +96,86 @@ static float findLargest(const float *Values, int64_t Count) {
 /// Of a block of zeros, too.
 static float invert(float Largest) { return 1.0f / std::max(Largest, 1e-38f); }
 
+namespace {
+/// Finds codes of a map of 8 bits by the leading bits of a value: a cell holds
+/// at most one of the map's middles.
+class CodeTable {
+public:
+  explicit CodeTable(const std::array<float, 256> &Map);
+
+  /// How many middles are below `Value`, of magnitude 1 at most.
+  uint8_t find(float Value) const {
+    const auto &Cells = std::signbit(Value) ? Below : Above;
+    uint8_t Code = Cells[getCell(Value)];
+    return static_cast<uint8_t>(Code + (Middles[Code] < Value));
+  }
+
+private:
+  /// Bits of the fraction that tell cells apart, and the exponent under which
+  /// all is one cell.
+  static constexpr int Shift = 16, Least = (127 - 23) << 7;
+  static constexpr size_t NumCells = (127 << 7) - Least + 1;
+
+  static size_t getCell(float Value) {
+    uint32_t Bits;
+    std::memcpy(&Bits, &Value, sizeof(Bits));
+    int32_t Cell = static_cast<int32_t>((Bits & 0x7FFFFFFFu) >> Shift) - Least;
+    return static_cast<size_t>(
+        std::clamp(Cell, 0, static_cast<int32_t>(NumCells) - 1));
+  }
+
+  /// The last is above everything.
+  std::array<float, 256> Middles;
+  /// Of the least value of each cell: of positive ones and 0, of negative ones.
+  std::array<uint8_t, NumCells> Above, Below;
+};
+} // namespace
+
+CodeTable::CodeTable(const std::array<float, 256> &Map) {
+  std::array<float, 255> Found = findMiddles(Map);
+  std::copy(Found.begin(), Found.end(), Middles.begin());
+  Middles[255] = std::numeric_limits<float>::infinity();
+  auto Count = [&](float Value) {
+    return static_cast<uint8_t>(
+        std::lower_bound(Found.begin(), Found.end(), Value) - Found.begin());
+  };
+  for (size_t Cell = 0; Cell < NumCells; ++Cell) {
+    // The least magnitude of this cell, and the largest.
+    float Low = 0, High;
+    auto First = static_cast<uint32_t>(static_cast<int>(Cell) + Least) << Shift,
+         Last = First | ((1u << Shift) - 1);
+    if (Cell > 0)
+      std::memcpy(&Low, &First, sizeof(Low));
+    std::memcpy(&High, &Last, sizeof(High));
+    Above[Cell] = Count(Low);
+    Below[Cell] = Count(-High);
+  }
+}
+
+static const CodeTable &getCodeTable(bool IsSigned) {
+  static const CodeTable Signed(getDynamicMap()),
+      Unsigned(getUnsignedDynamicMap());
+  return IsSigned ? Signed : Unsigned;
+}
+
+float poplar::runtime::quantizeBlock(bool IsSigned, const float *Values,
+                                     int64_t Count, uint8_t *Codes) {
+  const CodeTable &Table = getCodeTable(IsSigned);
+  float Largest = findLargest(Values, Count), Inverse = invert(Largest);
+  for (int64_t I = 0; I < Count; ++I)
+    Codes[I] = Table.find(scale(Values[I], Inverse));
+  return Largest;
+}
+
+void poplar::runtime::dequantizeBlock(bool IsSigned, const uint8_t *Codes,
+                                      float Scale, int64_t Count,
+                                      float *Values) {
+  const std::array<float, 256> &Map =
+      IsSigned ? getDynamicMap() : getUnsignedDynamicMap();
+  for (int64_t I = 0; I < Count; ++I)
+    Values[I] = Map[Codes[I]] * Scale;
+}
+
 static bool areFinite(const float *Values, int64_t Count) {
   float Rest = 0;
   for (int64_t I = 0; I < Count; ++I)
@@ -111,7 +199,6 @@ static void quantizeInt8(int64_t Rows, int64_t Columns, const float *Values,
 /// Codes of a byte each for `Count` scales, and what their values are of.
 static void quantizeScales(std::vector<float> &Scales, char *Codes,
                            char *Factors, char *Mean) {
-  static const std::array<float, 255> Middles = findMiddles(getDynamicMap());
   double Sum = 0;
   for (float Scale : Scales)
     Sum += Scale;
@@ -122,15 +209,10 @@ static void quantizeScales(std::vector<float> &Scales, char *Codes,
     Scale -= Average;
   for (int64_t First = 0; First < Count; First += POPLAR_SCALE_BLOCK) {
     int64_t Last = std::min<int64_t>(First + POPLAR_SCALE_BLOCK, Count);
-    float Largest = findLargest(Scales.data() + First, Last - First);
+    float Largest =
+        quantizeBlock(/*IsSigned=*/true, Scales.data() + First, Last - First,
+                      reinterpret_cast<uint8_t *>(Codes) + First);
     std::memcpy(Factors + First / POPLAR_SCALE_BLOCK * 4, &Largest, 4);
-    float Inverse = invert(Largest);
-    for (int64_t I = First; I < Last; ++I) {
-      float Scaled = scale(Scales[static_cast<size_t>(I)], Inverse);
-      Codes[I] = static_cast<char>(
-          std::lower_bound(Middles.begin(), Middles.end(), Scaled) -
-          Middles.begin());
-    }
   }
 }
 

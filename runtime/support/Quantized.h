@@ -27,6 +27,27 @@ extern const std::array<float, 16> NF4Values;
 /// Parallelism in Deep Learning, 2016): values of its codes, ascending.
 const std::array<float, 256> &getDynamicMap();
 
+/// The unsigned one.
+const std::array<float, 256> &getUnsignedDynamicMap();
+
+/// A moment of AdamW in blocks of POPLAR_STATE_BLOCK elements.
+struct MomentBlocks {
+  uint8_t *Codes;
+  float *Scales;
+
+  /// From the block on that begins at `Element`.
+  MomentBlocks from(int64_t Element) const {
+    return {Codes + Element, Scales + Element / POPLAR_STATE_BLOCK};
+  }
+};
+
+/// Quantises a block of a moment to codes of the signed or the unsigned map;
+/// returns its scale.
+float quantizeBlock(bool IsSigned, const float *Values, int64_t Count,
+                    uint8_t *Codes);
+void dequantizeBlock(bool IsSigned, const uint8_t *Codes, float Scale,
+                     int64_t Count, float *Values);
+
 /// Quantises a matrix; false if a value is not finite. `Out` has the bytes of
 /// the layout, of which those between parts become 0.
 bool quantize(int32_t Type, int64_t Rows, int64_t Columns, const float *Values,

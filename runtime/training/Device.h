@@ -21,6 +21,7 @@
 #define POPLAR_RUNTIME_DEVICE_H
 
 #include "Poplar/Runtime/ABI.h"
+#include "support/Quantized.h"
 
 #include <functional>
 #include <memory>
@@ -93,6 +94,11 @@ public:
   /// nn.adamw of the program; `Hyper` is the host's.
   void updateAdamW(float *Values, float *Gradients, float *Moment1,
                    float *Moment2, const float (&Hyper)[8], int64_t Count);
+  /// The same with moments in blocks of 8 bits, the first of which begin at the
+  /// first element. Moments are rounded after the update.
+  void updateAdamW(float *Values, float *Gradients, const MomentBlocks &Moment1,
+                   const MomentBlocks &Moment2, const float (&Hyper)[8],
+                   int64_t Count);
   /// Rounds f32 to the working type, which is another.
   void convertWorking(const float *From, char *To, int64_t Count);
 

@@ -112,9 +112,16 @@ void Optimizer::adamw(int64_t Bucket) {
   for (const Piece &Part : Exec.state().pieces(Bucket)) {
     bool Decays = Program.parameters[Part.Parameter].decay;
     Hyper[4] = Decays ? static_cast<float>(Settings.WeightDecay) : 0.0f;
-    Exec.device().updateAdamW(S.Master + Part.Offset, S.Gradient + Part.Offset,
-                              S.Moment1 + Part.Offset, S.Moment2 + Part.Offset,
-                              Hyper, Part.End - Part.Begin);
+    float *Master = S.Master + Part.Offset,
+          *Gradient = S.Gradient + Part.Offset;
+    int64_t Count = Part.End - Part.Begin;
+    if (Part.Offset < S.Int8States)
+      Exec.device().updateAdamW(Master, Gradient, S.Blocks1.from(Part.Offset),
+                                S.Blocks2.from(Part.Offset), Hyper, Count);
+    else
+      Exec.device().updateAdamW(
+          Master, Gradient, S.find(&Shard::Moment1, Part.Offset),
+          S.find(&Shard::Moment2, Part.Offset), Hyper, Count);
   }
   if (Program.working_type != POPLAR_F32)
     Exec.device().convertWorking(S.Master, S.Working, S.size());

@@ -14,6 +14,10 @@ nf4 and int8 have to be the same, bit by bit. Scales of nf4_double are rounded t
 a map that the library computes in f32, in an order that depends on the CPU, and
 so is their mean: there, values may differ by 1e-6 of the largest one.
 
+Likewise for adamw8bit.py, which the tests of optimizer states in 8 bits trust:
+codes of moments may differ by one in a thousandth of the elements, those that lie
+between two values of a map, and values and scales by 1e-6.
+
 The kernels that bitsandbytes 0.50 has compiled for CPUs are not asked: they
 dequantise nf4 otherwise where rows are no multiple of a block, and do not always
 round scales to the nearest value of the map.
@@ -40,6 +44,7 @@ import torch
 sys.path.append(
     os.path.join(os.path.dirname(__file__), "..", "..", "test", "Integration", "Inputs")
 )
+import adamw8bit
 import quantized
 
 SHAPES = [(64, 64), (176, 64), (64, 176), (256, 1024), (7, 33)]
@@ -53,6 +58,39 @@ def round_there(form, matrix):
         matrix, blocksize=64, quant_type="nf4", compress_statistics=form == "nf4_double"
     )
     return library.dequantize_4bit(codes, state)
+
+
+def check_optimizer(shape, steps=5):
+    """Whether steps of AdamW8bit are the same."""
+    rate, betas, epsilon, decay = 1e-2, (0.9, 0.999), 1e-8, 0.1
+    values = torch.nn.Parameter(torch.randn(shape) * 0.02)
+    ours = values.detach().flatten().tolist()
+    moments = adamw8bit.start(len(ours))
+    optimizer = bitsandbytes.optim.AdamW8bit(
+        [values], lr=rate, betas=betas, eps=epsilon, weight_decay=decay
+    )
+    passed = True
+    for number in range(1, steps + 1):
+        values.grad = torch.randn(shape) * torch.rand(shape) ** 4
+        gradient = values.grad.flatten().tolist()
+        ours = adamw8bit.step(
+            ours, gradient, moments, number, rate, betas, epsilon, decay
+        )
+        optimizer.step()
+        state = optimizer.state[values]
+        error = (torch.tensor(ours) - values.detach().flatten()).abs().max().item()
+        differ = 0
+        for index, moment in enumerate(moments, 1):
+            codes = state[f"state{index}"].flatten().int() - torch.tensor(moment.codes)
+            differ += int((codes != 0).sum())
+            scales = state[f"absmax{index}"] / torch.tensor(moment.scales) - 1
+            passed &= int(codes.abs().max()) <= 1 and scales.abs().max().item() <= 1e-6
+        passed &= error <= 1e-6 and differ <= 2e-3 * len(ours)
+    print(
+        f"AdamW8bit   {shape[0]:>4} x {shape[1]:<5} {differ:>6} codes differ, values "
+        f"by {error:.1e}  {'ok' if passed else 'FAILED'}"
+    )
+    return passed
 
 
 def main():
@@ -75,6 +113,9 @@ def main():
                 f"{form:<11} {shape[0]:>4} x {shape[1]:<5} {differ:>6} values differ, "
                 f"by {error:.1e}  {'ok' if passed else 'FAILED'}"
             )
+    for shape in SHAPES:
+        if shape[0] * shape[1] >= adamw8bit.SMALLEST:
+            failures += not check_optimizer(shape)
     return 1 if failures else 0
 
 

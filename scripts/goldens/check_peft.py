@@ -226,18 +226,32 @@ def largest(ours, theirs):
     return ((ours - theirs).abs().max() / theirs.abs().max()).item()
 
 
-def check(name, poplar, directory, table, save):
-    here = Here(poplar, name, directory)
+def check(name, arguments, directory, table):
+    here = Here(arguments.poplar, name, directory)
+    if name in WHOLE and "full" in arguments.rows:
+        check_full(name, here, table)
+    if "lora" in arguments.rows:
+        expected = check_lora(name, here, table)
+        if arguments.save and name in WHOLE:
+            write_goldens(os.path.join(arguments.save, f"peft-{name}"), here, expected)
+    if "qlora" in arguments.rows:
+        for form in QUANTIZED.get(name, ()):
+            check_quantized(name, here, form, table)
+
+
+def check_full(name, here, table):
+    ids, targets = make_goldens.make_batch(name, BATCH)
+    model = make_goldens.CLASSES[name].from_pretrained(here.base)
+    expected = train_there(model, ids, targets, RATES["full"])
+    for where, program in here.build("full").items():
+        losses = here.train(program, here.path(f"full {where}"), RATES["full"])
+        table.add(name, f"full, {where}: losses", worst(losses, expected))
+
+
+def check_lora(name, here, table):
+    """Returns the losses there."""
     ids, targets = make_goldens.make_batch(name, BATCH)
     load = make_goldens.CLASSES[name].from_pretrained
-
-    if name in WHOLE:
-        expected = train_there(load(here.base), ids, targets, RATES["full"])
-        for where, program in here.build("full").items():
-            out = here.path(f"full {where}")
-            losses = here.train(program, out, RATES["full"])
-            table.add(name, f"full, {where}: losses", worst(losses, expected))
-
     model = add_adapter(name, load(here.base))
     model.save_pretrained(here.path("adapter"))
     start = ["--init-adapter", here.path("adapter")]
@@ -258,15 +272,12 @@ def check(name, poplar, directory, table, save):
         logits = model.eval()(input_ids=ids).logits
     ours = here.logits(programs["one device"], here.path("trained"))
     table.add(name, "LoRA: there -> here", largest(ours, logits))
-    run(poplar, "merge", here.path("lora ZeRO 3"), "-o", here.path("merged"))
+    run(here.poplar, "merge", here.path("lora ZeRO 3"), "-o", here.path("merged"))
     with torch.no_grad():
         logits = load(here.path("merged")).eval()(input_ids=ids).logits
     ours = here.logits(programs["one device"], here.path("lora ZeRO 3"))
     table.add(name, "LoRA: poplar merge", largest(ours, logits))
-    for form in QUANTIZED.get(name, ()):
-        check_quantized(name, here, form, table)
-    if save and name in WHOLE:
-        write_goldens(os.path.join(save, f"peft-{name}"), here, expected)
+    return expected
 
 
 def check_quantized(name, here, form, table):
@@ -339,7 +350,13 @@ def main():
     parser.add_argument(
         "--models", nargs="+", choices=TARGETS, help="check these only"
     )
-    parser.add_argument("--save", metavar="DIR", help="write goldens there")
+    rows = ["full", "lora", "qlora"]
+    parser.add_argument(
+        "--rows", nargs="+", choices=rows, default=rows, help="check these only"
+    )
+    parser.add_argument(
+        "--save", metavar="DIR", help="write goldens there, of the rows lora"
+    )
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -351,7 +368,7 @@ def main():
     table = Table()
     with tempfile.TemporaryDirectory() as directory:
         for name in arguments.models or TARGETS:
-            check(name, arguments.poplar, directory, table, arguments.save)
+            check(name, arguments, directory, table)
     return 1 if table.failures else 0
 
 

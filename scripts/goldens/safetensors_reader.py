@@ -14,8 +14,12 @@ import struct
 import sys
 
 
+# Of the array module.
+FORMATS = {"F32": "f", "U8": "B"}
+
+
 def read(path):
-    """Returns ({name: (shape, array of f32)}, metadata)."""
+    """Returns ({name: (shape, array)}, metadata)."""
     with open(path, "rb") as file:
         data = file.read()
     if len(data) < 8:
@@ -28,11 +32,13 @@ def read(path):
     tensors = {}
     for name, entry in header.items():
         begin, end = (8 + size + offset for offset in entry["data_offsets"])
-        if entry["dtype"] != "F32":
-            raise ValueError(f"{path}: {name} is {entry['dtype']}, expected F32")
+        if entry["dtype"] not in FORMATS:
+            raise ValueError(
+                f"{path}: {name} is {entry['dtype']}, expected {' or '.join(FORMATS)}"
+            )
         if end > len(data):
             raise ValueError(f"{path}: truncated in {name}")
-        values = array.array("f")
+        values = array.array(FORMATS[entry["dtype"]])
         values.frombytes(data[begin:end])
         if sys.byteorder == "big":
             values.byteswap()

@@ -10,8 +10,10 @@
 #include "ImportTokenizer.h"
 #include "Output.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Import.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
@@ -27,6 +29,8 @@
 
 /// The value of --frozen-format that changes nothing.
 static constexpr const char *kUnchanged = "same";
+/// And of --optimizer-states.
+static constexpr const char *kWideStates = "f32";
 
 namespace {
 struct Arguments {
@@ -39,6 +43,7 @@ struct Arguments {
   bool packing = false;
   poplar::NNAddAdaptersOptions adapters;
   std::string frozenFormat = kUnchanged;
+  std::string optimizerStates = kWideStates;
 };
 } // namespace
 
@@ -85,6 +90,15 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
                             "bits each\n",
                             quantized, arguments.frozenFormat, bytes,
                             8.0 * double(bytes) / double(quantized));
+  int64_t int8States = 0;
+  for (auto parameter : module.getOps<poplar::nn::ParameterOp>())
+    if (poplar::zero::hasInt8States(parameter))
+      int8States += llvm::cast<mlir::RankedTensorType>(parameter.getType())
+                        .getNumElements();
+  if (int8States)
+    stream << llvm::formatv("optimizer moments of {0:N} of {1:N} trained "
+                            "parameters in blocks of 8 bits\n",
+                            int8States, trained);
   stream << "sequence  " << seqLen << " tokens per sample (";
   if (seqLenGiven)
     stream << "as asked for; the model has " << summary.positions
@@ -186,10 +200,10 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
   return true;
 }
 
-/// Adapters, and the format of what they freeze. Fails with `error` set.
-static bool addAdapters(mlir::ModuleOp module,
-                        const poplar::NNAddAdaptersOptions &options,
-                        const std::string &frozenFormat, std::string &error) {
+/// Adapters, the format of what they freeze, and that of the optimizer's
+/// states. Fails with `error` set.
+static bool transform(mlir::ModuleOp module, const Arguments &arguments,
+                      bool hasAdapters, std::string &error) {
   mlir::ScopedDiagnosticHandler handler(module.getContext(),
                                         [&](mlir::Diagnostic &diagnostic) {
                                           if (error.empty())
@@ -201,6 +215,27 @@ static bool addAdapters(mlir::ModuleOp module,
   if (frozenFormat != kUnchanged)
     passes.addPass(poplar::createNNQuantizeFrozen({frozenFormat}));
   return mlir::succeeded(passes.run(module));
+}
+
+/// Has the optimizer keep moments in 8 bits. Fails with `error` set.
+static bool narrowStates(mlir::ModuleOp module, std::string &error) {
+  mlir::NamedAttrList entries(
+      module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr));
+  entries.set("int8_states",
+              mlir::Builder(module.getContext()).getBoolAttr(true));
+  module->setAttr(poplar::nn::kModelAttr,
+                  entries.getDictionary(module.getContext()));
+  auto parameters = module.getOps<poplar::nn::ParameterOp>();
+  if (llvm::any_of(parameters, [](poplar::nn::ParameterOp parameter) {
+        return poplar::zero::hasInt8States(parameter);
+      }))
+    return true;
+  error =
+      llvm::formatv("the model trains no parameter of {0} elements, and the "
+                    "optimizer states of smaller ones stay f32: leave out "
+                    "--optimizer-states",
+                    POPLAR_SMALLEST_INT8_STATES);
+  return false;
 }
 
 /// --lora-rank and what goes with it; returns the option that asks for
@@ -309,6 +344,13 @@ void addImportCommand(CLI::App &app, int &status) {
                    "File for the model, as MLIR; - for standard output")
       ->type_name("MODEL")
       ->required();
+  command
+      ->add_option("--optimizer-states", arguments->optimizerStates,
+                   "Format of AdamW's moments: f32, or int8, which is 8 bits a "
+                   "value in blocks of 256 with a scale each; parameters of "
+                   "fewer than 4096 elements keep f32 (default: f32)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({kWideStates, "int8"}));
   CLI::Option *lora =
       addAdapterOptions(command, arguments->adapters, arguments->frozenFormat);
   command->callback([=, &status] {
@@ -340,6 +382,11 @@ void addImportCommand(CLI::App &app, int &status) {
       arguments->adapters.targets = {"all-linear"};
     if (lora->count() && !addAdapters(*module, arguments->adapters,
                                       arguments->frozenFormat, error)) {
+      status = reportError(arguments->config + ": " + error);
+      return;
+    }
+    if (arguments->optimizerStates != kWideStates &&
+        !narrowStates(*module, error)) {
       status = reportError(arguments->config + ": " + error);
       return;
     }

@@ -15,6 +15,8 @@
 #include "comm/Wire.h"
 #include "gemm/Gemm.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -64,6 +66,64 @@ TEST(Quantized, ValuesStayNearAndRoundedOnesStay) {
             unpack(Format, Rows, Columns, pack(Format, Rows, Columns, Once)),
             Once);
     }
+}
+
+// Against a search of the map's values: of all blocks of magnitude 1, the
+// nearest ones and those around them.
+TEST(Quantized, CodesOfMomentsAreTheNearest) {
+  for (bool IsSigned : {true, false}) {
+    const std::array<float, 256> &Map =
+        IsSigned ? getDynamicMap() : getUnsignedDynamicMap();
+    EXPECT_TRUE(std::is_sorted(Map.begin(), Map.end()));
+    EXPECT_EQ(Map[255], 1.0f);
+    EXPECT_EQ(Map[IsSigned ? 127 : 0], 0.0f);
+    std::vector<float> Values;
+    for (size_t I = 0; I + 1 < Map.size(); ++I) {
+      float Middle = (Map[I] + Map[I + 1]) / 2;
+      for (float Value : {Map[I], Middle, std::nextafter(Middle, -2.0f),
+                          std::nextafter(Middle, 2.0f)})
+        Values.push_back(Value);
+    }
+    for (float Value = 1; Value > 1e-12f; Value *= 0.97f) {
+      Values.push_back(Value);
+      Values.push_back(IsSigned ? -Value : Value / 3);
+    }
+    for (size_t First = 0; First < Values.size(); First += 255) {
+      size_t Count = std::min<size_t>(255, Values.size() - First);
+      float Block[256];
+      std::copy_n(Values.begin() + static_cast<ptrdiff_t>(First), Count, Block);
+      Block[Count] = 1;
+      uint8_t Codes[256];
+      float Scale = quantizeBlock(IsSigned, Block,
+                                  static_cast<int64_t>(Count) + 1, Codes);
+      EXPECT_EQ(Scale, 1.0f);
+      for (size_t I = 0; I <= Count; ++I) {
+        size_t Nearest = 0;
+        for (size_t C = 1; C < Map.size(); ++C)
+          if (Block[I] > (Map[C - 1] + Map[C]) / 2)
+            Nearest = C;
+        EXPECT_EQ(Codes[I], Nearest) << Block[I];
+      }
+    }
+  }
+}
+
+TEST(Quantized, MomentsComeBack) {
+  std::vector<float> Values = makeMatrix(1, 256), Back(256);
+  std::vector<uint8_t> Codes(256);
+  Values[7] = -0.5f; // the largest magnitude
+  float Scale = quantizeBlock(true, Values.data(), 256, Codes.data());
+  EXPECT_EQ(Scale, 0.5f);
+  dequantizeBlock(true, Codes.data(), Scale, 256, Back.data());
+  for (size_t I = 0; I < Values.size(); ++I)
+    EXPECT_NEAR(Back[I], Values[I], 0.5f / 64) << I;
+  // A block of zeros has no scale.
+  std::fill(Values.begin(), Values.end(), 0.0f);
+  Scale = quantizeBlock(false, Values.data(), 200, Codes.data());
+  dequantizeBlock(false, Codes.data(), Scale, 200, Back.data());
+  EXPECT_EQ(Scale, 0.0f);
+  for (size_t I = 0; I < 200; ++I)
+    EXPECT_EQ(Back[I], 0.0f);
 }
 
 TEST(Quantized, RangesAndNarrowFormatsAreThoseOfTheWhole) {

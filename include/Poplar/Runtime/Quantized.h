@@ -34,6 +34,23 @@
 #define POPLAR_NF4_BLOCK 64
 #define POPLAR_SCALE_BLOCK 256
 
+/// Moments of AdamW in 8 bits (Dettmers et al., 8-bit Optimizers via Block-wise
+/// Quantization, 2022), where the program's description says `int8_states`: a
+/// byte an element, its place in the dynamic map of 8 bits, which has signs for
+/// the first moment and none for the second; and an f32 scale, the largest
+/// magnitude of a block of POPLAR_STATE_BLOCK elements.
+///   moment = map[code] * scale
+/// Those of parameters with fewer elements than POPLAR_SMALLEST_INT8_STATES are
+/// f32. In a bucket, the others come first; they, and the shards that begin
+/// among them, begin at multiples of a block. Scales lie behind the codes.
+#define POPLAR_STATE_BLOCK 256
+#define POPLAR_SMALLEST_INT8_STATES 4096
+
+/// Of a moment of whole blocks.
+static inline int64_t poplar_state_bytes(int64_t elements) {
+  return elements + elements / POPLAR_STATE_BLOCK * 4;
+}
+
 /// Where the parts begin, in bytes, each at a multiple of 4: codes of values at
 /// 0. `factors` and `mean` are those of POPLAR_NF4_DOUBLE, whose `scales` are
 /// bytes. `bytes` is the end.

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/Program/Program.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -64,14 +66,18 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
   for (auto copies : program.getOps<exec::CopiesOp>()) {
     auto bucket = symbols.lookupNearestSymbolFrom<zero::BucketOp>(
         copies, copies.getBucketAttr());
-    int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
     if (!info.holds(bucket))
       continue;
-    if (info.worldSize > 1 && info.getStage(bucket) > 0)
-      elements = (*bucket.getBounds())[rank + 1] - (*bucket.getBounds())[rank];
-    auto add = [&](int64_t width) {
-      bytes += llvm::alignTo(elements * width, POPLAR_ALIGNMENT);
+    int64_t begin = 0, end = zero::BucketLayout::get(bucket, symbols)->elements;
+    if (info.worldSize > 1 && info.getStage(bucket) > 0) {
+      begin = (*bucket.getBounds())[rank];
+      end = (*bucket.getBounds())[rank + 1];
+    }
+    int64_t elements = end - begin;
+    auto addBytes = [&](int64_t size) {
+      bytes += llvm::alignTo(size, POPLAR_ALIGNMENT);
     };
+    auto add = [&](int64_t width) { addBytes(elements * width); };
     bool isF32 = copies.getType().isF32();
     if (!copies.getWorking())
       add(copies.getType().getIntOrFloatBitWidth() / 8); // working copy
@@ -81,13 +87,15 @@ int64_t poplar::getShardBytes(ModuleOp program, int64_t rank) {
       add(4); // master
     if (!copies.getGradient())
       add(4); // gradient
-    add(4);   // moments
-    add(4);
+    int64_t int8States = std::max<int64_t>(
+        std::min(zero::countInt8States(bucket, symbols), end) - begin, 0);
+    for (int moment = 0; moment < 2; ++moment) {
+      addBytes(poplar_state_bytes(int8States));
+      addBytes((elements - int8States) * 4);
+    }
     // What a GPU's sums owe is in the memory of its host.
     if (!plans.empty() && StringRef(info.target).starts_with("host"))
-      bytes += llvm::alignTo(
-          4 * zero::countResidual(*plans.begin(), info, bucket, rank),
-          POPLAR_ALIGNMENT);
+      addBytes(4 * zero::countResidual(*plans.begin(), info, bucket, rank));
   }
   return bytes;
 }

@@ -84,7 +84,8 @@ LogicalResult ModelVerifier::verifyKeys() {
     } else if (name == "lora_alpha" || name == "lora_dropout") {
       if (!isa<FloatAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a number";
-    } else if (name == "lora_in_out" || name == "packing") {
+    } else if (name == "lora_in_out" || name == "packing" ||
+               name == "int8_states") {
       if (!isa<BoolAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a bool";
     } else if (name == "special_token_ids") {

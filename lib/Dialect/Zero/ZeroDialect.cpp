@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Planner/Model/WireFormat.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -280,7 +282,41 @@ FailureOr<BucketLayout> BucketLayout::get(BucketOp bucket,
       return failure();
     sizes.push_back(
         nn::getStoredElements(cast<RankedTensorType>(parameter.getType())));
+    if (hasInt8States(parameter))
+      sizes.back() = llvm::alignTo(sizes.back(), POPLAR_STATE_BLOCK);
   }
   return BucketLayout(sizes,
                       bucket.getQuantized() ? kByteAlignment : kAlignment);
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer states
+//===----------------------------------------------------------------------===//
+
+bool zero::hasInt8States(ModuleOp module) {
+  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  auto states = facts ? facts.getAs<BoolAttr>("int8_states") : BoolAttr();
+  return states && states.getValue();
+}
+
+bool zero::hasInt8States(nn::ParameterOp parameter) {
+  return !parameter.getFrozen() &&
+         cast<RankedTensorType>(parameter.getType()).getNumElements() >=
+             POPLAR_SMALLEST_INT8_STATES &&
+         hasInt8States(parameter->getParentOfType<ModuleOp>());
+}
+
+int64_t zero::countInt8States(BucketOp bucket, SymbolTableCollection &symbols) {
+  BucketLayout layout = *BucketLayout::get(bucket, symbols);
+  int64_t end = 0;
+  for (auto [name, offset] :
+       llvm::zip_equal(bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
+                       layout.offsets)) {
+    auto parameter =
+        symbols.lookupNearestSymbolFrom<nn::ParameterOp>(bucket, name);
+    auto type = cast<RankedTensorType>(parameter.getType());
+    if (hasInt8States(parameter))
+      end = offset + llvm::alignTo(type.getNumElements(), POPLAR_STATE_BLOCK);
+  }
+  return end;
 }

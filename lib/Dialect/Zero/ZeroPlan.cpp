@@ -8,9 +8,11 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Planner/Cluster/Targets.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Support/Names.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -550,6 +552,7 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("is quantized and not frozen");
   llvm::SmallDenseSet<Attribute> seen;
   Type format;
+  bool hasWideStates = false;
   for (auto name : getParameters().getAsRange<FlatSymbolRefAttr>()) {
     auto parameter =
         symbols.lookupNearestSymbolFrom<nn::ParameterOp>(*this, name);
@@ -570,6 +573,13 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
     format = element;
     if (!seen.insert(name).second)
       return emitOpError("names ") << name << " twice";
+    bool isInt8 = hasInt8States(parameter);
+    if (isInt8 && hasWideStates)
+      return emitOpError("has ")
+             << name
+             << ", whose moments are in blocks of 8 bits, behind a parameter "
+                "whose moments are in f32: they come first";
+    hasWideStates |= !isInt8;
   }
   if (getPositions() &&
       (!getGroups() || getGroups()->size() != getPositions()->size()))
@@ -590,6 +600,14 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << rank << " and " << rank + 1
              << " that overlap: bounds fall from " << (*bounds)[rank] << " to "
              << (*bounds)[rank + 1];
+  int64_t int8States = countInt8States(*this, symbols);
+  for (auto [rank, bound] : llvm::enumerate(*bounds))
+    if (bound < int8States && bound % POPLAR_STATE_BLOCK != 0)
+      return emitOpError("has a shard of rank ")
+             << rank << " that begins at " << bound
+             << ", in the middle of a block of 8-bit moments: expected a "
+                "multiple of "
+             << POPLAR_STATE_BLOCK;
   if (bounds->back() != elements)
     return emitOpError("has shards that end at ")
            << bounds->back() << ", but the bucket has " << elements

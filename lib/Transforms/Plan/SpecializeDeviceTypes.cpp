@@ -8,9 +8,11 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "SliceParameters.h"
@@ -140,10 +142,16 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
     if (isNothing(shares))
       return plan.emitOpError("has no rank that holds any state of bucket @")
              << bucket.getSymName();
-    bucket.setBounds(
+    std::vector<int64_t> bounds =
         shardByShares(zero::BucketLayout::get(bucket, symbols)->elements,
                       shares)
-            .bounds);
+            .bounds;
+    // Shards do not end inside of a block of 8-bit moments.
+    int64_t int8States = zero::countInt8States(bucket, symbols);
+    for (int64_t &bound : bounds)
+      if (bound < int8States)
+        bound = llvm::alignTo(bound, POPLAR_STATE_BLOCK);
+    bucket.setBounds(bounds);
   }
   return success();
 }
@@ -156,6 +164,11 @@ static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
     return plan.emitOpError("has devices that share units of a model with "
                             "adapters, which cannot be divided yet: plan "
                             "without `tensor`");
+  if (zero::hasInt8States(plan->getParentOfType<ModuleOp>()))
+    return plan.emitOpError(
+        "has devices that share units of a model with 8-bit optimizer states, "
+        "whose blocks cannot be divided yet: plan without `tensor`, or import "
+        "the model with --optimizer-states f32");
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   for (auto [index, group] : llvm::enumerate(plan.getGroups())) {
     if (group.getTensor().size() > 1 && !llvm::all_equal(group.getTensor()))

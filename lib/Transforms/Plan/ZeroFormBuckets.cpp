@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
@@ -53,6 +54,8 @@ private:
 
   /// By kind: only neighbours of a kind are merged.
   SmallVector<Group> trained, frozen, quantized;
+  /// Those whose moments are in blocks of 8 bits, which come first in a bucket.
+  DenseSet<StringAttr> int8States;
 };
 
 } // namespace
@@ -77,6 +80,8 @@ LogicalResult ZeroFormBucketsPass::collect(func::FuncOp model) {
       return parameter.emitOpError("is not used by @model");
     if (parameter.getFrozen())
       areFrozen.insert(parameter.getSymNameAttr());
+    if (zero::hasInt8States(parameter))
+      int8States.insert(parameter.getSymNameAttr());
     auto type = cast<RankedTensorType>(parameter.getType());
     bool isQuantized = nn::isQuantized(type);
     if (isQuantized)
@@ -193,6 +198,7 @@ void ZeroFormBucketsPass::runOnOperation() {
   }
   for (auto *groups : {&trained, &frozen, &quantized})
     groups->clear();
+  int8States.clear();
   if (failed(collect(model)))
     return signalPassFailure();
   if (trained.empty() && !(frozen.empty() && quantized.empty())) {
@@ -201,6 +207,11 @@ void ZeroFormBucketsPass::runOnOperation() {
   }
   for (auto *groups : {&trained, &frozen, &quantized})
     mergeSmall(*groups);
+  for (Group &group : trained)
+    std::stable_partition(
+        group.parameters.begin(), group.parameters.end(), [&](Attribute name) {
+          return int8States.contains(cast<FlatSymbolRefAttr>(name).getAttr());
+        });
 
   SymbolTable symbols(module);
   OpBuilder builder(model);

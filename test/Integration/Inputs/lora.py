@@ -20,41 +20,25 @@
              the whole model
 """
 
-import csv
 import json
 import os
 import re
 
+import adapters
 import jobs
-from jobs import DeviceType, Plan, Rank
+from jobs import Plan, Rank
 
 STEPS, SAMPLES, CLIP = 10, 14, 0.01
 OPTIONS = ["--steps", STEPS, "--lr", 1e-2, "--clip", CLIP]
 TARGETS = {"llama": "q_proj,v_proj,down_proj", "gpt2": "all-linear"}
-TYPES = (
-    DeviceType("fast", jobs.best_f32_target()),
-    DeviceType("slow", "host:sse41-f32", recompute="recompute-unit"),
-)
 
 
-class Workshop(jobs.Workshop):
+class Workshop(adapters.Workshop):
     """Also has "llama.lora": that model with adapters."""
 
-    def model(self, name):
-        family, _, kind = name.partition(".")
-        if not kind:
-            return super().model(name)
-
-        def make(target):
-            config = os.path.join(
-                jobs.SOURCES, "examples", "models", f"tiny-{family}.json"
-            )
-            command = ["poplar", "import", config, "--seq-len", str(jobs.SEQ_LEN)]
-            command += ["--lora-rank", "4", "--lora-alpha", "8", "--lora-targets"]
-            command += [TARGETS[family], "--lora-dropout", "0.1", "-o", target]
-            jobs.run(command)
-
-        return self.once(self.path(f"{name}.mlir"), make)
+    def options_of(self, family, kind):
+        options = ["--lora-rank", "4", "--lora-alpha", "8", "--lora-dropout", "0.1"]
+        return [*options, "--lora-targets", TARGETS[family]]
 
 
 def count_elements(module):
@@ -71,26 +55,6 @@ def count_elements(module):
     return everything, trained
 
 
-def check_memory(job, table, stage, everything, trained):
-    """What is wrong with what the ranks of a job have allocated."""
-    failures = []
-    if jobs.allocated_peaks(table) != jobs.printed_peaks(job):
-        failures.append("ranks allocate other memory than poplar build said")
-    with open(table) as file:
-        rows = [{k: int(v) for k, v in row.items()} for row in csv.DictReader(file)]
-    # Bytes of an element, and from which stage on the ranks have it once.
-    for kind, elements, width, sharded in (
-        ("parameters", everything, 4, 3),
-        ("gradients", trained, 4, 2),
-        ("optimizer", trained, 8, 1),
-    ):
-        found = sum(row[kind] for row in rows)
-        expected = elements * width * (1 if stage >= sharded else len(rows))
-        if found != expected:
-            failures.append(f"ranks have {found} bytes of {kind}, not {expected}")
-    return failures
-
-
 def check_model(workshop, report, family):
     name = f"{family}.lora"
     with open(workshop.model(name)) as file:
@@ -102,7 +66,7 @@ def check_model(workshop, report, family):
             Rank(4, 3, 2, state=2.0, type="fast"),
             Rank(2, 3, 0, state=1.0, type="slow"),
         )
-        plan = Plan(name, stage, ranks, TYPES)
+        plan = Plan(name, stage, ranks, adapters.TYPES)
         assert plan.samples == SAMPLES
         title = f"{name}-stage{stage}"
         job = workshop.build(plan, title)
@@ -112,25 +76,18 @@ def check_model(workshop, report, family):
             options.append("--check-replicas")
         run = workshop.train(job, f"{title}-run", options)
         loss, update, failures = jobs.compare_runs(run, reference, initial, CLIP)
-        failures += check_memory(job, table, stage, everything, trained)
+        failures += adapters.check_memory(
+            job,
+            table,
+            stage,
+            parameters=4 * everything,
+            gradients=4 * trained,
+            optimizer=8 * trained,
+        )
         report.check(title, failures, f"losses {loss:.1e}, updates {update:.1e}")
 
-    half = ["--steps", STEPS // 2, "--schedule", "constant", *OPTIONS[2:]]
-    whole = ["--schedule", "constant", *OPTIONS]
-    once = workshop.train_alone(name, f"{name}-once", SAMPLES, whole)
-    twice = workshop.train_alone(name, f"{name}-twice", SAMPLES, half)
-    twice = workshop.train(
-        workshop.alone(name),
-        f"{name}-twice",
-        [*whole, "--global-batch", SAMPLES, "--batch", SAMPLES, "--threads", 1],
-        resume=True,
-    )
+    twice, failures = adapters.check_resume(workshop, name, STEPS, SAMPLES, OPTIONS)
     files = set(os.listdir(os.path.join(twice.directory, "latest")))
-    failures = []
-    if once.losses != twice.losses:
-        failures.append("resuming gives other losses")
-    if once.tensors() != twice.tensors():
-        failures.append("resuming gives other adapters")
     if "model.safetensors" in files or "adapter_config.json" not in files:
         failures.append(f"the checkpoint holds {sorted(files)}")
     report.check(f"{name}-resume", failures)
@@ -146,7 +103,7 @@ def check_pipelines(workshop, report, name):
             Rank(2, 7, 2, type="slow", group=1, turns=()),
         )
         groups = (((0, cut), 0), ((cut, 4), 0))
-        plan = Plan(name, 0, ranks, TYPES, groups, schedule)
+        plan = Plan(name, 0, ranks, adapters.TYPES, groups, schedule)
         assert plan.samples == SAMPLES
         title = f"{name}-{schedule}-{cut}"
         run = workshop.train(workshop.build(plan, title), f"{title}-run", OPTIONS)
@@ -170,17 +127,6 @@ def check_merge_of_job(workshop, report, name):
     report.check(f"{name}-stage3-merge", failures)
 
 
-def first_loss(workshop, program, *options):
-    """Without dropout, that is by evaluation."""
-    run = workshop.train(
-        program,
-        f"evaluation-{len(os.listdir(workshop.directory))}",
-        ["--steps", 1, "--lr", 0, "--min-lr", 0, "--weight-decay", 0, "--eval-every", 1]
-        + ["--global-batch", 8, "--batch", 8, "--threads", 1, *options],
-    )
-    return run.validation_losses[-1]
-
-
 def check_merge(workshop, report, family):
     name = f"{family}.lora"
     base = workshop.train_alone(
@@ -191,9 +137,9 @@ def check_merge(workshop, report, family):
     merged = workshop.path(f"{family}-merged")
     jobs.run(["poplar", "merge", run.directory, "-o", merged])
     beside = ["--init", base, "--init-adapter", run.directory]
-    ours = first_loss(workshop, workshop.alone(name), *beside)
-    theirs = first_loss(workshop, workshop.alone(family), "--init", merged)
-    before = first_loss(workshop, workshop.alone(family), "--init", base)
+    ours = adapters.first_loss(workshop, workshop.alone(name), *beside)
+    theirs = adapters.first_loss(workshop, workshop.alone(family), "--init", merged)
+    before = adapters.first_loss(workshop, workshop.alone(family), "--init", base)
     failures = []
     if not abs(ours - theirs) <= 1e-5 * theirs:
         failures.append(f"the loss is {ours} with adapters, {theirs} merged")

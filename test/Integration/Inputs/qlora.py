@@ -23,12 +23,12 @@ that
 emulated_gpu.py), alone and as a job of stage 3 beside a host, and compares with
 the host."""
 
-import csv
 import json
 import os
 import re
 import struct
 
+import adapters
 import jobs
 import quantized
 from jobs import DeviceType, Plan, Rank
@@ -38,8 +38,7 @@ OPTIONS = ["--steps", STEPS, "--lr", 1e-2, "--clip", CLIP]
 FORMATS = ("nf4", "nf4_double", "int8")
 LINEAR = re.compile(r"\.(q|k|v|o|gate|up|down)_proj\.weight$")
 TYPES = (
-    DeviceType("fast", jobs.best_f32_target()),
-    DeviceType("slow", "host:sse41-f32", recompute="recompute-unit"),
+    *adapters.TYPES,
     DeviceType("half", "host:f16-storage", "f16"),
     DeviceType("brain", "host", "bf16"),
     DeviceType("ampere", "cuda:sm_80"),
@@ -47,24 +46,13 @@ TYPES = (
 )
 
 
-class Workshop(jobs.Workshop):
+class Workshop(adapters.Workshop):
     """Also has "llama.same", "llama.nf4", ...: that model with adapters, and the
     format of what is frozen."""
 
-    def model(self, name):
-        family, _, form = name.partition(".")
-        if not form:
-            return super().model(name)
-
-        def make(target):
-            config = os.path.join(
-                jobs.SOURCES, "examples", "models", f"tiny-{family}.json"
-            )
-            command = ["poplar", "import", config, "--seq-len", str(jobs.SEQ_LEN)]
-            command += ["--lora-rank", "4", "--lora-targets", "q_proj,v_proj,down_proj"]
-            jobs.run([*command, "--frozen-format", form, "-o", target])
-
-        return self.once(self.path(f"{name}.mlir"), make)
+    def options_of(self, family, kind):
+        options = ["--lora-rank", "4", "--lora-targets", "q_proj,v_proj,down_proj"]
+        return [*options, "--frozen-format", kind]
 
 
 def write_rounded(base, form, directory):
@@ -88,16 +76,6 @@ def write_rounded(base, form, directory):
             target.write(source.read())
 
 
-def first_loss(workshop, program, *options):
-    run = workshop.train(
-        program,
-        f"evaluation-{len(os.listdir(workshop.directory))}",
-        ["--steps", 1, "--lr", 0, "--min-lr", 0, "--weight-decay", 0, "--eval-every", 1]
-        + ["--global-batch", 8, "--batch", 8, "--threads", 1, *options],
-    )
-    return run.validation_losses[-1]
-
-
 def check_rounding(workshop, report, base, form):
     name = f"llama.{form}"
     rounded = workshop.path(f"rounded-{form}")
@@ -119,10 +97,10 @@ def check_rounding(workshop, report, base, form):
     )
     if ours != theirs:
         failures.append("merging gives other weights than beside rounded ones")
-    merged = first_loss(
+    merged = adapters.first_loss(
         workshop, workshop.alone("llama"), "--init", workshop.path(f"{form}-ours")
     )
-    beside = first_loss(
+    beside = adapters.first_loss(
         workshop,
         workshop.alone(name),
         *["--init", base, "--init-adapter", run.directory],
@@ -166,24 +144,6 @@ def count_parameters(module, form):
     return held, trained
 
 
-def check_memory(job, table, stage, held, trained):
-    failures = []
-    if jobs.allocated_peaks(table) != jobs.printed_peaks(job):
-        failures.append("ranks allocate other memory than poplar build said")
-    with open(table) as file:
-        rows = [{k: int(v) for k, v in row.items()} for row in csv.DictReader(file)]
-    for kind, size, sharded in (
-        ("parameters", held, 3),
-        ("gradients", 4 * trained, 2),
-        ("optimizer", 8 * trained, 1),
-    ):
-        found = sum(row[kind] for row in rows)
-        expected = size * (1 if stage >= sharded else len(rows))
-        if found != expected:
-            failures.append(f"ranks have {found} bytes of {kind}, not {expected}")
-    return failures
-
-
 def check_jobs(workshop, report, base, form, reference, stages):
     name = f"llama.{form}"
     with open(workshop.model(name)) as file:
@@ -204,28 +164,21 @@ def check_jobs(workshop, report, base, form, reference, stages):
             options.append("--check-replicas")
         run = workshop.train(job, f"{title}-run", options)
         loss, update, failures = jobs.compare_runs(run, reference, initial, CLIP)
-        failures += check_memory(job, table, stage, held, trained)
+        failures += adapters.check_memory(
+            job,
+            table,
+            stage,
+            parameters=held,
+            gradients=4 * trained,
+            optimizer=8 * trained,
+        )
         report.check(title, failures, f"losses {loss:.1e}, updates {update:.1e}")
 
 
 def check_resume(workshop, report, base, form):
     name = f"llama.{form}"
-    whole = ["--schedule", "constant", *OPTIONS, "--init", base]
-    half = [*whole, "--steps", STEPS // 2]
-    once = workshop.train_alone(name, f"{name}-once", SAMPLES, whole)
-    workshop.train_alone(name, f"{name}-twice", SAMPLES, half)
-    twice = workshop.train(
-        workshop.alone(name),
-        f"{name}-twice",
-        ["--schedule", "constant", *OPTIONS]
-        + ["--global-batch", SAMPLES, "--batch", SAMPLES, "--threads", 1],
-        resume=True,
-    )
-    failures = []
-    if once.losses != twice.losses:
-        failures.append("resuming gives other losses")
-    if once.tensors() != twice.tensors():
-        failures.append("resuming gives other adapters")
+    options = [*OPTIONS, "--init", base]
+    _, failures = adapters.check_resume(workshop, name, STEPS, SAMPLES, options)
     report.check(f"{name}-resume", failures)
 
 

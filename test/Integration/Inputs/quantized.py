@@ -29,15 +29,15 @@ def f32(value):
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
-def make_dynamic_map():
-    """The signed map of 8 bits, with 7 bits of exponent at most."""
+def make_dynamic_map(signed=True):
+    """The map of 8 bits, with 7 bits of exponent at most."""
     values = [0.0, 1.0]
     for decade in range(7):
-        parts = 2**decade
+        parts = 2**decade * (1 if signed else 2)
         edges = [0.1 + 0.9 * part / parts for part in range(parts + 1)]
         for low, high in zip(edges, edges[1:]):
             middle = f32(10.0 ** (decade - 6) * ((low + high) / 2))
-            values += [middle, -middle]
+            values += [middle, -middle] if signed else [middle]
     return sorted(values)
 
 

@@ -6,6 +6,12 @@
 // RUN:   -e '/@block/s/tensor<8x8xf32>, tensor<8x8xf32>/tensor<8x8x!nn.quantized<int8>>, tensor<8x8xf32>/' %s \
 // RUN:   | poplar-opt --zero-materialize --zero-verify | FileCheck %s --check-prefix=BYTES
 
+// So it is where a plan rounds parameters on the wire.
+// RUN: sed -e 's/STAGE/3/; s/wire f32 gradient_wire f32/wire i8 gradient_wire f32 lossy_parameters/; s/@f : tensor<8x8xf32>/@f : tensor<8x8x!nn.quantized<int8>>/; s/@frozen \[@f\] frozen bounds \[0, 32, 64\]/@frozen [@f] frozen quantized bounds [0, 64, 128]/' \
+// RUN:   -e '/@block/s/tensor<8x8xf32>, tensor<8x8xf32>/tensor<8x8x!nn.quantized<int8>>, tensor<8x8xf32>/' %s \
+// RUN:   | poplar-opt --zero-materialize --zero-verify | FileCheck %s --check-prefixes=BYTES,LOSSY
+// LOSSY: zero.all_gather @trained wire i8
+
 // Where it is quantised, its bytes are: 8 rows of 8, and 8 scales, at a multiple of 64.
 // BYTES: zero.all_gather @frozen wire ui8 : tensor<8x8x!nn.quantized<int8>>
 

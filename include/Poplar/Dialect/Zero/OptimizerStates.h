@@ -1,0 +1,40 @@
+//===- OptimizerStates.h - Moments in blocks of 8 bits ----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A model whose nn.model says `int8_states = true` is trained with moments of
+// large parameters in blocks of 8 bits, see Runtime/Quantized.h. These come
+// first in a bucket, each from a multiple of a block on, and no shard ends
+// inside of a block.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_ZERO_OPTIMIZERSTATES_H
+#define POPLAR_DIALECT_ZERO_OPTIMIZERSTATES_H
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+
+namespace poplar::zero {
+
+/// Whether moments of large parameters are in 8 bits.
+bool hasInt8States(mlir::ModuleOp module);
+/// Whether those of a parameter are.
+bool hasInt8States(nn::ParameterOp parameter);
+
+/// Elements of a bucket, from its start on, whose moments are in 8 bits.
+int64_t countInt8States(BucketOp bucket, mlir::SymbolTableCollection &symbols);
+
+/// What 8 bits save of so many elements in whole blocks: two moments of 4 bytes
+/// become two of 1, and a block has two scales of 4.
+inline int64_t getSavedStateBytes(int64_t elements) {
+  return 6 * elements - elements / 32;
+}
+
+} // namespace poplar::zero
+
+#endif // POPLAR_DIALECT_ZERO_OPTIMIZERSTATES_H

@@ -1,0 +1,146 @@
+//===- StateReader.cpp - The ranks' state, put together -------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "checkpoint/StateReader.h"
+#include "job/Collectives.h"
+
+#include <algorithm>
+
+using namespace poplar::runtime;
+
+bool poplar::runtime::hasInt8States(const Executor &Exec, const Tensor &T) {
+  return Exec.state().hasInt8States(Exec.program().parameters[T.Parts.front()]);
+}
+
+StateReader::StateReader(const Executor &Exec) : Exec(Exec) {
+  const PoplarProgram &Program = Exec.program();
+  for (Tensor &T : listTensors(Program))
+    if (!Program.buckets[Program.parameters[T.Parts.front()].bucket].frozen)
+      Tensors.push_back(std::move(T));
+}
+
+void StateReader::add(float *Shard::*Array, const std::string &Suffix,
+                      std::vector<TensorSource> &Out) {
+  for (const Tensor &T : Tensors)
+    addField(T, {Array}, Suffix, Out);
+}
+
+void StateReader::addMoment(float *Shard::*Array, MomentBlocks Shard::*Blocks,
+                            const std::string &Suffix,
+                            std::vector<TensorSource> &Out) {
+  for (const Tensor &T : Tensors) {
+    if (!hasInt8States(Exec, T)) {
+      addField(T, {Array}, Suffix, Out);
+      continue;
+    }
+    addField(T, {nullptr, Blocks, false}, Suffix, Out);
+    addField(T, {nullptr, Blocks, true}, Suffix + ScalesSuffix, Out);
+  }
+}
+
+void StateReader::addField(const Tensor &T, const Field &What,
+                           const std::string &Suffix,
+                           std::vector<TensorSource> &Out) {
+  const PoplarParameter &P = Exec.program().parameters[T.Parts.front()];
+  std::string Name = T.Name + Suffix;
+  std::vector<int64_t> Shape(T.Shape, T.Shape + T.Rank);
+  if (What.AreScales)
+    Shape = {countStateBlocks(P.elements)};
+  bool IsReplicated = Exec.state().isReplicated();
+  if (P.slice) {
+    Out.push_back({Name, Shape, [this, &T, What](int64_t B, int64_t E) {
+                     return assemble(T, What, B, E);
+                   }});
+  } else if (IsReplicated && Exec.device().sharesMemory() && What.Array) {
+    // All ranks decide alike, so that all of them gather or none does: also
+    // one whose shard is everything, and one in whose format the masters are
+    // whole beside others in which they are not.
+    const float *Whole =
+        Exec.state().shard(P.bucket).find(What.Array, P.offset);
+    Out.push_back({Name, Shape, Whole});
+  } else if (IsReplicated) {
+    Out.push_back({Name, Shape, [this, &P, What](int64_t B, int64_t E) {
+                     const Shard &Own = Exec.state().shard(P.bucket);
+                     return read(Own, What, P.offset / What.stride() + B, E - B,
+                                 Buffer);
+                   }});
+  } else {
+    Out.push_back({Name, Shape, [this, &P, What](int64_t B, int64_t E) {
+                     return gather(P, What, B, E);
+                   }});
+  }
+  Out.back().IsBytes = What.isBytes();
+}
+
+const float *StateReader::assemble(const Tensor &T, const Field &What,
+                                   int64_t Begin, int64_t End) {
+  bool Leads = Exec.state().rank() == 0;
+  if (Leads)
+    Assembled.resize(static_cast<size_t>(End - Begin));
+  for (int64_t I : T.Parts) {
+    const PoplarParameter &P = Exec.program().parameters[I];
+    int64_t First = countElementsBefore(P, Begin),
+            Last = countElementsBefore(P, End);
+    if (First == Last)
+      continue;
+    const float *Values = gather(P, What, First, Last);
+    if (Leads)
+      forEachRun(P, First, Last,
+                 [&](int64_t At, int64_t Offset, int64_t Count) {
+                   std::copy_n(Values + Offset, Count,
+                               Assembled.data() + (At - Begin));
+                 });
+  }
+  return Assembled.data();
+}
+
+const float *StateReader::read(const Shard &Own, const Field &What,
+                               int64_t First, int64_t Count,
+                               std::vector<float> &Copy) {
+  Device &Dev = Exec.device();
+  if (What.isBytes()) {
+    Codes.resize(static_cast<size_t>(Count));
+    Dev.copyOut(Codes.data(), (Own.*What.Blocks).Codes + First, Count);
+    Copy.assign(Codes.begin(), Codes.end());
+    return Copy.data();
+  }
+  const float *From = What.AreScales ? (Own.*What.Blocks).Scales + First
+                                     : Own.find(What.Array, First);
+  if (Dev.sharesMemory())
+    return From;
+  Copy.resize(static_cast<size_t>(Count));
+  Dev.copyOut(Copy.data(), From, Count * 4);
+  return Copy.data();
+}
+
+const float *StateReader::gather(const PoplarParameter &P, const Field &What,
+                                 int64_t Begin, int64_t End) {
+  const PoplarProgram &Program = Exec.program();
+  const PoplarBucket &Bucket = Program.buckets[P.bucket];
+  // Where elements are in blocks, shards begin with blocks: but behind the
+  // parameter, this divides without a remainder.
+  std::vector<int64_t> Bounds;
+  for (int64_t R = 0; R <= Program.world_size; ++R)
+    Bounds.push_back(std::clamp<int64_t>(
+        (Bucket.bounds[R] - P.offset + What.stride() - 1) / What.stride() -
+            Begin,
+        0, End - Begin));
+  const State &S = Exec.state();
+  const Shard &Own = S.shard(P.bucket);
+  int64_t First = Bounds[static_cast<size_t>(S.rank())];
+  int64_t Last = Bounds[static_cast<size_t>(S.rank()) + 1];
+  const float *Part = nullptr;
+  if (First < Last)
+    Part =
+        read(Own, What, (P.offset - Own.Begin) / What.stride() + Begin + First,
+             Last - First, OwnPart);
+  if (S.rank() == 0)
+    Buffer.resize(static_cast<size_t>(End - Begin));
+  Exec.collectives->gather(Part, Buffer.data(), Bounds.data());
+  return Buffer.data();
+}
