@@ -41,7 +41,10 @@ Family getStableLMFamily();
 Family getGemmaFamily();
 Family getGemma2Family();
 Family getGemma3Family();
+Family getMixtralFamily();
+Family getQwen3MoeFamily();
 Family getGPT2Family();
+Family getGPTNeoXFamily();
 Family getBertFamily();
 
 /// A config.json with the checks that all architectures share. Getters record

@@ -32,6 +32,7 @@ private:
   Value projectQKV(Unit &unit, Value x, const LayerKind &kind);
   Value attend(Unit &unit, Value x, const LayerKind &kind);
   Value feedForward(Unit &unit, Value x);
+  Value mixExperts(Unit &unit, Value x);
   Value addDelta(Unit &unit, Value x, Value delta, StringRef name, double p);
   Value buildBlock(Unit &unit, const LayerKind &kind);
   Value buildHead(Unit &unit);
@@ -171,6 +172,24 @@ Value DecoderBuilder::feedForward(Unit &unit, Value x) {
   return unit.linear("mlp.down_proj", product, hidden, stdDev, family.mlpBias);
 }
 
+/// The experts' feed-forward layers, their products weighed by the scores
+/// before the last product, which adds them up.
+Value DecoderBuilder::mixExperts(Unit &unit, Value x) {
+  const Mixture &m = family.mixture;
+  std::string router = m.name + ".gate", name = m.name + ".experts";
+  Value logits = unit.linear(router, x, m.experts, stdDev, false);
+  Unit::Route route = unit.route(router, logits, m.perToken, m.normalized);
+  Unit::Experts inwards = {m.experts, m.inner, hidden, m.perToken * m.inner};
+  auto widen = [&](const std::string &leaf) {
+    return unit.expertLinear(name, leaf, x, route.experts, inwards, stdDev);
+  };
+  Value gate = widen(m.gate), up = widen(m.up);
+  Value product = unit.multiply(unit.activation(activation, gate), up);
+  product = unit.weigh(name, product, route.scores);
+  return unit.expertLinear(name, m.down, product, route.experts,
+                           {m.experts, hidden, m.inner, hidden}, stdDev);
+}
+
 /// x + delta, with what comes between.
 Value DecoderBuilder::addDelta(Unit &unit, Value x, Value delta, StringRef name,
                                double p) {
@@ -195,7 +214,7 @@ Value DecoderBuilder::buildBlock(Unit &unit, const LayerKind &kind) {
                                     both ? "pre_feedforward_layernorm"
                                          : "post_attention_layernorm",
                                     x);
-  delta = feedForward(unit, normed);
+  delta = kind.isSparse ? mixExperts(unit, normed) : feedForward(unit, normed);
   if (family.postNorm)
     delta = norm(unit, "post_feedforward_layernorm", delta);
   return addDelta(unit, x, delta, "mlp.dropout", family.mlpOutputDropout);

@@ -11,6 +11,7 @@
 
 #include "Config.h"
 #include <functional>
+#include <tuple>
 
 namespace poplar::import {
 
@@ -20,10 +21,25 @@ struct LayerKind {
   int64_t window = 0;
   /// Which of the decoder's rotary embeddings; none where it is negative.
   int rope = 0;
+  /// A mixture of experts in place of feed-forward layers.
+  bool isSparse = false;
 
   bool operator<(const LayerKind &other) const {
-    return std::pair(window, rope) < std::pair(other.window, other.rope);
+    return std::tuple(window, rope, isSparse) <
+           std::tuple(other.window, other.rope, other.isSparse);
   }
+};
+
+/// Of layers that are mixtures of experts.
+struct Mixture {
+  int64_t experts = 0, perToken = 0;
+  /// Of an expert.
+  int64_t inner = 0;
+  /// Whether the scores of a token add up to 1.
+  bool normalized = true;
+  /// The module of the router and the experts, and their weights.
+  std::string name = "mlp", gate = "gate_proj", up = "up_proj",
+              down = "down_proj";
 };
 
 /// What the families do differently. The defaults are Llama's.
@@ -69,6 +85,8 @@ struct Decoder {
 
   /// Of what attention and feed-forward layers add to the residual stream.
   double attentionOutputDropout = 0, mlpOutputDropout = 0;
+
+  Mixture mixture;
 
   /// Activations outgrow f16.
   bool refusesF16 = false;

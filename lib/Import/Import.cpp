@@ -19,9 +19,10 @@ using namespace poplar::import;
 const std::vector<Family> &import::getFamilies() {
   static const std::vector<Family> families = {
       getBertFamily(),    getGemmaFamily(),   getGemma2Family(),
-      getGemma3Family(),  getGPT2Family(),    getGraniteFamily(),
-      getLlamaFamily(),   getMistralFamily(), getOlmo2Family(),
-      getPhi3Family(),    getQwen2Family(),   getQwen3Family(),
+      getGemma3Family(),  getGPT2Family(),    getGPTNeoXFamily(),
+      getGraniteFamily(), getLlamaFamily(),   getMistralFamily(),
+      getMixtralFamily(), getOlmo2Family(),   getPhi3Family(),
+      getQwen2Family(),   getQwen3Family(),   getQwen3MoeFamily(),
       getSmolLM3Family(), getStableLMFamily()};
   return families;
 }

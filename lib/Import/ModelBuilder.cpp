@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ModelBuilder.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -129,6 +130,11 @@ Value Unit::slice(StringRef name, Value x, int64_t offset, int64_t width) {
   return nn::SliceOp::create(builder, at(name), withWidth(x, width), x, offset);
 }
 
+Value Unit::regroup(StringRef name, Value x, int64_t groups, int64_t parts) {
+  return nn::RegroupOp::create(builder, at(name), x.getType(), x, groups,
+                               parts);
+}
+
 Value Unit::attention(StringRef name, Value query, Value key, Value value,
                       const Attention &shape) {
   auto type = getTensor(query);
@@ -212,6 +218,33 @@ Value Unit::crossEntropy(Value logits, Value targets) {
   return nn::CrossEntropyOp::create(builder, at("loss"), perToken(logits),
                                     perToken(logits), logits, targets)
       .getLoss();
+}
+
+Unit::Route Unit::route(StringRef name, Value logits, int64_t topK,
+                        bool normalized) {
+  RankedTensorType type = getTensor(logits);
+  SmallVector<int64_t> shape = {type.getDimSize(0), type.getDimSize(1) * topK};
+  auto made = nn::RouteOp::create(
+      builder, at(name), RankedTensorType::get(shape, builder.getF32Type()),
+      RankedTensorType::get(shape, builder.getI32Type()), logits, topK,
+      normalized);
+  return {made.getScores(), made.getExperts()};
+}
+
+Value Unit::expertLinear(StringRef name, StringRef leaf, Value x, Value experts,
+                         const Experts &shape, double stdDev) {
+  SmallVector<Value> weights;
+  for (int64_t expert = 0; expert < shape.count; ++expert)
+    weights.push_back(
+        parameter((name + "." + Twine(expert) + "." + leaf + ".weight").str(),
+                  {shape.outputs, shape.inputs}, Init::normal(stdDev)));
+  return nn::ExpertLinearOp::create(builder, at((name + "." + leaf).str()),
+                                    withWidth(x, shape.width), x, experts,
+                                    weights, nn::WeightLayout::OutIn);
+}
+
+Value Unit::weigh(StringRef name, Value x, Value scores) {
+  return nn::WeighOp::create(builder, at(name), x.getType(), x, scores);
 }
 
 //===----------------------------------------------------------------------===//

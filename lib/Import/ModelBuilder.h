@@ -73,6 +73,9 @@ public:
   /// Columns [offset, offset + width).
   mlir::Value slice(llvm::StringRef name, mlir::Value x, int64_t offset,
                     int64_t width);
+  /// Groups of parts to parts of groups.
+  mlir::Value regroup(llvm::StringRef name, mlir::Value x, int64_t groups,
+                      int64_t parts);
   /// `key` and `value` are null when `query` is packed.
   struct Attention {
     int64_t heads, kvHeads, headDim;
@@ -93,6 +96,22 @@ public:
   /// x itself if p is zero.
   mlir::Value dropout(llvm::StringRef name, mlir::Value x, double p);
   mlir::Value crossEntropy(mlir::Value logits, mlir::Value targets);
+
+  /// The experts of each token, and their scores.
+  struct Route {
+    mlir::Value scores, experts;
+  };
+  Route route(llvm::StringRef name, mlir::Value logits, int64_t topK,
+              bool normalized);
+  /// `<name>.<e>.<leaf>.weight` [outputs, inputs] of each expert e, and a
+  /// result of `width` columns.
+  struct Experts {
+    int64_t count, outputs, inputs, width;
+  };
+  mlir::Value expertLinear(llvm::StringRef name, llvm::StringRef leaf,
+                           mlir::Value x, mlir::Value experts,
+                           const Experts &shape, double stdDev);
+  mlir::Value weigh(llvm::StringRef name, mlir::Value x, mlir::Value scores);
 
 private:
   friend class ModelBuilder;

@@ -120,9 +120,10 @@ std::string poplar::getTypeColor(const ReportInput &input,
 /// As its authors write it: "Llama", "GPT-2", "Qwen2".
 static std::string nameFamily(std::string architecture) {
   const std::pair<const char *, const char *> names[] = {
-      {"bert", "BERT"},        {"gpt2", "GPT-2"}, {"gpt_neox", "GPT-NeoX"},
-      {"olmo2", "OLMo 2"},     {"phi3", "Phi-3"}, {"smollm3", "SmolLM3"},
-      {"stablelm", "StableLM"}};
+      {"bert", "BERT"},         {"gpt2", "GPT-2"},
+      {"gpt_neox", "GPT-NeoX"}, {"olmo2", "OLMo 2"},
+      {"phi3", "Phi-3"},        {"qwen3_moe", "Qwen3-MoE"},
+      {"smollm3", "SmolLM3"},   {"stablelm", "StableLM"}};
   for (auto [architectureOf, name] : names)
     if (architecture == architectureOf)
       return name;

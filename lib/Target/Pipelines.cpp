@@ -166,6 +166,7 @@ void poplar::buildKernelPipeline(OpPassManager &pm,
   pm.addPass(createCSEPass());
   pm.addNestedPass<func::FuncOp>(createLinalgElementwiseOpFusionPass());
   pm.addPass(createCSEPass());
+  pm.addPass(createMergeUnitResults());
   // ...in as few kernels as can be.
   pm.addPass(createFormKernels());
 }

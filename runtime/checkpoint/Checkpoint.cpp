@@ -221,8 +221,9 @@ static bool endsWith(std::string_view Name, std::string_view Ending) {
 /// here.
 static bool isIgnored(std::string_view Name) {
   for (std::string_view Ending :
-       {".attn.bias", ".attn.masked_bias", "position_ids", "token_type_ids",
-        ".inv_freq", "pooler.dense.weight", "pooler.dense.bias",
+       {".attn.bias", ".attn.masked_bias", ".attention.bias",
+        ".attention.masked_bias", "position_ids", "token_type_ids", ".inv_freq",
+        "pooler.dense.weight", "pooler.dense.bias",
         "cls.seq_relationship.weight", "cls.seq_relationship.bias"})
     if (endsWith(Name, Ending))
       return true;
@@ -233,8 +234,9 @@ static bool isIgnored(std::string_view Name) {
 static bool isTiedCopy(std::string_view Name, const TensorView &View,
                        const TensorFiles &Files,
                        const std::vector<std::string> &Used) {
-  if (!endsWith(Name, "lm_head.weight") && !endsWith(Name, "decoder.weight") &&
-      !endsWith(Name, "decoder.bias"))
+  if (!endsWith(Name, "lm_head.weight") &&
+      !endsWith(Name, "embed_out.weight") &&
+      !endsWith(Name, "decoder.weight") && !endsWith(Name, "decoder.bias"))
     return false;
   for (const std::string &Other : Used) {
     const TensorView &Candidate = *Files.find(Other);

@@ -47,6 +47,7 @@ SEQ_LEN = 24
 ABSENT = "(absent)"
 FAMILIES = ["llama", "gpt2", "bert", "mistral", "qwen2", "qwen3", "olmo2", "granite"]
 FAMILIES += ["smollm3", "phi3", "stablelm", "gemma", "gemma2", "gemma3"]
+FAMILIES += ["gpt_neox", "mixtral", "qwen3_moe"]
 
 # In use, or in the way of a class' attributes, without being fields.
 EXTRA = {
@@ -85,8 +86,11 @@ EXTRA = {
     "logit_scale": [0.5],
     "final_logit_softcapping": [5.0],
     "attn_logit_softcapping": [5.0],
-    "num_local_experts": [4],
-    "num_experts": [4],
+    "num_local_experts": [4, 6],
+    "num_experts": [4, 8],
+    "rotary_pct": [0.5, 1.0],
+    "rotary_emb_base": [500.0],
+    "mlp_only_layers": [[], [0], [0, 2], [7]],
     "use_qk_norm": [True],
     "query_pre_attn_scalar": [9],
     "embedding_multiplier": [2.0],

@@ -78,16 +78,16 @@ def compare(name, direction, model, ids, targets, ours):
     loss_error = abs(loss - expected.item()) / expected.item()
     total = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
     worst = 0.0
-    for parameter_name, parameter in model.named_parameters():
-        error = (gradients[parameter_name] - parameter.grad).norm()
-        bound = GRADIENT_TOLERANCE * parameter.grad.norm() + 1e-7 * total
+    for name_of, gradient in make_goldens.tensors_of(model, lambda p: p.grad).items():
+        error = (gradients[name_of] - gradient).norm()
+        bound = GRADIENT_TOLERANCE * gradient.norm() + 1e-7 * total
         worst = max(worst, (error / bound).item())
     # Written so that a NaN fails.
     passed = (
         logits_error <= LOGITS_TOLERANCE and loss_error <= LOSS_TOLERANCE and worst <= 1
     )
     print(
-        f"{name:<8} {direction:<13} {logits_error:>10.1e} {loss:>10.6f} "
+        f"{name:<15} {direction:<13} {logits_error:>10.1e} {loss:>10.6f} "
         f"{expected.item():>12.6f} {loss_error:>10.1e} {worst:>10.3f}  "
         f"{'ok' if passed else 'FAILED'}"
     )
@@ -157,8 +157,8 @@ def main():
     torch.set_num_threads(1)
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, f32\n"
-        "                       logits              loss                 gradients\n"
-        "model    checkpoint      rel. err       here        there  rel. err  "
+        "                              logits              loss                 gradients\n"
+        "model           checkpoint      rel. err       here        there  rel. err  "
         "of toler."
     )
     with tempfile.TemporaryDirectory() as directory:

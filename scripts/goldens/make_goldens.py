@@ -18,7 +18,8 @@ For every model:
   steps10.safetensors                 the parameters after 10 steps of AdamW on
                                       batch 3
   expected.json                       seq_len, losses, counts, global norms
-The variants of Llama have only batch 3 and no steps.
+The variants of Llama have only batch 3 and no steps. Names are those of
+checkpoints.
 
 packed-* are of the checkpoints of the same names without that: batch3.tokens
 has positions [T] as a third row, with several documents in a sample; attention
@@ -103,6 +104,7 @@ SMALL = {
     "bos_token_id": 0,
     "eos_token_id": 0,
 }
+NEOX = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
 VARIANTS = {
     # A window shorter than the sequence.
     "mistral": transformers.MistralConfig(
@@ -180,6 +182,32 @@ VARIANTS = {
         layer_types=["sliding_attention", "full_attention"],
     ),
     # Scaled rotary embeddings.
+    # Parallel residuals, q, k and v of each head in one, partial rotary
+    # embeddings, biases.
+    "gpt_neox": transformers.GPTNeoXConfig(**NEOX),
+    # Residuals one after the other, a tied head, no biases of attention.
+    "gpt_neox_serial": transformers.GPTNeoXConfig(
+        **NEOX,
+        use_parallel_residual=False,
+        attention_bias=False,
+        tie_word_embeddings=True,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 500.0,
+            "partial_rotary_factor": 0.5,
+        },
+    ),
+    # Two of four experts, whose scores add up to 1.
+    "mixtral": transformers.MixtralConfig(**SMALL, num_local_experts=4),
+    # Three of eight experts, whose scores do not, and a layer without them.
+    "qwen3_moe": transformers.Qwen3MoeConfig(
+        **SMALL | {"num_hidden_layers": 3},
+        head_dim=16,
+        moe_intermediate_size=24,
+        num_experts=8,
+        num_experts_per_tok=3,
+        mlp_only_layers=[1],
+    ),
     "yarn": transformers.LlamaConfig(
         **SMALL,
         rope_parameters={
@@ -195,6 +223,10 @@ VARIANTS = {
     ),
 }
 CLASSES |= {
+    "gpt_neox": transformers.GPTNeoXForCausalLM,
+    "gpt_neox_serial": transformers.GPTNeoXForCausalLM,
+    "mixtral": transformers.MixtralForCausalLM,
+    "qwen3_moe": transformers.Qwen3MoeForCausalLM,
     "phi3": transformers.Phi3ForCausalLM,
     "stablelm": transformers.StableLmForCausalLM,
     "gemma": transformers.GemmaForCausalLM,
@@ -212,6 +244,39 @@ CLASSES |= {
 }
 
 
+# Models with variants that are trained, too.
+TRAINED = {*CONFIGS, "mixtral"}
+# Of models whose experts transformers stacks: the module, and the names of the
+# weights, in checkpoints.
+EXPERTS = {
+    "mixtral": ("block_sparse_moe", "w1", "w3", "w2"),
+    "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj"),
+}
+
+
+def name_as_checkpoints(model, tensors):
+    """Tensors of the model's parameters under the names of checkpoints."""
+    if model.config.model_type == "gpt_neox":
+        return {name.replace("lm_head.", "embed_out."): t for name, t in tensors.items()}
+    if model.config.model_type not in EXPERTS:
+        return tensors
+    module, gate, up, down = EXPERTS[model.config.model_type]
+    result = {}
+    for name, tensor in tensors.items():
+        name = name.replace(".mlp.", f".{module}.")
+        experts, _, leaf = name.rpartition(".")
+        if leaf not in ("gate_up_proj", "down_proj"):
+            result[name] = tensor
+            continue
+        for number, weight in enumerate(tensor):
+            parts = {down: weight}
+            if leaf == "gate_up_proj":
+                parts = dict(zip((gate, up), weight.chunk(2)))
+            for key, part in parts.items():
+                result[f"{experts}.{number}.{key}.weight"] = part.contiguous()
+    return result
+
+
 def randomize(model, scale):
     """Matrices of this standard deviation. Biases and gains away from 0 and 1, so
     that none of them can be ignored."""
@@ -219,7 +284,7 @@ def randomize(model, scale):
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            if parameter.dim() == 2:
+            if parameter.dim() >= 2:
                 parameter.copy_(scale * noise)
             else:
                 parameter.add_(0.1 * noise)
@@ -260,10 +325,11 @@ def mean_loss(model, ids, targets):
 
 def tensors_of(model, select):
     # Tied parameters appear once, under the name the checkpoint stores.
-    return {
+    tensors = {
         name: select(parameter).detach().clone().contiguous()
         for name, parameter in model.named_parameters()
     }
+    return name_as_checkpoints(model, tensors)
 
 
 def write_tokens(path, ids, targets):
@@ -273,8 +339,8 @@ def write_tokens(path, ids, targets):
 
 
 def train(model, ids, targets):
-    decayed = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
+    decayed = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW(
         [
             {"params": decayed, "weight_decay": OPTIMIZER["weight_decay"]},
@@ -327,7 +393,7 @@ def make(name, directory):
             "gradient_norm": norm.item(),
         }
 
-    if not variant:
+    if name in TRAINED:
         train(model, *make_batch(name, 3))
         save_file(
             tensors_of(model, lambda parameter: parameter),

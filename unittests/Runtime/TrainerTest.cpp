@@ -225,6 +225,20 @@ TEST_F(TrainerTest, ReadsTheFirstNamesOfNorms) {
   EXPECT_NE(R.Err.find("LayerNorm.bias"), std::string::npos) << R.Err;
 }
 
+// Those of Pythia, which are computed here.
+TEST_F(TrainerTest, IgnoresBuffersOfAttention) {
+  std::vector<float> Values(256 * 16, 0.25f);
+  std::string Layer = "gpt_neox.layers.0.attention.";
+  writeSafetensors(Dir / "t",
+                   {{Program.parameters[0].name, {256, 16}, Values.data()},
+                    {Program.parameters[1].name, {256, 16}, Values.data()},
+                    {Layer + "bias", {1, 1, 2, 2}, Values.data()},
+                    {Layer + "masked_bias", {1}, Values.data()},
+                    {Layer + "rotary_emb.inv_freq", {2}, Values.data()}});
+  Result R = train("run", 1, {"--init", Dir / "t"});
+  EXPECT_EQ(R.Status, 0) << R.Err;
+}
+
 TEST_F(TrainerTest, RefusesWeightsOfPyTorch) {
   for (const char *Name :
        {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {

@@ -55,6 +55,7 @@ public:
       attachColumnLowerings(*context);
       attachElementwiseLowerings(*context);
       attachEmbeddingLowerings(*context);
+      attachGroupLowerings(*context);
       attachLossLowerings(*context);
       attachNormLowerings(*context);
       attachRandomLowerings(*context);

@@ -36,9 +36,16 @@ void attachLowering(mlir::MLIRContext &context) {
   OpT::template attachInterface<LinalgLowering<OpT, lower>>(context);
 }
 
+/// A new tensor of the type of `like`, which consists of heads as `operands`
+/// say, each of its elements computed by `body`.
+mlir::Value mapHeads(LinalgBuilder &builder, mlir::Value like, int64_t heads,
+                     llvm::ArrayRef<Operand> operands,
+                     LinalgBuilder::MapBody body);
+
 void attachColumnLowerings(mlir::MLIRContext &context);
 void attachElementwiseLowerings(mlir::MLIRContext &context);
 void attachEmbeddingLowerings(mlir::MLIRContext &context);
+void attachGroupLowerings(mlir::MLIRContext &context);
 void attachLossLowerings(mlir::MLIRContext &context);
 void attachNormLowerings(mlir::MLIRContext &context);
 void attachRandomLowerings(mlir::MLIRContext &context);

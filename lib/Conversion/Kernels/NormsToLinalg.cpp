@@ -52,10 +52,9 @@ static SmallVector<Value> lowerLayerNorm(LinalgBuilder &l, LayerNormOp op) {
   return {y, mean, rstd};
 }
 
-/// A new tensor of the type of `like`, which consists of heads as `operands`
-/// say, each of its elements computed by `body`.
-static Value mapHeads(LinalgBuilder &l, Value like, int64_t heads,
-                      ArrayRef<Operand> operands, LinalgBuilder::MapBody body) {
+Value poplar::mapHeads(LinalgBuilder &l, Value like, int64_t heads,
+                       ArrayRef<Operand> operands,
+                       LinalgBuilder::MapBody body) {
   auto type = cast<RankedTensorType>(like.getType());
   Value init = l.empty(like, type.getShape(), type.getElementType());
   return l.generic("btd", operands, {{init, "btd", 0, heads}},

@@ -8,7 +8,7 @@
 
 #include "Poplar/Conversion/Program/FunctionLowering.h"
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
-#include "Poplar/Dialect/Exec/Exec.h"
+#include "Poplar/Dialect/Exec/ExecExperts.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Support/HostCPU.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -232,6 +232,58 @@ static void lower(exec::EmbeddingGradOp op, FunctionLowering &l) {
 }
 
 //===----------------------------------------------------------------------===//
+// Mixtures of experts
+//===----------------------------------------------------------------------===//
+
+template <typename Desc>
+static void dispatchExperts(FunctionLowering &l, StringRef function,
+                            const Desc &desc, ArrayRef<Value> buffers,
+                            int64_t parts, bool batched, int64_t grain) {
+  StringRef kernel = l.wrap(function, l.shared.getStruct("experts", desc));
+  l.dispatch(l.addressOf(kernel), l.pointersOf(buffers), parts, batched, grain);
+}
+
+template <typename Op> static PoplarRoute getRoute(Op op) {
+  MemRefType logits = op.getLogits().getType();
+  PoplarRoute desc = {};
+  desc.seq_len = logits.getDimSize(1);
+  desc.num_experts = logits.getDimSize(2);
+  desc.top_k = op.getTopK();
+  desc.type = exec::getPoplarType(logits.getElementType());
+  desc.normalized = op.getNormalized();
+  return desc;
+}
+
+static void lower(exec::RouteOp op, FunctionLowering &l) {
+  PoplarRoute desc = getRoute(op);
+  dispatchExperts(l, "poplar_route", desc,
+                  {op.getLogits(), op.getScores(), op.getExperts()},
+                  desc.seq_len, /*batched=*/true, /*grain=*/1);
+}
+
+static void lower(exec::RouteGradOp op, FunctionLowering &l) {
+  PoplarRoute desc = getRoute(op);
+  dispatchExperts(l, "poplar_route_grad", desc,
+                  llvm::to_vector(op.getOperands()), desc.seq_len,
+                  /*batched=*/true, /*grain=*/1);
+}
+
+static void lower(exec::ExpertProductOp op, FunctionLowering &l) {
+  PoplarExperts desc = op.getDescriptor();
+  SmallVector<Value> buffers = {op.getX(), op.getExperts(), op.getResult()};
+  llvm::append_range(buffers, op.getWeights());
+  dispatchExperts(l, "poplar_expert_product", desc, buffers, desc.outputs,
+                  /*batched=*/false, /*grain=*/16);
+}
+
+static void lower(exec::ExpertWeightGradOp op, FunctionLowering &l) {
+  PoplarExperts desc = op.getDescriptor();
+  dispatchExperts(l, "poplar_expert_weight_grad", desc,
+                  llvm::to_vector(op.getOperands()), desc.outputs,
+                  /*batched=*/false, /*grain=*/4);
+}
+
+//===----------------------------------------------------------------------===//
 // Collectives, messages, state
 //===----------------------------------------------------------------------===//
 
@@ -394,8 +446,9 @@ void poplar::registerProgramCalls(DialectRegistry &registry) {
                  exec::EmbeddingGradOp, exec::StartOp, exec::WaitOp,
                  exec::SendOp, exec::ReceiveOp, exec::ExchangeOp, exec::ZeroOp,
                  exec::UnscaleOp, exec::NormOp, exec::AdamWOp, exec::ReturnOp,
-                 exec::RowsOp, exec::StartExchangeOp, exec::WaitExchangeOp>(
-        *context);
+                 exec::RowsOp, exec::StartExchangeOp, exec::WaitExchangeOp,
+                 exec::RouteOp, exec::RouteGradOp, exec::ExpertProductOp,
+                 exec::ExpertWeightGradOp>(*context);
     exec::ProductOp::attachInterface<ProductModel>(*context);
   });
 }

@@ -7,10 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
-#include "Poplar/Dialect/Exec/Exec.h"
-#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Exec/ExecExperts.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -170,6 +171,56 @@ struct EmbeddingGradModel : CallModel<EmbeddingGradModel, nn::EmbeddingGradOp> {
   }
 };
 
+struct RouteModel : CallModel<RouteModel, nn::RouteOp> {
+  static void emit(nn::RouteOp op, OpBuilder &builder, GetBuffer getBuffer) {
+    exec::RouteOp::create(builder, op.getLoc(), getBuffer(op.getLogits()),
+                          getBuffer(op.getScores()), getBuffer(op.getExperts()),
+                          op.getTopK(), op.getNormalized());
+  }
+};
+
+struct RouteGradModel : CallModel<RouteGradModel, nn::RouteGradOp> {
+  static void emit(nn::RouteGradOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    Value experts = getBuffer(op.getExperts()),
+          logits = getBuffer(op.getLogits());
+    int64_t topK = op.getExperts().getType().getDimSize(1) /
+                   op.getLogits().getType().getDimSize(1);
+    exec::RouteGradOp::create(builder, op.getLoc(), getBuffer(op.getDscores()),
+                              getBuffer(op.getScores()), experts, logits,
+                              getBuffer(op.getResult()), topK,
+                              op.getNormalized());
+  }
+};
+
+SmallVector<Value> getBuffers(ValueRange values, GetBuffer getBuffer) {
+  return llvm::map_to_vector(values, getBuffer);
+}
+
+struct ExpertLinearModel : CallModel<ExpertLinearModel, nn::ExpertLinearOp> {
+  static void emit(nn::ExpertLinearOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::ExpertProductOp::create(
+        builder, op.getLoc(), getBuffer(op.getX()), getBuffer(op.getExperts()),
+        getBuffers(op.getWeights(), getBuffer), getBuffer(op.getResult()),
+        op.getLayout() == nn::WeightLayout::OutIn);
+  }
+};
+
+struct ExpertLinearGradWeightModel
+    : CallModel<ExpertLinearGradWeightModel, nn::ExpertLinearGradWeightOp> {
+  static OpOperand *accumulator(nn::ExpertLinearGradWeightOp op,
+                                unsigned index) {
+    return &op.getAccMutable()[index];
+  }
+  static void emit(nn::ExpertLinearGradWeightOp op, OpBuilder &builder,
+                   GetBuffer getBuffer) {
+    exec::ExpertWeightGradOp::create(
+        builder, op.getLoc(), getBuffer(op.getDy()), getBuffer(op.getX()),
+        getBuffer(op.getExperts()), getBuffers(op.getWeights(), getBuffer));
+  }
+};
+
 struct GatherTokensModel : CallModel<GatherTokensModel, zero::GatherTokensOp> {
   static void emit(zero::GatherTokensOp op, OpBuilder &builder,
                    GetBuffer getBuffer) {
@@ -233,6 +284,11 @@ void poplar::registerRuntimeCalls(DialectRegistry &registry) {
     nn::AttentionGradOp::attachInterface<AttentionGradModel>(*context);
     nn::CachedAttentionOp::attachInterface<CachedAttentionModel>(*context);
     nn::EmbeddingGradOp::attachInterface<EmbeddingGradModel>(*context);
+    nn::RouteOp::attachInterface<RouteModel>(*context);
+    nn::RouteGradOp::attachInterface<RouteGradModel>(*context);
+    nn::ExpertLinearOp::attachInterface<ExpertLinearModel>(*context);
+    nn::ExpertLinearGradWeightOp::attachInterface<ExpertLinearGradWeightModel>(
+        *context);
   });
   registry.insert<zero::ZeroDialect>();
   registry.addExtension(+[](MLIRContext *context, zero::ZeroDialect *) {

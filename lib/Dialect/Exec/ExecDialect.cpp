@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Dialect/Exec/Exec.h"
+#include "Poplar/Dialect/Exec/ExecExperts.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -26,6 +26,10 @@ void ExecDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "Poplar/Dialect/Exec/ExecOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "Poplar/Dialect/Exec/ExecExpertOps.cpp.inc"
       >();
   addTypes<
 #define GET_TYPEDEF_LIST

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -29,6 +29,10 @@ void NNDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "Poplar/Dialect/NN/NNOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "Poplar/Dialect/NN/NNGroupOps.cpp.inc"
       >();
   addAttributes<
 #define GET_ATTRDEF_LIST

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FindHead.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -33,4 +34,8 @@ nn::LinearOp poplar::findHead(func::FuncOp model, SymbolTable &symbols) {
     value = op->getOperand(0);
   }
   return {};
+}
+
+bool poplar::isRouter(nn::LinearOp linear) {
+  return llvm::any_of(linear->getUsers(), llvm::IsaPred<nn::RouteOp>);
 }

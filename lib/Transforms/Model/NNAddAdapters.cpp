@@ -105,7 +105,7 @@ LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
     auto unit = cast<func::FuncOp>(op);
     for (auto linear : unit.getOps<nn::LinearOp>()) {
       auto weight = dyn_cast<BlockArgument>(linear.getWeight());
-      if (!weight)
+      if (!weight || isRouter(linear))
         continue;
       Layer layer = {linear, {}, linear == head};
       for (func::CallOp call : callsOf) {

@@ -49,6 +49,7 @@ ALONE = [
     ("qwen3", "ampere", 1e-5),
     ("gemma2", "hopper_bf16", 1e-2),
     ("phi3", "volta", 1e-5),
+    ("gpt_neox", "ampere", 1e-5),
 ]
 # Model, stage, ranks: micro-batch, steps, last, state, type.
 TOGETHER = [

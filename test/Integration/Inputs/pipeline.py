@@ -79,6 +79,8 @@ CASES = [
     ("bert", "chunks", "interleaved", "none", "10", ["device", "sse41"]),
     ("qwen3", "uneven", "1f1b", "two", "11", ["device", "sse41"]),
     ("phi3", "three", "1f1b", "two", "012", None),
+    ("gpt_neox", "uneven", "1f1b", "two", "21", ["device", "sse41"]),
+    ("mixtral", "three", "1f1b", "two", "031", ["unit", "device", "sse41"]),
     ("llama", "even", "1f1b", "two", "22", ["device sse41", "sse41 unit"]),
     ("gpt2", "chunks", "interleaved", "two", "33", ["sse41 device", "device sse41"]),
     ("bert", "uneven", "gpipe", "none", "32", ["device sse41", "unit device"]),

@@ -22,7 +22,7 @@ from jobs import DeviceType, Plan, Rank
 STEPS, CLIP, SAMPLES = 20, 0.5, 24
 LOSSES = 1e-6
 # The units of the tiny models: two blocks, what is before and what is behind.
-UNITS = {"llama": 4, "gpt2": 4, "bert": 4, "qwen3": 4, "phi3": 4}
+UNITS = {"llama": 4, "gpt2": 4, "bert": 4, "qwen3": 4, "phi3": 4, "gpt_neox": 4}
 
 TYPES = (
     DeviceType("fast", jobs.best_f32_target()),
@@ -51,6 +51,8 @@ VARIANTS = {
     "qwen3-uneven": ("qwen3", 1, [shared(FAST, SLOW, parts=[2, 1], stage=1)]),
     "qwen3-uneven-3": ("qwen3", 1, [shared(FAST, SLOW, parts=[3, 1])]),
     "phi3-zero0": ("phi3", 1, [shared(FAST, FAST)]),
+    # q, k and v of each head in one, parallel residuals.
+    "gpt_neox-uneven": ("gpt_neox", 1, [shared(FAST, SLOW, parts=[3, 1], stage=1)]),
     # Unequal parts, unlike types.
     "llama-uneven": ("llama", 1, [shared(FAST, SLOW, parts=[3, 1])]),
     "gpt2-uneven-3": ("gpt2", 1, [shared(FAST, SLOW, SLOW, parts=[5, 2, 1], stage=2)]),

@@ -43,6 +43,17 @@ def ConvertNNToLinalg : Pass<"convert-nn-to-linalg", "::mlir::ModuleOp"> {
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def MergeUnitResults : Pass<"merge-unit-results", "::mlir::ModuleOp"> {
+  let summary = "Units return each value once";
+  let description = [{
+    Once ops are loops, some of what a unit returns may turn out to be equal: the
+    statistics of two norms of the same rows (GPT-NeoX), which both norms keep
+    for the backward pass. Results are written where the caller says, so that
+    each needs a place of its own. What reads a repeated result reads the first.
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
 def FormKernels : Pass<"form-kernels", "::mlir::ModuleOp"> {
   let summary = "Outline groups of linalg ops that share their rows";
   let description = [{

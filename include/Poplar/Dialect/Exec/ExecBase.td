@@ -1,0 +1,51 @@
+//===- ExecBase.td - Classes of the exec dialect -----------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the definitions of ops use.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_EXEC_EXECBASE_TD
+#define POPLAR_DIALECT_EXEC_EXECBASE_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "Poplar/Dialect/Exec/ExecEnums.td"
+include "Poplar/Dialect/Zero/ZeroEnums.td"
+
+//===----------------------------------------------------------------------===//
+// Dialect
+//===----------------------------------------------------------------------===//
+
+def ExecDialect : Dialect {
+  let name = "exec";
+  let cppNamespace = "::poplar::exec";
+  let summary = "The program of one rank: kernels, buffers, calls";
+  let description = [{
+    The level between tensors and machine code. `--form-kernels` outlines loops
+    into kernels (`exec.kernel`), still on tensors. `--plan-memory` places every
+    value in the arena (`exec.arena`) and turns functions of tensors into lists
+    of calls on buffers (`exec.function`): kernels, matrix products, attention,
+    collectives, messages. `--lower-program` translates each call into one call
+    of the runtime (Runtime/ABI.h). See docs/Rationale.md, "Calls on buffers".
+  }];
+  let useDefaultTypePrinterParser = 1;
+}
+
+class Exec_Op<string mnemonic, list<Trait> traits = []>
+    : Op<ExecDialect, mnemonic, traits>;
+
+def Exec_Buffer : MemRefOf<[AnyType]>;
+def Exec_Bytes : ConfinedAttr<I64Attr, [IntNonNegative]>;
+
+#endif // POPLAR_DIALECT_EXEC_EXECBASE_TD

@@ -1,0 +1,26 @@
+//===- ExecExperts.h - Mixtures of experts on buffers -----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_EXEC_EXECEXPERTS_H
+#define POPLAR_DIALECT_EXEC_EXECEXPERTS_H
+
+#include "Poplar/Dialect/Exec/Exec.h"
+#include "Poplar/Runtime/Experts.h"
+
+namespace poplar::exec {
+
+/// An op for which there is no kernel on GPUs.
+template <typename ConcreteType>
+class HostOnly : public mlir::OpTrait::TraitBase<ConcreteType, HostOnly> {};
+
+} // namespace poplar::exec
+
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/Exec/ExecExpertOps.h.inc"
+
+#endif // POPLAR_DIALECT_EXEC_EXECEXPERTS_H

@@ -1,0 +1,127 @@
+//===- NNGroupOps.td - Groups of columns -------------------*- tablegen -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Ops on groups of columns, which are heads or the rows of a token's experts. They
+// have a header of their own, NNGroupOps.h, which those include who name them.
+//
+// Of experts, each token goes to k of E. [B,T*k] is one element for each of the
+// experts of each token, and of [B,T,k*D] the k rows of a token are its experts'.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_NN_NNGROUPOPS_TD
+#define POPLAR_DIALECT_NN_NNGROUPOPS_TD
+
+include "Poplar/Dialect/NN/NNBase.td"
+
+def NN_RegroupOp : NN_ForwardOp<"regroup",
+    [AllTypesMatch<["x", "result"]>], [], /*hasSplit=*/1> {
+  let summary = "Columns of `groups` groups of `parts` parts, by part";
+  let description = [{
+    Column (g * parts + p) * w + j becomes column (p * groups + g) * w + j. Where
+    a checkpoint holds q, k and v of one head after those of another (GPT-NeoX),
+    this gives q of all heads, then k, then v. The gradient is the same op with
+    the numbers exchanged.
+  }];
+  let arguments = (ins NN_Activation:$x, I64Attr:$groups, I64Attr:$parts);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = "$x `groups` $groups `parts` $parts attr-dict `:` type($x)";
+}
+
+def NN_RouteOp : NN_ForwardOp<"route",
+    [DeclareOpInterfaceMethods<PrecisionOpInterface>]> {
+  let summary = "The experts that each token goes to, and their weights";
+  let description = [{
+    logits [B,T,E] -> scores [B,T*k] f32 and experts [B,T*k]: the k largest of
+    softmax(logits), the largest first, of equal ones the first. `normalized`
+    divides them by their sum. Which experts they are has no gradient.
+    ```mlir
+    %scores, %experts = nn.route %logits top_k 2 normalized
+        : (tensor<?x16x8xf32>) -> (tensor<?x32xf32>, tensor<?x32xi32>)
+    ```
+  }];
+  let arguments = (ins NN_Activation:$logits, I64Attr:$top_k,
+                       UnitAttr:$normalized);
+  let results = (outs NN_PerToken:$scores, NN_Ids:$experts);
+  let assemblyFormat = [{
+    $logits `top_k` $top_k (`normalized` $normalized^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_RouteGradOp : NN_GradientOp<"route_grad",
+    [AllTypesMatch<["logits", "result"]>]> {
+  let summary = "Gradient of route's scores with respect to logits";
+  let arguments = (ins NN_PerToken:$dscores, NN_PerToken:$scores,
+                       NN_Ids:$experts, NN_Activation:$logits,
+                       UnitAttr:$normalized);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $dscores `scores` $scores `experts` $experts `logits` $logits
+    (`normalized` $normalized^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_ExpertLinearOp : NN_ForwardOp<"expert_linear",
+    [DeclareOpInterfaceMethods<ModelFactsOpInterface, ["getTensorParts"]>]> {
+  let summary = "x W_e^T for each expert e of a token";
+  let description = [{
+    There is a weight for each expert, [N,K] with layout `out_in` or [K,N] with
+    `in_out`. x is [B,T,K], which all experts of a token read, or [B,T,k*K], a
+    row for each. The result is [B,T,k*N], a row for each, or [B,T,N], the sum of
+    them. A weight is multiplied by the rows of the tokens that go to its expert,
+    and by no others. The gradient with respect to x is the same op with the
+    other layout.
+    ```mlir
+    %up = nn.expert_linear %x, %experts, %w0, %w1 : (tensor<?x16x8xf32>,
+        tensor<?x32xi32>, tensor<24x8xf32>, tensor<24x8xf32>)
+        -> tensor<?x16x48xf32>
+    ```
+  }];
+  let arguments = (ins NN_Activation:$x, NN_Ids:$experts,
+                       Variadic<NN_Matrix>:$weights,
+                       DefaultValuedAttr<NN_WeightLayoutAttr,
+                         "::poplar::nn::WeightLayout::OutIn">:$layout);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat = [{
+    $x `,` $experts `,` $weights (`layout` $layout^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_ExpertLinearGradWeightOp : NN_GradientOp<"expert_linear_grad_weight"> {
+  let summary = "acc_e += dy^T x over the tokens of expert e, for each";
+  let description = "The weights are [N,K]. dy and x as the result and x there.";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x, NN_Ids:$experts,
+                       Variadic<NN_F32Matrix>:$acc);
+  let results = (outs Variadic<NN_F32Matrix>:$weights);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $experts `into` $acc attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_WeighOp : NN_ForwardOp<"weigh", [PredOpTrait<
+    "result has the type of x", CPred<"$x.getType() == $result.getType()">>]> {
+  let summary = "Multiplies the rows of a token's experts by their scores";
+  let arguments = (ins NN_Activation:$x, NN_PerToken:$scores);
+  let results = (outs NN_Activation:$result);
+  let assemblyFormat =
+    "$x `,` $scores attr-dict `:` functional-type(operands, results)";
+}
+
+def NN_WeighGradOp : NN_GradientOp<"weigh_grad"> {
+  let summary = "Sum of dy x over the row of each expert of a token";
+  let arguments = (ins NN_Activation:$dy, NN_Activation:$x);
+  let results = (outs NN_PerToken:$dscores);
+  let assemblyFormat =
+    "$dy `,` $x attr-dict `:` functional-type(operands, results)";
+}
+
+#endif // POPLAR_DIALECT_NN_NNGROUPOPS_TD

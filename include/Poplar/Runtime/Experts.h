@@ -1,0 +1,62 @@
+//===- Experts.h - Kernels of mixtures of experts ---------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Between generated code and the kernel library alone, which are built together
+// (ABI.h, PoplarKernel).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_EXPERTS_H
+#define POPLAR_RUNTIME_EXPERTS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Shapes of a choice of experts; logits have type `type`.
+typedef struct PoplarRoute {
+  int64_t seq_len, num_experts, top_k;
+  int32_t type;       /* PoplarType */
+  int32_t normalized; /* 1: scores of a token add up to 1 */
+} PoplarRoute;
+
+/// Shapes of a product of tokens with the weights of their experts. Rows of
+/// inputs and outputs are the tokens' or, with `own_`, those of each of their
+/// top_k experts.
+typedef struct PoplarExperts {
+  int64_t seq_len, num_experts, top_k;
+  int64_t inputs, outputs; /* columns of a row */
+  int32_t type;            /* PoplarType */
+  int32_t transposed;      /* 1: weights are [outputs, inputs] */
+  int32_t own_inputs;      /* 1: each expert has a row of its own */
+  int32_t own_outputs;     /* 0: rows of a token's experts are added up */
+} PoplarExperts;
+
+/// Chooses experts. args: logits, scores (f32), experts (i32); or dscores,
+/// scores, experts, logits, dlogits. Extent: batch * seq_len.
+void poplar_route(const PoplarRoute *desc, void *const *args, int64_t batch,
+                  int64_t begin, int64_t end);
+void poplar_route_grad(const PoplarRoute *desc, void *const *args,
+                       int64_t batch, int64_t begin, int64_t end);
+/// args: x, experts, result, and a weight for each expert. Extent: outputs; a
+/// part owns its columns of the result.
+void poplar_expert_product(const PoplarExperts *desc, void *const *args,
+                           int64_t batch, int64_t begin, int64_t end);
+/// args: dy, x, experts, and a gradient (f32) [outputs, inputs] for each
+/// expert, which is added to. Extent: outputs; a part owns its rows of the
+/// gradients.
+void poplar_expert_weight_grad(const PoplarExperts *desc, void *const *args,
+                               int64_t batch, int64_t begin, int64_t end);
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif // POPLAR_RUNTIME_EXPERTS_H

@@ -1,0 +1,43 @@
+//===- ExecExperts.cpp - Mixtures of experts ------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/Exec/ExecExperts.h"
+
+using namespace mlir;
+using namespace poplar::exec;
+
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/Exec/ExecExpertOps.cpp.inc"
+
+/// Of a weight [outputs, inputs], or with `isTransposed` false the other way.
+static PoplarExperts describe(MemRefType inputs, MemRefType outputs,
+                              MemRefType experts, OperandRange weights,
+                              bool isTransposed) {
+  auto weight = cast<MemRefType>(weights.front().getType());
+  PoplarExperts desc = {};
+  desc.seq_len = inputs.getDimSize(1);
+  desc.num_experts = int64_t(weights.size());
+  desc.top_k = experts.getDimSize(1) / desc.seq_len;
+  desc.inputs = weight.getDimSize(isTransposed ? 1 : 0);
+  desc.outputs = weight.getDimSize(isTransposed ? 0 : 1);
+  desc.type = getPoplarType(inputs.getElementType());
+  desc.transposed = isTransposed;
+  desc.own_inputs = inputs.getDimSize(2) != desc.inputs;
+  desc.own_outputs = outputs.getDimSize(2) != desc.outputs;
+  return desc;
+}
+
+PoplarExperts ExpertProductOp::getDescriptor() {
+  return describe(getX().getType(), getResult().getType(),
+                  getExperts().getType(), getWeights(), getTransB());
+}
+
+PoplarExperts ExpertWeightGradOp::getDescriptor() {
+  return describe(getX().getType(), getDy().getType(), getExperts().getType(),
+                  getWeights(), /*isTransposed=*/true);
+}

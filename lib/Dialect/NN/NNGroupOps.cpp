@@ -1,0 +1,324 @@
+//===- NNGroupOps.cpp - Groups of columns ---------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Dialect/NN/NNGroupOps.h"
+#include "Poplar/Dialect/NN/NNTensorParallel.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace poplar::nn;
+
+#define GET_OP_CLASSES
+#include "Poplar/Dialect/NN/NNGroupOps.cpp.inc"
+
+static RankedTensorType getTensor(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static int64_t getDim(Value value, unsigned index) {
+  return getTensor(value).getDimSize(index);
+}
+
+/// Experts of a token, of values [B,T*k] and [B,T,...].
+static int64_t countChosen(Value chosen, Value tokens) {
+  return getDim(chosen, 1) / getDim(tokens, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Regroup
+//===----------------------------------------------------------------------===//
+
+// The types are equal by trait.
+// - groups and parts are at least 1 and divide the columns
+LogicalResult RegroupOp::verify() {
+  int64_t width = getDim(getX(), 2);
+  auto groups = static_cast<int64_t>(getGroups());
+  auto parts = static_cast<int64_t>(getParts());
+  if (groups > 0 && parts > 0 && width % groups == 0 &&
+      width / groups % parts == 0)
+    return success();
+  return emitOpError() << "cannot divide " << width << " columns into "
+                       << groups << " groups of " << parts << " parts";
+}
+
+LogicalResult RegroupOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  grads.add(getX(), RegroupOp::create(builder, getLoc(), getX().getType(),
+                                      grads.cotangent(getResult()),
+                                      getPartsAttr(), getGroupsAttr()));
+  return success();
+}
+
+OpCost RegroupOp::getCost() { return getRowCost(*this, getResult(), 0); }
+
+OperandSplit RegroupOp::splitOperand(OpOperand &, const TensorGroup &group) {
+  auto groups = static_cast<int64_t>(getGroups());
+  // Attention will say so.
+  if (group.size() > groups)
+    return {};
+  int64_t width = getDim(getX(), 2) / groups;
+  auto [begin, end] = group.getRange(groups);
+  return {OperandSplit::Columns, {{begin * width, end * width}}};
+}
+
+/// The device's groups, which become a range of each part.
+LogicalResult RegroupOp::shard(UnitSharding &s) {
+  Layout layout = s.getLayout(getX());
+  if (layout.kind != Layout::Columns) {
+    if (!s.getTokens(getX()))
+      return failure();
+    s.clone(*this, {Layout::Tokens, {}});
+    return success();
+  }
+  auto groups = static_cast<int64_t>(getGroups());
+  auto parts = static_cast<int64_t>(getParts());
+  int64_t width = getDim(getX(), 2) / groups / parts;
+  auto [begin, end] = layout.ranges.front();
+  int64_t first = begin / (parts * width), last = end / (parts * width);
+  Layout regrouped = {Layout::Columns, {}};
+  for (int64_t part = 0; part < parts; ++part)
+    regrouped.ranges.push_back(
+        {(part * groups + first) * width, (part * groups + last) * width});
+  auto made = cast<RegroupOp>(s.clone(*this, regrouped));
+  made.setGroups(last - first);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Verifiers of mixtures of experts
+//===----------------------------------------------------------------------===//
+
+/// `chosen` is [B,T*k] beside `tokens` [B,T,...], with k of at least 1.
+static LogicalResult verifyChosen(Operation *op, StringRef name, Value chosen,
+                                  Value tokens) {
+  int64_t slots = getDim(chosen, 1), length = getDim(tokens, 1);
+  if (getDim(chosen, 0) == getDim(tokens, 0) && slots >= length &&
+      slots % length == 0)
+    return success();
+  return op->emitOpError() << name << " is " << chosen.getType()
+                           << ", expected some elements for each token of "
+                           << tokens.getType();
+}
+
+static LogicalResult verifyRoute(Operation *op, Value logits, Value scores,
+                                 Value experts, int64_t topK) {
+  if (failed(verifyChosen(op, "experts", experts, logits)))
+    return failure();
+  if (getTensor(scores).getShape() != getTensor(experts).getShape() ||
+      countChosen(experts, logits) != topK)
+    return op->emitOpError()
+           << "chooses " << topK << " experts for each token of "
+           << logits.getType() << ", but has scores " << scores.getType()
+           << " and experts " << experts.getType();
+  if (topK > getDim(logits, 2))
+    return op->emitOpError()
+           << "chooses " << topK << " of " << getDim(logits, 2) << " experts";
+  return success();
+}
+
+LogicalResult RouteOp::verify() {
+  return verifyRoute(*this, getLogits(), getScores(), getExperts(),
+                     int64_t(getTopK()));
+}
+
+LogicalResult RouteGradOp::verify() {
+  if (getDscores().getType() != getScores().getType())
+    return emitOpError() << "dscores is " << getDscores().getType()
+                         << ", expected the type of scores "
+                         << getScores().getType();
+  return verifyRoute(*this, getLogits(), getScores(), getExperts(),
+                     countChosen(getExperts(), getLogits()));
+}
+
+/// Rows of `value` have `columns` columns, or those of each of k experts.
+static LogicalResult verifyRows(Operation *op, StringRef name, Value value,
+                                int64_t columns, int64_t topK) {
+  int64_t width = getDim(value, 2);
+  if (width == columns || width == topK * columns)
+    return success();
+  return op->emitOpError() << name << " has " << width << " columns, expected "
+                           << columns << " or " << topK << " times that";
+}
+
+static LogicalResult verifyExperts(Operation *op, Value inputs, Value outputs,
+                                   Value experts, ValueRange weights,
+                                   bool outIn) {
+  if (weights.empty())
+    return op->emitOpError("has no weights of experts");
+  for (Value weight : weights)
+    if (weight.getType() != weights.front().getType())
+      return op->emitOpError()
+             << "has weights " << weights.front().getType() << " and "
+             << weight.getType() << ", expected those of experts to be alike";
+  if (failed(verifyChosen(op, "experts", experts, inputs)))
+    return failure();
+  if (getTensor(inputs).getShape().take_front(2) !=
+      getTensor(outputs).getShape().take_front(2))
+    return op->emitOpError() << "has " << outputs.getType() << " beside "
+                             << inputs.getType() << ", expected as many tokens";
+  int64_t topK = countChosen(experts, inputs);
+  if (failed(verifyRows(op, "x", inputs, getDim(weights.front(), outIn ? 1 : 0),
+                        topK)))
+    return failure();
+  return verifyRows(op, outputs.getDefiningOp() == op ? "the result" : "dy",
+                    outputs, getDim(weights.front(), outIn ? 0 : 1), topK);
+}
+
+LogicalResult ExpertLinearOp::verify() {
+  if (failed(verifyExperts(*this, getX(), getResult(), getExperts(),
+                           getWeights(), getLayout() == WeightLayout::OutIn)))
+    return failure();
+  Type element = getTensor(getX()).getElementType();
+  if (getTensor(getResult()).getElementType() != element ||
+      getTensor(getWeights().front()).getElementType() != element)
+    return emitOpError("expected x, weights and result of one element type");
+  return success();
+}
+
+LogicalResult ExpertLinearGradWeightOp::verify() {
+  if (getAcc().getTypes() != getWeights().getTypes())
+    return emitOpError("expected as many results as there are gradients to add "
+                       "to, and of their types");
+  return verifyExperts(*this, getX(), getDy(), getExperts(), getAcc(),
+                       /*outIn=*/true);
+}
+
+static LogicalResult verifyWeigh(Operation *op, Value x, Value scores) {
+  if (failed(verifyChosen(op, "scores", scores, x)))
+    return failure();
+  if (getDim(x, 2) % countChosen(scores, x) == 0)
+    return success();
+  return op->emitOpError() << "cannot divide the columns of " << x.getType()
+                           << " among " << countChosen(scores, x) << " experts";
+}
+
+LogicalResult WeighOp::verify() {
+  return verifyWeigh(*this, getX(), getScores());
+}
+
+LogicalResult WeighGradOp::verify() {
+  if (getTensor(getDy()) != getTensor(getX()))
+    return emitOpError() << "dy is " << getDy().getType()
+                         << ", expected the type of x " << getX().getType();
+  return verifyWeigh(*this, getX(), getDscores());
+}
+
+//===----------------------------------------------------------------------===//
+// Derivatives
+//===----------------------------------------------------------------------===//
+
+LogicalResult RouteOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  if (!grads.isNeeded(getLogits()))
+    return success();
+  grads.add(getLogits(),
+            RouteGradOp::create(builder, getLoc(), getLogits().getType(),
+                                grads.cotangent(getScores()), getScores(),
+                                getExperts(), getLogits(), getNormalized()));
+  return success();
+}
+
+LogicalResult ExpertLinearOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  if (getLayout() != WeightLayout::OutIn)
+    return emitOpError("has a derivative only where weights are [out,in]");
+  Value dy = grads.cotangent(getResult());
+  if (grads.isNeeded(getX()))
+    grads.add(getX(), ExpertLinearOp::create(
+                          builder, getLoc(), getX().getType(), dy, getExperts(),
+                          getWeights(), WeightLayout::InOut));
+  SmallVector<Value> sums;
+  for (Value weight : getWeights())
+    if (grads.isNeeded(weight))
+      sums.push_back(grads.accumulator(weight));
+  if (sums.empty())
+    return success();
+  if (sums.size() != getWeights().size() || llvm::is_contained(sums, Value()))
+    return emitOpError("expected the weights of all experts to be parameters, "
+                       "all of them trained or all of them frozen");
+  auto made = ExpertLinearGradWeightOp::create(builder, getLoc(),
+                                               ValueRange(sums).getTypes(), dy,
+                                               getX(), getExperts(), sums);
+  for (auto [weight, sum] : llvm::zip_equal(getWeights(), made.getWeights()))
+    grads.setAccumulator(weight, sum);
+  return success();
+}
+
+LogicalResult WeighOp::buildVJP(OpBuilder &builder, Gradients &grads) {
+  Value dy = grads.cotangent(getResult());
+  if (grads.isNeeded(getX()))
+    grads.add(getX(), WeighOp::create(builder, getLoc(), getX().getType(), dy,
+                                      getScores()));
+  if (grads.isNeeded(getScores()))
+    grads.add(getScores(),
+              WeighGradOp::create(builder, getLoc(), getScores().getType(), dy,
+                                  getX()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Costs, number formats
+//===----------------------------------------------------------------------===//
+
+OpCost RouteOp::getCost() { return getRowCost(*this, getLogits(), 2); }
+OpCost RouteGradOp::getCost() { return getRowCost(*this, getLogits(), 3); }
+OpCost WeighOp::getCost() { return getRowCost(*this, getX(), 1); }
+OpCost WeighGradOp::getCost() { return getRowCost(*this, getX(), 2); }
+
+/// The products of the experts that tokens go to; the weights of all of them
+/// are read, or their gradients added to.
+static OpCost getExpertCost(Operation *op, Value tokens, Value experts,
+                            Value weight) {
+  auto shape = getTensor(weight).getShape();
+  auto slots = static_cast<double>(getDim(experts, 1));
+  OpCost cost = getRowCost(op, tokens, 0);
+  cost.opClass = OpClass::Gemm;
+  cost.flops = 2 * slots * double(shape[0]) * double(shape[1]);
+  cost.rows = slots;
+  cost.columns = static_cast<double>(shape[0]);
+  cost.depth = static_cast<double>(shape[1]);
+  return cost;
+}
+
+OpCost ExpertLinearOp::getCost() {
+  OpCost cost =
+      getExpertCost(*this, getX(), getExperts(), getWeights().front());
+  if (getLayout() == WeightLayout::InOut)
+    std::swap(cost.columns, cost.depth);
+  return cost;
+}
+
+OpCost ExpertLinearGradWeightOp::getCost() {
+  OpCost cost = getExpertCost(*this, getX(), getExperts(), getAcc().front());
+  // [slots, rows]^T by [slots, columns].
+  double slots = cost.rows;
+  cost.rows = cost.columns;
+  cost.columns = cost.depth;
+  cost.depth = slots;
+  cost.isDeep = true;
+  return cost;
+}
+
+// Scores are f32.
+void RouteOp::convertPrecision(FloatType) {}
+
+//===----------------------------------------------------------------------===//
+// Devices that share units
+//===----------------------------------------------------------------------===//
+
+SmallVector<ModelFact> ExpertLinearOp::getModelFacts() { return {}; }
+
+int64_t ExpertLinearOp::getTensorParts() { return 1; }
+
+static LogicalResult refuseSharing(Operation *op) {
+  return op->emitOpError("is of a mixture of experts, which devices cannot "
+                         "share yet: plan without `tensor`");
+}
+
+LogicalResult RouteOp::shard(UnitSharding &) { return refuseSharing(*this); }
+LogicalResult ExpertLinearOp::shard(UnitSharding &) {
+  return refuseSharing(*this);
+}
+LogicalResult WeighOp::shard(UnitSharding &) { return refuseSharing(*this); }

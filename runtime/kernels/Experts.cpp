@@ -1,0 +1,387 @@
+//===- Experts.cpp - Mixtures of experts ----------------------------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A slot is one of the top_k experts of a token. The slots of an expert are
+// gathered, and its weight is multiplied by their rows, kRows at a time. Parts
+// own columns of the result or rows of gradients, and go through the experts in
+// their order, so that sums do not depend on the partition.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Runtime/Experts.h"
+#include "Poplar/Runtime/ABI.h"
+#include "Vector.h"
+
+using namespace poplar;
+
+namespace {
+
+constexpr float kLog2E = 1.44269504f;
+/// Rows of a block in registers, and vectors of columns.
+constexpr int kRows = 4, kVectors = 4;
+/// Slots that are gathered at a time.
+constexpr int64_t kGathered = 256;
+
+POPLAR_INLINE float exp2Of(float x) { return exp2(splat(x))[0]; }
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+/// The slots of one expert, some at a time.
+struct Gathering {
+  const int32_t *experts;
+  int64_t slots, expert, next, count;
+  int64_t found[kGathered];
+
+  POPLAR_ALWAYS_INLINE Gathering(void *experts, int64_t slots, int64_t expert)
+      : experts(static_cast<const int32_t *>(experts)), slots(slots),
+        expert(expert), next(0), count(0) {}
+
+  POPLAR_ALWAYS_INLINE bool gather() {
+    count = 0;
+    for (; next < slots && count < kGathered; ++next) {
+      found[count] = next;
+      count += experts[next] == expert;
+    }
+    return count != 0;
+  }
+};
+
+/// Rows of slots in an array [B,T,columns] or [B,T,top_k * columns].
+struct Rows {
+  void *array;
+  bool isBF16, isOwn;
+  int64_t topK, columns;
+
+  POPLAR_ALWAYS_INLINE int64_t at(int64_t slot) const {
+    return (isOwn ? slot : slot / topK) * columns;
+  }
+};
+
+POPLAR_INLINE Rows getInputs(const PoplarExperts *desc, void *array) {
+  return {array, desc->type == POPLAR_BF16, desc->own_inputs != 0, desc->top_k,
+          desc->inputs};
+}
+POPLAR_INLINE Rows getOutputs(const PoplarExperts *desc, void *array) {
+  return {array, desc->type == POPLAR_BF16, desc->own_outputs != 0, desc->top_k,
+          desc->outputs};
+}
+
+POPLAR_INLINE void addElement(const Rows &rows, int64_t at, float value) {
+  storeElement(rows.array, rows.isBF16, at,
+               loadElement(rows.array, rows.isBF16, at) + value);
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks of products
+//===----------------------------------------------------------------------===//
+
+/// Columns [column, column + Columns) of y += x W^T for `Count` slots.
+template <int Count, int Columns>
+POPLAR_INLINE void multiplyRows(const Rows &x, const Rows &y,
+                                const void *weight, const int64_t *slots,
+                                int64_t column) {
+  const int64_t depth = x.columns;
+  int64_t from[Count];
+  Floats sums[Count][Columns];
+  float rests[Count][Columns];
+#pragma GCC unroll 8
+  for (int r = 0; r < Count; ++r) {
+    from[r] = x.at(slots[r]);
+#pragma GCC unroll 8
+    for (int c = 0; c < Columns; ++c) {
+      sums[r][c] = Floats{};
+      rests[r][c] = 0;
+    }
+  }
+  int64_t k = 0;
+  for (; k + kLanes <= depth; k += kLanes) {
+    Floats a[Count];
+#pragma GCC unroll 8
+    for (int r = 0; r < Count; ++r)
+      a[r] = loadElements(x.array, x.isBF16, from[r] + k);
+#pragma GCC unroll 8
+    for (int c = 0; c < Columns; ++c) {
+      Floats b = loadElements(weight, x.isBF16, (column + c) * depth + k);
+#pragma GCC unroll 8
+      for (int r = 0; r < Count; ++r)
+        sums[r][c] += a[r] * b;
+    }
+  }
+  for (; k < depth; ++k)
+    for (int c = 0; c < Columns; ++c)
+      for (int r = 0; r < Count; ++r)
+        rests[r][c] += loadElement(x.array, x.isBF16, from[r] + k) *
+                       loadElement(weight, x.isBF16, (column + c) * depth + k);
+  for (int r = 0; r < Count; ++r)
+    for (int c = 0; c < Columns; ++c)
+      addElement(y, y.at(slots[r]) + column + c,
+                 reduceSum(sums[r][c]) + rests[r][c]);
+}
+
+/// What a block of sums reads and where it is added: `Count` rows of
+/// `Vectors` vectors. For each i, vectors are multiplied by one number per row.
+template <int Count, int Vectors, typename Number, typename Vector>
+POPLAR_INLINE void sumProducts(int64_t depth, Floats (&sums)[Count][Vectors],
+                               Number number, Vector vector) {
+#pragma GCC unroll 8
+  for (int r = 0; r < Count; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v)
+      sums[r][v] = Floats{};
+  for (int64_t i = 0; i < depth; ++i) {
+    Floats b[Vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v)
+      b[v] = vector(i, v);
+#pragma GCC unroll 8
+    for (int r = 0; r < Count; ++r) {
+      float a = number(i, r);
+#pragma GCC unroll 8
+      for (int v = 0; v < Vectors; ++v)
+        sums[r][v] += b[v] * a;
+    }
+  }
+}
+
+/// Columns [column, column + Vectors * kLanes) of y += x W for `Count` slots.
+template <int Count, int Vectors>
+POPLAR_INLINE void addRows(const Rows &x, const Rows &y, const void *weight,
+                           const int64_t *slots, int64_t column) {
+  int64_t from[Count];
+#pragma GCC unroll 8
+  for (int r = 0; r < Count; ++r)
+    from[r] = x.at(slots[r]);
+  Floats sums[Count][Vectors];
+  sumProducts<Count, Vectors>(
+      x.columns, sums,
+      [&](int64_t k, int r) __attribute__((always_inline)) {
+        return loadElement(x.array, x.isBF16, from[r] + k);
+      },
+      [&](int64_t k, int v) __attribute__((always_inline)) {
+        return loadElements(weight, x.isBF16,
+                            k * y.columns + column + v * kLanes);
+      });
+  for (int r = 0; r < Count; ++r)
+    for (int v = 0; v < Vectors; ++v)
+      for (int64_t lane = 0; lane < kLanes; ++lane)
+        addElement(y, y.at(slots[r]) + column + v * kLanes + lane,
+                   sums[r][v][lane]);
+}
+
+/// The same of one column.
+POPLAR_INLINE void addColumn(const Rows &x, const Rows &y, const void *weight,
+                             int64_t slot, int64_t column) {
+  float sum = 0;
+  for (int64_t k = 0; k < x.columns; ++k)
+    sum += loadElement(x.array, x.isBF16, x.at(slot) + k) *
+           loadElement(weight, x.isBF16, k * y.columns + column);
+  addElement(y, y.at(slot) + column, sum);
+}
+
+template <int Count>
+POPLAR_INLINE void multiply(bool isTransposed, const Rows &x, const Rows &y,
+                            const void *weight, const int64_t *slots,
+                            int64_t begin, int64_t end) {
+  int64_t column = begin;
+  if (isTransposed) {
+    for (; column + kVectors <= end; column += kVectors)
+      multiplyRows<Count, kVectors>(x, y, weight, slots, column);
+    for (; column < end; ++column)
+      multiplyRows<Count, 1>(x, y, weight, slots, column);
+    return;
+  }
+  for (; column + kVectors * kLanes <= end; column += kVectors * kLanes)
+    addRows<Count, kVectors>(x, y, weight, slots, column);
+  for (; column + kLanes <= end; column += kLanes)
+    addRows<Count, 1>(x, y, weight, slots, column);
+  for (; column < end; ++column)
+    for (int r = 0; r < Count; ++r)
+      addColumn(x, y, weight, slots[r], column);
+}
+
+/// Rows [row, row + Count) of a gradient += dy^T x over the gathered slots.
+template <int Count, int Vectors>
+POPLAR_INLINE void addGradient(const Rows &dy, const Rows &x,
+                               const Gathering &slots, float *gradient,
+                               int64_t row, int64_t column) {
+  Floats sums[Count][Vectors];
+  sumProducts<Count, Vectors>(
+      slots.count, sums,
+      [&](int64_t i, int r) __attribute__((always_inline)) {
+        return loadElement(dy.array, dy.isBF16,
+                           dy.at(slots.found[i]) + row + r);
+      },
+      [&](int64_t i, int v) __attribute__((always_inline)) {
+        return loadElements(x.array, x.isBF16,
+                            x.at(slots.found[i]) + column + v * kLanes);
+      });
+#pragma GCC unroll 8
+  for (int r = 0; r < Count; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) {
+      float *to = gradient + (row + r) * x.columns + column + v * kLanes;
+      store(to, load(to) + sums[r][v]);
+    }
+}
+
+template <int Count>
+POPLAR_INLINE void addGradientRows(const Rows &dy, const Rows &x,
+                                   const Gathering &slots, float *gradient,
+                                   int64_t row) {
+  int64_t column = 0;
+  for (; column + kVectors * kLanes <= x.columns; column += kVectors * kLanes)
+    addGradient<Count, kVectors>(dy, x, slots, gradient, row, column);
+  for (; column + kLanes <= x.columns; column += kLanes)
+    addGradient<Count, 1>(dy, x, slots, gradient, row, column);
+  for (; column < x.columns; ++column)
+    for (int r = 0; r < Count; ++r) {
+      float sum = 0;
+      for (int64_t i = 0; i < slots.count; ++i)
+        sum +=
+            loadElement(dy.array, dy.isBF16, dy.at(slots.found[i]) + row + r) *
+            loadElement(x.array, x.isBF16, x.at(slots.found[i]) + column);
+      gradient[(row + r) * x.columns + column] += sum;
+    }
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+extern "C" void poplar_expert_product(const PoplarExperts *desc,
+                                      void *const *args, int64_t batch,
+                                      int64_t begin, int64_t end) {
+  const Rows x = getInputs(desc, args[0]), y = getOutputs(desc, args[2]);
+  const int64_t slots = batch * desc->seq_len * desc->top_k;
+  const int64_t rows = y.isOwn ? slots : slots / desc->top_k;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = begin; column < end; ++column)
+      storeElement(y.array, y.isBF16, row * y.columns + column, 0.0f);
+  for (int64_t expert = 0; expert < desc->num_experts; ++expert) {
+    Gathering gathering(args[1], slots, expert);
+    while (gathering.gather()) {
+      int64_t i = 0;
+      for (; i + kRows <= gathering.count; i += kRows)
+        multiply<kRows>(desc->transposed, x, y, args[3 + expert],
+                        gathering.found + i, begin, end);
+      for (; i < gathering.count; ++i)
+        multiply<1>(desc->transposed, x, y, args[3 + expert],
+                    gathering.found + i, begin, end);
+    }
+  }
+}
+
+extern "C" void poplar_expert_weight_grad(const PoplarExperts *desc,
+                                          void *const *args, int64_t batch,
+                                          int64_t begin, int64_t end) {
+  const Rows dy = getOutputs(desc, args[0]), x = getInputs(desc, args[1]);
+  const int64_t slots = batch * desc->seq_len * desc->top_k;
+  for (int64_t expert = 0; expert < desc->num_experts; ++expert) {
+    auto *gradient = static_cast<float *>(args[3 + expert]);
+    Gathering gathering(args[2], slots, expert);
+    while (gathering.gather()) {
+      int64_t row = begin;
+      for (; row + kRows <= end; row += kRows)
+        addGradientRows<kRows>(dy, x, gathering, gradient, row);
+      for (; row < end; ++row)
+        addGradientRows<1>(dy, x, gathering, gradient, row);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Routes
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The logits of a token.
+struct Logits {
+  const void *array;
+  bool isBF16;
+  int64_t first, count;
+
+  Logits(const PoplarRoute *desc, const void *array, int64_t token)
+      : array(array), isBF16(desc->type == POPLAR_BF16),
+        first(token * desc->num_experts), count(desc->num_experts) {}
+
+  POPLAR_ALWAYS_INLINE float operator[](int64_t i) const {
+    return loadElement(array, isBF16, first + i);
+  }
+
+  /// The largest, of equal ones the first, of those that come after `last` in
+  /// this order; any one where there is none, as among NaNs.
+  POPLAR_ALWAYS_INLINE int64_t findNext(int64_t last) const {
+    int64_t best = -1;
+    for (int64_t i = 0; i < count; ++i) {
+      float value = (*this)[i];
+      bool isAfter = last < 0 || value < (*this)[last] ||
+                     (value == (*this)[last] && i > last);
+      if (isAfter && (best < 0 || value > (*this)[best]))
+        best = i;
+    }
+    return best < 0 ? last + 1 < count ? last + 1 : 0 : best;
+  }
+};
+
+} // namespace
+
+extern "C" void poplar_route(const PoplarRoute *desc, void *const *args,
+                             int64_t, int64_t begin, int64_t end) {
+  auto *scores = static_cast<float *>(args[1]);
+  auto *experts = static_cast<int32_t *>(args[2]);
+  for (int64_t token = begin; token < end; ++token) {
+    Logits logits(desc, args[0], token);
+    float *score = scores + token * desc->top_k;
+    int32_t *expert = experts + token * desc->top_k;
+    int64_t last = -1;
+    float chosen = 0, all = 0;
+    for (int64_t k = 0; k < desc->top_k; ++k) {
+      last = logits.findNext(last);
+      expert[k] = int32_t(last);
+      score[k] = exp2Of((logits[last] - logits[expert[0]]) * kLog2E);
+      chosen += score[k];
+    }
+    if (!desc->normalized)
+      for (int64_t i = 0; i < desc->num_experts; ++i)
+        all += exp2Of((logits[i] - logits[expert[0]]) * kLog2E);
+    for (int64_t k = 0; k < desc->top_k; ++k)
+      score[k] /= desc->normalized ? chosen : all;
+  }
+}
+
+// With p = softmax(logits), s the scores and m = sum of s ds: where these are
+// normalized, they are the softmax of the chosen logits, whose gradients are
+// s (ds - m); otherwise those of all are p (ds - m), with ds = 0 of others.
+extern "C" void poplar_route_grad(const PoplarRoute *desc, void *const *args,
+                                  int64_t, int64_t begin, int64_t end) {
+  for (int64_t token = begin; token < end; ++token) {
+    const int64_t first = token * desc->top_k;
+    const float *dscores = static_cast<const float *>(args[0]) + first;
+    const float *scores = static_cast<const float *>(args[1]) + first;
+    const int32_t *experts = static_cast<const int32_t *>(args[2]) + first;
+    Logits logits(desc, args[3], token);
+    float mean = 0;
+    for (int64_t k = 0; k < desc->top_k; ++k)
+      mean += scores[k] * dscores[k];
+    for (int64_t i = 0; i < desc->num_experts; ++i) {
+      float p =
+          desc->normalized
+              ? 0.0f
+              : scores[0] * exp2Of((logits[i] - logits[experts[0]]) * kLog2E);
+      storeElement(args[4], logits.isBF16, logits.first + i, -p * mean);
+    }
+    for (int64_t k = 0; k < desc->top_k; ++k)
+      storeElement(args[4], logits.isBF16, logits.first + experts[k],
+                   scores[k] * (dscores[k] - mean));
+  }
+}
