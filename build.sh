@@ -1,1 +1,0 @@
-poplar build plan.mlir -o job
