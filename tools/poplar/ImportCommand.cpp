@@ -200,10 +200,10 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
   return true;
 }
 
-/// Adapters, the format of what they freeze, and that of the optimizer's
-/// states. Fails with `error` set.
-static bool transform(mlir::ModuleOp module, const Arguments &arguments,
-                      bool hasAdapters, std::string &error) {
+/// Adapters, and the format of what they freeze. Fails with `error` set.
+static bool addAdapters(mlir::ModuleOp module,
+                        const poplar::NNAddAdaptersOptions &options,
+                        const std::string &frozenFormat, std::string &error) {
   mlir::ScopedDiagnosticHandler handler(module.getContext(),
                                         [&](mlir::Diagnostic &diagnostic) {
                                           if (error.empty())
@@ -234,7 +234,8 @@ static bool narrowStates(mlir::ModuleOp module, std::string &error) {
       llvm::formatv("the model trains no parameter of {0} elements, and the "
                     "optimizer states of smaller ones stay f32: leave out "
                     "--optimizer-states",
-                    POPLAR_SMALLEST_INT8_STATES);
+                    POPLAR_SMALLEST_INT8_STATES)
+          .str();
   return false;
 }
 

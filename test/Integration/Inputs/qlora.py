@@ -11,7 +11,8 @@ that
   rounding   losses and adapters are, bit by bit, those beside weights in f32 that
              quantized.py has rounded (lora.py and goldens-peft.test compare these
              with PEFT); poplar merge gives the rounded weights and the adapters
-             beside them, whose validation loss is that of the run
+             beside them, whose validation loss is that of the run; poplar evaluate
+             and poplar sample give the same for both
   formats    in bf16 and with activations in f16, losses are near those
   jobs       of two unlike device types in the stages 0 to 3 have the losses and the
              updates of one device, hold the same bytes on all ranks, and allocate
@@ -76,6 +77,20 @@ def write_rounded(base, form, directory):
             target.write(source.read())
 
 
+def evaluate(workshop, run):
+    """The loss that poplar evaluate prints of a run, on a part of the corpus."""
+    data = workshop.path("evaluated.txt")
+    if not os.path.exists(data):
+        corpus = os.path.join(jobs.SOURCES, "examples", "data", "corpus.txt")
+        with open(corpus, "rb") as source, open(data, "wb") as target:
+            target.write(source.read(3000))
+    command = ["poplar", "evaluate", run.directory, "--data", data]
+    found = re.search(
+        r"loss (\S+), perplexity", jobs.run([*command, "--data-format", "bytes"])
+    )
+    return float(found[1]) if found else float("nan")
+
+
 def check_rounding(workshop, report, base, form):
     name = f"llama.{form}"
     rounded = workshop.path(f"rounded-{form}")
@@ -107,8 +122,13 @@ def check_rounding(workshop, report, base, form):
     )
     if not abs(merged - beside) <= 1e-5 * merged:
         failures.append(f"the loss is {beside} with adapters, {merged} merged")
-    if not jobs.run(["poplar", "sample", run.directory, "--prompt", "A", "--tokens", "4"]):
-        failures.append("nothing is sampled")
+    sample = ["--prompt", "A", "--tokens", "4", "--seed", "3"]
+    texts = [jobs.run(["poplar", "sample", of.directory, *sample]) for of in (run, plain)]
+    if not texts[0] or texts[0] != texts[1]:
+        failures.append(f"{texts[0]!r} is sampled, {texts[1]!r} beside rounded weights")
+    losses = [evaluate(workshop, of) for of in (run, plain)]
+    if losses[0] != losses[1]:
+        failures.append(f"evaluation gives {losses[0]}, beside rounded ones {losses[1]}")
     report.check(f"{form}-rounding", failures, f"losses {beside:.6f} and {merged:.6f}")
     return run
 
@@ -172,6 +192,10 @@ def check_jobs(workshop, report, base, form, reference, stages):
             gradients=4 * trained,
             optimizer=8 * trained,
         )
+        if stage == 3:
+            evaluated, alone = evaluate(workshop, run), evaluate(workshop, reference)
+            if not abs(evaluated - alone) <= 1e-4 * alone:
+                failures.append(f"evaluation gives {evaluated}, alone {alone}")
         report.check(title, failures, f"losses {loss:.1e}, updates {update:.1e}")
 
 

@@ -89,7 +89,7 @@ module attributes {nn.model = {lora_rank = 8 : i64}} {
   nn.parameter @w : tensor<64xf32> ones
   zero.bucket @b [@w]
   // expected-error @below {{has devices that share units of a model with adapters, which cannot be divided yet: plan without `tensor`}}
-  zero.plan stage 0 global_batch 1 policy "exact" schedule "1f1b" {
+  zero.plan stage 0 global_batch 1 policy "exact" {
     zero.group units [0, 3] stage 0 tensor 2
     zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
     zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
@@ -105,7 +105,7 @@ module attributes {nn.model = {int8_states = true}} {
   nn.parameter @w : tensor<64xf32> ones
   zero.bucket @b [@w]
   // expected-error @below {{has devices that share units of a model with 8-bit optimizer states, whose blocks cannot be divided yet: plan without `tensor`, or import the model with --optimizer-states f32}}
-  zero.plan stage 0 global_batch 1 policy "exact" schedule "1f1b" {
+  zero.plan stage 0 global_batch 1 policy "exact" {
     zero.group units [0, 3] stage 0 tensor 2
     zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
     zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
