@@ -77,7 +77,7 @@ class Job(FakedJob):
     def turn(self, link):
         """Median seconds of a step, and those that the link is busy in one."""
         steps = WARMUP_STEPS + self.arguments.steps
-        output = self.train(steps, link=link, under=self.arguments.under.split())
+        output = self.train(steps, link=link)
         busy = float(re.search(r"(\S+) s on the link", output).group(1))
         return self.get_step_seconds(WARMUP_STEPS), busy / steps
 
@@ -149,8 +149,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--latency-us", type=float, default=200)
     parser.add_argument("--gbps", type=float, default=0.2, help="1e9 bytes/s")
-    parser.add_argument("--under", default="", metavar="COMMAND",
-                        help="that runs the ranks, such as nice -n -10")  # fmt: skip
     arguments = parser.parse_args()
     arguments.poplar = os.path.abspath(arguments.poplar)
     print("All times are per step, relative to the scheduled step without link.")

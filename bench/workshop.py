@@ -74,13 +74,13 @@ class FakedJob:
         self.path, self.tokens = path, samples * seq_len
         self.out = path + "-run"
 
-    def train(self, steps, *flags, link="", under=()):
-        """What training prints; `under` is a command that is to run it."""
+    def train(self, steps, *flags, link=""):
+        """What training prints."""
         shutil.rmtree(self.out, ignore_errors=True)
         if link:
             flags += ("--link-delay", link)
         return run(
-            *under, self.path + "/launch.sh", "train", "--data",
+            self.path + "/launch.sh", "train", "--data",
             ROOT + "/examples/data/corpus.txt", "--data-format", "bytes", "--steps",
             str(steps), "--eval-every", "0", "--skip-save", "--log-every", str(steps),
             "--out", self.out, *flags, POPLAR_LOCAL="1", POPLAR_FAKE_NODES="0,1",
