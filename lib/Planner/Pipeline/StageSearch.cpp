@@ -17,6 +17,8 @@ using namespace poplar;
 static constexpr double never = std::numeric_limits<double>::infinity();
 /// Sums in another order differ by that much, and are taken to be equal.
 static constexpr double rounding = 1e-12;
+/// Of a way to compute a stage, in partial plans.
+static constexpr int64_t optionEffort = 30;
 
 StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
                          const UnitBounds &unitBounds, const StageShape &shape)
@@ -203,8 +205,10 @@ void StageSearch::addOptions(
                            option.modes[lane], {group.first, group.end}) >
           getLongestPeriod(lane) * (1 + 1e-9);
     }
-    if (!isTooLong)
+    if (!isTooLong) {
+      *effort -= optionEffort;
       complete(kind, group, cuts[choice[0]], option);
+    }
     auto worse = [&](const Option &other) { return isAtMost(option, other); };
     if (option.mostDepth >= 1 &&
         std::none_of(list.begin(), list.end(), [&](const Option &other) {
