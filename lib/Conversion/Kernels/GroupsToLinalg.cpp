@@ -48,9 +48,12 @@ static int64_t countExperts(Value x, Value scores) {
 
 static SmallVector<Value> lowerWeigh(LinalgBuilder &l, WeighOp op) {
   int64_t experts = countExperts(op.getX(), op.getScores());
+  // Only says how many columns are iterated, as in reduceRows.
+  int64_t width = op.getX().getType().getDimSize(2) / experts;
+  Value columns = l.empty(op.getX(), {width}, l.rewriter.getF32Type());
   return {mapHeads(
       l, op.getX(), experts,
-      {{op.getX(), "btd", 0, experts}, {op.getScores(), "bt"}},
+      {{op.getX(), "btd", 0, experts}, {op.getScores(), "bt"}, {columns, "d"}},
       [](ElementBuilder &b, ValueRange in) { return b.mul(in[0], in[1]); })};
 }
 

@@ -1,7 +1,7 @@
 // RUN: poplar-opt %s --merge-unit-results | FileCheck %s
 
 // Callers read the first of equal results; results behind them keep their order.
-// CHECK-LABEL: func.func @block.forward(
+// CHECK-LABEL: func.func private @block.forward(
 // CHECK-SAME: -> (tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4x16xf32>)
 // CHECK: return %{{.*}}, %[[STATISTIC:.*]], %{{.*}} : tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4x16xf32>
 func.func private @block.forward(%x: tensor<?x4x8xf32>, %s: tensor<?x4xf32>, %w: tensor<16x8xf32>)
