@@ -106,7 +106,9 @@ def main():
             check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         print(f"resumed {resumed} times and at the end, from step {step}")
-    left = [name for name in os.listdir(run) if name.startswith(".checkpoint")]
+    # All rounds may be over before a run has begun.
+    names = os.listdir(run) if os.path.isdir(run) else []
+    left = [name for name in names if name.startswith(".checkpoint")]
     if left:
         fail(f"unfinished checkpoints are left: {left}")
 

@@ -171,6 +171,15 @@ TEST_F(Emulation, RunsThreadsThatExchange) {
     EXPECT_EQ(words[i], (i ^ 1) + 100);
 }
 
+TEST_F(Emulation, ExtractsBits) {
+  run("mov.u64 %rd7, 0x1234567890ABCDEF;\n"
+      "bfe.u64 %rd7, %rd7, 20, 40;\n"
+      "st.global.b64 [%rd1], %rd7;\n",
+      1);
+  EXPECT_EQ(read()[0], 0x4567890Au);
+  EXPECT_EQ(read()[1], 0x23u);
+}
+
 TEST_F(Emulation, EndsAtAccessesOutOfBounds) {
   EXPECT_DEATH(run("st.global.b32 [%rd1+256], 1;\n", 1), "are not there");
   EXPECT_DEATH(run("st.global.b32 [%rd1+2], 1;\n", 1), "not aligned");

@@ -376,8 +376,10 @@ std::string PTXInstructions::arithmetic(const Words &opcode,
     return is("std::exp2(" + x(1) + ")");
   if (name == "lg2")
     return is("std::log2(" + x(1) + ")");
-  if (name == "bfe" && type == "u32")
-    return is("bitField(" + x(1) + ", " + x(2) + ", " + x(3) + ")");
+  if (name == "bfe" && isOne(type, {"u32", "u64"}))
+    return is("bitField<" + cpp + ">(" + x(1) + ", " +
+              value(operands[2], "u32") + ", " + value(operands[3], "u32") +
+              ")");
   if (name == "prmt")
     return is("permute(" + x(1) + ", " + x(2) + ", " + x(3) + ")");
   if (name == "copysign")

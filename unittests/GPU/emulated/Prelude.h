@@ -163,9 +163,9 @@ template <typename T> inline T multiplyHigh(T a, T b) {
     return T((Wide(a) * Wide(b)) >> (sizeof(T) * 8));
   }
 }
-inline uint32_t bitField(uint32_t a, uint32_t at, uint32_t count) {
-  return shiftRight(a, at & 255) &
-         ((count & 255) >= 32 ? ~0u : (1u << (count & 255)) - 1);
+template <typename T> inline T bitField(T a, uint32_t at, uint32_t count) {
+  static_assert(std::is_unsigned_v<T>);
+  return T(shiftRight(a, at & 255) & ~shiftLeft(T(~T(0)), count & 255));
 }
 inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
   uint64_t both = uint64_t(b) << 32 | a;
