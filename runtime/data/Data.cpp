@@ -66,7 +66,9 @@ RawSource::RawSource(const std::string &Path, const ModelInfo &Model)
 void RawSource::check() {
   auto Length = static_cast<size_t>(Model.SeqLen);
   std::vector<int32_t> Ids(Length), Targets(Length), Positions(Length);
-  bool CanBeWide = true; // every other word of 64 bits is 0 or, of -1, -1
+  // Every other word of 64 bits is 0 or, of -1, -1. Where the words between are
+  // 0, too, the model may have one token.
+  bool CanBeWide = true, HasOthers = false;
   for (int64_t Index = 0; Index < Count; ++Index) {
     RawSource::read(Index, Ids.data(), Targets.data());
     if (Model.Packed)
@@ -86,9 +88,10 @@ void RawSource::check() {
       Used.add(Id);
       Uncounted += Targets[I] == -1;
       CanBeWide &= I % 2 == 0 || (Id == 0 && Targets[I] <= 0);
+      HasOthers |= I % 2 == 0 && Id != 0;
     }
   }
-  if (CanBeWide && Model.SeqLen >= 16)
+  if (CanBeWide && HasOthers && Model.SeqLen >= 16)
     fail("'", File.path(),
          "' seems to hold integers of 64 bits: every second one of "
          "32 is 0; save them as int32");

@@ -342,6 +342,8 @@ TEST_F(SourceTest, RawSamples) {
   writeFile(Dir / "d.ids", toBytes(std::vector<int64_t>(32, 5)));
   EXPECT_MENTIONS(messageOf([&] { RawSource(Dir / "d.ids", Model); }),
                   "integers of 64 bits");
+  writeFile(Dir / "e.ids", toBytes(std::vector<int32_t>(64, 0)));
+  EXPECT_NO_THROW(RawSource(Dir / "e.ids", Model));
   writeFile(Dir / "c.ids", "1234");
   EXPECT_MENTIONS(messageOf([&] { RawSource(Dir / "c.ids", Model); }),
                   "not a positive multiple");
