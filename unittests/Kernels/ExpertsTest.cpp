@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Runtime/ABI.h"
 #include "Poplar/Runtime/Experts.h"
+#include "Poplar/Runtime/ABI.h"
 #include <gtest/gtest.h>
 
 #include <algorithm>

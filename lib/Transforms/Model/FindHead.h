@@ -19,8 +19,8 @@ namespace poplar {
 /// there is none.
 nn::LinearOp findHead(mlir::func::FuncOp model, mlir::SymbolTable &symbols);
 
-/// Whether a product chooses experts: PEFT and bitsandbytes do not count it as a
-/// linear layer.
+/// Whether a product chooses experts: PEFT and bitsandbytes do not count it as
+/// a linear layer.
 bool isRouter(nn::LinearOp linear);
 
 } // namespace poplar
