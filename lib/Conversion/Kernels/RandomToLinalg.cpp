@@ -50,9 +50,9 @@ static SmallVector<Value> lowerFoldKey(LinalgBuilder &l, FoldKeyOp op) {
   Value keys = op.getKeys();
   uint64_t offset = kGoldenGamma * (static_cast<uint64_t>(op.getData()) + 1);
   auto body = [=](ElementBuilder &b, ValueRange, ValueRange) {
-    Value key = buildMix(
-        b, arith::AddIOp::create(b, readKey(b, keys, b.position(0)),
-                                 b.i64(offset)));
+    Value key =
+        buildMix(b, arith::AddIOp::create(b, readKey(b, keys, b.position(0)),
+                                          b.i64(offset)));
     Value word = arith::IndexCastOp::create(b, b.getI64Type(), b.position(1));
     Value shift = arith::MulIOp::create(b, word, b.i64(32));
     Value half = arith::ShRUIOp::create(b, key, shift);

@@ -42,8 +42,8 @@ private:
 
 } // namespace
 
-/// Whether it is a weight of linear layers, but not of the head or a router, and
-/// nothing else.
+/// Whether it is a weight of linear layers, but not of the head or a router,
+/// and nothing else.
 bool NNQuantizeFrozenPass::isWeight(BlockArgument argument) {
   return llvm::all_of(argument.getUses(), [&](OpOperand &use) {
     auto linear = dyn_cast<nn::LinearOp>(use.getOwner());
