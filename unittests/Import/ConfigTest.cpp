@@ -109,8 +109,9 @@ TEST_P(ConfigTest, IsReadAsRecorded) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ConfigTest,
                          testing::Values("bert", "gemma", "gemma2", "gemma3",
-                                         "gpt2", "granite", "llama", "mistral",
-                                         "olmo2", "phi3", "qwen2", "qwen3",
+                                         "gpt2", "gpt_neox", "granite", "llama",
+                                         "mistral", "mixtral", "olmo2", "phi3",
+                                         "qwen2", "qwen3", "qwen3_moe",
                                          "smollm3", "stablelm"));
 
 } // namespace
