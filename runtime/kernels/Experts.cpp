@@ -14,8 +14,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Runtime/Experts.h"
+#include "Dots.h"
 #include "Poplar/Runtime/ABI.h"
-#include "Vector.h"
 
 using namespace poplar;
 
@@ -87,42 +87,16 @@ template <int Count, int Columns>
 POPLAR_INLINE void multiplyRows(const Rows &x, const Rows &y,
                                 const void *weight, const int64_t *slots,
                                 int64_t column) {
-  const int64_t depth = x.columns;
   int64_t from[Count];
-  Floats sums[Count][Columns];
-  float rests[Count][Columns];
 #pragma GCC unroll 8
-  for (int r = 0; r < Count; ++r) {
+  for (int r = 0; r < Count; ++r)
     from[r] = x.at(slots[r]);
-#pragma GCC unroll 8
-    for (int c = 0; c < Columns; ++c) {
-      sums[r][c] = Floats{};
-      rests[r][c] = 0;
-    }
-  }
-  int64_t k = 0;
-  for (; k + kLanes <= depth; k += kLanes) {
-    Floats a[Count];
-#pragma GCC unroll 8
-    for (int r = 0; r < Count; ++r)
-      a[r] = loadElements(x.array, x.isBF16, from[r] + k);
-#pragma GCC unroll 8
-    for (int c = 0; c < Columns; ++c) {
-      Floats b = loadElements(weight, x.isBF16, (column + c) * depth + k);
-#pragma GCC unroll 8
-      for (int r = 0; r < Count; ++r)
-        sums[r][c] += a[r] * b;
-    }
-  }
-  for (; k < depth; ++k)
-    for (int c = 0; c < Columns; ++c)
-      for (int r = 0; r < Count; ++r)
-        rests[r][c] += loadElement(x.array, x.isBF16, from[r] + k) *
-                       loadElement(weight, x.isBF16, (column + c) * depth + k);
+  float results[Count][Columns];
+  multiplyDots({x.array, x.isBF16}, from, {weight, x.isBF16},
+               column * x.columns, x.columns, results);
   for (int r = 0; r < Count; ++r)
     for (int c = 0; c < Columns; ++c)
-      addElement(y, y.at(slots[r]) + column + c,
-                 reduceSum(sums[r][c]) + rests[r][c]);
+      addElement(y, y.at(slots[r]) + column + c, results[r][c]);
 }
 
 /// What a block of sums reads and where it is added: `Count` rows of

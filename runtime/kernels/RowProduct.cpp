@@ -15,8 +15,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Dots.h"
 #include "Poplar/Runtime/ABI.h"
-#include "Vector.h"
 
 using namespace poplar;
 
@@ -26,22 +26,11 @@ namespace {
 constexpr int64_t kStreams = 4, kColumns = 1024;
 
 struct Product {
+  Elements a, b;
   void *const *args;
   int64_t n, k;
-  bool isBF16A, isBF16B, isBF16C, hasBias, isTransposed;
+  bool isBF16C, hasBias, isTransposed;
 
-  POPLAR_ALWAYS_INLINE Floats loadA(int64_t at) const {
-    return loadElements(args[0], isBF16A, at);
-  }
-  POPLAR_ALWAYS_INLINE float elementOfA(int64_t at) const {
-    return loadElement(args[0], isBF16A, at);
-  }
-  POPLAR_ALWAYS_INLINE Floats loadB(int64_t at) const {
-    return loadElements(args[1], isBF16B, at);
-  }
-  POPLAR_ALWAYS_INLINE float elementOfB(int64_t at) const {
-    return loadElement(args[1], isBF16B, at);
-  }
   POPLAR_ALWAYS_INLINE float bias(int64_t column) const {
     return hasBias ? loadElement(args[2], isBF16C, column) : 0.0f;
   }
@@ -53,40 +42,17 @@ struct Product {
 /// `Columns` columns of C, in `Rows` rows from `row` on, of a transposed B.
 template <int Rows, int Columns>
 POPLAR_INLINE void dot(const Product &product, int64_t row, int64_t column) {
-  const int64_t depth = product.k;
-  Floats sums[Rows][Columns];
-  float rests[Rows][Columns];
+  int64_t rows[Rows];
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < Columns; ++c) {
-      sums[r][c] = Floats{};
-      rests[r][c] = 0;
-    }
-  int64_t k = 0;
-  for (; k + kLanes <= depth; k += kLanes) {
-    Floats a[Rows];
-#pragma GCC unroll 8
-    for (int r = 0; r < Rows; ++r)
-      a[r] = product.loadA((row + r) * depth + k);
-#pragma GCC unroll 8
-    for (int c = 0; c < Columns; ++c) {
-      Floats b = product.loadB((column + c) * depth + k);
-#pragma GCC unroll 8
-      for (int r = 0; r < Rows; ++r)
-        sums[r][c] += a[r] * b;
-    }
-  }
-  for (; k < depth; ++k)
-    for (int c = 0; c < Columns; ++c)
-      for (int r = 0; r < Rows; ++r)
-        rests[r][c] += product.elementOfA((row + r) * depth + k) *
-                       product.elementOfB((column + c) * depth + k);
+    rows[r] = (row + r) * product.k;
+  float results[Rows][Columns];
+  multiplyDots(product.a, rows, product.b, column * product.k, product.k,
+               results);
   for (int r = 0; r < Rows; ++r)
     for (int c = 0; c < Columns; ++c)
       product.storeC((row + r) * product.n + column + c,
-                     reduceSum(sums[r][c]) + rests[r][c] +
-                         product.bias(column + c));
+                     results[r][c] + product.bias(column + c));
 }
 
 /// Adds `Streams` rows of B, from `k` on, to `width` columns of C.
@@ -98,14 +64,14 @@ POPLAR_INLINE void addStreams(const Product &product, int64_t row, int64_t k,
   float a[Rows][Streams];
   for (int r = 0; r < Rows; ++r)
     for (int s = 0; s < Streams; ++s)
-      a[r][s] = product.elementOfA((row + r) * depth + k + s);
+      a[r][s] = product.a.load((row + r) * depth + k + s);
   const int64_t first = k * product.n + column;
   int64_t i = 0;
   for (; i + kLanes <= width; i += kLanes) {
     Floats b[Streams];
 #pragma GCC unroll 8
     for (int s = 0; s < Streams; ++s)
-      b[s] = product.loadB(first + s * product.n + i);
+      b[s] = product.b.loadVector(first + s * product.n + i);
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
       Floats sum = load(sums[r] + i);
@@ -118,7 +84,7 @@ POPLAR_INLINE void addStreams(const Product &product, int64_t row, int64_t k,
   for (; i < width; ++i)
     for (int r = 0; r < Rows; ++r)
       for (int s = 0; s < Streams; ++s)
-        sums[r][i] += product.elementOfB(first + s * product.n + i) * a[r][s];
+        sums[r][i] += product.b.load(first + s * product.n + i) * a[r][s];
 }
 
 /// Columns [begin, end) of C in `Rows` rows from `row` on.
@@ -157,7 +123,9 @@ __attribute__((noinline)) void multiply(void *const *args, int64_t n, int64_t k,
                                         bool isBF16C, bool hasBias,
                                         bool isTransposed, int64_t batch,
                                         int64_t begin, int64_t end) {
-  Product product{args, n, k, isBF16A, isBF16B, isBF16C, hasBias, isTransposed};
+  Product product{
+      {args[0], isBF16A}, {args[1], isBF16B}, args, n, k, isBF16C, hasBias,
+      isTransposed};
   int64_t row = 0;
   for (; row + 4 <= batch; row += 4)
     multiplyRows<4>(product, row, begin, end);
