@@ -36,7 +36,7 @@ import shutil
 import statistics
 import sys
 
-from commands import ROOT, run
+from commands import ROOT
 from workshop import Workshop, add_options
 
 NODES = ["paris", "london", "ohio", "oregon"]
@@ -57,7 +57,10 @@ class Geo(Workshop):
         self.share = ["--cpu-share", str(arguments.cpu_share)]
         self.make_model()
         self.cluster = self.write_cluster()
-        self.profile(sorted(set(self.types)), self.cluster)
+        ranks = [sys.executable, ROOT + "/scripts/start-ranks.py", "--ranks", "1"]
+        self.profile(
+            sorted(set(self.types)), self.cluster, under=[*ranks, *self.share, "--"]
+        )
 
     def write_cluster(self):
         scale = self.arguments.rate
@@ -75,20 +78,6 @@ class Geo(Workshop):
         with open(self.path("cluster.json"), "w") as file:
             json.dump(cluster, file, indent=1)
         return self.path("cluster.json")
-
-    def profile(self, pair, cluster):
-        """Each type by itself, with its share of a core."""
-        for device_type in pair:
-            path = self.path("profiles", device_type + ".json")
-            if os.path.exists(path):
-                continue
-            print(f"profiling {device_type}", flush=True)
-            run(
-                sys.executable, ROOT + "/scripts/start-ranks.py", "--ranks", "1", *self.share,
-                "--", self.arguments.poplar, "profile", "--model", self.path("model.mlir"),
-                "--cluster", cluster, "--device-type", device_type, "--zero", "all",
-                "--max-batch", str(self.arguments.max_batch), "-o", path,
-            )  # fmt: skip
 
     def plan(self, name, *flags):
         self.poplar(

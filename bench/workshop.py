@@ -169,17 +169,20 @@ class Workshop:
             t: {"target": "host:" + t, "memory": "4GiB", "threads": 1} for t in pair
         }
 
-    def profile(self, pair, cluster, stage="all"):
-        """Each type by itself, while the other core is busy."""
+    def profile(self, pair, cluster, stage="all", under=()):
+        """Each type by itself, while the other core is busy; or under a command
+        that gives it its share of a core."""
         for device_type in pair:
             path = self.path("profiles", device_type + ".json")
             if os.path.exists(path):
                 continue
             print(f"profiling {device_type}", flush=True)
-            self.poplar(
-                "profile", "--model", self.path("model.mlir"), "--cluster", cluster,
-                "--device-type", device_type, "--zero", stage, "--loaded", "--max-batch",
-                self.arguments.max_batch, "-o", path,
+            load = [] if under else ["--loaded"]
+            run(
+                *under, self.arguments.poplar, "profile", "--model",
+                self.path("model.mlir"), "--cluster", cluster, "--device-type",
+                device_type, "--zero", str(stage), *load, "--max-batch",
+                str(self.arguments.max_batch), "-o", path,
             )  # fmt: skip
 
     def profiles_of(self, pair):
