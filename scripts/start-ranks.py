@@ -65,10 +65,15 @@ class Impossible(Exception):
     pass
 
 
+class Unshapable(Impossible):
+    def __str__(self):
+        return f"cannot shape a link: {self.args[0]}"
+
+
 def ip(*words):
     done = subprocess.run(["ip", *words], capture_output=True, text=True)
     if done.returncode:
-        raise Impossible(f"cannot shape a link: ip {' '.join(words)}: {done.stderr.strip()}")
+        raise Unshapable(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
 def parse_rate(text):
@@ -83,7 +88,7 @@ def parse_rate(text):
 def tc(*words):
     done = subprocess.run(["tc", *words], capture_output=True, text=True)
     if done.returncode:
-        raise Impossible(f"cannot shape a link: tc {' '.join(words)}: {done.stderr.strip()}")
+        raise Unshapable(f"tc {' '.join(words)}: {done.stderr.strip()}")
 
 
 def limit_packets(namespace, device):
@@ -183,7 +188,7 @@ def namespaces(nodes, links):
     nodes hang on a switch, which is a namespace of its own."""
     for tool in ("ip", "tc"):
         if not shutil.which(tool):
-            raise Impossible(f"cannot shape a link: there is no {tool}; on Debian: apt-get install iproute2")
+            raise Unshapable(f"there is no {tool}; on Debian: apt-get install iproute2")
     prefix = f"poplar-{os.getpid()}-"
     switch = prefix + "switch"
     made = []
@@ -338,7 +343,8 @@ class Ranks:
 
 def run(commands, environment, share):
     """All at once; the exit status."""
-    with core_shares(share, commands) as commands, tempfile.TemporaryDirectory(prefix="poplar-") as directory:
+    temporary = tempfile.TemporaryDirectory(prefix="poplar-")
+    with core_shares(share, commands) as commands, temporary as directory:
         # The first rank to say why the job ends is the only one. It writes to a
         # file, which is printed last, here or by who has named it.
         own = os.path.join(directory, "failure")
