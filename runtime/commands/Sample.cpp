@@ -178,9 +178,10 @@ static std::string explainNoCaches(const ModelInfo &Model) {
          std::to_string(Model.SeqLen) + " positions\n";
 }
 
+/// Comes amid the text, which is on the same terminal.
 static std::string explainWindow(const ModelInfo &Model) {
   std::string Length = std::to_string(Model.SeqLen);
-  return "note: the text is longer than the " + Length +
+  return "\nnote: the text is longer than the " + Length +
          " positions of the model: from here on, each token takes a pass over "
          "the last " +
          Length + " tokens, without the KV cache\n";
