@@ -65,16 +65,16 @@ quietly() { "$@" >>"$log" 2>&1 || {
   tail -n 3 "$log" >&2
   exit 1
 }; }
-poplar import "$model" -o "$dir/model.mlir"
+quietly poplar import "$model" -o "$dir/model.mlir"
 
 # Host types, the fastest first, with their seconds for a micro-batch of 2.
 read -ra types <<<"${TYPES:-}"
 if ((${#types[@]} == 0)); then
-  poplar cluster detect -o "$dir/all.json"
+  quietly poplar cluster detect -o "$dir/all.json"
   mapfile -t known < <(sed -n 's/.*"target": "host:\([^"]*\)".*/\1/p' "$dir/all.json")
   for type in "${known[@]}"; do
     [[ $type != f16-storage ]] || continue # computes as avx2-f32
-    poplar cluster detect --devices "$type=1,host=1" -o "$dir/one.json"
+    quietly poplar cluster detect --devices "$type=1,host=1" -o "$dir/one.json"
     quietly poplar profile --model "$dir/model.mlir" --cluster "$dir/one.json" \
       --device-type "$type" --zero 0 --max-batch 2 --loaded -o "$dir/one-profile.json"
     seconds=$(tr -d ' \n' <"$dir/one-profile.json" |
@@ -87,7 +87,7 @@ fi
 ((${#types[@]} >= 2)) || cannot "this CPU has one usable host type: ${types[*]}"
 fast=${types[0]} slow=${types[-1]}
 say "two ranks: $fast on core ${cores[0]}, $slow on core ${cores[1]}"
-poplar cluster detect --devices "$fast=1,$slow=1" -o "$dir/cluster.json"
+quietly poplar cluster detect --devices "$fast=1,$slow=1" -o "$dir/cluster.json"
 
 # median FILE: of numbers, one a line.
 median() {
