@@ -26,12 +26,24 @@ struct Elements {
   }
 };
 
+/// The rows of a matrix, `width` elements each.
+struct PlainRows {
+  Elements elements;
+  int64_t width;
+
+  POPLAR_ALWAYS_INLINE Floats loadVector(int64_t row, int64_t column) const {
+    return elements.loadVector(row * width + column);
+  }
+  POPLAR_ALWAYS_INLINE float load(int64_t row, int64_t column) const {
+    return elements.load(row * width + column);
+  }
+};
+
 /// results[r][c] is the product of `depth` elements of `a` from rows[r] on and
-/// as many of `b`, of which column c begins `depth` elements after the one
-/// before it, the first one at `column`.
-template <int Rows, int Columns>
+/// row first + c of `b`, which has as many. `Matrix` is as PlainRows.
+template <int Rows, int Columns, typename Matrix>
 POPLAR_INLINE void multiplyDots(Elements a, const int64_t (&rows)[Rows],
-                                Elements b, int64_t column, int64_t depth,
+                                const Matrix &b, int64_t first, int64_t depth,
                                 float (&results)[Rows][Columns]) {
   Floats sums[Rows][Columns];
   float rests[Rows][Columns];
@@ -50,7 +62,7 @@ POPLAR_INLINE void multiplyDots(Elements a, const int64_t (&rows)[Rows],
       values[r] = a.loadVector(rows[r] + k);
 #pragma GCC unroll 8
     for (int c = 0; c < Columns; ++c) {
-      Floats factors = b.loadVector(column + c * depth + k);
+      Floats factors = b.loadVector(first + c, k);
 #pragma GCC unroll 8
       for (int r = 0; r < Rows; ++r)
         sums[r][c] += values[r] * factors;
@@ -59,7 +71,7 @@ POPLAR_INLINE void multiplyDots(Elements a, const int64_t (&rows)[Rows],
   for (; k < depth; ++k)
     for (int c = 0; c < Columns; ++c)
       for (int r = 0; r < Rows; ++r)
-        rests[r][c] += a.load(rows[r] + k) * b.load(column + c * depth + k);
+        rests[r][c] += a.load(rows[r] + k) * b.load(first + c, k);
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 8

@@ -92,8 +92,9 @@ POPLAR_INLINE void multiplyRows(const Rows &x, const Rows &y,
   for (int r = 0; r < Count; ++r)
     from[r] = x.at(slots[r]);
   float results[Count][Columns];
-  multiplyDots({x.array, x.isBF16}, from, {weight, x.isBF16},
-               column * x.columns, x.columns, results);
+  multiplyDots({x.array, x.isBF16}, from,
+               PlainRows{{weight, x.isBF16}, x.columns}, column, x.columns,
+               results);
   for (int r = 0; r < Count; ++r)
     for (int c = 0; c < Columns; ++c)
       addElement(y, y.at(slots[r]) + column + c, results[r][c]);

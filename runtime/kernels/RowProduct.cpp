@@ -10,13 +10,15 @@
 // in several streams of consecutive addresses: rows of it whose sums are wanted
 // where it is transposed, else rows that are added up.
 //
-// All products of a program have the same formats. They share one function, to
-// which the formats are constants that all calls agree about.
+// All products of a program have the same formats, or one and the same for what
+// is quantised. They share a function, or two, to which the formats are
+// constants that all calls agree about.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Dots.h"
 #include "Poplar/Runtime/ABI.h"
+#include "QuantizedRows.h"
 
 using namespace poplar;
 
@@ -25,8 +27,9 @@ namespace {
 /// Streams of B; columns of C that are added up in a cache.
 constexpr int64_t kStreams = 4, kColumns = 1024;
 
-struct Product {
-  Elements a, b;
+template <typename Matrix> struct Product {
+  Elements a;
+  Matrix b;
   void *const *args;
   int64_t n, k;
   bool isBF16C, hasBias, isTransposed;
@@ -40,15 +43,15 @@ struct Product {
 };
 
 /// `Columns` columns of C, in `Rows` rows from `row` on, of a transposed B.
-template <int Rows, int Columns>
-POPLAR_INLINE void dot(const Product &product, int64_t row, int64_t column) {
+template <int Rows, int Columns, typename Matrix>
+POPLAR_INLINE void dot(const Product<Matrix> &product, int64_t row,
+                       int64_t column) {
   int64_t rows[Rows];
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r)
     rows[r] = (row + r) * product.k;
   float results[Rows][Columns];
-  multiplyDots(product.a, rows, product.b, column * product.k, product.k,
-               results);
+  multiplyDots(product.a, rows, product.b, column, product.k, results);
   for (int r = 0; r < Rows; ++r)
     for (int c = 0; c < Columns; ++c)
       product.storeC((row + r) * product.n + column + c,
@@ -56,22 +59,21 @@ POPLAR_INLINE void dot(const Product &product, int64_t row, int64_t column) {
 }
 
 /// Adds `Streams` rows of B, from `k` on, to `width` columns of C.
-template <int Rows, int Streams>
-POPLAR_INLINE void addStreams(const Product &product, int64_t row, int64_t k,
-                              int64_t column, int64_t width,
+template <int Rows, int Streams, typename Matrix>
+POPLAR_INLINE void addStreams(const Product<Matrix> &product, int64_t row,
+                              int64_t k, int64_t column, int64_t width,
                               float (&sums)[Rows][kColumns]) {
   const int64_t depth = product.k;
   float a[Rows][Streams];
   for (int r = 0; r < Rows; ++r)
     for (int s = 0; s < Streams; ++s)
       a[r][s] = product.a.load((row + r) * depth + k + s);
-  const int64_t first = k * product.n + column;
   int64_t i = 0;
   for (; i + kLanes <= width; i += kLanes) {
     Floats b[Streams];
 #pragma GCC unroll 8
     for (int s = 0; s < Streams; ++s)
-      b[s] = product.b.loadVector(first + s * product.n + i);
+      b[s] = product.b.loadVector(k + s, column + i);
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
       Floats sum = load(sums[r] + i);
@@ -84,19 +86,19 @@ POPLAR_INLINE void addStreams(const Product &product, int64_t row, int64_t k,
   for (; i < width; ++i)
     for (int r = 0; r < Rows; ++r)
       for (int s = 0; s < Streams; ++s)
-        sums[r][i] += product.b.load(first + s * product.n + i) * a[r][s];
+        sums[r][i] += product.b.load(k + s, column + i) * a[r][s];
 }
 
 /// Columns [begin, end) of C in `Rows` rows from `row` on.
-template <int Rows>
-POPLAR_INLINE void multiplyRows(const Product &product, int64_t row,
+template <int Rows, typename Matrix>
+POPLAR_INLINE void multiplyRows(const Product<Matrix> &product, int64_t row,
                                 int64_t begin, int64_t end) {
   if (product.isTransposed) {
     int64_t column = begin;
     for (; column + kStreams <= end; column += kStreams)
-      dot<Rows, kStreams>(product, row, column);
+      dot<Rows, kStreams, Matrix>(product, row, column);
     for (; column < end; ++column)
-      dot<Rows, 1>(product, row, column);
+      dot<Rows, 1, Matrix>(product, row, column);
     return;
   }
   float sums[Rows][kColumns];
@@ -116,16 +118,9 @@ POPLAR_INLINE void multiplyRows(const Product &product, int64_t row,
   }
 }
 
-/// Not a part of its callers: it is compiled once for all of them. Its
-/// arguments are scalars, which are found to be constants.
-__attribute__((noinline)) void multiply(void *const *args, int64_t n, int64_t k,
-                                        bool isBF16A, bool isBF16B,
-                                        bool isBF16C, bool hasBias,
-                                        bool isTransposed, int64_t batch,
-                                        int64_t begin, int64_t end) {
-  Product product{
-      {args[0], isBF16A}, {args[1], isBF16B}, args, n, k, isBF16C, hasBias,
-      isTransposed};
+template <typename Matrix>
+POPLAR_INLINE void multiplyAll(const Product<Matrix> &product, int64_t batch,
+                               int64_t begin, int64_t end) {
   int64_t row = 0;
   for (; row + 4 <= batch; row += 4)
     multiplyRows<4>(product, row, begin, end);
@@ -133,11 +128,60 @@ __attribute__((noinline)) void multiply(void *const *args, int64_t n, int64_t k,
     multiplyRows<1>(product, row, begin, end);
 }
 
+/// Not a part of their callers: these are compiled once for all of them. Their
+/// arguments are scalars, which are found to be constants.
+__attribute__((noinline)) void multiply(void *const *args, int64_t n, int64_t k,
+                                        bool isBF16A, bool isBF16B,
+                                        bool isBF16C, bool hasBias,
+                                        bool isTransposed, int64_t batch,
+                                        int64_t begin, int64_t end) {
+  multiplyAll(Product<PlainRows>{{args[0], isBF16A},
+                                 {{args[1], isBF16B}, isTransposed ? k : n},
+                                 args,
+                                 n,
+                                 k,
+                                 isBF16C,
+                                 hasBias,
+                                 isTransposed},
+              batch, begin, end);
+}
+template <int32_t Type>
+__attribute__((noinline)) void
+multiplyQuantized(void *const *args, int64_t n, int64_t k, bool isBF16A,
+                  bool isBF16C, bool hasBias, bool isTransposed, int64_t batch,
+                  int64_t begin, int64_t end) {
+  int64_t rows = isTransposed ? n : k, width = isTransposed ? k : n;
+  using Matrix = QuantizedRows<Type>;
+  multiplyAll(Product<Matrix>{{args[0], isBF16A},
+                              Matrix::get(args[1], isBF16A, rows, width),
+                              args,
+                              n,
+                              k,
+                              isBF16C,
+                              hasBias,
+                              isTransposed},
+              batch, begin, end);
+}
+
 } // namespace
 
 extern "C" void poplar_row_product(const PoplarGemm *desc, void *const *args,
                                    int64_t batch, int64_t begin, int64_t end) {
-  multiply(args, desc->n, desc->k, desc->a_type == POPLAR_BF16,
-           desc->b_type == POPLAR_BF16, desc->c_type == POPLAR_BF16,
-           desc->has_bias != 0, desc->trans_b != 0, batch, begin, end);
+  int64_t n = desc->n, k = desc->k;
+  bool isBF16A = desc->a_type == POPLAR_BF16,
+       isBF16C = desc->c_type == POPLAR_BF16, hasBias = desc->has_bias != 0,
+       isTransposed = desc->trans_b != 0;
+  // Called by name, so that their arguments are found to be constants.
+  if (desc->b_type == POPLAR_NF4)
+    multiplyQuantized<POPLAR_NF4>(args, n, k, isBF16A, isBF16C, hasBias,
+                                  isTransposed, batch, begin, end);
+  else if (desc->b_type == POPLAR_NF4_DOUBLE)
+    multiplyQuantized<POPLAR_NF4_DOUBLE>(args, n, k, isBF16A, isBF16C, hasBias,
+                                         isTransposed, batch, begin, end);
+  else if (desc->b_type == POPLAR_INT8)
+    multiplyQuantized<POPLAR_INT8>(args, n, k, isBF16A, isBF16C, hasBias,
+                                   isTransposed, batch, begin, end);
+  else
+    multiply(args, n, k, isBF16A, desc->b_type == POPLAR_BF16, isBF16C, hasBias,
+             isTransposed, batch, begin, end);
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "support/Quantized.h"
+#include "Poplar/Runtime/QuantizedMaps.h"
 #include "comm/Wire.h"
 
 #include <algorithm>
@@ -15,59 +16,28 @@
 #include <limits>
 #include <vector>
 
+using namespace poplar;
 using namespace poplar::runtime;
 
-// Quantiles of the normal distribution (Dettmers et al., QLoRA, 2023, appendix
-// E), as bitsandbytes prints them.
-const std::array<float, 16> poplar::runtime::NF4Values = {-1.0f,
-                                                          -0.6961928009986877f,
-                                                          -0.5250730514526367f,
-                                                          -0.39491748809814453f,
-                                                          -0.28444138169288635f,
-                                                          -0.18477343022823334f,
-                                                          -0.09105003625154495f,
-                                                          0.0f,
-                                                          0.07958029955625534f,
-                                                          0.16093020141124725f,
-                                                          0.24611230194568634f,
-                                                          0.33791524171829224f,
-                                                          0.44070982933044434f,
-                                                          0.5626170039176941f,
-                                                          0.7229568362236023f,
-                                                          1.0f};
-
-/// Decades from 1e-6 on, each cut into twice as many parts as the one before,
-/// whose middles are the values; with both signs or twice as many parts, 0 and
-/// 1.
-static std::array<float, 256> makeDynamicMap(bool IsSigned) {
-  std::array<float, 256> Map;
-  size_t Next = 0;
-  constexpr double Decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
-  int64_t Parts = IsSigned ? 1 : 2;
-  for (double Decade : Decades) {
-    for (int64_t Part = 0; Part < Parts; ++Part) {
-      double Middle = 0.1 + 0.9 * static_cast<double>(2 * Part + 1) /
-                                static_cast<double>(2 * Parts);
-      auto Value = static_cast<float>(Decade * Middle);
-      Map[Next++] = Value;
-      if (IsSigned)
-        Map[Next++] = -Value;
-    }
-    Parts *= 2;
-  }
-  Map[Next++] = 0;
-  Map[Next++] = 1;
-  std::sort(Map.begin(), Map.end());
-  return Map;
+template <size_t Size>
+static constexpr std::array<float, Size> copy(const float (&Values)[Size]) {
+  std::array<float, Size> Copy = {};
+  for (size_t I = 0; I < Size; ++I)
+    Copy[I] = Values[I];
+  return Copy;
 }
 
+const std::array<float, 16> poplar::runtime::NF4Values = copy(nf4Values);
+
 const std::array<float, 256> &poplar::runtime::getDynamicMap() {
-  static const std::array<float, 256> Map = makeDynamicMap(/*IsSigned=*/true);
+  static constexpr std::array<float, 256> Map =
+      copy(makeDynamicMap(/*isSigned=*/true).values);
   return Map;
 }
 
 const std::array<float, 256> &poplar::runtime::getUnsignedDynamicMap() {
-  static const std::array<float, 256> Map = makeDynamicMap(/*IsSigned=*/false);
+  static constexpr std::array<float, 256> Map =
+      copy(makeDynamicMap(/*isSigned=*/false).values);
   return Map;
 }
 

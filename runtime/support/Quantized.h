@@ -20,14 +20,13 @@
 
 namespace poplar::runtime {
 
-/// Values of the codes of NF4, ascending.
+/// Values of codes (Runtime/QuantizedMaps.h), ascending: of NF4.
 extern const std::array<float, 16> NF4Values;
 
-/// The signed dynamic map of 8 bits (Dettmers, 8-Bit Approximations for
-/// Parallelism in Deep Learning, 2016): values of its codes, ascending.
+/// Of the signed dynamic map of 8 bits.
 const std::array<float, 256> &getDynamicMap();
 
-/// The unsigned one.
+/// Of the unsigned one.
 const std::array<float, 256> &getUnsignedDynamicMap();
 
 /// A moment of AdamW in blocks of POPLAR_STATE_BLOCK elements.

@@ -10,6 +10,7 @@
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/Exec/ExecExperts.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Support/HostCPU.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -121,14 +122,18 @@ static void lower(exec::DispatchOp op, FunctionLowering &l) {
 //===----------------------------------------------------------------------===//
 
 /// Whether a product has one row for each sample, in formats that the kernel
-/// library reads. A library of products would pack what is read only once.
+/// library reads. A library of products would pack what is read only once, and
+/// what is quantised would be written to memory as well.
 static bool isRowProduct(const PoplarGemm &gemm) {
   auto isRead = [](int32_t type) {
     return type == POPLAR_F32 || type == POPLAR_BF16;
   };
-  return gemm.m == 1 && gemm.batched == 1 && isRead(gemm.a_type) &&
-         isRead(gemm.b_type) && isRead(gemm.c_type) &&
-         gemm.epilogue == POPLAR_STORE;
+  // Sixteen quantised values are read at a time, of one row.
+  int64_t width = gemm.trans_b ? gemm.k : gemm.n;
+  bool isReadB =
+      poplar_is_quantized(gemm.b_type) ? width % 16 == 0 : isRead(gemm.b_type);
+  return gemm.m == 1 && gemm.batched == 1 && isRead(gemm.a_type) && isReadB &&
+         isRead(gemm.c_type) && gemm.epilogue == POPLAR_STORE;
 }
 
 static void lower(exec::ProductOp op, FunctionLowering &l) {
