@@ -12,7 +12,7 @@ the memory of the programs, as they would allocate it, all of it and without wha
 scales with the batch; and relative to unquantised weights and to states in f32.
 Nothing is trained; the builds take half a minute together on an idle machine.
 With --steps, also trains them in turns and prints the time of a step, relative
-likewise.
+likewise; with --tokens, samples in turns and prints the time of a token.
 
   bench/quantized.py --poplar build/release/bin/poplar
 """
@@ -22,7 +22,7 @@ import re
 import statistics
 import tempfile
 
-from commands import ROOT, read_rates, run
+from commands import ROOT, read_rates, run, sample, seconds_per_token
 
 # What is imported by which options; the first of each group is the reference.
 GROUPS = (
@@ -50,15 +50,42 @@ def build(arguments, precision, name, options, directory):
     return program, *map(int, found.groups())
 
 
-def measure(arguments, program, turn):
-    out = f"{program}-run-{turn}"
+def train(arguments, program, steps, out):
     run(
         program + "/host/train", "train", "--data", ROOT + "/examples/data/corpus.txt",
-        "--data-format", "bytes", "--steps", str(arguments.steps), "--batch",
+        "--data-format", "bytes", "--steps", str(steps), "--batch",
         str(arguments.batch), "--global-batch", str(arguments.batch), "--threads",
         "1", "--peak-gflops", "1", "--eval-every", "0", "--out", out,
     )  # fmt: skip
+
+
+def measure_step(arguments, program, turn):
+    out = f"{program}-run-{turn}"
+    train(arguments, program, arguments.steps, out)
     return 1 / statistics.median(read_rates(out, 1))
+
+
+def measure_token(arguments, program, turn):
+    out = f"{program}-untrained"
+    if turn == 0:
+        train(arguments, program, 0, out)
+    command = [
+        program + "/host/train", "sample", "--checkpoint", out, "--prompt-ids",
+        "1,2,3,4,5,6,7,8", "--temperature", "0", "--threads", "1",
+    ]  # fmt: skip
+    return seconds_per_token(lambda count: sample(command, count), arguments.tokens)[0]
+
+
+def compare_in_turns(arguments, programs, what, measure):
+    """For each program, what is printed of its time: relative to the first's."""
+    seconds = [[] for _ in programs]
+    for turn in range(arguments.turns):
+        for times, program in zip(seconds, programs):
+            times.append(measure(arguments, program, turn))
+    return [
+        f"  time of a {what} {statistics.median(x / y for x, y in zip(times, seconds[0])):.2f}"
+        for times in seconds
+    ]
 
 
 def compare(arguments, precision, group, directory):
@@ -66,19 +93,19 @@ def compare(arguments, precision, group, directory):
         (name, *build(arguments, precision, name, options, directory))
         for name, options in group
     ]
-    seconds = [[] for _ in made]
-    for turn in range(arguments.turns if arguments.steps else 0):
-        for times, (_, program, _, _) in zip(seconds, made):
-            times.append(measure(arguments, program, turn))
+    programs = [program for _, program, _, _ in made]
+    times = [""] * len(made)
+    if arguments.steps:
+        times = compare_in_turns(arguments, programs, "step", measure_step)
+    if arguments.tokens:
+        found = compare_in_turns(arguments, programs, "token", measure_token)
+        times = [a + b for a, b in zip(times, found)]
     (_, _, plain, _) = made[0]
-    whole = lambda fixed, sample: fixed + arguments.batch * sample
-    for times, (name, _, fixed, sample) in zip(seconds, made):
-        size, reference = whole(fixed, sample), whole(*made[0][2:])
+    whole = lambda fixed, per_sample: fixed + arguments.batch * per_sample
+    for time, (name, _, fixed, per_sample) in zip(times, made):
+        size, reference = whole(fixed, per_sample), whole(*made[0][2:])
         line = f"{precision:<5} {name:<24} {size:>14,} bytes {size / reference:.3f}"
-        line += f"   of it fixed {fixed:>14,} {fixed / plain:.3f}"
-        if times:
-            ratio = statistics.median(x / y for x, y in zip(times, seconds[0]))
-            line += f"  time of a step {ratio:.2f}"
+        line += f"   of it fixed {fixed:>14,} {fixed / plain:.3f}{time}"
         print(line, flush=True)
 
 
@@ -93,6 +120,7 @@ def main():
     parser.add_argument("--rank", default="8")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--tokens", type=int, default=0)
     parser.add_argument("--turns", type=int, default=3)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:

@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 
-from commands import ROOT, run
+from commands import ROOT, run, sample, seconds_per_token
 
 CONFIG = ROOT + "/examples/models/gpt2-124m.json"
 
@@ -95,17 +95,7 @@ class Poplar:
         ]  # fmt: skip
 
     def sample(self, count):
-        """The seconds between the first and the last token."""
-        process = subprocess.Popen(
-            [*self.command, "--tokens", str(count)], stdout=subprocess.PIPE
-        )
-        text, times = b"", []
-        while piece := os.read(process.stdout.fileno(), 1 << 16):
-            times.append(time.perf_counter())
-            text += piece
-        if process.wait():
-            sys.exit("error: poplar sample failed")
-        return times[-1] - times[0], text.decode().split()
+        return sample(self.command, count)
 
 
 def main():
@@ -138,15 +128,14 @@ def main():
             "poplar": Poplar(directory, model, arguments),
             "transformers": Transformers(model, arguments),
         }
-        short, times = arguments.tokens // 4, {name: [] for name in sides}
+        times = {name: [] for name in sides}
         for turn in range(arguments.rounds + 1):
             texts = {}
             for name, side in sides.items():
-                few, _ = side.sample(short)
-                many, texts[name] = side.sample(arguments.tokens)
+                seconds, texts[name] = seconds_per_token(side.sample, arguments.tokens)
                 # The first turn reads files and warms caches up.
                 if turn:
-                    times[name].append((many - few) / (arguments.tokens - short))
+                    times[name].append(seconds)
             if texts["poplar"] != texts["transformers"]:
                 sys.exit(f"error: the texts differ: {texts}")
     medians = {name: statistics.median(values) for name, values in times.items()}
