@@ -188,10 +188,6 @@ static LogicalResult verifyWires(PlanOp plan) {
   if (plan.getParameterWire() && plan.getStage() == 0)
     return plan.emitOpError("has a parameter_wire, but in stage 0 parameters "
                             "are not sent");
-  if (plan.getParameterWire() && !plan.getGroups().empty())
-    return plan.emitOpError(
-        "has groups and a parameter_wire: in pipelines, and where devices "
-        "share units, parameters are exact yet; leave out parameter_wire");
   return success();
 }
 

@@ -1150,13 +1150,3 @@ zero.plan stage 0 global_batch 1 policy "p" parameter_wire i8 {
 zero.plan stage 0 global_batch 1 policy "p" gradient_wire i16 {
   zero.rank @t node "n" micro_batch 1 steps 1 last 1
 }
-
-// -----
-
-// expected-error @below {{has groups and a parameter_wire: in pipelines, and where devices share units, parameters are exact yet; leave out parameter_wire}}
-zero.plan stage 1 global_batch 2 policy "p" schedule "1f1b" gradient_wire i8 parameter_wire bf16 {
-  zero.group units [0, 2] stage 1
-  zero.group units [2, 4] stage 1
-  zero.rank @t node "n" micro_batch 2 steps 1 last 2
-  zero.rank @t node "n" group 1 micro_batch 2 steps 1 last 2
-}

@@ -62,9 +62,10 @@ def shared(model, stage, wires):
 # Of GPT-2, both stages reduce the embedding, which is tied.
 GROUPS = {
     "pipeline-01": pipeline("llama", (0, 1), "1f1b", "gradient_wire i8"),
-    "pipeline-23": pipeline("llama", (2, 3), "gpipe", "gradient_wire i8"),
+    "pipeline-23": pipeline("llama", (2, 3), "gpipe", "gradient_wire i8 parameter_wire i8"),
+    "pipeline-13": pipeline("llama", (1, 3), "1f1b", "parameter_wire bf16"),
     "pipeline-tied": pipeline("gpt2", (0, 0), "1f1b", "gradient_wire bf16"),
-    "shared": shared("llama", 1, "gradient_wire i8"),
+    "shared": shared("llama", 1, "gradient_wire i8 parameter_wire bf16"),
 }
 RESUMED = ("stage 2", "pipeline-01")
 
