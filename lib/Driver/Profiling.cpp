@@ -10,7 +10,6 @@
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Driver/ProgramOptions.h"
@@ -216,11 +215,6 @@ bool Profiling::findMemory() {
     return false;
   fixedBytes = getPeakBytes(*program, 0, 0);
   bytesPerSample = getPeakBytes(*program, 0, 1) - fixedBytes;
-  // The planner reckons with moments in f32.
-  mlir::SymbolTableCollection symbols;
-  for (auto bucket : program->getOps<zero::BucketOp>())
-    fixedBytes +=
-        zero::getSavedStateBytes(zero::countInt8States(bucket, symbols));
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
@@ -324,8 +325,10 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   costs.bytesPerSample = measured->perSample;
   SymbolTableCollection symbols;
   StateElements state = {0, 0};
+  int64_t saved = 0;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
+    saved += zero::getSavedStateBytes(zero::countInt8States(bucket, symbols));
     if (bucket.getQuantized()) {
       state.quantizedBytes += elements;
       continue;
@@ -336,7 +339,7 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   }
   costs.trained = state.trained();
   StateFormat format = StateFormat::of(choice.info.getWorkingFormat());
-  costs.fixedBytes = state.replicatedBytes(format, /*zeroStage=*/0) +
+  costs.fixedBytes = state.replicatedBytes(format, /*zeroStage=*/0) - saved +
                      llvm::alignTo(measured->scratch, POPLAR_ALIGNMENT);
   return costs;
 }

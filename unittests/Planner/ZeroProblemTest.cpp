@@ -263,6 +263,23 @@ TEST_F(ZeroProblemTest, TransientBucketsTakeMemory) {
   }
 }
 
+TEST_F(ZeroProblemTest, MomentsInEightBitsAreShardedFromStageOneOn) {
+  const DeviceType &type = cluster.types.front();
+  StateFormat format = StateFormat::of(type.getWorkingFormat());
+  DeviceProfile profile;
+  for (int stage = 0; stage < 4; ++stage)
+    for (double share : {1.0, 0.25}) {
+      model.savedStateBytes = 0;
+      int64_t wide = getFixedBytes(profile, type, model, stage, share, {});
+      model.savedStateBytes = 1000;
+      int64_t narrow = getFixedBytes(profile, type, model, stage, share, {});
+      EXPECT_EQ(wide - narrow, stage >= 1 ? int64_t(1000 * share) : 1000);
+      EXPECT_EQ(model.getShardedBytes(format, stage),
+                model.getState().shardedBytes(format, stage) -
+                    (stage >= 1 ? 1000 : 0));
+    }
+}
+
 TEST_F(ZeroProblemTest, FrozenParametersAreGatheredOnly) {
   model.buckets = 5;
   model.largestBucket = model.firstBucket = model.lastBucket = 300;

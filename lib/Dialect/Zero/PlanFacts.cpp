@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -51,6 +52,8 @@ TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
       bucketOf[parameter] = bucket;
     someAreFrozen |= bucket.getFrozen();
     ++model.buckets;
+    model.savedStateBytes +=
+        zero::getSavedStateBytes(zero::countInt8States(bucket, symbols));
     if (bucket.getQuantized()) {
       model.quantized.bytes += size;
       model.quantized.largestBucket =

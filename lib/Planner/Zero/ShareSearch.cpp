@@ -61,7 +61,7 @@ bool ShareSearch::readMemory(int stage, std::string &error) {
       return false;
     freeBytes[i] = device.memory -
                    getFixedBytes(*profile, device, model, stage, 0, view.wires);
-    int64_t sharded = model.getState().shardedBytes(
+    int64_t sharded = model.getShardedBytes(
         StateFormat::of(device.getWorkingFormat()), stage);
     unitBytes[i] = (sharded * shardAlignment + model.elements - 1) /
                    std::max<int64_t>(model.elements, 1);

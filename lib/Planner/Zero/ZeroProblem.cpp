@@ -194,11 +194,10 @@ int64_t poplar::getFixedBytes(const DeviceProfile &profile,
                               int stage, double share,
                               const LossyWires &wires) {
   StateFormat format = StateFormat::of(type.getWorkingFormat());
-  StateElements state = model.getState();
   ModelFacts::Trained trained = model.getTrained();
-  auto sharded = double(state.shardedBytes(format, stage));
-  int64_t fixed = profile.memory ? profile.memory->fixed
-                                 : state.replicatedBytes(format, /*stage=*/0);
+  auto sharded = double(model.getShardedBytes(format, stage));
+  int64_t fixed =
+      profile.memory ? profile.memory->fixed : model.getStateBytes(format);
   return fixed - std::llround(sharded * (1 - share)) +
          getLossyBytes(wires, type, model, stage, share) +
          transientBytes(format, stage,
@@ -326,7 +325,7 @@ poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,
         getFixedBytes(*profile, type, model, stage, 0, cluster.wires) -
         memory->perSample);
     width = std::max(
-        width, divideUp(model.getState().shardedBytes(
+        width, divideUp(model.getShardedBytes(
                             StateFormat::of(type.getWorkingFormat()), stage),
                         model.elements));
   }

@@ -53,6 +53,8 @@ struct ModelFacts {
     int64_t firstBucket = 0, lastBucket = 0;
   };
   std::optional<Trained> someTrained;
+  /// What moments in blocks of 8 bits save of the optimizer's state, in bytes.
+  int64_t savedStateBytes = 0;
   /// Buckets that go over the wire in a step of stages 2 and 3, and their
   /// elements in all, or bytes of those that are quantised. A tied one goes
   /// several times; what the forward pass used last is not gathered again, nor
@@ -74,6 +76,15 @@ struct ModelFacts {
   StateElements getState() const {
     int64_t plain = elements - quantized.elements;
     return {plain, plain - getTrained().elements, quantized.bytes};
+  }
+  /// Bytes of what a stage shards, and of all that there is.
+  int64_t getShardedBytes(const StateFormat &format, int stage) const {
+    return getState().shardedBytes(format, stage) -
+           (stage >= 1 ? savedStateBytes : 0);
+  }
+  int64_t getStateBytes(const StateFormat &format) const {
+    return getState().replicatedBytes(format, /*zeroStage=*/0) -
+           savedStateBytes;
   }
 };
 
