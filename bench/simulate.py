@@ -51,8 +51,9 @@ def time(*command):
     return seconds, result.stdout
 
 
-def write_cluster(path, devices, stages):
-    """Nodes of 8 devices of one type. Type i is i + 1 times as slow as type 0."""
+def write_cluster(path, devices, stages, latency):
+    """Nodes of 8 devices of one type. Type i is i + 1 times as slow as type 0. Links
+    have `latency` times what is usual."""
     types, profiles = {}, []
     for i in range(TYPES):
         name = f"type{i}"
@@ -74,8 +75,8 @@ def write_cluster(path, devices, stages):
             for name in types
         ],
         "links": [
-            {"inside": "nodes", "latency": 5e-6, "bandwidth": 3e11},
-            {"between": "nodes", "latency": 2e-5, "bandwidth": 5e10},
+            {"inside": "nodes", "latency": 5e-6 * latency, "bandwidth": 3e11},
+            {"between": "nodes", "latency": 2e-5 * latency, "bandwidth": 5e10},
         ],
         "profiles": profiles,
     }
@@ -92,6 +93,9 @@ def main():
     parser.add_argument("--zero", default="3")
     parser.add_argument("--micro-steps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--latency", type=float, default=1, help="of links, a factor (default: 1)"
+    )
     arguments = parser.parse_args()
     stages = range(4) if arguments.zero == "auto" else [int(arguments.zero)]
     print(f"{'devices':>8} {'plan [s]':>9} {'simulate [s]':>13} {'s an iteration':>15}")
@@ -101,7 +105,9 @@ def main():
             json.dump(LLAMA_70B, file)
         run(arguments.poplar, "import", directory + "/config.json", "-o", model)
         for devices in map(int, arguments.devices.split(",")):
-            write_cluster(directory + "/cluster.json", devices, stages)
+            write_cluster(
+                directory + "/cluster.json", devices, stages, arguments.latency
+            )
             # The fastest types take some samples in each step.
             batch = arguments.micro_steps * 3 * devices
             planning = simulating = float("inf")
