@@ -173,10 +173,11 @@ double Definition::getSync(size_t j, size_t k) const {
 }
 
 const GeoProblem::Mode *Definition::getMode(size_t j, size_t k) const {
-  auto inFlight =
-      static_cast<double>(plan.schedule == PipelineSchedule::GPipe
-                              ? plan.microBatches[k]
-                              : static_cast<int64_t>(plan.stages.size() - j));
+  auto inFlight = static_cast<double>(
+      plan.schedule == PipelineSchedule::GPipe
+          ? plan.microBatches[k]
+          : std::min(static_cast<int64_t>(plan.stages.size() - j),
+                     plan.microBatches[k]));
   const GeoProblem::Kind &it = kind(j, k);
   for (const GeoProblem::Mode &mode : it.modes) {
     double work = 0, frozen = 0;
@@ -185,7 +186,8 @@ const GeoProblem::Mode *Definition::getMode(size_t j, size_t k) const {
       if (!problem.frozenElements.empty())
         frozen += static_cast<double>(problem.frozenElements[unit]);
     }
-    double bytes = it.fixedBytes + work + frozen * it.frozenBytes + inFlight * sum(mode.savedBytes, j) +
+    double bytes = it.fixedBytes + work + frozen * it.frozenBytes +
+                   inFlight * sum(mode.savedBytes, j) +
                    getElements(j) * (it.replicatedBytes +
                                      it.shardedBytes /
                                          static_cast<double>(plan.pipelines()));

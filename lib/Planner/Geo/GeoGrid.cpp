@@ -306,11 +306,17 @@ int64_t GeoGrid::countWithin(double seconds, int pipeline,
   double more = (seconds - times.end) / times.getPeriod();
   int64_t most =
       1 + std::clamp<int64_t>(static_cast<int64_t>(more), 0, limit - 1);
-  // With 1F1B that is what it takes; with GPipe, many do not fit, or only in a
-  // slower mode.
-  if (schedule == PipelineSchedule::OneForwardOneBackward)
-    return most;
+  // With 1F1B, more than there are stages take no more memory. Before that, and
+  // with GPipe, many do not fit, or only in a slower mode.
   int64_t least = 1;
+  if (schedule == PipelineSchedule::OneForwardOneBackward && most > stages) {
+    double excess = 0;
+    LaneTimes full = getTimes(pipeline, stages, excess);
+    double longer = (seconds - full.end) / full.getPeriod();
+    if (excess == 0 && longer + 1 >= stages)
+      return 1 + std::min(static_cast<int64_t>(longer), limit - 1);
+    most = stages;
+  }
   while (least < most) {
     int64_t middle = (least + most + 1) / 2;
     if (getSeconds(pipeline, middle) <= seconds)

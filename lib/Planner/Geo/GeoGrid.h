@@ -16,6 +16,7 @@
 
 #include "Pipeline/HybridCost.h"
 #include "Poplar/Planner/Geo/GeoProblem.h"
+#include <algorithm>
 
 namespace poplar {
 
@@ -103,7 +104,9 @@ public:
 
 private:
   int64_t countInFlight(int stage, int64_t microBatches) const {
-    return schedule == PipelineSchedule::GPipe ? microBatches : stages - stage;
+    return schedule == PipelineSchedule::GPipe
+               ? microBatches
+               : std::min<int64_t>(stages - stage, microBatches);
   }
   StageCost getCost(int stage, int pipeline, int64_t microBatches,
                     double &excess);

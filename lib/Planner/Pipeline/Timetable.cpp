@@ -135,12 +135,45 @@ Timetable Timetable::make(PipelineSchedule schedule,
   return table;
 }
 
+/// Up to so many blocks, micro-batches in flight are counted: more of them
+/// repeat.
+static constexpr int64_t countedBlocks = 3;
+
+/// The most that are in flight in a chunk of a stage of an interleaved
+/// schedule.
+static int64_t countPeak(const PipelineShape &shape, int64_t stage,
+                         int64_t chunk) {
+  int64_t warmUp = countWarmUp(PipelineSchedule::Interleaved, shape, stage),
+          block = shape.getBlockSize(), peak = 0;
+  // Turns of a direction by countBefore(), of which some are not there.
+  auto count = [&](int64_t turns, int64_t number) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < shape.countBlocks(); ++i)
+      sum += std::clamp<int64_t>(turns - (i * shape.chunks + number) * block, 0,
+                                 shape.getBlockBegin(i + 1) -
+                                     shape.getBlockBegin(i));
+    return sum;
+  };
+  // In front of each backward turn of the chunk.
+  int64_t last = shape.chunks - 1 - chunk;
+  for (int64_t i = 0; i < shape.countBlocks(); ++i) {
+    int64_t before = (i * shape.chunks + last) * block,
+            own = shape.getBlockBegin(i + 1) - shape.getBlockBegin(i);
+    for (int64_t b = before; b < before + own; ++b)
+      peak = std::max(peak, count(b + warmUp + 1, chunk) - count(b, last));
+  }
+  return peak;
+}
+
 int64_t Timetable::boundInFlight(PipelineSchedule schedule,
                                  const PipelineShape &shape, int64_t stage,
                                  int64_t chunk) {
   int64_t warmUp = countWarmUp(schedule, shape, stage);
   if (shape.chunks == 1)
     return std::min(warmUp + 1, shape.microBatches);
+  if (schedule == PipelineSchedule::Interleaved &&
+      shape.countBlocks() <= countedBlocks)
+    return countPeak(shape, stage, chunk);
   // Of the first so many turns of a direction, those of its `number`-th chunk.
   int64_t block = shape.getBlockSize(), round = shape.chunks * block;
   auto count = [&](int64_t turns, int64_t number) {

@@ -234,11 +234,6 @@ class Checker:
                      simulated["simulated_seconds"], *SECONDS)  # fmt: skip
         if policy == "geo":
             return
-        # With fewer micro-batches than chunks, not as many are in flight.
-        is_short = policy == "hybrid" and plan["chunks"] > 1 and any(
-            lane["micro_batches"] < len(plan["groups"]) * plan["chunks"]
-            for group in plan["groups"] for lane in group["lanes"]
-        )  # fmt: skip
         peaks = {}
         for rank, memory, peak in RANK.findall(built.stdout):
             peaks[int(rank)] = int(peak)
@@ -251,7 +246,7 @@ class Checker:
         }
         for rank, (peak, sent, is_first) in enumerate(list_planned(policy, plan)):
             where = f"{path} rank {rank}"
-            most = MEMORY[1] if is_first and not is_short else math.inf
+            most = MEMORY[1] if is_first else math.inf
             has_parts = kind.endswith("unlike sharers")
             least = LEAST_OF_PARTS if has_parts else MEMORY[0]
             self.compare("memory, " + kind, where, peak, peaks[rank], least, most)

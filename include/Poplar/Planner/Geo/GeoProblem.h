@@ -38,7 +38,7 @@
 // P_k and E_k are made of f, b, c and s as for a lane of a hybrid plan
 // (HybridProblem.h). An iteration takes the longest (m_k - 1) P_k + E_k, where
 // pipeline k takes m_k micro-batches. In flight are S - j of them in stage j
-// with 1F1B, m_k with GPipe.
+// with 1F1B, if there are as many, and m_k with GPipe.
 //
 // Units: bytes, seconds, bytes per second.
 //

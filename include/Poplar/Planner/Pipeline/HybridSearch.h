@@ -22,7 +22,7 @@
 // Interleaved plans use all slots that the devices have for stages of D
 // pipelines, and each pipeline has at least as many micro-batches as stages. Of
 // several lanes, memory is taken to hold the most that may be in flight,
-// however samples are shared.
+// however samples are shared: no more than there are.
 //
 // All of these are covered: degrees, micro-batches, numbers of pipelines and of
 // stages, schedules; by dynamic programming from the last stage to the first,
