@@ -186,9 +186,6 @@ std::vector<LossyWires> HeteroAllocatePass::listLossyWires() const {
   return {{"bf16", ""}, {"bf16", half}, {"i8", ""}, {"i8", half}, {"i8", "i8"}};
 }
 
-/// What makes losing more worth it.
-static constexpr double leastLossyGain = 0.01;
-
 /// Whether a plan rounds all that it may: nothing is lost inside of a node, and
 /// in stage 0 parameters are not sent.
 static bool usesWires(const ClusterView &cluster,
@@ -200,6 +197,16 @@ static bool usesWires(const ClusterView &cluster,
   return crosses && (candidate.stage > 0 || candidate.wires.parameters.empty());
 }
 
+std::string poplar::explainUnroundable(const ClusterView &cluster) {
+  for (const ClusterRank &rank : cluster.ranks) {
+    const DeviceType &type = cluster.types[rank.type];
+    if (!StringRef(type.target).starts_with("host"))
+      return "has devices of type @" + type.name + " (" + type.target +
+             "), whose collectives round nothing yet: leave out --allow-lossy";
+  }
+  return "";
+}
+
 LogicalResult HeteroAllocatePass::checkLossy() {
   if (!allowLossy)
     return success();
@@ -207,15 +214,8 @@ LogicalResult HeteroAllocatePass::checkLossy() {
     return getOperation().emitError(
         "option allow-lossy needs the option simulate, by which it is decided "
         "whether to lose anything");
-  for (const ClusterRank &rank : cluster.ranks) {
-    const DeviceType &type = cluster.types[rank.type];
-    if (!StringRef(type.target).starts_with("host"))
-      return getOperation().emitError("has devices of type @")
-             << type.name << " (" << type.target
-             << "), whose collectives round nothing yet: leave out "
-                "--allow-lossy";
-  }
-  return success();
+  std::string reason = explainUnroundable(cluster);
+  return reason.empty() ? success() : getOperation().emitError(reason);
 }
 
 LogicalResult HeteroAllocatePass::takeFastest(const PlanSearchResult &result,

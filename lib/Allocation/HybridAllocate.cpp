@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Poplar/Allocation/HeteroAllocate.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Simulation/ModelUnits.h"
 #include "StagedPass.h"
@@ -137,13 +138,11 @@ static double findBoundOfKinds(const HybridRequest &request,
   return bound;
 }
 
-LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
-                               const HybridRequest &request,
-                               HybridResult &result, std::string &error) {
-  FailureOr<HybridModel> model = getHybridModel(module, cluster);
-  if (failed(model))
-    return failure();
-  result.model = std::move(*model);
+/// The plan of result.model.
+static LogicalResult findPlanOfModel(ModuleOp module,
+                                     const ClusterView &cluster,
+                                     const HybridRequest &request,
+                                     HybridResult &result, std::string &error) {
   HybridColumns columns = findColumns(cluster, request, result, error);
   HybridSelection found =
       selectDevices(cluster, result.model, request, /*mostChoices=*/0,
@@ -178,11 +177,55 @@ LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
   return success();
 }
 
+/// Plans that round gradients between nodes, in favor of those that are enough
+/// faster.
+static LogicalResult tryLossy(ModuleOp module, const ClusterView &cluster,
+                              const HybridRequest &request,
+                              HybridResult &result, std::string &error) {
+  ClusterView lossy = cluster;
+  for (const char *format : {"bf16", "i8"}) {
+    lossy.wires.gradients = format;
+    HybridResult found;
+    found.model = result.model;
+    found.wires = lossy.wires;
+    // What rounding keeps may not fit.
+    if (failed(findPlanOfModel(module, lossy, request, found, error))) {
+      if (error.empty())
+        return failure();
+      continue;
+    }
+    if (found.simulation.seconds <
+        result.simulation.seconds * (1 - leastLossyGain))
+      result = std::move(found);
+  }
+  error.clear();
+  return success();
+}
+
+LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
+                               const HybridRequest &request,
+                               HybridResult &result, std::string &error) {
+  if (request.allowsLossy && !request.hypothetical)
+    if (std::string reason = explainUnroundable(cluster); !reason.empty()) {
+      error = "the cluster " + reason;
+      return failure();
+    }
+  FailureOr<HybridModel> model = getHybridModel(module, cluster);
+  if (failed(model))
+    return failure();
+  result.model = std::move(*model);
+  if (failed(findPlanOfModel(module, cluster, request, result, error)))
+    return failure();
+  return request.allowsLossy ? tryLossy(module, cluster, request, result, error)
+                             : success();
+}
+
 LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
                               const HybridRequest &request,
                               const HybridResult &result) {
   const HybridResult::Column &column = result.columns.front();
   Plan plan = writePlan(cluster, column.problem, column.plan, column.ranks);
+  plan.wires = result.wires;
   plan.predicted = result.predicted;
   if (result.isPlayed)
     plan.simulated = result.simulation.seconds;

@@ -74,6 +74,9 @@ static std::string formatHead(const HybridReport &report) {
       "plan      hybrid, {0} samples an iteration on {1} of {2} devices: {3}\n",
       report.whole.globalBatch, devices, report.numDevices,
       formatShapes(report));
+  if (report.wires.any())
+    text += "          " + describeWires(report.wires) +
+            " between nodes, with error feedback\n";
   text += formatv(
       "          {0:f4} s simulated{1}, {2:f4} s by the closed form",
       report.simulation.seconds,
@@ -335,6 +338,8 @@ std::string poplar::formatHybridJSON(const HybridReport &report) {
   llvm::json::OStream os(stream, /*IndentSize=*/2);
   os.object([&] {
     writeOutcome(os, "hybrid", report.whole.globalBatch, report);
+    if (report.wires.any())
+      os.attribute("gradient_wire", report.wires.gradients);
     os.attribute("lower_bound_of_kinds_seconds", report.lowerBoundOfKinds);
     os.attribute("tried_all_devices", report.triedAllDevices);
     if (report.isPlayed)

@@ -101,8 +101,9 @@ static std::string checkOptions(const Arguments &args) {
     return "--pipeline is a plan of your own, of which nothing is predicted; "
            "leave out --policy, --batch, --explain, --json and --trace";
   if (!args.pipeline.stages.empty() && args.allocation.allowLossy)
-    return "links of pipelines lose nothing yet; leave out --allow-lossy or "
-           "--pipeline";
+    return "--pipeline is a plan of your own, for which nothing is chosen; "
+           "leave out --allow-lossy, and write gradient_wire into the plan "
+           "(docs/lossy-wires.md)";
   if (args.chunks > 0 && args.pipeline.stages.empty() &&
       args.allocation.policy != "hybrid")
     return "--chunks is for --pipeline and --policy hybrid";
@@ -117,10 +118,9 @@ static std::string checkOptions(const Arguments &args) {
     return "--policy hybrid plans stages of at most " +
            std::to_string(HybridProblem::mostChunks) + " chunks";
   const HeteroAllocateOptions &options = args.allocation, unset;
-  if (options.allowLossy)
-    return "--policy " + options.policy +
-           " plans pipelines, whose links lose nothing yet; leave out "
-           "--allow-lossy";
+  if (options.allowLossy && options.policy == "geo")
+    return "--policy geo plans links that lose nothing; leave out "
+           "--allow-lossy, or plan by --policy hybrid";
   std::string policy = "--policy " + options.policy;
   if (args.explain)
     return policy + " explains itself; leave out --explain";
@@ -247,6 +247,7 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
     request.mostTensorDegree = args.tensorDegree;
     request.mostChunks = args.chunks;
     request.hypothetical = args.hypothetical;
+    request.allowsLossy = args.allocation.allowLossy;
     request.leftOut = std::move(buildability.leftOut);
     request.addsPlan = !args.output.empty();
     request.plansColumns = request.hypothetical && !request.addsPlan;

@@ -10,6 +10,7 @@
 #define POPLAR_ALLOCATION_HETEROALLOCATE_H
 
 #include "Poplar/Allocation/Passes.h"
+#include "Poplar/Planner/Cluster/Cluster.h"
 #include "Poplar/Target/Build.h"
 
 namespace poplar {
@@ -17,6 +18,13 @@ namespace poplar {
 /// --hetero-allocate for programs that are scheduled with `overlap`.
 std::unique_ptr<mlir::Pass> createHeteroAllocate(HeteroAllocateOptions options,
                                                  const OverlapOptions &overlap);
+
+/// How much faster a plan is at least that loses more.
+constexpr double leastLossyGain = 0.01;
+
+/// Why devices of a cluster cannot round what collectives carry; empty if all
+/// of them can.
+std::string explainUnroundable(const ClusterView &cluster);
 
 } // namespace poplar
 

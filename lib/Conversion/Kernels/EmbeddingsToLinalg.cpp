@@ -76,19 +76,43 @@ lowerPositionEmbeddingGrad(LinalgBuilder &l, PositionEmbeddingGradOp op) {
       l.generic("Btd", {dy}, {{op.getAcc(), "td", fits ? 0 : rows}}, body));
 }
 
+namespace {
 /// cos and sin of t * inv_freq[j], times the scale, [T, head_dim / 2]. Computed
 /// in double: t * inv_freq rounded to f32 is off by a visible angle at large t.
-static std::pair<Value, Value> buildRopeTables(LinalgBuilder &l, RopeOp op) {
-  int64_t length =
-      op.getLength() ? int64_t(op.getLength()) : op.getType().getDimSize(1);
-  ArrayRef<double> frequencies = op.getInvFreq();
-  double scale = op.getScale().convertToDouble();
-  SmallVector<float> cos, sin;
+struct RopeTables {
+  int64_t length = 0;
+  std::vector<double> frequencies;
+  double scale = 0;
+  std::vector<float> cos, sin;
+
+  void compute();
+};
+} // namespace
+
+void RopeTables::compute() {
+  cos.clear();
+  sin.clear();
   for (int64_t t = 0; t < length; ++t)
     for (double frequency : frequencies) {
       cos.push_back(std::cos(t * frequency) * scale);
       sin.push_back(std::sin(t * frequency) * scale);
     }
+}
+
+static std::pair<Value, Value> buildRopeTables(LinalgBuilder &l, RopeOp op) {
+  int64_t length =
+      op.getLength() ? int64_t(op.getLength()) : op.getType().getDimSize(1);
+  ArrayRef<double> frequencies = op.getInvFreq();
+  double scale = op.getScale().convertToDouble();
+  // Nearly all ops of a model have the same, and take long to compute.
+  static thread_local RopeTables last;
+  if (last.length != length || ArrayRef(last.frequencies) != frequencies ||
+      last.scale != scale) {
+    last.length = length;
+    last.frequencies = frequencies.vec();
+    last.scale = scale;
+    last.compute();
+  }
   auto type =
       RankedTensorType::get({length, static_cast<int64_t>(frequencies.size())},
                             l.rewriter.getF32Type());
@@ -96,7 +120,7 @@ static std::pair<Value, Value> buildRopeTables(LinalgBuilder &l, RopeOp op) {
     return arith::ConstantOp::create(l.rewriter, l.loc,
                                      DenseElementsAttr::get(type, values));
   };
-  return {constant(cos), constant(sin)};
+  return {constant(last.cos), constant(last.sin)};
 }
 
 static SmallVector<Value> lowerRope(LinalgBuilder &l, RopeOp op) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Pipeline/HybridChoice.h"
+#include "Pipeline/StageSearch.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include <algorithm>
 #include <iterator>
@@ -28,7 +29,8 @@ static void addPlan(HybridChoice &choice,
 
 /// The best plan of all problems with so many chunks.
 static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
-                             int64_t effort, int chunks, double limit) {
+                             double firstSync, int64_t effort, int chunks,
+                             double limit) {
   HybridChoice choice;
   double bound = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < problems.size(); ++i) {
@@ -39,7 +41,8 @@ static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
       problem.schedules = {PipelineSchedule::Interleaved};
       problem.chunks = chunks;
     }
-    HybridSearchResult found = searchHybridPlan(problem, effort, limit);
+    HybridSearchResult found =
+        searchColumnPlan(problem, firstSync, effort, limit);
     if (i == 0)
       choice.search.error = found.error;
     bound = std::min(bound, found.lowerBound);
@@ -68,7 +71,14 @@ static double getCost(const HybridChoice &choice) {
 HybridChoice
 poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
                          int64_t effort, int mostChunks, double limit) {
-  HybridChoice choice = chooseOf(problems, effort, 1, limit);
+  return chooseColumnPlan(problems, /*firstSync=*/0, effort, mostChunks, limit);
+}
+
+HybridChoice
+poplar::chooseColumnPlan(const std::vector<HybridProblem> &problems,
+                         double firstSync, int64_t effort, int mostChunks,
+                         double limit) {
+  HybridChoice choice = chooseOf(problems, firstSync, effort, 1, limit);
   // What does not fit with one chunk does not with several; but it may take
   // less than the limit only with several.
   std::array<double, HybridProblem::mostChunks + 1> bounds{};
@@ -81,8 +91,8 @@ poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
        ++chunks) {
     // What costs so much more is not faster.
     double margin = chunks < many ? simulationMargin : marginOfMany;
-    HybridChoice other =
-        chooseOf(problems, effort / 4, chunks, std::min(limit, least * margin));
+    HybridChoice other = chooseOf(problems, firstSync, effort / 4, chunks,
+                                  std::min(limit, least * margin));
     least = std::min(least, getCost(other));
     bounds[chunks] = other.search.lowerBound;
     used += other.effort;

@@ -12,13 +12,15 @@
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace poplar;
 
 /// Each time some column gets better; a few are enough.
 static constexpr int mostRounds = 8;
-/// Of the batch, for the bound.
-static constexpr int mostSplits = 3;
+/// Of the batch, for the bound: so many are balanced by speed; of two columns,
+/// others follow where the one takes longer before and the other behind.
+static constexpr int balancedSplits = 3, mostSplits = 12;
 /// Micro-batches moved from one column to another.
 static constexpr int mostMoves = 16;
 /// Two plans by the closed form may be the other way round when simulated, if
@@ -55,8 +57,10 @@ static HybridProblem pose(const HybridProblem &problem, int own,
                           std::vector<GroupPart> others, int64_t samples) {
   HybridProblem column = problem;
   for (size_t type = 0; type < column.types.size(); ++type)
-    if (static_cast<int>(type) != own)
+    if (static_cast<int>(type) != own) {
       column.types[type].count = 0;
+      column.types[type].modes.resize(1);
+    }
   column.elsewhere = std::move(others);
   column.globalBatch = samples;
   column.zeroStages = {*getZeroStage(problem)};
@@ -65,6 +69,21 @@ static HybridProblem pose(const HybridProblem &problem, int own,
 
 static GroupPart getPart(const HybridProblem &problem, const HybridPlan &plan) {
   return getParts(problem, plan, 0).front();
+}
+
+/// Units of the first stage are in that of every column, and are exchanged once
+/// all columns have their gradients. So a column is not done before it has
+/// computed and the longest of these exchanges is over.
+static double getFirstSync(const HybridProblem &problem,
+                           const HybridPlan &plan) {
+  return HybridCosts(problem).getSync(plan.groups[0],
+                                      getParts(problem, plan, 0), 0);
+}
+
+static LaneTimes getTimes(const HybridProblem &problem, const HybridPlan &plan,
+                          double firstSync) {
+  HybridCosts costs(problem, /*communicates=*/true, firstSync);
+  return getLaneTimes(getStages(problem, plan, 0, costs), plan.schedule);
 }
 
 static std::vector<GroupPart> getOthers(const std::vector<GroupPart> &parts,
@@ -126,7 +145,8 @@ private:
   std::vector<HybridPlan> plans;
   /// Samples of a micro-batch of all pipelines; micro-batches at least.
   std::vector<int64_t> steps, least;
-  std::vector<LaneTimes> times;
+  /// By itself, and with what the others exchange.
+  std::vector<LaneTimes> times, together;
 };
 
 } // namespace
@@ -137,16 +157,18 @@ ColumnSplit::ColumnSplit(const HybridProblem &problem,
   std::vector<GroupPart> parts;
   for (const HybridPlan &plan : plans)
     parts.push_back(getPart(problem, plan));
+  double longest = 0;
   for (size_t i = 0; i < plans.size(); ++i) {
     problems.push_back(
         pose(problem, parts[i].type, getOthers(parts, i), globalBatch));
     steps.push_back(parts[i].pipelines * plans[i].getMicroBatch(problem, 0));
     least.push_back(
         plans[i].chunks > 1 ? static_cast<int64_t>(plans[i].groups.size()) : 1);
-    HybridCosts costs(problems[i]);
-    times.push_back(getLaneTimes(getStages(problems[i], plans[i], 0, costs),
-                                 plans[i].schedule));
+    times.push_back(getTimes(problems[i], plans[i], /*firstSync=*/0));
+    longest = std::max(longest, getFirstSync(problems[i], plans[i]));
   }
+  for (size_t i = 0; i < plans.size(); ++i)
+    together.push_back(getTimes(problems[i], plans[i], longest));
 }
 
 bool ColumnSplit::take(const std::vector<int64_t> &samples, double most,
@@ -202,8 +224,8 @@ HybridColumns ColumnSplit::run(double most) {
   if (fewest > globalBatch)
     return best;
   std::vector<int64_t> counts;
-  if (shareMicroBatches(times, steps, globalBatch, least, counts) >= most ||
-      !take(shareSamples(steps, globalBatch, least, counts), most, best))
+  shareMicroBatches(together, steps, globalBatch, least, counts);
+  if (!take(shareSamples(steps, globalBatch, least, counts), most, best))
     return {};
   move(best);
   return best;
@@ -232,11 +254,14 @@ private:
   std::vector<GroupPart> guessParts(int64_t stages) const;
   void start();
   bool improve(size_t own);
+  bool searchSplits();
   void add(size_t own, HybridPlan plan);
   void offer(std::vector<HybridPlan> plans);
   std::vector<int64_t> getSamples() const;
   double findBound(size_t own, int64_t samples, double most);
-  double findBound();
+  void findBound();
+  std::vector<int64_t> splitAnew(std::vector<int64_t> samples,
+                                 const std::vector<double> &seconds, int round);
 
   const HybridProblem &problem;
   int64_t effort;
@@ -247,6 +272,13 @@ private:
   /// By column, plans that were found.
   std::vector<std::vector<HybridPlan>> known;
   HybridColumns best;
+  double bound = 0;
+  /// Splits of the batch in which each column may be done before the best
+  /// columns are.
+  std::set<std::vector<int64_t>> open;
+  /// Of the batch for the first of two columns: with fewer samples than
+  /// `fewest` the second takes longer, with more than `most` the first.
+  int64_t fewest = 1, most = 0, step = 1;
 };
 
 } // namespace
@@ -254,9 +286,17 @@ private:
 /// Adds the best plans of one column.
 void ColumnSearch::find(size_t own, const std::vector<GroupPart> &parts,
                         int64_t samples, double most) {
-  HybridChoice choice = chooseHybridPlan(
-      {pose(problem, types[own], getOthers(parts, own), samples)}, effort,
-      mostChunks, most);
+  double firstSync = 0;
+  for (size_t i = 0; i < best.columns.size(); ++i)
+    if (i != own)
+      firstSync = std::max(firstSync, getFirstSync(best.columns[i].problem,
+                                                   best.columns[i].plan));
+  // In terms of what the columns take together.
+  if (!best.columns.empty())
+    most = std::max(most, most / best.predicted * best.simulated);
+  HybridChoice choice = chooseColumnPlan(
+      {pose(problem, types[own], getOthers(parts, own), samples)}, firstSync,
+      effort, mostChunks, most);
   used += choice.effort;
   if (choice.search.plan)
     add(own, std::move(*choice.search.plan));
@@ -411,19 +451,60 @@ static void balance(std::vector<int64_t> &samples,
   }
 }
 
+/// Another split that tells more of the bound; empty if there is none.
+std::vector<int64_t> ColumnSearch::splitAnew(std::vector<int64_t> samples,
+                                             const std::vector<double> &seconds,
+                                             int round) {
+  if (types.size() != 2) {
+    balance(samples, seconds);
+    return round < balancedSplits ? samples : std::vector<int64_t>();
+  }
+  bool needsMore = seconds[0] < seconds[1];
+  (needsMore ? fewest : most) = samples[0] + (needsMore ? 1 : -1);
+  if (fewest > most)
+    return {};
+  int64_t next = (fewest + most) / 2;
+  if (round < balancedSplits) {
+    balance(samples, seconds);
+    next = samples[0];
+  } else if (most - fewest > 4 * step) {
+    next = samples[0] + (needsMore ? step : -step);
+    step *= 2;
+  }
+  next = std::clamp(next, fewest, most);
+  return {next, problem.globalBatch - next};
+}
+
 /// See the head of HybridColumns.h. Of some splits, the one that bounds best.
-double ColumnSearch::findBound() {
+void ColumnSearch::findBound() {
+  double longest = std::min(best.predicted, limit);
   std::vector<int64_t> samples = getSamples();
-  double bound = 0, most = std::min(best.predicted, limit);
-  for (int round = 0; round < mostSplits && bound < most; ++round) {
+  fewest = step = 1;
+  most = problem.globalBatch - 1;
+  open.clear();
+  for (int round = 0; round < mostSplits && !samples.empty(); ++round) {
     std::vector<double> seconds;
     for (size_t own = 0; own < types.size(); ++own)
-      seconds.push_back(findBound(own, samples[own], most));
+      seconds.push_back(findBound(own, samples[own], longest));
     bound = std::max(bound, *std::min_element(seconds.begin(), seconds.end()));
-    if (bound < most)
-      balance(samples, seconds);
+    if (bound >= longest)
+      return;
+    if (*std::max_element(seconds.begin(), seconds.end()) < longest)
+      open.insert(samples);
+    samples = splitAnew(samples, seconds, round + 1);
   }
-  return bound;
+}
+
+/// Whether columns get faster with plans that are the best of another split.
+bool ColumnSearch::searchSplits() {
+  double before = best.simulated;
+  std::vector<GroupPart> parts;
+  for (const HybridColumns::Column &column : best.columns)
+    parts.push_back(getPart(problem, column.plan));
+  for (const std::vector<int64_t> &samples : open)
+    for (size_t own = 0; own < types.size() && !parts.empty(); ++own)
+      find(own, parts, samples[own], best.predicted);
+  return best.simulated < before;
 }
 
 HybridColumns ColumnSearch::run() {
@@ -436,11 +517,14 @@ HybridColumns ColumnSearch::run() {
   // Columns in turns, until none gets better.
   known.resize(types.size());
   start();
-  size_t same = best.columns.empty() ? types.size() : 0;
-  for (size_t turn = 0; same < types.size() && turn < mostRounds * types.size();
-       ++turn)
-    same = improve(turn % types.size()) ? 0 : same + 1;
-  best.lowerBound = findBound();
+  do {
+    size_t same = best.columns.empty() ? types.size() : 0;
+    for (size_t turn = 0;
+         same < types.size() && turn < mostRounds * types.size(); ++turn)
+      same = improve(turn % types.size()) ? 0 : same + 1;
+    findBound();
+  } while (searchSplits());
+  best.lowerBound = std::min({bound, best.predicted, limit});
   best.effort = used;
   return std::move(best);
 }

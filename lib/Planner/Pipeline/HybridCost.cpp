@@ -100,9 +100,10 @@ int64_t HybridCosts::Most::get(int first, int end) const {
   return *std::max_element(values.begin() + first, values.begin() + end);
 }
 
-HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates)
-    : problem(problem), communicates(communicates), elements(problem.elements),
-      frozenElements(problem.frozenElements),
+HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates,
+                         double firstSync)
+    : problem(problem), communicates(communicates), firstSync(firstSync),
+      elements(problem.elements), frozenElements(problem.frozenElements),
       quantizedBytes(problem.quantizedBytes) {
   int count = static_cast<int>(problem.types.size());
   for (int from = 0; from < count; ++from)
@@ -186,7 +187,7 @@ HybridCosts::getRate(const std::vector<GroupPart> &parts) const {
       betweenLatency = std::max(betweenLatency, link.speed.latency);
     }
   }
-  return {std::max(inside, between),
+  return {inside, between,
           CollectiveSteps::count(members, nodes)
               .getSeconds(insideLatency, betweenLatency)};
 }
@@ -236,34 +237,39 @@ void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
   if (group.first == 0 && group.end == problem.units() &&
       problem.wholeStep.reduced > 0)
     step = problem.wholeStep;
-  auto go = [&](int times, int64_t size, int64_t bytes) {
-    return times * (static_cast<double>(size) * static_cast<double>(bytes) *
-                        rate.secondsPerByte +
-                    (group.end - group.first) * rate.latency);
+  auto gradientBytes = static_cast<double>(problem.gradientBytes),
+       parameterBytes = static_cast<double>(problem.parameterBytes);
+  auto go = [&](int times, int64_t size, double inside, double between) {
+    return times *
+           (static_cast<double>(size) * rate.getSeconds(inside, between) +
+            (group.end - group.first) * rate.latency);
+  };
+  auto gather = [&](int times, int64_t size) {
+    return go(times, size, parameterBytes, parameterBytes);
+  };
+  auto reduce = [&](int times, int64_t size) {
+    return go(times, size, gradientBytes, problem.getGradientBytes());
   };
   int sums = rounds.reductions + rounds.gradientGathers;
-  cost.forward +=
-      go(rounds.gathersForward, step.gatheredForward, problem.parameterBytes);
-  cost.backward +=
-      go(rounds.gathersBackward, step.gatheredBackward,
-         problem.parameterBytes) +
-      go(rounds.stepReductions, step.reduced, problem.gradientBytes);
-  cost.sync += go(sums, elements, problem.gradientBytes) +
-               go(rounds.parameterGathers, elements, problem.parameterBytes);
+  cost.forward += gather(rounds.gathersForward, step.gatheredForward);
+  cost.backward += gather(rounds.gathersBackward, step.gatheredBackward) +
+                   reduce(rounds.stepReductions, step.reduced);
+  cost.sync +=
+      reduce(sums, elements) + gather(rounds.parameterGathers, elements);
   double share = elements > 0 ? static_cast<double>(carried) /
                                     static_cast<double>(elements)
                               : 0;
-  auto carry = [&](int64_t count, int64_t bytes) {
-    return static_cast<double>(count) * share * static_cast<double>(bytes);
+  auto carry = [&](int64_t count, double bytes) {
+    return static_cast<double>(count) * share * bytes;
   };
   cost.bytesPerStep +=
       carry(rounds.gathersForward * step.gatheredForward +
                 rounds.gathersBackward * step.gatheredBackward,
-            problem.parameterBytes) +
-      carry(rounds.stepReductions * step.reduced, problem.gradientBytes);
+            parameterBytes) +
+      carry(rounds.stepReductions * step.reduced, problem.getGradientBytes());
   cost.bytesPerIteration +=
-      carry(sums * elements, problem.gradientBytes) +
-      carry(rounds.parameterGathers * elements, problem.parameterBytes);
+      carry(sums * elements, problem.getGradientBytes()) +
+      carry(rounds.parameterGathers * elements, parameterBytes);
 }
 
 /// Of the group's `count` parameters. As large as can be: small units share
@@ -278,9 +284,17 @@ BucketSizes HybridCosts::getBuckets(const Most &ofUnits,
   return {largest, divideUp(count, largest)};
 }
 
-StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
-                               const std::vector<GroupPart> &ofProblem,
-                               size_t own) const {
+/// What ZeRO adds to a stage, whatever computes it.
+const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
+                                      const std::vector<GroupPart> &ofProblem,
+                                      size_t own) const {
+  if (!(lastZero.group == group) || lastZero.parts != ofProblem)
+    lastZero = {group, ofProblem, {}};
+  lastZero.costs.resize(ofProblem.size());
+  std::optional<StageCost> &known = lastZero.costs[own];
+  if (known)
+    return *known;
+  StageCost cost;
   const GroupPart &part = ofProblem[own];
   const HybridType &type = problem.types[part.type];
   std::vector<GroupPart> holders;
@@ -315,6 +329,9 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   hold(ownPart, part.tensorDegree, zero);
   hold(tiedPart, part.tensorDegree, rareZero);
   hold(whole, 1, rareZero);
+  // What rounding left of gradients is kept in f32, at most of all.
+  if (problem.roundedGradientBytes && replicas > 1)
+    cost.fixedBytes += problem.gradientBytes * (ownPart + tiedPart + whole);
   cost.fixedBytes += type.state.parameter *
                      divideUp(frozen, zero >= 3 ? ranks : part.tensorDegree);
   // Of these no part is divided.
@@ -353,7 +370,9 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
     cost.sync += exchangeTied(part, bytes);
     cost.bytesPerIteration += static_cast<double>(tiedPart * bytes);
   }
-  return cost;
+  if (group.first == 0)
+    cost.sync = std::max(cost.sync, firstSync);
+  return known.emplace(cost);
 }
 
 /// What messages of a pass take of a device that computes meanwhile: those that
@@ -392,7 +411,13 @@ StageCost HybridCosts::getStage(
   cost.fixedBytes = type.scratchBytes +
                     work[typeIndex][index].get(group.first, group.end) +
                     static_cast<int64_t>(chunks.size()) * 2 * 2 * message;
-  cost = addZero(cost, group, parts, own);
+  const StageCost &zero = getZero(group, parts, own);
+  cost.forward += zero.forward;
+  cost.backward += zero.backward;
+  cost.sync = zero.sync;
+  cost.fixedBytes += zero.fixedBytes;
+  cost.bytesPerStep = zero.bytesPerStep;
+  cost.bytesPerIteration = zero.bytesPerIteration;
   // What is not computed, chunks share evenly.
   double shared =
       (cost.both() - computing) / static_cast<double>(chunks.size());

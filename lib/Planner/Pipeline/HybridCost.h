@@ -33,6 +33,7 @@
 #define POPLAR_LIB_PLANNER_HYBRIDCOST_H
 
 #include "Poplar/Planner/Pipeline/HybridProblem.h"
+#include <algorithm>
 #include <array>
 
 namespace poplar {
@@ -66,14 +67,21 @@ int64_t countInFlight(PipelineSchedule schedule, const PipelineShape &shape,
 
 class HybridCosts {
 public:
-  /// With `communicates` unset, as if all links were infinitely fast.
-  explicit HybridCosts(const HybridProblem &problem, bool communicates = true);
+  /// With `communicates` unset, as if all links were infinitely fast. The first
+  /// stage does not spend less than `firstSync` once an iteration.
+  explicit HybridCosts(const HybridProblem &problem, bool communicates = true,
+                       double firstSync = 0);
 
   /// Of part `own` of `parts`, which compute the units [group.first,
   /// group.end) by mode `mode` of its type, in these chunks.
   StageCost getStage(const HybridPlan::Group &group,
                      const std::vector<GroupPart> &parts, size_t own, int mode,
                      const std::vector<HybridPlan::Range> &chunks) const;
+  /// What such a stage does once an iteration, however it computes.
+  double getSync(const HybridPlan::Group &group,
+                 const std::vector<GroupPart> &parts, size_t own) const {
+    return getZero(group, parts, own).sync;
+  }
   /// Of a micro-batch between stages of one pipeline.
   double getMessage(int64_t microBatch, const GroupPart &from,
                     const GroupPart &to) const;
@@ -102,9 +110,14 @@ private:
     /// last.
     std::vector<int64_t> fromFirst, fromSecond, toLast;
   };
-  /// What a collective takes: for each byte once around, and in all.
+  /// What a collective takes: for each byte once around inside of nodes, and
+  /// between them at the same time; and in all.
   struct ExchangeRate {
-    double secondsPerByte = 0, latency = 0;
+    double inside = 0, between = 0, latency = 0;
+
+    double getSeconds(double bytesInside, double bytesBetween) const {
+      return std::max(bytesInside * inside, bytesBetween * between);
+    }
   };
   /// Of what the ranks of a group hold parts of, and of what all hold whole.
   struct ExchangeRates {
@@ -120,14 +133,15 @@ private:
   void addExchanges(StageCost &cost, const HybridPlan::Group &group,
                     ExchangeRate rate, int64_t elements, int64_t gathered,
                     int64_t carried) const;
-  StageCost addZero(StageCost cost, const HybridPlan::Group &group,
-                    const std::vector<GroupPart> &parts, size_t own) const;
-
+  const StageCost &getZero(const HybridPlan::Group &group,
+                           const std::vector<GroupPart> &parts,
+                           size_t own) const;
   BucketSizes getBuckets(const Most &elements, const HybridPlan::Group &group,
                          int64_t count, int64_t largest) const;
 
   const HybridProblem &problem;
   bool communicates;
+  double firstSync;
   /// By type and mode, sums over the units in front of each.
   std::vector<std::vector<Sums>> sums;
   /// By type and mode.
@@ -137,6 +151,14 @@ private:
   std::vector<int64_t> messageBytes;
   /// Of the group that was asked for last.
   mutable ExchangeRates lastRates;
+  /// What ZeRO adds to the stages of the group that was asked for last, by
+  /// part.
+  struct LastZero {
+    HybridPlan::Group group;
+    std::vector<GroupPart> parts;
+    std::vector<std::optional<StageCost>> costs;
+  };
+  mutable LastZero lastZero;
 };
 
 /// How the P, R and E of a lane grow as stages are set in front.

@@ -408,6 +408,8 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
   problem.quantizedBytes = model.quantizedBytes;
   problem.largestQuantized = model.largestQuantized;
   problem.gradientBytes = gradientWireBytes;
+  if (!cluster.wires.gradients.empty())
+    problem.roundedGradientBytes = getElementBytes(cluster.wires.gradients);
   problem.parameterBytes = getWireBytes(wire);
   problem.wholeStep = model.wholeStep;
   problem.wholeStep.gatheredForward +=

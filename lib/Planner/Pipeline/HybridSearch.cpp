@@ -261,11 +261,17 @@ void ShapeList::addSideBySide(
 
 HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
                                             int64_t effort, double limit) {
+  return searchColumnPlan(problem, /*firstSync=*/0, effort, limit);
+}
+
+HybridSearchResult poplar::searchColumnPlan(const HybridProblem &problem,
+                                            double firstSync, int64_t effort,
+                                            double limit) {
   HybridSearchResult result;
   result.error = problem.check();
   if (!result.error.empty())
     return result;
-  HybridCosts costs(problem);
+  HybridCosts costs(problem, /*communicates=*/true, firstSync);
   UnitBounds bounds(problem);
   ShapeList list(problem);
   struct Candidate {

@@ -37,6 +37,9 @@ UnitBounds::UnitBounds(const HybridProblem &problem)
     bound.sums.push_back(0);
     for (double unit : bound.both)
       bound.sums.push_back(bound.sums.back() + unit);
+    if (units > 2)
+      bound.leastInner =
+          *std::min_element(bound.both.begin() + 1, bound.both.end() - 1);
   }
 }
 
@@ -220,20 +223,26 @@ double StageSearch::getRestEnd(size_t lane, int begin, int depth) const {
 }
 
 /// The first stage exchanges the least if it has the least units, or all of
-/// them: then none are tied to others.
-void StageSearch::findLeastSync() {
-  leastSync.fill(never);
-  for (size_t kind = 0; kind < shape.kinds.size(); ++kind)
-    for (size_t lane = 0; lane < shape.lanes(); ++lane)
-      for (int zero : problem.zeroStages)
-        for (int end : {shape.chunks, units})
-          if ((zero <= 1 || shape.lanes() == 1) && end <= units)
-            leastSync[lane] = std::min(
-                leastSync[lane],
-                costs
-                    .getStage({0, end, zero}, shape.kinds[kind].parts, lane,
-                              bounds[kind][lane]->modes.front(), {{0, end}})
-                    .sync);
+/// them: then none are tied to others. What it computes does not matter.
+const UnitBounds::PerLane &
+UnitBounds::getLeastSync(const HybridProblem &problem, const HybridCosts &costs,
+                         const std::vector<GroupPart> &parts,
+                         int chunks) const {
+  std::vector<int64_t> key = {chunks};
+  for (const GroupPart &part : parts)
+    key.insert(key.end(), {part.type, part.tensorDegree, part.pipelines});
+  auto [entry, isNew] = leastSyncs.try_emplace(std::move(key));
+  PerLane &least = entry->second;
+  if (!isNew)
+    return least;
+  least.fill(never);
+  for (int zero : problem.zeroStages)
+    for (int end : {chunks, problem.units()})
+      if ((zero <= 1 || parts.size() == 1) && end <= problem.units())
+        for (size_t lane = 0; lane < parts.size(); ++lane)
+          least[lane] =
+              std::min(least[lane], costs.getSync({0, end, zero}, parts, lane));
+  return least;
 }
 
 /// No plan that ends with stages of these times takes less.

@@ -33,20 +33,25 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
       bounds.back().push_back(unitBounds.find(kind.parts[lane].type,
                                               kind.parts[lane].tensorDegree,
                                               shape.microBatches[lane]));
-      const std::vector<double> &own = bounds.back().back()->both;
-      leastUnits.back().push_back(
-          units > 2 ? *std::min_element(own.begin() + 1, own.end() - 1) : 0);
+      leastUnits.back().push_back(bounds.back().back()->leastInner);
     }
+  }
+  leastSync.fill(never);
+  for (const StageShape::Kind &kind : shape.kinds) {
+    const PerLane &least =
+        unitBounds.getLeastSync(problem, costs, kind.parts, shape.chunks);
+    for (size_t lane = 0; lane < shape.lanes(); ++lane)
+      leastSync[lane] = std::min(leastSync[lane], least[lane]);
   }
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
     auto sum = [&](std::vector<double> UnitBounds::Bound::*seconds) {
-      std::vector<double> sums = {0};
-      for (int i = 0; i < units; ++i) {
-        double least = never;
-        for (const auto &kind : bounds)
-          least = std::min(least, (kind[lane]->*seconds)[i]);
-        sums.push_back(sums.back() + least);
-      }
+      std::vector<double> least = bounds.front()[lane]->*seconds,
+                          sums(units + 1);
+      for (size_t kind = 1; kind < bounds.size(); ++kind)
+        for (int i = 0; i < units; ++i)
+          least[i] = std::min(least[i], (bounds[kind][lane]->*seconds)[i]);
+      for (int i = 0; i < units; ++i)
+        sums[i + 1] = sums[i] + least[i];
       return sums;
     };
     restForward.push_back(sum(&UnitBounds::Bound::forward));
@@ -60,12 +65,11 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
                      costs.getMessage(shape.microBatches[lane],
                                       from.parts[lane], to.parts[lane]));
   }
-  findLeastSync();
 }
 
-/// What may go through a pipeline of the shape: of one lane that is known, of
-/// several it is whatever has the most in flight.
-std::vector<PipelineShape> StageSearch::getPipelines() const {
+/// What may go through a pipeline of a lane: of the only lane that is known, of
+/// one of several it is whatever has the most in flight.
+std::vector<PipelineShape> StageSearch::getPipelines(size_t lane) const {
   // How many stages there are matters only where it is known, as of all
   // schedules with chunks.
   int64_t stages = shape.usesAllSlots ? shape.countSlots() : units;
@@ -75,6 +79,13 @@ std::vector<PipelineShape> StageSearch::getPipelines() const {
     if (problem.takesMoreSamples && shape.chunks > 1)
       microBatches = std::max<int64_t>(microBatches / stages, 1) * stages;
     return {{stages, shape.chunks, microBatches}};
+  }
+  // As many as there are, if the others take no more than they have to.
+  if (shape.chunks == 1) {
+    int64_t others = static_cast<int64_t>(shape.lanes()) - 1;
+    return {{stages, 1,
+             (problem.globalBatch - others + shape.getStep(lane) - 1) /
+                 shape.getStep(lane)}};
   }
   std::vector<PipelineShape> pipelines;
   // The larger a block, the more; and the more blocks, until they are many.
@@ -91,21 +102,23 @@ std::vector<PipelineShape> StageSearch::getPipelines() const {
 void StageSearch::findInFlight() {
   if (!inFlight.empty())
     return;
-  for (const PipelineShape &pipeline : getPipelines()) {
-    inFlight.resize(pipeline.stages + 1, {});
-    for (int64_t depth = 1; depth <= pipeline.stages; ++depth)
-      for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-        int64_t &most = inFlight[depth][chunk];
-        most = std::max(most, countInFlight(shape.schedule, pipeline,
-                                            pipeline.stages - depth, chunk));
-      }
+  isMonotone = hasEqualUnits;
+  for (size_t lane = 0; lane < shape.lanes(); ++lane) {
+    auto &own = inFlight.emplace_back();
+    for (const PipelineShape &pipeline : getPipelines(lane)) {
+      own.resize(pipeline.stages + 1, {});
+      for (int64_t depth = 1; depth <= pipeline.stages; ++depth)
+        for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+          int64_t &most = own[depth][chunk];
+          most = std::max(most, countInFlight(shape.schedule, pipeline,
+                                              pipeline.stages - depth, chunk));
+        }
+    }
+    isMonotone &= std::all_of(own.begin(), own.end(), [&](auto &chunks) {
+      return std::is_sorted(chunks.begin(), chunks.begin() + shape.chunks,
+                            std::greater<>());
+    });
   }
-  isMonotone =
-      hasEqualUnits &&
-      std::all_of(inFlight.begin(), inFlight.end(), [&](auto &chunks) {
-        return std::is_sorted(chunks.begin(), chunks.begin() + shape.chunks,
-                              std::greater<>());
-      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -161,7 +174,7 @@ bool StageSearch::fits(int kind, const Option &option,
     int type = shape.kinds[kind].parts[lane].type;
     int64_t bytes = option.costs[lane].fixedBytes;
     for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
-      bytes += inFlight[depth][chunk] *
+      bytes += inFlight[lane][depth][chunk] *
                costs.getSavedBytes(type, option.modes[lane], chunks[chunk]);
     if (bytes > problem.types[type].memory)
       return false;
@@ -178,7 +191,7 @@ void StageSearch::complete(int kind, HybridPlan::Group group,
     option.costs[lane] =
         costs.getStage(group, parts, lane, option.modes[lane], chunks);
   // The deepest that it fits.
-  int least = 0, most = static_cast<int>(inFlight.size()) - 1;
+  int least = 0, most = static_cast<int>(inFlight.front().size()) - 1;
   while (least < most) {
     int middle = (least + most + 1) / 2;
     if (fits(kind, option, chunks, middle))
@@ -238,9 +251,13 @@ const StageSearch::Options &StageSearch::getOptions(int kind, int first,
   if (!found) {
     found = std::make_unique<Options>();
     const auto &modes = problem.types[shape.kinds[kind].parts[0].type].modes;
+    // Units that are alike are cut alike in all modes.
+    bool isAlike = hasEqualUnits && first > 0 && end < units;
     std::vector<std::vector<HybridPlan::Range>> cuts;
     for (int mode : bounds[kind][0]->modes)
-      cuts.push_back(cutStage(modes[mode], {first, end}, shape.chunks));
+      cuts.push_back(isAlike && !cuts.empty()
+                         ? cuts.front()
+                         : cutStage(modes[mode], {first, end}, shape.chunks));
     for (int zero : problem.zeroStages)
       if (zero <= 1 || shape.lanes() == 1)
         addOptions(kind, {first, end, zero}, cuts, *found);
@@ -384,7 +401,11 @@ HybridPlan StageSearch::makePlan(int index,
           {shape.kinds[label.kind].parts[lane].type,
            label.option->modes[lane]});
   }
-  plan.seconds = plan.predict(problem);
+  for (size_t lane = 0; lane < shape.lanes(); ++lane)
+    plan.seconds = std::max(
+        plan.seconds,
+        getLaneTimes(getStages(problem, plan, lane, costs), plan.schedule)
+            .getSeconds(plan.countMicroBatches(problem, lane)));
   return plan;
 }
 

@@ -29,6 +29,7 @@
 #define POPLAR_LIB_PLANNER_STAGESEARCH_H
 
 #include "Pipeline/HybridCost.h"
+#include "Poplar/Planner/Pipeline/HybridChoice.h"
 #include <array>
 #include <limits>
 #include <map>
@@ -93,8 +94,10 @@ public:
   struct Bound {
     /// Of each unit: forward, backward, and both.
     std::vector<double> forward, backward, both;
-    /// Of both, the sums of the units in front of each.
+    /// Of both, the sums of the units in front of each, and the least between
+    /// the first and the last.
     std::vector<double> sums;
+    double leastInner = 0;
     /// Modes of the type.
     std::vector<int> modes;
   };
@@ -104,8 +107,18 @@ public:
   /// HybridProblem::hasEqualUnits().
   const bool hasEqualUnits;
 
+  using PerLane = std::array<double, StageShape::mostLanes>;
+  /// What the first stage of devices takes least once an iteration, by lane; it
+  /// has `chunks` units or all.
+  const PerLane &getLeastSync(const HybridProblem &problem,
+                              const HybridCosts &costs,
+                              const std::vector<GroupPart> &parts,
+                              int chunks) const;
+
 private:
   std::map<std::tuple<int, int, int64_t>, Bound> bounds;
+  /// By parts, as numbers, and chunks. Many shapes have the same.
+  mutable std::map<std::vector<int64_t>, PerLane> leastSyncs;
 };
 
 class StageSearch {
@@ -128,7 +141,7 @@ public:
 
 private:
   using Times = std::array<LaneTimes, StageShape::mostLanes>;
-  using PerLane = std::array<double, StageShape::mostLanes>;
+  using PerLane = UnitBounds::PerLane;
   /// How a kind computes a range of units.
   struct Option {
     int zeroStage;
@@ -157,7 +170,7 @@ private:
     std::vector<int> labels;
   };
 
-  std::vector<PipelineShape> getPipelines() const;
+  std::vector<PipelineShape> getPipelines(size_t lane) const;
   void findInFlight();
   const Options &getOptions(int kind, int first, int end);
   void addOptions(int kind, HybridPlan::Group group,
@@ -176,7 +189,6 @@ private:
                   const PerLane &rest) const;
   double countRestMessages(int begin, int depth) const;
   double getRestEnd(size_t lane, int begin, int depth) const;
-  void findLeastSync();
   double getLongestPeriod(size_t lane) const;
   double getLeastSeconds(int kind, size_t lane, int inner, int depth);
   int countHeld(int kind, size_t lane, int depth, double period);
@@ -212,8 +224,9 @@ private:
   int units;
   /// Of a pipeline, if there is but one lane.
   double microBatches = 0;
-  /// By depth and chunk, micro-batches in flight.
-  std::vector<std::array<int64_t, HybridProblem::mostChunks>> inFlight;
+  /// By lane, depth and chunk, micro-batches in flight.
+  std::vector<std::vector<std::array<int64_t, HybridProblem::mostChunks>>>
+      inFlight;
   /// By kind and lane.
   std::vector<std::vector<const UnitBounds::Bound *>> bounds;
   /// By lane: of the units in front of each, least seconds on any kind.
@@ -240,6 +253,15 @@ private:
   /// By first unit, then by stages used and head.
   std::vector<std::map<std::vector<int>, State>> states;
 };
+
+/// searchHybridPlan() and chooseHybridPlan() of a problem whose first stage
+/// does not spend less than `firstSync` once an iteration.
+HybridSearchResult searchColumnPlan(const HybridProblem &problem,
+                                    double firstSync, int64_t effort,
+                                    double limit);
+HybridChoice chooseColumnPlan(const std::vector<HybridProblem> &problems,
+                              double firstSync, int64_t effort, int mostChunks,
+                              double limit);
 
 /// How many micro-batches each lane should take, as many as its `least` or
 /// more, and the time that takes: the least for `globalBatch` samples.

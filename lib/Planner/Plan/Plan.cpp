@@ -53,6 +53,7 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
                          const std::vector<RankShare> &shares) {
   Plan plan;
   plan.policy = std::move(policy);
+  plan.wires = cluster.wires;
   for (const RankShare &share : shares)
     plan.globalBatch += share.samples();
   if (stages.size() > 1)

@@ -158,8 +158,13 @@ struct HybridProblem {
   /// A sample's activations on their way between two units, in the widest
   /// format of all types.
   int64_t boundaryBytes = 0;
-  /// On the wire, of an element.
+  /// On the wire, of an element; and of a gradient that is rounded between
+  /// nodes, where plans may lose something (docs/lossy-wires.md).
   int64_t gradientBytes = 4, parameterBytes = 2;
+  std::optional<double> roundedGradientBytes;
+  double getGradientBytes() const {
+    return roundedGradientBytes.value_or(static_cast<double>(gradientBytes));
+  }
   /// Samples of an iteration.
   int64_t globalBatch = 0;
   /// Look for plans of more samples, too, whose cost is that of `globalBatch`:

@@ -9,6 +9,7 @@
 #ifndef POPLAR_PLANNER_PIPELINE_HYBRIDRESULT_H
 #define POPLAR_PLANNER_PIPELINE_HYBRIDRESULT_H
 
+#include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Planner/Pipeline/HybridColumns.h"
 #include "Poplar/Planner/Pipeline/HybridModel.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
@@ -26,6 +27,8 @@ struct HybridRequest {
   /// Plan stages that cannot be built, too. They are simulated by the costs of
   /// units: there are no programs.
   bool hypothetical = false;
+  /// Round gradients between nodes, too, if that is faster.
+  bool allowsLossy = false;
   /// Plan columns (HybridColumns.h), too. No zero.plan can hold them.
   bool plansColumns = false;
   bool recordsTimeline = false;
@@ -42,6 +45,8 @@ struct PlayedFinalist {
 
 struct HybridResult {
   HybridModel model;
+  /// What collectives may round.
+  LossyWires wires;
   /// Of all devices.
   HybridProblem whole;
   /// By type of the columns' problems.
