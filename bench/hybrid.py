@@ -264,9 +264,13 @@ def time_plan(poplar, model, cluster, batch, *options):
 
 
 def show_builds(directory, arguments):
-    """The old build plans what need not be buildable without being asked. Its costs are
-    others: throughput is compared as a share of what types do alone."""
-    builds = {"old": (arguments.old, []), "new": (POPLAR, ["--hypothetical"])}
+    """Builds before --hypothetical plan what need not be buildable without being asked.
+    Costs may be others: throughput is compared as a share of what types do alone."""
+    options = ["--hypothetical"]
+    builds = {
+        "old": (arguments.old, options if arguments.old_hypothetical else []),
+        "new": (POPLAR, options),
+    }
     models = {}
     print("| cluster | old CPU s | new CPU s | new to old | old, of U | new, of U | "
           "new to old |")  # fmt: skip
@@ -308,6 +312,9 @@ def main():
     )
     parser.add_argument("table", choices=[*tables, "builds"], nargs="+")
     parser.add_argument("--old", help="poplar of another build, for builds")
+    parser.add_argument(
+        "--old-hypothetical", action="store_true", help="the old build has --hypothetical"
+    )
     parser.add_argument(
         "--random", type=int, default=50, help="random clusters, for builds (default: 50)"
     )
