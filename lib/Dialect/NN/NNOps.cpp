@@ -631,11 +631,14 @@ LogicalResult DropoutOp::verify() {
   if (failed(expectKeys(*this, getKeys(), {"x", getX()})))
     return failure();
   if (std::optional<ArrayRef<int64_t>> tokens = getTokens())
-    if (tokens->size() != 2 || (*tokens)[0] < 0 ||
-        (*tokens)[0] > (*tokens)[1] - getDim(getX(), 1))
+    if ((tokens->size() != 2 && tokens->size() != 4) || (*tokens)[0] < 0 ||
+        (*tokens)[0] > (*tokens)[1] - getDim(getX(), 1) ||
+        (tokens->size() == 4 &&
+         ((*tokens)[2] < 0 || (*tokens)[2] > (*tokens)[3] - getDim(getX(), 2))))
       return emitOpError() << "tokens [" << *tokens
                            << "], expected the first of the rows and how many "
-                              "tokens a sample has";
+                              "tokens a sample has, and as much of columns "
+                              "where these are divided";
   return expectProbability(*this, "p", getP().convertToDouble());
 }
 

@@ -15,6 +15,7 @@
 
 #include "SliceParameters.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include <map>
@@ -79,13 +80,12 @@ void Slicing::addPart(nn::ParameterOp parameter, int64_t position,
                       const ParameterShare &share) {
   OpBuilder builder(parameter);
   auto type = cast<RankedTensorType>(parameter.getType());
-  SmallVector<int64_t> shape(type.getShape()), ranges;
-  shape[share.dim] = nn::countColumns(share.ranges);
+  SmallVector<int64_t> ranges;
   for (auto [begin, end] : share.ranges)
     ranges.append({begin, end});
   auto part = cast<nn::ParameterOp>(builder.clone(*parameter));
   part.setSymName(getPartName(parameter.getSymName(), position));
-  part.setType(RankedTensorType::get(shape, type.getElementType()));
+  part.setType(nn::getShareType(type, share));
   part.setSliceAttr(nn::SliceAttr::get(module.getContext(),
                                        parameter.getSymName(), type.getShape(),
                                        share.dim, ranges));
@@ -153,6 +153,13 @@ void Slicing::divideBucket(zero::BucketOp bucket) {
       content[holders].push_back(FlatSymbolRefAttr::get(held));
   OpBuilder builder(bucket);
   for (auto &[holders, parameters] : content) {
+    // Moments in 8 bits come first, which not all parts have.
+    std::stable_partition(
+        parameters.begin(), parameters.end(), [&](Attribute name) {
+          auto symbol = cast<FlatSymbolRefAttr>(name).getAttr();
+          return zero::hasInt8States(
+              module.lookupSymbol<nn::ParameterOp>(symbol));
+        });
     std::string name = bucket.getSymName().str();
     if (content.size() > 1)
       name += holders.size() == 1
