@@ -315,11 +315,16 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   hold(ownPart, part.tensorDegree, zero);
   hold(tiedPart, part.tensorDegree, rareZero);
   hold(whole, 1, rareZero);
-  cost.fixedBytes += type.state.parameter *
-                     divideUp(frozen, zero >= 3 ? ranks : part.tensorDegree);
-  // Of these no part is divided.
+  auto shard = [&](int64_t ofRank) {
+    return zero >= 3 ? divideUp(ofRank * part.tensorDegree, ranks) : ofRank;
+  };
+  auto [frozenPart, frozenWhole] = problem.countSharedFrozen(
+      part.tensorDegree, group.first, group.end);
+  cost.fixedBytes +=
+      type.state.parameter * (shard(frozenPart) + frozenWhole);
   int64_t quantized = problem.countQuantizedBytes(group.first, group.end);
-  cost.fixedBytes += divideUp(quantized, zero >= 3 ? ranks : 1);
+  cost.fixedBytes += shard(problem.countSharedQuantized(
+      part.tensorDegree, group.first, group.end));
   BucketSizes trainedBuckets =
                   getBuckets(elements, group, trained, problem.largestBucket),
               frozenBuckets = getBuckets(frozenElements, group, frozen,

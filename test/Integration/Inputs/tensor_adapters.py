@@ -26,7 +26,7 @@ from jobs import Plan, Rank
 
 STEPS, CLIP, SAMPLES = 20, 0.01, 12
 LOSSES, INT8_LOSSES = 1e-6, 1e-4
-OPTIONS = ["--lr", 1e-2, "--clip", CLIP, "--schedule", "constant"]
+OPTIONS = ["--lr", 1e-3, "--clip", CLIP, "--schedule", "constant"]
 LORA = ["--lora-rank", "4", "--lora-alpha", "8", "--lora-dropout", "0.1"]
 FAST, SLOW = "fast", "slow"
 # Types of adapters.py recompute in unlike ways, which sharers may not.
@@ -53,6 +53,16 @@ class Workshop(adapters.Workshop):
                 json.dump(options, file)
 
         return self.once(self.path("wide.json"), make)
+
+    def model(self, name):
+        if name != "wide":
+            return super().model(name)
+
+        def make(target):
+            command = ["poplar", "import", self.config(name), "-o", target]
+            jobs.run([*command, "--seq-len", str(jobs.SEQ_LEN)])
+
+        return self.once(self.path("wide.mlir"), make)
 
     def options_of(self, family, kind):
         options = {
@@ -181,6 +191,7 @@ class Tester:
     def check_merged(self, name):
         """Adapters of one run, beside weights as each program rounds them."""
         run = self.workshop.path(f"{name}-run", "latest")
+        base = self.base(VARIANTS[name][0].partition(".")[0])
         contents = []
         for program in (self.workshop.path(name), self.workshop.alone(VARIANTS[name][0])):
             out = self.workshop.path(f"{name}-merged-{len(contents)}")
@@ -189,7 +200,8 @@ class Tester:
                 for entry in sorted(os.listdir(program))
                 if os.path.exists(os.path.join(program, entry, "train"))
             )
-            jobs.run([executable, "merge", run, "-o", out])
+            command = [executable, "merge", "--checkpoint", run, "--init", base]
+            jobs.run([*command, "--out", out])
             with open(os.path.join(out, "model.safetensors"), "rb") as file:
                 contents.append(file.read())
         failures = [] if contents[0] == contents[1] else ["other weights are merged"]
