@@ -105,12 +105,11 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
   SymbolTable symbols(module);
   for (const auto &[name, share] : sharding.getShares()) {
     auto parameter = symbols.lookup<nn::ParameterOp>(name);
-    RankedTensorType type = nn::getShareType(
-        cast<RankedTensorType>(parameter.getType()), share);
+    RankedTensorType type =
+        nn::getShareType(cast<RankedTensorType>(parameter.getType()), share);
     bool isWhole = share.kind == nn::ParameterShare::Whole;
     std::vector<int64_t> &counts =
-        nn::isQuantized(type)
-            ? shared.quantizedPart
+        nn::isQuantized(type) ? shared.quantizedPart
         : parameter.getFrozen()
             ? (isWhole ? shared.frozenWhole : shared.frozenPart)
             : (isWhole ? shared.whole : shared.part);

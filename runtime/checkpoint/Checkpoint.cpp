@@ -459,7 +459,8 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
 }
 
 namespace {
-/// A moment as a checkpoint has it: in f32, or with `Scales` in blocks of 8 bits.
+/// A moment as a checkpoint has it: in f32, or with `Scales` in blocks of 8
+/// bits.
 struct SavedMoment {
   const TensorView *Values = nullptr, *Scales = nullptr;
   bool IsSigned = false;

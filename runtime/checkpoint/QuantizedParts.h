@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where ranks share units, each has a part of a quantised matrix. Its values are
-// those of the whole one, to the bit: the matrix is quantised first, then
+// Where ranks share units, each has a part of a quantised matrix. Its values
+// are those of the whole one, to the bit: the matrix is quantised first, then
 // divided.
 //
 //===----------------------------------------------------------------------===//

@@ -118,12 +118,12 @@ const float *StateReader::gatherWidened(const PoplarParameter &P,
   Found = gather(P, {nullptr, Blocks, true}, Block, countStateBlocks(End));
   if (!Leads)
     return nullptr;
-  const auto &Map = Blocks == &Shard::Blocks1 ? getDynamicMap()
-                                              : getUnsignedDynamicMap();
+  const auto &Map =
+      Blocks == &Shard::Blocks1 ? getDynamicMap() : getUnsignedDynamicMap();
   for (int64_t E = Begin; E < End; ++E) {
     float &Value = Widened[static_cast<size_t>(E - Begin)];
-    Value = Map[static_cast<size_t>(Value)] *
-            Found[E / POPLAR_STATE_BLOCK - Block];
+    Value =
+        Map[static_cast<size_t>(Value)] * Found[E / POPLAR_STATE_BLOCK - Block];
   }
   return Widened.data();
 }

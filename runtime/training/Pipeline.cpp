@@ -101,9 +101,9 @@ void Pipeline::finish(Ring &R, int64_t Number) {
   }
 }
 
-/// Whether messages go over a link. Where ranks share units, each has all of the
-/// new tokens when it decodes, and gets them from the first that has its own when
-/// it trains.
+/// Whether messages go over a link. Where ranks share units, each has all of
+/// the new tokens when it decodes, and gets them from the first that has its
+/// own when it trains.
 bool Pipeline::isUsed(const Ring &R, int64_t Link) const {
   if (!Tokens)
     return true;

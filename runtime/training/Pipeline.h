@@ -81,8 +81,8 @@ private:
       return Messages[static_cast<std::size_t>(Number % Count * NumLinks +
                                                Link)];
     }
-    /// Of a message of `Samples`, what goes over a link: of `Tokens` of a sample
-    /// all, with 0 those of the link.
+    /// Of a message of `Samples`, what goes over a link: of `Tokens` of a
+    /// sample all, with 0 those of the link.
     char *at(int64_t Number, int64_t Link, int64_t Samples,
              int64_t Tokens) const {
       int64_t First = Tokens ? 0 : Links[Link].first;

@@ -227,9 +227,8 @@ TEST(Quantized, PartsHaveTheValuesOfTheWhole) {
       P.slice = &Slice;
       P.quantized = HasWideScales ? int32_t(POPLAR_NF4) : Format;
       EXPECT_EQ(getRoundedFormat(P, Format), Format);
-      std::vector<float> Part =
-          unpack(P.quantized, P.shape[0], P.shape[1],
-                 quantizeParameter(P, Format, Values));
+      std::vector<float> Part = unpack(P.quantized, P.shape[0], P.shape[1],
+                                       quantizeParameter(P, Format, Values));
       std::vector<float> Whole =
           unpack(Format, Rows, Columns, pack(Format, Rows, Columns, Values));
       std::vector<float> Expected;
@@ -244,7 +243,8 @@ TEST(Quantized, PartsHaveTheValuesOfTheWhole) {
   std::vector<int64_t> Odd = {0, 32};
   const int64_t Shape[] = {Rows, Columns};
   EXPECT_TRUE(poplar_cuts_blocks(2, Shape, 1, 1, Odd.data(), POPLAR_NF4_BLOCK));
-  EXPECT_FALSE(poplar_cuts_blocks(2, Shape, 0, 1, Odd.data(), POPLAR_NF4_BLOCK));
+  EXPECT_FALSE(
+      poplar_cuts_blocks(2, Shape, 0, 1, Odd.data(), POPLAR_NF4_BLOCK));
 }
 
 } // namespace

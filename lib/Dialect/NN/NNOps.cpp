@@ -183,8 +183,9 @@ LogicalResult ParameterOp::verify() {
       return emitOpError() << "is of type " << type
                            << ", but only frozen matrices are quantised";
     if (SliceAttr slice = getSliceAttr();
-        slice && type.getElementType() !=
-                     QuantizedType::get(getContext(), QuantizedFormat::Int8) &&
+        slice &&
+        type.getElementType() !=
+            QuantizedType::get(getContext(), QuantizedFormat::Int8) &&
         poplar_cuts_blocks(int64_t(slice.getShape().size()),
                            slice.getShape().data(), slice.getDim(),
                            int64_t(slice.getRanges().size() / 2),

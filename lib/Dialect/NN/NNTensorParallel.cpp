@@ -541,7 +541,8 @@ static LogicalResult shardRope(RopeOp op, UnitSharding &s) {
 
 /// That of an adapter's sum is left for the sum of its layer.
 static LogicalResult shardScale(ScaleOp op, UnitSharding &s) {
-  auto up = op->hasOneUse() ? dyn_cast<LinearOp>(*op->user_begin()) : LinearOp();
+  auto up =
+      op->hasOneUse() ? dyn_cast<LinearOp>(*op->user_begin()) : LinearOp();
   if (s.getLayout(op.getX()).kind != Layout::Partial || !up ||
       !isUpOfAdapter(up))
     return shardUnary(op, s);
@@ -576,8 +577,8 @@ LogicalResult DropoutOp::shard(UnitSharding &s) {
   if (Layout layout = s.getLayout(getX());
       layout.kind == Layout::Columns && layout.ranges.size() == 1) {
     auto made = cast<DropoutOp>(s.clone(*this, layout));
-    made.setTokens(ArrayRef<int64_t>{0, tokens, layout.ranges.front().first,
-                                     columns});
+    made.setTokens(
+        ArrayRef<int64_t>{0, tokens, layout.ranges.front().first, columns});
     return success();
   }
   if (!s.getTokens(getX()))

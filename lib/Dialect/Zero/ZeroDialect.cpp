@@ -305,10 +305,10 @@ bool zero::hasInt8States(nn::ParameterOp parameter) {
   bool isCut = false;
   if (nn::SliceAttr slice = parameter.getSliceAttr()) {
     elements = ShapedType::getNumElements(slice.getShape());
-    isCut = poplar_cuts_blocks(
-        int64_t(slice.getShape().size()), slice.getShape().data(),
-        slice.getDim(), int64_t(slice.getRanges().size() / 2),
-        slice.getRanges().data(), POPLAR_STATE_BLOCK);
+    isCut = poplar_cuts_blocks(int64_t(slice.getShape().size()),
+                               slice.getShape().data(), slice.getDim(),
+                               int64_t(slice.getRanges().size() / 2),
+                               slice.getRanges().data(), POPLAR_STATE_BLOCK);
   }
   return !parameter.getFrozen() && !isCut &&
          elements >= POPLAR_SMALLEST_INT8_STATES &&

@@ -318,13 +318,12 @@ StageCost HybridCosts::addZero(StageCost cost, const HybridPlan::Group &group,
   auto shard = [&](int64_t ofRank) {
     return zero >= 3 ? divideUp(ofRank * part.tensorDegree, ranks) : ofRank;
   };
-  auto [frozenPart, frozenWhole] = problem.countSharedFrozen(
-      part.tensorDegree, group.first, group.end);
-  cost.fixedBytes +=
-      type.state.parameter * (shard(frozenPart) + frozenWhole);
+  auto [frozenPart, frozenWhole] =
+      problem.countSharedFrozen(part.tensorDegree, group.first, group.end);
+  cost.fixedBytes += type.state.parameter * (shard(frozenPart) + frozenWhole);
   int64_t quantized = problem.countQuantizedBytes(group.first, group.end);
-  cost.fixedBytes += shard(problem.countSharedQuantized(
-      part.tensorDegree, group.first, group.end));
+  cost.fixedBytes += shard(
+      problem.countSharedQuantized(part.tensorDegree, group.first, group.end));
   BucketSizes trainedBuckets =
                   getBuckets(elements, group, trained, problem.largestBucket),
               frozenBuckets = getBuckets(frozenElements, group, frozen,

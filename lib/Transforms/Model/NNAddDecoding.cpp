@@ -13,9 +13,9 @@
 //   @infer    X = @block(X, W)
 //   @decode   X, K0', V0' = @block.decode(X, W, positions, K0, V0)
 //
-// Where devices share units, one new token cannot be divided: what @infer has by
-// tokens each device has whole, and what is a sum over the devices, each adds up.
-// Caches are those of the device's heads.
+// Where devices share units, one new token cannot be divided: what @infer has
+// by tokens each device has whole, and what is a sum over the devices, each
+// adds up. Caches are those of the device's heads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -231,9 +231,9 @@ void FunctionBuilder::buildSum(zero::ScatterTokensOp scatter,
                                nn::Decoding &decoding) {
   Value partial = decoding.lookup(scatter.getPartial());
   SmallVector<Type> types(scatter.getBounds().size() - 1, partial.getType());
-  auto exchange = zero::ExchangeOp::create(
-      decoding.builder, scatter.getLoc(), types, zero::ExchangeKind::Collect,
-      partial, scatter.getBounds());
+  auto exchange = zero::ExchangeOp::create(decoding.builder, scatter.getLoc(),
+                                           types, zero::ExchangeKind::Collect,
+                                           partial, scatter.getBounds());
   decoding.map(scatter.getResult(),
                zero::SumExchangeOp::create(decoding.builder, scatter.getLoc(),
                                            partial.getType(),
@@ -293,8 +293,8 @@ class NNAddDecodingPass
 public:
   using Base::Base;
 
-  /// The same in all programs of a plan. Of a chunk, there are as many tokens in
-  /// a message between stages as any device has of a sample, at most.
+  /// The same in all programs of a plan. Of a chunk, there are as many tokens
+  /// in a message between stages as any device has of a sample, at most.
   int64_t countTokensOfChunk(int64_t length) {
     int64_t tokens = std::min(length, int64_t(chunk));
     for (auto plan : getOperation().getOps<zero::PlanOp>()) {

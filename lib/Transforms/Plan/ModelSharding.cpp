@@ -69,8 +69,8 @@ protected:
     unsigned index = cast<BlockArgument>(parameter).getArgNumber();
     result.parameters[index] = share;
     BlockArgument argument = result.function.getArgument(index);
-    argument.setType(nn::getShareType(
-        cast<RankedTensorType>(argument.getType()), share));
+    argument.setType(
+        nn::getShareType(cast<RankedTensorType>(argument.getType()), share));
     if (share.kind != ParameterShare::First || group.getPosition() == 0)
       return argument;
     result.dropped.set(index);

@@ -81,7 +81,6 @@ def shared(*types, parts=None, end=4, stage=0):
 # name: (model, pipelines, groups), a group (end, stage of ZeRO, ((type, part),
 # ...)).
 VARIANTS = {
-    "llama-lora": ("llama.lora", 2, [shared(FAST, FAST, stage=1)]),
     "wide-lora": ("wide.lora", 1, [shared(FAST, SLOW, parts=[3, 1])]),
     "gpt2-lora": ("gpt2.lora", 1, [shared(FAST, SLOW, SLOW, parts=[5, 2, 1], stage=3)]),
     "llama-lora-stages": (
@@ -93,17 +92,15 @@ VARIANTS = {
             shared(SLOW, FAST, parts=[1, 5], stage=1),
         ],
     ),
-    "nf4": ("wide.nf4", 1, [shared(FAST, SLOW, parts=[3, 1])]),
     "nf4_double": ("wide.nf4_double", 1, [shared(FAST, SLOW, parts=[2, 1], stage=3)]),
     "int8": ("wide.int8", 2, [shared(FAST, SLOW, parts=[2, 1], stage=3)]),
     # Of the tiny Llama, parts of some matrices cut blocks of moments.
-    "states": ("wide.states", 1, [shared(FAST, SLOW, parts=[3, 1])]),
     "states-cut": ("llama.states", 2, [shared(FAST, SLOW, stage=1)]),
     "states-nf4": ("wide.both", 1, [shared(FAST, SLOW, parts=[3, 1], stage=2)]),
 }
-RESUMED = ("wide-lora", "nf4_double", "states", "states-cut")
-MERGED = ("wide-lora", "nf4", "nf4_double", "int8")
-SAMPLED = ("wide-lora", "nf4_double", "states-cut", "gpt2-lora", "llama-lora-stages")
+RESUMED = ("nf4_double", "states-cut")
+MERGED = ("nf4_double", "int8")
+SAMPLED = ("nf4_double", "gpt2-lora", "llama-lora-stages")
 
 
 def make_plan(model, pipelines, groups):

@@ -108,9 +108,9 @@ struct ParameterShare {
 bool cutsBlocks(llvm::ArrayRef<int64_t> shape, const ParameterShare &share,
                 int64_t block);
 
-/// The type of what a device holds of a parameter of `type`. A part of NF4 whose
-/// scales are quantised as well keeps the f32 values of the scales where it cuts
-/// blocks of them.
+/// The type of what a device holds of a parameter of `type`. A part of NF4
+/// whose scales are quantised as well keeps the f32 values of the scales where
+/// it cuts blocks of them.
 mlir::RankedTensorType getShareType(mlir::RankedTensorType type,
                                     const ParameterShare &share);
 

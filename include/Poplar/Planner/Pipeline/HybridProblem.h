@@ -68,8 +68,8 @@
 
 namespace poplar {
 
-/// Of the parameters of units that devices share, what the first device holds: a
-/// part, which is as large as any, and what all of them hold whole. Of frozen
+/// Of the parameters of units that devices share, what the first device holds:
+/// a part, which is as large as any, and what all of them hold whole. Of frozen
 /// ones, too, and the bytes of its part of quantised ones; empty without any.
 struct SharedElements {
   std::vector<int64_t> part, whole, frozenPart, frozenWhole, quantizedPart;
