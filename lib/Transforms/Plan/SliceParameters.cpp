@@ -18,7 +18,9 @@
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
+#include "mlir/IR/TypeUtilities.h"
 #include <map>
+#include <optional>
 #include <set>
 
 using namespace mlir;
@@ -143,16 +145,24 @@ LogicalResult Slicing::divide(nn::ParameterOp parameter) {
   return success();
 }
 
-/// One bucket for each set of holders.
+/// One bucket for each set of holders; parts of quantised weights may be of
+/// other formats than the whole, which are in buckets of their own.
 void Slicing::divideBucket(zero::BucketOp bucket) {
-  llvm::MapVector<std::set<Holder>, SmallVector<Attribute>,
-                  std::map<std::set<Holder>, unsigned>>
+  using Kind = std::pair<std::set<Holder>, std::optional<nn::QuantizedFormat>>;
+  llvm::MapVector<Kind, SmallVector<Attribute>, std::map<Kind, unsigned>>
       content;
   for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
-    for (const auto &[held, holders] : made[name.getValue()])
-      content[holders].push_back(FlatSymbolRefAttr::get(held));
+    for (const auto &[held, holders] : made[name.getValue()]) {
+      auto parameter = module.lookupSymbol<nn::ParameterOp>(held);
+      Kind kind = {holders, std::nullopt};
+      if (auto element = dyn_cast<nn::QuantizedType>(
+              getElementTypeOrSelf(parameter.getType())))
+        kind.second = element.getFormat();
+      content[kind].push_back(FlatSymbolRefAttr::get(held));
+    }
   OpBuilder builder(bucket);
-  for (auto &[holders, parameters] : content) {
+  for (auto &[kind, parameters] : content) {
+    const std::set<Holder> &holders = kind.first;
     // Moments in 8 bits come first, which not all parts have.
     std::stable_partition(
         parameters.begin(), parameters.end(), [&](Attribute name) {

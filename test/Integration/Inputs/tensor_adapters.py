@@ -92,7 +92,8 @@ VARIANTS = {
             shared(SLOW, FAST, parts=[1, 5], stage=1),
         ],
     ),
-    "nf4_double": ("wide.nf4_double", 1, [shared(FAST, SLOW, parts=[2, 1], stage=3)]),
+    # Parts of some matrices cut blocks of scales.
+    "nf4_double": ("wide.nf4_double", 1, [shared(FAST, SLOW, stage=3)]),
     "int8": ("wide.int8", 2, [shared(FAST, SLOW, parts=[2, 1], stage=3)]),
     # Of the tiny Llama, parts of some matrices cut blocks of moments.
     "states-cut": ("llama.states", 2, [shared(FAST, SLOW, stage=1)]),
