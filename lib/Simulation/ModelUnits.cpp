@@ -9,7 +9,6 @@
 #include "Poplar/Simulation/ModelUnits.h"
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
@@ -94,6 +93,9 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
   SharedElements &shared = result.sharedElements[degree];
   shared.part.assign(result.elements.size(), 0);
   shared.whole.assign(result.elements.size(), 0);
+  shared.frozenPart.assign(result.frozenElements.size(), 0);
+  shared.frozenWhole.assign(result.frozenElements.size(), 0);
+  shared.quantizedPart.assign(result.quantizedBytes.size(), 0);
   OwningOpRef<ModuleOp> trial = module.clone();
   SmallVector<int64_t> parts(degree, 1);
   ModelSharding sharding(*trial, parts, /*position=*/0);
@@ -103,31 +105,41 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
   SymbolTable symbols(module);
   for (const auto &[name, share] : sharding.getShares()) {
     auto parameter = symbols.lookup<nn::ParameterOp>(name);
-    auto type = cast<RankedTensorType>(parameter.getType());
-    int64_t elements = type.getNumElements();
-    if (share.kind == nn::ParameterShare::Slice)
-      elements = elements / type.getDimSize(share.dim) *
-                 nn::countColumns(share.ranges);
+    RankedTensorType type =
+        nn::getShareType(cast<RankedTensorType>(parameter.getType()), share);
     bool isWhole = share.kind == nn::ParameterShare::Whole;
+    std::vector<int64_t> &counts =
+        nn::isQuantized(type) ? shared.quantizedPart
+        : parameter.getFrozen()
+            ? (isWhole ? shared.frozenWhole : shared.frozenPart)
+            : (isWhole ? shared.whole : shared.part);
     for (int64_t unit : units->getReaders(name))
-      (isWhole ? shared.whole : shared.part)[unit] += elements;
+      counts[unit] += nn::getStoredElements(type);
   }
   return success();
 }
 
-/// Heads and the width of the units cannot be cut any finer.
+/// Heads and the width of the units cannot be cut any finer. Where they are, no
+/// part may cut a block of quantised values.
 static int getMostTensorDegree(ModuleOp module) {
-  // Neither adapters nor blocks of 8-bit moments can be divided.
-  if (zero::hasInt8States(module))
-    return 1;
-  if (auto model = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
-      model && model.contains("lora_rank"))
-    return 1;
   int64_t most = 0;
   module.walk([&](nn::ModelFactsOpInterface op) {
     most = std::gcd(most, op.getTensorParts());
   });
-  return static_cast<int>(std::max<int64_t>(most, 1));
+  most = std::max<int64_t>(most, 1);
+  bool hasQuantized =
+      llvm::any_of(module.getOps<nn::ParameterOp>(), [](nn::ParameterOp op) {
+        return nn::isQuantized(op.getType());
+      });
+  if (most == 1 || !hasQuantized)
+    return static_cast<int>(most);
+  ScopedDiagnosticHandler quiet(module.getContext(),
+                                [](Diagnostic &) { return success(); });
+  OwningOpRef<ModuleOp> trial = module.clone();
+  SmallVector<int64_t> parts(most, 1);
+  bool isPossible =
+      succeeded(ModelSharding(*trial, parts, /*position=*/0).run());
+  return isPossible ? static_cast<int>(most) : 1;
 }
 
 //===----------------------------------------------------------------------===//

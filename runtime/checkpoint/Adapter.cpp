@@ -7,11 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/Adapter.h"
+#include "checkpoint/QuantizedParts.h"
 #include "checkpoint/Safetensors.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/MappedFile.h"
 #include "support/Quantized.h"
+#include "training/Executor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -232,15 +234,15 @@ static Update *findUpdate(std::map<std::string, Update> &Updates,
   return nullptr;
 }
 
-/// The format that a program holds a tensor of the base in; 0 if it is not
+/// The format that a program rounds a tensor of the base to; 0 if it is not
 /// quantised.
-static int32_t findFormat(const PoplarProgram &Program,
+static int32_t findFormat(const PoplarProgram &Program, int32_t OfModel,
                           const std::string &Name) {
   for (int64_t I = 0; I < Program.num_parameters; ++I) {
     const PoplarParameter &P = Program.parameters[I];
-    std::string_view Own = P.name;
+    std::string_view Own = P.slice ? P.slice->tensor : P.name;
     if (P.quantized && (Own == Name || Own.substr(Own.find('.') + 1) == Name))
-      return P.quantized;
+      return getRoundedFormat(P, OfModel);
   }
   return 0;
 }
@@ -268,6 +270,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
   std::error_code Code;
   if (fs::exists(Out, Code))
     fail("'", Out, "' is there already; choose another directory");
+  int32_t OfModel = ModelInfo(Program).FrozenFormat;
   std::map<std::string, Update> Updates = readUpdates(Directory);
   TensorFiles Files = TensorFiles::open(Base);
   std::vector<TensorSource> Tensors;
@@ -289,7 +292,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
         U->InOut = View.Shape == Turned;
       ++Merged;
     }
-    int32_t Format = findFormat(Program, Name);
+    int32_t Format = findFormat(Program, OfModel, Name);
     if (Format && View.Shape.size() != 2)
       fail("'", *View.File, "': tensor '", Name, "' is no matrix");
     Tensors.push_back(

@@ -42,7 +42,7 @@ static void writeText(const std::string &Path, const std::string &Text) {
   File.close();
 }
 
-static std::string formatState(const TrainingState &State) {
+static std::string formatState(const TrainingState &State, bool Int8States) {
   char Best[32];
   std::snprintf(Best, sizeof(Best), "%.9g", State.BestLoss);
   return "{\n  \"version\": 1,\n  \"step\": " + std::to_string(State.Step) +
@@ -55,6 +55,7 @@ static std::string formatState(const TrainingState &State) {
          ",\n  \"options_hash\": " + json::quote(State.OptionsHash) +
          (State.Base.empty() ? ""
                              : ",\n  \"base\": " + json::quote(State.Base)) +
+         (Int8States ? ",\n  \"int8_states\": true" : "") +
          ",\n  \"best_val_loss\": " +
          (std::isfinite(State.BestLoss) ? Best : "null") + "\n}\n";
 }
@@ -101,7 +102,8 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   writeText(Directory + "/config.json", Exec.model().Config);
   if (!Exec.model().Tokenizer.empty())
     copyTokenizer(Directory);
-  writeText(Directory + "/state.json", formatState(State));
+  writeText(Directory + "/state.json",
+            formatState(State, Exec.state().hasInt8States()));
   syncDirectory(Directory);
 }
 
@@ -290,15 +292,6 @@ static void checkConfig(const Executor &Exec, const std::string &Weights) {
                 Weights.c_str());
 }
 
-/// Elements of a parameter, which may be a part of the tensor.
-static Filler readFrom(const TensorView &View, const PoplarParameter &P) {
-  return [&](float *Out, int64_t Begin, int64_t End) {
-    forEachRun(P, Begin, End, [&](int64_t At, int64_t Offset, int64_t Count) {
-      View.copyTo(Out + Offset, At, At + Count);
-    });
-  };
-}
-
 static bool isFrozen(const PoplarProgram &Program, const Tensor &T) {
   return Program.buckets[Program.parameters[T.Parts.front()].bucket].frozen;
 }
@@ -330,9 +323,9 @@ static void fillTensors(Executor &Exec, const std::vector<Tensor> &Tensors,
                         const std::vector<std::string> &Names) {
   for (size_t T = 0; T < Tensors.size(); ++T)
     for (int64_t I : Tensors[T].Parts)
-      fillParameter(
-          Exec, I,
-          readFrom(*Files.find(Names[T]), Exec.program().parameters[I]));
+      fillParameter(Exec, I, [&](float *Out, int64_t Begin, int64_t End) {
+        Files.find(Names[T])->copyTo(Out, Begin, End);
+      });
 }
 
 /// Fills tensors that the files hold under the names that `getName` gives, and
@@ -452,6 +445,8 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   State.OptionsHash = Root.string("options_hash", "");
   State.BestLoss = Root.number("best_val_loss", State.BestLoss);
   State.Base = Root.string("base", "");
+  if (const json::Value *Flag = Root.find("int8_states"))
+    State.Int8States = Flag->asBool();
   if (State.Step < 0 || State.Samples < 0 || State.MicroBatch < 1)
     fail("'", StatePath, "' lacks step, samples or micro_batch");
   if (State.Step > LargestCount ||
@@ -463,66 +458,132 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   return State;
 }
 
-/// Copies a moment in blocks of 8 bits to where the rank has parts of it.
+namespace {
+/// A moment as a checkpoint has it: in f32, or with `Scales` in blocks of 8
+/// bits.
+struct SavedMoment {
+  const TensorView *Values = nullptr, *Scales = nullptr;
+  bool IsSigned = false;
+
+  float getScale(int64_t Element) const {
+    float Scale;
+    std::memcpy(&Scale, Scales->Data + Element / POPLAR_STATE_BLOCK * 4, 4);
+    return Scale;
+  }
+
+  /// Elements [Begin, End) in f32.
+  void copyTo(float *Out, int64_t Begin, int64_t End) const {
+    if (!Scales)
+      return Values->copyTo(Out, Begin, End);
+    const auto *Codes = reinterpret_cast<const uint8_t *>(Values->Data);
+    for (int64_t Last; Begin < End; Out += Last - Begin, Begin = Last) {
+      Last = std::min(End, (Begin / POPLAR_STATE_BLOCK + 1) *
+                               int64_t(POPLAR_STATE_BLOCK));
+      dequantizeBlock(IsSigned, Codes + Begin, getScale(Begin), Last - Begin,
+                      Out);
+    }
+  }
+
+  /// A block in 8 bits, of elements from `Begin` on; returns its scale.
+  float copyBlock(uint8_t *Out, int64_t Begin, int64_t Count) const {
+    if (Scales) {
+      std::memcpy(Out, Values->Data + Begin, static_cast<size_t>(Count));
+      return getScale(Begin);
+    }
+    float Wide[POPLAR_STATE_BLOCK];
+    Values->copyTo(Wide, Begin, Begin + Count);
+    return quantizeBlock(IsSigned, Wide, Count, Out);
+  }
+};
+} // namespace
+
+/// Fills a moment in blocks of 8 bits where the rank has parts of it.
 static void loadBlocks(Executor &Exec, int64_t Parameter,
-                       MomentBlocks Shard::*Blocks, const TensorView &Codes,
-                       const TensorView &Scales) {
-  int64_t Bucket = Exec.program().parameters[Parameter].bucket;
-  const Shard &Own = Exec.state().shard(Bucket);
-  for (const Piece &Part : Exec.state().pieces(Bucket)) {
+                       MomentBlocks Shard::*Blocks, const SavedMoment &Saved) {
+  const PoplarParameter &P = Exec.program().parameters[Parameter];
+  const Shard &Own = Exec.state().shard(P.bucket);
+  std::vector<uint8_t> Codes;
+  std::vector<float> Scales;
+  for (const Piece &Part : Exec.state().pieces(P.bucket)) {
     if (Part.Parameter != Parameter)
       continue;
+    Codes.resize(static_cast<size_t>(Part.End - Part.Begin));
+    Scales.clear();
+    // Runs are of whole blocks.
+    forEachRun(P, Part.Begin, Part.End,
+               [&](int64_t At, int64_t Offset, int64_t Count) {
+                 for (int64_t B = 0; B < Count; B += POPLAR_STATE_BLOCK)
+                   Scales.push_back(Saved.copyBlock(
+                       Codes.data() + Offset + B, At + B,
+                       std::min<int64_t>(POPLAR_STATE_BLOCK, Count - B)));
+               });
     MomentBlocks To = (Own.*Blocks).from(Part.Offset);
-    int64_t Count = Part.End - Part.Begin;
-    Exec.device().copyIn(To.Codes, Codes.Data + Part.Begin, Count);
-    Exec.device().copyIn(To.Scales,
-                         Scales.Data + Part.Begin / POPLAR_STATE_BLOCK * 4,
-                         countStateBlocks(Count) * 4);
+    Exec.device().copyIn(To.Codes, Codes.data(),
+                         static_cast<int64_t>(Codes.size()));
+    Exec.device().copyIn(To.Scales, Scales.data(),
+                         static_cast<int64_t>(Scales.size() * 4));
   }
 }
 
 static void loadWideMoment(Executor &Exec, int64_t Parameter,
-                           float *Shard::*Array, const TensorView &View) {
+                           float *Shard::*Array, const SavedMoment &Saved) {
   const PoplarParameter &P = Exec.program().parameters[Parameter];
   const Shard &Own = Exec.state().shard(P.bucket);
   for (const Piece &Part : Exec.state().pieces(P.bucket))
     if (Part.Parameter == Parameter)
       fillArray(Exec, Own.find(Array, Part.Offset), Part.Begin, Part.End,
-                readFrom(View, P));
+                [&](float *Out, int64_t Begin, int64_t End) {
+                  forEachRun(P, Begin, End,
+                             [&](int64_t At, int64_t Offset, int64_t Count) {
+                               Saved.copyTo(Out + Offset, At, At + Count);
+                             });
+                });
 }
 
-/// Fills a moment, which the files have in the format of the program.
+/// A moment of a tensor, whose format fits the program: that of the program, or
+/// another where ranks that share units cut blocks, before or now.
+static SavedMoment findMoment(const Executor &Exec, const TensorFiles &Files,
+                              const std::string &Path, const Tensor &T,
+                              std::string Name, bool AreInt8) {
+  SavedMoment Saved;
+  Saved.Values = Files.find(Name);
+  checkShape(T, Name, Saved.Values, Path);
+  bool IsInt8 = Saved.Values->TypeName == "U8",
+       Expected = hasInt8States(Exec, T);
+  bool MayDiffer = Exec.state().hasInt8States() && (IsInt8 || AreInt8);
+  if (IsInt8 != Expected && !MayDiffer)
+    fail("'", Path, "' has '", Name, "' in ", IsInt8 ? "8 bits" : "f32",
+         ", and this program keeps it in ", IsInt8 ? "f32" : "8 bits",
+         "; resume with a program of the model as imported with "
+         "--optimizer-states ",
+         IsInt8 ? "int8" : "f32");
+  if (!IsInt8) {
+    checkTensor(T, Name, Saved.Values, Path);
+    return Saved;
+  }
+  int64_t NumBlocks = countStateBlocks(T.countElements());
+  Name += StateReader::ScalesSuffix;
+  Saved.Scales = Files.find(Name);
+  checkTensor({T.Name, 1, &NumBlocks, {}}, Name, Saved.Scales, Path);
+  if (Saved.Scales->ElementType != TensorView::F32)
+    fail("'", Path, "': tensor '", Name, "' is of type ",
+         Saved.Scales->TypeName, ", expected F32");
+  return Saved;
+}
+
 static void loadMoment(Executor &Exec, const TensorFiles &Files,
                        const std::string &Path, const std::string &Suffix,
-                       float *Shard::*Array, MomentBlocks Shard::*Blocks) {
-  const PoplarProgram &Program = Exec.program();
-  for (const Tensor &T : listTensors(Program, /*AreFrozen=*/false)) {
-    std::string Name = T.Name + Suffix;
-    const TensorView *View = Files.find(Name);
-    bool IsInt8 = View && View->TypeName == "U8";
-    if (View && IsInt8 != hasInt8States(Exec, T))
-      fail("'", Path, "' has '", Name, "' in ", IsInt8 ? "8 bits" : "f32",
-           ", and this program keeps it in ", IsInt8 ? "f32" : "8 bits",
-           "; resume with a program of the model as imported with "
-           "--optimizer-states ",
-           IsInt8 ? "int8" : "f32");
-    if (!IsInt8) {
-      checkTensor(T, Name, View, Path);
-      for (int64_t I : T.Parts)
-        loadWideMoment(Exec, I, Array, *View);
-      continue;
-    }
-    checkShape(T, Name, View, Path);
-    int64_t Parameter = T.Parts.front(),
-            NumBlocks =
-                countStateBlocks(Program.parameters[Parameter].elements);
-    Name += StateReader::ScalesSuffix;
-    const TensorView *Scales = Files.find(Name);
-    checkTensor({T.Name, 1, &NumBlocks, {}}, Name, Scales, Path);
-    if (Scales->ElementType != TensorView::F32)
-      fail("'", Path, "': tensor '", Name, "' is of type ", Scales->TypeName,
-           ", expected F32");
-    loadBlocks(Exec, Parameter, Blocks, *View, *Scales);
+                       float *Shard::*Array, MomentBlocks Shard::*Blocks,
+                       bool AreInt8) {
+  for (const Tensor &T : listTensors(Exec.program(), /*AreFrozen=*/false)) {
+    SavedMoment Saved =
+        findMoment(Exec, Files, Path, T, T.Name + Suffix, AreInt8);
+    Saved.IsSigned = Blocks == &Shard::Blocks1;
+    for (int64_t I : T.Parts)
+      if (Exec.state().hasInt8States(Exec.program().parameters[I]))
+        loadBlocks(Exec, I, Blocks, Saved);
+      else
+        loadWideMoment(Exec, I, Array, Saved);
   }
 }
 
@@ -534,8 +595,11 @@ void poplar::runtime::loadTensors(Executor &Exec, const std::string &Directory,
     loadWeights(Exec, Directory + "/model.safetensors");
   std::string Path = Directory + "/optimizer.safetensors";
   TensorFiles Moments = TensorFiles::open(Path);
-  loadMoment(Exec, Moments, Path, ".m", &Shard::Moment1, &Shard::Blocks1);
-  loadMoment(Exec, Moments, Path, ".v", &Shard::Moment2, &Shard::Blocks2);
+  bool AreInt8 = readState(Directory).Int8States;
+  loadMoment(Exec, Moments, Path, ".m", &Shard::Moment1, &Shard::Blocks1,
+             AreInt8);
+  loadMoment(Exec, Moments, Path, ".v", &Shard::Moment2, &Shard::Blocks2,
+             AreInt8);
 }
 
 void poplar::runtime::writeGradients(const Executor &Exec,

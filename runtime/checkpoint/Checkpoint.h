@@ -30,6 +30,9 @@ struct TrainingState {
   /// Of the options that decide the course of training.
   std::string OptionsHash;
   double BestLoss = std::numeric_limits<double>::infinity();
+  /// Moments of large parameters are in 8 bits, but for those that were in f32
+  /// because ranks that shared units cut their blocks.
+  bool Int8States = false;
   /// Where frozen parameters are from, as an absolute path; empty if they are
   /// random numbers of the seed.
   std::string Base;

@@ -7,9 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/State.h"
+#include "checkpoint/QuantizedParts.h"
+#include "checkpoint/Tensors.h"
 #include "support/Error.h"
 #include "support/JSON.h"
-#include "support/Quantized.h"
 #include "training/Executor.h"
 
 #include <algorithm>
@@ -77,8 +78,17 @@ State::State(const PoplarProgram &Program, int Rank)
 }
 
 bool State::hasInt8States(const PoplarParameter &P) const {
+  int64_t Elements = P.elements;
+  if (const PoplarSlice *S = P.slice) {
+    if (poplar_cuts_blocks(S->rank, S->shape, S->dim, S->num_ranges, S->ranges,
+                           POPLAR_STATE_BLOCK))
+      return false;
+    Elements = 1;
+    for (int64_t D = 0; D < S->rank; ++D)
+      Elements *= S->shape[D];
+  }
   return IsInt8 && !Program.buckets[P.bucket].frozen &&
-         P.elements >= POPLAR_SMALLEST_INT8_STATES;
+         Elements >= POPLAR_SMALLEST_INT8_STATES;
 }
 
 int64_t State::countInt8States(int64_t Bucket) const {
@@ -205,9 +215,9 @@ void poplar::runtime::writeWorking(Executor &Exec, char *To,
   Dev.copyIn(To, Buffer.data(), static_cast<int64_t>(Buffer.size()));
 }
 
-/// Quantises the whole matrix on the host, whatever part of it the rank has.
+/// Quantises the whole tensor on the host, whatever part of it the rank has.
 static void fillQuantized(Executor &Exec, int64_t Parameter,
-                          const Filler &Fill) {
+                          const Filler &FillTensor) {
   const PoplarParameter &P = Exec.program().parameters[Parameter];
   const State &S = Exec.state();
   std::vector<Piece> Parts = {{Parameter, 0, countStored(P), 0}};
@@ -221,12 +231,13 @@ static void fillQuantized(Executor &Exec, int64_t Parameter,
   }
   if (Parts.empty())
     return;
-  std::vector<float> Values(static_cast<size_t>(P.elements));
-  Fill(Values.data(), 0, P.elements);
-  std::vector<char> Bytes(static_cast<size_t>(countStored(P)));
-  if (!quantize(P.quantized, P.shape[0], P.shape[1], Values.data(),
-                Bytes.data()))
-    fail("'", P.name,
+  const int64_t *Shape = P.slice ? P.slice->shape : P.shape;
+  std::vector<float> Values(static_cast<size_t>(Shape[0] * Shape[1]));
+  FillTensor(Values.data(), 0, Shape[0] * Shape[1]);
+  std::vector<char> Bytes =
+      quantizeParameter(P, Exec.model().FrozenFormat, Values);
+  if (Bytes.empty())
+    fail("'", P.slice ? P.slice->tensor : P.name,
          "' has values that are not finite, which cannot be "
          "quantised");
   for (const Piece &Part : Parts)
@@ -235,12 +246,19 @@ static void fillQuantized(Executor &Exec, int64_t Parameter,
 }
 
 void poplar::runtime::fillParameter(Executor &Exec, int64_t Parameter,
-                                    const Filler &Fill) {
+                                    const Filler &FillTensor) {
   const PoplarProgram &Program = Exec.program();
   const PoplarParameter &P = Program.parameters[Parameter];
   const State &S = Exec.state();
+  if (!S.holds(P.bucket))
+    return;
   if (P.quantized)
-    return fillQuantized(Exec, Parameter, Fill);
+    return fillQuantized(Exec, Parameter, FillTensor);
+  auto Fill = [&](float *Out, int64_t Begin, int64_t End) {
+    forEachRun(P, Begin, End, [&](int64_t At, int64_t Offset, int64_t Count) {
+      FillTensor(Out + Offset, At, At + Count);
+    });
+  };
   bool IsF32 = Program.working_type == POPLAR_F32;
   char *Working = S.working(P);
   if (IsF32 && Working) {

@@ -98,8 +98,11 @@ public:
   }
   /// The whole working copy of a parameter, null where it is sharded.
   char *working(const PoplarParameter &P) const;
-  /// Whether moments of a parameter are in blocks of 8 bits.
+  /// Whether moments of a parameter are in blocks of 8 bits: not those of a
+  /// part that cuts blocks of its tensor.
   bool hasInt8States(const PoplarParameter &P) const;
+  /// Whether those of large parameters are.
+  bool hasInt8States() const { return IsInt8; }
 
 private:
   /// Elements of a bucket, from its start on, whose moments are in 8 bits.
@@ -131,7 +134,8 @@ inline int64_t countStateBlocks(int64_t Elements) {
 /// Elements of its bucket that a parameter takes.
 int64_t countStored(const PoplarParameter &P);
 
-/// Writes elements [Begin, End) of a parameter. Ranges begin at even elements.
+/// Writes elements [Begin, End) of a parameter or a tensor. Ranges of whole
+/// ones begin at even elements.
 using Filler = std::function<void(float *Out, int64_t Begin, int64_t End)>;
 
 /// Sets elements [Begin, End) of something in the device's memory, of which
@@ -144,9 +148,10 @@ void fillArray(Executor &Exec, float *To, int64_t Begin, int64_t End,
 void writeWorking(Executor &Exec, char *To, const float *Values, int64_t Count);
 
 /// Sets a parameter, whatever the rank holds of it: its part of the master and
-/// the working copies. Quantises it, if it is to be; throws an Error if it is
-/// not finite then.
-void fillParameter(Executor &Exec, int64_t Parameter, const Filler &Fill);
+/// the working copies. `FillTensor` gives elements of the tensor of which it
+/// may be a part. Quantises it, if it is to be; throws an Error if it is not
+/// finite then.
+void fillParameter(Executor &Exec, int64_t Parameter, const Filler &FillTensor);
 
 } // namespace poplar::runtime
 

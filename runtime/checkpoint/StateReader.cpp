@@ -14,7 +14,9 @@
 using namespace poplar::runtime;
 
 bool poplar::runtime::hasInt8States(const Executor &Exec, const Tensor &T) {
-  return Exec.state().hasInt8States(Exec.program().parameters[T.Parts.front()]);
+  return std::all_of(T.Parts.begin(), T.Parts.end(), [&](int64_t I) {
+    return Exec.state().hasInt8States(Exec.program().parameters[I]);
+  });
 }
 
 StateReader::StateReader(const Executor &Exec) : Exec(Exec) {
@@ -35,7 +37,7 @@ void StateReader::addMoment(float *Shard::*Array, MomentBlocks Shard::*Blocks,
                             std::vector<TensorSource> &Out) {
   for (const Tensor &T : Tensors) {
     if (!hasInt8States(Exec, T)) {
-      addField(T, {Array}, Suffix, Out);
+      addField(T, {Array, Blocks}, Suffix, Out);
       continue;
     }
     addField(T, {nullptr, Blocks, false}, Suffix, Out);
@@ -50,7 +52,7 @@ void StateReader::addField(const Tensor &T, const Field &What,
   std::string Name = T.Name + Suffix;
   std::vector<int64_t> Shape(T.Shape, T.Shape + T.Rank);
   if (What.AreScales)
-    Shape = {countStateBlocks(P.elements)};
+    Shape = {countStateBlocks(T.countElements())};
   bool IsReplicated = Exec.state().isReplicated();
   if (P.slice) {
     Out.push_back({Name, Shape, [this, &T, What](int64_t B, int64_t E) {
@@ -82,21 +84,48 @@ const float *StateReader::assemble(const Tensor &T, const Field &What,
   bool Leads = Exec.state().rank() == 0;
   if (Leads)
     Assembled.resize(static_cast<size_t>(End - Begin));
+  // Parts begin and end with blocks where these are in the file.
+  int64_t Stride = What.stride(), Count = T.countElements();
   for (int64_t I : T.Parts) {
     const PoplarParameter &P = Exec.program().parameters[I];
-    int64_t First = countElementsBefore(P, Begin),
-            Last = countElementsBefore(P, End);
+    int64_t First = countElementsBefore(P, Begin * Stride),
+            Last = countElementsBefore(P, std::min(End * Stride, Count));
     if (First == Last)
       continue;
-    const float *Values = gather(P, What, First, Last);
+    const float *Values =
+        What.Array && What.Blocks && Exec.state().hasInt8States(P)
+            ? gatherWidened(P, What.Blocks, First, Last)
+            : gather(P, What, First / Stride, (Last + Stride - 1) / Stride);
     if (Leads)
       forEachRun(P, First, Last,
-                 [&](int64_t At, int64_t Offset, int64_t Count) {
-                   std::copy_n(Values + Offset, Count,
-                               Assembled.data() + (At - Begin));
+                 [&](int64_t At, int64_t Offset, int64_t Elements) {
+                   std::copy_n(Values + Offset / Stride,
+                               (Elements + Stride - 1) / Stride,
+                               Assembled.data() + (At / Stride - Begin));
                  });
   }
   return Assembled.data();
+}
+
+const float *StateReader::gatherWidened(const PoplarParameter &P,
+                                        MomentBlocks Shard::*Blocks,
+                                        int64_t Begin, int64_t End) {
+  const float *Found = gather(P, {nullptr, Blocks, false}, Begin, End);
+  bool Leads = Exec.state().rank() == 0;
+  if (Leads)
+    Widened.assign(Found, Found + (End - Begin));
+  int64_t Block = Begin / POPLAR_STATE_BLOCK;
+  Found = gather(P, {nullptr, Blocks, true}, Block, countStateBlocks(End));
+  if (!Leads)
+    return nullptr;
+  const auto &Map =
+      Blocks == &Shard::Blocks1 ? getDynamicMap() : getUnsignedDynamicMap();
+  for (int64_t E = Begin; E < End; ++E) {
+    float &Value = Widened[static_cast<size_t>(E - Begin)];
+    Value =
+        Map[static_cast<size_t>(Value)] * Found[E / POPLAR_STATE_BLOCK - Block];
+  }
+  return Widened.data();
 }
 
 const float *StateReader::read(const Shard &Own, const Field &What,

@@ -39,9 +39,9 @@ public:
                  const std::string &Suffix, std::vector<TensorSource> &Out);
 
 private:
-  /// What a checkpoint has of a trained parameter: an array of f32; or of a
-  /// moment in blocks of 8 bits the codes, one an element, or the scales, one a
-  /// block.
+  /// What a checkpoint has of a trained parameter: an array of f32, of which a
+  /// rank's part may be in `Blocks`; or of a moment in blocks of 8 bits the
+  /// codes, one an element, or the scales, one a block.
   struct Field {
     float *Shard::*Array = nullptr;
     MomentBlocks Shard::*Blocks = nullptr;
@@ -49,7 +49,7 @@ private:
 
     /// Of the parameter's elements.
     int64_t stride() const { return AreScales ? POPLAR_STATE_BLOCK : 1; }
-    bool isBytes() const { return Blocks && !AreScales; }
+    bool isBytes() const { return !Array && !AreScales; }
   };
 
   void addField(const Tensor &T, const Field &What, const std::string &Suffix,
@@ -63,11 +63,15 @@ private:
                     int64_t Count, std::vector<float> &Copy);
   const float *gather(const PoplarParameter &P, const Field &What,
                       int64_t Begin, int64_t End);
+  /// A moment in blocks of 8 bits, as f32.
+  const float *gatherWidened(const PoplarParameter &P,
+                             MomentBlocks Shard::*Blocks, int64_t Begin,
+                             int64_t End);
 
   const Executor &Exec;
   /// Those that are trained.
   std::vector<Tensor> Tensors;
-  std::vector<float> Buffer, OwnPart, Assembled;
+  std::vector<float> Buffer, OwnPart, Assembled, Widened;
   std::vector<uint8_t> Codes;
 };
 

@@ -237,9 +237,9 @@ static float readFloat(const char *From, int64_t Index) {
   return Value;
 }
 
-/// The scale of a block of NF4.
-static float getScale(int32_t Type, const PoplarQuantizedLayout &Layout,
-                      const char *From, int64_t Block) {
+float poplar::runtime::getScale(int32_t Type,
+                                const PoplarQuantizedLayout &Layout,
+                                const char *From, int64_t Block) {
   if (Type == POPLAR_NF4)
     return readFloat(From + Layout.scales, Block);
   auto Code = static_cast<uint8_t>(From[Layout.scales + Block]);

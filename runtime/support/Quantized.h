@@ -52,6 +52,10 @@ void dequantizeBlock(bool IsSigned, const uint8_t *Codes, float Scale,
 bool quantize(int32_t Type, int64_t Rows, int64_t Columns, const float *Values,
               char *Out);
 
+/// The scale of a block of NF4.
+float getScale(int32_t Type, const PoplarQuantizedLayout &Layout,
+               const char *From, int64_t Block);
+
 /// Writes the values [Begin, End), in f32 or, rounded to nearest, in 16 bits.
 /// With NF4, `Begin` is a multiple of POPLAR_NF4_BLOCK.
 void dequantize(int32_t Type, int64_t Rows, int64_t Columns, const char *From,

@@ -51,6 +51,11 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   SeqLen = Description.integer("seq_len", 0);
   LogitsColumns = Description.integer("logits_columns", VocabSize);
   Adapter = AdapterInfo(Description);
+  std::string Format = Description.string("frozen_format", "");
+  FrozenFormat = Format == "nf4"          ? POPLAR_NF4
+                 : Format == "nf4_double" ? POPLAR_NF4_DOUBLE
+                 : Format == "int8"       ? POPLAR_INT8
+                                          : 0;
   if (VocabSize < 1 || SeqLen < 1)
     fail("the program's description lacks vocab_size or seq_len");
   if (!Masked)

@@ -213,12 +213,8 @@ void poplar::runtime::initializeParameters(Executor &Exec, uint64_t Seed,
           std::fill_n(Out, End - Begin, P.init == POPLAR_ONES ? 1.0f : 0.0f);
           return;
         }
-        forEachRun(
-            P, Begin, End, [&](int64_t At, int64_t Offset, int64_t Count) {
-              fillRun(Threads,
-                      P.init == POPLAR_NORMAL ? fillNormals : fillUniforms, Key,
-                      static_cast<float>(P.std_dev), Out + Offset, At, Count);
-            });
+        fillRun(Threads, P.init == POPLAR_NORMAL ? fillNormals : fillUniforms,
+                Key, static_cast<float>(P.std_dev), Out, Begin, End - Begin);
       });
     }
   }

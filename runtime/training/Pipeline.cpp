@@ -74,6 +74,7 @@ void Pipeline::addRing(Chunk &C, int64_t Number, int Port) {
       Port == POPLAR_ACTIVATION_IN || Port == POPLAR_ACTIVATION_OUT;
   bool IsSent = Port == POPLAR_ACTIVATION_OUT || Port == POPLAR_GRADIENT_OUT;
   bool GoesOn = IsActivation == IsSent; // to or from the stage behind
+  R.IsSent = IsSent;
   R.Links = GoesOn ? Rank.next : Rank.previous;
   R.NumLinks = GoesOn ? Rank.num_next : Rank.num_previous;
   R.Messages.assign(static_cast<size_t>(R.Count * R.NumLinks), -1);
@@ -100,6 +101,18 @@ void Pipeline::finish(Ring &R, int64_t Number) {
   }
 }
 
+/// Whether messages go over a link. Where ranks share units, each has all of
+/// the new tokens when it decodes, and gets them from the first that has its
+/// own when it trains.
+bool Pipeline::isUsed(const Ring &R, int64_t Link) const {
+  if (!Tokens)
+    return true;
+  if (!R.IsSent)
+    return Link == 0;
+  const PoplarRank &Receiver = Exec.program().ranks[R.Links[Link].rank];
+  return Receiver.previous[0].rank == Exec.state().rank();
+}
+
 /// Asks for what is received next: as many messages ahead of the `Done` passes
 /// as there are buffers for, of which those of `Free` passes have been used.
 void Pipeline::post(Ring &R, int64_t &Posted, int64_t Done, int64_t Free) {
@@ -108,9 +121,10 @@ void Pipeline::post(Ring &R, int64_t &Posted, int64_t Done, int64_t Free) {
          std::min({Count, Done + POPLAR_MESSAGE_BUFFERS, Free + R.Count})) {
     int64_t Samples = Work->size(Order[static_cast<size_t>(Posted)]);
     for (int64_t L = 0; Samples && L < R.NumLinks; ++L)
-      R.message(Posted, L) = Exec.collectives->receive(
-          static_cast<int>(R.Links[L].rank), R.Kind, R.at(Posted, L, Samples),
-          R.bytes(L, Samples, Tokens));
+      if (isUsed(R, L))
+        R.message(Posted, L) = Exec.collectives->receive(
+            static_cast<int>(R.Links[L].rank), R.Kind,
+            R.at(Posted, L, Samples, Tokens), R.bytes(L, Samples, Tokens));
     ++Posted;
   }
 }
@@ -138,9 +152,10 @@ void Pipeline::send(int64_t Kind) {
   int64_t Number = IsActivation ? C.Forwards : C.Backwards;
   int64_t Samples = Work->size(Order[static_cast<size_t>(Number)]);
   for (int64_t L = 0; Samples && L < R.NumLinks; ++L)
-    R.message(Number, L) = Exec.collectives->send(
-        static_cast<int>(R.Links[L].rank), R.Kind, R.at(Number, L, Samples),
-        R.bytes(L, Samples, Tokens));
+    if (isUsed(R, L))
+      R.message(Number, L) = Exec.collectives->send(
+          static_cast<int>(R.Links[L].rank), R.Kind,
+          R.at(Number, L, Samples, Tokens), R.bytes(L, Samples, Tokens));
 }
 
 void Pipeline::takeTurn(Chunk &C, PoplarTurn Function, bool IsBackward) {

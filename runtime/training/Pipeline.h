@@ -72,6 +72,7 @@ private:
     const PoplarLink *Links = nullptr;
     int64_t NumLinks = 0, Rows = 1;
     int Kind = -1;
+    bool IsSent = false;
     std::vector<int> Messages;
 
     bool exists() const { return Bytes > 0; }
@@ -80,11 +81,13 @@ private:
       return Messages[static_cast<std::size_t>(Number % Count * NumLinks +
                                                Link)];
     }
-    /// Of a message of `Samples`, what goes over a link.
-    char *at(int64_t Number, int64_t Link, int64_t Samples) const {
-      return at(Number) + Samples * Links[Link].first * (Bytes / Rows);
+    /// Of a message of `Samples`, what goes over a link: of `Tokens` of a
+    /// sample all, with 0 those of the link.
+    char *at(int64_t Number, int64_t Link, int64_t Samples,
+             int64_t Tokens) const {
+      int64_t First = Tokens ? 0 : Links[Link].first;
+      return at(Number) + Samples * First * (Bytes / Rows);
     }
-    /// Of `Tokens` of a sample, 0 for as many as the link has.
     int64_t bytes(int64_t Link, int64_t Samples, int64_t Tokens) const {
       return Samples * (Tokens ? Tokens : Links[Link].count) * (Bytes / Rows);
     }
@@ -104,6 +107,7 @@ private:
   void end();
   void runForward(MicroBatches &Work, PoplarTurn PoplarChunk::*Function);
   void takeTurn(Chunk &C, PoplarTurn Function, bool IsBackward);
+  bool isUsed(const Ring &R, int64_t Link) const;
   void postReceives(Chunk &C);
   void post(Ring &R, int64_t &Posted, int64_t Done, int64_t Free);
   void finish(Ring &R, int64_t Number);

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "support/Quantized.h"
+#include "checkpoint/QuantizedParts.h"
 #include "comm/Wire.h"
 #include "gemm/Gemm.h"
 
@@ -192,6 +193,58 @@ TEST(Quantized, ProductsTakeTheValues) {
       Cache.run(Quantized, A.data(), Bytes.data(), nullptr, C.data(), Batch);
       EXPECT_EQ(C, Expected) << Format << " " << TransB;
     }
+}
+
+// Ranges of rows and of columns; one that cuts blocks of scales, and one that
+// does not.
+TEST(Quantized, PartsHaveTheValuesOfTheWhole) {
+  constexpr int64_t Rows = 96, Columns = 512;
+  std::vector<float> Values = makeMatrix(Rows, Columns);
+  struct Case {
+    int64_t Dim;
+    std::vector<int64_t> Ranges;
+  };
+  for (int32_t Format : Formats)
+    for (const Case &C : {Case{0, {32, 64}}, Case{0, {3, 8, 40, 96}},
+                          Case{1, {64, 192}}, Case{1, {0, 64, 448, 512}}}) {
+      PoplarSlice Slice = {"w", 2, {Rows, Columns}, C.Dim, 0, C.Ranges.data()};
+      Slice.num_ranges = static_cast<int64_t>(C.Ranges.size()) / 2;
+      auto Cuts = [&](int64_t Block) {
+        return poplar_cuts_blocks(2, Slice.shape, C.Dim, Slice.num_ranges,
+                                  Slice.ranges, Block);
+      };
+      EXPECT_FALSE(Cuts(POPLAR_NF4_BLOCK));
+      bool HasWideScales = Format == POPLAR_NF4_DOUBLE &&
+                           Cuts(POPLAR_NF4_BLOCK * POPLAR_SCALE_BLOCK);
+      PoplarParameter P = {};
+      P.rank = 2;
+      P.shape[0] = Rows;
+      P.shape[1] = Columns;
+      P.shape[C.Dim] = 0;
+      for (size_t R = 0; R < C.Ranges.size(); R += 2)
+        P.shape[C.Dim] += C.Ranges[R + 1] - C.Ranges[R];
+      P.elements = P.shape[0] * P.shape[1];
+      P.slice = &Slice;
+      P.quantized = HasWideScales ? int32_t(POPLAR_NF4) : Format;
+      EXPECT_EQ(getRoundedFormat(P, Format), Format);
+      std::vector<float> Part = unpack(P.quantized, P.shape[0], P.shape[1],
+                                       quantizeParameter(P, Format, Values));
+      std::vector<float> Whole =
+          unpack(Format, Rows, Columns, pack(Format, Rows, Columns, Values));
+      std::vector<float> Expected;
+      for (int64_t E = 0; E < Rows * Columns; ++E) {
+        int64_t At = C.Dim == 0 ? E / Columns : E % Columns;
+        for (size_t R = 0; R < C.Ranges.size(); R += 2)
+          if (At >= C.Ranges[R] && At < C.Ranges[R + 1])
+            Expected.push_back(Whole[static_cast<size_t>(E)]);
+      }
+      EXPECT_EQ(Part, Expected);
+    }
+  std::vector<int64_t> Odd = {0, 32};
+  const int64_t Shape[] = {Rows, Columns};
+  EXPECT_TRUE(poplar_cuts_blocks(2, Shape, 1, 1, Odd.data(), POPLAR_NF4_BLOCK));
+  EXPECT_FALSE(
+      poplar_cuts_blocks(2, Shape, 0, 1, Odd.data(), POPLAR_NF4_BLOCK));
 }
 
 } // namespace

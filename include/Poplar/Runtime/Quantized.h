@@ -58,6 +58,27 @@ typedef struct PoplarQuantizedLayout {
   int64_t num_scales, scales, factors, mean, bytes;
 } PoplarQuantizedLayout;
 
+/// Whether a part of a tensor of `shape`, ranges [begin, end) of dimension
+/// `dim`, ends inside of blocks of `block` successive elements of the whole.
+/// Otherwise blocks of the part are blocks of the whole.
+static inline int poplar_cuts_blocks(int64_t rank, const int64_t *shape,
+                                     int64_t dim, int64_t num_ranges,
+                                     const int64_t *ranges, int64_t block) {
+  int64_t inner = 1, outer = 1;
+  for (int64_t d = 0; d < dim; ++d)
+    outer *= shape[d];
+  for (int64_t d = dim + 1; d < rank; ++d)
+    inner *= shape[d];
+  if (outer > 1 && shape[dim] * inner % block != 0)
+    return 1;
+  for (int64_t i = 0; i < 2 * num_ranges; ++i) {
+    int isEnd = i % 2 == 1 && ranges[i] == shape[dim];
+    if (!isEnd && ranges[i] * inner % block != 0)
+      return 1;
+  }
+  return 0;
+}
+
 static inline int poplar_is_quantized(int32_t type) {
   return type == POPLAR_NF4 || type == POPLAR_NF4_DOUBLE || type == POPLAR_INT8;
 }

@@ -72,7 +72,8 @@ LogicalResult ModelVerifier::verifyKeys() {
                                    "precision",        "config",
                                    "unsafe_precision", "config_facts",
                                    "tokenizer",        "tokenizer_hash",
-                                   "tokenizer_path",   "lora_targets"},
+                                   "tokenizer_path",   "lora_targets",
+                                   "frozen_format"},
                           counts = {"vocab_size",     "seq_len",
                                     "hidden_size",    "num_layers",
                                     "num_parameters", "lora_rank"};
@@ -127,6 +128,10 @@ LogicalResult ModelVerifier::verifyKeys() {
     return module.emitError("nn.model: unsafe_precision is ")
            << showName(*unsafe)
            << ", expected f32, tf32, bf16 or f16, and not the precision";
+  if (auto format = text("frozen_format");
+      format && !symbolizeQuantizedFormat(*format))
+    return module.emitError("nn.model: frozen_format is ")
+           << showName(*format) << ", expected nf4, nf4_double or int8";
   if (auto architecture = text("architecture");
       architecture && !isName(*architecture))
     return module.emitError("nn.model: architecture is ")

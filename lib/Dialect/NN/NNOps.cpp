@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -178,9 +179,19 @@ LogicalResult SliceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult ParameterOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (isQuantized(type)) {
-    if (!getFrozen() || type.getRank() != 2 || getSliceAttr())
+    if (!getFrozen() || type.getRank() != 2)
       return emitOpError() << "is of type " << type
-                           << ", but only whole frozen matrices are quantised";
+                           << ", but only frozen matrices are quantised";
+    if (SliceAttr slice = getSliceAttr();
+        slice &&
+        type.getElementType() !=
+            QuantizedType::get(getContext(), QuantizedFormat::Int8) &&
+        poplar_cuts_blocks(int64_t(slice.getShape().size()),
+                           slice.getShape().data(), slice.getDim(),
+                           int64_t(slice.getRanges().size() / 2),
+                           slice.getRanges().data(), POPLAR_NF4_BLOCK))
+      return emitOpError() << "has a slice that cuts blocks of "
+                           << POPLAR_NF4_BLOCK << " quantised values";
   } else if (!type.getElementType().isF32()) {
     return emitOpError() << "has elements " << type.getElementType()
                          << ", expected f32 (other types are working copies)";
@@ -631,11 +642,14 @@ LogicalResult DropoutOp::verify() {
   if (failed(expectKeys(*this, getKeys(), {"x", getX()})))
     return failure();
   if (std::optional<ArrayRef<int64_t>> tokens = getTokens())
-    if (tokens->size() != 2 || (*tokens)[0] < 0 ||
-        (*tokens)[0] > (*tokens)[1] - getDim(getX(), 1))
+    if ((tokens->size() != 2 && tokens->size() != 4) || (*tokens)[0] < 0 ||
+        (*tokens)[0] > (*tokens)[1] - getDim(getX(), 1) ||
+        (tokens->size() == 4 &&
+         ((*tokens)[2] < 0 || (*tokens)[2] > (*tokens)[3] - getDim(getX(), 2))))
       return emitOpError() << "tokens [" << *tokens
                            << "], expected the first of the rows and how many "
-                              "tokens a sample has";
+                              "tokens a sample has, and as much of columns "
+                              "where these are divided";
   return expectProbability(*this, "p", getP().convertToDouble());
 }
 

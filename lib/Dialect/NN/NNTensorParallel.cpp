@@ -9,6 +9,7 @@
 
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
@@ -58,6 +59,31 @@ int64_t nn::countColumns(const Ranges &ranges) {
   for (auto [begin, end] : ranges)
     columns += end - begin;
   return columns;
+}
+
+bool nn::cutsBlocks(ArrayRef<int64_t> shape, const ParameterShare &share,
+                    int64_t block) {
+  if (share.kind != ParameterShare::Slice)
+    return false;
+  SmallVector<int64_t> ranges;
+  for (auto [begin, end] : share.ranges)
+    ranges.append({begin, end});
+  return poplar_cuts_blocks(int64_t(shape.size()), shape.data(), share.dim,
+                            int64_t(share.ranges.size()), ranges.data(), block);
+}
+
+RankedTensorType nn::getShareType(RankedTensorType type,
+                                  const ParameterShare &share) {
+  if (share.kind != ParameterShare::Slice)
+    return type;
+  SmallVector<int64_t> shape(type.getShape());
+  shape[share.dim] = countColumns(share.ranges);
+  Type element = type.getElementType();
+  if (auto quantized = dyn_cast<QuantizedType>(element);
+      quantized && quantized.getFormat() == QuantizedFormat::NF4Double &&
+      cutsBlocks(type.getShape(), share, POPLAR_NF4_BLOCK * POPLAR_SCALE_BLOCK))
+    element = QuantizedType::get(type.getContext(), QuantizedFormat::NF4);
+  return RankedTensorType::get(shape, element);
 }
 
 //===----------------------------------------------------------------------===//
@@ -130,6 +156,9 @@ std::optional<Ranges> UnitSharding::findSplit(Value value) {
     Operation *op = use.getOwner();
     if (op->hasTrait<OpTrait::IsTerminator>()) {
       ranges = findSplitOfResult(use.getOperandNumber());
+    } else if (isa<DropoutOp>(op)) {
+      // Of any columns, the mask is that of all.
+      ranges = findSplit(op->getResult(0));
     } else if (auto parallel = dyn_cast<TensorParallelOpInterface>(op)) {
       OperandSplit split = parallel.splitOperand(use, group);
       if (split.kind == OperandSplit::Columns)
@@ -201,24 +230,97 @@ LogicalResult PositionEmbeddingOp::shard(UnitSharding &s) {
   return success();
 }
 
+/// A product of an adapter: y + up(scale(down(x))) beside y = W x, also with
+/// dropout of x.
+static bool isUpOfAdapter(LinearOp up) {
+  Value inner = up.getX();
+  if (auto scale = inner.getDefiningOp<ScaleOp>())
+    inner = scale.getX();
+  auto down = inner.getDefiningOp<LinearOp>();
+  if (!down || up.getBias() || !up->hasOneUse())
+    return false;
+  Value x = down.getX();
+  if (auto dropout = x.getDefiningOp<DropoutOp>())
+    x = dropout.getX();
+  auto sum = dyn_cast<AddOp>(*up->user_begin());
+  auto base = sum ? sum.getLhs().getDefiningOp<LinearOp>() : LinearOp();
+  return base && base.getX() == x && sum.getRhs() == up.getResult();
+}
+
+/// At multiples of how many columns of x a weight may be cut: no block of
+/// quantised values is.
+static int64_t getBlockOfColumns(LinearOp op) {
+  auto type = op.getWeight().getType();
+  auto element = dyn_cast<QuantizedType>(type.getElementType());
+  if (!element || element.getFormat() == QuantizedFormat::Int8)
+    return 1;
+  int64_t perColumn =
+      op.getLayout() == WeightLayout::OutIn ? 1 : type.getDimSize(1);
+  return POPLAR_NF4_BLOCK / std::gcd<int64_t>(POPLAR_NF4_BLOCK, perColumn);
+}
+
+/// Of all weights that read x, also of adapters, which are divided alike.
+static int64_t getBlockOfColumns(Value x) {
+  if (auto dropout = x.getDefiningOp<DropoutOp>())
+    x = dropout.getX();
+  int64_t block = 1;
+  auto add = [&](Operation *user) {
+    if (auto linear = dyn_cast<LinearOp>(user))
+      block = std::max(block, getBlockOfColumns(linear));
+  };
+  for (Operation *user : x.getUsers()) {
+    add(user);
+    if (isa<DropoutOp>(user))
+      llvm::for_each(user->getUsers(), add);
+  }
+  return block;
+}
+
+/// An adapter is divided as the layer beside it, and not by its rank.
 OperandSplit LinearOp::splitOperand(OpOperand &operand,
                                     const TensorGroup &group) {
-  if (operand.get() != getX())
+  if (operand.get() != getX() || isUpOfAdapter(*this))
     return {};
-  int64_t depth = getX().getType().getDimSize(2);
-  return {OperandSplit::Columns, {group.getRange(depth)}};
+  int64_t depth = getX().getType().getDimSize(2),
+          block = getBlockOfColumns(getX()),
+          best = std::max(block, group.getBlock());
+  if (depth % best != 0 || depth / best < group.size())
+    best = block;
+  return {OperandSplit::Columns, {group.getRange(depth, best)}};
+}
+
+/// Fails where a part of a quantised weight ends inside of a block.
+static LogicalResult verifyBlocks(LinearOp op, const ParameterShare &share) {
+  auto type = op.getWeight().getType();
+  auto element = dyn_cast<QuantizedType>(type.getElementType());
+  if (!element || element.getFormat() == QuantizedFormat::Int8 ||
+      !cutsBlocks(type.getShape(), share, POPLAR_NF4_BLOCK))
+    return success();
+  auto [begin, end] = share.ranges.front();
+  return op.emitOpError("has a weight [")
+         << type.getShape() << "] in blocks of " << POPLAR_NF4_BLOCK
+         << " quantised values, which a device's part, from " << begin << " to "
+         << end << " of dimension " << share.dim
+         << ", would cut: give the devices other parts, plan without "
+            "`tensor`, or import the model with --frozen-format int8 or same";
 }
 
 /// By rows where x lies in columns; by columns where what reads the result
-/// takes it so; otherwise whole, for the device's tokens.
+/// takes it so; otherwise whole, for the device's tokens. Of a sum that is not
+/// added up yet, an adapter makes another, for the sum of its layer.
 LogicalResult LinearOp::shard(UnitSharding &s) {
-  if (isQuantized(getWeight().getType()))
-    return emitOpError("has a quantised weight, which cannot be divided among "
-                       "devices yet: plan without `tensor`");
   bool outIn = getLayout() == WeightLayout::OutIn;
   Layout layout = s.getLayout(getX());
+  if (layout.kind == Layout::Partial && isUpOfAdapter(*this)) {
+    s.getParameter(getWeight(), wholeShare);
+    s.clone(*this, {Layout::Partial, {}});
+    return success();
+  }
   if (layout.kind == Layout::Columns) {
-    s.getParameter(getWeight(), sliceOf(outIn ? 1 : 0, layout.ranges));
+    ParameterShare rows = sliceOf(outIn ? 1 : 0, layout.ranges);
+    if (failed(verifyBlocks(*this, rows)))
+      return failure();
+    s.getParameter(getWeight(), rows);
     bool hasBias = getBias() && s.getParameter(getBias(), firstShare);
     if (getBias() && !hasBias) {
       auto made =
@@ -234,7 +336,10 @@ LogicalResult LinearOp::shard(UnitSharding &s) {
     Value x = s.getWhole(getX());
     if (!x)
       return failure();
-    s.getParameter(getWeight(), sliceOf(outIn ? 0 : 1, *ranges));
+    ParameterShare columns = sliceOf(outIn ? 0 : 1, *ranges);
+    if (failed(verifyBlocks(*this, columns)))
+      return failure();
+    s.getParameter(getWeight(), columns);
     if (getBias())
       s.getParameter(getBias(), sliceOf(0, *ranges));
     auto made = cast<LinearOp>(s.clone(*this, {Layout::Columns, *ranges}));
@@ -434,8 +539,19 @@ static LogicalResult shardRope(RopeOp op, UnitSharding &s) {
   return success();
 }
 
+/// That of an adapter's sum is left for the sum of its layer.
+static LogicalResult shardScale(ScaleOp op, UnitSharding &s) {
+  auto up =
+      op->hasOneUse() ? dyn_cast<LinearOp>(*op->user_begin()) : LinearOp();
+  if (s.getLayout(op.getX()).kind != Layout::Partial || !up ||
+      !isUpOfAdapter(up))
+    return shardUnary(op, s);
+  s.clone(op, {Layout::Partial, {}});
+  return success();
+}
+
 POPLAR_ELEMENTWISE(RopeOp, shardRope)
-POPLAR_ELEMENTWISE(ScaleOp, shardUnary)
+POPLAR_ELEMENTWISE(ScaleOp, shardScale)
 POPLAR_ELEMENTWISE(SoftcapOp, shardUnary)
 POPLAR_ELEMENTWISE(GeluOp, shardUnary)
 POPLAR_ELEMENTWISE(SiluOp, shardUnary)
@@ -457,10 +573,17 @@ LogicalResult SliceOp::shard(UnitSharding &s) {
 /// The mask of a sum is that of each of its addends, but it is cheaper to add
 /// first.
 LogicalResult DropoutOp::shard(UnitSharding &s) {
+  int64_t tokens = getType().getDimSize(1), columns = getType().getDimSize(2);
+  if (Layout layout = s.getLayout(getX());
+      layout.kind == Layout::Columns && layout.ranges.size() == 1) {
+    auto made = cast<DropoutOp>(s.clone(*this, layout));
+    made.setTokens(
+        ArrayRef<int64_t>{0, tokens, layout.ranges.front().first, columns});
+    return success();
+  }
   if (!s.getTokens(getX()))
     return failure();
   auto made = cast<DropoutOp>(s.clone(*this, {Layout::Tokens, {}}));
-  int64_t tokens = getType().getDimSize(1);
   made.setTokens(ArrayRef<int64_t>{s.group.getRange(tokens).first, tokens});
   return success();
 }

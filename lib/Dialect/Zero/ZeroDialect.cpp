@@ -300,9 +300,18 @@ bool zero::hasInt8States(ModuleOp module) {
 }
 
 bool zero::hasInt8States(nn::ParameterOp parameter) {
-  return !parameter.getFrozen() &&
-         cast<RankedTensorType>(parameter.getType()).getNumElements() >=
-             POPLAR_SMALLEST_INT8_STATES &&
+  int64_t elements =
+      cast<RankedTensorType>(parameter.getType()).getNumElements();
+  bool isCut = false;
+  if (nn::SliceAttr slice = parameter.getSliceAttr()) {
+    elements = ShapedType::getNumElements(slice.getShape());
+    isCut = poplar_cuts_blocks(int64_t(slice.getShape().size()),
+                               slice.getShape().data(), slice.getDim(),
+                               int64_t(slice.getRanges().size() / 2),
+                               slice.getRanges().data(), POPLAR_STATE_BLOCK);
+  }
+  return !parameter.getFrozen() && !isCut &&
+         elements >= POPLAR_SMALLEST_INT8_STATES &&
          hasInt8States(parameter->getParentOfType<ModuleOp>());
 }
 

@@ -332,11 +332,15 @@ const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
   // What rounding left of gradients is kept in f32, at most of all.
   if (problem.roundedGradientBytes && replicas > 1)
     cost.fixedBytes += problem.gradientBytes * (ownPart + tiedPart + whole);
-  cost.fixedBytes += type.state.parameter *
-                     divideUp(frozen, zero >= 3 ? ranks : part.tensorDegree);
-  // Of these no part is divided.
+  auto shard = [&](int64_t ofRank) {
+    return zero >= 3 ? divideUp(ofRank * part.tensorDegree, ranks) : ofRank;
+  };
+  auto [frozenPart, frozenWhole] =
+      problem.countSharedFrozen(part.tensorDegree, group.first, group.end);
+  cost.fixedBytes += type.state.parameter * (shard(frozenPart) + frozenWhole);
   int64_t quantized = problem.countQuantizedBytes(group.first, group.end);
-  cost.fixedBytes += divideUp(quantized, zero >= 3 ? ranks : 1);
+  cost.fixedBytes += shard(
+      problem.countSharedQuantized(part.tensorDegree, group.first, group.end));
   BucketSizes trainedBuckets =
                   getBuckets(elements, group, trained, problem.largestBucket),
               frozenBuckets = getBuckets(frozenElements, group, frozen,

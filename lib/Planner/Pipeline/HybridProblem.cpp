@@ -108,7 +108,10 @@ std::string HybridProblem::check() const {
     return "quantizedBytes: expected none, or one number for each unit";
   for (const auto &[degree, shared] : sharedElements)
     if (degree < 2 || shared.part.size() != elements.size() ||
-        shared.whole.size() != elements.size())
+        shared.whole.size() != elements.size() ||
+        shared.frozenPart.size() != frozenElements.size() ||
+        shared.frozenWhole.size() != frozenElements.size() ||
+        shared.quantizedPart.size() != quantizedBytes.size())
       return "sharedElements: expected a number for each unit";
   if (types.empty())
     return "types: is empty";
@@ -214,6 +217,28 @@ HybridProblem::countShared(int degree, int first, int end,
   return {countUnits(shared.part, divide(tiedElements), first, end) -
               divide(elsewhere),
           countUnits(shared.whole, 0, first, end)};
+}
+
+std::pair<int64_t, int64_t>
+HybridProblem::countSharedFrozen(int degree, int first, int end) const {
+  if (frozenElements.empty())
+    return {0, 0};
+  auto found = sharedElements.find(degree);
+  int64_t all = countFrozenElements(first, end);
+  if (found == sharedElements.end() || found->second.frozenPart.empty())
+    return {(all + degree - 1) / degree, 0};
+  const SharedElements &shared = found->second;
+  return {countUnits(shared.frozenPart,
+                     (tiedFrozenElements + degree - 1) / degree, first, end),
+          countUnits(shared.frozenWhole, 0, first, end)};
+}
+
+int64_t HybridProblem::countSharedQuantized(int degree, int first,
+                                            int end) const {
+  auto found = sharedElements.find(degree);
+  if (found == sharedElements.end() || found->second.quantizedPart.empty())
+    return (countQuantizedBytes(first, end) + degree - 1) / degree;
+  return countUnits(found->second.quantizedPart, 0, first, end);
 }
 
 HybridProblem HybridProblem::restrictTo(const std::vector<int> &kept) const {

@@ -13,10 +13,15 @@
 //   @infer    X = @block(X, W)
 //   @decode   X, K0', V0' = @block.decode(X, W, positions, K0, V0)
 //
+// Where devices share units, one new token cannot be divided: what @infer has
+// by tokens each device has whole, and what is a sum over the devices, each
+// adds up. Caches are those of the device's heads.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/NN/NNTensorParallel.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Transforms/Model/Decodable.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -48,7 +53,8 @@ static Operation *findUndecodable(func::FuncOp function, SymbolTable &symbols) {
     auto decodable = dyn_cast<nn::DecodableOpInterface>(op);
     if (decodable ? !decodable.isDecodable()
                   : !isa<nn::GetParameterOp, nn::FoldKeyOp, arith::ConstantOp,
-                         zero::SendOp, zero::ReceiveOp>(op))
+                         zero::SendOp, zero::ReceiveOp, zero::GatherTokensOp,
+                         zero::ScatterTokensOp>(op))
       return &op;
   }
   return nullptr;
@@ -78,19 +84,30 @@ public:
   FunctionBuilder(ModuleOp module, SymbolTable &symbols, StringRef name,
                   int64_t tokens, int64_t length)
       : module(module), symbols(symbols), name(name), tokens(tokens),
-        length(length) {}
+        length(length) {
+    zero::ProgramInfo info = zero::ProgramInfo::get(module);
+    if (!info.sharesUnits())
+      return;
+    auto [begin, end] =
+        nn::TensorGroup(info.parts, info.position).getRange(length);
+    ownTokens = end - begin;
+  }
 
   func::FuncOp build(func::FuncOp infer);
 
 private:
   void buildOps(func::FuncOp from, nn::Decoding &decoding);
+  void buildSum(zero::ScatterTokensOp scatter, nn::Decoding &decoding);
   const DecodedUnit &getUnit(func::FuncOp unit);
   void buildCall(func::CallOp call, nn::Decoding &decoding);
+  Type convert(Type type, const nn::Decoding &decoding) const;
 
   ModuleOp module;
   SymbolTable &symbols;
   StringRef name;
   int64_t tokens, length;
+  /// Of a whole sample, where devices share units; none has all of them.
+  int64_t ownTokens = 0;
   llvm::DenseMap<Operation *, DecodedUnit> units;
 };
 
@@ -141,6 +158,17 @@ private:
 
 } // namespace
 
+/// A type of whole samples, or of the device's tokens of them, for new tokens.
+Type FunctionBuilder::convert(Type type, const nn::Decoding &decoding) const {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!ownTokens || !tensor || tensor.getRank() < 2 ||
+      !tensor.isDynamicDim(0) || tensor.getDimSize(1) != ownTokens)
+    return decoding.convert(type);
+  SmallVector<int64_t> shape(tensor.getShape());
+  shape[1] = tokens;
+  return tensor.clone(shape);
+}
+
 const DecodedUnit &FunctionBuilder::getUnit(func::FuncOp unit) {
   auto known = units.find(unit);
   if (known != units.end())
@@ -157,7 +185,7 @@ const DecodedUnit &FunctionBuilder::getUnit(func::FuncOp unit) {
   UnitDecoding decoding(builder, tokens, length, body);
   for (BlockArgument argument : unit.getArguments())
     decoding.map(argument,
-                 body->addArgument(decoding.convert(argument.getType()),
+                 body->addArgument(convert(argument.getType(), decoding),
                                    argument.getLoc()));
   decoding.positions =
       body->addArgument(RankedTensorType::get({ShapedType::kDynamic, tokens},
@@ -198,14 +226,35 @@ void FunctionBuilder::buildCall(func::CallOp call, nn::Decoding &decoding) {
     decoding.setCache(updated);
 }
 
+/// In f32 and in the order of the devices, as when tokens are scattered.
+void FunctionBuilder::buildSum(zero::ScatterTokensOp scatter,
+                               nn::Decoding &decoding) {
+  Value partial = decoding.lookup(scatter.getPartial());
+  SmallVector<Type> types(scatter.getBounds().size() - 1, partial.getType());
+  auto exchange = zero::ExchangeOp::create(decoding.builder, scatter.getLoc(),
+                                           types, zero::ExchangeKind::Collect,
+                                           partial, scatter.getBounds());
+  decoding.map(scatter.getResult(),
+               zero::SumExchangeOp::create(decoding.builder, scatter.getLoc(),
+                                           partial.getType(),
+                                           exchange.getResults()));
+}
+
 void FunctionBuilder::buildOps(func::FuncOp from, nn::Decoding &decoding) {
   for (Operation &op : from.front().without_terminator()) {
-    if (auto call = dyn_cast<func::CallOp>(op))
+    if (auto gather = dyn_cast<zero::GatherTokensOp>(op))
+      decoding.map(gather.getResult(), decoding.lookup(gather.getTokens()));
+    else if (auto scatter = dyn_cast<zero::ScatterTokensOp>(op))
+      buildSum(scatter, decoding);
+    else if (auto call = dyn_cast<func::CallOp>(op))
       buildCall(call, decoding);
     else if (auto decodable = dyn_cast<nn::DecodableOpInterface>(op))
       decodable.buildDecoding(decoding);
     else
       decoding.clone(&op);
+    for (Value result : op.getResults())
+      if (Value made = decoding.lookup(result))
+        made.setType(convert(result.getType(), decoding));
   }
 }
 
@@ -244,6 +293,23 @@ class NNAddDecodingPass
 public:
   using Base::Base;
 
+  /// The same in all programs of a plan. Of a chunk, there are as many tokens
+  /// in a message between stages as any device has of a sample, at most.
+  int64_t countTokensOfChunk(int64_t length) {
+    int64_t tokens = std::min(length, int64_t(chunk));
+    for (auto plan : getOperation().getOps<zero::PlanOp>()) {
+      if (plan.getGroups().size() < 2)
+        continue;
+      for (zero::GroupOp group : plan.getGroups()) {
+        SmallVector<int64_t> bounds =
+            nn::divideByParts(length, group.getPartsOfRanks());
+        for (size_t i = 1; i < bounds.size(); ++i)
+          tokens = std::min(tokens, bounds[i] - bounds[i - 1]);
+      }
+    }
+    return tokens;
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (chunk < 1) {
@@ -271,8 +337,8 @@ public:
     int64_t length =
         cast<RankedTensorType>(infer.getArgument(0).getType()).getDimSize(1);
     FunctionBuilder(module, symbols, "decode", 1, length).build(infer);
-    FunctionBuilder(module, symbols, "prefill",
-                    std::min(length, int64_t(chunk)), length)
+    FunctionBuilder(module, symbols, "prefill", countTokensOfChunk(length),
+                    length)
         .build(infer);
   }
 };

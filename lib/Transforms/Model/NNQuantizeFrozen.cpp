@@ -112,6 +112,11 @@ void NNQuantizeFrozenPass::runOnOperation() {
     return signalPassFailure();
   }
 
+  // Of a part of a weight, the type does not tell how the whole was rounded.
+  NamedAttrList facts(module->getAttrOfType<DictionaryAttr>(nn::kModelAttr));
+  facts.set("frozen_format", StringAttr::get(&getContext(), format));
+  module->setAttr(nn::kModelAttr, facts.getDictionary(&getContext()));
+
   Type element = nn::QuantizedType::get(&getContext(), *kind);
   auto quantize = [&](Type type) {
     return cast<RankedTensorType>(type).clone(element);

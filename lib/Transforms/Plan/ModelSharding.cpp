@@ -9,7 +9,8 @@
 
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -21,16 +22,6 @@ using nn::Ranges;
 
 std::string poplar::getPartName(StringRef parameter, int64_t position) {
   return (parameter + ".part" + Twine(position)).str();
-}
-
-/// The type of what a device holds of a parameter.
-static Type getShareType(Type type, const ParameterShare &share) {
-  if (share.kind != ParameterShare::Slice)
-    return type;
-  auto tensor = cast<RankedTensorType>(type);
-  SmallVector<int64_t> shape(tensor.getShape());
-  shape[share.dim] = nn::countColumns(share.ranges);
-  return RankedTensorType::get(shape, tensor.getElementType());
 }
 
 //===----------------------------------------------------------------------===//
@@ -78,7 +69,8 @@ protected:
     unsigned index = cast<BlockArgument>(parameter).getArgNumber();
     result.parameters[index] = share;
     BlockArgument argument = result.function.getArgument(index);
-    argument.setType(getShareType(argument.getType(), share));
+    argument.setType(
+        nn::getShareType(cast<RankedTensorType>(argument.getType()), share));
     if (share.kind != ParameterShare::First || group.getPosition() == 0)
       return argument;
     result.dropped.set(index);
@@ -139,6 +131,13 @@ FailureOr<ModelSharding::Sharded> ModelSharding::Unit::run() {
 //===----------------------------------------------------------------------===//
 // The model
 //===----------------------------------------------------------------------===//
+
+// Where it can be, moments in 8 bits are divided between blocks.
+ModelSharding::ModelSharding(ModuleOp module, ArrayRef<int64_t> parts,
+                             int64_t position)
+    : module(module),
+      group(parts, position,
+            zero::hasInt8States(module) ? POPLAR_STATE_BLOCK : 1) {}
 
 Type ModelSharding::getTokensType(Type type) const {
   auto tensor = cast<RankedTensorType>(type);
@@ -204,8 +203,7 @@ LogicalResult ModelSharding::takeParameter(Value parameter,
   if (!isNew && !(entry->second == share))
     return get.emitOpError("is read in two ways by units that devices share");
   if (share.kind == ParameterShare::Slice) {
-    get.getValue().setType(
-        cast<RankedTensorType>(getShareType(get.getValue().getType(), share)));
+    get.getValue().setType(nn::getShareType(get.getValue().getType(), share));
     get.setParameter(getPartName(name, group.getPosition()));
   }
   return success();

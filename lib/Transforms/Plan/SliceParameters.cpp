@@ -15,9 +15,12 @@
 
 #include "SliceParameters.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
+#include "mlir/IR/TypeUtilities.h"
 #include <map>
+#include <optional>
 #include <set>
 
 using namespace mlir;
@@ -79,13 +82,12 @@ void Slicing::addPart(nn::ParameterOp parameter, int64_t position,
                       const ParameterShare &share) {
   OpBuilder builder(parameter);
   auto type = cast<RankedTensorType>(parameter.getType());
-  SmallVector<int64_t> shape(type.getShape()), ranges;
-  shape[share.dim] = nn::countColumns(share.ranges);
+  SmallVector<int64_t> ranges;
   for (auto [begin, end] : share.ranges)
     ranges.append({begin, end});
   auto part = cast<nn::ParameterOp>(builder.clone(*parameter));
   part.setSymName(getPartName(parameter.getSymName(), position));
-  part.setType(RankedTensorType::get(shape, type.getElementType()));
+  part.setType(nn::getShareType(type, share));
   part.setSliceAttr(nn::SliceAttr::get(module.getContext(),
                                        parameter.getSymName(), type.getShape(),
                                        share.dim, ranges));
@@ -143,16 +145,31 @@ LogicalResult Slicing::divide(nn::ParameterOp parameter) {
   return success();
 }
 
-/// One bucket for each set of holders.
+/// One bucket for each set of holders; parts of quantised weights may be of
+/// other formats than the whole, which are in buckets of their own.
 void Slicing::divideBucket(zero::BucketOp bucket) {
-  llvm::MapVector<std::set<Holder>, SmallVector<Attribute>,
-                  std::map<std::set<Holder>, unsigned>>
+  using Kind = std::pair<std::set<Holder>, std::optional<nn::QuantizedFormat>>;
+  llvm::MapVector<Kind, SmallVector<Attribute>, std::map<Kind, unsigned>>
       content;
   for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
-    for (const auto &[held, holders] : made[name.getValue()])
-      content[holders].push_back(FlatSymbolRefAttr::get(held));
+    for (const auto &[held, holders] : made[name.getValue()]) {
+      auto parameter = module.lookupSymbol<nn::ParameterOp>(held);
+      Kind kind = {holders, std::nullopt};
+      if (auto element = dyn_cast<nn::QuantizedType>(
+              getElementTypeOrSelf(parameter.getType())))
+        kind.second = element.getFormat();
+      content[kind].push_back(FlatSymbolRefAttr::get(held));
+    }
   OpBuilder builder(bucket);
-  for (auto &[holders, parameters] : content) {
+  for (auto &[kind, parameters] : content) {
+    const std::set<Holder> &holders = kind.first;
+    // Moments in 8 bits come first, which not all parts have.
+    std::stable_partition(
+        parameters.begin(), parameters.end(), [&](Attribute name) {
+          auto symbol = cast<FlatSymbolRefAttr>(name).getAttr();
+          return zero::hasInt8States(
+              module.lookupSymbol<nn::ParameterOp>(symbol));
+        });
     std::string name = bucket.getSymName().str();
     if (content.size() > 1)
       name += holders.size() == 1

@@ -158,17 +158,6 @@ static LogicalResult shardBuckets(ModuleOp module, zero::PlanOp plan) {
 
 /// Ranks that share units exchange values, in the order of their ops.
 static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
-  auto model = plan->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(
-      nn::kModelAttr);
-  if (model && model.contains("lora_rank"))
-    return plan.emitOpError("has devices that share units of a model with "
-                            "adapters, which cannot be divided yet: plan "
-                            "without `tensor`");
-  if (zero::hasInt8States(plan->getParentOfType<ModuleOp>()))
-    return plan.emitOpError(
-        "has devices that share units of a model with 8-bit optimizer states, "
-        "whose blocks cannot be divided yet: plan without `tensor`, or import "
-        "the model with --optimizer-states f32");
   SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
   for (auto [index, group] : llvm::enumerate(plan.getGroups())) {
     if (group.getTensor().size() > 1 && !llvm::all_equal(group.getTensor()))

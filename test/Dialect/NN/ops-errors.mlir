@@ -650,12 +650,12 @@ func.func @positions_of_a_constant_row(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf3
 
 // -----
 
-// expected-error @below {{is of type 'tensor<8x8x!nn.quantized<nf4>>', but only whole frozen matrices are quantised}}
+// expected-error @below {{is of type 'tensor<8x8x!nn.quantized<nf4>>', but only frozen matrices are quantised}}
 nn.parameter @q : tensor<8x8x!nn.quantized<nf4>> ones
 
 // -----
 
-// expected-error @below {{is of type 'tensor<8x!nn.quantized<nf4>>', but only whole frozen matrices are quantised}}
+// expected-error @below {{is of type 'tensor<8x!nn.quantized<nf4>>', but only frozen matrices are quantised}}
 nn.parameter @q : tensor<8x!nn.quantized<nf4>> ones frozen
 
 // -----
@@ -667,3 +667,8 @@ func.func @f() {
   %0 = nn.get_parameter @q : tensor<8x8xbf16>
   return
 }
+
+// -----
+
+// expected-error @below {{has a slice that cuts blocks of 64 quantised values}}
+nn.parameter @w : tensor<8x32x!nn.quantized<nf4>> zeros frozen slice #nn.slice<of "v" shape [8, 64] dim 1 ranges [0, 32]>

@@ -78,36 +78,3 @@ zero.bucket @b [@w]
 zero.plan stage 1 global_batch 1 policy "exact" parameter_wire bf16 {
   zero.rank @cpu node "n" micro_batch 1 steps 1 last 1
 }
-
-// -----
-
-// Neither adapters nor blocks of 8-bit moments can be divided.
-module attributes {nn.model = {lora_rank = 8 : i64}} {
-  cluster.device_type @cpu target "host" memory 1000000 precision f32
-  cluster.node @n devices [@cpu, @cpu]
-  cluster.link inside nodes latency 0.0 bandwidth 1.0e+09
-  nn.parameter @w : tensor<64xf32> ones
-  zero.bucket @b [@w]
-  // expected-error @below {{has devices that share units of a model with adapters, which cannot be divided yet: plan without `tensor`}}
-  zero.plan stage 0 global_batch 1 policy "exact" {
-    zero.group units [0, 3] stage 0 tensor 2
-    zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
-    zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
-  }
-}
-
-// -----
-
-module attributes {nn.model = {int8_states = true}} {
-  cluster.device_type @cpu target "host" memory 1000000 precision f32
-  cluster.node @n devices [@cpu, @cpu]
-  cluster.link inside nodes latency 0.0 bandwidth 1.0e+09
-  nn.parameter @w : tensor<64xf32> ones
-  zero.bucket @b [@w]
-  // expected-error @below {{has devices that share units of a model with 8-bit optimizer states, whose blocks cannot be divided yet: plan without `tensor`, or import the model with --optimizer-states f32}}
-  zero.plan stage 0 global_batch 1 policy "exact" {
-    zero.group units [0, 3] stage 0 tensor 2
-    zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
-    zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
-  }
-}

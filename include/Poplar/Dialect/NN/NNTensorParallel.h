@@ -42,26 +42,33 @@ namespace poplar::nn {
 llvm::SmallVector<int64_t> divideByParts(int64_t count,
                                          llvm::ArrayRef<int64_t> parts);
 
-/// The devices that share a unit, and which of them is at hand.
+/// The devices that share a unit, and which of them is at hand. Where it can
+/// be, columns are cut at multiples of `block`.
 class TensorGroup {
 public:
-  TensorGroup(llvm::ArrayRef<int64_t> parts, int64_t position)
-      : parts(parts), position(position) {}
+  TensorGroup(llvm::ArrayRef<int64_t> parts, int64_t position,
+              int64_t block = 1)
+      : parts(parts), position(position), block(block) {}
 
   int64_t size() const { return int64_t(parts.size()); }
   int64_t getPosition() const { return position; }
+  int64_t getBlock() const { return block; }
   llvm::SmallVector<int64_t> divide(int64_t count) const {
     return divideByParts(count, parts);
   }
-  /// The device's range of `count` things.
-  std::pair<int64_t, int64_t> getRange(int64_t count) const {
-    llvm::SmallVector<int64_t> bounds = divide(count);
-    return {bounds[position], bounds[position + 1]};
+  /// The device's range of `count` things, in blocks of so many if these can be
+  /// divided.
+  std::pair<int64_t, int64_t> getRange(int64_t count,
+                                       int64_t ofBlock = 1) const {
+    if (count % ofBlock != 0 || count / ofBlock < size())
+      ofBlock = 1;
+    llvm::SmallVector<int64_t> bounds = divide(count / ofBlock);
+    return {bounds[position] * ofBlock, bounds[position + 1] * ofBlock};
   }
 
 private:
   llvm::ArrayRef<int64_t> parts;
-  int64_t position;
+  int64_t position, block;
 };
 
 /// How a value lies on the devices.
@@ -95,6 +102,17 @@ struct ParameterShare {
     return kind == other.kind && dim == other.dim && ranges == other.ranges;
   }
 };
+
+/// Whether a part ends inside of blocks of `block` successive elements of the
+/// whole tensor.
+bool cutsBlocks(llvm::ArrayRef<int64_t> shape, const ParameterShare &share,
+                int64_t block);
+
+/// The type of what a device holds of a parameter of `type`. A part of NF4
+/// whose scales are quantised as well keeps the f32 values of the scales where
+/// it cuts blocks of them.
+mlir::RankedTensorType getShareType(mlir::RankedTensorType type,
+                                    const ParameterShare &share);
 
 /// Builds what one device computes of a unit, op by op.
 /// `TensorParallelOpInterface` speaks of values of the unit ("old"), and gets

@@ -68,10 +68,11 @@
 
 namespace poplar {
 
-/// Of the trained parameters of units that devices share, what the first device
-/// holds: a part, which is as large as any, and what all of them hold whole.
+/// Of the parameters of units that devices share, what the first device holds:
+/// a part, which is as large as any, and what all of them hold whole. Of frozen
+/// ones, too, and the bytes of its part of quantised ones; empty without any.
 struct SharedElements {
-  std::vector<int64_t> part, whole;
+  std::vector<int64_t> part, whole, frozenPart, frozenWhole, quantizedPart;
 };
 
 /// The pipelines of a lane in a stage.
@@ -207,6 +208,10 @@ struct HybridProblem {
   /// what is whole.
   std::pair<int64_t, int64_t> countShared(int degree, int first, int end,
                                           int64_t elsewhere = 0) const;
+  /// The same of frozen parameters; and bytes of its part of quantised ones.
+  std::pair<int64_t, int64_t> countSharedFrozen(int degree, int first,
+                                                int end) const;
+  int64_t countSharedQuantized(int degree, int first, int end) const;
   /// The problem of a job of these types alone.
   HybridProblem restrictTo(const std::vector<int> &kept) const;
 };

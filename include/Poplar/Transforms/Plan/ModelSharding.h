@@ -21,8 +21,7 @@ namespace poplar {
 class ModelSharding {
 public:
   ModelSharding(mlir::ModuleOp module, llvm::ArrayRef<int64_t> parts,
-                int64_t position)
-      : module(module), group(parts, position) {}
+                int64_t position);
 
   /// Fails with a diagnostic where an op cannot be divided.
   llvm::LogicalResult run();
