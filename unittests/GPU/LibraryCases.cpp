@@ -132,6 +132,7 @@ public:
   void addEmbedding(int32_t type, int64_t width = 300, int64_t batch = 60,
                     int64_t vocabulary = 40);
   void addSumOfSquares();
+  void addStates();
   void addScale(float last);
 
 private:
@@ -320,6 +321,14 @@ void LibraryCases::addSumOfSquares() {
   cases.add(entry);
 }
 
+void LibraryCases::addStates() {
+  KernelCase entry = {};
+  entry.name = "8-bit optimizer states";
+  // Blocks of every kind, and a part of one.
+  entry.states = 9 * 256 + 77;
+  cases.add(entry);
+}
+
 /// Notes a product that is not finite.
 void LibraryCases::addScale(float last) {
   const int64_t count = 1000;
@@ -356,6 +365,7 @@ void poplar::gputest::addLibraryCases(MLIRContext &context, const GPUChip &chip,
     library.addEmbedding(type);
   }
   library.addSumOfSquares();
+  library.addStates();
   for (float last : {0.0f, INFINITY})
     library.addScale(last);
 }
