@@ -96,8 +96,7 @@ int64_t countChunks(const PoplarProgram &Program) {
 struct Device::Impl {
   Impl(const PoplarProgram &Program, const Choice &Chosen)
       : Program(Program),
-        Collects(Program.world_size > 1 && !Program.pipeline &&
-                 !sharesUnits(Program) &&
+        Collects(Program.world_size > 1 &&
                  comm::getLibraryChoice() != comm::LibraryChoice::Host),
         Capability(Chosen.Capability), OnGPU(Chosen.Device),
         Kernels(*Program.gpu), Graphs(OnGPU.Queue),
