@@ -111,15 +111,13 @@ void poplar::chooseScheduleOptions(ModuleOp program, ScheduleOptions &options) {
   options.recompute = cluster::stringifyRecomputePolicy(info.recompute).str();
 }
 
-/// Whether all programs of a job can sample with caches: they are for CPUs,
-/// have whole units, and a model without ops that need whole sequences.
+/// Whether all programs of a job can sample with caches: they have whole units,
+/// and a model without ops that need whole sequences.
 static bool canDecode(ModuleOp module) {
   bool isJob = false;
   for (auto program : module.getOps<ModuleOp>()) {
     zero::ProgramInfo info = zero::ProgramInfo::get(program);
-    const TargetInfo *target = findTargetInfo(info.target);
-    if (info.sharesUnits() || !target || !target->getKind().isHost() ||
-        findUndecodable(program, "model"))
+    if (info.sharesUnits() || findUndecodable(program, "model"))
       return false;
     isJob = true;
   }
