@@ -103,7 +103,9 @@ class Maker:
         source, target = self.work.path(name + ".mlir"), self.work.path(name)
         with open(source, "w") as file:
             file.write(text)
-        log = run("poplar", "build", source, "-o", target, *options)
+        log = run(
+            "poplar", "build", source, "-o", target, "--no-kv-cache", *options
+        )
         return target, int(re.search(r"rank 0 .*\((\d+) bytes\)", log)[1])
 
     def add_training(self, chip):

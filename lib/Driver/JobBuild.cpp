@@ -55,7 +55,6 @@ std::string readAll(int descriptor) {
 bool poplar::buildAlone(Compilation &compilation, const JobRequest &args,
                         Print print) {
   BuildOptions options = args.build;
-  options.decoding = true;
   if (!args.slurm.empty()) {
     compilation.error = "--slurm: " + args.model +
                         " is a model without a plan; make one with poplar plan";
@@ -143,7 +142,6 @@ static bool makeSlurmScript(mlir::ModuleOp module,
 bool poplar::buildPlanned(Compilation &compilation, const JobRequest &args,
                           Print print) {
   BuildOptions common = args.build;
-  common.decoding = true;
   const std::string &output = args.output;
   mlir::ModuleOp module = compilation.getModule();
   std::string slurmScript;

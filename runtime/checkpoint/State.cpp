@@ -39,7 +39,7 @@ int64_t poplar::runtime::countStored(const PoplarParameter &P) {
              : P.elements;
 }
 
-static bool hasInt8States(const PoplarProgram &Program) {
+bool poplar::runtime::hasInt8States(const PoplarProgram &Program) {
   json::Value Description =
       json::parse(Program.description, "description of the program");
   const json::Value *Found = Description.find("int8_states");
@@ -47,7 +47,7 @@ static bool hasInt8States(const PoplarProgram &Program) {
 }
 
 State::State(const PoplarProgram &Program, int Rank)
-    : Program(Program), Rank(Rank), IsInt8(::hasInt8States(Program)) {
+    : Program(Program), Rank(Rank), IsInt8(runtime::hasInt8States(Program)) {
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     Shard S = {};

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/CommStream.h"
+#include "comm/IslandCommunicator.h"
 #include "comm/Pause.h"
 #include "support/Cores.h"
 #include "support/Error.h"
@@ -215,31 +216,61 @@ void CommStream::extend(
 }
 
 namespace {
-/// A library whose exchanges are queued as soon as it has taken them.
-class LibraryOrder : public DeviceOrder {
+/// Of libraries that queue on one stream: of exchanges, null if there are none,
+/// which are queued as soon as it has taken them, and of subgroups.
+class CommonOrder : public DeviceOrder {
 public:
-  explicit LibraryOrder(IslandLibrary &Library) : Library(Library) {}
-  void setQueueing(bool) override {}
-  void *recordPoint(int Number) override { return Library.recordPoint(Number); }
-  bool hasReached(void *Point) override { return Library.hasReached(Point); }
+  CommonOrder(IslandLibrary *Exchanges, std::vector<DeviceOrder *> Subgroups)
+      : Exchanges(Exchanges), Subgroups(std::move(Subgroups)) {}
+  void setQueueing(bool On) override {
+    for (DeviceOrder *Of : Subgroups)
+      Of->setQueueing(On);
+  }
+  void *recordPoint(int Number) override {
+    return Exchanges ? Exchanges->recordPoint(Number)
+                     : Subgroups.front()->recordPoint(Number);
+  }
+  /// Asks all: each knows of its own errors.
+  bool hasReached(void *Point) override {
+    bool Reached = !Exchanges || Exchanges->hasReached(Point);
+    for (DeviceOrder *Of : Subgroups)
+      Reached &= Of->hasReached(Point);
+    return Reached;
+  }
 
 private:
-  IslandLibrary &Library;
+  IslandLibrary *Exchanges;
+  std::vector<DeviceOrder *> Subgroups;
 };
 } // namespace
 
-void CommStream::useLibrary(
-    const std::function<std::unique_ptr<IslandLibrary>(Communicator &)> &Make) {
+void CommStream::useLibraries(
+    const std::function<DeviceLibraries(Communicator &)> &Make) {
   run([&](Communicator &) {
-    std::unique_ptr<IslandLibrary> Made = Make(*First);
-    if (!Made)
+    DeviceLibraries Made = Make(*First);
+    if (!Made.Exchanges && Made.Subgroups.empty())
       return;
-    // Messages go on while the others of the island are waited for.
-    Made->setBackground([this] { return advanceMessages(); });
+    // Messages go on while the others of an island are waited for.
+    auto Background = [this] { return advanceMessages(); };
+    if (Made.Exchanges)
+      Made.Exchanges->setBackground(Background);
+    std::vector<std::unique_ptr<Communicator>> Tops(Subgroups.size());
+    std::vector<DeviceOrder *> Orders;
+    for (DeviceLibraries::OfSubgroup &S : Made.Subgroups) {
+      S.Library->setBackground(Background);
+      Communicator &Ranks = *Subgroups[static_cast<size_t>(S.Subgroup)];
+      Topology Island(std::vector<int>(static_cast<size_t>(Ranks.size())),
+                      {true});
+      auto &Top = Tops[static_cast<size_t>(S.Subgroup)];
+      Top = std::make_unique<IslandCommunicator>(
+          Ranks, Island, std::move(S.Library), S.Uniform);
+      Orders.push_back(Top->getDeviceOrder());
+    }
     std::lock_guard<std::mutex> Lock(Mutex);
-    std::swap(Library, Made);
-    OrderOfLibrary = std::make_unique<LibraryOrder>(*Library);
-    Order = OrderOfLibrary.get();
+    std::swap(Library, Made.Exchanges);
+    std::swap(OnDevice, Tops);
+    OrderOfLibraries = std::make_unique<CommonOrder>(Library.get(), Orders);
+    Order = OrderOfLibraries.get();
   });
 }
 
@@ -248,16 +279,21 @@ void CommStream::removeTop() {
   run([&](Communicator &) {
     if (Top)
       Top->close();
+    for (const std::unique_ptr<Communicator> &Of : OnDevice)
+      if (Of)
+        Of->close();
     if (Library)
       Library->close();
     // They go without the lock.
     std::unique_ptr<Communicator> Old;
     std::unique_ptr<IslandLibrary> OldLibrary;
+    std::vector<std::unique_ptr<Communicator>> OldOnDevice;
     std::lock_guard<std::mutex> Lock(Mutex);
     Comm = First.get();
     Order = nullptr;
     std::swap(Old, Top);
     std::swap(OldLibrary, Library);
+    std::swap(OldOnDevice, OnDevice);
   });
 }
 
@@ -382,7 +418,7 @@ void CommStream::drain() {
   Progress.wait(Lock, [&] {
     return (Completed == Issued && !ActiveMessages) || Failure;
   });
-  if (!Top && !Library)
+  if (!Top && !Order)
     return;
   if (Failed || Failure) {
     // Its thread is idle, or has ended.
@@ -390,6 +426,7 @@ void CommStream::drain() {
     Order = nullptr;
     Top.reset();
     Library.reset();
+    OnDevice.clear();
     return;
   }
   Lock.unlock();
@@ -436,6 +473,13 @@ std::string CommStream::getFailure() const {
   return "";
 }
 
+Communicator &CommStream::getRanks(const Collective &C) const {
+  if (C.Subgroup < 0)
+    return *Comm;
+  const auto &From = isOnDevice(C.Subgroup) ? OnDevice : Subgroups;
+  return *From[static_cast<size_t>(C.Subgroup)];
+}
+
 void CommStream::executeCollective(const Collective &C) {
   if (C.TheKind == Collective::Exchange) {
     Library->waitFor(C.After);
@@ -443,7 +487,7 @@ void CommStream::executeCollective(const Collective &C) {
   }
   auto *Values = static_cast<const float *>(C.Send);
   auto *Result = static_cast<float *>(C.Receive);
-  Communicator &Ranks = C.Subgroup < 0 ? *Comm : *Subgroups[C.Subgroup];
+  Communicator &Ranks = getRanks(C);
   if (C.After)
     Ranks.waitFor(C.After);
   Communicator::Feedback Kept = {C.Residual};
@@ -515,18 +559,19 @@ void CommStream::queue(Ticket T) {
   watch(T - NumPoints, /*OrWork=*/false);
   const Collective &C = Ring[static_cast<size_t>(T) % Capacity].C;
   double Processor = getThreadSeconds();
-  int64_t Local = Comm->getLocalBytes(), Remote = Comm->getRemoteBytes();
+  const Communicator &Ranks = getRanks(C);
+  int64_t Local = Ranks.getLocalBytes(), Remote = Ranks.getRemoteBytes();
   Order->setQueueing(true);
   executeCollective(C);
   Order->setQueueing(false);
   Flight &F = Flights[T % NumPoints];
   F = {};
   F.End = Order->recordPoint(static_cast<int>(T % NumPoints));
-  F.LocalBytes = Comm->getLocalBytes() - Local;
+  F.LocalBytes = Ranks.getLocalBytes() - Local;
   if (C.Transfers)
     for (const IslandLibrary::Transfer &T : *C.Transfers)
       F.LocalBytes += T.SourceBytes;
-  F.RemoteBytes = Comm->getRemoteBytes() - Remote;
+  F.RemoteBytes = Ranks.getRemoteBytes() - Remote;
   Statistics.ProcessorSeconds += getThreadSeconds() - Processor;
   if (Completed + 1 == T)
     LookedAt = Clock::now();

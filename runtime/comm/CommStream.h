@@ -55,7 +55,7 @@ struct Collective {
     AllReduce = 2,
     SendMessage = 3,
     ReceiveMessage = 4,
-    /// Of memory of a device, among ranks that share units; see useLibrary.
+    /// Of memory of a device, among ranks that share units; see useLibraries.
     Exchange = 5
   };
   static constexpr int NumKinds = 6;
@@ -88,6 +88,22 @@ struct Collective {
 
 /// all-gather, reduce-scatter, all-reduce
 const char *getName(Collective::Kind K);
+
+/// The libraries of a rank's device. All of them queue on one stream, so that
+/// what they do is in the order in which it was queued.
+struct DeviceLibraries {
+  /// Of exchanges with ranks that share units; null if there are none.
+  std::unique_ptr<IslandLibrary> Exchanges;
+  /// Of the collectives of a subgroup, and whether its ranks always have the
+  /// same types of memory.
+  struct OfSubgroup {
+    int Subgroup;
+    std::unique_ptr<IslandLibrary> Library;
+    bool Uniform;
+  };
+  /// In the same order on any two ranks.
+  std::vector<OfSubgroup> Subgroups;
+};
 
 /// How much communication there was, and how much of it hid behind computation.
 struct CommStatistics {
@@ -152,8 +168,8 @@ public:
   void wait(Ticket T);
   void waitAll() { wait(Issued); }
 
-  /// Whether collectives are ordered by the device, which then has to be told
-  /// of every wait. Exchanges always are.
+  /// Whether collectives of all ranks are ordered by the device, which then has
+  /// to be told of every wait. What useLibraries takes always is.
   bool isOrderedByDevice() const { return Top && Order; }
   /// Numbers of points that belong to the collective that start() takes next,
   /// for Device::recordPoint: that of Collective::After, and that of waits().
@@ -202,12 +218,11 @@ public:
   void extend(
       const std::function<std::unique_ptr<Communicator>(Communicator &)> &Make);
 
-  /// Takes exchanges, too, of the memory of this rank's device, by the library
-  /// that `Make`, called on the thread, gives; null on ranks that have none. It
-  /// goes as what extend() has made does, which is something else. Collective.
-  void
-  useLibrary(const std::function<std::unique_ptr<IslandLibrary>(Communicator &)>
-                 &Make);
+  /// Takes exchanges and collectives of subgroups, too, of the memory of this
+  /// rank's device, by the libraries that `Make`, called on the thread, gives.
+  /// They go as what extend() has made does, which is something else.
+  /// Collective.
+  void useLibraries(const std::function<DeviceLibraries(Communicator &)> &Make);
 
   /// Orderly end; collective.
   void close();
@@ -277,9 +292,17 @@ private:
   void execute(const Operation &Op);
   void executeCollective(const Collective &C);
   bool isQueuedOnDevice(const Operation &Op) const {
-    return Order && !Op.Function &&
-           (Top || Op.C.TheKind == Collective::Exchange);
+    if (!Order || Op.Function)
+      return false;
+    return Op.C.TheKind == Collective::Exchange ||
+           (Op.C.Subgroup < 0 ? Top != nullptr : isOnDevice(Op.C.Subgroup));
   }
+  bool isOnDevice(int Subgroup) const {
+    return static_cast<size_t>(Subgroup) < OnDevice.size() &&
+           OnDevice[static_cast<size_t>(Subgroup)];
+  }
+  /// Of a collective.
+  Communicator &getRanks(const Collective &C) const;
   void account(const Collective &C, Clock::time_point Begin,
                Clock::time_point End, int64_t LocalBytes, int64_t RemoteBytes);
   /// On the thread: queues a collective on the device; looks whether the oldest
@@ -295,6 +318,9 @@ private:
   std::unique_ptr<Communicator> First, Top;
   Communicator *Comm = nullptr;
   std::vector<std::unique_ptr<Communicator>> Subgroups;
+  /// Of subgroups whose collectives are of a device's memory, on top of those;
+  /// null of others.
+  std::vector<std::unique_ptr<Communicator>> OnDevice;
   std::unique_ptr<Trace> Events;
   CommStatistics Statistics;
 
@@ -319,7 +345,7 @@ private:
   std::atomic<bool> HasWork{false};
   /// Of exchanges, where a library does them.
   std::unique_ptr<IslandLibrary> Library;
-  std::unique_ptr<DeviceOrder> OrderOfLibrary;
+  std::unique_ptr<DeviceOrder> OrderOfLibraries;
   /// Null where collectives are complete when they return.
   DeviceOrder *Order = nullptr;
   Flight Flights[NumPoints];

@@ -74,6 +74,11 @@ findGroups(const std::vector<IslandOffer> &Offers,
   return Groups;
 }
 
+[[noreturn]] static void refuseChoice(size_t Rank, const std::string &Reason) {
+  fail("POPLAR_COMM is nccl, but rank ", Rank, " cannot use it: ", Reason,
+       "; mend that, or set POPLAR_COMM=auto to go through the host's memory");
+}
+
 Islands comm::planIslands(const std::vector<IslandOffer> &Offers,
                           const Topology &Nodes) {
   std::vector<std::string> Reasons(Offers.size());
@@ -107,16 +112,14 @@ Islands comm::planIslands(const std::vector<IslandOffer> &Offers,
   for (const auto &[Reason, Ranks] : Others) {
     for (int R : Ranks)
       if (Offers[static_cast<size_t>(R)].Choice == LibraryChoice::Library)
-        fail("POPLAR_COMM is nccl, but rank ", R, " cannot use it: ", Reason,
-             "; mend that, or set POPLAR_COMM=auto to go through the host's "
-             "memory");
+        refuseChoice(static_cast<size_t>(R), Reason);
     Result.Description += "collectives of " + nameRanks(Ranks) +
                           ": through the host's memory, as " + Reason + "\n";
   }
   return Result;
 }
 
-/// Why ranks that share units go through the host's memory; empty if they do
+/// Why the ranks of a team go through the host's memory; empty if they do
 /// not.
 static std::string explainTeam(const std::vector<IslandOffer> &Offers,
                                const std::vector<int> &Team) {
@@ -124,9 +127,9 @@ static std::string explainTeam(const std::vector<IslandOffer> &Offers,
   const IslandOffer &First = Offers[static_cast<size_t>(Team[0])];
   for (int R : Team) {
     const IslandOffer &O = Offers[static_cast<size_t>(R)];
-    if (!O.ExchangeReason.empty())
-      return O.ExchangeReason;
-    if (O.ExchangeLibrary != First.ExchangeLibrary)
+    if (!O.TeamReason.empty())
+      return O.TeamReason;
+    if (O.TeamLibrary != First.TeamLibrary)
       return "they have no library in common";
     auto [Other, IsNew] = Devices.try_emplace(O.Device, R);
     if (!IsNew)
@@ -138,9 +141,10 @@ static std::string explainTeam(const std::vector<IslandOffer> &Offers,
 }
 
 std::vector<std::vector<int>>
-comm::findExchangingTeams(const std::vector<IslandOffer> &Offers,
-                          const std::vector<std::vector<int>> &Teams,
-                          std::string &Description) {
+comm::findTeams(const std::vector<IslandOffer> &Offers,
+                const std::vector<std::vector<int>> &Teams,
+                const std::string &What, const std::string &Against,
+                std::string &Description) {
   std::vector<std::vector<int>> Result;
   for (const std::vector<int> &Team : Teams) {
     // Ranks without a device have nothing to say of one.
@@ -151,10 +155,16 @@ comm::findExchangingTeams(const std::vector<IslandOffer> &Offers,
       continue;
     std::string Reason = explainTeam(Offers, Team);
     if (Reason.empty())
+      Reason = Against;
+    for (int R : Team)
+      if (!Reason.empty() &&
+          Offers[static_cast<size_t>(R)].Choice == LibraryChoice::Library)
+        refuseChoice(static_cast<size_t>(R), Reason);
+    if (Reason.empty())
       Result.push_back(Team);
     Description +=
-        "exchanges of " + nameRanks(Team) + ": " +
-        (Reason.empty() ? Offers[static_cast<size_t>(Team[0])].ExchangeLibrary
+        What + " of " + nameRanks(Team) + ": " +
+        (Reason.empty() ? Offers[static_cast<size_t>(Team[0])].TeamLibrary
                         : "through the host's memory, as " + Reason) +
         "\n";
   }
@@ -170,7 +180,7 @@ std::vector<IslandOffer> comm::exchange(Communicator &C,
   std::string Text = std::to_string(static_cast<int>(Mine.Choice)) + '\n' +
                      std::to_string(Mine.MemoryType) + '\n' +
                      Line(Mine.Library) + Line(Mine.Reason) +
-                     Line(Mine.ExchangeLibrary) + Line(Mine.ExchangeReason) +
+                     Line(Mine.TeamLibrary) + Line(Mine.TeamReason) +
                      Line(Mine.Device);
   std::string All;
   for (const std::string &One : C.gatherStrings(Text, 0))
@@ -187,8 +197,8 @@ std::vector<IslandOffer> comm::exchange(Communicator &C,
     std::getline(Lines, MemoryType);
     std::getline(Lines, O.Library);
     std::getline(Lines, O.Reason);
-    std::getline(Lines, O.ExchangeLibrary);
-    std::getline(Lines, O.ExchangeReason);
+    std::getline(Lines, O.TeamLibrary);
+    std::getline(Lines, O.TeamReason);
     std::getline(Lines, O.Device);
     O.Choice = static_cast<LibraryChoice>(std::atoi(Choice.c_str()));
     O.MemoryType = std::atoi(MemoryType.c_str());
@@ -232,17 +242,18 @@ std::unique_ptr<Communicator> comm::makeIslands(Communicator &Control,
       Plan.Uniform[static_cast<size_t>(Rank)]);
 }
 
-std::unique_ptr<IslandLibrary>
-comm::joinTeam(Communicator &Control,
-               const std::vector<std::vector<int>> &Teams,
-               const IslandMaker &Maker) {
-  std::unique_ptr<IslandLibrary> Library;
+std::vector<std::unique_ptr<IslandLibrary>>
+comm::joinTeams(Communicator &Control,
+                const std::vector<std::vector<int>> &Teams,
+                const IslandMaker &Maker) {
+  std::vector<std::unique_ptr<IslandLibrary>> Libraries;
   for (const std::vector<int> &Team : Teams) {
     std::string Id = shareId(Control, Team[0], Maker);
     auto Own = std::find(Team.begin(), Team.end(), Control.rank());
-    if (Own != Team.end())
-      Library = Maker.Join(static_cast<int>(Own - Team.begin()),
-                           static_cast<int>(Team.size()), Id);
+    Libraries.push_back(Own == Team.end()
+                            ? nullptr
+                            : Maker.Join(static_cast<int>(Own - Team.begin()),
+                                         static_cast<int>(Team.size()), Id));
   }
-  return Library;
+  return Libraries;
 }

@@ -39,9 +39,10 @@ struct IslandOffer {
   std::string Library;
   /// Where that is empty, why; empty for ranks without a device.
   std::string Reason;
-  /// Ranks that share units and have the same one can exchange by it, within
-  /// the island of their own that they then are; empty: none, and why.
-  std::string ExchangeLibrary, ExchangeReason;
+  /// In a plan whose collectives are of some ranks: those that have the same
+  /// one can collect by it, or exchange if they share units, within the island
+  /// of their own that they then are; empty: none, and why.
+  std::string TeamLibrary, TeamReason;
   /// The device, unlike any other of the job: "node1 0000:07:00.0". No two
   /// ranks of an island may share one.
   std::string Device;
@@ -70,18 +71,21 @@ Islands planIslands(const std::vector<IslandOffer> &Offers,
 /// Everybody's offers, on all ranks. Collective.
 std::vector<IslandOffer> exchange(Communicator &C, const IslandOffer &Mine);
 
-/// Which of `Teams`, ranks that share units, can exchange by a library of their
-/// devices'. Adds a line for each team with a device to `Description`.
+/// Which of `Teams`, ranks that share units or hold the same buckets, can do
+/// `What`, "exchanges" or "collectives", by a library of their devices'; none
+/// if there is a `Reason` against it. Adds a line for each team with a device
+/// to `Description`. Throws an Error, the same on all ranks, where a choice
+/// cannot be had.
 std::vector<std::vector<int>>
-findExchangingTeams(const std::vector<IslandOffer> &Offers,
-                    const std::vector<std::vector<int>> &Teams,
-                    std::string &Description);
+findTeams(const std::vector<IslandOffer> &Offers,
+          const std::vector<std::vector<int>> &Teams, const std::string &What,
+          const std::string &Reason, std::string &Description);
 
 /// The library of a rank's device.
 struct IslandMaker {
   /// What the ranks of an island need to find each other; made by the first.
   std::function<std::string()> MakeId;
-  /// Rank and size are the island's.
+  /// Rank and size are the island's. What one maker joins shares a stream.
   std::function<std::unique_ptr<IslandLibrary>(int Rank, int Size,
                                                const std::string &Id)>
       Join;
@@ -94,11 +98,11 @@ std::unique_ptr<Communicator> makeIslands(Communicator &Control,
                                           const Islands &Plan,
                                           const IslandMaker &Maker);
 
-/// The library by which a rank of `Teams` exchanges; null on others.
-/// Collective, on the thread of `Control`.
-std::unique_ptr<IslandLibrary>
-joinTeam(Communicator &Control, const std::vector<std::vector<int>> &Teams,
-         const IslandMaker &Maker);
+/// By team, the library of its ranks; null on others. Collective, on the thread
+/// of `Control`.
+std::vector<std::unique_ptr<IslandLibrary>>
+joinTeams(Communicator &Control, const std::vector<std::vector<int>> &Teams,
+          const IslandMaker &Maker);
 
 } // namespace poplar::runtime::comm
 

@@ -22,6 +22,7 @@
 #include "cuda/Memory.h"
 #include "cuda/Selection.h"
 #include "cuda/Timing.h"
+#include "cuda/WireKernels.h"
 #include "support/Error.h"
 #include "support/Versions.h"
 #include "training/Executor.h"
@@ -95,8 +96,7 @@ int64_t countChunks(const PoplarProgram &Program) {
 struct Device::Impl {
   Impl(const PoplarProgram &Program, const Choice &Chosen)
       : Program(Program),
-        Collects(Program.world_size > 1 && !Program.pipeline &&
-                 !sharesUnits(Program) &&
+        Collects(Program.world_size > 1 &&
                  comm::getLibraryChoice() != comm::LibraryChoice::Host),
         Capability(Chosen.Capability), OnGPU(Chosen.Device),
         Kernels(*Program.gpu), Graphs(OnGPU.Queue),
@@ -106,6 +106,10 @@ struct Device::Impl {
                   8 * countChunks(Program)) {
     if (Timing::isWanted())
       Times = std::make_unique<Timing>(OnGPU.Queue);
+    if (hasInt8States(Program)) {
+      StateKernels = std::make_unique<WireKernels>();
+      StateKernels->prepareTables();
+    }
     for (int64_t K = 0; K < Program.gpu->num_kernels; ++K)
       if (Program.gpu->kernels[K].pointers > MostPointers)
         fail("kernel ", Program.gpu->kernels[K].name,
@@ -135,6 +139,11 @@ struct Device::Impl {
   Allocation OwnMemory;
   PinnedBuffer Pinned;
   std::vector<std::unique_ptr<Allocation>> Memory;
+  /// The libraries', which products leave to whatever else comes between them.
+  char *Scratch = nullptr;
+  int64_t ScratchBytes = 0;
+  /// Of moments in 8 bits; null without.
+  std::unique_ptr<WireKernels> StateKernels;
   /// Of recordPoint, by number; made when first needed.
   std::vector<Event> Points;
   /// What Own::Hyper and Own::Factor hold.
@@ -179,7 +188,8 @@ std::vector<std::pair<void *, int64_t>> Device::getMemory() const {
 }
 
 int64_t Device::getOwnBytes() const {
-  return Data->OwnMemory.size() + Data->Gemms.getOwnBytes();
+  return Data->OwnMemory.size() + Data->Gemms.getOwnBytes() +
+         (Data->StateKernels ? Data->StateKernels->getOwnBytes() : 0);
 }
 
 void Device::copyIn(void *To, const void *From, int64_t Bytes) {
@@ -278,8 +288,10 @@ void Device::prepareGemm(const PoplarGemm &Gemm, int64_t Batch) {
 /// Algorithms are chosen for the scratch there is.
 int64_t Device::getScratchBytes() const { return 0; }
 
-void Device::setScratch(void *Memory, int64_t) {
+void Device::setScratch(void *Memory, int64_t Bytes) {
   Data->Gemms.setScratch(Memory);
+  Data->Scratch = static_cast<char *>(Memory);
+  Data->ScratchBytes = Bytes;
 }
 
 void Device::runGemm(const PoplarGemm &Gemm, const void *A, const void *B,
@@ -385,11 +397,28 @@ void Device::updateAdamW(float *Values, float *Gradients, float *Moment1,
   Data->startOwn(Data->Program.gpu->adamw, Args, Count);
 }
 
-void Device::updateAdamW(float *, float *, const MomentBlocks &,
-                         const MomentBlocks &, const float (&)[8], int64_t) {
-  fail(
-      "8-bit optimizer states are not there on GPUs yet; import the model with "
-      "--optimizer-states f32");
+/// As much at a time as the scratch holds in f32, which a GPU may keep in its
+/// cache.
+void Device::updateAdamW(float *Values, float *Gradients,
+                         const MomentBlocks &Moment1,
+                         const MomentBlocks &Moment2, const float (&Hyper)[8],
+                         int64_t Count) {
+  int64_t Most =
+      Data->ScratchBytes / (8 * POPLAR_STATE_BLOCK) * POPLAR_STATE_BLOCK;
+  if (Most == 0)
+    fail("the plan has ", Data->ScratchBytes,
+         " bytes of scratch, too few for a block of 8-bit optimizer states; "
+         "build the program again");
+  auto *Wide1 = reinterpret_cast<float *>(Data->Scratch), *Wide2 = Wide1 + Most;
+  Stream Queue = Data->OnGPU.Queue;
+  for (int64_t First = 0; First < Count; First += Most) {
+    int64_t Part = std::min(Most, Count - First);
+    MomentBlocks M1 = Moment1.from(First), M2 = Moment2.from(First);
+    Data->Graphs.interrupt();
+    Data->StateKernels->widenStates(M1, M2, Wide1, Wide2, Part, Queue);
+    updateAdamW(Values + First, Gradients + First, Wide1, Wide2, Hyper, Part);
+    Data->StateKernels->roundStates(Wide1, Wide2, M1, M2, Part, Queue);
+  }
 }
 
 void Device::convertWorking(const float *From, char *To, int64_t Count) {

@@ -301,7 +301,7 @@ void CublasCache::prepare(const PoplarGemm &Gemm, int64_t Batch, bool Fuse) {
     fail("the plan has no scratch for a quantised matrix of ", N, " x ", Depth,
          "; build the program again");
   if (Dequantized)
-    Data->getKernels().prepareDequantization();
+    Data->getKernels().prepareTables();
   int32_t LeftType = Dequantized ? Gemm.a_type : Gemm.b_type;
   P.Left = Gemm.trans_b ? Data->describe(LeftType, N, Depth)
                         : Data->describe(LeftType, Depth, N);

@@ -40,14 +40,16 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
       Reason = E.what();
     }
   }
+  // Stages of a pipeline, and ranks that share units, collect in groups of some
+  // ranks, and send what is between them.
+  if (Program.pipeline || sharesUnits(Program)) {
+    Offer.TeamLibrary = Library;
+    Offer.TeamReason = Reason;
+    return Offer;
+  }
   bool IsLossy =
       std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
                   [](const PoplarBucket &B) { return B.residuals; });
-  Offer.ExchangeLibrary = Library;
-  Offer.ExchangeReason = Reason;
-  if (Reason.empty() && (Program.pipeline || sharesUnits(Program)))
-    Reason = "stages of a pipeline, and ranks that share units, collect in "
-             "groups of some ranks, and send what is between them";
   if (Reason.empty() && IsLossy)
     Reason = "the plan rounds sums of gradients that cross between nodes";
   if (Reason.empty())
@@ -62,7 +64,10 @@ poplar::runtime::getIslandMaker(Device &D, const PoplarProgram &Program,
                                 const std::atomic<bool> &Interrupted) {
   int GPU = chooseGPU(Program, Rank).Device;
   return {makeNcclId,
-          [&D, GPU, &Interrupted](int Place, int Size, const std::string &Id) {
-            return joinNccl(GPU, Place, Size, Id, D.getMemory(), Interrupted);
+          [&D, GPU, &Interrupted, OnGPU = std::shared_ptr<NcclStream>()](
+              int Place, int Size, const std::string &Id) mutable {
+            if (!OnGPU)
+              OnGPU = makeNcclStream(GPU);
+            return joinNccl(OnGPU, Place, Size, Id, D.getMemory(), Interrupted);
           }};
 }

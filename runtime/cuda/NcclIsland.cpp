@@ -86,16 +86,37 @@ private:
   int GPU;
 };
 
+} // namespace
+
+class cuda::NcclStream {
+public:
+  explicit NcclStream(int GPU)
+      : OnGPU(GPU), Scratch(ScratchBytes, Allocation::ForCollectives()) {}
+
+  CollectiveStream OnGPU;
+  Allocation Scratch;
+  PinnedBuffer Pinned;
+  WireKernels Kernels;
+};
+
+std::shared_ptr<NcclStream> cuda::makeNcclStream(int GPU) {
+  return std::make_shared<NcclStream>(GPU);
+}
+
+namespace {
+
 /// All calls are made by one thread. The communicator does not block: a rank
 /// that never comes is then a time-out of the watchdog's, and not a thread that
 /// nobody can end.
 class NcclIsland : public comm::IslandLibrary {
 public:
-  NcclIsland(int GPU, int Rank, int Size, const std::string &Id,
-             const std::vector<MemoryRange> &Memory,
+  NcclIsland(std::shared_ptr<NcclStream> Shared, int Rank, int Size,
+             const std::string &Id, const std::vector<MemoryRange> &Memory,
              const std::atomic<bool> &Interrupted)
-      : Rank(Rank), Size(Size), Interrupted(Interrupted), OnGPU(GPU),
-        Scratch(ScratchBytes, Allocation::ForCollectives()) {
+      : Rank(Rank), Size(Size), Interrupted(Interrupted),
+        Shared(std::move(Shared)), OnGPU(this->Shared->OnGPU),
+        Scratch(this->Shared->Scratch), Pinned(this->Shared->Pinned),
+        Kernels(this->Shared->Kernels) {
     nccl::Config Config;
     Config.Blocking = 0;
     nccl::Status S =
@@ -316,10 +337,11 @@ private:
   const nccl::Nccl &N = nccl::Nccl::get();
   int Rank, Size;
   const std::atomic<bool> &Interrupted;
-  CollectiveStream OnGPU;
-  Allocation Scratch;
-  PinnedBuffer Pinned;
-  WireKernels Kernels;
+  std::shared_ptr<NcclStream> Shared;
+  CollectiveStream &OnGPU;
+  Allocation &Scratch;
+  PinnedBuffer &Pinned;
+  WireKernels &Kernels;
   nccl::Comm Comm = nullptr;
   std::vector<void *> Registered;
   std::function<bool()> Background;
@@ -328,8 +350,9 @@ private:
 } // namespace
 
 std::unique_ptr<comm::IslandLibrary>
-cuda::joinNccl(int GPU, int Rank, int Size, const std::string &Id,
-               const std::vector<MemoryRange> &Memory,
+cuda::joinNccl(std::shared_ptr<NcclStream> OnGPU, int Rank, int Size,
+               const std::string &Id, const std::vector<MemoryRange> &Memory,
                const std::atomic<bool> &Interrupted) {
-  return std::make_unique<NcclIsland>(GPU, Rank, Size, Id, Memory, Interrupted);
+  return std::make_unique<NcclIsland>(std::move(OnGPU), Rank, Size, Id, Memory,
+                                      Interrupted);
 }

@@ -37,6 +37,10 @@ WireKernels::WireKernels() {
         "find a kernel for products");
   check(D.cuModuleGetFunction(&Dequantize, Loaded, "poplar_wire_dequantize"),
         "find a kernel for products");
+  check(D.cuModuleGetFunction(&WidenStates, Loaded, "poplar_wire_widen_states"),
+        "find a kernel for 8-bit states");
+  check(D.cuModuleGetFunction(&RoundStates, Loaded, "poplar_wire_round_states"),
+        "find a kernel for 8-bit states");
 }
 
 WireKernels::~WireKernels() { Driver::get().cuModuleUnload(Loaded); }
@@ -96,11 +100,15 @@ void WireKernels::addSums(float *Sum, const void *Values, int32_t Type,
     launch(Sums, Arguments, Count, Queue);
 }
 
-void WireKernels::prepareDequantization() {
+void WireKernels::prepareTables() {
   if (Tables)
     return;
   std::vector<float> Values(NF4Values.begin(), NF4Values.end());
-  Values.insert(Values.end(), getDynamicMap().begin(), getDynamicMap().end());
+  for (bool Middles : {false, true})
+    for (const auto *Map : {&getDynamicMap(), &getUnsignedDynamicMap()}) {
+      std::array<float, 256> Table = Middles ? getCodeMiddles(*Map) : *Map;
+      Values.insert(Values.end(), Table.begin(), Table.end());
+    }
   size_t Bytes = Values.size() * sizeof(float);
   Tables = std::make_unique<Allocation>(static_cast<int64_t>(Bytes));
   const Driver &D = Driver::get();
@@ -118,4 +126,30 @@ void WireKernels::dequantize(const void *From, int32_t Quantized, int64_t Rows,
   void *Arguments[] = {&From, &To,   &Table,   &Kind,
                        &Wide, &Rows, &Columns, &Count};
   launch(Dequantize, Arguments, Count, Queue);
+}
+
+/// Behind the values of NF4.
+static const float *getMaps(const Allocation &Tables) {
+  return reinterpret_cast<const float *>(Tables.data()) + NF4Values.size();
+}
+
+void WireKernels::widenStates(const MomentBlocks &Moment1,
+                              const MomentBlocks &Moment2, float *Wide1,
+                              float *Wide2, int64_t Count, Stream Queue) const {
+  MomentBlocks M1 = Moment1, M2 = Moment2;
+  const float *Maps = getMaps(*Tables);
+  void *Arguments[] = {&M1.Codes, &M1.Scales, &M2.Codes, &M2.Scales,
+                       &Wide1,    &Wide2,     &Maps,     &Count};
+  launch(WidenStates, Arguments, Count, Queue);
+}
+
+void WireKernels::roundStates(const float *Wide1, const float *Wide2,
+                              const MomentBlocks &Moment1,
+                              const MomentBlocks &Moment2, int64_t Count,
+                              Stream Queue) const {
+  MomentBlocks M1 = Moment1, M2 = Moment2;
+  const float *Maps = getMaps(*Tables);
+  void *Arguments[] = {&Wide1,    &Wide2,     &M1.Codes, &M1.Scales,
+                       &M2.Codes, &M2.Scales, &Maps,     &Count};
+  launch(RoundStates, Arguments, Count, Queue);
 }

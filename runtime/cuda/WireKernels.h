@@ -12,6 +12,7 @@
 #include "comm/Wire.h"
 #include "cuda/Driver.h"
 #include "cuda/Memory.h"
+#include "support/Quantized.h"
 
 #include <memory>
 
@@ -44,18 +45,26 @@ public:
   void addSums(float *Sum, const void *Values, int32_t Type, int64_t Step,
                int64_t Stride, int64_t Depth, int64_t Count,
                Stream Queue) const;
-  /// Copies the tables of dequantize() to the GPU, once.
-  void prepareDequantization();
+  /// Copies the tables of what follows to the GPU, once.
+  void prepareTables();
   /// Writes a quantised matrix [Rows, Columns] in `Type`.
   void dequantize(const void *From, int32_t Quantized, int64_t Rows,
                   int64_t Columns, void *To, int32_t Type, Stream Queue) const;
+  /// The first and the second moment of AdamW, from and to blocks of 8 bits.
+  void widenStates(const MomentBlocks &Moment1, const MomentBlocks &Moment2,
+                   float *Wide1, float *Wide2, int64_t Count,
+                   Stream Queue) const;
+  void roundStates(const float *Wide1, const float *Wide2,
+                   const MomentBlocks &Moment1, const MomentBlocks &Moment2,
+                   int64_t Count, Stream Queue) const;
   /// Bytes of the GPU's memory that it has taken.
   int64_t getOwnBytes() const { return Tables ? Tables->size() : 0; }
 
 private:
   Module Loaded = nullptr;
-  Function Convert, Add, Epilogues, Sums, Dequantize;
-  /// The values of NF4, then those of the dynamic map.
+  Function Convert, Add, Epilogues, Sums, Dequantize, WidenStates, RoundStates;
+  /// The values of NF4, then those of the dynamic maps, with signs and without,
+  /// then the middles of each.
   std::unique_ptr<Allocation> Tables;
 };
 

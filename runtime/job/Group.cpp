@@ -112,7 +112,6 @@ void Group::compare(const std::vector<comm::Claim> &Claims) {
 void Group::agree(const std::vector<comm::Claim> &Claims) { compare(Claims); }
 
 void Group::makeScopes() {
-  std::map<std::vector<int>, int> Subgroups;
   for (int64_t B = 0; B < Program.num_buckets; ++B) {
     const PoplarBucket &Bucket = Program.buckets[B];
     Scope &S = Scopes.emplace_back();
@@ -216,13 +215,78 @@ static std::vector<std::vector<int>> listTeams(const PoplarProgram &Program) {
   return Teams;
 }
 
+/// The sets of several ranks that hold buckets; none in a plan in which all
+/// ranks hold all.
+static std::vector<std::vector<int>> listHolders(const PoplarProgram &Program) {
+  std::set<std::vector<int>> Holders;
+  for (int64_t B = 0; B < Program.num_buckets; ++B) {
+    const PoplarBucket &Bucket = Program.buckets[B];
+    if (Bucket.ranks && Bucket.num_ranks > 1)
+      Holders.emplace(Bucket.ranks, Bucket.ranks + Bucket.num_ranks);
+  }
+  return {Holders.begin(), Holders.end()};
+}
+
+static bool isLossy(const PoplarProgram &Program) {
+  return std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
+                     [](const PoplarBucket &B) { return B.residuals; });
+}
+
+void Group::joinTeams(
+    Device &D, const std::vector<comm::IslandOffer> &Offers,
+    const std::function<const comm::IslandMaker &(comm::Communicator &)>
+        &GetMaker,
+    std::string &Description) {
+  std::vector<std::vector<int>> Teams =
+      comm::findTeams(Offers, listTeams(Program), "exchanges", "", Description);
+  std::vector<std::vector<int>> Holders = comm::findTeams(
+      Offers, listHolders(Program), "collectives",
+      isLossy(Program) ? "the plan rounds sums of gradients that cross between "
+                         "nodes"
+                       : "",
+      Description);
+  if (Teams.empty() && Holders.empty())
+    return;
+  auto GetType = [&](int R) {
+    return Offers[static_cast<size_t>(R)].MemoryType;
+  };
+  Stream.useLibraries([&](comm::Communicator &C) {
+    comm::DeviceLibraries Made;
+    auto OfHolders = comm::joinTeams(C, Holders, GetMaker(C));
+    for (size_t I = 0; I < Holders.size(); ++I) {
+      if (!OfHolders[I])
+        continue;
+      const std::vector<int> &Ranks = Holders[I];
+      bool Uniform = std::all_of(Ranks.begin(), Ranks.end(), [&](int R) {
+        return GetType(R) == GetType(Ranks[0]);
+      });
+      int Number = Subgroups.at(Ranks);
+      Made.Subgroups.push_back({Number, std::move(OfHolders[I]), Uniform});
+      for (Scope &S : Scopes)
+        if (S.Subgroup == Number)
+          S.OnDevice = &D;
+    }
+    for (auto &Library : comm::joinTeams(C, Teams, GetMaker(C)))
+      if (Library) {
+        Made.Exchanges = std::move(Library);
+        ExchangeDevice = &D;
+      }
+    return Made;
+  });
+}
+
 void Group::reach(Device &D) {
   TheDevice = ExchangeDevice = nullptr;
+  for (Scope &S : Scopes)
+    S.OnDevice = nullptr;
   Staged.reset();
   std::string Description;
   std::vector<comm::IslandOffer> Offers;
-  auto GetMaker = [&](comm::Communicator &C) {
-    return getIslandMaker(D, Program, C.rank(), C.isInterrupted());
+  std::optional<comm::IslandMaker> Maker;
+  auto GetMaker = [&](comm::Communicator &C) -> const comm::IslandMaker & {
+    if (!Maker)
+      Maker = getIslandMaker(D, Program, C.rank(), C.isInterrupted());
+    return *Maker;
   };
   Stream.extend([&](comm::Communicator &C) {
     Offers = comm::exchange(C, offerIsland(Program, C.rank()));
@@ -232,19 +296,13 @@ void Group::reach(Device &D) {
       TheDevice = &D;
     return comm::makeIslands(C, Plan, GetMaker(C));
   });
-  std::vector<std::vector<int>> Teams =
-      comm::findExchangingTeams(Offers, listTeams(Program), Description);
-  if (!Teams.empty())
-    Stream.useLibrary([&](comm::Communicator &C) {
-      auto Library = comm::joinTeam(C, Teams, GetMaker(C));
-      if (Library)
-        ExchangeDevice = &D;
-      return Library;
-    });
+  joinTeams(D, Offers, GetMaker, Description);
   if (rank() == 0)
     std::printf("%s", Description.c_str());
   // Made now: nothing is allocated in a step.
   bool HasPoints = TheDevice || ExchangeDevice;
+  for (const Scope &S : Scopes)
+    HasPoints |= S.OnDevice != nullptr;
   for (int Number = 0; HasPoints && Number < 2 * comm::CommStream::NumPoints;
        ++Number)
     D.recordPoint(Number);
@@ -292,18 +350,20 @@ void Group::start(const PoplarCollective &What, void *Buffer) {
     C.IsLossy = true;
     C.Residual = Own.Residual;
   }
-  begin(What.id, C, Ranks.Rank, Ranks.Size);
+  begin(What.id, C, Ranks.Rank, Ranks.Size,
+        Ranks.OnDevice ? Ranks.OnDevice : TheDevice);
 }
 
 void Group::start(int64_t Id, comm::Collective C) {
-  begin(Id, C, Stream.rank(), Stream.size());
+  begin(Id, C, Stream.rank(), Stream.size(), TheDevice);
 }
 
-void Group::begin(int64_t Id, comm::Collective C, int Rank, int Size) {
-  if (Staged)
+void Group::begin(int64_t Id, comm::Collective C, int Rank, int Size,
+                  Device *OnDevice) {
+  if (OnDevice)
+    C.After = OnDevice->recordPoint(Stream.getStartPoint());
+  else if (Staged)
     C = Staged->begin(Id, C, Rank, Size);
-  if (TheDevice)
-    C.After = TheDevice->recordPoint(Stream.getStartPoint());
   Tickets[static_cast<size_t>(Id)] = Stream.start(C);
 }
 
@@ -316,12 +376,15 @@ void Group::wait(int64_t Id) {
 /// The device waits where it can: the host goes on, and gives it what comes
 /// after, until it has to read something.
 void Group::wait(const PoplarCollective &What) {
-  if (!TheDevice || !Stream.isOrderedByDevice())
+  Device *OnDevice = Scopes[static_cast<size_t>(What.bucket)].OnDevice;
+  if (!OnDevice && Stream.isOrderedByDevice())
+    OnDevice = TheDevice;
+  if (!OnDevice)
     return wait(What.id);
   comm::CommStream::Ticket Ticket = Tickets[static_cast<size_t>(What.id)];
-  void *Here = TheDevice->recordPoint(comm::CommStream::getWaitPoint(Ticket));
+  void *Here = OnDevice->recordPoint(comm::CommStream::getWaitPoint(Ticket));
   if (void *Point = Stream.waits(Ticket, Here))
-    TheDevice->waitFor(Point);
+    OnDevice->waitFor(Point);
 }
 
 int Group::send(int Peer, int Kind, const void *Data, int64_t Bytes) {

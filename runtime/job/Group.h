@@ -11,11 +11,13 @@
 
 #include "comm/Agreement.h"
 #include "comm/CommStream.h"
+#include "comm/Islands.h"
 #include "comm/Watchdog.h"
 #include "job/Collectives.h"
 #include "training/Staging.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -84,6 +86,8 @@ private:
   struct Scope {
     int Subgroup = -1, Rank = 0, Size = 0;
     std::vector<int64_t> Bounds;
+    /// Where the ranks reach its memory by a library of their own.
+    Device *OnDevice = nullptr;
   };
 
   /// Throws a Disagreement, on all ranks, and prints notes on the first.
@@ -92,8 +96,16 @@ private:
   void pinToCores();
   void makeScopes();
   void useSites();
-  /// Of ranks of which this one is number `Rank`.
-  void begin(int64_t Id, comm::Collective C, int Rank, int Size);
+  /// Of ranks of which this one is number `Rank`, and whose memory is
+  /// `OnDevice`'s, or the host's if that is null.
+  void begin(int64_t Id, comm::Collective C, int Rank, int Size,
+             Device *OnDevice);
+  /// Makes the libraries of ranks that share units, or hold the same buckets.
+  void
+  joinTeams(Device &D, const std::vector<comm::IslandOffer> &Offers,
+            const std::function<const comm::IslandMaker &(comm::Communicator &)>
+                &GetMaker,
+            std::string &Description);
 
   const PoplarProgram &Program;
   std::string DeviceType;
@@ -101,6 +113,8 @@ private:
   comm::CommStream Stream;
   std::optional<comm::Watchdog> Dog;
   std::vector<Scope> Scopes; // by bucket
+  /// Numbers of the groups that this rank is in.
+  std::map<std::vector<int>, int> Subgroups;
   /// Of the collectives under way, by their id.
   std::vector<comm::CommStream::Ticket> Tickets;
   /// Null where communicators reach the device's memory as soon as they are

@@ -52,6 +52,15 @@ findMiddles(const std::array<float, Size> &Map) {
   return Middles;
 }
 
+std::array<float, 256>
+poplar::runtime::getCodeMiddles(const std::array<float, 256> &Map) {
+  std::array<float, 256> Middles;
+  std::array<float, 255> Found = findMiddles(Map);
+  std::copy(Found.begin(), Found.end(), Middles.begin());
+  Middles[255] = std::numeric_limits<float>::infinity();
+  return Middles;
+}
+
 static float scale(float Value, float Inverse) {
   return std::clamp(Value * Inverse, -1.0f, 1.0f);
 }
@@ -101,13 +110,12 @@ private:
 };
 } // namespace
 
-CodeTable::CodeTable(const std::array<float, 256> &Map) {
-  std::array<float, 255> Found = findMiddles(Map);
-  std::copy(Found.begin(), Found.end(), Middles.begin());
-  Middles[255] = std::numeric_limits<float>::infinity();
+CodeTable::CodeTable(const std::array<float, 256> &Map)
+    : Middles(getCodeMiddles(Map)) {
   auto Count = [&](float Value) {
     return static_cast<uint8_t>(
-        std::lower_bound(Found.begin(), Found.end(), Value) - Found.begin());
+        std::lower_bound(Middles.begin(), Middles.end(), Value) -
+        Middles.begin());
   };
   for (size_t Cell = 0; Cell < NumCells; ++Cell) {
     // The least magnitude of this cell, and the largest.

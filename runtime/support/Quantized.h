@@ -29,6 +29,10 @@ const std::array<float, 256> &getDynamicMap();
 /// Of the unsigned one.
 const std::array<float, 256> &getUnsignedDynamicMap();
 
+/// Between the values of such a map, then infinity. What is rounded gets the
+/// number of those below it: the code of the nearest value; of two, the lesser.
+std::array<float, 256> getCodeMiddles(const std::array<float, 256> &Map);
+
 /// A moment of AdamW in blocks of POPLAR_STATE_BLOCK elements.
 struct MomentBlocks {
   uint8_t *Codes;

@@ -48,6 +48,10 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->add_flag("!--no-ptx", args->build.keepPTX,
                     "On GPUs, omit the PTX if ptxas made a cubin: a smaller "
                     "executable for one generation of GPUs");
+  args->build.decoding = true;
+  command->add_flag("!--no-kv-cache", args->build.decoding,
+                    "Omit the functions with which poplar sample keeps keys "
+                    "and values of tokens: a smaller executable");
   addScheduleOptions(command, args->build);
   command
       ->add_option(

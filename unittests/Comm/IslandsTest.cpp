@@ -111,7 +111,7 @@ TEST(Islands, OnlyLeadersTakePartInMessages) {
 
 IslandOffer sharer(const std::string &Library, const std::string &Device) {
   IslandOffer O;
-  O.ExchangeLibrary = Library;
+  O.TeamLibrary = Library;
   O.Device = Device;
   return O;
 }
@@ -124,12 +124,12 @@ TEST(Islands, RanksThatShareUnitsExchangeByALibraryOfTheirOwn) {
       sharer("NCCL 1", "d 0"), IslandOffer(),
       IslandOffer(),           IslandOffer()};
   Offers.push_back(sharer("", "e 0"));
-  Offers.back().ExchangeReason = "there is none";
+  Offers.back().TeamReason = "there is none";
   Offers.push_back(sharer("NCCL 1", "e 1"));
   std::string Text;
   std::vector<std::vector<int>> Teams = {{0, 1}, {2, 3}, {4, 5},
                                          {6, 7}, {8, 9}, {10, 11}};
-  EXPECT_EQ(findExchangingTeams(Offers, Teams, Text),
+  EXPECT_EQ(findTeams(Offers, Teams, "exchanges", "", Text),
             (std::vector<std::vector<int>>{{0, 1}}));
   EXPECT_EQ(
       Text,
@@ -143,6 +143,14 @@ TEST(Islands, RanksThatShareUnitsExchangeByALibraryOfTheirOwn) {
       "library in common\n"
       "exchanges of ranks 10, 11: through the host's memory, as there is "
       "none\n");
+  Text.clear();
+  EXPECT_TRUE(
+      findTeams(Offers, {{0, 1}}, "collectives", "it is lossy", Text).empty());
+  EXPECT_EQ(Text, "collectives of ranks 0, 1: through the host's memory, as it "
+                  "is lossy\n");
+  Offers[1].Choice = LibraryChoice::Library;
+  EXPECT_THROW(findTeams(Offers, {{0, 1}}, "collectives", "it is lossy", Text),
+               Error);
 }
 
 } // namespace

@@ -88,7 +88,8 @@ static void joinIslands(CommStream &Stream) {
     std::unique_ptr<Communicator> Made = makeIslands(
         C, Plan,
         {cuda::makeNcclId, [&](int Place, int Size, const std::string &Id) {
-           return cuda::joinNccl(GPU, Place, Size, Id, {}, C.isInterrupted());
+           return cuda::joinNccl(cuda::makeNcclStream(GPU), Place, Size, Id, {},
+                                 C.isInterrupted());
          }});
     return Made && !Ordered ? onDevice(std::move(Made), GPU) : std::move(Made);
   });

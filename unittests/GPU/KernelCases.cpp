@@ -80,6 +80,8 @@ void KernelCases::add(const KernelCase &entry) {
                                         {"c_type", gemm->c_type},
                                         {"epilogue", gemm->epilogue},
                                         {"tf32", gemm->tf32}};
+  else if (entry.states)
+    object["states"] = entry.states;
   else
     object["kernel"] = entry.kernel;
   cases.push_back(std::move(object));

@@ -15,7 +15,7 @@
 //   cases.bin     the buffers, before and after, each once
 //   cases.json    {"chips": [...], "scratch": bytes,
 //                  "kernels": [{name, block, pointers, parts_per_block}],
-//                  "cases": [{name, kernel | gemm, batch, extent,
+//                  "cases": [{name, kernel | gemm | states, batch, extent,
 //                             pointers: [index of a buffer, or -1],
 //                             buffers: [{type, bytes, before, after,
 //                                        tolerance}]}]}
@@ -48,6 +48,9 @@ struct KernelCase {
   std::vector<Buffer> before, after;
   /// Of buffers that change.
   double tolerance;
+  /// Instead of all that: elements of optimizer states in 8 bits, whose kernels
+  /// are the runtime's own.
+  int64_t states = 0;
 };
 
 class KernelCases {

@@ -98,6 +98,21 @@ const Attention wideAttentions[] = {
     {"wide 256", 257, 1, 1, 256, true, false, 0, 0, true},
 };
 
+struct CachedAttention {
+  const char *name;
+  int64_t room, tokens, first, heads, kvHeads, dim, window;
+  double cap = 0;
+};
+
+/// One token, and prompts the last of whose tokens come twice.
+const CachedAttention cachedAttentions[] = {
+    {"decode", 48, 1, 40, 4, 2, 64, 0},
+    {"decode, first", 16, 1, 0, 2, 2, 20, 0},
+    {"decode, window, cap", 96, 1, 90, 4, 1, 128, 33, 5},
+    {"prefill", 64, 12, 37, 2, 1, 32, 0},
+    {"prefill, widest", 32, 5, 0, 1, 1, 256, 3},
+};
+
 template <typename T> std::vector<int64_t> wordsOf(const T &value) {
   std::vector<int64_t> words(sizeof(T) / 8);
   std::memcpy(words.data(), &value, sizeof(T));
@@ -131,7 +146,9 @@ public:
   void addAttention(const Attention &test, int32_t type);
   void addEmbedding(int32_t type, int64_t width = 300, int64_t batch = 60,
                     int64_t vocabulary = 40);
+  void addCachedAttention(const CachedAttention &test, int32_t type);
   void addSumOfSquares();
+  void addStates();
   void addScale(float last);
 
 private:
@@ -266,6 +283,94 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
         with(pointers, {8, 9}), {{8, &dk}, {9, &dv}});
 }
 
+// Keys and values so far are random. The host's caches lie otherwise.
+void LibraryCases::addCachedAttention(const CachedAttention &test,
+                                      int32_t type) {
+  const int64_t batch = 2, H = test.heads, K = test.kvHeads, d = test.dim,
+                P = test.room, N = test.tokens;
+  PoplarCachedAttention desc = {};
+  PoplarAttention &shapes = desc.attention;
+  shapes.seq_len = P, shapes.num_heads = H, shapes.num_kv_heads = K;
+  shapes.head_dim = d, shapes.q_stride = shapes.out_stride = H * d;
+  shapes.k_stride = shapes.v_stride = K * d, shapes.window = test.window;
+  shapes.cap = test.cap, shapes.scale = 1.3 / std::sqrt(double(d));
+  shapes.causal = 1, shapes.type = type, desc.tokens = N;
+  PoplarCachedAttention exact = desc;
+  exact.attention.type = POPLAR_F32;
+  auto input = [&](int64_t count) {
+    return normal(formats[type], count).as(f32);
+  };
+  Buffer q = input(batch * N * H * d), k = input(batch * N * K * d),
+         v = input(batch * N * K * d), keys = input(batch * K * P * d),
+         values = input(batch * K * P * d), positions(i32, batch * N),
+         out(f32, batch * N * H * d);
+  Buffer hostKeys = keys, newKeys = keys, newValues = values;
+  for (int64_t head = 0; head < batch * K; ++head)
+    for (int64_t at = 0; at < P; ++at)
+      for (int64_t c = 0; c < d; ++c)
+        hostKeys.set(
+            size_t((head * P + at / POPLAR_CACHE_BLOCK * POPLAR_CACHE_BLOCK) *
+                       d +
+                   c * POPLAR_CACHE_BLOCK + at % POPLAR_CACHE_BLOCK),
+            float(keys.at(size_t((head * P + at) * d + c))));
+  auto copyRow = [&](Buffer &buffer, int64_t to, int64_t from, int64_t count) {
+    std::memcpy(&buffer.bytes[size_t(to * 4)], &buffer.bytes[size_t(from * 4)],
+                size_t(count * 4));
+  };
+  for (int64_t token = 0; token < batch * N; ++token) {
+    bool repeats = N > 1 && token % N == N - 1;
+    if (repeats)
+      for (auto [buffer, width] :
+           {std::pair(&q, H * d), {&k, K * d}, {&v, K * d}})
+        copyRow(*buffer, token * width, (token - 1) * width, width);
+    int64_t at = test.first + token % N - repeats;
+    positions.setBits(size_t(token), uint64_t(at));
+    for (int64_t i = 0; i < K * d; ++i) {
+      size_t to = size_t(((token / N * K + i / d) * P + at) * d + i % d);
+      newKeys.set(to, float(k.at(size_t(token * K * d + i))));
+      newValues.set(to, float(v.at(size_t(token * K * d + i))));
+    }
+  }
+  Buffer hostValues = values;
+  void *args[] = {q.data(),         k.data(),        v.data(),
+                  positions.data(), hostKeys.data(), hostValues.data(),
+                  out.data()};
+  poplar_append_cache(&exact, args, batch, 0, batch * K);
+  int64_t blocks = (N - 1) / POPLAR_CACHED_ATTENTION_BLOCK + 1;
+  poplar_cached_attention(&exact, args, batch, 0, batch * K * blocks);
+
+  auto round = [&](const Buffer &buffer) { return buffer.as(formats[type]); };
+  KernelCase entry;
+  entry.batch = batch;
+  entry.pointers = {0, 1, 2, 3, 4, 5, 6};
+  entry.before = {round(q),
+                  round(k),
+                  round(v),
+                  positions,
+                  round(keys),
+                  round(values),
+                  Buffer(formats[type], batch * N * H * d)};
+  auto add = [&](const char *callee, std::array<int32_t, 3> block,
+                 int64_t extent, double tolerance) {
+    entry.name =
+        std::string(formatNames[type]) + " " + callee + ": " + test.name;
+    entry.kernel = specialise(callee, wordsOf(desc), block, 7);
+    entry.extent = extent;
+    entry.tolerance = tolerance;
+    cases.add(entry);
+  };
+  constexpr int32_t threads = POPLAR_GPU_FLAT_THREADS;
+  entry.after = entry.before;
+  entry.after[4] = round(newKeys);
+  entry.after[5] = round(newValues);
+  add("poplar_gpu_append_cache", {threads, 1, 1}, batch * N * K * d, 0);
+  table.back().partsPerBlock = threads;
+  entry.before = entry.after;
+  entry.after[6] = round(out);
+  add("poplar_gpu_cached_attention", {32, threads / 32, 1}, batch * N * H,
+      type == POPLAR_F32 ? 2e-6 : 1e-2);
+}
+
 // The sums are those of a CPU to the bit, also where tokens repeat in other
 // chunks.
 void LibraryCases::addEmbedding(int32_t type, int64_t width, int64_t batch,
@@ -320,6 +425,14 @@ void LibraryCases::addSumOfSquares() {
   cases.add(entry);
 }
 
+void LibraryCases::addStates() {
+  KernelCase entry = {};
+  entry.name = "8-bit optimizer states";
+  // Blocks of every kind, and a part of one.
+  entry.states = 9 * 256 + 77;
+  cases.add(entry);
+}
+
 /// Notes a product that is not finite.
 void LibraryCases::addScale(float last) {
   const int64_t count = 1000;
@@ -355,7 +468,12 @@ void poplar::gputest::addLibraryCases(MLIRContext &context, const GPUChip &chip,
         library.addAttention(test, type);
     library.addEmbedding(type);
   }
+  for (const CachedAttention &test : cachedAttentions)
+    for (int32_t type : {POPLAR_F32, POPLAR_BF16, POPLAR_F16})
+      if (type != POPLAR_BF16 || chip.getCapability() >= 80)
+        library.addCachedAttention(test, type);
   library.addSumOfSquares();
+  library.addStates();
   for (float last : {0.0f, INFINITY})
     library.addScale(last);
 }

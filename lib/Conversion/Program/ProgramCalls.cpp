@@ -204,12 +204,38 @@ static void lower(exec::AttentionGradOp op, FunctionLowering &l) {
              /*grain=*/1);
 }
 
+/// On a GPU: a thread appends an element; then a block is a token in a head.
+static void launchCachedAttention(FunctionLowering &l,
+                                  const PoplarCachedAttention &desc,
+                                  ArrayRef<Value> arguments) {
+  constexpr int32_t threads = POPLAR_GPU_FLAT_THREADS, lanes = 32;
+  const PoplarAttention &shapes = desc.attention;
+  std::vector<int64_t> words = ModuleContext::getWords(desc);
+  auto pointers = static_cast<int32_t>(arguments.size());
+  int64_t elements = desc.tokens * shapes.num_kv_heads * shapes.head_dim,
+          width = getWidth(shapes.type);
+  int64_t append =
+      l.shared.gpuKernels.add("poplar_gpu_append_cache", words, {threads, 1, 1},
+                              pointers, {0, 4 * elements * width, 0}, threads);
+  l.launch(append, arguments, elements, /*batched=*/true);
+  // Both caches, were they full.
+  int64_t bytes =
+      2 * shapes.seq_len * shapes.num_kv_heads * shapes.head_dim * width;
+  int64_t attend = l.shared.gpuKernels.add("poplar_gpu_cached_attention", words,
+                                           {lanes, threads / lanes, 1},
+                                           pointers, {0, bytes, 0});
+  l.launch(attend, arguments, desc.tokens * shapes.num_heads,
+           /*batched=*/true);
+}
+
 static void lower(exec::CachedAttentionOp op, FunctionLowering &l) {
   PoplarCachedAttention desc = op.getDescriptor();
   Value q = op.getQ();
   SmallVector<Value> arguments = l.pointersOf(
       {q, op.isPacked() ? q : op.getK(), op.isPacked() ? q : op.getV(),
        op.getPositions(), op.getKeyCache(), op.getValueCache(), op.getOut()});
+  if (l.shared.gpuKernels.exists())
+    return launchCachedAttention(l, desc, arguments);
   StringRef shapes = l.shared.getStruct("cached_attention", desc);
   int64_t heads = desc.attention.num_kv_heads;
   l.dispatch(l.addressOf(l.wrap("poplar_append_cache", shapes)), arguments,

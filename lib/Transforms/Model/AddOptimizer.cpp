@@ -8,7 +8,6 @@
 
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -30,16 +29,6 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    zero::ProgramInfo info = zero::ProgramInfo::get(module);
-    // The kernel updates moments in f32; the hosts' runtime rounds them.
-    if (zero::hasInt8States(module) &&
-        !StringRef(info.target).starts_with("host")) {
-      module.emitError("the model has 8-bit optimizer states, and ")
-          << info.target
-          << " does not have these yet, only hosts do: import the model with "
-             "--optimizer-states f32";
-      return signalPassFailure();
-    }
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto flat =
         RankedTensorType::get({ShapedType::kDynamic}, builder.getF32Type());

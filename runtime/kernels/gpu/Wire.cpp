@@ -8,7 +8,8 @@
 //
 // Unlike the other kernels here, these are in no program's image: the runtime
 // holds them as PTX of their own. So are those for products whose epilogue the
-// library refuses. Types of elements are those of PoplarType.
+// library refuses, for quantised weights, and for moments of AdamW in 8 bits.
+// Types of elements are those of PoplarType.
 //
 //===----------------------------------------------------------------------===//
 
@@ -124,4 +125,78 @@ poplar_wire_sums(float *sums, const void *values, int64_t type, int64_t step,
   for (int64_t j = 0; j < depth; ++j)
     sum += loadElement(values, int32_t(type), i * step + j * stride);
   sums[i] += sum;
+}
+
+namespace {
+constexpr int32_t kBlock = POPLAR_STATE_BLOCK, kWarps = kBlock / kWarp;
+static_assert(kBlock == POPLAR_GPU_FLAT_THREADS);
+/// Values of a map of 8 bits.
+constexpr int32_t kCodes = 256;
+} // namespace
+
+/// Both moments in f32. `tables` are the signed and the unsigned map, then the
+/// middles of each.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_widen_states(const uint8_t *codes1, const float *scales1,
+                         const uint8_t *codes2, const float *scales2,
+                         float *wide1, float *wide2, const float *tables,
+                         int64_t count) {
+  int64_t i = place();
+  if (i >= count)
+    return;
+  wide1[i] = tables[codes1[i]] * scales1[blockX()];
+  wide2[i] = tables[kCodes + codes2[i]] * scales2[blockX()];
+}
+
+/// How many of a map's middles, which ascend, are below `value`.
+POPLAR_INLINE uint8_t findCode(const float *middles, float value) {
+  int32_t code = 0;
+  for (int32_t step = kCodes / 2; step; step /= 2)
+    code += middles[code + step - 1] < value ? step : 0;
+  return uint8_t(code);
+}
+
+/// The largest magnitude in a block of threads; NaN counts as 0.
+POPLAR_INLINE float findLargest(float value, float *partial) {
+  float largest = warpMax(__builtin_fabsf(value));
+  int32_t thread = threadX();
+  if (thread % kWarp == 0)
+    partial[thread / kWarp] = largest;
+  barrier();
+  largest = partial[0];
+  for (int32_t warp = 1; warp < kWarps; ++warp)
+    largest = __builtin_fmaxf(largest, partial[warp]);
+  return largest;
+}
+
+POPLAR_INLINE float scaleBy(float value, float inverse) {
+  float scaled = value * inverse;
+  return scaled < -1 ? -1.0f : scaled > 1 ? 1.0f : scaled;
+}
+
+/// The reverse, as quantizeBlock() does it on a CPU, to the bit: a block of
+/// threads is a block of elements.
+extern "C" __attribute__((device_kernel)) void
+poplar_wire_round_states(const float *wide1, const float *wide2,
+                         uint8_t *codes1, float *scales1, uint8_t *codes2,
+                         float *scales2, const float *tables, int64_t count) {
+  POPLAR_SHARED float middles1[kCodes], middles2[kCodes];
+  POPLAR_SHARED float partial1[kWarps], partial2[kWarps];
+  int64_t i = place();
+  int32_t thread = threadX();
+  middles1[thread] = tables[2 * kCodes + thread];
+  middles2[thread] = tables[3 * kCodes + thread];
+  float value1 = i < count ? wide1[i] : 0, value2 = i < count ? wide2[i] : 0;
+  float largest1 = findLargest(value1, partial1),
+        largest2 = findLargest(value2, partial2);
+  if (i >= count)
+    return;
+  codes1[i] = findCode(middles1,
+                       scaleBy(value1, 1 / __builtin_fmaxf(largest1, 1e-38f)));
+  codes2[i] = findCode(middles2,
+                       scaleBy(value2, 1 / __builtin_fmaxf(largest2, 1e-38f)));
+  if (thread == 0) {
+    scales1[blockX()] = largest1;
+    scales2[blockX()] = largest2;
+  }
 }

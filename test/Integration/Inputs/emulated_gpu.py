@@ -58,16 +58,19 @@ TOGETHER = [
     ("gpt2", 2, [(3, 2, 2, 2, "ampere"), (2, 2, 1, 1, "ampere")]),
     ("llama", 3, [(3, 2, 1, 1, "volta"), (0, 2, 1, 3, "host")]),
 ]
-# Model, schedule, type of each of two pipeline stages, tolerance.
+# What is said of ranks that have no library in common.
+APART = "of ranks 0, 1: through the host's memory, as they have no library in common\n"
+# Model, schedule, type of each of two pipeline stages, tolerance, and what is said
+# of collectives: of a tied embedding, which both stages hold.
 STAGES = [
-    ("gpt2", "1f1b", ("ampere", "host"), 1e-5),
-    ("llama", "gpipe", ("volta", "ampere"), 1e-5),
-    ("llama", "1f1b", ("turing_f16", "ampere"), 1e-2),
+    ("gpt2", "1f1b", ("ampere", "host"), 1e-5, f"collectives {APART}"),
+    ("llama", "gpipe", ("volta", "ampere"), 1e-5, ""),
+    ("llama", "1f1b", ("turing_f16", "ampere"), 1e-2, ""),
 ]
-# Model, stage of ZeRO, types that share units, their parts.
+# Model, stage of ZeRO, types that share units, their parts, and what is said.
 SHARED = [
-    ("llama", 1, ("ampere", "ampere"), (1, 1)),
-    ("gpt2", 3, ("ampere", "host"), (3, 1)),
+    ("llama", 1, ("ampere", "ampere"), (1, 1), "exchanges of ranks 0, 1: NCCL 2.28.9\n"),
+    ("gpt2", 3, ("ampere", "host"), (3, 1), f"exchanges {APART}"),
 ]
 
 
@@ -144,25 +147,55 @@ NCCL = [
 
 
 # Model, groups of pipelines that share units (end, stage of ZeRO, types, parts),
-# pipelines, what is said of exchanges, and whether NCCL does them.
+# pipelines, what is said of exchanges and of the collectives of those who hold the
+# same buckets, and what NCCL is called for besides exchanges, if it does these.
+NCCL_OF = ": NCCL 2.28.9"
 EXCHANGES = [
-    ("llama", [(4, 1, ("ampere", "ampere"), (1, 1))], 1, "0, 1: NCCL 2.28.9", True),
-    ("gpt2", [(4, 3, ("ampere", "ampere"), (3, 1))], 2, "2, 3: NCCL 2.28.9", True),
-    ("gpt2", [(4, 0, ("ampere",) * 3, (2, 1, 1))], 1, "0, 1, 2: NCCL 2.28.9", True),
+    (
+        "llama",
+        [(4, 1, ("ampere", "ampere"), (1, 1))],
+        1,
+        [f"exchanges of ranks 0, 1{NCCL_OF}", f"collectives of ranks 0, 1{NCCL_OF}"],
+        EQUAL,
+    ),
+    # Ranks with the same part, and all four of what is not divided.
+    (
+        "gpt2",
+        [(4, 3, ("ampere", "ampere"), (3, 1))],
+        2,
+        [
+            f"exchanges of ranks 2, 3{NCCL_OF}",
+            f"collectives of ranks 0, 1, 2, 3{NCCL_OF}",
+            f"collectives of ranks 0, 2{NCCL_OF}",
+            f"collectives of ranks 1, 3{NCCL_OF}",
+        ],
+        EQUAL,
+    ),
+    (
+        "gpt2",
+        [(4, 0, ("ampere",) * 3, (2, 1, 1))],
+        1,
+        [f"exchanges of ranks 0, 1, 2{NCCL_OF}"],
+        {"ncclAllReduce"},
+    ),
     # Messages between stages go on while ranks wait in an exchange.
     (
         "llama",
         [(2, 0, ("ampere", "ampere"), (2, 1)), (4, 1, ("host", "ampere"), (1, 1))],
         1,
-        "0, 1: NCCL 2.28.9",
-        True,
+        [
+            f"exchanges of ranks 0, 1{NCCL_OF}",
+            f"collectives of ranks 0, 1{NCCL_OF}",
+            "collectives of ranks 2, 3: through the host's memory",
+        ],
+        {"ncclAllReduce"},
     ),
     (
         "llama",
         [(4, 1, ("ampere", "host"), (1, 1))],
         1,
-        "0, 1: through the host's memory, as they have no library in common",
-        False,
+        [f"exchanges {APART}"],
+        None,
     ),
 ]
 
@@ -186,7 +219,7 @@ def make_plan(model, stage, ranks):
     return Plan(model, stage, tuple(Rank(*rank) for rank in ranks), TYPES)
 
 
-def compare(workshop, report, name, plan, tolerance, options=(), expected=""):
+def compare(workshop, report, name, plan, tolerance, options=(), *expected):
     options = ["--steps", STEPS, "--lr", 1e-3, "--clip", 0.5, *options]
     reference = workshop.train_alone(
         plan.model, f"{name}-alone", plan.samples, options[:6]
@@ -196,8 +229,7 @@ def compare(workshop, report, name, plan, tolerance, options=(), expected=""):
     except jobs.JobError as error:
         return report.check(name, [str(error)])
     worst, failures = jobs.compare_losses(run, reference, tolerance)
-    if expected not in run.output:
-        failures.append(f"does not say '{expected}'")
+    failures += [f"does not say '{text}'" for text in expected if text not in run.output]
     note = f"losses {worst:.1e}"
     if tolerance == jobs.LOSS_TOLERANCE:
         update, more = jobs.compare_updates(
@@ -442,22 +474,22 @@ def check_nccl(workshop, report):
 
 
 def check_exchanges(workshop, report):
-    """Ranks that share units, and tell each other tokens by NCCL."""
+    """Ranks that share units, and tell each other tokens by NCCL; those that hold
+    the same buckets collect by it."""
     before = os.environ["POPLAR_EMULATED_GPUS"]
     os.environ["POPLAR_EMULATED_GPUS"] = "sm_80,sm_80,sm_80,sm_80"
     log = os.environ["POPLAR_EMULATED_NCCL_LOG"] = workshop.path("exchanges")
-    for index, (model, groups, pipelines, expected, by_nccl) in enumerate(EXCHANGES):
+    for index, (model, groups, pipelines, expected, called) in enumerate(EXCHANGES):
         if os.path.exists(log):
             os.remove(log)
         name = f"exchanges-{index}-{model}"
         plan = make_shared_plan(model, groups, pipelines)
-        expected = f"exchanges of ranks {expected}\n"
-        compare(workshop, report, name, plan, 1e-5, ["--check-replicas"], expected)
+        compare(workshop, report, name, plan, 1e-5, ["--check-replicas"], *expected)
         calls = set()
         if os.path.exists(log):
             with open(log) as file:
                 calls = set(file.read().split())
-        wanted = {"ncclSend", "ncclRecv"} if by_nccl else set()
+        wanted = set() if called is None else {"ncclSend", "ncclRecv"} | called
         wrong = [f"calls {sorted(calls)}"] if calls != wanted else []
         report.check(f"calls-of-{name}", wrong)
     del os.environ["POPLAR_EMULATED_NCCL_LOG"]
@@ -492,21 +524,20 @@ def main():
         compare(
             workshop, report, f"{model}-stage{stage}-{names}", plan, 1e-5, check
         )
-    for model, schedule, types, tolerance in STAGES if arguments.jobs else []:
+    for model, schedule, types, tolerance, expected in STAGES if arguments.jobs else []:
         ranks = [Rank(2, 3, 1, type=t, group=g) for g, t in enumerate(types)]
         groups = (((0, 2), 1), ((2, 4), 1))
         plan = Plan(model, 1, tuple(ranks), TYPES, groups, schedule)
         name = f"{model}-{schedule}-{'-'.join(types)}"
         os.environ["POPLAR_COMM"] = "auto"
-        reason = "through the host's memory, as stages of a pipeline, and ranks that"
-        compare(workshop, report, name, plan, tolerance, ["--check-replicas"], reason)
-    for model, stage, types, parts in SHARED if arguments.jobs else []:
+        check = ["--check-replicas"]
+        compare(workshop, report, name, plan, tolerance, check, expected)
+    for model, stage, types, parts, expected in SHARED if arguments.jobs else []:
         ranks = tuple(Rank(2, 3, 1, type=type) for type in types)
         plan = Plan(model, stage, ranks, TYPES, (((0, 4), stage, parts),))
         name = f"{model}-shared-{'-'.join(types)}"
         os.environ["POPLAR_COMM"] = "auto"
-        reason = "through the host's memory, as stages of a pipeline, and ranks that"
-        compare(workshop, report, name, plan, 1e-5, ["--check-replicas"], reason)
+        compare(workshop, report, name, plan, 1e-5, ["--check-replicas"], expected)
     report.finish()
 
 

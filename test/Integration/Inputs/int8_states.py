@@ -18,7 +18,11 @@
   resuming    gives the losses of a run that was not interrupted, bit by bit; under
               another plan, whose shards end elsewhere, losses near those
   refusals    of checkpoints with states of the other format, both ways
-"""
+
+--gpu: trains with executables for GPUs instead, on an emulated one (see
+emulated_gpu.py): alone, as a job of stage 0 beside a host, whose masters and
+states have to be the same bits, as a job of stage 3 on two types of GPUs, and in
+turns with a host, each of which resumes the other's checkpoint."""
 
 import json
 import os
@@ -36,7 +40,12 @@ RATE, BETAS, EPSILON, DECAY = 1e-2, (0.9, 0.95), 1e-8, 0.1
 OPTIONS = ["--lr", RATE, "--schedule", "constant", "--warmup", 0]
 # Of losses, where roundings of moments meet other roundings of gradients.
 TOLERANCE = 1e-4
-TYPES = (*adapters.TYPES, DeviceType("brain", "host", "bf16"))
+TYPES = (
+    *adapters.TYPES,
+    DeviceType("brain", "host", "bf16"),
+    DeviceType("ampere", "cuda:sm_80"),
+    DeviceType("volta", "cuda:sm_70"),
+)
 RANKS = (
     Rank(4, 3, 2, state=2.0, type="fast"),
     Rank(2, 3, 0, state=1.0, type="slow"),
@@ -288,16 +297,72 @@ def check_refusals(workshop, report):
         report.check(f"{run} with states in {kind}", failures)
 
 
+# The emulation is slow.
+GPU_STEPS, GPU_SAMPLES = 2, 4
+GPU_OPTIONS = ["--lr", 1e-3, *OPTIONS[2:]]
+
+
+def check_gpu_jobs(workshop, report):
+    options = ["--steps", GPU_STEPS, *GPU_OPTIONS]
+    reference = workshop.train_alone("odd.int8", "reference", GPU_SAMPLES, options)
+    for stage, kinds in (
+        (0, ["ampere"]),
+        (0, ["volta", "slow"]),
+        (3, ["ampere", "volta"]),
+    ):
+        share = GPU_SAMPLES // len(kinds)
+        ranks = tuple(Rank(share, 1, share, type=kind) for kind in kinds)
+        plan = Plan("odd.int8", stage, ranks, TYPES)
+        title = f"stage{stage}-{'-'.join(kinds)}"
+        job = workshop.build(plan, title)
+        table = workshop.path(f"{title}.csv")
+        more = ["--report-memory", table]
+        if len(kinds) > 1 and stage == 0:
+            more.append("--check-replicas")
+        run = workshop.train(job, f"{title}-run", [*options, *more])
+        worst, failures = jobs.compare_losses(run, reference, TOLERANCE)
+        parameters = read_parameters(workshop, "odd.int8")
+        failures += adapters.check_memory(
+            job, table, stage, has_peaks=False, optimizer=count_states(parameters)
+        )
+        report.check(title, failures, f"losses {worst:.1e}")
+
+
+def check_gpu_resume(workshop, report):
+    reference = jobs.Run(workshop.path("reference"))
+    batch = ["--global-batch", GPU_SAMPLES, "--batch", GPU_SAMPLES, "--threads", 1]
+    plans = {
+        "host": (workshop.alone("odd.int8"), batch),
+        "gpu": (workshop.path("stage0-ampere"), []),
+    }
+    for first, second in (("host", "gpu"), ("gpu", "host")):
+        name = f"{first}-then-{second}"
+        for plan, steps in ((first, 1), (second, GPU_STEPS)):
+            program, more = plans[plan]
+            options = ["--steps", steps, *GPU_OPTIONS, *more]
+            run = workshop.train(program, name, options, resume=steps > 1)
+        worst, failures = jobs.compare_losses(run, reference, TOLERANCE)
+        if "at step 1" not in run.output:
+            failures.append("did not resume")
+        report.check(name, failures, f"losses {worst:.1e}")
+
+
 def main():
-    arguments = jobs.parse_arguments(__doc__)
+    arguments = jobs.parse_arguments(
+        __doc__, lambda parser: parser.add_argument("--gpu", action="store_true")
+    )
     workshop, report = Workshop(arguments.directory), jobs.Report()
     for check in (
-        check_definition,
-        check_losses,
-        check_jobs,
-        check_formats,
-        check_resume,
-        check_refusals,
+        (check_gpu_jobs, check_gpu_resume)
+        if arguments.gpu
+        else (
+            check_definition,
+            check_losses,
+            check_jobs,
+            check_formats,
+            check_resume,
+            check_refusals,
+        )
     ):
         try:
             check(workshop, report)

@@ -1,14 +1,10 @@
 // RUN: poplar-opt %s --zero-form-buckets --specialize-device-types | FileCheck %s
-// RUN: sed -e 's/host:avx2-f32/cuda:sm_80/' %s | poplar-opt --zero-form-buckets --specialize-device-types \
-// RUN:   | not poplar-opt --pass-pipeline='builtin.module(builtin.module(add-optimizer))' 2>&1 | FileCheck %s --check-prefix=GPU
 
 // Parameters whose moments are in 8 bits come first, each from a multiple of 256
 // on: 4864 + 4096 + 32 elements. Shards do not end inside of a block, either.
 // CHECK: zero.bucket @block.0 [@a.weight, @b.weight, @a.bias] bounds [0, 3072, 8992]
 // What is frozen has no moments.
 // CHECK: zero.bucket @block.0.frozen [@c.weight] frozen bounds [0, 1360, 4096]
-
-// GPU: error: the model has 8-bit optimizer states, and cuda:sm_80 does not have these yet, only hosts do: import the model with --optimizer-states f32
 
 module attributes {nn.model = {int8_states = true}} {
 cluster.device_type @host target "host:avx2-f32" memory 1073741824 precision f32 recompute "keep"
