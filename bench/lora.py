@@ -12,13 +12,18 @@ joined by a link of --rate. In turns, this measures the throughput of
   parts    each type by itself, both at the same time, so that each has the other
            as a neighbor that computes
   both     one job of both, by the planner's batches
-  peft     transformers and PEFT on one core, while the other computes
+  peft     transformers and PEFT on one core, while the other computes; and with
+           all cores of the machine, while nothing else does
 
-and prints both against the sum of the parts, against the fastest type, and against
-PEFT, and how far the losses of both are from those of one device. PEFT takes
---peft-batch samples a step. Needs a build, two cores, root, iproute2 and a quiet
-machine; without namespaces the exit status is 3. Without PyTorch, transformers and
-PEFT (--python) that line is left out.
+All start from the same weights and the same adapter, which PEFT made, and train on
+the same samples in the same order by the same AdamW. How PEFT is fastest is found
+first: for each number of threads, a step in micro-batches of 1, 2, 4 ... samples,
+eager and, at the best of them, by torch.compile. Only the best one is measured.
+
+Prints throughput against the sum of the parts, the fastest type and PEFT, and how
+far losses are from each other. Needs a build, two cores, root, iproute2, a quiet
+machine, and PyTorch, transformers and PEFT (--python); without the latter, PEFT is
+left out, and without namespaces the exit status is 3.
 
   bench/lora.py --python venv/bin/python"""
 
@@ -26,34 +31,60 @@ import argparse
 import csv
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
 import sys
 
 from commands import ROOT, run
-from workshop import Workshop, add_options
+from workshop import WARMUP_STEPS, Workshop, add_options
 
+# The same for all: AdamW without decay, whose groups would differ.
+RATE, BETAS, EPS, CLIP = 1e-3, (0.9, 0.999), 1e-8, 1.0
+
+# What PEFT runs. `words` is a JSON object; prints one with seconds and losses.
 PEFT = """
 import json, sys, time
-import torch, transformers, peft
-base, batch, length, rank, seconds = sys.argv[1], *map(int, sys.argv[2:5]), float(sys.argv[5])
-torch.set_num_threads(1)
-model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
-model = peft.get_peft_model(model, config).train()
-optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], fused=True)
-ids = torch.randint(0, model.config.vocab_size, (batch, length))
-rates = []
+words = json.loads(sys.argv[1])
+import numpy, torch, transformers, peft
+torch.set_num_threads(words["threads"])
+torch.manual_seed(5)
+load = transformers.AutoModelForCausalLM.from_pretrained
+model = load(words["base"], dtype=torch.float32)
+if words.get("make"):
+    config = peft.LoraConfig(r=words["rank"], lora_alpha=2 * words["rank"],
+                             target_modules="all-linear", task_type="CAUSAL_LM")
+    peft.get_peft_model(model, config).save_pretrained(words["make"])
+    sys.exit()
+model = peft.PeftModel.from_pretrained(model, words["adapter"], is_trainable=True).train()
+forward = torch.compile(model) if words["compile"] else model
+parameters = [p for p in model.parameters() if p.requires_grad]
+optimizer = torch.optim.AdamW(parameters, lr=words["lr"], betas=words["betas"],
+                              eps=words["eps"], weight_decay=0, fused=True)
+samples = torch.from_numpy(numpy.fromfile(words["samples"], numpy.int32).astype(numpy.int64))
+samples = samples.view(-1, 2, words["length"])
+seconds, losses = [], []
 start = time.perf_counter()
-while len(rates) < 5 or time.perf_counter() - start < seconds:
+step = 0
+while len(seconds) < words["steps"] or time.perf_counter() - start < words["seconds"]:
     begin = time.perf_counter()
     optimizer.zero_grad()
-    model(input_ids=ids, labels=ids).loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    first = step * words["batch"] % len(samples)
+    ids, targets = samples[first:first + words["batch"]].unbind(1)
+    total = 0
+    for part, wanted in zip(ids.split(words["micro"]), targets.split(words["micro"])):
+        logits = forward(input_ids=part, use_cache=False).logits
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), wanted.flatten(), reduction="sum") / ids.numel()
+        loss.backward()
+        total += loss.item()
+    torch.nn.utils.clip_grad_norm_(parameters, words["clip"])
     optimizer.step()
-    rates.append(batch * length / (time.perf_counter() - begin))
-print(json.dumps(rates[2:]))
+    seconds.append(time.perf_counter() - begin)
+    losses.append(total)
+    step += 1
+print(json.dumps({"seconds": seconds, "losses": losses}))
 """
 
 
@@ -63,13 +94,16 @@ class Adapters(Workshop):
         known = self.get_types()
         if len(known) < 2:
             sys.exit("error: the machine has one host type only")
-        self.types = [known[0], known[-1]]
+        self.types = known[:2]
         self.make_model()
         megabytes = float(arguments.rate.removesuffix("mbit")) / 8
         self.cluster = self.write_cluster(
             "both", self.types, [{"between": "nodes", "latency": 1e-4, "bandwidth": megabytes * 1e6}]
         )
         self.profile(self.types, self.cluster, stage="0")
+        self.make_samples()
+        if arguments.python and not os.path.exists(self.path("adapter")):
+            self.run_peft(make=self.path("adapter"), threads=1)
 
     def make_model(self):
         if os.path.exists(self.path("model.mlir")):
@@ -96,6 +130,18 @@ class Adapters(Workshop):
     @staticmethod
     def get_data():
         return ["--data", ROOT + "/examples/data/corpus.txt", "--data-format", "bytes"]
+
+    def make_samples(self):
+        """Stretches of the corpus at random, as ids and targets."""
+        random.seed(1)
+        with open(ROOT + "/examples/data/corpus.txt", "rb") as file:
+            text = file.read()
+        with open(self.path("samples.ids"), "wb") as file:
+            for _ in range(self.arguments.batch * self.arguments.samples):
+                at = random.randrange(len(text) - self.tokens - 1)
+                for begin in (at, at + 1):
+                    for byte in text[begin : begin + self.tokens]:
+                        file.write(byte.to_bytes(4, "little"))
 
     def write_cluster(self, name, types, links):
         cluster = {
@@ -127,11 +173,17 @@ class Adapters(Workshop):
             self.prepare(name, cluster, [name], self.arguments.batch)
 
     def get_train(self, steps, out):
-        return [*self.get_words(steps, out), *self.get_data()[2:], "--init",
-                self.path("base-run"), "--lr", "1e-3"]  # fmt: skip
+        start = ["--init-adapter", self.path("adapter")] if self.arguments.python else []
+        steps = str(steps + WARMUP_STEPS)
+        return ["train", "--data-ids", self.path("samples.ids"), "--steps", steps,
+                "--eval-every", "0", "--log-every", steps, "--peak-gflops", "100",
+                "--out", out, "--init", self.path("base-run"), *start,
+                "--lr", str(RATE), "--schedule", "constant", "--warmup", "0",
+                "--beta1", str(BETAS[0]), "--beta2", str(BETAS[1]), "--eps", str(EPS),
+                "--weight-decay", "0", "--clip", str(CLIP)]  # fmt: skip
 
     def count_steps(self, name):
-        return max(3, int(self.arguments.turn / self.state[name]["simulated"]))
+        return max(10, int(self.arguments.turn / self.state[name]["simulated"]))
 
     def record(self, name, out):
         samples = self.arguments.batch * self.tokens
@@ -159,57 +211,113 @@ class Adapters(Workshop):
         self.start("both", ["--rate", self.arguments.rate], *words)
         self.record("both", out)
 
-    def measure_peft(self):
-        """While the other core computes."""
-        if not self.arguments.python:
-            return
+    def run_peft(self, **words):
+        words = {
+            "base": self.path("base-run", "latest"), "adapter": self.path("adapter"),
+            "samples": self.path("samples.ids"), "length": self.tokens,
+            "batch": self.arguments.batch, "rank": self.arguments.rank, "lr": RATE,
+            "betas": BETAS, "eps": EPS, "clip": CLIP, **words,
+        }  # fmt: skip
+        result = run(self.arguments.python, "-c", PEFT, json.dumps(words),
+                     OMP_NUM_THREADS=str(words["threads"]))  # fmt: skip
+        return json.loads(result.stdout.splitlines()[-1]) if result.stdout else None
+
+    def run_beside(self, **words):
+        """PEFT on one core, while the other computes."""
         out = self.path("run-neighbor")
         shutil.rmtree(out, ignore_errors=True)
-        steps = 4 * self.count_steps(self.types[1])
         neighbor = subprocess.Popen(
-            [self.path(self.types[1], self.types[1], "train"), *self.get_train(steps, out)],
+            [self.path(self.types[1], self.types[1], "train"), *self.get_train(10**6, out)],
             stdout=subprocess.DEVNULL,
         )
         try:
-            result = run(
-                self.arguments.python, "-c", PEFT, self.path("base-run", "latest"),
-                str(self.arguments.peft_batch), str(self.tokens), str(self.arguments.rank),
-                str(self.arguments.turn),
-            )  # fmt: skip
+            return self.run_peft(**words)
         finally:
             neighbor.terminate()
             neighbor.wait()
-        rates = json.loads(result.stdout.splitlines()[-1])
-        self.state.setdefault("peft", {"rates": []})["rates"].append(statistics.median(rates))
+
+    def sweep_peft(self):
+        """The fastest way of PEFT, for one core and for all of them."""
+        ways = self.state.setdefault("ways", {})
+        for cores in {1, os.cpu_count()}:
+            tried = ways.setdefault(str(cores), {})
+
+            def measure(micro, compiles):
+                key = f"{micro}{' compiled' if compiles else ''}"
+                if key not in tried:
+                    start = self.run_beside if cores == 1 else self.run_peft
+                    result = start(threads=cores, micro=micro, compile=compiles,
+                                   steps=4, seconds=0)  # fmt: skip
+                    tried[key] = min(result["seconds"][1:])
+                    print(f"PEFT, {cores} threads, micro-batches of {key}: "
+                          f"{tried[key]:.3f} s a step", flush=True)  # fmt: skip
+                    self.save()
+                return tried[key]
+
+            micro = 1
+            best = (measure(1, False), 1)
+            while (micro := 2 * micro) <= self.arguments.batch:
+                best = min(best, (measure(micro, False), micro))
+            measure(best[1], True)
+
+    def get_best_way(self, cores):
+        tried = self.state["ways"][str(cores)]
+        return min(tried, key=tried.get)
+
+    def measure_peft(self):
+        if not self.arguments.python:
+            return
+        for cores in {1, os.cpu_count()}:
+            micro, *compiles = self.get_best_way(cores).split()
+            start = self.run_beside if cores == 1 else self.run_peft
+            result = start(threads=cores, micro=int(micro), compile=bool(compiles),
+                           steps=10 + WARMUP_STEPS, seconds=self.arguments.turn)  # fmt: skip
+            seconds = statistics.median(result["seconds"][WARMUP_STEPS:])
+            name = f"peft-{cores}"
+            self.state.setdefault(name, {"rates": []})["rates"].append(
+                self.arguments.batch * self.tokens / seconds
+            )
+            self.state[name]["losses"] = result["losses"]
         self.save()
 
     def compare_losses(self):
-        """The largest difference between the losses of both and of one device."""
+        """The largest differences between the losses of both and of others."""
         def read(run_name):
             with open(self.path(run_name, "metrics.csv"), newline="") as file:
                 return [float(row["loss"]) for row in csv.DictReader(file)]
 
-        pairs = list(zip(read("run-both"), read(f"run-{self.types[0]}")))
-        return len(pairs), max(abs(a - b) / b for a, b in pairs)
+        both = read("run-both")
+        others = {self.types[0] + " alone": read(f"run-{self.types[0]}")}
+        if "peft-1" in self.state:
+            others["PEFT"] = self.state["peft-1"]["losses"]
+        for name, losses in others.items():
+            pairs = list(zip(both, losses))
+            worst = max(abs(a - b) / b for a, b in pairs)
+            print(f"losses of both and of {name} differ by {worst:.1e} at most in {len(pairs)} steps")
+
+    def print_ratio(self, what, upper, *lower):
+        """The median over the turns, and their range."""
+        turns = [
+            rate / sum(rates)
+            for rate, *rates in zip(*(self.state[name]["rates"] for name in (upper, *lower)))
+        ]
+        print(f"| {what} | {statistics.median(turns):.3f} | {min(turns):.3f} to {max(turns):.3f} |")
 
     def print_table(self):
-        best = {name: statistics.median(self.state[name]["rates"])
-                for name in ["both", *self.types, "peft"] if name in self.state}  # fmt: skip
-        parts = [
-            (both / (one + other))
-            for both, one, other in zip(*(self.state[n]["rates"] for n in ["both", *self.types]))
-        ]
-        fast = best[self.types[0]]
-        print("| | to the fastest type |\n| --- | --- |")
-        for name, rate in best.items():
-            print(f"| {name} | {rate / fast:.2f}x |")
-        print(f"both / sum of the parts: {statistics.median(parts):.3f} "
-              f"({min(parts):.3f} to {max(parts):.3f} in {len(parts)} turns)")  # fmt: skip
-        if "peft" in best:
-            print(f"both / PEFT on one core: {best['both'] / best['peft']:.2f}, "
-                  f"{self.types[0]} / PEFT: {fast / best['peft']:.2f}")  # fmt: skip
-        steps, error = self.compare_losses()
-        print(f"losses of both and of {self.types[0]} alone differ by {error:.1e} at most in {steps} steps")
+        fast, slow = self.types
+        count = len(self.state["both"]["rates"])
+        print(f"| | ratio | range of {count} turns |\n| --- | --- | --- |")
+        self.print_ratio(f"{fast} / {slow}", fast, slow)
+        self.print_ratio("both / sum of the parts", "both", fast, slow)
+        self.print_ratio(f"both / {fast}", "both", fast)
+        for cores in sorted({1, os.cpu_count()}):
+            name = f"peft-{cores}"
+            if name not in self.state:
+                continue
+            way = f"PEFT, {cores} threads, micro-batches of {self.get_best_way(cores)}"
+            self.print_ratio(f"{fast} / {way}", fast, name)
+            self.print_ratio(f"both / {way}", "both", name)
+        self.compare_losses()
 
 
 def main():
@@ -217,14 +325,17 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser, "bench-lora")
+    parser.set_defaults(turn=20)
     parser.add_argument("--rate", default="1000mbit", help="of the link")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=32, help="samples of a step")
+    parser.add_argument("--batch", type=int, default=16, help="samples of a step")
     parser.add_argument("--rank", type=int, default=8)
-    parser.add_argument("--peft-batch", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=50, help="steps until samples repeat")
     parser.add_argument("--python", help="an interpreter that has torch, transformers and peft")
     workshop = Adapters(parser.parse_args())
     workshop.prepare_all()
+    if workshop.arguments.python:
+        workshop.sweep_peft()
     for number in range(1, workshop.arguments.rounds + 1):
         if len(workshop.state["both"]["rates"]) < number:
             print(f"turn {number}", flush=True)

@@ -24,4 +24,6 @@ preset=${1:-release}
 scripts/setup-debian.sh
 scripts/build.sh "$preset"
 echo "test: running all tests of build/$preset"
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error
+# lit takes all cores and runs by itself, as do the tests of faults.
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+  --parallel "$(nproc)"

@@ -89,6 +89,10 @@ std::string poplar::nameBaseline(const ReportInput &input,
          baseline.deviceType + " alone";
 }
 
+std::string poplar::getReason(const std::string &error) {
+  return error.substr(0, error.find("; make one with"));
+}
+
 const ReportBaseline *poplar::findFastest(const ReportInput &input,
                                           const std::string &policy) {
   const ReportBaseline *fastest = nullptr;
@@ -178,7 +182,7 @@ private:
 std::string Page::formatTitle() const {
   std::string devices = describeDevices(input);
   if (!input.model)
-    return input.run.empty() ? input.name : "Run " + input.name;
+    return input.isRun ? "Run " + input.name : input.name;
   std::string title = nameFamily(input.model->architecture);
   if (input.model->parameters)
     title += ", " + formatParameters(input.model->parameters) + " parameters";
@@ -350,7 +354,7 @@ void Page::addAlternatives(const PlanReview &review) {
            outcome.best->allocation.seconds, outcome.best->allocation.steps()});
     else
       add({outcome.stage, toString(outcome.sharding),
-           "no plan: " + outcome.error, std::nullopt, 0});
+           "no plan: " + getReason(outcome.error), std::nullopt, 0});
   // But this one.
   for (const Allocation &other : review.explanation.bestPlans)
     if (other.steps() != review.plan.allocation.steps())
@@ -403,7 +407,7 @@ std::string Page::format() {
          "content=\"width=device-width, initial-scale=1\" />\n<title>" +
          title + "</title>\n<style>" + reportStyle +
          "</style>\n</head>\n<body>\n<header><p class=\"soft\">Poplar · " +
-         (input.run.empty() ? "plan " : "run ") + escapeHTML(input.name) +
+         (input.isRun ? "run " : "plan ") + escapeHTML(input.name) +
          "</p>\n<h1>" + title + "</h1>\n" + head +
          "<div class=\"facts\" style=\"--columns:" +
          std::to_string(numFacts > 6 ? (numFacts + 1) / 2 : numFacts) +

@@ -51,6 +51,8 @@ std::optional<double> getPlanSeconds(const ReportInput &input);
 /// "4 × a100 alone", "Whale"
 std::string nameBaseline(const ReportInput &input,
                          const ReportBaseline &baseline);
+/// What is wrong, without what to do about it: a page repeats it by stage.
+std::string getReason(const std::string &error);
 /// The fastest of a kind; null if none has a plan.
 const ReportBaseline *findFastest(const ReportInput &input,
                                   const std::string &policy);

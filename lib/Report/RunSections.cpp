@@ -82,7 +82,7 @@ std::string poplar::formatComparison(const ReportInput &input,
       others.push_back(&baseline);
     else
       missing += "<li>" + escapeHTML(nameBaseline(input, baseline)) + " " +
-                 escapeHTML(baseline.error) + "</li>\n";
+                 escapeHTML(getReason(baseline.error)) + "</li>\n";
   std::stable_sort(
       others.begin(), others.end(),
       [](const auto *a, const auto *b) { return *a->seconds < *b->seconds; });

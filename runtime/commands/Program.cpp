@@ -174,9 +174,13 @@ static void runMerge(const PoplarProgram &Program, const Options &O) {
   if (int Started = comm::getNumStarted(); Started > 1)
     fail("merge is the work of one process, but ", Started,
          " were started; use poplar merge");
-  std::string Directory = resolveCheckpoint(O.Checkpoint),
-              Base = findBase(Directory,
-                              O.Init.empty() ? "" : resolveCheckpoint(O.Init));
+  std::string Directory = resolveCheckpoint(O.Checkpoint);
+  if (!ModelInfo(Program).Adapter.Rank)
+    fail("'", Directory,
+         "' has no adapters to merge: its program was not imported with "
+         "--lora-rank");
+  std::string Base =
+      findBase(Directory, O.Init.empty() ? "" : resolveCheckpoint(O.Init));
   if (Base.empty())
     fail("'", Directory,
          "' does not say which model it is an adapter of; name it with --init");

@@ -205,7 +205,8 @@ RenderedChat ChatTemplate::render(const json::Value &Messages,
     const json::Value *Content = Message.find("content");
     std::string Role = Message.string("role", "");
     if (!Content || Content->kind() != json::Value::String)
-      fail(Where, ": a message has no text as its 'content'");
+      fail(Where, ": the 'content' of a message is not a string; lists of "
+                  "parts and calls of tools are not supported");
     if (Role != "user" && Role != "assistant" && Role != "system")
       fail(Where, ": the role '", Role,
            "' of a message is not supported; there are system, user and "

@@ -45,7 +45,7 @@ bool poplar::runtime::isExamples(const std::string &Path,
   if (Format != "auto" || !Encoding.get() || IsGlob)
     return false;
   MappedFile File(Path);
-  return looksLikeJSON(File.text());
+  return isJSON(File);
 }
 
 /// The id to put behind texts; -1 if the model does not say.
@@ -63,7 +63,7 @@ static int32_t findEnd(const ModelInfo &Model) {
 /// Calls `Take` with every object of a file: one per line, or all in a list.
 template <typename Callback>
 static void forEachObject(const MappedFile &File, const Callback &Take) {
-  std::string_view Text = File.text();
+  std::string_view Text = skipMark(File.text());
   std::string Name = "'" + File.path() + "'";
   size_t First = Text.find_first_not_of(" \t\r\n");
   if (First != Text.npos && Text[First] == '[') {
@@ -131,7 +131,7 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
   ExampleEncoder Encoder(*Encoding.get(), EndId, Template);
   // The template may decide how conversations are written.
   return Encoding.keep(Source,
-                       "examples 2 " + std::to_string(EndId) + " " + Template,
+                       "examples 3 " + std::to_string(EndId) + " " + Template,
                        [&](const std::string &Out) {
                          encodeExamples(Source, Encoder, Out, Reports);
                        });

@@ -17,30 +17,25 @@ using namespace poplar::runtime;
 ExampleSource::ExampleSource(const ExampleFile &File, int64_t Begin,
                              int64_t End, const ModelInfo &Model, uint64_t Seed,
                              bool Shuffle)
-    : File(File), Model(Model), Begin(Begin), Count(End - Begin), Seed(Seed),
-      Shuffle(Shuffle) {
-  for (int64_t I = Begin; I < End; ++I)
+    : File(File), Model(Model), Seed(Seed), Shuffle(Shuffle) {
+  for (int64_t I = Begin; I < End; ++I) {
     Cut += File.length(I) > Model.SeqLen + 1;
+    if (File.hasTargets(I, getPlaces(I)))
+      Kept.push_back(I);
+  }
+  LeftOut = End - Begin - countKept();
   if (!Model.Packed)
     return;
   std::vector<int32_t> Lengths;
-  Lengths.reserve(static_cast<size_t>(Count));
-  for (int64_t I = Begin; I < End; ++I)
+  Lengths.reserve(Kept.size());
+  for (int64_t I : Kept)
     Lengths.push_back(static_cast<int32_t>(getPlaces(I)));
   Packed.emplace(std::move(Lengths), Model.SeqLen);
 }
 
-/// Of a sample that others share. An example without a next token has one that
-/// does not count.
+/// Of a sample that others share.
 int64_t ExampleSource::getPlaces(int64_t Example) const {
-  return std::clamp<int64_t>(File.length(Example) - 1, 1, Model.SeqLen);
-}
-
-bool ExampleSource::hasTargets() const {
-  for (int64_t I = Begin; I < Begin + Count; ++I)
-    if (File.hasTargets(I, getPlaces(I)))
-      return true;
-  return false;
+  return std::min(File.length(Example) - 1, Model.SeqLen);
 }
 
 /// Of an endless sequence of samples: which of an epoch, in the order of the
@@ -53,7 +48,7 @@ int64_t ExampleSource::find(int64_t Index) {
     return hashCounters(Seed, static_cast<uint64_t>(Which), Epoch);
   };
   if (Packed && Epoch != PackedEpoch) {
-    Permutation Order(static_cast<uint64_t>(Count), Key(Stream::Packing));
+    Permutation Order(Kept.size(), Key(Stream::Packing));
     Packed->pack(&Order);
     PackedEpoch = Epoch;
   }
@@ -66,10 +61,10 @@ void ExampleSource::read(int64_t Index, int32_t *Ids, int32_t *Targets) {
   if (Packed)
     for (const int64_t *Each = Packed->begin(Sample);
          Each != Packed->end(Sample); ++Each)
-      Used += File.read(Begin + *Each, Packed->length(*Each), Ids + Used,
+      Used += File.read(getKept(*Each), Packed->length(*Each), Ids + Used,
                         Targets + Used);
   else
-    Used = File.read(Begin + Sample, Model.SeqLen, Ids, Targets);
+    Used = File.read(getKept(Sample), Model.SeqLen, Ids, Targets);
   std::fill(Ids + Used, Ids + Model.SeqLen, 0);
   std::fill(Targets + Used, Targets + Model.SeqLen, -1);
 }
@@ -86,16 +81,22 @@ void ExampleSource::readPositions(int64_t Index, int64_t Length,
 
 std::string ExampleSource::describe() const {
   std::string Text;
+  auto Count = [](int64_t Number) {
+    return ", " + std::to_string(Number) +
+           (Number == 1 ? " example is " : " examples are ");
+  };
+  std::string Length = std::to_string(Model.SeqLen + 1) + " tokens";
   if (Cut)
-    Text += ", " + std::to_string(Cut) + " examples are longer than " +
-            std::to_string(Model.SeqLen + 1) + " tokens and cut";
+    Text += Count(Cut) + "longer than " + Length + " and cut";
+  if (LeftOut)
+    Text += Count(LeftOut) + "left out: no target among the first " + Length;
   if (!Packed)
     return Text;
   char Filled[32];
   std::snprintf(Filled, sizeof Filled, "%.1f %%",
                 100.0 * static_cast<double>(Packed->filled()) /
                     static_cast<double>(Packed->size() * Model.SeqLen));
-  return Text + ", packed " + std::to_string(Count) + " examples into " +
+  return Text + ", packed " + std::to_string(countKept()) + " examples into " +
          std::to_string(Packed->size()) + " samples of " +
          std::to_string(Model.SeqLen) + " tokens: " + Filled + " filled";
 }

@@ -19,6 +19,7 @@ namespace poplar::runtime {
 
 /// A range of the examples of a file, in another order in every epoch if it is
 /// shuffled. What is too long is cut, and places that are left do not count.
+/// Examples of which the cut leaves nothing that counts are left out.
 ///
 /// If the program was made for packing, several examples share a sample, each
 /// whole and with positions of its own. The last token of an example is a
@@ -28,24 +29,30 @@ public:
   ExampleSource(const ExampleFile &File, int64_t Begin, int64_t End,
                 const ModelInfo &Model, uint64_t Seed, bool Shuffle);
 
-  int64_t size() const override { return Packed ? Packed->size() : Count; }
+  int64_t size() const override {
+    return Packed ? Packed->size() : countKept();
+  }
   void read(int64_t Index, int32_t *Ids, int32_t *Targets) override;
   void readPositions(int64_t Index, int64_t Length,
                      int32_t *Positions) override;
   bool needsMasking() const override { return false; }
-  /// Whether any token counts that is in a sample.
-  bool hasTargets() const;
-  /// ", 3 are longer than 1024 tokens and cut", if any are, and ", packed 5200
+  /// ", 3 examples are longer than 1025 tokens and cut, 1 example is left out:
+  /// no target among the first 1025 tokens", if any are, and ", packed 5200
   /// examples into 812 samples of 1024 tokens: 97.3 % filled".
   std::string describe() const;
 
 private:
   int64_t getPlaces(int64_t Example) const;
+  int64_t countKept() const { return static_cast<int64_t>(Kept.size()); }
+  int64_t getKept(int64_t Number) const {
+    return Kept[static_cast<size_t>(Number)];
+  }
   int64_t find(int64_t Index);
 
   const ExampleFile &File;
   const ModelInfo &Model;
-  int64_t Begin, Count, Cut = 0;
+  std::vector<int64_t> Kept;
+  int64_t Cut = 0, LeftOut = 0;
   uint64_t Seed;
   bool Shuffle;
   /// As packed for the epoch.

@@ -82,10 +82,38 @@ Example ExampleEncoder::encodeChat(const RenderedChat &Chat) {
   return E;
 }
 
+/// What an object has, or what is there instead of one.
+static std::string listKeys(const json::Value &Object) {
+  if (Object.kind() != json::Value::Object)
+    return "no object";
+  std::string Text;
+  for (const auto &[Key, Member] : Object.members())
+    Text += (Text.empty() ? "" : ", ") + json::quote(Key);
+  return Text.empty() ? "an empty object" : "one with " + Text;
+}
+
 Example ExampleEncoder::encode(const json::Value &Object,
                                const std::string &Where) {
+  Example E = encodeObject(Object, Where);
+  // As with trl: whoever trains on answers wants to know of one that is
+  // missing.
+  if (std::find(E.Counts.begin(), E.Counts.end(), true) == E.Counts.end())
+    fail(Where, Object.find("messages")
+                    ? ": no message is of the assistant, so that nothing would "
+                      "count in the loss"
+                    : ": the completion is empty, so that nothing would count "
+                      "in the loss");
+  return E;
+}
+
+Example ExampleEncoder::encodeObject(const json::Value &Object,
+                                     const std::string &Where) {
   auto Get = [&](const char *Key) {
     const json::Value *Member = Object.find(Key);
+    if (Member && Member->kind() == json::Value::Array)
+      fail(Where, ": '", Key,
+           "' is a list, and a string is expected; conversations are given as "
+           "messages");
     if (!Member || Member->kind() != json::Value::String)
       fail(Where, ": '", Key, "' is not a string");
     return std::string(Member->asString());
@@ -109,8 +137,10 @@ Example ExampleEncoder::encode(const json::Value &Object,
     return encodeCompletion(Prompt, Get("output"), Where);
   }
   if (!Object.find("text"))
-    fail(Where, ": expected an object with text, prompt and completion, "
-                "instruction and output, or messages");
+    fail(Where,
+         ": expected an object with text, prompt and completion, instruction "
+         "and output, or messages, found ",
+         listKeys(Object));
   Example E;
   E.Ids = encodeText(Get("text"), true);
   E.Counts.assign(E.Ids.size(), true);

@@ -34,10 +34,12 @@ public:
   ExampleEncoder(const Tokenizer &Tok, int32_t EndId,
                  const std::string &Template);
 
-  /// `Where` names the object in errors.
+  /// `Where` names the object in errors. One of which nothing counts is an
+  /// error.
   Example encode(const json::Value &Object, const std::string &Where);
 
 private:
+  Example encodeObject(const json::Value &Object, const std::string &Where);
   const ChatTemplate &getChat(const std::string &Where);
   Example encodeChat(const RenderedChat &Chat);
   Example encodeCompletion(const std::string &Prompt,

@@ -74,7 +74,7 @@ static DataFile openFile(const std::string &Path, const Options &O,
 }
 
 /// The part [Begin, End) of a file, for the purpose `What`. `Note` is told what
-/// becomes of examples.
+/// becomes of examples. With it, a part of which nothing counts is an error.
 static std::unique_ptr<SampleSource>
 openPart(const DataFile &File, int64_t Begin, int64_t End,
          const ModelInfo &Model, const Options &O, bool Shuffle,
@@ -85,14 +85,11 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
                                           Shuffle, What);
   auto Source = std::make_unique<ExampleSource>(*File.Examples, Begin, End,
                                                 Model, Seed, Shuffle);
-  if (Shuffle && !Source->hasTargets())
-    fail("'", File.Examples->name(), "': no token counts in the loss, ",
-         File.Examples->counted()
-             ? "because what counts lies beyond the sequence length of " +
-                   std::to_string(Model.SeqLen) +
-                   "; import the model with a larger --seq-len"
-             : std::string("because no example has an answer or a completion; "
-                           "see docs/examples.md"));
+  if (Source->size() == 0 && Note)
+    fail("'", File.Examples->name(),
+         "': no token counts in the loss, because what counts lies beyond the "
+         "sequence length of ",
+         Model.SeqLen, "; import the model with a larger --seq-len");
   if (Note)
     *Note += Source->describe();
   return Source;
@@ -170,8 +167,13 @@ void Sources::openValidation(const Options &O, const ModelInfo &Model) {
                    " tokens of the data are fewer than one sequence";
       continue;
     }
-    Parts.push_back(openPart(File, File.TrainEnd, File.size(), Model, O,
-                             /*Shuffle=*/false, "validation"));
+    auto Part = openPart(File, File.TrainEnd, File.size(), Model, O,
+                         /*Shuffle=*/false, "validation");
+    if (Part->size() > 0)
+      Parts.push_back(std::move(Part));
+    else
+      File.Note += "\nno validation: no token counts in the last " +
+                   std::to_string(Rest) + " examples";
   }
   if (Parts.size() == 1)
     Validation = std::move(Parts.front());

@@ -118,14 +118,26 @@ static void refuseContainers(const MappedFile &File) {
                  "starts from a checkpoint");
 }
 
-bool poplar::runtime::looksLikeJSON(std::string_view Text) {
+std::string_view poplar::runtime::skipMark(std::string_view Text) {
+  constexpr std::string_view Mark = "\xEF\xBB\xBF";
+  return Text.substr(0, Mark.size()) == Mark ? Text.substr(Mark.size()) : Text;
+}
+
+static bool endsWith(std::string_view Text, std::string_view End) {
+  return Text.size() >= End.size() &&
+         Text.substr(Text.size() - End.size()) == End;
+}
+
+bool poplar::runtime::isJSON(const MappedFile &File) {
+  if (endsWith(File.path(), ".json") || endsWith(File.path(), ".jsonl"))
+    return true;
+  std::string_view Text = skipMark(File.text()).substr(0, SampleBytes);
   size_t Pos = 0;
   auto Skip = [&] { Pos = Text.find_first_not_of(" \t\r\n", Pos); };
   auto Take = [&](char C) {
     Skip();
     return Pos < Text.size() && Text[Pos] == C ? ++Pos : size_t(0);
   };
-  Text = Text.substr(0, SampleBytes);
   Take('[');
   if (!Take('{') || !Take('"'))
     return false;
@@ -291,11 +303,6 @@ static TokenLayout guessWidth(const MappedFile &File, int64_t VocabSize) {
   return makeRaw(TokenFormat::U16);
 }
 
-static bool endsWith(std::string_view Text, std::string_view End) {
-  return Text.size() >= End.size() &&
-         Text.substr(Text.size() - End.size()) == End;
-}
-
 static TokenLayout detect(const MappedFile &File, int64_t VocabSize,
                           bool HasTokenizer) {
   if (hasLLMCHeader(File))
@@ -304,7 +311,7 @@ static TokenLayout detect(const MappedFile &File, int64_t VocabSize,
     return readNpyHeader(File);
   refuseContainers(File);
   bool IsText = looksLikeText(File.text());
-  if (IsText && looksLikeJSON(File.text()))
+  if (IsText && isJSON(File))
     refuse(File, "is JSON, and a corpus is plain text or token ids; ",
            HasTokenizer
                ? "a glob names no files of examples: give each by a --data of "

@@ -35,8 +35,12 @@ bool parseTokenFormat(std::string_view Name, TokenFormat &Result);
 /// "auto, text, ...".
 std::string listTokenFormats();
 
-/// Whether it begins as an object, or an array of objects, of JSON does.
-bool looksLikeJSON(std::string_view Text);
+/// Whether a file is called .json or .jsonl, or begins as an object, or an
+/// array of objects, of JSON does.
+bool isJSON(const MappedFile &File);
+
+/// `Text` without the mark of UTF-8 that some editors begin files with.
+std::string_view skipMark(std::string_view Text);
 
 /// Where the tokens of a file are.
 struct TokenLayout {

@@ -9,7 +9,7 @@
 #include "Commands.h"
 #include "ImportTokenizer.h"
 #include "Output.h"
-#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Driver/Files.h"
 #include "Poplar/Import/Import.h"
@@ -47,6 +47,14 @@ struct Arguments {
 };
 } // namespace
 
+static bool hasExperts(mlir::ModuleOp module) {
+  return module
+      ->walk([](poplar::nn::ExpertLinearOp) {
+        return mlir::WalkResult::interrupt();
+      })
+      .wasInterrupted();
+}
+
 /// What was understood, and what the reader may have expected instead.
 static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
                             bool seqLenGiven,
@@ -72,10 +80,10 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
                      .getNumElements();
   if (auto rank = model.getAs<mlir::IntegerAttr>("lora_rank"))
     stream << llvm::formatv(
-        "adapters  LoRA of rank {0} on {1}: {2:N} parameters are trained, the "
-        "others are frozen\n",
+        "adapters  LoRA of rank {0} on {1}{2}: {3:N} parameters are trained, "
+        "the others are frozen\n",
         rank.getInt(), model.getAs<mlir::StringAttr>("lora_targets").getValue(),
-        trained);
+        hasExperts(module) ? ", and on no experts" : "", trained);
   int64_t quantized = 0, bytes = 0;
   for (auto parameter : module.getOps<poplar::nn::ParameterOp>()) {
     auto type = llvm::cast<mlir::RankedTensorType>(parameter.getType());
@@ -399,8 +407,11 @@ void addImportCommand(CLI::App &app, int &status) {
       (isFile ? llvm::outs() : llvm::errs())
           << describe(*module, *arguments, seqLen->count() > 0, summary)
           << tokenizer;
-    if (!status && isFile)
-      printNext({"poplar", "plan", "--model", arguments->output, "--cluster",
-                 "CLUSTER", "--global-batch", "SAMPLES", "-o", "plan.mlir"});
+    if (status || !isFile)
+      return;
+    printNext({"poplar", "build", arguments->output, "-o", "program"});
+    printNext({"poplar", "plan", "--model", arguments->output, "--cluster",
+               "CLUSTER", "--global-batch", "SAMPLES", "-o", "plan.mlir"},
+              "or, for several devices:");
   });
 }

@@ -34,8 +34,8 @@ std::string formatWord(llvm::StringRef word) {
   return isPlain ? word.str() : poplar::quoteForShell(word);
 }
 
-void printNext(llvm::ArrayRef<llvm::StringRef> words) {
-  llvm::outs() << "next:";
+void printNext(llvm::ArrayRef<llvm::StringRef> words, llvm::StringRef label) {
+  llvm::outs() << label;
   for (llvm::StringRef word : words)
     llvm::outs() << " " << formatWord(word);
   llvm::outs() << "\n";

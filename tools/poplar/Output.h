@@ -16,8 +16,10 @@
 /// A word as a shell takes it: in quotes, unless it needs none.
 std::string formatWord(llvm::StringRef word);
 
-/// Prints the command that goes on from what this one wrote. Words in capitals
-/// are for the user to fill in; all others are quoted for a shell.
-void printNext(llvm::ArrayRef<llvm::StringRef> words);
+/// Prints the command that goes on from what this one wrote, behind `label`.
+/// Words in capitals are for the user to fill in; all others are quoted for a
+/// shell.
+void printNext(llvm::ArrayRef<llvm::StringRef> words,
+               llvm::StringRef label = "next:");
 
 #endif // POPLAR_TOOLS_OUTPUT_H

@@ -239,6 +239,7 @@ static bool addRun(const std::string &run, Compilation &compilation,
     compilation.error = metrics + ":" + compilation.error;
     return false;
   }
+  report.isRun = true;
   report.run = std::move(*steps);
   if (!llvm::sys::fs::exists(plan)) {
     report.note = "The run does not say what was trained.";
@@ -249,6 +250,9 @@ static bool addRun(const std::string &run, Compilation &compilation,
                       ? "This run was of one device, without a plan."
                       : "The plan is not shown. " + compilation.error;
   }
+  if (report.run.empty())
+    report.note = "No step has been trained." +
+                  (report.note.empty() ? "" : " " + report.note);
   return true;
 }
 

@@ -87,10 +87,21 @@ int main(int argc, char **argv) {
   addEvaluateCommand(app, status);
   addSampleCommand(app, status);
   addMergeCommand(app, status);
-  // The program's own --help lists its options.
-  if (llvm::StringRef command = argc > 2 && argv[2][0] != '-' ? argv[1] : "";
-      command == "train" || command == "evaluate" || command == "sample")
-    app.get_subcommand(command.str())->set_help_flag();
+  // The program's own --help lists its options. What they are is not known
+  // here, so that a value of one could not be told from the directory.
+  llvm::StringRef command = argc > 2 ? argv[1] : "";
+  if (command == "train" || command == "evaluate" || command == "sample") {
+    llvm::StringRef first = argv[2];
+    if (!first.starts_with("-"))
+      app.get_subcommand(command.str())->set_help_flag();
+    else if (first != "--help" && first != "-h")
+      return reportError(
+          "poplar " + command.str() + ": " +
+          (command == "train" ? "DIR, which poplar build wrote"
+                              : "RUN, which poplar train wrote") +
+          ", comes before the options: poplar " + command.str() +
+          (command == "train" ? " DIR " : " RUN ") + first.str() + " ...");
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError &error) {

@@ -213,6 +213,9 @@ TEST(Examples, Refused) {
                   "no chat template that is built in");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"words": "a"})"),
                   "here: expected an object with text");
+  EXPECT_MENTIONS(messageOf(Encoder, R"(["a"])"), "found no object");
+  EXPECT_MENTIONS(messageOf(Encoder, R"({"prompt": [], "completion": []})"),
+                  "' is a list, and a string is expected");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"text": 1})"),
                   "'text' is not a string");
   ExampleEncoder Endless(*T, -1, "");

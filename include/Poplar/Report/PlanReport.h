@@ -38,7 +38,8 @@ struct MeasuredStep {
 };
 
 /// Reads metrics.csv as a run writes it. Fails, with `error` set to one line
-/// that begins with the number of the line, if it is none or has no step.
+/// that begins with the number of the line, if it is none. A run of no steps
+/// has none.
 std::optional<std::vector<MeasuredStep>> readMetrics(const std::string &text,
                                                      std::string &error);
 
@@ -108,6 +109,8 @@ struct ReportInput {
   std::optional<StagedPlan> stages;
   std::optional<SimulatedIteration> simulated;
   std::vector<ReportBaseline> baselines;
+  /// Whether it is of a run, which may have no steps.
+  bool isRun = false;
   std::vector<MeasuredStep> run;
   std::optional<MeasuredTimeline> trace;
   /// Some of the times that a simulation rests on are estimates.

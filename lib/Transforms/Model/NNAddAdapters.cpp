@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FindHead.h"
-#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/NN/NNGroupOps.h"
 #include "Poplar/Transforms/Model/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -52,6 +52,11 @@ private:
   LogicalResult checkOptions();
   LogicalResult findLayers(func::FuncOp model);
   LogicalResult chooseLayers();
+  LogicalResult reportUnused(StringRef target, ArrayRef<StringRef> known);
+  /// The name of a parameter's module, as in
+  /// `model.layers.0.self_attn.q_proj`; empty if it is no weight of a layer of
+  /// its own.
+  StringRef getModule(func::CallOp call, Value weight);
   void adapt(func::FuncOp unit, ArrayRef<Layer *> layers);
   /// The unit's argument of random keys, made where there is none.
   Value getKeys(func::FuncOp unit);
@@ -91,6 +96,17 @@ LogicalResult NNAddAdaptersPass::checkOptions() {
   return success();
 }
 
+StringRef NNAddAdaptersPass::getModule(func::CallOp call, Value weight) {
+  auto argument = dyn_cast<BlockArgument>(weight);
+  if (!argument)
+    return "";
+  auto get = call.getOperand(argument.getArgNumber())
+                 .getDefiningOp<nn::GetParameterOp>();
+  StringRef name = get ? get.getParameter() : StringRef();
+  // The table of an embedding serves as a head, too: no layer of its own.
+  return name.consume_back(".weight") && get->hasOneUse() ? name : "";
+}
+
 LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
   int64_t number = 0;
   for (auto call : model.getOps<func::CallOp>()) {
@@ -104,18 +120,13 @@ LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
   for (auto &[op, callsOf] : calls) {
     auto unit = cast<func::FuncOp>(op);
     for (auto linear : unit.getOps<nn::LinearOp>()) {
-      auto weight = dyn_cast<BlockArgument>(linear.getWeight());
-      if (!weight || isRouter(linear))
+      if (isRouter(linear))
         continue;
       Layer layer = {linear, {}, linear == head};
-      for (func::CallOp call : callsOf) {
-        auto get = call.getOperand(weight.getArgNumber())
-                       .getDefiningOp<nn::GetParameterOp>();
-        StringRef name = get ? get.getParameter() : StringRef();
-        // The table of an embedding serves as a head, too: no layer of its own.
-        if (name.consume_back(".weight") && get->hasOneUse())
-          layer.modules.push_back(name);
-      }
+      for (func::CallOp call : callsOf)
+        if (StringRef module = getModule(call, linear.getWeight());
+            !module.empty())
+          layer.modules.push_back(module);
       if (layer.modules.size() == callsOf.size())
         layers[unit].push_back(std::move(layer));
     }
@@ -131,6 +142,30 @@ static bool matches(StringRef module, StringRef target) {
 
 static StringRef getLastName(StringRef module) {
   return module.substr(module.rfind('.') + 1);
+}
+
+LogicalResult NNAddAdaptersPass::reportUnused(StringRef target,
+                                              ArrayRef<StringRef> known) {
+  bool namesExperts = false, namesRouters = false;
+  for (auto &[op, callsOf] : calls)
+    for (func::CallOp call : callsOf) {
+      auto unit = cast<func::FuncOp>(op);
+      for (auto experts : unit.getOps<nn::ExpertLinearOp>())
+        namesExperts |= llvm::any_of(experts.getWeights(), [&](Value weight) {
+          return matches(getModule(call, weight), target);
+        });
+      for (auto linear : unit.getOps<nn::LinearOp>())
+        namesRouters |= isRouter(linear) &&
+                        matches(getModule(call, linear.getWeight()), target);
+    }
+  InFlightDiagnostic error = getOperation().emitError();
+  if (namesExperts || namesRouters)
+    error << "'" << target << "' names "
+          << (namesExperts ? "experts" : "routers of experts")
+          << ", which cannot have adapters; linear layers of the model are: ";
+  else
+    error << "no linear layer is called '" << target << "'; the model has: ";
+  return error << llvm::join(known, ", ");
 }
 
 LogicalResult NNAddAdaptersPass::chooseLayers() {
@@ -164,9 +199,8 @@ LogicalResult NNAddAdaptersPass::chooseLayers() {
     }
   if (unused.empty() && !chosen.empty())
     return success();
-  return getOperation().emitError("no linear layer is called '")
-         << (unused.empty() ? kAllLinear : unused.front())
-         << "'; the model has: " << llvm::join(known.getArrayRef(), ", ");
+  return reportUnused(unused.empty() ? StringRef(kAllLinear) : unused.front(),
+                      known.getArrayRef());
 }
 
 Value NNAddAdaptersPass::getKeys(func::FuncOp unit) {

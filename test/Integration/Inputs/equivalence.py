@@ -16,7 +16,9 @@ A plan is a model, a stage of ZeRO, a number of ranks, how samples are shared
 (evenly, unevenly, one rank has none) and how state is (evenly, unevenly, one
 rank holds none; in stage 0, where all hold all, who reduces how much).
 
-Each of the 336 plans takes about a second; --model and --part run some of them."""
+Each of the 336 plans takes some seconds; --model and --part run some of them.
+--spread gives each plan of several ranks to one of the three models, such that
+each model has all combinations of any three of stage, ranks, samples and state."""
 
 import concurrent.futures
 import itertools
@@ -63,12 +65,17 @@ SHARDS = {
 }
 
 
-def all_variants(models):
+def all_variants(models, spread=False):
     for model, stage, ranks, batch, shards in itertools.product(
         models, range(4), range(1, 5), BATCHES, SHARDS
     ):
-        if ranks in BATCHES[batch] and ranks in SHARDS[shards]:
-            yield model, stage, ranks, batch, shards
+        if ranks not in BATCHES[batch] or ranks not in SHARDS[shards]:
+            continue
+        # An orthogonal array of strength 3.
+        choices = (stage, ranks, list(BATCHES).index(batch), list(SHARDS).index(shards))
+        if spread and ranks > 1 and sum(choices) % 3 != jobs.MODELS.index(model):
+            continue
+        yield model, stage, ranks, batch, shards
 
 
 def make_plan(model, stage, ranks, batch, shards):
@@ -86,6 +93,7 @@ def make_plan(model, stage, ranks, batch, shards):
 def main():
     def add(parser):
         parser.add_argument("--model", help="one of examples/models/tiny-*.json")
+        parser.add_argument("--spread", action="store_true", help="a third of the plans")
         parser.add_argument("--part", default="1/1", help="I/N: the Ith of N parts")
         parser.add_argument("--jobs", type=int, help="how many at a time")
 
@@ -93,7 +101,7 @@ def main():
     models = [arguments.model] if arguments.model else jobs.MODELS
     total = len(list(all_variants(jobs.MODELS)))
     part, parts = map(int, arguments.part.split("/"))
-    variants = list(all_variants(models))[part - 1 :: parts]
+    variants = list(all_variants(models, arguments.spread))[part - 1 :: parts]
     print(f"{len(variants)} of {total} plans", flush=True)
 
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
