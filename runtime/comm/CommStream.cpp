@@ -635,6 +635,7 @@ void CommStream::wake() {
 void CommStream::loop(const Factory &Make) {
   // Short sleeps between polls are to be short.
   prctl(PR_SET_TIMERSLACK, 1000);
+  askForShortSlices();
   prctl(PR_SET_NAME, "poplar-comm");
   try {
     First = Make();
