@@ -106,7 +106,7 @@ private:
 int64_t ZeroOverlapExchangesPass::countPieces(RankedTensorType row,
                                               ArrayRef<int64_t> bounds) {
   constexpr double leastSeconds = 25e-6;
-  constexpr int64_t leastTokens = 16, mostPieces = 4;
+  constexpr int64_t leastTokens = 4, mostPieces = 4;
   static_assert(mostPieces <= POPLAR_MAX_PIECES);
   if (bandwidth == 0)
     return 1;

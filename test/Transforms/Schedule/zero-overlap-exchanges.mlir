@@ -110,16 +110,16 @@ func.func private @slow(%x: tensor<?x32x64xf32>, %up: tensor<8x64xf32> {nn.param
 
 // -----
 
-// No more than four pieces, of 16 tokens at least.
+// No more than four pieces, of 4 tokens at least.
 
 zero.program "cpu" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 parts [1, 1] position 1 sharers_bandwidth 1.0e3
 // CHECK-LABEL: func.func private @most(
 // CHECK: zero.start_exchange gather_tokens %{{.*}} bounds [0, 128, 256] position 1 pieces 4 :
-// CHECK: zero.start_exchange gather_tokens %{{.*}} bounds [0, 32, 64] position 1 pieces 2 :
-func.func private @most(%x: tensor<?x128x64xf32>, %y: tensor<?x32x64xf32>, %w: tensor<8x64xf32> {nn.parameter}) -> (tensor<?x256x8xf32>, tensor<?x64x8xf32>) attributes {nn.unit} {
+// CHECK: zero.start_exchange gather_tokens %{{.*}} bounds [0, 8, 16] position 1 pieces 2 :
+func.func private @most(%x: tensor<?x128x64xf32>, %y: tensor<?x8x64xf32>, %w: tensor<8x64xf32> {nn.parameter}) -> (tensor<?x256x8xf32>, tensor<?x16x8xf32>) attributes {nn.unit} {
   %0 = zero.gather_tokens %x bounds [0, 128, 256] position 1 : tensor<?x128x64xf32> -> tensor<?x256x64xf32>
   %1 = nn.linear %0, %w : (tensor<?x256x64xf32>, tensor<8x64xf32>) -> tensor<?x256x8xf32>
-  %2 = zero.gather_tokens %y bounds [0, 32, 64] position 1 : tensor<?x32x64xf32> -> tensor<?x64x64xf32>
-  %3 = nn.linear %2, %w : (tensor<?x64x64xf32>, tensor<8x64xf32>) -> tensor<?x64x8xf32>
-  return %1, %3 : tensor<?x256x8xf32>, tensor<?x64x8xf32>
+  %2 = zero.gather_tokens %y bounds [0, 8, 16] position 1 : tensor<?x8x64xf32> -> tensor<?x16x64xf32>
+  %3 = nn.linear %2, %w : (tensor<?x16x64xf32>, tensor<8x64xf32>) -> tensor<?x16x8xf32>
+  return %1, %3 : tensor<?x256x8xf32>, tensor<?x16x8xf32>
 }

@@ -59,7 +59,7 @@ def ZeroOverlapExchanges : Pass<"zero-overlap-exchanges", "::mlir::ModuleOp"> {
 
     A product runs in pieces where the link between the ranks is slow: a piece of
     a sample's tokens keeps `sharers_bandwidth` of zero.program busy for 25 us at
-    least, and has 16 tokens at least. There are 4 pieces of a rank's tokens at
+    least, and has 4 tokens at least. There are 4 pieces of a rank's tokens at
     most. `--plan-memory` cuts the products. One exchange is under way at a time.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
