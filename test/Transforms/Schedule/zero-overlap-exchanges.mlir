@@ -93,7 +93,10 @@ func.func private @spread(%dy: tensor<?x8x2xf32>, %x: tensor<?x8x4xf32>, %w: ten
 // pieces of 25 us at least.
 
 zero.program "cpu" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 parts [2, 1] position 1 sharers_bandwidth 1.0e8
-// CHECK-LABEL: func.func private @slow(%x: tensor<?x32x64xf32>, %up: tensor<8x64xf32> {nn.parameter}, %down: tensor<64x8xf32> {nn.parameter}) -> tensor<?x32x64xf32> attributes {nn.unit} {
+// CHECK-LABEL: func.func private @slow(
+// CHECK: zero.start_exchange gather_tokens %{{.*}} bounds [0, 64, 96] position 1 pieces 3 :
+// CHECK: zero.start_exchange scatter_tokens %{{.*}} bounds [0, 64, 96] position 1 pieces 3 :
+func.func private @slow(%x: tensor<?x32x64xf32>, %up: tensor<8x64xf32> {nn.parameter}, %down: tensor<64x8xf32> {nn.parameter}) -> tensor<?x32x64xf32> attributes {nn.unit} {
   %all = zero.gather_tokens %x bounds [0, 64, 96] position 1 : tensor<?x32x64xf32> -> tensor<?x96x64xf32>
   %0 = nn.linear %all, %up : (tensor<?x96x64xf32>, tensor<8x64xf32>) -> tensor<?x96x8xf32>
   %1 = nn.linear %0, %down : (tensor<?x96x8xf32>, tensor<64x8xf32>) -> tensor<?x96x64xf32>
