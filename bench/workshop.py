@@ -9,10 +9,12 @@
 a link between them that is injected; and, of unlike host types, a directory, in
 which what was done is kept, and the model and profiles in it."""
 
+import ctypes
 import json
 import os
 import shutil
 import statistics
+import struct
 import subprocess
 import sys
 
@@ -64,6 +66,18 @@ def write_equal_hosts(path, target, latency, bandwidth, seconds, one_node=False)
     }
     with open(path, "w") as file:
         json.dump(cluster, file)
+
+
+def come_first():
+    """From now on, what this process starts has cores before other work of the
+    machine, and as soon as it wakes up: by its priority, and by slices that are
+    shorter than others' 3 ms, which Linux lets them finish otherwise. Communication
+    threads ask for still shorter ones."""
+    sched_setattr, policy, nice, nanoseconds = 314, 0, -20, 1_000_000
+    attributes = struct.pack("IIQiIQQQ", 48, policy, 0, nice, 0, nanoseconds, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(sched_setattr, 0, attributes, 0):
+        sys.exit(f"error: --priority: {os.strerror(ctypes.get_errno())}")
 
 
 class FakedJob:

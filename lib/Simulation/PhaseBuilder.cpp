@@ -99,26 +99,40 @@ void PhaseBuilder::addTokens(Phase &phase, int group,
                              zero::ExchangeOpInterface op, int64_t batch) {
   const PhaseGroup &sharers = groups[group];
   auto bounds = op.getBounds().vec();
+  auto start = dyn_cast<zero::StartExchangeOp>(op.getOperation());
+  if (start)
+    exchanges[start].clear();
   for (zero::TokenExchange exchange : op.getExchanges()) {
     int64_t bytes = exchange.bytesPerToken * batch;
     StringRef kind = stringifyExchangeKind(exchange.kind);
-    int token = static_cast<int>(phase.size());
-    int index = getCollective(
-        kind + ", " + Twine(group) + ", " + Twine(bytes), [&](std::string) {
-          std::string name = kind.str();
-          SimulationProblem::Collective made =
-              exchange.kind == zero::ExchangeKind::GatherTokens
-                  ? sharers.cost.allGather(name, bounds, bytes)
-              : exchange.kind == zero::ExchangeKind::ScatterTokens
-                  ? sharers.cost.reduceScatter(name, bounds, bytes)
-                  : sharers.cost.exchange(name, bounds.back() * bytes);
-          return place(std::move(made), sharers);
-        });
-    phase.push_back(Step::start(index, token));
-    if (isa<zero::StartExchangeOp>(op.getOperation()))
-      exchanges[op.getOperation()] = token;
-    else
-      phase.push_back(Step::wait(token));
+    bool gathers = exchange.kind == zero::ExchangeKind::GatherTokens;
+    int64_t pieces = start ? int64_t(start.getPieces()) : 1;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      // Pieces follow one another on the link: one latency for all of them,
+      // before the first that is waited for, or the last.
+      bool isLate = piece == (gathers ? 0 : pieces - 1);
+      int index = getCollective(
+          kind + ", " + Twine(group) + ", " + Twine(bytes) + ", " +
+              Twine(pieces) + ", " + Twine(int(isLate)),
+          [&](std::string) {
+            std::string name = kind.str();
+            double own = double(bytes) / double(pieces);
+            SimulationProblem::Collective made =
+                gathers ? sharers.cost.allGather(name, bounds, own)
+                : exchange.kind == zero::ExchangeKind::ScatterTokens
+                    ? sharers.cost.reduceScatter(name, bounds, own)
+                    : sharers.cost.exchange(name, bounds.back() * bytes);
+            if (!isLate)
+              made.latency = 0;
+            return place(std::move(made), sharers);
+          });
+      int token = static_cast<int>(phase.size());
+      phase.push_back(Step::start(index, token));
+      if (start)
+        exchanges[start].push_back(token);
+      else
+        phase.push_back(Step::wait(token));
+    }
   }
 }
 
@@ -209,29 +223,49 @@ static std::pair<double, zero::StartExchangeOp> findCut(Operation &op) {
 void PhaseBuilder::addCallee(Phase &phase, func::FuncOp callee, Seconds seconds,
                              Messages messages) {
   double since = 0;
-  // What runs behind a start or a wait because rows are missing before.
-  DenseMap<Operation *, double> behindStart, behindWait;
+  StringRef name = callee.getSymName();
+  // What is cut by an exchange: rows that are given away, and what runs behind
+  // a start or a wait because rows are missing before.
+  DenseMap<Operation *, double> beforeStart, behindStart, behindWait;
   for (Operation &op : callee.front()) {
     double own = seconds(&op);
     auto [part, cut] = findCut(op);
-    since += own * part;
-    if (cut) {
-      bool gathers = cut.getKind() == zero::ExchangeKind::GatherTokens;
-      (gathers ? behindWait : behindStart)[cut] += own * (1 - part);
+    if (cut && cut.getKind() == zero::ExchangeKind::ScatterTokens) {
+      beforeStart[cut] += own * part;
+      behindStart[cut] += own * (1 - part);
+    } else {
+      since += own * part;
+      if (cut)
+        behindWait[cut] += own * (1 - part);
     }
     auto wait = dyn_cast<zero::WaitExchangeOp>(op);
     if (!wait && !isa<zero::ExchangeOpInterface>(op))
       continue;
-    addComputation(phase, callee.getSymName(), since);
+    addComputation(phase, name, since);
+    since = 0;
     if (wait) {
-      phase.push_back(Step::wait(exchanges.lookup(wait.getStart())));
-      since = behindWait.lookup(wait.getStart());
+      ArrayRef<int> tokens = exchanges[wait.getStart()];
+      for (int token : tokens) {
+        phase.push_back(Step::wait(token));
+        addComputation(phase, name,
+                       behindWait.lookup(wait.getStart()) / tokens.size());
+      }
     } else {
+      // A piece goes when it is computed. Other exchanges are not cut.
+      size_t size = phase.size();
       messages(phase, &op);
+      if (double seconds = beforeStart.lookup(&op)) {
+        Phase pieces(phase.begin() + size, phase.end());
+        phase.resize(size);
+        for (Step piece : pieces) {
+          addComputation(phase, name, seconds / pieces.size());
+          phase.push_back(piece);
+        }
+      }
       since = behindStart.lookup(&op);
     }
   }
-  addComputation(phase, callee.getSymName(), since);
+  addComputation(phase, name, since);
 }
 
 FailureOr<Phase> PhaseBuilder::make(ModuleOp program, StringRef name,

@@ -119,8 +119,8 @@ private:
   mlir::SymbolTableCollection symbols;
   /// By name, their indices in the problem.
   llvm::StringMap<int> collectives, computations;
-  /// Of exchanges under way, their tokens.
-  llvm::DenseMap<mlir::Operation *, int> exchanges;
+  /// Of exchanges under way, the tokens of their pieces.
+  llvm::DenseMap<mlir::Operation *, mlir::SmallVector<int>> exchanges;
 };
 
 } // namespace poplar

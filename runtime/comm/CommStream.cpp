@@ -642,25 +642,35 @@ void CommStream::complete() {
   Progress.notify_one();
 }
 
+/// How long to rest while the rank computes, and wants its core, if nothing has
+/// moved for `Time`. What takes long, as a message of a pipeline does, need not
+/// be noticed at once; others may wait for what takes a millisecond.
+static Clock::duration getRest(Clock::duration Time) {
+  using std::chrono::microseconds, std::chrono::milliseconds;
+  Clock::duration Most =
+      std::clamp<Clock::duration>(Time / 16, milliseconds(1), milliseconds(5));
+  return std::clamp<Clock::duration>(Time / 4, microseconds(100), Most);
+}
+
 /// Until there is something else to do. A message that is asked for wakes the
 /// thread; one on its way needs it now and then, and more often while the rank
 /// waits for it and does not want its core.
 void CommStream::pollMessages() {
-  constexpr auto LongestWhileWaiting = std::chrono::microseconds(50);
-  // A rank of a pipeline always has a message under way, but wants its core.
-  constexpr auto LongestWhileComputing = std::chrono::milliseconds(1);
-  Pause P(LongestWhileComputing);
+  Pause P(std::chrono::microseconds(50));
+  Clock::time_point Moved = Clock::now();
   while (ActiveMessages && !HasWork) {
     if (First->isInterrupted())
       fail("interrupted");
     if (advanceMessages()) {
-      P = Pause(LongestWhileComputing);
+      P = Pause(std::chrono::microseconds(50));
+      Moved = Clock::now();
       continue;
     }
-    Clock::duration Time = P.next(First->getNextEvent());
+    Clock::time_point Now = Clock::now(), Next = First->getNextEvent();
     std::unique_lock<std::mutex> Lock(Mutex);
-    if (Status.Waiting)
-      Time = std::min<Clock::duration>(Time, LongestWhileWaiting);
+    Clock::duration Time = Status.Waiting
+                               ? P.next(Next)
+                               : std::min(getRest(Now - Moved), Next - Now);
     IsResting = !HasWork && QueuedMessages.empty();
     Lock.unlock();
     if (IsResting)
@@ -680,6 +690,7 @@ void CommStream::wake() {
 void CommStream::loop(const Factory &Make) {
   // Short sleeps between polls are to be short.
   prctl(PR_SET_TIMERSLACK, 1000);
+  askForShortSlices();
   prctl(PR_SET_NAME, "poplar-comm");
   try {
     First = Make();

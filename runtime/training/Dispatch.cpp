@@ -139,26 +139,26 @@ extern "C" void poplar_rt_wait(void *Context,
 extern "C" void poplar_rt_start_exchange(void *Context,
                                          const PoplarExchange *Exchange,
                                          void *const *Buffers, int64_t Batch,
-                                         int64_t Round) {
+                                         int64_t Round, int64_t Piece) {
   endProcessOnError(Context, [=] {
     static_cast<Executor *>(Context)->startExchange(*Exchange, Buffers, Batch,
-                                                    Round);
+                                                    Round, Piece);
   });
 }
 
 extern "C" void poplar_rt_wait_exchange(void *Context,
                                         const PoplarExchange *Exchange,
-                                        int64_t Round) {
+                                        int64_t Round, int64_t Piece) {
   endProcessOnError(Context, [=] {
-    static_cast<Executor *>(Context)->waitExchange(*Exchange, Round);
+    static_cast<Executor *>(Context)->waitExchange(*Exchange, Round, Piece);
   });
 }
 
 extern "C" void poplar_rt_exchange(void *Context,
                                    const PoplarExchange *Exchange,
                                    void *const *Buffers, int64_t Batch) {
-  poplar_rt_start_exchange(Context, Exchange, Buffers, Batch, -1);
-  poplar_rt_wait_exchange(Context, Exchange, -1);
+  poplar_rt_start_exchange(Context, Exchange, Buffers, Batch, -1, 0);
+  poplar_rt_wait_exchange(Context, Exchange, -1, 0);
 }
 
 extern "C" void poplar_rt_send(void *Context, int64_t Kind) {

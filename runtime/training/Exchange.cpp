@@ -1,5 +1,4 @@
-//===- Exchange.cpp - Between ranks that share units
-//--------------------------===//
+//===- Exchange.cpp - Between ranks that share units ----------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -26,8 +25,8 @@ struct Range {
 class Exchange {
 public:
   Exchange(const Executor &Exec, const PoplarExchange &What,
-           void *const *Buffers, int64_t Batch)
-      : Exec(Exec), What(What), Buffers(Buffers), Batch(Batch),
+           void *const *Buffers, int64_t Batch, int64_t Piece)
+      : Exec(Exec), What(What), Buffers(Buffers), Batch(Batch), Piece(Piece),
         Own(Exec.program().ranks[Exec.state().rank()]) {
     if (Own.num_sharers != What.count)
       fail("the program exchanges values among ", What.count,
@@ -72,7 +71,7 @@ private:
   /// Messages from one rank arrive in the order in which they were sent.
   void startMessages(int64_t First, int64_t End, StartedExchange &Started) {
     Started.NumMessages = 0;
-    for (bool Sends : {false, true})
+    for (bool Sends : {false, true}) {
       for (int64_t R = First; R < End; ++R) {
         int64_t P = Sends ? getReceiver(R) : getSender(R);
         int Peer = static_cast<int>(Own.sharers[P]);
@@ -84,6 +83,9 @@ private:
                     : Exec.collectives->receive(Peer, getKind(), Part.Data,
                                                 Part.Bytes);
       }
+      if (!Sends)
+        Started.NumReceived = Started.NumMessages;
+    }
   }
 
   /// Behind those of a pipeline's messages.
@@ -91,22 +93,25 @@ private:
     const PoplarPipeline *Stage = Exec.program().pipeline;
     return 2 * static_cast<int>(Stage ? Stage->num_chunks : 1);
   }
-  /// Tokens of a rank, of a buffer of all.
-  Range getTokens(void *Buffer, int64_t P) const {
-    return {static_cast<char *>(Buffer) +
-                Batch * What.bounds[P] * What.row_bytes,
-            countBytes(P)};
+  /// The piece of a rank's tokens, of a buffer that begins with token `First`.
+  Range getTokens(void *Buffer, int64_t P, int64_t First) const {
+    int64_t Begin = What.bounds[P], Tokens = What.bounds[P + 1] - Begin,
+            From = Tokens * Piece / What.pieces,
+            To = Tokens * (Piece + 1) / What.pieces,
+            RowBytes = Batch * What.row_bytes;
+    return {static_cast<char *>(Buffer) + (Begin - First + From) * RowBytes,
+            (To - From) * RowBytes};
   }
-  int64_t countBytes(int64_t P) const {
-    return Batch * (What.bounds[P + 1] - What.bounds[P]) * What.row_bytes;
+  Range getOwnTokens(void *Buffer) const {
+    return getTokens(Buffer, Own.position, What.bounds[Own.position]);
   }
   Range getSent(int64_t P) const {
     char *Value = static_cast<char *>(Buffers[0]);
     switch (What.kind) {
     case POPLAR_GATHER_TOKENS:
-      return {Value, countBytes(Own.position)};
+      return getOwnTokens(Value);
     case POPLAR_SCATTER_TOKENS:
-      return getTokens(Value, P);
+      return getTokens(Value, P, 0);
     default:
       return {Value, Batch * What.row_bytes};
     }
@@ -114,9 +119,9 @@ private:
   Range getReceived(int64_t P) const {
     switch (What.kind) {
     case POPLAR_GATHER_TOKENS:
-      return getTokens(Buffers[1], P);
+      return getTokens(Buffers[1], P, 0);
     case POPLAR_SCATTER_TOKENS:
-      return {static_cast<char *>(Buffers[1 + P]), countBytes(Own.position)};
+      return getOwnTokens(Buffers[1 + P]);
     default:
       return {static_cast<char *>(Buffers[1 + P]), Batch * What.row_bytes};
     }
@@ -125,39 +130,62 @@ private:
   const Executor &Exec;
   const PoplarExchange &What;
   void *const *Buffers;
-  int64_t Batch;
+  int64_t Batch, Piece;
   const PoplarRank &Own;
 };
 } // namespace
 
 void Executor::startExchange(const PoplarExchange &What, void *const *Buffers,
-                             int64_t Batch, int64_t Round) {
-  Exchange E(*this, What, Buffers, Batch);
+                             int64_t Batch, int64_t Round, int64_t Piece) {
+  Exchange E(*this, What, Buffers, Batch, Piece);
   StartedExchange *Free = nullptr;
   for (StartedExchange &S : Exchanges) {
-    if (S.What == &What && S.Round == Round)
+    if (S.What == &What && S.Round == Round && S.Piece == Piece)
       fail("round ", Round, " of an exchange begins before it is waited for");
     if (!S.What)
       Free = &S;
   }
   if (!Free)
-    fail("more than ", Exchanges.size(), " rounds of exchanges are under way");
+    fail("more than ", Exchanges.size(), " pieces of exchanges are under way");
   Free->What = &What;
   Free->Round = Round;
+  Free->Piece = Piece;
+  Free->IsReceived = false;
   E.start(Round, *Free);
 }
 
-void Executor::waitExchange(const PoplarExchange &What, int64_t Round) {
+/// What a rank sends is complete when another has come to take it, which may
+/// compute. So a piece is waited for until it is received, and only the last one
+/// until all of them are sent.
+void Executor::waitExchange(const PoplarExchange &What, int64_t Round,
+                            int64_t Piece) {
+  bool IsFound = false, IsLast = true;
   for (StartedExchange &S : Exchanges) {
-    if (S.What != &What || S.Round != Round)
+    if (S.What != &What || S.IsReceived)
       continue;
-    S.What = nullptr;
-    if (!collectives->hasExchanges())
-      for (int I = 0; I < S.NumMessages; ++I)
-        collectives->waitMessage(S.Messages[I]);
-    else if (S.Number >= 0)
-      collectives->waitExchange(S.Number);
-    return;
+    if (S.Round != Round || S.Piece != Piece) {
+      IsLast = false;
+      continue;
+    }
+    IsFound = S.IsReceived = true;
+    if (collectives->hasExchanges()) {
+      if (S.Number >= 0)
+        collectives->waitExchange(S.Number);
+      continue;
+    }
+    for (int I = 0; I < S.NumReceived; ++I)
+      collectives->waitMessage(S.Messages[I]);
   }
-  fail("round ", Round, " of an exchange is waited for, but has not begun");
+  if (!IsFound)
+    fail("round ", Round, " of an exchange is waited for, but has not begun");
+  if (!IsLast)
+    return;
+  for (StartedExchange &S : Exchanges) {
+    if (S.What != &What)
+      continue;
+    if (!collectives->hasExchanges())
+      for (int I = S.NumReceived; I < S.NumMessages; ++I)
+        collectives->waitMessage(S.Messages[I]);
+    S.What = nullptr;
+  }
 }

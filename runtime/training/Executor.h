@@ -57,12 +57,13 @@ struct ModelInfo {
 
 class ProductTrace;
 
-/// Rounds of an exchange that are under way: messages, or an exchange of the
-/// devices' library.
+/// Rounds of an exchange that are under way, or a piece of one: messages, those
+/// that it receives first, or an exchange of the devices' library.
 struct StartedExchange {
   const PoplarExchange *What = nullptr;
-  int64_t Round = 0, Number = -1;
-  int Messages[2 * POPLAR_MAX_SHARERS], NumMessages = 0;
+  int64_t Round = 0, Piece = 0, Number = -1;
+  bool IsReceived = false;
+  int Messages[2 * POPLAR_MAX_SHARERS], NumReceived = 0, NumMessages = 0;
   std::vector<comm::IslandLibrary::Transfer> Transfers;
 };
 
@@ -125,8 +126,8 @@ public:
 
   /// See poplar_rt_start_exchange and poplar_rt_wait_exchange.
   void startExchange(const PoplarExchange &What, void *const *Buffers,
-                     int64_t Batch, int64_t Round);
-  void waitExchange(const PoplarExchange &What, int64_t Round);
+                     int64_t Batch, int64_t Round, int64_t Piece);
+  void waitExchange(const PoplarExchange &What, int64_t Round, int64_t Piece);
   /// On the host's threads, whatever the device.
   void dispatch(PoplarKernel Kernel, void *const *Args, int64_t Batch,
                 int64_t Extent, int64_t Grain);
@@ -148,9 +149,9 @@ private:
   State TheState;
   char *Memory = nullptr;
   std::unique_ptr<Pipeline> Turns;
-  /// As many rounds as may be under way.
+  /// As many rounds as may be under way, in as many pieces.
   std::vector<StartedExchange> Exchanges =
-      std::vector<StartedExchange>(POPLAR_MAX_SHARERS);
+      std::vector<StartedExchange>(POPLAR_MAX_SHARERS * POPLAR_MAX_PIECES);
 };
 
 /// fixed_bytes + Batch * bytes_per_sample + the rank's shards, and what a stage

@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 #define POPLAR_ABI_MAGIC 0x524C504Fu /* "OPLR" */
-#define POPLAR_ABI_VERSION 11u
+#define POPLAR_ABI_VERSION 12u
 #define POPLAR_ALIGNMENT 64
 
 /// Element types, also of GEMM operands. Bytes are those of quantised matrices,
@@ -195,9 +195,12 @@ enum PoplarExchangeKind {
 };
 
 #define POPLAR_MAX_SHARERS 16
+#define POPLAR_MAX_PIECES 8
 typedef struct PoplarExchange {
   int32_t kind;      /* PoplarExchangeKind */
   int32_t count;     /* of ranks */
+  /* Piece i of P of the n tokens of a rank: from n * i / P to n * (i + 1) / P */
+  int64_t pieces;
   int64_t row_bytes; /* of a token; of a sample in POPLAR_COLLECT */
   int64_t bounds[POPLAR_MAX_SHARERS + 1];
 } PoplarExchange;
@@ -515,13 +518,14 @@ void poplar_rt_exchange(void *context, const PoplarExchange *exchange,
 /// The same in rounds, as many as there are ranks: in round r a rank gives to
 /// the one r positions behind it and gets from the one r before it, in a
 /// circle; in round 0 it copies what is its own. All of them if `round` is
-/// negative. Between start and wait, what is given must stay as it is, and what
-/// is got must not be touched.
+/// negative; and of each rank's tokens one piece. What is got must not be
+/// touched before the wait for it. What is given must stay as it is until all
+/// that has begun of the exchange was waited for.
 void poplar_rt_start_exchange(void *context, const PoplarExchange *exchange,
                               void *const *buffers, int64_t batch,
-                              int64_t round);
+                              int64_t round, int64_t piece);
 void poplar_rt_wait_exchange(void *context, const PoplarExchange *exchange,
-                             int64_t round);
+                             int64_t round, int64_t piece);
 
 /// Zeroes `bytes` bytes on the rank's threads.
 void poplar_rt_zero(void *context, void *buffer, int64_t bytes);

@@ -156,7 +156,7 @@ LogicalResult FunctionVerifier::begin(exec::BufferOp buffer) {
   return success();
 }
 
-/// Whether a round, or all, of an exchange may change the tokens of `buffer`
+/// Whether what is under way of an exchange may change the tokens of `buffer`
 /// from `first` on.
 static bool arrivesAt(exec::StartExchangeOp start, Value buffer, int64_t first,
                       int64_t end) {
@@ -169,7 +169,8 @@ static bool arrivesAt(exec::StartExchangeOp start, Value buffer, int64_t first,
       continue;
     bool gathers = start.getKind() == zero::ExchangeKind::GatherTokens;
     if (buffer == start.getResults()[gathers ? 0 : rank] &&
-        (!gathers || (first < bounds[rank + 1] && bounds[rank] < end)))
+        (!gathers ||
+         (first < start.getEnd(rank) && start.getFirst(rank) < end)))
       return true;
   }
   return false;

@@ -21,10 +21,9 @@ public:
         ranks(int64_t(start.getBounds().size()) - 1), builder(start) {}
 
   void run() {
-    if (start.getKind() == zero::ExchangeKind::GatherTokens)
-      splitGather();
-    else
-      splitScatter();
+    bool gathers = start.getKind() == zero::ExchangeKind::GatherTokens;
+    if (!(gathers ? splitGather() : splitScatter()))
+      start.setPieces(1);
   }
 
 private:
@@ -33,14 +32,26 @@ private:
   }
   bool canSplit(exec::ProductOp product, Operation *end) const;
   bool isAligned(Value buffer) const;
-  Value getRows(Value buffer, int64_t rank);
-  void createProduct(exec::ProductOp product, int64_t rank);
-  exec::StartExchangeOp createStart(int64_t round);
+  Value getRows(Value buffer, int64_t first, int64_t end);
+  /// A part of a product: a rank's rows, or a piece of them.
+  void createProduct(exec::ProductOp product, int64_t first, int64_t end);
+  void createProduct(exec::ProductOp product, int64_t rank) {
+    createProduct(product, start.getBounds()[rank],
+                  start.getBounds()[rank + 1]);
+  }
+  void createProduct(exec::ProductOp product, int64_t rank,
+                     exec::StartExchangeOp piece) {
+    createProduct(product, piece.getFirst(rank), piece.getEnd(rank));
+  }
+  /// Of the rank's own tokens, which are copied at once.
+  exec::StartExchangeOp createOwnStart();
+  exec::StartExchangeOp createStart(int64_t round, int64_t piece);
   void createWait(exec::StartExchangeOp round) {
     exec::WaitExchangeOp::create(builder, start.getLoc(), round.getToken());
   }
-  void splitGather();
-  void splitScatter();
+  /// False if no product can be cut.
+  bool splitGather();
+  bool splitScatter();
 
   exec::StartExchangeOp start;
   exec::WaitExchangeOp wait;
@@ -70,34 +81,42 @@ bool ExchangeSplitter::canSplit(exec::ProductOp product, Operation *end) const {
          isAligned(product.getC());
 }
 
-Value ExchangeSplitter::getRows(Value buffer, int64_t rank) {
+Value ExchangeSplitter::getRows(Value buffer, int64_t first, int64_t end) {
   if (!buffer)
     return {};
-  ArrayRef<int64_t> bounds = start.getBounds();
   auto type = cast<MemRefType>(buffer.getType());
   SmallVector<int64_t> shape(type.getShape());
-  shape[1] = bounds[rank + 1] - bounds[rank];
+  shape[1] = end - first;
   return exec::RowsOp::create(builder, start.getLoc(),
                               MemRefType::get(shape, type.getElementType()),
-                              buffer, bounds[rank]);
+                              buffer, first);
 }
 
-void ExchangeSplitter::createProduct(exec::ProductOp product, int64_t rank) {
-  Value a = getRows(product.getA(), rank),
-        aux = getRows(product.getAux(), rank),
-        c = getRows(product.getC(), rank);
+void ExchangeSplitter::createProduct(exec::ProductOp product, int64_t first,
+                                     int64_t end) {
+  Value a = getRows(product.getA(), first, end),
+        aux = getRows(product.getAux(), first, end),
+        c = getRows(product.getC(), first, end);
   exec::ProductOp::create(builder, product.getLoc(), a, product.getB(),
                           product.getBias(), aux, c, product.getTransB(),
                           product.getEpilogue(), product.getTf32());
 }
 
-exec::StartExchangeOp ExchangeSplitter::createStart(int64_t round) {
+exec::StartExchangeOp ExchangeSplitter::createStart(int64_t round,
+                                                    int64_t piece) {
   auto made = cast<exec::StartExchangeOp>(builder.clone(*start));
   made.setRound(round);
+  made.setPiece(piece);
   return made;
 }
 
-void ExchangeSplitter::splitGather() {
+exec::StartExchangeOp ExchangeSplitter::createOwnStart() {
+  exec::StartExchangeOp made = createStart(0, 0);
+  made.setPieces(1);
+  return made;
+}
+
+bool ExchangeSplitter::splitGather() {
   Value all = start.getResults().front();
   SmallVector<exec::ProductOp> products;
   for (Operation *op = start->getNextNode(); op != wait.getOperation();
@@ -112,28 +131,30 @@ void ExchangeSplitter::splitGather() {
     products.push_back(product);
   }
   if (products.empty())
-    return;
-  SmallVector<exec::StartExchangeOp> rounds;
+    return false;
+  SmallVector<exec::StartExchangeOp> pieces;
   for (int64_t round = 1; round < ranks; ++round)
-    rounds.push_back(createStart(round));
-  createWait(createStart(0));
+    for (int64_t piece = 0; piece < int64_t(start.getPieces()); ++piece)
+      pieces.push_back(createStart(round, piece));
+  createWait(createOwnStart());
   for (exec::ProductOp product : products) {
     builder.setInsertionPoint(product);
     createProduct(product, getRank(0));
   }
   builder.setInsertionPoint(wait);
-  for (auto [index, round] : llvm::enumerate(rounds)) {
-    createWait(round);
+  for (exec::StartExchangeOp piece : pieces) {
+    createWait(piece);
     for (exec::ProductOp product : products)
-      createProduct(product, getRank(-int64_t(index) - 1));
+      createProduct(product, getRank(-int64_t(*piece.getRound())), piece);
   }
   wait.erase();
   start.erase();
   for (exec::ProductOp product : products)
     product.erase();
+  return true;
 }
 
-void ExchangeSplitter::splitScatter() {
+bool ExchangeSplitter::splitScatter() {
   // The product that makes the value, if nothing stands between the two.
   Operation *last = start->getPrevNode();
   while (isa_and_nonnull<exec::BufferOp, exec::EndOp>(last))
@@ -141,20 +162,25 @@ void ExchangeSplitter::splitScatter() {
   auto product = dyn_cast_or_null<exec::ProductOp>(last);
   if (!product || product.getC() != start.getSource() ||
       !canSplit(product, start))
-    return;
-  SmallVector<exec::StartExchangeOp> rounds;
-  for (int64_t round = 1; round < ranks; ++round) {
-    createProduct(product, getRank(round));
-    rounds.push_back(createStart(round));
-  }
+    return false;
+  SmallVector<exec::StartExchangeOp> pieces;
+  for (int64_t round = 1; round < ranks; ++round)
+    for (int64_t piece = 0; piece < int64_t(start.getPieces()); ++piece) {
+      exec::StartExchangeOp begun = createStart(round, piece);
+      builder.setInsertionPoint(begun);
+      createProduct(product, getRank(round), begun);
+      builder.setInsertionPointAfter(begun);
+      pieces.push_back(begun);
+    }
   createProduct(product, getRank(0));
-  rounds.push_back(createStart(0));
+  pieces.push_back(createOwnStart());
   builder.setInsertionPoint(wait);
-  for (exec::StartExchangeOp round : rounds)
-    createWait(round);
+  for (exec::StartExchangeOp piece : pieces)
+    createWait(piece);
   wait.erase();
   start.erase();
   product.erase();
+  return true;
 }
 
 void poplar::splitProducts(exec::FunctionOp function, int64_t alignment) {

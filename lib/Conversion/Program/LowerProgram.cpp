@@ -74,8 +74,8 @@ public:
     shared.declare("poplar_rt_receive", {pointer, i64});
     shared.declare("poplar_rt_exchange", {pointer, pointer, pointer, i64});
     shared.declare("poplar_rt_start_exchange",
-                   {pointer, pointer, pointer, i64, i64});
-    shared.declare("poplar_rt_wait_exchange", {pointer, pointer, i64});
+                   {pointer, pointer, pointer, i64, i64, i64});
+    shared.declare("poplar_rt_wait_exchange", {pointer, pointer, i64, i64});
     shared.declare("poplar_rt_zero", {pointer, pointer, i64});
     shared.declare("poplar_rt_poison", {pointer, pointer, i64});
     shared.declare("poplar_rt_unscale", {pointer, i64, pointer});

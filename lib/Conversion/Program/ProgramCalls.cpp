@@ -347,11 +347,13 @@ static void lower(exec::ReceiveOp op, FunctionLowering &l) {
 
 /// Of both forms of an exchange: its descriptor, its buffers and the batch.
 template <typename Op>
-static SmallVector<Value> getExchange(Op op, FunctionLowering &l) {
+static SmallVector<Value> getExchange(Op op, int64_t pieces,
+                                      FunctionLowering &l) {
   PoplarExchange desc = {};
   desc.kind = int32_t(op.getKind());
   llvm::copy(op.getBounds(), desc.bounds);
   desc.count = int32_t(op.getBounds().size()) - 1;
+  desc.pieces = pieces;
   auto type = cast<MemRefType>(op.getSource().getType());
   // Behind the batch and, unless it counts samples, the tokens.
   unsigned first = op.getKind() == zero::ExchangeKind::Collect ? 1 : 2;
@@ -365,24 +367,26 @@ static SmallVector<Value> getExchange(Op op, FunctionLowering &l) {
 }
 
 static void lower(exec::ExchangeOp op, FunctionLowering &l) {
-  l.callRuntime("poplar_rt_exchange", getExchange(op, l));
+  l.callRuntime("poplar_rt_exchange", getExchange(op, 1, l));
 }
 
-static Value getRound(exec::StartExchangeOp op, FunctionLowering &l) {
-  return l.constant(op.getRound() ? int64_t(*op.getRound()) : -1);
+static void addRound(exec::StartExchangeOp op, FunctionLowering &l,
+                     SmallVector<Value> &arguments) {
+  arguments.push_back(l.constant(op.getRound() ? int64_t(*op.getRound()) : -1));
+  arguments.push_back(l.constant(int64_t(op.getPiece())));
 }
 
 static void lower(exec::StartExchangeOp op, FunctionLowering &l) {
-  SmallVector<Value> arguments = getExchange(op, l);
+  SmallVector<Value> arguments = getExchange(op, int64_t(op.getPieces()), l);
   l.setPointer(op.getToken(), arguments.front());
-  arguments.push_back(getRound(op, l));
+  addRound(op, l, arguments);
   l.callRuntime("poplar_rt_start_exchange", arguments);
 }
 
 static void lower(exec::WaitExchangeOp op, FunctionLowering &l) {
-  auto start = op.getToken().getDefiningOp<exec::StartExchangeOp>();
-  l.callRuntime("poplar_rt_wait_exchange",
-                {l.pointerOf(op.getToken()), getRound(start, l)});
+  SmallVector<Value> arguments = {l.pointerOf(op.getToken())};
+  addRound(op.getToken().getDefiningOp<exec::StartExchangeOp>(), l, arguments);
+  l.callRuntime("poplar_rt_wait_exchange", arguments);
 }
 
 static void lower(exec::RowsOp op, FunctionLowering &l) {

@@ -251,7 +251,7 @@ struct StartExchangeModel
     exec::StartExchangeOp::create(
         builder, op.getLoc(), exec::TokenType::get(builder.getContext()),
         op.getKind(), op.getBounds(), op.getPosition(), IntegerAttr(),
-        getBuffer(op.getValue()), results);
+        /*piece=*/0, op.getPieces(), getBuffer(op.getValue()), results);
   }
 };
 

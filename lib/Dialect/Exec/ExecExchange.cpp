@@ -38,6 +38,12 @@ WaitExchangeOp StartExchangeOp::getWait() {
              : WaitExchangeOp();
 }
 
+int64_t StartExchangeOp::getCut(int64_t rank, int64_t piece) {
+  ArrayRef<int64_t> bounds = getBounds();
+  int64_t tokens = bounds[rank + 1] - bounds[rank];
+  return bounds[rank] + tokens * piece / int64_t(getPieces());
+}
+
 LogicalResult StartExchangeOp::verify() {
   ArrayRef<int64_t> bounds = getBounds();
   auto ranks = int64_t(bounds.size()) - 1;
@@ -52,6 +58,11 @@ LogicalResult StartExchangeOp::verify() {
     return emitOpError("is round ")
            << getRound().value_or(0) << " at position " << getPosition()
            << " of " << ranks << " ranks";
+  if (getPiece() >= getPieces() || getPieces() > POPLAR_MAX_PIECES ||
+      (getPieces() > 1 && !getRound()))
+    return emitOpError("is piece ")
+           << getPiece() << " of " << getPieces() << "; a round has up to "
+           << POPLAR_MAX_PIECES << ", all rounds together have one";
   auto all = cast<MemRefType>(
       (gathers ? getResults().front() : getSource()).getType());
   if (all.getRank() < 2 || all.getDimSize(1) != bounds.back())

@@ -145,6 +145,8 @@ ProgramInfo ProgramInfo::get(ModuleOp module) {
   if (std::optional<ArrayRef<int64_t>> parts = op.getParts())
     info.parts = SmallVector<int64_t, 0>(*parts);
   info.position = op.getPosition();
+  if (std::optional<llvm::APFloat> bandwidth = op.getSharersBandwidth())
+    info.sharersBandwidth = bandwidth->convertToDouble();
   return info;
 }
 
@@ -169,7 +171,9 @@ ProgramOp ProgramInfo::create(OpBuilder &builder, Location location) const {
       builder.getI64IntegerAttr(group), builder.getI64IntegerAttr(numGroups),
       builder.getI64IntegerAttr(numChunks),
       sharesUnits() ? builder.getDenseI64ArrayAttr(parts) : DenseI64ArrayAttr(),
-      builder.getI64IntegerAttr(position));
+      builder.getI64IntegerAttr(position),
+      sharersBandwidth ? builder.getF64FloatAttr(sharersBandwidth)
+                       : FloatAttr());
 }
 
 std::string ProgramInfo::getProgramName() const {

@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Runtime/ABI.h"
 
 using namespace mlir;
 using namespace poplar;
@@ -32,6 +33,9 @@ LogicalResult StartExchangeOp::verify() {
   if (int64_t(getPosition()) < 0 || int64_t(getPosition()) >= ranks)
     return emitOpError("is at position ")
            << getPosition() << " of " << ranks << " ranks";
+  if (int64_t(getPieces()) < 1 || int64_t(getPieces()) > POPLAR_MAX_PIECES)
+    return emitOpError("has ") << getPieces() << " pieces; there are 1 to "
+                               << POPLAR_MAX_PIECES;
   Type all = gathers ? getResult(0).getType() : getValue().getType();
   auto whole = cast<RankedTensorType>(all);
   for (int64_t i = 0; i < ranks; ++i)

@@ -188,6 +188,25 @@ static LogicalResult verifySharers(zero::PlanOp plan, SymbolTable &symbols) {
   return success();
 }
 
+/// Of the slowest link between ranks of a group that share units: those on a
+/// node.
+static double getSharersBandwidth(zero::PlanOp plan, int64_t group) {
+  auto module = plan->getParentOfType<ModuleOp>();
+  ClusterView cluster = cluster::buildClusterView(module);
+  std::optional<double> slowest;
+  for (zero::RankOp rank : plan.getRanks()) {
+    if (int64_t(rank.getGroup()) != group)
+      continue;
+    auto node = llvm::find_if(cluster.nodes, [&](const ClusterNode &other) {
+      return rank.getNode() == other.name;
+    });
+    int index = int(node - cluster.nodes.begin());
+    if (std::optional<LinkSpeed> link = cluster.findLink(index, index))
+      slowest = std::min(slowest.value_or(link->bandwidth), link->bandwidth);
+  }
+  return slowest.value_or(0);
+}
+
 /// Lossy formats are narrower than what is sent without. GPUs' libraries have
 /// no blocks of int8: where gradients are lossy, too, the hosts collect.
 static LogicalResult verifyWires(zero::PlanOp plan,
@@ -296,6 +315,8 @@ void SpecializeDeviceTypesPass::runOnOperation() {
       info.numChunks = plan.getNumChunks();
       info.parts = groups[group].getPartsOfRanks();
       info.position = position;
+      if (info.sharesUnits())
+        info.sharersBandwidth = getSharersBandwidth(plan, group);
     }
     types.push_back(type);
     programs.push_back(std::move(info));

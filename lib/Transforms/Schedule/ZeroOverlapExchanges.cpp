@@ -18,14 +18,22 @@
 //   overlapped     compute   own others      |   others own
 //                  link      GGGG            |         SSSS
 //
+// Where the link is slow, the others' rows travel in pieces, so that their
+// products hide it, too:
+//
+//   in pieces      compute   own  o t h e r s|   o t h e r s  own
+//                  link      G G G G         |    S S S S
+//
 // Gradients of weights do not wait for what is scattered, and are computed
-// meanwhile. One exchange is under way at a time, and the order of exchanges
-// stays the same on all ranks.
+// meanwhile: the last half of them while the next tokens are gathered, if there
+// is such a product, which may be a short one. One exchange is under way at a
+// time, and the order of exchanges stays the same on all ranks.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
+#include "Poplar/Runtime/ABI.h"
 #include "Poplar/Transforms/Schedule/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -64,6 +72,8 @@ public:
   using Base::Base;
 
   void runOnOperation() override {
+    zero::ProgramInfo info = zero::ProgramInfo::get(getOperation());
+    bandwidth = info.sharersBandwidth;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
@@ -73,16 +83,43 @@ public:
         else if (auto scatter = dyn_cast<zero::ScatterTokensOp>(op))
           overlap(scatter);
       }
+      spreadGradients(function.front());
     }
   }
 
 private:
-  static void overlap(zero::GatherTokensOp gather);
-  static void overlap(zero::ScatterTokensOp scatter);
+  int64_t countPieces(RankedTensorType part, ArrayRef<int64_t> bounds);
+  void overlap(zero::GatherTokensOp gather);
+  void overlap(zero::ScatterTokensOp scatter);
+  static void spreadGradients(Block &block);
   static void delay(ArrayRef<Operation *> ops, ArrayRef<Operation *> others);
+
+  /// Bytes a second between ranks; 0 if it is not known.
+  double bandwidth = 0;
 };
 
 } // namespace
+
+/// In how many pieces the tokens of each rank travel, the same on all ranks,
+/// whose programs may be unlike: so what counts are the fewest tokens of one.
+/// `row` is the type of tokens.
+int64_t ZeroOverlapExchangesPass::countPieces(RankedTensorType row,
+                                              ArrayRef<int64_t> bounds) {
+  constexpr double leastSeconds = 25e-6;
+  constexpr int64_t leastTokens = 4, mostPieces = 4;
+  static_assert(mostPieces <= POPLAR_MAX_PIECES);
+  if (bandwidth == 0)
+    return 1;
+  int64_t tokens = bounds.back();
+  for (size_t rank = 1; rank < bounds.size(); ++rank)
+    tokens = std::min(tokens, bounds[rank] - bounds[rank - 1]);
+  double bytes = double(tokens) *
+                 ShapedType::getNumElements(row.getShape().drop_front(2)) *
+                 row.getElementTypeBitWidth() / 8;
+  auto pieces = int64_t(
+      std::min(bytes / bandwidth / leastSeconds, double(mostPieces)));
+  return std::max<int64_t>(std::min(pieces, tokens / leastTokens), 1);
+}
 
 /// Moves `ops`, which stand together, down to the first op that reads what they
 /// or `others` give, or to the next exchange.
@@ -116,7 +153,8 @@ void ZeroOverlapExchangesPass::overlap(zero::GatherTokensOp gather) {
   auto start = zero::StartExchangeOp::create(
       builder, gather.getLoc(), gather->getResultTypes(),
       zero::ExchangeKind::GatherTokens, gather.getTokens(), ValueRange(),
-      gather.getBounds(), gather.getPosition());
+      gather.getBounds(), gather.getPosition(),
+      countPieces(gather.getType(), gather.getBounds()));
   auto wait = zero::WaitExchangeOp::create(builder, gather.getLoc(), start);
   for (Operation *product : products) {
     product->moveBefore(wait);
@@ -158,7 +196,8 @@ void ZeroOverlapExchangesPass::overlap(zero::ScatterTokensOp scatter) {
   auto start = zero::StartExchangeOp::create(
       builder, scatter.getLoc(), types, zero::ExchangeKind::ScatterTokens,
       partial, product ? ValueRange(product.getX()) : ValueRange(),
-      scatter.getBounds(), scatter.getPosition());
+      scatter.getBounds(), scatter.getPosition(),
+      product ? countPieces(scatter.getType(), scatter.getBounds()) : 1);
   for (Operation *op : meanwhile)
     if (op->isBeforeInBlock(start))
       op->moveAfter(start);
@@ -169,4 +208,38 @@ void ZeroOverlapExchangesPass::overlap(zero::ScatterTokensOp scatter) {
   scatter.getResult().replaceAllUsesWith(sum.getSum());
   scatter.erase();
   delay({wait, sum}, {});
+}
+
+/// Leaves the first half of what is computed while tokens are scattered there,
+/// and moves the rest behind the products that the next gathered tokens begin.
+void ZeroOverlapExchangesPass::spreadGradients(Block &block) {
+  for (auto scatter : block.getOps<zero::StartExchangeOp>()) {
+    if (scatter.getKind() != zero::ExchangeKind::ScatterTokens)
+      continue;
+    SmallVector<Operation *> gradients;
+    double flops = 0;
+    Operation *op = scatter->getNextNode();
+    for (; !isBarrier(*op); op = op->getNextNode())
+      if (isOfWeights(*op)) {
+        gradients.push_back(op);
+        flops += cast<nn::CostOpInterface>(op).getCost().flops;
+      }
+    // Past its wait to the next exchange.
+    if (isa<zero::WaitExchangeOp>(op))
+      for (op = op->getNextNode(); !isBarrier(*op); op = op->getNextNode())
+        ;
+    auto gather = dyn_cast<zero::StartExchangeOp>(op);
+    if (!gather || gather.getKind() != zero::ExchangeKind::GatherTokens)
+      continue;
+    while (!isBarrier(*op->getNextNode()))
+      op = op->getNextNode();
+    double left = 0;
+    for (Operation *gradient : gradients) {
+      if (left >= flops / 2) {
+        gradient->moveAfter(op);
+        op = gradient;
+      }
+      left += cast<nn::CostOpInterface>(gradient).getCost().flops;
+    }
+  }
 }

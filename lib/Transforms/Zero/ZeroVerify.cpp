@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Transforms/Zero/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <map>
@@ -94,6 +95,8 @@ listExchanges(func::FuncOp function) {
     stream << " with bounds [";
     llvm::interleaveComma(op.getBounds(), stream);
     stream << "]";
+    if (auto start = dyn_cast<zero::StartExchangeOp>(op.getOperation()))
+      stream << " in " << start.getPieces() << " pieces";
     list.push_back({text, op->getLoc()});
   });
   return list;

@@ -142,6 +142,25 @@ exec.function unit @rows(%mine: memref<?x4x16xf32>, %w: memref<16x16xf32>, %y: m
 
 // -----
 
+// A piece is on its way, another has arrived.
+exec.arena fixed 0 per_sample 512 live 512 transient 0 bytes 0 live 0 scratch 0 bytes 0
+exec.function unit @pieces(%mine: memref<?x4x16xf32>, %w: memref<16x16xf32>, %y: memref<?x3x16xf32>, %z: memref<?x2x16xf32>) scratch 512 {
+  %all = exec.buffer scratch at 0 : memref<?x8x16xf32>
+  %s = exec.start_exchange gather_tokens bounds [0, 5, 8] position 1 round 1 piece 0 of 2 %mine into %all : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  // expected-note @below {{which starts here}}
+  %t = exec.start_exchange gather_tokens bounds [0, 5, 8] position 1 round 1 piece 1 of 2 %mine into %all : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.wait_exchange %s
+  %a = exec.rows %all from 0 : memref<?x8x16xf32> to memref<?x2x16xf32>
+  exec.product %a, %w into %z trans_b : (memref<?x2x16xf32>, memref<16x16xf32>, memref<?x2x16xf32>)
+  %b = exec.rows %all from 0 : memref<?x8x16xf32> to memref<?x3x16xf32>
+  // expected-error @below {{touches a buffer before the exchange of it has been waited for}}
+  exec.product %b, %w into %y trans_b : (memref<?x3x16xf32>, memref<16x16xf32>, memref<?x3x16xf32>)
+  exec.wait_exchange %t
+  exec.return
+}
+
+// -----
+
 exec.arena fixed 0 per_sample 512 live 512 transient 0 bytes 0 live 0 scratch 0 bytes 0
 exec.function unit @early(%mine: memref<?x4x16xf32>, %w: memref<16x16xf32>, %y: memref<?x4x16xf32>) scratch 512 {
   %all = exec.buffer scratch at 0 : memref<?x8x16xf32>

@@ -38,3 +38,50 @@ func.func @block(%mine: tensor<?x3x8xf32>, %up: tensor<4x8xf32> {nn.parameter}, 
   %5 = exec.dispatch @sum(%4#0, %4#1) : (tensor<?x3x8xf32>, tensor<?x3x8xf32>) -> tensor<?x3x8xf32>
   return %5 : tensor<?x3x8xf32>
 }
+
+// In two pieces, the others' rows are computed and given away piece by piece: those
+// that are there, while the rest is on its way.
+
+// CHECK-LABEL: exec.function unit @pieces(
+// CHECK: %[[R0:.+]] = exec.start_exchange gather_tokens bounds [0, 5, 8] position 1 round 1 piece 0 of 2
+// CHECK: %[[R1:.+]] = exec.start_exchange gather_tokens bounds [0, 5, 8] position 1 round 1 piece 1 of 2
+// CHECK: %[[O:.+]] = exec.start_exchange gather_tokens bounds [0, 5, 8] position 1 round 0 %
+// CHECK: exec.wait_exchange %[[O]]
+// CHECK: exec.product %{{.*}} : (memref<?x3x8xf32>, memref<4x8xf32>, memref<?x3x4xf32>)
+// CHECK: exec.wait_exchange %[[R0]]
+// CHECK: exec.rows %{{.*}} from 0 : memref<?x8x8xf32> to memref<?x2x8xf32>
+// CHECK: exec.product %{{.*}} : (memref<?x2x8xf32>, memref<4x8xf32>, memref<?x2x4xf32>)
+// CHECK: exec.wait_exchange %[[R1]]
+// CHECK: exec.rows %{{.*}} from 2 : memref<?x8x8xf32> to memref<?x3x8xf32>
+// CHECK: exec.product %{{.*}} : (memref<?x3x8xf32>, memref<4x8xf32>, memref<?x3x4xf32>)
+
+// CHECK: exec.product %{{.*}} : (memref<?x2x4xf32>, memref<8x4xf32>, memref<?x2x8xf32>)
+// CHECK: %[[R0:.+]] = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 1 piece 0 of 2
+// CHECK: exec.product %{{.*}} : (memref<?x3x4xf32>, memref<8x4xf32>, memref<?x3x8xf32>)
+// CHECK: %[[R1:.+]] = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 1 piece 1 of 2
+// CHECK: exec.product %{{.*}} : (memref<?x3x4xf32>, memref<8x4xf32>, memref<?x3x8xf32>)
+// CHECK: %[[O:.+]] = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 0 %
+// CHECK: exec.wait_exchange %[[R0]]
+// CHECK: exec.wait_exchange %[[R1]]
+// CHECK: exec.wait_exchange %[[O]]
+func.func @pieces(%mine: tensor<?x3x8xf32>, %up: tensor<4x8xf32> {nn.parameter}, %down: tensor<8x4xf32> {nn.parameter}) -> tensor<?x3x8xf32> attributes {nn.unit} {
+  %all = zero.start_exchange gather_tokens %mine bounds [0, 5, 8] position 1 pieces 2 : tensor<?x3x8xf32> -> tensor<?x8x8xf32>
+  %0 = nn.linear %all, %up : (tensor<?x8x8xf32>, tensor<4x8xf32>) -> tensor<?x8x4xf32>
+  %1 = zero.wait_exchange %all of %mine : tensor<?x8x8xf32> of tensor<?x3x8xf32> -> tensor<?x8x8xf32>
+  %2 = nn.linear %0, %down : (tensor<?x8x4xf32>, tensor<8x4xf32>) -> tensor<?x8x8xf32>
+  %3:2 = zero.start_exchange scatter_tokens %2 keep %0 bounds [0, 5, 8] position 1 pieces 2 : tensor<?x8x8xf32>, tensor<?x8x4xf32> -> tensor<?x3x8xf32>, tensor<?x3x8xf32>
+  %4:2 = zero.wait_exchange %3#0, %3#1 of %2 : tensor<?x3x8xf32>, tensor<?x3x8xf32> of tensor<?x8x8xf32> -> tensor<?x3x8xf32>, tensor<?x3x8xf32>
+  %5 = exec.dispatch @sum(%4#0, %4#1) : (tensor<?x3x8xf32>, tensor<?x3x8xf32>) -> tensor<?x3x8xf32>
+  return %5 : tensor<?x3x8xf32>
+}
+
+// What no product can be cut by stays whole.
+
+// CHECK-LABEL: exec.function unit @whole(
+// CHECK: exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 %
+func.func @whole(%x: tensor<?x8x8xf32>) -> tensor<?x3x8xf32> attributes {nn.unit} {
+  %3:2 = zero.start_exchange scatter_tokens %x bounds [0, 5, 8] position 1 pieces 2 : tensor<?x8x8xf32> -> tensor<?x3x8xf32>, tensor<?x3x8xf32>
+  %4:2 = zero.wait_exchange %3#0, %3#1 of %x : tensor<?x3x8xf32>, tensor<?x3x8xf32> of tensor<?x8x8xf32> -> tensor<?x3x8xf32>, tensor<?x3x8xf32>
+  %5 = exec.dispatch @sum(%4#0, %4#1) : (tensor<?x3x8xf32>, tensor<?x3x8xf32>) -> tensor<?x3x8xf32>
+  return %5 : tensor<?x3x8xf32>
+}

@@ -37,3 +37,19 @@ exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 
   %t = exec.start_exchange gather_tokens bounds [0, 4, 9] position 0 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
   exec.return
 }
+
+// -----
+
+exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{is piece 2 of 2; a round has up to 8, all rounds together have one}}
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 0 round 1 piece 2 of 2 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.return
+}
+
+// -----
+
+exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{is piece 0 of 2; a round has up to 8, all rounds together have one}}
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 0 piece 0 of 2 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.return
+}

@@ -38,3 +38,11 @@ func.func @f(%x: tensor<?x2x4xf32>, %y: tensor<?x3x4xf32>) {
   %0 = zero.sum_exchange %x, %y : tensor<?x2x4xf32>, tensor<?x3x4xf32> -> tensor<?x2x4xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x2x4xf32>) {
+  // expected-error @below {{has 9 pieces; there are 1 to 8}}
+  %0 = zero.start_exchange gather_tokens %x bounds [0, 2, 8] position 0 pieces 9 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
+  return
+}

@@ -119,6 +119,8 @@ class Plan:
     schedule: str = ""
     # What collectives carry: "gradient_wire i8 parameter_wire bf16".
     wires: str = ""
+    # Of all links, in bytes a second.
+    bandwidth: str = "1.0e+09"
 
     @property
     def samples(self):
@@ -139,7 +141,7 @@ class Plan:
                 for node, types in devices.items()
             ]
             + [
-                f"cluster.link {where} nodes latency 0.0 bandwidth 1.0e+09"
+                f"cluster.link {where} nodes latency 0.0 bandwidth {self.bandwidth}"
                 for where in ("inside", "between")[: len(devices)]
             ]
             + [

@@ -106,7 +106,11 @@ def make_plan(model, pipelines, groups):
         ]
     stage = max(stage for _, stage, _ in groups)
     schedule = "1f1b" if len(groups) > 1 else ""
-    return Plan(model, stage, tuple(ranks), TYPES, tuple(described), schedule)
+    # On slow links, tokens travel in pieces.
+    bandwidth = "1.0e+06" if pipelines == 1 else "1.0e+09"
+    return Plan(
+        model, stage, tuple(ranks), TYPES, tuple(described), schedule, "", bandwidth
+    )
 
 
 def main():

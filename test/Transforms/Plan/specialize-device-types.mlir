@@ -116,7 +116,7 @@ zero.plan stage 0 global_batch 1 policy "exact" {
 // stays for @model until --zero-shard-units.
 
 // CHECK: module @cpu.part0.program {
-// CHECK-NEXT: zero.program {{.*}} parts [3, 1] position 0{{$}}
+// CHECK-NEXT: zero.program {{.*}} parts [3, 1] position 0 sharers_bandwidth 1.000000e+09{{$}}
 // CHECK: nn.parameter @e.part0 : tensor<12x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [0, 12]>
 // CHECK: nn.parameter @e.part1 : tensor<4x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [12, 16]>
 // CHECK: nn.parameter @e : tensor<16x4xf32>

@@ -34,28 +34,40 @@ def Exec_RowsOp : Exec_Op<"rows", [Pure]> {
 }
 
 def Exec_StartExchangeOp : Exec_Op<"start_exchange"> {
-  let summary = "Begins an exchange, or one round of it";
+  let summary = "Begins an exchange, or a piece of one round of it";
   let description = [{
     ```mlir
     %t = exec.start_exchange gather_tokens bounds [0, 16, 32] position 1 round 1
-        %mine into %all : (memref<?x16x64xf32>, memref<?x32x64xf32>)
+        piece 0 of 4 %mine into %all : (memref<?x16x64xf32>, memref<?x32x64xf32>)
     ```
     In round r, of as many as there are ranks, a rank gives to the one r places
     behind it, and gets from the one r places before it, in a circle. In round 0
-    it copies what is its own. Without `round`, all of them.
+    it copies what is its own. Without `round`, all of them. Of a rank's n tokens,
+    piece p of P is those from n * p / P up to n * (p + 1) / P, each rounded down.
   }];
   let arguments = (ins Zero_ExchangeKind:$kind, DenseI64ArrayAttr:$bounds,
-    Exec_Bytes:$position, OptionalAttr<Exec_Bytes>:$round, Exec_Buffer:$source,
+    Exec_Bytes:$position, OptionalAttr<Exec_Bytes>:$round,
+    DefaultValuedAttr<Exec_Bytes, "0">:$piece,
+    DefaultValuedAttr<Exec_Bytes, "1">:$pieces, Exec_Buffer:$source,
     Variadic<Exec_Buffer>:$results);
   let results = (outs Exec_Token:$token);
   let assemblyFormat = [{
-    $kind `bounds` $bounds `position` $position (`round` $round^)? $source
-    `into` $results attr-dict `:` `(` type(operands) `)`
+    $kind `bounds` $bounds `position` $position (`round` $round^)?
+    (`piece` $piece `of` $pieces^)? $source `into` $results attr-dict
+    `:` `(` type(operands) `)`
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// The one op that waits for it; null if there is none.
     WaitExchangeOp getWait();
+    /// Where the piece begins, and where it ends, of all tokens of a rank.
+    int64_t getFirst(int64_t rank) { return getCut(rank, getPiece()); }
+    int64_t getEnd(int64_t rank) { return getCut(rank, getPiece() + 1); }
+
+  private:
+    int64_t getCut(int64_t rank, int64_t piece);
+
+  public:
   }];
 }
 

@@ -78,6 +78,9 @@ struct ProgramInfo {
   /// other, and which of them the program is of; one where none do.
   llvm::SmallVector<int64_t, 0> parts = {1};
   int64_t position = 0;
+  /// Of the slowest link between ranks of the group that share units, in bytes
+  /// a second; 0 where none do.
+  double sharersBandwidth = 0;
   /// Element type of gathered parameters on the wire: the widest of all
   /// device types.
   std::string wire = "f32";

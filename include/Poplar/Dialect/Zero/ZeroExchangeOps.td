@@ -32,14 +32,16 @@ def Zero_StartExchangeOp : Zero_TokensOp<"start_exchange"> {
           -> tensor<?x16x64xf32>, tensor<?x16x64xf32>
     ```
     What is to `keep` is read by such a product while the exchange is under way.
+    With `pieces 4`, each rank's tokens travel in four pieces, and products run
+    piece by piece.
   }];
   let arguments = (ins Zero_ExchangeKind:$kind, AnyRankedTensor:$value,
     Variadic<AnyRankedTensor>:$kept, DenseI64ArrayAttr:$bounds,
-    I64Attr:$position);
+    I64Attr:$position, DefaultValuedAttr<I64Attr, "1">:$pieces);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     $kind $value (`keep` $kept^)? `bounds` $bounds `position` $position
-    attr-dict `:` type(operands) `->` type($results)
+    (`pieces` $pieces^)? attr-dict `:` type(operands) `->` type($results)
   }];
   let extraClassDeclaration = [{
     /// The rank's part of all tokens.

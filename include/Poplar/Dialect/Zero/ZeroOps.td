@@ -351,6 +351,8 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     that it receives and sends, and of their gradients, where these are not its
     own. `parts [3, 1] position 0`: how much of each unit the ranks that share
     units compute, relative to each other, and which of them the program is of.
+    `sharers_bandwidth` is that of the slowest link between such ranks of the
+    group, in bytes a second.
   }];
   let arguments = (ins StrAttr:$device_type, StrAttr:$target,
     Cluster_NumberFormat:$precision, Zero_CollectiveWire:$wire,
@@ -364,14 +366,16 @@ def Zero_ProgramOp : Zero_Op<"program", [HasParent<"::mlir::ModuleOp">]> {
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$groups,
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$chunks,
     OptionalAttr<DenseI64ArrayAttr>:$parts,
-    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<0>]>, "0">:$position);
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<0>]>, "0">:$position,
+    OptionalAttr<F64Attr>:$sharers_bandwidth);
   let assemblyFormat = [{
     $device_type `target` $target `precision` $precision `wire` $wire
     `gradient_wire` $gradient_wire (`lossy_parameters` $lossy_parameters^)?
     `recompute` $recompute `stage` $stage `world_size` $world_size
     (`mixed_recompute` $mixed_recompute^)? (`scaled` $scaled^)?
     (`received` $received^)? (`sent` $sent^)? (`group` $group `of` $groups^)?
-    (`chunks` $chunks^)? (`parts` $parts^ `position` $position)? attr-dict
+    (`chunks` $chunks^)? (`parts` $parts^ `position` $position)?
+    (`sharers_bandwidth` $sharers_bandwidth^)? attr-dict
   }];
   let hasVerifier = 1;
 }
