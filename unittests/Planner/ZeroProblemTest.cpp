@@ -194,8 +194,9 @@ TEST_F(ZeroProblemTest, LossyWiresAreShorterAndTakeMemory) {
               exact.backwardSync + exact.iterationSync)
         << stage;
     EXPECT_LT(getCollectiveBytes(cluster, model, stage, 1), exactBytes * 0.51);
-    if (stage == 3)
+    if (stage == 3) {
       EXPECT_DOUBLE_EQ(lossy.forwardSync, exact.forwardSync / 2);
+    }
     // Error feedback of everything, and masters apart from f32 working copies.
     int64_t more = 4 * elements;
     if (stage == 1 || stage == 2)

@@ -62,10 +62,11 @@ TEST(Quantized, ValuesStayNearAndRoundedOnesStay) {
       float Most = 0.02f * (Format == POPLAR_INT8 ? 0.5f / 127 : 0.16f);
       for (size_t I = 0; I < Values.size(); ++I)
         EXPECT_NEAR(Once[I], Values[I], Most) << Format << " " << I;
-      if (Format == POPLAR_NF4)
+      if (Format == POPLAR_NF4) {
         EXPECT_EQ(
             unpack(Format, Rows, Columns, pack(Format, Rows, Columns, Once)),
             Once);
+      }
     }
 }
 
