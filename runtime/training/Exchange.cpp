@@ -155,8 +155,8 @@ void Executor::startExchange(const PoplarExchange &What, void *const *Buffers,
 }
 
 /// What a rank sends is complete when another has come to take it, which may
-/// compute. So a piece is waited for until it is received, and only the last one
-/// until all of them are sent.
+/// compute. So a piece is waited for until it is received, and only the last
+/// one until all of them are sent.
 void Executor::waitExchange(const PoplarExchange &What, int64_t Round,
                             int64_t Piece) {
   bool IsFound = false, IsLast = true;

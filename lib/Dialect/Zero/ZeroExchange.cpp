@@ -34,8 +34,8 @@ LogicalResult StartExchangeOp::verify() {
     return emitOpError("is at position ")
            << getPosition() << " of " << ranks << " ranks";
   if (int64_t(getPieces()) < 1 || int64_t(getPieces()) > POPLAR_MAX_PIECES)
-    return emitOpError("has ") << getPieces() << " pieces; there are 1 to "
-                               << POPLAR_MAX_PIECES;
+    return emitOpError("has ")
+           << getPieces() << " pieces; there are 1 to " << POPLAR_MAX_PIECES;
   Type all = gathers ? getResult(0).getType() : getValue().getType();
   auto whole = cast<RankedTensorType>(all);
   for (int64_t i = 0; i < ranks; ++i)

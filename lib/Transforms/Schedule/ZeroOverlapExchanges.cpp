@@ -116,8 +116,8 @@ int64_t ZeroOverlapExchangesPass::countPieces(RankedTensorType row,
   double bytes = double(tokens) *
                  ShapedType::getNumElements(row.getShape().drop_front(2)) *
                  row.getElementTypeBitWidth() / 8;
-  auto pieces = int64_t(
-      std::min(bytes / bandwidth / leastSeconds, double(mostPieces)));
+  auto pieces =
+      int64_t(std::min(bytes / bandwidth / leastSeconds, double(mostPieces)));
   return std::max<int64_t>(std::min(pieces, tokens / leastTokens), 1);
 }
 
