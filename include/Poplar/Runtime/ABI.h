@@ -199,8 +199,7 @@ enum PoplarExchangeKind {
 typedef struct PoplarExchange {
   int32_t kind;  /* PoplarExchangeKind */
   int32_t count; /* of ranks */
-  /* Piece i of P of the n tokens of a rank: from n * i / P to n * (i + 1) / P
-   */
+  /* Piece i of P, of a rank's n tokens: from n * i / P to n * (i + 1) / P */
   int64_t pieces;
   int64_t row_bytes; /* of a token; of a sample in POPLAR_COLLECT */
   int64_t bounds[POPLAR_MAX_SHARERS + 1];
