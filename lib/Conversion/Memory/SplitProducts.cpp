@@ -22,8 +22,8 @@ public:
 
   void run() {
     bool gathers = start.getKind() == zero::ExchangeKind::GatherTokens;
-    if (!(gathers ? splitGather() : splitScatter()))
-      start.setPieces(1);
+    if (!(gathers ? splitGather() : splitScatter()) && start.getPieces() > 1)
+      splitMessages();
   }
 
 private:
@@ -52,6 +52,9 @@ private:
   /// False if no product can be cut.
   bool splitGather();
   bool splitScatter();
+  /// Only what travels: other ranks may cut their products, and all have to
+  /// send the same pieces in the same order.
+  void splitMessages();
 
   exec::StartExchangeOp start;
   exec::WaitExchangeOp wait;
@@ -181,6 +184,19 @@ bool ExchangeSplitter::splitScatter() {
   start.erase();
   product.erase();
   return true;
+}
+
+void ExchangeSplitter::splitMessages() {
+  SmallVector<exec::StartExchangeOp> pieces;
+  for (int64_t round = 1; round < ranks; ++round)
+    for (int64_t piece = 0; piece < int64_t(start.getPieces()); ++piece)
+      pieces.push_back(createStart(round, piece));
+  pieces.push_back(createOwnStart());
+  builder.setInsertionPoint(wait);
+  for (exec::StartExchangeOp piece : pieces)
+    createWait(piece);
+  wait.erase();
+  start.erase();
 }
 
 void poplar::splitProducts(exec::FunctionOp function, int64_t alignment) {

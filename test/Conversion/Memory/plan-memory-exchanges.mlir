@@ -75,10 +75,15 @@ func.func @pieces(%mine: tensor<?x3x8xf32>, %up: tensor<4x8xf32> {nn.parameter},
   return %5 : tensor<?x3x8xf32>
 }
 
-// What no product can be cut by stays whole.
+// Where no product can be cut, the same pieces travel: other ranks may cut theirs.
 
 // CHECK-LABEL: exec.function unit @whole(
-// CHECK: exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 %
+// CHECK: %[[R0:.+]] = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 1 piece 0 of 2
+// CHECK: %[[R1:.+]] = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 1 piece 1 of 2
+// CHECK: %[[O:.+]] = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 0 %
+// CHECK: exec.wait_exchange %[[R0]]
+// CHECK: exec.wait_exchange %[[R1]]
+// CHECK: exec.wait_exchange %[[O]]
 func.func @whole(%x: tensor<?x8x8xf32>) -> tensor<?x3x8xf32> attributes {nn.unit} {
   %3:2 = zero.start_exchange scatter_tokens %x bounds [0, 5, 8] position 1 pieces 2 : tensor<?x8x8xf32> -> tensor<?x3x8xf32>, tensor<?x3x8xf32>
   %4:2 = zero.wait_exchange %3#0, %3#1 of %x : tensor<?x3x8xf32>, tensor<?x3x8xf32> of tensor<?x8x8xf32> -> tensor<?x3x8xf32>, tensor<?x3x8xf32>

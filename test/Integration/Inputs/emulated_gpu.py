@@ -212,7 +212,11 @@ def make_shared_plan(model, groups, pipelines):
         ]
     stage = max(stage for _, stage, *_ in groups)
     schedule = "1f1b" if len(groups) > 1 else ""
-    return Plan(model, stage, tuple(ranks), TYPES, tuple(described), schedule)
+    # On slow links, tokens travel in pieces where pipelines are not several.
+    bandwidth = "1.0e+06" if pipelines == 1 else "1.0e+09"
+    return Plan(
+        model, stage, tuple(ranks), TYPES, tuple(described), schedule, "", bandwidth
+    )
 
 
 def make_plan(model, stage, ranks):
