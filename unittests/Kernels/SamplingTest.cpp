@@ -191,20 +191,25 @@ struct Product {
   int64_t Batch, Columns, Depth;
   bool Transposed, HasBias;
   int32_t Type;
+
+  PoplarGemm describe() const {
+    PoplarGemm Desc = {};
+    Desc.m = 1;
+    Desc.n = Columns;
+    Desc.k = Depth;
+    Desc.batched = 1;
+    Desc.trans_b = Transposed;
+    Desc.has_bias = HasBias;
+    Desc.a_type = Desc.b_type = Desc.c_type = Type;
+    return Desc;
+  }
 };
 class RowProductTest : public testing::TestWithParam<Product> {};
 } // namespace
 
 TEST_P(RowProductTest, EqualsPlainLoops) {
   const Product P = GetParam();
-  PoplarGemm Desc = {};
-  Desc.m = 1;
-  Desc.n = P.Columns;
-  Desc.k = P.Depth;
-  Desc.batched = 1;
-  Desc.trans_b = P.Transposed;
-  Desc.has_bias = P.HasBias;
-  Desc.a_type = Desc.b_type = Desc.c_type = P.Type;
+  PoplarGemm Desc = P.describe();
   std::mt19937 Random(1);
   Array A(static_cast<size_t>(P.Batch * P.Depth), P.Type),
       B(static_cast<size_t>(P.Columns * P.Depth), P.Type),
@@ -318,13 +323,7 @@ TEST_P(QuantizedRowProductTest, EqualsTheProductOfTheValues) {
   for (int64_t I = 0; I < P.Columns * P.Depth; ++I)
     Plain.set(static_cast<size_t>(I),
               P.Type == POPLAR_BF16 ? roundToBF16(B.get(I)) : B.get(I));
-  PoplarGemm Desc = {};
-  Desc.m = 1;
-  Desc.n = P.Columns;
-  Desc.k = P.Depth;
-  Desc.batched = 1;
-  Desc.trans_b = P.Transposed;
-  Desc.a_type = Desc.b_type = Desc.c_type = P.Type;
+  PoplarGemm Desc = P.describe();
   void *Args[] = {A.data(), Plain.data(), nullptr, Expected.data()};
   poplar_row_product(&Desc, Args, P.Batch, 0, P.Columns);
   Desc.b_type = Format;

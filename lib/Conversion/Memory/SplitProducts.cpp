@@ -21,9 +21,16 @@ public:
         ranks(int64_t(start.getBounds().size()) - 1), builder(start) {}
 
   void run() {
-    bool gathers = start.getKind() == zero::ExchangeKind::GatherTokens;
-    if (!(gathers ? splitGather() : splitScatter()) && start.getPieces() > 1)
-      splitMessages();
+    if (start.getKind() == zero::ExchangeKind::GatherTokens) {
+      if (splitGather())
+        return;
+    } else if (exec::ProductOp product = findScattered()) {
+      return send(product);
+    }
+    // Other ranks may cut their products: all send the same pieces in the same
+    // order.
+    if (start.getPieces() > 1)
+      send({});
   }
 
 private:
@@ -49,12 +56,13 @@ private:
   void createWait(exec::StartExchangeOp round) {
     exec::WaitExchangeOp::create(builder, start.getLoc(), round.getToken());
   }
+  /// Begins with each piece, once the product has made its rows if there is
+  /// one, and waits for all.
+  void send(exec::ProductOp product);
   /// False if no product can be cut.
   bool splitGather();
-  bool splitScatter();
-  /// Only what travels: other ranks may cut their products, and all have to
-  /// send the same pieces in the same order.
-  void splitMessages();
+  /// The product that makes what is scattered, if it can be cut.
+  exec::ProductOp findScattered();
 
   exec::StartExchangeOp start;
   exec::WaitExchangeOp wait;
@@ -157,46 +165,39 @@ bool ExchangeSplitter::splitGather() {
   return true;
 }
 
-bool ExchangeSplitter::splitScatter() {
-  // The product that makes the value, if nothing stands between the two.
+exec::ProductOp ExchangeSplitter::findScattered() {
+  // If nothing stands between the two.
   Operation *last = start->getPrevNode();
   while (isa_and_nonnull<exec::BufferOp, exec::EndOp>(last))
     last = last->getPrevNode();
   auto product = dyn_cast_or_null<exec::ProductOp>(last);
-  if (!product || product.getC() != start.getSource() ||
-      !canSplit(product, start))
-    return false;
+  bool isFound = product && product.getC() == start.getSource() &&
+                 canSplit(product, start);
+  return isFound ? product : exec::ProductOp();
+}
+
+void ExchangeSplitter::send(exec::ProductOp product) {
   SmallVector<exec::StartExchangeOp> pieces;
   for (int64_t round = 1; round < ranks; ++round)
     for (int64_t piece = 0; piece < int64_t(start.getPieces()); ++piece) {
       exec::StartExchangeOp begun = createStart(round, piece);
-      builder.setInsertionPoint(begun);
-      createProduct(product, getRank(round), begun);
-      builder.setInsertionPointAfter(begun);
+      if (product) {
+        builder.setInsertionPoint(begun);
+        createProduct(product, getRank(round), begun);
+        builder.setInsertionPointAfter(begun);
+      }
       pieces.push_back(begun);
     }
-  createProduct(product, getRank(0));
+  if (product)
+    createProduct(product, getRank(0));
   pieces.push_back(createOwnStart());
   builder.setInsertionPoint(wait);
   for (exec::StartExchangeOp piece : pieces)
     createWait(piece);
   wait.erase();
   start.erase();
-  product.erase();
-  return true;
-}
-
-void ExchangeSplitter::splitMessages() {
-  SmallVector<exec::StartExchangeOp> pieces;
-  for (int64_t round = 1; round < ranks; ++round)
-    for (int64_t piece = 0; piece < int64_t(start.getPieces()); ++piece)
-      pieces.push_back(createStart(round, piece));
-  pieces.push_back(createOwnStart());
-  builder.setInsertionPoint(wait);
-  for (exec::StartExchangeOp piece : pieces)
-    createWait(piece);
-  wait.erase();
-  start.erase();
+  if (product)
+    product.erase();
 }
 
 void poplar::splitProducts(exec::FunctionOp function, int64_t alignment) {

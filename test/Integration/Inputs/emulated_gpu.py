@@ -201,22 +201,10 @@ EXCHANGES = [
 
 
 def make_shared_plan(model, groups, pipelines):
-    ranks, described, begin = [], [], 0
-    for index, (end, stage, types, parts) in enumerate(groups):
-        described.append(((begin, end), stage, parts))
-        begin = end
-        ranks += [
-            Rank(2, 3, 1, type=type, group=index)
-            for _ in range(pipelines)
-            for type in types
-        ]
-    stage = max(stage for _, stage, *_ in groups)
-    schedule = "1f1b" if len(groups) > 1 else ""
+    groups = [(end, stage, tuple(zip(types, parts))) for end, stage, types, parts in groups]
     # On slow links, tokens travel in pieces where pipelines are not several.
     bandwidth = "1.0e+06" if pipelines == 1 else "1.0e+09"
-    return Plan(
-        model, stage, tuple(ranks), TYPES, tuple(described), schedule, "", bandwidth
-    )
+    return jobs.plan_shared(model, pipelines, groups, 5 * pipelines, TYPES, bandwidth)
 
 
 def make_plan(model, stage, ranks):

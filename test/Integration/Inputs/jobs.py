@@ -158,6 +158,29 @@ class Plan:
         )
 
 
+def plan_shared(model, pipelines, groups, samples, types, bandwidth=Plan.bandwidth):
+    """Pipelines whose ranks share units. A group is (end, stage of ZeRO, ((type,
+    part), ...)). Each pipeline has its part of the samples, in three micro-steps, the
+    last of them smaller."""
+    own = samples // pipelines
+    size = own // 3 + 1
+    ranks, described, begin = [], [], 0
+    for index, (end, stage, sharers) in enumerate(groups):
+        parts = tuple(part for _, part in sharers)
+        described.append(((begin, end), stage, *([parts] if len(parts) > 1 else [])))
+        begin = end
+        ranks += [
+            Rank(size, 3, own - 2 * size, type=type, group=index)
+            for _ in range(pipelines)
+            for type, _ in sharers
+        ]
+    stage = max(stage for _, stage, _ in groups)
+    schedule = "1f1b" if len(groups) > 1 else ""
+    return Plan(
+        model, stage, tuple(ranks), types, tuple(described), schedule, "", bandwidth
+    )
+
+
 def add_plan(module, plan):
     """The text of a module with a plan."""
     return f"{module.rstrip().removesuffix('}')}\n{plan.text()}\n}}\n"

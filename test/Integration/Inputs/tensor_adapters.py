@@ -22,7 +22,6 @@ import os
 
 import adapters
 import jobs
-from jobs import Plan, Rank
 
 STEPS, CLIP, SAMPLES = 20, 0.01, 12
 LOSSES, INT8_LOSSES = 1e-6, 1e-4
@@ -105,21 +104,7 @@ SAMPLED = ("nf4_double", "gpt2-lora", "llama-lora-stages")
 
 
 def make_plan(model, pipelines, groups):
-    own = SAMPLES // pipelines
-    ranks, described, begin = [], [], 0
-    for index, (end, stage, sharers) in enumerate(groups):
-        parts = tuple(part for _, part in sharers)
-        described.append(((begin, end), stage, *([parts] if len(parts) > 1 else [])))
-        begin = end
-        size = own // 3 + 1
-        ranks += [
-            Rank(size, 3, own - 2 * size, type=type, group=index)
-            for _ in range(pipelines)
-            for type, _ in sharers
-        ]
-    stage = max(stage for _, stage, _ in groups)
-    schedule = "1f1b" if len(groups) > 1 else ""
-    return Plan(model, stage, tuple(ranks), TYPES, tuple(described), schedule)
+    return jobs.plan_shared(model, pipelines, groups, SAMPLES, TYPES)
 
 
 class Tester:

@@ -17,7 +17,7 @@ import concurrent.futures
 import os
 
 import jobs
-from jobs import DeviceType, Plan, Rank
+from jobs import DeviceType
 
 STEPS, CLIP, SAMPLES = 20, 0.5, 24
 LOSSES = 1e-6
@@ -90,27 +90,10 @@ RESUMED = ("llama-uneven", "gpt2-uneven-2x2", "bert-uneven-4", "llama-stages-une
 
 
 def make_plan(model, pipelines, groups):
-    own = SAMPLES // pipelines
-    ranks, described, begin = [], [], 0
-    for index, (end, stage, sharers) in enumerate(groups):
-        end = end or UNITS[model]
-        parts = tuple(part for _, part in sharers)
-        described.append(((begin, end), stage, *([parts] if len(parts) > 1 else [])))
-        begin = end
-        # Three micro-steps, the last of them smaller.
-        size = own // 3 + 1
-        ranks += [
-            Rank(size, 3, own - 2 * size, type=type, group=index)
-            for _ in range(pipelines)
-            for type, _ in sharers
-        ]
-    stage = max(stage for _, stage, _ in groups)
-    schedule = "1f1b" if len(groups) > 1 else ""
+    groups = [(end or UNITS[model], *rest) for end, *rest in groups]
     # On slow links, tokens travel in pieces.
     bandwidth = "1.0e+06" if pipelines == 1 else "1.0e+09"
-    return Plan(
-        model, stage, tuple(ranks), TYPES, tuple(described), schedule, "", bandwidth
-    )
+    return jobs.plan_shared(model, pipelines, groups, SAMPLES, TYPES, bandwidth)
 
 
 def main():
