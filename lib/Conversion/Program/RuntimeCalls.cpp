@@ -251,7 +251,8 @@ struct StartExchangeModel
     exec::StartExchangeOp::create(
         builder, op.getLoc(), exec::TokenType::get(builder.getContext()),
         op.getKind(), op.getBounds(), op.getPosition(), IntegerAttr(),
-        /*piece=*/0, op.getPieces(), getBuffer(op.getValue()), results);
+        /*piece=*/0, op.getPieces(), op.getChained(), getBuffer(op.getValue()),
+        results);
   }
 };
 

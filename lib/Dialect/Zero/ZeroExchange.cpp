@@ -36,6 +36,15 @@ LogicalResult StartExchangeOp::verify() {
   if (int64_t(getPieces()) < 1 || int64_t(getPieces()) > POPLAR_MAX_PIECES)
     return emitOpError("has ")
            << getPieces() << " pieces; there are 1 to " << POPLAR_MAX_PIECES;
+  if (getChained()) {
+    WaitExchangeOp wait = getChain();
+    StartExchangeOp before = wait ? wait.getStart() : StartExchangeOp();
+    if (!gathers || !before ||
+        before.getKind() != ExchangeKind::ScatterTokens ||
+        before.getPieces() != getPieces() || before.getBounds() != bounds)
+      return emitOpError("is chained, but no tokens were scattered before in "
+                         "the same pieces");
+  }
   Type all = gathers ? getResult(0).getType() : getValue().getType();
   auto whole = cast<RankedTensorType>(all);
   for (int64_t i = 0; i < ranks; ++i)
@@ -59,6 +68,21 @@ double StartExchangeOp::getOwnPart() {
   ArrayRef<int64_t> bounds = getBounds();
   return double(bounds[getPosition() + 1] - bounds[getPosition()]) /
          double(bounds.back());
+}
+
+WaitExchangeOp StartExchangeOp::getWait() {
+  for (Operation *user : getResult(0).getUsers())
+    if (auto wait = dyn_cast<WaitExchangeOp>(user))
+      return wait;
+  return {};
+}
+
+WaitExchangeOp StartExchangeOp::getChain() {
+  for (Operation *op = getChained() ? getOperation()->getPrevNode() : nullptr;
+       op; op = op->getPrevNode())
+    if (auto wait = dyn_cast<WaitExchangeOp>(op))
+      return wait;
+  return {};
 }
 
 nn::OpCost StartExchangeOp::getCost() {

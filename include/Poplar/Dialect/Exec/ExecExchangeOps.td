@@ -44,17 +44,18 @@ def Exec_StartExchangeOp : Exec_Op<"start_exchange"> {
     behind it, and gets from the one r places before it, in a circle. In round 0
     it copies what is its own. Without `round`, all of them. Of a rank's n tokens,
     piece p of P is those from n * p / P up to n * (p + 1) / P, each rounded down.
+    `chained` is zero.start_exchange's, for all rounds together.
   }];
   let arguments = (ins Zero_ExchangeKind:$kind, DenseI64ArrayAttr:$bounds,
     Exec_Bytes:$position, OptionalAttr<Exec_Bytes>:$round,
     DefaultValuedAttr<Exec_Bytes, "0">:$piece,
-    DefaultValuedAttr<Exec_Bytes, "1">:$pieces, Exec_Buffer:$source,
-    Variadic<Exec_Buffer>:$results);
+    DefaultValuedAttr<Exec_Bytes, "1">:$pieces, UnitAttr:$chained,
+    Exec_Buffer:$source, Variadic<Exec_Buffer>:$results);
   let results = (outs Exec_Token:$token);
   let assemblyFormat = [{
     $kind `bounds` $bounds `position` $position (`round` $round^)?
-    (`piece` $piece `of` $pieces^)? $source `into` $results attr-dict
-    `:` `(` type(operands) `)`
+    (`piece` $piece `of` $pieces^)? (`chained` $chained^)?
+    $source `into` $results attr-dict `:` `(` type(operands) `)`
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

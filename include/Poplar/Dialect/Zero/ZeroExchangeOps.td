@@ -33,19 +33,28 @@ def Zero_StartExchangeOp : Zero_TokensOp<"start_exchange"> {
     ```
     What is to `keep` is read by such a product while the exchange is under way.
     With `pieces 4`, each rank's tokens travel in four pieces, and products run
-    piece by piece.
+    piece by piece. Tokens that are gathered `chained` are made row by row of what
+    was scattered before, in as many pieces: each piece of them is computed and
+    sent as soon as the same piece has arrived.
   }];
   let arguments = (ins Zero_ExchangeKind:$kind, AnyRankedTensor:$value,
     Variadic<AnyRankedTensor>:$kept, DenseI64ArrayAttr:$bounds,
-    I64Attr:$position, DefaultValuedAttr<I64Attr, "1">:$pieces);
+    I64Attr:$position, DefaultValuedAttr<I64Attr, "1">:$pieces,
+    UnitAttr:$chained);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     $kind $value (`keep` $kept^)? `bounds` $bounds `position` $position
-    (`pieces` $pieces^)? attr-dict `:` type(operands) `->` type($results)
+    (`pieces` $pieces^)? (`chained` $chained^)? attr-dict
+    `:` type(operands) `->` type($results)
   }];
   let extraClassDeclaration = [{
     /// The rank's part of all tokens.
     double getOwnPart();
+    /// Of tokens that are gathered chained: what was scattered before. Null if
+    /// there is none in the block.
+    WaitExchangeOp getChain();
+    /// What waits for it, in the same block; null if nothing does.
+    WaitExchangeOp getWait();
   }];
 }
 
