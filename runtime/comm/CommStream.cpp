@@ -52,6 +52,8 @@ CommStream::CommStream(const Factory &Make, size_t TraceCapacity)
     : Events(TraceCapacity ? std::make_unique<Trace>(TraceCapacity) : nullptr),
       Ring(Capacity) {
   Waits.reserve(NumPoints);
+  // Short sleeps between polls are to be short, on both threads.
+  prctl(PR_SET_TIMERSLACK, 1000);
   // Signals are for the rank's own thread.
   sigset_t All, Before;
   sigfillset(&All);
@@ -336,7 +338,7 @@ int CommStream::startMessage(bool Sends, int Peer, int Kind, void *Data,
   Status.Kind = Sends ? Collective::SendMessage : Collective::ReceiveMessage;
   Status.Bucket = -1;
   Lock.unlock();
-  wake();
+  startQueued();
   return Number;
 }
 
@@ -348,15 +350,61 @@ int CommStream::receive(int Peer, int Kind, void *Data, int64_t Bytes) {
   return startMessage(false, Peer, Kind, Data, Bytes);
 }
 
+/// Between two polls of messages that the rank waits for.
+static constexpr std::chrono::microseconds LongestPause(50);
+
+template <typename Function> void CommStream::drive(Function &&Body) {
+  std::unique_lock<std::mutex> Drive(Driving, std::try_to_lock);
+  if (!Drive || HasWork)
+    return;
+  try {
+    Body();
+  } catch (...) {
+    std::lock_guard<std::mutex> Lock(Mutex);
+    Failure = std::current_exception();
+  }
+}
+
+void CommStream::startQueued() {
+  drive([&] { advanceMessages(); });
+  // The thread is to look at them now and then while the rank computes.
+  if (!IsResting || RestsUntil.load() > Clock::now() + 4 * LongestPause)
+    wake();
+}
+
+void CommStream::driveMessages(int Number) {
+  const Message &M = Messages[static_cast<size_t>(Number)];
+  drive([&] {
+    Pause P(LongestPause);
+    while (M.TheState != Message::Done) {
+      if (First->isInterrupted())
+        fail("interrupted");
+      if (advanceMessages()) {
+        P = Pause(LongestPause);
+        continue;
+      }
+      Clock::duration Time = P.next(First->getNextEvent());
+      if (Time > Clock::duration::zero() && First->arm())
+        restOn(Time, First->getDescriptor(), -1);
+    }
+  });
+}
+
 void CommStream::waitMessage(int Number) {
   std::unique_lock<std::mutex> Lock(Mutex);
   Message &M = Messages[static_cast<size_t>(Number)];
   Clock::time_point Begin = Clock::now();
   if (M.TheState != Message::Done) {
     Status.Waiting = true;
-    // The thread may be asleep for as long as the rank computes.
-    wake();
-    Progress.wait(Lock, [&] { return M.TheState == Message::Done || Failure; });
+    while (M.TheState != Message::Done && !Failure) {
+      Lock.unlock();
+      driveMessages(Number);
+      Lock.lock();
+      // The other thread is at it: it needs the core for some microseconds if
+      // it has only messages to see to.
+      if (M.TheState != Message::Done && !Failure)
+        Progress.wait_for(Lock, (Completed < Issued ? 20 : 1) * LongestPause);
+    }
     Status.Waiting = false;
     if (Events)
       Events->record(Trace::Compute, "wait", Begin, Clock::now());
@@ -372,7 +420,7 @@ void CommStream::waitMessage(int Number) {
 bool CommStream::advanceMessages() {
   if (ActiveMessages == 0)
     return false;
-  bool Moved = false;
+  bool HasMoved = false;
   std::lock_guard<std::mutex> Lock(Mutex);
   for (int Number : QueuedMessages) {
     Message &M = Messages[static_cast<size_t>(Number)];
@@ -386,13 +434,13 @@ bool CommStream::advanceMessages() {
       CommStatistics::PerKind &K = Statistics.Kinds[Collective::SendMessage];
       (IsLocal ? K.LocalBytes : K.RemoteBytes) += M.Bytes;
     }
-    Moved = true;
+    HasMoved = true;
   }
   QueuedMessages.clear();
   for (Message &M : Messages) {
     if (M.TheState != Message::UnderWay || !First->test(M.Number))
       continue;
-    Moved = true;
+    HasMoved = true;
     M.TheState = Message::Done;
     --ActiveMessages;
     ++Status.Completed;
@@ -405,9 +453,11 @@ bool CommStream::advanceMessages() {
       Statistics.LinkSeconds = First->getLinkSeconds();
     }
   }
-  if (Moved)
+  if (HasMoved) {
+    Moved = Clock::now();
     Progress.notify_all();
-  return Moved;
+  }
+  return HasMoved;
 }
 
 void CommStream::drain() {
@@ -652,29 +702,34 @@ static Clock::duration getRest(Clock::duration Time) {
   return std::clamp<Clock::duration>(Time / 4, microseconds(100), Most);
 }
 
-/// Until there is something else to do. A message that is asked for wakes the
-/// thread; one on its way needs it now and then, and more often while the rank
-/// waits for it and does not want its core.
+/// Until there is something else to do. A message that is started wakes the
+/// thread; one on its way needs it now and then, while the rank computes. While
+/// the rank waits, it sees to messages itself.
 void CommStream::pollMessages() {
-  Pause P(std::chrono::microseconds(50));
-  Clock::time_point Moved = Clock::now();
   while (ActiveMessages && !HasWork) {
-    if (First->isInterrupted())
+    std::unique_lock<std::mutex> Drive(Driving, std::try_to_lock);
+    if (Drive && First->isInterrupted())
       fail("interrupted");
-    if (advanceMessages()) {
-      P = Pause(std::chrono::microseconds(50));
-      Moved = Clock::now();
+    if (Drive && advanceMessages())
       continue;
-    }
-    Clock::time_point Now = Clock::now(), Next = First->getNextEvent();
+    Clock::time_point Now = Clock::now();
+    Clock::duration Time = 2 * LongestPause;
+    int Descriptor = -1;
     std::unique_lock<std::mutex> Lock(Mutex);
-    Clock::duration Time = Status.Waiting
-                               ? P.next(Next)
-                               : std::min(getRest(Now - Moved), Next - Now);
+    if (Drive) {
+      Time = std::min<Clock::duration>(Status.Waiting ? LongestPause
+                                                      : getRest(Now - Moved),
+                                       First->getNextEvent() - Now);
+      if (Time <= Clock::duration::zero() || !First->arm())
+        continue;
+      Descriptor = First->getDescriptor();
+      Drive.unlock();
+    }
+    RestsUntil = Now + Time;
     IsResting = !HasWork && QueuedMessages.empty();
     Lock.unlock();
     if (IsResting)
-      First->rest(Time, Waker.getDescriptor());
+      restOn(Time, Waker.getDescriptor(), Descriptor);
     IsResting = false;
     Waker.silence();
   }
@@ -688,8 +743,7 @@ void CommStream::wake() {
 }
 
 void CommStream::loop(const Factory &Make) {
-  // Short sleeps between polls are to be short.
-  prctl(PR_SET_TIMERSLACK, 1000);
+  std::unique_lock<std::mutex> Drive(Driving);
   askForShortSlices();
   prctl(PR_SET_NAME, "poplar-comm");
   try {
@@ -700,17 +754,22 @@ void CommStream::loop(const Factory &Make) {
     Ready = true;
     Progress.notify_one();
     while (true) {
+      if (Drive)
+        Drive.unlock();
       Work.wait(Lock, [&] {
         return Closing || Completed < Issued || ActiveMessages;
       });
-      if (Completed == Issued && ActiveMessages) {
-        Lock.unlock();
-        pollMessages();
-        Lock.lock();
-        continue;
-      }
-      if (Completed == Issued)
+      bool HasMessages = Completed == Issued && ActiveMessages;
+      if (Completed == Issued && !HasMessages)
         return;
+      Lock.unlock();
+      if (HasMessages)
+        pollMessages();
+      else
+        Drive.lock();
+      Lock.lock();
+      if (HasMessages)
+        continue;
       if (Queued == Issued) {
         Lock.unlock();
         watch(Queued, /*OrWork=*/true);
