@@ -220,6 +220,45 @@ static std::pair<double, zero::StartExchangeOp> findCut(Operation &op) {
   return {1, nullptr};
 }
 
+/// Whether the next gather waits for it, piece by piece.
+static bool isChained(zero::WaitExchangeOp wait) {
+  for (Operation *op = wait->getNextNode(); op; op = op->getNextNode())
+    if (isa<zero::WaitExchangeOp>(op))
+      return false;
+    else if (auto start = dyn_cast<zero::StartExchangeOp>(op))
+      return start.getChained();
+  return false;
+}
+
+/// A gather that is chained: as each piece of what was scattered arrives, what
+/// is to be gathered is made of it and sent, and its own rows are computed.
+void PhaseBuilder::addChained(Phase &phase, zero::StartExchangeOp gather,
+                              StringRef name, double made, double own,
+                              Messages messages) {
+  size_t size = phase.size();
+  messages(phase, gather);
+  Phase begun(phase.begin() + size, phase.end());
+  phase.resize(size);
+  ArrayRef<int> arriving = exchanges[gather.getChain().getStart()];
+  double share = 1.0 / begun.size();
+  for (auto [token, start] : llvm::zip_equal(arriving, begun)) {
+    phase.push_back(Step::wait(token));
+    addComputation(phase, name, made * share);
+    phase.push_back(start);
+    addComputation(phase, name, own * share);
+  }
+}
+
+/// Seconds of the own rows of the products that a gather stands beside.
+static double getOwnRows(zero::StartExchangeOp gather,
+                         PhaseBuilder::Seconds seconds) {
+  double sum = 0;
+  for (Operation *user : gather.getResult(0).getUsers())
+    if (auto [part, cut] = findCut(*user); cut == gather)
+      sum += part * seconds(user);
+  return sum;
+}
+
 void PhaseBuilder::addCallee(Phase &phase, func::FuncOp callee, Seconds seconds,
                              Messages messages) {
   double since = 0;
@@ -234,15 +273,27 @@ void PhaseBuilder::addCallee(Phase &phase, func::FuncOp callee, Seconds seconds,
       beforeStart[cut] += own * part;
       behindStart[cut] += own * (1 - part);
     } else {
-      since += own * part;
+      // Own rows of a chained gather are computed with its pieces.
+      if (!cut || !cut.getChained())
+        since += own * part;
       if (cut)
         behindWait[cut] += own * (1 - part);
     }
     auto wait = dyn_cast<zero::WaitExchangeOp>(op);
     if (!wait && !isa<zero::ExchangeOpInterface>(op))
       continue;
+    if (auto gather = dyn_cast<zero::StartExchangeOp>(op);
+        gather && gather.getChained()) {
+      // What it needs is computed since its chain has been waited for.
+      addChained(phase, gather, name, since, getOwnRows(gather, seconds),
+                 messages);
+      since = 0;
+      continue;
+    }
     addComputation(phase, name, since);
     since = 0;
+    if (wait && isChained(wait))
+      continue;
     if (wait) {
       ArrayRef<int> tokens = exchanges[wait.getStart()];
       for (int token : tokens) {

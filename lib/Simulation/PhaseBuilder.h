@@ -9,7 +9,7 @@
 #ifndef POPLAR_LIB_SIMULATION_PHASEBUILDER_H
 #define POPLAR_LIB_SIMULATION_PHASEBUILDER_H
 
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -94,6 +94,9 @@ private:
   /// What a callee computes between its exchanges, and these.
   void addCallee(SimulationProblem::Phase &phase, mlir::func::FuncOp callee,
                  Seconds seconds, Messages messages);
+  void addChained(SimulationProblem::Phase &phase, zero::StartExchangeOp gather,
+                  llvm::StringRef name, double made, double own,
+                  Messages messages);
   /// All ranks wait for `bytes` bytes of every other one.
   void addExchange(SimulationProblem::Phase &phase, llvm::StringRef name,
                    int64_t bytes);

@@ -30,14 +30,14 @@ static std::string getHostName() {
 }
 
 /// At most, of any rank at a time: each buffer of a pipeline's messages may be
-/// under way, and all pieces of an exchange with each of those that share
+/// under way, and all pieces of two exchanges with each of those that share
 /// units.
 static int countMessages(const PoplarProgram &Program) {
   int64_t Exchanged = 0, Links = 0;
   for (int64_t R = 0; Program.ranks && R < Program.world_size; ++R) {
     const PoplarRank &Rank = Program.ranks[R];
     Exchanged =
-        std::max(Exchanged, 2 * POPLAR_MAX_PIECES * (Rank.num_sharers - 1));
+        std::max(Exchanged, 4 * POPLAR_MAX_PIECES * (Rank.num_sharers - 1));
     Links = std::max({Links, Rank.num_previous, Rank.num_next});
   }
   int64_t Passed = 0;

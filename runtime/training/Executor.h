@@ -149,9 +149,10 @@ private:
   State TheState;
   char *Memory = nullptr;
   std::unique_ptr<Pipeline> Turns;
-  /// As many rounds as may be under way, in as many pieces.
+  /// As many rounds as may be under way, in as many pieces, of a scatter and of
+  /// the gather that is chained to it.
   std::vector<StartedExchange> Exchanges =
-      std::vector<StartedExchange>(POPLAR_MAX_SHARERS * POPLAR_MAX_PIECES);
+      std::vector<StartedExchange>(2 * POPLAR_MAX_SHARERS * POPLAR_MAX_PIECES);
 };
 
 /// fixed_bytes + Batch * bytes_per_sample + the rank's shards, and what a stage

@@ -64,6 +64,8 @@ void CallBuilder::bindResults(Operation *op) {
 /// Ends the lives of buffers whose last use is `op`. What the function returns
 /// is read after its end.
 void CallBuilder::endBuffers(Operation *op) {
+  if (!plan.isLastOfStep(op))
+    return;
   int64_t step = plan.getStep(op);
   for (auto [index, buffer] : llvm::enumerate(plan.getBuffers()))
     if (Value value = created.lookup(index); value && buffer.last == step)

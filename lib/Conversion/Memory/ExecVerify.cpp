@@ -168,9 +168,12 @@ static bool arrivesAt(exec::StartExchangeOp start, Value buffer, int64_t first,
                                 int64_t(start.getPosition()))
       continue;
     bool gathers = start.getKind() == zero::ExchangeKind::GatherTokens;
+    // Of its own tokens, what is scattered to a rank has a buffer of each.
+    int64_t own = int64_t(start.getPosition()), owner = gathers ? rank : own,
+            begin = gathers ? 0 : start.getBounds()[own];
     if (buffer == start.getResults()[gathers ? 0 : rank] &&
-        (!gathers ||
-         (first < start.getEnd(rank) && start.getFirst(rank) < end)))
+        first < start.getEnd(owner) - begin &&
+        start.getFirst(owner) - begin < end)
       return true;
   }
   return false;

@@ -9,6 +9,7 @@
 #include "FunctionPlan.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -112,6 +113,9 @@ FunctionPlan::findReusable(Operation *op, OpResult result, int64_t step) {
     recordReusableArguments(result, reusable);
     return std::nullopt;
   }
+  // Others of its step may run after it.
+  if (chained.contains(op))
+    return std::nullopt;
   for (int64_t operand : reusable) {
     int64_t buffer = bufferOf.lookup(op->getOperand(operand));
     if (buffers[buffer].region == Region::Batch && buffers[buffer].last == step)
@@ -129,8 +133,9 @@ void FunctionPlan::recordReusableArguments(OpResult result,
     auto arg = dyn_cast<BlockArgument>(result.getOwner()->getOperand(operand));
     if (!arg || function.getArgAttr(arg.getArgNumber(), nn::kParameterAttr))
       continue;
+    Operation *owner = result.getOwner();
     bool readLater = llvm::any_of(arg.getUsers(), [&](Operation *user) {
-      return result.getOwner()->isBeforeInBlock(user);
+      return user != owner && steps.at(user) >= steps.at(owner);
     });
     if (!readLater)
       reusable.push_back(arg.getArgNumber());
@@ -185,13 +190,30 @@ LogicalResult FunctionPlan::addResult(Operation *op, OpResult result,
   return success();
 }
 
+/// Numbers the ops. Those between the waits of exchanges that are chained have
+/// one number: they run by turns, piece by piece.
+void FunctionPlan::findSteps() {
+  Block &body = function.getBody().front();
+  for (auto gather : body.getOps<zero::StartExchangeOp>()) {
+    zero::WaitExchangeOp first = gather.getChain(), last = gather.getWait();
+    for (Operation *op = first; op && last; op = op->getNextNode()) {
+      chained.insert(op);
+      if (op == last)
+        break;
+    }
+  }
+  int64_t step = 0;
+  for (Operation &op : body) {
+    if (!chained.contains(&op) || !chained.contains(op.getPrevNode()))
+      ++step;
+    steps[&op] = step;
+  }
+}
+
 /// The last step at which each value is read. A value is alive as long as what
 /// it becomes: an accumulation in place, or the collective that reads it.
 void FunctionPlan::findLastUses() {
   Block &body = function.getBody().front();
-  int64_t step = 0;
-  for (Operation &op : body)
-    steps[&op] = step++;
   for (Operation &op : body)
     for (Value operand : op.getOperands())
       lastUse[operand] = std::max(lastUse.lookup(operand), steps[&op]);
@@ -216,6 +238,7 @@ void FunctionPlan::findLastUses() {
 
 LogicalResult FunctionPlan::collect() {
   Block &body = function.getBody().front();
+  findSteps();
   findLastUses();
   for (BlockArgument arg : body.getArguments())
     addBuffer(arg, 0, Region::External);

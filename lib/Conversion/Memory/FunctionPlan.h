@@ -18,6 +18,7 @@
 #include "Poplar/Planner/Model/ArenaPlan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include <vector>
 
 namespace poplar {
@@ -79,6 +80,11 @@ public:
   /// The index of the temporaries of the unit that `call` calls.
   int64_t getScratch(mlir::Operation *call) const { return scratchOf.at(call); }
   int64_t getStep(mlir::Operation *op) const { return steps.at(op); }
+  /// Whether buffers that are dead after its step end behind it.
+  bool isLastOfStep(mlir::Operation *op) const {
+    mlir::Operation *next = op->getNextNode();
+    return !next || getStep(next) != getStep(op);
+  }
 
   /// Bytes placed and the largest sum of live bytes, the temporaries inside
   /// calls included; `transient` is not per sample.
@@ -87,6 +93,7 @@ public:
 
 private:
   mlir::LogicalResult collect();
+  void findSteps();
   void findLastUses();
   mlir::LogicalResult addResult(mlir::Operation *op, mlir::OpResult result,
                                 int64_t step);
@@ -111,6 +118,8 @@ private:
   /// Of a unit, by result.
   mlir::SmallVector<mlir::SmallVector<int64_t>> reusableArguments;
   llvm::DenseMap<mlir::Operation *, int64_t> steps, scratchOf;
+  /// Between exchanges that are chained.
+  llvm::DenseSet<mlir::Operation *> chained;
   llvm::DenseMap<mlir::Value, int64_t> bufferOf, lastUse;
   std::vector<Buffer> buffers;
 };

@@ -394,16 +394,15 @@ void PlanMemoryPass::runOnOperation() {
   for (const FunctionPlan &plan : plans)
     if (failed(CallBuilder(plan, places, symbols).run()))
       return signalPassFailure();
-  // Libraries of GPUs choose their kernels by the alignment of buffers.
-  bool isHost =
-      StringRef(zero::ProgramInfo::get(module).target).starts_with("host");
-  for (auto function : module.getOps<exec::FunctionOp>())
-    splitProducts(function, isHost ? 1 : 256);
   if (failed(replaceOptimizer(builder)))
     return signalPassFailure();
   for (ArrayRef<func::FuncOp> list : {units, steps, updates})
     for (func::FuncOp function : list)
       function.erase();
+  // Libraries of GPUs choose their kernels by the alignment of buffers.
+  bool isHost =
+      StringRef(zero::ProgramInfo::get(module).target).starts_with("host");
+  splitProducts(module, isHost ? 1 : 256);
   FailureOr<int64_t> scratch = getLibraryScratch();
   if (failed(scratch))
     return signalPassFailure();

@@ -17,8 +17,10 @@ namespace poplar {
 /// gathered, which compute a rank's rows when they have arrived, and those of
 /// what is scattered, which give a rank its rows when they are computed. A
 /// product that cannot be cut waits for all, or computes all first. Rows of
-/// buffers begin at multiples of `alignment` bytes.
-void splitProducts(exec::FunctionOp function, int64_t alignment);
+/// buffers begin at multiples of `alignment` bytes. Kernels that make of what
+/// is scattered what is gathered next, chained to it, run piece by piece as
+/// well.
+void splitProducts(mlir::ModuleOp module, int64_t alignment);
 
 } // namespace poplar
 

@@ -63,6 +63,8 @@ LogicalResult StartExchangeOp::verify() {
     return emitOpError("is piece ")
            << getPiece() << " of " << getPieces() << "; a round has up to "
            << POPLAR_MAX_PIECES << ", all rounds together have one";
+  if (getChained() && (!gathers || getRound()))
+    return emitOpError("is chained, as only all rounds that gather tokens are");
   auto all = cast<MemRefType>(
       (gathers ? getResults().front() : getSource()).getType());
   if (all.getRank() < 2 || all.getDimSize(1) != bounds.back())

@@ -24,6 +24,14 @@
 //   in pieces      compute   own  o t h e r s|   o t h e r s  own
 //                  link      G G G G         |    S S S S
 //
+// What is scattered behind attention is added to the residual, normalised and
+// gathered again, token by token. That, too, goes in pieces then, and the
+// products of what is gathered begin with the pieces that have arrived. Before,
+// the link stood still or the rank did:
+//
+//   chained        compute   o t h e r s own + o+w+n+ o t h e r s
+//                  link          S S S S   G G G G
+//
 // Gradients of weights do not wait for what is scattered, and are computed
 // meanwhile: the last half of them while the next tokens are gathered, if there
 // is such a product, which may be a short one. One exchange is under way at a
@@ -83,6 +91,8 @@ public:
         else if (auto scatter = dyn_cast<zero::ScatterTokensOp>(op))
           overlap(scatter);
       }
+      for (auto gather : function.front().getOps<zero::StartExchangeOp>())
+        chain(gather);
       spreadGradients(function.front());
     }
   }
@@ -91,6 +101,7 @@ private:
   int64_t countPieces(RankedTensorType part, ArrayRef<int64_t> bounds);
   void overlap(zero::GatherTokensOp gather);
   void overlap(zero::ScatterTokensOp scatter);
+  static void chain(zero::StartExchangeOp gather);
   static void spreadGradients(Block &block);
   static void delay(ArrayRef<Operation *> ops, ArrayRef<Operation *> others);
 
@@ -208,6 +219,46 @@ void ZeroOverlapExchangesPass::overlap(zero::ScatterTokensOp scatter) {
   scatter.getResult().replaceAllUsesWith(sum.getSum());
   scatter.erase();
   delay({wait, sum}, {});
+}
+
+/// Whether all that `op` gives is computed for each of so many tokens of every
+/// sample.
+static bool isOfTokens(Operation *op, int64_t tokens) {
+  return isMemoryEffectFree(op) &&
+         llvm::all_of(op->getResultTypes(), [&](Type type) {
+           auto tensor = dyn_cast<RankedTensorType>(type);
+           return tensor && tensor.getRank() > 1 && tensor.isDynamicDim(0) &&
+                  tensor.getDimSize(1) == tokens;
+         });
+}
+
+/// Chains a gather to the scatter before it, if it gathers what is made of that
+/// token by token. Of the ops between the two, those that it does not need go
+/// behind its start.
+void ZeroOverlapExchangesPass::chain(zero::StartExchangeOp gather) {
+  if (gather.getKind() != zero::ExchangeKind::GatherTokens ||
+      gather.getPieces() < 2)
+    return;
+  SmallVector<Operation *> needed, others;
+  Operation *op = gather->getPrevNode();
+  for (; op && !isBarrier(*op); op = op->getPrevNode()) {
+    bool isNeeded = llvm::any_of(op->getUsers(), [&](Operation *user) {
+      return user == gather || llvm::is_contained(needed, user);
+    });
+    (isNeeded ? needed : others).push_back(op);
+  }
+  auto wait = dyn_cast_or_null<zero::WaitExchangeOp>(op);
+  zero::StartExchangeOp scatter = wait ? wait.getStart() : nullptr;
+  int64_t tokens = gather.getValue().getType().getDimSize(1);
+  if (!scatter || scatter.getKind() != zero::ExchangeKind::ScatterTokens ||
+      scatter.getPieces() != gather.getPieces() ||
+      scatter.getBounds() != gather.getBounds() || needed.empty() ||
+      !llvm::all_of(needed,
+                    [&](Operation *op) { return isOfTokens(op, tokens); }))
+    return;
+  for (Operation *other : others)
+    other->moveAfter(gather);
+  gather.setChained(true);
 }
 
 /// Leaves the first half of what is computed while tokens are scattered there,

@@ -161,6 +161,28 @@ exec.function unit @pieces(%mine: memref<?x4x16xf32>, %w: memref<16x16xf32>, %y:
 
 // -----
 
+// Of what is scattered to a rank, too: its first token has arrived, not the others.
+exec.arena fixed 0 per_sample 512 live 512 transient 0 bytes 0 live 0 scratch 0 bytes 0
+exec.kernel @copy(%a: tensor<?x1x16xf32>) -> tensor<?x1x16xf32> rows 1 per_sample {
+  exec.yield %a : tensor<?x1x16xf32>
+}
+exec.function unit @scattered(%x: memref<?x8x16xf32>, %y: memref<?x3x16xf32>, %z: memref<?x3x16xf32>, %c: memref<?x3x16xf32>) scratch 0 {
+  %s = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 1 piece 0 of 2 %x into %y, %z : (memref<?x8x16xf32>, memref<?x3x16xf32>, memref<?x3x16xf32>)
+  // expected-note @below {{which starts here}}
+  %t = exec.start_exchange scatter_tokens bounds [0, 5, 8] position 1 round 1 piece 1 of 2 %x into %y, %z : (memref<?x8x16xf32>, memref<?x3x16xf32>, memref<?x3x16xf32>)
+  exec.wait_exchange %s
+  %0 = exec.rows %y from 0 : memref<?x3x16xf32> to memref<?x1x16xf32>
+  %1 = exec.rows %c from 0 : memref<?x3x16xf32> to memref<?x1x16xf32>
+  exec.dispatch @copy(%0, %1) : (memref<?x1x16xf32>, memref<?x1x16xf32>) -> ()
+  %2 = exec.rows %y from 1 : memref<?x3x16xf32> to memref<?x1x16xf32>
+  // expected-error @below {{touches a buffer before the exchange of it has been waited for}}
+  exec.dispatch @copy(%2, %1) : (memref<?x1x16xf32>, memref<?x1x16xf32>) -> ()
+  exec.wait_exchange %t
+  exec.return
+}
+
+// -----
+
 exec.arena fixed 0 per_sample 512 live 512 transient 0 bytes 0 live 0 scratch 0 bytes 0
 exec.function unit @early(%mine: memref<?x4x16xf32>, %w: memref<16x16xf32>, %y: memref<?x4x16xf32>) scratch 512 {
   %all = exec.buffer scratch at 0 : memref<?x8x16xf32>

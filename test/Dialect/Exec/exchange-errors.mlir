@@ -53,3 +53,12 @@ exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 
   %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 0 piece 0 of 2 %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
   exec.return
 }
+
+// -----
+
+exec.function unit @f(%x: memref<?x4x16xf32>, %y: memref<?x8x16xf32>) scratch 0 {
+  // expected-error @below {{is chained, as only all rounds that gather tokens are}}
+  %t = exec.start_exchange gather_tokens bounds [0, 4, 8] position 1 round 1 chained %x into %y : (memref<?x4x16xf32>, memref<?x8x16xf32>)
+  exec.wait_exchange %t
+  exec.return
+}

@@ -46,3 +46,11 @@ func.func @f(%x: tensor<?x2x4xf32>) {
   %0 = zero.start_exchange gather_tokens %x bounds [0, 2, 8] position 0 pieces 9 : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x2x4xf32>) {
+  // expected-error @below {{is chained, but no tokens were scattered before in the same pieces}}
+  %0 = zero.start_exchange gather_tokens %x bounds [0, 2, 8] position 0 pieces 2 chained : tensor<?x2x4xf32> -> tensor<?x8x4xf32>
+  return
+}

@@ -116,6 +116,28 @@ func.func private @whole(%x: tensor<?x96x64xf32>, %dy: tensor<?x96x8xf32>, %a: t
   return %2, %1 : tensor<?x32x64xf32>, tensor<8x64xf32>
 }
 
+// What is scattered is added to the residual, normalised and gathered piece by
+// piece. What else is computed of it follows.
+
+// CHECK-LABEL: func.func private @chained(
+// CHECK: zero.start_exchange scatter_tokens %{{.*}} bounds [0, 64, 96] position 1 pieces 3 :
+// CHECK-NEXT: %[[Q:.*]]:2 = zero.wait_exchange
+// CHECK-NEXT: %[[SUM:.*]] = zero.sum_exchange %[[Q]]#0, %[[Q]]#1
+// CHECK-NEXT: %[[H:.*]] = nn.add %{{.*}}, %[[SUM]]
+// CHECK-NEXT: zero.start_exchange gather_tokens %[[H]] bounds [0, 64, 96] position 1 pieces 3 chained :
+// CHECK-NEXT: nn.silu %[[SUM]]
+// CHECK-NEXT: nn.linear
+// CHECK-NEXT: zero.wait_exchange
+func.func private @chained(%x: tensor<?x32x64xf32>, %a: tensor<?x96x8xf32>, %up: tensor<8x64xf32> {nn.parameter}, %down: tensor<64x8xf32> {nn.parameter}) -> (tensor<?x96x8xf32>, tensor<?x32x64xf32>) attributes {nn.unit} {
+  %0 = nn.linear %a, %down : (tensor<?x96x8xf32>, tensor<64x8xf32>) -> tensor<?x96x64xf32>
+  %1 = zero.scatter_tokens %0 bounds [0, 64, 96] position 1 : tensor<?x96x64xf32> -> tensor<?x32x64xf32>
+  %2 = nn.silu %1 : tensor<?x32x64xf32>
+  %3 = nn.add %x, %1 : tensor<?x32x64xf32>
+  %all = zero.gather_tokens %3 bounds [0, 64, 96] position 1 : tensor<?x32x64xf32> -> tensor<?x96x64xf32>
+  %4 = nn.linear %all, %up : (tensor<?x96x64xf32>, tensor<8x64xf32>) -> tensor<?x96x8xf32>
+  return %4, %2 : tensor<?x96x8xf32>, tensor<?x32x64xf32>
+}
+
 // -----
 
 // No more than four pieces, of 4 tokens at least.

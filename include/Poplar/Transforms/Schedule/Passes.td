@@ -60,7 +60,9 @@ def ZeroOverlapExchanges : Pass<"zero-overlap-exchanges", "::mlir::ModuleOp"> {
     A product runs in pieces where the link between the ranks is slow: a piece of
     a sample's tokens keeps `sharers_bandwidth` of zero.program busy for 25 us at
     least, and has 4 tokens at least. There are 4 pieces of a rank's tokens at
-    most. `--plan-memory` cuts the products. One exchange is under way at a time.
+    most. `--plan-memory` cuts the products. One exchange is under way at a time,
+    but for a gather of what is made, token by token, of what was scattered just
+    before in as many pieces: it is chained to that, each piece to the same one.
   }];
   let dependentDialects = ["::poplar::zero::ZeroDialect"];
 }
