@@ -55,7 +55,7 @@ VARIANTS = {
     "gpt_neox-uneven": ("gpt_neox", 1, [shared(FAST, SLOW, parts=[3, 1], stage=1)]),
     # Unequal parts, unlike types.
     "llama-uneven": ("llama", 1, [shared(FAST, SLOW, parts=[3, 1])]),
-    "gpt2-uneven-3": ("gpt2", 1, [shared(FAST, SLOW, SLOW, parts=[5, 2, 1], stage=2)]),
+    "gpt2-uneven-3": ("gpt2", 1, [shared(FAST, SLOW, SLOW, parts=[2, 1, 1], stage=2)]),
     "bert-uneven-4": ("bert", 1, [shared(*[FAST] * 4, parts=[4, 3, 2, 1], stage=3)]),
     "gpt2-uneven-2x2": ("gpt2", 2, [shared(FAST, SLOW, parts=[2, 1], stage=3)]),
     # Recomputation goes through the exchanges again.
