@@ -362,6 +362,7 @@ template <typename Function> void CommStream::drive(Function &&Body) {
   } catch (...) {
     std::lock_guard<std::mutex> Lock(Mutex);
     Failure = std::current_exception();
+    interruptAll(); // the other thread, too
   }
 }
 
@@ -466,7 +467,7 @@ void CommStream::drain() {
   if ((Completed < Issued || ActiveMessages) && Failed)
     interruptAll();
   Progress.wait(Lock, [&] {
-    return (Completed == Issued && !ActiveMessages) || Failure;
+    return (Completed == Issued && !ActiveMessages) || HasEnded;
   });
   if (!Top && !Order)
     return;
@@ -797,7 +798,9 @@ void CommStream::loop(const Factory &Make) {
     }
   } catch (...) {
     std::lock_guard<std::mutex> Lock(Mutex);
-    Failure = std::current_exception();
+    if (!Failure)
+      Failure = std::current_exception();
+    HasEnded = true;
     Progress.notify_one();
   }
 }

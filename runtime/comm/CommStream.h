@@ -345,6 +345,8 @@ private:
   /// When the first of those that are not complete became that.
   Clock::time_point OldestSince;
   bool Ready = false, Closing = false;
+  /// The thread has ended by a failure, its own or the rank's.
+  bool HasEnded = false;
   /// Of the thread, while it sleeps until a message may have moved, and until
   /// when.
   Bell Waker;
