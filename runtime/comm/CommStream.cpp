@@ -373,7 +373,7 @@ void CommStream::startQueued() {
     wake();
 }
 
-void CommStream::driveMessages(int Number) {
+void CommStream::driveMessages(int Number, std::optional<ShortSlices> &Slices) {
   const Message &M = Messages[static_cast<size_t>(Number)];
   drive([&] {
     Pause P(LongestPause);
@@ -385,7 +385,11 @@ void CommStream::driveMessages(int Number) {
         continue;
       }
       Clock::duration Time = P.next(First->getNextEvent());
-      if (Time > Clock::duration::zero() && First->arm())
+      if (Time <= Clock::duration::zero())
+        continue;
+      if (!Slices)
+        Slices.emplace();
+      if (First->arm())
         restOn(Time, First->getDescriptor(), -1);
     }
   });
@@ -397,14 +401,19 @@ void CommStream::waitMessage(int Number) {
   Clock::time_point Begin = Clock::now();
   if (M.TheState != Message::Done) {
     Status.Waiting = true;
+    // It wakes up often now, and others may want its core.
+    std::optional<ShortSlices> Slices;
     while (M.TheState != Message::Done && !Failure) {
       Lock.unlock();
-      driveMessages(Number);
+      driveMessages(Number, Slices);
       Lock.lock();
+      if (M.TheState == Message::Done || Failure)
+        break;
+      if (!Slices)
+        Slices.emplace();
       // The other thread is at it: it needs the core for some microseconds if
       // it has only messages to see to.
-      if (M.TheState != Message::Done && !Failure)
-        Progress.wait_for(Lock, (Completed < Issued ? 20 : 1) * LongestPause);
+      Progress.wait_for(Lock, (Completed < Issued ? 20 : 1) * LongestPause);
     }
     Status.Waiting = false;
     if (Events)
@@ -745,7 +754,7 @@ void CommStream::wake() {
 
 void CommStream::loop(const Factory &Make) {
   std::unique_lock<std::mutex> Drive(Driving);
-  askForShortSlices();
+  ShortSlices Slices;
   prctl(PR_SET_NAME, "poplar-comm");
   try {
     First = Make();

@@ -40,12 +40,14 @@
 #include "comm/Communicator.h"
 #include "comm/IslandLibrary.h"
 #include "comm/Trace.h"
+#include "support/Cores.h"
 
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace poplar::runtime::comm {
@@ -290,7 +292,7 @@ private:
   /// starts those that are queued; moves messages until number `Number` is
   /// complete. What goes wrong is the stream's failure, too.
   void startQueued();
-  void driveMessages(int Number);
+  void driveMessages(int Number, std::optional<ShortSlices> &Slices);
   template <typename Function> void drive(Function &&Body);
   void drain();
   /// With the lock.
