@@ -52,8 +52,6 @@ CommStream::CommStream(const Factory &Make, size_t TraceCapacity)
     : Events(TraceCapacity ? std::make_unique<Trace>(TraceCapacity) : nullptr),
       Ring(Capacity) {
   Waits.reserve(NumPoints);
-  // Short sleeps between polls are to be short, on both threads.
-  prctl(PR_SET_TIMERSLACK, 1000);
   // Signals are for the rank's own thread.
   sigset_t All, Before;
   sigfillset(&All);
@@ -338,7 +336,7 @@ int CommStream::startMessage(bool Sends, int Peer, int Kind, void *Data,
   Status.Kind = Sends ? Collective::SendMessage : Collective::ReceiveMessage;
   Status.Bucket = -1;
   Lock.unlock();
-  startQueued();
+  wake();
   return Number;
 }
 
@@ -350,71 +348,15 @@ int CommStream::receive(int Peer, int Kind, void *Data, int64_t Bytes) {
   return startMessage(false, Peer, Kind, Data, Bytes);
 }
 
-/// Between two polls of messages that the rank waits for.
-static constexpr std::chrono::microseconds LongestPause(50);
-
-template <typename Function> void CommStream::drive(Function &&Body) {
-  std::unique_lock<std::mutex> Drive(Driving, std::try_to_lock);
-  if (!Drive || HasWork)
-    return;
-  try {
-    Body();
-  } catch (...) {
-    std::lock_guard<std::mutex> Lock(Mutex);
-    Failure = std::current_exception();
-    interruptAll(); // the other thread, too
-  }
-}
-
-void CommStream::startQueued() {
-  drive([&] { advanceMessages(); });
-  // The thread is to look at them now and then while the rank computes.
-  if (!IsResting || RestsUntil.load() > Clock::now() + 4 * LongestPause)
-    wake();
-}
-
-void CommStream::driveMessages(int Number, std::optional<ShortSlices> &Slices) {
-  const Message &M = Messages[static_cast<size_t>(Number)];
-  drive([&] {
-    Pause P(LongestPause);
-    while (M.TheState != Message::Done) {
-      if (First->isInterrupted())
-        fail("interrupted");
-      if (advanceMessages()) {
-        P = Pause(LongestPause);
-        continue;
-      }
-      Clock::duration Time = P.next(First->getNextEvent());
-      if (Time <= Clock::duration::zero())
-        continue;
-      if (!Slices)
-        Slices.emplace();
-      if (First->arm())
-        restOn(Time, First->getDescriptor(), -1);
-    }
-  });
-}
-
 void CommStream::waitMessage(int Number) {
   std::unique_lock<std::mutex> Lock(Mutex);
   Message &M = Messages[static_cast<size_t>(Number)];
   Clock::time_point Begin = Clock::now();
   if (M.TheState != Message::Done) {
     Status.Waiting = true;
-    // It wakes up often now, and others may want its core.
-    std::optional<ShortSlices> Slices;
-    while (M.TheState != Message::Done && !Failure) {
-      Lock.unlock();
-      driveMessages(Number, Slices);
-      Lock.lock();
-      if (M.TheState == Message::Done || Failure)
-        break;
-      if (!Slices)
-        Slices.emplace();
-      // The other thread is at it: it needs the core for some microseconds if
-      // it has only messages to see to.
-      Progress.wait_for(Lock, (Completed < Issued ? 20 : 1) * LongestPause);
-    }
+    // The thread may be asleep for as long as the rank computes.
+    wake();
+    Progress.wait(Lock, [&] { return M.TheState == Message::Done || Failure; });
     Status.Waiting = false;
     if (Events)
       Events->record(Trace::Compute, "wait", Begin, Clock::now());
@@ -430,7 +372,7 @@ void CommStream::waitMessage(int Number) {
 bool CommStream::advanceMessages() {
   if (ActiveMessages == 0)
     return false;
-  bool HasMoved = false;
+  bool Moved = false;
   std::lock_guard<std::mutex> Lock(Mutex);
   for (int Number : QueuedMessages) {
     Message &M = Messages[static_cast<size_t>(Number)];
@@ -444,13 +386,13 @@ bool CommStream::advanceMessages() {
       CommStatistics::PerKind &K = Statistics.Kinds[Collective::SendMessage];
       (IsLocal ? K.LocalBytes : K.RemoteBytes) += M.Bytes;
     }
-    HasMoved = true;
+    Moved = true;
   }
   QueuedMessages.clear();
   for (Message &M : Messages) {
     if (M.TheState != Message::UnderWay || !First->test(M.Number))
       continue;
-    HasMoved = true;
+    Moved = true;
     M.TheState = Message::Done;
     --ActiveMessages;
     ++Status.Completed;
@@ -463,11 +405,9 @@ bool CommStream::advanceMessages() {
       Statistics.LinkSeconds = First->getLinkSeconds();
     }
   }
-  if (HasMoved) {
-    Moved = Clock::now();
+  if (Moved)
     Progress.notify_all();
-  }
-  return HasMoved;
+  return Moved;
 }
 
 void CommStream::drain() {
@@ -476,7 +416,7 @@ void CommStream::drain() {
   if ((Completed < Issued || ActiveMessages) && Failed)
     interruptAll();
   Progress.wait(Lock, [&] {
-    return (Completed == Issued && !ActiveMessages) || HasEnded;
+    return (Completed == Issued && !ActiveMessages) || Failure;
   });
   if (!Top && !Order)
     return;
@@ -712,34 +652,29 @@ static Clock::duration getRest(Clock::duration Time) {
   return std::clamp<Clock::duration>(Time / 4, microseconds(100), Most);
 }
 
-/// Until there is something else to do. A message that is started wakes the
-/// thread; one on its way needs it now and then, while the rank computes. While
-/// the rank waits, it sees to messages itself.
+/// Until there is something else to do. A message that is asked for wakes the
+/// thread; one on its way needs it now and then, and more often while the rank
+/// waits for it and does not want its core.
 void CommStream::pollMessages() {
+  Pause P(std::chrono::microseconds(50));
+  Clock::time_point Moved = Clock::now();
   while (ActiveMessages && !HasWork) {
-    std::unique_lock<std::mutex> Drive(Driving, std::try_to_lock);
-    if (Drive && First->isInterrupted())
+    if (First->isInterrupted())
       fail("interrupted");
-    if (Drive && advanceMessages())
+    if (advanceMessages()) {
+      P = Pause(std::chrono::microseconds(50));
+      Moved = Clock::now();
       continue;
-    Clock::time_point Now = Clock::now();
-    Clock::duration Time = 2 * LongestPause;
-    int Descriptor = -1;
-    std::unique_lock<std::mutex> Lock(Mutex);
-    if (Drive) {
-      Time = std::min<Clock::duration>(Status.Waiting ? LongestPause
-                                                      : getRest(Now - Moved),
-                                       First->getNextEvent() - Now);
-      if (Time <= Clock::duration::zero() || !First->arm())
-        continue;
-      Descriptor = First->getDescriptor();
-      Drive.unlock();
     }
-    RestsUntil = Now + Time;
+    Clock::time_point Now = Clock::now(), Next = First->getNextEvent();
+    std::unique_lock<std::mutex> Lock(Mutex);
+    Clock::duration Time = Status.Waiting
+                               ? P.next(Next)
+                               : std::min(getRest(Now - Moved), Next - Now);
     IsResting = !HasWork && QueuedMessages.empty();
     Lock.unlock();
     if (IsResting)
-      restOn(Time, Waker.getDescriptor(), Descriptor);
+      First->rest(Time, Waker.getDescriptor());
     IsResting = false;
     Waker.silence();
   }
@@ -753,8 +688,9 @@ void CommStream::wake() {
 }
 
 void CommStream::loop(const Factory &Make) {
-  std::unique_lock<std::mutex> Drive(Driving);
-  ShortSlices Slices;
+  // Short sleeps between polls are to be short.
+  prctl(PR_SET_TIMERSLACK, 1000);
+  askForShortSlices();
   prctl(PR_SET_NAME, "poplar-comm");
   try {
     First = Make();
@@ -764,22 +700,17 @@ void CommStream::loop(const Factory &Make) {
     Ready = true;
     Progress.notify_one();
     while (true) {
-      if (Drive)
-        Drive.unlock();
       Work.wait(Lock, [&] {
         return Closing || Completed < Issued || ActiveMessages;
       });
-      bool HasMessages = Completed == Issued && ActiveMessages;
-      if (Completed == Issued && !HasMessages)
-        return;
-      Lock.unlock();
-      if (HasMessages)
+      if (Completed == Issued && ActiveMessages) {
+        Lock.unlock();
         pollMessages();
-      else
-        Drive.lock();
-      Lock.lock();
-      if (HasMessages)
+        Lock.lock();
         continue;
+      }
+      if (Completed == Issued)
+        return;
       if (Queued == Issued) {
         Lock.unlock();
         watch(Queued, /*OrWork=*/true);
@@ -807,9 +738,7 @@ void CommStream::loop(const Factory &Make) {
     }
   } catch (...) {
     std::lock_guard<std::mutex> Lock(Mutex);
-    if (!Failure)
-      Failure = std::current_exception();
-    HasEnded = true;
+    Failure = std::current_exception();
     Progress.notify_one();
   }
 }

@@ -22,14 +22,10 @@
 //   its library                      |======= a =======|
 //
 // All ranks start the same collectives in the same order. All calls to the
-// communication library, its start and its end included, come from this thread,
-// but for messages: the rank's own thread starts them itself, and moves them on
-// while it waits for one, whenever this thread is not at it. Otherwise the two
-// would take turns on one core, and the thread that has woken the other up
-// would not get it back before the other's slice of some milliseconds ends.
+// communication library, its start and its end included, come from this thread.
 // Nothing is allocated once the stream runs.
 //
-// start(), wait(), run() and messages are for one thread: the rank's own.
+// start(), wait() and run() are for one thread: the rank's own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,14 +36,12 @@
 #include "comm/Communicator.h"
 #include "comm/IslandLibrary.h"
 #include "comm/Trace.h"
-#include "support/Cores.h"
 
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 namespace poplar::runtime::comm {
@@ -284,16 +278,10 @@ private:
   };
 
   int startMessage(bool Sends, int Peer, int Kind, void *Data, int64_t Bytes);
-  /// For the thread that has `Driving`: starts and tests messages.
+  /// On the thread: starts and tests messages.
   bool advanceMessages();
   void pollMessages();
   void wake();
-  /// On the rank's thread, if the other one has nothing to do but messages:
-  /// starts those that are queued; moves messages until number `Number` is
-  /// complete. What goes wrong is the stream's failure, too.
-  void startQueued();
-  void driveMessages(int Number, std::optional<ShortSlices> &Slices);
-  template <typename Function> void drive(Function &&Body);
   void drain();
   /// With the lock.
   void interruptAll();
@@ -336,8 +324,6 @@ private:
   std::unique_ptr<Trace> Events;
   CommStatistics Statistics;
 
-  /// Of the thread that calls the library: locked before `Mutex`.
-  std::mutex Driving;
   mutable std::mutex Mutex;
   std::condition_variable Work, Progress;
   std::vector<Operation> Ring;
@@ -347,15 +333,9 @@ private:
   /// When the first of those that are not complete became that.
   Clock::time_point OldestSince;
   bool Ready = false, Closing = false;
-  /// The thread has ended by a failure, its own or the rank's.
-  bool HasEnded = false;
-  /// Of the thread, while it sleeps until a message may have moved, and until
-  /// when.
+  /// Of the thread, while it sleeps until a message may have moved.
   Bell Waker;
   std::atomic<bool> IsResting{false};
-  std::atomic<Clock::time_point> RestsUntil{Clock::time_point::min()};
-  /// When a message has moved last.
-  Clock::time_point Moved = Clock::now();
   std::vector<Message> Messages;
   /// Those that are queued, in order.
   std::vector<int> QueuedMessages;

@@ -71,8 +71,9 @@ public:
     return true;
   }
 
-  int getDescriptor() const override { return Inner->getDescriptor(); }
-  bool arm() override { return Inner->arm(); }
+  void rest(Clock::duration Most, int Bell) override {
+    Inner->rest(Most, Bell);
+  }
 
   Clock::time_point getNextEvent() const override {
     return Waiting.empty() ? Inner->getNextEvent() : Queue[Waiting[0]].Due;

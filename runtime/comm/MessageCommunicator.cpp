@@ -146,7 +146,7 @@ template <typename Machine> void MessageCommunicator::finish(Machine &M) {
     if (Moved)
       P = Pause();
     else
-      Messages->rest(P.next(Messages->getNextEvent()));
+      Messages->rest(P.next(Messages->getNextEvent()), /*Bell=*/-1);
   }
 }
 
@@ -401,8 +401,7 @@ public:
   }
   bool test(Request R) override { return All.test(R); }
   Clock::time_point getNextEvent() const override { return All.getNextEvent(); }
-  int getDescriptor() const override { return All.getDescriptor(); }
-  bool arm() override { return All.arm(); }
+  void rest(Clock::duration Most, int Bell) override { All.rest(Most, Bell); }
   void abort(const std::string &Message) override { All.abort(Message); }
 
 protected:

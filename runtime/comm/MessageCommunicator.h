@@ -70,8 +70,9 @@ public:
   Clock::time_point getNextEvent() const override {
     return Messages->getNextEvent();
   }
-  int getDescriptor() const override { return Messages->getDescriptor(); }
-  bool arm() override { return Messages->arm(); }
+  void rest(Clock::duration Most, int Bell) override {
+    Messages->rest(Most, Bell);
+  }
   std::unique_ptr<Communicator>
   makeSubgroup(const std::vector<int> &Ranks) override;
   void useScratch(void *Memory, int64_t Bytes) override;

@@ -37,11 +37,11 @@ static int check(int Code, const char *Call) {
 /// mpirun and srun have their own limits for the start.
 static int init(double, int32_t *Rank, int32_t *Size) {
   int Provided;
-  if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &Provided),
+  if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &Provided),
             "MPI_Init_thread"))
     return 1;
-  if (Provided < MPI_THREAD_SERIALIZED) {
-    Message = "this MPI does not support calls of two threads, one at a time";
+  if (Provided < MPI_THREAD_FUNNELED) {
+    Message = "this MPI does not support processes with threads";
     return 1;
   }
   // A communicator of our own, so that errors come back to us.

@@ -97,12 +97,14 @@ public:
     check(Table.test(R, &Done));
     return Done != 0;
   }
-  int getDescriptor() const override { return Descriptor; }
-  bool arm() override {
+  void rest(Clock::duration Most, int Bell) override {
+    if (Most <= Clock::duration::zero())
+      return;
     int32_t NothingMoved = 1;
     if (Descriptor >= 0)
       check(Table.arm(&NothingMoved));
-    return NothingMoved != 0;
+    if (NothingMoved)
+      restOn(Most, Bell, Descriptor);
   }
   HeartbeatSockets takeSockets() override {
     HeartbeatSockets Result;

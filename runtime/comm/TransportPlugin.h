@@ -16,8 +16,7 @@
 //
 // It exports one C function, which returns this table.
 //
-// The thread that called init calls all functions but those of messages (send,
-// receive, test, arm), which another may call as well, never at the same time.
+// All functions are called from the thread that called init.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +31,7 @@ extern "C" {
 #endif
 
 #define POPLAR_TRANSPORT_MAGIC 0x50525450u /* "PTRP" */
-#define POPLAR_TRANSPORT_VERSION 5u
+#define POPLAR_TRANSPORT_VERSION 4u
 #define POPLAR_TRANSPORT_ENTRY "poplar_transport_plugin"
 
 // NOLINTBEGIN(readability-identifier-naming): this is C.
