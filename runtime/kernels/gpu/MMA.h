@@ -116,6 +116,30 @@ template <int32_t Stride> struct LeftShared {
   }
 };
 
+/// The same where shared memory holds the columns as rows.
+template <int32_t Stride> struct LeftTransposed {
+  const SharedHalf *rows;
+  POPLAR_INLINE void get(int32_t step, uint32_t (&left)[4]) const {
+    int32_t lane = threadX();
+    loadTransposed(left, rows +
+                             (16 * step + lane / 16 * 8 + lane % 8) * Stride +
+                             lane / 8 % 2 * 8);
+  }
+};
+
+/// Sums of a product before, rounded.
+template <int32_t K> struct LeftSums {
+  int32_t type;
+  const float (&sums)[K][4];
+  POPLAR_INLINE void get(int32_t step, uint32_t (&left)[4]) const {
+#pragma clang loop unroll(full)
+    for (int32_t i = 0; i < 4; ++i) {
+      const float(&part)[4] = sums[2 * step + i / 2];
+      left[i] = packPair(type, part[i % 2 * 2], part[i % 2 * 2 + 1]);
+    }
+  }
+};
+
 /// sums[16, N] += left . (N rows of shared memory)^T, over 16 Steps columns.
 template <int32_t Steps, int32_t Stride, int32_t N, typename Left>
 POPLAR_INLINE void multiplyRows(int32_t type, float (&sums)[N][4],
@@ -137,30 +161,39 @@ POPLAR_INLINE void multiplyRows(int32_t type, float (&sums)[N][4],
   }
 }
 
+/// sums[16, 8 N] += left . (16 Steps rows of shared memory).
+template <int32_t Steps, int32_t Stride, int32_t N, typename Left>
+POPLAR_INLINE void multiplyColumns(int32_t type, float (&sums)[N][4],
+                                   const Left &left, const SharedHalf *rows) {
+  int32_t lane = threadX();
+  const SharedHalf *own = rows + lane % 16 * Stride + lane / 16 * 8;
+#pragma clang loop unroll(full)
+  for (int32_t step = 0; step < Steps; ++step) {
+    uint32_t a[4];
+    left.get(step, a);
+#pragma clang loop unroll(full)
+    for (int32_t n = 0; n < N; n += 2) {
+      uint32_t b[4];
+      loadTransposed(b, own + 16 * step * Stride + 8 * n);
+      multiplyAdd(type, sums[n], a, b[0], b[1]);
+      multiplyAdd(type, sums[n + 1], a, b[2], b[3]);
+    }
+  }
+}
+
 /// sums[16, 8 N] += weights[16, 8 K] . (8 K rows of shared memory), where
 /// weights are sums of a product before, rounded.
 template <int32_t Stride, int32_t N, int32_t K>
 POPLAR_INLINE void multiplyColumns(int32_t type, float (&sums)[N][4],
                                    const float (&weights)[K][4],
                                    const SharedHalf *rows) {
-  int32_t lane = threadX();
-  const SharedHalf *own = rows + lane % 16 * Stride + lane / 16 * 8;
-#pragma clang loop unroll(full)
-  for (int32_t k = 0; k < K; k += 2) {
-    const uint32_t a[4] = {packPair(type, weights[k][0], weights[k][1]),
-                           packPair(type, weights[k][2], weights[k][3]),
-                           packPair(type, weights[k + 1][0], weights[k + 1][1]),
-                           packPair(type, weights[k + 1][2],
-                                    weights[k + 1][3])};
-#pragma clang loop unroll(full)
-    for (int32_t n = 0; n < N; n += 2) {
-      uint32_t b[4];
-      loadTransposed(b, own + 8 * k * Stride + 8 * n);
-      multiplyAdd(type, sums[n], a, b[0], b[1]);
-      multiplyAdd(type, sums[n + 1], a, b[2], b[3]);
-    }
-  }
+  multiplyColumns<K / 2, Stride>(type, sums, LeftSums<K>{type, weights}, rows);
 }
+
+/// The lane's row of sums, the other one being 8 further; the first of its two
+/// columns.
+POPLAR_INLINE int32_t quad() { return threadX() / 4; }
+POPLAR_INLINE int32_t pairColumn() { return threadX() % 4 * 2; }
 
 /// Over the four lanes that share rows of sums.
 POPLAR_INLINE float quadSum(float value) {
