@@ -53,8 +53,8 @@ constexpr unsigned NonBlocking = 1;
 constexpr unsigned NoTiming = 2;
 /// CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END.
 inline void *const ParameterBuffer = reinterpret_cast<void *>(1),
-                  *const ParameterBytes = reinterpret_cast<void *>(2),
-                  *const ParametersEnd = nullptr;
+                   *const ParameterBytes = reinterpret_cast<void *>(2),
+                   *const ParametersEnd = nullptr;
 /// CUjit_option.
 constexpr int JitErrorLog = 5, JitErrorLogBytes = 6;
 

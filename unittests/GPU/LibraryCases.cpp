@@ -134,7 +134,7 @@ const Experts expertProducts[] = {
     {"down, backward", 30, 17, 8, 24, 32, false, false, true},
     {"one token", 1, 8, 2, 64, 96, true, false, true},
     {"sum", 50, 4, 3, 56, 24, false, true, false},
-    {"many slots", 1700, 4, 2, 16, 8, true, false, true, true},
+    {"many slots", 800, 4, 2, 16, 8, true, false, true, true},
 };
 
 struct Route {
@@ -194,9 +194,9 @@ private:
   Buffer choose(const Experts &test, int64_t tokens);
   PoplarExperts describe(const Experts &test, int32_t type);
   /// Adds a case of a kernel whose threads are warps of experts.
-  void addExperts(KernelCase entry, const std::string &callee,
-                  const char *name, int32_t type, std::vector<int64_t> words,
-                  int64_t extent, int64_t partsPerBlock = 1);
+  void addExperts(KernelCase entry, const std::string &callee, const char *name,
+                  int32_t type, std::vector<int64_t> words, int64_t extent,
+                  int64_t partsPerBlock = 1);
 
   Buffer normal(Type type, int64_t count) {
     Buffer buffer(type, count);
@@ -464,8 +464,8 @@ Buffer LibraryCases::choose(const Experts &test, int64_t tokens) {
 }
 
 PoplarExperts LibraryCases::describe(const Experts &test, int32_t type) {
-  return {test.length,     test.experts,    test.topK,
-          test.inputs,     test.outputs,    type,
+  return {test.length,     test.experts,   test.topK,
+          test.inputs,     test.outputs,   type,
           test.transposed, test.ownInputs, test.ownOutputs};
 }
 
@@ -591,9 +591,8 @@ void LibraryCases::addRoute(const Route &test, int32_t type) {
   entry.after = {given, scores, experts};
   addExperts(entry, "poplar_gpu_route", test.name, type, wordsOf(desc), tokens,
              POPLAR_GPU_EXPERT_WARPS);
-  entry.before = entry.after = {
-      dscores, scores, experts, given,
-      Buffer(formats[type], int64_t(dlogits.size()))};
+  entry.before = entry.after = {dscores, scores, experts, given,
+                                Buffer(formats[type], int64_t(dlogits.size()))};
   void *backward[] = {dscores.data(), scores.data(), experts.data(),
                       logits.data(), dlogits.data()};
   poplar_route_grad(&exact, backward, batch, 0, tokens);

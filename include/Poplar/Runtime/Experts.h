@@ -73,8 +73,9 @@ void poplar_expert_weight_grad(const PoplarExperts *desc, void *const *args,
 /// them, so that none adds to what another does.
 typedef struct PoplarGPUExperts {
   PoplarExperts shapes;
-  int32_t taken; /* of a token's experts, from where args point to: 1 or top_k */
-  int32_t adds;  /* 1: results are added to what is there */
+  int32_t
+      taken;    /* of a token's experts, from where args point to: 1 or top_k */
+  int32_t adds; /* 1: results are added to what is there */
 } PoplarGPUExperts;
 
 #ifdef __cplusplus

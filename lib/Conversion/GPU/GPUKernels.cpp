@@ -33,8 +33,7 @@ GPUAttention poplar::chooseGPUAttention(const PoplarAttention &desc,
   return {"poplar_gpu_attention_", tile, {tile, tile / 4, 1}};
 }
 
-GPUExperts poplar::chooseGPUExperts(const PoplarExperts &desc,
-                                    int capability) {
+GPUExperts poplar::chooseGPUExperts(const PoplarExperts &desc, int capability) {
   // Copies are of eight elements.
   if (capability >= 80 && desc.type != POPLAR_F32 && desc.inputs % 8 == 0 &&
       desc.outputs % 8 == 0)

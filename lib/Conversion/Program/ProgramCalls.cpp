@@ -291,7 +291,8 @@ template <typename Op>
 static void lowerRoute(Op op, FunctionLowering &l, StringRef name,
                        int64_t accesses) {
   PoplarRoute desc = getRoute(op);
-  SmallVector<Value> arguments = l.pointersOf(llvm::to_vector(op->getOperands()));
+  SmallVector<Value> arguments =
+      l.pointersOf(llvm::to_vector(op->getOperands()));
   if (!l.shared.gpuKernels.exists())
     return dispatchExperts(l, ("poplar_" + name).str(), desc, arguments,
                            desc.seq_len, /*batched=*/true, /*grain=*/1);
@@ -314,7 +315,8 @@ static void lower(exec::RouteGradOp op, FunctionLowering &l) {
 
 /// Every weight or gradient, once or read and written, and the rows of a
 /// sample; products of all that is taken of its tokens.
-static GPUKernelCost getCost(const PoplarGPUExperts &desc, int64_t weightBytes) {
+static GPUKernelCost getCost(const PoplarGPUExperts &desc,
+                             int64_t weightBytes) {
   const PoplarExperts &shapes = desc.shapes;
   auto countRows = [&](int32_t isOwn) { return isOwn ? desc.taken : 1; };
   int64_t elements = shapes.inputs * shapes.outputs,
@@ -366,7 +368,8 @@ static void lower(exec::ExpertProductOp op, FunctionLowering &l) {
 
 static void lower(exec::ExpertWeightGradOp op, FunctionLowering &l) {
   PoplarExperts desc = op.getDescriptor();
-  SmallVector<Value> arguments = l.pointersOf(llvm::to_vector(op.getOperands()));
+  SmallVector<Value> arguments =
+      l.pointersOf(llvm::to_vector(op.getOperands()));
   if (!l.shared.gpuKernels.exists())
     return dispatchExperts(l, "poplar_expert_weight_grad", desc, arguments,
                            desc.outputs, /*batched=*/false, /*grain=*/4);

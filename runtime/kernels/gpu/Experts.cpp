@@ -113,16 +113,15 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
                                    x.at(slots[first + row]) + k + step)
                      : 0.0f;
         });
-        fill<kColumns, Transposed>(
-            tiles.right[0], [&](int32_t step, int32_t column) {
-              int64_t own = tile.first + column;
-              return own < y.columns && k + step < x.columns
-                         ? loadElement(weight, type,
-                                       Transposed
-                                           ? own * x.columns + k + step
-                                           : (k + step) * y.columns + own)
-                         : 0.0f;
-            });
+        fill<kColumns, Transposed>(tiles.right[0], [&](int32_t step,
+                                                       int32_t column) {
+          int64_t own = tile.first + column;
+          return own < y.columns && k + step < x.columns
+                     ? loadElement(weight, type,
+                                   Transposed ? own * x.columns + k + step
+                                              : (k + step) * y.columns + own)
+                     : 0.0f;
+        });
         barrier();
         if (threadY() * kRowsOfWarp < rows)
           addProducts(sums, &tiles);
@@ -219,8 +218,7 @@ struct Logits {
     int32_t found = -1;
     for (int32_t i = threadX(); i < count; i += kWarp) {
       float value = (*this)[i];
-      bool isAfter =
-          last < 0 || value < least || (value == least && i > last);
+      bool isAfter = last < 0 || value < least || (value == least && i > last);
       if (isAfter && (found < 0 || value > best)) {
         found = i;
         best = value;
@@ -239,9 +237,7 @@ struct Logits {
   }
 };
 
-POPLAR_INLINE int64_t ownToken() {
-  return blockX() * kExpertWarps + threadY();
-}
+POPLAR_INLINE int64_t ownToken() { return blockX() * kExpertWarps + threadY(); }
 
 } // namespace
 
@@ -295,10 +291,9 @@ extern "C" void poplar_gpu_route_grad(const PoplarRoute *desc, void *dscores,
     mean += score[k] * dscore[k];
   float largest = desc->normalized ? 0.0f : logits[expert[0]];
   for (int32_t i = threadX(); i < logits.count; i += kWarp) {
-    float value =
-        desc->normalized
-            ? 0.0f
-            : -score[0] * exp2((logits[i] - largest) * kLog2E) * mean;
+    float value = desc->normalized
+                      ? 0.0f
+                      : -score[0] * exp2((logits[i] - largest) * kLog2E) * mean;
     for (int32_t k = 0; k < topK; ++k)
       if (expert[k] == i)
         value = score[k] * (dscore[k] - mean);

@@ -136,21 +136,20 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
             else
               multiplyColumns<kSteps, kRight>(type, sums, own, right[stage]);
           });
-      takePairs(sums, rows, y.columns - tile.first,
-                [&](int32_t row, int32_t column, float one, float other) {
-                  int64_t place =
-                      y.at(slots[first + row]) + tile.first + column;
-                  auto *pair = reinterpret_cast<uint32_t *>(
-                      static_cast<uint16_t *>(y.array) + place);
-                  if (desc->adds) {
-                    uint32_t before = *pair;
-                    uint16_t halves[2] = {uint16_t(before),
-                                          uint16_t(before >> 16)};
-                    one += loadElement(halves, type, 0);
-                    other += loadElement(halves, type, 1);
-                  }
-                  *pair = packPair(type, one, other);
-                });
+      takePairs(
+          sums, rows, y.columns - tile.first,
+          [&](int32_t row, int32_t column, float one, float other) {
+            int64_t place = y.at(slots[first + row]) + tile.first + column;
+            auto *pair = reinterpret_cast<uint32_t *>(
+                static_cast<uint16_t *>(y.array) + place);
+            if (desc->adds) {
+              uint32_t before = *pair;
+              uint16_t halves[2] = {uint16_t(before), uint16_t(before >> 16)};
+              one += loadElement(halves, type, 0);
+              other += loadElement(halves, type, 1);
+            }
+            *pair = packPair(type, one, other);
+          });
     }
 }
 
@@ -206,13 +205,14 @@ extern "C" void poplar_gpu_expert_weight_grad_mma(const PoplarGPUExperts *desc,
           [&](int32_t stage) {
             if (tile.first + threadY() * 16 < dy.columns)
               multiplyColumns<kSteps, kRight>(
-                  type, sums, LeftTransposed<kLeft>{left[stage] + threadY() * 16},
+                  type, sums,
+                  LeftTransposed<kLeft>{left[stage] + threadY() * 16},
                   right[stage]);
           });
       takePairs(sums, dy.columns - tile.first, x.columns - first,
                 [&](int32_t row, int32_t column, float one, float other) {
-                  float *pair =
-                      gradient + (tile.first + row) * x.columns + first + column;
+                  float *pair = gradient + (tile.first + row) * x.columns +
+                                first + column;
                   pair[0] += one;
                   pair[1] += other;
                 });
