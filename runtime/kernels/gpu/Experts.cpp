@@ -41,15 +41,17 @@ using Sums = float[kRowsOfWarp][kLane];
 // Blocks of products
 //===----------------------------------------------------------------------===//
 
-/// Fills a tile with element(step, column). Neighbouring threads have
-/// neighbouring steps or columns, whichever lie together in memory.
+/// Fills a tile with element(step, column, i), which a thread does for the i-th
+/// time. Neighbouring threads have neighbouring steps or columns, whichever lie
+/// together in memory.
 template <int32_t Width, bool StepsAreNeighbours, typename Element>
 POPLAR_INLINE void fill(SharedFloat *tile, Element element) {
-#pragma clang loop unroll_count(4)
-  for (int32_t i = expertThread(); i < kDepth * Width; i += kExpertThreads) {
-    int32_t step = StepsAreNeighbours ? i % kDepth : i / Width;
-    int32_t column = StepsAreNeighbours ? i / kDepth : i % Width;
-    tile[step * (Width + 4) + column] = element(step, column);
+#pragma clang loop unroll(full)
+  for (int32_t i = 0; i < kDepth * Width / kExpertThreads; ++i) {
+    int32_t place = i * kExpertThreads + expertThread();
+    int32_t step = StepsAreNeighbours ? place % kDepth : place / Width;
+    int32_t column = StepsAreNeighbours ? place / kDepth : place % Width;
+    tile[step * (Width + 4) + column] = element(step, column, i);
   }
 }
 
@@ -104,24 +106,31 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
   while (int32_t count = slots.gather())
     for (int32_t first = 0; first < count; first += kRows) {
       int32_t rows = count - first;
+      // Where the rows begin that this thread reads, which are gathered once.
+      constexpr int32_t kOwn = kDepth * kRows / kExpertThreads;
+      int64_t own[kOwn];
+#pragma clang loop unroll(full)
+      for (int32_t i = 0; i < kOwn; ++i) {
+        int32_t row = (i * kExpertThreads + expertThread()) / kDepth;
+        own[i] = row < rows ? x.at(slots[first + row]) : -1;
+      }
       Sums sums;
       clear(sums);
       for (int64_t k = 0; k < x.columns; k += kDepth) {
-        fill<kRows, true>(tiles.left[0], [&](int32_t step, int32_t row) {
-          return row < rows && k + step < x.columns
-                     ? loadElement(x.array, type,
-                                   x.at(slots[first + row]) + k + step)
+        fill<kRows, true>(tiles.left[0], [&](int32_t step, int32_t, int32_t i) {
+          return own[i] >= 0 && k + step < x.columns
+                     ? loadElement(x.array, type, own[i] + k + step)
                      : 0.0f;
         });
-        fill<kColumns, Transposed>(tiles.right[0], [&](int32_t step,
-                                                       int32_t column) {
-          int64_t own = tile.first + column;
-          return own < y.columns && k + step < x.columns
-                     ? loadElement(weight, type,
-                                   Transposed ? own * x.columns + k + step
-                                              : (k + step) * y.columns + own)
-                     : 0.0f;
-        });
+        fill<kColumns, Transposed>(
+            tiles.right[0], [&](int32_t step, int32_t column, int32_t) {
+              int64_t output = tile.first + column, input = k + step;
+              return output < y.columns && input < x.columns
+                         ? loadElement(weight, type,
+                                       Transposed ? output * x.columns + input
+                                                  : input * y.columns + output)
+                         : 0.0f;
+            });
         barrier();
         if (threadY() * kRowsOfWarp < rows)
           addProducts(sums, &tiles);
@@ -164,19 +173,21 @@ extern "C" void poplar_gpu_expert_weight_grad(const PoplarGPUExperts *desc,
       Sums sums;
       clear(sums);
       for (int32_t first = 0; first < count; first += kDepth) {
-        fill<kRows, false>(tiles.left[0], [&](int32_t step, int32_t row) {
-          int64_t own = tile.first + row;
-          return first + step < count && own < dy.columns
-                     ? loadElement(dy.array, type,
-                                   dy.at(slots[first + step]) + own)
-                     : 0.0f;
-        });
-        fill<kColumns, false>(tiles.right[0], [&](int32_t step, int32_t c) {
-          return first + step < count && column + c < x.columns
-                     ? loadElement(x.array, type,
-                                   x.at(slots[first + step]) + column + c)
-                     : 0.0f;
-        });
+        fill<kRows, false>(
+            tiles.left[0], [&](int32_t step, int32_t row, int32_t) {
+              int64_t own = tile.first + row;
+              return first + step < count && own < dy.columns
+                         ? loadElement(dy.array, type,
+                                       dy.at(slots[first + step]) + own)
+                         : 0.0f;
+            });
+        fill<kColumns, false>(
+            tiles.right[0], [&](int32_t step, int32_t c, int32_t) {
+              return first + step < count && column + c < x.columns
+                         ? loadElement(x.array, type,
+                                       x.at(slots[first + step]) + column + c)
+                         : 0.0f;
+            });
         barrier();
         if (tile.first + threadY() * kRowsOfWarp < dy.columns)
           addProducts(sums, &tiles);

@@ -32,16 +32,20 @@ constexpr int32_t strideOf(int32_t columns) { return columns + 8; }
 
 using Sums = float[kColumns / 8][4];
 
-/// Starts to copy a tile, 8 elements at a time; place(row, column) is null
-/// where there are zeros.
+/// How many times 8 elements of a tile a thread copies.
+template <int32_t Rows, int32_t Columns>
+constexpr int32_t kCopies = Rows * Columns / 8 / kExpertThreads;
+
+/// Starts to copy a tile; place(row, column, i) is null where there are zeros,
+/// and what a thread copies i-th is the same place of every tile.
 template <int32_t Rows, int32_t Columns, typename Place>
 POPLAR_INLINE void startTile(SharedHalf *tile, const void *any, Place place) {
   constexpr int32_t kChunks = Columns / 8;
 #pragma clang loop unroll(full)
-  for (int32_t i = 0; i < Rows * kChunks / kExpertThreads; ++i) {
+  for (int32_t i = 0; i < kCopies<Rows, Columns>; ++i) {
     int32_t chunk = i * kExpertThreads + expertThread();
     int32_t row = chunk / kChunks, column = chunk % kChunks * 8;
-    const uint16_t *from = place(row, column);
+    const uint16_t *from = place(row, column, i);
     copyAsync(tile + row * strideOf(Columns) + column, from ? from : any,
               from != nullptr);
   }
@@ -104,20 +108,27 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
   while (int32_t count = slots.gather())
     for (int32_t first = 0; first < count; first += kRows) {
       int32_t rows = count - first;
+      // Rows that this thread copies, which are gathered once.
+      constexpr int32_t kOwn = kCopies<kRows, kDepth>;
+      const uint16_t *own[kOwn];
+#pragma clang loop unroll(full)
+      for (int32_t i = 0; i < kOwn; ++i) {
+        int32_t row = (i * kExpertThreads + expertThread()) / (kDepth / 8);
+        own[i] = row < rows ? at(x.array, x.at(slots[first + row])) : nullptr;
+      }
       Sums sums;
       clear(sums);
       pipeline(
           x.columns,
           [&](int64_t k, int32_t stage) {
             startTile<kRows, kDepth>(
-                left[stage], x.array, [&](int32_t row, int32_t column) {
-                  return row < rows && k + column < x.columns
-                             ? at(x.array,
-                                  x.at(slots[first + row]) + k + column)
-                             : nullptr;
+                left[stage], x.array, [&](int32_t, int32_t column, int32_t i) {
+                  return own[i] && k + column < x.columns ? own[i] + k + column
+                                                          : nullptr;
                 });
             startTile<kHeight, kWidth>(
-                right[stage], weight, [&](int32_t row, int32_t column) {
+                right[stage], weight,
+                [&](int32_t row, int32_t column, int32_t) {
                   int64_t output = tile.first + (Transposed ? row : column),
                           input = k + (Transposed ? column : row);
                   return output < y.columns && input < x.columns
@@ -130,11 +141,11 @@ POPLAR_INLINE void multiply(const PoplarGPUExperts *desc, void *const *args,
           [&](int32_t stage) {
             if (threadY() * 16 >= rows)
               return;
-            LeftShared<kLeft> own = {left[stage] + threadY() * 16 * kLeft};
+            LeftShared<kLeft> ofRows = {left[stage] + threadY() * 16 * kLeft};
             if (Transposed)
-              multiplyRows<kSteps, kRight>(type, sums, own, right[stage]);
+              multiplyRows<kSteps, kRight>(type, sums, ofRows, right[stage]);
             else
-              multiplyColumns<kSteps, kRight>(type, sums, own, right[stage]);
+              multiplyColumns<kSteps, kRight>(type, sums, ofRows, right[stage]);
           });
       takePairs(
           sums, rows, y.columns - tile.first,
@@ -186,7 +197,7 @@ extern "C" void poplar_gpu_expert_weight_grad_mma(const PoplarGPUExperts *desc,
           count,
           [&](int64_t slot, int32_t stage) {
             startTile<kDepth, kRows>(
-                left[stage], dy.array, [&](int32_t step, int32_t row) {
+                left[stage], dy.array, [&](int32_t step, int32_t row, int32_t) {
                   int64_t own = tile.first + row;
                   return slot + step < count && own < dy.columns
                              ? at(dy.array,
@@ -194,7 +205,8 @@ extern "C" void poplar_gpu_expert_weight_grad_mma(const PoplarGPUExperts *desc,
                              : nullptr;
                 });
             startTile<kDepth, kColumns>(
-                right[stage], x.array, [&](int32_t step, int32_t column) {
+                right[stage], x.array,
+                [&](int32_t step, int32_t column, int32_t) {
                   int64_t own = first + column;
                   return slot + step < count && own < x.columns
                              ? at(x.array,
