@@ -101,9 +101,9 @@ LogicalResult poplar::linkGPULibrary(Operation *op, llvm::Module &module,
     if (8 * (kernel.pointers + 1) > kMostParameterBytes)
       return op->emitError("kernel '")
              << kernel.callee << "' takes " << kernel.pointers
-             << " pointers, one for each expert; kernels of a GPU take at most "
+             << " pointers, one for each expert, and GPUs pass at most "
              << kMostParameterBytes / 8 - 1
-             << ": take devices with a CPU target";
+             << ": use devices with a CPU target";
     addKernel(module, *callee, kernel);
   }
   llvm::internalizeModule(module, [](const llvm::GlobalValue &value) {

@@ -55,7 +55,7 @@ ALONE = [
 ]
 EXPERTS_ALONE = [
     ("mixtral", "ampere", 1e-5),
-    ("qwen3_moe", "hopper_bf16", 1e-2),
+    ("mixtral", "hopper_bf16", 1e-2),
     ("mixtral", "turing_f16", 1e-2),
 ]
 # Model, stage, ranks: micro-batch, steps, last, state, type.
