@@ -198,6 +198,14 @@ public:
   void addScale(float last);
 
 private:
+  /// Of a few bits, as are sums of their products: files of them are small.
+  Buffer eighths(Type type, int64_t count) {
+    Buffer buffer(type, count);
+    std::uniform_int_distribution<int> numbers(-8, 8);
+    for (size_t i = 0; i < buffer.size(); ++i)
+      buffer.set(i, float(numbers(random)) / 8);
+    return buffer;
+  }
   Buffer choose(const Experts &test, int64_t tokens);
   /// Adds a case of a kernel whose threads are warps of experts.
   void addExperts(KernelCase entry, const std::string &callee, const char *name,
@@ -494,7 +502,7 @@ void LibraryCases::addExpertProduct(const Experts &test, int32_t type) {
                 width = test.inputs;
   PoplarExperts desc = describe(test, type), exact = desc;
   exact.type = POPLAR_F32;
-  Buffer x = normal(formats[type], rows * width).as(f32),
+  Buffer x = eighths(formats[type], rows * width).as(f32),
          experts = choose(test, tokens), hostX = x, hostExperts = experts;
   if (taken < test.topK) {
     exact.top_k = 1;
@@ -511,7 +519,7 @@ void LibraryCases::addExpertProduct(const Experts &test, int32_t type) {
   Buffer y(f32, tokens * taken * test.outputs);
   std::vector<Buffer> weights;
   for (int64_t e = 0; e < test.experts; ++e)
-    weights.push_back(normal(formats[type], width * test.outputs).as(f32));
+    weights.push_back(eighths(formats[type], width * test.outputs).as(f32));
   std::vector<void *> args = {hostX.data(), hostExperts.data(), y.data()};
   for (Buffer &weight : weights)
     args.push_back(weight.data());
@@ -535,7 +543,7 @@ void LibraryCases::addExpertProduct(const Experts &test, int32_t type) {
   add(0);
   if (test.ownOutputs)
     return;
-  entry.before[2] = normal(formats[type], int64_t(y.size()));
+  entry.before[2] = eighths(formats[type], int64_t(y.size()));
   for (size_t i = 0; i < y.size(); ++i)
     entry.after[2].set(i, float(y.at(i) + entry.before[2].at(i)));
   add(1);
@@ -547,14 +555,14 @@ void LibraryCases::addExpertGradient(const Experts &test, int32_t type) {
   desc.transposed = exact.transposed = 1;
   exact.type = POPLAR_F32;
   auto input = [&](bool own, int64_t columns) {
-    return normal(formats[type], tokens * (own ? test.topK : 1) * columns)
+    return eighths(formats[type], tokens * (own ? test.topK : 1) * columns)
         .as(f32);
   };
   Buffer dy = input(test.ownOutputs, test.outputs),
          x = input(test.ownInputs, test.inputs), experts = choose(test, tokens);
   std::vector<Buffer> gradients;
   for (int64_t e = 0; e < test.experts; ++e)
-    gradients.push_back(normal(f32, test.inputs * test.outputs));
+    gradients.push_back(eighths(f32, test.inputs * test.outputs));
   KernelCase entry;
   entry.batch = batch;
   entry.before = {dy.as(formats[type]), x.as(formats[type]), experts};

@@ -53,11 +53,7 @@ ALONE = [
     ("phi3", "volta", 1e-5),
     ("gpt_neox", "ampere", 1e-5),
 ]
-EXPERTS_ALONE = [
-    ("mixtral", "ampere", 1e-5),
-    ("mixtral", "hopper_bf16", 1e-2),
-    ("mixtral", "turing_f16", 1e-2),
-]
+EXPERTS_ALONE = [("mixtral", "hopper_bf16", 1e-2)]
 # Model, stage, ranks: micro-batch, steps, last, state, type.
 EXPERTS_TOGETHER = [("mixtral", 2, [(3, 2, 2, 1, "ampere"), (2, 2, 1, 2, "host")])]
 TOGETHER = [
