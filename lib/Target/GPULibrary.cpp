@@ -18,6 +18,15 @@
 using namespace mlir;
 using namespace poplar;
 
+/// Bytes of a kernel's parameters before CUDA 12.1.
+static constexpr int64_t kMostParameterBytes = 4096;
+
+/// Whether a function takes its pointers as one array, as do the kernels of
+/// hosts. In memory, parameters are the same either way.
+static bool takesArray(const llvm::Function &callee, const GPUKernel &kernel) {
+  return callee.arg_size() == 3 && kernel.pointers > 1;
+}
+
 /// A kernel that calls a function of the library with a constant descriptor,
 /// whose words fold once the function is inlined.
 static void addKernel(llvm::Module &module, llvm::Function &callee,
@@ -25,12 +34,19 @@ static void addKernel(llvm::Module &module, llvm::Function &callee,
   llvm::LLVMContext &context = module.getContext();
   llvm::Type *i64 = llvm::Type::getInt64Ty(context);
   auto *pointer = llvm::PointerType::get(context, 0);
-  SmallVector<llvm::Type *> types(kernel.pointers, pointer);
+  bool isArray = takesArray(callee, kernel);
+  SmallVector<llvm::Type *> types(isArray ? 1 : kernel.pointers, pointer);
   types.push_back(i64);
   auto *function = llvm::Function::Create(
       llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false),
       llvm::GlobalValue::ExternalLinkage, kernel.name, module);
   function->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  if (isArray) {
+    llvm::AttrBuilder attributes(context);
+    attributes.addByValAttr(llvm::ArrayType::get(pointer, kernel.pointers));
+    attributes.addAlignmentAttr(8);
+    function->addParamAttrs(0, attributes);
+  }
   auto [x, y, z] = kernel.block;
   function->addFnAttr("nvvm.reqntid",
                       llvm::formatv("{0},{1},{2}", x, y, z).str());
@@ -77,10 +93,17 @@ LogicalResult poplar::linkGPULibrary(Operation *op, llvm::Module &module,
     if (kernel.callee.empty())
       continue;
     llvm::Function *callee = module.getFunction(kernel.callee);
-    if (!callee || callee->arg_size() != size_t(kernel.pointers) + 2)
+    if (!callee || (callee->arg_size() != size_t(kernel.pointers) + 2 &&
+                    !takesArray(*callee, kernel)))
       return op->emitError("kernel library ")
              << path << " has no function '" << kernel.callee << "' of "
              << kernel.pointers << " pointers";
+    if (8 * (kernel.pointers + 1) > kMostParameterBytes)
+      return op->emitError("kernel '")
+             << kernel.callee << "' takes " << kernel.pointers
+             << " pointers, one for each expert, and GPUs pass at most "
+             << kMostParameterBytes / 8 - 1
+             << ": use devices with a CPU target";
     addKernel(module, *callee, kernel);
   }
   llvm::internalizeModule(module, [](const llvm::GlobalValue &value) {

@@ -28,6 +28,7 @@
 #include "training/Executor.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -62,9 +63,9 @@ private:
   int GPU;
 };
 
-/// Most pointers of a kernel; those of the library and of generated ones have
-/// far fewer.
-constexpr int32_t MostPointers = 63;
+/// Most pointers of a kernel: with the batch, the 4096 bytes of parameters that
+/// any driver passes.
+constexpr int32_t MostPointers = 511;
 
 /// What the device keeps in its own memory, in this order.
 struct Own {
@@ -320,17 +321,22 @@ void Device::Impl::start(int64_t Number, void *const *Args, int64_t Batch,
     fail("kernel ", Kernel.name,
          " has more blocks than a GPU starts at once; "
          "plan with a smaller micro-batch");
-  void *Parameters[MostPointers + 1];
+  // As they lie in memory: to some kernels, the pointers are one array.
+  std::array<uint64_t, MostPointers + 1> Parameters;
   for (int32_t I = 0; I < Kernel.pointers; ++I)
-    Parameters[I] = const_cast<void **>(&Args[I]);
-  Parameters[Kernel.pointers] = &Batch;
+    Parameters[static_cast<size_t>(I)] = addressOf(Args[I]);
+  Parameters[static_cast<size_t>(Kernel.pointers)] =
+      static_cast<uint64_t>(Batch);
+  size_t Bytes = 8 * (static_cast<size_t>(Kernel.pointers) + 1);
+  void *Packed[] = {ParameterBuffer, Parameters.data(), ParameterBytes, &Bytes,
+                    ParametersEnd};
   auto Start = [&] {
     check(Driver::get().cuLaunchKernel(Kernels.get(Number),
                                        static_cast<unsigned>(Blocks), 1, 1,
                                        static_cast<unsigned>(Kernel.block[0]),
                                        static_cast<unsigned>(Kernel.block[1]),
                                        static_cast<unsigned>(Kernel.block[2]),
-                                       0, OnGPU.Queue, Parameters, nullptr),
+                                       0, OnGPU.Queue, nullptr, Packed),
           "start a kernel");
   };
   if (Times)

@@ -51,6 +51,10 @@ constexpr int ClockKHz = 13, Multiprocessors = 16, MemoryClockKHz = 36,
 constexpr unsigned NonBlocking = 1;
 /// CU_EVENT_DISABLE_TIMING.
 constexpr unsigned NoTiming = 2;
+/// CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END.
+inline void *const ParameterBuffer = reinterpret_cast<void *>(1),
+                   *const ParameterBytes = reinterpret_cast<void *>(2),
+                   *const ParametersEnd = nullptr;
 /// CUjit_option.
 constexpr int JitErrorLog = 5, JitErrorLogBytes = 6;
 

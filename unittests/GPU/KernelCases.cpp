@@ -53,13 +53,14 @@ void KernelCases::add(const KernelCase &entry) {
   llvm::json::Array buffers;
   for (auto [before, after] : llvm::zip_equal(entry.before, entry.after)) {
     bool same = before.bytes == after.bytes;
+    bool isExact = same || before.element.isInteger();
     int64_t place = store(before);
     buffers.push_back(
         llvm::json::Object{{"type", nameOf(before.element)},
                            {"bytes", static_cast<int64_t>(before.bytes.size())},
                            {"before", place},
                            {"after", same ? place : store(after)},
-                           {"tolerance", same ? 0.0 : entry.tolerance}});
+                           {"tolerance", isExact ? 0.0 : entry.tolerance}});
   }
   llvm::json::Object object{{"name", entry.name},
                             {"batch", entry.batch},

@@ -12,6 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelCases.h"
+#include "Poplar/Runtime/Experts.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace poplar;
@@ -113,6 +115,41 @@ const CachedAttention cachedAttentions[] = {
     {"prefill, widest", 32, 5, 0, 1, 1, 256, 3},
 };
 
+struct Experts {
+  const char *name;
+  int64_t length, experts, topK, inputs, outputs;
+  bool transposed, ownInputs, ownOutputs;
+  /// Also in formats of 16 bits.
+  bool halves = false;
+  /// Every token goes to the first expert, too.
+  bool crowded = false;
+};
+
+/// Rows are own where a launch takes all experts of a token; the last expert
+/// gets no token.
+const Experts expertProducts[] = {
+    {"up", 17, 4, 2, 40, 136, true, false, true, true},
+    {"up, backward", 17, 4, 2, 72, 40, false, true, false, true},
+    {"down", 20, 4, 2, 40, 24, true, true, false},
+    {"down, backward", 15, 10, 8, 24, 32, false, false, true},
+    {"odd", 19, 3, 2, 21, 35, true, false, true, true},
+    {"odd, backward", 9, 3, 1, 35, 133, false, true, true},
+    {"one token", 1, 8, 2, 32, 64, true, false, true},
+    {"many slots", 800, 3, 2, 8, 8, true, false, true, true, true},
+};
+
+struct Route {
+  const char *name;
+  int64_t length, experts, topK;
+  bool normalized;
+};
+const Route routes[] = {
+    {"few", 21, 4, 2, true},
+    {"many", 13, 100, 8, false},
+    {"one", 5, 33, 1, false},
+    {"normalized", 13, 64, 6, true},
+};
+
 template <typename T> std::vector<int64_t> wordsOf(const T &value) {
   std::vector<int64_t> words(sizeof(T) / 8);
   std::memcpy(words.data(), &value, sizeof(T));
@@ -135,6 +172,12 @@ PoplarAttention describe(const Attention &test, int32_t type) {
   return desc;
 }
 
+PoplarExperts describe(const Experts &test, int32_t type) {
+  return {test.length,     test.experts,   test.topK,
+          test.inputs,     test.outputs,   type,
+          test.transposed, test.ownInputs, test.ownOutputs};
+}
+
 class LibraryCases {
 public:
   LibraryCases(MLIRContext &context, const GPUChip &chip,
@@ -147,11 +190,28 @@ public:
   void addEmbedding(int32_t type, int64_t width = 300, int64_t batch = 60,
                     int64_t vocabulary = 40);
   void addCachedAttention(const CachedAttention &test, int32_t type);
+  void addExpertProduct(const Experts &test, int32_t type);
+  void addExpertGradient(const Experts &test, int32_t type);
+  void addRoute(const Route &test, int32_t type);
   void addSumOfSquares();
   void addStates();
   void addScale(float last);
 
 private:
+  /// Of a few bits, as are sums of their products: files of them are small.
+  Buffer eighths(Type type, int64_t count) {
+    Buffer buffer(type, count);
+    std::uniform_int_distribution<int> numbers(-8, 8);
+    for (size_t i = 0; i < buffer.size(); ++i)
+      buffer.set(i, float(numbers(random)) / 8);
+    return buffer;
+  }
+  Buffer choose(const Experts &test, int64_t tokens);
+  /// Adds a case of a kernel whose threads are warps of experts.
+  void addExperts(KernelCase entry, const std::string &callee, const char *name,
+                  int32_t type, std::vector<int64_t> words, int64_t extent,
+                  int64_t partsPerBlock = 1);
+
   Buffer normal(Type type, int64_t count) {
     Buffer buffer(type, count);
     std::normal_distribution<float> numbers;
@@ -404,6 +464,151 @@ void LibraryCases::addEmbedding(int32_t type, int64_t width, int64_t batch,
   cases.add(entry);
 }
 
+/// Other experts of each token, in any order.
+Buffer LibraryCases::choose(const Experts &test, int64_t tokens) {
+  Buffer chosen(i32, tokens * test.topK);
+  std::vector<int64_t> order(size_t(test.experts - 1));
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t token = 0; token < tokens; ++token) {
+    std::shuffle(order.begin() + test.crowded, order.end(), random);
+    for (int64_t k = 0; k < test.topK; ++k)
+      chosen.setBits(size_t(token * test.topK + k), uint64_t(order[size_t(k)]));
+  }
+  return chosen;
+}
+
+void LibraryCases::addExperts(KernelCase entry, const std::string &callee,
+                              const char *name, int32_t type,
+                              std::vector<int64_t> words, int64_t extent,
+                              int64_t partsPerBlock) {
+  entry.name = std::string(formatNames[type]) + " " + callee + ": " + name;
+  entry.extent = extent;
+  entry.tolerance = type == POPLAR_F32 ? 2e-6 : 1e-2;
+  for (int i = 0; i < int(entry.before.size()); ++i)
+    entry.pointers.push_back(i);
+  entry.kernel =
+      specialise(callee, std::move(words), {32, POPLAR_GPU_EXPERT_WARPS, 1},
+                 static_cast<int32_t>(entry.pointers.size()));
+  table.back().partsPerBlock = partsPerBlock;
+  cases.add(entry);
+}
+
+// Where a launch takes one expert of each token, the host is given what the
+// launch takes: the first expert, and its rows.
+void LibraryCases::addExpertProduct(const Experts &test, int32_t type) {
+  const int64_t batch = 2, tokens = batch * test.length,
+                taken = test.ownOutputs ? test.topK : 1,
+                rows = tokens * (test.ownInputs ? test.topK : 1),
+                width = test.inputs;
+  PoplarExperts desc = describe(test, type), exact = desc;
+  exact.type = POPLAR_F32;
+  Buffer x = eighths(formats[type], rows * width).as(f32),
+         experts = choose(test, tokens), hostX = x, hostExperts = experts;
+  if (taken < test.topK) {
+    exact.top_k = 1;
+    hostExperts = Buffer(i32, tokens);
+    hostX = Buffer(f32, tokens * width);
+    for (int64_t token = 0; token < tokens; ++token) {
+      auto from = size_t(token * test.topK);
+      hostExperts.setBits(size_t(token), uint64_t(experts.at(from)));
+      for (size_t i = 0; i < size_t(width); ++i)
+        hostX.set(size_t(token * width) + i,
+                  float(x.at(from * size_t(width) + i)));
+    }
+  }
+  Buffer y(f32, tokens * taken * test.outputs);
+  std::vector<Buffer> weights;
+  for (int64_t e = 0; e < test.experts; ++e)
+    weights.push_back(eighths(formats[type], width * test.outputs).as(f32));
+  std::vector<void *> args = {hostX.data(), hostExperts.data(), y.data()};
+  for (Buffer &weight : weights)
+    args.push_back(weight.data());
+  poplar_expert_product(&exact, args.data(), batch, 0, test.outputs);
+
+  GPUExperts chosen = chooseGPUExperts(desc, chip.getCapability());
+  KernelCase entry;
+  entry.batch = batch;
+  entry.before = {x.as(formats[type]), experts,
+                  Buffer(formats[type], int64_t(y.size()))};
+  for (Buffer &weight : weights)
+    entry.before.push_back(weight.as(formats[type]));
+  int64_t extent = test.experts * ((test.outputs - 1) / chosen.columns + 1);
+  auto add = [&](int32_t adds) {
+    PoplarGPUExperts words = {desc, int32_t(taken), adds};
+    addExperts(entry, "poplar_gpu_expert_product" + chosen.suffix, test.name,
+               type, wordsOf(words), extent);
+  };
+  entry.after = entry.before;
+  entry.after[2] = y.as(formats[type]);
+  add(0);
+  if (test.ownOutputs)
+    return;
+  entry.before[2] = eighths(formats[type], int64_t(y.size()));
+  for (size_t i = 0; i < y.size(); ++i)
+    entry.after[2].set(i, float(y.at(i) + entry.before[2].at(i)));
+  add(1);
+}
+
+void LibraryCases::addExpertGradient(const Experts &test, int32_t type) {
+  const int64_t batch = 2, tokens = batch * test.length;
+  PoplarExperts desc = describe(test, type), exact = desc;
+  desc.transposed = exact.transposed = 1;
+  exact.type = POPLAR_F32;
+  auto input = [&](bool own, int64_t columns) {
+    return eighths(formats[type], tokens * (own ? test.topK : 1) * columns)
+        .as(f32);
+  };
+  Buffer dy = input(test.ownOutputs, test.outputs),
+         x = input(test.ownInputs, test.inputs), experts = choose(test, tokens);
+  std::vector<Buffer> gradients;
+  for (int64_t e = 0; e < test.experts; ++e)
+    gradients.push_back(eighths(f32, test.inputs * test.outputs));
+  KernelCase entry;
+  entry.batch = batch;
+  entry.before = {dy.as(formats[type]), x.as(formats[type]), experts};
+  entry.after = entry.before;
+  entry.before.insert(entry.before.end(), gradients.begin(), gradients.end());
+  std::vector<void *> args = {dy.data(), x.data(), experts.data()};
+  for (Buffer &gradient : gradients)
+    args.push_back(gradient.data());
+  poplar_expert_weight_grad(&exact, args.data(), batch, 0, test.outputs);
+  entry.after.insert(entry.after.end(), gradients.begin(), gradients.end());
+  GPUExperts chosen = chooseGPUExperts(desc, chip.getCapability());
+  PoplarGPUExperts words = {desc, int32_t(test.topK), 0};
+  addExperts(entry, "poplar_gpu_expert_weight_grad" + chosen.suffix, test.name,
+             type, wordsOf(words),
+             test.experts * ((test.outputs - 1) / chosen.gradientRows + 1));
+}
+
+void LibraryCases::addRoute(const Route &test, int32_t type) {
+  const int64_t batch = 2, tokens = batch * test.length;
+  PoplarRoute desc = {test.length, test.experts, test.topK, type,
+                      test.normalized},
+              exact = desc;
+  exact.type = POPLAR_F32;
+  Buffer logits = normal(formats[type], tokens * test.experts).as(f32),
+         scores(f32, tokens * test.topK), experts(i32, tokens * test.topK),
+         dscores = normal(f32, tokens * test.topK),
+         dlogits(f32, tokens * test.experts);
+  KernelCase entry;
+  entry.batch = batch;
+  auto given = logits.as(formats[type]);
+  entry.before = {given, scores, experts};
+  void *forward[] = {logits.data(), scores.data(), experts.data()};
+  poplar_route(&exact, forward, batch, 0, tokens);
+  entry.after = {given, scores, experts};
+  addExperts(entry, "poplar_gpu_route", test.name, type, wordsOf(desc), tokens,
+             POPLAR_GPU_EXPERT_WARPS);
+  entry.before = entry.after = {dscores, scores, experts, given,
+                                Buffer(formats[type], int64_t(dlogits.size()))};
+  void *backward[] = {dscores.data(), scores.data(), experts.data(),
+                      logits.data(), dlogits.data()};
+  poplar_route_grad(&exact, backward, batch, 0, tokens);
+  entry.after[4] = dlogits.as(formats[type]);
+  addExperts(entry, "poplar_gpu_route_grad", test.name, type, wordsOf(desc),
+             tokens, POPLAR_GPU_EXPERT_WARPS);
+}
+
 void LibraryCases::addSumOfSquares() {
   const int64_t count = 2 * POPLAR_SUM_CHUNK + 777;
   KernelCase entry;
@@ -467,6 +672,15 @@ void poplar::gputest::addLibraryCases(MLIRContext &context, const GPUChip &chip,
       if (type == POPLAR_F32 || test.halves)
         library.addAttention(test, type);
     library.addEmbedding(type);
+    for (const Experts &test : expertProducts) {
+      if (type != POPLAR_F32 && !test.halves)
+        continue;
+      library.addExpertProduct(test, type);
+      if (test.transposed)
+        library.addExpertGradient(test, type);
+    }
+    for (const Route &test : routes)
+      library.addRoute(test, type);
   }
   for (const CachedAttention &test : cachedAttentions)
     for (int32_t type : {POPLAR_F32, POPLAR_BF16, POPLAR_F16})

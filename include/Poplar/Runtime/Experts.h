@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Between generated code and the kernel library alone, which are built together
-// (ABI.h, PoplarKernel).
+// Between generated code and the kernel libraries alone, which are built
+// together (ABI.h, PoplarKernel).
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,6 +54,29 @@ void poplar_expert_product(const PoplarExperts *desc, void *const *args,
 /// gradients.
 void poplar_expert_weight_grad(const PoplarExperts *desc, void *const *args,
                                int64_t batch, int64_t begin, int64_t end);
+
+//===----------------------------------------------------------------------===//
+// On GPUs
+//===----------------------------------------------------------------------===//
+
+/// The kernels of runtime/kernels/gpu/ take the same arguments. Routes take a
+/// warp per token. Blocks of products are one expert and one tile of columns of
+/// the result, or of rows of the gradient; those on tensor cores (`MMA`) take
+/// bf16 or f16, and inputs and outputs that are multiples of 8.
+#define POPLAR_GPU_EXPERT_WARPS 8
+#define POPLAR_GPU_EXPERT_COLUMNS 128
+#define POPLAR_GPU_EXPERT_GRAD_ROWS 64
+#define POPLAR_GPU_EXPERT_MMA_COLUMNS 64
+#define POPLAR_GPU_EXPERT_MMA_GRAD_ROWS 128
+
+/// Where the rows of a token's experts are added up, each launch takes one of
+/// them, so that none adds to what another does.
+typedef struct PoplarGPUExperts {
+  PoplarExperts shapes;
+  int32_t
+      taken;    /* of a token's experts, from where args point to: 1 or top_k */
+  int32_t adds; /* 1: results are added to what is there */
+} PoplarGPUExperts;
 
 #ifdef __cplusplus
 } // extern "C"

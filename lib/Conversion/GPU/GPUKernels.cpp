@@ -33,6 +33,15 @@ GPUAttention poplar::chooseGPUAttention(const PoplarAttention &desc,
   return {"poplar_gpu_attention_", tile, {tile, tile / 4, 1}};
 }
 
+GPUExperts poplar::chooseGPUExperts(const PoplarExperts &desc, int capability) {
+  // Copies are of eight elements.
+  if (capability >= 80 && desc.type != POPLAR_F32 && desc.inputs % 8 == 0 &&
+      desc.outputs % 8 == 0)
+    return {"_mma", POPLAR_GPU_EXPERT_MMA_COLUMNS,
+            POPLAR_GPU_EXPERT_MMA_GRAD_ROWS};
+  return {"", POPLAR_GPU_EXPERT_COLUMNS, POPLAR_GPU_EXPERT_GRAD_ROWS};
+}
+
 void poplar::alignLastAttribution(gpu::GPUFuncOp function) {
   Builder builder(function.getContext());
   function.setWorkgroupAttributionAttr(

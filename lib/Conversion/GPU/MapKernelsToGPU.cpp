@@ -27,7 +27,6 @@
 
 #include "GPUKernelEmitter.h"
 #include "Poplar/Conversion/GPU/Passes.h"
-#include "Poplar/Dialect/Exec/ExecExperts.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
@@ -68,17 +67,6 @@ public:
   }
 
   void runOnOperation() override {
-    bool isRefused = false;
-    getOperation().walk([&](Operation *op) {
-      if (!op->hasTrait<exec::HostOnly>())
-        return WalkResult::advance();
-      op->emitOpError("has no kernel for GPUs yet: take devices with a CPU "
-                      "target");
-      isRefused = true;
-      return WalkResult::interrupt();
-    });
-    if (isRefused)
-      return signalPassFailure();
     auto kernels = llvm::to_vector(getOperation().getOps<exec::KernelOp>());
     if (kernels.empty())
       return;

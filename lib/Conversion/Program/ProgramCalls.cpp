@@ -268,10 +268,10 @@ static void lower(exec::EmbeddingGradOp op, FunctionLowering &l) {
 
 template <typename Desc>
 static void dispatchExperts(FunctionLowering &l, StringRef function,
-                            const Desc &desc, ArrayRef<Value> buffers,
+                            const Desc &desc, ArrayRef<Value> arguments,
                             int64_t parts, bool batched, int64_t grain) {
   StringRef kernel = l.wrap(function, l.shared.getStruct("experts", desc));
-  l.dispatch(l.addressOf(kernel), l.pointersOf(buffers), parts, batched, grain);
+  l.dispatch(l.addressOf(kernel), arguments, parts, batched, grain);
 }
 
 template <typename Op> static PoplarRoute getRoute(Op op) {
@@ -285,33 +285,99 @@ template <typename Op> static PoplarRoute getRoute(Op op) {
   return desc;
 }
 
-static void lower(exec::RouteOp op, FunctionLowering &l) {
+/// `accesses` is how often an array of the shape of the logits is read or
+/// written. On a GPU, a warp has a token.
+template <typename Op>
+static void lowerRoute(Op op, FunctionLowering &l, StringRef name,
+                       int64_t accesses) {
   PoplarRoute desc = getRoute(op);
-  dispatchExperts(l, "poplar_route", desc,
-                  {op.getLogits(), op.getScores(), op.getExperts()},
-                  desc.seq_len, /*batched=*/true, /*grain=*/1);
+  SmallVector<Value> arguments =
+      l.pointersOf(llvm::to_vector(op->getOperands()));
+  if (!l.shared.gpuKernels.exists())
+    return dispatchExperts(l, ("poplar_" + name).str(), desc, arguments,
+                           desc.seq_len, /*batched=*/true, /*grain=*/1);
+  int64_t bytes = accesses * desc.num_experts * getWidth(desc.type) +
+                  (4 + 4 * accesses) * desc.top_k;
+  int64_t kernel = l.shared.gpuKernels.add(
+      ("poplar_gpu_" + name).str(), ModuleContext::getWords(desc),
+      {32, POPLAR_GPU_EXPERT_WARPS, 1}, static_cast<int32_t>(arguments.size()),
+      {0, desc.seq_len * bytes, 0}, POPLAR_GPU_EXPERT_WARPS);
+  l.launch(kernel, arguments, desc.seq_len, /*batched=*/true);
+}
+
+static void lower(exec::RouteOp op, FunctionLowering &l) {
+  lowerRoute(op, l, "route", /*accesses=*/1);
 }
 
 static void lower(exec::RouteGradOp op, FunctionLowering &l) {
-  PoplarRoute desc = getRoute(op);
-  dispatchExperts(l, "poplar_route_grad", desc,
-                  llvm::to_vector(op.getOperands()), desc.seq_len,
-                  /*batched=*/true, /*grain=*/1);
+  lowerRoute(op, l, "route_grad", /*accesses=*/2);
+}
+
+/// Every weight or gradient, once or read and written, and the rows of a
+/// sample; products of all that is taken of its tokens.
+static GPUKernelCost getCost(const PoplarGPUExperts &desc,
+                             int64_t weightBytes) {
+  const PoplarExperts &shapes = desc.shapes;
+  auto countRows = [&](int32_t isOwn) { return isOwn ? desc.taken : 1; };
+  int64_t elements = shapes.inputs * shapes.outputs,
+          results = countRows(shapes.own_outputs) * (1 + desc.adds),
+          row = countRows(shapes.own_inputs) * shapes.inputs +
+                results * shapes.outputs;
+  return {weightBytes * elements * shapes.num_experts,
+          shapes.seq_len * (row * getWidth(shapes.type) + 4 * desc.taken),
+          2 * shapes.seq_len * desc.taken * elements};
+}
+
+static void launchExperts(FunctionLowering &l, const std::string &name,
+                          const PoplarGPUExperts &desc, int64_t weightBytes,
+                          GPUExperts chosen, int64_t tile,
+                          ArrayRef<Value> arguments) {
+  int64_t kernel = l.shared.gpuKernels.add(
+      name + chosen.suffix, ModuleContext::getWords(desc),
+      {32, POPLAR_GPU_EXPERT_WARPS, 1}, static_cast<int32_t>(arguments.size()),
+      getCost(desc, weightBytes));
+  l.launch(kernel, arguments,
+           desc.shapes.num_experts *
+               llvm::divideCeil(desc.shapes.outputs, tile),
+           /*batched=*/false);
 }
 
 static void lower(exec::ExpertProductOp op, FunctionLowering &l) {
   PoplarExperts desc = op.getDescriptor();
-  SmallVector<Value> buffers = {op.getX(), op.getExperts(), op.getResult()};
-  llvm::append_range(buffers, op.getWeights());
-  dispatchExperts(l, "poplar_expert_product", desc, buffers, desc.outputs,
-                  /*batched=*/false, /*grain=*/16);
+  SmallVector<Value> arguments =
+      l.pointersOf({op.getX(), op.getExperts(), op.getResult()});
+  llvm::append_range(arguments, l.pointersOf(llvm::to_vector(op.getWeights())));
+  if (!l.shared.gpuKernels.exists())
+    return dispatchExperts(l, "poplar_expert_product", desc, arguments,
+                           desc.outputs, /*batched=*/false, /*grain=*/16);
+  GPUExperts chosen = chooseGPUExperts(desc, l.shared.capability);
+  int64_t width = getWidth(desc.type);
+  auto launch = [&](int32_t taken, int32_t adds) {
+    launchExperts(l, "poplar_gpu_expert_product", {desc, taken, adds}, width,
+                  chosen, chosen.columns, arguments);
+  };
+  if (desc.own_outputs)
+    return launch(static_cast<int32_t>(desc.top_k), 0);
+  for (int64_t rank = 0; rank < desc.top_k; ++rank) {
+    launch(1, rank > 0);
+    arguments[1] = l.advance(arguments[1], sizeof(int32_t), false);
+    if (desc.own_inputs)
+      arguments[0] = l.advance(arguments[0], desc.inputs * width, false);
+  }
 }
 
 static void lower(exec::ExpertWeightGradOp op, FunctionLowering &l) {
   PoplarExperts desc = op.getDescriptor();
-  dispatchExperts(l, "poplar_expert_weight_grad", desc,
-                  llvm::to_vector(op.getOperands()), desc.outputs,
-                  /*batched=*/false, /*grain=*/4);
+  SmallVector<Value> arguments =
+      l.pointersOf(llvm::to_vector(op.getOperands()));
+  if (!l.shared.gpuKernels.exists())
+    return dispatchExperts(l, "poplar_expert_weight_grad", desc, arguments,
+                           desc.outputs, /*batched=*/false, /*grain=*/4);
+  GPUExperts chosen = chooseGPUExperts(desc, l.shared.capability);
+  launchExperts(l, "poplar_gpu_expert_weight_grad",
+                {desc, static_cast<int32_t>(desc.top_k), 0},
+                /*weightBytes=*/2 * sizeof(float), chosen, chosen.gradientRows,
+                arguments);
 }
 
 //===----------------------------------------------------------------------===//

@@ -267,31 +267,31 @@ OpCost RouteGradOp::getCost() { return getRowCost(*this, getLogits(), 3); }
 OpCost WeighOp::getCost() { return getRowCost(*this, getX(), 1); }
 OpCost WeighGradOp::getCost() { return getRowCost(*this, getX(), 2); }
 
-/// The products of the experts that tokens go to; the weights of all of them
-/// are read, or their gradients added to.
+/// The products of the experts that tokens go to, as many to each; the weights
+/// of all of them are read, or their gradients added to.
 static OpCost getExpertCost(Operation *op, Value tokens, Value experts,
-                            Value weight) {
+                            ValueRange weights) {
+  Value weight = weights.front();
   auto shape = getTensor(weight).getShape();
   auto slots = static_cast<double>(getDim(experts, 1));
   OpCost cost = getRowCost(op, tokens, 0);
   cost.opClass = OpClass::Gemm;
   cost.flops = 2 * slots * double(shape[0]) * double(shape[1]);
-  cost.rows = slots;
+  cost.rows = slots / static_cast<double>(weights.size());
   cost.columns = static_cast<double>(shape[0]);
   cost.depth = static_cast<double>(shape[1]);
   return cost;
 }
 
 OpCost ExpertLinearOp::getCost() {
-  OpCost cost =
-      getExpertCost(*this, getX(), getExperts(), getWeights().front());
+  OpCost cost = getExpertCost(*this, getX(), getExperts(), getWeights());
   if (getLayout() == WeightLayout::InOut)
     std::swap(cost.columns, cost.depth);
   return cost;
 }
 
 OpCost ExpertLinearGradWeightOp::getCost() {
-  OpCost cost = getExpertCost(*this, getX(), getExperts(), getAcc().front());
+  OpCost cost = getExpertCost(*this, getX(), getExperts(), getAcc());
   // [slots, rows]^T by [slots, columns].
   double slots = cost.rows;
   cost.rows = cost.columns;

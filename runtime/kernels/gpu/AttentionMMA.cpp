@@ -44,10 +44,6 @@ template <int32_t Dim> struct Shape {
   static constexpr int32_t kStages = Dim > 64 ? 1 : 2;
 };
 
-POPLAR_INLINE int32_t quad() { return threadX() / 4; }
-/// The first of the two columns of a sum.
-POPLAR_INLINE int32_t pairColumn() { return threadX() % 4 * 2; }
-
 POPLAR_INLINE const uint16_t *place(const Matrix &m, int32_t row,
                                     int32_t column) {
   return static_cast<const uint16_t *>(m.memory) + m.first + row * m.stride +

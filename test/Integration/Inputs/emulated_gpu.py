@@ -18,6 +18,8 @@ Nothing here runs on a GPU.
 host's memory. In f32, what is replicated has to be the same bits on the GPU and
 on the host.
 
+--experts: models with mixtures of experts, alone and in such a job.
+
 --nccl: such jobs with an emulated NCCL between the GPUs, alone or as an island
 beside hosts; ranks that share units and exchange by it; and what happens where
 NCCL cannot be used, or fails."""
@@ -51,7 +53,9 @@ ALONE = [
     ("phi3", "volta", 1e-5),
     ("gpt_neox", "ampere", 1e-5),
 ]
+EXPERTS_ALONE = [("mixtral", "hopper_bf16", 1e-2)]
 # Model, stage, ranks: micro-batch, steps, last, state, type.
+EXPERTS_TOGETHER = [("mixtral", 2, [(3, 2, 2, 1, "ampere"), (2, 2, 1, 2, "host")])]
 TOGETHER = [
     ("gpt2", 0, [(3, 2, 2, 1, "ampere"), (2, 2, 2, 1, "host")]),
     ("llama", 1, [(3, 2, 1, 2, "host"), (2, 2, 2, 1, "volta")]),
@@ -488,10 +492,26 @@ def check_exchanges(workshop, report):
     os.environ["POPLAR_EMULATED_GPUS"] = before
 
 
+def check_alone(workshop, report, runs):
+    for model, name, tolerance in runs:
+        plan = Plan(model, 0, (Rank(3, 2, 2, type=name),), TYPES)
+        compare(workshop, report, f"{model}-{name}", plan, tolerance)
+
+
+def check_together(workshop, report, runs):
+    os.environ["POPLAR_COMM"] = "host"
+    for model, stage, ranks in runs:
+        plan = make_plan(model, stage, ranks)
+        names = "-".join(rank[-1] for rank in ranks)
+        check = ["--check-replicas"] if stage < 3 else []
+        compare(workshop, report, f"{model}-stage{stage}-{names}", plan, 1e-5, check)
+
+
 def main():
     def add(parser):
         parser.add_argument("--jobs", action="store_true")
         parser.add_argument("--nccl", action="store_true")
+        parser.add_argument("--experts", action="store_true")
 
     arguments = jobs.parse_arguments(__doc__, add)
     os.environ["POPLAR_EMULATED_GPUS"] = "sm_90,sm_90"
@@ -502,20 +522,16 @@ def main():
         check_order(workshop, report)
         check_starts(workshop, report)
         return report.finish()
-    for model, name, tolerance in [] if arguments.jobs else ALONE:
-        plan = Plan(model, 0, (Rank(3, 2, 2, type=name),), TYPES)
-        compare(workshop, report, f"{model}-{name}", plan, tolerance)
+    if arguments.experts:
+        check_alone(workshop, report, EXPERTS_ALONE)
+        check_together(workshop, report, EXPERTS_TOGETHER)
+        return report.finish()
     if not arguments.jobs:
+        check_alone(workshop, report, ALONE)
         check_overflow(workshop, report)
         check_loop(workshop, report)
-    os.environ["POPLAR_COMM"] = "host"
-    for model, stage, ranks in TOGETHER if arguments.jobs else []:
-        plan = make_plan(model, stage, ranks)
-        names = "-".join(rank[-1] for rank in ranks)
-        check = ["--check-replicas"] if stage < 3 else []
-        compare(
-            workshop, report, f"{model}-stage{stage}-{names}", plan, 1e-5, check
-        )
+    else:
+        check_together(workshop, report, TOGETHER)
     for model, schedule, types, tolerance, expected in STAGES if arguments.jobs else []:
         ranks = [Rank(2, 3, 1, type=t, group=g) for g, t in enumerate(types)]
         groups = (((0, 2), 1), ((2, 4), 1))

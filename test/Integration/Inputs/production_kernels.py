@@ -19,8 +19,6 @@ import sys
 QUICK = ["gpt2-124m-bf16", "llama-0.5b-bf16"]
 # Tables of hundreds of MiB, which no test machine has the memory for.
 HUGE = {"llama-70b", "llama-140b"}
-# Mixtures of experts have no kernels for GPUs.
-HOST_ONLY = {"tiny-mixtral"}
 # Family, width, width of the feed-forward network, vocabulary, format. Rows of 768
 # elements in f32 have six warps, those of 896 and 1792 seven; 128256 is Llama 3's
 # vocabulary.
@@ -76,7 +74,7 @@ def main():
         for path in sorted(glob.glob(os.path.join(models, "*.json"))):
             name = os.path.basename(path)[: -len(".json")]
             for precision in ("bf16", "f32"):
-                if name not in HUGE | HOST_ONLY and f"{name}-{precision}" not in sets:
+                if name not in HUGE and f"{name}-{precision}" not in sets:
                     sets.append(f"{name}-{precision}")
     number = 0
     for number, name in enumerate(sets):

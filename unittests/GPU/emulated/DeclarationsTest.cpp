@@ -67,6 +67,9 @@ TEST(Declarations, ConstantsAreThoseOfTheHeaders) {
   EXPECT_EQ(ours::MemoryClockKHz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
   EXPECT_EQ(ours::MemoryBusBits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
   EXPECT_EQ(ours::NonBlocking, unsigned(CU_STREAM_NON_BLOCKING));
+  EXPECT_EQ(ours::ParameterBuffer, CU_LAUNCH_PARAM_BUFFER_POINTER);
+  EXPECT_EQ(ours::ParameterBytes, CU_LAUNCH_PARAM_BUFFER_SIZE);
+  EXPECT_EQ(ours::ParametersEnd, CU_LAUNCH_PARAM_END);
   EXPECT_EQ(ours::JitErrorLog, CU_JIT_ERROR_LOG_BUFFER);
   EXPECT_EQ(ours::JitErrorLogBytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
   namespace lt = ours::lt;

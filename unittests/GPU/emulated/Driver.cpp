@@ -59,7 +59,6 @@ struct CUevent_st {
 struct CUfunc_st {
   Kernel kernel;
   const PTXKernel *description;
-  int pointers;
 };
 struct CUgraph_st {
   std::deque<Queue::Work> work;
@@ -494,8 +493,7 @@ Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
     Memory::get().add(globals->data, globals->bytes);
   for (const PTXKernel &kernel : module->program.kernels)
     module->functions[kernel.name] = {
-        reinterpret_cast<Kernel>(dlsym(library, kernel.name.c_str())), &kernel,
-        kernel.parameters};
+        reinterpret_cast<Kernel>(dlsym(library, kernel.name.c_str())), &kernel};
   *result = module.release();
   return 0;
 }
@@ -512,18 +510,42 @@ Result cuModuleGetFunction(CUfunc_st **function, CUmod_st *module,
   return 0;
 }
 
+/// A buffer of all parameters, one after the other; null if `packed` is not one
+/// of so many bytes.
+static const char *unpack(void **packed, size_t bytes) {
+  char *buffer = nullptr;
+  size_t size = 0;
+  for (; *packed != cuda::ParametersEnd; packed += 2) {
+    if (packed[0] == cuda::ParameterBuffer)
+      buffer = static_cast<char *>(packed[1]);
+    else if (packed[0] == cuda::ParameterBytes)
+      size = *static_cast<size_t *>(packed[1]);
+    else
+      return nullptr;
+  }
+  return size == bytes ? buffer : nullptr;
+}
+
 Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
                       unsigned z, unsigned blockX, unsigned blockY,
                       unsigned blockZ, unsigned shared, CUstream_st *stream,
                       void **parameters, void **extra) {
-  if (y != 1 || z != 1 || shared != 0 || extra || blocks == 0 ||
+  if (y != 1 || z != 1 || shared != 0 || !parameters == !extra || blocks == 0 ||
       blockX * blockY * blockZ > 1024)
     return invalidValue;
+  // The caller's are gone when the kernel runs.
+  std::vector<uint64_t> values(
+      size_t(function->description->countParameterWords()));
+  const char *packed = extra ? unpack(extra, 8 * values.size()) : nullptr;
+  if (extra && !packed)
+    return invalidValue;
+  size_t place = 0, number = 0;
+  for (int64_t words : function->description->parameterWords) {
+    const void *from = packed ? packed + 8 * place : parameters[number++];
+    std::memcpy(&values[place], from, 8 * size_t(words));
+    place += size_t(words);
+  }
   calls.kernelLaunches += !capturing;
-  // All are of eight bytes; the caller's are gone when the kernel runs.
-  std::vector<uint64_t> values;
-  for (int i = 0; i < function->pointers; ++i)
-    values.push_back(*static_cast<uint64_t *>(parameters[i]));
   Launch launch = {{int32_t(blockX), int32_t(blockY), int32_t(blockZ)},
                    int64_t(blocks),
                    32,
@@ -531,8 +553,11 @@ Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
                    function->description->waits};
   getQueue(stream).add([=]() mutable {
     std::vector<void *> arguments;
-    for (uint64_t &value : values)
-      arguments.push_back(&value);
+    size_t first = 0;
+    for (int64_t words : function->description->parameterWords) {
+      arguments.push_back(&values[first]);
+      first += size_t(words);
+    }
     watchLaunch(function->description);
     std::string error =
         run(function->kernel, arguments.data(), launch.sharedBytes, launch);

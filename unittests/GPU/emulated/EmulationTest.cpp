@@ -42,22 +42,29 @@ protected:
     cuStreamDestroy_v2(stream);
   }
 
-  /// Loads a kernel with one pointer and runs blocks of it.
-  void run(const std::string &body, unsigned threads, unsigned blocks = 1) {
+  static cuda::Function load(const std::string &parameters,
+                             const std::string &body) {
     std::string text = ".version 7.0\n.target sm_80\n.address_size 64\n"
-                       ".visible .entry k(\n.param .u64 k_param_0\n)\n{\n"
+                       ".visible .entry k(\n" +
+                       parameters +
+                       "\n)\n{\n"
                        ".reg .b16 %rs<9>;\n.reg .b32 %r<9>;\n.reg .b64 "
-                       "%rd<9>;\n.reg .pred %p<9>;\n"
-                       "ld.param.b64 %rd1, [k_param_0];\n" +
+                       "%rd<9>;\n.reg .pred %p<9>;\n" +
                        body + "ret;\n}\n";
     cuda::Module module;
+    cuda::Function function = nullptr;
     char log[1024] = "";
     int options[] = {cuda::JitErrorLog};
     void *values[] = {log};
-    ASSERT_EQ(cuModuleLoadDataEx(&module, text.c_str(), 1, options, values), 0)
+    EXPECT_EQ(cuModuleLoadDataEx(&module, text.c_str(), 1, options, values), 0)
         << log;
-    cuda::Function function;
-    ASSERT_EQ(cuModuleGetFunction(&function, module, "k"), 0);
+    EXPECT_EQ(cuModuleGetFunction(&function, module, "k"), 0);
+    return function;
+  }
+  /// Loads a kernel with one pointer and runs blocks of it.
+  void run(const std::string &body, unsigned threads, unsigned blocks = 1) {
+    cuda::Function function = load(".param .u64 k_param_0",
+                                   "ld.param.b64 %rd1, [k_param_0];\n" + body);
     void *parameters[] = {&memory};
     ASSERT_EQ(cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream,
                              parameters, nullptr),
@@ -169,6 +176,46 @@ TEST_F(Emulation, RunsThreadsThatExchange) {
   std::vector<uint32_t> words = read();
   for (uint32_t i = 0; i < 64; ++i)
     EXPECT_EQ(words[i], (i ^ 1) + 100);
+}
+
+TEST_F(Emulation, WarpsVote) {
+  // The lanes of a warp whose number is a multiple of 3 from 30 on, and how
+  // many there are.
+  run("mov.u32 %r1, %tid.x;\nrem.u32 %r2, %r1, 3;\n"
+      "setp.eq.s32 %p1, %r2, 0;\nsetp.ge.u32 %p2, %r1, 30;\n"
+      "and.pred %p3, %p1, %p2;\n"
+      "vote.sync.ballot.b32 %r3, %p3, -1;\npopc.b32 %r4, %r3;\n"
+      "shr.u32 %r5, %r1, 5;\nmul.wide.u32 %rd2, %r5, 8;\n"
+      "add.s64 %rd3, %rd1, %rd2;\nand.b32 %r6, %r1, 31;\n"
+      "setp.eq.s32 %p4, %r6, 0;\n"
+      "@%p4 st.global.v2.b32 [%rd3], {%r3, %r4};\n",
+      64);
+  EXPECT_EQ(read()[0], 0x40000000u);
+  EXPECT_EQ(read()[1], 1u);
+  EXPECT_EQ(read()[2], 0x92492492u);
+  EXPECT_EQ(read()[3], 11u);
+}
+
+TEST_F(Emulation, ParametersMayBeArrays) {
+  cuda::Function function =
+      load(".param .align 8 .b8 k_param_0[16],\n.param .u64 k_param_1",
+           "mov.b64 %rd1, k_param_0;\nmov.u32 %r1, %ctaid.x;\n"
+           "mul.wide.u32 %rd2, %r1, 8;\nadd.s64 %rd3, %rd1, %rd2;\n"
+           "ld.param.b64 %rd4, [%rd3];\nld.param.b32 %r2, [k_param_1];\n"
+           "st.global.b32 [%rd4], %r2;\n");
+  uint64_t packed[] = {memory, memory + 8, 7};
+  size_t bytes = sizeof(packed);
+  void *extra[] = {cuda::ParameterBuffer, packed, cuda::ParameterBytes, &bytes,
+                   cuda::ParametersEnd};
+  auto launch = [&] {
+    return cuLaunchKernel(function, 2, 1, 1, 1, 1, 1, 0, stream, nullptr,
+                          extra);
+  };
+  ASSERT_EQ(launch(), 0);
+  EXPECT_EQ(read()[0], 7u);
+  EXPECT_EQ(read()[2], 7u);
+  bytes -= 8;
+  EXPECT_NE(launch(), 0);
 }
 
 TEST_F(Emulation, ExtractsBits) {

@@ -163,9 +163,19 @@ void Translation::readKernel(const std::string &line) {
     std::string name = next.substr(space + 1);
     if (name.back() == ',')
       name.pop_back();
-    int number = kernel.parameters++;
-    instructions.parameters[name] = number;
+    int64_t words = 1;
+    // .param .align 8 .b8 name[88]
+    if (size_t bracket = name.find('['); bracket != std::string::npos) {
+      int64_t bytes = std::stoll(name.substr(bracket + 1));
+      if (next.compare(0, 16, ".param .align 8 ") != 0 || bytes % 8 != 0)
+        throw std::runtime_error("parameter " + next);
+      words = bytes / 8;
+      name.resize(bracket);
+    }
+    instructions.parameters[name] = int(kernel.parameterWords.size());
+    kernel.parameterWords.push_back(words);
   }
+  instructions.parameterBytes = 8 * kernel.countParameterWords();
   auto outer = instructions.variables;
   kernel.sharedBytes = sharedBytes;
   instructions.waits = false;

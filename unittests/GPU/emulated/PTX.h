@@ -17,6 +17,7 @@
 #define POPLAR_UNITTESTS_GPU_EMULATED_PTX_H
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,12 @@ struct PTXSite {
 struct PTXKernel {
   std::string name;
   int64_t sharedBytes = 0;
-  /// How many, of eight bytes each.
-  int parameters = 0;
+  /// Words of eight bytes of each parameter: of an array, several.
+  std::vector<int64_t> parameterWords;
+  int64_t countParameterWords() const {
+    return std::accumulate(parameterWords.begin(), parameterWords.end(),
+                           int64_t(0));
+  }
   /// Whether its threads wait for each other.
   bool waits = false;
   /// Of global and shared memory.

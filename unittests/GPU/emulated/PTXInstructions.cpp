@@ -102,6 +102,9 @@ std::string PTXInstructions::value(const std::string &operand,
     return "as<" + cpp + ">(" + mangle(operand) + ")";
   if (auto variable = variables.find(operand); variable != variables.end())
     return variable->second;
+  if (auto parameter = parameters.find(operand); parameter != parameters.end())
+    return "reinterpret_cast<uint64_t>(args[" +
+           std::to_string(parameter->second) + "])";
   throw std::runtime_error("operand " + operand);
 }
 
@@ -124,15 +127,14 @@ std::string PTXInstructions::address(const std::string &space,
     offset = inner.substr(plus + 1);
     inner = inner.substr(0, plus);
   }
-  if (space == "param") {
-    if (!parameters.count(inner) || offset != "0")
-      throw std::runtime_error("parameter " + operand);
-    return "static_cast<const char *>(args[" +
-           std::to_string(parameters[inner]) + "])";
-  }
   std::string at = value(inner, "u64") + " + uint64_t(int64_t(" + offset + "))";
   std::string watched = bytes + ", AccessKind::" + kind + ", " +
                         std::to_string(sites.size() - 1) + ")";
+  // One after the other.
+  if (space == "param")
+    return "inside(" + at + ", " + bytes +
+           ", static_cast<const char *>(args[0]), " +
+           std::to_string(parameterBytes) + ", \"param\")";
   if (space == "global")
     return "global(" + at + ", " + watched;
   if (space == "shared")
@@ -380,6 +382,8 @@ std::string PTXInstructions::arithmetic(const Words &opcode,
     return is("bitField<" + cpp + ">(" + x(1) + ", " +
               value(operands[2], "u32") + ", " + value(operands[3], "u32") +
               ")");
+  if (name == "popc")
+    return is("__builtin_popcountll(" + x(1) + ")");
   if (name == "prmt")
     return is("permute(" + x(1) + ", " + x(2) + ", " + x(3) + ")");
   if (name == "copysign")
@@ -387,7 +391,7 @@ std::string PTXInstructions::arithmetic(const Words &opcode,
   throw std::runtime_error("instruction " + name);
 }
 
-/// Barriers and shuffles.
+/// Barriers, shuffles and votes.
 std::string PTXInstructions::exchange(const Words &opcode,
                                       const Words &operands) {
   const std::string &name = opcode[0];
@@ -404,6 +408,10 @@ std::string PTXInstructions::exchange(const Words &opcode,
         (operands == Words{"-1"} || operands == Words{"0xFFFFFFFF"}))
       return "poplar_test_warp_barrier();";
   }
+  // Of a whole warp.
+  if (opcode == Words{"vote", "sync", "ballot", "b32"} &&
+      (operands[2] == "-1" || operands[2] == "0xFFFFFFFF"))
+    return assign(operands[0], "ballot(" + value(operands[1], "pred") + ")");
   if (name == "shfl" && opcode.back() == "b32") {
     Words targets = cut(operands[0], '|');
     std::string text =
@@ -542,7 +550,7 @@ std::string PTXInstructions::operation(const Words &opcode,
                                    value(operands[2], opcode[1]));
   if (name == "ld" || name == "st")
     return access(opcode, operands);
-  if (name == "bar" || name == "barrier" || name == "shfl")
+  if (isOne(name, {"bar", "barrier", "shfl", "vote"}))
     return exchange(opcode, operands);
   if (name == "mma" || name == "ldmatrix")
     return matrix(opcode, operands);

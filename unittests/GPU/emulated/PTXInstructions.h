@@ -38,6 +38,7 @@ public:
   /// parameters.
   std::map<std::string, std::string> variables;
   std::map<std::string, int> parameters;
+  int64_t parameterBytes = 0;
   /// The line of the instruction; where memory is accessed, and the least bytes
   /// that this is done to at a time.
   int line = 0;

@@ -206,6 +206,16 @@ inline uint32_t shuffle(char mode, uint32_t value, uint32_t by, uint32_t c,
   return poplar_test_shuffle(value, valid ? source : lane, members);
 }
 
+/// vote.sync.ballot of a whole warp.
+inline uint32_t ballot(bool value) {
+  const uint64_t own = value;
+  const uint64_t *all = poplar_test_gather(&own, 1);
+  uint32_t lanes = 0;
+  for (int lane = 0; lane < 32; ++lane)
+    lanes |= uint32_t(all[lane]) << lane;
+  return lanes;
+}
+
 /// The GPU's memory: what is accessed has to be there, and aligned as a whole.
 inline char *global(uint64_t address, int64_t bytes, AccessKind kind,
                     int32_t site) {

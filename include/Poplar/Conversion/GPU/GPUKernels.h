@@ -16,6 +16,7 @@
 #define POPLAR_CONVERSION_GPU_GPUKERNELS_H
 
 #include "Poplar/Runtime/ABI.h"
+#include "Poplar/Runtime/Experts.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -57,6 +58,14 @@ struct GPUAttention {
 /// Those on tensor cores where the chip, of compute capability `capability`
 /// (80), and the shapes have them.
 GPUAttention chooseGPUAttention(const PoplarAttention &desc, int capability);
+
+/// The kernels of the library for products with experts: what their names end
+/// in; columns of a result and rows of a gradient that a block has.
+struct GPUExperts {
+  std::string suffix;
+  int64_t columns, gradientRows;
+};
+GPUExperts chooseGPUExperts(const PoplarExperts &desc, int capability);
 
 /// Collects the table of a module (exec.gpu_kernel).
 class GPUKernelTable {

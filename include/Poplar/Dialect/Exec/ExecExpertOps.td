@@ -16,12 +16,7 @@
 
 include "Poplar/Dialect/Exec/ExecBase.td"
 
-/// There is no kernel for GPUs.
-def Exec_HostOnly : NativeOpTrait<"HostOnly"> {
-  let cppNamespace = "::poplar::exec";
-}
-
-def Exec_RouteOp : Exec_Op<"route", [Exec_HostOnly]> {
+def Exec_RouteOp : Exec_Op<"route"> {
   let summary = "nn.route on buffers";
   let arguments = (ins Exec_Buffer:$logits, Exec_Buffer:$scores,
     Exec_Buffer:$experts, I64Attr:$top_k, UnitAttr:$normalized);
@@ -31,7 +26,7 @@ def Exec_RouteOp : Exec_Op<"route", [Exec_HostOnly]> {
   }];
 }
 
-def Exec_RouteGradOp : Exec_Op<"route_grad", [Exec_HostOnly]> {
+def Exec_RouteGradOp : Exec_Op<"route_grad"> {
   let summary = "nn.route_grad on buffers";
   let arguments = (ins Exec_Buffer:$dscores, Exec_Buffer:$scores,
     Exec_Buffer:$experts, Exec_Buffer:$logits, Exec_Buffer:$dlogits,
@@ -43,7 +38,7 @@ def Exec_RouteGradOp : Exec_Op<"route_grad", [Exec_HostOnly]> {
   }];
 }
 
-def Exec_ExpertProductOp : Exec_Op<"expert_product", [Exec_HostOnly]> {
+def Exec_ExpertProductOp : Exec_Op<"expert_product"> {
   let summary = "nn.expert_linear on buffers";
   let arguments = (ins Exec_Buffer:$x, Exec_Buffer:$experts,
     Variadic<Exec_Buffer>:$weights, Exec_Buffer:$result, UnitAttr:$trans_b);
@@ -54,7 +49,7 @@ def Exec_ExpertProductOp : Exec_Op<"expert_product", [Exec_HostOnly]> {
   let extraClassDeclaration = "PoplarExperts getDescriptor();";
 }
 
-def Exec_ExpertWeightGradOp : Exec_Op<"expert_weight_grad", [Exec_HostOnly]> {
+def Exec_ExpertWeightGradOp : Exec_Op<"expert_weight_grad"> {
   let summary = "nn.expert_linear_grad_weight on buffers";
   let arguments = (ins Exec_Buffer:$dy, Exec_Buffer:$x, Exec_Buffer:$experts,
     Variadic<Exec_Buffer>:$weights);

@@ -12,14 +12,6 @@
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Runtime/Experts.h"
 
-namespace poplar::exec {
-
-/// An op for which there is no kernel on GPUs.
-template <typename ConcreteType>
-class HostOnly : public mlir::OpTrait::TraitBase<ConcreteType, HostOnly> {};
-
-} // namespace poplar::exec
-
 #define GET_OP_CLASSES
 #include "Poplar/Dialect/Exec/ExecExpertOps.h.inc"
 
