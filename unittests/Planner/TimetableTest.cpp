@@ -332,6 +332,28 @@ TEST(TimetableTest, InFlightIsBounded) {
 /// The bubble is that of 1F1B over the number of chunks where no block has
 /// fewer micro-batches than there are stages, and never longer than that of
 /// 1F1B.
+/// More micro-batches in as many blocks: no fewer are in flight. Nor are they
+/// with any more than fill all blocks.
+TEST(TimetableTest, MoreMicroBatchesKeepMore) {
+  for (int64_t stages : {2, 3, 4, 8, 10})
+    for (int64_t chunks : {2, 3, 5})
+      for (int64_t m = stages; m < 9 * stages; ++m)
+        for (int64_t more = m + 1; more < 10 * stages; ++more) {
+          bool isFull = m % stages == 0;
+          PipelineShape shape{stages, chunks, m}, larger{stages, chunks, more};
+          if (!larger.hasEvenBlocks() || !shape.hasEvenBlocks() ||
+              (!isFull && m / stages != more / stages))
+            continue;
+          for (int64_t stage = 0; stage < stages; ++stage)
+            for (int64_t chunk = 0; chunk < chunks; ++chunk)
+              ASSERT_LE(Timetable::boundInFlight(PipelineSchedule::Interleaved,
+                                                 shape, stage, chunk),
+                        Timetable::boundInFlight(PipelineSchedule::Interleaved,
+                                                 larger, stage, chunk))
+                  << stages << " " << chunks << " " << m << " " << more;
+        }
+}
+
 TEST(TimetableTest, InterleavedHasAShorterBubble) {
   for (int64_t stages = 2; stages <= 8; ++stages)
     for (int64_t chunks = 2; chunks <= 5; ++chunks)

@@ -400,6 +400,8 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
       problem.links.push_back(getLink(kind, other));
   problem.elements = model.elements;
   problem.tiedElements = model.tiedElements;
+  problem.int8States = model.int8States;
+  problem.tiedInt8States = model.tiedInt8States;
   problem.sharedElements = model.sharedElements;
   problem.frozenElements = model.frozenElements;
   problem.tiedFrozenElements = model.tiedFrozenElements;
@@ -411,11 +413,13 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
   if (!cluster.wires.gradients.empty())
     problem.roundedGradientBytes = getElementBytes(cluster.wires.gradients);
   problem.parameterBytes = getWireBytes(wire);
+  if (!cluster.wires.parameters.empty())
+    problem.roundedParameterBytes = getElementBytes(cluster.wires.parameters);
   problem.wholeStep = model.wholeStep;
   problem.wholeStep.gatheredForward +=
-      model.quantizedForward / problem.parameterBytes;
+      problem.countWireElements(model.quantizedForward);
   problem.wholeStep.gatheredBackward +=
-      model.quantizedBackward / problem.parameterBytes;
+      problem.countWireElements(model.quantizedBackward);
   problem.globalBatch = globalBatch;
   error = problem.check();
   return error.empty();

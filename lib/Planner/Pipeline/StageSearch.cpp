@@ -74,11 +74,7 @@ std::vector<PipelineShape> StageSearch::getPipelines(size_t lane) const {
   // schedules with chunks.
   int64_t stages = shape.usesAllSlots ? shape.countSlots() : units;
   if (shape.lanes() == 1) {
-    int64_t microBatches = shape.countMicroBatches(problem);
-    // Of more, blocks are not smaller, nor fewer.
-    if (problem.takesMoreSamples && shape.chunks > 1)
-      microBatches = std::max<int64_t>(microBatches / stages, 1) * stages;
-    return {{stages, shape.chunks, microBatches}};
+    return {{stages, shape.chunks, shape.countMicroBatches(problem)}};
   }
   // As many as there are, if the others take no more than they have to.
   if (shape.chunks == 1) {

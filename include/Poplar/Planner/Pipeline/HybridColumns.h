@@ -32,8 +32,28 @@
 
 #include "Poplar/Planner/Pipeline/HybridChoice.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+#include <limits>
+#include <set>
 
 namespace poplar {
+
+/// Columns whose first stages are of some kind, and what bounds them.
+struct ColumnRange {
+  /// Seconds of the longest exchange of a first stage, without the end.
+  double leastSync = 0, mostSync = std::numeric_limits<double>::infinity();
+  /// Ranks of the first stage, by column.
+  struct Ranks {
+    int64_t least = 1, most = std::numeric_limits<int64_t>::max();
+  };
+  std::vector<Ranks> ranks;
+  /// None takes less, as this split of the batch says.
+  double seconds = 0;
+  std::vector<int64_t> samples;
+  /// By column, the plan that bounds it: the last that was found.
+  std::vector<std::optional<HybridPlan>> plans;
+  /// Splits in which each column may be done before the best columns are.
+  std::set<std::vector<int64_t>> open;
+};
 
 struct HybridColumns {
   struct Column {
@@ -50,6 +70,8 @@ struct HybridColumns {
   /// By the closed form, no plan of this kind takes less; infinite if there is
   /// none.
   double lowerBound = 0;
+  /// What tightenBound() begins with.
+  ColumnRange whole;
   /// As HybridChoice::effort.
   int64_t effort = 0;
 
@@ -67,6 +89,13 @@ HybridColumns
 searchHybridColumns(const HybridProblem &problem, int64_t effort = hybridEffort,
                     int mostChunks = HybridProblem::mostChunks,
                     double limit = std::numeric_limits<double>::infinity());
+
+/// Makes the bound of columns that were found for the same problem tighter, up
+/// to `limit`.
+void tightenBound(const HybridProblem &problem, HybridColumns &columns,
+                  int64_t effort = hybridEffort,
+                  int mostChunks = HybridProblem::mostChunks,
+                  double limit = std::numeric_limits<double>::infinity());
 
 } // namespace poplar
 

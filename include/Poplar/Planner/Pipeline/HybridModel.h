@@ -42,6 +42,9 @@ struct HybridModel {
   /// Trained, by unit, and of the first that the last shares.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// Of these, what has moments in 8 bits; empty where nothing has.
+  std::vector<int64_t> int8States;
+  int64_t tiedInt8States = 0;
   /// By degree, where devices can share units.
   std::map<int, SharedElements> sharedElements;
   /// Frozen; empty where none are.
