@@ -269,7 +269,7 @@ public:
   }
   HybridColumns run();
   /// The bound of plans that take less than the limit.
-  double tighten(const ColumnRange &whole);
+  double tighten(const ColumnRange &all);
 
 private:
   void find(size_t own, const std::vector<GroupPart> &parts, int64_t samples,
@@ -306,6 +306,8 @@ private:
   /// By column, plans that were found.
   std::vector<std::vector<HybridPlan>> known;
   HybridColumns best;
+  /// All columns.
+  ColumnRange whole;
 };
 
 } // namespace
@@ -575,7 +577,6 @@ std::vector<ColumnRange> ColumnSearch::divide(const ColumnRange &range) const {
   std::vector<ColumnRange> parts;
   auto add = [&]() -> ColumnRange & {
     parts.push_back(range);
-    parts.back().seconds = 0;
     return parts.back();
   };
   if (cutsSyncs) {
@@ -595,7 +596,6 @@ std::vector<ColumnRange> ColumnSearch::divide(const ColumnRange &range) const {
 
 /// See the head of HybridColumns.h.
 void ColumnSearch::findBound() {
-  ColumnRange &whole = best.whole;
   whole = {};
   whole.samples = getSamples();
   whole.ranks.resize(types.size());
@@ -604,9 +604,9 @@ void ColumnSearch::findBound() {
 }
 
 /// Kinds of columns are divided where that helps the most.
-double ColumnSearch::tighten(const ColumnRange &whole) {
+double ColumnSearch::tighten(const ColumnRange &all) {
   double longest = limit;
-  std::vector<ColumnRange> ranges = {whole};
+  std::vector<ColumnRange> ranges = {all};
   auto findLeast = [&] {
     return std::min_element(ranges.begin(), ranges.end(),
                             [](const ColumnRange &a, const ColumnRange &b) {
@@ -633,7 +633,7 @@ bool ColumnSearch::searchSplits() {
   std::vector<GroupPart> parts;
   for (const HybridColumns::Column &column : best.columns)
     parts.push_back(getPart(problem, column.plan));
-  for (const std::vector<int64_t> &samples : best.whole.open)
+  for (const std::vector<int64_t> &samples : whole.open)
     for (size_t own = 0; own < types.size() && !parts.empty(); ++own)
       find(own, parts, samples[own], best.predicted);
   return best.simulated < before;
@@ -656,7 +656,8 @@ HybridColumns ColumnSearch::run() {
       same = improve(turn % types.size()) ? 0 : same + 1;
     findBound();
   } while (searchSplits());
-  best.lowerBound = std::min({best.whole.seconds, best.predicted, limit});
+  best.lowerBound = std::min({whole.seconds, best.predicted, limit});
+  best.whole = std::move(whole);
   best.effort = used;
   return std::move(best);
 }

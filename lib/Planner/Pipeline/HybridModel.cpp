@@ -398,24 +398,13 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
   for (size_t kind = 0; kind < devices.size(); ++kind)
     for (size_t other = 0; other < devices.size(); ++other)
       problem.links.push_back(getLink(kind, other));
-  problem.elements = model.elements;
-  problem.tiedElements = model.tiedElements;
-  problem.int8States = model.int8States;
-  problem.tiedInt8States = model.tiedInt8States;
-  problem.sharedElements = model.sharedElements;
-  problem.frozenElements = model.frozenElements;
-  problem.tiedFrozenElements = model.tiedFrozenElements;
-  problem.largestBucket = model.largestBucket;
-  problem.largestFrozenBucket = model.largestFrozenBucket;
-  problem.quantizedBytes = model.quantizedBytes;
-  problem.largestQuantized = model.largestQuantized;
+  static_cast<UnitParameters &>(problem) = model;
   problem.gradientBytes = gradientWireBytes;
   if (!cluster.wires.gradients.empty())
     problem.roundedGradientBytes = getElementBytes(cluster.wires.gradients);
   problem.parameterBytes = getWireBytes(wire);
   if (!cluster.wires.parameters.empty())
     problem.roundedParameterBytes = getElementBytes(cluster.wires.parameters);
-  problem.wholeStep = model.wholeStep;
   problem.wholeStep.gatheredForward +=
       problem.countWireElements(model.quantizedForward);
   problem.wholeStep.gatheredBackward +=

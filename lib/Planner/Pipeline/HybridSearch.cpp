@@ -227,9 +227,8 @@ void ShapeList::add(StageShape shape) {
   }
 }
 
-/// The shape with as few micro-batches as suffice, and with as few as fill all
-/// blocks. With any number, at least as many are in flight as with one of these
-/// that takes no longer: the former if there are as many blocks.
+/// With as few micro-batches as suffice, and with as few as fill all blocks:
+/// together these stand for any number (StageSearch::getPipelines()).
 void ShapeList::addOfMoreSamples(StageShape shape) {
   int64_t stages = shape.countSlots(),
           microBatches = shape.countMicroBatches(problem),

@@ -16,14 +16,18 @@
 //   a x 4   | unit 0-3 | 4-7 | 8-11 | 12-15 |    samples 0 .. 40
 //   b x 2   | unit 0-7       | 8-15         |    samples 41 .. 47
 //
-// An iteration takes the longest T of its columns (HybridProblem.h). Of a
-// column i, let F_i(T) be the most samples that it computes in T. The sum of
-// F_i(T) is the global batch or more where T can be reached. So, for any split
-// of the batch in shares n_i: if no column computes its n_i samples in less
-// than T, then no plan takes less than T, as the sum of F_i is then below that
-// of n_i. This proves a split best, and bounds all others. The bound takes what
-// a column exchanges with others to be the least that it can be: with one more
-// node.
+// The first unit is in the first stage of all columns, and is exchanged once
+// all have its gradients. So an iteration takes the longest T of its columns
+// (HybridProblem.h) with an s_0 that is the longest of all.
+//
+// Of a column i, let F_i(T) be the most samples that it computes in T. The sum
+// of F_i(T) is the global batch or more where T can be reached. So, for any
+// split of the batch in shares n_i: if no column computes its n_i samples in
+// less than T, then no plan takes less than T, as the sum of F_i is then below
+// that of n_i. This proves a split best, and bounds all others. What a column
+// takes depends on the others by the longest s_0 and by their ranks: plans are
+// divided by these into ranges, in each of which others take the least that
+// they can (docs/hybrid-theory.md).
 //
 //===----------------------------------------------------------------------===//
 

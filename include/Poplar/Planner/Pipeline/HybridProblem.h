@@ -79,6 +79,31 @@ struct SharedElements {
   int64_t tiedInt8Part = 0;
 };
 
+/// The parameters of a model by unit, where it can be cut into stages.
+struct UnitParameters {
+  /// Trained parameters of each unit. Those tied are in the first and in the
+  /// last unit.
+  std::vector<int64_t> elements;
+  int64_t tiedElements = 0;
+  /// Of these, what has moments in 8 bits; empty where nothing has.
+  std::vector<int64_t> int8States;
+  int64_t tiedInt8States = 0;
+  /// By degree; all are divided evenly where it is not there.
+  std::map<int, SharedElements> sharedElements;
+  /// Frozen parameters of each unit, which have neither gradients nor optimizer
+  /// state; empty where there are none. Those tied are in both units, too.
+  std::vector<int64_t> frozenElements;
+  int64_t tiedFrozenElements = 0;
+  /// Bytes of each unit's quantised parameters; empty where there are none.
+  std::vector<int64_t> quantizedBytes;
+  /// Of buckets that small units share. The largest of a stage has at least the
+  /// elements of its largest unit. Trained, frozen and quantised parameters
+  /// have buckets of their own; of these, it is bytes.
+  int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
+  /// Of a single stage; where they are 0, each unit's once.
+  StepElements wholeStep;
+};
+
 /// The pipelines of a lane in a stage.
 struct GroupPart {
   int type = 0, tensorDegree = 1;
@@ -90,7 +115,7 @@ struct GroupPart {
   }
 };
 
-struct HybridProblem {
+struct HybridProblem : UnitParameters {
   /// What a device takes for a micro-batch in a unit.
   struct UnitCost {
     /// Communication among the devices of a tensor-parallel group included,
@@ -140,27 +165,6 @@ struct HybridProblem {
   std::vector<DeviceType> types;
   /// types x types, symmetric.
   std::vector<Link> links;
-  /// Trained parameters of each unit. Those tied are in the first and in the
-  /// last unit.
-  std::vector<int64_t> elements;
-  int64_t tiedElements = 0;
-  /// Of these, what has moments in 8 bits; empty where nothing has.
-  std::vector<int64_t> int8States;
-  int64_t tiedInt8States = 0;
-  /// By degree; all are divided evenly where it is not there.
-  std::map<int, SharedElements> sharedElements;
-  /// Frozen parameters of each unit, which have neither gradients nor optimizer
-  /// state; empty where there are none. Those tied are in both units, too.
-  std::vector<int64_t> frozenElements;
-  int64_t tiedFrozenElements = 0;
-  /// Bytes of each unit's quantised parameters; empty where there are none.
-  std::vector<int64_t> quantizedBytes;
-  /// Of buckets that small units share. The largest of a stage has at least the
-  /// elements of its largest unit. Trained, frozen and quantised parameters
-  /// have buckets of their own; of these, it is bytes.
-  int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
-  /// Of a single stage; where they are 0, each unit's once.
-  StepElements wholeStep;
   /// Buckets under way while another is in use.
   int64_t overlapDepth = 2;
   /// A sample's activations on their way between two units, in the widest
