@@ -24,7 +24,7 @@ static constexpr int mostRounds = 8;
 static constexpr int balancedSplits = 3, mostSplits = 12;
 /// How often kinds of columns are divided for the bound, and the splits of the
 /// batch that each is bounded with.
-static constexpr int mostDivisions = 6, splitsOfRange = 2;
+static constexpr int mostDivisions = 3, splitsOfRange = 2;
 /// Of the bound, that is worth a division.
 static constexpr double leastGain = 1e-3;
 /// Micro-batches moved from one column to another.
@@ -268,8 +268,8 @@ public:
       types.push_back(static_cast<int>(type));
   }
   HybridColumns run();
-  /// The bound of plans that take less than the limit.
-  double tighten(const ColumnRange &all);
+  /// A bound of all columns, up to `enough` or a little more.
+  double tighten(const ColumnRange &all, double enough);
 
 private:
   void find(size_t own, const std::vector<GroupPart> &parts, int64_t samples,
@@ -604,8 +604,7 @@ void ColumnSearch::findBound() {
 }
 
 /// Kinds of columns are divided where that helps the most.
-double ColumnSearch::tighten(const ColumnRange &all) {
-  double longest = limit;
+double ColumnSearch::tighten(const ColumnRange &all, double enough) {
   std::vector<ColumnRange> ranges = {all};
   auto findLeast = [&] {
     return std::min_element(ranges.begin(), ranges.end(),
@@ -613,18 +612,18 @@ double ColumnSearch::tighten(const ColumnRange &all) {
                               return a.seconds < b.seconds;
                             });
   };
-  for (int i = 0; i < mostDivisions && findLeast()->seconds < longest; ++i) {
+  for (int i = 0; i < mostDivisions && findLeast()->seconds < enough; ++i) {
     auto least = findLeast();
     std::vector<ColumnRange> parts = divide(*least);
     if (parts.empty())
       break;
     ranges.erase(least);
     for (ColumnRange &part : parts) {
-      findBound(part, splitsOfRange, longest);
+      findBound(part, splitsOfRange, limit);
       ranges.push_back(std::move(part));
     }
   }
-  return std::min(findLeast()->seconds, longest);
+  return std::min(findLeast()->seconds, limit);
 }
 
 /// Whether columns get faster with plans that are the best of another split.
@@ -670,8 +669,10 @@ HybridColumns poplar::searchHybridColumns(const HybridProblem &problem,
 
 void poplar::tightenBound(const HybridProblem &problem, HybridColumns &columns,
                           int64_t effort, int mostChunks, double limit) {
-  double longest = std::min(columns.predicted, limit);
-  if (columns.lowerBound < longest)
-    columns.lowerBound = ColumnSearch(problem, effort, mostChunks, longest)
-                             .tighten(columns.whole);
+  // The limit is none of the search: plans of ranges show where to divide.
+  double enough = std::min(columns.predicted, limit);
+  if (columns.lowerBound < enough)
+    columns.lowerBound =
+        ColumnSearch(problem, effort, mostChunks, columns.predicted)
+            .tighten(columns.whole, enough);
 }
