@@ -29,9 +29,10 @@ constexpr int64_t getSavedStateBytes(int64_t elements) {
   return 6 * elements - elements / 32;
 }
 
-/// Elements with moments in 8 bits in a shard of `shard` elements, of `elements`
-/// that equal shards divide, of which `int8States` have such moments. These come
-/// first in a bucket, so the last shard has the fewest: this many at least.
+/// Elements with moments in 8 bits in a shard of `shard` elements, of
+/// `elements` that equal shards divide, of which `int8States` have such
+/// moments. These come first in a bucket, so the last shard has the fewest:
+/// this many at least.
 constexpr int64_t getInt8Shard(int64_t shard, int64_t elements,
                                int64_t int8States) {
   return std::max<int64_t>(shard - (elements - int8States), 0);
