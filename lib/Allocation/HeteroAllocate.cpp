@@ -58,7 +58,6 @@ private:
   LogicalResult takeFastest(const PlanSearchResult &result,
                             const BatchPolicy &algorithm);
   /// With `allow-lossy`: what collectives may carry, the least loss first.
-  std::vector<LossyWires> listLossyWires() const;
   LogicalResult checkLossy();
 
   /// Of the programs that are simulated.
@@ -175,10 +174,7 @@ Plan HeteroAllocatePass::describe(const PlanCandidate &candidate) const {
   return plan;
 }
 
-/// Of the best plans by the closed form, the best by simulation.
-std::vector<LossyWires> HeteroAllocatePass::listLossyWires() const {
-  if (!allowLossy)
-    return {};
+std::vector<LossyWires> poplar::listLossyWires(const ClusterView &cluster) {
   // Where ranks exchange parameters in 16 bits, bf16 gains nothing.
   std::string half = getExactWire(cluster) == "f32" ? "bf16" : "";
   if (half.empty())
@@ -218,11 +214,13 @@ LogicalResult HeteroAllocatePass::checkLossy() {
   return reason.empty() ? success() : getOperation().emitError(reason);
 }
 
+/// Of the best plans by the closed form, the best by simulation.
 LogicalResult HeteroAllocatePass::takeFastest(const PlanSearchResult &result,
                                               const BatchPolicy &algorithm) {
   std::vector<PlanCandidate> candidates =
       shortlistPlans(cluster, model, algorithm, choices, result);
-  for (const LossyWires &wires : listLossyWires()) {
+  for (const LossyWires &wires :
+       allowLossy ? listLossyWires(cluster) : std::vector<LossyWires>()) {
     ClusterView lossy = cluster;
     lossy.wires = wires;
     PlanSearchResult found = searchPlans(lossy, model, algorithm, choices);

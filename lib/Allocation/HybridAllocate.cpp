@@ -127,15 +127,22 @@ static void takeSelection(HybridSelection &found, HybridResult &result) {
   result.whole = std::move(found.whole.problem);
 }
 
-/// No plan of any kind takes less by the closed form.
+/// No plan of any kind takes less by the closed form. The bound of columns
+/// takes long, and is no tighter than it has to be: `result.whole` is their
+/// problem.
 static double findBoundOfKinds(const HybridRequest &request,
                                const HybridSelection &found,
-                               const HybridColumns &columns) {
-  double bound = request.plansColumns ? columns.lowerBound
-                                      : std::numeric_limits<double>::infinity();
-  for (int chunks = 1; chunks <= getMostChunks(request); ++chunks)
+                               const HybridResult &result, bool takesColumns,
+                               HybridColumns &columns) {
+  double bound = std::numeric_limits<double>::infinity();
+  int mostChunks = getMostChunks(request);
+  for (int chunks = 1; chunks <= mostChunks; ++chunks)
     bound = std::min(bound, found.choice.bounds[chunks]);
-  return bound;
+  if (!request.plansColumns)
+    return bound;
+  tightenBound(result.whole, columns, hybridEffort, mostChunks,
+               takesColumns ? columns.predicted : bound);
+  return std::min(bound, columns.lowerBound);
 }
 
 /// The plan of result.model.
@@ -160,8 +167,10 @@ static LogicalResult findPlanOfModel(ModuleOp module,
       return failure();
     result.simulation = std::move(*played);
   }
-  double bound = findBoundOfKinds(request, found, columns);
-  if (columns.simulated < choice.seconds)
+  bool takesColumns = columns.simulated < choice.seconds;
+  double bound =
+      findBoundOfKinds(request, found, result, takesColumns, columns);
+  if (takesColumns)
     takeColumns(columns, result);
   else
     takeSelection(found, result);
@@ -177,14 +186,24 @@ static LogicalResult findPlanOfModel(ModuleOp module,
   return success();
 }
 
-/// Plans that round gradients between nodes, in favor of those that are enough
-/// faster.
+/// Whether any ranks exchange f32 parameters: they need not be all of the
+/// cluster.
+static bool areAllWide(const ClusterView &cluster) {
+  return llvm::all_of(cluster.ranks, [&](const ClusterRank &rank) {
+    return cluster.types[rank.type].getWorkingFormat() == "f32";
+  });
+}
+
+/// Plans that round gradients and parameters between nodes, in favor of those
+/// that are enough faster.
 static LogicalResult tryLossy(ModuleOp module, const ClusterView &cluster,
                               const HybridRequest &request,
                               HybridResult &result, std::string &error) {
   ClusterView lossy = cluster;
-  for (const char *format : {"bf16", "i8"}) {
-    lossy.wires.gradients = format;
+  for (const LossyWires &wires : listLossyWires(cluster)) {
+    if (wires.parameters == "bf16" && !areAllWide(cluster))
+      continue;
+    lossy.wires = wires;
     HybridResult found;
     found.model = result.model;
     found.wires = lossy.wires;

@@ -29,23 +29,14 @@ static bool planHybridBeside(Compilation &compilation,
 
 bool poplar::planGeo(Compilation &compilation, const StagedRequest &request,
                      GeoReport &report) {
-  mlir::ModuleOp module = compilation.getModule();
-  ClusterView cluster;
-  if (!readCluster(compilation, request, cluster) ||
-      mlir::failed(
-          findPlan(module, cluster, request, report, compilation.error)))
-    return false;
-  report.buildability.leftOut = request.leftOut;
-  report.numDevices = cluster.ranks.size();
-  for (int type : report.cluster.types)
-    report.typeNames.push_back(cluster.types[type].name);
-  report.buildability.refusal = explainUnbuildable(
-      cluster, writePlan(cluster, report.cluster, *report.search.plan));
-  report.links = findLinkLoads(report.cluster.problem, *report.search.plan);
-  report.uncertainty =
-      getUncertainty(cluster, report.devices, report.model.fingerprint);
-  return planHybridBeside(compilation, cluster, request, report) &&
-         planZeroAlone(compilation, request, report.pure) &&
-         (!request.addsPlan ||
-          mlir::succeeded(addPlan(module, cluster, request, report)));
+  return planStaged(
+      compilation, request, report, [&](const ClusterView &cluster) {
+        for (int type : report.cluster.types)
+          report.typeNames.push_back(cluster.types[type].name);
+        report.buildability.refusal = explainUnbuildable(
+            cluster, writePlan(cluster, report.cluster, *report.search.plan));
+        report.links =
+            findLinkLoads(report.cluster.problem, *report.search.plan);
+        return planHybridBeside(compilation, cluster, request, report);
+      });
 }

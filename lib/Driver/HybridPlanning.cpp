@@ -176,16 +176,10 @@ std::optional<Timeline> poplar::playHypothetical(Compilation &compilation) {
   return std::move(found.simulation.timeline);
 }
 
-bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
-                        HybridReport &report) {
-  mlir::ModuleOp module = compilation.getModule();
-  ClusterView cluster;
-  if (!readCluster(compilation, request, cluster) ||
-      mlir::failed(
-          findPlan(module, cluster, request, report, compilation.error)))
-    return false;
-  report.buildability.leftOut = request.leftOut;
-  report.numDevices = cluster.ranks.size();
+/// What only hybrid plans are compared with and split into. Fails with a
+/// diagnostic.
+static bool review(Compilation &compilation, const ClusterView &cluster,
+                   const HybridRequest &request, HybridReport &report) {
   std::vector<SolvedProblem> solved;
   for (const HybridResult::Column &column : report.columns)
     solved.push_back({column.problem, column.plan});
@@ -206,9 +200,13 @@ bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
     return false;
   report.review = reviewHybridPlan(report.whole, solved,
                                    report.simulation.seconds, std::move(alone));
-  report.uncertainty =
-      getUncertainty(cluster, report.devices, report.model.fingerprint);
-  return planZeroAlone(compilation, request, report.pure) &&
-         (!request.addsPlan ||
-          mlir::succeeded(addPlan(module, cluster, request, report)));
+  return true;
+}
+
+bool poplar::planHybrid(Compilation &compilation, const StagedRequest &request,
+                        HybridReport &report) {
+  return planStaged(compilation, request, report,
+                    [&](const ClusterView &cluster) {
+                      return review(compilation, cluster, request, report);
+                    });
 }

@@ -34,6 +34,26 @@ double getUncertainty(const ClusterView &cluster,
                       const std::vector<HybridCluster::Devices> &devices,
                       const std::string &fingerprint);
 
+/// Plans the stages of the module as hybrid or geo planning does, and what both
+/// reports say of it. `review(cluster)` adds the rest; false where it fails.
+template <typename Report, typename Review>
+bool planStaged(Compilation &compilation, const StagedRequest &request,
+                Report &report, Review review) {
+  mlir::ModuleOp module = compilation.getModule();
+  ClusterView cluster;
+  if (!readCluster(compilation, request, cluster) ||
+      mlir::failed(
+          findPlan(module, cluster, request, report, compilation.error)))
+    return false;
+  report.buildability.leftOut = request.leftOut;
+  report.numDevices = cluster.ranks.size();
+  report.uncertainty =
+      getUncertainty(cluster, report.devices, report.model.fingerprint);
+  return review(cluster) && planZeroAlone(compilation, request, report.pure) &&
+         (!request.addsPlan ||
+          mlir::succeeded(addPlan(module, cluster, request, report)));
+}
+
 } // namespace poplar
 
 #endif // POPLAR_LIB_DRIVER_HYBRIDSTEPS_H

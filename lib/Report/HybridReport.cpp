@@ -340,6 +340,8 @@ std::string poplar::formatHybridJSON(const HybridReport &report) {
     writeOutcome(os, "hybrid", report.whole.globalBatch, report);
     if (report.wires.any())
       os.attribute("gradient_wire", report.wires.gradients);
+    if (!report.wires.parameters.empty())
+      os.attribute("parameter_wire", report.wires.parameters);
     os.attribute("lower_bound_of_kinds_seconds", report.lowerBoundOfKinds);
     os.attribute("tried_all_devices", report.triedAllDevices);
     if (report.isPlayed)

@@ -9,7 +9,9 @@
 #include "Poplar/Simulation/ModelUnits.h"
 #include "Poplar/Conversion/Program/Program.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "ProgramCosts.h"
@@ -47,6 +49,8 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
       });
   if (hasQuantized)
     result.quantizedBytes.assign(last + 1, 0);
+  if (zero::hasInt8States(module))
+    result.int8States.assign(last + 1, 0);
   for (size_t index = 0; index < run.size(); ++index) {
     func::CallOp call = run[index];
     units[call] = static_cast<int>(index) + 1;
@@ -71,11 +75,15 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
       if (auto unit = units.find(user); unit != units.end())
         users.insert(unit->second);
     bool isFrozen = parameter.getFrozen(),
-         isQuantized = nn::isQuantized(parameter.getType());
-    for (int unit : users)
+         isQuantized = nn::isQuantized(parameter.getType()),
+         isInt8 = zero::hasInt8States(parameter);
+    for (int unit : users) {
       (isQuantized ? result.quantizedBytes
        : isFrozen  ? result.frozenElements
                    : result.elements)[unit] += elements;
+      if (isInt8)
+        result.int8States[unit] += elements;
+    }
     if (users.size() < 2)
       continue;
     if (users.size() > 2 || !users.contains(0) || !users.contains(last) ||
@@ -83,6 +91,8 @@ static LogicalResult readUnits(ModuleOp module, func::FuncOp model,
       return parameter.emitOpError("is used by several units: only the first "
                                    "and the last stage may share a parameter");
     (isFrozen ? result.tiedFrozenElements : result.tiedElements) += elements;
+    if (isInt8)
+      result.tiedInt8States += elements;
   }
   return success();
 }
@@ -96,6 +106,8 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
   shared.frozenPart.assign(result.frozenElements.size(), 0);
   shared.frozenWhole.assign(result.frozenElements.size(), 0);
   shared.quantizedPart.assign(result.quantizedBytes.size(), 0);
+  shared.int8Part.assign(result.int8States.size(), 0);
+  shared.int8Whole.assign(result.int8States.size(), 0);
   OwningOpRef<ModuleOp> trial = module.clone();
   SmallVector<int64_t> parts(degree, 1);
   ModelSharding sharding(*trial, parts, /*position=*/0);
@@ -113,8 +125,20 @@ static LogicalResult readSharedElements(ModuleOp module, int degree,
         : parameter.getFrozen()
             ? (isWhole ? shared.frozenWhole : shared.frozenPart)
             : (isWhole ? shared.whole : shared.part);
-    for (int64_t unit : units->getReaders(name))
-      counts[unit] += nn::getStoredElements(type);
+    int64_t elements = nn::getStoredElements(type);
+    bool isInt8 =
+        zero::hasInt8States(parameter) &&
+        (share.kind != nn::ParameterShare::Slice ||
+         !nn::cutsBlocks(cast<RankedTensorType>(parameter.getType()).getShape(),
+                         share, POPLAR_STATE_BLOCK));
+    auto readers = units->getReaders(name);
+    for (int64_t unit : readers) {
+      counts[unit] += elements;
+      if (isInt8)
+        (isWhole ? shared.int8Whole : shared.int8Part)[unit] += elements;
+    }
+    if (isInt8 && !isWhole && readers.size() > 1)
+      shared.tiedInt8Part += elements;
   }
   return success();
 }

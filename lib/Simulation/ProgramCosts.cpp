@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
@@ -328,7 +329,7 @@ FailureOr<ProgramCosts> poplar::getProgramCosts(ModuleOp module,
   int64_t saved = 0;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
     int64_t elements = zero::BucketLayout::get(bucket, symbols)->elements;
-    saved += zero::getSavedStateBytes(zero::countInt8States(bucket, symbols));
+    saved += getSavedStateBytes(zero::countInt8States(bucket, symbols));
     if (bucket.getQuantized()) {
       state.quantizedBytes += elements;
       continue;

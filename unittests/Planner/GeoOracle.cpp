@@ -28,6 +28,12 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
   if (below(2))
     for (int i = 0; i < units; ++i)
       problem.frozenElements.push_back(20 * (1 + below(5)));
+  // Of half of all problems.
+  if (problem.elements[0] > 20)
+    for (int64_t count : problem.elements)
+      problem.int8States.push_back(count / 4 * 3);
+  if (!problem.int8States.empty())
+    problem.tiedInt8States = problem.tiedElements;
   problem.boundaryBytes = below(40);
   problem.microBatches = 1 + below(7);
   problem.gradientBytes = below(5);
@@ -38,6 +44,7 @@ GeoProblem poplar::makeRandomGeo(std::mt19937 &random) {
     kind.fixedBytes = below(20);
     kind.replicatedBytes = below(6);
     kind.shardedBytes = below(12);
+    kind.savedStateBytes = kind.shardedBytes / 2;
     kind.frozenBytes = below(6);
     kind.optimizerSeconds = below(3) * 0.01;
     GeoProblem::Mode mode;
@@ -180,17 +187,23 @@ const GeoProblem::Mode *Definition::getMode(size_t j, size_t k) const {
                      plan.microBatches[k]));
   const GeoProblem::Kind &it = kind(j, k);
   for (const GeoProblem::Mode &mode : it.modes) {
-    double work = 0, frozen = 0;
+    double work = 0, frozen = 0, wide = getElements(j);
     for (int unit = plan.cuts[j]; unit < plan.cuts[j + 1]; ++unit) {
       work = std::max(work, mode.workBytes[unit]);
+      if (!problem.int8States.empty())
+        wide -= static_cast<double>(problem.int8States[unit]);
       if (!problem.frozenElements.empty())
         frozen += static_cast<double>(problem.frozenElements[unit]);
     }
-    double bytes = it.fixedBytes + work + frozen * it.frozenBytes +
+    if (plan.stages.size() == 1 && problem.units() > 1)
+      wide += static_cast<double>(problem.tiedInt8States);
+    // All that is f32 may be in one shard.
+    double shard = getElements(j) / static_cast<double>(plan.pipelines()),
+           int8 = shard > wide ? shard - wide : 0,
+           bytes = it.fixedBytes + work + frozen * it.frozenBytes +
                    inFlight * sum(mode.savedBytes, j) +
-                   getElements(j) * (it.replicatedBytes +
-                                     it.shardedBytes /
-                                         static_cast<double>(plan.pipelines()));
+                   getElements(j) * it.replicatedBytes +
+                   shard * it.shardedBytes - int8 * it.savedStateBytes;
     if (bytes <= it.memory * (1 + 1e-9))
       return &mode;
   }

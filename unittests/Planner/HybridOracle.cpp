@@ -28,6 +28,8 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 static void makeEqual(HybridProblem &problem) {
   for (int i = 2; i + 1 < problem.units(); ++i) {
     problem.elements[i] = problem.elements[1];
+    if (!problem.int8States.empty())
+      problem.int8States[i] = problem.int8States[1];
     if (!problem.frozenElements.empty())
       problem.frozenElements[i] = problem.frozenElements[1];
     for (HybridProblem::DeviceType &type : problem.types)
@@ -64,6 +66,12 @@ static HybridProblem makeRandomHybrid(std::mt19937 &random, int units) {
   for (int i = 0; i < units; ++i)
     problem.elements.push_back(10 * (1 + below(5)));
   problem.tiedElements = below(3) ? 0 : 5;
+  // Of half of all problems.
+  if (problem.elements[0] > 20) {
+    for (int64_t count : problem.elements)
+      problem.int8States.push_back(count / 4 * 3);
+    problem.tiedInt8States = problem.tiedElements;
+  }
   if (below(2)) {
     for (int i = 0; i < units; ++i)
       problem.frozenElements.push_back(20 * (1 + below(5)));
@@ -234,7 +242,7 @@ static std::vector<std::pair<int, int>> cutChunks(const Place &here,
 }
 
 double poplar::defineHybridCost(const HybridProblem &problem,
-                                const HybridPlan &plan) {
+                                const HybridPlan &plan, FirstSync *firstSync) {
   int stages = static_cast<int>(plan.groups.size()),
       units = static_cast<int>(problem.elements.size());
   double longest = 0;
@@ -250,14 +258,19 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       HybridPlan::Group group = here.group();
       f[j] = here.sum([](const auto &unit) { return unit.forward; });
       b[j] = here.sum([](const auto &unit) { return unit.backward; });
-      int64_t elements = 0, largest = 0, work = 0, ranks = 0, replicas = 0;
+      int64_t elements = 0, int8States = 0, largest = 0, work = 0, ranks = 0,
+              replicas = 0;
       for (int i = group.first; i < group.end; ++i) {
         elements += problem.elements[i];
+        if (!problem.int8States.empty())
+          int8States += problem.int8States[i];
         largest = std::max(largest, problem.elements[i]);
         work = std::max(work, here.mode().units[i].workBytes);
       }
-      if (group.first == 0 && group.end == units && units > 1)
+      if (group.first == 0 && group.end == units && units > 1) {
         elements -= problem.tiedElements;
+        int8States -= problem.tiedInt8States;
+      }
       int64_t frozen = 0, largestFrozen = 0;
       for (int i = group.first;
            i < group.end && !problem.frozenElements.empty(); ++i) {
@@ -276,15 +289,21 @@ double poplar::defineHybridCost(const HybridProblem &problem,
       int64_t tied = (j == 0) != (j == stages - 1) ? problem.tiedElements : 0,
               bytes = 0;
       elements -= tied;
-      auto hold = [&](int64_t count, int stage) {
+      int64_t tiedInt8 = tied ? problem.tiedInt8States : 0;
+      auto hold = [&](int64_t count, int64_t int8, int stage) {
         int64_t whole = ceilDivide(count, t),
                 shard = ceilDivide(whole * t, ranks);
         s[j] += here.type().optimizerSeconds *
                 static_cast<double>(stage >= 1 ? shard : whole);
         bytes += state.replicated(stage) * whole + state.sharded(stage) * shard;
+        // All that is f32 may be in one shard.
+        int64_t ofRank = ceilDivide(int8, t);
+        if (stage >= 1)
+          ofRank = std::max<int64_t>(ofRank - (whole - shard), 0);
+        bytes -= 8 * ofRank - 2 * ofRank - ofRank / 32;
       };
-      hold(elements, z);
-      hold(tied, z ? 1 : 0);
+      hold(elements, int8States - tiedInt8, z);
+      hold(tied, tiedInt8, z ? 1 : 0);
       // Of what is frozen there are working copies, and nothing else.
       bytes += state.parameter * ceilDivide(frozen, z == 3 ? ranks : t);
       if (replicas > 1) {
@@ -403,8 +422,14 @@ double poplar::defineHybridCost(const HybridProblem &problem,
     }
     if (plan.schedule == PipelineSchedule::GPipe)
       period = forward + backward;
-    longest =
-        std::max(longest, (static_cast<double>(m) - 1.0 / V) * period + end);
+    double before = (static_cast<double>(m) - 1.0 / V) * period;
+    longest = std::max(longest, before + end);
+    if (firstSync) {
+      firstSync->seconds = s[0];
+      firstSync->before = before;
+      for (int i = 0; i < stages; ++i)
+        firstSync->before += (f[i] + b[i]) / V + 2 * c[i];
+    }
   }
   return longest;
 }
@@ -499,10 +524,10 @@ static bool usesAllSlots(const HybridProblem &problem, const HybridPlan &plan) {
   return true;
 }
 
-/// Of so many pipelines and such a degree, if `fixed`.
-static double searchLayered(const HybridProblem &problem,
-                            const GroupPart *fixed = nullptr) {
-  double best = never;
+/// Calls `use` with every plan of one lane; of so many pipelines and such a
+/// degree, if `fixed`.
+static void forEachLayered(const HybridProblem &problem, const GroupPart *fixed,
+                           const std::function<void(const HybridPlan &)> &use) {
   for (PipelineSchedule schedule : problem.schedules)
     for (int64_t pipelines = 1; pipelines <= problem.globalBatch; ++pipelines) {
       if (fixed && pipelines != fixed->pipelines)
@@ -534,10 +559,9 @@ static double searchLayered(const HybridProblem &problem,
       forEachCompletion(problem, plan, allows, [&] {
         if (plan.chunks == 1 ||
             (isInterleavable(problem, plan) && usesAllSlots(problem, plan)))
-          best = std::min(best, defineHybridCost(problem, plan));
+          use(plan);
       });
     }
-  return best;
 }
 
 /// Both types, one lane each.
@@ -584,37 +608,62 @@ static double searchSideBySide(const HybridProblem &problem,
 }
 
 double poplar::searchAllHybrids(const HybridProblem &problem) {
-  double best = searchLayered(problem);
+  double best = never;
+  forEachLayered(problem, nullptr, [&](const HybridPlan &plan) {
+    best = std::min(best, defineHybridCost(problem, plan));
+  });
   for (PipelineSchedule schedule : problem.schedules)
     if (problem.types.size() == 2 && schedule != PipelineSchedule::GPipe)
       best = std::min(best, searchSideBySide(problem, schedule));
   return best;
 }
 
-double poplar::searchAllColumns(const HybridProblem &problem) {
+double poplar::searchAllColumns(const HybridProblem &problem, int mostChunks) {
   // Pipelines and degrees that a type may have.
   std::vector<std::vector<GroupPart>> parts(2);
   for (int type = 0; type < 2; ++type)
     for (int degree = 1; degree <= problem.types[type].perNode; ++degree)
       for (int64_t d = 1; d * degree <= problem.types[type].count; ++d)
         parts[type].push_back({type, degree, d});
+  struct Column {
+    double alone;
+    FirstSync first;
+  };
+  double best = never;
   auto search = [&](const GroupPart &own, const GroupPart &other,
                     int64_t samples) {
     HybridProblem column = problem;
     column.types[other.type].count = 0;
     column.elsewhere = {other};
     column.globalBatch = samples;
-    return searchLayered(column, &own);
+    std::vector<Column> columns;
+    for (int chunks = 1; chunks <= mostChunks; ++chunks) {
+      if (chunks > 1) {
+        column.schedules = {PipelineSchedule::Interleaved};
+        column.chunks = chunks;
+      }
+      forEachLayered(column, &own, [&](const HybridPlan &plan) {
+        FirstSync first;
+        double alone = defineHybridCost(column, plan, &first);
+        if (alone < best)
+          columns.push_back({alone, first});
+      });
+    }
+    return columns;
   };
-  double best = never;
   for (const GroupPart &first : parts[0])
     for (const GroupPart &second : parts[1])
       for (int64_t n = 1; n < problem.globalBatch; ++n) {
-        double seconds = search(first, second, n);
-        if (seconds < best)
-          best = std::min(
-              best, std::max(seconds,
-                             search(second, first, problem.globalBatch - n)));
+        std::vector<Column> ofFirst = search(first, second, n);
+        if (ofFirst.empty())
+          continue;
+        for (const Column &b : search(second, first, problem.globalBatch - n))
+          for (const Column &a : ofFirst)
+            best = std::min(
+                best,
+                std::max({a.alone, b.alone,
+                          std::max(a.first.before, b.first.before) +
+                              std::max(a.first.seconds, b.first.seconds)}));
       }
   return best;
 }

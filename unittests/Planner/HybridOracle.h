@@ -19,17 +19,25 @@ HybridProblem makeRandomHybrid(std::mt19937 &random);
 /// Of interleaved plans, of up to six units.
 HybridProblem makeRandomInterleaved(std::mt19937 &random);
 
+/// Of the first stage of a plan of one lane: what it spends once an iteration,
+/// and how long all that comes before it takes.
+struct FirstSync {
+  double seconds = 0, before = 0;
+};
+
 /// The cost of HybridProblem.h written down a second time; infinite if a stage
 /// does not fit in memory.
-double defineHybridCost(const HybridProblem &problem, const HybridPlan &plan);
+double defineHybridCost(const HybridProblem &problem, const HybridPlan &plan,
+                        FirstSync *firstSync = nullptr);
 
 /// The least cost of all plans of the two kinds of HybridSearch.h, one by one;
 /// infinite if there is none.
 double searchAllHybrids(const HybridProblem &problem);
 
 /// The least of all plans of two types that are a column each
-/// (HybridColumns.h), of 1F1B and GPipe. There is one ZeRO stage.
-double searchAllColumns(const HybridProblem &problem);
+/// (HybridColumns.h), of 1F1B and GPipe, and interleaved with up to
+/// `mostChunks` chunks. There is one ZeRO stage.
+double searchAllColumns(const HybridProblem &problem, int mostChunks = 1);
 
 } // namespace poplar
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <deque>
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -332,6 +333,31 @@ TEST(TimetableTest, InFlightIsBounded) {
 /// The bubble is that of 1F1B over the number of chunks where no block has
 /// fewer micro-batches than there are stages, and never longer than that of
 /// 1F1B.
+/// With any number of micro-batches, as many are in flight or more as with one
+/// of those that fill no more than one more block.
+TEST(TimetableTest, ManyMicroBatchesKeepNoFewer) {
+  for (int64_t stages : {2, 3, 4, 7, 10})
+    for (int64_t chunks : {2, 3, 5})
+      for (int64_t stage = 0; stage < stages; ++stage)
+        for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+          auto findLeast = [&](int64_t first, int64_t end) {
+            int64_t least = std::numeric_limits<int64_t>::max();
+            for (int64_t m = first; m < end; ++m)
+              if (PipelineShape shape{stages, chunks, m}; shape.hasEvenBlocks())
+                least = std::min(least, Timetable::boundInFlight(
+                                            PipelineSchedule::Interleaved,
+                                            shape, stage, chunk));
+            return least;
+          };
+          for (int64_t blocks = 1; blocks < 8; ++blocks) {
+            int64_t enough = std::max<int64_t>(blocks, 4) + 1;
+            EXPECT_EQ(findLeast(blocks * stages, enough * stages),
+                      findLeast(blocks * stages, 20 * stages))
+                << stages << " " << chunks << " " << stage << " " << chunk;
+          }
+        }
+}
+
 TEST(TimetableTest, InterleavedHasAShorterBubble) {
   for (int64_t stages = 2; stages <= 8; ++stages)
     for (int64_t chunks = 2; chunks <= 5; ++chunks)

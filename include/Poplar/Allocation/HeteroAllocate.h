@@ -22,6 +22,9 @@ std::unique_ptr<mlir::Pass> createHeteroAllocate(HeteroAllocateOptions options,
 /// How much faster a plan is at least that loses more.
 constexpr double leastLossyGain = 0.01;
 
+/// What plans of a cluster may have collectives round, the least lossy first.
+std::vector<LossyWires> listLossyWires(const ClusterView &cluster);
+
 /// Why devices of a cluster cannot round what collectives carry; empty if all
 /// of them can.
 std::string explainUnroundable(const ClusterView &cluster);

@@ -9,6 +9,7 @@
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
+#include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -53,7 +54,7 @@ TrafficCounter::TrafficCounter(ModuleOp module, ModelFacts &model)
     someAreFrozen |= bucket.getFrozen();
     ++model.buckets;
     model.savedStateBytes +=
-        zero::getSavedStateBytes(zero::countInt8States(bucket, symbols));
+        getSavedStateBytes(zero::countInt8States(bucket, symbols));
     if (bucket.getQuantized()) {
       model.quantized.bytes += size;
       model.quantized.largestBucket =

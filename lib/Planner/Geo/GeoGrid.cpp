@@ -36,6 +36,7 @@ GeoCosts::GeoCosts(const GeoProblem &problem)
     return values.empty() ? std::vector<double>(units + 1)
                           : addUp({values.begin(), values.end()});
   };
+  int8Sums = addUpUnits(problem.int8States);
   frozenSums = addUpUnits(problem.frozenElements);
   quantizedSums = addUpUnits(problem.quantizedBytes);
   for (const GeoProblem::Kind &kind : problem.kinds) {
@@ -58,9 +59,10 @@ GeoCosts::GeoCosts(const GeoProblem &problem)
 int GeoCosts::findMode(int kind, int first, int end, double inFlight,
                        int pipelines, double &excess) const {
   const GeoProblem::Kind &it = problem.kinds[kind];
-  double state = it.fixedBytes +
-                 getElements(first, end) *
-                     (it.replicatedBytes + it.shardedBytes / pipelines) +
+  double elements = getElements(first, end), shard = elements / pipelines,
+         int8 = std::max(shard - (elements - getInt8States(first, end)), 0.0),
+         state = it.fixedBytes + elements * it.replicatedBytes +
+                 shard * it.shardedBytes - int8 * it.savedStateBytes +
                  (frozenSums[end] - frozenSums[first]) * it.frozenBytes +
                  quantizedSums[end] - quantizedSums[first],
          least = never;

@@ -32,6 +32,11 @@ public:
     return elementSums[end] - elementSums[first] -
            (both ? static_cast<double>(problem.tiedElements) : 0);
   }
+  double getInt8States(int first, int end) const {
+    bool both = first == 0 && end == units && end > 1;
+    return int8Sums[end] - int8Sums[first] -
+           (both ? static_cast<double>(problem.tiedInt8States) : 0);
+  }
   /// The first mode of a kind in which a stage fits with `inFlight`
   /// micro-batches, in a group of so many pipelines. If there is none, the
   /// last, and in `excess` by what share of the memory too much it needs.
@@ -53,7 +58,7 @@ private:
     std::vector<double> work;
   };
   int units;
-  std::vector<double> elementSums, frozenSums, quantizedSums;
+  std::vector<double> elementSums, int8Sums, frozenSums, quantizedSums;
   /// By kind and mode.
   std::vector<std::vector<Sums>> modes;
 };

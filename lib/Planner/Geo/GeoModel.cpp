@@ -8,6 +8,7 @@
 
 #include "Poplar/Planner/Geo/GeoModel.h"
 #include "Poplar/Planner/Cluster/Links.h"
+#include "Poplar/Planner/Model/OptimizerBytes.h"
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -80,6 +81,9 @@ GeoProblemBuilder::makeKind(const HybridProblem::DeviceType &type,
           degree;
   kind.replicatedBytes = static_cast<double>(type.state.replicated(1)) / degree;
   kind.shardedBytes = static_cast<double>(type.state.sharded(1)) / degree;
+  constexpr int block = 256;
+  kind.savedStateBytes =
+      static_cast<double>(getSavedStateBytes(block)) / block / degree;
   kind.frozenBytes = static_cast<double>(type.state.parameter) / degree;
   kind.optimizerSeconds = type.optimizerSeconds / degree;
   std::multimap<double, GeoProblem::Mode> bySeconds;
@@ -187,6 +191,8 @@ std::optional<GeoCluster> GeoProblemBuilder::build(int64_t microBatch,
   }
   geo.problem.elements = from.elements;
   geo.problem.tiedElements = from.tiedElements;
+  geo.problem.int8States = from.int8States;
+  geo.problem.tiedInt8States = from.tiedInt8States;
   geo.problem.frozenElements = from.frozenElements;
   geo.problem.quantizedBytes = from.quantizedBytes;
   geo.problem.gradientBytes = static_cast<double>(from.gradientBytes);

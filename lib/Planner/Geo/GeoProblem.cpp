@@ -109,6 +109,11 @@ std::string GeoProblem::check() const {
   if (tiedElements < 0 ||
       tiedElements > std::min(elements.front(), elements.back()))
     return "tiedElements: the first and the last unit have fewer";
+  if (!int8States.empty() && int8States.size() != elements.size())
+    return "int8States: expected none, or one number for each unit";
+  for (size_t i = 0; i < int8States.size(); ++i)
+    if (int8States[i] < 0 || int8States[i] > elements[i])
+      return at("int8States", i) + ": expected 0 to the elements of the unit";
   if (!frozenElements.empty() && frozenElements.size() != elements.size())
     return "frozenElements: expected none, or one number for each unit";
   for (size_t i = 0; i < frozenElements.size(); ++i)

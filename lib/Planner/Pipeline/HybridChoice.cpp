@@ -29,8 +29,8 @@ static void addPlan(HybridChoice &choice,
 
 /// The best plan of all problems with so many chunks.
 static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
-                             double firstSync, int64_t effort, int chunks,
-                             double limit) {
+                             const FirstStage &first, int64_t effort,
+                             int chunks, double limit) {
   HybridChoice choice;
   double bound = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < problems.size(); ++i) {
@@ -41,8 +41,7 @@ static HybridChoice chooseOf(const std::vector<HybridProblem> &problems,
       problem.schedules = {PipelineSchedule::Interleaved};
       problem.chunks = chunks;
     }
-    HybridSearchResult found =
-        searchColumnPlan(problem, firstSync, effort, limit);
+    HybridSearchResult found = searchColumnPlan(problem, first, effort, limit);
     if (i == 0)
       choice.search.error = found.error;
     bound = std::min(bound, found.lowerBound);
@@ -71,14 +70,14 @@ static double getCost(const HybridChoice &choice) {
 HybridChoice
 poplar::chooseHybridPlan(const std::vector<HybridProblem> &problems,
                          int64_t effort, int mostChunks, double limit) {
-  return chooseColumnPlan(problems, /*firstSync=*/0, effort, mostChunks, limit);
+  return chooseColumnPlan(problems, FirstStage(), effort, mostChunks, limit);
 }
 
 HybridChoice
 poplar::chooseColumnPlan(const std::vector<HybridProblem> &problems,
-                         double firstSync, int64_t effort, int mostChunks,
-                         double limit) {
-  HybridChoice choice = chooseOf(problems, firstSync, effort, 1, limit);
+                         const FirstStage &first, int64_t effort,
+                         int mostChunks, double limit) {
+  HybridChoice choice = chooseOf(problems, first, effort, 1, limit);
   // What does not fit with one chunk does not with several; but it may take
   // less than the limit only with several.
   std::array<double, HybridProblem::mostChunks + 1> bounds{};
@@ -91,7 +90,7 @@ poplar::chooseColumnPlan(const std::vector<HybridProblem> &problems,
        ++chunks) {
     // What costs so much more is not faster.
     double margin = chunks < many ? simulationMargin : marginOfMany;
-    HybridChoice other = chooseOf(problems, firstSync, effort / 4, chunks,
+    HybridChoice other = chooseOf(problems, first, effort / 4, chunks,
                                   std::min(limit, least * margin));
     least = std::min(least, getCost(other));
     bounds[chunks] = other.search.lowerBound;

@@ -12,6 +12,7 @@
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 using namespace poplar;
@@ -21,6 +22,11 @@ static constexpr int mostRounds = 8;
 /// Of the batch, for the bound: so many are balanced by speed; of two columns,
 /// others follow where the one takes longer before and the other behind.
 static constexpr int balancedSplits = 3, mostSplits = 12;
+/// How often kinds of columns are divided for the bound, and the splits of the
+/// batch that each is bounded with.
+static constexpr int mostDivisions = 3, splitsOfRange = 2;
+/// Of the bound, that is worth a division.
+static constexpr double leastGain = 1e-3;
 /// Micro-batches moved from one column to another.
 static constexpr int mostMoves = 16;
 /// Two plans by the closed form may be the other way round when simulated, if
@@ -80,9 +86,19 @@ static double getFirstSync(const HybridProblem &problem,
                                       getParts(problem, plan, 0), 0);
 }
 
+/// Whether some stage does not fit.
+static bool exceedsMemory(const HybridProblem &problem,
+                          const HybridPlan &plan) {
+  for (const PlannedStage &stage :
+       getStages(problem, plan, 0, HybridCosts(problem)))
+    if (stage.bytes > problem.types[plan.lanes[0].stages[0].type].memory)
+      return true;
+  return false;
+}
+
 static LaneTimes getTimes(const HybridProblem &problem, const HybridPlan &plan,
-                          double firstSync) {
-  HybridCosts costs(problem, /*communicates=*/true, firstSync);
+                          double leastFirstSync) {
+  HybridCosts costs(problem, /*communicates=*/true, {leastFirstSync});
   return getLaneTimes(getStages(problem, plan, 0, costs), plan.schedule);
 }
 
@@ -93,23 +109,29 @@ static std::vector<GroupPart> getOthers(const std::vector<GroupPart> &parts,
   return others;
 }
 
-/// A problem that takes no more than pose() of any others, for as many samples
-/// or more: others hold as many shards as can be, and are one node that is as
-/// fast as can be.
+/// A problem that takes no more than pose() of any others whose first stages
+/// have `ranks`, for as many samples or more: others hold as many shards as can
+/// be, on as few nodes as can be, which are as fast as can be.
 static HybridProblem relax(const HybridProblem &problem, int own,
-                           int64_t samples) {
+                           int64_t samples,
+                           const std::vector<ColumnRange::Ranks> &ranks) {
   constexpr double fastest = std::numeric_limits<double>::max();
   std::vector<GroupPart> others;
-  for (size_t type = 0; type < problem.types.size(); ++type)
-    if (static_cast<int>(type) != own)
-      others.push_back({static_cast<int>(type),
-                        static_cast<int>(problem.types[type].count), 1});
+  for (size_t i = 0; i < problem.types.size(); ++i)
+    if (static_cast<int>(i) != own) {
+      const HybridProblem::DeviceType &type = problem.types[i];
+      int64_t nodes = std::max<int64_t>(ranks[i].least / type.perNode, 1),
+              most = std::min(ranks[i].most, type.count);
+      others.push_back({static_cast<int>(i),
+                        static_cast<int>((most + nodes - 1) / nodes), nodes});
+    }
   HybridProblem column = pose(problem, own, others, samples);
   column.takesMoreSamples = true;
   for (const GroupPart &other : others) {
     HybridProblem::DeviceType &type = column.types[other.type];
-    // All in one node, and no ring.
+    // One in each node, and no ring.
     type.perNode = other.tensorDegree;
+    type.modes.front().tensorDegree = 1;
     type.inside = {0, fastest};
     type.library = CollectiveLibrary::None;
     for (size_t third = 0; third < column.types.size(); ++third)
@@ -164,7 +186,7 @@ ColumnSplit::ColumnSplit(const HybridProblem &problem,
     steps.push_back(parts[i].pipelines * plans[i].getMicroBatch(problem, 0));
     least.push_back(
         plans[i].chunks > 1 ? static_cast<int64_t>(plans[i].groups.size()) : 1);
-    times.push_back(getTimes(problems[i], plans[i], /*firstSync=*/0));
+    times.push_back(getTimes(problems[i], plans[i], /*leastFirstSync=*/0));
     longest = std::max(longest, getFirstSync(problems[i], plans[i]));
   }
   for (size_t i = 0; i < plans.size(); ++i)
@@ -178,12 +200,12 @@ bool ColumnSplit::take(const std::vector<int64_t> &samples, double most,
   for (size_t i = 0; i < plans.size(); ++i) {
     HybridColumns::Column column{problems[i], plans[i]};
     column.problem.globalBatch = column.plan.lanes[0].samples = samples[i];
-    column.plan.seconds =
-        times[i].getSeconds(column.plan.countMicroBatches(column.problem, 0));
-    if (column.plan.seconds >= most ||
-        !column.plan.verify(column.problem).empty())
+    int64_t count = column.plan.countMicroBatches(column.problem, 0);
+    column.plan.seconds = times[i].getSeconds(count);
+    double seconds = together[i].getSeconds(count);
+    if (seconds >= most || !column.plan.verify(column.problem).empty())
       return false;
-    result.predicted = std::max(result.predicted, column.plan.seconds);
+    result.predicted = std::max(result.predicted, seconds);
     result.columns.push_back(std::move(column));
   }
   result.simulated = simulatePipelines(result.getSolved()).seconds;
@@ -246,6 +268,8 @@ public:
       types.push_back(static_cast<int>(type));
   }
   HybridColumns run();
+  /// A bound of all columns, up to `enough` or a little more.
+  double tighten(const ColumnRange &all, double enough);
 
 private:
   void find(size_t own, const std::vector<GroupPart> &parts, int64_t samples,
@@ -258,10 +282,20 @@ private:
   void add(size_t own, HybridPlan plan);
   void offer(std::vector<HybridPlan> plans);
   std::vector<int64_t> getSamples() const;
-  double findBound(size_t own, int64_t samples, double most);
+  /// Of the batch for the first of two columns: with fewer samples than
+  /// `fewest` the second takes longer, with more than `most` the first.
+  struct Halving {
+    int64_t fewest, most, step;
+
+    std::vector<int64_t> splitAnew(std::vector<int64_t> samples,
+                                   const std::vector<double> &seconds,
+                                   int round);
+  };
+  double findBound(size_t own, int64_t samples, ColumnRange &range,
+                   double most);
+  void findBound(ColumnRange &range, int splits, double longest);
+  std::vector<ColumnRange> divide(const ColumnRange &range) const;
   void findBound();
-  std::vector<int64_t> splitAnew(std::vector<int64_t> samples,
-                                 const std::vector<double> &seconds, int round);
 
   const HybridProblem &problem;
   int64_t effort;
@@ -272,13 +306,8 @@ private:
   /// By column, plans that were found.
   std::vector<std::vector<HybridPlan>> known;
   HybridColumns best;
-  double bound = 0;
-  /// Splits of the batch in which each column may be done before the best
-  /// columns are.
-  std::set<std::vector<int64_t>> open;
-  /// Of the batch for the first of two columns: with fewer samples than
-  /// `fewest` the second takes longer, with more than `most` the first.
-  int64_t fewest = 1, most = 0, step = 1;
+  /// All columns.
+  ColumnRange whole;
 };
 
 } // namespace
@@ -286,16 +315,17 @@ private:
 /// Adds the best plans of one column.
 void ColumnSearch::find(size_t own, const std::vector<GroupPart> &parts,
                         int64_t samples, double most) {
-  double firstSync = 0;
+  FirstStage first;
   for (size_t i = 0; i < best.columns.size(); ++i)
     if (i != own)
-      firstSync = std::max(firstSync, getFirstSync(best.columns[i].problem,
-                                                   best.columns[i].plan));
+      first.leastSync =
+          std::max(first.leastSync,
+                   getFirstSync(best.columns[i].problem, best.columns[i].plan));
   // In terms of what the columns take together.
   if (!best.columns.empty())
     most = std::max(most, most / best.predicted * best.simulated);
   HybridChoice choice = chooseColumnPlan(
-      {pose(problem, types[own], getOthers(parts, own), samples)}, firstSync,
+      {pose(problem, types[own], getOthers(parts, own), samples)}, first,
       effort, mostChunks, most);
   used += choice.effort;
   if (choice.search.plan)
@@ -418,17 +448,22 @@ std::vector<int64_t> ColumnSearch::getSamples() const {
 }
 
 /// What column `own` takes at least for so many samples, up to `most`.
-double ColumnSearch::findBound(size_t own, int64_t samples, double most) {
-  HybridProblem relaxed = relax(problem, types[own], samples);
+double ColumnSearch::findBound(size_t own, int64_t samples, ColumnRange &range,
+                               double most) {
+  HybridProblem relaxed = relax(problem, types[own], samples, range.ranks);
+  FirstStage first{range.leastSync, range.mostSync, range.ranks[own].least,
+                   range.ranks[own].most};
   for (int chunks = 1; chunks <= (relaxed.hasEqualUnits() ? mostChunks : 1);
        ++chunks) {
     if (chunks > 1) {
       relaxed.schedules = {PipelineSchedule::Interleaved};
       relaxed.chunks = chunks;
     }
-    HybridSearchResult found = searchHybridPlan(relaxed, effort, most);
+    HybridSearchResult found = searchColumnPlan(relaxed, first, effort, most);
     used += found.effort;
     most = std::min(most, found.lowerBound);
+    if (found.plan)
+      range.plans[own] = std::move(found.plan);
   }
   return most;
 }
@@ -452,10 +487,13 @@ static void balance(std::vector<int64_t> &samples,
 }
 
 /// Another split that tells more of the bound; empty if there is none.
-std::vector<int64_t> ColumnSearch::splitAnew(std::vector<int64_t> samples,
-                                             const std::vector<double> &seconds,
-                                             int round) {
-  if (types.size() != 2) {
+std::vector<int64_t>
+ColumnSearch::Halving::splitAnew(std::vector<int64_t> samples,
+                                 const std::vector<double> &seconds,
+                                 int round) {
+  int64_t globalBatch =
+      std::accumulate(samples.begin(), samples.end(), int64_t(0));
+  if (samples.size() != 2) {
     balance(samples, seconds);
     return round < balancedSplits ? samples : std::vector<int64_t>();
   }
@@ -472,27 +510,120 @@ std::vector<int64_t> ColumnSearch::splitAnew(std::vector<int64_t> samples,
     step *= 2;
   }
   next = std::clamp(next, fewest, most);
-  return {next, problem.globalBatch - next};
+  return {next, globalBatch - next};
 }
 
-/// See the head of HybridColumns.h. Of some splits, the one that bounds best.
-void ColumnSearch::findBound() {
-  double longest = std::min(best.predicted, limit);
-  std::vector<int64_t> samples = getSamples();
-  fewest = step = 1;
-  most = problem.globalBatch - 1;
-  open.clear();
-  for (int round = 0; round < mostSplits && !samples.empty(); ++round) {
+/// Of some splits, the one that bounds best; that of the range is the first.
+void ColumnSearch::findBound(ColumnRange &range, int splits, double longest) {
+  Halving halving{1, problem.globalBatch - 1, 1};
+  std::vector<int64_t> samples = range.samples;
+  for (int round = 0; round < splits && !samples.empty(); ++round) {
     std::vector<double> seconds;
     for (size_t own = 0; own < types.size(); ++own)
-      seconds.push_back(findBound(own, samples[own], longest));
-    bound = std::max(bound, *std::min_element(seconds.begin(), seconds.end()));
-    if (bound >= longest)
-      return;
+      seconds.push_back(findBound(own, samples[own], range, longest));
+    auto least = std::min_element(seconds.begin(), seconds.end());
+    if (*least > range.seconds) {
+      range.seconds = *least;
+      range.samples = samples;
+    }
+    if (range.seconds >= longest)
+      break;
     if (*std::max_element(seconds.begin(), seconds.end()) < longest)
-      open.insert(samples);
-    samples = splitAnew(samples, seconds, round + 1);
+      range.open.insert(samples);
+    samples = halving.splitAnew(samples, seconds, round + 1);
   }
+}
+
+/// Parts of a range that may be bounded better, as what a column takes depends
+/// on what is known of the others. None if it hardly does.
+std::vector<ColumnRange> ColumnSearch::divide(const ColumnRange &range) const {
+  double mostGain = range.seconds * leastGain;
+  size_t cut = types.size();
+  int64_t ranksOfCut = 0;
+  std::vector<double> syncs;
+  for (size_t own = 0; own < types.size(); ++own) {
+    if (!range.plans[own])
+      continue;
+    const HybridPlan &plan = *range.plans[own];
+    HybridProblem relaxed =
+        relax(problem, types[own], range.samples[own], range.ranks);
+    double sync = std::max(range.leastSync, getFirstSync(relaxed, plan));
+    syncs.push_back(sync);
+    for (size_t other = 0; other < types.size(); ++other) {
+      if (other == own || !range.plans[other])
+        continue;
+      GroupPart part = getPart(problem, *range.plans[other]);
+      int64_t count = part.pipelines * part.tensorDegree;
+      std::vector<ColumnRange::Ranks> ranks = range.ranks;
+      auto &[least, most] = ranks[other];
+      // The plan may be one of what was divided.
+      if (least == most || count < least || count > most)
+        continue;
+      least = most = count;
+      HybridProblem known =
+          relax(problem, types[own], range.samples[own], ranks);
+      double gain = exceedsMemory(known, plan) && !exceedsMemory(relaxed, plan)
+                        ? std::numeric_limits<double>::infinity()
+                        : getFirstSync(known, plan) - sync;
+      if (gain > mostGain) {
+        mostGain = gain;
+        cut = other;
+        ranksOfCut = count;
+      }
+    }
+  }
+  auto [low, high] = std::minmax_element(syncs.begin(), syncs.end());
+  bool cutsSyncs = low != syncs.end() && *high - *low > mostGain;
+  std::vector<ColumnRange> parts;
+  auto add = [&]() -> ColumnRange & {
+    parts.push_back(range);
+    return parts.back();
+  };
+  if (cutsSyncs) {
+    double middle = (*low + *high) / 2;
+    add().mostSync = middle;
+    add().leastSync = middle;
+  } else if (cut < types.size()) {
+    auto [least, most] = range.ranks[cut];
+    if (ranksOfCut > least)
+      add().ranks[cut].most = ranksOfCut - 1;
+    add().ranks[cut] = {ranksOfCut, ranksOfCut};
+    if (ranksOfCut < std::min(most, problem.types[types[cut]].count))
+      add().ranks[cut].least = ranksOfCut + 1;
+  }
+  return parts;
+}
+
+/// See the head of HybridColumns.h.
+void ColumnSearch::findBound() {
+  whole = {};
+  whole.samples = getSamples();
+  whole.ranks.resize(types.size());
+  whole.plans.resize(types.size());
+  findBound(whole, mostSplits, std::min(best.predicted, limit));
+}
+
+/// Kinds of columns are divided where that helps the most.
+double ColumnSearch::tighten(const ColumnRange &all, double enough) {
+  std::vector<ColumnRange> ranges = {all};
+  auto findLeast = [&] {
+    return std::min_element(ranges.begin(), ranges.end(),
+                            [](const ColumnRange &a, const ColumnRange &b) {
+                              return a.seconds < b.seconds;
+                            });
+  };
+  for (int i = 0; i < mostDivisions && findLeast()->seconds < enough; ++i) {
+    auto least = findLeast();
+    std::vector<ColumnRange> parts = divide(*least);
+    if (parts.empty())
+      break;
+    ranges.erase(least);
+    for (ColumnRange &part : parts) {
+      findBound(part, splitsOfRange, limit);
+      ranges.push_back(std::move(part));
+    }
+  }
+  return std::min(findLeast()->seconds, limit);
 }
 
 /// Whether columns get faster with plans that are the best of another split.
@@ -501,7 +632,7 @@ bool ColumnSearch::searchSplits() {
   std::vector<GroupPart> parts;
   for (const HybridColumns::Column &column : best.columns)
     parts.push_back(getPart(problem, column.plan));
-  for (const std::vector<int64_t> &samples : open)
+  for (const std::vector<int64_t> &samples : whole.open)
     for (size_t own = 0; own < types.size() && !parts.empty(); ++own)
       find(own, parts, samples[own], best.predicted);
   return best.simulated < before;
@@ -524,7 +655,8 @@ HybridColumns ColumnSearch::run() {
       same = improve(turn % types.size()) ? 0 : same + 1;
     findBound();
   } while (searchSplits());
-  best.lowerBound = std::min({bound, best.predicted, limit});
+  best.lowerBound = std::min({whole.seconds, best.predicted, limit});
+  best.whole = std::move(whole);
   best.effort = used;
   return std::move(best);
 }
@@ -533,4 +665,14 @@ HybridColumns poplar::searchHybridColumns(const HybridProblem &problem,
                                           int64_t effort, int mostChunks,
                                           double limit) {
   return ColumnSearch(problem, effort, mostChunks, limit).run();
+}
+
+void poplar::tightenBound(const HybridProblem &problem, HybridColumns &columns,
+                          int64_t effort, int mostChunks, double limit) {
+  // The limit is none of the search: plans of ranges show where to divide.
+  double enough = std::min(columns.predicted, limit);
+  if (columns.lowerBound < enough)
+    columns.lowerBound =
+        ColumnSearch(problem, effort, mostChunks, columns.predicted)
+            .tighten(columns.whole, enough);
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Pipeline/HybridCost.h"
+#include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/ZeroRounds.h"
 #include <algorithm>
 #include <cmath>
@@ -101,8 +102,8 @@ int64_t HybridCosts::Most::get(int first, int end) const {
 }
 
 HybridCosts::HybridCosts(const HybridProblem &problem, bool communicates,
-                         double firstSync)
-    : problem(problem), communicates(communicates), firstSync(firstSync),
+                         const FirstStage &first)
+    : problem(problem), communicates(communicates), first(first),
       elements(problem.elements), frozenElements(problem.frozenElements),
       quantizedBytes(problem.quantizedBytes) {
   int count = static_cast<int>(problem.types.size());
@@ -238,7 +239,7 @@ void HybridCosts::addExchanges(StageCost &cost, const HybridPlan::Group &group,
       problem.wholeStep.reduced > 0)
     step = problem.wholeStep;
   auto gradientBytes = static_cast<double>(problem.gradientBytes),
-       parameterBytes = static_cast<double>(problem.parameterBytes);
+       parameterBytes = problem.getParameterBytes();
   auto go = [&](int times, int64_t size, double inside, double between) {
     return times *
            (static_cast<double>(size) * rate.getSeconds(inside, between) +
@@ -284,6 +285,18 @@ BucketSizes HybridCosts::getBuckets(const Most &ofUnits,
   return {largest, divideUp(count, largest)};
 }
 
+/// Of a first stage of `parts` that spends `seconds` by itself.
+double HybridCosts::getFirstSync(double seconds,
+                                 const std::vector<GroupPart> &parts) const {
+  int64_t ranks = 0;
+  for (const GroupPart &part : parts)
+    ranks += part.pipelines * part.tensorDegree;
+  bool isOne = seconds < first.mostSync && ranks >= first.leastRanks &&
+               ranks <= first.mostRanks;
+  return isOne ? std::max(seconds, first.leastSync)
+               : std::numeric_limits<double>::infinity();
+}
+
 /// What ZeRO adds to a stage, whatever computes it.
 const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
                                       const std::vector<GroupPart> &ofProblem,
@@ -318,17 +331,27 @@ const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
   auto [ownPart, whole] =
       problem.countShared(part.tensorDegree, group.first, group.end, tied);
   trained -= whole;
+  auto [int8Part, int8Whole] =
+      problem.countSharedInt8(part.tensorDegree, group.first, group.end);
+  int64_t int8Tied = isTied ? problem.countTiedInt8(part.tensorDegree) : 0;
   int zero = group.zeroStage, rareZero = std::min(zero, 1);
   double updated = 0;
-  auto hold = [&](int64_t ofRank, int64_t sharers, int stage) {
+  auto hold = [&](int64_t ofRank, int64_t sharers, int stage, int64_t int8) {
     int64_t shard = divideUp(ofRank * sharers, ranks);
-    cost.fixedBytes += type.state.replicated(stage) * ofRank +
-                       type.state.sharded(stage) * shard;
+    cost.fixedBytes +=
+        type.state.replicated(stage) * ofRank +
+        type.state.sharded(stage) * shard -
+        getSavedStateBytes(stage >= 1 ? getInt8Shard(shard, ofRank, int8)
+                                      : int8);
+    // Masters beside f32 working copies, which are rounded.
+    if (problem.roundedParameterBytes && replicas > 1 &&
+        (stage == 1 || stage == 2) && type.state.parameter == 4)
+      cost.fixedBytes += problem.gradientBytes * shard;
     updated += static_cast<double>(stage >= 1 ? shard : ofRank);
   };
-  hold(ownPart, part.tensorDegree, zero);
-  hold(tiedPart, part.tensorDegree, rareZero);
-  hold(whole, 1, rareZero);
+  hold(ownPart, part.tensorDegree, zero, int8Part - int8Tied);
+  hold(tiedPart, part.tensorDegree, rareZero, int8Tied);
+  hold(whole, 1, rareZero, int8Whole);
   // What rounding left of gradients is kept in f32, at most of all.
   if (problem.roundedGradientBytes && replicas > 1)
     cost.fixedBytes += problem.gradientBytes * (ownPart + tiedPart + whole);
@@ -359,7 +382,7 @@ const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
   cost.sync = type.optimizerSeconds * updated;
   if (replicas > 1)
     addExchanges(cost, group, getRates(parts).divided, trained,
-                 trained + frozen + divideUp(quantized, problem.parameterBytes),
+                 trained + frozen + problem.countWireElements(quantized),
                  ownPart);
   if (whole > 0) {
     HybridPlan::Group rare = group;
@@ -375,7 +398,7 @@ const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
     cost.bytesPerIteration += static_cast<double>(tiedPart * bytes);
   }
   if (group.first == 0)
-    cost.sync = std::max(cost.sync, firstSync);
+    cost.sync = getFirstSync(cost.sync, ofProblem);
   return known.emplace(cost);
 }
 

@@ -35,6 +35,7 @@
 #include "Poplar/Planner/Pipeline/HybridProblem.h"
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace poplar {
 
@@ -65,12 +66,19 @@ std::vector<HybridPlan::Range> cutStage(const HybridProblem::Mode &mode,
 int64_t countInFlight(PipelineSchedule schedule, const PipelineShape &shape,
                       int64_t stage, int64_t chunk);
 
+/// What holds of the first stage of a plan: it spends no less than `leastSync`
+/// seconds once an iteration, as it waits for others. A plan is none in which
+/// it would by itself spend `mostSync` or more, or has fewer or more ranks.
+struct FirstStage {
+  double leastSync = 0, mostSync = std::numeric_limits<double>::infinity();
+  int64_t leastRanks = 1, mostRanks = std::numeric_limits<int64_t>::max();
+};
+
 class HybridCosts {
 public:
-  /// With `communicates` unset, as if all links were infinitely fast. The first
-  /// stage does not spend less than `firstSync` once an iteration.
+  /// With `communicates` unset, as if all links were infinitely fast.
   explicit HybridCosts(const HybridProblem &problem, bool communicates = true,
-                       double firstSync = 0);
+                       const FirstStage &first = {});
 
   /// Of part `own` of `parts`, which compute the units [group.first,
   /// group.end) by mode `mode` of its type, in these chunks.
@@ -136,12 +144,14 @@ private:
   const StageCost &getZero(const HybridPlan::Group &group,
                            const std::vector<GroupPart> &parts,
                            size_t own) const;
+  double getFirstSync(double seconds,
+                      const std::vector<GroupPart> &parts) const;
   BucketSizes getBuckets(const Most &elements, const HybridPlan::Group &group,
                          int64_t count, int64_t largest) const;
 
   const HybridProblem &problem;
   bool communicates;
-  double firstSync;
+  FirstStage first;
   /// By type and mode, sums over the units in front of each.
   std::vector<std::vector<Sums>> sums;
   /// By type and mode.

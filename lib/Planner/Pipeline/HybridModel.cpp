@@ -398,24 +398,17 @@ bool HybridProblemBuilder::build(int64_t globalBatch,
   for (size_t kind = 0; kind < devices.size(); ++kind)
     for (size_t other = 0; other < devices.size(); ++other)
       problem.links.push_back(getLink(kind, other));
-  problem.elements = model.elements;
-  problem.tiedElements = model.tiedElements;
-  problem.sharedElements = model.sharedElements;
-  problem.frozenElements = model.frozenElements;
-  problem.tiedFrozenElements = model.tiedFrozenElements;
-  problem.largestBucket = model.largestBucket;
-  problem.largestFrozenBucket = model.largestFrozenBucket;
-  problem.quantizedBytes = model.quantizedBytes;
-  problem.largestQuantized = model.largestQuantized;
+  static_cast<UnitParameters &>(problem) = model;
   problem.gradientBytes = gradientWireBytes;
   if (!cluster.wires.gradients.empty())
     problem.roundedGradientBytes = getElementBytes(cluster.wires.gradients);
   problem.parameterBytes = getWireBytes(wire);
-  problem.wholeStep = model.wholeStep;
+  if (!cluster.wires.parameters.empty())
+    problem.roundedParameterBytes = getElementBytes(cluster.wires.parameters);
   problem.wholeStep.gatheredForward +=
-      model.quantizedForward / problem.parameterBytes;
+      problem.countWireElements(model.quantizedForward);
   problem.wholeStep.gatheredBackward +=
-      model.quantizedBackward / problem.parameterBytes;
+      problem.countWireElements(model.quantizedBackward);
   problem.globalBatch = globalBatch;
   error = problem.check();
   return error.empty();

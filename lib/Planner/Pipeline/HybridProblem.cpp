@@ -102,6 +102,8 @@ static std::string checkElements(const char *name,
 std::string HybridProblem::check() const {
   if (elements.empty())
     return "elements: has no units";
+  if (!int8States.empty() && int8States.size() != elements.size())
+    return "int8States: expected none, or one number for each unit";
   if (!frozenElements.empty() && frozenElements.size() != elements.size())
     return "frozenElements: expected none, or one number for each unit";
   if (!quantizedBytes.empty() && quantizedBytes.size() != elements.size())
@@ -109,6 +111,8 @@ std::string HybridProblem::check() const {
   for (const auto &[degree, shared] : sharedElements)
     if (degree < 2 || shared.part.size() != elements.size() ||
         shared.whole.size() != elements.size() ||
+        shared.int8Part.size() != int8States.size() ||
+        shared.int8Whole.size() != int8States.size() ||
         shared.frozenPart.size() != frozenElements.size() ||
         shared.frozenWhole.size() != frozenElements.size() ||
         shared.quantizedPart.size() != quantizedBytes.size())
@@ -125,6 +129,11 @@ std::string HybridProblem::check() const {
     if (!isValidLink(links[i].speed))
       return at("links", i) + ": has no bandwidth";
   std::string error = checkElements("elements", elements, tiedElements);
+  if (error.empty())
+    error = checkElements("int8States", int8States, tiedInt8States);
+  for (size_t i = 0; i < int8States.size() && error.empty(); ++i)
+    if (int8States[i] > elements[i])
+      error = at("int8States", i) + ": expected 0 to the elements of the unit";
   if (error.empty())
     error = checkElements("frozenElements", frozenElements, tiedFrozenElements);
   if (error.empty())
@@ -173,6 +182,7 @@ static bool isEqual(const HybridProblem::UnitCost &a,
 bool HybridProblem::hasEqualUnits() const {
   for (int i = 2; i < units() - 1; ++i) {
     if (elements[i] != elements[1] ||
+        (!int8States.empty() && int8States[i] != int8States[1]) ||
         (!frozenElements.empty() && frozenElements[i] != frozenElements[1]) ||
         (!quantizedBytes.empty() && quantizedBytes[i] != quantizedBytes[1]))
       return false;
@@ -206,39 +216,72 @@ int64_t HybridProblem::countQuantizedBytes(int first, int end) const {
   return quantizedBytes.empty() ? 0 : countUnits(quantizedBytes, 0, first, end);
 }
 
+/// What the first of several devices holds: its part, and what is whole.
+static std::pair<int64_t, int64_t> countHeld(const std::vector<int64_t> &part,
+                                             int64_t tiedPart,
+                                             const std::vector<int64_t> &whole,
+                                             int first, int end) {
+  return {countUnits(part, tiedPart, first, end),
+          countUnits(whole, 0, first, end)};
+}
+
+static int64_t divideUp(int64_t count, int degree) {
+  return (count + degree - 1) / degree;
+}
+
+/// Null if parts of units that devices share are even.
+static const SharedElements *findShared(const HybridProblem &problem,
+                                        int degree) {
+  auto found = problem.sharedElements.find(degree);
+  return found == problem.sharedElements.end() ? nullptr : &found->second;
+}
+
 std::pair<int64_t, int64_t>
 HybridProblem::countShared(int degree, int first, int end,
                            int64_t elsewhere) const {
-  auto divide = [&](int64_t count) { return (count + degree - 1) / degree; };
-  auto found = sharedElements.find(degree);
-  if (found == sharedElements.end())
-    return {divide(countElements(first, end) - elsewhere), 0};
-  const SharedElements &shared = found->second;
-  return {countUnits(shared.part, divide(tiedElements), first, end) -
-              divide(elsewhere),
-          countUnits(shared.whole, 0, first, end)};
+  const SharedElements *shared = findShared(*this, degree);
+  if (!shared)
+    return {divideUp(countElements(first, end) - elsewhere, degree), 0};
+  auto [part, whole] = countHeld(shared->part, divideUp(tiedElements, degree),
+                                 shared->whole, first, end);
+  return {part - divideUp(elsewhere, degree), whole};
+}
+
+std::pair<int64_t, int64_t>
+HybridProblem::countSharedInt8(int degree, int first, int end) const {
+  if (int8States.empty())
+    return {0, 0};
+  const SharedElements *shared = findShared(*this, degree);
+  if (!shared)
+    return {
+        divideUp(countUnits(int8States, tiedInt8States, first, end), degree),
+        0};
+  return countHeld(shared->int8Part, shared->tiedInt8Part, shared->int8Whole,
+                   first, end);
+}
+
+int64_t HybridProblem::countTiedInt8(int degree) const {
+  const SharedElements *shared = findShared(*this, degree);
+  return shared ? shared->tiedInt8Part : divideUp(tiedInt8States, degree);
 }
 
 std::pair<int64_t, int64_t>
 HybridProblem::countSharedFrozen(int degree, int first, int end) const {
   if (frozenElements.empty())
     return {0, 0};
-  auto found = sharedElements.find(degree);
-  int64_t all = countFrozenElements(first, end);
-  if (found == sharedElements.end() || found->second.frozenPart.empty())
-    return {(all + degree - 1) / degree, 0};
-  const SharedElements &shared = found->second;
-  return {countUnits(shared.frozenPart,
-                     (tiedFrozenElements + degree - 1) / degree, first, end),
-          countUnits(shared.frozenWhole, 0, first, end)};
+  const SharedElements *shared = findShared(*this, degree);
+  if (!shared || shared->frozenPart.empty())
+    return {divideUp(countFrozenElements(first, end), degree), 0};
+  return countHeld(shared->frozenPart, divideUp(tiedFrozenElements, degree),
+                   shared->frozenWhole, first, end);
 }
 
 int64_t HybridProblem::countSharedQuantized(int degree, int first,
                                             int end) const {
-  auto found = sharedElements.find(degree);
-  if (found == sharedElements.end() || found->second.quantizedPart.empty())
-    return (countQuantizedBytes(first, end) + degree - 1) / degree;
-  return countUnits(found->second.quantizedPart, 0, first, end);
+  const SharedElements *shared = findShared(*this, degree);
+  if (!shared || shared->quantizedPart.empty())
+    return divideUp(countQuantizedBytes(first, end), degree);
+  return countUnits(shared->quantizedPart, 0, first, end);
 }
 
 HybridProblem HybridProblem::restrictTo(const std::vector<int> &kept) const {

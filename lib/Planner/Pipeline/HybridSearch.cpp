@@ -38,6 +38,7 @@ private:
   template <typename T, typename Use>
   static void forEachChoice(const std::vector<std::vector<T>> &lists, Use use);
   void add(StageShape shape);
+  void addOfMoreSamples(StageShape shape);
   void addLayered();
   void addLayered(const std::vector<int> &degrees, int64_t microBatch);
   void addSideBySide(const std::vector<int> &types);
@@ -204,15 +205,13 @@ void ShapeList::add(StageShape shape) {
   int64_t stages = shape.countSlots();
   if (stages < 2 || stages * shape.chunks > problem.units())
     return;
+  if (problem.takesMoreSamples)
+    return addOfMoreSamples(std::move(shape));
   for (int64_t blocks : {1, 2, 4}) {
     shape.leastMicroBatches = blocks * stages;
     int64_t samples = 0;
     for (size_t lane = 0; lane < shape.lanes(); ++lane)
       samples += (shape.leastMicroBatches - 1) * shape.getStep(lane) + 1;
-    if (problem.takesMoreSamples) {
-      shapes.push_back(std::move(shape));
-      return;
-    }
     if (samples > problem.globalBatch)
       return;
     if (shape.lanes() > 1) {
@@ -226,6 +225,21 @@ void ShapeList::add(StageShape shape) {
       shapes.push_back(std::move(shape));
     return;
   }
+}
+
+/// With as few micro-batches as suffice, and with as few as fill all blocks:
+/// together these stand for any number (StageSearch::getPipelines()).
+void ShapeList::addOfMoreSamples(StageShape shape) {
+  int64_t stages = shape.countSlots(),
+          microBatches = shape.countMicroBatches(problem),
+          full = (microBatches + stages - 1) / stages * stages;
+  if (full > microBatches && microBatches > stages &&
+      PipelineShape{stages, shape.chunks, microBatches}.hasEvenBlocks()) {
+    shape.leastMicroBatches = stages;
+    shapes.push_back(shape);
+  }
+  shape.leastMicroBatches = full;
+  shapes.push_back(std::move(shape));
 }
 
 void ShapeList::addSideBySide(
@@ -261,17 +275,17 @@ void ShapeList::addSideBySide(
 
 HybridSearchResult poplar::searchHybridPlan(const HybridProblem &problem,
                                             int64_t effort, double limit) {
-  return searchColumnPlan(problem, /*firstSync=*/0, effort, limit);
+  return searchColumnPlan(problem, FirstStage(), effort, limit);
 }
 
 HybridSearchResult poplar::searchColumnPlan(const HybridProblem &problem,
-                                            double firstSync, int64_t effort,
-                                            double limit) {
+                                            const FirstStage &first,
+                                            int64_t effort, double limit) {
   HybridSearchResult result;
   result.error = problem.check();
   if (!result.error.empty())
     return result;
-  HybridCosts costs(problem, /*communicates=*/true, firstSync);
+  HybridCosts costs(problem, /*communicates=*/true, first);
   UnitBounds bounds(problem);
   ShapeList list(problem);
   struct Candidate {

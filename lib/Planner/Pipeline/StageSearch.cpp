@@ -19,6 +19,8 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 static constexpr double rounding = 1e-12;
 /// Of a way to compute a stage, in partial plans.
 static constexpr int64_t optionEffort = 30;
+/// See Timetable::boundInFlight().
+static constexpr int64_t manyBlocks = 4;
 
 StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
                          const UnitBounds &unitBounds, const StageShape &shape)
@@ -67,6 +69,21 @@ StageSearch::StageSearch(const HybridProblem &problem, const HybridCosts &costs,
   }
 }
 
+/// The pipelines that stand for all of this many micro-batches or more: with as
+/// many blocks, unless all of them are full. What is in flight in `manyBlocks`
+/// or more depends on their size alone, and of more there are no other sizes.
+static std::vector<PipelineShape> listLarger(PipelineShape shape) {
+  int64_t stages = shape.stages, blocks = shape.microBatches / stages,
+          end = (blocks + 1) * stages;
+  if (shape.microBatches % stages == 0)
+    end = std::max(end, (manyBlocks + 1) * stages);
+  std::vector<PipelineShape> shapes;
+  for (; shape.microBatches < end; ++shape.microBatches)
+    if (shape.hasEvenBlocks())
+      shapes.push_back(shape);
+  return shapes;
+}
+
 /// What may go through a pipeline of a lane: of the only lane that is known, of
 /// one of several it is whatever has the most in flight.
 std::vector<PipelineShape> StageSearch::getPipelines(size_t lane) const {
@@ -75,9 +92,8 @@ std::vector<PipelineShape> StageSearch::getPipelines(size_t lane) const {
   int64_t stages = shape.usesAllSlots ? shape.countSlots() : units;
   if (shape.lanes() == 1) {
     int64_t microBatches = shape.countMicroBatches(problem);
-    // Of more, blocks are not smaller, nor fewer.
     if (problem.takesMoreSamples && shape.chunks > 1)
-      microBatches = std::max<int64_t>(microBatches / stages, 1) * stages;
+      return listLarger({stages, shape.chunks, microBatches});
     return {{stages, shape.chunks, microBatches}};
   }
   // As many as there are, if the others take no more than they have to.
@@ -109,9 +125,12 @@ void StageSearch::findInFlight() {
       own.resize(pipeline.stages + 1, {});
       for (int64_t depth = 1; depth <= pipeline.stages; ++depth)
         for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-          int64_t &most = own[depth][chunk];
-          most = std::max(most, countInFlight(shape.schedule, pipeline,
-                                              pipeline.stages - depth, chunk));
+          int64_t &most = own[depth][chunk],
+                  count = countInFlight(shape.schedule, pipeline,
+                                        pipeline.stages - depth, chunk);
+          // Of more samples, what any number of micro-batches has.
+          bool isLess = problem.takesMoreSamples && most > 0;
+          most = isLess ? std::min(most, count) : std::max(most, count);
         }
     }
     isMonotone &= std::all_of(own.begin(), own.end(), [&](auto &chunks) {

@@ -83,7 +83,8 @@ struct StageShape {
   }
   /// Of a pipeline, if there is but one lane.
   int64_t countMicroBatches(const HybridProblem &problem) const {
-    return (problem.globalBatch + getStep(0) - 1) / getStep(0);
+    return std::max((problem.globalBatch + getStep(0) - 1) / getStep(0),
+                    leastMicroBatches);
   }
 };
 
@@ -255,13 +256,13 @@ private:
 };
 
 /// searchHybridPlan() and chooseHybridPlan() of a problem whose first stage
-/// does not spend less than `firstSync` once an iteration.
+/// is one of `first`.
 HybridSearchResult searchColumnPlan(const HybridProblem &problem,
-                                    double firstSync, int64_t effort,
+                                    const FirstStage &first, int64_t effort,
                                     double limit);
 HybridChoice chooseColumnPlan(const std::vector<HybridProblem> &problems,
-                              double firstSync, int64_t effort, int mostChunks,
-                              double limit);
+                              const FirstStage &first, int64_t effort,
+                              int mostChunks, double limit);
 
 /// How many micro-batches each lane should take, as many as its `least` or
 /// more, and the time that takes: the least for `globalBatch` samples.

@@ -5,10 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""usage: saved_states.py DIRECTORY
+"""usage: saved_states.py DIRECTORY exact|hybrid
 
-Plans and builds f32.mlir and int8.mlir for large.json, which are all in DIRECTORY,
-with the stages 0 to 2 of ZeRO."""
+Plans and builds f32.mlir and int8.mlir, which are in DIRECTORY with the clusters, by
+that policy."""
 
 import json
 import os
@@ -17,18 +17,38 @@ import subprocess
 import sys
 
 RANK = re.compile(r"^rank \d+ .*\((\d+) bytes\)$", re.MULTILINE)
-# Where each buffer begins, and of how many a plan may be off.
-ALIGNMENT, BUFFERS = 64, 16
-directory = sys.argv[1]
+# A cluster, the global batch, and options.
+CASES = {
+    "exact": [
+        ("large", 8, ["--zero", str(stage), "--leave-out", "none"]) for stage in range(3)
+    ],
+    "hybrid": [
+        ("replicas", 64, ["--zero", "0"]),
+        ("replicas", 64, ["--zero", "1"]),
+        ("sharers", 2, ["--tensor-degree", "2", "--zero", "0"]),
+        ("sharers", 2, ["--tensor-degree", "2", "--zero", "3"]),
+    ],
+}
+# Which blocks a rank holds, their borders decide: shards of all ranks are compared, and
+# may be off by where each of some buffers begins. Of a hybrid plan, the largest rank is:
+# its shard of each bucket ends with a block.
+COMPARED = {"exact": (sum, 16 * 64), "hybrid": (max, 2048)}
+directory, policy = sys.argv[1:]
 
 
-def measure(model, stage):
-    """Bytes of each rank as planned and as built."""
-    path = os.path.join(directory, f"{model}.{stage}")
+def list_planned(plan):
+    if policy == "exact":
+        return [rank["memory"]["peak"] for rank in plan["ranks"]]
+    return [lane["peak_bytes"] for group in plan["groups"] for lane in group["lanes"]]
+
+
+def measure(model, number, cluster, batch, options):
+    """Bytes as planned and as built."""
+    path = os.path.join(directory, f"{model}.{number}")
     subprocess.run(
         ["poplar", "plan", "--model", f"{directory}/{model}.mlir", "--cluster",
-         f"{directory}/large.json", "--global-batch", "8", "--zero", str(stage),
-         "--leave-out", "none", "-o", path + ".mlir", "--json", path + ".json"],
+         f"{directory}/{cluster}.json", "--global-batch", str(batch), "--policy", policy,
+         *options, "-o", path + ".mlir", "--json", path + ".json"],
         check=True,
     )  # fmt: skip
     built = subprocess.run(
@@ -36,14 +56,14 @@ def measure(model, stage):
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     with open(path + ".json") as file:
-        planned = [rank["memory"]["peak"] for rank in json.load(file)["ranks"]]
-    return planned, list(map(int, RANK.findall(built)))
+        planned = list_planned(json.load(file))
+    compared, _ = COMPARED[policy]
+    return compared(planned), compared(map(int, RANK.findall(built)))
 
 
-# Which blocks a rank holds, their borders decide: shards of all ranks are compared.
-for stage in range(3):
-    wide, narrow = measure("f32", stage), measure("int8", stage)
-    planned, built = (sum(wide[i]) - sum(narrow[i]) for i in range(2))
-    print(f"stage {stage}: saved {planned} planned, {built} built")
+for number, case in enumerate(CASES[policy]):
+    wide, narrow = (measure(model, number, *case) for model in ("f32", "int8"))
+    planned, built = (a - b for a, b in zip(wide, narrow))
+    print(f"{case}: saved {planned} planned, {built} built")
     assert built > 0
-    assert abs(planned - built) <= BUFFERS * ALIGNMENT
+    assert abs(planned - built) <= COMPARED[policy][1]

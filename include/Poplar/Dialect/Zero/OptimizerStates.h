@@ -30,12 +30,6 @@ bool hasInt8States(nn::ParameterOp parameter);
 /// Elements of a bucket, from its start on, whose moments are in 8 bits.
 int64_t countInt8States(BucketOp bucket, mlir::SymbolTableCollection &symbols);
 
-/// What 8 bits save of so many elements in whole blocks: two moments of 4 bytes
-/// become two of 1, and a block has two scales of 4.
-inline int64_t getSavedStateBytes(int64_t elements) {
-  return 6 * elements - elements / 32;
-}
-
 } // namespace poplar::zero
 
 #endif // POPLAR_DIALECT_ZERO_OPTIMIZERSTATES_H

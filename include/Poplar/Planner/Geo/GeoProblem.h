@@ -67,6 +67,8 @@ struct GeoProblem {
     /// Of an element of the stage's parameters: on every device of the group,
     /// and divided among them. So are the optimizer's seconds.
     double replicatedBytes = 0, shardedBytes = 0, optimizerSeconds = 0;
+    /// What moments in 8 bits save of an element, divided in the same way.
+    double savedStateBytes = 0;
     /// Of a frozen parameter, on every device of the group.
     double frozenBytes = 0;
     /// None is faster in a unit than those before it.
@@ -91,6 +93,9 @@ struct GeoProblem {
   /// last unit.
   std::vector<int64_t> elements;
   int64_t tiedElements = 0;
+  /// Of these, what has moments in 8 bits; empty where nothing has.
+  std::vector<int64_t> int8States;
+  int64_t tiedInt8States = 0;
   /// Frozen parameters of each unit; empty where there are none. Those of the
   /// first unit that are tied are in the last one, too.
   std::vector<int64_t> frozenElements;

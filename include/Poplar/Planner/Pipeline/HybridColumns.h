@@ -16,14 +16,18 @@
 //   a x 4   | unit 0-3 | 4-7 | 8-11 | 12-15 |    samples 0 .. 40
 //   b x 2   | unit 0-7       | 8-15         |    samples 41 .. 47
 //
-// An iteration takes the longest T of its columns (HybridProblem.h). Of a
-// column i, let F_i(T) be the most samples that it computes in T. The sum of
-// F_i(T) is the global batch or more where T can be reached. So, for any split
-// of the batch in shares n_i: if no column computes its n_i samples in less
-// than T, then no plan takes less than T, as the sum of F_i is then below that
-// of n_i. This proves a split best, and bounds all others. The bound takes what
-// a column exchanges with others to be the least that it can be: with one more
-// node.
+// The first unit is in the first stage of all columns, and is exchanged once
+// all have its gradients. So an iteration takes the longest T of its columns
+// (HybridProblem.h) with an s_0 that is the longest of all.
+//
+// Of a column i, let F_i(T) be the most samples that it computes in T. The sum
+// of F_i(T) is the global batch or more where T can be reached. So, for any
+// split of the batch in shares n_i: if no column computes its n_i samples in
+// less than T, then no plan takes less than T, as the sum of F_i is then below
+// that of n_i. This proves a split best, and bounds all others. What a column
+// takes depends on the others by the longest s_0 and by their ranks: plans are
+// divided by these into ranges, in each of which others take the least that
+// they can (docs/hybrid-theory.md).
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +36,28 @@
 
 #include "Poplar/Planner/Pipeline/HybridChoice.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
+#include <limits>
+#include <set>
 
 namespace poplar {
+
+/// Columns whose first stages are of some kind, and what bounds them.
+struct ColumnRange {
+  /// Seconds of the longest exchange of a first stage, without the end.
+  double leastSync = 0, mostSync = std::numeric_limits<double>::infinity();
+  /// Ranks of the first stage, by column.
+  struct Ranks {
+    int64_t least = 1, most = std::numeric_limits<int64_t>::max();
+  };
+  std::vector<Ranks> ranks;
+  /// None takes less, as this split of the batch says.
+  double seconds = 0;
+  std::vector<int64_t> samples;
+  /// By column, the plan that bounds it: the last that was found.
+  std::vector<std::optional<HybridPlan>> plans;
+  /// Splits in which each column may be done before the best columns are.
+  std::set<std::vector<int64_t>> open;
+};
 
 struct HybridColumns {
   struct Column {
@@ -50,6 +74,8 @@ struct HybridColumns {
   /// By the closed form, no plan of this kind takes less; infinite if there is
   /// none.
   double lowerBound = 0;
+  /// What tightenBound() begins with.
+  ColumnRange whole;
   /// As HybridChoice::effort.
   int64_t effort = 0;
 
@@ -67,6 +93,13 @@ HybridColumns
 searchHybridColumns(const HybridProblem &problem, int64_t effort = hybridEffort,
                     int mostChunks = HybridProblem::mostChunks,
                     double limit = std::numeric_limits<double>::infinity());
+
+/// Makes the bound of columns that were found for the same problem tighter, up
+/// to `limit`.
+void tightenBound(const HybridProblem &problem, HybridColumns &columns,
+                  int64_t effort = hybridEffort,
+                  int mostChunks = HybridProblem::mostChunks,
+                  double limit = std::numeric_limits<double>::infinity());
 
 } // namespace poplar
 

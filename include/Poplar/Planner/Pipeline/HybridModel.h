@@ -36,23 +36,10 @@ struct UnitWork {
 
 /// A model cut where it can be cut into stages: in front of, between and behind
 /// the repeated units.
-struct HybridModel {
+struct HybridModel : UnitParameters {
   /// "block.7"
   std::vector<std::string> names;
-  /// Trained, by unit, and of the first that the last shares.
-  std::vector<int64_t> elements;
-  int64_t tiedElements = 0;
-  /// By degree, where devices can share units.
-  std::map<int, SharedElements> sharedElements;
-  /// Frozen; empty where none are.
-  std::vector<int64_t> frozenElements;
-  int64_t tiedFrozenElements = 0;
-  /// Of quantised parameters, in bytes; empty where there are none.
-  std::vector<int64_t> quantizedBytes;
-  /// Of buckets, which small units share; 0 for a unit each.
-  int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
-  /// Of the whole model; and in bytes, quantised parameters.
-  StepElements wholeStep;
+  /// In `wholeStep`, quantised parameters are left out: bytes of these.
   int64_t quantizedForward = 0, quantizedBackward = 0;
   /// Of a sample.
   int64_t tokens = 0;

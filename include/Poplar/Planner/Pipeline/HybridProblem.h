@@ -60,6 +60,7 @@
 #include "Poplar/Planner/Model/StateBytes.h"
 #include "Poplar/Planner/Model/ZeroRounds.h"
 #include "Poplar/Planner/Pipeline/Timetable.h"
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -71,8 +72,36 @@ namespace poplar {
 /// Of the parameters of units that devices share, what the first device holds:
 /// a part, which is as large as any, and what all of them hold whole. Of frozen
 /// ones, too, and the bytes of its part of quantised ones; empty without any.
+/// Of the trained ones, what has moments in 8 bits; empty without any.
 struct SharedElements {
   std::vector<int64_t> part, whole, frozenPart, frozenWhole, quantizedPart;
+  std::vector<int64_t> int8Part, int8Whole;
+  int64_t tiedInt8Part = 0;
+};
+
+/// The parameters of a model by unit, where it can be cut into stages.
+struct UnitParameters {
+  /// Trained parameters of each unit. Those tied are in the first and in the
+  /// last unit.
+  std::vector<int64_t> elements;
+  int64_t tiedElements = 0;
+  /// Of these, what has moments in 8 bits; empty where nothing has.
+  std::vector<int64_t> int8States;
+  int64_t tiedInt8States = 0;
+  /// By degree; all are divided evenly where it is not there.
+  std::map<int, SharedElements> sharedElements;
+  /// Frozen parameters of each unit, which have neither gradients nor optimizer
+  /// state; empty where there are none. Those tied are in both units, too.
+  std::vector<int64_t> frozenElements;
+  int64_t tiedFrozenElements = 0;
+  /// Bytes of each unit's quantised parameters; empty where there are none.
+  std::vector<int64_t> quantizedBytes;
+  /// Of buckets that small units share. The largest of a stage has at least the
+  /// elements of its largest unit. Trained, frozen and quantised parameters
+  /// have buckets of their own; of these, it is bytes.
+  int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
+  /// Of a single stage; where they are 0, each unit's once.
+  StepElements wholeStep;
 };
 
 /// The pipelines of a lane in a stage.
@@ -86,7 +115,7 @@ struct GroupPart {
   }
 };
 
-struct HybridProblem {
+struct HybridProblem : UnitParameters {
   /// What a device takes for a micro-batch in a unit.
   struct UnitCost {
     /// Communication among the devices of a tensor-parallel group included,
@@ -136,35 +165,25 @@ struct HybridProblem {
   std::vector<DeviceType> types;
   /// types x types, symmetric.
   std::vector<Link> links;
-  /// Trained parameters of each unit. Those tied are in the first and in the
-  /// last unit.
-  std::vector<int64_t> elements;
-  int64_t tiedElements = 0;
-  /// By degree; all are divided evenly where it is not there.
-  std::map<int, SharedElements> sharedElements;
-  /// Frozen parameters of each unit, which have neither gradients nor optimizer
-  /// state; empty where there are none. Those tied are in both units, too.
-  std::vector<int64_t> frozenElements;
-  int64_t tiedFrozenElements = 0;
-  /// Bytes of each unit's quantised parameters; empty where there are none.
-  std::vector<int64_t> quantizedBytes;
-  /// Of buckets that small units share. The largest of a stage has at least the
-  /// elements of its largest unit. Trained, frozen and quantised parameters
-  /// have buckets of their own; of these, it is bytes.
-  int64_t largestBucket = 0, largestFrozenBucket = 0, largestQuantized = 0;
-  /// Of a single stage; where they are 0, each unit's once.
-  StepElements wholeStep;
   /// Buckets under way while another is in use.
   int64_t overlapDepth = 2;
   /// A sample's activations on their way between two units, in the widest
   /// format of all types.
   int64_t boundaryBytes = 0;
-  /// On the wire, of an element; and of a gradient that is rounded between
-  /// nodes, where plans may lose something (docs/lossy-wires.md).
+  /// On the wire, of an element; and of what is rounded between nodes, where
+  /// plans may lose something (docs/lossy-wires.md).
   int64_t gradientBytes = 4, parameterBytes = 2;
-  std::optional<double> roundedGradientBytes;
+  std::optional<double> roundedGradientBytes, roundedParameterBytes;
   double getGradientBytes() const {
     return roundedGradientBytes.value_or(static_cast<double>(gradientBytes));
+  }
+  double getParameterBytes() const {
+    return roundedParameterBytes.value_or(static_cast<double>(parameterBytes));
+  }
+  /// As many parameters as take as long on the wire as quantised `bytes`.
+  int64_t countWireElements(int64_t bytes) const {
+    return static_cast<int64_t>(
+        std::ceil(static_cast<double>(bytes) / getParameterBytes()));
   }
   /// Samples of an iteration.
   int64_t globalBatch = 0;
@@ -208,6 +227,10 @@ struct HybridProblem {
   /// what is whole.
   std::pair<int64_t, int64_t> countShared(int degree, int first, int end,
                                           int64_t elsewhere = 0) const;
+  /// The same of what has moments in 8 bits; and of what is tied, its part.
+  std::pair<int64_t, int64_t> countSharedInt8(int degree, int first,
+                                              int end) const;
+  int64_t countTiedInt8(int degree) const;
   /// The same of frozen parameters; and bytes of its part of quantised ones.
   std::pair<int64_t, int64_t> countSharedFrozen(int degree, int first,
                                                 int end) const;
