@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Allocation/HeteroAllocate.h"
+#include "LossyPlans.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Simulation/ModelUnits.h"
 #include "StagedPass.h"
@@ -177,47 +177,14 @@ static LogicalResult findPlanOfModel(ModuleOp module,
   return success();
 }
 
-/// Plans that round gradients between nodes, in favor of those that are enough
-/// faster.
-static LogicalResult tryLossy(ModuleOp module, const ClusterView &cluster,
-                              const HybridRequest &request,
-                              HybridResult &result, std::string &error) {
-  ClusterView lossy = cluster;
-  for (const char *format : {"bf16", "i8"}) {
-    lossy.wires.gradients = format;
-    HybridResult found;
-    found.model = result.model;
-    found.wires = lossy.wires;
-    // What rounding keeps may not fit.
-    if (failed(findPlanOfModel(module, lossy, request, found, error))) {
-      if (error.empty())
-        return failure();
-      continue;
-    }
-    if (found.simulation.seconds <
-        result.simulation.seconds * (1 - leastLossyGain))
-      result = std::move(found);
-  }
-  error.clear();
-  return success();
-}
-
 LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
                                const HybridRequest &request,
                                HybridResult &result, std::string &error) {
-  if (request.allowsLossy && !request.hypothetical)
-    if (std::string reason = explainUnroundable(cluster); !reason.empty()) {
-      error = "the cluster " + reason;
-      return failure();
-    }
-  FailureOr<HybridModel> model = getHybridModel(module, cluster);
-  if (failed(model))
-    return failure();
-  result.model = std::move(*model);
-  if (failed(findPlanOfModel(module, cluster, request, result, error)))
-    return failure();
-  return request.allowsLossy ? tryLossy(module, cluster, request, result, error)
-                             : success();
+  return findExactOrLossy(module, cluster, request, result, error,
+                          [&](const ClusterView &view, HybridResult &found) {
+                            return findPlanOfModel(module, view, request, found,
+                                                   error);
+                          });
 }
 
 LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,

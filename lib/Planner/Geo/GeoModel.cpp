@@ -79,6 +79,10 @@ GeoProblemBuilder::makeKind(const HybridProblem::DeviceType &type,
       4.0 * static_cast<double>(microBatch * whole.problem.boundaryBytes) /
           degree;
   kind.replicatedBytes = static_cast<double>(type.state.replicated(1)) / degree;
+  // What rounding left of gradients is kept in f32, at most of all.
+  if (whole.problem.roundedGradientBytes)
+    kind.replicatedBytes +=
+        static_cast<double>(whole.problem.gradientBytes) / degree;
   kind.shardedBytes = static_cast<double>(type.state.sharded(1)) / degree;
   kind.frozenBytes = static_cast<double>(type.state.parameter) / degree;
   kind.optimizerSeconds = type.optimizerSeconds / degree;
@@ -189,7 +193,7 @@ std::optional<GeoCluster> GeoProblemBuilder::build(int64_t microBatch,
   geo.problem.tiedElements = from.tiedElements;
   geo.problem.frozenElements = from.frozenElements;
   geo.problem.quantizedBytes = from.quantizedBytes;
-  geo.problem.gradientBytes = static_cast<double>(from.gradientBytes);
+  geo.problem.gradientBytes = from.getGradientBytes();
   geo.problem.parameterBytes = static_cast<double>(from.parameterBytes);
   geo.problem.boundaryBytes =
       static_cast<double>(microBatch * from.boundaryBytes);
