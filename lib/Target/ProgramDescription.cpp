@@ -102,6 +102,8 @@ static std::string describe(ModuleOp module, DictionaryAttr model,
       info.precision == "tf32" ? info.precision : options.precision;
   if (info.scaled)
     object["scaled"] = true;
+  if (info.hasLossyParameters)
+    object["parameter_wire"] = info.wire;
   if (std::optional<int64_t> columns = getLogitsColumns(module, info))
     object["logits_columns"] = *columns;
   object["recompute"] = options.recompute;

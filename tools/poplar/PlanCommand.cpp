@@ -166,8 +166,7 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
       !writeFiles({{args.output, formatModule(module)}}, compilation.error))
     return false;
   if (args.output != "-")
-    llvm::outs() << formatPlan(plan)
-                 << format(Buildability{{}, reason});
+    llvm::outs() << formatPlan(plan) << format(Buildability{{}, reason});
   return true;
 }
 

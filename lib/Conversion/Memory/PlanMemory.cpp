@@ -174,18 +174,18 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
   };
   SymbolTableCollection symbols;
   for (auto bucket : module.getOps<zero::BucketOp>())
-    places.buckets.insert(
-        {bucket.getSymNameAttr(),
-         {*zero::BucketLayout::get(bucket, symbols), {}, {},
-          bucket.getStorageType(places.workingType)}});
+    places.buckets.insert({bucket.getSymNameAttr(),
+                           {*zero::BucketLayout::get(bucket, symbols),
+                            {},
+                            {},
+                            bucket.getStorageType(places.workingType)}});
   auto getEntry = [&](zero::BucketOp bucket) -> SharedPlaces::Bucket & {
     return places.buckets.find(bucket.getSymNameAttr())->second;
   };
   auto chains = findChains(module);
   llvm::SmallDenseSet<Operation *> placed;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
-    SmallVector<zero::BucketOp> chain =
-        chains.lookup(bucket.getSymNameAttr());
+    SmallVector<zero::BucketOp> chain = chains.lookup(bucket.getSymNameAttr());
     if (chain.empty())
       chain = {bucket};
     if (!placed.insert(bucket).second)
@@ -196,8 +196,8 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
       continue;
     for (zero::BucketOp link : chain) {
       SharedPlaces::Bucket &entry = getEntry(link);
-      entry.working = place(entry.layout.elements,
-                            entry.type.getIntOrFloatBitWidth() / 8);
+      entry.working =
+          place(entry.layout.elements, entry.type.getIntOrFloatBitWidth() / 8);
     }
     if (bucket.getFrozen() || (sharded && stage == 2))
       continue;

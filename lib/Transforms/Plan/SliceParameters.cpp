@@ -127,7 +127,8 @@ SmallVector<Use> Slicing::findUses(StringAttr name) {
   return uses;
 }
 
-/// Where all groups divide a parameter in the same way, what its positions hold.
+/// Where all groups divide a parameter in the same way, what its positions
+/// hold.
 static SmallVector<Part> findPositions(ArrayRef<Use> uses) {
   SmallVector<Part> parts;
   llvm::DenseMap<int64_t, size_t> counts;
@@ -153,9 +154,8 @@ FailureOr<SmallVector<Part>> Slicing::cutRows(nn::ParameterOp parameter,
   auto type = cast<RankedTensorType>(parameter.getType());
   int64_t rows = type.getDimSize(0), rowElements = type.getNumElements() / rows;
   auto getRows = [&](const ParameterShare &share) {
-    return share.kind == ParameterShare::Slice
-               ? share.ranges.front()
-               : std::pair(int64_t(0), rows);
+    return share.kind == ParameterShare::Slice ? share.ranges.front()
+                                               : std::pair(int64_t(0), rows);
   };
   std::set<int64_t> bounds;
   for (const auto &[holder, share] : uses) {
@@ -209,8 +209,8 @@ LogicalResult Slicing::divide(nn::ParameterOp parameter) {
     parts = std::move(*cut);
   }
   for (const auto &[index, part] : llvm::enumerate(parts)) {
-    auto partName = StringAttr::get(module.getContext(),
-                                    getPartName(name, int64_t(index)));
+    auto partName =
+        StringAttr::get(module.getContext(), getPartName(name, int64_t(index)));
     if (module.lookupSymbol(partName))
       return parameter.emitOpError("cannot be divided: there is a symbol @")
              << partName.getValue() << " already";

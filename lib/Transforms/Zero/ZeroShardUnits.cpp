@@ -68,9 +68,8 @@ LogicalResult ZeroShardUnitsPass::takeParts(const ModelSharding &sharding) {
   return success();
 }
 
-LogicalResult
-ZeroShardUnitsPass::takeParts(nn::GetParameterOp get,
-                              const nn::ParameterShare &share) {
+LogicalResult ZeroShardUnitsPass::takeParts(nn::GetParameterOp get,
+                                            const nn::ParameterShare &share) {
   ArrayRef<nn::ParameterOp> all = parts[get.getParameter()];
   nn::SliceAttr first = nn::ParameterOp(all.front()).getSliceAttr();
   SmallVector<int64_t> ranges;
@@ -106,8 +105,8 @@ ZeroShardUnitsPass::takeParts(nn::GetParameterOp get,
 
 /// What others than this program have parts of is nowhere whole.
 void ZeroShardUnitsPass::eraseDivided() {
-  for (auto parameter : llvm::make_early_inc_range(
-           getOperation().getOps<nn::ParameterOp>()))
+  for (auto parameter :
+       llvm::make_early_inc_range(getOperation().getOps<nn::ParameterOp>()))
     if (!parameter.getSliceAttr() && parts.contains(parameter.getSymName()))
       parameter.erase();
 }
