@@ -46,18 +46,6 @@ bool poplar::runtime::hasInt8States(const PoplarProgram &Program) {
   return Found && Found->asBool();
 }
 
-std::string
-poplar::runtime::explainHostCollectives(const PoplarProgram &Program) {
-  if (std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
-                  [](const PoplarBucket &B) { return B.residuals; }))
-    return "the plan rounds sums of gradients that cross between nodes";
-  json::Value Description =
-      json::parse(Program.description, "description of the program");
-  return Description.string("parameter_wire", "") == "i8"
-             ? "the plan rounds parameters to blocks of int8"
-             : "";
-}
-
 State::State(const PoplarProgram &Program, int Rank)
     : Program(Program), Rank(Rank), IsInt8(runtime::hasInt8States(Program)) {
   for (int64_t B = 0; B < Program.num_buckets; ++B) {

@@ -14,7 +14,6 @@
 #include "support/Quantized.h"
 
 #include <functional>
-#include <string>
 #include <vector>
 
 namespace poplar::runtime {
@@ -57,10 +56,6 @@ struct Piece {
 
 /// Whether moments of large parameters are in blocks of 8 bits.
 bool hasInt8States(const PoplarProgram &Program);
-
-/// Why collectives of parameters and gradients are the hosts', whatever the
-/// libraries of devices can do; empty where they are not.
-std::string explainHostCollectives(const PoplarProgram &Program);
 
 /// Whether masters are apart from working copies.
 inline bool hasOwnMaster(const PoplarProgram &Program,

@@ -11,6 +11,7 @@
 #include "cuda/Nccl.h"
 #include "cuda/NcclIsland.h"
 #include "cuda/Selection.h"
+#include "job/HostCollectives.h"
 #include "support/Error.h"
 
 #include <unistd.h>

@@ -8,6 +8,7 @@
 
 #include "job/Group.h"
 #include "checkpoint/State.h"
+#include "job/HostCollectives.h"
 #include "support/Cores.h"
 #include "support/Error.h"
 #include "training/Executor.h"

@@ -151,13 +151,14 @@ findChains(ModuleOp module) {
     for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
       bucketOf[name.getAttr()] = bucket;
   DenseMap<StringAttr, SmallVector<zero::BucketOp>> chains;
-  for (auto parameter : module.getOps<nn::ParameterOp>())
-    if (SmallVector<FlatSymbolRefAttr> parts = zero::getParts(parameter);
-        !parts.empty()) {
-      auto &chain = chains[bucketOf[parts[0].getAttr()].getSymNameAttr()];
-      for (FlatSymbolRefAttr part : parts)
-        chain.push_back(bucketOf[part.getAttr()]);
-    }
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    SmallVector<zero::BucketOp> chain;
+    for (FlatSymbolRefAttr part : zero::getParts(parameter))
+      if (zero::BucketOp bucket = bucketOf.lookup(part.getAttr()))
+        chain.push_back(bucket);
+    if (!chain.empty())
+      chains[chain.front().getSymNameAttr()] = chain;
+  }
   return chains;
 }
 
@@ -218,10 +219,14 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
                            TypeAttr::get(entry.type), toAttr(entry.working),
                            toAttr(entry.gradient));
   }
-  for (auto parameter : module.getOps<nn::ParameterOp>())
-    if (zero::hasParts(parameter))
-      places.parameters[parameter.getSymNameAttr()] =
-          places.parameters[zero::getParts(parameter).front().getAttr()];
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    SmallVector<FlatSymbolRefAttr> parts = zero::getParts(parameter);
+    if (parts.empty())
+      continue;
+    auto first = places.parameters.find(parts.front().getAttr());
+    if (first != places.parameters.end())
+      places.parameters.insert({parameter.getSymNameAttr(), first->second});
+  }
   return end;
 }
 

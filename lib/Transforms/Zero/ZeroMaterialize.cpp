@@ -109,11 +109,21 @@ LogicalResult ZeroMaterializePass::findPlaces() {
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
     StringAttr name = parameter.getSymNameAttr();
-    for (FlatSymbolRefAttr part : zero::getParts(parameter)) {
+    SmallVector<FlatSymbolRefAttr> parts = zero::getParts(parameter);
+    for (FlatSymbolRefAttr part : parts) {
       auto place = places.find(part.getAttr());
       if (place == places.end() || meetsInSteps(place->second.bucket))
         return parameter.emitOpError("has the part ")
                << part << ", which is in no zero.bucket of stage 0 or 1";
+      auto type = cast<RankedTensorType>(
+          module.lookupSymbol<nn::ParameterOp>(part.getAttr()).getType());
+      if (part != parts.back() &&
+          type.getNumElements() % zero::BucketLayout::kAlignment != 0)
+        return parameter.emitOpError("has the part ")
+               << part << " of " << type.getNumElements()
+               << " elements, behind which there is a gap: expected a multiple "
+                  "of "
+               << zero::BucketLayout::kAlignment;
       partsOf[name].push_back(place->second.bucket);
       // Where the ranks meet is the same for all parts.
       places.insert({name, {place->second.bucket, 0}});
