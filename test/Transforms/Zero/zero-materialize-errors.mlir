@@ -150,9 +150,9 @@ module {
 module {
   zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
   nn.parameter @a : tensor<32xf32> ones
-  nn.parameter @b : tensor<32xf32> ones
   // expected-error @below {{has the part @b, which is in no zero.bucket of stage 0 or 1}}
   nn.parameter @w : tensor<64xf32> ones {zero.parts = [@a, @b]}
+  nn.parameter @b : tensor<32xf32> ones
   zero.bucket @bucket [@a] bounds [0, 16, 32]
   func.func @train() {
     return
