@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LossyPlans.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Simulation/ModelUnits.h"
 #include "StagedPass.h"
@@ -18,13 +19,11 @@ namespace poplar {
 using namespace mlir;
 using namespace poplar;
 
-LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
-                               const HybridRequest &request, GeoResult &result,
-                               std::string &error) {
-  FailureOr<HybridModel> model = getHybridModel(module, cluster);
-  if (failed(model))
-    return failure();
-  result.model = std::move(*model);
+/// The plan of result.model.
+static LogicalResult findPlanOfModel(ModuleOp module,
+                                     const ClusterView &cluster,
+                                     const HybridRequest &request,
+                                     GeoResult &result, std::string &error) {
   std::vector<HybridCluster> hybrids =
       makeHybridProblems(cluster, result.model, request.globalBatch, error);
   if (hybrids.empty())
@@ -59,10 +58,21 @@ LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
   return success();
 }
 
+LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
+                               const HybridRequest &request, GeoResult &result,
+                               std::string &error) {
+  return findExactOrLossy(module, cluster, request, result, error,
+                          [&](const ClusterView &view, GeoResult &found) {
+                            return findPlanOfModel(module, view, request, found,
+                                                   error);
+                          });
+}
+
 LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,
                               const HybridRequest &request,
                               const GeoResult &result) {
   Plan plan = writePlan(cluster, result.cluster, *result.search.plan);
+  plan.wires = result.wires;
   plan.predicted = result.search.plan->seconds;
   if (result.isPlayed)
     plan.simulated = result.simulation.seconds;

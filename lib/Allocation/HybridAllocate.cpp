@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Poplar/Allocation/HeteroAllocate.h"
+#include "LossyPlans.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Simulation/ModelUnits.h"
 #include "StagedPass.h"
@@ -186,57 +186,27 @@ static LogicalResult findPlanOfModel(ModuleOp module,
   return success();
 }
 
-/// Whether any ranks exchange f32 parameters: they need not be all of the
-/// cluster.
-static bool areAllWide(const ClusterView &cluster) {
-  return llvm::all_of(cluster.ranks, [&](const ClusterRank &rank) {
+/// What plans of stages may round. Whether ranks that exchange parameters keep
+/// them in f32 is known of all ranks of the cluster only.
+static std::vector<LossyWires> listWires(const ClusterView &cluster) {
+  std::vector<LossyWires> wires = listLossyWires(cluster);
+  bool allWide = llvm::all_of(cluster.ranks, [&](const ClusterRank &rank) {
     return cluster.types[rank.type].getWorkingFormat() == "f32";
   });
-}
-
-/// Plans that round gradients and parameters between nodes, in favor of those
-/// that are enough faster.
-static LogicalResult tryLossy(ModuleOp module, const ClusterView &cluster,
-                              const HybridRequest &request,
-                              HybridResult &result, std::string &error) {
-  ClusterView lossy = cluster;
-  for (const LossyWires &wires : listLossyWires(cluster)) {
-    if (wires.parameters == "bf16" && !areAllWide(cluster))
-      continue;
-    lossy.wires = wires;
-    HybridResult found;
-    found.model = result.model;
-    found.wires = lossy.wires;
-    // What rounding keeps may not fit.
-    if (failed(findPlanOfModel(module, lossy, request, found, error))) {
-      if (error.empty())
-        return failure();
-      continue;
-    }
-    if (found.simulation.seconds <
-        result.simulation.seconds * (1 - leastLossyGain))
-      result = std::move(found);
-  }
-  error.clear();
-  return success();
+  if (!allWide)
+    llvm::erase_if(
+        wires, [](const LossyWires &it) { return it.parameters == "bf16"; });
+  return wires;
 }
 
 LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
                                const HybridRequest &request,
                                HybridResult &result, std::string &error) {
-  if (request.allowsLossy && !request.hypothetical)
-    if (std::string reason = explainUnroundable(cluster); !reason.empty()) {
-      error = "the cluster " + reason;
-      return failure();
-    }
-  FailureOr<HybridModel> model = getHybridModel(module, cluster);
-  if (failed(model))
-    return failure();
-  result.model = std::move(*model);
-  if (failed(findPlanOfModel(module, cluster, request, result, error)))
-    return failure();
-  return request.allowsLossy ? tryLossy(module, cluster, request, result, error)
-                             : success();
+  return findExactOrLossy(
+      module, cluster, request, listWires(cluster), result, error,
+      [&](const ClusterView &view, HybridResult &found) {
+        return findPlanOfModel(module, view, request, found, error);
+      });
 }
 
 LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,

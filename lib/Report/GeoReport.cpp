@@ -65,6 +65,7 @@ static std::string formatHead(const GeoReport &report) {
       report.cluster.globalBatch, countRanks(report), report.numDevices,
       plan.stages.size(), plan.pipelines(), toString(plan.schedule),
       report.cluster.microBatch);
+  text += formatWires(report.wires);
   text += formatv("          {0:f4} s simulated, {1:f4} s by the closed form",
                   report.simulation.seconds, plan.seconds);
   if (report.uncertainty > 0)

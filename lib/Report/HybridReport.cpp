@@ -66,6 +66,13 @@ static std::string formatShapes(const HybridReport &report) {
   return llvm::join(shapes, "; ");
 }
 
+std::string poplar::formatWires(const LossyWires &wires) {
+  if (!wires.any())
+    return "";
+  return "          " + describeWires(wires) +
+         " between nodes, with error feedback\n";
+}
+
 static std::string formatHead(const HybridReport &report) {
   int64_t devices = 0;
   for (const HybridResult::Column &column : report.columns)
@@ -74,9 +81,7 @@ static std::string formatHead(const HybridReport &report) {
       "plan      hybrid, {0} samples an iteration on {1} of {2} devices: {3}\n",
       report.whole.globalBatch, devices, report.numDevices,
       formatShapes(report));
-  if (report.wires.any())
-    text += "          " + describeWires(report.wires) +
-            " between nodes, with error feedback\n";
+  text += formatWires(report.wires);
   text += formatv(
       "          {0:f4} s simulated{1}, {2:f4} s by the closed form",
       report.simulation.seconds,
@@ -338,10 +343,6 @@ std::string poplar::formatHybridJSON(const HybridReport &report) {
   llvm::json::OStream os(stream, /*IndentSize=*/2);
   os.object([&] {
     writeOutcome(os, "hybrid", report.whole.globalBatch, report);
-    if (report.wires.any())
-      os.attribute("gradient_wire", report.wires.gradients);
-    if (!report.wires.parameters.empty())
-      os.attribute("parameter_wire", report.wires.parameters);
     os.attribute("lower_bound_of_kinds_seconds", report.lowerBoundOfKinds);
     os.attribute("tried_all_devices", report.triedAllDevices);
     if (report.isPlayed)

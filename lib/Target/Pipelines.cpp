@@ -111,19 +111,13 @@ void poplar::chooseScheduleOptions(ModuleOp program, ScheduleOptions &options) {
   options.recompute = cluster::stringifyRecomputePolicy(info.recompute).str();
 }
 
-/// Whether all programs of a job can sample with caches: GPUs have whole units,
-/// and the model has no ops that need whole sequences.
+/// Whether all programs of a job can sample with caches: the model has no ops
+/// that need whole sequences.
 static bool canDecode(ModuleOp module) {
-  bool isJob = false;
-  for (auto program : module.getOps<ModuleOp>()) {
-    zero::ProgramInfo info = zero::ProgramInfo::get(program);
-    const TargetInfo *target = findTargetInfo(info.target);
-    bool isHost = target && target->getKind().isHost();
-    if ((info.sharesUnits() && !isHost) || findUndecodable(program, "model"))
-      return false;
-    isJob = true;
-  }
-  return isJob;
+  auto programs = module.getOps<ModuleOp>();
+  return !programs.empty() && llvm::none_of(programs, [](ModuleOp program) {
+    return findUndecodable(program, "model");
+  });
 }
 
 LogicalResult poplar::schedulePrograms(ModuleOp module,

@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/NN/NNTensorParallel.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
+#include "Poplar/Dialect/Zero/ParameterParts.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/Build.h"
@@ -101,6 +102,8 @@ static std::string describe(ModuleOp module, DictionaryAttr model,
       info.precision == "tf32" ? info.precision : options.precision;
   if (info.scaled)
     object["scaled"] = true;
+  if (info.hasLossyParameters)
+    object["parameter_wire"] = info.wire;
   if (std::optional<int64_t> columns = getLogitsColumns(module, info))
     object["logits_columns"] = *columns;
   object["recompute"] = options.recompute;
@@ -130,7 +133,8 @@ static uint64_t hashPlan(ModuleOp module) {
              << bucket.getStageAttr();
   }
   for (auto parameter : module.getOps<nn::ParameterOp>())
-    stream << parameter.getSymName() << parameter.getType();
+    if (!zero::hasParts(parameter))
+      stream << parameter.getSymName() << parameter.getType();
   stream << zero::hasInt8States(module);
   // Each group has functions of its own, and buckets each position.
   zero::ProgramInfo info = zero::ProgramInfo::get(module);
@@ -376,6 +380,8 @@ LogicalResult ProgramDescription::takeState(ModuleOp module) {
                        std::move(residuals), info.hasOwnMaster(bucket)});
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    if (zero::hasParts(parameter))
+      continue;
     auto type = cast<RankedTensorType>(parameter.getType());
     if (type.getRank() > 4)
       return parameter.emitOpError("has more than four dimensions");

@@ -172,9 +172,9 @@ static int32_t chooseToken(const std::vector<float> &Logits, const Options &O,
 
 /// Of a program that was built without functions for them.
 static std::string explainNoCaches(const ModelInfo &Model) {
-  return "note: sampling has no KV cache: it is not made for GPUs that share "
-         "units, for models with operations that need whole sequences, nor "
-         "with poplar build --no-kv-cache; each token takes a pass over " +
+  return "note: sampling has no KV cache: it is not made for models with "
+         "operations that need whole sequences, nor with poplar build "
+         "--no-kv-cache; each token takes a pass over " +
          std::to_string(Model.SeqLen) + " positions\n";
 }
 

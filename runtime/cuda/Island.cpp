@@ -11,9 +11,9 @@
 #include "cuda/Nccl.h"
 #include "cuda/NcclIsland.h"
 #include "cuda/Selection.h"
+#include "job/HostCollectives.h"
 #include "support/Error.h"
 
-#include <algorithm>
 #include <unistd.h>
 
 using namespace poplar::runtime;
@@ -47,11 +47,8 @@ comm::IslandOffer poplar::runtime::offerIsland(const PoplarProgram &Program,
     Offer.TeamReason = Reason;
     return Offer;
   }
-  bool IsLossy =
-      std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
-                  [](const PoplarBucket &B) { return B.residuals; });
-  if (Reason.empty() && IsLossy)
-    Reason = "the plan rounds sums of gradients that cross between nodes";
+  if (Reason.empty())
+    Reason = explainHostCollectives(Program);
   if (Reason.empty())
     Offer.Library = Library;
   Offer.Reason = Reason;

@@ -8,6 +8,7 @@
 
 #include "job/Group.h"
 #include "checkpoint/State.h"
+#include "job/HostCollectives.h"
 #include "support/Cores.h"
 #include "support/Error.h"
 #include "training/Executor.h"
@@ -229,11 +230,6 @@ static std::vector<std::vector<int>> listHolders(const PoplarProgram &Program) {
   return {Holders.begin(), Holders.end()};
 }
 
-static bool isLossy(const PoplarProgram &Program) {
-  return std::any_of(Program.buckets, Program.buckets + Program.num_buckets,
-                     [](const PoplarBucket &B) { return B.residuals; });
-}
-
 void Group::joinTeams(
     Device &D, const std::vector<comm::IslandOffer> &Offers,
     const std::function<const comm::IslandMaker &(comm::Communicator &)>
@@ -241,12 +237,9 @@ void Group::joinTeams(
     std::string &Description) {
   std::vector<std::vector<int>> Teams =
       comm::findTeams(Offers, listTeams(Program), "exchanges", "", Description);
-  std::vector<std::vector<int>> Holders = comm::findTeams(
-      Offers, listHolders(Program), "collectives",
-      isLossy(Program) ? "the plan rounds sums of gradients that cross between "
-                         "nodes"
-                       : "",
-      Description);
+  std::vector<std::vector<int>> Holders =
+      comm::findTeams(Offers, listHolders(Program), "collectives",
+                      explainHostCollectives(Program), Description);
   if (Teams.empty() && Holders.empty())
     return;
   auto GetType = [&](int R) {

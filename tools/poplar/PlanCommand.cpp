@@ -10,6 +10,7 @@
 #include "Commands.h"
 #include "Output.h"
 #include "Poplar/Allocation/HeteroAllocate.h"
+#include "Poplar/Allocation/StagedAllocation.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
@@ -100,10 +101,10 @@ static std::string checkOptions(const Arguments &args) {
        args.allocation.policy != HeteroAllocateOptions().policy))
     return "--pipeline is a plan of your own, of which nothing is predicted; "
            "leave out --policy, --batch, --explain, --json and --trace";
-  if (!args.pipeline.stages.empty() && args.allocation.allowLossy)
-    return "--pipeline is a plan of your own, for which nothing is chosen; "
-           "leave out --allow-lossy, and write gradient_wire into the plan "
-           "(docs/lossy-wires.md)";
+  if (!args.pipeline.stages.empty() && args.allocation.allowLossy &&
+      args.hypothetical)
+    return "--allow-lossy with --pipeline compares programs, of which a "
+           "hypothetical plan has none; leave out one of both";
   if (args.chunks > 0 && args.pipeline.stages.empty() &&
       args.allocation.policy != "hybrid")
     return "--chunks is for --pipeline and --policy hybrid";
@@ -118,9 +119,6 @@ static std::string checkOptions(const Arguments &args) {
     return "--policy hybrid plans stages of at most " +
            std::to_string(HybridProblem::mostChunks) + " chunks";
   const HeteroAllocateOptions &options = args.allocation, unset;
-  if (options.allowLossy && options.policy == "geo")
-    return "--policy geo plans links that lose nothing; leave out "
-           "--allow-lossy, or plan by --policy hybrid";
   std::string policy = "--policy " + options.policy;
   if (args.explain)
     return policy + " explains itself; leave out --explain";
@@ -154,12 +152,21 @@ static bool planPipeline(Compilation &compilation, Arguments &args) {
         "--pipeline: " + reason + "; --hypothetical plans it all the same";
     return false;
   }
+  zero::PlanOp plan = *module.getOps<zero::PlanOp>().begin();
+  if (args.allocation.allowLossy) {
+    mlir::FailureOr<LossyWires> wires =
+        chooseWires(module, args.build.bucketBytes, compilation.error);
+    if (mlir::failed(wires))
+      return false;
+    if (wires->any())
+      plan.setGradientWireAttr(mlir::TypeAttr::get(
+          zero::getWireType(module.getContext(), wires->gradients)));
+  }
   if (!args.output.empty() &&
       !writeFiles({{args.output, formatModule(module)}}, compilation.error))
     return false;
   if (args.output != "-")
-    llvm::outs() << formatPlan(*module.getOps<zero::PlanOp>().begin())
-                 << format(Buildability{{}, reason});
+    llvm::outs() << formatPlan(plan) << format(Buildability{{}, reason});
   return true;
 }
 

@@ -52,6 +52,8 @@ struct HybridReport : HybridResult {
 
 /// "embed .. block.6": units [first, end).
 std::string formatUnits(const HybridModel &model, int first, int end);
+/// What collectives round between nodes: a line, or nothing.
+std::string formatWires(const LossyWires &wires);
 /// The members of an object. Plans of the policies hybrid and geo say alike
 /// what came of the search.
 template <typename Report>
@@ -68,6 +70,8 @@ void writeOutcome(llvm::json::OStream &os, llvm::StringRef policy,
   os.attribute("lower_bound_seconds", report.getLowerBound());
   os.attribute("proven", report.isProven());
   write(os, report.buildability);
+  if (report.wires.any())
+    os.attribute("gradient_wire", report.wires.gradients);
 }
 void writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure);
 

@@ -38,7 +38,7 @@
 #include "Poplar/Conversion/Memory/Passes.h"
 #include "Poplar/Conversion/Program/RuntimeCalls.h"
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ParameterParts.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "SplitProducts.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -142,6 +142,26 @@ LogicalResult PlanMemoryPass::findWorkingType() {
   return failure(result.wasInterrupted());
 }
 
+/// The buckets whose copies lie one behind the other, since a parameter of the
+/// program consists of what they hold, by the first of them.
+static DenseMap<StringAttr, SmallVector<zero::BucketOp>>
+findChains(ModuleOp module) {
+  DenseMap<StringAttr, zero::BucketOp> bucketOf;
+  for (auto bucket : module.getOps<zero::BucketOp>())
+    for (auto name : bucket.getParameters().getAsRange<FlatSymbolRefAttr>())
+      bucketOf[name.getAttr()] = bucket;
+  DenseMap<StringAttr, SmallVector<zero::BucketOp>> chains;
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    SmallVector<zero::BucketOp> chain;
+    for (FlatSymbolRefAttr part : zero::getParts(parameter))
+      if (zero::BucketOp bucket = bucketOf.lookup(part.getAttr()))
+        chain.push_back(bucket);
+    if (!chain.empty())
+      chains[chain.front().getSymNameAttr()] = chain;
+  }
+  return chains;
+}
+
 /// Places the whole copies of buckets, from 0 on; returns their end.
 int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
   ModuleOp module = getOperation();
@@ -154,16 +174,39 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
     return offset;
   };
   SymbolTableCollection symbols;
+  for (auto bucket : module.getOps<zero::BucketOp>())
+    places.buckets.insert({bucket.getSymNameAttr(),
+                           {*zero::BucketLayout::get(bucket, symbols),
+                            {},
+                            {},
+                            bucket.getStorageType(places.workingType)}});
+  auto getEntry = [&](zero::BucketOp bucket) -> SharedPlaces::Bucket & {
+    return places.buckets.find(bucket.getSymNameAttr())->second;
+  };
+  auto chains = findChains(module);
+  llvm::SmallDenseSet<Operation *> placed;
   for (auto bucket : module.getOps<zero::BucketOp>()) {
-    SharedPlaces::Bucket entry{
-        *zero::BucketLayout::get(bucket, symbols), {}, {}, {}};
+    SmallVector<zero::BucketOp> chain = chains.lookup(bucket.getSymNameAttr());
+    if (chain.empty())
+      chain = {bucket};
+    if (!placed.insert(bucket).second)
+      continue;
+    placed.insert(chain.begin(), chain.end());
     int64_t stage = info.getStage(bucket);
-    entry.type = bucket.getStorageType(places.workingType);
-    if (info.holds(bucket) && (!sharded || stage < 3))
+    if (!info.holds(bucket) || (sharded && stage == 3))
+      continue;
+    for (zero::BucketOp link : chain) {
+      SharedPlaces::Bucket &entry = getEntry(link);
       entry.working =
           place(entry.layout.elements, entry.type.getIntOrFloatBitWidth() / 8);
-    if (info.holds(bucket) && !bucket.getFrozen() && (!sharded || stage < 2))
-      entry.gradient = place(entry.layout.elements, 4);
+    }
+    if (bucket.getFrozen() || (sharded && stage == 2))
+      continue;
+    for (zero::BucketOp link : chain)
+      getEntry(link).gradient = place(getEntry(link).layout.elements, 4);
+  }
+  for (auto bucket : module.getOps<zero::BucketOp>()) {
+    const SharedPlaces::Bucket &entry = getEntry(bucket);
     for (auto [name, offset] :
          llvm::zip_equal(bucket.getParameters().getAsRange<FlatSymbolRefAttr>(),
                          entry.layout.offsets))
@@ -175,7 +218,14 @@ int64_t PlanMemoryPass::placeCopies(OpBuilder &builder) {
                            FlatSymbolRefAttr::get(bucket.getSymNameAttr()),
                            TypeAttr::get(entry.type), toAttr(entry.working),
                            toAttr(entry.gradient));
-    places.buckets.insert({bucket.getSymNameAttr(), std::move(entry)});
+  }
+  for (auto parameter : module.getOps<nn::ParameterOp>()) {
+    SmallVector<FlatSymbolRefAttr> parts = zero::getParts(parameter);
+    if (parts.empty())
+      continue;
+    auto first = places.parameters.find(parts.front().getAttr());
+    if (first != places.parameters.end())
+      places.parameters.insert({parameter.getSymNameAttr(), first->second});
   }
   return end;
 }

@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
+#include "Poplar/Dialect/Zero/ParameterParts.h"
 #include "Poplar/Dialect/Zero/ZeroExchange.h"
 #include "Poplar/Planner/Model/WireFormat.h"
 #include "Poplar/Runtime/Quantized.h"
@@ -44,8 +45,19 @@ void ZeroDialect::initialize() {
       >();
 }
 
+static LogicalResult verifyParts(Operation *op, Attribute attribute) {
+  auto parts = dyn_cast<ArrayAttr>(attribute);
+  if (isa<nn::ParameterOp>(op) && parts && parts.size() > 1 &&
+      llvm::all_of(parts, llvm::IsaPred<FlatSymbolRefAttr>))
+    return success();
+  return op->emitError() << kPartsAttr
+                         << " is a list of two parameters or more, on one";
+}
+
 LogicalResult ZeroDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attribute) {
+  if (attribute.getName() == kPartsAttr)
+    return verifyParts(op, attribute.getValue());
   if (attribute.getName() != kTurnAttr)
     return op->emitError() << attribute.getName()
                            << " is no attribute of an operation";

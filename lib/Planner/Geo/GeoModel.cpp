@@ -80,6 +80,10 @@ GeoProblemBuilder::makeKind(const HybridProblem::DeviceType &type,
       4.0 * static_cast<double>(microBatch * whole.problem.boundaryBytes) /
           degree;
   kind.replicatedBytes = static_cast<double>(type.state.replicated(1)) / degree;
+  // What rounding left of gradients is kept in f32, at most of all.
+  if (whole.problem.roundedGradientBytes)
+    kind.replicatedBytes +=
+        static_cast<double>(whole.problem.gradientBytes) / degree;
   kind.shardedBytes = static_cast<double>(type.state.sharded(1)) / degree;
   constexpr int block = 256;
   kind.savedStateBytes =
@@ -195,7 +199,7 @@ std::optional<GeoCluster> GeoProblemBuilder::build(int64_t microBatch,
   geo.problem.tiedInt8States = from.tiedInt8States;
   geo.problem.frozenElements = from.frozenElements;
   geo.problem.quantizedBytes = from.quantizedBytes;
-  geo.problem.gradientBytes = static_cast<double>(from.gradientBytes);
+  geo.problem.gradientBytes = from.getGradientBytes();
   geo.problem.parameterBytes = static_cast<double>(from.parameterBytes);
   geo.problem.boundaryBytes =
       static_cast<double>(microBatch * from.boundaryBytes);

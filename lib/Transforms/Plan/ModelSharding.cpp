@@ -20,8 +20,8 @@ using nn::Layout;
 using nn::ParameterShare;
 using nn::Ranges;
 
-std::string poplar::getPartName(StringRef parameter, int64_t position) {
-  return (parameter + ".part" + Twine(position)).str();
+std::string poplar::getPartName(StringRef parameter, int64_t index) {
+  return (parameter + ".part" + Twine(index)).str();
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,7 +194,8 @@ ModelSharding::shardUnit(func::CallOp call) {
   return &units.insert({name, std::move(*unit)}).first->second;
 }
 
-/// @model's own value of a parameter becomes the device's share of it.
+/// @model's own value of a parameter becomes the device's share of it, which
+/// has no name yet.
 LogicalResult ModelSharding::takeParameter(Value parameter,
                                            const ParameterShare &share) {
   auto get = parameter.getDefiningOp<nn::GetParameterOp>();
@@ -202,10 +203,8 @@ LogicalResult ModelSharding::takeParameter(Value parameter,
   auto [entry, isNew] = shares.insert({name, share});
   if (!isNew && !(entry->second == share))
     return get.emitOpError("is read in two ways by units that devices share");
-  if (share.kind == ParameterShare::Slice) {
+  if (share.kind == ParameterShare::Slice)
     get.getValue().setType(nn::getShareType(get.getValue().getType(), share));
-    get.setParameter(getPartName(name, group.getPosition()));
-  }
   return success();
 }
 

@@ -32,6 +32,18 @@ namespace {
 /// A group, and a place among those of its ranks that share units.
 using Holder = std::pair<int64_t, int64_t>;
 
+/// What a holder reads of a parameter.
+struct Use {
+  Holder holder;
+  ParameterShare share;
+};
+
+/// A part that a parameter is cut into, and who holds it.
+struct Part {
+  ParameterShare share;
+  std::set<Holder> holders;
+};
+
 class Slicing {
 public:
   Slicing(ModuleOp module, zero::PlanOp plan)
@@ -41,8 +53,11 @@ public:
 
 private:
   LogicalResult findShares();
+  SmallVector<Use> findUses(StringAttr name);
+  FailureOr<SmallVector<Part>> cutRows(nn::ParameterOp parameter,
+                                       ArrayRef<Use> uses);
   LogicalResult divide(nn::ParameterOp parameter);
-  void addPart(nn::ParameterOp parameter, int64_t position,
+  void addPart(nn::ParameterOp parameter, StringAttr name,
                const ParameterShare &share);
   void divideBucket(zero::BucketOp bucket);
 
@@ -78,7 +93,7 @@ LogicalResult Slicing::findShares() {
   return success();
 }
 
-void Slicing::addPart(nn::ParameterOp parameter, int64_t position,
+void Slicing::addPart(nn::ParameterOp parameter, StringAttr name,
                       const ParameterShare &share) {
   OpBuilder builder(parameter);
   auto type = cast<RankedTensorType>(parameter.getType());
@@ -86,61 +101,122 @@ void Slicing::addPart(nn::ParameterOp parameter, int64_t position,
   for (auto [begin, end] : share.ranges)
     ranges.append({begin, end});
   auto part = cast<nn::ParameterOp>(builder.clone(*parameter));
-  part.setSymName(getPartName(parameter.getSymName(), position));
+  part.setSymNameAttr(name);
   part.setType(nn::getShareType(type, share));
   part.setSliceAttr(nn::SliceAttr::get(module.getContext(),
                                        parameter.getSymName(), type.getShape(),
                                        share.dim, ranges));
 }
 
-LogicalResult Slicing::divide(nn::ParameterOp parameter) {
-  StringAttr name = parameter.getSymNameAttr();
-  std::map<StringRef, std::set<Holder>> holders;
-  std::map<std::string, ParameterShare> parts;
-  bool isWhole = false;
-  for (auto [index, group] : llvm::enumerate(groups)) {
-    bool uses = false;
-    for (int64_t unit : units.getReaders(name))
-      uses |= group.owns(unit);
-    if (!uses)
+/// Group by group, in the order of the positions.
+SmallVector<Use> Slicing::findUses(StringAttr name) {
+  SmallVector<Use> uses;
+  for (int64_t index = 0; index < int64_t(groups.size()); ++index) {
+    if (llvm::none_of(units.getReaders(name),
+                      [&](int64_t unit) { return groups[index].owns(unit); }))
       continue;
-    SmallVector<int64_t> degrees = group.getPartsOfRanks();
-    for (int64_t position = 0; position < int64_t(degrees.size()); ++position) {
+    SmallVector<int64_t> parts = groups[index].getPartsOfRanks();
+    for (int64_t position = 0; position < int64_t(parts.size()); ++position) {
       ParameterShare share;
-      if (degrees.size() > 1)
-        share = shares[degrees][position].lookup(name);
-      Holder holder = {int64_t(index), position};
-      if (share.kind == ParameterShare::Slice) {
-        std::string part = getPartName(name, position);
-        auto [known, isNew] = parts.insert({part, share});
-        if (!isNew && !(known->second == share))
-          return parameter.emitOpError(
-              "is used by groups that divide it in unlike ways; give them the "
-              "same parts");
-        holders[StringAttr::get(module.getContext(), part).getValue()].insert(
-            holder);
-        continue;
-      }
-      isWhole = true;
-      if (share.kind == ParameterShare::Whole || position == 0)
-        holders[name].insert(holder);
+      if (parts.size() > 1)
+        share = shares[parts][position].lookup(name);
+      if (share.kind != ParameterShare::First || position == 0)
+        uses.push_back({{index, position}, share});
     }
   }
-  if (isWhole && !parts.empty())
-    return parameter.emitOpError(
-        "is used whole by a group and divided by another; share units in both "
-        "in the same way, or put their units into one group");
-  auto &entry = made[name];
-  int64_t position = 0;
-  for (const auto &[part, share] : parts) {
-    if (module.lookupSymbol(part))
-      return parameter.emitOpError("cannot be divided: there is a symbol @")
-             << part << " already";
+  return uses;
+}
+
+/// Where all groups divide a parameter in the same way, what its positions
+/// hold.
+static SmallVector<Part> findPositions(ArrayRef<Use> uses) {
+  SmallVector<Part> parts;
+  llvm::DenseMap<int64_t, size_t> counts;
+  for (const auto &[holder, share] : uses) {
+    size_t position = holder.second;
+    ++counts[holder.first];
+    if (position == parts.size())
+      parts.push_back({share, {}});
+    if (share.kind != ParameterShare::Slice || position > parts.size() ||
+        !(parts[position].share == share))
+      return {};
+    parts[position].holders.insert(holder);
   }
-  for (size_t count = parts.size(); position < int64_t(count); ++position)
-    addPart(parameter, position, parts[getPartName(name, position)]);
-  for (auto &[held, by] : holders)
-    entry.push_back({StringAttr::get(module.getContext(), held), by});
+  bool isAlike = llvm::all_of(
+      counts, [&](auto entry) { return entry.second == parts.size(); });
+  return isAlike ? parts : SmallVector<Part>();
+}
+
+/// Cuts rows at the bounds of all groups. A device whose share is several parts
+/// has them one behind the other (Dialect/Zero/ParameterParts.h).
+FailureOr<SmallVector<Part>> Slicing::cutRows(nn::ParameterOp parameter,
+                                              ArrayRef<Use> uses) {
+  auto type = cast<RankedTensorType>(parameter.getType());
+  int64_t rows = type.getDimSize(0), rowElements = type.getNumElements() / rows;
+  auto getRows = [&](const ParameterShare &share) {
+    return share.kind == ParameterShare::Slice ? share.ranges.front()
+                                               : std::pair(int64_t(0), rows);
+  };
+  std::set<int64_t> bounds;
+  for (const auto &[holder, share] : uses) {
+    if (nn::isQuantized(type) || (share.kind == ParameterShare::Slice &&
+                                  (share.dim != 0 || share.ranges.size() != 1)))
+      return parameter.emitOpError(
+          "is used by groups that divide it in unlike ways, and not by rows; "
+          "give them the same parts");
+    auto [begin, end] = getRows(share);
+    bounds.insert({begin, end});
+    // Parts lie next to each other, without gaps, in buckets of their own.
+    if (begin * rowElements % zero::BucketLayout::kAlignment != 0)
+      return parameter.emitOpError("is used by groups that divide it in unlike "
+                                   "ways, at row ")
+             << begin << " of " << rowElements
+             << " elements, which is no multiple of "
+             << zero::BucketLayout::kAlignment
+             << " elements; give them the same parts";
+  }
+  SmallVector<Part> parts;
+  for (auto begin = bounds.begin(); std::next(begin) != bounds.end(); ++begin) {
+    Part part;
+    part.share = {
+        ParameterShare::Slice, /*dim=*/0, {{*begin, *std::next(begin)}}};
+    for (const auto &[holder, share] : uses)
+      if (auto [first, end] = getRows(share); first <= *begin && *begin < end)
+        part.holders.insert(holder);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+LogicalResult Slicing::divide(nn::ParameterOp parameter) {
+  StringAttr name = parameter.getSymNameAttr();
+  SmallVector<Use> uses = findUses(name);
+  auto &entry = made[name];
+  if (llvm::none_of(uses, [](const Use &use) {
+        return use.share.kind == ParameterShare::Slice;
+      })) {
+    std::set<Holder> holders;
+    for (const Use &use : uses)
+      holders.insert(use.holder);
+    entry.push_back({name, std::move(holders)});
+    return success();
+  }
+  SmallVector<Part> parts = findPositions(uses);
+  if (parts.empty()) {
+    FailureOr<SmallVector<Part>> cut = cutRows(parameter, uses);
+    if (failed(cut))
+      return failure();
+    parts = std::move(*cut);
+  }
+  for (const auto &[index, part] : llvm::enumerate(parts)) {
+    auto partName =
+        StringAttr::get(module.getContext(), getPartName(name, int64_t(index)));
+    if (module.lookupSymbol(partName))
+      return parameter.emitOpError("cannot be divided: there is a symbol @")
+             << partName.getValue() << " already";
+    addPart(parameter, partName, part.share);
+    entry.push_back({partName, part.holders});
+  }
   // The whole one stays until --zero-shard-units: @model reads it.
   return success();
 }

@@ -207,19 +207,9 @@ static double getSharersBandwidth(zero::PlanOp plan, int64_t group) {
   return slowest.value_or(0);
 }
 
-/// Lossy formats are narrower than what is sent without. GPUs' libraries have
-/// no blocks of int8: where gradients are lossy, too, the hosts collect.
-static LogicalResult verifyWires(zero::PlanOp plan,
-                                 ArrayRef<zero::ProgramInfo> programs,
-                                 StringRef exact) {
+/// Lossy formats are narrower than what is sent without.
+static LogicalResult verifyWires(zero::PlanOp plan, StringRef exact) {
   LossyWires wires = zero::getLossyWires(plan);
-  bool allHosts = llvm::all_of(programs, [](const zero::ProgramInfo &info) {
-    return StringRef(info.target).starts_with("host");
-  });
-  if (wires.parameters == "i8" && wires.gradients.empty() && !allHosts)
-    return plan.emitOpError("has GPUs and parameter_wire i8, but exact "
-                            "gradients: give it a gradient_wire, too, or "
-                            "parameter_wire bf16");
   if (!wires.parameters.empty() &&
       getElementBytes(wires.parameters) >= getElementBytes(exact.str()))
     return plan.emitOpError("sends parameters as ")
@@ -322,7 +312,7 @@ void SpecializeDeviceTypesPass::runOnOperation() {
     programs.push_back(std::move(info));
   }
   std::string wire = getWire(programs);
-  if (failed(verifyWires(plan, programs, wire)))
+  if (failed(verifyWires(plan, wire)))
     return signalPassFailure();
   chooseMessages(programs);
   for (auto [type, info] : llvm::zip_equal(types, programs)) {

@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/NN/NN.h"
-#include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Dialect/Zero/ParameterParts.h"
 #include "Poplar/Transforms/Model/DifferentiateUnit.h"
 #include "Poplar/Transforms/Zero/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -71,6 +71,8 @@ private:
   SmallVector<zero::BucketOp> buckets;
   DenseMap<StringAttr, Place> places;
   DenseMap<StringAttr, RankedTensorType> parameterTypes;
+  /// The buckets of a parameter that has parts (ParameterParts.h).
+  DenseMap<StringAttr, SmallVector<zero::BucketOp>> partsOf;
   /// Running gradients in @train: as read, and as units hand them on.
   DenseMap<Value, Place> gradients;
   /// The last op of each function that adds to the running gradients of a
@@ -106,10 +108,29 @@ LogicalResult ZeroMaterializePass::findPlaces() {
     }
   }
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    if (!places.count(parameter.getSymNameAttr()))
+    StringAttr name = parameter.getSymNameAttr();
+    SmallVector<FlatSymbolRefAttr> parts = zero::getParts(parameter);
+    for (FlatSymbolRefAttr part : parts) {
+      auto place = places.find(part.getAttr());
+      if (place == places.end() || meetsInSteps(place->second.bucket))
+        return parameter.emitOpError("has the part ")
+               << part << ", which is in no zero.bucket of stage 0 or 1";
+      auto type = cast<RankedTensorType>(
+          module.lookupSymbol<nn::ParameterOp>(part.getAttr()).getType());
+      if (part != parts.back() &&
+          type.getNumElements() % zero::BucketLayout::kAlignment != 0)
+        return parameter.emitOpError("has the part ")
+               << part << " of " << type.getNumElements()
+               << " elements, behind which there is a gap: expected a multiple "
+                  "of "
+               << zero::BucketLayout::kAlignment;
+      partsOf[name].push_back(place->second.bucket);
+      // Where the ranks meet is the same for all parts.
+      places.insert({name, {place->second.bucket, 0}});
+    }
+    if (!places.count(name))
       return parameter.emitOpError("is in no zero.bucket");
-    parameterTypes[parameter.getSymNameAttr()] =
-        cast<RankedTensorType>(parameter.getType());
+    parameterTypes[name] = cast<RankedTensorType>(parameter.getType());
   }
   return success();
 }
@@ -271,8 +292,12 @@ void ZeroMaterializePass::addReduction(OpBuilder &builder, Location loc,
 LogicalResult ZeroMaterializePass::findAddends(ArrayRef<func::FuncOp> trains) {
   for (func::FuncOp train : trains) {
     DenseMap<zero::BucketOp, Operation *> complete;
-    for (auto set : train.getOps<nn::SetGradientOp>())
-      complete[places.lookup(set.getParameterAttr().getAttr()).bucket] = set;
+    for (auto set : train.getOps<nn::SetGradientOp>()) {
+      StringAttr name = set.getParameterAttr().getAttr();
+      complete[places.lookup(name).bucket] = set;
+      for (zero::BucketOp bucket : partsOf.lookup(name))
+        complete[bucket] = set;
+    }
     for (auto [bucket, set] : complete)
       if (!meetsInSteps(bucket))
         addends[bucket].push_back(set);
@@ -346,6 +371,7 @@ void ZeroMaterializePass::runOnOperation() {
   buckets.clear();
   places.clear();
   parameterTypes.clear();
+  partsOf.clear();
   gradients.clear();
   addends.clear();
   // Of a pipeline stage, the half that has gradients.

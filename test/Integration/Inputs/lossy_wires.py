@@ -76,9 +76,8 @@ TYPES = (
 GPU_STEPS = 5
 
 
-def mixed(stage, wires):
+def mixed(stage, wires, types=("ampere", "host", "ampere")):
     """Two GPUs of a node, which could collect by NCCL, and a host on another."""
-    types = ("ampere", "host", "ampere")
     ranks = tuple(
         replace(rank, type=name) for rank, name in zip(RANKS, types)
     )
@@ -88,6 +87,8 @@ def mixed(stage, wires):
 GPUS = {
     "gpus-0": mixed(0, "gradient_wire i8"),
     "gpus-2": mixed(2, "gradient_wire i8 parameter_wire i8"),
+    # Of GPUs alone, whose library has no blocks of int8.
+    "gpus-1": mixed(1, "parameter_wire i8", ["ampere"] * 3),
 }
 
 

@@ -79,6 +79,25 @@ VARIANTS = {
         1,
         [shared(FAST, FAST, end=2, stage=1), shared(SLOW, SLOW, stage=1)],
     ),
+    # Of a tied embedding, each stage has other rows.
+    "gpt2-stages-tied-2+2": (
+        "gpt2",
+        2,
+        [shared(FAST, SLOW, parts=[3, 1], end=2, stage=1), shared(FAST, FAST, stage=3)],
+    ),
+    "gpt2-stages-tied-1+3": (
+        "gpt2",
+        1,
+        [shared(SLOW, end=1), shared(FAST, SLOW, SLOW, parts=[2, 1, 1])],
+    ),
+    "qwen3-stages-tied": (
+        "qwen3",
+        1,
+        [
+            shared(FAST, SLOW, parts=[2, 1], end=2, stage=2),
+            shared(FAST, SLOW, stage=1),
+        ],
+    ),
     "bert-stages-2+2": (
         "bert",
         1,
@@ -86,7 +105,13 @@ VARIANTS = {
     ),
 }
 
-RESUMED = ("llama-uneven", "gpt2-uneven-2x2", "bert-uneven-4", "llama-stages-uneven")
+RESUMED = (
+    "llama-uneven",
+    "gpt2-uneven-2x2",
+    "bert-uneven-4",
+    "llama-stages-uneven",
+    "gpt2-stages-tied-2+2",
+)
 
 
 def make_plan(model, pipelines, groups):

@@ -59,17 +59,6 @@ zero.plan stage 1 global_batch 1 policy "exact" {
 
 // -----
 
-cluster.device_type @gpu target "cuda:sm_80" memory 1000000 precision f32
-cluster.node @n devices [@gpu]
-nn.parameter @w : tensor<64xf32> ones
-zero.bucket @b [@w]
-// expected-error @below {{has GPUs and parameter_wire i8, but exact gradients: give it a gradient_wire, too, or parameter_wire bf16}}
-zero.plan stage 1 global_batch 1 policy "exact" parameter_wire i8 {
-  zero.rank @gpu node "n" micro_batch 1 steps 1 last 1
-}
-
-// -----
-
 cluster.device_type @cpu target "host" memory 1000000 precision bf16
 cluster.node @n devices [@cpu]
 nn.parameter @w : tensor<64xf32> ones

@@ -164,6 +164,57 @@ zero.plan stage 2 global_batch 2 policy "stages" {
 
 // -----
 
+// A tied parameter is cut at the bounds of all groups that divide it. Each part has
+// holders of its own: here a device of the first group, and that of the second,
+// which reads it whole.
+
+// CHECK: module @cpu.stage0.part0.program {
+// CHECK: nn.parameter @e.part0 : tensor<8x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [0, 8]>
+// CHECK: nn.parameter @e.part1 : tensor<8x4xf32> zeros slice <of "e" shape [16, 4] dim 0 ranges [8, 16]>
+// CHECK: nn.parameter @e : tensor<16x4xf32>
+// CHECK: zero.bucket @first.shared [@e.part0] bounds {{.*}} groups [0, 1] positions [0, 0] stage 1
+// CHECK: zero.bucket @first.shared.1 [@e.part1] bounds {{.*}} groups [0, 1] positions [1, 0] stage 1
+// CHECK: module @cpu.stage1.program
+
+nn.parameter @e : tensor<16x4xf32> zeros
+nn.parameter @w : tensor<4xf32> ones
+cluster.device_type @cpu target "host" memory 1000000 precision f32
+cluster.node @n devices [6 x @cpu]
+cluster.link inside nodes latency 0 bandwidth 1.0e9
+zero.bucket @first [@e]
+zero.bucket @second [@w]
+func.func private @block(%x: tensor<?x2x4xf32>, %w: tensor<4xf32>) -> tensor<?x2x4xf32> attributes {nn.unit} {
+  %y, %r = nn.rms_norm %x, %w eps 1.0e-5 : (tensor<?x2x4xf32>, tensor<4xf32>) -> (tensor<?x2x4xf32>, tensor<?x2xf32>)
+  return %y : tensor<?x2x4xf32>
+}
+func.func private @embed(%ids: tensor<?x2xi32>, %e: tensor<16x4xf32> {nn.parameter}) -> tensor<?x2x4xf32> attributes {nn.unit} {
+  %0 = nn.embedding %ids, %e : (tensor<?x2xi32>, tensor<16x4xf32>) -> tensor<?x2x4xf32>
+  return %0 : tensor<?x2x4xf32>
+}
+func.func private @loss(%x: tensor<?x2x4xf32>, %e: tensor<16x4xf32> {nn.parameter}, %targets: tensor<?x2xi32>) -> tensor<?x2xf32> attributes {nn.unit} {
+  %0 = nn.linear %x, %e : (tensor<?x2x4xf32>, tensor<16x4xf32>) -> tensor<?x2x16xf32>
+  %loss, %lse = nn.cross_entropy %0, %targets : (tensor<?x2x16xf32>, tensor<?x2xi32>) -> (tensor<?x2xf32>, tensor<?x2xf32>)
+  return %loss : tensor<?x2xf32>
+}
+func.func @model(%ids: tensor<?x2xi32>, %targets: tensor<?x2xi32>, %keys: tensor<?x2xi32>) -> tensor<?x2xf32> {
+  %e = nn.get_parameter @e : tensor<16x4xf32>
+  %w = nn.get_parameter @w : tensor<4xf32>
+  %0 = call @embed(%ids, %e) : (tensor<?x2xi32>, tensor<16x4xf32>) -> tensor<?x2x4xf32>
+  %1 = call @block(%0, %w) : (tensor<?x2x4xf32>, tensor<4xf32>) -> tensor<?x2x4xf32>
+  %2 = call @block(%1, %w) : (tensor<?x2x4xf32>, tensor<4xf32>) -> tensor<?x2x4xf32>
+  %loss = call @loss(%2, %e, %targets) : (tensor<?x2x4xf32>, tensor<16x4xf32>, tensor<?x2xi32>) -> tensor<?x2xf32>
+  return %loss : tensor<?x2xf32>
+}
+zero.plan stage 1 global_batch 1 policy "stages" schedule "1f1b" {
+  zero.group units [0, 2] stage 1 tensor 2
+  zero.group units [2, 4] stage 1
+  zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "n" group 0 micro_batch 1 steps 1 last 1
+  zero.rank @cpu node "n" group 1 micro_batch 1 steps 1 last 1
+}
+
+// -----
+
 // Stages of bf16 and f32 exchange bf16, which is the first one's own format. The
 // last one sends nothing, and has no format for it.
 

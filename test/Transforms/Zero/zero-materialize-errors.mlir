@@ -144,3 +144,37 @@ module {
     return
   }
 }
+
+// -----
+
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
+  nn.parameter @a : tensor<32xf32> ones
+  // expected-error @below {{has the part @b, which is in no zero.bucket of stage 0 or 1}}
+  nn.parameter @w : tensor<64xf32> ones {zero.parts = [@a, @b]}
+  nn.parameter @b : tensor<32xf32> ones
+  zero.bucket @bucket [@a] bounds [0, 16, 32]
+  func.func @train() {
+    return
+  }
+}
+
+// -----
+
+module {
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 1 world_size 2
+  nn.parameter @a : tensor<8xf32> ones
+  nn.parameter @b : tensor<8xf32> ones
+  // expected-error @below {{has the part @a of 8 elements, behind which there is a gap: expected a multiple of 32}}
+  nn.parameter @w : tensor<16xf32> ones {zero.parts = [@a, @b]}
+  zero.bucket @first [@a] bounds [0, 16, 32]
+  zero.bucket @second [@b] bounds [0, 16, 32]
+  func.func @train() {
+    return
+  }
+}
+
+// -----
+
+// expected-error @below {{zero.parts is a list of two parameters or more, on one}}
+nn.parameter @w : tensor<16xf32> ones {zero.parts = [@a]}

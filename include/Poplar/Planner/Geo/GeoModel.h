@@ -49,6 +49,8 @@ GeoChoice searchGeoClusters(const std::vector<GeoCluster> &problems,
 
 struct GeoResult {
   HybridModel model;
+  /// What collectives round.
+  LossyWires wires;
   GeoCluster cluster;
   /// Of the whole cluster.
   std::vector<HybridCluster::Devices> devices;

@@ -63,8 +63,9 @@ private:
   int64_t tokens = 0;
 };
 
-/// The name of the part of a parameter that the device at a position holds.
-std::string getPartName(llvm::StringRef parameter, int64_t position);
+/// The name of a part of a parameter. Devices that share units in the same way
+/// in all groups have the part of their position.
+std::string getPartName(llvm::StringRef parameter, int64_t index);
 
 } // namespace poplar
 

@@ -1,0 +1,51 @@
+//===- ParameterParts.h - Parameters in several parts -----------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Where pipeline stages divide a tied parameter in unlike ways, it is cut at
+// the bounds of all of them. A device then holds several of the parts, each in
+// a bucket of its own, since each has other holders:
+//
+//   stage 0, two devices   [ e.part0          ][ e.part1 ][ e.part2 ]
+//                          `----- first -----'`------ second ------'
+//   stage 1, two devices   `----------- first -----------'`- second '
+//
+// In the program of such a device, the parameter itself stands for its parts:
+// their whole copies lie one behind the other, so that what is computed has one
+// matrix, and what is collected, updated and saved has the parts.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_DIALECT_ZERO_PARAMETERPARTS_H
+#define POPLAR_DIALECT_ZERO_PARAMETERPARTS_H
+
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Dialect/Zero/Zero.h"
+
+namespace poplar::zero {
+
+/// On a parameter: the names of its parts, two or more, in the order of their
+/// rows.
+inline constexpr llvm::StringLiteral kPartsAttr = "zero.parts";
+
+/// Whether a parameter stands for its parts, and is in no bucket.
+inline bool hasParts(nn::ParameterOp parameter) {
+  return parameter->hasAttr(kPartsAttr);
+}
+
+/// The names of its parts; none of a parameter that has none.
+inline llvm::SmallVector<mlir::FlatSymbolRefAttr>
+getParts(nn::ParameterOp parameter) {
+  auto parts = parameter->getAttrOfType<mlir::ArrayAttr>(kPartsAttr);
+  if (!parts)
+    return {};
+  return llvm::to_vector(parts.getAsRange<mlir::FlatSymbolRefAttr>());
+}
+
+} // namespace poplar::zero
+
+#endif // POPLAR_DIALECT_ZERO_PARAMETERPARTS_H

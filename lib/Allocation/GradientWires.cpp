@@ -1,0 +1,48 @@
+//===- GradientWires.cpp - What a given plan rounds between nodes ---------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LossyPlans.h"
+#include "Poplar/Allocation/StagedAllocation.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
+#include "Poplar/Dialect/Zero/PlanFacts.h"
+
+using namespace mlir;
+using namespace poplar;
+
+FailureOr<LossyWires> poplar::chooseWires(ModuleOp module, int64_t bucketBytes,
+                                          std::string &error) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  zero::PlanOp op = *copy->getOps<zero::PlanOp>().begin();
+  Plan plan = zero::readPlan(op);
+  std::vector<int64_t> pipelines(
+      plan.groups.empty() ? plan.ranks.size() : op.getPipelinesOf(0).size(), 1);
+  op.erase();
+  ClusterView cluster = cluster::buildClusterView(*copy);
+  if (std::string reason = explainUnroundable(cluster); !reason.empty()) {
+    error = "the cluster " + reason;
+    return failure();
+  }
+  FailureOr<HybridModel> model = getHybridModel(*copy, cluster);
+  if (failed(model))
+    return failure();
+  LossyWires best;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const char *format : {"", gradientWires[0], gradientWires[1]}) {
+    plan.wires.gradients = format;
+    FailureOr<PipelineSimulation> played =
+        playStages(*copy, *model, plan, pipelines, bucketBytes,
+                   /*recordsTimeline=*/false);
+    if (failed(played))
+      return failure();
+    if (played->seconds >= seconds * (1 - leastLossyGain))
+      continue;
+    best = plan.wires;
+    seconds = played->seconds;
+  }
+  return best;
+}

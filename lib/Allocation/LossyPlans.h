@@ -1,0 +1,65 @@
+//===- LossyPlans.h - Plans that round gradients ----------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_LIB_ALLOCATION_LOSSYPLANS_H
+#define POPLAR_LIB_ALLOCATION_LOSSYPLANS_H
+
+#include "Poplar/Allocation/HeteroAllocate.h"
+#include "Poplar/Planner/Pipeline/HybridResult.h"
+#include "Poplar/Simulation/ModelUnits.h"
+
+namespace poplar {
+
+/// What gradients may be rounded to between nodes, the least loss first.
+constexpr const char *gradientWires[] = {"bf16", "i8"};
+
+/// Finds a plan of stages, and with `allowsLossy` those that round gradients
+/// between nodes, which are taken if they are enough faster. `find` plans
+/// result.model on a cluster whose `wires` say what is rounded; it sets `error`
+/// where there is no plan, and fails with a diagnostic otherwise.
+template <typename Result, typename Finder>
+llvm::LogicalResult
+findExactOrLossy(mlir::ModuleOp module, const ClusterView &cluster,
+                 const HybridRequest &request, Result &result,
+                 std::string &error, Finder find) {
+  if (request.allowsLossy && !request.hypothetical)
+    if (std::string reason = explainUnroundable(cluster); !reason.empty()) {
+      error = "the cluster " + reason;
+      return llvm::failure();
+    }
+  llvm::FailureOr<HybridModel> model = getHybridModel(module, cluster);
+  if (failed(model))
+    return llvm::failure();
+  result.model = std::move(*model);
+  if (failed(find(cluster, result)))
+    return llvm::failure();
+  if (!request.allowsLossy)
+    return llvm::success();
+  ClusterView lossy = cluster;
+  for (const char *format : gradientWires) {
+    lossy.wires.gradients = format;
+    Result found;
+    found.model = result.model;
+    found.wires = lossy.wires;
+    // What rounding keeps may not fit.
+    if (failed(find(lossy, found))) {
+      if (error.empty())
+        return llvm::failure();
+      continue;
+    }
+    if (found.simulation.seconds <
+        result.simulation.seconds * (1 - leastLossyGain))
+      result = std::move(found);
+  }
+  error.clear();
+  return llvm::success();
+}
+
+} // namespace poplar
+
+#endif // POPLAR_LIB_ALLOCATION_LOSSYPLANS_H
