@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Options.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 #include "support/MappedFile.h"
 #include "support/Random.h"
@@ -352,6 +353,8 @@ static void check(const Options &O) {
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,
           "--top-p and --min-p are at most 1");
+  Require(O.Choice.TopP > 0, "--top-p must be above 0; --temperature 0 takes "
+                             "the likeliest token");
   Require(O.Threads <= 4096, "--threads is at most 4096");
   Require(O.LossScale <= LargestLossScale, "--loss-scale is at most 2^62");
   // Samples, tokens and bytes of a run must be countable in 64 bits.
@@ -436,6 +439,7 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
     O.TheCommand = parseCommand(Args[0]);
     Args.erase(Args.begin());
   }
+  CommandName = getCommandName(O.TheCommand);
   std::string Config;
   std::vector<Spec> Specs = getSpecs(O, Config);
   readArguments(Args, Specs, /*OnlyConfig=*/true);
