@@ -11,10 +11,12 @@
 #include "HelpFormatter.h"
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Support/HostCPU.h"
+#include "SlowNote.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/InitLLVM.h"
 #include <csignal>
+#include <optional>
 
 /// What a command did not take of the command line, in the words of programs
 /// that poplar build wrote; empty if there is nothing.
@@ -109,6 +111,12 @@ int main(int argc, char **argv) {
           ", comes before the options: poplar " + command.str() +
           (command == "train" ? " DIR " : " RUN ") + first.str() + " ...");
   }
+  // A profile says itself how far it has come, and the others become programs.
+  std::optional<SlowNote> note;
+  for (const char *slow :
+       {"import", "plan", "simulate", "report", "place", "build"})
+    if (argc > 1 && llvm::StringRef(argv[1]) == slow)
+      note.emplace(std::string("poplar ") + slow);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError &error) {

@@ -17,6 +17,8 @@
 #include "cuda/Memory.h"
 #include "support/Error.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <thread>

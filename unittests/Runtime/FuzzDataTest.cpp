@@ -79,12 +79,14 @@ TEST(FuzzData, TokenFiles) {
   TempDir Dir;
   Mutator Mutate(11);
   int Read = 0, Refused = 0;
-  for (const auto &[End, Good] : makeTokenFiles())
+  for (const auto &[End, Good] : makeTokenFiles()) {
+    MemoryFile File;
+    std::string Path = Dir / ("ids." + End);
+    std::filesystem::create_symlink(File.path(), Path);
     for (size_t I = 0; I < 1000; ++I) {
-      std::string Path = Dir / ("ids." + End);
       // Headers are short beside what they describe.
       size_t Head = I % 2 ? Good.size() : std::min<size_t>(Good.size(), 64);
-      writeFile(Path, Mutate(Good.substr(0, Head)) + Good.substr(Head));
+      File.write(Mutate(Good.substr(0, Head)) + Good.substr(Head));
       bool Was = isRead(Path, [&] {
         Corpus C(Path, Formats[I % std::size(Formats)], Vocab);
         std::vector<int32_t> Ids(static_cast<size_t>(C.size()));
@@ -94,6 +96,7 @@ TEST(FuzzData, TokenFiles) {
       });
       ++(Was ? Read : Refused);
     }
+  }
   // Both ends are reached, or the damage says nothing.
   EXPECT_GT(Read, 500);
   EXPECT_GT(Refused, 500);
@@ -106,9 +109,7 @@ TEST(FuzzData, Examples) {
       R"({"instruction": "Add.", "input": "1 2", "output": "3"})",
       R"({"messages": [{"role": "system", "content": "S"},)"
       R"( {"role": "user", "content": "a"},)"
-      R"( {"role": "assistant", "content": "b c"}]})",
-      R"({"prompt": [{"role": "user", "content": "a"}],)"
-      R"( "completion": [{"role": "assistant", "content": "b"}]})"};
+      R"( {"role": "assistant", "content": "b c"}]})"};
   TempDir Dir;
   setenv("POPLAR_CACHE", (Dir / "cache").c_str(), 1);
   Options O;
@@ -118,15 +119,17 @@ TEST(FuzzData, Examples) {
   TextEncoding Encoding(O, Model);
   Model.Config = "{\"eos_token_id\": " +
                  std::to_string(Encoding.get()->find("<|endoftext|>")) + "}";
-  std::string Path = Dir / "chat.jsonl";
+  MemoryFile Memory;
+  std::string Path = Memory.path();
   Mutator Mutate(12);
   int Read = 0, Refused = 0;
-  for (int I = 0; I < 1000; ++I) {
+  for (int I = 0; I < 400; ++I) {
     std::string Good;
     bool IsList = I % 5 == 4;
     for (const std::string &Line : Lines)
       Good += (Good.empty() ? IsList ? "[" : "" : IsList ? "," : "\n") + Line;
-    writeFile(Path, Mutate(Good + (IsList ? "]" : "\n")));
+    Good += IsList ? "]" : "\n";
+    Memory.write(I < 5 ? Good : Mutate(Good));
     bool Was = isRead(Path, [&] {
       ExampleFile File(Path, Encoding, Model, /*Reports=*/false);
       ASSERT_GT(File.size(), 0);
@@ -139,8 +142,8 @@ TEST(FuzzData, Examples) {
     });
     ++(Was ? Read : Refused);
   }
-  EXPECT_GT(Read, 50);
-  EXPECT_GT(Refused, 200);
+  EXPECT_GT(Read, 20);
+  EXPECT_GT(Refused, 100);
   // Nothing half-written is kept.
   for (const auto &Entry : std::filesystem::directory_iterator(Dir / "cache"))
     EXPECT_NE(Entry.path().extension(), ".tmp");
@@ -153,16 +156,16 @@ TEST_P(FuzzTokenizer, SurvivesDamage) {
   ASSERT_FALSE(Good.empty());
   // What is not a vocabulary would seldom be hit.
   size_t Head = Good.find("\"vocab\"");
-  TempDir Dir;
-  std::string Path = Dir / GetParam();
+  MemoryFile File;
+  std::string Path = File.path();
   const std::string Text = "The model\tisn't 3.14 tokens: \xC3\xA9t\xC3\xA9, "
                            "\xE6\xA8\xA1\xE5\x9E\x8B \xF0\x9F\x98\x80 \xFF<s>";
   Mutator Mutate(13);
   int Loaded = 0, Refused = 0;
   for (int I = 0; I < 150; ++I) {
     bool IsWhole = I % 3 == 0 || Head == std::string::npos;
-    writeFile(Path, IsWhole ? Mutate(Good)
-                            : Mutate(Good.substr(0, Head)) + Good.substr(Head));
+    File.write(IsWhole ? Mutate(Good)
+                       : Mutate(Good.substr(0, Head)) + Good.substr(Head));
     bool Was = isRead(Path, [&] {
       std::unique_ptr<Tokenizer> T = Tokenizer::load(Path);
       std::vector<int32_t> Ids = T->encode(Text);

@@ -30,7 +30,7 @@ VALUES += ["\udcff\udcfe", "x" * 5000, "/dev/null", "absent/x", "=", "a=b", "a=1
 JSON_VALUES = [None, True, "", "0", "nan", -1, 0, 1, 0.5, 1e300, 2**63, 2**64, [], [0], {}, {"a": {}}, "\x00", "../x"]
 ERROR = re.compile(r"(poplar|train|sample|evaluate|merge|doctor|profile|links): error: \S")
 # What a command is asked for is much work, and is not refused.
-LONG = {("place", "--rounds"), ("train", "--threads"), ("sample", "--tokens")}
+LONG = {("train", "--threads"), ("sample", "--tokens")}
 TIME_LIMIT = 60
 
 # By command: words that make it work, and the files among them. {out} is written.
@@ -43,7 +43,7 @@ COMMANDS = {
              "--global-batch", "8", "-o", "{out}"],
     "simulate": ["plan.mlir", "--json", "{out}"],
     "report": ["plan.mlir", "-o", "{out}"],
-    "place": ["network.json", "--json", "{out}"],
+    "place": ["--network", "network.json", "--stages", "auto", "--out", "{out}"],
     "profile": ["--model", "absent.mlir", "--cluster", "cluster.json", "--device-type", "fast", "-o", "{out}"],
     "build": ["absent.mlir", "-o", "{out}"],
     "doctor": ["absent"],
@@ -58,7 +58,6 @@ FILES = {
     "cluster.json": "plan",
     "profiles.json": "plan",
     "network.json": "place",
-    "plan.json": "report",
 }
 
 
