@@ -142,13 +142,13 @@ formatStages(const HybridReport &report, const HybridResult::Column &column,
       std::vector<HybridPlan::Range> all = units[j];
       for (size_t chunk = 0; chunk < all.size(); ++chunk)
         all[chunk].end = units[next - 1][chunk].end;
-      text += next == j + 1
-                  ? formatv("    stage {0,2}  {1,-24} {2}", j,
-                            formatUnits(report.model, all), row)
-                        .str()
-                  : formatv("    stages {0} to {1}  {2}; each {3}", j, next - 1,
-                            formatUnits(report.model, all), row)
-                        .str();
+      text += next == j + 1 ? formatv("    stage {0,2}  {1,-24} {2}", j,
+                                      formatUnits(report.model, all), row)
+                                  .str()
+                            : formatv("    stages {0} to {1}  {2}; each {3}", j,
+                                      next - 1, formatUnits(report.model, all),
+                                      llvm::StringRef(row).ltrim())
+                                  .str();
     }
   }
   return text;

@@ -53,7 +53,7 @@ header .soft { margin: 0 0 .2rem; font-size: .875rem; overflow-wrap: anywhere; }
 .facts span { display: block; font-size: .8rem; line-height: 1.35; }
 .setup { display: flex; flex-wrap: wrap; gap: .8rem 3rem;
   align-items: flex-start; }
-.setup > * { max-width: 100%; overflow-x: auto; }
+.setup > * { max-width: 100%; }
 .wide + .wide { margin-top: 1.1rem; }
 .nodes { display: flex; flex-wrap: wrap; gap: .8rem; }
 .pair { display: grid; gap: 0 2rem;
@@ -117,7 +117,7 @@ rect { fill: var(--it); }
   color: var(--soft); font-size: .78rem; font-variant-numeric: tabular-nums; }
 .xlabels span { position: absolute; transform: translateX(-50%);
   white-space: nowrap; }
-.xlabels span[style="left:100%"] { transform: translateX(-100%); }
+.xlabels span[style="left:100%"] { transform: translateX(-70%); }
 .plot .xlabels, .plot .xtitle { grid-column: 2; }
 .xtitle { text-align: center; margin: 0; font-size: .78rem; }
 svg path, svg polyline { vector-effect: non-scaling-stroke; fill: none; }
@@ -168,6 +168,7 @@ svg path, svg polyline { vector-effect: non-scaling-stroke; fill: none; }
   section { padding: .9rem .8rem; }
   .facts { grid-template-columns: repeat(2, 1fr); }
   th, td { padding: .3rem .4rem; }
+  td.text { min-width: 24rem; }
   td:first-child { white-space: normal; }
   td:first-child:has(i) { white-space: nowrap; }
   .bars { grid-template-columns: 1fr max-content; gap: .15rem .8rem;

@@ -43,7 +43,7 @@ COMMANDS = {
              "--global-batch", "8", "-o", "{out}"],
     "simulate": ["plan.mlir", "--json", "{out}"],
     "report": ["plan.mlir", "-o", "{out}"],
-    "place": ["--network", "network.json", "--stages", "auto", "--out", "{out}"],
+    "place": ["--network", "network.json", "--stages", "2", "--out", "{out}"],
     "profile": ["--model", "absent.mlir", "--cluster", "cluster.json", "--device-type", "fast", "-o", "{out}"],
     "build": ["absent.mlir", "-o", "{out}"],
     "doctor": ["absent"],
@@ -85,9 +85,7 @@ def make_files(directory, examples):
     profile.update(max_micro_batch=64, spread=[0, 0.01, 0], memory={"fixed": 10**7, "per_sample": 10**6})
     profile.update(optimizer=1e-3, precision="f32", recompute="keep")
     (directory / "profiles.json").write_text(json.dumps({"profiles": [profile]}))
-    device = {"forward_ms": 10, "backward_ms": 20, "memory_gb": 9}
-    network = {"delay_ms": [[0, 1], [1, 0]], "bandwidth_gbps": [[0, 8], [8, 0]], "layers": 2, "micro_batches": 2}
-    network.update(gradient_gb=0.1, boundary_gb=0.01, state_gb=1, activation_gb=0.5, devices=[device, device])
+    network = {"c_dp": 0.5, "c_pp": 0.1, "delay_ms": [[0, 1], [1, 0]], "bandwidth_gbps": [[0, 8], [8, 0]]}
     (directory / "network.json").write_text(json.dumps(network))
     call("import", "config.json", "--seq-len", "16", "-o", "model.mlir")
     call(*"plan --model model.mlir --cluster cluster.json --global-batch 8 -o plan.mlir".split())
