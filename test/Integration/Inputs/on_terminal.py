@@ -20,9 +20,10 @@ import time
 
 def fill(path):
     time.sleep(3)
-    while True:  # as often as it is opened
+    while True:  # as often as it is opened, with an end in between
         with open(path, "w") as stream:
             stream.write("no model\n")
+        time.sleep(0.5)
 
 
 def read(end):
