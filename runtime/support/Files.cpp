@@ -118,11 +118,11 @@ void poplar::runtime::writeFileAtomically(const std::string &Path,
     OutputFile File(Temporary);
     File.write(Text);
     File.close();
+    renamePath(Temporary, Path);
   } catch (const Error &) {
     std::remove(Temporary.c_str());
     throw;
   }
-  renamePath(Temporary, Path);
 }
 
 void poplar::runtime::replaceSymlink(const std::string &Target,

@@ -113,6 +113,10 @@ TEST_F(FuzzRun, Options) {
       getTraining("new", 1),
       {"evaluate", "--checkpoint", Dir / "run", "--data", Dir / "text.txt"},
       {"sample", "--checkpoint", Dir / "run", "--tokens", "2"}};
+  // Values may be names of files, too.
+  fs::create_directory(Dir / "work");
+  fs::path Before = fs::current_path();
+  fs::current_path(Dir / "work");
   int Done = 0, Refused = 0, Case = 0;
   for (const std::vector<std::string> &Command : Commands)
     for (const OptionValue &Each : getOptionValues(poplar::runtime::Options()))
@@ -130,10 +134,14 @@ TEST_F(FuzzRun, Options) {
         ++(IsDone ? Done : Refused);
         if (!IsDone) {
           EXPECT_EQ(listFiles(Dir / "new"), std::set<std::string>()) << What;
+          EXPECT_EQ(listFiles(Dir / "work"), std::set<std::string>()) << What;
         }
         fs::remove_all(Dir / "new");
+        for (const auto &Entry : fs::directory_iterator(Dir / "work"))
+          fs::remove_all(Entry.path());
         ASSERT_TRUE(fs::is_regular_file(Dir / "text.txt")) << What;
       }
+  fs::current_path(Before);
   EXPECT_GT(Done, 30);
   EXPECT_GT(Refused, 300);
 }

@@ -278,6 +278,13 @@ TEST(Files, FullDiskIsAnError) {
   }
 }
 
+TEST(Files, WhatCannotBeReplacedLeavesNothing) {
+  TempDir Dir;
+  std::filesystem::create_directory(Dir / "x");
+  EXPECT_THROW(writeFileAtomically(Dir / "x", "text"), Error);
+  EXPECT_FALSE(std::filesystem::exists(Dir / "x.tmp"));
+}
+
 TEST(Metrics, CurveIsDrawn) {
   std::vector<Metrics> Rows(3);
   for (int I = 0; I < 3; ++I) {
