@@ -104,7 +104,6 @@ TEST_F(FuzzRun, Options) {
                                            "9223372036854775808",
                                            "-9223372036854775808",
                                            std::string(5000, 'x'),
-                                           "/dev/null",
                                            Dir / "absent/x",
                                            Dir / "text.txt"};
   // What leads to other processes and libraries, or says how large a job is.
