@@ -292,9 +292,12 @@ std::string Picture::drawBrackets(const std::vector<Box> &boxes) const {
         width = std::max(width, x + laneWidth);
       }
   }
-  return "<svg class=\"cluster\" viewBox=\"0 0 " + formatNumber(width) + " " +
-         formatNumber(height) + "\" style=\"width:" + formatNumber(width) +
-         "px\" role=\"img\" aria-label=\"The cluster\">\n" + svg + "</svg>\n";
+  // On a phone it is moved, not made smaller.
+  return "<div class=\"wide\"><svg class=\"cluster\" viewBox=\"0 0 " +
+         formatNumber(width) + " " + formatNumber(height) +
+         "\" style=\"width:" + formatNumber(width) +
+         "px\" role=\"img\" aria-label=\"The cluster\">\n" + svg +
+         "</svg></div>\n";
 }
 
 /// Kinds in a row that wraps, and a table of the links between them, the faster

@@ -126,20 +126,34 @@ formatStages(const HybridReport &report, const HybridResult::Column &column,
         formatCount(it.samples, "sample"),
         formatCount(plan.countMicroBatches(problem, lane), "micro-batch"),
         plan.getMicroBatch(problem, lane));
-    for (size_t j = 0; j < plan.groups.size(); ++j) {
+    // What a stage is, but for its units.
+    auto describe = [&](size_t j) -> std::string {
       const auto &type = problem.types[it.stages[j].type];
       const HybridProblem::Mode &mode = type.modes[it.stages[j].mode];
       const PipelineSimulation::Stage &stage = lanes[lane][j];
       double percent = 100 / report.simulation.seconds;
-      text += formatv(
-          "    stage {0,2}  {1,-24} {2,3} units  {3,-16} {4,4} ranks, tensor "
-          "{5}, ZeRO {6}, {7,-19} computes {8,5:f1} %, waits {9,5:f1} %, "
-          "exchanges {10,5:f1} %\n",
-          j, formatUnits(report.model, units[j]),
+      return formatv(
+          "{0,3} units  {1,-16} {2,4} ranks, tensor {3}, ZeRO {4}, {5,-19} "
+          "computes {6,5:f1} %, waits {7,5:f1} %, exchanges {8,5:f1} %\n",
           plan.groups[j].end - plan.groups[j].first, type.name,
           it.pipelines * mode.tensorDegree, formatDegree(type, mode),
           plan.groups[j].zeroStage, mode.recompute, percent * stage.computing,
           percent * stage.waiting, percent * stage.syncing);
+    };
+    for (size_t j = 0, next = 0; j < plan.groups.size(); j = next) {
+      std::string row = describe(j);
+      for (next = j + 1; next < plan.groups.size() && describe(next) == row;)
+        ++next;
+      std::vector<HybridPlan::Range> all = units[j];
+      for (size_t chunk = 0; chunk < all.size(); ++chunk)
+        all[chunk].end = units[next - 1][chunk].end;
+      text += next == j + 1 ? formatv("    stage {0,2}  {1,-24} {2}", j,
+                                      formatUnits(report.model, all), row)
+                                  .str()
+                            : formatv("    stages {0} to {1}  {2}; each {3}", j,
+                                      next - 1, formatUnits(report.model, all),
+                                      llvm::StringRef(row).ltrim())
+                                  .str();
     }
   }
   return text;

@@ -115,6 +115,19 @@ static std::string dropWord(const std::string &ranks) {
   return ranks;
 }
 
+/// Whether a row says all of both parts, but for the places of the second.
+static bool isOneRow(const StagedPlan::Part &a, const StagedPlan::Part &b) {
+  // What each of them takes of an iteration differs, where it is known.
+  return !a.seconds && !b.seconds && a.deviceType == b.deviceType &&
+         a.zeroStage == b.zeroStage && a.numUnits == b.numUnits &&
+         a.numRanks == b.numRanks && a.share == b.share;
+}
+
+/// "0 … 5" of the first and the last.
+static std::string joinEnds(const std::string &first, const std::string &last) {
+  return first == last ? first : first + " … " + last;
+}
+
 std::string poplar::formatStages(const ReportInput &input,
                                  const StagedPlan &plan) {
   bool isSimulated = plan.parts.front().seconds.has_value();
@@ -125,14 +138,19 @@ std::string poplar::formatStages(const ReportInput &input,
     heads.insert(heads.end(),
                  {"computes", "waits for ranks", "waits for links"});
   Table table(heads);
-  for (const StagedPlan::Part &part : plan.parts) {
-    table.row(std::to_string(part.group));
-    table.cell(part.units);
+  for (size_t i = 0, next = 0; i < plan.parts.size(); i = next) {
+    const StagedPlan::Part &part = plan.parts[i];
+    for (next = i + 1;
+         next < plan.parts.size() && isOneRow(part, plan.parts[next]);)
+      ++next;
+    const StagedPlan::Part &last = plan.parts[next - 1];
+    table.row(joinEnds(std::to_string(part.group), std::to_string(last.group)));
+    table.cell(joinEnds(part.units, last.units));
     table.number(part.zeroStage);
     table.html("<i class=\"" + getTypeColor(input, part.deviceType) +
                "\"></i>" + escapeHTML(part.deviceType));
     table.number(part.numRanks);
-    table.cell(dropWord(part.ranks));
+    table.cell(joinEnds(dropWord(part.ranks), dropWord(last.ranks)));
     table.number(part.share.microBatch);
     table.number(part.share.steps);
     table.number(part.share.last);

@@ -304,6 +304,9 @@ void Page::addWhatIf(const PlanReview &review) {
       {"type", "one device more", "one less", "memory for one more sample"});
   for (size_t i = 0; i < review.explanation.whatIf.size(); ++i) {
     const PlanExplanation::WhatIf &whatIf = review.explanation.whatIf[i];
+    // A type that has no device has no answers either.
+    if (!whatIf.oneMore && !whatIf.oneLess && !whatIf.moreMemory)
+      continue;
     table.row(input.cluster.types[i].name, getTypeColor(i));
     table.seconds(whatIf.oneMore, now);
     table.seconds(whatIf.oneLess, now);

@@ -13,7 +13,7 @@
 const char *const poplar::reportStyle = R"css(
 :root { color-scheme: light dark;
   --ink: #1b2430; --soft: #5b6675; --paper: #fbfcfd; --card: #fff;
-  --line: #dde3ea; --track: #eef1f5;
+  --line: #dde3ea; --track: #eef1f5; --shade: #0003;
   --compute: #3a6ed0; --communicate: #e8833a; --waitranks: #c4ccd8;
   --waitlink: #f2cf63; --measured: #17936c; --simulated: #7a5fcb;
   --other: #a3aebc; --state: #4a6580; --batch: #6cbbe0; --validation: #c2386f;
@@ -21,7 +21,7 @@ const char *const poplar::reportStyle = R"css(
   --type4: #a65e2e; --type5: #566270; }
 @media (prefers-color-scheme: dark) { :root {
   --ink: #e4eaf1; --soft: #96a3b3; --paper: #0e141b; --card: #151d26;
-  --line: #2a3541; --track: #1e2833;
+  --line: #2a3541; --track: #1e2833; --shade: #000b;
   --compute: #5b8fee; --communicate: #f09a55; --waitranks: #465364;
   --waitlink: #b5942f; --measured: #35c795; --simulated: #a48cf0;
   --other: #66738a; --state: #6d8fb3; --batch: #8fd0ee; --validation: #f070a0;
@@ -58,7 +58,16 @@ header .soft { margin: 0 0 .2rem; font-size: .875rem; overflow-wrap: anywhere; }
 .nodes { display: flex; flex-wrap: wrap; gap: .8rem; }
 .pair { display: grid; gap: 0 2rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
-.wide { overflow-x: auto; margin: .4rem 0; }
+/* A shadow at the side where more is hidden. */
+.wide { overflow-x: auto; margin: .4rem 0; background:
+    linear-gradient(to right, var(--card) 40%, transparent) 0 0 / 2.5rem 100%
+      no-repeat local,
+    linear-gradient(to left, var(--card) 40%, transparent) 100% 0 / 2.5rem 100%
+      no-repeat local,
+    linear-gradient(to right, var(--shade), transparent) 0 0 / .8rem 100%
+      no-repeat,
+    linear-gradient(to left, var(--shade), transparent) 100% 0 / .8rem 100%
+      no-repeat; }
 table { border-collapse: collapse; font-size: .875rem;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .65rem; text-align: right; white-space: nowrap;
@@ -108,6 +117,7 @@ rect { fill: var(--it); }
   color: var(--soft); font-size: .78rem; font-variant-numeric: tabular-nums; }
 .xlabels span { position: absolute; transform: translateX(-50%);
   white-space: nowrap; }
+.xlabels span[style="left:100%"] { transform: translateX(-70%); }
 .plot .xlabels, .plot .xtitle { grid-column: 2; }
 .xtitle { text-align: center; margin: 0; font-size: .78rem; }
 svg path, svg polyline { vector-effect: non-scaling-stroke; fill: none; }
@@ -144,7 +154,7 @@ svg path, svg polyline { vector-effect: non-scaling-stroke; fill: none; }
 .steps .measured { opacity: .45; }
 .mark { stroke: var(--measured); stroke-width: 1.5; opacity: .55; }
 
-.cluster { display: block; max-width: 100%; height: auto; }
+.cluster { display: block; height: auto; }
 .cluster text { font-size: 13px; fill: var(--ink); }
 .cluster .name { font-weight: 600; font-size: 14px; }
 .cluster .end { text-anchor: end; fill: var(--soft); }
@@ -157,6 +167,10 @@ svg path, svg polyline { vector-effect: non-scaling-stroke; fill: none; }
   body { padding: 1rem .7rem 3rem; }
   section { padding: .9rem .8rem; }
   .facts { grid-template-columns: repeat(2, 1fr); }
+  th, td { padding: .3rem .4rem; }
+  td.text { min-width: 24rem; }
+  td:first-child { white-space: normal; }
+  td:first-child:has(i) { white-space: nowrap; }
   .bars { grid-template-columns: 1fr max-content; gap: .15rem .8rem;
     grid-auto-flow: dense; }
   .bars .who { grid-column: 1; margin-top: .5rem; }

@@ -266,8 +266,12 @@ static std::vector<float> roundMatrix(const TensorView &View, int32_t Format,
 void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
                                    const std::string &Base,
                                    const std::string &Directory,
-                                   const std::string &Out) {
+                                   const std::string &Given) {
   std::error_code Code;
+  // What is written first lies beside it.
+  std::string Out = Given;
+  while (Out.size() > 1 && Out.back() == '/')
+    Out.pop_back();
   if (fs::exists(Out, Code))
     fail("'", Out, "' is there already; choose another directory");
   int32_t OfModel = ModelInfo(Program).FrozenFormat;

@@ -180,8 +180,9 @@ TensorFiles TensorFiles::open(const std::string &FileOrDirectory) {
   MappedFile IndexFile(Index);
   json::Value Root = json::parse(IndexFile.text(), "'" + Index + "'");
   const json::Value *Map = Root.find("weight_map");
-  if (!Map)
-    fail("'", Index, "' has no weight_map");
+  if (!Map || Map->kind() != json::Value::Object)
+    fail("'", Index,
+         "' has no weight_map, an object with the file of every tensor");
   std::set<std::string> Names;
   for (const auto &[Tensor, File] : Map->members()) {
     std::string Name(File.asString());

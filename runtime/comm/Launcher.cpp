@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Launcher.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 
 #include <atomic>
@@ -107,20 +108,22 @@ double comm::getStartSeconds() {
   return Seconds;
 }
 
-/// A string literal: a signal handler may not compose one.
-template <size_t Size>
-[[noreturn]] static void endWith(const char (&Message)[Size]) {
-  _exit(write(STDERR_FILENO, Message, Size - 1) < 0 ? 2 : 1);
+/// Of string literals: a signal handler may not compose one.
+[[noreturn]] static void endWith(const char *Message) {
+  for (const char *Part : {CommandName, Message})
+    if (write(STDERR_FILENO, Part, std::strlen(Part)) < 0)
+      _exit(2);
+  _exit(1);
 }
 
 static void endAtStartLimit(int) {
-  endWith("train: error: the ranks have not all arrived in time: one of them "
+  endWith(": error: the ranks have not all arrived in time: one of them "
           "is stopped, or its host is lost; POPLAR_START_SECONDS allows for "
           "more\n");
 }
 
 static void endAfterConnection(int) {
-  endWith("train: error: all ranks have connected, but one of them does not go "
+  endWith(": error: all ranks have connected, but one of them does not go "
           "on: it is stopped, or its host is lost\n");
 }
 

@@ -9,6 +9,7 @@
 #include "comm/Watchdog.h"
 #include "comm/Heartbeat.h"
 #include "comm/Launcher.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -380,7 +381,7 @@ void Watchdog::Impl::judgeProgress() {
 
 void comm::reportFailure(const std::string &Message,
                          const std::string &ReportPath) {
-  std::string Line = "train: error: " + Message + "\n";
+  std::string Line = std::string(CommandName) + ": error: " + Message + "\n";
   bool IsSaid = false;
   if (!ReportPath.empty()) {
     int File =

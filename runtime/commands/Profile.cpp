@@ -15,6 +15,7 @@
 #include "commands/ProfileJournal.h"
 #include "data/Batch.h"
 #include "job/Collectives.h"
+#include "support/CommandName.h"
 #include "support/Cores.h"
 #include "support/Error.h"
 #include "support/Files.h"
@@ -114,7 +115,7 @@ public:
                   std::chrono::steady_clock::time_point) override {}
   void recordStep(int64_t, std::chrono::steady_clock::time_point) override {}
   [[noreturn]] void fail(const std::string &Message) override {
-    std::fprintf(stderr, "train: error: %s\n", Message.c_str());
+    std::fprintf(stderr, "%s: error: %s\n", CommandName, Message.c_str());
     std::_Exit(1);
   }
   std::string broadcast(const std::string &Text) override { return Text; }

@@ -229,7 +229,7 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
       std::fputs(listOptions().c_str(), stdout);
       break;
     case Options::Help:
-      std::fputs(getHelp().c_str(), stdout);
+      std::fputs(getHelp(O.HelpOf).c_str(), stdout);
       break;
     }
     if (std::fflush(stdout) != 0)

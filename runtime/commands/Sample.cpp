@@ -71,13 +71,15 @@ static Prompt parsePrompt(const Options &O, const ModelInfo &Model,
   for (unsigned char C : O.Prompt)
     Ids.push_back(C);
   const char *Next = O.PromptIds.data(), *End = Next + O.PromptIds.size();
-  while (Next != End) {
+  for (bool More = Next != End; More; ++Next) {
     int32_t Id = 0;
     auto [Stop, Code] = std::from_chars(Next, End, Id);
-    if (Code != std::errc() || (Stop != End && *Stop != ','))
-      fail("--prompt-ids expects integers separated by commas");
+    More = Stop != End && *Stop == ',';
+    if (Code != std::errc() || (Stop != End && !More))
+      fail("--prompt-ids expects integers separated by commas, not '",
+           O.PromptIds, "'");
     Ids.push_back(Id);
-    Next = Stop == End ? End : Stop + 1;
+    Next = Stop;
   }
   if (Ids.empty())
     Ids.push_back('\n' < Model.VocabSize ? '\n' : 0);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Timing.h"
+#include "support/CommandName.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +42,8 @@ Timing::~Timing() {
         << E.Total.Flops << ',' << E.Total.Bytes << '\n';
   Out.flush();
   if (!Out)
-    std::fprintf(stderr, "train: error: cannot write '%s'\n", Path.c_str());
+    std::fprintf(stderr, "%s: error: cannot write '%s'\n", CommandName,
+                 Path.c_str());
 }
 
 void Timing::begin() {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "job/Options.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 #include "support/MappedFile.h"
 #include "support/Random.h"
@@ -352,6 +353,8 @@ static void check(const Options &O) {
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,
           "--top-p and --min-p are at most 1");
+  Require(O.Choice.TopP > 0, "--top-p must be above 0; --temperature 0 takes "
+                             "the likeliest token");
   Require(O.Threads <= 4096, "--threads is at most 4096");
   Require(O.LossScale <= LargestLossScale, "--loss-scale is at most 2^62");
   // Samples, tokens and bytes of a run must be countable in 64 bits.
@@ -427,15 +430,19 @@ const char *poplar::runtime::getCommandName(Options::Command C) {
 Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
   Options O;
   std::vector<std::string> Args(Argv + 1, Argv + Argc);
-  for (const std::string &Arg : Args)
-    if (Arg == "--help" || Arg == "-h") {
-      O.TheCommand = Options::Help;
-      return O;
-    }
-  if (!Args.empty() && Args[0].compare(0, 2, "--") != 0) {
+  bool IsHelp = std::any_of(Args.begin(), Args.end(), [](std::string_view Arg) {
+    return Arg == "--help" || Arg == "-h";
+  });
+  if (!Args.empty() && Args[0].compare(0, 1, "-") != 0) {
     O.TheCommand = parseCommand(Args[0]);
     Args.erase(Args.begin());
   }
+  if (IsHelp) {
+    O.HelpOf = O.TheCommand;
+    O.TheCommand = Options::Help;
+    return O;
+  }
+  CommandName = getCommandName(O.TheCommand);
   std::string Config;
   std::vector<Spec> Specs = getSpecs(O, Config);
   readArguments(Args, Specs, /*OnlyConfig=*/true);
@@ -515,32 +522,89 @@ std::string poplar::runtime::listOptions() {
   return Text;
 }
 
-std::string poplar::runtime::getHelp() {
+/// Whether --help of a command lists an option.
+static bool isListed(std::string_view Name, Options::Command Command) {
+  std::string_view List;
+  if (Command == Options::Sample)
+    List = " checkpoint prompt prompt-ids chat tokens temperature top-k top-p "
+           "min-p no-cache seed tokenizer data-format init threads config comm "
+           "link-delay ranks dump-logits ";
+  else if (Command == Options::Evaluate)
+    List = " data data-format tokenizer data-ids checkpoint init batch seed "
+           "threads config comm link-delay ranks ";
+  else
+    return true;
+  return List.find(" " + std::string(Name) + " ") != List.npos;
+}
+
+static const char *getUsage(Options::Command Command) {
+  switch (Command) {
+  case Options::Sample:
+    return "Continues a text with a trained run.\n\n"
+           "  poplar sample RUN [--prompt TEXT] [options]\n"
+           "  train sample --checkpoint RUN [--prompt TEXT] [options]\n\n"
+           "Examples:\n"
+           "  poplar sample run --prompt 'Once upon' --tokens 300\n"
+           "  poplar sample run --chat 'What is a GPU?' --temperature 0\n";
+  case Options::Evaluate:
+    return "Prints the loss and the perplexity of a trained run on data.\n\n"
+           "  poplar evaluate RUN --data FILE [options]\n"
+           "  train evaluate --checkpoint RUN --data FILE [options]\n\n"
+           "Example:\n"
+           "  poplar evaluate run --data book.txt\n";
+  default:
+    return "Trains the model this program was compiled for.\n\n"
+           "  train [train] --data FILE --steps N --out RUN [options]\n"
+           "  train evaluate --checkpoint RUN --data FILE [options]\n"
+           "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
+           "  train profile --out FILE [options]\n"
+           "  train links --out FILE [options]\n"
+           "  train doctor [options]\n"
+           "  train info [options]\n"
+           "  train options\n\n"
+           "Examples:\n"
+           "  train --data book.txt --steps 1000 --out run\n"
+           "  train --data book.txt --steps 2000 --out run --resume\n"
+           "  train --data 'fineweb_train_*.bin' --val-data fineweb_val_0.bin "
+           "\\\n        --steps 20000 --global-batch 512 --schedule wsd --out "
+           "run\n"
+           "  train sample --checkpoint run --prompt 'Once upon' --tokens "
+           "300\n";
+  }
+}
+
+std::string poplar::runtime::getHelp(Options::Command Command) {
+  constexpr size_t Indent = 26, Width = 95;
   Options Defaults;
   std::string Config;
   std::ostringstream Text;
-  Text << "Trains the model this program was compiled for.\n\n"
-          "  train [train] --data FILE --steps N --out RUN [options]\n"
-          "  train evaluate --checkpoint RUN --data FILE [options]\n"
-          "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
-          "  train profile --out FILE [options]\n"
-          "  train links --out FILE [options]\n"
-          "  train doctor [options]\n"
-          "  train info [options]\n"
-          "  train options\n\n"
-          "Examples:\n"
-          "  train --data book.txt --steps 1000 --out run\n"
-          "  train --data book.txt --steps 2000 --out run --resume\n"
-          "  train --data 'fineweb_train_*.bin' --val-data fineweb_val_0.bin "
-          "\\\n        --steps 20000 --global-batch 512 --schedule wsd --out "
-          "run\n"
-          "  train sample --checkpoint run --prompt 'Once upon' --tokens 300\n";
+  Text << getUsage(Command);
+  const char *Group = nullptr;
   for (const Spec &S : getSpecs(Defaults, Config)) {
     if (S.Group)
-      Text << '\n' << S.Group << ":\n";
-    std::string Left = std::string("  --") + S.Name + " " + S.Placeholder;
-    Left.resize(std::max<size_t>(Left.size() + 1, 26), ' ');
-    Text << Left << S.Help << '\n';
+      Group = S.Group;
+    if (!isListed(S.Name, Command))
+      continue;
+    if (Group)
+      Text << '\n' << Group << ":\n";
+    Group = nullptr;
+    std::string Line = std::string("  --") + S.Name + " " + S.Placeholder;
+    Line.resize(std::max(Line.size() + 1, Indent), ' ');
+    std::istringstream Words(S.Help);
+    bool IsFirst = true;
+    for (std::string Word; Words >> Word; IsFirst = false) {
+      if (!IsFirst && Line.size() + 1 + Word.size() > Width) {
+        Text << Line << '\n';
+        Line.assign(Indent, ' ');
+        IsFirst = true;
+      }
+      Line += (IsFirst ? "" : " ") + Word;
+    }
+    Text << Line << '\n';
   }
+  if (Command == Options::Train)
+    Text << "\nAn option that is given twice counts as it is given last, "
+            "except for repeatable\nones. The command line overrides "
+            "--config.\n";
   return Text.str();
 }

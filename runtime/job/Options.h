@@ -46,6 +46,8 @@ struct Options {
     Help
   };
   Command TheCommand = Train;
+  /// Which command --help is asked of.
+  Command HelpOf = Train;
 
   // Data.
   std::vector<std::string> Data, ValData;
@@ -111,7 +113,7 @@ std::vector<OptionValue> getOptionValues(const Options &O);
 const char *getCommandName(Options::Command C);
 
 /// The text of --help.
-std::string getHelp();
+std::string getHelp(Options::Command Command);
 
 /// For scripts: a line for each option with its name, its kind (text, integer,
 /// number or flag), what ranks must have alike of it (same, contents or

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Every failure is one exception with one sentence for the user; runMain turns
-// it into `train: error: <sentence>` and exit status 1.
+// it into `<command>: error: <sentence>` and exit status 1.
 //
 //===----------------------------------------------------------------------===//
 

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,16 +114,26 @@ DirectoryLock::~DirectoryLock() {
 
 void poplar::runtime::writeFileAtomically(const std::string &Path,
                                           std::string_view Text) {
+  // A device or a pipe is written to: a file would take its place for everyone.
+  std::error_code Code;
+  std::filesystem::file_status Status = std::filesystem::status(Path, Code);
+  if (std::filesystem::is_other(Status)) {
+    std::ofstream Stream(Path);
+    Stream << Text << std::flush;
+    if (!Stream)
+      fail("cannot write '", Path, "'");
+    return;
+  }
   std::string Temporary = Path + ".tmp";
   try {
     OutputFile File(Temporary);
     File.write(Text);
     File.close();
+    renamePath(Temporary, Path);
   } catch (const Error &) {
     std::remove(Temporary.c_str());
     throw;
   }
-  renamePath(Temporary, Path);
 }
 
 void poplar::runtime::replaceSymlink(const std::string &Target,

@@ -9,6 +9,8 @@
 #ifndef POPLAR_RUNTIME_LOG_H
 #define POPLAR_RUNTIME_LOG_H
 
+#include "support/CommandName.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +25,7 @@ template <typename... Ts> void log(const Ts &...Parts) {
   if (!Given || std::strcmp(Given, "1") != 0)
     return;
   std::ostringstream OS;
-  OS << "train: ";
+  OS << CommandName << ": ";
   (OS << ... << Parts) << '\n';
   std::fputs(OS.str().c_str(), stderr);
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "support/MappedFile.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 
 #include <atomic>
@@ -49,7 +50,8 @@ static void writeText(int FD, const char *Text) {
 }
 
 static void writeEnd(int FD, const char *Path) {
-  writeText(FD, "train: error: '");
+  writeText(FD, CommandName);
+  writeText(FD, ": error: '");
   writeText(FD, Path);
   writeText(FD, "' was cut short, or cannot be read any more, while the "
                 "program was reading it\n");

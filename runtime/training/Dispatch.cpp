@@ -8,6 +8,7 @@
 
 #include "training/Dispatch.h"
 #include "job/Collectives.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 #include "training/Executor.h"
 #include "training/Optimizer.h"
@@ -54,7 +55,7 @@ static void endProcessOnError(void *Context, Function &&Body) {
   } catch (const std::exception &E) {
     if (Collectives *Group = static_cast<Executor *>(Context)->collectives)
       Group->fail(E.what());
-    std::fprintf(stderr, "train: error: %s\n", E.what());
+    std::fprintf(stderr, "%s: error: %s\n", CommandName, E.what());
     std::_Exit(1);
   }
 }

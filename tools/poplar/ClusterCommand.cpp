@@ -31,9 +31,9 @@ struct Arguments {
 /// "avx512-f32=1,sse41-f32=2"; false if it is anything else.
 static bool parseDevices(llvm::StringRef text,
                          std::vector<std::pair<std::string, int>> &devices) {
-  while (!text.empty()) {
-    llvm::StringRef entry;
-    std::tie(entry, text) = text.split(',');
+  llvm::SmallVector<llvm::StringRef> entries;
+  text.split(entries, ',');
+  for (llvm::StringRef entry : entries) {
     auto [type, number] = entry.split('=');
     int count = 0;
     if (type.empty() || number.getAsInteger(10, count) || count < 1 ||
@@ -41,7 +41,7 @@ static bool parseDevices(llvm::StringRef text,
       return false;
     devices.emplace_back(type.str(), count);
   }
-  return !devices.empty();
+  return true;
 }
 
 static void addShowCommand(CLI::App &app, int &status) {

@@ -38,9 +38,11 @@ std::string HelpFormatter::make_option_name(const CLI::Option *option,
 std::string HelpFormatter::make_option_opts(const CLI::Option *option) const {
   if (option->get_type_size() == 0)
     return "";
-  // What is allowed follows a colon: "TEXT:{a,b}", "INT:INT in [1 - 64]".
+  // What is allowed follows a colon: "TEXT:{a,b}", "INT:INT in [1 - 64]". One
+  // in brackets is part of the value: "TYPE=PARTITION[:GPU]".
   std::string type = option->get_type_name(), allowed;
-  if (size_t colon = type.find(':'); colon != std::string::npos) {
+  if (size_t colon = type.find(':');
+      colon != std::string::npos && type[colon - (colon > 0)] != '[') {
     allowed = type.substr(colon + 1);
     type.resize(colon);
   }

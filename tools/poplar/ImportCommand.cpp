@@ -257,7 +257,7 @@ static CLI::Option *addAdapterOptions(CLI::App *command,
       command
           ->add_option("--lora-rank", options.rank,
                        "Freeze the model and train adapters of this rank on "
-                       "its linear layers")
+                       "its linear layers (default: no adapters)")
           ->type_name("N")
           ->group(group);
   command
@@ -321,7 +321,8 @@ void addImportCommand(CLI::App &app, int &status) {
       command
           ->add_option(
               "--dropout", arguments->dropout,
-              "Dropout probability, in place of every one in the configuration")
+              "Dropout probability, in place of every one in the configuration "
+              "(default: those)")
           ->type_name("P");
   command
       ->add_option("--ignore-key", arguments->ignoredKeys,

@@ -341,7 +341,7 @@ void addPlanCommand(CLI::App &app, int &status) {
           "--profiles", args->profiles,
           "File or directory of profiles that poplar profile wrote; device "
           "types without a profile are estimated from their specifications")
-      ->type_name("DIR")
+      ->type_name("FILE|DIR")
       ->needs(cluster);
   command
       ->add_option("--zero", args->allocation.stage,

@@ -9,10 +9,39 @@
 #include "Commands.h"
 #include "Installation.h"
 #include "Output.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Driver/Profiling.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace poplar;
+
+/// The plan; or, before it, the profile of a type that it would lack.
+static void printNextStep(const ProfileRequest &args,
+                          const ClusterView &cluster) {
+  llvm::StringRef directory = llvm::sys::path::parent_path(args.output);
+  std::vector<int> counts = cluster.countRanks();
+  bool hasOthers = false;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const DeviceType &type = cluster.types[i];
+    llvm::SmallString<128> path(directory);
+    llvm::sys::path::append(path, type.name + ".json");
+    if (counts[i] == 0 || type.name == args.deviceType)
+      continue;
+    bool isProfiled = !directory.empty() && llvm::sys::fs::exists(path);
+    hasOthers |= isProfiled;
+    // Others are estimated.
+    if (!isProfiled && (type.flops.empty() || !type.bandwidth)) {
+      printNext({"poplar", "profile", "--model", args.model, "--cluster",
+                 args.cluster, "--device-type", type.name, "-o", path});
+      return;
+    }
+  }
+  printNext({"poplar", "plan", "--model", args.model, "--cluster", args.cluster,
+             "--profiles", hasOthers ? directory : args.output,
+             "--global-batch", "SAMPLES", "-o", "plan.mlir"});
+}
 
 void addProfileCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
@@ -66,8 +95,6 @@ void addProfileCommand(CLI::App &app, int &status) {
       return;
     }
     if (args->output != "-")
-      printNext({"poplar", "plan", "--model", args->model, "--cluster",
-                 args->cluster, "--profiles", args->output, "--global-batch",
-                 "SAMPLES", "-o", "plan.mlir"});
+      printNextStep(*args, cluster::buildClusterView(compilation.getModule()));
   });
 }

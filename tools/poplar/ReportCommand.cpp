@@ -86,7 +86,10 @@ static std::vector<StagedPlan::Part> listParts(zero::PlanOp op) {
     size_t place = llvm::find_if(parts, isAlike) - parts.begin();
     if (place == parts.size()) {
       zero::GroupOp group = op.getGroups()[rank.group];
-      parts.push_back({rank.group, int64_t(group.getStage()),
+      int64_t units = 0;
+      for (int64_t chunk = 0; chunk < group.getNumChunks(); ++chunk)
+        units += group.getEnd(chunk) - group.getFirst(chunk);
+      parts.push_back({rank.group, int64_t(group.getStage()), units,
                        formatUnits(group), "", rank.type, 0, rank.share,
                        std::nullopt});
       ranks.emplace_back();

@@ -11,10 +11,12 @@
 #include "HelpFormatter.h"
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Support/HostCPU.h"
+#include "SlowNote.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/InitLLVM.h"
 #include <csignal>
+#include <optional>
 
 /// What a command did not take of the command line, in the words of programs
 /// that poplar build wrote; empty if there is nothing.
@@ -59,6 +61,13 @@ int main(int argc, char **argv) {
   CLI::App app("Compiles and trains transformers on mixed accelerators.",
                "poplar");
   app.require_subcommand(1);
+  app.footer(
+      "Examples:\n  poplar import examples/models/tiny-llama.json -o "
+      "model.mlir\n  poplar build model.mlir -o program\n  poplar train "
+      "program --data examples/data/corpus.txt --steps 20 --out run\n  "
+      "poplar sample run --prompt \"KING HENRY:\"\n\npoplar COMMAND "
+      "--help lists the options of a command. For several devices, poplar "
+      "cluster detect\nand poplar plan come before poplar build.");
   // Commands take these over.
   app.formatter(std::make_shared<HelpFormatter>());
   app.option_defaults()->always_capture_default();
@@ -102,21 +111,37 @@ int main(int argc, char **argv) {
           ", comes before the options: poplar " + command.str() +
           (command == "train" ? " DIR " : " RUN ") + first.str() + " ...");
   }
+  // A profile says itself how far it has come, and the others become programs.
+  std::optional<SlowNote> note;
+  for (const char *slow :
+       {"import", "plan", "simulate", "report", "place", "build"})
+    if (argc > 1 && llvm::StringRef(argv[1]) == slow)
+      note.emplace(std::string("poplar ") + slow);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError &error) {
     if (std::string extras = describeExtras(app); !extras.empty())
       return reportError(extras);
     // The library would say that a command is missing, of a misspelt one, too.
-    if (!app.get_subcommands().empty() || argc < 2 || argv[1][0] == '-') {
+    // What it says of an option or an argument, it says well.
+    const CLI::App *group = &app;
+    while (!group->get_subcommands().empty())
+      group = group->get_subcommands().front();
+    std::vector<const CLI::App *> commands = group->get_subcommands(nullptr);
+    if (commands.empty()) {
       app.exit(error);
       return 1;
     }
     std::string known;
-    for (const CLI::App *command : app.get_subcommands(nullptr))
+    for (const CLI::App *command : commands)
       known += (known.empty() ? "" : ", ") + command->get_name();
-    return reportError("unknown command '" + std::string(argv[1]) +
-                       "'; there are " + known);
+    bool isUnknown = group == &app && argc > 1 && argv[1][0] != '-';
+    return reportError(
+        (isUnknown ? "unknown command '" + std::string(argv[1]) + "'"
+         : group == &app
+             ? "no command is given"
+             : "poplar " + group->get_name() + " needs one more word") +
+        "; there are " + known);
   } catch (const CLI::ExtrasError &error) {
     std::string extras = describeExtras(app);
     return reportError(extras.empty() ? error.what() : extras);

@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Support/Mutator.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Import/Cluster.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -174,6 +176,76 @@ TEST_F(ClusterFileTest, ExportsProfilesAlone) {
   EXPECT_EQ(read.getSeconds()[1], 1.0 / 3);
   EXPECT_EQ(read.getMaxMicroBatch(), 9u);
   EXPECT_EQ(read.getMachine(), "quote \" and \\");
+}
+
+// A damaged file of a cluster or of profiles is read and can be written again,
+// or it ends in one line that names the file, and the module stays as it was.
+TEST_F(ClusterFileTest, SurvivesDamage) {
+  const std::string goodCluster = R"json({
+    "device_types": {
+      "cpu": {"target": "host:avx2-f32", "memory": "1GiB", "threads": 1,
+              "precision": "f32", "recompute": "keep",
+              "flops": {"f32": 4e10}, "bandwidth": 1e10, "source": "a"},
+      "gpu": {"device": "a100-40"}},
+    "nodes": [{"name": "n", "count": 2, "devices": {"cpu": 1}},
+              {"name": "m", "devices": ["gpu", "cpu"]}],
+    "links": [{"inside": "nodes", "latency": 2e-6, "bandwidth": 5e9},
+              {"between": ["n0", "m"], "latency": 1e-4, "bandwidth": 1e9},
+              {"from": "n1", "to": "m", "latency": 1, "bandwidth": 1,
+               "overhead": 1e-10},
+              {"between": "nodes", "latency": 1e-4, "bandwidth": 1e9}]
+  })json";
+  const std::string goodProfiles = R"json({"profiles": [
+    {"device_type": "cpu", "stage": 1, "micro_batches": [1, 2, 4],
+     "seconds": [0.5, 0.75, 1.5], "spread": [0, 0.1, 0],
+     "max_micro_batch": 64, "memory": {"fixed": 1000, "per_sample": 10},
+     "optimizer": 0.001, "precision": "f32", "recompute": "keep",
+     "estimate": false, "model": "0123", "machine": "a",
+     "versions": {"poplar": "1"}, "source": "b"}
+  ]})json";
+  std::string diagnostics;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    diagnostics += diagnostic.str() + "\n";
+    return success();
+  });
+  ASSERT_TRUE(
+      succeeded(applyClusterFile(*model, write("c.json", goodCluster), error)))
+      << error;
+  OwningOpRef<ModuleOp> whole = model->clone();
+  Mutator mutate(6);
+  int read = 0, refused = 0;
+  auto check = [&](const std::string &text, const std::string &file, bool done,
+                   OwningOpRef<ModuleOp> &module) {
+    EXPECT_EQ(done, error.empty()) << error << "\n" << text;
+    EXPECT_EQ(diagnostics, "") << text;
+    if (done) {
+      EXPECT_TRUE(succeeded(verify(*module))) << text;
+      EXPECT_NE(exportClusterJSON(*module), "");
+    } else {
+      EXPECT_EQ(error.rfind(file, 0), 0u) << error;
+      EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    }
+    ++(done ? read : refused);
+    error.clear();
+  };
+  for (int i = 0; i < 600; ++i) {
+    std::string text = mutate(goodCluster), file = write("c.json", text);
+    OwningOpRef<ModuleOp> module = importCluster(file, context, error);
+    check(text, file, bool(module), module);
+    text = mutate(goodProfiles);
+    file = write("p.json", text);
+    OwningOpRef<ModuleOp> copy = whole->clone();
+    std::string before, after;
+    llvm::raw_string_ostream(before) << *copy;
+    bool done = succeeded(applyProfiles(*copy, file, error));
+    llvm::raw_string_ostream(after) << *copy;
+    if (!done) {
+      EXPECT_EQ(before, after) << text;
+    }
+    check(text, file, done, copy);
+  }
+  EXPECT_GT(read, 10);
+  EXPECT_GT(refused, 300);
 }
 
 } // namespace

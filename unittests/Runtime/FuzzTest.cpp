@@ -20,8 +20,6 @@
 
 #include <cstring>
 #include <filesystem>
-#include <sys/mman.h>
-#include <unistd.h>
 
 using namespace poplar::runtime;
 
@@ -49,25 +47,6 @@ void fixHeaderSize(std::string &File) {
   if (File.size() >= 8 && Size <= File.size() - 8)
     std::memcpy(File.data(), &Size, 8);
 }
-
-/// A file without a disk, whose speed would decide how long this takes.
-class MemoryFile {
-public:
-  MemoryFile() : FD(memfd_create("fuzz", MFD_CLOEXEC)) {}
-  ~MemoryFile() { close(FD); }
-  MemoryFile(const MemoryFile &) = delete;
-  MemoryFile &operator=(const MemoryFile &) = delete;
-
-  std::string path() const { return "/proc/self/fd/" + std::to_string(FD); }
-  void write(const std::string &Content) {
-    ASSERT_EQ(ftruncate(FD, 0), 0);
-    ASSERT_EQ(pwrite(FD, Content.data(), Content.size(), 0),
-              static_cast<ssize_t>(Content.size()));
-  }
-
-private:
-  int FD;
-};
 
 /// Whether the file was read.
 bool readTensors(const std::string &Path, size_t Bytes) {

@@ -18,6 +18,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace poplar::runtime;
 
@@ -276,6 +280,27 @@ TEST(Files, FullDiskIsAnError) {
   } catch (const Error &E) {
     EXPECT_NE(std::string(E.what()).find("No space left"), std::string::npos);
   }
+}
+
+TEST(Files, WhatCannotBeReplacedLeavesNothing) {
+  TempDir Dir;
+  std::filesystem::create_directory(Dir / "x");
+  EXPECT_THROW(writeFileAtomically(Dir / "x", "text"), Error);
+  EXPECT_FALSE(std::filesystem::exists(Dir / "x.tmp"));
+}
+
+TEST(Files, PipesAndDevicesStay) {
+  TempDir Dir;
+  std::string Path = Dir / "pipe";
+  ASSERT_EQ(mkfifo(Path.c_str(), 0600), 0);
+  int FD = open(Path.c_str(), O_RDWR); // so that a writer need not wait
+  writeFileAtomically(Path, "text");
+  EXPECT_TRUE(std::filesystem::is_fifo(Path));
+  EXPECT_FALSE(std::filesystem::exists(Path + ".tmp"));
+  char Text[4] = {};
+  EXPECT_EQ(read(FD, Text, 4), 4);
+  EXPECT_EQ(std::string(Text, 4), "text");
+  close(FD);
 }
 
 TEST(Metrics, CurveIsDrawn) {

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <sys/mman.h>
+#include <unistd.h>
 
 TempDir::TempDir() {
   std::string Template = testing::TempDir() + "/poplar-XXXXXX";
@@ -22,6 +24,20 @@ TempDir::TempDir() {
 TempDir::~TempDir() {
   std::error_code Code;
   std::filesystem::remove_all(Path, Code);
+}
+
+MemoryFile::MemoryFile() : FD(memfd_create("test", MFD_CLOEXEC)) {}
+
+MemoryFile::~MemoryFile() { close(FD); }
+
+std::string MemoryFile::path() const {
+  return "/proc/self/fd/" + std::to_string(FD);
+}
+
+void MemoryFile::write(const std::string &Content) {
+  ASSERT_EQ(ftruncate(FD, 0), 0);
+  ASSERT_EQ(pwrite(FD, Content.data(), Content.size(), 0),
+            static_cast<ssize_t>(Content.size()));
 }
 
 std::string readFile(const std::string &Path) {

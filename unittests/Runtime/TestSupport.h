@@ -28,6 +28,21 @@ private:
   std::string Path;
 };
 
+/// A file without a disk, whose speed would decide how long a test takes.
+class MemoryFile {
+public:
+  MemoryFile();
+  ~MemoryFile();
+  MemoryFile(const MemoryFile &) = delete;
+  MemoryFile &operator=(const MemoryFile &) = delete;
+
+  std::string path() const;
+  void write(const std::string &Content);
+
+private:
+  int FD;
+};
+
 std::string readFile(const std::string &Path);
 void writeFile(const std::string &Path, const std::string &Content);
 

@@ -422,7 +422,10 @@ TEST_F(TrainerTest, ReportsBadUse) {
   auto Error = [&](std::vector<std::string> Args) {
     Result R = runProgram(Program, Args);
     EXPECT_EQ(R.Status, 1);
-    EXPECT_EQ(R.Err.rfind("train: error: ", 0), 0u) << R.Err;
+    // Errors begin with the command.
+    bool IsNamed = Args.size() > 1 && Args[0].rfind("--", 0) != 0;
+    std::string Command = IsNamed ? Args[0] : "train";
+    EXPECT_EQ(R.Err.rfind(Command + ": error: ", 0), 0u) << R.Err;
     return R.Err;
   };
   EXPECT_NE(Error({}).find("--data"), std::string::npos);
@@ -440,6 +443,8 @@ TEST_F(TrainerTest, ReportsBadUse) {
   EXPECT_NE(runProgram(Program, {"info"}).Out.find("peak_bytes"),
             std::string::npos);
   EXPECT_NE(Error({"info", "--batch", "9223372036854775807"}).find("at most"),
+            std::string::npos);
+  EXPECT_NE(Error({"evaluate", "--data", Dir / "absent"}).find("--checkpoint"),
             std::string::npos);
 }
 

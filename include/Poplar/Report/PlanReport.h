@@ -71,7 +71,7 @@ struct StagedPlan {
   int64_t globalBatch = 0;
   /// Ranks of a group whose pipelines are alike.
   struct Part {
-    int64_t group, zeroStage;
+    int64_t group, zeroStage, numUnits;
     /// "0 to 8", "ranks 0-3, 8"
     std::string units, ranks, deviceType;
     int64_t numRanks = 0;

@@ -77,7 +77,9 @@ std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
   } else {
     error = "device type '" + figures.name +
             "' has neither a profile of this model nor 'flops' of " + format +
-            " and 'bandwidth' to estimate it from";
+            " and 'bandwidth' to estimate it from; make one with: " +
+            getProfileCommand(figures.name) +
+            " and plan with --profiles profiles";
     return std::nullopt;
   }
   if (profile && profile->optimizerSeconds)

@@ -191,8 +191,10 @@ bool Reviewer::run(PlanReview &review, std::string &error) {
   if (!findRanks(error) || !pose(review, error))
     return false;
   std::unique_ptr<BatchPolicy> policy = makePolicy(written.policy, error);
-  if (!policy) // a name that someone gave a plan of their own
+  if (!policy) { // a name that someone gave a plan of their own
+    error.clear();
     policy = makePolicy("exact", error);
+  }
 
   // From here on all devices of the cluster count.
   PlanCandidate &plan = review.plan;
