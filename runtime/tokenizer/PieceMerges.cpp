@@ -46,8 +46,8 @@ PieceMerges::PieceMerges(const std::vector<Piece> &Pieces, int32_t Count) {
     size_t Begin = 0;
     for (size_t I = 1; I < Parts.size(); ++I) {
       Begin += Parts[I - 1].size();
-      Neighbours.push_back({Numbers.find(Parts[I - 1]), Numbers.find(Parts[I]),
-                            0, NoPiece});
+      Neighbours.push_back(
+          {Numbers.find(Parts[I - 1]), Numbers.find(Parts[I]), 0, NoPiece});
       int32_t Left = Numbers.find(P.Text.substr(0, Begin)),
               Right = Numbers.find(P.Text.substr(Begin));
       if (Left >= 0 && Right >= 0)

@@ -90,10 +90,9 @@ private:
   static constexpr uint32_t NoPiece = ~0u;
 
   const PairMap::Entry *find(int32_t Left, int32_t Right) const {
-    return Left < 0 || Right < 0
-               ? nullptr
-               : Pairs.find(static_cast<uint32_t>(Left),
-                            static_cast<uint32_t>(Right));
+    return Left < 0 || Right < 0 ? nullptr
+                                 : Pairs.find(static_cast<uint32_t>(Left),
+                                              static_cast<uint32_t>(Right));
   }
   bool addPair(const PairMap::Entry &E, int32_t Left, int32_t Right,
                Scratch &S) const;
