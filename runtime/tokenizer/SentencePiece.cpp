@@ -25,6 +25,10 @@ using namespace poplar::runtime;
 
 /// "▁", which stands for a space.
 static constexpr std::string_view SpaceMark = "\xE2\x96\x81";
+/// Of a symbol of the user in Unigram, for each byte but the first. So it is in
+/// sentencepiece 0.2.3, whatever the score of the piece is; the highest score
+/// of pieces had a part in it in versions before.
+static constexpr float SymbolScore = 0.1f;
 /// Words of more bytes are not remembered.
 static constexpr size_t LongWord = 256;
 
@@ -110,7 +114,7 @@ private:
   int32_t ByteIds[256];
   /// The byte that a piece stands for, or -1.
   std::vector<int> Bytes;
-  float UnknownScore = 0, MostScore = FLT_MIN;
+  float UnknownScore = 0;
   /// Whether no piece spans the beginning of a word: BPE then encodes words one
   /// by one.
   bool CanCut = false;
@@ -145,10 +149,8 @@ SentencePiece::SentencePiece(SentencePieceFile TheFile)
     Map.insert(P.Text, Id);
     if (P.Type == Type::Unknown)
       Unknown = Id;
-    if (P.Type == Type::Normal) {
+    if (P.Type == Type::Normal)
       Least = std::min(Least, P.Score);
-      MostScore = std::max(MostScore, P.Score);
-    }
     if (!IsText)
       continue;
     Items.push_back({P.Text, Id});
@@ -268,8 +270,7 @@ void SentencePiece::encodeUnigram(std::string_view Text, Scratch &S,
       const SentencePieceFile::Piece &P = get(Id);
       if (P.Type == SentencePieceFile::UserDefined)
         Propose(Length, Id,
-                static_cast<float>(static_cast<float>(Length) * MostScore -
-                                   0.1 + Before));
+                SymbolScore * static_cast<float>(Length - 1) + Before);
       else
         Propose(Length, Id, P.Score + Before);
       HasChar |= Length == CharLength;
