@@ -232,6 +232,28 @@ bool poplar::copyPlugins(const std::string &libraries,
   return true;
 }
 
+/// Copies the chat templates of the directory `from` to `to`, which then holds
+/// no others.
+static bool copyTemplates(llvm::StringRef from, llvm::StringRef to,
+                          std::string &error) {
+  namespace fs = llvm::sys::fs;
+  fs::remove_directories(to);
+  if (!fs::is_directory(from))
+    return true;
+  std::error_code code = fs::create_directories(to);
+  for (fs::directory_iterator entry(from, code), end; !code && entry != end;
+       entry.increment(code)) {
+    llvm::SmallString<128> path(to);
+    llvm::sys::path::append(path, llvm::sys::path::filename(entry->path()));
+    if (llvm::sys::path::extension(path) == ".jinja")
+      if ((code = fs::copy_file(entry->path(), path)))
+        break;
+  }
+  if (code)
+    error = (from + ": " + code.message()).str();
+  return !code;
+}
+
 /// Copies what lies beside the tokenizer `from` and belongs to it, and removes
 /// what is in `directory` of another one.
 static bool copyTokenizerFiles(llvm::StringRef from,
@@ -266,7 +288,8 @@ static bool copyTokenizerFiles(llvm::StringRef from,
     if (!writeFile(path, (*content)->getBuffer().str(), error))
       return false;
   }
-  return true;
+  const std::string templates = "/additional_chat_templates";
+  return copyTemplates(beside.str() + templates, directory + templates, error);
 }
 
 bool poplar::copyTokenizer(mlir::ModuleOp program, const std::string &job,

@@ -263,6 +263,25 @@ static std::vector<float> roundMatrix(const TensorView &View, int32_t Format,
   return Values;
 }
 
+/// Copies what lies beside the weights of a model and belongs to it: the
+/// configurations, and all of the tokenizer and its chat templates.
+static void copyCompanions(const std::string &From, const std::string &To) {
+  const std::string Templates = "additional_chat_templates";
+  for (const fs::directory_entry &Entry : fs::directory_iterator(From)) {
+    std::string Extension = Entry.path().extension().string(),
+                Name = Entry.path().filename().string();
+    if (Entry.is_directory() && Name == Templates)
+      fs::copy(Entry.path(), To + "/" + Templates);
+    bool IsCompanion = Extension == ".json" || Extension == ".txt" ||
+                       Extension == ".jinja" || Extension == ".model";
+    // Of a checkpoint, of an adapter, or of files that are not copied.
+    bool IsLeftOut = Name == "state.json" || Name == AdapterConfigName ||
+                     Name.find(".index.json") != std::string::npos;
+    if (Entry.is_regular_file() && IsCompanion && !IsLeftOut)
+      fs::copy_file(Entry.path(), To + "/" + Name);
+  }
+}
+
 void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
                                    const std::string &Base,
                                    const std::string &Directory,
@@ -322,16 +341,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
   createDirectories(Temporary);
   try {
     writeSafetensors(Temporary + "/model.safetensors", Tensors);
-    for (const fs::directory_entry &Entry : fs::directory_iterator(Base)) {
-      // Configuration and tokenizer.
-      std::string Extension = Entry.path().extension().string(),
-                  Name = Entry.path().filename().string();
-      bool IsText = Extension == ".json" || Extension == ".txt" ||
-                    Extension == ".jinja" || Name == "tokenizer.model";
-      if (Entry.is_regular_file() && IsText && Name != "state.json" &&
-          Name.find("safetensors.index") == std::string::npos)
-        fs::copy_file(Entry.path(), Temporary + "/" + Name);
-    }
+    copyCompanions(Base, Temporary);
     renamePath(Temporary, Out);
   } catch (const std::exception &E) {
     fs::remove_all(Temporary, Code);

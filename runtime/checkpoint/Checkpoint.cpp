@@ -64,11 +64,15 @@ static std::string formatState(const TrainingState &State, bool Int8States) {
 /// checkpoint finds the tokenizer beside the weights.
 static void copyTokenizer(const std::string &Directory) {
   std::error_code None;
+  std::string From = getJobDirectory() + "/tokenizer";
   for (const fs::directory_entry &Entry :
-       fs::directory_iterator(getJobDirectory() + "/tokenizer", None)) {
-    std::string Name = Entry.path().filename().string();
-    writeText(Directory + "/" + Name,
-              std::string(MappedFile(Entry.path().string()).text()));
+       fs::recursive_directory_iterator(From, None)) {
+    std::string To =
+        Directory + "/" + fs::relative(Entry.path(), From).string();
+    if (Entry.is_directory())
+      createDirectories(To);
+    else
+      writeText(To, std::string(MappedFile(Entry.path().string()).text()));
   }
 }
 

@@ -29,9 +29,16 @@ TokenChoice::list(const std::vector<float> &Logits) const {
     return First > Second || (First == Second && A < B);
   };
   if (TopK > 0 && static_cast<size_t>(TopK) < Order.size()) {
-    std::nth_element(Order.begin(), Order.begin() + TopK, Order.end(),
-                     IsBefore);
-    Order.resize(static_cast<size_t>(TopK));
+    auto Last = Order.begin() + TopK - 1;
+    std::nth_element(Order.begin(), Last, Order.end(), IsBefore);
+    // As transformers does it, those that equal the last one stay, too.
+    float Least = Logits[static_cast<size_t>(*Last)];
+    Order.erase(std::partition(Last + 1, Order.end(),
+                               [&](int32_t Id) {
+                                 return Logits[static_cast<size_t>(Id)] >=
+                                        Least;
+                               }),
+                Order.end());
   }
   std::sort(Order.begin(), Order.end(), IsBefore);
   double Highest = Logits[static_cast<size_t>(Order.front())], Sum = 0;

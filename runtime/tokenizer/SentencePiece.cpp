@@ -9,6 +9,7 @@
 #include "support/Error.h"
 #include "support/MappedFile.h"
 #include "tokenizer/CharsMap.h"
+#include "tokenizer/PieceMerges.h"
 #include "tokenizer/SentencePieceFile.h"
 #include "tokenizer/Tables.h"
 #include "tokenizer/Tokenizer.h"
@@ -24,6 +25,10 @@ using namespace poplar::runtime;
 
 /// "▁", which stands for a space.
 static constexpr std::string_view SpaceMark = "\xE2\x96\x81";
+/// Of a symbol of the user in Unigram, for each byte but the first. So it is in
+/// sentencepiece 0.2.3, whatever the score of the piece is; the highest score
+/// of pieces had a part in it in versions before.
+static constexpr float SymbolScore = 0.1f;
 /// Words of more bytes are not remembered.
 static constexpr size_t LongWord = 256;
 
@@ -40,27 +45,13 @@ namespace {
 
 /// What one thread needs to encode.
 struct Scratch {
-  /// A symbol of BPE: a part of the text between others.
-  struct Symbol {
-    uint32_t Begin, Size;
-    int32_t Previous, Next;
-    /// Never merged.
-    bool IsFrozen;
-  };
-  /// Two symbols that are a piece together, of `Size` bytes.
-  struct Pair {
-    float Score;
-    int32_t Left, Right;
-    uint32_t Size;
-  };
   /// The best path of Unigram to a position.
   struct Node {
     int32_t Id = -1, Begin = -1;
     float Score = 0;
   };
   std::string Repaired, Normalized;
-  std::vector<Symbol> Symbols;
-  std::vector<Pair> Pairs;
+  PieceMerges::Scratch Merges;
   std::vector<Node> Nodes;
   std::vector<std::pair<std::string_view, int32_t>> Path;
   std::vector<int32_t> WordIds;
@@ -106,8 +97,6 @@ private:
                  std::vector<int32_t> &Ids) const;
   void encodeWord(std::string_view Text, Scratch &S,
                   std::vector<int32_t> &Ids) const;
-  void addPair(std::string_view Text, int32_t Left, int32_t Right,
-               Scratch &S) const;
   void put(std::string_view Text, int32_t Id, bool &AfterUnknown,
            std::vector<int32_t> &Ids) const;
   void decodeBytes(std::string_view Bytes, std::string &Out) const;
@@ -117,12 +106,15 @@ private:
   /// Pieces that text is made of, and those that no text becomes.
   StringMap Pieces, Reserved;
   ByteTrie Trie, UserSymbols;
+  PieceMerges Merges;
+  /// By the number of a piece, what is found for its text.
+  std::vector<int32_t> Found;
   bool BeginsSymbol[256] = {};
   int32_t Unknown = -1;
   int32_t ByteIds[256];
   /// The byte that a piece stands for, or -1.
   std::vector<int> Bytes;
-  float UnknownScore = 0, MostScore = FLT_MIN;
+  float UnknownScore = 0;
   /// Whether no piece spans the beginning of a word: BPE then encodes words one
   /// by one.
   bool CanCut = false;
@@ -157,10 +149,8 @@ SentencePiece::SentencePiece(SentencePieceFile TheFile)
     Map.insert(P.Text, Id);
     if (P.Type == Type::Unknown)
       Unknown = Id;
-    if (P.Type == Type::Normal) {
+    if (P.Type == Type::Normal)
       Least = std::min(Least, P.Score);
-      MostScore = std::max(MostScore, P.Score);
-    }
     if (!IsText)
       continue;
     Items.push_back({P.Text, Id});
@@ -174,7 +164,16 @@ SentencePiece::SentencePiece(SentencePieceFile TheFile)
   }
   CanCut &= Pieces.find(SpaceMark) >= 0;
   UnknownScore = Least - 10;
-  Trie = ByteTrie(std::move(Items));
+  if (File.IsBPE) {
+    std::vector<PieceMerges::Piece> List;
+    for (const ByteTrie::Item &Each : Items)
+      List.push_back({Each.Text, get(Each.Value).Score, Each.Value});
+    Merges = PieceMerges(List, static_cast<int32_t>(size()));
+    for (const SentencePieceFile::Piece &Each : File.Pieces)
+      Found.push_back(find(Each.Text));
+  } else {
+    Trie = ByteTrie(std::move(Items));
+  }
   UserSymbols = ByteTrie(std::move(Symbols));
   for (unsigned Byte = 0; Byte < 256; ++Byte) {
     char Name[8];
@@ -271,8 +270,7 @@ void SentencePiece::encodeUnigram(std::string_view Text, Scratch &S,
       const SentencePieceFile::Piece &P = get(Id);
       if (P.Type == SentencePieceFile::UserDefined)
         Propose(Length, Id,
-                static_cast<float>(static_cast<float>(Length) * MostScore -
-                                   0.1 + Before));
+                SymbolScore * static_cast<float>(Length - 1) + Before);
       else
         Propose(Length, Id, P.Score + Before);
       HasChar |= Length == CharLength;
@@ -293,78 +291,25 @@ void SentencePiece::encodeUnigram(std::string_view Text, Scratch &S,
     put(S.Path[I].first, S.Path[I].second, AfterUnknown, Ids);
 }
 
-/// The pair of the highest score comes first, of equals the first in the text.
-static bool isLater(const Scratch::Pair &A, const Scratch::Pair &B) {
-  return A.Score != B.Score ? A.Score < B.Score : A.Left > B.Left;
-}
-
-/// Appends two symbols to the pairs, if they are a piece together.
-void SentencePiece::addPair(std::string_view Text, int32_t Left, int32_t Right,
-                            Scratch &S) const {
-  if (Left < 0 || Right < 0)
-    return;
-  const Scratch::Symbol &L = S.Symbols[static_cast<size_t>(Left)],
-                        &R = S.Symbols[static_cast<size_t>(Right)];
-  if (L.IsFrozen || R.IsFrozen)
-    return;
-  int32_t Id = Pieces.find(Text.substr(L.Begin, L.Size + R.Size));
-  if (Id < 0)
-    return;
-  S.Pairs.push_back({get(Id).Score, Left, Right, L.Size + R.Size});
-}
-
-/// Merges the symbols of a text until no two neighbours are a piece.
 void SentencePiece::encodeWord(std::string_view Text, Scratch &S,
                                std::vector<int32_t> &Ids) const {
-  S.Symbols.clear();
-  S.Pairs.clear();
-  for (size_t Begin = 0; Begin < Text.size();) {
-    std::string_view Rest = Text.substr(Begin);
-    size_t Length = findSymbol(Rest);
-    bool IsFrozen = Length > 0;
-    if (!IsFrozen)
-      Length = std::min(unicode::getLength(Rest[0]), Rest.size());
-    auto Index = static_cast<int32_t>(S.Symbols.size());
-    bool IsLast = Begin + Length == Text.size();
-    S.Symbols.push_back({static_cast<uint32_t>(Begin),
-                         static_cast<uint32_t>(Length), Index - 1,
-                         IsLast ? -1 : Index + 1, IsFrozen});
-    Begin += Length;
-  }
-  for (size_t I = 1; I < S.Symbols.size(); ++I)
-    addPair(Text, static_cast<int32_t>(I) - 1, static_cast<int32_t>(I), S);
-  std::make_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
-  auto Push = [&](int32_t Left, int32_t Right) {
-    size_t Count = S.Pairs.size();
-    addPair(Text, Left, Right, S);
-    if (S.Pairs.size() > Count)
-      std::push_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
-  };
-  while (!S.Pairs.empty()) {
-    std::pop_heap(S.Pairs.begin(), S.Pairs.end(), isLater);
-    Scratch::Pair Top = S.Pairs.back();
-    S.Pairs.pop_back();
-    Scratch::Symbol &Left = S.Symbols[static_cast<size_t>(Top.Left)],
-                    &Right = S.Symbols[static_cast<size_t>(Top.Right)];
-    // Either may have been merged since.
-    if (Left.Size == 0 || Right.Size == 0 || Left.Size + Right.Size != Top.Size)
-      continue;
-    Left.Size = Top.Size;
-    Left.Next = Right.Next;
-    if (Right.Next >= 0)
-      S.Symbols[static_cast<size_t>(Right.Next)].Previous = Top.Left;
-    Right.Size = 0;
-    Push(Left.Previous, Top.Left);
-    Push(Top.Left, Left.Next);
-  }
   bool AfterUnknown = false;
-  for (int32_t I = S.Symbols.empty() ? -1 : 0; I >= 0;) {
-    const Scratch::Symbol &Each = S.Symbols[static_cast<size_t>(I)];
-    std::string_view Part = Text.substr(Each.Begin, Each.Size);
-    int32_t Id = find(Part);
-    put(Part, Id < 0 ? Unknown : Id, AfterUnknown, Ids);
-    I = Each.Next;
-  }
+  Merges.run(
+      Text, S.Merges,
+      [&](size_t Begin, int32_t &Number) {
+        std::string_view Rest = Text.substr(Begin);
+        if (size_t Length = findSymbol(Rest))
+          return Length;
+        size_t Length = std::min(unicode::getLength(Rest[0]), Rest.size());
+        Number = Merges.getNumber(Rest.substr(0, Length));
+        return Length;
+      },
+      [&](uint32_t Begin, uint32_t Size, int32_t Number) {
+        std::string_view Part = Text.substr(Begin, Size);
+        bool IsPiece = Number >= 0 && Number < size();
+        int32_t Id = IsPiece ? Found[static_cast<size_t>(Number)] : find(Part);
+        put(Part, Id < 0 ? Unknown : Id, AfterUnknown, Ids);
+      });
 }
 
 void SentencePiece::encodeBPE(std::string_view Text, Scratch &S,

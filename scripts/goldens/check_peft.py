@@ -131,12 +131,17 @@ class Here:
         make_goldens.make_model(name).save_pretrained(self.base)
         ids, targets = make_goldens.make_batch(name, BATCH)
         make_goldens.write_tokens(self.path("tokens"), ids, targets)
+        types = {
+            kind: {"target": f"host:{kind}-f32", "memory": "1GiB", "threads": 1}
+            for kind in ("avx2", "sse41")
+        }
+        self.write_cluster(self.path("cluster.json"), types, {"avx2": 1, "sse41": 2})
+
+    def write_cluster(self, path, types, slowness):
+        """A device of each type, with profiles that say how slow they are."""
         cluster = {
-            "device_types": {
-                "fast": {"target": "host:avx2-f32", "memory": "1GiB", "threads": 1},
-                "slow": {"target": "host:sse41-f32", "memory": "1GiB", "threads": 1},
-            },
-            "nodes": [{"name": "localhost", "devices": ["fast", "slow"]}],
+            "device_types": types,
+            "nodes": [{"name": "localhost", "devices": list(types)}],
             "links": [{"inside": ["localhost"], "latency": 1e-6, "bandwidth": 1e10}],
             "profiles": [
                 {
@@ -145,11 +150,11 @@ class Here:
                     "micro_batches": [1, 2, 3],
                     "seconds": [0.01 * each, 0.02 * each, 0.03 * each],
                 }
-                for kind, each in (("fast", 1), ("slow", 2))
+                for kind, each in slowness.items()
                 for stage in range(4)
             ],
         }
-        with open(self.path("cluster.json"), "w") as file:
+        with open(path, "w") as file:
             json.dump(cluster, file)
 
     def path(self, *parts):
@@ -194,12 +199,13 @@ class Here:
         with open(os.path.join(out, "metrics.csv")) as file:
             return [float(row["loss"]) for row in csv.DictReader(file)]
 
-    def logits(self, program, run_directory):
+    def logits(self, program, adapter=None):
         out = self.path("logits.safetensors")
+        start = ["--init-adapter", adapter] if adapter else []
         run(
-            self.poplar, "train", program, "--init", self.base, "--init-adapter",
-            run_directory, "--data-ids", self.path("tokens"), "--batch", str(BATCH),
-            "--global-batch", str(BATCH), "--dump-logits", out,
+            self.poplar, "train", program, "--init", self.base, *start, "--data-ids",
+            self.path("tokens"), "--batch", str(BATCH), "--global-batch", str(BATCH),
+            "--dump-logits", out,
         )  # fmt: skip
         return load_file(out)["logits"]
 

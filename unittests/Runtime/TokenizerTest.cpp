@@ -192,4 +192,35 @@ TEST(Tokenizer, RepairsTextAsPythonDoes) {
   EXPECT_EQ(Repair("12345678\x80"), "12345678" + R);
 }
 
+/// A field of Protocol Buffers that is a string or a message.
+std::string getField(int Number, const std::string &Content) {
+  return std::string(1, static_cast<char>(Number << 3 | 2)) +
+         static_cast<char>(Content.size()) + Content;
+}
+
+std::string getPiece(const std::string &Text, float Score, int Type) {
+  std::string Bytes(sizeof Score, 0);
+  std::memcpy(Bytes.data(), &Score, sizeof Score);
+  return getField(1, getField(1, Text) + '\x15' + Bytes + '\x18' +
+                         static_cast<char>(Type));
+}
+
+/// sentencepiece 0.2.3 chooses between a symbol of the user and its parts as if
+/// each byte but the first had 0.1, whatever its score is.
+TEST(TokenizerTest, scoresSymbolsOfTheUser) {
+  for (float Score : {0.04f, 0.06f}) {
+    TempDir Dir;
+    writeFile(Dir / "tokenizer.model",
+              getPiece("<unk>", 0, 2) + getPiece("ab", -7, 4) +
+                  getPiece("a", Score, 1) + getPiece("b", Score, 1) +
+                  getField(2, {0x18, 1}) + getField(3, {0x18, 0, 0x20, 0}));
+    std::vector<int32_t> Ids;
+    Tokenizer::load(Dir / "tokenizer.model")
+        ->makeEncoder()
+        ->encode("ab", false, Ids);
+    EXPECT_EQ(Ids, 2 * Score < 0.1f ? std::vector<int32_t>({1})
+                                    : std::vector<int32_t>({2, 3}));
+  }
+}
+
 } // namespace

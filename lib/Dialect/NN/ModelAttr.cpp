@@ -123,11 +123,14 @@ LogicalResult ModelVerifier::verifyKeys() {
       precision && !isNumberFormat(*precision))
     return module.emitError("nn.model: precision is ")
            << showName(*precision) << ", expected f32, tf32, bf16 or f16";
-  if (auto unsafe = text("unsafe_precision");
-      unsafe && (!isNumberFormat(*unsafe) || *unsafe == text("precision")))
-    return module.emitError("nn.model: unsafe_precision is ")
-           << showName(*unsafe)
-           << ", expected f32, tf32, bf16 or f16, and not the precision";
+  if (auto unsafe = text("unsafe_precision")) {
+    if (!isNumberFormat(*unsafe))
+      return module.emitError("nn.model: unsafe_precision is ")
+             << showName(*unsafe) << ", expected f32, tf32, bf16 or f16";
+    if (*unsafe == text("precision"))
+      return module.emitError("nn.model: activations of this model overflow ")
+             << *unsafe << ": use precision bf16 or f32";
+  }
   if (auto format = text("frozen_format");
       format && !symbolizeQuantizedFormat(*format))
     return module.emitError("nn.model: frozen_format is ")

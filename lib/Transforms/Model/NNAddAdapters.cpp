@@ -19,6 +19,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include <cmath>
 
 namespace poplar {
@@ -51,6 +52,7 @@ public:
 private:
   LogicalResult checkOptions();
   LogicalResult findLayers(func::FuncOp model);
+  void findExperts();
   LogicalResult chooseLayers();
   LogicalResult reportUnused(StringRef target, ArrayRef<StringRef> known);
   /// The name of a parameter's module, as in
@@ -68,6 +70,9 @@ private:
   llvm::MapVector<Operation *, SmallVector<func::CallOp>> calls;
   DenseMap<Operation *, int64_t> numbers;
   llvm::MapVector<Operation *, std::vector<Layer>> layers;
+  /// Last names of modules that experts have. PEFT takes them for those of
+  /// experts in all layers, so that no other layer can be adapted by them.
+  llvm::StringSet<> expertNames;
   llvm::MapVector<Operation *, SmallVector<Layer *>> chosen;
   SymbolTable *symbols = nullptr;
   /// Adapters follow the other parameters, whose random values stay the same.
@@ -107,6 +112,18 @@ StringRef NNAddAdaptersPass::getModule(func::CallOp call, Value weight) {
   return name.consume_back(".weight") && get->hasOneUse() ? name : "";
 }
 
+static StringRef getLastName(StringRef module) {
+  return module.substr(module.rfind('.') + 1);
+}
+
+void NNAddAdaptersPass::findExperts() {
+  for (auto &[unit, callsOf] : calls)
+    for (auto experts : cast<func::FuncOp>(unit).getOps<nn::ExpertLinearOp>())
+      for (func::CallOp call : callsOf)
+        for (Value weight : experts.getWeights())
+          expertNames.insert(getLastName(getModule(call, weight)));
+}
+
 LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
   int64_t number = 0;
   for (auto call : model.getOps<func::CallOp>()) {
@@ -116,6 +133,7 @@ LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
     calls[unit].push_back(call);
     numbers[call] = number++;
   }
+  findExperts();
   nn::LinearOp head = findHead(model, *symbols);
   for (auto &[op, callsOf] : calls) {
     auto unit = cast<func::FuncOp>(op);
@@ -125,7 +143,7 @@ LogicalResult NNAddAdaptersPass::findLayers(func::FuncOp model) {
       Layer layer = {linear, {}, linear == head};
       for (func::CallOp call : callsOf)
         if (StringRef module = getModule(call, linear.getWeight());
-            !module.empty())
+            !module.empty() && !expertNames.contains(getLastName(module)))
           layer.modules.push_back(module);
       if (layer.modules.size() == callsOf.size())
         layers[unit].push_back(std::move(layer));
@@ -140,24 +158,15 @@ static bool matches(StringRef module, StringRef target) {
          (module.empty() || module.back() == '.');
 }
 
-static StringRef getLastName(StringRef module) {
-  return module.substr(module.rfind('.') + 1);
-}
-
 LogicalResult NNAddAdaptersPass::reportUnused(StringRef target,
                                               ArrayRef<StringRef> known) {
-  bool namesExperts = false, namesRouters = false;
+  bool namesExperts = expertNames.contains(getLastName(target)),
+       namesRouters = false;
   for (auto &[op, callsOf] : calls)
-    for (func::CallOp call : callsOf) {
-      auto unit = cast<func::FuncOp>(op);
-      for (auto experts : unit.getOps<nn::ExpertLinearOp>())
-        namesExperts |= llvm::any_of(experts.getWeights(), [&](Value weight) {
-          return matches(getModule(call, weight), target);
-        });
-      for (auto linear : unit.getOps<nn::LinearOp>())
+    for (func::CallOp call : callsOf)
+      for (auto linear : cast<func::FuncOp>(op).getOps<nn::LinearOp>())
         namesRouters |= isRouter(linear) &&
                         matches(getModule(call, linear.getWeight()), target);
-    }
   InFlightDiagnostic error = getOperation().emitError();
   if (namesExperts || namesRouters)
     error << "'" << target << "' names "

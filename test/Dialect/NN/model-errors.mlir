@@ -27,6 +27,11 @@ module attributes {nn.model = {objective = "xx"}} {}
 
 // -----
 
+// expected-error @below {{nn.model: activations of this model overflow f16: use precision bf16 or f32}}
+module attributes {nn.model = {precision = "f16", unsafe_precision = "f16"}} {}
+
+// -----
+
 // expected-error @below {{nn.model: precision is 'f8', expected f32, tf32, bf16 or f16}}
 module attributes {nn.model = {precision = "f8"}} {}
 
