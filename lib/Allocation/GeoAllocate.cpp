@@ -61,11 +61,11 @@ static LogicalResult findPlanOfModel(ModuleOp module,
 LogicalResult poplar::findPlan(ModuleOp module, const ClusterView &cluster,
                                const HybridRequest &request, GeoResult &result,
                                std::string &error) {
-  return findExactOrLossy(module, cluster, request, result, error,
-                          [&](const ClusterView &view, GeoResult &found) {
-                            return findPlanOfModel(module, view, request, found,
-                                                   error);
-                          });
+  return findExactOrLossy(
+      module, cluster, request, listGradientWires(), result, error,
+      [&](const ClusterView &view, GeoResult &found) {
+        return findPlanOfModel(module, view, request, found, error);
+      });
 }
 
 LogicalResult poplar::addPlan(ModuleOp module, const ClusterView &cluster,

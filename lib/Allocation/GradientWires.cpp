@@ -30,10 +30,12 @@ FailureOr<LossyWires> poplar::chooseWires(ModuleOp module, int64_t bucketBytes,
   FailureOr<HybridModel> model = getHybridModel(*copy, cluster);
   if (failed(model))
     return failure();
+  std::vector<LossyWires> choices = listGradientWires();
+  choices.insert(choices.begin(), LossyWires());
   LossyWires best;
   double seconds = std::numeric_limits<double>::infinity();
-  for (const char *format : {"", gradientWires[0], gradientWires[1]}) {
-    plan.wires.gradients = format;
+  for (const LossyWires &wires : choices) {
+    plan.wires = wires;
     FailureOr<PipelineSimulation> played =
         playStages(*copy, *model, plan, pipelines, bucketBytes,
                    /*recordsTimeline=*/false);
@@ -41,7 +43,7 @@ FailureOr<LossyWires> poplar::chooseWires(ModuleOp module, int64_t bucketBytes,
       return failure();
     if (played->seconds >= seconds * (1 - leastLossyGain))
       continue;
-    best = plan.wires;
+    best = wires;
     seconds = played->seconds;
   }
   return best;

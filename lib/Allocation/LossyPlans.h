@@ -1,4 +1,4 @@
-//===- LossyPlans.h - Plans that round gradients ----------------*- C++ -*-===//
+//===- LossyPlans.h - Plans that round what is exchanged --------*- C++ -*-===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,17 +15,21 @@
 
 namespace poplar {
 
-/// What gradients may be rounded to between nodes, the least loss first.
-constexpr const char *gradientWires[] = {"bf16", "i8"};
+/// Gradients may be rounded between nodes, and nothing else.
+inline std::vector<LossyWires> listGradientWires() {
+  return {{"bf16", ""}, {"i8", ""}};
+}
 
-/// Finds a plan of stages, and with `allowsLossy` those that round gradients
-/// between nodes, which are taken if they are enough faster. `find` plans
+/// Finds a plan of stages, and with `allowsLossy` those that round as one of
+/// `wires` between nodes, the least loss first, which are taken if they are
+/// enough faster. `find` plans
 /// result.model on a cluster whose `wires` say what is rounded; it sets `error`
 /// where there is no plan, and fails with a diagnostic otherwise.
 template <typename Result, typename Finder>
 llvm::LogicalResult
 findExactOrLossy(mlir::ModuleOp module, const ClusterView &cluster,
-                 const HybridRequest &request, Result &result,
+                 const HybridRequest &request,
+                 const std::vector<LossyWires> &wires, Result &result,
                  std::string &error, Finder find) {
   if (request.allowsLossy && !request.hypothetical)
     if (std::string reason = explainUnroundable(cluster); !reason.empty()) {
@@ -41,11 +45,11 @@ findExactOrLossy(mlir::ModuleOp module, const ClusterView &cluster,
   if (!request.allowsLossy)
     return llvm::success();
   ClusterView lossy = cluster;
-  for (const char *format : gradientWires) {
-    lossy.wires.gradients = format;
+  for (const LossyWires &choice : wires) {
+    lossy.wires = choice;
     Result found;
     found.model = result.model;
-    found.wires = lossy.wires;
+    found.wires = choice;
     // What rounding keeps may not fit.
     if (failed(find(lossy, found))) {
       if (error.empty())

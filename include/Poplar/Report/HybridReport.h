@@ -72,6 +72,8 @@ void writeOutcome(llvm::json::OStream &os, llvm::StringRef policy,
   write(os, report.buildability);
   if (report.wires.any())
     os.attribute("gradient_wire", report.wires.gradients);
+  if (!report.wires.parameters.empty())
+    os.attribute("parameter_wire", report.wires.parameters);
 }
 void writeZeroAlone(llvm::json::OStream &os, const ZeroAlone &pure);
 
