@@ -370,9 +370,9 @@ TEST(PTX, RefusesWhatIsNotKnown) {
   PTXProgram program;
   EXPECT_EQ(translatePTX(".version 7.0\n.target sm_80\n.address_size 64\n"
                          ".visible .entry k(\n)\n{\n.reg .b32 %r<2>;\n"
-                         "popc.b32 %r1, %r1;\nret;\n}\n",
+                         "brev.b32 %r1, %r1;\nret;\n}\n",
                          program),
-            "the emulation does not know instruction popc in `popc.b32 %r1, "
+            "the emulation does not know instruction brev in `brev.b32 %r1, "
             "%r1;` of k");
 }
 
