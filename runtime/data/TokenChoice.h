@@ -19,8 +19,8 @@ namespace poplar::runtime {
 struct TokenChoice {
   /// 0 draws the likeliest.
   double Temperature = 0.8;
-  /// Among so many of the likeliest, and those that equal the last of them; 0 for
-  /// all.
+  /// Among so many of the likeliest, and those that equal the last of them; 0
+  /// for all.
   int64_t TopK = 0;
   /// Among the fewest of the likeliest that have this probability together
   /// (nucleus sampling: Holtzman et al., ICLR 2020); 1 for all.

@@ -14,6 +14,7 @@
 #include "tokenizer/Regex.h"
 #include "tokenizer/Unicode.h"
 
+#include <cstring>
 #include <filesystem>
 
 using namespace poplar::runtime;
