@@ -293,7 +293,10 @@ TEST(HybridModel, ScalesUnitsToWhatWasMeasured) {
   cluster.types[1].flops.clear();
   EXPECT_TRUE(makeHybridProblems(cluster, model, 16, error).empty());
   EXPECT_EQ(error, "device type 'slow' has neither a profile of this model nor "
-                   "'flops' of bf16 and 'bandwidth' to estimate it from");
+                   "'flops' of bf16 and 'bandwidth' to estimate it from; make "
+                   "one with: poplar profile --model MODEL_MLIR --cluster "
+                   "CLUSTER --device-type slow -o profiles/slow.json and plan "
+                   "with --profiles profiles");
   cluster.types[0].flops.clear();
   cluster.types[0].bandwidth.reset();
   profile.type = 1;
