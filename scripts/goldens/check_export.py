@@ -29,7 +29,6 @@ requirements.txt and a build; for llama.cpp:
     --llama-python llama/bin/python
 """
 
-import argparse
 import filecmp
 import json
 import os
@@ -42,11 +41,11 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+import checks
 import make_goldens
 from check_peft import largest, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CORPUS = ROOT / "examples" / "data" / "corpus.txt"
+CORPUS = checks.ROOT / "examples" / "data" / "corpus.txt"
 TOLERANCE, SEQ_LEN, NEW_TOKENS = 1e-4, 32, 20
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -93,7 +92,7 @@ def make_sentencepiece(directory):
 
 def make_bytes(directory):
     """A tokenizer.json with several chat templates in files."""
-    shutil.copy(ROOT / "examples" / "chat" / "tokenizer.json", directory)
+    shutil.copy(checks.ROOT / "examples" / "chat" / "tokenizer.json", directory)
     tokenizer = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>"}
     (directory / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     (directory / "chat_template.jinja").write_text(TEMPLATE)
@@ -243,17 +242,14 @@ def check(name, arguments, directory, table):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--poplar", default=str(ROOT / "build" / "release" / "bin" / "poplar"))
+    parser = checks.make_parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--llama-cpp", metavar="DIR", help="llama.cpp's sources, with convert_hf_to_gguf.py")
     parser.add_argument("--llama-python", metavar="PYTHON", help="a Python with xllamacpp")
     arguments = parser.parse_args()
     if bool(arguments.llama_cpp) != bool(arguments.llama_python):
         parser.error("--llama-cpp and --llama-python need each other")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    torch.set_num_threads(1)
+    checks.quiet_libraries()
     table = Table()
     with tempfile.TemporaryDirectory() as directory:
         for name in arguments.models:

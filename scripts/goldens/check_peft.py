@@ -25,7 +25,6 @@ DIR, writes the adapters and PyTorch's losses to DIR/peft-MODEL: the goldens of
 test/Integration/lora.test. Needs the packages of requirements.txt and a build.
 """
 
-import argparse
 import csv
 import json
 import os
@@ -38,6 +37,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+import checks
 import make_goldens
 
 sys.path.append(
@@ -347,12 +347,7 @@ def write_goldens(directory, here, losses):
 
 
 def main():
-    here = os.path.dirname(os.path.abspath(__file__))
-    default = os.path.join(here, "..", "..", "build", "release", "bin", "poplar")
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--poplar", default=os.path.normpath(default))
+    parser = checks.make_parser(__doc__)
     parser.add_argument(
         "--models", nargs="+", choices=TARGETS, help="check these only"
     )
@@ -364,9 +359,7 @@ def main():
         "--save", metavar="DIR", help="write goldens there, of the rows lora"
     )
     arguments = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    torch.set_num_threads(1)
+    checks.quiet_libraries()
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, "
         f"peft {peft.__version__}, f32"

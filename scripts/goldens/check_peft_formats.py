@@ -26,7 +26,6 @@ succeeds if every row is within its tolerance. Needs the packages of
 requirements.txt and a build.
 """
 
-import argparse
 import copy
 import os
 import subprocess
@@ -38,6 +37,7 @@ import torch
 import transformers
 
 import check_peft
+import checks
 import make_goldens
 
 TOLERANCE, FACTOR = check_peft.TOLERANCE, 2
@@ -260,20 +260,13 @@ class Table:
 
 
 def main():
-    here = os.path.dirname(os.path.abspath(__file__))
-    default = os.path.join(here, "..", "..", "build", "release", "bin", "poplar")
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--poplar", default=os.path.normpath(default))
+    parser = checks.make_parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=FAMILIES, default=FAMILIES)
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
     names = [f"{kind},{frozen}" for kind, frozen in CASES]
     parser.add_argument("--cases", nargs="+", choices=names, default=names)
     arguments = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    torch.set_num_threads(1)
+    checks.quiet_libraries()
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, "
         f"peft {peft.__version__}"

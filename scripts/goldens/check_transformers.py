@@ -26,7 +26,6 @@ packages of requirements.txt and a build of the project:
     --poplar build/release/bin/poplar
 """
 
-import argparse
 import json
 import os
 import re
@@ -39,6 +38,7 @@ import transformers
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+import checks
 import make_goldens
 
 LOGITS_TOLERANCE = 1e-4
@@ -144,17 +144,10 @@ def exchange(name, poplar, directory):
 
 
 def main():
-    here = os.path.dirname(os.path.abspath(__file__))
-    default = os.path.join(here, "..", "..", "build", "release", "bin", "poplar")
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--poplar", default=os.path.normpath(default))
+    parser = checks.make_parser(__doc__)
     parser.add_argument("--only", nargs="*", help="models (default: all)")
     arguments = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    torch.set_num_threads(1)
+    checks.quiet_libraries()
     print(
         f"torch {torch.__version__}, transformers {transformers.__version__}, f32\n"
         "                              logits              loss                 gradients\n"

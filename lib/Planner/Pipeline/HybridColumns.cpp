@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Pipeline/HybridColumns.h"
+#include "Division.h"
 #include "Pipeline/StageSearch.h"
 #include "Poplar/Planner/Pipeline/HybridReview.h"
 #include "Poplar/Planner/Pipeline/PipelineSimulation.h"
@@ -123,7 +124,7 @@ static HybridProblem relax(const HybridProblem &problem, int own,
       int64_t nodes = std::max<int64_t>(ranks[i].least / type.perNode, 1),
               most = std::min(ranks[i].most, type.count);
       others.push_back({static_cast<int>(i),
-                        static_cast<int>((most + nodes - 1) / nodes), nodes});
+                        static_cast<int>(divideUp(most, nodes)), nodes});
     }
   HybridProblem column = pose(problem, own, others, samples);
   column.takesMoreSamples = true;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Pipeline/HybridCost.h"
+#include "Division.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/ZeroRounds.h"
 #include <algorithm>
@@ -16,10 +17,6 @@
 using namespace poplar;
 
 using HybridType = HybridProblem::DeviceType;
-
-static int64_t divideUp(int64_t value, int64_t by) {
-  return (value + by - 1) / by;
-}
 
 std::vector<HybridPlan::Range> poplar::cutStage(const HybridProblem::Mode &mode,
                                                 HybridPlan::Range stage,

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Division.h"
 #include "Located.h"
 #include "Pipeline/HybridCost.h"
 #include <algorithm>
@@ -29,9 +30,9 @@ int64_t HybridPlan::getMicroBatch(const HybridProblem &problem,
 int64_t HybridPlan::countMicroBatches(const HybridProblem &problem,
                                       size_t lane) const {
   const Lane &it = lanes[lane];
-  int64_t most = (it.samples + it.pipelines - 1) / it.pipelines,
+  int64_t most = divideUp(it.samples, it.pipelines),
           size = getMicroBatch(problem, lane);
-  return (most + size - 1) / size;
+  return divideUp(most, size);
 }
 
 PipelineShape HybridPlan::getShape(const HybridProblem &problem,

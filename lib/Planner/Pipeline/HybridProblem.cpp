@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Pipeline/HybridProblem.h"
+#include "Division.h"
 #include "Located.h"
 #include "Poplar/Planner/Cluster/Links.h"
 #include "Poplar/Planner/Model/WireFormat.h"
@@ -223,10 +224,6 @@ static std::pair<int64_t, int64_t> countHeld(const std::vector<int64_t> &part,
                                              int first, int end) {
   return {countUnits(part, tiedPart, first, end),
           countUnits(whole, 0, first, end)};
-}
-
-static int64_t divideUp(int64_t count, int degree) {
-  return (count + degree - 1) / degree;
 }
 
 /// Null if parts of units that devices share are even.

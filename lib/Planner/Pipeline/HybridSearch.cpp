@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Pipeline/HybridSearch.h"
+#include "Division.h"
 #include "Pipeline/StageSearch.h"
 #include <algorithm>
 #include <limits>
@@ -232,7 +233,7 @@ void ShapeList::add(StageShape shape) {
 void ShapeList::addOfMoreSamples(StageShape shape) {
   int64_t stages = shape.countSlots(),
           microBatches = shape.countMicroBatches(problem),
-          full = (microBatches + stages - 1) / stages * stages;
+          full = divideUp(microBatches, stages) * stages;
   if (full > microBatches && microBatches > stages &&
       PipelineShape{stages, shape.chunks, microBatches}.hasEvenBlocks()) {
     shape.leastMicroBatches = stages;

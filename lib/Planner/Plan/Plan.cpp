@@ -7,25 +7,22 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Plan/Plan.h"
+#include "Division.h"
 #include "Poplar/Planner/Cluster/Buildable.h"
 #include <algorithm>
 
 using namespace poplar;
-
-static int64_t divideCeil(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
 
 std::vector<RankShare> poplar::sharePipelines(int64_t samples,
                                               int64_t pipelines,
                                               int64_t microBatch,
                                               bool sameSteps) {
   std::vector<RankShare> shares;
-  int64_t most = divideCeil(samples, pipelines);
+  int64_t most = divideUp(samples, pipelines);
   for (int64_t i = 0; i < pipelines; ++i) {
     int64_t own = samples * (i + 1) / pipelines - samples * i / pipelines;
     int64_t steps =
-        std::max<int64_t>(1, divideCeil(sameSteps ? most : own, microBatch));
+        std::max<int64_t>(1, divideUp(sameSteps ? most : own, microBatch));
     int64_t size = std::min(microBatch, own);
     // The last step has what is left, which is not less than nothing.
     while ((steps - 1) * size > own)

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Zero/ZeroProblem.h"
+#include "Division.h"
 #include "Poplar/Planner/Cluster/CollectiveCost.h"
 #include "Poplar/Planner/Model/OptimizerBytes.h"
 #include "Poplar/Planner/Model/StateBytes.h"
@@ -301,8 +302,6 @@ poplar::getMeasuredMemory(const DeviceProfile &profile, const DeviceType &type,
             "' has no memory figures, by which the state is to be shared";
   return profile.memory;
 }
-
-static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 std::optional<std::vector<double>>
 poplar::shareStateByMemory(const ClusterView &cluster, const ModelFacts &model,

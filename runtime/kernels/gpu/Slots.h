@@ -115,23 +115,17 @@ struct SlotRows {
   }
 };
 
-POPLAR_INLINE SlotRows getInputs(const PoplarGPUExperts *desc, void *array) {
+POPLAR_INLINE SlotRows getRows(const PoplarGPUExperts *desc, void *array,
+                               int32_t isOwn, int64_t columns) {
   const PoplarExperts &shapes = desc->shapes;
-  return {array,
-          shapes.type,
-          desc->taken,
-          int32_t(shapes.top_k),
-          shapes.own_inputs != 0,
-          shapes.inputs};
+  return {array,      shapes.type, desc->taken, int32_t(shapes.top_k),
+          isOwn != 0, columns};
+}
+POPLAR_INLINE SlotRows getInputs(const PoplarGPUExperts *desc, void *array) {
+  return getRows(desc, array, desc->shapes.own_inputs, desc->shapes.inputs);
 }
 POPLAR_INLINE SlotRows getOutputs(const PoplarGPUExperts *desc, void *array) {
-  const PoplarExperts &shapes = desc->shapes;
-  return {array,
-          shapes.type,
-          desc->taken,
-          int32_t(shapes.top_k),
-          shapes.own_outputs != 0,
-          shapes.outputs};
+  return getRows(desc, array, desc->shapes.own_outputs, desc->shapes.outputs);
 }
 
 /// What a block works on: tiles of `Size` columns or rows of one expert after
