@@ -14,7 +14,7 @@ for every chip.
   scripts/bundle-cuda.py --chip sm_90              # poplar-cuda-sm_90.tar.gz
   scripts/bundle-cuda.py -o poplar-cuda.tar.xz     # for all chips
 
-The bundle for one chip is a .tar.gz of 30 MiB at most, which python3 unpacks
+The bundle for one chip is a .tar.gz of 44 MiB at most, which python3 unpacks
 without other programs: its larger executables hold machine code for that
 generation of GPUs and no PTX. It can be made on any x86-64 host.
 
@@ -39,7 +39,7 @@ from jobs import DeviceType, Plan, Rank  # noqa: E402
 
 CHIPS = "sm_70,sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120"
 # Of a bundle for one chip, and for several.
-LARGEST_BYTES = (30 << 20, 60 << 20)
+LARGEST_BYTES = (44 << 20, 60 << 20)
 # bf16 came with this one.
 FIRST_WITH_BF16 = 80
 TRAINING_STEPS = 5

@@ -66,8 +66,8 @@ const Attention attentions[] = {
      {31, 70, 1, 1, 47}},
     {"documents, window",
      150,
-     4,
      2,
+     1,
      80,
      true,
      true,
@@ -199,12 +199,19 @@ public:
 
 private:
   /// Of a few bits, as are sums of their products: files of them are small.
-  Buffer eighths(Type type, int64_t count) {
+  Buffer eighths(Type type, int64_t count, float factor = 1) {
     Buffer buffer(type, count);
     std::uniform_int_distribution<int> numbers(-8, 8);
     for (size_t i = 0; i < buffer.size(); ++i)
-      buffer.set(i, float(numbers(random)) / 8);
+      buffer.set(i, factor * float(numbers(random)) / 8);
     return buffer;
+  }
+  /// In the case's format, and then in f32 for the host. Of a few bits, or of
+  /// more than TF32 keeps.
+  Buffer attended(int32_t type, int64_t count, bool few) {
+    return (few ? eighths(formats[type], count, /*factor=*/2)
+                : normal(formats[type], count))
+        .as(f32);
   }
   Buffer choose(const Experts &test, int64_t tokens);
   /// Adds a case of a kernel whose threads are warps of experts.
@@ -242,10 +249,9 @@ void LibraryCases::addAttention(const Attention &test, int32_t type) {
   exact.type = POPLAR_F32;
   const int64_t batch = 2, rows = batch * test.length, H = test.heads,
                 K = test.kvHeads, d = test.dim;
-  // Rounded, and then in f32 for the host.
-  auto input = [&](int64_t count) {
-    return normal(formats[type], count).as(f32);
-  };
+  // In 16 bits, products of the inputs are exact anyway.
+  bool few = type != POPLAR_F32 || test.halves;
+  auto input = [&](int64_t count) { return attended(type, count, few); };
   Buffer q = input(rows * desc.q_stride), dy = input(rows * H * d);
   Buffer k = test.packed ? q : input(rows * desc.k_stride);
   Buffer v = test.packed ? q : input(rows * desc.v_stride);
@@ -357,9 +363,8 @@ void LibraryCases::addCachedAttention(const CachedAttention &test,
   shapes.causal = 1, shapes.type = type, desc.tokens = N;
   PoplarCachedAttention exact = desc;
   exact.attention.type = POPLAR_F32;
-  auto input = [&](int64_t count) {
-    return normal(formats[type], count).as(f32);
-  };
+  bool few = type != POPLAR_F32;
+  auto input = [&](int64_t count) { return attended(type, count, few); };
   Buffer q = input(batch * N * H * d), k = input(batch * N * K * d),
          v = input(batch * N * K * d), keys = input(batch * K * P * d),
          values = input(batch * K * P * d), positions(i32, batch * N),
