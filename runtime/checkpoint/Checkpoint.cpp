@@ -14,6 +14,7 @@
 #include "checkpoint/Tensors.h"
 #include "job/Collectives.h"
 #include "job/Options.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "training/Optimizer.h"
@@ -291,9 +292,10 @@ static void checkConfig(const Executor &Exec, const std::string &Weights) {
   if (fs::exists(Path, Code))
     checkModelConfig(Exec.model().ConfigFacts, Path);
   else if (Exec.state().rank() == 0)
-    std::printf("note: '%s' has no config.json beside it; only names and "
-                "shapes of its tensors are compared with the program\n",
-                Weights.c_str());
+    std::fprintf(Notes,
+                 "note: '%s' has no config.json beside it; only names and "
+                 "shapes of its tensors are compared with the program\n",
+                 Weights.c_str());
 }
 
 static bool isFrozen(const PoplarProgram &Program, const Tensor &T) {

@@ -443,6 +443,8 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
     return O;
   }
   CommandName = getCommandName(O.TheCommand);
+  if (O.TheCommand == Options::Sample)
+    Notes = stderr;
   std::string Config;
   std::vector<Spec> Specs = getSpecs(O, Config);
   readArguments(Args, Specs, /*OnlyConfig=*/true);
