@@ -88,8 +88,9 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   Reader.addMoment(&Shard::Moment1, &Shard::Blocks1, ".m", Moments);
   Reader.addMoment(&Shard::Moment2, &Shard::Blocks2, ".v", Moments);
   // So that all that is f32 is aligned.
-  std::stable_partition(Moments.begin(), Moments.end(),
-                        [](const TensorSource &T) { return !T.IsBytes; });
+  std::stable_partition(
+      Moments.begin(), Moments.end(),
+      [](const TensorSource &T) { return T.StoredAs == TensorSource::F32; });
   const AdapterInfo &Adapter = Exec.model().Adapter;
   if (Adapter.Rank)
     for (TensorSource &Source : Weights)
