@@ -51,10 +51,22 @@ int startJob(const std::string &directory, std::vector<std::string> arguments) {
   return execute(program.str().str(), std::move(arguments));
 }
 
+/// The link of a run, or of the run that a checkpoint lies in.
+static std::string getLink(const std::string &runOrCheckpoint) {
+  namespace fs = llvm::sys::fs;
+  llvm::SmallString<256> directory(runOrCheckpoint);
+  llvm::SmallString<256> checkpoint;
+  if (fs::exists(directory + "/state.json") &&
+      !fs::real_path(directory, checkpoint))
+    directory = llvm::sys::path::parent_path(checkpoint);
+  llvm::sys::path::append(directory, kExecutableLink);
+  return directory.str().str();
+}
+
 /// One of the executables of a run's job; empty if there is none.
 static std::string findExecutable(const std::string &run) {
   llvm::SmallString<128> target;
-  if (llvm::sys::fs::real_path(run + "/" + kExecutableLink, target))
+  if (llvm::sys::fs::real_path(getLink(run), target))
     return "";
   if (llvm::sys::path::filename(target) != "launch.sh")
     return target.str().str();
@@ -75,10 +87,11 @@ static std::string findExecutable(const std::string &run) {
 
 static int reportNoRun(const std::string &run) {
   namespace fs = llvm::sys::fs;
-  std::string link = run + "/" + kExecutableLink;
+  std::string link = getLink(run);
   if (!fs::exists(run))
     return reportError(run + ": No such file or directory; expected a run, the "
-                             "directory given to poplar train --out");
+                             "directory given to poplar train --out, or one of "
+                             "its checkpoints");
   if (!fs::is_symlink_file(link))
     return reportError(
         run + ": is not a run of poplar train; poplar train PROGRAM --init "
@@ -90,7 +103,7 @@ static int reportNoRun(const std::string &run) {
 /// What trained a run: an executable, or several that are launched.
 static int startRun(const std::string &run,
                     std::vector<std::string> arguments) {
-  std::string program = run + "/" + kExecutableLink;
+  std::string program = getLink(run);
   if (!llvm::sys::fs::can_execute(program))
     return reportNoRun(run);
   return execute(program, std::move(arguments));
@@ -125,8 +138,8 @@ void addMergeCommand(CLI::App &app, int &status) {
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("run", arguments->run,
-                   "Directory given to poplar train "
-                   "--out, with adapters")
+                   "Directory given to poplar train --out, with adapters, or "
+                   "one of its checkpoints")
       ->type_name("RUN")
       ->required();
   command
@@ -160,7 +173,10 @@ static void addRunCommand(CLI::App &app, int &status, const std::string &name,
                   " RUN --help lists them.\n\nExample:\n  poplar " + name +
                   " " + example);
   auto run = std::make_shared<std::string>();
-  command->add_option("run", *run, "Directory given to poplar train --out")
+  command
+      ->add_option("run", *run,
+                   "Directory given to poplar train --out, or one of its "
+                   "checkpoints")
       ->type_name("RUN")
       ->required();
   command->callback([=, &status] {
