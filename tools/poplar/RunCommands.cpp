@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -44,7 +45,11 @@ int startJob(const std::string &directory, std::vector<std::string> arguments) {
   if (!llvm::sys::fs::can_execute(program))
     program = directory + "/host/train";
   llvm::sys::fs::make_absolute(program);
-  if (!llvm::sys::fs::can_execute(program))
+  std::error_code code =
+      llvm::sys::fs::access(program, llvm::sys::fs::AccessMode::Execute);
+  if (code == std::errc::permission_denied)
+    return reportError(program.str().str() + ": " + code.message());
+  if (code)
     return reportError(directory + ": holds neither launch.sh nor an "
                                    "executable host/train; make them with "
                                    "poplar build");
@@ -96,6 +101,10 @@ static int reportNoRun(const std::string &run) {
     return reportError(
         run + ": is not a run of poplar train; poplar train PROGRAM --init "
               "HF_DIR --data FILE --steps 0 --out RUN makes one of a model");
+  if (fs::access(link, fs::AccessMode::Execute) == std::errc::permission_denied)
+    return reportError(
+        link + ": " +
+        std::make_error_code(std::errc::permission_denied).message());
   return reportError(link + ": leads to a program that is gone; build it again "
                             "there, or let the link lead to where it is now");
 }
