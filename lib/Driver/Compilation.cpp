@@ -11,6 +11,7 @@
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
+#include "Poplar/Driver/Files.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -111,7 +112,7 @@ bool Compilation::emit(mlir::ModuleOp program, const BuildOptions &options,
     if (!hadParent)
       llvm::sys::fs::remove(parent);
   });
-  if (std::error_code code = llvm::sys::fs::create_directories(directory)) {
+  if (std::error_code code = createDirectories(directory)) {
     error = directory + ": " + code.message();
     return false;
   }

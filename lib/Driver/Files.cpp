@@ -15,6 +15,12 @@
 
 using namespace poplar;
 
+std::error_code poplar::createDirectories(llvm::StringRef path) {
+  // By default, LLVM's function shuts others out of what they may read.
+  return llvm::sys::fs::create_directories(path, /*IgnoreExisting=*/true,
+                                           llvm::sys::fs::all_all);
+}
+
 std::string poplar::formatModule(mlir::ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);

@@ -216,7 +216,7 @@ bool poplar::copyPlugins(const std::string &libraries,
                 partial = path + ".tmp" + std::to_string(getpid());
     if (!fs::exists(from))
       continue;
-    if (std::error_code code = fs::create_directories(destination))
+    if (std::error_code code = createDirectories(destination))
       return report(destination, code);
     // A job that runs keeps the file that it has opened.
     llvm::FileRemover remover(partial);
@@ -240,7 +240,7 @@ static bool copyTemplates(llvm::StringRef from, llvm::StringRef to,
   fs::remove_directories(to);
   if (!fs::is_directory(from))
     return true;
-  std::error_code code = fs::create_directories(to);
+  std::error_code code = createDirectories(to);
   for (fs::directory_iterator entry(from, code), end; !code && entry != end;
        entry.increment(code)) {
     llvm::SmallString<128> path(to);
@@ -324,7 +324,7 @@ bool poplar::copyTokenizer(mlir::ModuleOp program, const std::string &job,
     return false;
   }
   std::string directory = job + "/" + kTokenizerDirectory.str();
-  if (std::error_code code = llvm::sys::fs::create_directories(directory)) {
+  if (std::error_code code = createDirectories(directory)) {
     error = directory + ": " + code.message();
     return false;
   }

@@ -154,7 +154,7 @@ bool Profiling::prepare() {
   llvm::StringRef parent = llvm::sys::path::parent_path(args.output);
   std::error_code code;
   if (!parent.empty())
-    code = llvm::sys::fs::create_directories(parent);
+    code = createDirectories(parent);
   if (!code)
     code = llvm::sys::fs::access(parent.empty() ? "." : parent,
                                  llvm::sys::fs::AccessMode::Write);

@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <set>
 
 using namespace poplar::runtime;
 namespace fs = std::filesystem;
@@ -247,6 +248,43 @@ static int32_t findFormat(const PoplarProgram &Program, int32_t OfModel,
   return 0;
 }
 
+/// What a merged model holds of a tensor: the format of the model, which its
+/// config.json names.
+static TensorSource::Format getFormat(const TensorView &View,
+                                      const std::string &Name) {
+  switch (View.ElementType) {
+  case TensorView::F32:
+    return TensorSource::F32;
+  case TensorView::BF16:
+    return TensorSource::BF16;
+  case TensorView::F16:
+    return TensorSource::F16;
+  case TensorView::Other:
+    break;
+  }
+  fail("'", *View.File, "': tensor '", Name, "' is of type ", View.TypeName,
+       "; F32, BF16 and F16 can be read");
+}
+
+/// Fails if a value of a merged tensor is not finite, or will not be when it is
+/// rounded.
+static void checkFinite(const std::vector<float> &Values,
+                        TensorSource::Format Format, const TensorView &View,
+                        const std::string &Name) {
+  // Half of the last step beyond the largest value, 65504.
+  constexpr float F16Limit = 65520;
+  for (float Value : Values) {
+    if (!std::isfinite(Value))
+      fail("'", *View.File, "': tensor '", Name, "' and its adapter add up to ",
+           Value, ": one of them is damaged or has diverged");
+    if (Format == TensorSource::F16 && std::abs(Value) >= F16Limit)
+      fail("'", *View.File, "': tensor '", Name, "' and its adapter add up to ",
+           Value,
+           ", which F16 cannot hold; save the model in BF16 or F32 "
+           "(save_pretrained of transformers), and name it with --init");
+  }
+}
+
 /// The whole matrix of `View`, rounded to a format and back.
 static std::vector<float> roundMatrix(const TensorView &View, int32_t Format,
                                       const std::string &Name) {
@@ -299,12 +337,16 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
   std::vector<TensorSource> Tensors;
   std::vector<float> Buffer, Matrix;
   size_t Merged = 0;
+  std::set<std::string> Formats;
   for (const auto &Entry : Files.tensors()) {
     const std::string &Name = Entry.first;
     const TensorView &View = Entry.second;
     Update *U = findUpdate(Updates, Name);
-    if (View.ElementType == TensorView::Other && !U)
-      continue; // no weight: a mask or the like
+    // Masks and the like are no weights.
+    if (View.ElementType == TensorView::Other && View.TypeName[0] != 'F' && !U)
+      continue;
+    TensorSource::Format StoredAs = getFormat(View, Name);
+    Formats.insert(View.TypeName);
     if (U) {
       std::vector<int64_t> Stored = {U->Out, U->In}, Turned = {U->In, U->Out};
       if (View.Shape != Stored && View.Shape != Turned)
@@ -318,21 +360,29 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
     int32_t Format = findFormat(Program, OfModel, Name);
     if (Format && View.Shape.size() != 2)
       fail("'", *View.File, "': tensor '", Name, "' is no matrix");
-    Tensors.push_back(
-        {Name, View.Shape,
-         [&Buffer, &Matrix, &View, &Name, Format, U](int64_t B, int64_t E) {
-           Buffer.resize(static_cast<size_t>(E - B));
-           if (Format && B == 0)
-             Matrix = roundMatrix(View, Format, Name);
-           if (Format)
-             std::copy(Matrix.begin() + B, Matrix.begin() + E, Buffer.begin());
-           else
-             View.copyTo(Buffer.data(), B, E);
-           if (U)
-             U->addTo(Buffer.data(), B, E);
-           return static_cast<const float *>(Buffer.data());
-         }});
+    Tensors.push_back({Name, View.Shape,
+                       [&Buffer, &Matrix, &View, &Name, Format, StoredAs,
+                        U](int64_t B, int64_t E) {
+                         Buffer.resize(static_cast<size_t>(E - B));
+                         if (Format && B == 0)
+                           Matrix = roundMatrix(View, Format, Name);
+                         if (Format)
+                           std::copy(Matrix.begin() + B, Matrix.begin() + E,
+                                     Buffer.begin());
+                         else
+                           View.copyTo(Buffer.data(), B, E);
+                         if (U) {
+                           U->addTo(Buffer.data(), B, E);
+                           checkFinite(Buffer, StoredAs, View, Name);
+                         }
+                         return static_cast<const float *>(Buffer.data());
+                       }});
+    Tensors.back().StoredAs = StoredAs;
   }
+  // So that all that is f32 is aligned.
+  std::stable_partition(
+      Tensors.begin(), Tensors.end(),
+      [](const TensorSource &T) { return T.StoredAs == TensorSource::F32; });
   if (Merged != Updates.size())
     fail("'", Base, "' is another model than the adapter's: of ",
          Updates.size(), " layers with adapters it has ", Merged);
@@ -347,6 +397,10 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
     fs::remove_all(Temporary, Code);
     fail("cannot write '", Out, "': ", E.what());
   }
-  std::printf("merged the adapters of %zu layers into '%s'\n", Merged,
-              Out.c_str());
+  std::string List;
+  for (const std::string &Format : Formats)
+    List += (List.empty() ? "" : ", ") + Format;
+  std::printf("merged the adapters of %zu layers into '%s', in the format of "
+              "the model's weights (%s)\n",
+              Merged, Out.c_str(), List.c_str());
 }

@@ -14,6 +14,7 @@
 #include "checkpoint/Tensors.h"
 #include "job/Collectives.h"
 #include "job/Options.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "training/Optimizer.h"
@@ -87,8 +88,9 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   Reader.addMoment(&Shard::Moment1, &Shard::Blocks1, ".m", Moments);
   Reader.addMoment(&Shard::Moment2, &Shard::Blocks2, ".v", Moments);
   // So that all that is f32 is aligned.
-  std::stable_partition(Moments.begin(), Moments.end(),
-                        [](const TensorSource &T) { return !T.IsBytes; });
+  std::stable_partition(
+      Moments.begin(), Moments.end(),
+      [](const TensorSource &T) { return T.StoredAs == TensorSource::F32; });
   const AdapterInfo &Adapter = Exec.model().Adapter;
   if (Adapter.Rank)
     for (TensorSource &Source : Weights)
@@ -291,9 +293,10 @@ static void checkConfig(const Executor &Exec, const std::string &Weights) {
   if (fs::exists(Path, Code))
     checkModelConfig(Exec.model().ConfigFacts, Path);
   else if (Exec.state().rank() == 0)
-    std::printf("note: '%s' has no config.json beside it; only names and "
-                "shapes of its tensors are compared with the program\n",
-                Weights.c_str());
+    std::fprintf(Notes,
+                 "note: '%s' has no config.json beside it; only names and "
+                 "shapes of its tensors are compared with the program\n",
+                 Weights.c_str());
 }
 
 static bool isFrozen(const PoplarProgram &Program, const Tensor &T) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "checkpoint/Safetensors.h"
+#include "comm/Wire.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/JSON.h"
@@ -216,15 +217,37 @@ void poplar::runtime::readTensors(
     }
 }
 
+static const char *getName(TensorSource::Format F) {
+  static constexpr const char *Names[] = {"F32", "BF16", "F16", "U8"};
+  return Names[F];
+}
+
+/// Writes values in the format `F`; `Buffer` is for those that are not f32.
+static void writeValues(OutputFile &File, TensorSource::Format F,
+                        const float *Values, size_t Count,
+                        std::vector<char> &Buffer) {
+  if (F == TensorSource::F32)
+    return File.write(Values, Count * sizeof(float));
+  Buffer.resize(Count * static_cast<size_t>(getElementBytes(getName(F))));
+  if (F == TensorSource::U8)
+    std::transform(Values, Values + Count, Buffer.begin(), [](float Value) {
+      return static_cast<char>(static_cast<uint8_t>(Value));
+    });
+  else
+    comm::convert(Values, comm::Type::F32, Buffer.data(),
+                  F == TensorSource::BF16 ? comm::Type::BF16 : comm::Type::F16,
+                  static_cast<int64_t>(Count));
+  File.write(Buffer.data(), Buffer.size());
+}
+
 void poplar::runtime::writeSafetensors(
     const std::string &Path, const std::vector<TensorSource> &Tensors) {
   std::string Header = "{\"__metadata__\":{\"format\":\"pt\"}";
   int64_t Offset = 0;
   for (const TensorSource &T : Tensors) {
-    int64_t Size = countElements(T.Shape) *
-                   static_cast<int64_t>(T.IsBytes ? 1 : sizeof(float));
-    Header += "," + json::quote(T.Name) + ":{\"dtype\":\"" +
-              (T.IsBytes ? "U8" : "F32") +
+    const char *Type = getName(T.StoredAs);
+    int64_t Size = countElements(T.Shape) * getElementBytes(Type);
+    Header += "," + json::quote(T.Name) + ":{\"dtype\":\"" + Type +
               "\",\"shape\":" + formatShape(T.Shape.data(), T.Shape.size()) +
               ",\"data_offsets\":[" + std::to_string(Offset) + "," +
               std::to_string(Offset + Size) + "]}";
@@ -237,15 +260,10 @@ void poplar::runtime::writeSafetensors(
   OutputFile File(Path);
   File.write(&HeaderBytes, sizeof(HeaderBytes));
   File.write(Header);
-  std::vector<uint8_t> Bytes;
+  std::vector<char> Buffer;
   readTensors(
       Tensors, [&](const TensorSource &T, const float *Data, int64_t Count) {
-        if (!T.IsBytes)
-          return File.write(Data, static_cast<size_t>(Count) * sizeof(float));
-        Bytes.resize(static_cast<size_t>(Count));
-        std::transform(Data, Data + Count, Bytes.begin(),
-                       [](float Value) { return static_cast<uint8_t>(Value); });
-        File.write(Bytes.data(), Bytes.size());
+        writeValues(File, T.StoredAs, Data, static_cast<size_t>(Count), Buffer);
       });
   File.close();
 }

@@ -53,8 +53,10 @@ private:
   std::map<std::string, TensorView> Tensors;
 };
 
-/// A tensor to be written, as f32, or as bytes if that is what its values are.
+/// A tensor to be written. Its values are read as f32, and rounded to what the
+/// file holds.
 struct TensorSource {
+  enum Format { F32, BF16, F16, U8 };
   /// Gives elements [Begin, End), valid until the next call.
   using Reader = std::function<const float *(int64_t Begin, int64_t End)>;
 
@@ -67,7 +69,7 @@ struct TensorSource {
   std::string Name;
   std::vector<int64_t> Shape;
   Reader Read;
-  bool IsBytes = false;
+  Format StoredAs = F32;
 };
 
 /// Calls `Visit(Tensor, Data, Count)` for all elements of all tensors, in order

@@ -76,7 +76,8 @@ void StateReader::addField(const Tensor &T, const Field &What,
                      return gather(P, What, B, E);
                    }});
   }
-  Out.back().IsBytes = What.isBytes();
+  if (What.isBytes())
+    Out.back().StoredAs = TensorSource::U8;
 }
 
 const float *StateReader::assemble(const Tensor &T, const Field &What,

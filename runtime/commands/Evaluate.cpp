@@ -48,9 +48,7 @@ public:
     if (Targets == 0)
       fail("none of the tokens is a target");
     if (!std::isfinite(LossSum))
-      fail("'", Checkpoint,
-           "' predicts values that are not finite: its weights have diverged "
-           "or are damaged");
+      fail("the output of '", Checkpoint, "' is not finite: ", DivergedAdvice);
     if (Reports)
       std::printf(
           "loss %.6f, perplexity %.6g, of %lld tokens in %lld samples\n",

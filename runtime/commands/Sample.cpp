@@ -15,13 +15,13 @@
 #include "job/Fingerprint.h"
 #include "job/Group.h"
 #include "job/Job.h"
+#include "support/CommandName.h"
 #include "support/Error.h"
 #include "support/Random.h"
 #include "training/Trainer.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <optional>
 
@@ -162,11 +162,6 @@ private:
 /// Token number `Number` of a text, by chance as the options say.
 static int32_t chooseToken(const std::vector<float> &Logits, const Options &O,
                            int64_t Number) {
-  if (!std::all_of(Logits.begin(), Logits.end(),
-                   [](float Logit) { return std::isfinite(Logit); }))
-    fail("'", O.Checkpoint,
-         "' predicts values that are not finite: its weights have diverged or "
-         "are damaged");
   uint64_t Bits = hashCounters(static_cast<uint64_t>(O.Seed),
                                static_cast<uint64_t>(Stream::Sampling), Number);
   return O.Choice.draw(Logits, toUniform(Bits));
@@ -220,7 +215,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
       Out.put(Id);
   };
   if (Rank == 0 && !Program.decode)
-    std::fprintf(stderr, "%s", explainNoCaches(Model).c_str());
+    std::fputs(explainNoCaches(Model).c_str(), Notes);
   if (O.Chat.empty())
     std::for_each(Text.begin(), Text.end(), Print);
   std::vector<float> AllLogits;
@@ -230,7 +225,7 @@ static void sample(const PoplarProgram &Program, const Options &O,
       Ranks->setPhase("sampling", LongPhase);
     if (Rank == 0 && UsesCaches && Fits &&
         static_cast<int64_t>(Text.size()) > Model.SeqLen)
-      std::fprintf(stderr, "%s", explainWindow(Model).c_str());
+      std::fputs(explainWindow(Model).c_str(), Notes);
     Fits = static_cast<int64_t>(Text.size()) <= Model.SeqLen;
     Infer.run(Text);
     if (!O.DumpLogits.empty() && Rank == 0)

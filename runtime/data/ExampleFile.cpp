@@ -60,6 +60,15 @@ static int32_t findEnd(const ModelInfo &Model) {
   return static_cast<int32_t>(Id);
 }
 
+static json::Value parseLine(std::string_view Line, const std::string &Where) {
+  try {
+    return json::parse(Line, Where);
+  } catch (const Error &E) {
+    fail(E.what(), "; a file of examples has an object of JSON in each line, "
+                   "or is one list of objects");
+  }
+}
+
 /// Calls `Take` with every object of a file: one per line, or all in a list.
 template <typename Callback>
 static void forEachObject(const MappedFile &File, const Callback &Take) {
@@ -81,7 +90,7 @@ static void forEachObject(const MappedFile &File, const Callback &Take) {
     ++Line;
     std::string Where = Name + ", line " + std::to_string(Line);
     if (Content.find_first_not_of(" \t\r") != Content.npos)
-      Take(json::parse(Content, Where), Where, End);
+      Take(parseLine(Content, Where), Where, End);
   }
 }
 
@@ -122,10 +131,13 @@ static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
 }
 
 static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
-                          const ModelInfo &Model, bool Reports) {
+                          const ModelInfo &Model, bool Reports,
+                          std::string &Note) {
   if (Model.Masked)
     fail("'", Path, "' has examples with targets, and this model is masked");
   MappedFile Source(Path);
+  refuseContainers(Source);
+  Note = describeInvalid(Source);
   int32_t EndId = findEnd(Model);
   std::string Template = readChatTemplate(Encoding.path());
   ExampleEncoder Encoder(*Encoding.get(), EndId, Template);
@@ -139,7 +151,7 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
 
 ExampleFile::ExampleFile(const std::string &Path, const TextEncoding &Encoding,
                          const ModelInfo &Model, bool Reports)
-    : Name(Path), File(prepare(Path, Encoding, Model, Reports)) {
+    : Name(Path), File(prepare(Path, Encoding, Model, Reports, Note)) {
   Tail End = {};
   if (File.size() >= sizeof End)
     std::memcpy(&End, File.data() + File.size() - sizeof End, sizeof End);

@@ -35,6 +35,8 @@ public:
   int64_t tokens() const { return getEnd(Count - 1); }
   int64_t counted() const { return Counted; }
   const std::string &name() const { return Name; }
+  /// See describeInvalid.
+  const std::string &note() const { return Note; }
   /// Tokens of an example.
   int64_t length(int64_t Example) const {
     return getEnd(Example) - getEnd(Example - 1);
@@ -52,7 +54,7 @@ private:
   int64_t getEnd(int64_t Example) const;
   uint32_t getToken(int64_t Place) const;
 
-  std::string Name;
+  std::string Name, Note;
   MappedFile File;
   int64_t Count = 0, Counted = 0;
 };

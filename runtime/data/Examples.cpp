@@ -82,13 +82,22 @@ Example ExampleEncoder::encodeChat(const RenderedChat &Chat) {
   return E;
 }
 
+/// A member; null, which stands for none where all rows have the same columns,
+/// is none.
+static const json::Value *findMember(const json::Value &Object,
+                                     const char *Key) {
+  const json::Value *Member = Object.find(Key);
+  return Member && Member->kind() != json::Value::Null ? Member : nullptr;
+}
+
 /// What an object has, or what is there instead of one.
 static std::string listKeys(const json::Value &Object) {
   if (Object.kind() != json::Value::Object)
     return "no object";
   std::string Text;
   for (const auto &[Key, Member] : Object.members())
-    Text += (Text.empty() ? "" : ", ") + json::quote(Key);
+    Text += (Text.empty() ? "" : ", ") + json::quote(Key) +
+            (Member.kind() == json::Value::Null ? " (null)" : "");
   return Text.empty() ? "an empty object" : "one with " + Text;
 }
 
@@ -98,7 +107,7 @@ Example ExampleEncoder::encode(const json::Value &Object,
   // As with trl: whoever trains on answers wants to know of one that is
   // missing.
   if (std::find(E.Counts.begin(), E.Counts.end(), true) == E.Counts.end())
-    fail(Where, Object.find("messages")
+    fail(Where, findMember(Object, "messages")
                     ? ": no message is of the assistant, so that nothing would "
                       "count in the loss"
                     : ": the completion is empty, so that nothing would count "
@@ -108,8 +117,9 @@ Example ExampleEncoder::encode(const json::Value &Object,
 
 Example ExampleEncoder::encodeObject(const json::Value &Object,
                                      const std::string &Where) {
+  auto Has = [&](const char *Key) { return findMember(Object, Key); };
   auto Get = [&](const char *Key) {
-    const json::Value *Member = Object.find(Key);
+    const json::Value *Member = Has(Key);
     if (Member && Member->kind() == json::Value::Array)
       fail(Where, ": '", Key,
            "' is a list, and a string is expected; conversations are given as "
@@ -118,13 +128,13 @@ Example ExampleEncoder::encodeObject(const json::Value &Object,
       fail(Where, ": '", Key, "' is not a string");
     return std::string(Member->asString());
   };
-  if (const json::Value *Messages = Object.find("messages"))
+  if (const json::Value *Messages = Has("messages"))
     return encodeChat(getChat(Where).render(*Messages, Where));
-  if (Object.find("prompt") && Object.find("completion"))
+  if (Has("prompt") && Has("completion"))
     return encodeCompletion(Get("prompt"), Get("completion"), Where);
-  if (Object.find("instruction") && Object.find("output")) {
+  if (Has("instruction") && Has("output")) {
     // The words of Stanford's Alpaca.
-    std::string Input = Object.find("input") ? Get("input") : "";
+    std::string Input = Has("input") ? Get("input") : "";
     std::string Prompt =
         "Below is an instruction that describes a task" +
         std::string(Input.empty() ? ". "
@@ -136,7 +146,7 @@ Example ExampleEncoder::encodeObject(const json::Value &Object,
         "\n\n### Response:\n";
     return encodeCompletion(Prompt, Get("output"), Where);
   }
-  if (!Object.find("text"))
+  if (!Has("text"))
     fail(Where,
          ": expected an object with text, prompt and completion, instruction "
          "and output, or messages, found ",

@@ -23,11 +23,12 @@ using namespace poplar::runtime;
 
 std::string DataFile::describe() const {
   if (Tokens)
-    return Tokens->describe() + Note;
+    return Tokens->describe() + Note + Tokens->note();
   return "'" + Examples->name() + "': JSON, " +
          std::to_string(Examples->size()) + " examples, " +
          std::to_string(Examples->counted()) + " of " +
-         std::to_string(Examples->tokens()) + " tokens count" + Note;
+         std::to_string(Examples->tokens()) + " tokens count" + Note +
+         Examples->note();
 }
 
 void DataFile::addTo(Fingerprint &Print) const {
@@ -160,8 +161,13 @@ void Sources::openValidation(const Options &O, const ModelInfo &Model) {
                              "validation", &File.Note));
   for (DataFile &File : Data) {
     int64_t Rest = File.size() - File.TrainEnd;
-    if (!ValData.empty() || Rest == 0)
+    if (!ValData.empty() || O.ValFraction == 0)
       continue;
+    if (File.Examples && Rest == 0) {
+      File.Note += "\nno validation: there are too few examples to hold out "
+                   "one (--val-fraction, --val-data)";
+      continue;
+    }
     if (File.Tokens && Rest < Model.SeqLen + 1) {
       File.Note += "\nno validation: the last " + std::to_string(Rest) +
                    " tokens of the data are fewer than one sequence";

@@ -7,15 +7,32 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/TokenChoice.h"
+#include "support/Error.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 using namespace poplar::runtime;
 
+/// What is -inf is never drawn; something else must be there.
+static void checkFinite(const std::vector<float> &Logits) {
+  constexpr float Infinity = std::numeric_limits<float>::infinity();
+  auto Bad = std::find_if_not(Logits.begin(), Logits.end(),
+                              [&](float Logit) { return Logit < Infinity; });
+  if (Bad == Logits.end() &&
+      std::all_of(Logits.begin(), Logits.end(),
+                  [&](float Logit) { return Logit == -Infinity; }))
+    Bad = Logits.begin();
+  if (Bad != Logits.end())
+    fail("the output of the model is not finite (the logit of token ",
+         Bad - Logits.begin(), " is ", *Bad, "): ", DivergedAdvice);
+}
+
 std::vector<TokenChoice::Candidate>
 TokenChoice::list(const std::vector<float> &Logits) const {
+  checkFinite(Logits);
   if (Temperature <= 0) {
     auto Likeliest = std::max_element(Logits.begin(), Logits.end());
     return {{static_cast<int32_t>(Likeliest - Logits.begin()), 1}};

@@ -34,6 +34,8 @@ struct TokenChoice {
     double Probability;
   };
   /// What may be drawn, the likeliest first; of equal logits, the lowest id.
+  /// Fails if a logit is NaN or inf, or all are -inf: of such values, none is
+  /// the likeliest. A single -inf is never drawn.
   std::vector<Candidate> list(const std::vector<float> &Logits) const;
   /// `Uniform` is in [0, 1).
   int32_t draw(const std::vector<float> &Logits, double Uniform) const;

@@ -8,6 +8,7 @@
 
 #include "data/TokenFormat.h"
 #include "support/Error.h"
+#include "tokenizer/Unicode.h"
 
 #include <algorithm>
 #include <charconv>
@@ -100,8 +101,7 @@ static uint64_t loadWord(const MappedFile &File, size_t Offset, size_t Width) {
   return Word;
 }
 
-/// Fails if the file is one of a known kind that holds no tokens as they are.
-static void refuseContainers(const MappedFile &File) {
+void poplar::runtime::refuseContainers(const MappedFile &File) {
   std::string_view Text = File.text();
   for (const Known &K : Refused)
     if (Text.size() >= K.Offset + K.Magic.size() &&
@@ -121,6 +121,19 @@ static void refuseContainers(const MappedFile &File) {
 std::string_view poplar::runtime::skipMark(std::string_view Text) {
   constexpr std::string_view Mark = "\xEF\xBB\xBF";
   return Text.substr(0, Mark.size()) == Mark ? Text.substr(Mark.size()) : Text;
+}
+
+std::string poplar::runtime::describeInvalid(const MappedFile &File) {
+  // The last character of the part may be cut.
+  constexpr size_t LongestCut = 3;
+  std::string_view Part = File.text().substr(0, SampleBytes);
+  size_t Place = unicode::findInvalid(Part);
+  if (Place == Part.size() ||
+      (Part.size() < File.size() && Place + LongestCut >= Part.size()))
+    return "";
+  return "\nnote: '" + File.path() + "': byte " + std::to_string(Place) +
+         " is not UTF-8, and such bytes count as U+FFFD; iconv -f LATIN1 -t "
+         "UTF-8 converts text in Latin-1";
 }
 
 static bool endsWith(std::string_view Text, std::string_view End) {

@@ -35,12 +35,19 @@ bool parseTokenFormat(std::string_view Name, TokenFormat &Result);
 /// "auto, text, ...".
 std::string listTokenFormats();
 
+/// Fails if the file is one of a known kind that holds neither tokens nor text
+/// as they are, such as an archive, with what to do instead.
+void refuseContainers(const MappedFile &File);
+
 /// Whether a file is called .json or .jsonl, or begins as an object, or an
 /// array of objects, of JSON does.
 bool isJSON(const MappedFile &File);
 
 /// `Text` without the mark of UTF-8 that some editors begin files with.
 std::string_view skipMark(std::string_view Text);
+
+/// A line that says of a text that its first MiB is not UTF-8; empty if it is.
+std::string describeInvalid(const MappedFile &File);
 
 /// Where the tokens of a file are.
 struct TokenLayout {

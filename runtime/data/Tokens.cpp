@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <glob.h>
 
 using namespace poplar::runtime;
@@ -32,8 +33,13 @@ Corpus::Shard Corpus::openShard(const std::string &Path, TokenFormat Format,
     fail("'", Path, "' is empty: there is nothing to train on");
   bool HasTokenizer = Encoding && Encoding->get();
   TokenLayout Layout = findLayout(File, Format, VocabSize, HasTokenizer);
+  std::string Note = Layout.IsText ? describeInvalid(File) : "";
   Shard S{Layout.IsText ? Encoding->prepare(File, Reports) : std::move(File),
-          Layout, nullptr, Total, 0};
+          Layout,
+          nullptr,
+          Total,
+          0,
+          Note};
   if (S.Layout.IsText) {
     S.Layout.Name = "text (" + Encoding->get()->describe() + ")";
     S.Layout.Width = Encoding->width();
@@ -55,12 +61,14 @@ Corpus::Shard Corpus::openShard(const std::string &Path, TokenFormat Format,
   return S;
 }
 
-Corpus::Corpus(const std::string &Pattern, TokenFormat Format,
-               int64_t VocabSize, bool Reports, const TextEncoding *Encoding)
-    : Pattern(Pattern), VocabSize(VocabSize), Used(VocabSize) {
+/// The files that a pattern names, sorted. A name is one, too: of a file that
+/// is there, whatever characters it has, or of none, which fails to open with
+/// the system's reason.
+static std::vector<std::string> findFiles(const std::string &Pattern) {
+  std::error_code Code;
+  if (std::filesystem::exists(Pattern, Code))
+    return {Pattern};
   glob_t Matches;
-  // Sorted by name. A name without matches goes through as it is, and fails
-  // to open with the system's reason.
   int Status = glob(Pattern.c_str(), GLOB_NOCHECK, nullptr, &Matches);
   std::vector<std::string> Paths;
   if (Status == 0)
@@ -68,7 +76,13 @@ Corpus::Corpus(const std::string &Pattern, TokenFormat Format,
   globfree(&Matches);
   if (Paths.empty())
     fail("no file matches '", Pattern, "'");
-  for (const std::string &Path : Paths) {
+  return Paths;
+}
+
+Corpus::Corpus(const std::string &Pattern, TokenFormat Format,
+               int64_t VocabSize, bool Reports, const TextEncoding *Encoding)
+    : Pattern(Pattern), VocabSize(VocabSize), Used(VocabSize) {
+  for (const std::string &Path : findFiles(Pattern)) {
     Shards.push_back(openShard(Path, Format, Reports, Encoding));
     Total += Shards.back().Count;
   }
@@ -179,6 +193,13 @@ std::string Corpus::describe() const {
   if (Checked < Total)
     Text += "of the first " + std::to_string(Checked) + " ";
   return Text + Used.describe();
+}
+
+std::string Corpus::note() const {
+  std::string Text;
+  for (const Shard &S : Shards)
+    Text += S.Note;
+  return Text;
 }
 
 void Corpus::addTo(Fingerprint &Print) const {

@@ -50,6 +50,8 @@ public:
   int64_t size() const { return Total; }
   /// "'PATH': u16, 1000 tokens, 90 of 256 ids are used, the largest is 122".
   std::string describe() const;
+  /// Lines to follow, see describeInvalid.
+  std::string note() const;
   const std::string &pattern() const { return Pattern; }
   /// Copies tokens [Begin, Begin + Count).
   void read(int64_t Begin, int64_t Count, int32_t *Out) const;
@@ -62,6 +64,8 @@ private:
     TokenLayout Layout;
     const char *Tokens;
     int64_t First, Count;
+    /// Of its text, see describeInvalid.
+    std::string Note;
   };
   Shard openShard(const std::string &Path, TokenFormat Format, bool Reports,
                   const TextEncoding *Encoding) const;

@@ -48,6 +48,14 @@ static void addLibraries(std::vector<Claim> &Claims) {
   }
 }
 
+static std::string describeFile(const std::string &Path) {
+  if (Path.empty())
+    return "none";
+  Fingerprint Print(INT64_MAX);
+  Print.add(MappedFile(Path));
+  return Print.describe();
+}
+
 std::vector<Claim> poplar::runtime::claimOptions(const PoplarProgram &Program,
                                                  const Options &O) {
   std::vector<Claim> Claims = {
@@ -59,15 +67,13 @@ std::vector<Claim> poplar::runtime::claimOptions(const PoplarProgram &Program,
     std::string Name = "--" + Option.Name;
     if (Option.Rule == Agreement::Same)
       Claims.push_back({Name, Option.Value});
-    // What files hold is compared when they are read, but for the small one.
-    else if (Option.Rule == Agreement::Contents && Option.Name != "ranks")
+    // What files hold is compared when they are read, but for small ones.
+    else if (Option.Rule == Agreement::Contents && Option.Name != "ranks" &&
+             Option.Name != "tokenizer")
       Claims.push_back({Name, Option.Value == "none" ? "none" : "a path"});
   }
-  if (!O.Ranks.empty()) {
-    Fingerprint Print(INT64_MAX);
-    Print.add(MappedFile(O.Ranks));
-    Claims.push_back({"--ranks", Print.describe()});
-  }
+  Claims.push_back({"--ranks", describeFile(O.Ranks)});
+  Claims.push_back({"--tokenizer", describeFile(O.Tokenizer)});
   addLibraries(Claims);
   return Claims;
 }

@@ -9,6 +9,7 @@
 #include "job/Group.h"
 #include "checkpoint/State.h"
 #include "job/HostCollectives.h"
+#include "support/CommandName.h"
 #include "support/Cores.h"
 #include "support/Error.h"
 #include "training/Executor.h"
@@ -105,7 +106,8 @@ void Group::compare(const std::vector<comm::Claim> &Claims) {
     Found = comm::compareClaims(C, Claims, getHostName() + ", " + DeviceType);
   });
   if (!Found.Note.empty() && rank() == 0)
-    std::printf("note: different on some ranks: %s\n", Found.Note.c_str());
+    std::fprintf(Notes, "note: different on some ranks: %s\n",
+                 Found.Note.c_str());
   if (Found.Error.empty())
     return;
   comm::reportFailure(Found.Error);
@@ -293,7 +295,7 @@ void Group::reach(Device &D) {
   });
   joinTeams(D, Offers, GetMaker, Description);
   if (rank() == 0)
-    std::printf("%s", Description.c_str());
+    std::fputs(Description.c_str(), Notes);
   // Made now: nothing is allocated in a step.
   bool HasPoints = TheDevice || ExchangeDevice;
   for (const Scope &S : Scopes)

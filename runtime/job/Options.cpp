@@ -78,7 +78,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "as it starts",
        "Run"},
       {"out", &O.Out, 0, "RUN",
-       "directory to write checkpoints and metrics to"},
+       "directory to write checkpoints and metrics to; of merge, the model; of "
+       "profile and links, a file"},
       {"resume", &O.Resume, 0, "",
        "continue from the latest checkpoint in --out"},
       {"init", &O.Init, 0, "PATH",
@@ -443,6 +444,8 @@ Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
     return O;
   }
   CommandName = getCommandName(O.TheCommand);
+  if (O.TheCommand == Options::Sample)
+    Notes = stderr;
   std::string Config;
   std::vector<Spec> Specs = getSpecs(O, Config);
   readArguments(Args, Specs, /*OnlyConfig=*/true);
@@ -522,18 +525,36 @@ std::string poplar::runtime::listOptions() {
   return Text;
 }
 
-/// Whether --help of a command lists an option.
-static bool isListed(std::string_view Name, Options::Command Command) {
+/// Whether --help of a command lists an option, which is in a group.
+static bool isListed(std::string_view Name, std::string_view Group,
+                     Options::Command Command) {
   std::string_view List;
-  if (Command == Options::Sample)
+  switch (Command) {
+  case Options::Sample:
     List = " checkpoint prompt prompt-ids chat tokens temperature top-k top-p "
            "min-p no-cache seed tokenizer data-format init threads config comm "
            "link-delay ranks dump-logits ";
-  else if (Command == Options::Evaluate)
+    break;
+  case Options::Evaluate:
     List = " data data-format tokenizer data-ids checkpoint init batch seed "
            "threads config comm link-delay ranks ";
-  else
-    return true;
+    break;
+  case Options::Profile:
+    List = " out threads loss-scale rank max-batch until-level memory loaded "
+           "journal identity config ranks ";
+    break;
+  case Options::Links:
+    List = " out threads config comm link-delay ranks ";
+    break;
+  case Options::Info:
+    List = " batch config ranks ";
+    break;
+  case Options::Merge:
+    List = " checkpoint out init config ";
+    break;
+  default:
+    return Group != "Sampling" && Group != "Profiling";
+  }
   return List.find(" " + std::string(Name) + " ") != List.npos;
 }
 
@@ -552,6 +573,27 @@ static const char *getUsage(Options::Command Command) {
            "  train evaluate --checkpoint RUN --data FILE [options]\n\n"
            "Example:\n"
            "  poplar evaluate run --data book.txt\n";
+  case Options::Profile:
+    return "Measures how fast one rank of this program trains, without the "
+           "others.\n\n"
+           "  train profile --out FILE [options]\n\n"
+           "poplar profile builds such a program and starts it.\n";
+  case Options::Links:
+    return "Measures the links between the ranks of this job.\n\n"
+           "  poplar cluster links JOB -o FILE\n"
+           "  launch.sh links --out FILE [options]\n";
+  case Options::Doctor:
+    return "Checks on all ranks that this job can run. Options may be those "
+           "that it is to train with,\nof which ranks compare the values.\n\n"
+           "  poplar doctor JOB\n"
+           "  launch.sh doctor [options]\n";
+  case Options::Info:
+    return "Prints what this program holds in memory, and its parameters.\n\n"
+           "  train info [options]\n";
+  case Options::Merge:
+    return "Adds the adapters of a run to the weights of its model.\n\n"
+           "  poplar merge RUN -o DIR\n"
+           "  train merge --checkpoint RUN --out DIR [options]\n";
   default:
     return "Trains the model this program was compiled for.\n\n"
            "  train [train] --data FILE --steps N --out RUN [options]\n"
@@ -561,7 +603,9 @@ static const char *getUsage(Options::Command Command) {
            "  train links --out FILE [options]\n"
            "  train doctor [options]\n"
            "  train info [options]\n"
+           "  train merge --checkpoint RUN --out DIR [options]\n"
            "  train options\n\n"
+           "train COMMAND --help lists the options of a command.\n\n"
            "Examples:\n"
            "  train --data book.txt --steps 1000 --out run\n"
            "  train --data book.txt --steps 2000 --out run --resume\n"
@@ -579,17 +623,21 @@ std::string poplar::runtime::getHelp(Options::Command Command) {
   std::string Config;
   std::ostringstream Text;
   Text << getUsage(Command);
-  const char *Group = nullptr;
+  const char *Group = nullptr, *Printed = nullptr;
   for (const Spec &S : getSpecs(Defaults, Config)) {
     if (S.Group)
       Group = S.Group;
-    if (!isListed(S.Name, Command))
+    if (!isListed(S.Name, Group, Command))
       continue;
-    if (Group)
+    if (Group != Printed)
       Text << '\n' << Group << ":\n";
-    Group = nullptr;
+    Printed = Group;
     std::string Line = std::string("  --") + S.Name + " " + S.Placeholder;
-    Line.resize(std::max(Line.size() + 1, Indent), ' ');
+    if (Line.size() >= Indent) {
+      Text << Line << '\n';
+      Line.clear();
+    }
+    Line.resize(Indent, ' ');
     std::istringstream Words(S.Help);
     bool IsFirst = true;
     for (std::string Word; Words >> Word; IsFirst = false) {

@@ -9,6 +9,7 @@
 #ifndef POPLAR_RUNTIME_WAITING_H
 #define POPLAR_RUNTIME_WAITING_H
 
+#include "support/CommandName.h"
 #include "training/Executor.h"
 
 #include <chrono>
@@ -29,8 +30,9 @@ public:
     if (Now - Last < std::chrono::seconds(2))
       return;
     Last = Now;
-    std::printf("%s: %s read\n", What.c_str(), formatBytes(Bytes).c_str());
-    std::fflush(stdout);
+    std::fprintf(Notes, "%s: %s read\n", What.c_str(),
+                 formatBytes(Bytes).c_str());
+    std::fflush(Notes);
   }
 
 private:

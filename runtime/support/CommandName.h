@@ -9,12 +9,18 @@
 #ifndef POPLAR_RUNTIME_COMMANDNAME_H
 #define POPLAR_RUNTIME_COMMANDNAME_H
 
+#include <cstdio>
+
 namespace poplar::runtime {
 
 /// The command that this process runs. Errors and notes begin with it, also
 /// those of signal handlers. It is set once, before there are threads, and
 /// points to a literal.
 inline const char *CommandName = "train";
+
+/// Where notes go: the standard output, unless that is for the result alone, as
+/// for the text of `sample`. Set where CommandName is set.
+inline std::FILE *Notes = stdout;
 
 } // namespace poplar::runtime
 

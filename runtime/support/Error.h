@@ -29,6 +29,11 @@ struct Disagreement : Error {
   using Error::Error;
 };
 
+/// What to do with a trained model whose output is not finite.
+inline constexpr const char *DivergedAdvice =
+    "its weights are damaged or have diverged; give an earlier checkpoint, "
+    "RUN/checkpoint-STEP, or train again with a lower --lr";
+
 /// Throws an Error whose message is the parts streamed one after the other.
 template <typename... Ts> [[noreturn]] void fail(const Ts &...Parts) {
   std::ostringstream OS;

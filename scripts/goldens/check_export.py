@@ -15,6 +15,9 @@ and what poplar merge writes with transformers:
   tokenizer  AutoTokenizer gives the same ids and renders the same chat
   logits     of AutoModelForCausalLM, max |x - y| <= 1e-4 max |y|
   text       generate() continues greedily as poplar sample does
+  bf16       of a model in bf16, what poplar merge writes is one in bf16, in which
+             transformers opens it; its weights are those of PEFT's
+             merge_and_unload, to a unit in the last place
   llama.cpp  its convert_hf_to_gguf.py makes a file in f32, of which llama.cpp
              gives the same greedy tokens (with --llama-cpp and --llama-python)
 
@@ -37,6 +40,7 @@ import shutil
 import sys
 import tempfile
 
+import peft
 import torch
 import transformers
 from safetensors.torch import load_file
@@ -199,6 +203,23 @@ def check_llama_cpp(name, what, prompt, greedy, exported, arguments, table):
     table.add(name, f"{what}: llama.cpp", theirs == greedy, "" if theirs == greedy else f"{theirs} {greedy}")
 
 
+def check_bf16(name, base, run_directory, directory, poplar, table):
+    """Merges the adapters of a run with the model in bf16."""
+    half, exported = directory / f"{name}-bf16", directory / f"{name}-bf16-export"
+    model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+    model.save_pretrained(half)
+    run(poplar, "merge", run_directory, "--init", str(half), "-o", str(exported))
+    opened = transformers.AutoModelForCausalLM.from_pretrained(exported)
+    table.add(name, "merged in bf16: dtype", opened.dtype == torch.bfloat16, str(opened.dtype))
+    merged = peft.PeftModel.from_pretrained(model, os.path.join(run_directory, "latest")).merge_and_unload()
+    theirs, worst = dict(merged.named_parameters()), 0.0
+    for tensor, ours in opened.named_parameters():
+        x, y = ours.float(), theirs[tensor].float()
+        # PEFT rounds the update before the sum.
+        worst = max(worst, ((x - y).abs() / x.abs().clamp(min=y.abs().max() / 256)).max().item())
+    table.add(name, "merged in bf16: PEFT's weights", worst <= 2**-7, f"{worst:.1e}")
+
+
 def check(name, arguments, directory, table):
     poplar, base = arguments.poplar, directory / name
     base.mkdir()
@@ -237,6 +258,8 @@ def check(name, arguments, directory, table):
         check_files(name, what, base, exported, table)
         check_tokenizer(name, what, base, exported, table)
         check_model(name, what, logits, tokens, greedy, exported, table)
+        if what == "merged":
+            check_bf16(name, base, path("-run"), directory, poplar, table)
         if arguments.llama_cpp and (base / "tokenizer.model").exists():
             check_llama_cpp(name, what, prompt, greedy, exported, arguments, table)
 

@@ -294,6 +294,24 @@ static CLI::Option *addAdapterOptions(CLI::App *command,
   return rank;
 }
 
+/// What to give instead of the name of a model on the Hub, or of a file of
+/// weights; empty if the path is neither.
+static std::string explainWrongPath(llvm::StringRef path) {
+  if (!llvm::sys::fs::exists(path))
+    return (path +
+            ": No such file or directory; expected a config.json or a "
+            "directory that holds one (of the Hugging Face Hub, `hf download "
+            "NAME --local-dir DIR` gets it)")
+        .str();
+  llvm::StringRef extension = llvm::sys::path::extension(path);
+  if (!llvm::sys::fs::is_directory(path) &&
+      llvm::is_contained({".safetensors", ".bin", ".gguf"}, extension))
+    return (path + ": is a file of weights; give the config.json beside it, or "
+                   "the directory of both")
+        .str();
+  return "";
+}
+
 void addImportCommand(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand(
       "import", "Turn a Hugging Face config.json into a model");
@@ -374,6 +392,11 @@ void addImportCommand(CLI::App &app, int &status) {
     options.specialTokenIds = arguments->specialTokenIds;
     if (mask->count())
       options.maskTokenId = arguments->maskTokenId;
+    if (std::string wrong = explainWrongPath(arguments->config);
+        !wrong.empty()) {
+      status = reportError(wrong);
+      return;
+    }
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     std::string error;
     poplar::ImportSummary summary;

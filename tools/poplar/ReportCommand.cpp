@@ -233,8 +233,11 @@ static bool addRun(const std::string &run, Compilation &compilation,
   std::string metrics = run + "/metrics.csv", plan = run + "/plan.mlir";
   auto file = llvm::MemoryBuffer::getFile(metrics);
   if (!file) {
-    compilation.error = run + ": is not a run of poplar train: metrics.csv: " +
-                        file.getError().message();
+    compilation.error =
+        llvm::sys::fs::exists(run + "/state.json")
+            ? run + ": is a checkpoint; give the run that it lies in"
+            : run + ": is not a run of poplar train: metrics.csv: " +
+                  file.getError().message();
     return false;
   }
   auto steps = readMetrics((*file)->getBuffer().str(), compilation.error);

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -44,17 +45,33 @@ int startJob(const std::string &directory, std::vector<std::string> arguments) {
   if (!llvm::sys::fs::can_execute(program))
     program = directory + "/host/train";
   llvm::sys::fs::make_absolute(program);
-  if (!llvm::sys::fs::can_execute(program))
+  std::error_code code =
+      llvm::sys::fs::access(program, llvm::sys::fs::AccessMode::Execute);
+  if (code == std::errc::permission_denied)
+    return reportError(program.str().str() + ": " + code.message());
+  if (code)
     return reportError(directory + ": holds neither launch.sh nor an "
                                    "executable host/train; make them with "
                                    "poplar build");
   return execute(program.str().str(), std::move(arguments));
 }
 
+/// The link of a run, or of the run that a checkpoint lies in.
+static std::string getLink(const std::string &runOrCheckpoint) {
+  namespace fs = llvm::sys::fs;
+  llvm::SmallString<256> directory(runOrCheckpoint);
+  llvm::SmallString<256> checkpoint;
+  if (fs::exists(directory + "/state.json") &&
+      !fs::real_path(directory, checkpoint))
+    directory = llvm::sys::path::parent_path(checkpoint);
+  llvm::sys::path::append(directory, kExecutableLink);
+  return directory.str().str();
+}
+
 /// One of the executables of a run's job; empty if there is none.
 static std::string findExecutable(const std::string &run) {
   llvm::SmallString<128> target;
-  if (llvm::sys::fs::real_path(run + "/" + kExecutableLink, target))
+  if (llvm::sys::fs::real_path(getLink(run), target))
     return "";
   if (llvm::sys::path::filename(target) != "launch.sh")
     return target.str().str();
@@ -75,14 +92,19 @@ static std::string findExecutable(const std::string &run) {
 
 static int reportNoRun(const std::string &run) {
   namespace fs = llvm::sys::fs;
-  std::string link = run + "/" + kExecutableLink;
+  std::string link = getLink(run);
   if (!fs::exists(run))
     return reportError(run + ": No such file or directory; expected a run, the "
-                             "directory given to poplar train --out");
+                             "directory given to poplar train --out, or one of "
+                             "its checkpoints");
   if (!fs::is_symlink_file(link))
     return reportError(
         run + ": is not a run of poplar train; poplar train PROGRAM --init "
               "HF_DIR --data FILE --steps 0 --out RUN makes one of a model");
+  if (fs::access(link, fs::AccessMode::Execute) == std::errc::permission_denied)
+    return reportError(
+        link + ": " +
+        std::make_error_code(std::errc::permission_denied).message());
   return reportError(link + ": leads to a program that is gone; build it again "
                             "there, or let the link lead to where it is now");
 }
@@ -90,7 +112,7 @@ static int reportNoRun(const std::string &run) {
 /// What trained a run: an executable, or several that are launched.
 static int startRun(const std::string &run,
                     std::vector<std::string> arguments) {
-  std::string program = run + "/" + kExecutableLink;
+  std::string program = getLink(run);
   if (!llvm::sys::fs::can_execute(program))
     return reportNoRun(run);
   return execute(program, std::move(arguments));
@@ -125,8 +147,8 @@ void addMergeCommand(CLI::App &app, int &status) {
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("run", arguments->run,
-                   "Directory given to poplar train "
-                   "--out, with adapters")
+                   "Directory given to poplar train --out, with adapters, or "
+                   "one of its checkpoints")
       ->type_name("RUN")
       ->required();
   command
@@ -160,7 +182,10 @@ static void addRunCommand(CLI::App &app, int &status, const std::string &name,
                   " RUN --help lists them.\n\nExample:\n  poplar " + name +
                   " " + example);
   auto run = std::make_shared<std::string>();
-  command->add_option("run", *run, "Directory given to poplar train --out")
+  command
+      ->add_option("run", *run,
+                   "Directory given to poplar train --out, or one of its "
+                   "checkpoints")
       ->type_name("RUN")
       ->required();
   command->callback([=, &status] {

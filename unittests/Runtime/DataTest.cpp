@@ -251,6 +251,11 @@ TEST(Corpus, ShardsInSortedOrder) {
   writeFile(Dir / "s2.txt", "cde");
   writeFile(Dir / "s1.txt", "ab");
   writeFile(Dir / "s3.txt", "f");
+  // A file has its name, even if it looks like a pattern.
+  writeFile(Dir / "t1.txt", "other");
+  writeFile(Dir / "t[1].txt", "this");
+  Corpus Literal(Dir / "t[1].txt", TokenFormat::Auto, 256);
+  EXPECT_EQ(Literal.size(), 4);
   Corpus C(Dir / "s*.txt", TokenFormat::Auto, 256);
   EXPECT_EQ(C.size(), 6);
   int32_t Tokens[4];

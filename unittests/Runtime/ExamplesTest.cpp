@@ -206,6 +206,20 @@ TEST(Examples, Phi) {
       "assistant<|im_sep|>d<|im_end|>");
 }
 
+/// Files of which all rows have the same columns have null in those that a row
+/// does not use.
+TEST(Examples, NullIsNoMember) {
+  auto T = Tokenizer::load(Inputs + "/gpt2.json");
+  ExampleEncoder Encoder(*T, 0, "");
+  auto Encode = [&](const char *Text) {
+    return Encoder.encode(json::parse(Text, "text"), "here").Ids;
+  };
+  EXPECT_EQ(Encode(R"({"messages": null, "prompt": null, "text": "a b"})"),
+            Encode(R"({"text": "a b"})"));
+  EXPECT_EQ(Encode(R"({"instruction": "a", "input": null, "output": "b"})"),
+            Encode(R"({"instruction": "a", "output": "b"})"));
+}
+
 TEST(Examples, Refused) {
   auto T = Tokenizer::load(Inputs + "/gpt2.json");
   ExampleEncoder Encoder(*T, 0, "");
@@ -213,6 +227,8 @@ TEST(Examples, Refused) {
                   "no chat template that is built in");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"words": "a"})"),
                   "here: expected an object with text");
+  EXPECT_MENTIONS(messageOf(Encoder, R"({"prompt": "a", "completion": null})"),
+                  "found one with \"prompt\", \"completion\" (null)");
   EXPECT_MENTIONS(messageOf(Encoder, R"(["a"])"), "found no object");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"prompt": [], "completion": []})"),
                   "' is a list, and a string is expected");

@@ -7,10 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/TokenChoice.h"
+#include "support/Error.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 using namespace poplar::runtime;
 
@@ -55,6 +57,26 @@ TEST(TokenChoiceTest, drawsByProbability) {
 TEST(TokenChoiceTest, withoutTemperatureTakesTheLikeliest) {
   TokenChoice Choice{0, 0, 1, 0};
   EXPECT_EQ(Choice.draw({1, 3, 3, 2}, 0.99), 1);
+}
+
+TEST(TokenChoiceTest, refusesWhatIsNotFinite) {
+  const float Infinity = std::numeric_limits<float>::infinity();
+  auto Refuses = [](std::vector<float> Logits, const char *Part) {
+    for (double Temperature : {0.0, 0.8}) {
+      TokenChoice Choice{Temperature, 2, 0.9, 0.1};
+      try {
+        Choice.draw(Logits, 0.5);
+        FAIL() << "drew a token where " << Part;
+      } catch (const Error &E) {
+        EXPECT_NE(std::string(E.what()).find(Part), std::string::npos)
+            << E.what();
+      }
+    }
+  };
+  Refuses({1, std::nanf(""), 3}, "(the logit of token 1 is nan)");
+  Refuses({1, 2, Infinity}, "(the logit of token 2 is inf)");
+  Refuses({-Infinity, -Infinity}, "(the logit of token 0 is -inf)");
+  EXPECT_EQ((TokenChoice{0.8, 0, 1, 0}.draw({-Infinity, 1}, 0.0)), 1);
 }
 
 } // namespace

@@ -19,6 +19,10 @@ namespace poplar {
 /// The text of a module, ended by a newline.
 std::string formatModule(mlir::ModuleOp module);
 
+/// Makes a directory and those above it, if they are not there, open to others
+/// as the umask says.
+std::error_code createDirectories(llvm::StringRef path);
+
 /// Contents by path, as writeFile() takes them. Writes all, or leaves all old
 /// ones; returns false, with `error` set, if it cannot.
 bool writeFiles(const std::vector<std::pair<std::string, std::string>> &files,

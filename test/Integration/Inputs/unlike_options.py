@@ -183,6 +183,11 @@ def main():
         [train("none-run", "--val-data", "a.txt"), train("none-run")],
         "--val-data: rank 0 (", " has a path, rank 1 (", " has none",
     )
+    refused(
+        "tokenizer",
+        [train("tokenizer-run", "--tokenizer", name) for name in ("a.txt", "b.txt")],
+        "--tokenizer: ", *bytes_and_hash,
+    )
     accepted("copies", [train("copy-run", data=name) for name in ("a.txt", "copy.txt")])
 
     # Checkpoints.

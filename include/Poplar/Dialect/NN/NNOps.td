@@ -280,10 +280,14 @@ def NN_DropoutOp : NN_ForwardOp<"dropout",
     splitmix64(key[b] + 0x9E3779B97F4A7C15 * (op_id * 2^40 + e + 1)), as an
     integer over 2^24, is >= p. The key is a function of (seed, step, global
     sample), so the mask is the same under any split of the batch and under
-    recomputation; the gradient is the same op on the cotangent. With
-    `tokens [begin, T]`, the rows are those of a device among several, from the
-    B * begin-th of the B * T tokens of the micro-batch on (NNTensorParallel.h):
-    the mask is theirs.
+    recomputation; the gradient is the same op on the cotangent.
+
+    `tokens` is for devices that share a unit (NNTensorParallel.h): x is a part
+    of an activation of T tokens a sample, and the mask is that part of the
+    mask. With `tokens [begin, T]`, the rows of x are those from the
+    (B * begin)-th of the B * T tokens of the micro-batch on. With
+    `tokens [begin, T, first, D]`, the columns of x are moreover those from
+    `first` on, of D in all.
   }];
   let arguments = (ins NN_Activation:$x, NN_Keys:$keys, F64Attr:$p,
                        I64Attr:$op_id, OptionalAttr<DenseI64ArrayAttr>:$tokens);
