@@ -21,9 +21,8 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
-static_assert(sizeof(Digest) == crypto_auth_hmacsha256_BYTES &&
-                  sizeof(Digest) == crypto_hash_sha256_BYTES,
-              "HMAC-SHA256");
+static_assert(sizeof(Digest) == crypto_auth_hmacsha256_BYTES, "HMAC-SHA256");
+static_assert(sizeof(Digest) == crypto_hash_sha256_BYTES, "SHA-256");
 static_assert(offsetof(Card, Address) == Card::kLeastBytes, "no padding");
 
 static constexpr uint32_t RecordMagic = 0x43525450; // "PTRC"
