@@ -412,11 +412,11 @@ LogicalResult PlanOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   llvm::MapVector<std::pair<StringRef, StringRef>, int64_t> taken;
   for (RankOp rank : getRanks()) {
-    auto node = symbols.lookupSymbolIn(module, rank.getNodeAttr());
+    Operation *node = symbols.lookupSymbolIn(module, rank.getNodeAttr());
     if (!isa_and_present<cluster::NodeOp>(node))
       return rank.emitOpError("is on node '")
              << rank.getNode() << "', which is not a cluster.node";
-    auto type = symbols.lookupSymbolIn(module, rank.getDeviceTypeAttr());
+    Operation *type = symbols.lookupSymbolIn(module, rank.getDeviceTypeAttr());
     if (!isa_and_present<cluster::DeviceTypeOp>(type))
       return rank.emitOpError("is on a device of type @")
              << rank.getDeviceType() << ", which is not a cluster.device_type";
@@ -625,7 +625,7 @@ LogicalResult ProgramOp::verify() {
   if (getGroup() >= getGroups())
     return emitOpError("has group ") << getGroup() << " of " << getGroups();
   int64_t numParts = getParts() ? int64_t(getParts()->size()) : 1;
-  if (getPosition() >= numParts)
+  if (int64_t(getPosition()) >= numParts)
     return emitOpError("has position ")
            << getPosition() << " of " << numParts << " parts";
   ProgramOp first = getProgram(cast<ModuleOp>((*this)->getParentOp()));

@@ -193,3 +193,11 @@ exec.function step @step() inputs [0] {
 
 // expected-error @below {{has transient memory or scratch beyond the 256 bytes of the fixed region}}
 exec.arena fixed 256 per_sample 128 live 128 transient 128 bytes 256 live 256 scratch 256 bytes 0
+
+// -----
+
+exec.function step @step() inputs [0] {
+  // expected-error @below {{is of type 'memref<8xindex>', whose elements have no size in memory}}
+  %b = exec.buffer fixed at 0 : memref<8xindex>
+  exec.return
+}

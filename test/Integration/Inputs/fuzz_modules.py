@@ -20,6 +20,8 @@ Without --all, --cases are drawn by --seed; with it, every change of the kinds t
 number few is tried on every module, and none of other tests' passes."""
 
 import argparse
+import bisect
+import os
 import pathlib
 import random
 import re
@@ -35,7 +37,13 @@ TIME_LIMIT = 10
 MEMORY_LIMIT = 4 << 30
 # What decides how much is run, how it is compared and where it goes.
 DROPPED = re.compile(r"-?-(split-input-file|verify-diagnostics|verify-roundtrip|mlir-print-op-generic)")
-ERROR = re.compile(r"^(?:within split at \S*?:(\d+) offset )?(.*?): error: (.*)")
+ERROR = re.compile(r"(.*?): error: (.*)")
+# What MLIR's own parser, and what TableGen writes, add to an error.
+REPEATED = re.compile(
+    r".*failed to parse .* parameter|expected an integer or floating point type$|use of undeclared SSA value name$"
+)
+# What is verified on its own, and passes may run on.
+FUNCTION = re.compile(r"\bfunc\.func\b|\bexec\.(kernel|function)\b|\bzero\.plan\b|\bmodule\b")
 COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|[ \t]*//.*')
 
 
@@ -72,88 +80,114 @@ def run_opt(flags, text, time_limit=TIME_LIMIT):
     try:
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, errors="replace", timeout=time_limit,
-            check=False, preexec_fn=limit_memory,
+            check=False, preexec_fn=limit_memory, env={**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "hang", "", ""
     return done.returncode, done.stdout, done.stderr
 
 
-def judge(status, output, errors):
-    """Why the outcome of one module is wrong; nothing if it is right."""
-    if status == "hang":
-        return "does not end"
-    if status not in (0, 1):
-        return f"exit status {status}"
-    found = [match for match in map(ERROR.match, errors.splitlines()) if match]
-    if status == 0:
-        return "an error, and status 0" if found else None
-    if len(found) != 1:
-        return f"{len(found)} errors"
-    if not re.search(r":\d+:\d+$", found[0][2]):
-        return "an error at no place"
-    return None
+def find_errors(text):
+    """(line or nothing, message)"""
+    for match in filter(None, map(ERROR.match, text.splitlines())):
+        place = re.fullmatch(r"\S*:(\d+):\d+", match[1])
+        yield int(place[1]) if place else None, match[2]
+
+
+class Outcome:
+    """Of one module: the lines of its errors, or None for those at no place."""
+
+    def __init__(self):
+        self.lines = []
+
+    def add(self, line, message):
+        if not self.lines or not REPEATED.match(message):
+            self.lines.append(line)
+
+    def judge(self, has_failed, text):
+        """Why it is wrong; nothing if it is right. Functions are verified, and
+        passes run on them, side by side: each may have an error of its own."""
+        if bool(self.lines) != has_failed:
+            return "an error, and no failure" if self.lines else "fails without an error"
+        if None in self.lines:
+            return "an error at no place"
+        lines = text.splitlines()
+        functions = [
+            next((index for index in range(min(line, len(lines)) - 1, -1, -1) if FUNCTION.search(lines[index])), None)
+            for line in self.lines
+        ]
+        return f"{len(self.lines)} errors" if len(set(functions)) < len(functions) else None
 
 
 def check_alone(case):
+    """(why the outcome is wrong or nothing, errors)"""
     status, output, errors = run_opt(case.flags, case.text)
-    wrong = judge(status, output, errors)
-    if wrong or status != 0:
+    if status not in (0, 1):
+        return "does not end" if status == "hang" else f"exit status {status}", errors
+    outcome = Outcome()
+    for line, message in find_errors(errors):
+        outcome.add(line, message)
+    wrong = outcome.judge(status == 1, case.text)
+    if wrong or status == 1:
         return wrong, errors
     status, again, errors = run_opt([], output)
     if status != 0:
         return "prints what does not read back", errors
-    return (None if again == output else "prints something else when read back"), ""
+    return (None if again == output else "prints something else when read back"), errors
 
 
-def check_together(flags, cases):
-    """Whether all is well with cases of the same flags, and how many of them end
-    in an error."""
+def split(output):
+    """The modules that a process printed, without those that failed."""
+    return [text.strip("\n") for text in re.split(rf"^{SEPARATOR}\n", output, flags=re.MULTILINE)]
+
+
+def run_together(flags, cases):
+    """(cases that end in an error, cases where something may be wrong)"""
     join = f"\n{SEPARATOR}\n".join
     status, output, errors = run_opt([*flags, "--split-input-file"], join(case.text for case in cases))
-    if status not in (0, 1):
-        return False, 0
-    # The line of the separator before a module says which module it is.
-    lines, line = {}, 1
-    for index, case in enumerate(cases):
-        lines[line] = index
+    outputs = split(output)
+    if status not in (0, 1) or len(outputs) != len(cases):
+        return 0, cases
+    # Places count lines from the first module on.
+    outcomes, first_lines, line = [Outcome() for _ in cases], [], 1
+    for case in cases:
+        first_lines.append(line)
         line += case.text.count("\n") + 2
-    outputs = re.split(rf"^{SEPARATOR}\n", output, flags=re.MULTILINE)
-    if len(outputs) != len(cases):
-        return False, 0
-    counts = [0] * len(cases)
-    for match in filter(None, map(ERROR.match, errors.splitlines())):
-        index = lines.get(int(match[1] or 0))
-        if index is None or not re.fullmatch(r":\d+:\d+", match[2]):
-            return False, 0
-        counts[index] += 1
-    if any(count > 1 or bool(count) == bool(text.strip()) for count, text in zip(counts, outputs)):
-        return False, 0
-    printed = join(text.strip("\n") for text in outputs if text.strip())
-    if printed:
-        status, again, errors = run_opt(["--split-input-file"], printed)
-        texts = [text.strip("\n") for text in re.split(rf"^{SEPARATOR}\n", again, flags=re.MULTILINE)]
-        if status != 0 or join(texts) != printed:
-            return False, 0
-    return True, sum(counts)
+    for line, message in find_errors(errors):
+        if line is None:
+            return 0, cases
+        index = bisect.bisect(first_lines, line) - 1
+        outcomes[index].add(line - first_lines[index] + 1, message)
+    wrong = [
+        outcome.judge(not text, case.text) is not None for case, outcome, text in zip(cases, outcomes, outputs)
+    ]
+    right = [index for index, text in enumerate(outputs) if text and not wrong[index]]
+    if right:
+        printed = [outputs[index] for index in right]
+        status, output, errors = run_opt(["--split-input-file"], join(printed))
+        again = split(output)
+        for index, (first, second) in zip(right, zip(printed, again)):
+            wrong[index] = first != second
+        if len(again) != len(right):
+            return 0, cases
+    refused = sum(bool(outcome.lines) for outcome in outcomes)
+    return refused, [case for case, is_wrong in zip(cases, wrong) if is_wrong]
 
 
 def check(flags, cases):
     """(cases that end in an error, [(case, why it is wrong, errors)])"""
-    is_right, count = check_together(flags, cases)
-    if is_right:
-        return count, []
-    if len(cases) > 8:
+    refused, suspects = run_together(flags, cases)
+    if len(suspects) == len(cases) > 4:
         half = len(cases) // 2
         first, second = check(flags, cases[:half]), check(flags, cases[half:])
         return first[0] + second[0], first[1] + second[1]
-    results = [(case, *check_alone(case)) for case in cases]
-    return 0, [result for result in results if result[1]]
+    results = [(case, *check_alone(case)) for case in suspects]
+    return refused, [result for result in results if result[1]]
 
 
 def read_runs(test, directory, examples):
     """The (flags, text) of each poplar-opt in the RUN lines of a test."""
-    lines = re.findall(r"^(?://|#) RUN: *(.*(?:\\\n(?://|#) RUN:.*)*)", test.read_text(), re.MULTILINE)
+    lines = re.findall(r"^(?://|#) RUN: *((?:.*\\\n(?://|#) RUN:)*.*)", test.read_text(), re.MULTILINE)
     temporary = directory / "lit"
     names = {"%s": test, "%t": temporary, "%S": test.parent, "%examples": examples}
     for line in lines:
@@ -170,6 +204,8 @@ def read_runs(test, directory, examples):
             if "-o" in words:
                 del words[words.index("-o") : words.index("-o") + 2]
             flags = [word for word in words[1:] if word[0] == "-" and not DROPPED.match(word)]
+            if any(word.startswith("--emit-gpu-assembly") for word in flags):
+                continue  # prints no module
             files = [word for word in words[1:] if word[0] not in "-<>"]
             if index:
                 text = subprocess.run(
@@ -196,9 +232,9 @@ def list_modules(tests, directory, examples):
                     found.append(Module(test.name, flags, part))
     texts = list(dict.fromkeys(module.text for module in found))
     _, output, _ = run_opt(["--split-input-file", "--mlir-print-op-generic"], f"\n{SEPARATOR}\n".join(texts), 120)
-    generic = dict(zip(texts, re.split(rf"^{SEPARATOR}\n", output, flags=re.MULTILINE)))
+    generic = dict(zip(texts, split(output)))
     for module in list(found):
-        text = generic.get(module.text, "").strip()
+        text = generic.get(module.text)
         if text:
             found.append(Module(f"{module.name} (generic)", module.flags, text))
     return found

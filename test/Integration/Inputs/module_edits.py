@@ -93,7 +93,7 @@ def edit_lines(text):
         begin += len(line)
     for index, (begin, end) in enumerate(lines):
         yield Edit("line", [(begin, end, "")])
-        yield Edit("line", [(begin, begin, text[begin:end])])
+        yield Edit("line", [(begin, begin, text[begin:end].rstrip("\n") + "\n")])
         if index:
             before = lines[index - 1]
             yield Edit("line", [(*before, text[begin:end]), (begin, end, text[slice(*before)])])
@@ -143,7 +143,9 @@ def list_edits(text):
         if kind == "number":
             add(kind, match, change_number(old))
         elif kind == "string":
-            add(kind, match, [*STRINGS, *pools["string"][:8]])
+            # MLIR prints symbols without a name, and does not read them.
+            is_name = text.endswith("sym_name = ", 0, match.start())
+            add(kind, match, [*STRINGS[is_name:], *pools["string"][:8]])
         elif kind == "symbol":
             add(kind, match, ["@absent", *pools["symbol"][:12]])
         elif kind == "value":
@@ -151,7 +153,9 @@ def list_edits(text):
         elif kind == "word":
             add(kind, match, ["", *pools["word"][:40]])
         elif kind == "element":
-            add(kind, match, ELEMENTS)
+            # MLIR's parser of arrays crashes at types without a width.
+            is_array = text.endswith("array<", 0, match.start())
+            add(kind, match, ELEMENTS[:8] if is_array else ELEMENTS)
         elif kind == "type":
             add(kind, match, ["i32", "tensor<*xf32>", "none", *pools["type"][:8]])
             for size in re.finditer(r"(?<=[<x])(?:\d+|\?)(?=x)", old):
