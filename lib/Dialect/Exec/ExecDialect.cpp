@@ -38,7 +38,9 @@ void ExecDialect::initialize() {
 }
 
 BufferSize exec::getBufferSize(Type type) {
-  auto shaped = cast<ShapedType>(type);
+  auto shaped = dyn_cast<ShapedType>(type);
+  if (!shaped || !shaped.hasRank())
+    return {0, false}; // no buffer
   if (nn::isQuantized(shaped))
     return {
         int64_t(llvm::alignTo(nn::getStoredElements(shaped), POPLAR_ALIGNMENT)),
