@@ -404,10 +404,28 @@ LogicalResult PlanOp::verifyRegions() {
   return success();
 }
 
+/// What a program says of its plan is so.
+static LogicalResult verifyProgram(ProgramOp program, PlanOp plan) {
+  for (auto [what, said, known] :
+       {std::tuple("ranks", program.getWorldSize(), plan.getRanks().size()),
+        {"groups", program.getGroups(),
+         std::max<size_t>(1, plan.getGroups().size())},
+        {"chunks", program.getChunks(), size_t(plan.getNumChunks())}})
+    if (said != known)
+      return reportBoth(program, plan,
+                        "is of a plan of " + std::to_string(said) + " " + what +
+                            ", but its plan has " + std::to_string(known),
+                        "the plan");
+  return success();
+}
+
 /// Every rank is a device of its own of the cluster beside the plan. A program
 /// of a plan has no cluster beside it any more.
 LogicalResult PlanOp::verifySymbolUses(SymbolTableCollection &symbols) {
   Operation *module = SymbolTable::getNearestSymbolTable(*this);
+  if (auto programs = module->getRegion(0).getOps<ProgramOp>();
+      !programs.empty() && failed(verifyProgram(*programs.begin(), *this)))
+    return failure();
   if (module->getRegion(0).getOps<cluster::NodeOp>().empty())
     return success();
   llvm::MapVector<std::pair<StringRef, StringRef>, int64_t> taken;

@@ -342,9 +342,10 @@ public:
     }
     Type type = infer.getArgument(nn::kIds).getType();
     auto ids = dyn_cast<RankedTensorType>(type);
-    if (!ids || ids.getRank() != 2 || ids.getDimSize(1) < 1) {
+    if (!ids || ids.getRank() != 2 || !ids.isDynamicDim(0) ||
+        ids.getDimSize(1) < 1) {
       infer.emitOpError("takes ")
-          << type << ", expected ids of one token or more for each sample";
+          << type << ", expected ids [?,T] of one token or more a sample";
       return signalPassFailure();
     }
     int64_t length = ids.getDimSize(1);

@@ -33,7 +33,7 @@ nn.parameter @w : tensor<18x6xf32> zeros
 
 // -----
 
-// expected-error @below {{takes 'tensor<?x0xi32>', expected ids of one token or more for each sample}}
+// expected-error @below {{takes 'tensor<?x0xi32>', expected ids [?,T] of one token or more a sample}}
 func.func @infer(%ids: tensor<?x0xi32>) {
   return
 }
