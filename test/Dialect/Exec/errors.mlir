@@ -201,3 +201,17 @@ exec.function step @step() inputs [0] {
   %b = exec.buffer fixed at 0 : memref<8xindex>
   exec.return
 }
+
+// -----
+
+// expected-error @below {{takes or gives 'tensor<?x4xindex>', whose elements have no size in memory}}
+exec.kernel @kernel(%x: tensor<?x4xindex>) rows 4 {
+  exec.yield
+}
+
+// -----
+
+// expected-error @below {{takes or gives 'tensor<?x9223372036854775807xf32>', of more than 2^40 bytes a sample}}
+exec.kernel @kernel(%x: tensor<?x9223372036854775807xf32>) rows 4 {
+  exec.yield
+}
