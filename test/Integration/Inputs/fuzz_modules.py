@@ -16,8 +16,8 @@ error at no place, or in a failure without an error.
 Many cases share a process, with --split-input-file. Where something is wrong, each
 of them runs alone. Wrong modules are left in DIRECTORY, with their commands.
 
-Without --all, --cases are drawn by --seed; with it, every change of the kinds that
-number few is tried on every module, and none of other tests' passes."""
+Without --all, --cases are drawn by --seed; with it, every change of every module is
+tried, with the passes of its own test. In a sanitized build, add --memory 0."""
 
 import argparse
 import bisect
@@ -27,14 +27,15 @@ import random
 import re
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 
 from module_edits import list_edits
 
 SEPARATOR = "// -----"
+# Of a processor, in seconds. Machines that do much else take longer.
 TIME_LIMIT = 10
-MEMORY_LIMIT = 4 << 30
 # What decides how much is run, how it is compared and where it goes.
 DROPPED = re.compile(r"-?-(split-input-file|verify-diagnostics|verify-roundtrip|mlir-print-op-generic)")
 ERROR = re.compile(r"(.*?): error: (.*)")
@@ -69,22 +70,23 @@ class Case:
         return f"{self.module.name} {shlex.join(self.flags)}: {self.edit}"
 
 
-def limit_memory():
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+def limit_resources():
+    resource.setrlimit(resource.RLIMIT_CPU, (TIME_LIMIT, TIME_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_opt(flags, text, time_limit=TIME_LIMIT):
+def run_opt(flags, text):
     """(exit status or "hang", output, errors)"""
     command = ["poplar-opt", "--mlir-disable-threading", "--mlir-print-op-on-diagnostic=false", *flags]
     try:
         done = subprocess.run(
-            command, input=text, capture_output=True, text=True, errors="replace", timeout=time_limit,
-            check=False, preexec_fn=limit_memory, env={**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"},
+            command, input=text, capture_output=True, text=True, errors="replace", timeout=60 * TIME_LIMIT,
+            check=False, preexec_fn=limit_resources, env={**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "hang", "", ""
-    return done.returncode, done.stdout, done.stderr
+    ends = {-signal.SIGXCPU: "hang", -signal.SIGKILL: "hang"}
+    return ends.get(done.returncode, done.returncode), done.stdout, done.stderr
 
 
 def find_errors(text):
@@ -231,7 +233,7 @@ def list_modules(tests, directory, examples):
                     known.add((part, *flags))
                     found.append(Module(test.name, flags, part))
     texts = list(dict.fromkeys(module.text for module in found))
-    _, output, _ = run_opt(["--split-input-file", "--mlir-print-op-generic"], f"\n{SEPARATOR}\n".join(texts), 120)
+    _, output, _ = run_opt(["--split-input-file", "--mlir-print-op-generic"], f"\n{SEPARATOR}\n".join(texts))
     generic = dict(zip(texts, split(output)))
     for module in list(found):
         text = generic.get(module.text)
@@ -274,10 +276,13 @@ def main():
     parser.add_argument("tests", type=pathlib.Path, nargs="+", help="tests, or folders of them")
     parser.add_argument("--cases", type=int, default=400)
     parser.add_argument("--per-process", type=int, default=25)
+    parser.add_argument("--memory", type=int, default=4 << 30, help="of a process, in bytes; 0 for no limit")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only", default="", help="tests whose path has this text")
     arguments = parser.parse_args()
+    if arguments.memory:
+        resource.setrlimit(resource.RLIMIT_AS, (arguments.memory, arguments.memory))
     directory = arguments.directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     tests = []
