@@ -130,6 +130,8 @@ def check_alone(case):
     for line, message in find_errors(errors):
         outcome.add(line, message)
     wrong = outcome.judge(status == 1, case.text)
+    if None in outcome.lines and None in (line for line, _ in find_errors(run_opt(case.flags, "")[2])):
+        wrong = None  # Flags that are wrong have no place.
     if wrong or status == 1:
         return wrong, errors
     status, again, errors = run_opt([], output)
@@ -206,8 +208,8 @@ def read_runs(test, directory, examples):
             if "-o" in words:
                 del words[words.index("-o") : words.index("-o") + 2]
             flags = [word for word in words[1:] if word[0] == "-" and not DROPPED.match(word)]
-            if any(word.startswith("--emit-gpu-assembly") for word in flags):
-                continue  # prints no module
+            if any(word.startswith(("--emit-gpu-assembly", "--zero-report")) for word in flags):
+                continue  # prints something else than a module
             files = [word for word in words[1:] if word[0] not in "-<>"]
             if index:
                 text = subprocess.run(
