@@ -115,7 +115,8 @@ DictionaryAttr ClusterReader::getFlops(json::Value rates,
   if (rates.isPresent()) {
     expectKeys(rates, {"f32", "bf16", "f16"});
     for (const std::string &format : rates.keys())
-      entries.set(format, getReal(rates[format]));
+      if (FloatAttr rate = getReal(rates[format])) // null is absent
+        entries.set(format, rate);
   } else if (device) {
     for (const auto &[format, rate] : device->flops)
       entries.set(format, builder.getF64FloatAttr(rate));

@@ -62,7 +62,7 @@ std::string poplar::runtime::formatAdapterConfig(const AdapterInfo &Info,
   std::string Targets;
   for (const std::string &Target : Info.Targets)
     Targets += (Targets.empty() ? "" : ", ") + json::quote(Target);
-  auto getFlag = [](bool Flag) { return Flag ? "true" : "false"; };
+  auto GetFlag = [](bool Flag) { return Flag ? "true" : "false"; };
   return "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": " +
          std::string(Info.Masked ? "null" : "\"CAUSAL_LM\"") +
          ",\n  \"base_model_name_or_path\": " +
@@ -71,7 +71,7 @@ std::string poplar::runtime::formatAdapterConfig(const AdapterInfo &Info,
          ",\n  \"lora_alpha\": " + formatNumber(Info.Alpha) +
          ",\n  \"lora_dropout\": " + formatNumber(Info.Dropout) +
          ",\n  \"target_modules\": [" + Targets +
-         "],\n  \"fan_in_fan_out\": " + getFlag(Info.InOut) +
+         "],\n  \"fan_in_fan_out\": " + GetFlag(Info.InOut) +
          ",\n  \"bias\": \"none\",\n  \"use_rslora\": false,\n  \"use_dora\": "
          "false,\n  \"modules_to_save\": null,\n  \"inference_mode\": "
          "true\n}\n";

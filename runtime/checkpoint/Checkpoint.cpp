@@ -335,15 +335,15 @@ static void fillTensors(Executor &Exec, const std::vector<Tensor> &Tensors,
       });
 }
 
-/// Fills tensors that the files hold under the names that `getName` gives, and
+/// Fills tensors that the files hold under the names that `GetName` gives, and
 /// nothing else.
 template <typename NameFn>
 static void loadExactly(Executor &Exec, const std::vector<Tensor> &Tensors,
-                        const std::string &Path, NameFn &&getName) {
+                        const std::string &Path, NameFn &&GetName) {
   TensorFiles Files = TensorFiles::open(Path);
   std::vector<std::string> Names;
   for (const Tensor &T : Tensors) {
-    Names.push_back(getName(T));
+    Names.push_back(GetName(T));
     checkTensor(T, Names.back(), Files.find(Names.back()), Path);
   }
   std::vector<std::string> Sorted = Names;

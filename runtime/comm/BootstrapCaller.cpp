@@ -25,7 +25,7 @@ using Clock = BootstrapChannel::Clock;
 
 /// How long something wrong at the only port has to last before it is no
 /// accident, and a host without an answer before it counts as out of reach.
-static constexpr double kWrongSeconds = 4, kUnreachableSeconds = 6;
+static constexpr double WrongSeconds = 4, UnreachableSeconds = 6;
 
 static Clock::duration seconds(double Seconds) {
   return std::chrono::duration_cast<Clock::duration>(
@@ -133,8 +133,8 @@ void Caller::judge(Outcome What, Clock::time_point RoundBegin) {
   };
   bool IsOnly = M.Ports.size() == 1;
   if ((IsOnly && What == WrongSecret) ||
-      Lasts(IsOnly && What == Stranger, WrongSince, kWrongSeconds) ||
-      Lasts(What == Unreachable, UnreachableSince, kUnreachableSeconds))
+      Lasts(IsOnly && What == Stranger, WrongSince, WrongSeconds) ||
+      Lasts(What == Unreachable, UnreachableSince, UnreachableSeconds))
     fail("rank ", M.Rank, " cannot join rank 0 at ", M.getPlace(), ": ",
          describe(What));
 }

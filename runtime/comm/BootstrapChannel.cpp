@@ -21,12 +21,11 @@
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
-static_assert(sizeof(Digest) == crypto_auth_hmacsha256_BYTES &&
-                  sizeof(Digest) == crypto_hash_sha256_BYTES,
-              "HMAC-SHA256");
+static_assert(sizeof(Digest) == crypto_auth_hmacsha256_BYTES, "HMAC-SHA256");
+static_assert(sizeof(Digest) == crypto_hash_sha256_BYTES, "SHA-256");
 static_assert(offsetof(Card, Address) == Card::kLeastBytes, "no padding");
 
-static constexpr uint32_t kRecordMagic = 0x43525450; // "PTRC"
+static constexpr uint32_t RecordMagic = 0x43525450; // "PTRC"
 
 void comm::fillMagic(unsigned char (&Magic)[8]) {
   std::memcpy(Magic, "POPLARTR", 8);
@@ -186,7 +185,7 @@ BootstrapChannel::Status BootstrapChannel::receive(Record &R) {
   if (S != Done)
     return S;
   std::memcpy(&R.Head, Buffer, sizeof R.Head);
-  if (R.Head.Magic != kRecordMagic || R.Head.Bytes > sizeof R.Data ||
+  if (R.Head.Magic != RecordMagic || R.Head.Bytes > sizeof R.Data ||
       R.Head.Number != NumReceived)
     return Garbage;
   size_t Bytes = sizeof R.Head + R.Head.Bytes;
@@ -203,7 +202,7 @@ BootstrapChannel::Status BootstrapChannel::receive(Record &R) {
 
 bool BootstrapChannel::send(Record::Kind K, const void *Data, size_t Bytes) {
   Record R;
-  R.Head = {kRecordMagic, K, NumSent++, static_cast<uint32_t>(Bytes), 0};
+  R.Head = {RecordMagic, K, NumSent++, static_cast<uint32_t>(Bytes), 0};
   if (Bytes)
     std::memcpy(R.Data, Data, Bytes);
   Digest Mac = computeMac(SendKey, R);

@@ -24,13 +24,13 @@ using Clock = BootstrapChannel::Clock;
 
 /// Strangers of which rank 0 prints the address, and callers it serves at once
 /// beside those it waits for.
-static constexpr int kMostReports = 10;
-static constexpr size_t kMostStrangers = 64;
+static constexpr int MostReports = 10;
+static constexpr size_t MostStrangers = 64;
 /// Names in a message.
-static constexpr int kMostNames = 8;
+static constexpr int MostNames = 8;
 /// How long rank 0 stays to say why the job ends to members that call only
 /// then.
-static constexpr double kFarewellSeconds = 2;
+static constexpr double FarewellSeconds = 2;
 
 static Clock::duration seconds(double Seconds) {
   return std::chrono::duration_cast<Clock::duration>(
@@ -165,7 +165,7 @@ void Hub::abandon(const std::string &Why) {
     if (Who.Link.isOpen())
       tell(Who.Link, Why);
   // Members that are about to call would wait for long.
-  Clock::time_point End = Clock::now() + seconds(kFarewellSeconds);
+  Clock::time_point End = Clock::now() + seconds(FarewellSeconds);
   while (Listener >= 0 && Clock::now() < End &&
          Told.size() + 1 < static_cast<size_t>(M.World)) {
     wait();
@@ -234,7 +234,7 @@ void Hub::accept() {
     Guests.push_back({BootstrapChannel(Socket),
                       Clock::now() + seconds(kHandshakeSeconds), false, Hello(),
                       Answer()});
-    if (Guests.size() > kMostStrangers + Members.size()) {
+    if (Guests.size() > MostStrangers + Members.size()) {
       refuse(Guests.front(), "too many callers at once");
       Guests.erase(Guests.begin());
     }
@@ -243,11 +243,11 @@ void Hub::accept() {
 
 void Hub::refuse(Guest &G, const std::string &Why) {
   LastRefusal = G.Link.getPeer() + ": " + Why;
-  if (++NumRefused <= kMostReports)
+  if (++NumRefused <= MostReports)
     std::fprintf(stderr, "train: warning: rank 0 refused a caller, %s%s\n",
                  LastRefusal.c_str(),
-                 NumRefused == kMostReports ? "; no more of them are reported"
-                                            : "");
+                 NumRefused == MostReports ? "; no more of them are reported"
+                                           : "");
   G.Link.close();
 }
 
@@ -401,10 +401,10 @@ std::string Hub::listMissing() const {
   std::string Text;
   int Count = 0;
   for (int32_t Rank = 1; Rank < M.World; ++Rank)
-    if (!Members[static_cast<size_t>(Rank)].HasCard && ++Count <= kMostNames)
+    if (!Members[static_cast<size_t>(Rank)].HasCard && ++Count <= MostNames)
       Text += (Count == 1 ? "" : ", ") + std::to_string(Rank);
-  if (Count > kMostNames)
-    Text += " and " + std::to_string(Count - kMostNames) + " more";
+  if (Count > MostNames)
+    Text += " and " + std::to_string(Count - MostNames) + " more";
   return "rank " + Text;
 }
 

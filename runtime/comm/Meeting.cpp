@@ -27,11 +27,11 @@ using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
 
 /// A shorter secret could be guessed; a longer file is none.
-static constexpr size_t kLeastSecret = 16, kMostSecret = 4096;
+static constexpr size_t LeastSecret = 16, MostSecret = 4096;
 /// Under torchrun's agent: how many ports are tried, and from where on. They
 /// are below those that Linux gives to outgoing connections.
-static constexpr int kNumPorts = 8;
-static constexpr uint32_t kFirstPort = 20000, kPortRange = 12000;
+static constexpr int NumPorts = 8;
+static constexpr uint32_t FirstPort = 20000, PortRange = 12000;
 
 static std::string getVariable(const char *Name) {
   const char *Text = std::getenv(Name);
@@ -68,7 +68,7 @@ static std::string readSecretFile(const std::string &Path) {
   if (File < 0)
     Refuse(std::strerror(errno));
   struct stat Facts;
-  std::string Text(kMostSecret + 1, 0);
+  std::string Text(MostSecret + 1, 0);
   bool IsKnown = fstat(File, &Facts) == 0;
   ssize_t Bytes = IsKnown && S_ISREG(Facts.st_mode)
                       ? read(File, Text.data(), Text.size())
@@ -80,7 +80,7 @@ static std::string readSecretFile(const std::string &Path) {
     Refuse("belongs to another user");
   if (Facts.st_mode & (S_IRWXG | S_IRWXO))
     Refuse("other users may read or write it; run chmod 600 on it");
-  if (Bytes < 0 || static_cast<size_t>(Bytes) > kMostSecret)
+  if (Bytes < 0 || static_cast<size_t>(Bytes) > MostSecret)
     Refuse("cannot be read, or has more than 4096 bytes");
   Text.resize(static_cast<size_t>(Bytes));
   Text.erase(Text.find_last_not_of(" \t\r\n") + 1);
@@ -105,9 +105,9 @@ static std::string readSecret(const Meeting &M) {
          "holds it; POPLAR_SECRET=none trusts everybody on the network");
   }
   std::string Secret = File.empty() ? Own : readSecretFile(File);
-  if (Secret.size() < kLeastSecret)
+  if (Secret.size() < LeastSecret)
     fail(File.empty() ? "POPLAR_SECRET" : "POPLAR_SECRET_FILE", " holds ",
-         Secret.size(), " characters; a secret has at least ", kLeastSecret,
+         Secret.size(), " characters; a secret has at least ", LeastSecret,
          ", such as the output of `openssl rand -hex 32`");
   return Secret;
 }
@@ -129,10 +129,10 @@ static void choosePorts(Meeting &M, int32_t MasterPort) {
     M.Ports = {static_cast<uint16_t>(MasterPort)};
     return;
   }
-  for (int I = 0; static_cast<int>(M.Ports.size()) < kNumPorts; ++I) {
+  for (int I = 0; static_cast<int>(M.Ports.size()) < NumPorts; ++I) {
     Digest D = hash(Run + " " + std::to_string(I));
     uint32_t Number = D[0] | D[1] << 8 | D[2] << 16;
-    auto Port = static_cast<uint16_t>(kFirstPort + Number % kPortRange);
+    auto Port = static_cast<uint16_t>(FirstPort + Number % PortRange);
     if (Port != MasterPort &&
         std::find(M.Ports.begin(), M.Ports.end(), Port) == M.Ports.end())
       M.Ports.push_back(Port);

@@ -42,10 +42,10 @@ using Clock = std::chrono::steady_clock;
 
 /// Above the tags of messages between ranks, which are (tag, sender).
 constexpr ucp_tag_t BarrierTag = ucp_tag_t(1) << 63;
-constexpr ucp_tag_t kWholeTag = ~ucp_tag_t(0);
+constexpr ucp_tag_t WholeTag = ~ucp_tag_t(0);
 /// How long ranks wait for each other at the end, and for a connection to
 /// close, in seconds.
-constexpr double kArriveSeconds = 60, kCloseSeconds = 5;
+constexpr double ArriveSeconds = 60, CloseSeconds = 5;
 
 std::string Message;
 int32_t Rank = -1, World = 0;
@@ -112,7 +112,7 @@ void *startSend(ucp_ep_h Endpoint, const void *Data, size_t Bytes,
 }
 void *startReceive(void *Data, size_t Bytes, ucp_tag_t Tag) {
   ucp_request_param_t Parameters = {};
-  return ucp_tag_recv_nbx(Worker, Data, Bytes, Tag, kWholeTag, &Parameters);
+  return ucp_tag_recv_nbx(Worker, Data, Bytes, Tag, WholeTag, &Parameters);
 }
 
 void closeEndpoint(ucp_ep_h Endpoint, Clock::time_point End) {
@@ -340,7 +340,7 @@ int arm(int32_t *NothingMoved) {
 
 /// Nobody leaves before all have arrived.
 int waitForAll() {
-  Clock::time_point End = after(kArriveSeconds);
+  Clock::time_point End = after(ArriveSeconds);
   for (int32_t Step = 1; Step < World; Step *= 2) {
     int32_t To = (Rank + Step) % World, From = (Rank - Step + World) % World;
     char Sent = 0, Received;
@@ -358,7 +358,7 @@ int waitForAll() {
 int finalize() {
   if (waitForAll())
     return 1;
-  Clock::time_point End = after(kCloseSeconds);
+  Clock::time_point End = after(CloseSeconds);
   for (ucp_ep_h Endpoint : Endpoints)
     if (Endpoint)
       closeEndpoint(Endpoint, End);

@@ -18,6 +18,7 @@
 /// sanitizers' libraries have defaults of their own.
 extern "C" const char poplar_sanitizer_options[] = "";
 
+// NOLINTBEGIN(readability-identifier-naming): the sanitizers' names.
 extern "C" const char *__asan_default_options() {
   // LLVM's allocators poison what they have not handed out yet. They are
   // templates, instantiated here, with the sanitizer, and in libLLVM, without:
@@ -37,3 +38,4 @@ extern "C" const char *__ubsan_default_options() {
 extern "C" int __lsan_is_turned_off() {
   return dlsym(RTLD_DEFAULT, "MPI_Init_thread") != nullptr;
 }
+// NOLINTEND(readability-identifier-naming)

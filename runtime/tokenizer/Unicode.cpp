@@ -192,8 +192,8 @@ void unicode::appendLowercase(std::string &Out, char32_t C) {
     Out.push_back(static_cast<char>(C >= 'A' && C <= 'Z' ? C + 32 : C));
     return;
   }
-  auto End = std::end(LowercaseDifferences) - 1;
-  auto Found = std::lower_bound(
+  const auto *End = std::end(LowercaseDifferences) - 1;
+  const auto *Found = std::lower_bound(
       std::begin(LowercaseDifferences), End, C,
       [](const Lowercase &L, char32_t C) { return L.Upper < C; });
   if (Found != End && Found->Upper == C)

@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdarg>
 #include <cstdio>
 #include <filesystem>
 #include <malloc.h>
@@ -77,10 +78,7 @@ private:
       Group->setPhase(Name, Seconds);
   }
   /// Prints on the first rank only.
-  template <typename... Ts> void print(const char *Format, Ts... Values) const {
-    if (Leads)
-      std::printf(Format, Values...);
-  }
+  [[gnu::format(printf, 2, 3)]] void print(const char *Format, ...) const;
 
   const Options &O;
   Collectives *Group; // null where the rank is alone
@@ -411,6 +409,15 @@ static void rememberJob(const PoplarProgram &Program, const std::string &Run) {
   std::string Plan = (Job / "plan.mlir").string();
   if (std::filesystem::exists(Plan, Code))
     writeFileAtomically(Run + "/plan.mlir", MappedFile(Plan).text());
+}
+
+void Trainer::print(const char *Format, ...) const {
+  if (!Leads)
+    return;
+  va_list Values;
+  va_start(Values, Format);
+  std::vprintf(Format, Values);
+  va_end(Values);
 }
 
 bool Trainer::mustStop() const {

@@ -15,8 +15,10 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/InitLLVM.h"
+#include <algorithm>
 #include <csignal>
 #include <optional>
+#include <stdexcept>
 
 /// What a command did not take of the command line, in the words of programs
 /// that poplar build wrote; empty if there is nothing.
@@ -50,6 +52,17 @@ static std::string describeExtras(const CLI::App &app) {
   return "unknown option " + option +
          (nearest.empty() ? "; " + name + " --help lists the options"
                           : "; did you mean " + nearest + "?");
+}
+
+/// Whether it is --FLAG=NUMBER with a number of more than 64 bits.
+static bool isFlagOutOfRange(llvm::StringRef word) {
+  llvm::StringRef value = word.split('=').second;
+  int64_t number;
+  return word.starts_with("--") && value.getAsInteger(10, number) &&
+         !value.empty() &&
+         value.drop_while([](char c) {
+                return c == '-' || c == '+';
+              }).find_first_not_of("0123456789") == llvm::StringRef::npos;
 }
 
 int main(int argc, char **argv) {
@@ -145,6 +158,11 @@ int main(int argc, char **argv) {
   } catch (const CLI::ExtrasError &error) {
     std::string extras = describeExtras(app);
     return reportError(extras.empty() ? error.what() : extras);
+  } catch (const std::out_of_range &) {
+    // Of the library, about the value of a flag, which it does not name.
+    auto *word = std::find_if(argv + 1, argv + argc, isFlagOutOfRange);
+    return reportError((word == argv + argc ? "a flag" : std::string(*word)) +
+                       " is out of range: a flag is true or false");
   } catch (const CLI::ParseError &error) {
     // Help is an "error" whose status is 0; all others have one of their own.
     return app.exit(error) == 0 ? 0 : 1;

@@ -62,7 +62,7 @@ typedef struct PoplarQuantizedLayout {
 /// `dim`, ends inside of blocks of `block` successive elements of the whole.
 /// Otherwise blocks of the part are blocks of the whole.
 static inline int poplar_cuts_blocks(int64_t rank, const int64_t *shape,
-                                     int64_t dim, int64_t num_ranges,
+                                     int64_t dim, int64_t numRanges,
                                      const int64_t *ranges, int64_t block) {
   int64_t inner = 1, outer = 1;
   for (int64_t d = 0; d < dim; ++d)
@@ -71,7 +71,7 @@ static inline int poplar_cuts_blocks(int64_t rank, const int64_t *shape,
     inner *= shape[d];
   if (outer > 1 && shape[dim] * inner % block != 0)
     return 1;
-  for (int64_t i = 0; i < 2 * num_ranges; ++i) {
+  for (int64_t i = 0; i < 2 * numRanges; ++i) {
     int isEnd = i % 2 == 1 && ranges[i] == shape[dim];
     if (!isEnd && ranges[i] * inner % block != 0)
       return 1;

@@ -187,6 +187,8 @@ LogicalResult FormKernelsPass::formKernels(func::FuncOp function) {
       return op.emitOpError("has an iteration space no kernel kind fits; known "
                             "are (b,t), (b,t,d) by rows, by columns and by "
                             "positions, and one parallel dimension");
+    if (domain->parts < 1)
+      return op.emitOpError("has an empty iteration space");
     Group *joined = nullptr;
     for (Group &group : llvm::reverse(groups))
       if (mayJoin(group, *domain, op)) {

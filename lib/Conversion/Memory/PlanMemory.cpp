@@ -107,10 +107,14 @@ LogicalResult PlanMemoryPass::sortFunctions() {
       updates.push_back(function);
     else if (function->hasAttr(nn::kUnitAttr))
       units.push_back(function);
-    else if (function->hasAttr(zero::kTurnAttr))
-      turns[zero::getChunk(function)].push_back(function);
-    else
+    else if (!function->hasAttr(zero::kTurnAttr))
       steps.push_back(function);
+    else if (int64_t chunk = zero::getChunk(function);
+             chunk < int64_t(turns.size()))
+      turns[chunk].push_back(function);
+    else
+      return function.emitOpError("is a turn of chunk ")
+             << chunk << ", but the program has " << turns.size();
   }
   return success();
 }

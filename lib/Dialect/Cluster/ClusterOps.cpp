@@ -27,9 +27,12 @@ using namespace poplar::cluster;
 // Syntax
 //===----------------------------------------------------------------------===//
 
-/// Reals may be written as integers.
+/// Reals may be written as integers. Where decimal digits do not tell a real
+/// from an integer, MLIR prints the bits of the real in hexadecimal digits.
 static ParseResult parseReal(OpAsmParser &parser, double &value) {
   SMLoc loc = parser.getCurrentLocation();
+  if (loc.getPointer()[0] == '0' && loc.getPointer()[1] == 'x')
+    return parser.parseFloat(value);
   Attribute attribute;
   if (parser.parseAttribute(attribute))
     return failure();

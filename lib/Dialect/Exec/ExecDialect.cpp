@@ -38,7 +38,9 @@ void ExecDialect::initialize() {
 }
 
 BufferSize exec::getBufferSize(Type type) {
-  auto shaped = cast<ShapedType>(type);
+  auto shaped = dyn_cast<ShapedType>(type);
+  if (!shaped || !shaped.hasRank())
+    return {0, false}; // no buffer
   if (nn::isQuantized(shaped))
     return {
         int64_t(llvm::alignTo(nn::getStoredElements(shaped), POPLAR_ALIGNMENT)),
@@ -52,7 +54,10 @@ BufferSize exec::getBufferSize(Type type) {
              elements > kLargestBuffer)
       return {std::numeric_limits<int64_t>::max(), perSample};
   }
-  int64_t bytes = elements * shaped.getElementTypeBitWidth() / 8;
+  // Other elements have no size: exec.buffer refuses them.
+  Type element = shaped.getElementType();
+  int64_t bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
+  int64_t bytes = elements * bits / 8;
   return {int64_t(llvm::alignTo(bytes, POPLAR_ALIGNMENT)), perSample};
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Dialect/Exec/Exec.h"
+#include "Poplar/Dialect/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
 
@@ -141,6 +142,13 @@ LogicalResult KernelOp::verify() {
     for (Type type : types)
       if (!isa<RankedTensorType>(type))
         return emitOpError("takes or gives ") << type << ", which is no tensor";
+      else if (!nn::isQuantized(type) &&
+               !getElementTypeOrSelf(type).isIntOrFloat())
+        return emitOpError("takes or gives ")
+               << type << ", whose elements have no size in memory";
+      else if (getBufferSize(type).bytes > kLargestBuffer)
+        return emitOpError("takes or gives ")
+               << type << ", of more than 2^40 bytes a sample";
   auto inRange = [&](int64_t argument) {
     return argument >= 0 && argument < int64_t(getNumArguments());
   };

@@ -83,6 +83,10 @@ LogicalResult CopiesOp::verifySymbolUses(SymbolTableCollection &symbols) {
 int64_t BufferOp::getBytes() { return getBufferSize(getType()).bytes; }
 
 LogicalResult BufferOp::verify() {
+  auto type = cast<MemRefType>(getType());
+  if (!nn::isQuantized(type) && !type.getElementType().isIntOrFloat())
+    return emitOpError("is of type ")
+           << type << ", whose elements have no size in memory";
   if (getOffset() % POPLAR_ALIGNMENT != 0 && getRegion() != Region::Fixed)
     return emitOpError("begins at ")
            << getOffset() << ", no multiple of " << POPLAR_ALIGNMENT;

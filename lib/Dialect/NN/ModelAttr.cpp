@@ -205,8 +205,10 @@ LogicalResult ModelVerifier::verifyOp(ModelFactsOpInterface op) {
 }
 
 LogicalResult ModelVerifier::verifyOps(func::FuncOp model) {
-  auto type = dyn_cast_or_null<FunctionType>(
-      model.getFunctionTypeAttr() ? model.getFunctionType() : Type());
+  // A getter of a type takes for granted that it is of the right class.
+  auto attribute = model.getFunctionTypeAttr();
+  auto type =
+      attribute ? dyn_cast<FunctionType>(attribute.getValue()) : FunctionType();
   if (type && type.getNumInputs() > 0)
     if (auto ids = dyn_cast<RankedTensorType>(type.getInput(0));
         ids && ids.getRank() == 2 && !ids.isDynamicDim(1) &&
@@ -224,9 +226,10 @@ LogicalResult ModelVerifier::verifyParameters() {
   int64_t sum = 0;
   ParameterOp last;
   for (auto parameter : module.getOps<ParameterOp>()) {
-    auto type = parameter.getTypeAttr()
-                    ? dyn_cast<RankedTensorType>(parameter.getType())
-                    : RankedTensorType();
+    auto type =
+        parameter.getTypeAttr()
+            ? dyn_cast<RankedTensorType>(parameter.getTypeAttr().getValue())
+            : RankedTensorType();
     if (!type || !type.hasStaticShape())
       return success(); // an error of the op itself
     int64_t elements = 1;

@@ -96,7 +96,7 @@ LogicalResult RegroupOp::shard(UnitSharding &s) {
 static LogicalResult verifyChosen(Operation *op, StringRef name, Value chosen,
                                   Value tokens) {
   int64_t slots = getDim(chosen, 1), length = getDim(tokens, 1);
-  if (getDim(chosen, 0) == getDim(tokens, 0) && slots >= length &&
+  if (getDim(chosen, 0) == getDim(tokens, 0) && length > 0 && slots >= length &&
       slots % length == 0)
     return success();
   return op->emitOpError() << name << " is " << chosen.getType()

@@ -202,6 +202,8 @@ LogicalResult ParameterOp::verify() {
     if (llvm::MulOverflow(elements, size, elements) || elements > int64_t(1)
                                                                       << 44)
       return emitOpError() << "has more than 2^44 elements";
+  if (elements == 0)
+    return emitOpError() << "is of type " << type << ", which has no elements";
   double stdDev = getStdDev().convertToDouble();
   if (!(stdDev >= 0) || getStdDev().isInfinity())
     return emitOpError() << "std is " << stdDev

@@ -1,5 +1,4 @@
-//===- NNTensorParallel.cpp - How ops are divided
-//----------------------------------===//
+//===- NNTensorParallel.cpp - How ops are divided -------------------------===//
 //
 // Part of the Poplar project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -97,7 +97,7 @@ SmallVector<TrafficCounter::Use> TrafficCounter::getUses(Operation &op) {
         isRead = llvm::any_of(
             callee.getArgument(operand.getOperandNumber()).getUses(),
             isReadBackward);
-    auto known = llvm::find_if(
+    auto *known = llvm::find_if(
         uses, [&](const Use &use) { return use.bucket == bucket; });
     if (known == uses.end())
       uses.push_back({bucket, isRead});

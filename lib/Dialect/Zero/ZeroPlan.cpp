@@ -404,19 +404,37 @@ LogicalResult PlanOp::verifyRegions() {
   return success();
 }
 
+/// What a program says of its plan is so.
+static LogicalResult verifyProgram(ProgramOp program, PlanOp plan) {
+  for (auto [what, said, known] :
+       {std::tuple("ranks", program.getWorldSize(), plan.getRanks().size()),
+        {"groups", program.getGroups(),
+         std::max<size_t>(1, plan.getGroups().size())},
+        {"chunks", program.getChunks(), size_t(plan.getNumChunks())}})
+    if (said != known)
+      return reportBoth(program, plan,
+                        "is of a plan of " + std::to_string(said) + " " + what +
+                            ", but its plan has " + std::to_string(known),
+                        "the plan");
+  return success();
+}
+
 /// Every rank is a device of its own of the cluster beside the plan. A program
 /// of a plan has no cluster beside it any more.
 LogicalResult PlanOp::verifySymbolUses(SymbolTableCollection &symbols) {
   Operation *module = SymbolTable::getNearestSymbolTable(*this);
+  if (auto programs = module->getRegion(0).getOps<ProgramOp>();
+      !programs.empty() && failed(verifyProgram(*programs.begin(), *this)))
+    return failure();
   if (module->getRegion(0).getOps<cluster::NodeOp>().empty())
     return success();
   llvm::MapVector<std::pair<StringRef, StringRef>, int64_t> taken;
   for (RankOp rank : getRanks()) {
-    auto node = symbols.lookupSymbolIn(module, rank.getNodeAttr());
+    Operation *node = symbols.lookupSymbolIn(module, rank.getNodeAttr());
     if (!isa_and_present<cluster::NodeOp>(node))
       return rank.emitOpError("is on node '")
              << rank.getNode() << "', which is not a cluster.node";
-    auto type = symbols.lookupSymbolIn(module, rank.getDeviceTypeAttr());
+    Operation *type = symbols.lookupSymbolIn(module, rank.getDeviceTypeAttr());
     if (!isa_and_present<cluster::DeviceTypeOp>(type))
       return rank.emitOpError("is on a device of type @")
              << rank.getDeviceType() << ", which is not a cluster.device_type";
@@ -625,7 +643,7 @@ LogicalResult ProgramOp::verify() {
   if (getGroup() >= getGroups())
     return emitOpError("has group ") << getGroup() << " of " << getGroups();
   int64_t numParts = getParts() ? int64_t(getParts()->size()) : 1;
-  if (getPosition() >= numParts)
+  if (int64_t(getPosition()) >= numParts)
     return emitOpError("has position ")
            << getPosition() << " of " << numParts << " parts";
   ProgramOp first = getProgram(cast<ModuleOp>((*this)->getParentOp()));

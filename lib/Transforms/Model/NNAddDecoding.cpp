@@ -40,13 +40,19 @@ using namespace poplar;
 // What can be decoded
 //===----------------------------------------------------------------------===//
 
-static Operation *findUndecodable(func::FuncOp function, SymbolTable &symbols) {
+/// Anything that is not understood, a recursive call among it: `callers` are
+/// the functions that lead to this one.
+static Operation *findUndecodable(func::FuncOp function, SymbolTable &symbols,
+                                  ArrayRef<Operation *> callers = {}) {
+  SmallVector<Operation *> path(callers);
+  path.push_back(function);
   for (Operation &op : function.front().without_terminator()) {
     if (auto call = dyn_cast<func::CallOp>(op)) {
       auto unit = symbols.lookup<func::FuncOp>(call.getCallee());
-      if (!unit || unit.isExternal())
+      if (!unit || unit.isExternal() ||
+          llvm::is_contained(path, unit.getOperation()))
         return &op;
-      if (Operation *found = findUndecodable(unit, symbols))
+      if (Operation *found = findUndecodable(unit, symbols, path))
         return found;
       continue;
     }
@@ -334,8 +340,15 @@ public:
       op->emitRemark("needs whole sequences: sampling has no caches");
       return;
     }
-    int64_t length =
-        cast<RankedTensorType>(infer.getArgument(0).getType()).getDimSize(1);
+    Type type = infer.getArgument(nn::kIds).getType();
+    auto ids = dyn_cast<RankedTensorType>(type);
+    if (!ids || ids.getRank() != 2 || !ids.isDynamicDim(0) ||
+        ids.getDimSize(1) < 1) {
+      infer.emitOpError("takes ")
+          << type << ", expected ids [?,T] of one token or more a sample";
+      return signalPassFailure();
+    }
+    int64_t length = ids.getDimSize(1);
     FunctionBuilder(module, symbols, "decode", 1, length).build(infer);
     FunctionBuilder(module, symbols, "prefill", countTokensOfChunk(length),
                     length)

@@ -45,11 +45,14 @@ static LogicalResult convertOp(Operation *op, FloatType element) {
                    llvm::any_of(op->getResultTypes(), isFloatTensor);
   if (!hasFloats)
     return success();
-  if (!isa<nn::DifferentiableOpInterface>(op))
-    return op->emitOpError("has no rule for a change of precision");
   auto source = llvm::find_if(op->getOperands(), [](Value operand) {
     return isFloatTensor(operand.getType());
   });
+  // Messages between stages, say, have a float operand or a float result alone.
+  if (!isa<nn::DifferentiableOpInterface>(op) ||
+      source == op->getOperands().end() || op->getNumResults() == 0 ||
+      !isFloatTensor(op->getResult(0).getType()))
+    return op->emitOpError("has no rule for a change of precision");
   setElement(op->getResult(0),
              cast<RankedTensorType>((*source).getType()).getElementType());
   return success();

@@ -153,7 +153,8 @@ LogicalResult ZeroVerifyStagesPass::verifyPeers(Stage &stage) {
   WalkResult result = stage.program.walk([&](Operation *op) {
     auto verify = [&](zero::MessageKind kind, int64_t peer, int64_t chunk,
                       bool sends) {
-      int64_t own = zero::getChunk(op->getParentOfType<func::FuncOp>());
+      auto function = op->getParentOfType<func::FuncOp>();
+      int64_t own = function ? zero::getChunk(function) : 0;
       bool forward = kind == zero::MessageKind::Activation;
       int64_t expected =
           info.getVirtualStage(own) + (forward == sends ? 1 : -1);
@@ -193,6 +194,10 @@ LogicalResult ZeroVerifyStagesPass::verifyScopes(Stage &stage) {
   SymbolTable symbols(stage.program);
   WalkResult result = stage.program.walk([&](zero::CollectiveOpInterface op) {
     auto function = op->getParentOfType<func::FuncOp>();
+    if (!function) {
+      op->emitOpError("is outside of the program's functions");
+      return WalkResult::interrupt();
+    }
     bool isTurn = function.getSymName() != "update";
     auto bucket =
         op.getBucketName()

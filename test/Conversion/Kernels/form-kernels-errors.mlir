@@ -45,3 +45,16 @@ func.func @sizes(%x: tensor<?x4x8xf32>, %n: index) -> tensor<?x4x8xf32> {
   } -> tensor<?x4x8xf32>
   return %0 : tensor<?x4x8xf32>
 }
+
+// -----
+
+#btd = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+func.func @empty(%x: tensor<0x4x8xf32>, %y: tensor<0x4x8xf32>) -> tensor<0x4x8xf32> {
+  // expected-error @below {{has an empty iteration space}}
+  %0 = linalg.generic {indexing_maps = [#btd, #btd], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<0x4x8xf32>) outs(%y : tensor<0x4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<0x4x8xf32>
+  return %0 : tensor<0x4x8xf32>
+}

@@ -139,3 +139,17 @@ func.func @update() {
   return
 }
 }
+
+// -----
+
+// expected-error @below {{has an argument without a batch dimension}}
+func.func @infer(%x: i32) -> i32 {
+  return %x : i32
+}
+
+// -----
+
+// expected-error @below {{is a turn of chunk 1, but the program has 1}}
+func.func @forward.chunk1(%x: tensor<?x4xf32>) attributes {zero.turn = 1 : i64} {
+  return
+}

@@ -93,3 +93,14 @@ cluster.device_type @s target "hip:gfx942" memory 1 precision bf16
 // CHECK: cluster.node @alone devices [@cpu]
 cluster.device_type @cpu target "host" memory 1073741824 precision f32
 cluster.node @alone devices [@cpu]
+
+// -----
+
+// Reals with the digits of an integer are printed as their bits, which are not
+// read as an integer.
+// CHECK: cluster.link inside nodes latency 1.000000e+00 bandwidth 0x41D26580B4C00000
+// CHECK: cluster.link between nodes latency 1.000000e+00 bandwidth 0x41D26580B4C00000
+cluster.device_type @cpu target "host" memory 1073741824 precision f32
+cluster.node @n0 devices [2 x @cpu]
+cluster.link inside nodes latency 1 bandwidth 1234567891
+cluster.link between nodes latency 1 bandwidth 0x41D26580B4C00000

@@ -193,3 +193,25 @@ exec.function step @step() inputs [0] {
 
 // expected-error @below {{has transient memory or scratch beyond the 256 bytes of the fixed region}}
 exec.arena fixed 256 per_sample 128 live 128 transient 128 bytes 256 live 256 scratch 256 bytes 0
+
+// -----
+
+exec.function step @step() inputs [0] {
+  // expected-error @below {{is of type 'memref<8xindex>', whose elements have no size in memory}}
+  %b = exec.buffer fixed at 0 : memref<8xindex>
+  exec.return
+}
+
+// -----
+
+// expected-error @below {{takes or gives 'tensor<?x4xindex>', whose elements have no size in memory}}
+exec.kernel @kernel(%x: tensor<?x4xindex>) rows 4 {
+  exec.yield
+}
+
+// -----
+
+// expected-error @below {{takes or gives 'tensor<?x9223372036854775807xf32>', of more than 2^40 bytes a sample}}
+exec.kernel @kernel(%x: tensor<?x9223372036854775807xf32>) rows 4 {
+  exec.yield
+}

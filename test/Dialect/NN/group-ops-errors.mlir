@@ -53,3 +53,11 @@ func.func @f(%x: tensor<?x4x8xf32>) {
   %0 = nn.regroup %x groups 2 parts 3 : tensor<?x4x8xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x0x3xf32>) {
+  // expected-error @below {{experts is 'tensor<?x0xi32>', expected some elements for each token}}
+  %0:2 = nn.route %x top_k 2 : (tensor<?x0x3xf32>) -> (tensor<?x0xf32>, tensor<?x0xi32>)
+  return
+}

@@ -163,3 +163,23 @@ func.func private @layer() attributes {nn.unit = 1 : i64}
 
 // expected-error @below {{"nn.params" is no word for an argument}}
 func.func private @layer(tensor<4xf32> {nn.params})
+
+// -----
+
+// What an op says of itself is not yet verified when its module is.
+module attributes {nn.model = {num_parameters = 1 : i64}} {
+  // expected-error @below {{attribute 'type' failed to satisfy constraint}}
+  "nn.parameter"() <{init = #nn<init ones>, sym_name = "p", type = i32}> : () -> ()
+  func.func @model(%ids: tensor<?x4xi32>) {
+    return
+  }
+}
+
+// -----
+
+module attributes {nn.model = {seq_len = 4 : i64}} {
+  // expected-error @below {{attribute 'function_type' failed to satisfy constraint}}
+  "func.func"() <{function_type = i32, sym_name = "model"}> ({
+    "func.return"() : () -> ()
+  }) : () -> ()
+}

@@ -672,3 +672,8 @@ func.func @f() {
 
 // expected-error @below {{has a slice that cuts blocks of 64 quantised values}}
 nn.parameter @w : tensor<8x32x!nn.quantized<nf4>> zeros frozen slice #nn.slice<of "v" shape [8, 64] dim 1 ranges [0, 32]>
+
+// -----
+
+// expected-error @below {{is of type 'tensor<0x4xf32>', which has no elements}}
+nn.parameter @p : tensor<0x4xf32> ones

@@ -30,3 +30,25 @@ func.func @infer(%ids: tensor<?x4xi32>) -> tensor<?x4x6xf32> {
 }
 nn.parameter @e : tensor<8x6xf32> zeros
 nn.parameter @w : tensor<18x6xf32> zeros
+
+// -----
+
+// expected-error @below {{takes 'tensor<?x0xi32>', expected ids [?,T] of one token or more a sample}}
+func.func @infer(%ids: tensor<?x0xi32>) {
+  return
+}
+
+// -----
+
+func.func private @unit(%x: tensor<?x4x6xf32>) -> tensor<?x4x6xf32> attributes {nn.unit} {
+  // expected-remark @below {{needs whole sequences: sampling has no caches}}
+  %0 = func.call @unit(%x) : (tensor<?x4x6xf32>) -> tensor<?x4x6xf32>
+  return %0 : tensor<?x4x6xf32>
+}
+func.func @infer(%ids: tensor<?x4xi32>) -> tensor<?x4x6xf32> {
+  %e = nn.get_parameter @e : tensor<8x6xf32>
+  %0 = nn.embedding %ids, %e : (tensor<?x4xi32>, tensor<8x6xf32>) -> tensor<?x4x6xf32>
+  %1 = func.call @unit(%0) : (tensor<?x4x6xf32>) -> tensor<?x4x6xf32>
+  return %1 : tensor<?x4x6xf32>
+}
+nn.parameter @e : tensor<8x6xf32> zeros

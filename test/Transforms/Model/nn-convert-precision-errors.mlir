@@ -18,3 +18,19 @@ func.func @train() {
   nn.set_gradient @p, %0 : tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @forward() {
+  // expected-error @below {{has no rule for a change of precision}}
+  %x = zero.receive activation from 0 : tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @forward(%x: tensor<?x4x8xf32>) {
+  // expected-error @below {{has no rule for a change of precision}}
+  zero.send activation %x to 1 : tensor<?x4x8xf32>
+  return
+}

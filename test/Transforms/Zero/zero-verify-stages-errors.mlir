@@ -557,3 +557,17 @@ module @t.stage1.program {
     zero.rank @t node "n" group 1 micro_batch 1 steps 2 last 1 turns [1, 2, -1, -2]
   }
 }
+
+// -----
+
+module @t.stage0.program {
+  // expected-error @below {{is of a plan of 3 groups, but its plan has 2}}
+  zero.program "t" target "host" precision f32 wire f32 gradient_wire f32 recompute "keep" stage 0 world_size 2 group 0 of 3
+  // expected-note @below {{the plan}}
+  zero.plan stage 0 global_batch 1 policy "stages" schedule "gpipe" {
+    zero.group units [0, 3] stage 0
+    zero.group units [3, 4] stage 0
+    zero.rank @t node "n" micro_batch 1 steps 1 last 1
+    zero.rank @t node "n" group 1 micro_batch 1 steps 1 last 1
+  }
+}
