@@ -347,7 +347,7 @@ class Workshop:
         if not resume:
             shutil.rmtree(out, ignore_errors=True)
         options = list(map(str, options))
-        if "--data-ids" not in options:
+        if not {"--data", "--data-ids"} & set(options):
             corpus = os.path.join(SOURCES, "examples", "data", "corpus.txt")
             options += ["--data", corpus]
             # The vocabulary of tiny-bert has room for more than bytes.
