@@ -10,6 +10,7 @@ plan, data and the options of a run. Every axis has random numbers of its own, s
 that one of them can be set to its plainest value without a change of the others."""
 
 import array
+import itertools
 import json
 import os
 import random
@@ -144,6 +145,15 @@ class Model:
     @property
     def blocks(self):
         return self.config.get("num_hidden_layers") or self.config["n_layer"]
+
+    @property
+    def run(self):
+        """The most blocks of one kind in a row, between which plans may cut."""
+        kinds = [self.config.get("layer_types") if self.config.get("sliding_window") else None]
+        kinds += [self.config.get("no_rope_layers")]
+        dense = self.config.get("mlp_only_layers", [])
+        own = [(n in dense, *(k and k[n] for k in kinds)) for n in range(self.blocks)]
+        return max(len(list(group)) for _, group in itertools.groupby(own))
 
     @property
     def kv_heads(self):
@@ -289,7 +299,7 @@ def draw_plan(draws, model, axis="plan"):
             for place, (lane, share) in enumerate(zip(lanes, shares))
         )
         return Plan("model", stage, ranks, types, wires=wires)
-    units = model.blocks + 2
+    units = model.run + 2
     stages = 1 if kind == "shared" else numbers.choice((2, 2, 3))
     chunks = 1
     schedule = numbers.choice(("1f1b", "gpipe", "interleaved", "custom"))
@@ -372,13 +382,15 @@ class Job:
         return "\n    ".join(words + plan.text().splitlines())
 
 
-def draw_options(draws):
+def draw_options(draws, resumed):
     options = ["--eps", "1e-4", "--seed", draws.seed % 7 + 1]
     numbers = draws.get("optimizer")
     if not numbers:
         return options + ["--lr", 5e-3, "--schedule", "constant", "--warmup", 0, "--clip", 0,
                           "--weight-decay", 0]  # fmt: skip
-    schedule = numbers.choice(("constant", "linear", "cosine", "wsd"))
+    # The last one ends with the run: in one that goes on, rates were others.
+    kinds = ("constant", "linear", "cosine", "wsd")
+    schedule = numbers.choice(kinds[:3] if resumed else kinds)
     options += ["--lr", numbers.choice((1e-3, 1e-2)), "--schedule", schedule]
     options += ["--warmup", numbers.choice((0, 2)), "--weight-decay", numbers.choice((0, 0.1, 1))]
     options += ["--clip", numbers.choice((0, 0.05, 1)), "--beta2", numbers.choice((0.5, 0.95))]
@@ -392,11 +404,12 @@ def draw_job(seed, without=()):
     buckets, init = draws.get("buckets"), draws.get("init")
     min_bytes = buckets.choice((0, 0, 4096, 1 << 30)) if buckets else 0
     text, resume = draws.get("text"), draws.get("resume")
+    resumed = resume.choice(("", "", "out", "into")) if resume else ""
     return Job(
-        seed, model, plan, min_bytes, draw_options(draws), 4,
+        seed, model, plan, min_bytes, draw_options(draws, resumed), 4,
         model.adapters or bool(init and init.random() < 0.3),
         bool(text and not model.packing and text.random() < 0.4),
-        resume.choice(("", "", "out", "into")) if resume else "", draws,
+        resumed, draws,
     )  # fmt: skip
 
 

@@ -47,10 +47,8 @@ REFUSED = (
      lambda job: "gemma" in job.model.family and "f16" in job.precisions()),
     ("which is no narrower than the b?f16 that all ranks compute in",
      lambda job: "parameter_wire bf16" in job.plan.wires),
-    # One block, or one of each kind.
     ("has no function that is called repeatedly",
-     lambda job: job.plan.groups and (
-         job.model.blocks == 1 or job.model.family == "qwen3_moe" and job.model.blocks == 2)),
+     lambda job: job.plan.groups and job.model.run < 2),
     ("in blocks of 64 quantised values, which a device's part",
      lambda job: job.model.frozen.startswith("nf4") and job.largest_degree() > 1),
 )
@@ -78,8 +76,10 @@ class Tester(jobs.Workshop):
         self.failures = []
         self.exact = not job.plan.wires and job.precisions() == {"f32"}
         self.tolerance = LOSSES if self.exact else ROUNDED
-        self.alone_batch = ["--global-batch", job.plan.samples, "--batch",
-                            max(1, job.plan.samples // 2), "--threads", 1]  # fmt: skip
+        # Batches of a validation are micro-batches of one device.
+        samples = job.plan.samples
+        batch = samples if job.text else max(1, samples // 2)
+        self.alone_batch = ["--global-batch", samples, "--batch", batch, "--threads", 1]
 
     def expect(self, condition, text):
         if not condition:
@@ -174,7 +174,8 @@ class Tester(jobs.Workshop):
         more = [*evaluations, "--report-memory", table]
         # Some of the state is on several ranks.
         stages = [group[1] for group in job.plan.groups] or [job.plan.stage]
-        more += ["--check-replicas"] if min(stages) < 3 else []
+        replicated = min(stages) < 3 and len(job.plan.ranks) > 1
+        more += ["--check-replicas"] if replicated else []
         if job.resume:
             half = job.steps // 2
             first, then = (program, alone) if job.resume == "out" else (alone, program)
@@ -207,16 +208,28 @@ class Tester(jobs.Workshop):
         self.expect(not any(x != x for x in reference.losses) or "weights" not in
                     self.job.draws.without, "a loss is NaN")  # fmt: skip
         if self.exact and not self.job.model.int8:
-            _, wrong = jobs.compare_updates(run, reference, start.tensors(), UPDATES)
-            self.failures += wrong
-            ours, theirs = run.tensors("optimizer.safetensors"), reference.tensors("optimizer.safetensors")
-            self.expect(set(ours) == set(theirs), "has moments of other tensors")
-            total = max(jobs.norm(v) for _, v in theirs.values())
-            for name in sorted(set(ours) & set(theirs)):
-                error = jobs.norm(jobs.difference(ours[name][1], theirs[name][1]))
-                size = jobs.norm(theirs[name][1])
-                self.expect(error <= UPDATES * size + 1e-7 * total,
-                            f"moment {name}: off by {error:g} of {size:g}")  # fmt: skip
+            rate = max(reference.column("lr"))
+            first, ours, theirs = start.tensors(), run.tensors(), reference.tensors()
+            move = lambda tensors: {
+                name: jobs.difference(tensors[name][1], first[name][1]) for name in tensors
+            }
+            self.compare_all("update", move(ours), move(theirs), rate)
+            moments = [
+                {name: values for name, (_, values) in of.tensors("optimizer.safetensors").items()}
+                for of in (run, reference)
+            ]
+            self.compare_all("moment", *moments, max(jobs.norm(v) for v in moments[1].values()))
+
+    def compare_all(self, kind, ours, theirs, most):
+        """Where gradients are zero, what is computed is noise: it is small beside the
+        most that it could be, of one element."""
+        self.expect(set(ours) == set(theirs), f"has {kind}s of other tensors")
+        for name in sorted(set(ours) & set(theirs)):
+            error = jobs.norm(jobs.difference(ours[name], theirs[name]))
+            size = jobs.norm(theirs[name])
+            limit = UPDATES * (size + (1e-4 if kind == "moment" else len(ours[name]) ** 0.5) * most)
+            self.expect(len(ours[name]) == len(theirs[name]) and error <= limit,
+                        f"{kind} of {name}: off by {error:g} of {size:g}")  # fmt: skip
 
     def compare_commands(self, program, alone, reference):
         """Two of what a job can do besides, on weights that one device has trained."""
