@@ -28,7 +28,7 @@ FAMILIES = ("bert", "dynamic", "gemma", "gemma2", "gemma3", "gpt2", "gpt_neox",
 EXPERTS = ("mixtral", "qwen3_moe")
 # Whose queries have a head for each head of keys.
 UNGROUPED = ("bert", "gpt2", "gpt_neox", "gpt_neox_serial")
-# Families whose heads need not divide the hidden size.
+# Families whose heads need not have the columns of the hidden size together.
 FREE_HEADS = ("dynamic", "gemma", "gemma2", "gemma3", "llama", "llama3", "mistral",
               "qwen3", "qwen3_moe")  # fmt: skip
 # What every axis is when it is left out, in words.
@@ -92,7 +92,7 @@ def draw_config(family, numbers):
         columns = 16
     hidden = heads * columns
     if family in FREE_HEADS and numbers.random() < 0.5:
-        hidden = numbers.choice((24, 36, 40, 64))
+        hidden = heads * numbers.choice((6, 9, 12, 16))
     inner = 128 if columns == 64 else numbers.choice((20, 33, 48, 70))
     layers = numbers.choice((1, 2, 2, 3, 4))
     vocabulary = numbers.choice((61, 97, 128, 200, 256, 301))
