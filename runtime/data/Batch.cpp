@@ -28,8 +28,8 @@ int64_t BatchRunner::load(SampleSource &Source, int64_t First,
   const ModelInfo &Model = Exec.model();
   Part = NewPart;
   Step = NewStep;
-  // Masks follow from a sample's place in the batch of a step. An evaluation may
-  // cut the data into any batches, so there it is the place in the data.
+  // Masks follow from a sample's place in the batch of a step. An evaluation
+  // may cut the data into any batches, so there it is the place in the data.
   int64_t FirstPlace = Part.Offset + (Step < 0 ? First : 0);
   for (int64_t B = 0; B < Part.Samples; ++B) {
     int32_t *SampleIds = Ids.data() + B * Model.SeqLen;

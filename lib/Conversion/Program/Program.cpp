@@ -46,8 +46,8 @@ int64_t poplar::getTurnBytes(ModuleOp program, int64_t rank) {
   for (auto chunk : program.getOps<exec::ChunkOp>()) {
     int64_t inFlight = Timetable::countInFlight(turns, chunk.getIndex());
     auto getBuffers = [&](bool isKept, int64_t message) {
-      return std::min<int64_t>(microBatches, isKept ? inFlight + 1
-                                                    : POPLAR_MESSAGE_BUFFERS) *
+      return std::min<int64_t>(microBatches,
+                               isKept ? inFlight + 1 : POPLAR_MESSAGE_BUFFERS) *
              int64_t(llvm::alignTo(message, POPLAR_ALIGNMENT));
     };
     bytes += inFlight * chunk.getSlotBytes() +

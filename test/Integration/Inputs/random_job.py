@@ -232,7 +232,8 @@ def draw_types(draws):
 
 def draw_lanes(numbers, steps_numbers, count, meeting):
     """(micro_batch, steps, last) of ranks or pipelines, some of which may have no
-    samples. Where they meet in every micro-step, all have as many."""
+    samples, or the most of them in the last micro-step. Where they meet in every
+    micro-step, all have as many."""
     if steps_numbers is None:
         return [(2, 2, 2)] * count
     numbers = steps_numbers
@@ -242,7 +243,7 @@ def draw_lanes(numbers, steps_numbers, count, meeting):
         for _ in range(count):
             size = numbers.choice((0, 1, 1, 2, 3))
             steps = together if meeting else numbers.choice((1, 1, 2, 3))
-            lanes.append((size, steps, numbers.randrange(size + 1)))
+            lanes.append((size, steps, numbers.randrange(size + 2)))
         samples = sum((steps - 1) * size + last for size, steps, last in lanes)
         if samples >= max(steps for _, steps, _ in lanes):
             return lanes
@@ -309,7 +310,7 @@ def draw_plan(draws, model, axis="plan"):
         stages, chunks = 2, 2
         if units < 4:
             schedule, chunks = "1f1b", 1
-    pipelines = numbers.choice((1, 1, 2))
+    pipelines = 1 if stages == 3 else numbers.choice((1, 1, 2))
     ends = cut(numbers, units, stages * chunks)
     starts = [0, *ends]
     zeros = [numbers.choice((0, 0, 1, 2, 3)) for _ in range(stages)]
@@ -330,7 +331,8 @@ def draw_plan(draws, model, axis="plan"):
         groups.append((tuple(own), zeros[group], *([tuple(parts)] if degree > 1 else [])))
         for lane in range(pipelines):
             first = pick(types)
-            alike = [t for t in types if (t.precision, t.recompute) == (first.precision, first.recompute)]
+            alike = [t for t in types if t.precision == first.precision]
+            alike = [t for t in alike if t.recompute == first.recompute]
             for position in range(degree):
                 type = first if position == 0 else pick(alike)
                 own_turns = turns[group, lane] if schedule == "custom" else ()
@@ -357,9 +359,17 @@ class Job:
     init: bool
     # Whether data are tokens in a row, and not samples with targets.
     text: bool
-    # After how many steps which program goes on: "out" of the plan or "into" it.
+    # In the middle, one device goes on, or the plan, or a plan of stage 3.
     resume: str
     draws: Draws
+
+    @property
+    def other_plan(self):
+        """Of the same samples, for a run that goes on under it."""
+        large = self.plan.samples // 2
+        ranks = [Rank(size, 1, size, share, self.plan.types[0].name)
+                 for size, share in ((large, 3.0), (self.plan.samples - large, 1.0))]  # fmt: skip
+        return Plan("model", 3, tuple(ranks), self.plan.types)
 
     def largest_degree(self):
         """Of devices that share units."""
@@ -367,6 +377,8 @@ class Job:
 
     def precisions(self):
         used = {rank.type for rank in self.plan.ranks}
+        if self.resume == "across":
+            used.add(self.plan.types[0].name)
         return {t.precision for t in self.plan.types if t.name in used}
 
     def describe(self):
@@ -404,7 +416,7 @@ def draw_job(seed, without=()):
     buckets, init = draws.get("buckets"), draws.get("init")
     min_bytes = buckets.choice((0, 0, 4096, 1 << 30)) if buckets else 0
     text, resume = draws.get("text"), draws.get("resume")
-    resumed = resume.choice(("", "", "out", "into")) if resume else ""
+    resumed = resume.choice(("", "", "out", "into", "across")) if resume else ""
     return Job(
         seed, model, plan, min_bytes, draw_options(draws, resumed), 4,
         model.adapters or bool(init and init.random() < 0.3),

@@ -178,7 +178,9 @@ class Tester(jobs.Workshop):
         more += ["--check-replicas"] if replicated else []
         if job.resume:
             half = job.steps // 2
-            first, then = (program, alone) if job.resume == "out" else (alone, program)
+            then = {"out": alone, "into": program}.get(job.resume)
+            then = then or self.build(job.other_plan, "other")
+            first = alone if job.resume == "into" else program
             self.train_with(first, "run", half, *evaluations)
             run = self.train_with(then, "run", job.steps, *evaluations, resume=True)
         else:
