@@ -49,6 +49,8 @@ REFUSED = (
      lambda job: "parameter_wire bf16" in job.plan.wires),
     ("has no function that is called repeatedly",
      lambda job: job.plan.groups and job.model.run < 2),
+    ("int8 a scale for each row, which has to be an output's",
+     lambda job: job.model.frozen == "int8" and job.model.family == "gpt2"),
     ("in blocks of 64 quantised values, which a device's part",
      lambda job: job.model.frozen.startswith("nf4") and job.largest_degree() > 1),
 )
