@@ -276,7 +276,8 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   if (run.size() < 2)
     return model.emitError(
         "has no function that is called repeatedly, between whose calls it "
-        "could be cut into stages");
+        "could be cut into stages: a plan of groups needs two layers of one "
+        "kind in a row");
   HybridModel result;
   if (failed(readUnits(module, model, run, result)))
     return failure();

@@ -192,15 +192,18 @@ static bool isReplicated(const Executor &Exec, int64_t Bucket) {
   return Exec.state().holds(Bucket) && Exec.program().buckets[Bucket].stage < 3;
 }
 
-void poplar::runtime::checkReplicas(const Executor &Exec,
-                                    const std::string &When) {
-  const PoplarProgram &Program = Exec.program();
+void poplar::runtime::requireReplicas(const PoplarProgram &Program) {
   bool IsSharded =
       std::all_of(Program.buckets, Program.buckets + Program.num_buckets,
                   [](const PoplarBucket &B) { return B.stage == 3; });
   if (Program.world_size == 1 || IsSharded)
     fail("--check-replicas: nothing is replicated ",
          IsSharded ? "in stage 3" : "on one rank");
+}
+
+void poplar::runtime::checkReplicas(const Executor &Exec,
+                                    const std::string &When) {
+  const PoplarProgram &Program = Exec.program();
   size_t Buckets = static_cast<size_t>(Program.num_buckets);
   size_t Ranks = static_cast<size_t>(Program.world_size);
   size_t Rank = static_cast<size_t>(Exec.state().rank()), Width = Buckets + 1;

@@ -35,6 +35,9 @@ MemoryUse measureMemory(const Executor &Exec);
 /// Collective.
 void writeMemoryReport(const Executor &Exec, const std::string &Path);
 
+/// An Error where checkReplicas() would have nothing to compare.
+void requireReplicas(const PoplarProgram &Program);
+
 /// Collective: an Error, on all ranks, that names the first rank which differs
 /// from others in state that is replicated: masters and moments in stage 0,
 /// working copies of the same format in stages 1 and 2. `When` begins it.

@@ -28,6 +28,9 @@ int64_t BatchRunner::load(SampleSource &Source, int64_t First,
   const ModelInfo &Model = Exec.model();
   Part = NewPart;
   Step = NewStep;
+  // Masks follow from a sample's place in the batch of a step. An evaluation
+  // may cut the data into any batches, so there it is the place in the data.
+  int64_t FirstPlace = Part.Offset + (Step < 0 ? First : 0);
   for (int64_t B = 0; B < Part.Samples; ++B) {
     int32_t *SampleIds = Ids.data() + B * Model.SeqLen;
     int32_t *SampleTargets = TargetIds.data() + B * Model.SeqLen;
@@ -38,7 +41,7 @@ int64_t BatchRunner::load(SampleSource &Source, int64_t First,
     // Raw samples come with the targets they want.
     if (Model.Masked && Source.needsMasking())
       maskTokens(hashCounters(Seed, static_cast<uint64_t>(Stream::Masking),
-                              Step, Part.Offset + B),
+                              Step, FirstPlace + B),
                  Model, SampleIds, SampleTargets);
   }
   return countTargets(TargetIds.data(), Part.Samples * Model.SeqLen);

@@ -28,8 +28,12 @@ static int64_t countBuffers(const PoplarPipeline &Stage, const PoplarRank &Rank,
                            IsKept ? InFlight + 1 : POPLAR_MESSAGE_BUFFERS);
 }
 
+/// What a sample takes in a buffer.
 static int64_t getPortBytes(const PoplarChunk &Chunk, int Port) {
-  return Port == POPLAR_SLOT ? Chunk.slot_bytes : Chunk.message_bytes[Port];
+  if (Port == POPLAR_SLOT)
+    return Chunk.slot_bytes;
+  return (Chunk.message_bytes[Port] + POPLAR_ALIGNMENT - 1) / POPLAR_ALIGNMENT *
+         POPLAR_ALIGNMENT;
 }
 
 int64_t Pipeline::getBytesPerSample(const PoplarProgram &Program, int Rank) {
@@ -65,11 +69,11 @@ Pipeline::Pipeline(Executor &Exec, char *Memory)
 
 void Pipeline::addRing(Chunk &C, int64_t Number, int Port) {
   Ring &R = C.Rings[Port];
-  R.Bytes = getPortBytes(*C.Program, Port);
   R.Count = countBuffers(Stage, Rank, Number, Port);
-  R.Stride = Exec.largestBatch() * R.Bytes;
+  R.Stride = Exec.largestBatch() * getPortBytes(*C.Program, Port);
   if (Port == POPLAR_SLOT)
     return;
+  R.Bytes = C.Program->message_bytes[Port];
   bool IsActivation =
       Port == POPLAR_ACTIVATION_IN || Port == POPLAR_ACTIVATION_OUT;
   bool IsSent = Port == POPLAR_ACTIVATION_OUT || Port == POPLAR_GRADIENT_OUT;

@@ -466,6 +466,8 @@ void Trainer::run() {
     Baseline = getBigramLoss(*File.Tokens, File.TrainEnd, *Data.Validation,
                              ValSamples, Model);
   }
+  if (O.CheckReplicas)
+    requireReplicas(Exec.program());
   if (!O.ReportMemory.empty())
     writeMemoryReport(Exec, O.ReportMemory);
 

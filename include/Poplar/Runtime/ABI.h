@@ -30,7 +30,7 @@
 // each has room for the largest micro-batch:
 //   peak_bytes(rank, batch) += batch * sum over chunks of (
 //                              in_flight * slot_bytes
-//                              + sum of count * message_bytes)
+//                              + sum of count * message_bytes, rounded up)
 //
 // State. Parameters lie in buckets, flat arrays of `elements` elements in which
 // gaps between parameters stay 0. Rank r's shard of a bucket are the elements
@@ -388,7 +388,7 @@ typedef void (*PoplarTurn)(void *context, char *arena, char *const *ports,
 /// offsets in a slot, dloss in the last chunk of the last stage alone.
 typedef struct PoplarChunk {
   int64_t slot_bytes;                      /* of a sample */
-  int64_t message_bytes[POPLAR_NUM_PORTS]; /* of a sample; 0: no such message */
+  int64_t message_bytes[POPLAR_NUM_PORTS]; /* of a sample, exactly; 0: none */
   int64_t keeps_sent; /* 1: the backward pass reads what was sent */
   /// backward_last is that of an iteration's last micro-batch.
   PoplarTurn forward, backward, backward_last, evaluate, infer;

@@ -341,6 +341,16 @@ LogicalResult PlanMemoryPass::placeResiduals(ArrayRef<func::FuncOp> turns,
   return success();
 }
 
+/// Of a sample, and exactly: what devices that share units exchange with
+/// another stage are parts of a message, by its tokens.
+static int64_t getMessageBytes(Type type) {
+  auto shaped = cast<ShapedType>(type);
+  int64_t bits = shaped.getElementTypeBitWidth();
+  for (int64_t size : shaped.getShape())
+    bits *= ShapedType::isDynamic(size) ? 1 : size;
+  return bits / 8;
+}
+
 /// The messages of a micro-batch, per sample; 0 of those there are none of.
 void PlanMemoryPass::addChunk(OpBuilder &builder, ArrayRef<func::FuncOp> turns,
                               int64_t chunk, int64_t slotBytes) {
@@ -349,7 +359,7 @@ void PlanMemoryPass::addChunk(OpBuilder &builder, ArrayRef<func::FuncOp> turns,
   for (func::FuncOp turn : turns) {
     auto add = [&](zero::MessageKind kind, bool sends, Value value) {
       int64_t &most = bytes[int(kind)][sends];
-      most = std::max(most, getBufferSize(value.getType()).bytes);
+      most = std::max(most, getMessageBytes(value.getType()));
     };
     for (auto send : turn.getOps<zero::SendOp>())
       add(send.getKind(), true, send.getValue());

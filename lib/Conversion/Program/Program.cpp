@@ -45,15 +45,16 @@ int64_t poplar::getTurnBytes(ModuleOp program, int64_t rank) {
           bytes = 0;
   for (auto chunk : program.getOps<exec::ChunkOp>()) {
     int64_t inFlight = Timetable::countInFlight(turns, chunk.getIndex());
-    auto count = [&](bool isKept) {
+    auto getBuffers = [&](bool isKept, int64_t message) {
       return std::min<int64_t>(microBatches,
-                               isKept ? inFlight + 1 : POPLAR_MESSAGE_BUFFERS);
+                               isKept ? inFlight + 1 : POPLAR_MESSAGE_BUFFERS) *
+             int64_t(llvm::alignTo(message, POPLAR_ALIGNMENT));
     };
     bytes += inFlight * chunk.getSlotBytes() +
-             count(true) * chunk.getActivationInBytes() +
-             count(chunk.getKeepsSent()) * chunk.getActivationOutBytes() +
-             count(false) * chunk.getGradientInBytes() +
-             count(false) * chunk.getGradientOutBytes();
+             getBuffers(true, chunk.getActivationInBytes()) +
+             getBuffers(chunk.getKeepsSent(), chunk.getActivationOutBytes()) +
+             getBuffers(false, chunk.getGradientInBytes()) +
+             getBuffers(false, chunk.getGradientOutBytes());
   }
   return bytes;
 }

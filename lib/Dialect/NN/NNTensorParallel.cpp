@@ -404,8 +404,10 @@ LogicalResult RMSNormOp::shard(UnitSharding &s) {
   if (s.getLayout(getX()).kind == Layout::Columns && getHeads() > 1)
     return shardHeads(*this, s);
   if (getHeads() > 1)
-    return emitOpError("reads heads that are not divided among the devices "
-                       "that share the unit");
+    return emitOpError("reads heads that cannot be divided among the ")
+           << s.group.size()
+           << " devices that share the unit: each takes a head of keys at "
+              "least";
   if (!s.getTokens(getX()))
     return failure();
   s.getParameter(getGamma(), wholeShare);

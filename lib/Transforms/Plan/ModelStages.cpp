@@ -38,7 +38,8 @@ FailureOr<ModelUnits> ModelUnits::get(func::FuncOp model) {
   if (run.size() < 2)
     return model.emitError(
         "has no function that is called repeatedly, between whose calls it "
-        "could be cut into stages");
+        "could be cut into stages: a plan of groups needs two layers of one "
+        "kind in a row");
   ModelUnits result;
   result.count = int64_t(run.size()) + 2;
   for (auto [index, call] : llvm::enumerate(run))

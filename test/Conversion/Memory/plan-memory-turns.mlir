@@ -1,12 +1,12 @@
 // RUN: poplar-opt %s --pass-pipeline='builtin.module(zero-cut-stages,nn-differentiate,zero-split-turns,zero-materialize,convert-nn-to-linalg,canonicalize,cse,form-kernels,plan-memory)' | FileCheck %s
 //
-// Each chunk has slots and messages of its own, here in multiples of 64 bytes a
-// sample. In slots lie ids, targets and keys; in those of the last chunk also the
-// gradient of the loss, and what its backward turn is handed over. What was
-// received stays where it is.
+// Each chunk has slots, in multiples of 64 bytes a sample, and messages of its own,
+// whose bytes are exact: devices that share units send parts of them. In slots lie
+// ids, targets and keys; in those of the last chunk also the gradient of the loss,
+// and what its backward turn is handed over. What was received stays where it is.
 
-// CHECK-DAG: exec.chunk 0 slot 192 activation_in 64 activation_out 64 gradient_in 64 gradient_out 64
-// CHECK-DAG: exec.chunk 1 slot 384 activation_in 64 activation_out 0 gradient_in 0 gradient_out 64
+// CHECK-DAG: exec.chunk 0 slot 192 activation_in 32 activation_out 32 gradient_in 32 gradient_out 32
+// CHECK-DAG: exec.chunk 1 slot 384 activation_in 32 activation_out 0 gradient_in 0 gradient_out 32
 // CHECK: exec.function turn @backward.chunk1() inputs [0, 64, 128, 192] {
 // CHECK: exec.buffer slot at 256
 // CHECK: exec.buffer slot at 320

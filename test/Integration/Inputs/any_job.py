@@ -21,7 +21,6 @@ TYPES = (
     DeviceType("second", "host:sse41-f32"),
 )
 MODEL, SAMPLES, STEPS = "gpt2", 6, 2
-CORPUS = os.path.join(jobs.SOURCES, "examples", "data", "corpus.txt")
 COLUMNS = ("validate", "evaluate", "init", "sample", "logits", "doctor", "profile", "show")
 TEXT = ["--prompt", "ROMEO", "--tokens", "12", "--temperature", "0"]
 
@@ -176,7 +175,7 @@ class Matrix:
         """All of a text, after the run of validate(). It leaves a rest behind whole
         batches."""
         text = self.workshop.path("other.txt")
-        with open(CORPUS) as source, open(text, "w") as target:
+        with open(jobs.CORPUS) as source, open(text, "w") as target:
             target.write(source.read(32 * (3 * SAMPLES + 1) + 40))
 
         def measure(run):
@@ -223,7 +222,7 @@ class Matrix:
     def logits(self, name):
         def run_on(plan, file):
             path = self.workshop.path(f"{file}.safetensors")
-            words = ["--data", CORPUS, *map(str, self.alone_options(plan))]
+            words = ["--data", jobs.CORPUS, *map(str, self.alone_options(plan))]
             self.launch(plan, "train", *words, "--peak-gflops", "1", "--dump-logits", path)
             return jobs.safetensors_reader.read(path)[0]["logits"]
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 SOURCES = os.path.normpath(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 )
+CORPUS = os.path.join(SOURCES, "examples", "data", "corpus.txt")
 sys.path.insert(0, os.path.join(SOURCES, "scripts", "goldens"))
 
 from check_goldens import difference, norm, without_key_bias  # noqa: E402
@@ -347,9 +348,8 @@ class Workshop:
         if not resume:
             shutil.rmtree(out, ignore_errors=True)
         options = list(map(str, options))
-        if "--data-ids" not in options:
-            corpus = os.path.join(SOURCES, "examples", "data", "corpus.txt")
-            options += ["--data", corpus]
+        if not {"--data", "--data-ids"} & set(options):
+            options += ["--data", CORPUS]
             # The vocabulary of tiny-bert has room for more than bytes.
             options += ["--data-format", "bytes"]
         command = ["poplar", "train", program, "--out", out, *options]

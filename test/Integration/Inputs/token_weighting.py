@@ -59,6 +59,17 @@ def tensors_of_step(run, step):
     return [run.checkpoint(step, f"{kind}.safetensors") for kind in ("model", "optimizer")]
 
 
+def check_evaluation(workshop, report, run):
+    """What is masked does not depend on how an evaluation cuts its data."""
+    data = workshop.path("evaluated.txt")
+    with open(jobs.CORPUS) as source, open(data, "w") as target:
+        target.write(source.read(20 * jobs.SEQ_LEN))
+    command = ["poplar", "evaluate", run.directory, "--data", data, "--data-format", "bytes"]
+    texts = [jobs.run([*command, "--batch", batch]).splitlines()[-1] for batch in "16"]
+    same = texts[0] == texts[1] and "perplexity" in texts[0]
+    report.check("evaluation", [] if same else texts, texts[0])
+
+
 def main():
     arguments = jobs.parse_arguments(__doc__)
     workshop, report = jobs.Workshop(arguments.directory), jobs.Report()
@@ -108,7 +119,9 @@ def main():
     loss, failures = jobs.compare_losses(run, reference)
     update, more = jobs.compare_updates(run, reference, initial)
     report.check(name, failures + more, f"losses {loss:.1e}, updates {update:.1e}")
+    check_evaluation(workshop, report, reference)
     report.finish()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -20,7 +20,7 @@ import time
 import jobs
 from jobs import Plan, Rank
 
-CORPUS = os.path.join(jobs.SOURCES, "examples", "data", "corpus.txt")
+CORPUS = jobs.CORPUS
 # Of a job on a machine that is busy with other tests.
 SECONDS = 30
 # What fits all options of a kind, and options that need something else.
