@@ -204,7 +204,8 @@ std::string poplar::explainUnroundable(const ClusterView &cluster) {
     const DeviceType &type = cluster.types[rank.type];
     if (!StringRef(type.target).starts_with("host"))
       return "has devices of type @" + type.name + " (" + type.target +
-             "), whose collectives round nothing yet: leave out --allow-lossy";
+             "), whose hosts round for them in a time that is not estimated: "
+             "leave out --allow-lossy, or write gradient_wire into the plan";
   }
   return "";
 }
