@@ -183,14 +183,20 @@ std::vector<LossyWires> poplar::listLossyWires(const ClusterView &cluster) {
 }
 
 /// Whether a plan rounds all that it may: nothing is lost inside of a node, and
-/// in stage 0 parameters are not sent.
+/// in stage 0 parameters are not sent. Where others of the cluster compute in
+/// f32, its own devices may not.
 static bool usesWires(const ClusterView &cluster,
                       const PlanCandidate &candidate) {
   int first = cluster.ranks[candidate.ranks.front()].node;
   bool crosses = llvm::any_of(candidate.ranks, [&](int rank) {
     return cluster.ranks[rank].node != first;
   });
-  return crosses && (candidate.stage > 0 || candidate.wires.parameters.empty());
+  const std::string &parameters = candidate.wires.parameters;
+  if (!crosses || parameters.empty())
+    return crosses;
+  return candidate.stage > 0 &&
+         getElementBytes(parameters) <
+             getElementBytes(getExactWire(cluster, candidate.ranks));
 }
 
 std::string poplar::explainUnroundable(const ClusterView &cluster) {
@@ -198,7 +204,8 @@ std::string poplar::explainUnroundable(const ClusterView &cluster) {
     const DeviceType &type = cluster.types[rank.type];
     if (!StringRef(type.target).starts_with("host"))
       return "has devices of type @" + type.name + " (" + type.target +
-             "), whose collectives round nothing yet: leave out --allow-lossy";
+             "), whose hosts round for them in a time that is not estimated: "
+             "leave out --allow-lossy, or write gradient_wire into the plan";
   }
   return "";
 }

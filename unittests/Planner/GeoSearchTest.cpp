@@ -62,6 +62,22 @@ TEST(GeoSearch, FindsTheLeastOfAllPlans) {
   EXPECT_GT(slower, 10);
 }
 
+TEST(GeoSearch, TakesLessTimeForFewDevices) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 30; ++i) {
+    GeoProblem problem = makeRandomGeo(random);
+    auto devices = static_cast<int64_t>(problem.devices.size());
+    GeoSearchResult result = searchGeoPlan(problem);
+    double least = searchAllGeoPlans(problem);
+    if (result.plan) {
+      EXPECT_NEAR(result.plan->seconds, least, 1e-9 * least) << i;
+    }
+    // Starts and what is improved last are not cut short.
+    EXPECT_LE(result.effort, 2 * geoEffortOfFew * devices * devices * devices)
+        << i;
+  }
+}
+
 TEST(GeoSearch, SimulationIsCloseToTheClosedForm) {
   std::mt19937 random(2);
   double largest = 0;

@@ -159,6 +159,7 @@ void Search::addStarts(const Shape &shape) {
 
 GeoSearchResult Search::run() {
   GeoSearchResult result;
+  int64_t given = effort;
   addShapes();
   if (shapes.empty()) {
     result.error = "there are fewer devices than stages";
@@ -218,6 +219,7 @@ GeoSearchResult Search::run() {
       next.erase(next.begin() + (candidates.size() + 1) / 2, next.end());
     candidates = std::move(next);
   }
+  result.effort = given - effort;
   if (!best)
     result.error = "no plan fits: of every cut into stages that was tried some "
                    "stage exceeds the memory of its devices; add devices, or "
@@ -232,5 +234,10 @@ GeoSearchResult poplar::searchGeoPlan(const GeoProblem &problem,
                                       int64_t effort) {
   GeoSearchResult result;
   result.error = problem.check();
-  return result.error.empty() ? Search(problem, effort).run() : result;
+  if (!result.error.empty())
+    return result;
+  auto devices = static_cast<int64_t>(problem.devices.size());
+  return Search(problem,
+                std::min(effort, geoEffortOfFew * devices * devices * devices))
+      .run();
 }

@@ -298,9 +298,11 @@ double HybridCosts::getFirstSync(double seconds,
 const StageCost &HybridCosts::getZero(const HybridPlan::Group &group,
                                       const std::vector<GroupPart> &ofProblem,
                                       size_t own) const {
-  if (!(lastZero.group == group) || lastZero.parts != ofProblem)
-    lastZero = {group, ofProblem, {}};
-  lastZero.costs.resize(ofProblem.size());
+  if (!(lastZero.group == group) || lastZero.parts != ofProblem) {
+    lastZero.group = group;
+    lastZero.parts = ofProblem;
+    lastZero.costs.assign(ofProblem.size(), std::nullopt);
+  }
   std::optional<StageCost> &known = lastZero.costs[own];
   if (known)
     return *known;

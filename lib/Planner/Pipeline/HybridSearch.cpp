@@ -26,6 +26,10 @@ static constexpr size_t unlimited = std::numeric_limits<size_t>::max();
 /// their degrees and micro-batches side by side.
 static constexpr size_t mostFreeDegrees = 3, mostFreeSizes = 2;
 
+/// Of elements of a parameter that buckets hold in parts, as
+/// zero::BucketLayout has it.
+static constexpr int64_t tiedAlignment = 32;
+
 namespace {
 
 /// All shapes of plans of a problem.
@@ -125,13 +129,27 @@ void ShapeList::addLayered() {
   }
 }
 
-/// Of one stage or, where parameters are tied, of several.
+/// Of one stage or, where tied parameters cannot be divided otherwise, of
+/// several.
 static bool sharesAlike(const HybridProblem &problem,
                         const std::vector<GroupPart> &parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const GroupPart &part) {
     return part.tensorDegree == parts.front().tensorDegree &&
            problem.types[part.type].parts ==
                problem.types[parts.front().type].parts;
+  });
+}
+
+/// Whether stages that share units in unlike ways can all hold what is tied,
+/// which is cut between rows, at multiples of `tiedAlignment`. If degrees are
+/// powers of two, that is so if equal parts are such multiples: rows that no
+/// degree divides are then such multiples themselves.
+static bool dividesTied(const HybridProblem &problem,
+                        const std::vector<GroupPart> &parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](const GroupPart &part) {
+    return problem.types[part.type].parts.empty() &&
+           (part.tensorDegree & (part.tensorDegree - 1)) == 0 &&
+           problem.tiedElements % (tiedAlignment * part.tensorDegree) == 0;
   });
 }
 
@@ -165,7 +183,7 @@ void ShapeList::addLayered(const std::vector<int> &choice, int64_t microBatch) {
     for (const StageShape::Kind &kind : shape.kinds)
       parts.push_back(kind.parts.front());
     if (problem.sharesAlike && problem.tiedElements > 0 &&
-        !sharesAlike(problem, parts))
+        !sharesAlike(problem, parts) && !dividesTied(problem, parts))
       continue;
     for (PipelineSchedule schedule : problem.schedules) {
       shape.schedule = schedule;

@@ -185,20 +185,31 @@ bool StageSearch::isAtMost(const Label &a, const Label &b) const {
   return true;
 }
 
-/// As the stage in front of `depth - 1` others.
-bool StageSearch::fits(int kind, const Option &option,
-                       const std::vector<HybridPlan::Range> &chunks,
-                       int depth) const {
+/// Of how many stages it may be the first, at most; 0 of none.
+int StageSearch::findMostDepth(
+    int kind, const Option &option,
+    const std::vector<HybridPlan::Range> &chunks) const {
+  int most = static_cast<int>(inFlight.front().size()) - 1;
   for (size_t lane = 0; lane < shape.lanes(); ++lane) {
     int type = shape.kinds[kind].parts[lane].type;
-    int64_t bytes = option.costs[lane].fixedBytes;
+    int64_t free = problem.types[type].memory - option.costs[lane].fixedBytes;
+    std::array<int64_t, HybridProblem::mostChunks> saved{};
     for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
-      bytes += inFlight[lane][depth][chunk] *
-               costs.getSavedBytes(type, option.modes[lane], chunks[chunk]);
-    if (bytes > problem.types[type].memory)
-      return false;
+      saved[chunk] =
+          costs.getSavedBytes(type, option.modes[lane], chunks[chunk]);
+    int least = 0;
+    while (least < most) {
+      int middle = (least + most + 1) / 2;
+      int64_t bytes = 0;
+      for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+        bytes += inFlight[lane][middle][chunk] * saved[chunk];
+      if (bytes <= free)
+        least = middle;
+      else
+        most = middle - 1;
+    }
   }
-  return true;
+  return most;
 }
 
 /// Computes costs and memory of an option whose modes are chosen.
@@ -209,26 +220,19 @@ void StageSearch::complete(int kind, HybridPlan::Group group,
   for (size_t lane = 0; lane < shape.lanes(); ++lane)
     option.costs[lane] =
         costs.getStage(group, parts, lane, option.modes[lane], chunks);
-  // The deepest that it fits.
-  int least = 0, most = static_cast<int>(inFlight.front().size()) - 1;
-  while (least < most) {
-    int middle = (least + most + 1) / 2;
-    if (fits(kind, option, chunks, middle))
-      least = middle;
-    else
-      most = middle - 1;
-  }
-  option.mostDepth = least;
+  option.mostDepth = findMostDepth(kind, option, chunks);
 }
 
 /// All modes of all lanes, in one stage of ZeRO. Chunks are cut as suits the
-/// mode of the first lane.
+/// mode of the first lane; there is but one of `cuts` where it suits all.
 void StageSearch::addOptions(
     int kind, HybridPlan::Group group,
     const std::vector<std::vector<HybridPlan::Range>> &cuts, Options &list) {
   std::vector<size_t> choice(shape.lanes());
+  Option option;
+  option.zeroStage = group.zeroStage;
+  option.costs.resize(shape.lanes());
   while (true) {
-    Option option{group.zeroStage, {}, {}, 0};
     bool isTooLong = false;
     for (size_t lane = 0; lane < shape.lanes(); ++lane) {
       option.modes[lane] = bounds[kind][lane]->modes[choice[lane]];
@@ -237,9 +241,10 @@ void StageSearch::addOptions(
                            option.modes[lane], {group.first, group.end}) >
           getLongestPeriod(lane) * (1 + 1e-9);
     }
+    option.mostDepth = 0;
     if (!isTooLong) {
       *effort -= optionEffort;
-      complete(kind, group, cuts[choice[0]], option);
+      complete(kind, group, cuts[std::min(choice[0], cuts.size() - 1)], option);
     }
     auto worse = [&](const Option &other) { return isAtMost(option, other); };
     if (option.mostDepth >= 1 &&
@@ -258,6 +263,21 @@ void StageSearch::addOptions(
   }
 }
 
+/// As getOptions() asks for them.
+std::unique_ptr<StageSearch::Options> &
+StageSearch::getEntry(int kind, int first, int end) {
+  int rows = units + 1, row = first;
+  if (hasEqualUnits) {
+    // Those that begin with the first unit, with the second, and that end with
+    // the last.
+    rows = 3;
+    row = first <= 1 ? first : 2;
+    if (row == 2)
+      end = first;
+  }
+  return options[(kind * rows + row) * (units + 1) + end];
+}
+
 /// Of units that are alike, it only matters how many there are.
 const StageSearch::Options &StageSearch::getOptions(int kind, int first,
                                                     int end) {
@@ -265,18 +285,17 @@ const StageSearch::Options &StageSearch::getOptions(int kind, int first,
     end -= first - 1;
     first = 1;
   }
-  std::unique_ptr<Options> &found =
-      options[(kind * (units + 1) + first) * (units + 1) + end];
+  std::unique_ptr<Options> &found = getEntry(kind, first, end);
   if (!found) {
     found = std::make_unique<Options>();
     const auto &modes = problem.types[shape.kinds[kind].parts[0].type].modes;
     // Units that are alike are cut alike in all modes.
-    bool isAlike = hasEqualUnits && first > 0 && end < units;
+    bool isAlike =
+        shape.chunks == 1 || (hasEqualUnits && first > 0 && end < units);
     std::vector<std::vector<HybridPlan::Range>> cuts;
     for (int mode : bounds[kind][0]->modes)
-      cuts.push_back(isAlike && !cuts.empty()
-                         ? cuts.front()
-                         : cutStage(modes[mode], {first, end}, shape.chunks));
+      if (!isAlike || cuts.empty())
+        cuts.push_back(cutStage(modes[mode], {first, end}, shape.chunks));
     for (int zero : problem.zeroStages)
       if (zero <= 1 || shape.lanes() == 1)
         addOptions(kind, {first, end, zero}, cuts, *found);
@@ -479,7 +498,8 @@ bool StageSearch::run(size_t mostLabels, double most,
   states.clear();
   states.resize(units + 1);
   wholePeriods.resize(units + 1);
-  options.resize(shape.kinds.size() * (units + 1) * (units + 1));
+  options.resize(shape.kinds.size() * (hasEqualUnits ? 3 : units + 1) *
+                 (units + 1));
   Times none{};
   for (LaneTimes &times : none)
     times.chunks = shape.chunks;

@@ -145,11 +145,12 @@ private:
   using PerLane = UnitBounds::PerLane;
   /// How a kind computes a range of units.
   struct Option {
-    int zeroStage;
-    std::array<int, StageShape::mostLanes> modes;
-    std::array<StageCost, StageShape::mostLanes> costs;
+    int zeroStage = 0;
+    std::array<int, StageShape::mostLanes> modes{};
+    /// By lane.
+    std::vector<StageCost> costs;
     /// It fits in memory if it is the first of no more stages.
-    int mostDepth;
+    int mostDepth = 0;
   };
   using Options = std::vector<Option>;
   /// A partial plan.
@@ -174,14 +175,15 @@ private:
   std::vector<PipelineShape> getPipelines(size_t lane) const;
   void findInFlight();
   const Options &getOptions(int kind, int first, int end);
+  std::unique_ptr<Options> &getEntry(int kind, int first, int end);
   void addOptions(int kind, HybridPlan::Group group,
                   const std::vector<std::vector<HybridPlan::Range>> &cuts,
                   Options &list);
   void complete(int kind, HybridPlan::Group group,
                 const std::vector<HybridPlan::Range> &chunks,
                 Option &option) const;
-  bool fits(int kind, const Option &option,
-            const std::vector<HybridPlan::Range> &chunks, int depth) const;
+  int findMostDepth(int kind, const Option &option,
+                    const std::vector<HybridPlan::Range> &chunks) const;
   bool isAtMost(const ChunkSeconds &a, const ChunkSeconds &b) const;
   bool isAtMost(const Option &a, const Option &b) const;
   bool isAtMost(const Label &a, const Label &b) const;
@@ -236,7 +238,7 @@ private:
   /// once an iteration.
   PerLane leastMessage{}, leastSync{};
   std::map<std::pair<unsigned, size_t>, std::vector<double>> shares;
-  /// By kind, first unit and end; null if not asked for.
+  /// By getEntry(); null if not asked for.
   std::vector<std::unique_ptr<Options>> options;
   /// By kind and lane, of the units between the first and the last.
   std::vector<std::vector<double>> leastUnits;

@@ -154,13 +154,12 @@ static int64_t countPeak(const PipelineShape &shape, int64_t stage,
                                      shape.getBlockBegin(i));
     return sum;
   };
-  // In front of each backward turn of the chunk.
+  // In front of the first backward turn of the chunk in each block: with each
+  // one more, at most one more has gone forward.
   int64_t last = shape.chunks - 1 - chunk;
   for (int64_t i = 0; i < shape.countBlocks(); ++i) {
-    int64_t before = (i * shape.chunks + last) * block,
-            own = shape.getBlockBegin(i + 1) - shape.getBlockBegin(i);
-    for (int64_t b = before; b < before + own; ++b)
-      peak = std::max(peak, count(b + warmUp + 1, chunk) - count(b, last));
+    int64_t b = (i * shape.chunks + last) * block;
+    peak = std::max(peak, count(b + warmUp + 1, chunk) - count(b, last));
   }
   return peak;
 }

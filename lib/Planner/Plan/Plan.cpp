@@ -44,6 +44,20 @@ static std::vector<int64_t> getTensorDegrees(const StageRanks &stage) {
   return degrees;
 }
 
+/// What a pipeline recomputes in a stage; empty if all of its types do that
+/// anyway. Ranks that share units say it alike.
+static std::string getOtherRecompute(const ClusterView &cluster,
+                                     const StageRanks &stage, size_t pipeline) {
+  if (stage.recompute.empty())
+    return "";
+  const std::string &recompute = stage.recompute[pipeline];
+  const std::vector<int> &ranks = stage.ranks[pipeline];
+  bool isOfTypes = std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return cluster.types[cluster.ranks[rank].type].recompute == recompute;
+  });
+  return isOfTypes ? "" : recompute;
+}
+
 Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
                          std::string schedule,
                          const std::vector<StageRanks> &stages,
@@ -62,7 +76,8 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
     if (stages.size() > 1 || degrees.front() > 1)
       plan.groups.push_back(
           {stage.units, stage.zeroStage, std::move(degrees), stage.parts});
-    for (size_t pipeline = 0; pipeline < stage.ranks.size(); ++pipeline)
+    for (size_t pipeline = 0; pipeline < stage.ranks.size(); ++pipeline) {
+      std::string recompute = getOtherRecompute(cluster, stage, pipeline);
       for (int number : stage.ranks[pipeline]) {
         const DeviceType &type = cluster.types[cluster.ranks[number].type];
         Plan::Rank rank;
@@ -71,11 +86,10 @@ Plan poplar::writeStages(const ClusterView &cluster, std::string policy,
         rank.share = shares[pipeline];
         rank.threads = type.threads.value_or(1);
         rank.group = static_cast<int64_t>(index);
-        if (!stage.recompute.empty() &&
-            stage.recompute[pipeline] != type.recompute)
-          rank.recompute = stage.recompute[pipeline];
+        rank.recompute = recompute;
         plan.ranks.push_back(std::move(rank));
       }
+    }
   }
   return plan;
 }

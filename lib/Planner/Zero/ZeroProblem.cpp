@@ -16,19 +16,27 @@
 #include "Poplar/Planner/Zero/ShardBounds.h"
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 using namespace poplar;
 
-std::string poplar::getExactWire(const ClusterView &cluster) {
-  int known = cluster.ranks.front().type;
+std::string poplar::getExactWire(const ClusterView &cluster,
+                                 const std::vector<int> &ranks) {
+  int known = cluster.ranks[ranks.front()].type;
   std::string wire = cluster.types[known].getWorkingFormat();
-  for (const ClusterRank &rank : cluster.ranks) {
-    if (rank.type == known)
+  for (int rank : ranks) {
+    if (cluster.ranks[rank].type == known)
       continue;
-    known = rank.type;
+    known = cluster.ranks[rank].type;
     wire = joinWireFormats(wire, cluster.types[known].getWorkingFormat());
   }
   return wire;
+}
+
+std::string poplar::getExactWire(const ClusterView &cluster) {
+  std::vector<int> all(cluster.ranks.size());
+  std::iota(all.begin(), all.end(), 0);
+  return getExactWire(cluster, all);
 }
 
 double poplar::getWireBytes(const ClusterView &cluster) {

@@ -25,6 +25,8 @@ struct GeoSearchResult {
   std::string error;
   /// No plan takes less.
   double lowerBound = 0;
+  /// Devices priced.
+  int64_t effort = 0;
 
   bool isProven() const {
     return plan && lowerBound >= plan->seconds * (1 - 1e-9);
@@ -33,6 +35,9 @@ struct GeoSearchResult {
 
 /// Devices priced, about; some seconds.
 constexpr int64_t geoEffort = 100000000;
+/// What is worth while for few devices, which have few plans: so many times the
+/// cube of their number.
+constexpr int64_t geoEffortOfFew = 40000;
 
 /// The best plan found. How it is searched for: docs/placement-theory.md.
 GeoSearchResult searchGeoPlan(const GeoProblem &problem,

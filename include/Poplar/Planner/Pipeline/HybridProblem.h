@@ -194,7 +194,7 @@ struct HybridProblem : UnitParameters {
   /// replicas of all units as well, so that ZeRO meets them once an iteration.
   std::vector<GroupPart> elsewhere;
   /// In all lanes of a stage as many devices share units; where parameters are
-  /// tied, in all stages.
+  /// tied and cannot be divided otherwise, in all stages.
   bool sharesAlike = false;
   /// What may be chosen. Increasing.
   std::vector<int> zeroStages = {0, 1, 2, 3};

@@ -121,8 +121,11 @@ struct TrafficRates {
 double getWireBytes(const ClusterView &cluster);
 /// And of a gradient between nodes.
 double getGradientWireBytes(const ClusterView &cluster);
-/// The format in which ranks exchange parameters without a loss.
+/// The format in which ranks of a cluster, all of it or these, exchange
+/// parameters without a loss.
 std::string getExactWire(const ClusterView &cluster);
+std::string getExactWire(const ClusterView &cluster,
+                         const std::vector<int> &ranks);
 
 /// The rates if ranks hold the shares `state` of every bucket.
 TrafficRates getTrafficRates(const ClusterView &cluster,
