@@ -53,8 +53,9 @@ constexpr uint32_t partBias = 4, partGelu = 32, partGeluGrad = 64,
                    partAux = 128,
                    partSums = EpilogueBiasGradA | EpilogueBiasGradB;
 
-/// What the library multiplies with sums in f32 (cuBLAS 13.0, "cublasLtMatmul()"):
-/// both operands are of one type, and the result is of that or of f32.
+/// What the library multiplies with sums in f32 (cuBLAS 13.0,
+/// "cublasLtMatmul()"): both operands are of one type, and the result is of
+/// that or of f32.
 bool isSupported(int operand, int result) {
   return result == operand || result == TypeF32;
 }

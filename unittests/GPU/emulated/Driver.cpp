@@ -139,9 +139,11 @@ Result refuse(bool isCaptured = false) {
 
 /// The version of CUDA that PTX came with: 12.8 for 8.7.
 int getCUDA(int ptx) {
-  return ptx < 70 ? 0 : ptx < 80 ? 11000 + ptx % 10 * 10
+  return ptx < 70   ? 0
+         : ptx < 80 ? 11000 + ptx % 10 * 10
          : ptx < 86 ? 12000 + ptx % 10 * 10
-         : ptx < 90 ? 12010 + ptx % 10 * 10 : 13000 + ptx % 10 * 10;
+         : ptx < 90 ? 12010 + ptx % 10 * 10
+                    : 13000 + ptx % 10 * 10;
 }
 
 /// What the driver's assembler has against a kernel; empty for nothing.
@@ -150,17 +152,17 @@ std::string findExcess(const PTXKernel &kernel, int version) {
           bytes = 8 * kernel.countParameterWords();
   std::string excess;
   if (bytes > most)
-    excess = std::to_string(bytes) + " bytes of parameters, " +
-             std::to_string(most);
+    excess =
+        std::to_string(bytes) + " bytes of parameters, " + std::to_string(most);
   if (kernel.namedSharedBytes > mostSharedBytes)
     excess = std::to_string(kernel.namedSharedBytes) +
              " bytes of shared memory, " + std::to_string(mostSharedBytes);
   if (kernel.mostThreads > mostThreads)
     excess = std::to_string(kernel.mostThreads) + " threads, " +
              std::to_string(mostThreads);
-  return excess.empty() ? ""
-                        : "kernel " + kernel.name + " has " + excess +
-                              " are the most";
+  return excess.empty()
+             ? ""
+             : "kernel " + kernel.name + " has " + excess + " are the most";
 }
 /// Memory of the host that is read when a copy is done, not when it is queued.
 std::set<std::pair<const char *, size_t>> pinned;

@@ -406,9 +406,9 @@ std::string PTXInstructions::exchange(const Words &opcode,
   if (name == "bar" || name == "barrier") {
     if (opcode.size() > 2 && isOne("red", {opcode[1].c_str()}) &&
         opcode[2] == "or")
-      return together(assign(operands[0], "poplar_test_barrier_or(" +
-                                              value(operands[2], "pred") +
-                                              ")"));
+      return together(
+          assign(operands[0],
+                 "poplar_test_barrier_or(" + value(operands[2], "pred") + ")"));
     if (opcode[1] == "sync" && operands == Words{"0"})
       return together("poplar_test_barrier();");
     // Of a whole warp.
