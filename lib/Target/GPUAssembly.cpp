@@ -21,6 +21,37 @@
 using namespace mlir;
 using namespace poplar;
 
+/// Bytes of a kernel's parameters: those that every driver passes, and those
+/// that CUDA 12.1 and newer pass to Volta and newer, from PTX 8.1 on.
+static constexpr int64_t kParameterBytes = 4096, kMostParameterBytes = 32764;
+static constexpr int kVolta = 70, kMostParameterPTX = 81;
+
+/// The chip with the PTX that its kernels need. Fails where they take more than
+/// any PTX passes.
+static FailureOr<GPUChip> requirePTX(Operation *op, const GPUChip &chip,
+                                     ArrayRef<GPUKernel> kernels) {
+  GPUChip needed = chip;
+  int64_t most =
+      chip.getCapability() < kVolta ? kParameterBytes : kMostParameterBytes;
+  for (const GPUKernel &kernel : kernels) {
+    // And the batch.
+    int64_t bytes = 8 * (int64_t(kernel.pointers) + 1);
+    if (bytes > most) {
+      op->emitError("kernel '")
+          << kernel.callee << "' takes " << kernel.pointers
+          << " pointers, one for each expert, and " << chip.name
+          << " passes at most " << most / 8 - 1
+          << ": use devices with a CPU target";
+      return failure();
+    }
+    int version = 0;
+    StringRef(chip.features).split("ptx").second.getAsInteger(10, version);
+    if (bytes > kParameterBytes && version < kMostParameterPTX)
+      needed.features = "+ptx" + std::to_string(kMostParameterPTX);
+  }
+  return needed;
+}
+
 static std::unique_ptr<llvm::TargetMachine>
 createTargetMachine(Operation *op, const GPUChip &chip) {
   llvm::InitializeAllTargetInfos();
@@ -48,7 +79,10 @@ LogicalResult poplar::emitGPUAssembly(ModuleOp module, const GPUChip &chip,
   if (!kernels)
     return module.emitError("has no kernels for a GPU: run "
                             "--poplar-lower-gpu first");
-  auto machine = createTargetMachine(kernels, chip);
+  FailureOr<GPUChip> needed = requirePTX(kernels, chip, table);
+  if (failed(needed))
+    return failure();
+  auto machine = createTargetMachine(kernels, *needed);
   if (!machine)
     return failure();
   DialectRegistry registry;

@@ -18,9 +18,6 @@
 using namespace mlir;
 using namespace poplar;
 
-/// Bytes of a kernel's parameters before CUDA 12.1.
-static constexpr int64_t kMostParameterBytes = 4096;
-
 /// Whether a function takes its pointers as one array, as do the kernels of
 /// hosts. In memory, parameters are the same either way.
 static bool takesArray(const llvm::Function &callee, const GPUKernel &kernel) {
@@ -98,12 +95,6 @@ LogicalResult poplar::linkGPULibrary(Operation *op, llvm::Module &module,
       return op->emitError("kernel library ")
              << path << " has no function '" << kernel.callee << "' of "
              << kernel.pointers << " pointers";
-    if (8 * (kernel.pointers + 1) > kMostParameterBytes)
-      return op->emitError("kernel '")
-             << kernel.callee << "' takes " << kernel.pointers
-             << " pointers, one for each expert, and GPUs pass at most "
-             << kMostParameterBytes / 8 - 1
-             << ": use devices with a CPU target";
     addKernel(module, *callee, kernel);
   }
   llvm::internalizeModule(module, [](const llvm::GlobalValue &value) {

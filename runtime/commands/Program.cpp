@@ -18,6 +18,7 @@
 #include "training/Executor.h"
 #include "training/Trainer.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -25,9 +26,25 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 using namespace poplar::runtime;
+
+/// Whether products with experts are in another format than others: their
+/// kernels have no TF32.
+static bool hasExpertsInF32(const PoplarProgram &Program,
+                            const ModelInfo &Model) {
+  if (!Program.gpu || Model.Precision != "tf32")
+    return false;
+  constexpr std::string_view Prefix = "poplar_gpu_expert_";
+  const PoplarGPUKernel *Kernels = Program.gpu->kernels;
+  return std::any_of(
+      Kernels, Kernels + Program.gpu->num_kernels,
+      [&](const PoplarGPUKernel &Kernel) {
+        return std::string_view(Kernel.name).substr(0, Prefix.size()) == Prefix;
+      });
+}
 
 void poplar::runtime::printInfo(const PoplarProgram &Program,
                                 const Options &O) {
@@ -41,6 +58,8 @@ void poplar::runtime::printInfo(const PoplarProgram &Program,
   std::printf("%-18s %15s\n%-18s %15s\n%-18s %15s\n", "architecture",
               Model.Architecture.c_str(), "device type",
               Model.DeviceType.c_str(), "precision", Model.Precision.c_str());
+  if (hasExpertsInF32(Program, Model))
+    std::printf("%-18s %15s\n", "  of experts", "f32");
   Print("sequence length", Model.SeqLen, "");
   Print("vocabulary", Model.VocabSize, "");
   Print("parameters", Elements, "");

@@ -63,9 +63,10 @@ private:
   int GPU;
 };
 
-/// Most pointers of a kernel: with the batch, the 4096 bytes of parameters that
-/// any driver passes.
-constexpr int32_t MostPointers = 511;
+/// Most pointers of a kernel: with the batch, the 32764 bytes of parameters
+/// that drivers for CUDA 12.1 and newer pass. Images whose kernels take more
+/// than 4096 bytes are of PTX that older drivers do not know.
+constexpr int32_t MostPointers = 4094;
 
 /// What the device keeps in its own memory, in this order.
 struct Own {

@@ -11,9 +11,20 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::cuda;
+
+/// Of the directive `.version 8.1`.
+static std::string readVersion(std::string_view PTX) {
+  constexpr std::string_view Directive = ".version ";
+  size_t Place = PTX.find(Directive);
+  if (Place == PTX.npos)
+    return "of its version";
+  PTX.remove_prefix(Place + Directive.size());
+  return std::string(PTX.substr(0, PTX.find('\n')));
+}
 
 static Module load(const PoplarGPUImage &Source) {
   const Driver &D = Driver::get();
@@ -36,8 +47,9 @@ static Module load(const PoplarGPUImage &Source) {
   Result R = D.cuModuleLoadDataEx(&Loaded, Source.ptx, 2, Options, Values);
   if (R == UnsupportedPTXVersion)
     fail("NVIDIA's driver, for CUDA ", D.Version / 1000, ".",
-         D.Version % 1000 / 10, ", is older than ", Source.chip,
-         "; install a newer one");
+         D.Version % 1000 / 10, ", knows no PTX ", readVersion(Source.ptx),
+         ", which the program's kernels for ", Source.chip,
+         " are in; install a newer driver");
   if (R != 0 && *Log)
     fail("the GPU's driver cannot compile the program's kernels: ",
          std::string(Log).substr(0, std::string(Log).find('\n')));

@@ -58,6 +58,8 @@ struct Thread {
   int32_t count = 0;
   /// Of a barrier of the subgroup.
   bool isBarrier = false;
+  /// The line that the thread has come to.
+  int32_t line = 0;
   /// Groups of copies, of which the last is still open.
   std::deque<std::vector<Copy>> copies{1};
 };
@@ -74,9 +76,12 @@ struct Block {
   /// Barriers that have been passed by all, and by each subgroup alone.
   int32_t epoch = 0;
   std::vector<int32_t> warpEpochs;
+  /// Why nothing goes on, if it is not that some never come.
+  std::string error;
 
   std::string run();
   bool release();
+  bool isTogether(size_t first);
 };
 
 /// Shuffles, or leaves everything as it is.
@@ -143,6 +148,23 @@ void resume(Thread &thread) {
 
 } // namespace
 
+/// Whether the subgroup of a thread is at one instruction, as a barrier of the
+/// block and a product of matrices ask for.
+bool Block::isTogether(size_t first) {
+  size_t width = static_cast<size_t>(launch.subgroupSize);
+  for (size_t i = first; i < std::min(first + width, threads.size()); ++i)
+    if (threads[i].line != threads[first].line) {
+      error = "threads " + std::to_string(first) + " and " + std::to_string(i) +
+              " of block " + std::to_string(index) +
+              " are of one subgroup, which has to come to one instruction: "
+              "they are at lines " +
+              std::to_string(threads[first].line) + " and " +
+              std::to_string(threads[i].line);
+      return false;
+    }
+  return true;
+}
+
 /// Lets those go on whose peers have arrived.
 bool Block::release() {
   bool released = false;
@@ -164,6 +186,8 @@ bool Block::release() {
         ++warpEpochs[first / width];
       std::vector<uint64_t> &values = gathered[first / width];
       if (all && threads[first + lane].values) {
+        if (!isTogether(first))
+          return false;
         values.clear();
         for (size_t other = 0; other < count; ++other) {
           const Thread &thread = threads[first + other];
@@ -192,6 +216,9 @@ bool Block::release() {
                   [](const Thread &t) { return t.state == Thread::AtBarrier; });
   if (!barrier)
     return released;
+  for (size_t first = 0; first < threads.size(); first += width)
+    if (!isTogether(first))
+      return false;
   bool any = std::any_of(threads.begin(), threads.end(),
                          [](const Thread &t) { return t.value != 0; });
   for (Thread &thread : threads) {
@@ -232,6 +259,10 @@ std::string Block::run() {
       if (threads[i].state == Thread::Ready)
         resume(threads[i]);
   } while (release());
+  if (!error.empty()) {
+    fibers.clear();
+    return error;
+  }
   for (const Thread &thread : threads)
     if (thread.state != Thread::Done) {
       // Their stacks are in the middle of something.
@@ -251,7 +282,7 @@ std::string poplar::gputest::run(Kernel kernel, void *const *arguments,
   for (size_t index : order.get(numbers, static_cast<size_t>(launch.blocks))) {
     Block work = {kernel, arguments, batch, static_cast<int64_t>(index),
                   launch, {},        {},    {},
-                  0,      {}};
+                  0,      {},        {}};
     if (std::string error = work.run(); !error.empty())
       return error;
   }
@@ -270,6 +301,7 @@ int64_t poplar_test_thread_id(int32_t dimension) {
 int64_t poplar_test_block_id(int32_t dimension) {
   return dimension == 0 ? block->index : 0;
 }
+void poplar_test_come_to(int32_t line) { current->line = line; }
 void poplar_test_barrier() { poplar_test_barrier_or(false); }
 bool poplar_test_barrier_or(bool value) {
   current->value = value;

@@ -44,8 +44,9 @@ struct Position {
 };
 Position getPosition();
 
-/// Empty if all threads came to an end, else where they are stuck. Blocks come
-/// in order, as do the threads of a block that can go on; with the
+/// Empty if all threads came to an end, else where they are stuck: a barrier of
+/// a block and a gathering are one instruction for all of a subgroup. Blocks
+/// come in order, as do the threads of a block that can go on; with the
 /// environment's POPLAR_EMULATED_ORDER, a number other than 0, both are
 /// shuffled by it.
 std::string run(Kernel kernel, void *const *arguments, int64_t batch,
@@ -56,6 +57,8 @@ std::string run(Kernel kernel, void *const *arguments, int64_t batch,
 extern "C" {
 int64_t poplar_test_thread_id(int32_t dimension);
 int64_t poplar_test_block_id(int32_t dimension);
+/// The line of what follows, where a subgroup has to be at one instruction.
+void poplar_test_come_to(int32_t line);
 void poplar_test_barrier();
 /// A barrier that tells whether any thread has come with `value`.
 bool poplar_test_barrier_or(bool value);

@@ -65,7 +65,8 @@ POPLAR_INLINE void multiply(float (&s)[kRows], const Matrix &a, int32_t rowA,
     loadTile(tileB, b, rowB, column);
     barrier();
     using Shared4 = const __attribute__((address_space(3))) Float4;
-#pragma clang loop unroll(full)
+    // All at once, what is loaded ahead takes more registers than a thread has.
+#pragma clang loop unroll_count(2)
     for (int32_t c = 0; c < kColumns; c += 4) {
       Float4 right =
           *reinterpret_cast<Shared4 *>(&tileB[threadX() * kStride + c]);

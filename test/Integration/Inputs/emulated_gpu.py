@@ -18,8 +18,6 @@ Nothing here runs on a GPU.
 host's memory. In f32, what is replicated has to be the same bits on the GPU and
 on the host.
 
---experts: models with mixtures of experts, alone and in such a job.
-
 --nccl: such jobs with an emulated NCCL between the GPUs, alone or as an island
 beside hosts; ranks that share units and exchange by it; and what happens where
 NCCL cannot be used, or fails."""
@@ -53,9 +51,7 @@ ALONE = [
     ("phi3", "volta", 1e-5),
     ("gpt_neox", "ampere", 1e-5),
 ]
-EXPERTS_ALONE = [("mixtral", "hopper_bf16", 1e-2)]
 # Model, stage, ranks: micro-batch, steps, last, state, type.
-EXPERTS_TOGETHER = [("mixtral", 2, [(3, 2, 2, 1, "ampere"), (2, 2, 1, 2, "host")])]
 TOGETHER = [
     ("gpt2", 0, [(3, 2, 2, 1, "ampere"), (2, 2, 2, 1, "host")]),
     ("llama", 1, [(3, 2, 1, 2, "host"), (2, 2, 2, 1, "volta")]),
@@ -511,7 +507,6 @@ def main():
     def add(parser):
         parser.add_argument("--jobs", action="store_true")
         parser.add_argument("--nccl", action="store_true")
-        parser.add_argument("--experts", action="store_true")
 
     arguments = jobs.parse_arguments(__doc__, add)
     os.environ["POPLAR_EMULATED_GPUS"] = "sm_90,sm_90"
@@ -521,10 +516,6 @@ def main():
         check_exchanges(workshop, report)
         check_order(workshop, report)
         check_starts(workshop, report)
-        return report.finish()
-    if arguments.experts:
-        check_alone(workshop, report, EXPERTS_ALONE)
-        check_together(workshop, report, EXPERTS_TOGETHER)
         return report.finish()
     if not arguments.jobs:
         check_alone(workshop, report, ALONE)

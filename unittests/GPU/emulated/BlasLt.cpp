@@ -15,6 +15,7 @@
 #include "Memory.h"
 #include "Prelude.h"
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -52,6 +53,13 @@ constexpr uint32_t partBias = 4, partGelu = 32, partGeluGrad = 64,
                    partAux = 128,
                    partSums = EpilogueBiasGradA | EpilogueBiasGradB;
 
+/// What the library multiplies with sums in f32 (cuBLAS 13.0,
+/// "cublasLtMatmul()"): both operands are of one type, and the result is of
+/// that or of f32.
+bool isSupported(int operand, int result) {
+  return result == operand || result == TypeF32;
+}
+
 /// GELU by tanh, and its derivative.
 double geluTanh(double x) {
   return std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
@@ -65,6 +73,8 @@ double geluGrad(double x) {
 
 struct Preference {
   uint64_t workspace = 0;
+  /// Of A, B, C and D.
+  std::array<uint32_t, 4> alignment = {256, 256, 256, 256};
 };
 
 float element(const char *at, int type) {
@@ -238,10 +248,14 @@ Status cublasLtMatmulPreferenceDestroy(Object preference) {
 }
 Status cublasLtMatmulPreferenceSetAttribute(Object object, int attribute,
                                             const void *value, size_t bytes) {
+  auto &preference = *static_cast<Preference *>(object);
   if (attribute == MaxWorkspaceBytes && bytes == sizeof(uint64_t))
-    std::memcpy(&static_cast<Preference *>(object)->workspace, value, bytes);
-  else if (attribute < MinAlignmentA || attribute > MinAlignmentA + 3 ||
-           bytes != sizeof(uint32_t))
+    std::memcpy(&preference.workspace, value, bytes);
+  else if (attribute >= MinAlignmentA && attribute <= MinAlignmentA + 3 &&
+           bytes == sizeof(uint32_t))
+    std::memcpy(&preference.alignment[size_t(attribute - MinAlignmentA)], value,
+                bytes);
+  else
     return notSupported;
   return 0;
 }
@@ -277,7 +291,7 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
       (description.compute != ComputeF32 &&
        (description.compute != ComputeTF32 || left.type != TypeF32)))
     return invalidValue;
-  if (isRefused(description))
+  if (isRefused(description) || !isSupported(left.type, out.type))
     return notSupported;
   // The rows of aux start at multiples of 16 bytes.
   if (description.has(partAux) &&
@@ -289,7 +303,12 @@ Status cublasLtMatmulAlgoGetHeuristic(Object, Object object, Object a, Object b,
        description.bias % 16 != 0))
     return notSupported;
   *result = {};
-  result->WorkspaceBytes = static_cast<Preference *>(preference)->workspace;
+  const auto &wishes = *static_cast<Preference *>(preference);
+  result->WorkspaceBytes = wishes.workspace;
+  // What is chosen for an alignment needs it.
+  result->Choice.Data[0] = wishes.workspace;
+  std::memcpy(&result->Choice.Data[1], wishes.alignment.data(),
+              sizeof(wishes.alignment));
   *found = 1;
   return 0;
 }
@@ -324,9 +343,20 @@ Status cublasLtMatmul(Object, Object object, const void *alpha, const void *a,
                      address(d),
                      *static_cast<const float *>(alpha),
                      *static_cast<const float *>(beta)};
-  for (uint64_t operand : {product.aAt, product.bAt, product.cAt, product.dAt})
-    if (operand % 64)
+  const uint64_t operands[] = {product.aAt, product.bAt, product.cAt,
+                               product.dAt};
+  std::array<uint32_t, 4> alignment;
+  std::memcpy(alignment.data(), &algorithm->Data[1], sizeof(alignment));
+  for (size_t i = 0; i < 4; ++i)
+    if (operands[i] % alignment[i])
       return notSupported;
+  // Scratch of the size that the algorithm was chosen for.
+  const Description &what = product.description;
+  if (workspaceBytes < algorithm->Data[0] ||
+      (workspaceBytes && (!workspace || address(workspace) % 16)) ||
+      (what.has(partBias | partSums) && (!what.bias || what.bias % 16)) ||
+      (what.has(partAux) && (!what.aux || what.aux % 16)))
+    return invalidValue;
   getQueue(stream).add([=] {
     // Scratch is overwritten: nobody else may have something there.
     if (workspaceBytes)

@@ -28,6 +28,8 @@
 #include "Prelude.h"
 #include "Races.h"
 
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -55,6 +57,7 @@ struct CUstream_st {
 struct CUevent_st {
   std::shared_ptr<Queue> queue;
   int64_t number = 0;
+  bool hasTime = true;
 };
 struct CUfunc_st {
   Kernel kernel;
@@ -74,7 +77,16 @@ struct CUmod_st {
 namespace {
 
 constexpr Result notFound = 500, invalidValue = 1, invalidPTX = 218,
-                 notCapturable = 900, notCapturing = 401;
+                 notCapturable = 900, notCapturing = 401, noContext = 201,
+                 contextDestroyed = 709, invalidHandle = 400,
+                 tooManyResources = 701;
+
+/// What a block may have, and a thread at most, on every chip; and a kernel's
+/// variables in shared memory, without asking for more.
+constexpr int64_t mostThreads = 1024, mostRegisters = 65536,
+                  mostRegistersOfThread = 255, mostSharedBytes = 48 << 10;
+/// Of parameters, before PTX 8.1 and from then on.
+constexpr int64_t fewParameterBytes = 4096, mostParameterBytes = 32764;
 
 /// What a training loop has to do without, and what it should do.
 struct Calls {
@@ -110,7 +122,48 @@ using Guard = std::lock_guard<std::recursive_mutex>;
 
 int current = 0;
 CUctx_st context;
-thread_local bool hasContext = false;
+/// The context is destroyed when it has been released as often as retained: the
+/// next one is another. A thread has none before it sets one.
+std::atomic<int> retained = 0, generation = 0;
+thread_local int ownGeneration = 0;
+
+/// What a call is refused with: without a context, or while the thread captures
+/// unless that `isCaptured`; 0 if it is not.
+Result refuse(bool isCaptured = false) {
+  if (!ownGeneration)
+    return noContext;
+  if (!retained || ownGeneration != generation)
+    return contextDestroyed;
+  return capturing && !isCaptured ? notCapturable : 0;
+}
+
+/// The version of CUDA that PTX came with: 12.8 for 8.7.
+int getCUDA(int ptx) {
+  return ptx < 70   ? 0
+         : ptx < 80 ? 11000 + ptx % 10 * 10
+         : ptx < 86 ? 12000 + ptx % 10 * 10
+         : ptx < 90 ? 12010 + ptx % 10 * 10
+                    : 13000 + ptx % 10 * 10;
+}
+
+/// What the driver's assembler has against a kernel; empty for nothing.
+std::string findExcess(const PTXKernel &kernel, int version) {
+  int64_t most = version < 81 ? fewParameterBytes : mostParameterBytes,
+          bytes = 8 * kernel.countParameterWords();
+  std::string excess;
+  if (bytes > most)
+    excess =
+        std::to_string(bytes) + " bytes of parameters, " + std::to_string(most);
+  if (kernel.namedSharedBytes > mostSharedBytes)
+    excess = std::to_string(kernel.namedSharedBytes) +
+             " bytes of shared memory, " + std::to_string(mostSharedBytes);
+  if (kernel.mostThreads > mostThreads)
+    excess = std::to_string(kernel.mostThreads) + " threads, " +
+             std::to_string(mostThreads);
+  return excess.empty()
+             ? ""
+             : "kernel " + kernel.name + " has " + excess + " are the most";
+}
 /// Memory of the host that is read when a copy is done, not when it is queued.
 std::set<std::pair<const char *, size_t>> pinned;
 
@@ -162,7 +215,7 @@ std::string compile(const PTXProgram &program) {
 
 } // namespace
 
-int getCurrentDevice() { return hasContext ? current : -1; }
+int getCurrentDevice() { return refuse(true) == 0 ? current : -1; }
 
 static const std::shared_ptr<Queue> &getShared(void *stream) {
   static CUstream_st defaultStream;
@@ -244,37 +297,46 @@ Result cuDeviceCanAccessPeer(int *can, int, int) {
 }
 
 Result cuDevicePrimaryCtxRetain(CUctx_st **result, int device) {
+  if (retained++ == 0)
+    ++generation;
   current = device;
   *result = &context;
   return 0;
 }
-Result cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+Result cuDevicePrimaryCtxRelease_v2(int) {
+  if (retained == 0)
+    return noContext;
+  --retained;
+  return 0;
+}
 Result cuCtxSetCurrent(CUctx_st *next) {
-  hasContext = next;
+  ownGeneration = next ? generation.load() : 0;
   return 0;
 }
 
 Result cuMemGetInfo_v2(size_t *free, size_t *total) {
+  if (Result refusal = refuse(true))
+    return refusal;
   *free = size_t(Memory::get().getFree());
   *total = size_t(Memory::get().getTotal());
   return 0;
 }
 Result cuMemAlloc_v2(cuda::Address *address, size_t bytes) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   ++calls.allocations;
   *address = Memory::get().allocate(int64_t(bytes));
   return *address ? 0 : cuda::OutOfMemory;
 }
 Result cuMemFree_v2(cuda::Address address) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   Memory::get().free(address);
   return 0;
 }
 Result cuMemHostAlloc(void **data, size_t bytes, unsigned) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   ++calls.allocations;
   *data = std::malloc(bytes);
   Guard guard(getLock());
@@ -282,8 +344,8 @@ Result cuMemHostAlloc(void **data, size_t bytes, unsigned) {
   return 0;
 }
 Result cuMemFreeHost(void *data) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   Guard guard(getLock());
   auto found = pinned.lower_bound({static_cast<char *>(data), 0});
   if (found == pinned.end() || found->first != data)
@@ -295,14 +357,15 @@ Result cuMemFreeHost(void *data) {
 
 Result cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t bytes,
                             CUstream_st *stream) {
-  if (isPinned(from, bytes)) {
+  bool isStaged = isPinned(from, bytes);
+  if (Result refusal = refuse(isStaged))
+    return refusal;
+  if (isStaged) {
     getQueue(stream).add([=] {
       std::memcpy(Memory::get().at(to, int64_t(bytes)), from, bytes);
     });
     return 0;
   }
-  if (capturing)
-    return notCapturable;
   auto *data = static_cast<const char *>(from);
   getQueue(stream).add([to, copy = std::vector<char>(data, data + bytes)] {
     std::memcpy(Memory::get().at(to, int64_t(copy.size())), copy.data(),
@@ -312,11 +375,12 @@ Result cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t bytes,
 }
 Result cuMemcpyDtoHAsync_v2(void *to, cuda::Address from, size_t bytes,
                             CUstream_st *stream) {
-  if (capturing && !isPinned(to, bytes))
-    return notCapturable;
+  bool isStaged = isPinned(to, bytes);
+  if (Result refusal = refuse(isStaged))
+    return refusal;
   getQueue(stream).add(
       [=] { std::memcpy(to, Memory::get().at(from, int64_t(bytes)), bytes); });
-  if (!isPinned(to, bytes))
+  if (!isStaged)
     getQueue(stream).run();
   return 0;
 }
@@ -333,6 +397,8 @@ Result cuMemcpyPeerAsync(cuda::Address to, CUctx_st *, cuda::Address from,
 
 Result cuMemcpyDtoDAsync_v2(cuda::Address to, cuda::Address from, size_t bytes,
                             CUstream_st *stream) {
+  if (Result refusal = refuse(true))
+    return refusal;
   getQueue(stream).add([=] {
     std::memmove(Memory::get().at(to, int64_t(bytes)),
                  Memory::get().at(from, int64_t(bytes)), bytes);
@@ -341,16 +407,22 @@ Result cuMemcpyDtoDAsync_v2(cuda::Address to, cuda::Address from, size_t bytes,
 }
 Result cuMemsetD8Async(cuda::Address to, unsigned char value, size_t bytes,
                        CUstream_st *stream) {
+  if (Result refusal = refuse(true))
+    return refusal;
   getQueue(stream).add(
       [=] { std::memset(Memory::get().at(to, int64_t(bytes)), value, bytes); });
   return 0;
 }
 
 Result cuStreamCreate(CUstream_st **stream, unsigned) {
+  if (Result refusal = refuse(true))
+    return refusal;
   *stream = new CUstream_st;
   return 0;
 }
 Result cuStreamBeginCapture_v2(CUstream_st *stream, int mode) {
+  if (Result refusal = refuse(true))
+    return refusal;
   // The default stream cannot; of the modes, global and that of a thread.
   if (!stream || stream->queue->captures || mode < 0 || mode > 1)
     return notCapturable;
@@ -359,6 +431,8 @@ Result cuStreamBeginCapture_v2(CUstream_st *stream, int mode) {
   return 0;
 }
 Result cuStreamEndCapture(CUstream_st *stream, CUgraph_st **graph) {
+  if (Result refusal = refuse(true))
+    return refusal;
   if (!stream || !stream->queue->captures)
     return notCapturing;
   stream->queue->captures = false;
@@ -375,8 +449,8 @@ Result cuGraphInstantiateWithFlags(CUgraphExec_st **result, CUgraph_st *graph,
   return 0;
 }
 Result cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   ++calls.graphLaunches;
   getQueue(stream).add([graph] {
     for (Queue::Work &work : graph->work)
@@ -385,14 +459,20 @@ Result cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
   return 0;
 }
 Result cuGraphExecDestroy(CUgraphExec_st *graph) {
+  if (Result refusal = refuse(true))
+    return refusal;
   delete graph;
   return 0;
 }
 Result cuGraphDestroy(CUgraph_st *graph) {
+  if (Result refusal = refuse(true))
+    return refusal;
   delete graph;
   return 0;
 }
 Result cuStreamDestroy_v2(CUstream_st *stream) {
+  if (Result refusal = refuse(true))
+    return refusal;
   if (stream->queue->captures)
     return notCapturable;
   stream->queue->run();
@@ -400,8 +480,8 @@ Result cuStreamDestroy_v2(CUstream_st *stream) {
   return 0;
 }
 Result cuStreamSynchronize(CUstream_st *stream) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   ++calls.synchronizations;
   getQueue(stream).run();
   return 0;
@@ -409,6 +489,8 @@ Result cuStreamSynchronize(CUstream_st *stream) {
 
 /// The event is as it is now, whatever it records later.
 Result cuStreamWaitEvent(CUstream_st *stream, CUevent_st *event, unsigned) {
+  if (Result refusal = refuse(true))
+    return refusal;
   if (stream && stream->queue->captures)
     return notCapturable;
   if (!event->number)
@@ -423,46 +505,59 @@ Result cuStreamWaitEvent(CUstream_st *stream, CUevent_st *event, unsigned) {
   return 0;
 }
 
-Result cuEventCreate(CUevent_st **event, unsigned) {
+Result cuEventCreate(CUevent_st **event, unsigned flags) {
+  if (Result refusal = refuse(true))
+    return refusal;
   *event = new CUevent_st;
+  (*event)->hasTime = !(flags & cuda::NoTiming);
   return 0;
 }
 Result cuEventDestroy_v2(CUevent_st *event) {
+  if (Result refusal = refuse(true))
+    return refusal;
   delete event;
   return 0;
 }
 Result cuEventRecord(CUevent_st *event, CUstream_st *stream) {
   // Would become part of the graph, which the runtime never asks for.
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   event->queue = getShared(stream);
   event->number = event->queue->getLast();
   return 0;
 }
 Result cuEventSynchronize(CUevent_st *event) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   ++calls.synchronizations;
   if (event->number)
     event->queue->runTo(event->number);
   return 0;
 }
 /// Emulation has no speed: every piece of work takes a microsecond.
-Result cuEventElapsedTime(float *milliseconds, CUevent_st *, CUevent_st *) {
+Result cuEventElapsedTime(float *milliseconds, CUevent_st *begin,
+                          CUevent_st *end) {
+  for (const CUevent_st *event : {begin, end}) {
+    // Events that are recorded when there is nothing to do have no number.
+    if (!event->hasTime || !event->queue)
+      return invalidHandle;
+    if (!event->queue->isDone(event->number))
+      return cuda::NotReady;
+  }
   *milliseconds = 0.001f;
   return 0;
 }
 Result cuEventQuery(CUevent_st *event) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   bool done = !event->number || event->queue->tryTo(event->number);
   return done ? 0 : cuda::NotReady;
 }
 /// A cubin is for a real GPU: the program has to fall back to its PTX.
 Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
                           int *options, void **values) {
-  if (capturing)
-    return notCapturable;
+  if (Result refusal = refuse())
+    return refusal;
   auto *text = static_cast<const char *>(image);
   if (std::memcmp(text, "\177ELF", 4) == 0)
     return cuda::NoBinaryForGPU;
@@ -476,9 +571,17 @@ Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
   std::string error = translatePTX(text, module->program);
   if (!error.empty())
     return say(error);
+  int newest = 0;
+  cuDriverGetVersion(&newest);
+  if (getCUDA(module->program.version) > newest)
+    return cuda::UnsupportedPTXVersion;
   if (std::atoi(module->program.chip.c_str() + 3) >
       getCapabilities().at(size_t(current)))
     return cuda::NoBinaryForGPU;
+  for (const PTXKernel &kernel : module->program.kernels)
+    if (std::string excess = findExcess(kernel, module->program.version);
+        !excess.empty())
+      return say(excess);
   std::string object = compile(module->program);
   // It calls back.
   Dl_info self;
@@ -498,11 +601,15 @@ Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
   return 0;
 }
 Result cuModuleUnload(CUmod_st *module) {
+  if (Result refusal = refuse(true))
+    return refusal;
   delete module;
   return 0;
 }
 Result cuModuleGetFunction(CUfunc_st **function, CUmod_st *module,
                            const char *name) {
+  if (Result refusal = refuse(true))
+    return refusal;
   auto found = module->functions.find(name);
   if (found == module->functions.end())
     return notFound;
@@ -530,17 +637,28 @@ Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
                       unsigned z, unsigned blockX, unsigned blockY,
                       unsigned blockZ, unsigned shared, CUstream_st *stream,
                       void **parameters, void **extra) {
+  if (Result refusal = refuse(true))
+    return refusal;
+  const PTXKernel &description = *function->description;
+  auto threads = int64_t(blockX) * blockY * blockZ;
+  const std::array<int64_t, 3> block = {blockX, blockY, blockZ};
   if (y != 1 || z != 1 || shared != 0 || !parameters == !extra || blocks == 0 ||
-      blockX * blockY * blockZ > 1024)
+      blocks > INT32_MAX || threads == 0 || threads > mostThreads ||
+      blockZ > 64 || (description.block[0] && block != description.block) ||
+      (description.mostThreads && threads > description.mostThreads))
     return invalidValue;
+  // A kernel that does not say how large its blocks are may have any number of
+  // registers.
+  if (!description.mostThreads &&
+      threads * mostRegistersOfThread > mostRegisters)
+    return tooManyResources;
   // The caller's are gone when the kernel runs.
-  std::vector<uint64_t> values(
-      size_t(function->description->countParameterWords()));
+  std::vector<uint64_t> values(size_t(description.countParameterWords()));
   const char *packed = extra ? unpack(extra, 8 * values.size()) : nullptr;
   if (extra && !packed)
     return invalidValue;
   size_t place = 0, number = 0;
-  for (int64_t words : function->description->parameterWords) {
+  for (int64_t words : description.parameterWords) {
     const void *from = packed ? packed + 8 * place : parameters[number++];
     std::memcpy(&values[place], from, 8 * size_t(words));
     place += size_t(words);
@@ -549,8 +667,8 @@ Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
   Launch launch = {{int32_t(blockX), int32_t(blockY), int32_t(blockZ)},
                    int64_t(blocks),
                    32,
-                   function->description->sharedBytes,
-                   function->description->waits};
+                   description.sharedBytes,
+                   description.waits};
   getQueue(stream).add([=]() mutable {
     std::vector<void *> arguments;
     size_t first = 0;

@@ -11,11 +11,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "PTX.h"
+#include "cuda/BlasLt.h"
 #include "cuda/Driver.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <thread>
 #include <vector>
 
 using namespace poplar::emulated;
@@ -25,8 +27,14 @@ namespace poplar::runtime::cuda {
 #define DECLARE(NAME, ...) extern "C" Result NAME(__VA_ARGS__);
 POPLAR_CUDA_DRIVER(DECLARE)
 #undef DECLARE
+namespace lt {
+#define DECLARE(NAME, ...) extern "C" Status NAME(__VA_ARGS__);
+POPLAR_CUBLASLT(DECLARE)
+#undef DECLARE
+} // namespace lt
 } // namespace poplar::runtime::cuda
 using namespace poplar::runtime::cuda;
+using namespace poplar::runtime::cuda::lt;
 
 namespace {
 
@@ -34,29 +42,47 @@ class Emulation : public testing::Test {
 protected:
   void SetUp() override {
     ASSERT_EQ(cuInit(0), 0);
+    cuda::Context context;
+    ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    ASSERT_EQ(cuCtxSetCurrent(context), 0);
     ASSERT_EQ(cuStreamCreate(&stream, cuda::NonBlocking), 0);
     ASSERT_EQ(cuMemAlloc_v2(&memory, 256), 0);
   }
   void TearDown() override {
     cuMemFree_v2(memory);
     cuStreamDestroy_v2(stream);
+    cuDevicePrimaryCtxRelease_v2(0);
   }
 
+  /// Loads PTX; what is said if that fails.
+  static cuda::Result loadText(const std::string &text, cuda::Module &module,
+                               std::string &log) {
+    char said[1024] = "";
+    int options[] = {cuda::JitErrorLog};
+    void *values[] = {said};
+    cuda::Result result =
+        cuModuleLoadDataEx(&module, text.c_str(), 1, options, values);
+    log = said;
+    return result;
+  }
+  static std::string write(const std::string &parameters,
+                           const std::string &body,
+                           const std::string &version = "7.0",
+                           const std::string &hints = "") {
+    return ".version " + version +
+           "\n.target sm_80\n.address_size 64\n.visible .entry k(\n" +
+           parameters + "\n)\n" + hints +
+           "{\n.reg .b16 %rs<9>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n"
+           ".reg .pred %p<9>;\n" +
+           body + "ret;\n}\n";
+  }
   static cuda::Function load(const std::string &parameters,
-                             const std::string &body) {
-    std::string text = ".version 7.0\n.target sm_80\n.address_size 64\n"
-                       ".visible .entry k(\n" +
-                       parameters +
-                       "\n)\n{\n"
-                       ".reg .b16 %rs<9>;\n.reg .b32 %r<9>;\n.reg .b64 "
-                       "%rd<9>;\n.reg .pred %p<9>;\n" +
-                       body + "ret;\n}\n";
+                             const std::string &body,
+                             const std::string &hints = "") {
     cuda::Module module;
     cuda::Function function = nullptr;
-    char log[1024] = "";
-    int options[] = {cuda::JitErrorLog};
-    void *values[] = {log};
-    EXPECT_EQ(cuModuleLoadDataEx(&module, text.c_str(), 1, options, values), 0)
+    std::string log;
+    EXPECT_EQ(loadText(write(parameters, body, "7.0", hints), module, log), 0)
         << log;
     EXPECT_EQ(cuModuleGetFunction(&function, module, "k"), 0);
     return function;
@@ -163,6 +189,142 @@ TEST_F(Emulation, RefusesWhatNoGraphHolds) {
   EXPECT_EQ(cuStreamSynchronize(stream), 0);
 }
 
+TEST_F(Emulation, CallsNeedAContextOfTheirThread) {
+  constexpr cuda::Result noContext = 201, contextDestroyed = 709;
+  std::thread([&] {
+    cuda::Address more = 0;
+    EXPECT_EQ(cuMemAlloc_v2(&more, 16), noContext);
+    EXPECT_EQ(cuMemFree_v2(memory), noContext);
+    EXPECT_EQ(cuMemsetD8Async(memory, 1, 16, stream), noContext);
+    EXPECT_EQ(cuStreamSynchronize(stream), noContext);
+    cuda::Event event = nullptr;
+    EXPECT_EQ(cuEventCreate(&event, 0), noContext);
+    cuda::Context context;
+    ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    ASSERT_EQ(cuCtxSetCurrent(context), 0);
+    EXPECT_EQ(cuStreamSynchronize(stream), 0);
+    EXPECT_EQ(cuDevicePrimaryCtxRelease_v2(0), 0);
+  }).join();
+  EXPECT_EQ(cuStreamSynchronize(stream), 0);
+  // The last release destroys it; the next one is another.
+  EXPECT_EQ(cuDevicePrimaryCtxRelease_v2(0), 0);
+  EXPECT_EQ(cuStreamSynchronize(stream), contextDestroyed);
+  cuda::Context context;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&context, 0), 0);
+  EXPECT_EQ(cuStreamSynchronize(stream), contextDestroyed);
+  ASSERT_EQ(cuCtxSetCurrent(context), 0);
+  EXPECT_EQ(cuStreamSynchronize(stream), 0);
+}
+
+TEST_F(Emulation, BlocksAreAsTheKernelSays) {
+  constexpr cuda::Result tooManyResources = 701;
+  auto launch = [&](const char *hints, unsigned x, unsigned y, unsigned z) {
+    void *none = nullptr;
+    return cuLaunchKernel(load("", "", hints), 1, 1, 1, x, y, z, 0, stream,
+                          &none, nullptr);
+  };
+  EXPECT_EQ(launch(".reqntid 32, 8, 1\n", 32, 8, 1), 0);
+  EXPECT_NE(launch(".reqntid 32, 8, 1\n", 256, 1, 1), 0);
+  EXPECT_EQ(launch(".maxntid 32, 8, 1\n", 128, 2, 1), 0);
+  EXPECT_NE(launch(".maxntid 32, 8, 1\n", 32, 9, 1), 0);
+  EXPECT_EQ(launch("", 257, 1, 1), 0);
+  EXPECT_EQ(launch("", 258, 1, 1), tooManyResources);
+  EXPECT_NE(launch(".maxntid 1, 1, 128\n", 1, 1, 128), 0);
+}
+
+TEST_F(Emulation, ImagesHaveLimits) {
+  cuda::Module module;
+  std::string log;
+  auto expect = [&](const std::string &text, cuda::Result result) {
+    EXPECT_EQ(loadText(text, module, log), result);
+  };
+  constexpr cuda::Result invalid = 218;
+  auto bytes = [](int64_t count) {
+    return ".param .align 8 .b8 k_param_0[" + std::to_string(count) + "]";
+  };
+  expect(write(bytes(4096), "", "8.0"), 0);
+  expect(write(bytes(4104), "", "8.0"), invalid);
+  EXPECT_EQ(log, "kernel k has 4104 bytes of parameters, 4096 are the most");
+  expect(write(bytes(32760), "", "8.1"), 0);
+  expect(write(bytes(32768), "", "8.1"), invalid);
+  // Of variables outside of kernels, those count that a kernel names.
+  std::string outside = ".shared .align 16 .b8 one[40000];\n"
+                        ".shared .align 16 .b8 other[40000];\n",
+              text = write("", "mov.u64 %rd1, one;\n");
+  text.insert(text.find(".visible"), outside);
+  expect(text, 0);
+  text.insert(text.find("ret;"), "mov.u64 %rd2, other;\n");
+  expect(text, invalid);
+  EXPECT_EQ(log, "kernel k has 80000 bytes of shared memory, 49152 are the "
+                 "most");
+  expect(write("", "", "7.0", ".reqntid 1025, 1, 1\n"), invalid);
+  setenv("POPLAR_EMULATED_CUDA", "12000", 1);
+  expect(write("", "", "8.0"), 0);
+  expect(write("", "", "8.1"), cuda::UnsupportedPTXVersion);
+  setenv("POPLAR_EMULATED_CUDA", "12080", 1);
+  expect(write("", "", "8.7"), 0);
+  expect(write("", "", "8.8"), cuda::UnsupportedPTXVersion);
+  unsetenv("POPLAR_EMULATED_CUDA");
+}
+
+TEST_F(Emulation, EventsHaveTimesIfAskedFor) {
+  cuda::Event begin, end;
+  float milliseconds = 0;
+  ASSERT_EQ(cuEventCreate(&begin, 0), 0);
+  ASSERT_EQ(cuEventCreate(&end, cuda::NoTiming), 0);
+  // Nor before they are recorded, or done.
+  EXPECT_NE(cuEventElapsedTime(&milliseconds, begin, begin), 0);
+  cuMemsetD8Async(memory, 1, 256, stream);
+  cuEventRecord(begin, stream);
+  cuEventRecord(end, stream);
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, begin), cuda::NotReady);
+  EXPECT_EQ(cuStreamSynchronize(stream), 0);
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, begin), 0);
+  EXPECT_NE(cuEventElapsedTime(&milliseconds, begin, end), 0);
+  cuEventDestroy_v2(begin);
+  cuEventDestroy_v2(end);
+}
+
+TEST_F(Emulation, ProductsNeedTheirScratchAndAlignment) {
+  lt::Object product, layout, preference;
+  ASSERT_EQ(cublasLtMatmulDescCreate(&product, lt::ComputeF32, lt::TypeF32), 0);
+  ASSERT_EQ(cublasLtMatrixLayoutCreate(&layout, lt::TypeF32, 2, 2, 2), 0);
+  ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), 0);
+  uint64_t bytes = 64;
+  uint32_t aligned = 64;
+  cublasLtMatmulPreferenceSetAttribute(preference, lt::MaxWorkspaceBytes,
+                                       &bytes, sizeof(bytes));
+  for (int operand = 0; operand < 4; ++operand)
+    cublasLtMatmulPreferenceSetAttribute(
+        preference, lt::MinAlignmentA + operand, &aligned, sizeof(aligned));
+  lt::Heuristic choice;
+  int found = 0;
+  ASSERT_EQ(cublasLtMatmulAlgoGetHeuristic(nullptr, product, layout, layout,
+                                           layout, layout, preference, 1,
+                                           &choice, &found),
+            0);
+  const float one = 1, zero = 0;
+  auto multiply = [&](uint64_t operand, uint64_t scratch, size_t size) {
+    auto *at = reinterpret_cast<void *>(operand);
+    return cublasLtMatmul(nullptr, product, &one, at, layout, at, layout, &zero,
+                          at, layout, at, layout, &choice.Choice,
+                          reinterpret_cast<void *>(scratch), size, stream);
+  };
+  EXPECT_EQ(multiply(memory, memory + 128, 64), 0);
+  EXPECT_NE(multiply(memory + 32, memory + 128, 64), 0);
+  EXPECT_NE(multiply(memory, memory + 128, 32), 0);
+  EXPECT_NE(multiply(memory, memory + 8, 64), 0);
+  EXPECT_NE(multiply(memory, 0, 64), 0);
+  EXPECT_EQ(cuStreamSynchronize(stream), 0);
+  // No product of f32 is stored in 16 bits.
+  lt::Object half;
+  ASSERT_EQ(cublasLtMatrixLayoutCreate(&half, lt::TypeBF16, 2, 2, 2), 0);
+  EXPECT_NE(cublasLtMatmulAlgoGetHeuristic(nullptr, product, layout, layout,
+                                           half, half, preference, 1, &choice,
+                                           &found),
+            0);
+}
+
 TEST_F(Emulation, RunsThreadsThatExchange) {
   // Every thread gets the number of its neighbour, and adds 100 if any thread
   // has a number of 33 or more.
@@ -239,6 +401,21 @@ TEST_F(Emulation, EndsAtBarriersThatOthersNeverReach) {
                    "@%p1 bra $L__BB0_1;\nbar.sync 0;\n$L__BB0_1:\n",
                    2),
                "never reach");
+}
+
+TEST_F(Emulation, EndsAtBarriersThatAWarpDoesNotShare) {
+  // Lanes with an even and with an odd number wait at barriers of their own.
+  const char *text = "mov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, ONE;\n"
+                     "setp.eq.b32 %p1, %r2, 0;\n@%p1 bra $L__BB0_1;\n"
+                     "bar.sync 0;\nbra $L__BB0_2;\n"
+                     "$L__BB0_1:\nbar.sync 0;\n$L__BB0_2:\n";
+  auto split = [&](const char *bit) {
+    std::string body = text;
+    return body.replace(body.find("ONE"), 3, bit);
+  };
+  EXPECT_DEATH(run(split("1"), 64), "come to one instruction: they are at");
+  // Warps may.
+  run(split("32"), 64);
 }
 
 /// Every thread of these has its number in %r1 and 4 x that, in %rd4, after

@@ -19,8 +19,22 @@ namespace {
 /// What does not change what a kernel computes.
 bool isHint(const std::string &line) {
   std::string word = line.substr(0, line.find_first_of(" \t"));
-  return word == ".maxntid" || word == ".minnctapersm" || word == ".reqntid" ||
-         word == ".pragma";
+  return word == ".minnctapersm" || word == ".pragma";
+}
+
+/// .reqntid 32, 8, 1
+bool readBlock(const std::string &line, PTXKernel &kernel) {
+  bool isExact = line.compare(0, 9, ".reqntid ") == 0;
+  if (!isExact && line.compare(0, 9, ".maxntid ") != 0)
+    return false;
+  std::array<int64_t, 3> block = {1, 1, 1};
+  Words sizes = cut(line.substr(9), ',');
+  for (size_t i = 0; i < sizes.size(); ++i)
+    block.at(i) = std::stoll(sizes[i]);
+  kernel.mostThreads = block[0] * block[1] * block[2];
+  if (isExact)
+    kernel.block = block;
+  return true;
 }
 
 class Translation {
@@ -48,6 +62,8 @@ private:
   int lineNumber = 0;
   /// Of variables outside of kernels, which all of them share.
   int64_t sharedBytes = 0;
+  /// Of each variable, with what is in front for its alignment.
+  std::map<std::string, int64_t> sharedSizes;
 };
 
 } // namespace
@@ -102,6 +118,7 @@ bool Translation::readDeclaration(const std::string &line, PTXKernel &kernel) {
     return true;
   }
   int64_t place = (kernel.sharedBytes + to - 1) / to * to;
+  sharedSizes[name] = place + size - kernel.sharedBytes;
   kernel.sharedBytes = place + size;
   instructions.variables[name] =
       "reinterpret_cast<uint64_t>(poplar_test_shared() + " +
@@ -133,7 +150,8 @@ void Translation::readBody(PTXKernel &kernel) {
       continue;
     }
     if (line[0] == '.') {
-      if (!readDeclaration(line, kernel) && !isHint(line))
+      if (!readDeclaration(line, kernel) && !readBlock(line, kernel) &&
+          !isHint(line))
         throw std::runtime_error(line);
       continue;
     }
@@ -180,8 +198,12 @@ void Translation::readKernel(const std::string &line) {
   kernel.sharedBytes = sharedBytes;
   instructions.waits = false;
   instructions.sites.clear();
+  instructions.used.clear();
   instructions.granuleBytes = 16;
   readBody(kernel);
+  for (const std::string &name : instructions.used)
+    if (auto found = sharedSizes.find(name); found != sharedSizes.end())
+      kernel.namedSharedBytes += found->second;
   kernel.waits = instructions.waits;
   kernel.sites = instructions.sites;
   kernel.granuleBytes = instructions.granuleBytes;
@@ -213,10 +235,13 @@ void Translation::run() {
     if (size_t comment = line.find("//"); comment != std::string::npos)
       line.resize(comment);
     line = trim(line);
-    if (line.empty() || line.compare(0, 8, ".version") == 0 ||
-        line.compare(0, 13, ".address_size") == 0)
+    if (line.empty() || line.compare(0, 13, ".address_size") == 0)
       continue;
-    if (line.compare(0, 8, ".target ") == 0) {
+    if (line.compare(0, 9, ".version ") == 0) {
+      size_t dot = line.find('.', 1);
+      program.version = 10 * std::stoi(line.substr(9, dot - 9)) +
+                        std::stoi(line.substr(dot + 1));
+    } else if (line.compare(0, 8, ".target ") == 0) {
       program.chip = trim(line.substr(8));
     } else if (line.find(".entry ") != std::string::npos) {
       readKernel(line);

@@ -16,6 +16,7 @@
 #ifndef POPLAR_UNITTESTS_GPU_EMULATED_PTX_H
 #define POPLAR_UNITTESTS_GPU_EMULATED_PTX_H
 
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -32,6 +33,12 @@ struct PTXSite {
 struct PTXKernel {
   std::string name;
   int64_t sharedBytes = 0;
+  /// Of that, what is in variables that the kernel names.
+  int64_t namedSharedBytes = 0;
+  /// The threads of a block that it may be started with: the sizes, of
+  /// .reqntid, or the most that there may be, of .maxntid. 0 if none are given.
+  std::array<int64_t, 3> block = {0, 0, 0};
+  int64_t mostThreads = 0;
   /// Words of eight bytes of each parameter: of an array, several.
   std::vector<int64_t> parameterWords;
   int64_t countParameterWords() const {
@@ -49,6 +56,8 @@ struct PTXKernel {
 struct PTXProgram {
   /// Of the .target directive: "sm_80".
   std::string chip;
+  /// Of the .version directive: 70 for 7.0.
+  int version = 0;
   std::vector<PTXKernel> kernels;
   /// C++ that needs Prelude.h: a function of each kernel's name, and an array
   /// poplarGlobals of the variables in global memory.

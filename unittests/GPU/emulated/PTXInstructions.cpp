@@ -100,8 +100,10 @@ std::string PTXInstructions::value(const std::string &operand,
     return "as<" + cpp + ">(" + special->second + ")";
   if (operand[0] == '%')
     return "as<" + cpp + ">(" + mangle(operand) + ")";
-  if (auto variable = variables.find(operand); variable != variables.end())
+  if (auto variable = variables.find(operand); variable != variables.end()) {
+    used.insert(operand);
     return variable->second;
+  }
   if (auto parameter = parameters.find(operand); parameter != parameters.end())
     return "reinterpret_cast<uint64_t>(args[" +
            std::to_string(parameter->second) + "])";
@@ -391,6 +393,11 @@ std::string PTXInstructions::arithmetic(const Words &opcode,
   throw std::runtime_error("instruction " + name);
 }
 
+std::string PTXInstructions::together(const std::string &statement) const {
+  return "{ poplar_test_come_to(" + std::to_string(line) + "); " + statement +
+         " }";
+}
+
 /// Barriers, shuffles and votes.
 std::string PTXInstructions::exchange(const Words &opcode,
                                       const Words &operands) {
@@ -399,10 +406,11 @@ std::string PTXInstructions::exchange(const Words &opcode,
   if (name == "bar" || name == "barrier") {
     if (opcode.size() > 2 && isOne("red", {opcode[1].c_str()}) &&
         opcode[2] == "or")
-      return assign(operands[0], "poplar_test_barrier_or(" +
-                                     value(operands[2], "pred") + ")");
+      return together(
+          assign(operands[0],
+                 "poplar_test_barrier_or(" + value(operands[2], "pred") + ")"));
     if (opcode[1] == "sync" && operands == Words{"0"})
-      return "poplar_test_barrier();";
+      return together("poplar_test_barrier();");
     // Of a whole warp.
     if (opcode == Words{"bar", "warp", "sync"} &&
         (operands == Words{"-1"} || operands == Words{"0xFFFFFFFF"}))
@@ -454,7 +462,7 @@ std::string PTXInstructions::matrix(const Words &opcode,
     Words targets = list(operands[0], 4);
     for (size_t i = 0; i < 4; ++i)
       text += " " + assign(targets[i], "parts[" + std::to_string(i) + "]");
-    return text + " }";
+    return together(text + " }");
   }
   // mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
   if (opcode.size() != 10 || opcode[1] != "sync" || opcode[2] != "aligned" ||
@@ -475,7 +483,7 @@ std::string PTXInstructions::matrix(const Words &opcode,
   Words targets = list(operands[0], 4);
   for (size_t i = 0; i < 4; ++i)
     text += " " + assign(targets[i], "d[" + std::to_string(i) + "]");
-  return text + " }";
+  return together(text + " }");
 }
 
 /// cp.async and what goes with it.

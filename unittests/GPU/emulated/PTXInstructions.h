@@ -12,6 +12,7 @@
 #include "PTX.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ public:
   /// Expressions for the addresses of variables, by name; numbers of
   /// parameters.
   std::map<std::string, std::string> variables;
+  /// Of these, what the kernel names.
+  std::set<std::string> used;
   std::map<std::string, int> parameters;
   int64_t parameterBytes = 0;
   /// The line of the instruction; where memory is accessed, and the least bytes
@@ -62,6 +65,8 @@ private:
   std::string copyLater(const Words &opcode, const Words &operands);
   std::string address(const std::string &space, const std::string &operand,
                       const std::string &bytes, const std::string &kind);
+  /// Of what all lanes of a warp execute as one.
+  std::string together(const std::string &statement) const;
   /// Notes the instruction at hand; returns its number.
   std::string addSite(uint64_t granule);
   std::string text;
