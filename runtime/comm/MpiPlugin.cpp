@@ -43,11 +43,11 @@ static int init(double, int32_t *Rank, int32_t *Size) {
   // end, for 4 ms.
   setenv("OMPI_MCA_mpi_yield_when_idle", "0", /*overwrite=*/0);
   int Provided;
-  if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &Provided),
+  if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &Provided),
             "MPI_Init_thread"))
     return 1;
-  if (Provided < MPI_THREAD_FUNNELED) {
-    Message = "this MPI does not support processes with threads";
+  if (Provided < MPI_THREAD_SERIALIZED) {
+    Message = "this MPI does not support calls of two threads, one at a time";
     return 1;
   }
   // A communicator of our own, so that errors come back to us.
