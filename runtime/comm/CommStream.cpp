@@ -8,7 +8,6 @@
 
 #include "comm/CommStream.h"
 #include "comm/IslandCommunicator.h"
-#include "comm/Pause.h"
 #include "support/Cores.h"
 #include "support/Error.h"
 
@@ -52,6 +51,8 @@ CommStream::CommStream(const Factory &Make, size_t TraceCapacity)
     : Events(TraceCapacity ? std::make_unique<Trace>(TraceCapacity) : nullptr),
       Ring(Capacity) {
   Waits.reserve(NumPoints);
+  // Short sleeps between polls are to be short, on both threads.
+  prctl(PR_SET_TIMERSLACK, 1000);
   // Signals are for the rank's own thread.
   sigset_t All, Before;
   sigfillset(&All);
@@ -335,8 +336,13 @@ int CommStream::startMessage(bool Sends, int Peer, int Kind, void *Data,
   ++Status.Started;
   Status.Kind = Sends ? Collective::SendMessage : Collective::ReceiveMessage;
   Status.Bucket = -1;
+  callHere([&] { startMessages(); });
+  throwFailure();
+  // The thread is to look at it now and then while the rank computes.
+  bool LooksSoon = looksSoon();
   Lock.unlock();
-  wake();
+  if (!LooksSoon)
+    wake();
   return Number;
 }
 
@@ -348,15 +354,63 @@ int CommStream::receive(int Peer, int Kind, void *Data, int64_t Bytes) {
   return startMessage(false, Peer, Kind, Data, Bytes);
 }
 
+/// Of a rank that waits for a message: between two polls at first, and by how
+/// much a poll may be late before the thread polls instead.
+static constexpr std::chrono::microseconds ShortPause(50), Patience(100);
+
+template <typename Function> void CommStream::callHere(Function &&Body) {
+  if (IsExecuting)
+    return;
+  try {
+    Body();
+  } catch (...) {
+    Failure = std::current_exception();
+  }
+}
+
+void CommStream::pollHere(std::unique_lock<std::mutex> &Lock, Message &M,
+                          Pause &P) {
+  if (First->isInterrupted())
+    fail("interrupted");
+  startMessages();
+  // Which moves all messages: a test of each would take longer.
+  if (testMessage(M))
+    return;
+  Clock::duration Time = P.next(First->getNextEvent());
+  if (Time <= Clock::duration::zero() || !First->arm())
+    return;
+  PollsHere = Clock::now() + Time;
+  int Descriptor = First->getDescriptor();
+  Lock.unlock();
+  restOn(Time, Descriptor, -1);
+  Lock.lock();
+}
+
+void CommStream::waitHere(std::unique_lock<std::mutex> &Lock, Message &M) {
+  // It wakes up often now, and others may want its core.
+  ShortSlices Slices;
+  Pause P(ShortPause);
+  while (M.TheState != Message::Done && !Failure) {
+    if (IsExecuting) {
+      Progress.wait(Lock, [&] {
+        return M.TheState == Message::Done || Failure || !IsExecuting;
+      });
+      continue;
+    }
+    callHere([&] { pollHere(Lock, M, P); });
+  }
+  PollsHere = Clock::time_point::min();
+}
+
 void CommStream::waitMessage(int Number) {
   std::unique_lock<std::mutex> Lock(Mutex);
   Message &M = Messages[static_cast<size_t>(Number)];
   Clock::time_point Begin = Clock::now();
+  if (M.TheState != Message::Done)
+    callHere([&] { testMessage(M); });
   if (M.TheState != Message::Done) {
     Status.Waiting = true;
-    // The thread may be asleep for as long as the rank computes.
-    wake();
-    Progress.wait(Lock, [&] { return M.TheState == Message::Done || Failure; });
+    waitHere(Lock, M);
     Status.Waiting = false;
     if (Events)
       Events->record(Trace::Compute, "wait", Begin, Clock::now());
@@ -372,8 +426,14 @@ void CommStream::waitMessage(int Number) {
 bool CommStream::advanceMessages() {
   if (ActiveMessages == 0)
     return false;
-  bool Moved = false;
   std::lock_guard<std::mutex> Lock(Mutex);
+  bool Moved = startMessages();
+  return testMessages() || Moved;
+}
+
+bool CommStream::startMessages() {
+  if (QueuedMessages.empty())
+    return false;
   for (int Number : QueuedMessages) {
     Message &M = Messages[static_cast<size_t>(Number)];
     M.Number = M.Sends ? First->send(M.Peer, M.Kind, M.Data, M.Bytes)
@@ -386,25 +446,34 @@ bool CommStream::advanceMessages() {
       CommStatistics::PerKind &K = Statistics.Kinds[Collective::SendMessage];
       (IsLocal ? K.LocalBytes : K.RemoteBytes) += M.Bytes;
     }
-    Moved = true;
   }
   QueuedMessages.clear();
-  for (Message &M : Messages) {
-    if (M.TheState != Message::UnderWay || !First->test(M.Number))
-      continue;
-    Moved = true;
-    M.TheState = Message::Done;
-    --ActiveMessages;
-    ++Status.Completed;
-    CommStatistics::PerKind &K =
-        Statistics.Kinds[M.Sends ? Collective::SendMessage
-                                 : Collective::ReceiveMessage];
-    ++K.Count;
-    if (M.Sends) {
-      K.ThreadSeconds += toSeconds(Clock::now() - M.Begin);
-      Statistics.LinkSeconds = First->getLinkSeconds();
-    }
+  MovedLast = Clock::now();
+  return true;
+}
+
+bool CommStream::testMessage(Message &M) {
+  if (M.TheState != Message::UnderWay || !First->test(M.Number))
+    return false;
+  M.TheState = Message::Done;
+  MovedLast = Clock::now();
+  --ActiveMessages;
+  ++Status.Completed;
+  CommStatistics::PerKind &K =
+      Statistics.Kinds[M.Sends ? Collective::SendMessage
+                               : Collective::ReceiveMessage];
+  ++K.Count;
+  if (M.Sends) {
+    K.ThreadSeconds += toSeconds(MovedLast - M.Begin);
+    Statistics.LinkSeconds = First->getLinkSeconds();
   }
+  return true;
+}
+
+bool CommStream::testMessages() {
+  bool Moved = false;
+  for (Message &M : Messages)
+    Moved |= testMessage(M);
   if (Moved)
     Progress.notify_all();
   return Moved;
@@ -416,7 +485,7 @@ void CommStream::drain() {
   if ((Completed < Issued || ActiveMessages) && Failed)
     interruptAll();
   Progress.wait(Lock, [&] {
-    return (Completed == Issued && !ActiveMessages) || Failure;
+    return (Completed == Issued && !ActiveMessages) || HasEnded;
   });
   if (!Top && !Order)
     return;
@@ -593,9 +662,9 @@ bool CommStream::look() {
   }
   bool IsComplete = Order->hasReached(F.End);
   Clock::time_point Now = Clock::now();
+  Lock.lock();
   if (IsComplete)
     account(C, F.Begin, Now, F.LocalBytes, F.RemoteBytes);
-  Lock.lock();
   if (DeviceWaits)
     Statistics.Kinds[C.TheKind].ExposedSeconds += toSeconds(Now - LookedAt);
   else if (HasCome)
@@ -652,29 +721,39 @@ static Clock::duration getRest(Clock::duration Time) {
   return std::clamp<Clock::duration>(Time / 4, microseconds(100), Most);
 }
 
-/// Until there is something else to do. A message that is asked for wakes the
-/// thread; one on its way needs it now and then, and more often while the rank
-/// waits for it and does not want its core.
-void CommStream::pollMessages() {
-  Pause P(std::chrono::microseconds(50));
-  Clock::time_point Moved = Clock::now();
-  while (ActiveMessages && !HasWork) {
+/// Whether the thread, as it sleeps now, will look at what has just been
+/// started in time.
+bool CommStream::looksSoon() const {
+  return IsResting && RestsUntil <= Clock::now() + 5 * Patience &&
+         RestsUntil - ShortPause <= First->getNextEvent();
+}
+
+/// Until there is something else to do. A message that is started wakes the
+/// thread; one on its way needs it now and then, the less if the rank waits for
+/// one, and moves them itself.
+void CommStream::pollMessages(std::unique_lock<std::mutex> &Lock) {
+  while (ActiveMessages && !HasWork && !Failure) {
     if (First->isInterrupted())
       fail("interrupted");
-    if (advanceMessages()) {
-      P = Pause(std::chrono::microseconds(50));
-      Moved = Clock::now();
+    bool Started = startMessages();
+    if (testMessages() || Started)
       continue;
+    Clock::time_point Now = Clock::now();
+    int Descriptor = -1;
+    if (Now < PollsHere + Patience) {
+      RestsUntil = PollsHere + Patience;
+    } else {
+      Clock::duration Rest =
+          Status.Waiting ? Patience : getRest(Now - MovedLast);
+      RestsUntil = std::min(Now + Rest, First->getNextEvent());
+      if (RestsUntil <= Now || !First->arm())
+        continue;
+      Descriptor = First->getDescriptor();
     }
-    Clock::time_point Now = Clock::now(), Next = First->getNextEvent();
-    std::unique_lock<std::mutex> Lock(Mutex);
-    Clock::duration Time = Status.Waiting
-                               ? P.next(Next)
-                               : std::min(getRest(Now - Moved), Next - Now);
-    IsResting = !HasWork && QueuedMessages.empty();
+    IsResting = true;
     Lock.unlock();
-    if (IsResting)
-      First->rest(Time, Waker.getDescriptor());
+    restOn(RestsUntil - Now, Waker.getDescriptor(), Descriptor);
+    Lock.lock();
     IsResting = false;
     Waker.silence();
   }
@@ -688,57 +767,62 @@ void CommStream::wake() {
 }
 
 void CommStream::loop(const Factory &Make) {
-  // Short sleeps between polls are to be short.
-  prctl(PR_SET_TIMERSLACK, 1000);
-  askForShortSlices();
+  ShortSlices Slices;
   prctl(PR_SET_NAME, "poplar-comm");
   try {
     First = Make();
     First->setBackground([this] { return advanceMessages(); });
-    std::unique_lock<std::mutex> Lock(Mutex);
-    Comm = First.get();
-    Ready = true;
-    Progress.notify_one();
-    while (true) {
-      Work.wait(Lock, [&] {
-        return Closing || Completed < Issued || ActiveMessages;
-      });
-      if (Completed == Issued && ActiveMessages) {
-        Lock.unlock();
-        pollMessages();
-        Lock.lock();
-        continue;
-      }
-      if (Completed == Issued)
-        return;
-      if (Queued == Issued) {
-        Lock.unlock();
-        watch(Queued, /*OrWork=*/true);
-        Lock.lock();
-        continue;
-      }
-      // Only this thread frees the place in the ring.
-      Ticket Next = Queued + 1;
-      const Operation &Op = Ring[static_cast<size_t>(Next) % Capacity];
-      bool IsQueued = isQueuedOnDevice(Op);
-      Lock.unlock();
-      if (IsQueued) {
-        queue(Next);
-      } else {
-        // What is called, too, comes after what was started before.
-        watch(Queued, /*OrWork=*/false);
-        execute(Op);
-      }
-      Lock.lock();
-      Queued = Next;
-      HasWork = Queued < Issued;
-      if (!IsQueued)
-        complete();
-      Progress.notify_one();
-    }
+    serve();
   } catch (...) {
     std::lock_guard<std::mutex> Lock(Mutex);
-    Failure = std::current_exception();
+    if (!Failure)
+      Failure = std::current_exception();
+  }
+  std::lock_guard<std::mutex> Lock(Mutex);
+  HasEnded = true;
+  Progress.notify_one();
+}
+
+void CommStream::serve() {
+  std::unique_lock<std::mutex> Lock(Mutex);
+  Comm = First.get();
+  Ready = true;
+  Progress.notify_one();
+  while (true) {
+    Work.wait(Lock, [&] {
+      return Closing || Failure || Completed < Issued || ActiveMessages;
+    });
+    if (Failure || (Completed == Issued && !ActiveMessages))
+      return;
+    if (Completed == Issued) {
+      pollMessages(Lock);
+      continue;
+    }
+    if (Queued == Issued) {
+      Lock.unlock();
+      watch(Queued, /*OrWork=*/true);
+      Lock.lock();
+      continue;
+    }
+    // Only this thread frees the place in the ring.
+    Ticket Next = Queued + 1;
+    const Operation &Op = Ring[static_cast<size_t>(Next) % Capacity];
+    bool IsQueued = isQueuedOnDevice(Op);
+    IsExecuting = true;
+    Lock.unlock();
+    if (IsQueued) {
+      queue(Next);
+    } else {
+      // What is called, too, comes after what was started before.
+      watch(Queued, /*OrWork=*/false);
+      execute(Op);
+    }
+    Lock.lock();
+    IsExecuting = false;
+    Queued = Next;
+    HasWork = Queued < Issued;
+    if (!IsQueued)
+      complete();
     Progress.notify_one();
   }
 }

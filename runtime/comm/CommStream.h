@@ -22,10 +22,16 @@
 //   its library                      |======= a =======|
 //
 // All ranks start the same collectives in the same order. All calls to the
-// communication library, its start and its end included, come from this thread.
+// communication library, its start and its end included, come from this thread,
+// but for messages: the rank's own thread starts them itself, and tests them
+// while it waits for one, unless this thread is in the midst of a collective.
+// If this thread did so, it would wake the rank up on the core that they share,
+// and often lose the core to it before it has gone to sleep; it would then get
+// it back, and look at messages again, only when the rank waits again or its
+// slice of some milliseconds ends.
 // Nothing is allocated once the stream runs.
 //
-// start(), wait() and run() are for one thread: the rank's own.
+// start(), wait(), run() and messages are for one thread: the rank's own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +41,7 @@
 #include "comm/Bell.h"
 #include "comm/Communicator.h"
 #include "comm/IslandLibrary.h"
+#include "comm/Pause.h"
 #include "comm/Trace.h"
 
 #include <condition_variable>
@@ -278,10 +285,22 @@ private:
   };
 
   int startMessage(bool Sends, int Peer, int Kind, void *Data, int64_t Bytes);
-  /// On the thread: starts and tests messages.
+  /// Starts and tests messages: on the thread, while it waits for others.
   bool advanceMessages();
-  void pollMessages();
+  /// With the lock, by which two threads take turns in calling the library.
+  /// They return whether anything has moved.
+  bool startMessages();
+  bool testMessages();
+  bool testMessage(Message &M);
+  void pollMessages(std::unique_lock<std::mutex> &Lock);
+  bool looksSoon() const;
   void wake();
+  /// On the rank's thread, with the lock: calls `Body`, which calls the
+  /// library, unless the thread is in the midst of an operation. What goes
+  /// wrong is the stream's failure.
+  template <typename Function> void callHere(Function &&Body);
+  void waitHere(std::unique_lock<std::mutex> &Lock, Message &M);
+  void pollHere(std::unique_lock<std::mutex> &Lock, Message &M, Pause &P);
   void drain();
   /// With the lock.
   void interruptAll();
@@ -289,6 +308,7 @@ private:
   void call(CallFunction Function, void *Context);
   Ticket enqueue(const Operation &Op);
   void loop(const Factory &Make);
+  void serve();
   void execute(const Operation &Op);
   void executeCollective(const Collective &C);
   bool isQueuedOnDevice(const Operation &Op) const {
@@ -333,9 +353,19 @@ private:
   /// When the first of those that are not complete became that.
   Clock::time_point OldestSince;
   bool Ready = false, Closing = false;
-  /// Of the thread, while it sleeps until a message may have moved.
+  /// The thread has ended, by a failure, its own or the rank's, or a close.
+  bool HasEnded = false;
+  /// Of the thread: whether it executes an operation, in which it calls the
+  /// library without the lock.
+  bool IsExecuting = false;
+  /// While it sleeps until a message may have moved, and until when.
   Bell Waker;
   std::atomic<bool> IsResting{false};
+  Clock::time_point RestsUntil = Clock::time_point::min();
+  /// When a message has moved last, and when the rank will look again, which
+  /// waits for one.
+  Clock::time_point MovedLast = Clock::now(),
+                    PollsHere = Clock::time_point::min();
   std::vector<Message> Messages;
   /// Those that are queued, in order.
   std::vector<int> QueuedMessages;

@@ -60,10 +60,6 @@ void Communicator::allReduce(const float *Source, float *Result, Type Wire,
   }
 }
 
-void Communicator::rest(Clock::duration Most, int Bell) {
-  restOn(Most, Bell, -1);
-}
-
 void Communicator::useIslands(const Topology &) {
   fail("islands are joined by messages, not by ", getBackend());
 }

@@ -157,8 +157,9 @@ public:
   virtual std::chrono::steady_clock::time_point getNextEvent() const {
     return std::chrono::steady_clock::time_point::max();
   }
-  /// Sleeps between two tests: Transport::rest.
-  virtual void rest(std::chrono::steady_clock::duration Most, int Bell);
+  /// What to sleep on between two tests: see Transport.
+  virtual int getDescriptor() const { return -1; }
+  virtual bool arm() { return true; }
   /// What to do while a collective waits for others; returns whether there was
   /// anything to do. Before makeSubgroup.
   void setBackground(std::function<bool()> Function) {

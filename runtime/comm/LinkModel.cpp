@@ -71,9 +71,8 @@ public:
     return true;
   }
 
-  void rest(Clock::duration Most, int Bell) override {
-    Inner->rest(Most, Bell);
-  }
+  int getDescriptor() const override { return Inner->getDescriptor(); }
+  bool arm() override { return Inner->arm(); }
 
   Clock::time_point getNextEvent() const override {
     return Waiting.empty() ? Inner->getNextEvent() : Queue[Waiting[0]].Due;

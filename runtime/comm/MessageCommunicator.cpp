@@ -146,7 +146,7 @@ template <typename Machine> void MessageCommunicator::finish(Machine &M) {
     if (Moved)
       P = Pause();
     else
-      Messages->rest(P.next(Messages->getNextEvent()), /*Bell=*/-1);
+      Messages->rest(P.next(Messages->getNextEvent()));
   }
 }
 
@@ -401,7 +401,8 @@ public:
   }
   bool test(Request R) override { return All.test(R); }
   Clock::time_point getNextEvent() const override { return All.getNextEvent(); }
-  void rest(Clock::duration Most, int Bell) override { All.rest(Most, Bell); }
+  int getDescriptor() const override { return All.getDescriptor(); }
+  bool arm() override { return All.arm(); }
   void abort(const std::string &Message) override { All.abort(Message); }
 
 protected:

@@ -70,9 +70,8 @@ public:
   Clock::time_point getNextEvent() const override {
     return Messages->getNextEvent();
   }
-  void rest(Clock::duration Most, int Bell) override {
-    Messages->rest(Most, Bell);
-  }
+  int getDescriptor() const override { return Messages->getDescriptor(); }
+  bool arm() override { return Messages->arm(); }
   std::unique_ptr<Communicator>
   makeSubgroup(const std::vector<int> &Ranks) override;
   void useScratch(void *Memory, int64_t Bytes) override;

@@ -97,14 +97,12 @@ public:
     check(Table.test(R, &Done));
     return Done != 0;
   }
-  void rest(Clock::duration Most, int Bell) override {
-    if (Most <= Clock::duration::zero())
-      return;
+  int getDescriptor() const override { return Descriptor; }
+  bool arm() override {
     int32_t NothingMoved = 1;
     if (Descriptor >= 0)
       check(Table.arm(&NothingMoved));
-    if (NothingMoved)
-      restOn(Most, Bell, Descriptor);
+    return NothingMoved != 0;
   }
   HeartbeatSockets takeSockets() override {
     HeartbeatSockets Result;

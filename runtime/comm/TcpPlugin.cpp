@@ -172,7 +172,7 @@ int startWorker(const std::string &Device) {
     return 1;
   ucp_worker_params_t Threads = {};
   Threads.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  Threads.thread_mode = UCS_THREAD_MODE_SINGLE;
+  Threads.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   return check(ucp_worker_create(Context, &Threads, &Worker),
                "ucp_worker_create");
 }

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // What the collectives need of a communication library: nonblocking messages
-// between two ranks. A transport is used by one thread only. Messages with the
-// same sender, receiver and tag arrive in the order in which they were sent and
-// match receives in the order in which these were posted.
+// between two ranks. A transport is used by one thread at a time. Messages with
+// the same sender, receiver and tag arrive in the order in which they were sent
+// and match receives in the order in which these were posted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,10 +67,16 @@ public:
   virtual Clock::time_point getNextEvent() const {
     return Clock::time_point::max();
   }
-  /// Returns after `Most`, or as soon as a message may have moved, if the
-  /// library can tell, or `Bell`, a descriptor if it is not negative, can be
-  /// read.
-  virtual void rest(Clock::duration Most, int Bell) { restOn(Most, Bell, -1); }
+  /// A descriptor that can be read once a message may have moved, if arm() has
+  /// returned true since: no message had moved since the last test. Negative if
+  /// the library cannot tell.
+  virtual int getDescriptor() const { return -1; }
+  virtual bool arm() { return true; }
+  /// Returns after `Most`, or as soon as a message may have moved.
+  void rest(Clock::duration Most) {
+    if (Most > Clock::duration::zero() && arm())
+      restOn(Most, getDescriptor(), -1);
+  }
   /// Ends all ranks, after a failure of this one.
   virtual void abort(const std::string &Message) = 0;
   /// How long the messages sent so far occupied an injected link.

@@ -16,7 +16,8 @@
 //
 // It exports one C function, which returns this table.
 //
-// All functions are called from the thread that called init.
+// The thread that called init calls all functions but those of messages (send,
+// receive, test, arm), which another may call as well, never at the same time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,7 @@ extern "C" {
 #endif
 
 #define POPLAR_TRANSPORT_MAGIC 0x50525450u /* "PTRP" */
-#define POPLAR_TRANSPORT_VERSION 4u
+#define POPLAR_TRANSPORT_VERSION 5u
 #define POPLAR_TRANSPORT_ENTRY "poplar_transport_plugin"
 
 // NOLINTBEGIN(readability-identifier-naming): this is C.
@@ -56,6 +57,9 @@ typedef struct PoplarTransportTable {
               int32_t *request);
   int (*receive)(void *data, size_t bytes, int32_t peer, int32_t tag,
                  int32_t *request);
+  /// Moves other messages, too, if that is cheap: a rank that waits for one
+  /// tests only that one, and leaves the others to a thread that tests less
+  /// often. It does not yield: see Pause.h.
   int (*test)(int32_t request, int32_t *done);
   /// A descriptor that is readable once a message may have moved, if arm() said
   /// after the last test() that nothing had. Both may be null: then messages

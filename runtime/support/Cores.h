@@ -47,28 +47,45 @@ inline void pinToCores(const std::vector<int> &Cores, size_t First,
   sched_setaffinity(0, sizeof(Own), &Own);
 }
 
+/// Linux's struct sched_attr, which the C library does not declare.
+struct SchedulerAttributes {
+  uint32_t Size, Policy;
+  uint64_t Flags;
+  int32_t Nice;
+  uint32_t Priority;
+  uint64_t Slice, Deadline, Period;
+};
+
 /// Lets this thread, which mostly sleeps and shares a core with computation,
 /// have the core as soon as it wakes up. Since version 6.6, Linux lets a thread
 /// that computes finish its slice first, until the next tick of up to 4 ms, and
 /// since 6.12 it does not if the other asks for shorter slices. A refusal costs
-/// speed, not correctness.
-inline void askForShortSlices() {
-  // Linux's struct sched_attr, which the C library does not declare.
-  struct {
-    uint32_t Size, Policy;
-    uint64_t Flags;
-    int32_t Nice;
-    uint32_t Priority;
-    uint64_t Slice, Deadline, Period;
-  } Attributes = {};
-  if (syscall(SYS_sched_getattr, 0, &Attributes, sizeof(Attributes), 0) != 0 ||
-      Attributes.Policy != SCHED_OTHER)
-    return;
-  constexpr uint64_t ShortestNanoseconds = 100'000; // that there is
-  Attributes.Size = sizeof(Attributes);
-  Attributes.Slice = ShortestNanoseconds;
-  syscall(SYS_sched_setattr, 0, &Attributes, 0);
-}
+/// speed, not correctness. Until its end, the slices are as before.
+class ShortSlices {
+public:
+  ShortSlices() {
+    if (syscall(SYS_sched_getattr, 0, &Before, sizeof(Before), 0) != 0 ||
+        Before.Policy != SCHED_OTHER)
+      return;
+    constexpr uint64_t ShortestNanoseconds = 100'000; // that there is
+    SchedulerAttributes Short = Before;
+    Short.Size = sizeof(Short);
+    Short.Slice = ShortestNanoseconds;
+    IsSet = syscall(SYS_sched_setattr, 0, &Short, 0) == 0;
+  }
+  ~ShortSlices() {
+    if (!IsSet)
+      return;
+    Before.Size = sizeof(Before);
+    syscall(SYS_sched_setattr, 0, &Before, 0);
+  }
+  ShortSlices(const ShortSlices &) = delete;
+  ShortSlices &operator=(const ShortSlices &) = delete;
+
+private:
+  SchedulerAttributes Before = {};
+  bool IsSet = false;
+};
 
 /// For how long this thread has had a core.
 inline double getThreadSeconds() {

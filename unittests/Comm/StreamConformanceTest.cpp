@@ -14,11 +14,25 @@
 #include "comm/Agreement.h"
 #include "support/Error.h"
 
+#include <atomic>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <sched.h>
+#include <thread>
 
 using namespace poplar::runtime;
 using namespace poplar::runtime::comm;
+
+/// Of this process, by libraries that are loaded, too.
+static std::atomic<int64_t> Yields{0};
+
+extern "C" int sched_yield() {
+  static auto *Real =
+      reinterpret_cast<int (*)()>(dlsym(RTLD_NEXT, "sched_yield"));
+  ++Yields;
+  return Real();
+}
 
 namespace {
 
@@ -176,6 +190,33 @@ TEST(StreamConformance, MessagesOvertakeCollectives) {
     Stream.wait(Ticket);
     T.check(Rank);
     EXPECT_EQ(Value, Rank < 2 ? 42 : 0);
+  });
+}
+
+// Beside a process that computes, a yield costs its whole slice, and a message
+// needs many tests.
+TEST(StreamConformance, WaitsDoNotYield) {
+  if (haveIslands())
+    GTEST_SKIP() << "islands have no messages";
+  onEachStream([](CommStream &Stream) {
+    int Size = Stream.size(), Rank = Stream.rank();
+    if (Size == 1)
+      return;
+    Stream.reserveMessages(2);
+    Stream.run([](Communicator &C) { C.barrier(); });
+    int64_t Before = Yields;
+    int32_t Sent = Rank, Received = -1;
+    int Receive =
+        Stream.receive((Rank + 1) % Size, 0, &Received, sizeof Received);
+    // The others wait for a late one, and in the collective behind that.
+    if (Rank == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    int Send = Stream.send((Rank + Size - 1) % Size, 0, &Sent, sizeof Sent);
+    Stream.waitMessage(Receive);
+    Stream.waitMessage(Send);
+    Stream.run([](Communicator &C) { C.barrier(); });
+    EXPECT_EQ(Received, (Rank + 1) % Size);
+    EXPECT_EQ(Yields, Before);
   });
 }
 
