@@ -535,6 +535,12 @@ LogicalResult RopeOp::verify() {
                          << width / headDim;
   if (!getPositions() != (getLength() == 0))
     return emitOpError("needs a length with positions, and only then");
+  // Programs hold a table of sines and cosines.
+  constexpr int64_t kLargestTable = int64_t(1) << 28;
+  int64_t length = getPositions() ? getLength() : getDim(getX(), 1);
+  if (length > kLargestTable / pairs)
+    return emitOpError() << "has " << length << " positions with " << pairs
+                         << " frequencies, more than 2^28 angles";
   return verifyPositions(*this, getPositions(), {"x", getX()});
 }
 

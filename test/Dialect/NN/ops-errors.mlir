@@ -250,6 +250,14 @@ func.func @f(%x: tensor<?x4x8xf32>) {
 
 // -----
 
+func.func @rope_table(%x: tensor<?x4x8xf32>, %p: tensor<?x4xi32>) -> tensor<?x4x8xf32> {
+  // expected-error@+1 {{'nn.rope' op has 268435457 positions with 1 frequencies, more than 2^28 angles}}
+  %0 = nn.rope %x at %p length 268435457 head_dim 4 inv_freq [1.0] : tensor<?x4x8xf32>, tensor<?x4xi32>
+  return %0 : tensor<?x4x8xf32>
+}
+
+// -----
+
 func.func @f(%x: tensor<?x4x8xf32>, %k: tensor<?x4x8xf32>) {
   // expected-error @below {{result [?,4,8] does not divide into 3 heads}}
   %0:2 = nn.attention %x, %k, %k  heads 3 kv_heads 1 scale 0.5  : (tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x8xf32>) -> (tensor<?x4x8xf32>, tensor<?x2x4xf32>)
