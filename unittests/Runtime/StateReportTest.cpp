@@ -155,14 +155,11 @@ TEST_F(Replicas, AreOnRanksThatHoldTheBucket) {
 }
 
 TEST_F(Replicas, ThereAreNoneInStage3) {
-  Executor Alone(testprogram::Program, {1}, 1);
-  EXPECT_THROW(checkReplicas(Alone, ""), Error);
+  EXPECT_THROW(requireReplicas(testprogram::Program), Error);
+  shardHalf(0);
+  requireReplicas(P);
   shardHalf(3);
-  Peer Other;
-  Executor Sharded(P, {1}, 1, 1);
-  Sharded.collectives = &Other;
-  EXPECT_THROW(checkReplicas(Sharded, ""), Error);
-  EXPECT_TRUE(Other.Given.empty());
+  EXPECT_THROW(requireReplicas(P), Error);
 }
 
 TEST(MemoryUse, AddsUpToThePeak) {
