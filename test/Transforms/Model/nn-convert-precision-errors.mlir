@@ -21,7 +21,7 @@ func.func @train() {
 
 // -----
 
-func.func @forward() {
+func.func @receive() {
   // expected-error @below {{has no rule for a change of precision}}
   %x = zero.receive activation from 0 : tensor<?x4x8xf32>
   return
@@ -29,7 +29,7 @@ func.func @forward() {
 
 // -----
 
-func.func @forward(%x: tensor<?x4x8xf32>) {
+func.func @send(%x: tensor<?x4x8xf32>) {
   // expected-error @below {{has no rule for a change of precision}}
   zero.send activation %x to 1 : tensor<?x4x8xf32>
   return
