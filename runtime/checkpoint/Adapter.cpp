@@ -379,10 +379,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
                        }});
     Tensors.back().StoredAs = StoredAs;
   }
-  // So that all that is f32 is aligned.
-  std::stable_partition(
-      Tensors.begin(), Tensors.end(),
-      [](const TensorSource &T) { return T.StoredAs == TensorSource::F32; });
+  putAlignedFirst(Tensors);
   if (Merged != Updates.size())
     fail("'", Base, "' is another model than the adapter's: of ",
          Updates.size(), " layers with adapters it has ", Merged);

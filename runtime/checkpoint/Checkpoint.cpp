@@ -87,10 +87,7 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   Reader.add(&Shard::Master, "", Weights);
   Reader.addMoment(&Shard::Moment1, &Shard::Blocks1, ".m", Moments);
   Reader.addMoment(&Shard::Moment2, &Shard::Blocks2, ".v", Moments);
-  // So that all that is f32 is aligned.
-  std::stable_partition(
-      Moments.begin(), Moments.end(),
-      [](const TensorSource &T) { return T.StoredAs == TensorSource::F32; });
+  putAlignedFirst(Moments);
   const AdapterInfo &Adapter = Exec.model().Adapter;
   if (Adapter.Rank)
     for (TensorSource &Source : Weights)

@@ -217,6 +217,12 @@ void poplar::runtime::readTensors(
     }
 }
 
+void poplar::runtime::putAlignedFirst(std::vector<TensorSource> &Tensors) {
+  std::stable_partition(
+      Tensors.begin(), Tensors.end(),
+      [](const TensorSource &T) { return T.StoredAs == TensorSource::F32; });
+}
+
 static const char *getName(TensorSource::Format F) {
   static constexpr const char *Names[] = {"F32", "BF16", "F16", "U8"};
   return Names[F];

@@ -72,6 +72,10 @@ struct TensorSource {
   Format StoredAs = F32;
 };
 
+/// Puts what is f32 before what is narrower, so that all of it is aligned in a
+/// file.
+void putAlignedFirst(std::vector<TensorSource> &Tensors);
+
 /// Calls `Visit(Tensor, Data, Count)` for all elements of all tensors, in order
 /// and in blocks that depend on the shapes alone.
 void readTensors(const std::vector<TensorSource> &Tensors,
