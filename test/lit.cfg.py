@@ -22,6 +22,12 @@ config.environment["PATH"] = os.pathsep.join(
 )
 # Tests run side by side: threads that wait for others must leave them the cores.
 config.environment["OMP_WAIT_POLICY"] = "passive"
+# What several tests compile is compiled once: code that poplar build generates,
+# and kernels of emulated GPUs. Both are found by their contents.
+config.environment["POPLAR_CACHE"] = os.path.join(config.poplar_obj_root, "cache")
+config.environment["POPLAR_EMULATED_CACHE"] = os.path.join(
+    config.poplar_obj_root, "emulated-cache"
+)
 for variable in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "POPLAR_TEST_ALL_WIDTHS",
                  "POPLAR_TEST_DOWNLOADS", "POPLAR_TEST_PLANS"):
     if variable in os.environ:

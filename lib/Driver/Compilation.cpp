@@ -116,16 +116,16 @@ bool Compilation::emit(mlir::ModuleOp program, const BuildOptions &options,
     error = directory + ": " + code.message();
     return false;
   }
-  llvm::FileRemover object(directory + "/program.o"),
+  llvm::FileRemover objects(directory + "/program.a"),
       temporary(directory + "/train.tmp"),
       resources(directory + "/kernels.txt");
   llvm::sys::fs::remove(directory + "/kernels.txt"); // of an earlier build
   std::string executable = directory + "/train";
-  if (mlir::failed(emitObject(program, options, directory + "/program.o",
-                              timing, report)))
+  if (mlir::failed(emitObjects(program, options, directory + "/program.a",
+                               timing, report)))
     return false;
   mlir::TimingScope phase = timing.nest("Link the executable");
-  if (mlir::failed(linkExecutable(program, options, directory + "/program.o",
+  if (mlir::failed(linkExecutable(program, options, directory + "/program.a",
                                   directory + "/train.tmp")))
     return false;
   if (std::error_code code =

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Optimize.h"
+#include "KernelObjects.h"
 #include "Poplar/Support/HostCPU.h"
 #include "Poplar/Target/Build.h"
 #include "Poplar/Target/GPUImage.h"
@@ -16,12 +16,12 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Object/ArchiveWriter.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -158,6 +158,31 @@ LogicalResult linkKernelLibrary(ModuleOp module, llvm::Module &llvmModule,
   return success();
 }
 
+/// An archive, all of whose members are linked: an executable has one program,
+/// and the kernels that this calls.
+LogicalResult writeObjects(ModuleOp module, ArrayRef<KernelObject> objects,
+                           StringRef path) {
+  std::vector<llvm::NewArchiveMember> members;
+  for (const KernelObject &object : objects)
+    members.emplace_back(llvm::MemoryBufferRef(object.code, object.symbol));
+  auto archive = llvm::writeArchiveToBuffer(
+      members, llvm::SymtabWritingMode::NormalSymtab,
+      llvm::object::Archive::K_GNU, /*Deterministic=*/true, /*Thin=*/false);
+  if (!archive)
+    return module.emitError("objects: ") << toString(archive.takeError());
+  std::error_code error;
+  llvm::raw_fd_ostream out(path, error);
+  if (!error) {
+    out << (*archive)->getBuffer();
+    out.close();
+    error = out.error();
+    out.clear_error();
+  }
+  if (error)
+    return module.emitError("cannot write ") << path << ": " << error.message();
+  return success();
+}
+
 } // namespace
 
 bool poplar::isKnownCPU(StringRef cpu) {
@@ -175,9 +200,9 @@ bool poplar::isKnownCPU(StringRef cpu) {
          (!triple.isX86_64() || describe(cpu)->checkFeatures("+64bit"));
 }
 
-LogicalResult poplar::emitObject(ModuleOp module, const BuildOptions &options,
-                                 StringRef objectPath, TimingScope &timing,
-                                 std::string &report) {
+LogicalResult poplar::emitObjects(ModuleOp module, const BuildOptions &options,
+                                  StringRef objectsPath, TimingScope &timing,
+                                  std::string &report) {
   std::string cpu, features;
   resolveCPU(options.cpu, cpu, features);
   auto machine = createTargetMachine(module, cpu, features);
@@ -202,13 +227,14 @@ LogicalResult poplar::emitObject(ModuleOp module, const BuildOptions &options,
     image.emplace();
     if (failed(buildGPUImage(*planned, *findGPUChip(options.chip),
                              takeGPUKernels(module), options.getKernelLibrary(),
-                             llvm::sys::path::parent_path(objectPath), *image)))
+                             llvm::sys::path::parent_path(objectsPath),
+                             *image)))
       return failure();
     report = image->report;
     if (!options.keepPTX && !image->cubin.empty())
       image->ptx.clear();
     if (failed(writeResources(module, *image,
-                              llvm::sys::path::parent_path(objectPath) +
+                              llvm::sys::path::parent_path(objectsPath) +
                                   "/kernels.txt")))
       return failure();
   }
@@ -242,36 +268,26 @@ LogicalResult poplar::emitObject(ModuleOp module, const BuildOptions &options,
     function.addFnAttr("no-trapping-math", "true");
   }
 
-  phase = timing.nest("Optimize");
-  optimize(*llvmModule, *machine);
-
-  phase = timing.nest("Generate code");
-  std::error_code error;
-  llvm::raw_fd_ostream out(objectPath, error);
-  if (error)
-    return module.emitError("cannot write ")
-           << objectPath << ": " << error.message();
-  llvm::legacy::PassManager codegen;
-  if (machine->addPassesToEmitFile(codegen, out, nullptr,
-                                   llvm::CodeGenFileType::ObjectFile))
-    return module.emitError("this target emits no object files");
-  codegen.run(*llvmModule);
-  out.close();
-  if (out.has_error()) {
-    std::string message = out.error().message();
-    out.clear_error();
-    return module.emitError("cannot write ") << objectPath << ": " << message;
-  }
-  return success();
+  phase = timing.nest("Compile the kernels");
+  auto kernels = compileKernels(
+      *llvmModule, [&] { return createTargetMachine(module, cpu, features); });
+  if (!kernels)
+    return module.emitError("kernels: ") << toString(kernels.takeError());
+  phase = timing.nest("Compile the program");
+  llvm::Expected<std::string> code = generateCode(*llvmModule, *machine);
+  if (!code)
+    return module.emitError() << toString(code.takeError());
+  kernels->push_back({"program", std::move(*code)});
+  return writeObjects(module, *kernels, objectsPath);
 }
 
 /// Why linking has failed, if the executable may not have had room.
 static std::string explainFullDisk(StringRef executablePath,
-                                   StringRef objectPath, StringRef runtime) {
+                                   StringRef objectsPath, StringRef runtime) {
   StringRef directory = llvm::sys::path::parent_path(executablePath);
   auto space = llvm::sys::fs::disk_space(directory.empty() ? "." : directory);
   uint64_t object = 0, archive = 0;
-  if (!space || llvm::sys::fs::file_size(objectPath, object) ||
+  if (!space || llvm::sys::fs::file_size(objectsPath, object) ||
       llvm::sys::fs::file_size(runtime, archive))
     return "";
   // An executable is no larger than what it is linked from.
@@ -284,16 +300,18 @@ static std::string explainFullDisk(StringRef executablePath,
 
 LogicalResult poplar::linkExecutable(ModuleOp module,
                                      const CodeOptions &options,
-                                     StringRef objectPath,
+                                     StringRef objectsPath,
                                      StringRef executablePath) {
   auto linker = llvm::sys::findProgramByName("c++");
   if (!linker)
     return module.emitError("no linker driver `c++` was found; on Debian: "
                             "apt-get install g++");
   std::string runtime = options.getRuntimeLibrary();
-  SmallVector<StringRef> arguments = {*linker,    "-o",    executablePath,
-                                      objectPath, runtime, "-lgomp",
-                                      "-lm",      "-ldl",  "-lpthread"};
+  // `main` comes with the runtime, which asks for the program.
+  SmallVector<StringRef> arguments = {
+      *linker,     "-o",       executablePath, "-Wl,-u,poplar_program",
+      objectsPath, runtime,    "-lgomp",       "-lm",
+      "-ldl",      "-lpthread"};
   SmallVector<std::string> libraries;
   for (std::string_view library : options.kind->libraries)
     libraries.push_back("-l" + std::string(library));
@@ -320,7 +338,7 @@ LogicalResult poplar::linkExecutable(ModuleOp module,
   if (message.empty())
     if (auto said = llvm::MemoryBuffer::getFile(log))
       message = (*said)->getBuffer().split('\n').first.str();
-  if (std::string why = explainFullDisk(executablePath, objectPath, runtime);
+  if (std::string why = explainFullDisk(executablePath, objectsPath, runtime);
       !why.empty())
     message = why;
   return module.emitError("linking ")

@@ -10,6 +10,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
 
 void poplar::optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::LoopAnalysisManager loops;
@@ -22,9 +23,11 @@ void poplar::optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
-  // Constants of descriptors are known where kernels are inlined; from there
-  // they are propagated into what the kernels call.
+  // What nobody calls is not worth optimising. Constants of descriptors are known
+  // where kernels are inlined; from there they are propagated into what the
+  // kernels call.
   llvm::ModulePassManager passes;
+  passes.addPass(llvm::GlobalDCEPass());
   passes.addPass(llvm::AlwaysInlinerPass());
   passes.addPass(
       builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3));

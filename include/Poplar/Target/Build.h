@@ -123,17 +123,18 @@ void buildLoweringPipeline(mlir::OpPassManager &pm, const CodeOptions &options);
 void registerPipelines();
 
 /// Lowers a module that has gone through the plan pipeline and compiles it to
-/// an object file that defines `poplar_program`. Errors are diagnostics. Phases
-/// are timed within `timing`; `report` gets a line about the kernels of a GPU.
-llvm::LogicalResult emitObject(mlir::ModuleOp module,
-                               const BuildOptions &options,
-                               llvm::StringRef objectPath,
-                               mlir::TimingScope &timing, std::string &report);
+/// an archive: an object that defines `poplar_program`, and one for each kernel
+/// of the host. Errors are diagnostics. Phases are timed within `timing`;
+/// `report` gets a line about the kernels of a GPU.
+llvm::LogicalResult emitObjects(mlir::ModuleOp module,
+                                const BuildOptions &options,
+                                llvm::StringRef objectsPath,
+                                mlir::TimingScope &timing, std::string &report);
 
-/// Links an object with the runtime into an executable.
+/// Links such an archive with the runtime into an executable.
 llvm::LogicalResult linkExecutable(mlir::ModuleOp module,
                                    const CodeOptions &options,
-                                   llvm::StringRef objectPath,
+                                   llvm::StringRef objectsPath,
                                    llvm::StringRef executablePath);
 
 } // namespace poplar

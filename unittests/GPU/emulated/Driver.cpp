@@ -23,6 +23,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/Driver.h"
+#include "KernelCompiler.h"
 #include "Memory.h"
 #include "PTX.h"
 #include "Prelude.h"
@@ -33,20 +34,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <dlfcn.h>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <sstream>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 using namespace poplar::emulated;
 using namespace poplar::gputest;
 namespace cuda = poplar::runtime::cuda;
-namespace fs = std::filesystem;
 using cuda::Result;
 
 struct CUctx_st {};
@@ -60,8 +56,9 @@ struct CUevent_st {
   bool hasTime = true;
 };
 struct CUfunc_st {
-  Kernel kernel;
   const PTXKernel *description;
+  /// Null until it is started for the first time.
+  Kernel kernel = nullptr;
 };
 struct CUgraph_st {
   std::deque<Queue::Work> work;
@@ -174,43 +171,6 @@ bool isPinned(const void *data, size_t bytes) {
     if (first >= start && first + bytes <= start + size)
       return true;
   return false;
-}
-
-/// What the text of a program includes, so that nothing older is found again.
-std::string readHeaders() {
-  std::ostringstream text;
-  for (const char *name : {"/Prelude.h", "/Races.h", "/../BlockEmulator.h"})
-    text << std::ifstream(std::string(POPLAR_EMULATED_INCLUDE) + name).rdbuf();
-  return text.str();
-}
-
-/// Compiles C++ to a shared object; empty if that failed.
-std::string compile(const PTXProgram &program) {
-  const char *given = std::getenv("POPLAR_EMULATED_CACHE");
-  fs::path directory = given ? given : fs::temp_directory_path().c_str();
-  std::string name =
-                  "poplar-emulated-" + std::to_string(std::hash<std::string>()(
-                                           program.source + readHeaders())),
-              own = name + "-" + std::to_string(getpid());
-  fs::path object = directory / (name + ".so");
-  std::error_code code;
-  fs::create_directories(directory, code);
-  if (given && fs::exists(object, code))
-    return object.string();
-  fs::path source = directory / (own + ".cpp"),
-           fresh = directory / (own + ".so");
-  std::ofstream(source) << program.source;
-  std::string command =
-      std::string(POPLAR_EMULATED_COMPILER) +
-      " -std=c++17 -O1 -march=native -w -shared -fPIC -ffp-contract=off "
-      "-fno-math-errno -I" POPLAR_EMULATED_INCLUDE " -o '" +
-      fresh.string() + "' '" + source.string() + "'";
-  bool compiled = std::system(command.c_str()) == 0;
-  fs::remove(source, code);
-  if (!compiled)
-    return "";
-  fs::rename(fresh, object, code);
-  return object.string();
 }
 
 } // namespace
@@ -582,21 +542,8 @@ Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
     if (std::string excess = findExcess(kernel, module->program.version);
         !excess.empty())
       return say(excess);
-  std::string object = compile(module->program);
-  // It calls back.
-  Dl_info self;
-  dladdr(reinterpret_cast<void *>(cuInit), &self);
-  dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
-  void *library = object.empty() ? nullptr : dlopen(object.c_str(), RTLD_NOW);
-  if (!library)
-    return say("what PTX became cannot be compiled");
-  auto *globals =
-      static_cast<const PoplarGlobal *>(dlsym(library, "poplarGlobals"));
-  for (; globals->data; ++globals)
-    Memory::get().add(globals->data, globals->bytes);
   for (const PTXKernel &kernel : module->program.kernels)
-    module->functions[kernel.name] = {
-        reinterpret_cast<Kernel>(dlsym(library, kernel.name.c_str())), &kernel};
+    module->functions[kernel.name] = {&kernel};
   *result = module.release();
   return 0;
 }
@@ -652,6 +599,15 @@ Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
   if (!description.mostThreads &&
       threads * mostRegistersOfThread > mostRegisters)
     return tooManyResources;
+  if (Guard guard(getLock()); !function->kernel) {
+    function->kernel = compileKernel(description);
+    if (!function->kernel) {
+      std::fprintf(stderr,
+                   "emulated GPU: what kernel %s became cannot be compiled\n",
+                   description.name.c_str());
+      return invalidPTX;
+    }
+  }
   // The caller's are gone when the kernel runs.
   std::vector<uint64_t> values(size_t(description.countParameterWords()));
   const char *packed = extra ? unpack(extra, 8 * values.size()) : nullptr;

@@ -53,7 +53,7 @@ private:
 
   std::istringstream input;
   PTXProgram &program;
-  std::ostringstream out, globals;
+  std::ostringstream out;
   PTXInstructions instructions;
   bool readLine(std::string &line) {
     ++lineNumber;
@@ -64,6 +64,11 @@ private:
   int64_t sharedBytes = 0;
   /// Of each variable, with what is in front for its alignment.
   std::map<std::string, int64_t> sharedSizes;
+  /// Tables in global memory by their names in PTX.
+  struct Table {
+    std::string definition, entry;
+  };
+  std::map<std::string, Table> tables;
 };
 
 } // namespace
@@ -127,9 +132,9 @@ bool Translation::readDeclaration(const std::string &line, PTXKernel &kernel) {
 }
 
 void Translation::readBody(PTXKernel &kernel) {
-  out << "extern \"C\" void " << kernel.name
-      << "(void *const *args, int64_t sharedBytes) {\n  (void)args;\n"
-         "  (void)sharedBytes;\n";
+  out.str("");
+  out << "extern \"C\" void poplarKernel(void *const *args, int64_t "
+         "sharedBytes) {\n  (void)args;\n  (void)sharedBytes;\n";
   for (std::string line; readLine(line);) {
     if (size_t comment = line.find("//"); comment != std::string::npos)
       line.resize(comment);
@@ -201,9 +206,18 @@ void Translation::readKernel(const std::string &line) {
   instructions.used.clear();
   instructions.granuleBytes = 16;
   readBody(kernel);
-  for (const std::string &name : instructions.used)
+  std::string definitions, entries;
+  for (const std::string &name : instructions.used) {
     if (auto found = sharedSizes.find(name); found != sharedSizes.end())
       kernel.namedSharedBytes += found->second;
+    if (auto found = tables.find(name); found != tables.end()) {
+      definitions += found->second.definition;
+      entries += found->second.entry;
+    }
+  }
+  kernel.source = "#include \"Prelude.h\"\n\n" + definitions +
+                  "extern \"C\" const PoplarTable poplarTables[] = {\n" +
+                  entries + "    {nullptr, 0}};\n\n" + out.str();
   kernel.waits = instructions.waits;
   kernel.sites = instructions.sites;
   kernel.granuleBytes = instructions.granuleBytes;
@@ -219,17 +233,17 @@ void Translation::readGlobal(const std::string &line) {
   std::string name = line.substr(type + 5, bracket - type - 5);
   std::string size = line.substr(bracket + 1, line.find(']') - bracket - 1);
   size_t equals = line.find('=');
-  std::string data =
-      equals == std::string::npos ? ";" : " " + line.substr(equals);
-  out << "alignas(64) static unsigned char " << mangle(name) << "[" << size
-      << "]" << data << "\n";
-  globals << "    {" << mangle(name) << ", " << size << "},\n";
+  // Each kernel is compiled by itself, with tables of its own.
+  if (equals == std::string::npos)
+    throw std::runtime_error("a variable that kernels share, " + name);
+  tables[name] = {"alignas(64) static unsigned char " + mangle(name) + "[" +
+                      size + "] " + line.substr(equals) + "\n",
+                  "    {" + mangle(name) + ", " + size + "},\n"};
   instructions.variables[name] =
       "(reinterpret_cast<uint64_t>(" + mangle(name) + ") + kDeviceBit)";
 }
 
 void Translation::run() {
-  out << "#include \"Prelude.h\"\n\n";
   PTXKernel outer;
   for (std::string line; readLine(line);) {
     if (size_t comment = line.find("//"); comment != std::string::npos)
@@ -254,9 +268,6 @@ void Translation::run() {
       throw std::runtime_error(line.substr(0, 60));
     }
   }
-  out << "extern \"C\" const PoplarGlobal poplarGlobals[] = {\n"
-      << globals.str() << "    {nullptr, 0}};\n";
-  program.source = out.str();
 }
 
 std::string poplar::emulated::translatePTX(const std::string &text,

@@ -51,6 +51,10 @@ struct PTXKernel {
   std::vector<PTXSite> sites;
   /// The least that one of these accesses at a time.
   uint64_t granuleBytes = 16;
+  /// C++ that needs Prelude.h: a function poplarKernel, and an array poplarTables
+  /// of the tables in global memory that the kernel reads. Kernels that differ in
+  /// their names alone have the same source.
+  std::string source;
 };
 
 struct PTXProgram {
@@ -59,9 +63,6 @@ struct PTXProgram {
   /// Of the .version directive: 70 for 7.0.
   int version = 0;
   std::vector<PTXKernel> kernels;
-  /// C++ that needs Prelude.h: a function of each kernel's name, and an array
-  /// poplarGlobals of the variables in global memory.
-  std::string source;
 };
 
 /// Empty if `text` could be translated, else what is wrong.

@@ -25,8 +25,8 @@
 /// further, where no program may read or write.
 constexpr uint64_t kDeviceBit = uint64_t(1) << 52;
 
-/// A variable in global memory.
-struct PoplarGlobal {
+/// A table in global memory.
+struct PoplarTable {
   void *data;
   int64_t bytes;
 };
