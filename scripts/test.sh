@@ -24,6 +24,6 @@ preset=${1:-release}
 scripts/setup-debian.sh
 scripts/build.sh "$preset"
 echo "test: running all tests of build/$preset"
-# lit takes all cores and runs by itself, as do the tests of faults.
+# Tests of faults, which measure times, run by themselves.
 ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
   --parallel "$(nproc)"
