@@ -61,7 +61,7 @@ def compare_compilation(drivers, table, rounds):
             for turn, driver in enumerate(drivers):
                 arguments = argparse.Namespace(poplar=driver, seq_len=1024, precision="f32")
                 with tempfile.TemporaryDirectory() as directory:
-                    _, processor, _ = compile_time.measure(
+                    _, processor, _, _ = compile_time.measure(
                         arguments, {**config, "num_hidden_layers": layers}, directory
                     )
                 seconds[turn].append(processor)
