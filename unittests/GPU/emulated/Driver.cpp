@@ -56,9 +56,8 @@ struct CUevent_st {
   bool hasTime = true;
 };
 struct CUfunc_st {
+  Kernel kernel;
   const PTXKernel *description;
-  /// Null until it is started for the first time.
-  Kernel kernel = nullptr;
 };
 struct CUgraph_st {
   std::deque<Queue::Work> work;
@@ -542,8 +541,13 @@ Result cuModuleLoadDataEx(CUmod_st **result, const void *image, unsigned count,
     if (std::string excess = findExcess(kernel, module->program.version);
         !excess.empty())
       return say(excess);
-  for (const PTXKernel &kernel : module->program.kernels)
-    module->functions[kernel.name] = {&kernel};
+  // Now and not when it is started: other ranks would wait for this one then.
+  for (const PTXKernel &kernel : module->program.kernels) {
+    Kernel compiled = compileKernel(kernel);
+    if (!compiled)
+      return say("what PTX became cannot be compiled: kernel " + kernel.name);
+    module->functions[kernel.name] = {compiled, &kernel};
+  }
   *result = module.release();
   return 0;
 }
@@ -599,15 +603,6 @@ Result cuLaunchKernel(CUfunc_st *function, unsigned blocks, unsigned y,
   if (!description.mostThreads &&
       threads * mostRegistersOfThread > mostRegisters)
     return tooManyResources;
-  if (Guard guard(getLock()); !function->kernel) {
-    function->kernel = compileKernel(description);
-    if (!function->kernel) {
-      std::fprintf(stderr,
-                   "emulated GPU: what kernel %s became cannot be compiled\n",
-                   description.name.c_str());
-      return invalidPTX;
-    }
-  }
   // The caller's are gone when the kernel runs.
   std::vector<uint64_t> values(size_t(description.countParameterWords()));
   const char *packed = extra ? unpack(extra, 8 * values.size()) : nullptr;

@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compiles what a kernel became in C++ when it is started for the first time.
-// Objects are kept in the directory that POPLAR_EMULATED_CACHE names, by their
-// source: programs, tests and processes that have a kernel in common compile it
-// once.
+// Compiles what a kernel became in C++. Objects are kept in the directory that
+// POPLAR_EMULATED_CACHE names, by their source: programs, tests and processes that
+// have a kernel in common compile it once.
 //
 //===----------------------------------------------------------------------===//
 
