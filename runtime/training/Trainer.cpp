@@ -248,10 +248,13 @@ void Trainer::start() {
             static_cast<long long>(Count), Path.c_str(), Option);
   };
   Load("--init", O.Init, initializeModel(Exec, O.Init, O.Seed));
-  if (O.Init.empty() && hasFrozen(Exec.program()))
-    print(
-        "note: the frozen weights are random; --init HF_DIR starts from those "
-        "of a model\n");
+  if (O.Init.empty() &&
+      (hasFrozen(Exec.program()) || !Model.WeightsPath.empty()))
+    print("note: %s are random; --init %s starts from those of %s\n",
+          hasFrozen(Exec.program()) ? "the frozen weights" : "all weights",
+          Model.WeightsPath.empty() ? "HF_DIR" : Model.WeightsPath.c_str(),
+          Model.WeightsPath.empty() ? "a model"
+                                    : "the model that was imported");
   if (!O.InitAdapter.empty())
     Load("--init-adapter", O.InitAdapter, loadAdapter(Exec, O.InitAdapter));
   rememberBase(O.Init);
