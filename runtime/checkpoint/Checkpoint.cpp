@@ -43,6 +43,26 @@ static void writeText(const std::string &Path, const std::string &Text) {
   File.close();
 }
 
+static std::string formatRecord(const char *Name,
+                                const TrainingState::Record &Record) {
+  if (Record.empty())
+    return "";
+  std::string Text = std::string(",\n  \"") + Name + "\": {";
+  for (const auto &[Key, Value] : Record)
+    Text += (Key == Record.begin()->first ? "\n    " : ",\n    ") +
+            json::quote(Key) + ": " + json::quote(Value);
+  return Text + "\n  }";
+}
+
+static TrainingState::Record readRecord(const json::Value &Root,
+                                        std::string_view Name) {
+  TrainingState::Record Record;
+  if (const json::Value *Found = Root.find(Name))
+    for (const auto &[Key, Value] : Found->members())
+      Record[Key] = Value.asString();
+  return Record;
+}
+
 static std::string formatState(const TrainingState &State, bool Int8States) {
   char Best[32];
   std::snprintf(Best, sizeof(Best), "%.9g", State.BestLoss);
@@ -53,7 +73,9 @@ static std::string formatState(const TrainingState &State, bool Int8States) {
          ",\n  \"threads\": " + std::to_string(State.Threads) +
          ",\n  \"loss_scale\": " +
          std::to_string(static_cast<int64_t>(State.LossScale)) +
-         ",\n  \"options_hash\": " + json::quote(State.OptionsHash) +
+         ",\n  \"kind\": " + json::quote(State.Kind) +
+         formatRecord("options", State.Options) +
+         formatRecord("data", State.Data) +
          (State.Base.empty() ? ""
                              : ",\n  \"base\": " + json::quote(State.Base)) +
          (Int8States ? ",\n  \"int8_states\": true" : "") +
@@ -352,26 +374,28 @@ static void loadExactly(Executor &Exec, const std::vector<Tensor> &Tensors,
   fillTensors(Exec, Tensors, Files, Names);
 }
 
-void poplar::runtime::loadAdapter(Executor &Exec,
-                                  const std::string &RunOrDirectory) {
+int64_t poplar::runtime::loadAdapter(Executor &Exec,
+                                     const std::string &RunOrDirectory) {
   if (!Exec.model().Adapter.Rank)
     fail("the program has no adapters to load; import its model with "
          "--lora-rank");
   std::string Directory = resolveCheckpoint(RunOrDirectory);
   checkAdapterConfig(Exec.model().Adapter, Directory);
-  loadExactly(Exec, listTensors(Exec.program(), /*AreFrozen=*/false),
-              Directory + "/" + AdapterWeightsName,
+  std::vector<Tensor> Tensors =
+      listTensors(Exec.program(), /*AreFrozen=*/false);
+  loadExactly(Exec, Tensors, Directory + "/" + AdapterWeightsName,
               [](const Tensor &T) { return getAdapterName(T.Name); });
+  return static_cast<int64_t>(Tensors.size());
 }
 
-void poplar::runtime::initializeModel(Executor &Exec, const std::string &Base,
-                                      int64_t Seed) {
+int64_t poplar::runtime::initializeModel(Executor &Exec,
+                                         const std::string &Base,
+                                         int64_t Seed) {
   bool HasAdapters = Exec.model().Adapter.Rank > 0;
   if (Base.empty() || HasAdapters)
     initializeParameters(Exec, static_cast<uint64_t>(Seed),
                          /*OnlyTrained=*/!Base.empty());
-  if (!Base.empty())
-    loadWeights(Exec, Base);
+  return Base.empty() ? 0 : loadWeights(Exec, Base);
 }
 
 std::string poplar::runtime::findBase(const std::string &Directory,
@@ -391,8 +415,10 @@ std::string poplar::runtime::findBase(const std::string &Directory,
 void poplar::runtime::loadTrained(Executor &Exec,
                                   const std::string &RunOrCheckpoint,
                                   const std::string &Base) {
-  if (!hasFrozen(Exec.program()))
-    return loadWeights(Exec, RunOrCheckpoint);
+  if (!hasFrozen(Exec.program())) {
+    loadWeights(Exec, RunOrCheckpoint);
+    return;
+  }
   std::string Directory = resolveCheckpoint(RunOrCheckpoint),
               From = findBase(Directory, Base);
   std::error_code Code;
@@ -401,15 +427,17 @@ void poplar::runtime::loadTrained(Executor &Exec,
     fail("'", Directory,
          "' does not say which model it is an adapter of; name it with --init");
   initializeModel(Exec, From, HasState ? readState(Directory).Seed : 0);
-  if (Exec.model().Adapter.Rank)
-    return loadAdapter(Exec, Directory);
+  if (Exec.model().Adapter.Rank) {
+    loadAdapter(Exec, Directory);
+    return;
+  }
   loadExactly(Exec, listTensors(Exec.program(), /*AreFrozen=*/false),
               Directory + "/model.safetensors",
               [](const Tensor &T) { return std::string(T.Name); });
 }
 
-void poplar::runtime::loadWeights(Executor &Exec,
-                                  const std::string &RunOrCheckpoint) {
+int64_t poplar::runtime::loadWeights(Executor &Exec,
+                                     const std::string &RunOrCheckpoint) {
   std::string Path = resolveCheckpoint(RunOrCheckpoint);
   if (holdsAdapter(Path))
     fail("'", Path,
@@ -433,6 +461,7 @@ void poplar::runtime::loadWeights(Executor &Exec,
       fail("'", *View.File, "' is of another model: this one has no tensor '",
            Name, "'");
   fillTensors(Exec, Tensors, Files, Used);
+  return static_cast<int64_t>(Tensors.size());
 }
 
 TrainingState poplar::runtime::readState(const std::string &Directory) {
@@ -446,7 +475,9 @@ TrainingState poplar::runtime::readState(const std::string &Directory) {
   State.MicroBatch = Root.integer("micro_batch", -1);
   State.Threads = Root.integer("threads", 0);
   State.LossScale = Root.number("loss_scale", 1);
-  State.OptionsHash = Root.string("options_hash", "");
+  State.Kind = Root.string("kind", "");
+  State.Options = readRecord(Root, "options");
+  State.Data = readRecord(Root, "data");
   State.BestLoss = Root.number("best_val_loss", State.BestLoss);
   State.Base = Root.string("base", "");
   if (const json::Value *Flag = Root.find("int8_states"))

@@ -12,11 +12,15 @@
 #include "training/Executor.h"
 
 #include <limits>
+#include <map>
 
 namespace poplar::runtime {
 
 /// What state.json holds: with the tensors, all that a run depends on.
 struct TrainingState {
+  /// What was given, by name.
+  using Record = std::map<std::string, std::string>;
+
   int64_t Step = 0;
   /// Samples drawn so far, the position in the shuffled data.
   int64_t Samples = 0;
@@ -27,8 +31,10 @@ struct TrainingState {
   int64_t Threads = 0;
   /// Of the ranks that keep activations in f16, the largest; 1 without any.
   double LossScale = 1;
-  /// Of the options that decide the course of training.
-  std::string OptionsHash;
+  /// How the run was begun (training/Course.h), the options that decide its
+  /// course, and what its data hold; empty of runs of earlier versions.
+  std::string Kind;
+  Record Options, Data;
   double BestLoss = std::numeric_limits<double>::infinity();
   /// Moments of large parameters are in 8 bits, but for those that were in f32
   /// because ranks that shared units cut their blocks.
@@ -56,15 +62,18 @@ std::string resolveCheckpoint(const std::string &Path);
 /// of Hugging Face, a directory or a safetensors file; a run stands for its
 /// newest checkpoint. An Error names the key of its config.json that differs
 /// from the program's, or the first tensor that is missing, superfluous or of
-/// another shape. Adapters are left as they are.
-void loadWeights(Executor &Exec, const std::string &RunOrCheckpoint);
+/// another shape. Adapters are left as they are. Returns how many tensors it
+/// has read.
+int64_t loadWeights(Executor &Exec, const std::string &RunOrCheckpoint);
 
 /// Fills the adapters from a run, a checkpoint or another directory of PEFT.
-void loadAdapter(Executor &Exec, const std::string &RunOrDirectory);
+/// Returns how many tensors it has read.
+int64_t loadAdapter(Executor &Exec, const std::string &RunOrDirectory);
 
 /// The parameters that a run starts with: those at `Base`, random ones of the
-/// seed if it is empty. Adapters are random numbers.
-void initializeModel(Executor &Exec, const std::string &Base, int64_t Seed);
+/// seed if it is empty. Adapters are random numbers. Returns how many tensors
+/// it has read.
+int64_t initializeModel(Executor &Exec, const std::string &Base, int64_t Seed);
 
 /// Whether a program has frozen parameters, which its checkpoints lack.
 bool hasFrozen(const PoplarProgram &Program);

@@ -199,7 +199,30 @@ std::string Sources::describe() const {
   return Text;
 }
 
-/// Of each file of data, see Fingerprint.
+std::vector<std::pair<std::string, std::string>>
+poplar::runtime::describeFiles(const Options &O, const Sources &Data,
+                               int64_t Compared,
+                               const Fingerprint::Report &OnProgress) {
+  std::vector<std::pair<std::string, std::string>> Files;
+  auto Add = [&](const std::string &Name, const auto &Source,
+                 const std::string &More = "") {
+    Fingerprint Print(Compared, OnProgress);
+    Source.addTo(Print);
+    Files.emplace_back(Name, Print.describe() + More);
+  };
+  auto AddAll = [&](const std::string &Name, const std::vector<DataFile> &All) {
+    for (size_t I = 0; I < All.size(); ++I)
+      Add(I ? Name + " " + std::to_string(I + 1) : Name, All[I],
+          All[I].Weight > 0 ? ", weight " + std::to_string(All[I].Weight) : "");
+  };
+  AddAll("--data", Data.Data);
+  AddAll("--val-data", Data.ValData);
+  if (!O.DataIds.empty())
+    Add("--data-ids", static_cast<const RawSource &>(*Data.Train));
+  return Files;
+}
+
+/// Bytes of a file of data that ranks compare, see Fingerprint.
 static constexpr int64_t ComparedBytes = int64_t(4) << 30;
 
 void poplar::runtime::agreeOnFiles(Collectives &Group, const Options &O,
@@ -208,27 +231,13 @@ void poplar::runtime::agreeOnFiles(Collectives &Group, const Options &O,
   Group.setPhase("comparing files", LongPhase);
   Waiting Report("comparing files between ranks");
   std::vector<comm::Claim> Claims;
-  auto Claim = [&](const std::string &Name, const auto &Source,
-                   const std::string &More = "") {
-    Fingerprint Print(ComparedBytes, [&](int64_t Bytes) {
-      Group.progress();
-      if (Group.rank() == 0)
-        Report.step(Bytes);
-    });
-    Source.addTo(Print);
-    Claims.push_back({Name, Print.describe() + More});
-  };
-  auto ClaimAll = [&](const std::string &Name,
-                      const std::vector<DataFile> &Files) {
-    for (size_t I = 0; I < Files.size(); ++I)
-      Claim(I ? Name + " " + std::to_string(I + 1) : Name, Files[I],
-            Files[I].Weight > 0 ? ", weight " + std::to_string(Files[I].Weight)
-                                : "");
-  };
-  ClaimAll("--data", Data.Data);
-  ClaimAll("--val-data", Data.ValData);
-  if (!O.DataIds.empty())
-    Claim("--data-ids", static_cast<const RawSource &>(*Data.Train));
+  for (auto &[Name, What] :
+       describeFiles(O, Data, ComparedBytes, [&](int64_t Bytes) {
+         Group.progress();
+         if (Group.rank() == 0)
+           Report.step(Bytes);
+       }))
+    Claims.push_back({Name, What});
   if (!O.Init.empty())
     Claims.push_back({"--init", describeCheckpoint(O.Init)});
   if (!O.InitAdapter.empty())

@@ -47,6 +47,12 @@ private:
   void openValidation(const Options &O, const ModelInfo &Model);
 };
 
+/// What each file of data holds, by the option that names it; see Fingerprint,
+/// which reads up to `Compared` bytes of each.
+std::vector<std::pair<std::string, std::string>>
+describeFiles(const Options &O, const Sources &Data, int64_t Compared,
+              const Fingerprint::Report &OnProgress = nullptr);
+
 /// Ends the job, on all ranks, if what they read is not the same: data, the
 /// checkpoint of --init, and the checkpoint `Latest` to resume from.
 /// Collective.

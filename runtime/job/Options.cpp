@@ -6,41 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "job/Options.h"
+#include "job/OptionReader.h"
 #include "support/CommandName.h"
 #include "support/Error.h"
-#include "support/MappedFile.h"
-#include "support/Random.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
-#include <variant>
-#include <vector>
+#include <tuple>
 
 using namespace poplar::runtime;
-
-namespace {
-
-using Target = std::variant<std::string *, int64_t *, double *, bool *,
-                            std::vector<std::string> *>;
-
-/// One option. `Help` says what it does and its default; `Least` bounds
-/// numbers.
-struct Spec {
-  const char *Name;
-  Target Where;
-  double Least;
-  const char *Placeholder, *Help;
-  /// Starts a group in --help.
-  const char *Group = nullptr;
-  /// Whoever adds an option decides nothing here unless ranks may differ in it.
-  Agreement Rule = Agreement::Same;
-};
-
-} // namespace
 
 static std::string join(const std::vector<std::string> &List,
                         const char *Separator) {
@@ -68,7 +44,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "data to validate on; repeatable (default: the end of every --data)",
        nullptr, Agreement::Contents},
       {"val-fraction", &O.ValFraction, 0, "X",
-       "part of --data that is held out for validation (default: 0.1)"},
+       "part of --data that is held out for validation (default: 0.1; none "
+       "for fine-tuning)"},
       {"data-ids", &O.DataIds, 0, "FILE",
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",
@@ -77,6 +54,8 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "optimizer steps, including those before --resume; 0 saves the model "
        "as it starts",
        "Run"},
+      {"epochs", &O.Epochs, 0, "X",
+       "passes over the data, in place of --steps"},
       {"out", &O.Out, 0, "RUN",
        "directory to write checkpoints and metrics to; of merge, the model; of "
        "profile and links, a file"},
@@ -91,11 +70,15 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"seed", &O.Seed, 0, "N",
        "random seed of weights, data order and dropout (default: 1)"},
       {"save-every", &O.SaveEvery, 0, "N",
-       "steps between checkpoints; 0 for a checkpoint at the end only "
-       "(default: 0)"},
+       "steps between checkpoints; 0 for none of these (default: 0; an epoch "
+       "for fine-tuning, or a tenth of the run if that is longer)"},
+      {"save-minutes", &O.SaveMinutes, 0, "X",
+       "minutes from a checkpoint to the next one, at most; 0 for any "
+       "(default: 30; any with --save-every)"},
       {"keep", &O.Keep, 0, "N", "checkpoints to keep; 0 for all (default: 2)"},
       {"eval-every", &O.EvalEvery, 0, "N",
-       "steps between validations; 0 for none (default: 100)"},
+       "steps between validations; 0 for none (default: 100; an epoch for "
+       "fine-tuning, or a tenth of the run if that is longer)"},
       {"eval-batches", &O.EvalBatches, 1, "N",
        "batches of a validation: micro-batches of one device, global batches "
        "of a plan (default: 20)"},
@@ -104,8 +87,10 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"bigram-baseline", &O.BigramBaseline, 0, "",
        "also print the loss of a bigram model of the training data"},
       {"config", &Config, 0, "FILE",
-       "file of options: lines `option = value`, comments after #", nullptr,
-       Agreement::PerRank},
+       "file of options: lines `option = value`, comments after #; or an "
+       "object "
+       "of JSON, {\"option\": value, ...}",
+       nullptr, Agreement::PerRank},
       {"batch", &O.MicroBatch, 0, "N",
        "samples per micro-batch; 0 to choose by free memory (default: 0)",
        "Batch"},
@@ -116,18 +101,23 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"peak-gflops", &O.PeakGFlops, 0, "X",
        "peak GFLOP/s of the device, for MFU; 0 to measure it (default: 0)",
        nullptr, Agreement::PerRank},
-      {"lr", &O.Rate, 0, "X", "peak learning rate (default: 6e-4)",
+      {"lr", &O.Rate, 0, "X",
+       "peak learning rate (default: 6e-4; 2e-5 for fine-tuning, 2e-4 for "
+       "adapters)",
        "Optimizer (AdamW)"},
       {"min-lr", &O.MinRate, 0, "X", "last learning rate (default: lr / 10)"},
       {"warmup", &O.Warmup, 0, "N",
        "steps of warm-up (default: steps / 20, at most 100)"},
+      {"warmup-ratio", &O.WarmupRatio, 0, "X",
+       "part of the steps that is warm-up, in place of --warmup"},
       {"schedule", &O.ScheduleName, 0, "NAME",
        "learning rate schedule: constant, linear, cosine or wsd (default: "
        "cosine)"},
       {"decay-steps", &O.DecaySteps, 0, "N",
        "step at which --min-lr is reached; for wsd, steps of the decay "
        "(default: --steps)"},
-      {"weight-decay", &O.WeightDecay, 0, "X", "weight decay (default: 0.1)"},
+      {"weight-decay", &O.WeightDecay, 0, "X",
+       "weight decay (default: 0.1; 0 for fine-tuning)"},
       {"beta1", &O.Beta1, 0, "X", "decay of the first moment (default: 0.9)"},
       {"beta2", &O.Beta2, 0, "X", "decay of the second moment (default: 0.95)"},
       {"eps", &O.Epsilon, 0, "X", "term added to the root (default: 1e-8)"},
@@ -205,152 +195,16 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
   };
 }
 
-template <typename T>
-static void parseNumber(const Spec &S, const std::string &Text, T &Result,
-                        const std::string &Place) {
-  const char *End = Text.data() + Text.size();
-  T Value{};
-  auto [Stop, Code] = std::from_chars(Text.data(), End, Value);
-  bool Finite = true;
-  if constexpr (std::is_floating_point_v<T>)
-    Finite = std::isfinite(Value);
-  if (Code != std::errc() || Stop != End || !Finite)
-    fail(Place, "--", S.Name, " expects ",
-         std::is_integral_v<T> ? "an integer" : "a number", ", not '", Text,
-         "'");
-  if (static_cast<double>(Value) < S.Least)
-    fail(Place, "--", S.Name, " must be at least ", S.Least, ", not ", Text);
-  Result = Value;
-}
-
-static void assign(const Spec &S, const std::string &Text,
-                   const std::string &Place) {
-  if (auto *const *String = std::get_if<std::string *>(&S.Where))
-    **String = Text;
-  else if (auto *const *List =
-               std::get_if<std::vector<std::string> *>(&S.Where))
-    (*List)->push_back(Text);
-  else if (auto *const *Integer = std::get_if<int64_t *>(&S.Where))
-    parseNumber(S, Text, **Integer, Place);
-  else if (auto *const *Real = std::get_if<double *>(&S.Where))
-    parseNumber(S, Text, **Real, Place);
-  else if (Text == "true" || Text == "false")
-    *std::get<bool *>(S.Where) = Text == "true";
-  else
-    fail(Place, "--", S.Name, " expects true or false, not '", Text, "'");
-}
-
-/// Letters to add, take away or exchange to make one word of the other.
-static size_t countEdits(std::string_view A, std::string_view B) {
-  std::vector<size_t> Row(B.size() + 1);
-  std::iota(Row.begin(), Row.end(), size_t(0));
-  for (size_t I = 1; I <= A.size(); ++I) {
-    size_t Diagonal = Row[0]++;
-    for (size_t J = 1; J <= B.size(); ++J) {
-      size_t Exchanged = Diagonal + (A[I - 1] != B[J - 1]);
-      Diagonal = Row[J];
-      Row[J] = std::min({Row[J] + 1, Row[J - 1] + 1, Exchanged});
-    }
-  }
-  return Row.back();
-}
-
-static const Spec &findSpec(const std::vector<Spec> &Specs,
-                            const std::string &Name, const std::string &Place) {
-  for (const Spec &S : Specs)
-    if (Name == S.Name)
-      return S;
-  auto IsNearer = [&](const Spec &A, const Spec &B) {
-    return countEdits(Name, A.Name) < countEdits(Name, B.Name);
-  };
-  const Spec &Nearest = *std::min_element(Specs.begin(), Specs.end(), IsNearer);
-  if (Name.size() > 3 && countEdits(Name, Nearest.Name) <= 2)
-    fail(Place, "unknown option --", Name, "; did you mean --", Nearest.Name,
-         "?");
-  fail(Place, "unknown option --", Name, "; --help lists the options");
-}
-
-static std::string trim(const std::string &Text) {
-  size_t Begin = Text.find_first_not_of(" \t\r");
-  if (Begin == std::string::npos)
-    return "";
-  return Text.substr(Begin, Text.find_last_not_of(" \t\r") - Begin + 1);
-}
-
-/// Empties lists when they are given anew: options of the command line replace
-/// those of a file.
-class ListReset {
-public:
-  void operator()(const Spec &S) {
-    auto *const *List = std::get_if<std::vector<std::string> *>(&S.Where);
-    if (!List || std::find(Seen.begin(), Seen.end(), *List) != Seen.end())
-      return;
-    Seen.push_back(*List);
-    (*List)->clear();
-  }
-
-private:
-  std::vector<const void *> Seen;
-};
-
-static void readConfig(const std::string &Path,
-                       const std::vector<Spec> &Specs) {
-  MappedFile File(Path);
-  ListReset Reset;
-  std::istringstream Lines{std::string(File.text())};
-  std::string Line;
-  for (int Number = 1; std::getline(Lines, Line); ++Number) {
-    std::string Place = Path + ":" + std::to_string(Number) + ": ";
-    Line = trim(Line.substr(0, Line.find('#')));
-    if (Line.empty())
-      continue;
-    size_t Equals = Line.find('=');
-    if (Equals == std::string::npos)
-      fail(Place, "expected `option = value`");
-    const Spec &S = findSpec(Specs, trim(Line.substr(0, Equals)), Place);
-    if (std::string_view(S.Name) == "config")
-      fail(Place, "a file of options cannot name another file of options");
-    Reset(S);
-    assign(S, trim(Line.substr(Equals + 1)), Place);
-  }
-}
-
-/// Assigns all options after the command; only --config if `OnlyConfig`.
-static void readArguments(const std::vector<std::string> &Args,
-                          const std::vector<Spec> &Specs, bool OnlyConfig) {
-  ListReset Reset;
-  for (size_t I = 0; I < Args.size(); ++I) {
-    if (Args[I].compare(0, 2, "--") != 0)
-      fail("unexpected argument '", Args[I], "'; see --help");
-    std::string Name = Args[I].substr(2), Text;
-    size_t Equals = Name.find('=');
-    bool HasText = Equals != std::string::npos;
-    if (HasText) {
-      Text = Name.substr(Equals + 1);
-      Name.resize(Equals);
-    }
-    const Spec &S = findSpec(Specs, Name, "");
-    if (!HasText) {
-      if (std::holds_alternative<bool *>(S.Where))
-        Text = "true";
-      else if (I + 1 < Args.size())
-        Text = Args[++I];
-      else
-        fail("--", Name, " expects a value");
-    }
-    if (OnlyConfig && Name != "config")
-      continue;
-    Reset(S);
-    assign(S, Text, "");
-  }
-}
-
 static void check(const Options &O) {
   auto Require = [](bool Condition, const char *What) {
     if (!Condition)
       fail(What);
   };
   Require(O.ValFraction < 1, "--val-fraction must be below 1");
+  Require(O.Steps < 0 || O.Epochs < 0, "give --steps or --epochs, not both");
+  Require(O.Warmup < 0 || O.WarmupRatio < 0,
+          "give --warmup or --warmup-ratio, not both");
+  Require(O.WarmupRatio <= 1, "--warmup-ratio is at most 1");
   Require(O.Beta1 < 1 && O.Beta2 < 1, "--beta1 and --beta2 must be below 1");
   Require(O.Choice.TopP <= 1 && O.Choice.MinP <= 1,
           "--top-p and --min-p are at most 1");
@@ -361,6 +215,8 @@ static void check(const Options &O) {
   // Samples, tokens and bytes of a run must be countable in 64 bits.
   const std::pair<const char *, int64_t> Counts[] = {
       {"--steps", O.Steps},
+      {"--save-every", O.SaveEvery},
+      {"--eval-every", O.EvalEvery},
       {"--batch", O.MicroBatch},
       {"--global-batch", O.GlobalBatch},
       {"--eval-batches", O.EvalBatches},
@@ -398,7 +254,7 @@ static void check(const Options &O) {
   }
   if (O.isDump() || Evaluates)
     return;
-  Require(O.Steps >= 0, "train needs --steps N");
+  Require(O.Steps >= 0 || O.Epochs >= 0, "train needs --steps N or --epochs X");
   Require(!O.Out.empty(), "train needs --out RUN");
   Require(!O.Resume || O.InitAdapter.empty(),
           "give --resume or --init-adapter, not both");
@@ -426,103 +282,6 @@ const char *poplar::runtime::getCommandName(Options::Command C) {
     if (C == Command)
       return Name;
   return "help";
-}
-
-Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
-  Options O;
-  std::vector<std::string> Args(Argv + 1, Argv + Argc);
-  bool IsHelp = std::any_of(Args.begin(), Args.end(), [](std::string_view Arg) {
-    return Arg == "--help" || Arg == "-h";
-  });
-  if (!Args.empty() && Args[0].compare(0, 1, "-") != 0) {
-    O.TheCommand = parseCommand(Args[0]);
-    Args.erase(Args.begin());
-  }
-  if (IsHelp) {
-    O.HelpOf = O.TheCommand;
-    O.TheCommand = Options::Help;
-    return O;
-  }
-  CommandName = getCommandName(O.TheCommand);
-  if (O.TheCommand == Options::Sample)
-    Notes = stderr;
-  std::string Config;
-  std::vector<Spec> Specs = getSpecs(O, Config);
-  readArguments(Args, Specs, /*OnlyConfig=*/true);
-  if (!Config.empty())
-    readConfig(Config, Specs);
-  readArguments(Args, Specs, /*OnlyConfig=*/false);
-  check(O);
-  return O;
-}
-
-std::string Options::hash(int64_t Samples) const {
-  std::ostringstream Text;
-  Text.precision(17);
-  Text << join(Data, "\n") << '\n'
-       << DataFormat << '\n'
-       << join(ValData, "\n") << '\n'
-       << DataIds;
-  if (!Tokenizer.empty())
-    Text << '\n' << Tokenizer;
-  for (double Number :
-       {ValFraction, double(Seed), double(Samples), Rate, MinRate, WeightDecay,
-        Beta1, Beta2, Epsilon, Clip, double(Warmup), double(DecaySteps)})
-    Text << '\n' << Number;
-  Text << '\n' << ScheduleName;
-  // Only then do the rates of the steps so far not depend on how many follow.
-  if (ScheduleName != "constant" || Warmup < 0)
-    Text << '\n' << Steps;
-  uint64_t Hash = 0;
-  for (char C : Text.str())
-    Hash = hashCounters(Hash, static_cast<unsigned char>(C));
-  char Buffer[17];
-  std::snprintf(Buffer, sizeof(Buffer), "%016llx",
-                static_cast<unsigned long long>(Hash));
-  return Buffer;
-}
-
-static const char *getKind(const Target &Where) {
-  static constexpr const char *Kinds[] = {"text", "integer", "number", "flag",
-                                          "text"};
-  return Kinds[Where.index()];
-}
-
-static std::string formatValue(const Target &Where) {
-  if (auto *const *String = std::get_if<std::string *>(&Where))
-    return (*String)->empty() ? "none" : "'" + **String + "'";
-  if (auto *const *List = std::get_if<std::vector<std::string> *>(&Where))
-    return (*List)->empty() ? "none" : "'" + join(**List, "', '") + "'";
-  if (auto *const *Flag = std::get_if<bool *>(&Where))
-    return **Flag ? "true" : "false";
-  if (auto *const *Integer = std::get_if<int64_t *>(&Where))
-    return **Integer < 0 ? "its default" : std::to_string(**Integer);
-  double Value = *std::get<double *>(Where);
-  if (Value < 0)
-    return "its default";
-  // The shortest text that gives the same number again.
-  char Text[32];
-  return {Text, std::to_chars(Text, Text + sizeof Text, Value).ptr};
-}
-
-std::vector<OptionValue> poplar::runtime::getOptionValues(const Options &O) {
-  Options Copy = O;
-  std::string Config;
-  std::vector<OptionValue> Values;
-  for (const Spec &S : getSpecs(Copy, Config))
-    Values.push_back({S.Name, formatValue(S.Where), S.Rule});
-  return Values;
-}
-
-std::string poplar::runtime::listOptions() {
-  static constexpr const char *Rules[] = {"same", "contents", "per-rank"};
-  Options Defaults;
-  std::string Config, Text;
-  for (const Spec &S : getSpecs(Defaults, Config))
-    Text += std::string(S.Name) + "\t" + getKind(S.Where) + "\t" +
-            Rules[static_cast<size_t>(S.Rule)] + "\t" + formatValue(S.Where) +
-            "\n";
-  return Text;
 }
 
 /// Whether --help of a command lists an option, which is in a group.
@@ -556,6 +315,102 @@ static bool isListed(std::string_view Name, std::string_view Group,
     return Group != "Sampling" && Group != "Profiling";
   }
   return List.find(" " + std::string(Name) + " ") != List.npos;
+}
+
+/// The options that --help of a command lists.
+static std::vector<std::string> listNames(const std::vector<Spec> &Specs,
+                                          Options::Command Command) {
+  std::vector<std::string> Names;
+  const char *Group = nullptr;
+  for (const Spec &S : Specs) {
+    Group = S.Group ? S.Group : Group;
+    if (isListed(S.Name, Group, Command))
+      Names.push_back(S.Name);
+  }
+  return Names;
+}
+
+Options poplar::runtime::parseOptions(int Argc, const char *const *Argv) {
+  Options O;
+  std::vector<std::string> Args(Argv + 1, Argv + Argc);
+  bool IsHelp = std::any_of(Args.begin(), Args.end(), [](std::string_view Arg) {
+    return Arg == "--help" || Arg == "-h";
+  });
+  if (!Args.empty() && Args[0].compare(0, 1, "-") != 0) {
+    O.TheCommand = parseCommand(Args[0]);
+    Args.erase(Args.begin());
+  }
+  if (IsHelp) {
+    O.HelpOf = O.TheCommand;
+    O.TheCommand = Options::Help;
+    return O;
+  }
+  CommandName = getCommandName(O.TheCommand);
+  if (O.TheCommand == Options::Sample)
+    Notes = stderr;
+  std::string Config;
+  std::vector<Spec> Specs = getSpecs(O, Config);
+  OptionReader Read(Specs, listNames(Specs, O.TheCommand));
+  Read.arguments(Args, /*OnlyConfig=*/true);
+  if (!Config.empty())
+    Read.file(Config);
+  // The command line replaces what excludes an option of it, too.
+  std::pair Length(O.Steps, O.Epochs), WarmUp(O.Warmup, O.WarmupRatio);
+  O.Steps = O.Warmup = -1;
+  O.Epochs = O.WarmupRatio = -1;
+  Read.arguments(Args, /*OnlyConfig=*/false);
+  if (O.Steps < 0 && O.Epochs < 0)
+    std::tie(O.Steps, O.Epochs) = Length;
+  if (O.Warmup < 0 && O.WarmupRatio < 0)
+    std::tie(O.Warmup, O.WarmupRatio) = WarmUp;
+  check(O);
+  return O;
+}
+
+static const char *getKind(const Spec::Target &Where) {
+  static constexpr const char *Kinds[] = {"text", "integer", "number", "flag",
+                                          "text"};
+  return Kinds[Where.index()];
+}
+
+static std::string formatValue(const Spec::Target &Where) {
+  if (auto *const *String = std::get_if<std::string *>(&Where))
+    return (*String)->empty() ? "none" : "'" + **String + "'";
+  if (auto *const *List = std::get_if<std::vector<std::string> *>(&Where))
+    return (*List)->empty() ? "none" : "'" + join(**List, "', '") + "'";
+  if (auto *const *Flag = std::get_if<bool *>(&Where))
+    return **Flag ? "true" : "false";
+  if (auto *const *Integer = std::get_if<int64_t *>(&Where))
+    return **Integer < 0 ? "its default" : std::to_string(**Integer);
+  double Value = *std::get<double *>(Where);
+  if (Value < 0)
+    return "its default";
+  // The shortest text that gives the same number again.
+  char Text[32];
+  return {Text, std::to_chars(Text, Text + sizeof Text, Value).ptr};
+}
+
+std::vector<OptionValue> poplar::runtime::getOptionValues(const Options &O) {
+  Options Copy = O;
+  std::string Config;
+  std::vector<OptionValue> Values;
+  const char *Group = "";
+  for (const Spec &S : getSpecs(Copy, Config)) {
+    Group = S.Group ? S.Group : Group;
+    Values.push_back({S.Name, formatValue(S.Where), Group, S.Rule});
+  }
+  return Values;
+}
+
+std::string poplar::runtime::listOptions() {
+  static constexpr const char *Rules[] = {"same", "contents", "per-rank"};
+  Options Defaults;
+  std::string Config, Text;
+  for (const Spec &S : getSpecs(Defaults, Config))
+    Text += std::string(S.Name) + "\t" + getKind(S.Where) + "\t" +
+            Rules[static_cast<size_t>(S.Rule)] + "\t" + formatValue(S.Where) +
+            "\n";
+  return Text;
 }
 
 static const char *getUsage(Options::Command Command) {
@@ -596,7 +451,8 @@ static const char *getUsage(Options::Command Command) {
            "  train merge --checkpoint RUN --out DIR [options]\n";
   default:
     return "Trains the model this program was compiled for.\n\n"
-           "  train [train] --data FILE --steps N --out RUN [options]\n"
+           "  train [train] --data FILE --steps N|--epochs X --out RUN "
+           "[options]\n"
            "  train evaluate --checkpoint RUN --data FILE [options]\n"
            "  train sample --checkpoint RUN [--prompt TEXT] [options]\n"
            "  train profile --out FILE [options]\n"

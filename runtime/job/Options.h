@@ -32,6 +32,7 @@ enum class Agreement {
   PerRank
 };
 
+/// Negative numbers have not been given: training/Course.h decides them.
 struct Options {
   enum Command {
     Train,
@@ -52,23 +53,24 @@ struct Options {
   // Data.
   std::vector<std::string> Data, ValData;
   std::string DataFormat = "auto", DataIds, Tokenizer;
-  double ValFraction = 0.1;
+  double ValFraction = -1;
   // Run.
   std::string Out, Init, InitAdapter;
-  /// -1 until they are given.
   int64_t Steps = -1;
-  int64_t Seed = 1, SaveEvery = 0, Keep = 2, LogEvery = 10;
-  int64_t EvalEvery = 100, EvalBatches = 20;
+  double Epochs = -1, SaveMinutes = -1;
+  int64_t Seed = 1, SaveEvery = -1, Keep = 2, LogEvery = 10;
+  int64_t EvalEvery = -1, EvalBatches = 20;
   bool Resume = false, BigramBaseline = false;
   // Batch and machine. A micro-batch of 0 is chosen by the memory at hand, a
   // global batch of 0 by the plan.
   int64_t MicroBatch = 0, GlobalBatch = 0, Threads = 0;
   double PeakGFlops = 0;
-  // Optimizer. Negative values stand for defaults that depend on others.
-  double Rate = 6e-4, MinRate = -1, WeightDecay = 0.1, Beta1 = 0.9,
-         Beta2 = 0.95, Epsilon = 1e-8, Clip = 1.0;
+  // Optimizer.
+  double Rate = -1, MinRate = -1, WeightDecay = -1, Beta1 = 0.9, Beta2 = 0.95,
+         Epsilon = 1e-8, Clip = 1.0;
   std::string ScheduleName = "cosine";
   int64_t Warmup = -1, DecaySteps = -1;
+  double WarmupRatio = -1;
   double LossScale = 65536;
   // Ranks.
   std::string Comm = "auto", LinkDelay, Trace, Ranks;
@@ -92,9 +94,6 @@ struct Options {
     return DumpLoss || !DumpGradients.empty() || !DumpLogits.empty() ||
            !DumpProducts.empty();
   }
-  /// A hash, in hexadecimal, of what decides the course of training in steps of
-  /// `Samples` samples, whoever decided on these.
-  std::string hash(int64_t Samples) const;
 };
 
 /// Reads the command line and the --config file it names, which it overrides.
@@ -102,7 +101,8 @@ Options parseOptions(int Argc, const char *const *Argv);
 
 /// An option as a rank has it: given, from a file, or the default.
 struct OptionValue {
-  std::string Name, Value;
+  /// The group is a heading of --help.
+  std::string Name, Value, Group;
   Agreement Rule;
 };
 

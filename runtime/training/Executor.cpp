@@ -44,6 +44,7 @@ ModelInfo::ModelInfo(const PoplarProgram &Program) {
   Scaled = Precision == "f16" || Description.find("scaled");
   Tokenizer = Description.string("tokenizer", "");
   TokenizerHash = Description.string("tokenizer_hash", "");
+  WeightsPath = Description.string("weights_path", "");
   Masked = Description.string("objective", "causal") == "masked";
   if (const json::Value *Packing = Description.find("packing"))
     Packed = Packing->asBool();

@@ -51,6 +51,8 @@ struct ModelInfo {
   int64_t MaskToken = 0;
   std::vector<int64_t> SpecialTokens;
   AdapterInfo Adapter;
+  /// Where weights lay when the model was imported; empty if there were none.
+  std::string WeightsPath;
   /// PoplarType of frozen weights that are quantised; 0 without any.
   int32_t FrozenFormat = 0;
 };

@@ -21,9 +21,10 @@
 #include "job/Progress.h"
 #include "support/Error.h"
 #include "support/Files.h"
+#include "training/Course.h"
 #include "training/Optimizer.h"
 #include "training/ProductTrace.h"
-#include "training/Schedule.h"
+#include "training/Resumption.h"
 #include "training/Shares.h"
 
 #include <algorithm>
@@ -44,8 +45,8 @@ namespace {
 /// One run: everything it needs, made before the first step.
 class Trainer {
 public:
-  Trainer(const PoplarProgram &Program, const Options &O, Collectives *Group,
-          int Rank);
+  Trainer(const PoplarProgram &Program, const Options &Given,
+          Collectives *Group, int Rank);
   void run();
   /// One batch without an update, for comparisons.
   void dump();
@@ -54,6 +55,7 @@ private:
   void dumpLogits();
   void start();
   void resume();
+  void record();
   /// Checkpoints lack what is frozen: notes where it is from.
   void rememberBase(const std::string &Path);
   Metrics step();
@@ -70,8 +72,11 @@ private:
       Group->sum(&Value, 1);
     return Value;
   }
-  /// Whether any rank has been asked to stop.
-  bool mustStop() const;
+  /// What ranks do together before a step, since one of them has a reason to.
+  struct Requests {
+    bool Stop, Save;
+  };
+  Requests getRequests() const;
   /// See Collectives::setPhase.
   void setPhase(const char *Name, double Seconds) const {
     if (Group)
@@ -80,14 +85,18 @@ private:
   /// Prints on the first rank only.
   [[gnu::format(printf, 2, 3)]] void print(const char *Format, ...) const;
 
-  const Options &O;
+  const Options &Given;
   Collectives *Group; // null where the rank is alone
   bool Leads;
   ModelInfo Model;
-  Sources Data;
   /// The checkpoint to resume from; empty when there is none.
   std::string Latest;
-  int64_t GlobalBatch, MicroBatch, ValSamples;
+  RunKind Kind;
+  Sources Data;
+  int64_t GlobalBatch;
+  /// With all defaults decided.
+  const Options O;
+  int64_t MicroBatch, ValSamples;
   Share TrainShare, ValShare;
   Executor Exec;
   BatchRunner Batches;
@@ -101,6 +110,10 @@ private:
   double Baseline = NotMeasured;
   /// What a step takes, measured; before the first one a guess.
   double StepSeconds = LongPhase;
+  /// When the last checkpoint was written, or the run began, and what that
+  /// took.
+  std::chrono::steady_clock::time_point LastSave;
+  double SaveSeconds = 0;
 };
 
 } // namespace
@@ -120,9 +133,8 @@ static int64_t getMicroBatch(const PoplarProgram &Program, int Rank,
 }
 
 /// The newest checkpoint of the run that the options continue, if any: the one
-/// that the first rank sees. Ends the job if other ranks see other files.
-static std::string getLatest(const Options &O, Collectives *Group,
-                             const Sources &Data) {
+/// that the first rank sees.
+static std::string getLatest(const Options &O, Collectives *Group) {
   std::string Latest = O.Out.empty() ? "" : findLatestCheckpoint(O.Out);
   if (Group)
     Latest = Group->broadcast(Latest);
@@ -130,9 +142,36 @@ static std::string getLatest(const Options &O, Collectives *Group,
     fail("'", O.Out,
          "' holds a run already; continue it with --resume or choose another "
          "--out");
+  return Latest;
+}
+
+/// The kind of the run: as it began, as the first rank reads it.
+static RunKind getKind(const ModelInfo &Model, const Options &O,
+                       Collectives *Group, const std::string &Latest) {
+  if (Latest.empty())
+    return getRunKind(Model, O);
+  std::string Name;
+  if (!Group || Group->rank() == 0)
+    Name = readState(Latest).Kind;
+  if (Group)
+    Name = Group->broadcast(Name);
+  // All runs of earlier versions had the defaults of pre-training.
+  RunKind Kind = RunKind::PreTraining;
+  if (!Name.empty() && !parseRunKind(Name, Kind))
+    fail("'", Latest, "/state.json' is damaged: no run has the kind '", Name,
+         "'");
+  return Kind;
+}
+
+/// The data, of which the part that is held out may depend on the kind of run.
+/// Ends the job if ranks see other files.
+static Sources openData(const Options &O, const ModelInfo &Model, bool Leads,
+                        Collectives *Group, const std::string &Latest,
+                        RunKind Kind) {
+  Sources Data(decideByKind(O, Kind), Model, Leads);
   if (Group)
     agreeOnFiles(*Group, O, Data, Latest);
-  return Latest;
+  return Data;
 }
 
 /// Samples of an iteration: the plan's, else the options'.
@@ -147,21 +186,6 @@ static int64_t getGlobalBatch(const PoplarProgram &Program, const Options &O) {
   return Samples;
 }
 
-static Schedule makeSchedule(const Options &O) {
-  Schedule S;
-  if (!Schedule::parse(O.ScheduleName, S.Kind))
-    fail("unknown --schedule '", O.ScheduleName,
-         "'; use constant, linear, cosine or wsd");
-  S.Peak = O.Rate;
-  S.Minimum = O.MinRate >= 0 ? O.MinRate : O.Rate / 10;
-  S.Warmup = O.Warmup >= 0 ? O.Warmup : std::min<int64_t>(O.Steps / 20, 100);
-  S.Steps = O.Steps;
-  S.Decay = O.Steps / 5;
-  if (O.DecaySteps >= 0)
-    (S.Kind == Schedule::WarmupStableDecay ? S.Decay : S.Steps) = O.DecaySteps;
-  return S;
-}
-
 static int64_t getValSamples(const Options &O, const Sources &Data,
                              int64_t GlobalBatch, int64_t MicroBatch,
                              bool Planned) {
@@ -171,11 +195,15 @@ static int64_t getValSamples(const Options &O, const Sources &Data,
                   Data.Validation->size());
 }
 
-Trainer::Trainer(const PoplarProgram &Program, const Options &O,
+Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
                  Collectives *Group, int Rank)
-    : O(O), Group(Group), Leads(Rank == 0), Model(Program),
-      Data(O, Model, Leads), Latest(getLatest(O, Group, Data)),
-      GlobalBatch(getGlobalBatch(Program, O)),
+    : Given(Given), Group(Group), Leads(Rank == 0), Model(Program),
+      Latest(getLatest(Given, Group)),
+      Kind(getKind(Model, Given, Group, Latest)),
+      Data(openData(Given, Model, Leads, Group, Latest, Kind)),
+      GlobalBatch(getGlobalBatch(Program, Given)),
+      O(decideByData(decideByKind(Given, Kind), Kind, Data.Train->size(),
+                     GlobalBatch)),
       MicroBatch(getMicroBatch(Program, Rank, Model, O, GlobalBatch, Latest)),
       ValSamples(
           getValSamples(O, Data, GlobalBatch, MicroBatch, Program.ranks)),
@@ -194,7 +222,16 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &O,
   State.Seed = O.Seed;
   State.Threads = Exec.threads();
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
-  State.OptionsHash = O.hash(GlobalBatch);
+  record();
+}
+
+/// What --resume compares with; the first rank writes it.
+void Trainer::record() {
+  State.Kind = getName(Kind);
+  if (!Leads || O.isDump())
+    return;
+  State.Options = recordOptions(O, GlobalBatch);
+  State.Data = recordData(O, Data);
 }
 
 void Trainer::rememberBase(const std::string &Path) {
@@ -205,13 +242,21 @@ void Trainer::rememberBase(const std::string &Path) {
 }
 
 void Trainer::start() {
-  initializeModel(Exec, O.Init, O.Seed);
-  if (O.Init.empty() && hasFrozen(Exec.program()))
-    print(
-        "note: the frozen weights are random; --init HF_DIR starts from those "
-        "of a model\n");
+  auto Load = [&](const char *Option, const std::string &Path, int64_t Count) {
+    if (!Path.empty())
+      print("loaded %lld tensors from '%s' (%s)\n",
+            static_cast<long long>(Count), Path.c_str(), Option);
+  };
+  Load("--init", O.Init, initializeModel(Exec, O.Init, O.Seed));
+  if (O.Init.empty() &&
+      (hasFrozen(Exec.program()) || !Model.WeightsPath.empty()))
+    print("note: %s are random; --init %s starts from those of %s\n",
+          hasFrozen(Exec.program()) ? "the frozen weights" : "all weights",
+          Model.WeightsPath.empty() ? "HF_DIR" : Model.WeightsPath.c_str(),
+          Model.WeightsPath.empty() ? "a model"
+                                    : "the model that was imported");
   if (!O.InitAdapter.empty())
-    loadAdapter(Exec, O.InitAdapter);
+    Load("--init-adapter", O.InitAdapter, loadAdapter(Exec, O.InitAdapter));
   rememberBase(O.Init);
 }
 
@@ -226,8 +271,12 @@ void Trainer::resume() {
         static_cast<long long>(State.Step));
   if (State.Seed != O.Seed)
     fail("the run was started with --seed ", State.Seed, ", not ", O.Seed);
-  if (State.Step > 0 && State.OptionsHash != O.hash(GlobalBatch))
-    print("note: options or data differ from those the run was started with\n");
+  TrainingState Before = State;
+  record();
+  if (Leads && State.Step > 0)
+    print("%s",
+          describeChanges(Before, State.Options, State.Data, Rates, O.Steps)
+              .c_str());
   if (State.Threads && State.Threads != Exec.threads())
     print("note: rank 0 had %lld threads and has %d now: sums may be rounded "
           "otherwise in their last bits\n",
@@ -239,11 +288,10 @@ void Trainer::resume() {
           "are rounded otherwise than without the interruption\n");
   State.Threads = Exec.threads();
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
-  State.OptionsHash = O.hash(GlobalBatch);
   if (State.Step >= O.Steps)
     fail("the run has had its ", State.Step,
-         State.Step == 1 ? " step" : " steps",
-         " already; ask for more --steps");
+         State.Step == 1 ? " step" : " steps", " already; ask for more ",
+         O.Epochs < 0 ? "--steps" : "--epochs");
 }
 
 double Trainer::validate() {
@@ -285,6 +333,7 @@ Metrics Trainer::step() {
 
 void Trainer::save() {
   setPhase("saving", LongPhase);
+  auto Begin = std::chrono::steady_clock::now();
   // No checkpoint that can be resumed from lacks rows of its steps.
   if (Record)
     Record->sync();
@@ -295,6 +344,8 @@ void Trainer::save() {
   saveCheckpoint(Exec, State, O.Out, O.Keep);
   print("saved '%s/checkpoint-%lld'\n", O.Out.c_str(),
         static_cast<long long>(State.Step));
+  LastSave = std::chrono::steady_clock::now();
+  SaveSeconds = std::chrono::duration<double>(LastSave - Begin).count();
 }
 
 void Trainer::dump() {
@@ -420,11 +471,18 @@ void Trainer::print(const char *Format, ...) const {
   va_end(Values);
 }
 
-bool Trainer::mustStop() const {
-  int64_t Stop = comm::StopSignals::isRequested();
+Trainer::Requests Trainer::getRequests() const {
+  std::chrono::duration<double> SinceSave =
+      std::chrono::steady_clock::now() - LastSave;
+  // Checkpoints that take long are further apart: saving is a small part of
+  // the run.
+  bool IsDue =
+      O.SaveMinutes > 0 &&
+      SinceSave.count() >= std::max(60 * O.SaveMinutes, 20 * SaveSeconds);
+  int64_t Wanted[] = {comm::StopSignals::isRequested(), IsDue && Leads};
   if (Group)
-    Group->max(&Stop, 1);
-  return Stop != 0;
+    Group->max(Wanted, 2);
+  return {Wanted[0] != 0, Wanted[1] != 0};
 }
 
 /// Bytes in use on the heap.
@@ -451,7 +509,10 @@ void Trainer::begin() {
 void Trainer::run() {
   if (O.Resume && !O.Init.empty() && !hasFrozen(Exec.program()))
     fail("give --resume or --init, not both");
-  print("%s", Data.describe().c_str());
+  print("%s%s", Data.describe().c_str(),
+        describeCourse(Given, O, Kind, Data.Train->size(), GlobalBatch,
+                       ValSamples > 0)
+            .c_str());
   if (O.Resume && Latest.empty())
     print("'%s' has no checkpoint yet: starting\n", O.Out.c_str());
   if (Latest.empty())
@@ -500,11 +561,19 @@ void Trainer::run() {
                       static_cast<double>(Model.SeqLen),
                   Peak);
   auto Start = std::chrono::steady_clock::now();
+  LastSave = Start;
   double SecondsBefore =
       Record && !Record->rows().empty() ? Record->rows().back().Seconds : 0;
   bool Saved = false;
   int StepsThatGrew = 0;
-  while (State.Step < O.Steps && !mustStop()) {
+  while (State.Step < O.Steps) {
+    Requests Wanted = getRequests();
+    if (Wanted.Stop)
+      break;
+    if (Wanted.Save && !Saved && State.Step > FirstStep) {
+      save();
+      Saved = true;
+    }
     size_t HeapBytes = O.CheckAllocations ? getHeapBytes() : 0;
     auto Begin = std::chrono::steady_clock::now();
     Metrics Row = step();

@@ -13,6 +13,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Driver/JobBuild.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 
@@ -23,6 +24,25 @@ struct Arguments : JobRequest {
   bool timing = false;
 };
 } // namespace
+
+/// What --init of the program is to name: the weights that the model was
+/// imported with, or what the user knows; empty if it needs none.
+static std::string findBase(mlir::ModuleOp module) {
+  auto model = module->getAttrOfType<mlir::DictionaryAttr>(nn::kModelAttr);
+  if (!model)
+    return "";
+  auto path = model.getAs<mlir::StringAttr>("weights_path");
+  if (!path)
+    return model.contains("lora_rank") ? "HF_DIR" : "";
+  if (!llvm::sys::fs::exists(path.getValue()))
+    return "HF_DIR";
+  llvm::SmallString<128> here;
+  llvm::StringRef shown = path;
+  if (!llvm::sys::fs::current_path(here) &&
+      shown.consume_front((here + "/").str()) && !shown.empty())
+    return shown.str();
+  return path.str();
+}
 
 void addBuildCommand(CLI::App &app, int &status) {
   CLI::App *command =
@@ -72,12 +92,11 @@ void addBuildCommand(CLI::App &app, int &status) {
     auto start = std::chrono::steady_clock::now();
     locateLibraries(args->build);
     Compilation compilation(args->timing);
-    bool done = compilation.load(args->model), hasAdapters = false;
+    bool done = compilation.load(args->model);
+    std::string base;
     if (done) {
       // Building takes the facts apart.
-      auto model = compilation.getModule()->getAttrOfType<mlir::DictionaryAttr>(
-          nn::kModelAttr);
-      hasAdapters = model && model.contains("lora_rank");
+      base = findBase(compilation.getModule());
       bool planned = !compilation.getModule().getOps<zero::PlanOp>().empty();
       done = (planned ? buildPlanned : buildAlone)(
           compilation, *args,
@@ -93,8 +112,8 @@ void addBuildCommand(CLI::App &app, int &status) {
     llvm::outs() << llvm::formatv("built     {0} in {1:f1} s\n", args->output,
                                   seconds.count());
     llvm::SmallVector<llvm::StringRef> next = {"poplar", "train", args->output};
-    if (hasAdapters)
-      next.append({"--init", "HF_DIR"});
+    if (!base.empty())
+      next.append({"--init", base});
     next.append({"--data", "FILE", "--steps", "N", "--out", "run"});
     printNext(next);
   });

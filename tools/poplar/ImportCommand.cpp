@@ -55,6 +55,22 @@ static bool hasExperts(mlir::ModuleOp module) {
       .wasInterrupted();
 }
 
+/// Of the configuration, as it was given.
+static llvm::SmallString<128> getDirectory(llvm::StringRef config) {
+  llvm::SmallString<128> directory(config);
+  if (!llvm::sys::fs::is_directory(directory))
+    llvm::sys::path::remove_filename(directory);
+  return directory;
+}
+
+/// Whether a directory holds a file, or the index of its parts.
+static bool holdsFile(llvm::StringRef directory, llvm::StringRef name) {
+  llvm::SmallString<128> path(directory);
+  llvm::sys::path::append(path, name);
+  return llvm::sys::fs::exists(path) ||
+         llvm::sys::fs::exists(path + ".index.json");
+}
+
 /// What was understood, and what the reader may have expected instead.
 static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
                             bool seqLenGiven,
@@ -129,21 +145,13 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
   } else {
     stream << "objective the next token\n";
   }
-  llvm::SmallString<128> directory(arguments.config);
-  if (!llvm::sys::fs::is_directory(directory))
-    llvm::sys::path::remove_filename(directory);
-  auto exists = [&](llvm::StringRef name) {
-    llvm::SmallString<128> path(directory);
-    llvm::sys::path::append(path, name);
-    return llvm::sys::fs::exists(path);
-  };
+  llvm::SmallString<128> directory = getDirectory(arguments.config);
   std::string shown = formatWord(directory.empty() ? "." : directory.str());
-  if (exists("model.safetensors") || exists("model.safetensors.index.json"))
+  if (model.contains("weights_path"))
     stream << "weights   found, and not part of the model: `poplar train "
               "PROGRAM --init "
            << shown << "` starts from them\n";
-  else if (exists("pytorch_model.bin") ||
-           exists("pytorch_model.bin.index.json"))
+  else if (holdsFile(directory, "pytorch_model.bin"))
     stream << "weights   in pytorch_model.bin, which cannot be read; "
               "save_pretrained of transformers 4.35 or later writes "
               "model.safetensors\n";
@@ -156,14 +164,30 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
   return text;
 }
 
+/// Records where weights lie beside the configuration, if they do.
+static void addWeights(mlir::ModuleOp module, llvm::StringRef config) {
+  llvm::SmallString<128> directory(config);
+  llvm::sys::fs::make_absolute(directory);
+  directory = getDirectory(directory);
+  while (directory.size() > 1 && directory.back() == '/')
+    directory.pop_back();
+  if (!holdsFile(directory, "model.safetensors"))
+    return;
+  mlir::NamedAttrList entries(
+      module->getAttrOfType<mlir::DictionaryAttr>(poplar::nn::kModelAttr));
+  entries.set("weights_path",
+              mlir::Builder(module.getContext()).getStringAttr(directory));
+  module->setAttr(poplar::nn::kModelAttr,
+                  entries.getDictionary(module.getContext()));
+}
+
 /// Records the tokenizer beside the configuration in the model. `text` says
 /// what was found. False if it is the tokenizer of another model.
 static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
                          std::string &text, std::string &error) {
   llvm::SmallString<128> directory(config);
   llvm::sys::fs::make_absolute(directory);
-  if (!llvm::sys::fs::is_directory(directory))
-    llvm::sys::path::remove_filename(directory);
+  directory = getDirectory(directory);
   for (llvm::StringRef name : {"tokenizer.json", "tokenizer.model"}) {
     llvm::SmallString<128> path(directory);
     llvm::sys::path::append(path, name);
@@ -406,6 +430,7 @@ void addImportCommand(CLI::App &app, int &status) {
       status = reportError(error);
       return;
     }
+    addWeights(*module, arguments->config);
     std::string tokenizer;
     if (!addTokenizer(*module, arguments->config, tokenizer, error)) {
       status = reportError(error);

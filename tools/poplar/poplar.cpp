@@ -12,47 +12,14 @@
 #include "Poplar/Runtime/ABI.h"
 #include "Poplar/Support/HostCPU.h"
 #include "SlowNote.h"
-#include "llvm/ADT/STLExtras.h"
+#include "UnknownOption.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/InitLLVM.h"
 #include <algorithm>
 #include <csignal>
 #include <optional>
 #include <stdexcept>
-
-/// What a command did not take of the command line, in the words of programs
-/// that poplar build wrote; empty if there is nothing.
-static std::string describeExtras(const CLI::App &app) {
-  const CLI::App *command = &app;
-  std::string name = "poplar";
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    name += " " + command->get_name();
-  }
-  std::vector<std::string> extras = command->remaining();
-  // Programs that poplar build wrote take what is left.
-  if (command == &app || command->get_prefix_command() || extras.empty())
-    return "";
-  auto unknown = llvm::find_if(extras, [](const std::string &word) {
-    return word.size() > 1 && word[0] == '-';
-  });
-  if (unknown == extras.end())
-    return "unexpected argument '" + extras.front() + "'; see " + name +
-           " --help";
-  std::string option = unknown->substr(0, unknown->find('=')), nearest;
-  unsigned least = 3; // more edits make another word
-  for (const CLI::Option *known : command->get_options())
-    for (const std::string &each : known->get_lnames()) {
-      unsigned edits = llvm::StringRef("--" + each).edit_distance(option);
-      if (option.size() > 5 && edits < least) {
-        least = edits;
-        nearest = "--" + each;
-      }
-    }
-  return "unknown option " + option +
-         (nearest.empty() ? "; " + name + " --help lists the options"
-                          : "; did you mean " + nearest + "?");
-}
 
 /// Whether it is --FLAG=NUMBER with a number of more than 64 bits.
 static bool isFlagOutOfRange(llvm::StringRef word) {

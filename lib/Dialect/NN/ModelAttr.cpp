@@ -73,7 +73,7 @@ LogicalResult ModelVerifier::verifyKeys() {
                                    "unsafe_precision", "config_facts",
                                    "tokenizer",        "tokenizer_hash",
                                    "tokenizer_path",   "lora_targets",
-                                   "frozen_format"},
+                                   "frozen_format",    "weights_path"},
                           counts = {"vocab_size",     "seq_len",
                                     "hidden_size",    "num_layers",
                                     "num_parameters", "lora_rank"};

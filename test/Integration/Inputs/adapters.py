@@ -50,6 +50,7 @@ def first_loss(workshop, program, *options):
         program,
         f"evaluation-{len(os.listdir(workshop.directory))}",
         ["--steps", 1, "--lr", 0, "--min-lr", 0, "--weight-decay", 0, "--eval-every", 1]
+        + ["--val-fraction", 0.1]
         + ["--global-batch", 8, "--batch", 8, "--threads", 1, *options],
     )
     return run.validation_losses[-1]

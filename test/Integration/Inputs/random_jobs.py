@@ -169,7 +169,8 @@ class Tester(jobs.Workshop):
         self.data = random_job.write_data(self.path("data"), job)
         self.base = self.initial() if job.init else None
         program, alone = self.build(job.plan, "job"), self.alone("model")
-        evaluations = ["--eval-every", 2, "--eval-batches", 1] if job.text else []
+        evaluations = ["--eval-every", 2, "--eval-batches", 1, "--val-fraction", 0.1]
+        evaluations *= job.text
         reference = self.train_with(alone, "reference", job.steps, *evaluations)
         start = self.train_with(alone, "start", 0)
         table = self.path("memory.csv")

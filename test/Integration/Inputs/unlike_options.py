@@ -92,8 +92,10 @@ def main():
         given = " ".join(map(str, options))
         command = ["train", *options, "--out", out]
         for name, value in (("--steps", steps), ("--data", data)):
+            # One option excludes the other.
+            words = given.replace("--epochs", "--steps").split()
             if data is not None or name == "--steps":
-                command += [name, value] * (name not in given.split())
+                command += [name, value] * (name not in words)
         return command + ["--eval-every", 0] * ("--eval-every" not in given)
 
     def refused(name, options, *texts, directories=(None, None)):

@@ -1,0 +1,60 @@
+//===- Course.h - How long and how fast a run trains ------------*- C++ -*-===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What options leave open is decided here, in two steps, since it depends on
+// what a run begins with, and then on its data:
+//
+//   kind    pre-training, fine-tuning of all weights or of adapters: decides
+//           the learning rate, the weight decay and the part held out
+//   data    samples an epoch: with the samples of a step, decide the steps, and
+//           with these the warm-up, the checkpoints and the validations
+//
+// Example: --epochs 3 of 52 samples in steps of 8 are 156 samples or, rounded
+// up to whole steps, 20 steps. An epoch ends in step 7. --warmup-ratio 0.1 is
+// a warm-up of 2 steps.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef POPLAR_RUNTIME_COURSE_H
+#define POPLAR_RUNTIME_COURSE_H
+
+#include "job/Options.h"
+#include "training/Executor.h"
+
+namespace poplar::runtime {
+
+/// What a run trains, and what it begins with.
+enum class RunKind { PreTraining, FineTuning, Adapters };
+
+/// "pre-training", "fine-tuning", "adapters", as a checkpoint has it.
+const char *getName(RunKind Kind);
+/// False if there is no kind of that name.
+bool parseRunKind(std::string_view Name, RunKind &Result);
+
+/// The kind of a run that begins with these options.
+RunKind getRunKind(const ModelInfo &Model, const Options &Given);
+
+/// The options with what the kind of run decides.
+Options decideByKind(Options Given, RunKind Kind);
+
+/// Steps that `Epochs` passes over `Samples` samples take.
+int64_t countSteps(double Epochs, int64_t Samples, int64_t GlobalBatch);
+
+/// The same with what the data decide, too. `O` are the options by kind.
+Options decideByData(Options O, RunKind Kind, int64_t Samples,
+                     int64_t GlobalBatch);
+
+/// A line that says what the run is, how long it is, and which options have
+/// their defaults. `Decided` are the options with both decided.
+std::string describeCourse(const Options &Given, const Options &Decided,
+                           RunKind Kind, int64_t Samples, int64_t GlobalBatch,
+                           bool Validates);
+
+} // namespace poplar::runtime
+
+#endif // POPLAR_RUNTIME_COURSE_H
