@@ -332,17 +332,13 @@ static void fillTensors(Executor &Exec, const std::vector<Tensor> &Tensors,
       });
 }
 
-/// Fills tensors that the files hold under the names that `GetName` gives, and
-/// nothing else.
-template <typename NameFn>
+/// Fills tensors that the files hold under `Names`, and nothing else.
 static void loadExactly(Executor &Exec, const std::vector<Tensor> &Tensors,
-                        const std::string &Path, NameFn &&GetName) {
-  TensorFiles Files = TensorFiles::open(Path);
-  std::vector<std::string> Names;
-  for (const Tensor &T : Tensors) {
-    Names.push_back(GetName(T));
-    checkTensor(T, Names.back(), Files.find(Names.back()), Path);
-  }
+                        const TensorFiles &Files,
+                        const std::vector<std::string> &Names,
+                        const std::string &Path) {
+  for (size_t T = 0; T < Tensors.size(); ++T)
+    checkTensor(Tensors[T], Names[T], Files.find(Names[T]), Path);
   std::vector<std::string> Sorted = Names;
   std::sort(Sorted.begin(), Sorted.end());
   for (const auto &[Name, View] : Files.tensors())
@@ -358,10 +354,16 @@ void poplar::runtime::loadAdapter(Executor &Exec,
     fail("the program has no adapters to load; import its model with "
          "--lora-rank");
   std::string Directory = resolveCheckpoint(RunOrDirectory);
-  checkAdapterConfig(Exec.model().Adapter, Directory);
-  loadExactly(Exec, listTensors(Exec.program(), /*AreFrozen=*/false),
-              Directory + "/" + AdapterWeightsName,
-              [](const Tensor &T) { return getAdapterName(T.Name); });
+  AdapterInfo Given = readAdapterConfig(Directory);
+  TensorFiles Files = openAdapter(Given, Directory);
+  std::vector<Tensor> Tensors =
+      listTensors(Exec.program(), /*AreFrozen=*/false);
+  std::vector<std::string> Names;
+  for (const Tensor &T : Tensors)
+    Names.push_back(getAdapterName(T.Name));
+  checkAdapterConfig(Exec.model().Adapter, Given, Files, Names, Directory);
+  loadExactly(Exec, Tensors, Files, Names,
+              Directory + "/" + AdapterWeightsName);
 }
 
 void poplar::runtime::initializeModel(Executor &Exec, const std::string &Base,
@@ -403,9 +405,13 @@ void poplar::runtime::loadTrained(Executor &Exec,
   initializeModel(Exec, From, HasState ? readState(Directory).Seed : 0);
   if (Exec.model().Adapter.Rank)
     return loadAdapter(Exec, Directory);
-  loadExactly(Exec, listTensors(Exec.program(), /*AreFrozen=*/false),
-              Directory + "/model.safetensors",
-              [](const Tensor &T) { return std::string(T.Name); });
+  std::vector<Tensor> Tensors =
+      listTensors(Exec.program(), /*AreFrozen=*/false);
+  std::vector<std::string> Names;
+  for (const Tensor &T : Tensors)
+    Names.push_back(T.Name);
+  std::string Path = Directory + "/model.safetensors";
+  loadExactly(Exec, Tensors, TensorFiles::open(Path), Names, Path);
 }
 
 void poplar::runtime::loadWeights(Executor &Exec,
