@@ -27,126 +27,8 @@ namespace fs = std::filesystem;
 
 static const std::string NamePrefix = "base_model.model.";
 
-AdapterInfo::AdapterInfo(const json::Value &Description)
-    : Rank(Description.integer("lora_rank", 0)),
-      Alpha(Description.number("lora_alpha", 0)),
-      Dropout(Description.number("lora_dropout", 0)),
-      Masked(Description.string("objective", "") == "masked") {
-  if (const json::Value *Flag = Description.find("lora_in_out"))
-    InOut = Flag->asBool();
-  std::string List = Description.string("lora_targets", "");
-  for (size_t Begin = 0; Begin < List.size();) {
-    size_t End = std::min(List.find(',', Begin), List.size());
-    Targets.push_back(List.substr(Begin, End - Begin));
-    Begin = End + 1;
-  }
-}
-
 std::string poplar::runtime::getAdapterName(const std::string &Tensor) {
   return NamePrefix + Tensor;
-}
-
-/// As short as can be read back.
-static std::string formatNumber(double Value) {
-  char Buffer[32];
-  for (int Digits = 6; Digits <= 17; ++Digits) {
-    std::snprintf(Buffer, sizeof(Buffer), "%.*g", Digits, Value);
-    if (std::stod(Buffer) == Value)
-      break;
-  }
-  return Buffer;
-}
-
-std::string poplar::runtime::formatAdapterConfig(const AdapterInfo &Info,
-                                                 const std::string &Base) {
-  std::string Targets;
-  for (const std::string &Target : Info.Targets)
-    Targets += (Targets.empty() ? "" : ", ") + json::quote(Target);
-  auto GetFlag = [](bool Flag) { return Flag ? "true" : "false"; };
-  return "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": " +
-         std::string(Info.Masked ? "null" : "\"CAUSAL_LM\"") +
-         ",\n  \"base_model_name_or_path\": " +
-         (Base.empty() ? "null" : json::quote(Base)) +
-         ",\n  \"r\": " + std::to_string(Info.Rank) +
-         ",\n  \"lora_alpha\": " + formatNumber(Info.Alpha) +
-         ",\n  \"lora_dropout\": " + formatNumber(Info.Dropout) +
-         ",\n  \"target_modules\": [" + Targets +
-         "],\n  \"fan_in_fan_out\": " + GetFlag(Info.InOut) +
-         ",\n  \"bias\": \"none\",\n  \"use_rslora\": false,\n  \"use_dora\": "
-         "false,\n  \"modules_to_save\": null,\n  \"inference_mode\": "
-         "true\n}\n";
-}
-
-static json::Value readConfig(const std::string &Directory) {
-  std::string Path = Directory + "/" + AdapterConfigName;
-  std::error_code Code;
-  if (!fs::exists(Path, Code))
-    fail("'", Directory, "' holds no adapter: there is no ", AdapterConfigName);
-  MappedFile File(Path);
-  return json::parse(File.text(), "'" + Path + "'");
-}
-
-/// Whether a key asks for something.
-static bool isSet(const json::Value &Value) {
-  switch (Value.kind()) {
-  case json::Value::Null:
-    return false;
-  case json::Value::Boolean:
-    return Value.asBool();
-  case json::Value::Array:
-    return !Value.elements().empty();
-  case json::Value::Object:
-    return !Value.members().empty();
-  default:
-    return true;
-  }
-}
-
-AdapterInfo poplar::runtime::readAdapterConfig(const std::string &Directory) {
-  json::Value Config = readConfig(Directory);
-  auto Refuse = [&](const std::string &What) {
-    fail("'", Directory, "/", AdapterConfigName, "': ", What,
-         ", which is not supported: adapters are LoRA with one rank and one "
-         "alpha, and without trained biases");
-  };
-  if (std::string Type = Config.string("peft_type", "LORA"); Type != "LORA")
-    Refuse("peft_type is " + Type);
-  if (std::string Bias = Config.string("bias", "none"); Bias != "none")
-    Refuse("bias is " + Bias);
-  for (const char *Key :
-       {"use_rslora", "use_dora", "use_qalora", "lora_bias", "modules_to_save",
-        "rank_pattern", "alpha_pattern", "target_parameters",
-        "trainable_token_indices", "layer_replication"})
-    if (const json::Value *Value = Config.find(Key); Value && isSet(*Value))
-      Refuse(std::string(Key) + " is set");
-  AdapterInfo Info;
-  Info.Rank = Config.integer("r", 0);
-  Info.Alpha = Config.number("lora_alpha", 0);
-  Info.Dropout = Config.number("lora_dropout", 0);
-  if (const json::Value *Flag = Config.find("fan_in_fan_out"))
-    Info.InOut = Flag->asBool();
-  if (Info.Rank < 1 || !(Info.Alpha > 0))
-    fail("'", Directory, "/", AdapterConfigName,
-         "' lacks r or lora_alpha, numbers above 0");
-  return Info;
-}
-
-void poplar::runtime::checkAdapterConfig(const AdapterInfo &Info,
-                                         const std::string &Directory) {
-  AdapterInfo Given = readAdapterConfig(Directory);
-  if (Given.Rank != Info.Rank)
-    fail("the adapter in '", Directory, "' has rank ", Given.Rank,
-         ", but the program's have ", Info.Rank,
-         "; import the model with --lora-rank ", Given.Rank);
-  if (Given.Alpha != Info.Alpha)
-    fail("the adapter in '", Directory, "' has lora_alpha ",
-         formatNumber(Given.Alpha), ", but the program's have ",
-         formatNumber(Info.Alpha), "; import the model with --lora-alpha ",
-         formatNumber(Given.Alpha));
-}
-
-std::string poplar::runtime::readAdapterBase(const std::string &Directory) {
-  return readConfig(Directory).string("base_model_name_or_path", "");
 }
 
 //===----------------------------------------------------------------------===//
@@ -190,7 +72,7 @@ static std::vector<float> readTensor(const TensorView &View,
 /// By the name of the module.
 static std::map<std::string, Update> readUpdates(const std::string &Directory) {
   AdapterInfo Info = readAdapterConfig(Directory);
-  TensorFiles Files = TensorFiles::open(Directory + "/" + AdapterWeightsName);
+  TensorFiles Files = openAdapter(Info, Directory);
   const std::string Down = ".lora_A.weight", Up = ".lora_B.weight";
   std::map<std::string, Update> Updates;
   for (const auto &[Name, View] : Files.tensors()) {
@@ -214,7 +96,6 @@ static std::map<std::string, Update> readUpdates(const std::string &Directory) {
       fail("'", *View.File, "': tensors of '", Module, "' are not of rank ",
            Info.Rank);
     U.Scale = static_cast<float>(Info.Alpha / static_cast<double>(Info.Rank));
-    U.InOut = Info.InOut;
     Updates.emplace(Module.substr(NamePrefix.size()), std::move(U));
   }
   if (Updates.empty())
@@ -331,7 +212,10 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
     Out.pop_back();
   if (fs::exists(Out, Code))
     fail("'", Out, "' is there already; choose another directory");
-  int32_t OfModel = ModelInfo(Program).FrozenFormat;
+  ModelInfo Model(Program);
+  int32_t OfModel = Model.FrozenFormat;
+  // PEFT, too, asks the model and not fan_in_fan_out.
+  bool IsInOut = Model.Adapter.InOut;
   std::map<std::string, Update> Updates = readUpdates(Directory);
   TensorFiles Files = TensorFiles::open(Base);
   std::vector<TensorSource> Tensors;
@@ -353,8 +237,7 @@ void poplar::runtime::mergeAdapter(const PoplarProgram &Program,
         fail("'", *View.File, "': tensor '", Name, "' is ",
              formatShape(View.Shape.data(), View.Shape.size()),
              ", but its adapter is of ", formatShape(Stored.data(), 2));
-      if (Stored != Turned)
-        U->InOut = View.Shape == Turned;
+      U->InOut = Stored == Turned ? IsInOut : View.Shape == Turned;
       ++Merged;
     }
     int32_t Format = findFormat(Program, OfModel, Name);

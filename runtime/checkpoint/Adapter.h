@@ -16,6 +16,7 @@
 #define POPLAR_RUNTIME_ADAPTER_H
 
 #include "Poplar/Runtime/ABI.h"
+#include "checkpoint/Safetensors.h"
 #include "support/JSON.h"
 
 #include <cstdint>
@@ -31,7 +32,11 @@ struct AdapterInfo {
   bool Masked = false;
   /// Weights that are adapted are stored as [in, out] (GPT-2).
   bool InOut = false;
+  /// Names of modules, or their last components; empty if the configuration
+  /// has an expression.
   std::vector<std::string> Targets;
+  /// Modules that Targets name and that have no adapter.
+  std::vector<std::string> Excluded;
 
   AdapterInfo() = default;
   /// From the description of a program.
@@ -49,13 +54,24 @@ std::string getAdapterName(const std::string &Tensor);
 std::string formatAdapterConfig(const AdapterInfo &Info,
                                 const std::string &Base);
 
-/// What adapter_config.json in `Directory` says, as far as merging depends on
-/// it. An Error names a key that asks for more than LoRA.
+/// What adapter_config.json in `Directory` says. An Error names a member that
+/// asks for more than LoRA, or that is unknown and set.
 AdapterInfo readAdapterConfig(const std::string &Directory);
 
-/// Fails unless the adapter in `Directory` computes what those of the program
-/// do.
-void checkAdapterConfig(const AdapterInfo &Info, const std::string &Directory);
+/// The weights of the adapter in `Directory`, all of which are of modules that
+/// its configuration names.
+TensorFiles openAdapter(const AdapterInfo &Info, const std::string &Directory);
+
+/// The module that a tensor of an adapter belongs to; empty for other tensors.
+std::string getAdaptedModule(const std::string &Tensor);
+
+/// Fails unless an adapter, `Given` and its weights, computes what that of a
+/// program does, `Info` and the names of its tensors. The Error says how to
+/// import the model for it.
+void checkAdapterConfig(const AdapterInfo &Info, const AdapterInfo &Given,
+                        const TensorFiles &Files,
+                        const std::vector<std::string> &Tensors,
+                        const std::string &Directory);
 
 /// The base model that adapter_config.json names; empty if it names none.
 std::string readAdapterBase(const std::string &Directory);

@@ -12,8 +12,8 @@
 #include "checkpoint/Safetensors.h"
 #include "checkpoint/StateReader.h"
 #include "checkpoint/Tensors.h"
+#include "comm/Wire.h"
 #include "job/Collectives.h"
-#include "job/Options.h"
 #include "support/CommandName.h"
 #include "support/Error.h"
 #include "support/Files.h"
@@ -41,46 +41,6 @@ static void writeText(const std::string &Path, const std::string &Text) {
   OutputFile File(Path);
   File.write(Text);
   File.close();
-}
-
-static std::string formatRecord(const char *Name,
-                                const TrainingState::Record &Record) {
-  if (Record.empty())
-    return "";
-  std::string Text = std::string(",\n  \"") + Name + "\": {";
-  for (const auto &[Key, Value] : Record)
-    Text += (Key == Record.begin()->first ? "\n    " : ",\n    ") +
-            json::quote(Key) + ": " + json::quote(Value);
-  return Text + "\n  }";
-}
-
-static TrainingState::Record readRecord(const json::Value &Root,
-                                        std::string_view Name) {
-  TrainingState::Record Record;
-  if (const json::Value *Found = Root.find(Name))
-    for (const auto &[Key, Value] : Found->members())
-      Record[Key] = Value.asString();
-  return Record;
-}
-
-static std::string formatState(const TrainingState &State, bool Int8States) {
-  char Best[32];
-  std::snprintf(Best, sizeof(Best), "%.9g", State.BestLoss);
-  return "{\n  \"version\": 1,\n  \"step\": " + std::to_string(State.Step) +
-         ",\n  \"samples\": " + std::to_string(State.Samples) +
-         ",\n  \"seed\": " + std::to_string(State.Seed) +
-         ",\n  \"micro_batch\": " + std::to_string(State.MicroBatch) +
-         ",\n  \"threads\": " + std::to_string(State.Threads) +
-         ",\n  \"loss_scale\": " +
-         std::to_string(static_cast<int64_t>(State.LossScale)) +
-         ",\n  \"kind\": " + json::quote(State.Kind) +
-         formatRecord("options", State.Options) +
-         formatRecord("data", State.Data) +
-         (State.Base.empty() ? ""
-                             : ",\n  \"base\": " + json::quote(State.Base)) +
-         (Int8States ? ",\n  \"int8_states\": true" : "") +
-         ",\n  \"best_val_loss\": " +
-         (std::isfinite(State.BestLoss) ? Best : "null") + "\n}\n";
 }
 
 /// What belongs to the tokenizer, as `poplar build` found it: whoever opens the
@@ -127,8 +87,9 @@ static void writeContents(const Executor &Exec, const TrainingState &State,
   writeText(Directory + "/config.json", Exec.model().Config);
   if (!Exec.model().Tokenizer.empty())
     copyTokenizer(Directory);
-  writeText(Directory + "/state.json",
-            formatState(State, Exec.state().hasInt8States()));
+  TrainingState Saved = State;
+  Saved.Int8States = Exec.state().hasInt8States();
+  writeText(Directory + "/state.json", formatState(Saved));
   syncDirectory(Directory);
 }
 
@@ -257,22 +218,60 @@ static bool isIgnored(std::string_view Name) {
   return false;
 }
 
-/// They may repeat a tied tensor under the name of the head, too.
-static bool isTiedCopy(std::string_view Name, const TensorView &View,
-                       const TensorFiles &Files,
-                       const std::vector<std::string> &Used) {
-  if (!endsWith(Name, "lm_head.weight") &&
-      !endsWith(Name, "embed_out.weight") &&
-      !endsWith(Name, "decoder.weight") && !endsWith(Name, "decoder.bias"))
+/// Whether a name is that of a head, which a model whose embeddings are tied
+/// has as a copy of them or not at all.
+static bool isHead(std::string_view Name) {
+  return endsWith(Name, "lm_head.weight") || endsWith(Name, "lm_head.bias") ||
+         endsWith(Name, "embed_out.weight") ||
+         endsWith(Name, "decoder.weight") || endsWith(Name, "decoder.bias");
+}
+
+/// Whether two tensors have the same values, once those of the wider format are
+/// rounded to the narrower one: then transformers, which loads both in one
+/// format, ties them.
+static bool haveEqualValues(const TensorView &A, const TensorView &B) {
+  if (A.Shape != B.Shape || A.ElementType == TensorView::Other ||
+      B.ElementType == TensorView::Other)
     return false;
+  const TensorView &Narrow = A.Bytes < B.Bytes ? A : B;
+  comm::Type Type = Narrow.ElementType == TensorView::F32    ? comm::Type::F32
+                    : Narrow.ElementType == TensorView::BF16 ? comm::Type::BF16
+                                                             : comm::Type::F16;
+  constexpr int64_t Block = 1 << 16;
+  std::vector<float> Values(Block);
+  std::vector<char> Rounded[2];
+  for (int64_t Begin = 0; Begin < A.Elements; Begin += Block) {
+    int64_t Count = std::min(Block, A.Elements - Begin), Side = 0;
+    for (const TensorView *View : {&A, &B}) {
+      View->copyTo(Values.data(), Begin, Begin + Count);
+      std::vector<char> &Bytes = Rounded[Side++];
+      Bytes.resize(static_cast<size_t>(Count * comm::getBytes(Type)));
+      comm::convert(Values.data(), comm::Type::F32, Bytes.data(), Type, Count);
+    }
+    if (Rounded[0] != Rounded[1])
+      return false;
+  }
+  return true;
+}
+
+/// Fails for a tensor that the program has no place for, unless it repeats one
+/// of `Used` as the head of a model with tied embeddings.
+static void checkUnused(const std::string &Name, const TensorView &View,
+                        const TensorFiles &Files,
+                        const std::vector<std::string> &Used) {
   for (const std::string &Other : Used) {
     const TensorView &Candidate = *Files.find(Other);
-    if (Candidate.Shape == View.Shape && Candidate.Bytes == View.Bytes &&
-        std::memcmp(Candidate.Data, View.Data,
-                    static_cast<size_t>(View.Bytes)) == 0)
-      return true;
+    if (isHead(Name) && haveEqualValues(Candidate, View))
+      return;
   }
-  return false;
+  if (isHead(Name) && View.Shape.size() == 2)
+    fail("'", *View.File, "' has a head of its own, '", Name,
+         "', but the program was built with tie_word_embeddings true, and its "
+         "values are not those of the embeddings; set tie_word_embeddings to "
+         "false in config.json and import it again, or remove the tensor if "
+         "the head is not meant to differ");
+  fail("'", *View.File, "' is of another model: this one has no tensor '", Name,
+       "'");
 }
 
 /// The first checkpoints of BERT call the parameters of a norm as its paper
@@ -354,17 +353,13 @@ static void fillTensors(Executor &Exec, const std::vector<Tensor> &Tensors,
       });
 }
 
-/// Fills tensors that the files hold under the names that `GetName` gives, and
-/// nothing else.
-template <typename NameFn>
+/// Fills tensors that the files hold under `Names`, and nothing else.
 static void loadExactly(Executor &Exec, const std::vector<Tensor> &Tensors,
-                        const std::string &Path, NameFn &&GetName) {
-  TensorFiles Files = TensorFiles::open(Path);
-  std::vector<std::string> Names;
-  for (const Tensor &T : Tensors) {
-    Names.push_back(GetName(T));
-    checkTensor(T, Names.back(), Files.find(Names.back()), Path);
-  }
+                        const TensorFiles &Files,
+                        const std::vector<std::string> &Names,
+                        const std::string &Path) {
+  for (size_t T = 0; T < Tensors.size(); ++T)
+    checkTensor(Tensors[T], Names[T], Files.find(Names[T]), Path);
   std::vector<std::string> Sorted = Names;
   std::sort(Sorted.begin(), Sorted.end());
   for (const auto &[Name, View] : Files.tensors())
@@ -380,11 +375,16 @@ int64_t poplar::runtime::loadAdapter(Executor &Exec,
     fail("the program has no adapters to load; import its model with "
          "--lora-rank");
   std::string Directory = resolveCheckpoint(RunOrDirectory);
-  checkAdapterConfig(Exec.model().Adapter, Directory);
+  AdapterInfo Given = readAdapterConfig(Directory);
+  TensorFiles Files = openAdapter(Given, Directory);
   std::vector<Tensor> Tensors =
       listTensors(Exec.program(), /*AreFrozen=*/false);
-  loadExactly(Exec, Tensors, Directory + "/" + AdapterWeightsName,
-              [](const Tensor &T) { return getAdapterName(T.Name); });
+  std::vector<std::string> Names;
+  for (const Tensor &T : Tensors)
+    Names.push_back(getAdapterName(T.Name));
+  checkAdapterConfig(Exec.model().Adapter, Given, Files, Names, Directory);
+  loadExactly(Exec, Tensors, Files, Names,
+              Directory + "/" + AdapterWeightsName);
   return static_cast<int64_t>(Tensors.size());
 }
 
@@ -431,9 +431,13 @@ void poplar::runtime::loadTrained(Executor &Exec,
     loadAdapter(Exec, Directory);
     return;
   }
-  loadExactly(Exec, listTensors(Exec.program(), /*AreFrozen=*/false),
-              Directory + "/model.safetensors",
-              [](const Tensor &T) { return std::string(T.Name); });
+  std::vector<Tensor> Tensors =
+      listTensors(Exec.program(), /*AreFrozen=*/false);
+  std::vector<std::string> Names;
+  for (const Tensor &T : Tensors)
+    Names.push_back(T.Name);
+  std::string Path = Directory + "/model.safetensors";
+  loadExactly(Exec, Tensors, TensorFiles::open(Path), Names, Path);
 }
 
 int64_t poplar::runtime::loadWeights(Executor &Exec,
@@ -457,40 +461,10 @@ int64_t poplar::runtime::loadWeights(Executor &Exec,
   std::sort(Sorted.begin(), Sorted.end());
   for (const auto &[Name, View] : Files.tensors())
     if (!std::binary_search(Sorted.begin(), Sorted.end(), Name) &&
-        !isIgnored(Name) && !isTiedCopy(Name, View, Files, Used))
-      fail("'", *View.File, "' is of another model: this one has no tensor '",
-           Name, "'");
+        !isIgnored(Name))
+      checkUnused(Name, View, Files, Used);
   fillTensors(Exec, Tensors, Files, Used);
   return static_cast<int64_t>(Tensors.size());
-}
-
-TrainingState poplar::runtime::readState(const std::string &Directory) {
-  std::string StatePath = Directory + "/state.json";
-  MappedFile StateFile(StatePath);
-  json::Value Root = json::parse(StateFile.text(), "'" + StatePath + "'");
-  TrainingState State;
-  State.Step = Root.integer("step", -1);
-  State.Samples = Root.integer("samples", -1);
-  State.Seed = Root.integer("seed", 0);
-  State.MicroBatch = Root.integer("micro_batch", -1);
-  State.Threads = Root.integer("threads", 0);
-  State.LossScale = Root.number("loss_scale", 1);
-  State.Kind = Root.string("kind", "");
-  State.Options = readRecord(Root, "options");
-  State.Data = readRecord(Root, "data");
-  State.BestLoss = Root.number("best_val_loss", State.BestLoss);
-  State.Base = Root.string("base", "");
-  if (const json::Value *Flag = Root.find("int8_states"))
-    State.Int8States = Flag->asBool();
-  if (State.Step < 0 || State.Samples < 0 || State.MicroBatch < 1)
-    fail("'", StatePath, "' lacks step, samples or micro_batch");
-  if (State.Step > LargestCount ||
-      State.Samples > LargestCount * LargestCount ||
-      State.LossScale > LargestLossScale)
-    fail("'", StatePath,
-         "' is damaged: its step, samples or loss_scale is too "
-         "large for any run");
-  return State;
 }
 
 namespace {

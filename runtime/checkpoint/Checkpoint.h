@@ -88,6 +88,9 @@ void loadTrained(Executor &Exec, const std::string &RunOrCheckpoint,
 /// if there is nothing.
 std::string findBase(const std::string &Directory, const std::string &Base);
 
+/// The text of state.json. It ends with a digest of what stands before it.
+std::string formatState(const TrainingState &State);
+
 /// The state.json of a checkpoint.
 TrainingState readState(const std::string &Directory);
 

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <tuple>
 
 using namespace poplar::runtime;
 
@@ -64,15 +65,18 @@ std::string poplar::runtime::formatShape(const int64_t *Shape, size_t Rank) {
   return Result + "]";
 }
 
-/// Bytes of an element, or 0 for a type that safetensors does not have.
-static int64_t getElementBytes(std::string_view Type) {
+/// Bits of an element, or 0 for a type that safetensors does not have.
+static int64_t getElementBits(std::string_view Type) {
   static constexpr std::pair<std::string_view, int64_t> Types[] = {
-      {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8},     {"I64", 8},
-      {"I32", 4}, {"I16", 2},  {"I8", 1},  {"U8", 1},      {"BOOL", 1},
-      {"U16", 2}, {"U32", 4},  {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
-  for (auto [Name, Bytes] : Types)
+      {"F32", 32},        {"BF16", 16},       {"F16", 16},    {"F64", 64},
+      {"I64", 64},        {"I32", 32},        {"I16", 16},    {"I8", 8},
+      {"U8", 8},          {"BOOL", 8},        {"U16", 16},    {"U32", 32},
+      {"U64", 64},        {"F8_E4M3", 8},     {"F8_E5M2", 8}, {"F8_E8M0", 8},
+      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6},
+      {"F4", 4},          {"C64", 64}};
+  for (auto [Name, Bits] : Types)
     if (Name == Type)
-      return Bytes;
+      return Bits;
   return 0;
 }
 
@@ -86,8 +90,8 @@ static TensorView parseEntry(const MappedFile &File, const std::string &Name,
   TensorView View;
   View.File = &File.path();
   View.TypeName = Entry.string("dtype", "");
-  int64_t ElementBytes = getElementBytes(View.TypeName);
-  if (!ElementBytes)
+  int64_t Bits = getElementBits(View.TypeName);
+  if (!Bits)
     Bad("unknown dtype");
   View.ElementType = View.TypeName == "F32"    ? TensorView::F32
                      : View.TypeName == "BF16" ? TensorView::BF16
@@ -97,13 +101,12 @@ static TensorView parseEntry(const MappedFile &File, const std::string &Name,
   const json::Value *Offsets = Entry.find("data_offsets");
   if (!Shape || Shape->kind() != json::Value::Array)
     Bad("expected an array as its shape");
-  int64_t Bytes = ElementBytes;
   View.Elements = 1;
   for (const json::Value &Dimension : Shape->elements()) {
     int64_t Size = 0;
     if (!Dimension.asInteger(Size) || Size < 0)
       Bad("a dimension is not a natural number");
-    if (__builtin_mul_overflow(Bytes, Size, &Bytes))
+    if (__builtin_mul_overflow(Bits, Size, &Bits))
       Bad("its size overflows");
     View.Elements *= Size;
     View.Shape.push_back(Size);
@@ -113,7 +116,8 @@ static TensorView parseEntry(const MappedFile &File, const std::string &Name,
       !Offsets->elements()[0].asInteger(Begin) ||
       !Offsets->elements()[1].asInteger(End))
     Bad("expected two integers as its data_offsets");
-  if (Begin < 0 || End < Begin || End - Begin != Bytes)
+  int64_t Bytes = Bits / 8;
+  if (Begin < 0 || End < Begin || End - Begin != Bytes || Bits % 8)
     Bad("its data_offsets do not fit its shape and dtype");
   if (End > Available)
     fail("'", File.path(), "' is truncated: tensor '", Name, "' ends at byte ",
@@ -125,31 +129,99 @@ static TensorView parseEntry(const MappedFile &File, const std::string &Name,
   return View;
 }
 
-void TensorFiles::add(const std::string &Path) {
-  Files.emplace_back(Path);
-  const MappedFile &File = Files.back();
+/// What the first bytes of a file say that it is, and what to do; empty for
+/// files that are not known.
+static std::string recognizeOther(std::string_view Content) {
+  static constexpr std::tuple<std::string_view, const char *, const char *>
+      Kinds[] = {
+          {"PK\3\4", "a file of torch.save",
+           "; save_pretrained of transformers or PEFT writes safetensors"},
+          {"GGUF", "a GGUF file",
+           "; give the model that it was converted from"},
+          {"<!DOCTYPE", "a page of HTML", "; download the file again"},
+          {"<html", "a page of HTML", "; download the file again"}};
+  for (auto [Begin, What, Remedy] : Kinds)
+    if (Content.substr(0, Begin.size()) == Begin)
+      return std::string(What) + Remedy;
+  return "";
+}
+
+/// Reads the header; returns the offset of the data.
+static size_t readHeader(const MappedFile &File, json::Value &Header) {
+  const std::string &Path = File.path();
+  // The limit of the format.
+  constexpr uint64_t MaxHeaderBytes = 100'000'000;
+  if (std::string Other = recognizeOther(File.text()); !Other.empty())
+    fail("'", Path, "' is not a safetensors file: it is ", Other);
   uint64_t HeaderBytes = 0;
   if (File.size() < sizeof(HeaderBytes))
     fail("'", Path, "' is truncated: it has ", File.size(),
          " bytes and a safetensors file at least 8");
   std::memcpy(&HeaderBytes, File.data(), sizeof(HeaderBytes));
-  if (HeaderBytes > (uint64_t(1) << 30))
+  if (HeaderBytes > MaxHeaderBytes)
     fail("'", Path, "' is not a safetensors file: its header would have ",
          HeaderBytes, " bytes");
   if (HeaderBytes > File.size() - 8)
     fail("'", Path, "' is truncated: its header ends at byte ", HeaderBytes + 8,
          " and the file has ", File.size(), " bytes");
-  json::Value Header =
+  Header =
       json::parse(File.text().substr(8, HeaderBytes), "'" + Path + "': header");
   if (Header.kind() != json::Value::Object)
     fail("'", Path, "' is not a safetensors file: its header is not an object");
-  const char *Data = File.data() + 8 + HeaderBytes;
-  int64_t Available = static_cast<int64_t>(File.size() - 8 - HeaderBytes);
+  if (const json::Value *Metadata = Header.find("__metadata__")) {
+    bool IsSound = Metadata->kind() == json::Value::Object;
+    for (const auto &Entry : Metadata->members())
+      IsSound &= Entry.second.kind() == json::Value::String;
+    if (!IsSound)
+      fail("'", Path, "': its __metadata__ is not an object of strings");
+  }
+  return 8 + static_cast<size_t>(HeaderBytes);
+}
+
+/// Checks that the tensors of a file cover its data: each begins where the one
+/// before it ends, and the last ends with the file.
+static void
+checkCoverage(const MappedFile &File, size_t DataBegin,
+              std::vector<std::pair<const std::string *, TensorView>> Tensors) {
+  std::sort(Tensors.begin(), Tensors.end(), [](const auto &A, const auto &B) {
+    return std::pair(A.second.Data, A.second.Bytes) <
+           std::pair(B.second.Data, B.second.Bytes);
+  });
+  const char *Covered = File.data() + DataBegin;
+  const std::string *Last = nullptr;
+  auto GetOffset = [&](const char *At) { return At - File.data(); };
+  for (const auto &[Name, View] : Tensors) {
+    if (View.Data < Covered)
+      fail("'", File.path(), "' is damaged: tensors '", *Last, "' and '", *Name,
+           "' overlap");
+    if (View.Data > Covered)
+      fail("'", File.path(), "' is damaged: its bytes ", GetOffset(Covered),
+           " to ", GetOffset(View.Data), " belong to no tensor (before '",
+           *Name, "')");
+    Covered += View.Bytes;
+    Last = Name;
+  }
+  size_t End = static_cast<size_t>(GetOffset(Covered));
+  if (End != File.size())
+    fail("'", File.path(), "' is damaged: its last ", File.size() - End,
+         " bytes belong to no tensor");
+}
+
+void TensorFiles::add(const std::string &Path) {
+  Files.emplace_back(Path);
+  const MappedFile &File = Files.back();
+  json::Value Header;
+  size_t DataBegin = readHeader(File, Header);
+  std::vector<std::pair<const std::string *, TensorView>> Own;
   for (const auto &[Name, Entry] : Header.members())
     if (Name != "__metadata__")
-      if (!Tensors.emplace(Name, parseEntry(File, Name, Entry, Data, Available))
-               .second)
-        fail("'", Path, "': tensor '", Name, "' is in another shard as well");
+      Own.push_back(
+          {&Name, parseEntry(File, Name, Entry, File.data() + DataBegin,
+                             static_cast<int64_t>(File.size() - DataBegin))});
+  checkCoverage(File, DataBegin, Own);
+  for (auto &[Name, View] : Own)
+    if (!Tensors.emplace(*Name, std::move(View)).second)
+      fail("'", Path, "': tensor '", *Name, "' is in another shard as well");
 }
 
 const TensorView *TensorFiles::find(const std::string &Name) const {
@@ -234,7 +306,7 @@ static void writeValues(OutputFile &File, TensorSource::Format F,
                         std::vector<char> &Buffer) {
   if (F == TensorSource::F32)
     return File.write(Values, Count * sizeof(float));
-  Buffer.resize(Count * static_cast<size_t>(getElementBytes(getName(F))));
+  Buffer.resize(Count * static_cast<size_t>(getElementBits(getName(F)) / 8));
   if (F == TensorSource::U8)
     std::transform(Values, Values + Count, Buffer.begin(), [](float Value) {
       return static_cast<char>(static_cast<uint8_t>(Value));
@@ -252,7 +324,7 @@ void poplar::runtime::writeSafetensors(
   int64_t Offset = 0;
   for (const TensorSource &T : Tensors) {
     const char *Type = getName(T.StoredAs);
-    int64_t Size = countElements(T.Shape) * getElementBytes(Type);
+    int64_t Size = countElements(T.Shape) * getElementBits(Type) / 8;
     Header += "," + json::quote(T.Name) + ":{\"dtype\":\"" + Type +
               "\",\"shape\":" + formatShape(T.Shape.data(), T.Shape.size()) +
               ",\"data_offsets\":[" + std::to_string(Offset) + "," +

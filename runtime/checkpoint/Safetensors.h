@@ -38,7 +38,8 @@ struct TensorView {
 std::string formatShape(const int64_t *Shape, size_t Rank);
 
 /// The tensors of one or more safetensors files, whose headers have been
-/// checked completely: every TensorView lies inside its file.
+/// checked as the format asks: the tensors of a file cover its data, without a
+/// hole, an overlap or a rest.
 class TensorFiles {
 public:
   void add(const std::string &Path);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/Text.h"
+#include "comm/Agreement.h"
 #include "job/Options.h"
 #include "job/Waiting.h"
 #include "support/Error.h"
@@ -32,14 +33,7 @@ using namespace poplar::runtime;
 /// A text is encoded in parts of at least this size, which end behind a line.
 static constexpr size_t PartBytes = size_t(1) << 20;
 /// Of the files that are kept.
-static constexpr uint64_t FormatVersion = 1;
-
-static std::string toHex(uint64_t Value) {
-  char Text[17];
-  std::snprintf(Text, sizeof Text, "%016llx",
-                static_cast<unsigned long long>(Value));
-  return Text;
-}
+static constexpr uint64_t FormatVersion = 2;
 
 std::vector<int64_t> poplar::runtime::findEnds(const ModelInfo &Model) {
   json::Value Config = json::parse(Model.Config, "config.json of the model");
@@ -66,7 +60,7 @@ TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {
     return;
   MappedFile File(Path);
   Hash = hashBytes(File.text());
-  if (O.Tokenizer.empty() && toHex(Hash) != Model.TokenizerHash)
+  if (O.Tokenizer.empty() && comm::toHex(Hash) != Model.TokenizerHash)
     fail("'", Path,
          "' is not the tokenizer that the program was built with; build it "
          "again, or name the tokenizer by --tokenizer");
@@ -122,6 +116,28 @@ MappedFile TextEncoding::prepare(const MappedFile &Text, bool Reports) const {
   });
 }
 
+/// What the file BASE.sum says of BASE.ids.
+static std::string describeContent(const MappedFile &File) {
+  return std::to_string(File.size()) + " bytes, hash " +
+         comm::toHex(hashBytes(File.text())) + "\n";
+}
+
+/// The file that is kept, if it is as it was written.
+static std::optional<MappedFile> openKept(const std::string &Path,
+                                          const std::string &SumPath) {
+  if (!std::filesystem::exists(Path))
+    return std::nullopt;
+  MappedFile File(Path);
+  if (std::filesystem::exists(SumPath) &&
+      MappedFile(SumPath).text() == describeContent(File))
+    return File;
+  std::fprintf(Notes,
+               "note: '%s' is not as it was written (cut, altered, or without "
+               "its .sum file); it is made again\n",
+               Path.c_str());
+  return std::nullopt;
+}
+
 MappedFile TextEncoding::keep(
     const MappedFile &Source, const std::string &Kind,
     const std::function<void(const std::string &)> &Write) const {
@@ -144,24 +160,25 @@ MappedFile TextEncoding::keep(
                     hashBytes(Kind),
                     hashBytes(Source.text()),
                     Source.size()};
-  std::string Base =
-      Directory + "/" +
-      toHex(hashBytes({reinterpret_cast<const char *>(Key), sizeof Key})) +
-      toHex(Key[4]);
-  std::string Final = Base + ".ids";
+  std::string Base = Directory + "/" +
+                     comm::toHex(hashBytes(
+                         {reinterpret_cast<const char *>(Key), sizeof Key})) +
+                     comm::toHex(Key[4]);
+  std::string Final = Base + ".ids", Sum = Base + ".sum";
   std::optional<FileLock> Lock;
   Try(Base, [&] { Lock.emplace(Base + ".lock"); });
-  if (!std::filesystem::exists(Final)) {
-    std::string Partial = Base + ".tmp";
-    try {
-      Try(Partial, [&] {
-        Write(Partial);
-        renamePath(Partial, Final);
-      });
-    } catch (...) {
-      unlink(Partial.c_str());
-      throw;
-    }
+  if (std::optional<MappedFile> Kept = openKept(Final, Sum))
+    return std::move(*Kept);
+  std::string Partial = Base + ".tmp";
+  try {
+    Try(Base, [&] {
+      Write(Partial);
+      writeFileAtomically(Sum, describeContent(MappedFile(Partial)));
+      renamePath(Partial, Final);
+    });
+  } catch (...) {
+    unlink(Partial.c_str());
+    throw;
   }
   return MappedFile(Final);
 }

@@ -109,6 +109,13 @@ static void forget(const char *Data) {
       M.Begin = nullptr;
 }
 
+/// Git LFS keeps large files elsewhere; a checkout without it has such pointers
+/// in their places.
+static bool isLfsPointer(std::string_view Text) {
+  constexpr std::string_view Begin = "version https://git-lfs.";
+  return Text.size() < 1024 && Text.substr(0, Begin.size()) == Begin;
+}
+
 MappedFile::MappedFile(const std::string &Path) : Path(Path) {
   // Without waiting for the writer of a pipe.
   int FD = open(Path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -129,8 +136,15 @@ MappedFile::MappedFile(const std::string &Path) : Path(Path) {
   if (Address == MAP_FAILED)
     fail("cannot map '", Path, "': ", std::strerror(Code));
   Data = static_cast<const char *>(Address);
-  if (Data)
-    remember(Data, Size, Path);
+  if (!Data)
+    return;
+  if (isLfsPointer(text())) {
+    munmap(Address, Size);
+    fail("'", Path,
+         "' is a pointer of Git LFS and not the file itself; run 'git lfs "
+         "pull' in its repository");
+  }
+  remember(Data, Size, Path);
 }
 
 MappedFile::MappedFile(MappedFile &&Other) noexcept

@@ -14,9 +14,9 @@
 
 namespace poplar::runtime {
 
-/// A read-only mapping; throws an Error naming the file if there is none. If
-/// the file is cut while it is mapped, the next access to what is gone ends the
-/// process with an error that names it.
+/// A read-only mapping; throws an Error naming the file if there is none, or
+/// only a pointer of Git LFS. If the file is cut while it is mapped, the next
+/// access to what is gone ends the process with an error that names it.
 class MappedFile {
 public:
   explicit MappedFile(const std::string &Path);

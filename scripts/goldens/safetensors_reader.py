@@ -29,8 +29,8 @@ def read(path):
         raise ValueError(f"{path}: truncated in the header")
     header = json.loads(data[8 : 8 + size])
     metadata = header.pop("__metadata__", {})
-    tensors = {}
-    for name, entry in header.items():
+    tensors, covered = {}, 8 + size
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         begin, end = (8 + size + offset for offset in entry["data_offsets"])
         if entry["dtype"] not in FORMATS:
             raise ValueError(
@@ -38,9 +38,14 @@ def read(path):
             )
         if end > len(data):
             raise ValueError(f"{path}: truncated in {name}")
+        if begin != covered:
+            raise ValueError(f"{path}: a hole or an overlap before {name}")
+        covered = end
         values = array.array(FORMATS[entry["dtype"]])
         values.frombytes(data[begin:end])
         if sys.byteorder == "big":
             values.byteswap()
         tensors[name] = (tuple(entry["shape"]), values)
+    if covered != len(data):
+        raise ValueError(f"{path}: {len(data) - covered} bytes belong to no tensor")
     return tensors, metadata

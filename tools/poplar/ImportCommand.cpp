@@ -70,6 +70,16 @@ static bool holdsFile(llvm::StringRef directory, llvm::StringRef name) {
   return llvm::sys::fs::exists(path) ||
          llvm::sys::fs::exists(path + ".index.json");
 }
+/// Whether Git LFS has the file and this is what stands for it.
+static bool isLfsPointer(llvm::StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path);
+  return file && (*file)->getBufferSize() < 1024 &&
+         (*file)->getBuffer().starts_with("version https://git-lfs.");
+}
+
+static constexpr const char *kLfsPointer =
+    "is a pointer of Git LFS and not the file itself; run 'git lfs pull' in "
+    "its repository";
 
 /// What was understood, and what the reader may have expected instead.
 static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
@@ -147,7 +157,11 @@ static std::string describe(mlir::ModuleOp module, const Arguments &arguments,
   }
   llvm::SmallString<128> directory = getDirectory(arguments.config);
   std::string shown = formatWord(directory.empty() ? "." : directory.str());
-  if (model.contains("weights_path"))
+  llvm::SmallString<128> weights(directory);
+  llvm::sys::path::append(weights, "model.safetensors");
+  if (isLfsPointer(weights))
+    stream << "weights   model.safetensors " << kLfsPointer << "\n";
+  else if (model.contains("weights_path"))
     stream << "weights   found, and not part of the model: `poplar train "
               "PROGRAM --init "
            << shown << "` starts from them\n";
@@ -194,6 +208,10 @@ static bool addTokenizer(mlir::ModuleOp module, llvm::StringRef config,
     auto file = llvm::MemoryBuffer::getFile(path);
     if (!file)
       continue;
+    if (isLfsPointer(path)) {
+      error = (path + ": " + kLfsPointer).str();
+      return false;
+    }
     TokenizerFacts facts = readTokenizerFacts(path.str().str());
     if (!facts.error.empty()) {
       text =
@@ -327,6 +345,11 @@ static std::string explainWrongPath(llvm::StringRef path) {
             "directory that holds one (of the Hugging Face Hub, `hf download "
             "NAME --local-dir DIR` gets it)")
         .str();
+  llvm::SmallString<128> config(path);
+  if (llvm::sys::fs::is_directory(path))
+    llvm::sys::path::append(config, "config.json");
+  if (isLfsPointer(config))
+    return (config + ": " + kLfsPointer).str();
   llvm::StringRef extension = llvm::sys::path::extension(path);
   if (!llvm::sys::fs::is_directory(path) &&
       llvm::is_contained({".safetensors", ".bin", ".gguf"}, extension))

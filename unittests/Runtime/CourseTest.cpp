@@ -194,8 +194,10 @@ TEST_F(CourseRun, RunsOfEarlierVersionsHaveTheirDefaults) {
   size_t Begin = Text.find("  \"kind\""),
          End = Text.find("  \"best_val_loss\"");
   ASSERT_NE(Begin, std::string::npos);
-  writeFile(Path, Text.substr(0, Begin) + "  \"options_hash\": \"0\",\n" +
-                      Text.substr(End));
+  Text = Text.substr(0, Begin) + "  \"options_hash\": \"0\",\n" +
+         Text.substr(End, Text.find(",\n  \"digest\"") - End) + "\n}\n";
+  Text.replace(Text.find("\"version\": 2"), 12, "\"version\": 1");
+  writeFile(Path, Text);
   Result R = train("run", {"--steps", "2", "--resume"});
   ASSERT_EQ(R.Status, 0) << R.Err;
   EXPECT_NE(R.Out.find("pre-training, 2 steps (0.1429 epochs of 112 samples); "

@@ -16,10 +16,12 @@
 #include "support/Random.h"
 #include "training/Schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <random>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -241,6 +243,63 @@ TEST(Safetensors, RefusesDamage) {
          "expected an array");
   Refuse(Tensor(R"({"dtype":"F32","shape":[1]})"), "data_offsets");
   Refuse(Tensor("7"), "unknown dtype");
+  Refuse(makeTensorFile(R"({"__metadata__":{"a":1}})", ""),
+         "not an object of strings");
+  // Other files under the name.
+  Refuse(std::string("PK\3\4") + std::string(60, '\0'), "torch.save");
+  Refuse("<!DOCTYPE html><html></html>", "a page of HTML");
+  Refuse("GGUF" + std::string(60, '\0'), "a GGUF file");
+  Refuse("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+         "is a pointer of Git LFS and not the file itself; run 'git lfs pull'");
+}
+
+/// An order in which each part begins where the one before it ends, from the
+/// first byte to the last?
+static bool coversData(std::vector<std::pair<int, int>> Parts, int Size) {
+  std::sort(Parts.begin(), Parts.end());
+  do {
+    int At = 0;
+    for (auto [Begin, End] : Parts)
+      At = Begin == At ? End : Size + 1;
+    if (At == Size)
+      return true;
+  } while (std::next_permutation(Parts.begin(), Parts.end()));
+  return false;
+}
+
+// Tensors at random places: those that cover the data are read, and nothing
+// else.
+TEST(Safetensors, RefusesHolesAndOverlaps) {
+  MemoryFile File;
+  std::mt19937 Random(1);
+  int Read = 0, Refused = 0;
+  for (int I = 0; I < 2000; ++I) {
+    int Size = static_cast<int>(Random() % 5), Count = 1 + Random() % 4;
+    std::vector<std::pair<int, int>> Parts;
+    std::string Header;
+    for (int T = 0; T < Count; ++T) {
+      int A = static_cast<int>(Random() % (Size + 1)),
+          B = static_cast<int>(Random() % (Size + 1));
+      Parts.push_back(std::minmax({A, B}));
+      auto [Begin, End] = Parts.back();
+      Header += (T ? ",\"" : "{\"") + std::to_string(T) +
+                R"(":{"dtype":"U8","shape":[)" + std::to_string(End - Begin) +
+                R"(],"data_offsets":[)" + std::to_string(Begin) + "," +
+                std::to_string(End) + "]}";
+    }
+    File.write(makeTensorFile(Header + "}", std::string(Size, 'x')));
+    bool Covers = coversData(Parts, Size);
+    ++(Covers ? Read : Refused);
+    try {
+      TensorFiles::open(File.path());
+      EXPECT_TRUE(Covers) << Header;
+    } catch (const Error &E) {
+      EXPECT_FALSE(Covers) << Header << E.what();
+      EXPECT_NE(std::string(E.what()).find("is damaged: "), std::string::npos);
+    }
+  }
+  EXPECT_GT(Read, 200);
+  EXPECT_GT(Refused, 200);
 }
 
 // Every prefix of a good file, and every single flipped byte of its header,

@@ -371,6 +371,38 @@ TEST_F(TrainerTest, RefusesADamagedState) {
   }
 }
 
+// Every member is under the digest, and spaces are not.
+TEST_F(TrainerTest, RefusesAnEditedState) {
+  ASSERT_EQ(train("run", 3).Status, 0);
+  std::string Path = Dir / "run/latest/state.json", Good = readFile(Path);
+  size_t Members = 0;
+  for (size_t Begin = Good.find('"'), End; Begin < Good.size(); Begin = End) {
+    Begin = Good.find(": ", Begin) + 2;
+    End = std::min(Good.find("\n", Begin), Good.size());
+    std::string Value = Good.substr(Begin, End - Begin), Text = Good;
+    if (Value.back() == ',')
+      Value.pop_back();
+    bool IsText = Value[0] == '"';
+    Text.replace(Begin, Value.size(),
+                 IsText         ? "\"x\""
+                 : Value == "4" ? "5"
+                                : "4");
+    writeFile(Path, Text);
+    Result R = train("run", 6, {"--resume"});
+    EXPECT_EQ(R.Status, 1) << Text;
+    EXPECT_NE(R.Err.find("digest"), std::string::npos) << R.Err;
+    ++Members;
+    End = Good.find('"', End);
+  }
+  EXPECT_EQ(Members, 10u);
+  size_t Digest = Good.find(",\n  \"digest\"");
+  writeFile(Path, Good.substr(0, Digest) + "}");
+  EXPECT_NE(train("run", 6, {"--resume"}).Err.find("no digest"),
+            std::string::npos);
+  writeFile(Path, "  " + Good + "\n");
+  EXPECT_EQ(train("run", 6, {"--resume"}).Status, 0);
+}
+
 TEST_F(TrainerTest, LeavesNoMemoryAllocated) {
   Result R = train("run", 20, {"--check-allocations", "--log-every", "5"});
   EXPECT_EQ(R.Status, 0) << R.Err;
