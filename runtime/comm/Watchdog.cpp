@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Watchdog.h"
+#include "comm/Bell.h"
 #include "comm/Heartbeat.h"
 #include "comm/Launcher.h"
 #include "support/CommandName.h"
@@ -37,6 +38,9 @@ static constexpr double AwaySeconds = 1;
 /// How long a failure of communication waits for its cause: another rank's end,
 /// or a report of this rank's own thread.
 static constexpr double CauseSeconds = 1;
+/// Predicted time of the transport's end; a rank that lives may take a multiple
+/// of it (WatchdogOptions::StallFactor).
+static constexpr double EndSeconds = 12;
 
 static double toSeconds(Clock::duration D) {
   return std::chrono::duration<double>(D).count();
@@ -55,7 +59,8 @@ struct Watchdog::Impl {
     HeartbeatLink Link{-1};
     Heartbeat Last;
     Clock::time_point Seen;
-    bool Left = false; // in good order
+    bool Left = false; // has said goodbye
+    bool isGone() const { return Left && !Link.isOpen(); }
   };
 
   Impl(CommStream &Stream, const std::string &DeviceType,
@@ -72,6 +77,7 @@ struct Watchdog::Impl {
   void send(const Heartbeat &Message);
   void judge(Clock::time_point Now);
   void judgeProgress();
+  bool sayGoodbye();
   Heartbeat makeStatus();
   [[noreturn]] void end(const std::string &Message);
   [[noreturn]] void leave(const std::string &Message);
@@ -102,7 +108,12 @@ struct Watchdog::Impl {
   int64_t LastCompleted = 0;
   std::string Failure;
 
-  std::atomic<bool> Closing{false};
+  /// The stream is closed: goodbye; or the rank gives up without one.
+  std::atomic<bool> Closing{false}, IsAbandoned{false};
+  /// Rung when the thread has something to do before its next turn.
+  Bell Waker;
+  /// Of the thread: whether this rank has said goodbye.
+  bool HasLeft = false;
   std::thread Thread;
 };
 
@@ -153,7 +164,7 @@ void Watchdog::Impl::start() {
   Peers.resize(IsHub ? Stream.size() : 1);
   for (size_t R = 0; R < Peers.size(); ++R)
     Peers[R].Last.Rank = static_cast<int32_t>(R);
-  Polled.reserve(Peers.size() + 1);
+  Polled.reserve(Peers.size() + 2);
   if (!adopt()) {
     std::string Contact;
     int64_t Number = 0;
@@ -249,6 +260,7 @@ Heartbeat Watchdog::Impl::makeStatus() {
 /// Waits for something to read, a short time.
 void Watchdog::Impl::wait() {
   Polled.clear();
+  Polled.push_back({Waker.getDescriptor(), POLLIN, 0});
   if (Listening.isOpen())
     Polled.push_back({Listening.socket(), POLLIN, 0});
   for (const HeartbeatLink &L : Strangers)
@@ -257,6 +269,7 @@ void Watchdog::Impl::wait() {
     if (P.Link.isOpen())
       Polled.push_back({P.Link.socket(), POLLIN, 0});
   poll(Polled.data(), Polled.size(), PollMilliseconds);
+  Waker.silence();
 }
 
 /// Rank 0: lets in whoever knows the session.
@@ -312,7 +325,9 @@ void Watchdog::Impl::receive(Clock::time_point Now) {
         _exit(1);
       case Heartbeat::Goodbye:
         P.Left = true;
-        P.Link.close();
+        // Rank 0 is the last to say it.
+        if (!IsHub)
+          P.Link.close();
         break;
       }
     }
@@ -322,7 +337,7 @@ void Watchdog::Impl::receive(Clock::time_point Now) {
 /// Whether someone is missing, or makes no progress.
 void Watchdog::Impl::judge(Clock::time_point Now) {
   for (Peer &P : Peers) {
-    if (P.Left || P.Last.Rank == Self.Rank)
+    if (P.isGone() || P.Last.Rank == Self.Rank)
       continue;
     std::string What = P.Last.getRankName();
     if (!P.Link.isOpen() && Away > Options.LostAfter)
@@ -440,7 +455,7 @@ void Watchdog::Impl::loop() {
   bool HasFailed = false;
   // Whoever is missed later can then be named.
   send(makeStatus());
-  while (!Closing) {
+  while (!sayGoodbye()) {
     wait();
     Clock::time_point Now = Clock::now();
     double Gap = toSeconds(Now - LastTick);
@@ -493,9 +508,24 @@ void Watchdog::Impl::loop() {
       NextSend = Now + SendInterval;
     }
   }
-  Heartbeat Goodbye = Self;
-  Goodbye.TheKind = Heartbeat::Goodbye;
-  send(Goodbye);
+}
+
+/// Whether this rank, which closes, may leave: rank 0 when all others have
+/// closed their connections, and another rank when rank 0 has let it go.
+bool Watchdog::Impl::sayGoodbye() {
+  if (!Closing)
+    return IsAbandoned;
+  auto IsFirst = Peers.begin() + (IsHub ? 1 : 0);
+  bool AllLeft =
+      std::all_of(IsFirst, Peers.end(), [](const Peer &P) { return P.Left; });
+  if (!HasLeft && (AllLeft || !IsHub)) {
+    HasLeft = true;
+    Heartbeat Goodbye = Self;
+    Goodbye.TheKind = Heartbeat::Goodbye;
+    send(Goodbye);
+  }
+  return HasLeft && std::all_of(IsFirst, Peers.end(),
+                                [](const Peer &P) { return P.isGone(); });
 }
 
 Watchdog::Watchdog(CommStream &Stream, const std::string &DeviceType,
@@ -505,7 +535,8 @@ Watchdog::Watchdog(CommStream &Stream, const std::string &DeviceType,
 }
 
 Watchdog::~Watchdog() {
-  I->Closing = true;
+  I->IsAbandoned = true;
+  I->Waker.ring();
   if (I->Thread.joinable())
     I->Thread.join();
 }
@@ -523,10 +554,14 @@ void Watchdog::progress() {
 }
 
 void Watchdog::fail(const std::string &Message) {
+  // After close(), nobody is left to be told.
+  if (!I->Thread.joinable())
+    I->leave(I->Self.getRankName() + ": " + Message);
   {
     std::lock_guard<std::mutex> Lock(I->Mutex);
     I->Failure = Message.empty() ? "unknown error" : Message;
   }
+  I->Waker.ring();
   // The watchdog's thread ends the process.
   while (true)
     pause();
@@ -534,7 +569,10 @@ void Watchdog::fail(const std::string &Message) {
 
 void Watchdog::close() {
   I->Stream.run([](Communicator &C) { C.barrier(); });
+  setPhase("ending", EndSeconds);
+  I->Stream.close();
   I->Closing = true;
+  I->Waker.ring();
   I->Thread.join();
 }
 

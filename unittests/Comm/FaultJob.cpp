@@ -130,7 +130,6 @@ static int run(const Job &J) {
     std::string Path = J.Out + "/rank-" + std::to_string(Stream.rank());
     std::ofstream(Path) << Done << "\n";
     Dog.close();
-    Stream.close();
     return 0;
   } catch (const std::exception &E) {
     Dog.fail(E.what());

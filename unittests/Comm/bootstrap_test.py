@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import hashlib
 import hmac
+import itertools
 import os
 import re
 import shutil
@@ -493,6 +494,30 @@ def early(job):
         ranks[2].process.kill()
 
 
+def end(job, number):
+    """A rank is killed or stopped in the end of the transport, before or after the last
+    barrier: the others end in time, and name it."""
+    jobs = []
+    for victim, when in itertools.product((0, 2), ("before", "after")):
+        place = {
+            "MASTER_PORT": free_port(), "POPLAR_TCP_PLUGIN": job.dying,
+            "POPLAR_TEST_PLUGIN": job.plugin,
+            "POPLAR_TEST_DEATH": f"{victim} {int(number)} {when}",
+        }  # fmt: skip
+        jobs.append((victim, [job.start(rank, **place) for rank in range(3)]))
+    what = "ended unexpectedly" if number == signal.SIGKILL else "sent nothing for 4"
+    for victim, ranks in jobs:
+        fail([r for i, r in enumerate(ranks) if i != victim], rf"rank {victim} \(.* has {what}")
+
+
+def end_kill(job):
+    end(job, signal.SIGKILL)
+
+
+def end_stop(job):
+    end(job, signal.SIGSTOP)
+
+
 def missing(job):
     """A rank does not come."""
     ranks = [job.start(rank, POPLAR_START_SECONDS=2) for rank in (0, 2)]
@@ -620,7 +645,7 @@ CASES = {
     "records": (records, 3), "impostor": (impostor, 2), "secrets": (secrets, 2),
     "secret-rules": (secret_rules, 2), "kill": (kill, 3),
     "kill-hub": (kill_hub, 3), "stop": (stop, 3), "stop-hub": (stop_hub, 3),
-    "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
+    "end-kill": (end_kill, 3), "end-stop": (end_stop, 3), "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
     "unreachable": (unreachable, 2), "torchrun": (torchrun, 3),
     "launcher": (launcher, 3), "suspended": (suspended, 2),
 }  # fmt: skip
@@ -631,11 +656,14 @@ def main():
     parser.add_argument("cases", choices=CASES, nargs="+", metavar="CASE")
     parser.add_argument("--job", required=True)
     parser.add_argument("--starter", help="start-ranks.py")
+    parser.add_argument("--plugin", help="libpoplar_tcp.so")
+    parser.add_argument("--dying", help="libpoplar_dying.so")
     arguments = parser.parse_args()
     for name in arguments.cases:
         function, count = CASES[name]
         job = Job(arguments.job, count)
         job.starter = arguments.starter
+        job.plugin, job.dying = arguments.plugin, arguments.dying
         begin = time.monotonic()
         try:
             function(job)
