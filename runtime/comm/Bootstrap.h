@@ -42,7 +42,8 @@ constexpr double kNoteSeconds = 5;
 class Bootstrap {
 public:
   virtual ~Bootstrap() = default;
-  /// The cards of all ranks, by rank. Collective.
+  /// The cards of all ranks, by rank. Collective; again where a card has more
+  /// to tell.
   virtual std::vector<Card> exchange(const Card &Own) = 0;
   /// Returns when all ranks have called it. From here on, the connections
   /// belong to whoever takes them. Collective.

@@ -51,7 +51,8 @@ struct Guest {
 struct Member {
   BootstrapChannel Link{-1};
   Card TheCard;
-  bool HasCard = false, IsReady = false;
+  int NumCards = 0;
+  bool IsReady = false;
   Clock::time_point Seen;
 };
 
@@ -141,9 +142,9 @@ void Hub::closeListener() {
 
 std::string Hub::describe(int32_t Rank) const {
   const Member &Who = Members[static_cast<size_t>(Rank)];
-  return Who.HasCard ? Who.TheCard.describe()
-                     : "rank " + std::to_string(Rank) + " (at " +
-                           Who.Link.getPeer() + ")";
+  return Who.NumCards ? Who.TheCard.describe()
+                      : "rank " + std::to_string(Rank) + " (at " +
+                            Who.Link.getPeer() + ")";
 }
 
 /// Tells all members, and fails.
@@ -376,7 +377,7 @@ void Hub::receive(int32_t Rank) {
     if (R.Head.TheKind == Record::TheCard) {
       if (!checkCard(R, M.World, Who.TheCard) || Who.TheCard.Rank != Rank)
         end(describe(Rank) + " sent something other than the card of a rank");
-      Who.HasCard = true;
+      ++Who.NumCards;
     }
     // What follows is for others to read.
     Who.IsReady = R.Head.TheKind == Record::Ready;
@@ -401,7 +402,7 @@ std::string Hub::listMissing() const {
   std::string Text;
   int Count = 0;
   for (int32_t Rank = 1; Rank < M.World; ++Rank)
-    if (!Members[static_cast<size_t>(Rank)].HasCard && ++Count <= MostNames)
+    if (!Members[static_cast<size_t>(Rank)].NumCards && ++Count <= MostNames)
       Text += (Count == 1 ? "" : ", ") + std::to_string(Rank);
   if (Count > MostNames)
     Text += " and " + std::to_string(Count - MostNames) + " more";
@@ -450,10 +451,11 @@ void Hub::judge() {
 
 std::vector<Card> Hub::exchange(const Card &Own) {
   Members[0].TheCard = Own;
-  Members[0].HasCard = true;
+  int Number = ++Members[0].NumCards;
   serveUntil([&] {
-    return std::all_of(Members.begin(), Members.end(),
-                       [](const Member &Who) { return Who.HasCard; });
+    return std::all_of(Members.begin(), Members.end(), [&](const Member &Who) {
+      return Who.NumCards >= Number;
+    });
   });
   closeListener();
   std::vector<Card> Cards;

@@ -9,6 +9,7 @@
 #include "comm/Watchdog.h"
 #include "comm/Bell.h"
 #include "comm/Heartbeat.h"
+#include "comm/Host.h"
 #include "comm/Launcher.h"
 #include "support/CommandName.h"
 #include "support/Error.h"
@@ -33,6 +34,10 @@ static constexpr int PollMilliseconds = 100;
 /// long a rank tries one address.
 static constexpr auto MeetSeconds = std::chrono::seconds(6);
 static constexpr double ConnectSeconds = 2;
+/// How long a rank tries all addresses again, where strangers are in its way.
+static constexpr auto RetrySeconds = std::chrono::seconds(4);
+/// Callers that rank 0 does not know yet, beside the ranks it waits for.
+static constexpr size_t MostStrangers = 64;
 /// A thread that was away for longer was stopped, with its process.
 static constexpr double AwaySeconds = 1;
 /// How long a failure of communication waits for its cause: another rank's end,
@@ -68,10 +73,12 @@ struct Watchdog::Impl {
 
   void start();
   bool adopt();
+  bool isOneHost();
   void meet();
   void connect(const std::string &Contact);
   void loop();
   void accept();
+  void admit();
   void wait();
   void receive(Clock::time_point Now);
   void send(const Heartbeat &Message);
@@ -142,6 +149,15 @@ bool Watchdog::Impl::adopt() {
   return true;
 }
 
+/// Whether rank 0 finds all ranks on its host; on others, no.
+bool Watchdog::Impl::isOneHost() {
+  std::vector<std::string> Hosts;
+  Stream.run(
+      [&](Communicator &C) { Hosts = C.gatherStrings(getHostIdentity(), 0); });
+  return IsHub && std::all_of(Hosts.begin(), Hosts.end(),
+                              [&](const auto &H) { return H == Hosts[0]; });
+}
+
 /// Rank 0: waits until all others have connected, or time is over.
 void Watchdog::Impl::meet() {
   Clock::time_point End = Clock::now() + MeetSeconds;
@@ -168,11 +184,13 @@ void Watchdog::Impl::start() {
   if (!adopt()) {
     std::string Contact;
     int64_t Number = 0;
+    bool OnLoopback = isOneHost();
     if (IsHub) {
       std::random_device Random;
       Self.Session = (static_cast<uint64_t>(Random()) << 32) | Random();
-      Listening = HeartbeatLink(listenForHeartbeats(Port));
-      Contact = std::to_string(Port) + " " + getAddresses();
+      Listening = HeartbeatLink(listenForHeartbeats(Port, OnLoopback));
+      Contact = std::to_string(Port) + " " +
+                (OnLoopback ? "127.0.0.1" : getAddresses());
       Number = static_cast<int64_t>(Self.Session);
     }
     auto Length = static_cast<int64_t>(Contact.size());
@@ -215,18 +233,22 @@ void Watchdog::Impl::start() {
 }
 
 void Watchdog::Impl::connect(const std::string &Contact) {
-  std::istringstream Words(Contact);
-  Words >> Port;
-  // Addresses that do not answer may belong to networks of rank 0 that this
-  // host does not see.
-  for (std::string Address; Words >> Address;) {
-    int Socket = connectForHeartbeats(Address, Port, makeStatus(),
-                                      Peers[0].Last, ConnectSeconds);
-    if (Socket >= 0) {
-      Peers[0].Link = HeartbeatLink(Socket);
-      return;
+  Clock::time_point End = Clock::now() + RetrySeconds;
+  do {
+    std::istringstream Words(Contact);
+    Words >> Port;
+    // Addresses that do not answer may belong to networks of rank 0 that this
+    // host does not see.
+    for (std::string Address; Words >> Address;) {
+      int Socket = connectForHeartbeats(Address, Port, makeStatus(),
+                                        Peers[0].Last, ConnectSeconds);
+      if (Socket >= 0) {
+        Peers[0].Link = HeartbeatLink(Socket);
+        return;
+      }
     }
-  }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (Clock::now() < End);
   runtime::fail(
       "rank ", Self.Rank, " (", Name,
       ") cannot send heartbeats to rank 0, which listens at (port first) ",
@@ -280,7 +302,17 @@ void Watchdog::Impl::accept() {
     if (Socket < 0)
       break;
     Strangers.emplace_back(Socket);
+    // Those that say nothing make room for others.
+    if (Strangers.size() > MostStrangers + Peers.size()) {
+      admit();
+      if (Strangers.size() > MostStrangers)
+        Strangers.erase(Strangers.begin());
+    }
   }
+  admit();
+}
+
+void Watchdog::Impl::admit() {
   for (HeartbeatLink &L : Strangers) {
     Heartbeat Greeting;
     if (!L.receive(Greeting, Self.Session))

@@ -29,7 +29,7 @@ import time
 
 LIMIT = 10.0  # seconds from the fault to the end of the last process
 SECRET = "a secret of these tests, and of no job"
-MAGIC, VERSION = b"POPLARTR", 1
+MAGIC, VERSION = b"POPLARTR", 2
 CHALLENGE, WELCOME, OTHER_JOB, WRONG_PROOF = range(4)
 
 
@@ -56,8 +56,8 @@ class Job:
         self.directory = tempfile.mkdtemp(prefix="poplar-bootstrap-")
         self.ranks = []
 
-    def start(self, rank, steps=3, **variables):
-        started = Rank(self, rank, steps, variables)
+    def start(self, rank, steps=3, options=(), **variables):
+        started = Rank(self, rank, ["--steps", str(steps), *options], variables)
         self.ranks.append(started)
         return started
 
@@ -69,7 +69,7 @@ class Job:
 
 
 class Rank:
-    def __init__(self, job, rank, steps, variables):
+    def __init__(self, job, rank, options, variables):
         self.name = f"process {len(job.ranks)} (RANK={rank})"
         self.log = os.path.join(job.directory, f"log-{len(job.ranks)}")
         place = {
@@ -86,7 +86,7 @@ class Rank:
         os.mkdir(directory)
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [job.program, "--out", directory, "--steps", str(steps)],
+                [job.program, "--out", directory, *options],
                 stdout=log, stderr=subprocess.STDOUT, env=environment,
             )  # fmt: skip
 
@@ -305,6 +305,24 @@ def while_running(job):
     succeed(ranks)
 
 
+def one_host(job):
+    """A job that trains on one host listens nowhere, wherever its ranks have met."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+        with contextlib.suppress(OSError):
+            route.connect(("192.0.2.1", 9))  # sends nothing
+        own = route.getsockname()[0]
+    for address in {"127.0.0.1", "127.0.0.1" if own == "0.0.0.0" else own}:
+        ranks = [job.start(rank, steps=1000000, MASTER_ADDR=address) for rank in (0, 1)]
+        for rank in ranks:
+            rank.wait_for(r"(?m)^rank \d pid")
+        found = [place for rank in ranks for place in listening(rank.process.pid)]
+        check(not found, f"ranks that met at {address} listen at {found}", *ranks)
+        for rank in ranks:
+            rank.process.send_signal(signal.SIGTERM)
+        succeed(ranks)
+        job.port = free_port()
+
+
 def listening(pid):
     """(address, port) of TCP sockets on which a process listens."""
     inodes = set()
@@ -313,13 +331,15 @@ def listening(pid):
             found = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{name}"))
             if found:
                 inodes.add(found[1])
-    with open(f"/proc/{pid}/net/tcp") as table:
-        for row in list(table)[1:]:
-            words = row.split()
-            if words[3] == "0A" and words[9] in inodes:
-                address, port = words[1].split(":")
-                packed = struct.pack("<I", int(address, 16))
-                yield socket.inet_ntoa(packed), int(port, 16)
+    for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
+        with open(f"/proc/{pid}/net/{name}") as table:
+            for row in list(table)[1:]:
+                words = row.split()
+                if words[3] == "0A" and words[9] in inodes:
+                    address, port = words[1].split(":")
+                    parts = [int(address[i : i + 8], 16) for i in range(0, len(address), 8)]
+                    packed = struct.pack(f"={len(parts)}I", *parts)
+                    yield socket.inet_ntop(family, packed), int(port, 16)
 
 
 # ===-----------------------------------------------------------------------===#
@@ -354,7 +374,7 @@ def version(job):
     ranks = [job.start(rank) for rank in (0, 1)]
     connection, kind, _, _ = call(job.port, make_hello(2, 3, version=VERSION + 1))
     check(kind == WELCOME, f"a member is answered {kind}", *ranks)
-    fail(ranks, "rank 2 .* has version 2 of the protocol between ranks")
+    fail(ranks, f"rank 2 .* has version {VERSION + 1} of the protocol between ranks")
     connection.close()
 
 
@@ -492,6 +512,22 @@ def early(job):
         fail(ranks[:2], "rank 2")
         job.port = free_port()
         ranks[2].process.kill()
+
+
+def lengths(job):
+    """A message that is longer or shorter than expected, by any of UCX's protocols."""
+    jobs = []
+    for tls, expected in itertools.product((None, "tcp,self"), (100, 300000)):
+        for sent in (1, expected - 1, expected + 1, 400000):
+            options = ["--message", f"{sent},{expected}"]
+            place = {"UCX_TLS": tls, "MASTER_PORT": free_port()}
+            what = sent if sent < expected else "more"
+            jobs.append((
+                f"expected {expected} bytes from rank 1, which sent {what}\n",
+                [job.start(rank, options=options, **place) for rank in (0, 1)],
+            ))  # fmt: skip
+    for text, ranks in jobs:
+        fail(ranks, text, limit=20)
 
 
 def end(job, number):
@@ -640,12 +676,12 @@ def suspended(job):
 # The case, and how many ranks there are.
 CASES = {
     "garbage": (garbage, 2), "silence": (silence, 2), "secret": (secret, 2),
-    "flood": (flood, 2), "while-running": (while_running, 2), "twice": (twice, 3),
+    "flood": (flood, 2), "while-running": (while_running, 2), "one-host": (one_host, 2), "twice": (twice, 3),
     "second-hub": (second_hub, 2), "world": (world, 3), "version": (version, 3),
     "records": (records, 3), "impostor": (impostor, 2), "secrets": (secrets, 2),
     "secret-rules": (secret_rules, 2), "kill": (kill, 3),
     "kill-hub": (kill_hub, 3), "stop": (stop, 3), "stop-hub": (stop_hub, 3),
-    "end-kill": (end_kill, 3), "end-stop": (end_stop, 3), "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
+    "end-kill": (end_kill, 3), "end-stop": (end_stop, 3), "lengths": (lengths, 2), "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
     "unreachable": (unreachable, 2), "torchrun": (torchrun, 3),
     "launcher": (launcher, 3), "suspended": (suspended, 2),
 }  # fmt: skip

@@ -23,6 +23,7 @@ import time
 
 LIMIT = 10.0  # seconds from the fault to the end of the last process
 RANKS = 3
+EXPECTED = 100000  # bytes of a message
 
 # Twice the time mpirun leaves its processes between SIGCONT, SIGTERM and
 # SIGKILL; it waits for all of it, even when the processes have ended.
@@ -202,6 +203,13 @@ def end_stop(arguments, job):
     return elapsed
 
 
+def length(arguments, job):
+    """A message that is longer or shorter than expected."""
+    elapsed = job.wait_for_end()
+    check_named(job, 0, f"expected {EXPECTED} bytes from rank 1, which sent ")
+    return elapsed
+
+
 def plan(arguments, job):
     """A rank holds another plan: found before the first step."""
     elapsed = job.wait_for_end(LIMIT + 60)
@@ -241,6 +249,8 @@ CASES = {
     "hang": (hang, ["--hang", "2,20", "--stall", "2"], True, False),
     "end-kill": (end_kill, ["--steps", "5"], True, False),
     "end-stop": (end_stop, ["--steps", "5"], True, False),
+    "shorter": (length, ["--message", f"{EXPECTED - 1},{EXPECTED}"], False, False),
+    "longer": (length, ["--message", f"{EXPECTED + 1},{EXPECTED}"], False, False),
     "plan": (plan, ["--hash", "1"], False, False),
 }
 
