@@ -41,6 +41,22 @@ static int check(int Code, const char *Call) {
   return 1;
 }
 
+/// Whether the launcher says that all ranks are on one host.
+static bool isOneHost() {
+  const char *Local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const char *All = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char *Nodes = std::getenv("SLURM_STEP_NUM_NODES");
+  return All ? Local && std::string(Local) == All
+             : Nodes && std::string(Nodes) == "1";
+}
+
+/// Open MPI's components that listen on the network, when there is nothing but
+/// shared memory to use; what the user has chosen stays.
+static void stayInside() {
+  setenv("OMPI_MCA_pml", "ob1", /*overwrite=*/0);
+  setenv("OMPI_MCA_btl", "^tcp,ofi,uct,openib", /*overwrite=*/0);
+}
+
 /// mpirun and srun have their own limits for the start.
 static int init(double, int32_t *Rank, int32_t *Size) {
   // Where there are more ranks than cores, Open MPI yields in every test that
@@ -48,6 +64,8 @@ static int init(double, int32_t *Rank, int32_t *Size) {
   // it wakes up; who yields beside a busy process has to wait for its slice to
   // end, for 4 ms.
   setenv("OMPI_MCA_mpi_yield_when_idle", "0", /*overwrite=*/0);
+  if (isOneHost())
+    stayInside();
   int Provided;
   if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &Provided),
             "MPI_Init_thread"))
