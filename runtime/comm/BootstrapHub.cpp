@@ -28,9 +28,6 @@ static constexpr int MostReports = 10;
 static constexpr size_t MostStrangers = 64;
 /// Names in a message.
 static constexpr int MostNames = 8;
-/// How long rank 0 stays to say why the job ends to members that call only
-/// then.
-static constexpr double FarewellSeconds = 2;
 
 static Clock::duration seconds(double Seconds) {
   return std::chrono::duration_cast<Clock::duration>(
@@ -62,7 +59,7 @@ public:
   ~Hub() override { closeListener(); }
   std::vector<Card> exchange(const Card &Own) override;
   void begin() override;
-  void abandon(const std::string &Why) override;
+  void abandon(const std::string &Why, double Seconds) override;
   std::vector<int> takeSockets() override;
 
 private:
@@ -149,7 +146,7 @@ std::string Hub::describe(int32_t Rank) const {
 
 /// Tells all members, and fails.
 void Hub::end(const std::string &Why) {
-  abandon(Why);
+  abandon(Why, kFarewellSeconds);
   throw Error(Why);
 }
 
@@ -160,13 +157,13 @@ void Hub::tell(BootstrapChannel &Link, const std::string &Why) {
   Told.push_back(std::move(Link));
 }
 
-void Hub::abandon(const std::string &Why) {
+void Hub::abandon(const std::string &Why, double Seconds) {
   Farewell = Why;
   for (Member &Who : Members)
     if (Who.Link.isOpen())
       tell(Who.Link, Why);
   // Members that are about to call would wait for long.
-  Clock::time_point End = Clock::now() + seconds(FarewellSeconds);
+  Clock::time_point End = Clock::now() + seconds(Seconds);
   while (Listener >= 0 && Clock::now() < End &&
          Told.size() + 1 < static_cast<size_t>(M.World)) {
     wait();

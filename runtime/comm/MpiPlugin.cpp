@@ -202,6 +202,7 @@ poplar_transport_plugin() {
                                              POPLAR_TRANSPORT_VERSION,
                                              getLibrary(),
                                              init,
+                                             /*decline=*/nullptr,
                                              /*take_sockets=*/nullptr,
                                              getNodes,
                                              reserve,

@@ -295,12 +295,12 @@ int meet(const comm::Meeting &Place) {
     return !std::strcmp(Other.Host, Own.Host);
   });
   if (startWorker(Device) || addAddress(Own)) {
-    Start->abandon(Message);
+    Start->abandon(Message, comm::kFarewellSeconds);
     return 1;
   }
   Cards = Start->exchange(Own);
   if (createEndpoints(Device)) {
-    Start->abandon(Message);
+    Start->abandon(Message, comm::kFarewellSeconds);
     return 1;
   }
   Start->begin();
@@ -315,6 +315,17 @@ int init(double StartSeconds, int32_t *OwnRank, int32_t *Size) {
     return meet(Place);
   } catch (const std::exception &E) {
     Start.reset();
+    return failed(E.what());
+  }
+}
+
+int decline(double StartSeconds, const char *Why) {
+  try {
+    comm::Meeting Place = comm::readMeeting(StartSeconds);
+    if (Place.World > 1)
+      comm::makeBootstrap(Place)->abandon(Why, StartSeconds);
+    return 0;
+  } catch (const std::exception &E) {
     return failed(E.what());
   }
 }
@@ -465,6 +476,7 @@ poplar_transport_plugin() {
                                              POPLAR_TRANSPORT_VERSION,
                                              getLibrary(),
                                              init,
+                                             decline,
                                              takeSockets,
                                              getNodes,
                                              reserve,

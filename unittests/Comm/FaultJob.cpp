@@ -22,6 +22,7 @@
 #include "comm/Backend.h"
 #include "comm/CommStream.h"
 #include "comm/Launcher.h"
+#include "comm/PluginTransport.h"
 #include "comm/Watchdog.h"
 #include "support/Error.h"
 
@@ -162,6 +163,7 @@ int main(int Argc, char **Argv) {
     return run(parse(Argc, Argv));
   } catch (const std::exception &E) {
     std::fprintf(stderr, "error: %s\n", E.what());
+    declineJob(E.what());
     return 1;
   }
 }

@@ -554,6 +554,31 @@ def end_stop(job):
     end(job, signal.SIGSTOP)
 
 
+def decline(job):
+    """A rank that fails before it calls tells the others why, also where it is rank 0,
+    and where it fails some time before they call, or after."""
+    for victim, late in itertools.product((0, 2), (True, False)):
+        order = [0, 1, 2]
+        order.remove(victim)
+        order.insert(2 if late else 0, victim)
+        ranks = []
+        for rank in order:
+            options = ["--bogus", "1"] if rank == victim else []
+            ranks.append(job.start(rank, options=options))
+            time.sleep(0 if rank != victim or late else 3)
+        fail(ranks, "unknown option --bogus")
+        job.port = free_port()
+    # All fail, or nobody is there.
+    fail([job.start(rank, options=["--bogus", "1"]) for rank in (2, 0, 1)], "unknown option", limit=5)
+    fail([job.start(1, options=["--bogus", "1"], POPLAR_START_SECONDS=2)], "unknown option", limit=5)
+
+
+def ipv6(job):
+    """Ranks do not meet by IPv6, and say so."""
+    for address in ("::1", "fd00::1"):
+        fail([job.start(1, MASTER_ADDR=address)], "has an IPv6 address alone.*IPv4")
+
+
 def missing(job):
     """A rank does not come."""
     ranks = [job.start(rank, POPLAR_START_SECONDS=2) for rank in (0, 2)]
@@ -632,15 +657,22 @@ class Started:
                 [sys.executable, job.starter, "--ranks", str(job.world), "--", job.program,
                  "--out", job.directory, "--steps", "1000000"],
                 stdout=log, stderr=subprocess.STDOUT,
-                env={k: v for k, v in os.environ.items() if not k.startswith("POPLAR_")},
+                env={
+                    **{k: v for k, v in os.environ.items() if not k.startswith("POPLAR_")},
+                    "TMPDIR": job.directory,
+                },
             )  # fmt: skip
         job.ranks.append(self)
-        self.pids, end = {}, time.monotonic() + 20
+        self.pids = {}
+
+    def wait_for_start(self, job):
+        end = time.monotonic() + 20
         while len(self.pids) < job.world:
             check(time.monotonic() < end, "the job does not start", self)
             found = re.findall(r"^rank (\d+) pid (\d+)$", self.output(), re.MULTILINE)
             self.pids = {int(rank): int(pid) for rank, pid in found}
             time.sleep(0.02)
+        return self
 
     output = Rank.output
 
@@ -655,15 +687,51 @@ def launcher(job):
         (signal.SIGSTOP, "rank 1 .*(was stopped for 4 s|has sent nothing)"),
         (signal.SIGKILL, r"rank 1 \(pid \d+\) was ended by SIGKILL"),
     ):
-        started = Started(job)
+        started = Started(job).wait_for_start(job)
         os.kill(started.pids[1], number)
         fail([started], text)
         started.check_gone()
 
 
+def starter(job):
+    """start-ranks.py holds the port of its job, and leaves nothing when it is killed."""
+    started = Started(job).wait_for_start(job)
+    with open(f"/proc/{started.pids[1]}/environ") as file:
+        port = int(re.search(r"MASTER_PORT=(\d+)", file.read())[1])
+    with socket.socket() as other:
+        try:
+            other.bind(("127.0.0.1", port))
+            raise Failed(f"port {port} is free for others")
+        except OSError:
+            pass
+    started.process.kill()
+    started.process.wait()
+    end = time.monotonic() + 5
+    while any(os.path.exists(f"/proc/{pid}") for pid in started.pids.values()):
+        check(time.monotonic() < end, "ranks are left", started)
+        time.sleep(0.02)
+    left = {name for name in os.listdir(job.directory) if name.startswith("poplar-")}
+    check(len(left) == 1, f"left: {left}", started)
+    # Whose start removes that; it is interrupted in time, and then again too early.
+    for early in (False, True):
+        started = Started(job)
+        if not early:
+            started.wait_for_start(job)
+            check(not left & set(os.listdir(job.directory)), f"{left} is still there", started)
+        else:
+            children = f"/proc/{started.process.pid}/task/{started.process.pid}/children"
+            while not open(children).read():
+                time.sleep(0.002)
+        started.process.send_signal(signal.SIGINT)
+        finish([started])
+        status, said = started.process.returncode, started.output()
+        calm = "rror" not in said and "Traceback" not in said
+        check(status in ((130, 0) if early else (0,)) and calm, f"status {status}", started)
+
+
 def suspended(job):
     """All ranks are suspended for a while, and go on."""
-    started = Started(job)
+    started = Started(job).wait_for_start(job)
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for pid in started.pids.values():
             os.kill(pid, number)
@@ -681,9 +749,10 @@ CASES = {
     "records": (records, 3), "impostor": (impostor, 2), "secrets": (secrets, 2),
     "secret-rules": (secret_rules, 2), "kill": (kill, 3),
     "kill-hub": (kill_hub, 3), "stop": (stop, 3), "stop-hub": (stop_hub, 3),
-    "end-kill": (end_kill, 3), "end-stop": (end_stop, 3), "lengths": (lengths, 2), "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
+    "end-kill": (end_kill, 3), "end-stop": (end_stop, 3), "lengths": (lengths, 2),
+    "decline": (decline, 3), "ipv6": (ipv6, 2), "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
     "unreachable": (unreachable, 2), "torchrun": (torchrun, 3),
-    "launcher": (launcher, 3), "suspended": (suspended, 2),
+    "launcher": (launcher, 3), "starter": (starter, 2), "suspended": (suspended, 2),
 }  # fmt: skip
 
 
