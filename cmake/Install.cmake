@@ -11,7 +11,7 @@ install(TARGETS poplar RUNTIME DESTINATION bin COMPONENT runtime)
 install(TARGETS poplar-opt RUNTIME DESTINATION bin COMPONENT development)
 install(TARGETS poplar_runtime_host poplar_runtime_cuda
   ARCHIVE DESTINATION lib COMPONENT runtime)
-foreach(plugin poplar_mpi poplar_tcp)
+foreach(plugin poplar_mpi poplar_tcp poplar_guard)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION lib COMPONENT runtime)
   endif()

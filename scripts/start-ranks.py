@@ -31,10 +31,13 @@ ranks than there are cores do not wait for each other (a control group's quota):
 All three need root, the first two also ip and tc (on Debian: iproute2); without them
 the exit status is 3. A kernel without netem keeps to the bandwidths and says so. Ends
 with status 1, and ends the other ranks, when one of them fails, or is stopped
-(SIGSTOP) while others go on."""
+(SIGSTOP) while others go on. On SIGINT, SIGTERM or SIGHUP the ranks save, and end with
+status 0; a second SIGINT ends them at once. If they have not come so far that they could
+save, the status is 130, 143 or 129."""
 
 import argparse
 import contextlib
+import ctypes
 import itertools
 import json
 import os
@@ -58,6 +61,7 @@ LARGEST_PACKET = 16000
 STOPPED_SECONDS, GRACE_SECONDS = 4, 3
 # In which a rank gets its share of a core.
 PERIOD_MICROSECONDS = 5000
+EARLY = "stopped by a signal before the ranks could save"
 BITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
@@ -256,9 +260,34 @@ def core_shares(share, commands):
                 os.rmdir(group)
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+def hold_port():
+    """A port of the loopback that nobody else gets for as long as the socket lives; rank
+    0, which sets SO_REUSEADDR as well, can listen there."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
+
+
+def end_with_parent():
+    """In a rank: the kernel ends it when start-ranks.py is killed."""
+    set_death_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_death_signal, int(signal.SIGKILL))
+
+
+@contextlib.contextmanager
+def make_directory():
+    """A temporary directory; those whose start-ranks.py was killed go."""
+    prefix = f"poplar-ranks-{socket.gethostname()}-"
+    for name in os.listdir(tempfile.gettempdir()):
+        path = os.path.join(tempfile.gettempdir(), name)
+        pid = name[len(prefix) :].partition(".")[0]
+        if name.startswith(prefix) and pid.isdigit() and not os.path.exists("/proc/" + pid):
+            with contextlib.suppress(OSError):
+                if os.lstat(path).st_uid == os.getuid():
+                    shutil.rmtree(path, ignore_errors=True)  # not through a link
+    with tempfile.TemporaryDirectory(prefix=f"{prefix}{os.getpid()}.") as directory:
+        yield directory
 
 
 def find_secret():
@@ -278,21 +307,30 @@ def is_stopped(process):
 class Ranks:
     """Processes of a job; `running` are those that have not ended."""
 
-    def __init__(self, commands, environment):
-        self.running = {}
-        place = {"WORLD_SIZE": str(len(commands)), "MASTER_PORT": str(free_port())}
+    def __init__(self):
+        self.running, self.asked, self.stopped_since = {}, 0, None
+
+    def start(self, commands, environment):
+        self.holder = hold_port()
+        port = self.holder.getsockname()[1]
+        place = {"WORLD_SIZE": str(len(commands)), "MASTER_PORT": str(port)}
         # Rank 0 last, so that the others have to wait for it.
         for rank, command in reversed(list(enumerate(commands))):
+            if self.asked:
+                break
             variables = {**os.environ, **environment, **place, "RANK": str(rank)}
             # A group of its own: an interrupt from the terminal reaches it once.
             self.running[rank] = subprocess.Popen(
-                command, env=variables, start_new_session=True
+                command, env=variables, start_new_session=True, preexec_fn=end_with_parent
             )
-        self.stopped_since = None
 
-    def signal(self, number):
+    def stop(self, number):
+        """Asks the ranks to save and to end."""
+        self.asked = number
+        # They know nothing of terminals.
+        passed = signal.SIGTERM if number == signal.SIGHUP else number
         for process in list(self.running.values()):
-            process.send_signal(number)
+            process.send_signal(passed)
 
     def find_failure(self):
         """Why the job has to end, "" if a rank has said so itself, or None."""
@@ -302,7 +340,9 @@ class Ranks:
             if status is None:
                 continue
             del self.running[rank]
-            if status < 0:
+            if status < 0 and self.asked and failure is None:
+                failure = EARLY
+            elif status < 0:
                 name = signal.Signals(-status).name
                 failure = f"rank {rank} (pid {process.pid}) was ended by {name}"
             elif status and failure is None:
@@ -322,9 +362,9 @@ class Ranks:
         names = ", ".join(f"rank {r} (pid {self.running[r].pid})" for r in stopped)
         return f"{names} was stopped for {STOPPED_SECONDS} s"
 
-    def end(self):
+    def end(self, grace=GRACE_SECONDS):
         """The ranks tell each other, and say which of them failed."""
-        end = time.monotonic() + GRACE_SECONDS
+        end = time.monotonic() + grace
         while self.running and time.monotonic() < end:
             time.sleep(0.02)
             awake = False
@@ -343,28 +383,33 @@ class Ranks:
 
 def run(commands, environment, share):
     """All at once; the exit status."""
-    temporary = tempfile.TemporaryDirectory(prefix="poplar-")
-    with core_shares(share, commands) as commands, temporary as directory:
+    with core_shares(share, commands) as commands, make_directory() as directory:
         # The first rank to say why the job ends is the only one. It writes to a
         # file, which is printed last, here or by who has named it.
         own = os.path.join(directory, "failure")
         report = {}
         if "POPLAR_FAILURE_REPORT" not in os.environ:
             report["POPLAR_FAILURE_REPORT"] = own
-        ranks = Ranks(commands, {**environment, **find_secret(), **report})
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, frame: ranks.signal(number))
-        failure = None
+        ranks = Ranks()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # nohup ignores SIGHUP, and so do the ranks.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda number, frame: ranks.stop(number))
+        ranks.start(commands, {**environment, **find_secret(), **report})
+        # Before all ranks had started, they could save nothing.
+        failure = EARLY if len(ranks.running) < len(commands) else None
         while ranks.running and failure is None:
             time.sleep(0.02)
             failure = ranks.find_failure()
         if failure:
             print(f"start-ranks: {failure}", file=sys.stderr, flush=True)
-        ranks.end()
+        ranks.end(0 if failure == EARLY else GRACE_SECONDS)
         if os.path.exists(own):
             with open(own, errors="replace") as file:
                 print(file.read(), end="", file=sys.stderr, flush=True)
-        return 0 if failure is None else 1
+        if failure is None:
+            return 0
+        return 128 + ranks.asked if ranks.asked and failure else 1
 
 
 def read_ranks(directory):
@@ -379,6 +424,8 @@ def read_ranks(directory):
 
 
 def main():
+    # Until there are ranks to stop.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

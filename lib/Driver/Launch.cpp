@@ -44,15 +44,15 @@ static std::vector<Run> findRuns(zero::PlanOp plan) {
 
 /// Stopping. mpirun kills its processes soon after a SIGTERM, but passes
 /// SIGUSR1 on without a time limit: the ranks agree on a step, save, and leave.
-/// The time-out is that of its clean-up after a fault, which it always sleeps
-/// out.
+/// It is in a session of its own, which a terminal's Ctrl-C does not reach. The
+/// time-out is that of its clean-up after a fault, which it always sleeps out.
 static constexpr const char *kLaunchHead = R"sh(#!/bin/sh
 # Starts the job: launch.sh train --data FILE --steps N --out RUN ...
 #
 # Options of mpirun go into MPIRUN_OPTIONS. Its own accounts of failures are left
 # out, unless POPLAR_MPIRUN_MESSAGES=1. With POPLAR_LOCAL=1 all ranks run on this
-# machine, whatever nodes the plan names. On SIGTERM or SIGINT the job saves
-# a checkpoint and ends.
+# machine, whatever nodes the plan names. On SIGINT, SIGTERM or SIGHUP the job
+# saves a checkpoint and ends, with status 0; a second SIGINT ends it at once.
 here=$(dirname "$(readlink -f "$0")") # also through a link
 if ! command -v mpirun >/dev/null; then
   echo "launch.sh: there is no mpirun; on Debian: apt-get install openmpi-bin" >&2
@@ -62,16 +62,57 @@ if [ "$(id -u)" = 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 # A directory of its own: mpirun removes the one that jobs would share when it
-# is empty, which may be just when another job starts.
-session=$(mktemp -d)
+# is empty, which may be just when another job starts. One that was left by a
+# launch.sh that was killed goes as soon as its processes have gone.
+sessions=${TMPDIR:-/tmp}/poplar-launch-$(uname -n)
+for old in "$sessions".*; do
+  [ -O "$old" ] && [ ! -h "$old" ] || continue
+  lives=
+  for pid in $(cat "$old/processes" 2>/dev/null); do
+    [ ! -d "/proc/$pid" ] || lives=yes
+  done
+  [ -n "$lives" ] || [ ! -e "$old/processes" ] || rm -rf "$old"
+done
+session=$(mktemp -d "$sessions.XXXXXX") || exit 1
+echo $$ >"$session/processes"
 export POPLAR_FAILURE_REPORT="$session/failure"
 quiet=--quiet
 [ -z "$POPLAR_MPIRUN_MESSAGES" ] || quiet=
 )sh";
 
+/// Where no rank can be on another host, mpirun stays off the network
+/// (runtime/comm/LauncherGuard.cpp), and so do the ranks (MpiPlugin.cpp).
+/// The guard is a link, as paths in LD_PRELOAD have no spaces.
+static constexpr const char *kLaunchGuard = R"sh(guard=
+if [ -z "$remote$SLURM_JOB_ID$PBS_JOBID$LSB_JOBID$PE_HOSTFILE" ]; then
+  case " $MPIRUN_OPTIONS $OMPI_MCA_orte_default_hostfile " in
+  *host* | *machinefile* | *" -H "*) ;;
+  *) [ ! -e "$here/lib/libpoplar_guard.so" ] || guard=$session/guard.so ;;
+  esac
+fi
+if [ -n "$guard" ]; then
+  ln -s "$here/lib/libpoplar_guard.so" "$guard"
+  export OMPI_MCA_orte_default_hostfile=none
+fi
+$(command -v setsid) ${guard:+env "POPLAR_OTHER_PRELOAD=$LD_PRELOAD" \
+  "LD_PRELOAD=$guard${LD_PRELOAD:+ $LD_PRELOAD}"} \
+  )sh";
+
 static constexpr const char *kLaunchTail = R"sh( &
 job=$!
-trap 'kill -USR1 $job' TERM INT
+echo $job >>"$session/processes"
+stopped=
+stop() {
+  if [ "$stopped$1" = 130130 ]; then
+    kill -KILL $job # and with it, by the kernel, the ranks
+  else
+    kill -USR1 $job
+  fi
+  stopped=$1
+}
+trap 'stop 130' INT
+trap 'stop 143' TERM
+trap 'stop 129' HUP
 wait $job
 status=$?
 # A signal interrupts the wait, not the job.
@@ -81,8 +122,11 @@ while kill -0 $job 2>/dev/null; do
 done
 if [ $status -ne 0 ] && [ -s "$POPLAR_FAILURE_REPORT" ]; then
   cat "$POPLAR_FAILURE_REPORT" >&2
-elif [ $status -ne 0 ] && [ $status -ne 130 ] && [ $status -ne 141 ] &&
-  [ -n "$quiet" ]; then # 130, 141: Ctrl-C, and a reader that is gone
+elif [ $status -ne 0 ] && [ -n "$stopped" ]; then
+  echo "launch.sh: stopped by a signal before the ranks could save" >&2
+  status=$stopped
+elif [ $status -ne 0 ] && [ $status -ne 141 ] && [ -n "$quiet" ]; then
+  # 141: a reader that is gone
   echo "launch.sh: error: mpirun ended with status $status, and no rank has said" \
     "why; POPLAR_MPIRUN_MESSAGES=1 shows what mpirun says" >&2
 fi
@@ -97,8 +141,9 @@ static std::string formatLaunchScript(zero::PlanOp plan) {
     nodes.insert(run.node);
   std::string script = kLaunchHead;
   bool several = nodes.size() > 1;
-  if (several)
-    script += "remote=yes\n[ -z \"$POPLAR_LOCAL\" ] || remote=\n";
+  script += several ? "remote=yes\n[ -z \"$POPLAR_LOCAL\" ] || remote=\n"
+                    : "remote=\n";
+  script += kLaunchGuard;
   script +=
       "mpirun $quiet --bind-to none --oversubscribe -x POPLAR_FAILURE_REPORT "
       "${POPLAR_MAX_ISA:+-x POPLAR_MAX_ISA} \\\n  --mca orte_tmpdir_base "
@@ -211,7 +256,8 @@ bool poplar::copyPlugins(const std::string &libraries,
     return false;
   };
   std::string destination = directory + "/" + kPluginDirectory.str();
-  for (const char *name : {"libpoplar_mpi.so", "libpoplar_tcp.so"}) {
+  for (const char *name :
+       {"libpoplar_mpi.so", "libpoplar_tcp.so", "libpoplar_guard.so"}) {
     std::string from = libraries + "/" + name, path = destination + "/" + name,
                 partial = path + ".tmp" + std::to_string(getpid());
     if (!fs::exists(from))

@@ -35,6 +35,8 @@ namespace poplar::runtime::comm {
 constexpr double kAliveSeconds = 0.5, kSilenceSeconds = 5;
 /// What a caller has for its handshake, and rank 0 for each of its answers.
 constexpr double kHandshakeSeconds = 5;
+/// How long rank 0 stays to say why the job ends.
+constexpr double kFarewellSeconds = 2;
 /// Without a caller for so long, a rank says for whom it waits.
 constexpr double kNoteSeconds = 5;
 
@@ -42,13 +44,15 @@ constexpr double kNoteSeconds = 5;
 class Bootstrap {
 public:
   virtual ~Bootstrap() = default;
-  /// The cards of all ranks, by rank. Collective.
+  /// The cards of all ranks, by rank. Collective; again where a card has more
+  /// to tell.
   virtual std::vector<Card> exchange(const Card &Own) = 0;
   /// Returns when all ranks have called it. From here on, the connections
   /// belong to whoever takes them. Collective.
   virtual void begin() = 0;
-  /// The others learn why this rank ends.
-  virtual void abandon(const std::string &Why) = 0;
+  /// The others learn why this rank ends; rank 0 stays for so long to tell
+  /// members that call only then.
+  virtual void abandon(const std::string &Why, double Seconds) = 0;
   /// By rank; -1 where there is no connection: between ranks that are not 0.
   virtual std::vector<int> takeSockets() = 0;
 };

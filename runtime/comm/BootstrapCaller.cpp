@@ -39,7 +39,7 @@ public:
   explicit Caller(const Meeting &M);
   std::vector<Card> exchange(const Card &Own) override;
   void begin() override;
-  void abandon(const std::string &Why) override;
+  void abandon(const std::string &Why, double Seconds) override;
   std::vector<int> takeSockets() override;
 
 private:
@@ -268,9 +268,20 @@ void Caller::begin() {
     fail("rank 0 sent something other than the message to begin");
 }
 
-void Caller::abandon(const std::string &Why) {
+void Caller::abandon(const std::string &Why, double) {
   Link.send(Record::Error, Why.data(),
             std::min<size_t>(Why.size(), Card::kMostAddress));
+  shutdown(Link.socket(), SHUT_WR);
+  // A connection that is closed with something left to read is reset, and what
+  // it was sent may be lost.
+  Clock::time_point End = Clock::now() + seconds(1);
+  char Ignored[4096];
+  while (Clock::now() < End) {
+    waitToRead(Link.socket(), 10);
+    ssize_t N = recv(Link.socket(), Ignored, sizeof Ignored, 0);
+    if (N == 0 || (N < 0 && errno != EAGAIN && errno != EINTR))
+      break;
+  }
 }
 
 std::vector<int> Caller::takeSockets() {

@@ -35,7 +35,7 @@
 namespace poplar::runtime::comm {
 
 /// Of records, and of the heartbeats that follow them.
-constexpr uint32_t kBootstrapVersion = 1;
+constexpr uint32_t kBootstrapVersion = 2;
 
 struct Hello {
   unsigned char Magic[8];

@@ -28,9 +28,6 @@ static constexpr int MostReports = 10;
 static constexpr size_t MostStrangers = 64;
 /// Names in a message.
 static constexpr int MostNames = 8;
-/// How long rank 0 stays to say why the job ends to members that call only
-/// then.
-static constexpr double FarewellSeconds = 2;
 
 static Clock::duration seconds(double Seconds) {
   return std::chrono::duration_cast<Clock::duration>(
@@ -51,7 +48,8 @@ struct Guest {
 struct Member {
   BootstrapChannel Link{-1};
   Card TheCard;
-  bool HasCard = false, IsReady = false;
+  int NumCards = 0;
+  bool IsReady = false;
   Clock::time_point Seen;
 };
 
@@ -61,7 +59,7 @@ public:
   ~Hub() override { closeListener(); }
   std::vector<Card> exchange(const Card &Own) override;
   void begin() override;
-  void abandon(const std::string &Why) override;
+  void abandon(const std::string &Why, double Seconds) override;
   std::vector<int> takeSockets() override;
 
 private:
@@ -141,14 +139,14 @@ void Hub::closeListener() {
 
 std::string Hub::describe(int32_t Rank) const {
   const Member &Who = Members[static_cast<size_t>(Rank)];
-  return Who.HasCard ? Who.TheCard.describe()
-                     : "rank " + std::to_string(Rank) + " (at " +
-                           Who.Link.getPeer() + ")";
+  return Who.NumCards ? Who.TheCard.describe()
+                      : "rank " + std::to_string(Rank) + " (at " +
+                            Who.Link.getPeer() + ")";
 }
 
 /// Tells all members, and fails.
 void Hub::end(const std::string &Why) {
-  abandon(Why);
+  abandon(Why, kFarewellSeconds);
   throw Error(Why);
 }
 
@@ -159,13 +157,13 @@ void Hub::tell(BootstrapChannel &Link, const std::string &Why) {
   Told.push_back(std::move(Link));
 }
 
-void Hub::abandon(const std::string &Why) {
+void Hub::abandon(const std::string &Why, double Seconds) {
   Farewell = Why;
   for (Member &Who : Members)
     if (Who.Link.isOpen())
       tell(Who.Link, Why);
   // Members that are about to call would wait for long.
-  Clock::time_point End = Clock::now() + seconds(FarewellSeconds);
+  Clock::time_point End = Clock::now() + seconds(Seconds);
   while (Listener >= 0 && Clock::now() < End &&
          Told.size() + 1 < static_cast<size_t>(M.World)) {
     wait();
@@ -376,7 +374,7 @@ void Hub::receive(int32_t Rank) {
     if (R.Head.TheKind == Record::TheCard) {
       if (!checkCard(R, M.World, Who.TheCard) || Who.TheCard.Rank != Rank)
         end(describe(Rank) + " sent something other than the card of a rank");
-      Who.HasCard = true;
+      ++Who.NumCards;
     }
     // What follows is for others to read.
     Who.IsReady = R.Head.TheKind == Record::Ready;
@@ -401,7 +399,7 @@ std::string Hub::listMissing() const {
   std::string Text;
   int Count = 0;
   for (int32_t Rank = 1; Rank < M.World; ++Rank)
-    if (!Members[static_cast<size_t>(Rank)].HasCard && ++Count <= MostNames)
+    if (!Members[static_cast<size_t>(Rank)].NumCards && ++Count <= MostNames)
       Text += (Count == 1 ? "" : ", ") + std::to_string(Rank);
   if (Count > MostNames)
     Text += " and " + std::to_string(Count - MostNames) + " more";
@@ -450,10 +448,11 @@ void Hub::judge() {
 
 std::vector<Card> Hub::exchange(const Card &Own) {
   Members[0].TheCard = Own;
-  Members[0].HasCard = true;
+  int Number = ++Members[0].NumCards;
   serveUntil([&] {
-    return std::all_of(Members.begin(), Members.end(),
-                       [](const Member &Who) { return Who.HasCard; });
+    return std::all_of(Members.begin(), Members.end(), [&](const Member &Who) {
+      return Who.NumCards >= Number;
+    });
   });
   closeListener();
   std::vector<Card> Cards;

@@ -143,11 +143,11 @@ bool HeartbeatLink::receive(Heartbeat &Message, uint64_t Session) {
   return false;
 }
 
-int comm::listenForHeartbeats(uint16_t &Port) {
+int comm::listenForHeartbeats(uint16_t &Port, bool OnLoopback) {
   HeartbeatLink Owner(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in Address = {};
   Address.sin_family = AF_INET;
-  Address.sin_addr.s_addr = htonl(INADDR_ANY);
+  Address.sin_addr.s_addr = htonl(OnLoopback ? INADDR_LOOPBACK : INADDR_ANY);
   socklen_t Length = sizeof Address;
   auto *Generic = reinterpret_cast<sockaddr *>(&Address);
   if (!Owner.isOpen() || bind(Owner.socket(), Generic, Length) != 0 ||

@@ -69,8 +69,9 @@ private:
   size_t Filled = 0;
 };
 
-/// A socket that listens on any free port; throws an Error.
-int listenForHeartbeats(uint16_t &Port);
+/// A socket that listens on any free port, of the loopback or of all networks;
+/// throws an Error.
+int listenForHeartbeats(uint16_t &Port, bool OnLoopback);
 /// This host's IPv4 addresses, separated by spaces, its loopback last.
 std::string getAddresses();
 /// Connects, and makes sure by an answer that the other end belongs to this

@@ -87,6 +87,9 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  // The process is about to end well; launchers may repeat what they ask for.
+  if (StopRequested)
+    return;
   sigaction(SIGINT, &OldInterrupt, nullptr);
   sigaction(SIGTERM, &OldTerminate, nullptr);
   sigaction(SIGUSR1, &OldUser, nullptr);

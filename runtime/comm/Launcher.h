@@ -56,7 +56,8 @@ public:
 /// process: SIGINT and SIGTERM; SIGUSR1, which mpirun passes on to all ranks,
 /// without a time limit; and SIGCONT from mpirun, with which it announces,
 /// when it got a SIGTERM itself, that it will kill its processes after twice
-/// its odls_base_sigkill_timeout. A second SIGINT or SIGTERM ends the process.
+/// its odls_base_sigkill_timeout. A second SIGINT ends the process. Once a stop
+/// is requested, the signals stay without effect to the end of the process.
 ///
 /// Ranks get signals at different moments, so they stop at the step on which
 /// they agree: by an allReduceMax of isRequested().

@@ -165,7 +165,16 @@ static in_addr findAddress(const std::string &Host) {
   addrinfo Hints = {}, *Found;
   Hints.ai_family = AF_INET;
   Hints.ai_socktype = SOCK_STREAM;
-  if (int Code = getaddrinfo(Host.c_str(), nullptr, &Hints, &Found))
+  int Code = getaddrinfo(Host.c_str(), nullptr, &Hints, &Found);
+  Hints.ai_family = AF_INET6;
+  if (Code && getaddrinfo(Host.c_str(), nullptr, &Hints, &Found) == 0) {
+    freeaddrinfo(Found);
+    fail("MASTER_ADDR=", Host,
+         " has an IPv6 address alone, and ranks meet by "
+         "IPv4; give an IPv4 address of rank 0's host, such as one of a "
+         "WireGuard network, or start the job by mpirun");
+  }
+  if (Code)
     fail("MASTER_ADDR=", Host, ": ", gai_strerror(Code));
   Address = reinterpret_cast<sockaddr_in *>(Found->ai_addr)->sin_addr;
   freeaddrinfo(Found);

@@ -20,7 +20,13 @@
 #include <string>
 
 static MPI_Comm World = MPI_COMM_NULL;
-static poplar::runtime::comm::RequestPool<MPI_Request> Requests;
+/// A message under way, and what a receive has to bring.
+struct Pending {
+  MPI_Request Request = MPI_REQUEST_NULL;
+  int Sender = -1; // of a receive
+  int Bytes = 0;
+};
+static poplar::runtime::comm::RequestPool<Pending> Requests;
 static std::string Message;
 
 /// Whether an MPI call failed; keeps the reason.
@@ -35,6 +41,22 @@ static int check(int Code, const char *Call) {
   return 1;
 }
 
+/// Whether the launcher says that all ranks are on one host.
+static bool isOneHost() {
+  const char *Local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const char *All = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char *Nodes = std::getenv("SLURM_STEP_NUM_NODES");
+  return All ? Local && std::string(Local) == All
+             : Nodes && std::string(Nodes) == "1";
+}
+
+/// Open MPI's components that listen on the network, when there is nothing but
+/// shared memory to use; what the user has chosen stays.
+static void stayInside() {
+  setenv("OMPI_MCA_pml", "ob1", /*overwrite=*/0);
+  setenv("OMPI_MCA_btl", "^tcp,ofi,uct,openib", /*overwrite=*/0);
+}
+
 /// mpirun and srun have their own limits for the start.
 static int init(double, int32_t *Rank, int32_t *Size) {
   // Where there are more ranks than cores, Open MPI yields in every test that
@@ -42,6 +64,8 @@ static int init(double, int32_t *Rank, int32_t *Size) {
   // it wakes up; who yields beside a busy process has to wait for its slice to
   // end, for 4 ms.
   setenv("OMPI_MCA_mpi_yield_when_idle", "0", /*overwrite=*/0);
+  if (isOneHost())
+    stayInside();
   int Provided;
   if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &Provided),
             "MPI_Init_thread"))
@@ -86,44 +110,74 @@ static int getNodes(int32_t *Nodes) {
 }
 
 static int reserve(int32_t MaxRequests) {
-  Requests.reserve(MaxRequests, MPI_REQUEST_NULL);
+  Requests.reserve(MaxRequests, Pending());
   return 0;
 }
 
-/// Takes a request, if there is one and the message is not too long.
-static int take(size_t Bytes, int32_t *Request) {
+/// Takes a request, if there is one and the message is not too long. `Sender`
+/// is that of a receive, or -1.
+static int take(size_t Bytes, int Sender, int32_t *Request) {
   if (Bytes > INT_MAX || !Requests.take(*Request)) {
     Message = Bytes > INT_MAX ? "a message of 2 GiB or more"
                               : "too many messages under way";
     return 1;
   }
+  Requests[*Request] = {MPI_REQUEST_NULL, Sender, static_cast<int>(Bytes)};
   return 0;
 }
 
 static int send(const void *Data, size_t Bytes, int32_t Peer, int32_t Tag,
                 int32_t *Request) {
-  return take(Bytes, Request) ||
+  return take(Bytes, -1, Request) ||
          check(MPI_Isend(Data, static_cast<int>(Bytes), MPI_BYTE, Peer, Tag,
-                         World, &Requests[*Request]),
+                         World, &Requests[*Request].Request),
                "MPI_Isend");
 }
 
 static int receive(void *Data, size_t Bytes, int32_t Peer, int32_t Tag,
                    int32_t *Request) {
-  return take(Bytes, Request) ||
+  return take(Bytes, Peer, Request) ||
          check(MPI_Irecv(Data, static_cast<int>(Bytes), MPI_BYTE, Peer, Tag,
-                         World, &Requests[*Request]),
+                         World, &Requests[*Request].Request),
                "MPI_Irecv");
 }
 
+/// Whether a message has the length that both ends know.
+static int checkLength(const Pending &Received, int Code,
+                       const MPI_Status &Status) {
+  int Class = MPI_SUCCESS, Bytes = 0;
+  MPI_Error_class(Code, &Class);
+  bool IsLonger = Class == MPI_ERR_TRUNCATE;
+  if (!IsLonger &&
+      (check(Code, "MPI_Test") ||
+       check(MPI_Get_count(&Status, MPI_BYTE, &Bytes), "MPI_Get_count")))
+    return 1;
+  if (!IsLonger && Bytes == Received.Bytes)
+    return 0;
+  Message = "expected " + std::to_string(Received.Bytes) + " bytes from rank " +
+            std::to_string(Received.Sender) + ", which sent " +
+            (IsLonger ? "more" : std::to_string(Bytes));
+  return 1;
+}
+
 static int test(int32_t Request, int32_t *Done) {
+  // A message that has failed may be tested again, by another thread.
+  if (!Message.empty())
+    return 1;
   int Flag = 0;
-  if (check(MPI_Test(&Requests[Request], &Flag, MPI_STATUS_IGNORE), "MPI_Test"))
+  Pending &Tested = Requests[Request];
+  MPI_Status Status;
+  int Code = MPI_Test(&Tested.Request, &Flag, &Status);
+  if (Code != MPI_SUCCESS && Tested.Sender >= 0)
+    return checkLength(Tested, Code, Status);
+  if (check(Code, "MPI_Test"))
     return 1;
   *Done = Flag;
-  if (Flag)
-    Requests.give(Request);
-  return 0;
+  if (!Flag)
+    return 0;
+  Pending Ended = Tested;
+  Requests.give(Request);
+  return Ended.Sender >= 0 ? checkLength(Ended, Code, Status) : 0;
 }
 
 static int finalize() {
@@ -148,6 +202,7 @@ poplar_transport_plugin() {
                                              POPLAR_TRANSPORT_VERSION,
                                              getLibrary(),
                                              init,
+                                             /*decline=*/nullptr,
                                              /*take_sockets=*/nullptr,
                                              getNodes,
                                              reserve,

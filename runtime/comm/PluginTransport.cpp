@@ -12,6 +12,7 @@
 #include "support/Error.h"
 #include "support/Plugin.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -65,6 +66,9 @@ static const PoplarTransportTable &loadPlugin(const TransportPlugin &Plugin) {
        "of the job) or name it in ",
        Plugin.Variable, ". Tried:", Tried);
 }
+
+/// Whether a transport was asked for: then the others know of this process.
+static bool HasJoined = false;
 
 namespace {
 
@@ -142,5 +146,20 @@ private:
 } // namespace
 
 std::unique_ptr<Transport> comm::makeTransport(const TransportPlugin &Plugin) {
+  HasJoined = true;
   return std::make_unique<PluginTransport>(Plugin, loadPlugin(Plugin));
+}
+
+void comm::declineJob(const std::string &Why) {
+  // Ranks that are scheduled later find nobody, as where a rank was killed.
+  constexpr double MostSeconds = 10;
+  if (HasJoined || isStartedByMpi() || !isToldItsRank() || getNumStarted() < 2)
+    return;
+  try {
+    const PoplarTransportTable &Table = loadPlugin(TcpPlugin);
+    if (Table.decline)
+      Table.decline(std::min(getStartSeconds(), MostSeconds), Why.c_str());
+  } catch (const Error &) {
+    // Without its library or its place, a rank reaches nobody.
+  }
 }

@@ -36,6 +36,10 @@ extern const TransportPlugin MpiPlugin, TcpPlugin;
 /// - where it was built, or by the dynamic linker's own search.
 std::unique_ptr<Transport> makeTransport(const TransportPlugin &Plugin);
 
+/// For a process that fails before it has called makeTransport: if it was told
+/// its rank, tells the other ranks why, where they can be reached in time.
+void declineJob(const std::string &Why);
+
 } // namespace poplar::runtime::comm
 
 #endif // POPLAR_RUNTIME_COMM_PLUGINTRANSPORT_H

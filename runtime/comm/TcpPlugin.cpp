@@ -9,24 +9,29 @@
 // For processes that no MPI launcher started, but that the environment tells
 // their place (Meeting.h). They meet by a bootstrap of their own (Bootstrap.h),
 // in which every rank gets the addresses of all. UCX moves the messages: over
-// TCP by the network device at which the ranks meet, or shared memory on one
-// host, unless UCX_TLS or UCX_NET_DEVICES says otherwise.
+// TCP by the network device at which the ranks meet, and shared memory inside a
+// host, unless UCX_TLS or UCX_NET_DEVICES says otherwise. Where all ranks are
+// on one host, there is nothing but shared memory, and UCX listens nowhere.
+//
+// UCX does not authenticate messages. Their tags are a keyed hash, so that who
+// does not know the key matches no receive, and their lengths are checked.
 //
 // See TransportPlugin.h.
 //
 //===----------------------------------------------------------------------===//
 
 #include "comm/Bootstrap.h"
+#include "comm/Host.h"
 #include "comm/RequestPool.h"
 #include "comm/TransportPlugin.h"
 
+#include <sodium.h>
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -40,8 +45,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Above the tags of messages between ranks, which are (tag, sender).
-constexpr ucp_tag_t BarrierTag = ucp_tag_t(1) << 63;
+/// No message between ranks has this tag.
+constexpr int32_t BarrierTag = -1;
 constexpr ucp_tag_t WholeTag = ~ucp_tag_t(0);
 /// How long ranks wait for each other at the end, and for a connection to
 /// close, in seconds.
@@ -54,7 +59,18 @@ ucp_worker_h Worker;
 std::vector<comm::Card> Cards;
 std::vector<ucp_ep_h> Endpoints;
 std::unique_ptr<comm::Bootstrap> Start;
-comm::RequestPool<void *> Requests;
+/// Whether all ranks are on one host.
+bool IsOneHost = false;
+/// Of the hash that makes tags.
+unsigned char TagKey[crypto_shorthash_KEYBYTES];
+
+/// A message under way.
+struct Pending {
+  void *Request = nullptr; // of UCX; null once it is complete
+  int32_t Sender = -1;     // of a receive
+  size_t Bytes = 0;        // that it has to bring
+};
+comm::RequestPool<Pending> Requests;
 
 int failed(const std::string &Why) {
   Message = Why;
@@ -110,9 +126,31 @@ void *startSend(ucp_ep_h Endpoint, const void *Data, size_t Bytes,
   ucp_request_param_t Parameters = {};
   return ucp_tag_send_nbx(Endpoint, Data, Bytes, Tag, &Parameters);
 }
+/// Never null: of what is complete at once, UCX 1.13 does not tell the length.
 void *startReceive(void *Data, size_t Bytes, ucp_tag_t Tag) {
   ucp_request_param_t Parameters = {};
+  Parameters.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   return ucp_tag_recv_nbx(Worker, Data, Bytes, Tag, WholeTag, &Parameters);
+}
+
+ucp_tag_t getTag(int32_t Sender, int32_t Tag) {
+  int32_t Words[] = {Sender, Tag};
+  ucp_tag_t Result;
+  static_assert(sizeof Result == crypto_shorthash_BYTES, "a whole tag");
+  crypto_shorthash(reinterpret_cast<unsigned char *>(&Result),
+                   reinterpret_cast<const unsigned char *>(Words), sizeof Words,
+                   TagKey);
+  return Result;
+}
+
+/// From the secret, and from the number that rank 0 has drawn for this job.
+void makeTagKey(const std::string &Secret) {
+  std::string Text = "poplar tags of messages " +
+                     std::to_string(Cards[0].Session) + " " + Secret;
+  unsigned char Hash[crypto_hash_sha256_BYTES];
+  crypto_hash_sha256(Hash, reinterpret_cast<unsigned char *>(Text.data()),
+                     Text.size());
+  std::copy_n(Hash, sizeof TagKey, TagKey);
 }
 
 void closeEndpoint(ucp_ep_h Endpoint, Clock::time_point End) {
@@ -121,39 +159,36 @@ void closeEndpoint(ucp_ep_h Endpoint, Clock::time_point End) {
   finish(ucp_ep_close_nbx(Endpoint, &Parameters), End);
 }
 
-/// What ranks of one node have in common: the kernel, and its network.
-std::string getHost() {
-  std::string Boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), Boot);
-  char Network[64] = {};
-  if (readlink("/proc/self/ns/net", Network, sizeof(Network) - 1) < 0)
-    Network[0] = 0;
-  return Boot + " " + Network;
-}
-
-/// Whether a list of UCX's transports has none but TCP and those inside a host:
-/// other networks have devices of their own.
-bool isOnlyTcp(const std::string &Transports) {
+/// Whether a list of UCX's transports has none but those inside a host, and
+/// `Also`.
+bool isInsideHost(const std::string &Transports, const std::string &Also = "") {
   std::istringstream Words(Transports);
   for (std::string Word; std::getline(Words, Word, ',');)
-    if (Word != "tcp" && Word != "self" && Word != "sm" && Word != "shm" &&
+    if (Word != Also && Word != "self" && Word != "sm" && Word != "shm" &&
         Word != "posix" && Word != "sysv" && Word != "cma")
       return false;
   return true;
 }
 
+/// The transports that UCX is to use.
+std::string getTransports() {
+  const char *Chosen = std::getenv("UCX_TLS");
+  // Ranks of one host need nothing that others can reach.
+  return Chosen       ? Chosen
+         : World == 1 ? "self"
+         : IsOneHost  ? "sm,self"
+                      : "tcp,sm,self";
+}
+
 /// Messages take the device at which the ranks meet, unless the user chooses.
 ucs_status_t configure(ucp_config_t *Config, const std::string &Device) {
   const char *Chosen = std::getenv("UCX_TLS");
-  // A rank alone needs nothing that others can reach.
-  std::string Transports = Chosen       ? Chosen
-                           : World == 1 ? "self"
-                                        : "tcp,sm,self";
+  std::string Transports = getTransports();
   ucs_status_t Status =
       Chosen ? UCS_OK : ucp_config_modify(Config, "TLS", Transports.c_str());
   if (Status != UCS_OK || Device.empty() || std::getenv("UCX_NET_DEVICES") ||
-      !isOnlyTcp(Transports))
-    return Status;
+      !isInsideHost(Transports, "tcp"))
+    return Status; // other networks have devices of their own
   return ucp_config_modify(Config, "NET_DEVICES", Device.c_str());
 }
 
@@ -177,16 +212,21 @@ int startWorker(const std::string &Device) {
                "ucp_worker_create");
 }
 
-int makeCard(comm::Card &Own) {
-  Own = {};
+/// Without an address yet.
+comm::Card makeCard() {
+  comm::Card Own = {};
   Own.Rank = Rank;
   Own.Pid = getpid();
   comm::Digest Number;
   comm::fillRandom(Number);
   std::memcpy(&Own.Session, Number.data(), sizeof Own.Session);
-  std::string Host = getHost();
+  std::string Host = comm::getHostIdentity();
   Host.copy(Own.Host, sizeof(Own.Host) - 1);
   gethostname(Own.Name, sizeof(Own.Name) - 1);
+  return Own;
+}
+
+int addAddress(comm::Card &Own) {
   ucp_address_t *Address;
   size_t Bytes;
   if (check(ucp_worker_get_address(Worker, &Address, &Bytes),
@@ -204,45 +244,63 @@ int makeCard(comm::Card &Own) {
                        " bytes; name fewer devices in UCX_NET_DEVICES");
 }
 
-int createEndpoint(int32_t Peer) {
+int createEndpoint(int32_t Peer, const std::string &Device) {
   ucp_ep_params_t Parameters = {};
   Parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                           UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                           UCP_EP_PARAM_FIELD_ERR_HANDLER;
   Parameters.address =
       reinterpret_cast<const ucp_address_t *>(Cards[Peer].Address);
-  Parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  // Shared memory breaks no connection: the watchdog sees who is gone.
+  Parameters.err_mode = isInsideHost(getTransports())
+                            ? UCP_ERR_HANDLING_MODE_NONE
+                            : UCP_ERR_HANDLING_MODE_PEER;
   // Requests that a break concerns end with its status.
   Parameters.err_handler.cb = [](void *, ucp_ep_h, ucs_status_t) {};
-  return check(ucp_ep_create(Worker, &Parameters, &Endpoints[Peer]),
-               "ucp_ep_create");
+  ucs_status_t Status = ucp_ep_create(Worker, &Parameters, &Endpoints[Peer]);
+  if (Status != UCS_ERR_UNREACHABLE)
+    return check(Status, "ucp_ep_create");
+  return failed("UCX " + std::string(ucp_get_version_string()) +
+                " has no way from here to " + Cards[Peer].describe() +
+                " by UCX_TLS=" + getTransports() +
+                (IsOneHost ? "" : " and device " + Device) +
+                (IsOneHost ? ": the ranks of one host share no memory; set "
+                             "UCX_TLS=tcp,self on all ranks"
+                           : ": one of the two devices is down, or has no "
+                             "address; UCX_NET_DEVICES names another one"));
 }
 
-int createEndpoints() {
+int createEndpoints(const std::string &Device) {
   Endpoints.assign(World, nullptr);
   for (int32_t Peer = 0; Peer < World; ++Peer)
-    if (Peer != Rank && createEndpoint(Peer))
+    if (Peer != Rank && createEndpoint(Peer, Device))
       return 1;
   return 0;
 }
 
-/// Throws an Error where this rank cannot join the others.
+/// Throws an Error where this rank cannot join the others. The ranks introduce
+/// themselves first: where UCX listens depends on who is on which host.
 int meet(const comm::Meeting &Place) {
-  comm::Card Own;
+  comm::Card Own = makeCard();
   if (World == 1) {
-    if (startWorker("") || makeCard(Own))
-      return 1;
     Cards = {Own};
-    return 0;
+    return startWorker("");
   }
   in_addr Local;
   std::string Device = comm::findInterface(Place.Address, Local);
-  if (startWorker(Device) || makeCard(Own))
-    return 1;
   Start = comm::makeBootstrap(Place);
   Cards = Start->exchange(Own);
-  if (createEndpoints()) {
-    Start->abandon(Message);
+  makeTagKey(Place.Secret);
+  IsOneHost = std::all_of(Cards.begin(), Cards.end(), [&](const auto &Other) {
+    return !std::strcmp(Other.Host, Own.Host);
+  });
+  if (startWorker(Device) || addAddress(Own)) {
+    Start->abandon(Message, comm::kFarewellSeconds);
+    return 1;
+  }
+  Cards = Start->exchange(Own);
+  if (createEndpoints(Device)) {
+    Start->abandon(Message, comm::kFarewellSeconds);
     return 1;
   }
   Start->begin();
@@ -257,6 +315,17 @@ int init(double StartSeconds, int32_t *OwnRank, int32_t *Size) {
     return meet(Place);
   } catch (const std::exception &E) {
     Start.reset();
+    return failed(E.what());
+  }
+}
+
+int decline(double StartSeconds, const char *Why) {
+  try {
+    comm::Meeting Place = comm::readMeeting(StartSeconds);
+    if (Place.World > 1)
+      comm::makeBootstrap(Place)->abandon(Why, StartSeconds);
+    return 0;
+  } catch (const std::exception &E) {
     return failed(E.what());
   }
 }
@@ -284,44 +353,67 @@ int getNodes(int32_t *Nodes) {
 }
 
 int reserve(int32_t MaxRequests) {
-  Requests.reserve(MaxRequests, nullptr);
+  Requests.reserve(MaxRequests, Pending());
   return 0;
 }
 
 /// Keeps what was started as a request of ours.
-int keep(void *Started, const char *Call, int32_t *Request) {
-  if (Started && UCS_PTR_IS_ERR(Started))
-    return check(UCS_PTR_STATUS(Started), Call);
+int keep(Pending Started, const char *Call, int32_t *Request) {
+  if (Started.Request && UCS_PTR_IS_ERR(Started.Request))
+    return check(UCS_PTR_STATUS(Started.Request), Call);
   if (!Requests.take(*Request))
     return failed("too many messages under way");
   Requests[*Request] = Started;
   return 0;
 }
 
-ucp_tag_t getTag(int32_t Sender, int32_t Tag) {
-  return ucp_tag_t(uint32_t(Sender)) << 31 | uint32_t(Tag);
-}
-
 int send(const void *Data, size_t Bytes, int32_t Peer, int32_t Tag,
          int32_t *Request) {
-  return keep(startSend(Endpoints[Peer], Data, Bytes, getTag(Rank, Tag)),
-              "ucp_tag_send_nbx", Request);
+  Pending Started;
+  Started.Request = startSend(Endpoints[Peer], Data, Bytes, getTag(Rank, Tag));
+  return keep(Started, "ucp_tag_send_nbx", Request);
+}
+
+/// Whether a message has the length that both ends know. Of one that is longer
+/// than what receives it, UCX tells no length.
+int checkLength(const Pending &Received, const size_t *Bytes) {
+  if (Bytes && *Bytes == Received.Bytes)
+    return 0;
+  return failed("expected " + std::to_string(Received.Bytes) +
+                " bytes from rank " + std::to_string(Received.Sender) +
+                ", which sent " + (Bytes ? std::to_string(*Bytes) : "more"));
 }
 
 int receive(void *Data, size_t Bytes, int32_t Peer, int32_t Tag,
             int32_t *Request) {
-  return keep(startReceive(Data, Bytes, getTag(Peer, Tag)), "ucp_tag_recv_nbx",
-              Request);
+  Pending Started;
+  Started.Request = startReceive(Data, Bytes, getTag(Peer, Tag));
+  Started.Sender = Peer;
+  Started.Bytes = Bytes;
+  return keep(Started, "ucp_tag_recv_nbx", Request);
 }
 
 int test(int32_t Request, int32_t *Done) {
+  // A message that has failed may be tested again, by another thread.
+  if (!Message.empty())
+    return 1;
   ucp_worker_progress(Worker);
-  ucs_status_t Status = getStatus(Requests[Request]);
+  Pending &Tested = Requests[Request];
+  bool Receives = Tested.Sender >= 0;
+  ucp_tag_recv_info_t Info = {};
+  ucs_status_t Status =
+      Receives ? ucp_tag_recv_request_test(Tested.Request, &Info) : UCS_OK;
+  if (Status != UCS_INPROGRESS)
+    Status = getStatus(Tested.Request);
   *Done = Status != UCS_INPROGRESS;
   if (!*Done)
     return 0;
+  Pending Ended = Tested;
   Requests.give(Request);
-  return check(Status, "a message");
+  if (Receives && Status == UCS_ERR_MESSAGE_TRUNCATED)
+    return checkLength(Ended, nullptr);
+  return check(Status, "a message") ||
+         (Receives && checkLength(Ended, &Info.length));
 }
 
 int getDescriptor(int32_t *Descriptor) {
@@ -344,10 +436,8 @@ int waitForAll() {
   for (int32_t Step = 1; Step < World; Step *= 2) {
     int32_t To = (Rank + Step) % World, From = (Rank - Step + World) % World;
     char Sent = 0, Received;
-    void *Receive =
-        startReceive(&Received, 1, BarrierTag + ucp_tag_t(From) * 4);
-    void *Send =
-        startSend(Endpoints[To], &Sent, 1, BarrierTag + ucp_tag_t(Rank) * 4);
+    void *Receive = startReceive(&Received, 1, getTag(From, BarrierTag));
+    void *Send = startSend(Endpoints[To], &Sent, 1, getTag(Rank, BarrierTag));
     if (check(finish(Send, End), "ucp_tag_send_nbx") ||
         check(finish(Receive, End), "ucp_tag_recv_nbx"))
       return 1;
@@ -386,6 +476,7 @@ poplar_transport_plugin() {
                                              POPLAR_TRANSPORT_VERSION,
                                              getLibrary(),
                                              init,
+                                             decline,
                                              takeSockets,
                                              getNodes,
                                              reserve,

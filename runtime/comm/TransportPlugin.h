@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 #define POPLAR_TRANSPORT_MAGIC 0x50525450u /* "PTRP" */
-#define POPLAR_TRANSPORT_VERSION 5u
+#define POPLAR_TRANSPORT_VERSION 6u
 #define POPLAR_TRANSPORT_ENTRY "poplar_transport_plugin"
 
 // NOLINTBEGIN(readability-identifier-naming): this is C.
@@ -45,6 +45,10 @@ typedef struct PoplarTransportTable {
   /// be at a time comes later, by reserve. Ranks that call each other do so for
   /// this many seconds.
   int (*init)(double start_seconds, int32_t *rank, int32_t *size);
+  /// Instead of init, for a rank that cannot take part: ends the start of the
+  /// others, which learn why, within so many seconds. May be null: whoever has
+  /// started this process ends the others when it ends.
+  int (*decline)(double start_seconds, const char *why);
   /// Connected TCP sockets, for heartbeats: on rank 0 one to each rank, on
   /// others one to rank 0, and -1 elsewhere; and the number of the job. They
   /// belong to the caller. May be null: there are none.

@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "comm/Watchdog.h"
+#include "comm/Bell.h"
 #include "comm/Heartbeat.h"
+#include "comm/Host.h"
 #include "comm/Launcher.h"
 #include "support/CommandName.h"
 #include "support/Error.h"
@@ -32,11 +34,18 @@ static constexpr int PollMilliseconds = 100;
 /// long a rank tries one address.
 static constexpr auto MeetSeconds = std::chrono::seconds(6);
 static constexpr double ConnectSeconds = 2;
+/// How long a rank tries all addresses again, where strangers are in its way.
+static constexpr auto RetrySeconds = std::chrono::seconds(4);
+/// Callers that rank 0 does not know yet, beside the ranks it waits for.
+static constexpr size_t MostStrangers = 64;
 /// A thread that was away for longer was stopped, with its process.
 static constexpr double AwaySeconds = 1;
 /// How long a failure of communication waits for its cause: another rank's end,
 /// or a report of this rank's own thread.
 static constexpr double CauseSeconds = 1;
+/// Predicted time of the transport's end; a rank that lives may take a multiple
+/// of it (WatchdogOptions::StallFactor).
+static constexpr double EndSeconds = 12;
 
 static double toSeconds(Clock::duration D) {
   return std::chrono::duration<double>(D).count();
@@ -55,7 +64,8 @@ struct Watchdog::Impl {
     HeartbeatLink Link{-1};
     Heartbeat Last;
     Clock::time_point Seen;
-    bool Left = false; // in good order
+    bool Left = false; // has said goodbye
+    bool isGone() const { return Left && !Link.isOpen(); }
   };
 
   Impl(CommStream &Stream, const std::string &DeviceType,
@@ -63,15 +73,18 @@ struct Watchdog::Impl {
 
   void start();
   bool adopt();
+  bool isOneHost();
   void meet();
   void connect(const std::string &Contact);
   void loop();
   void accept();
+  void admit();
   void wait();
   void receive(Clock::time_point Now);
   void send(const Heartbeat &Message);
   void judge(Clock::time_point Now);
   void judgeProgress();
+  bool sayGoodbye();
   Heartbeat makeStatus();
   [[noreturn]] void end(const std::string &Message);
   [[noreturn]] void leave(const std::string &Message);
@@ -102,7 +115,12 @@ struct Watchdog::Impl {
   int64_t LastCompleted = 0;
   std::string Failure;
 
-  std::atomic<bool> Closing{false};
+  /// The stream is closed: goodbye; or the rank gives up without one.
+  std::atomic<bool> Closing{false}, IsAbandoned{false};
+  /// Rung when the thread has something to do before its next turn.
+  Bell Waker;
+  /// Of the thread: whether this rank has said goodbye.
+  bool HasLeft = false;
   std::thread Thread;
 };
 
@@ -131,6 +149,15 @@ bool Watchdog::Impl::adopt() {
   return true;
 }
 
+/// Whether rank 0 finds all ranks on its host; on others, no.
+bool Watchdog::Impl::isOneHost() {
+  std::vector<std::string> Hosts;
+  Stream.run(
+      [&](Communicator &C) { Hosts = C.gatherStrings(getHostIdentity(), 0); });
+  return IsHub && std::all_of(Hosts.begin(), Hosts.end(),
+                              [&](const auto &H) { return H == Hosts[0]; });
+}
+
 /// Rank 0: waits until all others have connected, or time is over.
 void Watchdog::Impl::meet() {
   Clock::time_point End = Clock::now() + MeetSeconds;
@@ -153,15 +180,17 @@ void Watchdog::Impl::start() {
   Peers.resize(IsHub ? Stream.size() : 1);
   for (size_t R = 0; R < Peers.size(); ++R)
     Peers[R].Last.Rank = static_cast<int32_t>(R);
-  Polled.reserve(Peers.size() + 1);
+  Polled.reserve(Peers.size() + 2);
   if (!adopt()) {
     std::string Contact;
     int64_t Number = 0;
+    bool OnLoopback = isOneHost();
     if (IsHub) {
       std::random_device Random;
       Self.Session = (static_cast<uint64_t>(Random()) << 32) | Random();
-      Listening = HeartbeatLink(listenForHeartbeats(Port));
-      Contact = std::to_string(Port) + " " + getAddresses();
+      Listening = HeartbeatLink(listenForHeartbeats(Port, OnLoopback));
+      Contact = std::to_string(Port) + " " +
+                (OnLoopback ? "127.0.0.1" : getAddresses());
       Number = static_cast<int64_t>(Self.Session);
     }
     auto Length = static_cast<int64_t>(Contact.size());
@@ -204,18 +233,22 @@ void Watchdog::Impl::start() {
 }
 
 void Watchdog::Impl::connect(const std::string &Contact) {
-  std::istringstream Words(Contact);
-  Words >> Port;
-  // Addresses that do not answer may belong to networks of rank 0 that this
-  // host does not see.
-  for (std::string Address; Words >> Address;) {
-    int Socket = connectForHeartbeats(Address, Port, makeStatus(),
-                                      Peers[0].Last, ConnectSeconds);
-    if (Socket >= 0) {
-      Peers[0].Link = HeartbeatLink(Socket);
-      return;
+  Clock::time_point End = Clock::now() + RetrySeconds;
+  do {
+    std::istringstream Words(Contact);
+    Words >> Port;
+    // Addresses that do not answer may belong to networks of rank 0 that this
+    // host does not see.
+    for (std::string Address; Words >> Address;) {
+      int Socket = connectForHeartbeats(Address, Port, makeStatus(),
+                                        Peers[0].Last, ConnectSeconds);
+      if (Socket >= 0) {
+        Peers[0].Link = HeartbeatLink(Socket);
+        return;
+      }
     }
-  }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (Clock::now() < End);
   runtime::fail(
       "rank ", Self.Rank, " (", Name,
       ") cannot send heartbeats to rank 0, which listens at (port first) ",
@@ -249,6 +282,7 @@ Heartbeat Watchdog::Impl::makeStatus() {
 /// Waits for something to read, a short time.
 void Watchdog::Impl::wait() {
   Polled.clear();
+  Polled.push_back({Waker.getDescriptor(), POLLIN, 0});
   if (Listening.isOpen())
     Polled.push_back({Listening.socket(), POLLIN, 0});
   for (const HeartbeatLink &L : Strangers)
@@ -257,6 +291,7 @@ void Watchdog::Impl::wait() {
     if (P.Link.isOpen())
       Polled.push_back({P.Link.socket(), POLLIN, 0});
   poll(Polled.data(), Polled.size(), PollMilliseconds);
+  Waker.silence();
 }
 
 /// Rank 0: lets in whoever knows the session.
@@ -267,7 +302,17 @@ void Watchdog::Impl::accept() {
     if (Socket < 0)
       break;
     Strangers.emplace_back(Socket);
+    // Those that say nothing make room for others.
+    if (Strangers.size() > MostStrangers + Peers.size()) {
+      admit();
+      if (Strangers.size() > MostStrangers)
+        Strangers.erase(Strangers.begin());
+    }
   }
+  admit();
+}
+
+void Watchdog::Impl::admit() {
   for (HeartbeatLink &L : Strangers) {
     Heartbeat Greeting;
     if (!L.receive(Greeting, Self.Session))
@@ -312,7 +357,9 @@ void Watchdog::Impl::receive(Clock::time_point Now) {
         _exit(1);
       case Heartbeat::Goodbye:
         P.Left = true;
-        P.Link.close();
+        // Rank 0 is the last to say it.
+        if (!IsHub)
+          P.Link.close();
         break;
       }
     }
@@ -322,7 +369,7 @@ void Watchdog::Impl::receive(Clock::time_point Now) {
 /// Whether someone is missing, or makes no progress.
 void Watchdog::Impl::judge(Clock::time_point Now) {
   for (Peer &P : Peers) {
-    if (P.Left || P.Last.Rank == Self.Rank)
+    if (P.isGone() || P.Last.Rank == Self.Rank)
       continue;
     std::string What = P.Last.getRankName();
     if (!P.Link.isOpen() && Away > Options.LostAfter)
@@ -440,7 +487,7 @@ void Watchdog::Impl::loop() {
   bool HasFailed = false;
   // Whoever is missed later can then be named.
   send(makeStatus());
-  while (!Closing) {
+  while (!sayGoodbye()) {
     wait();
     Clock::time_point Now = Clock::now();
     double Gap = toSeconds(Now - LastTick);
@@ -493,9 +540,24 @@ void Watchdog::Impl::loop() {
       NextSend = Now + SendInterval;
     }
   }
-  Heartbeat Goodbye = Self;
-  Goodbye.TheKind = Heartbeat::Goodbye;
-  send(Goodbye);
+}
+
+/// Whether this rank, which closes, may leave: rank 0 when all others have
+/// closed their connections, and another rank when rank 0 has let it go.
+bool Watchdog::Impl::sayGoodbye() {
+  if (!Closing)
+    return IsAbandoned;
+  auto IsFirst = Peers.begin() + (IsHub ? 1 : 0);
+  bool AllLeft =
+      std::all_of(IsFirst, Peers.end(), [](const Peer &P) { return P.Left; });
+  if (!HasLeft && (AllLeft || !IsHub)) {
+    HasLeft = true;
+    Heartbeat Goodbye = Self;
+    Goodbye.TheKind = Heartbeat::Goodbye;
+    send(Goodbye);
+  }
+  return HasLeft && std::all_of(IsFirst, Peers.end(),
+                                [](const Peer &P) { return P.isGone(); });
 }
 
 Watchdog::Watchdog(CommStream &Stream, const std::string &DeviceType,
@@ -505,7 +567,8 @@ Watchdog::Watchdog(CommStream &Stream, const std::string &DeviceType,
 }
 
 Watchdog::~Watchdog() {
-  I->Closing = true;
+  I->IsAbandoned = true;
+  I->Waker.ring();
   if (I->Thread.joinable())
     I->Thread.join();
 }
@@ -523,10 +586,14 @@ void Watchdog::progress() {
 }
 
 void Watchdog::fail(const std::string &Message) {
+  // After close(), nobody is left to be told.
+  if (!I->Thread.joinable())
+    I->leave(I->Self.getRankName() + ": " + Message);
   {
     std::lock_guard<std::mutex> Lock(I->Mutex);
     I->Failure = Message.empty() ? "unknown error" : Message;
   }
+  I->Waker.ring();
   // The watchdog's thread ends the process.
   while (true)
     pause();
@@ -534,7 +601,10 @@ void Watchdog::fail(const std::string &Message) {
 
 void Watchdog::close() {
   I->Stream.run([](Communicator &C) { C.barrier(); });
+  setPhase("ending", EndSeconds);
+  I->Stream.close();
   I->Closing = true;
+  I->Waker.ring();
   I->Thread.join();
 }
 

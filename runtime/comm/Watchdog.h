@@ -23,6 +23,10 @@
 // The others do the same about rank 0. TCP, so that a rank that hangs inside
 // the communication library is found, too, and whatever this library is.
 //
+// At the end, watchdogs go on until the library has ended on all ranks: ranks
+// 1, 2, ... say goodbye to rank 0, and leave when rank 0, which has heard all,
+// says it to them. Rank 0 leaves when their connections are closed.
+//
 // A process that ends another way before the watchdog is there is the
 // launcher's business, as is what is left of a stopped process: mpirun
 // continues and then kills it when the first one has ended.
@@ -61,7 +65,7 @@ public:
   /// cannot reach rank 0.
   Watchdog(CommStream &Stream, const std::string &DeviceType,
            const WatchdogOptions &O = {});
-  /// Without close(), the other ranks will notice.
+  /// Without close(), the other ranks take this one for lost.
   ~Watchdog();
   Watchdog(const Watchdog &) = delete;
   Watchdog &operator=(const Watchdog &) = delete;
@@ -77,7 +81,8 @@ public:
   /// processes exit with status 1. For errors of one rank.
   [[noreturn]] void fail(const std::string &Message);
 
-  /// Orderly end; collective. From here on ranks may leave.
+  /// Orderly end of the stream, and then of the watchdogs; collective. Throws
+  /// what goes wrong in the stream: then comes fail().
   void close();
 
   /// `vm, host:avx2-f32`

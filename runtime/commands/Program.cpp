@@ -9,6 +9,7 @@
 #include "Poplar/Runtime/Quantized.h"
 #include "checkpoint/Checkpoint.h"
 #include "comm/Launcher.h"
+#include "comm/PluginTransport.h"
 #include "comm/Watchdog.h"
 #include "commands/Doctor.h"
 #include "job/Facts.h"
@@ -206,6 +207,13 @@ static void runMerge(const PoplarProgram &Program, const Options &O) {
   mergeAdapter(Program, Base, Directory, O.Out);
 }
 
+/// Of this rank, and before the others have met it, to them.
+static void report(const std::string &Message) {
+  std::fflush(stdout);
+  comm::reportFailure(Message);
+  comm::declineJob(Message);
+}
+
 int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
                              const char *const *Argv) {
   // A write beyond a limit on file sizes is then an error as on a full disk.
@@ -255,13 +263,11 @@ int poplar::runtime::runMain(const PoplarProgram &Compiled, int Argc,
       fail("cannot write to the standard output");
     return 0;
   } catch (const std::bad_alloc &) {
-    comm::reportFailure(
-        "out of memory; use a smaller --batch or --global-batch");
+    report("out of memory; use a smaller --batch or --global-batch");
   } catch (const Disagreement &) {
     std::fflush(stdout);
   } catch (const std::exception &E) {
-    std::fflush(stdout);
-    comm::reportFailure(E.what());
+    report(E.what());
   }
   return 1;
 }

@@ -92,7 +92,8 @@ namespace {
 class FileLock {
 public:
   explicit FileLock(const std::string &Path)
-      : FD(open(Path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+      : FD(open(Path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW,
+                0644)) {
     if (FD < 0)
       fail("cannot create '", Path, "': ", std::strerror(errno));
     while (flock(FD, LOCK_EX) != 0)

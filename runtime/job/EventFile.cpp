@@ -126,7 +126,7 @@ EventFile::EventFile(const std::string &Run, int64_t Resumed) {
                 static_cast<long long>(Now), Host,
                 static_cast<long long>(getpid()));
   Path = Run + Name;
-  File = std::fopen(Path.c_str(), "w");
+  File = std::fopen(Path.c_str(), "wx"); // of no other name, and no link
   if (!File)
     fail("cannot open '", Path, "': ", std::strerror(errno));
   Message Version, Start, Session;

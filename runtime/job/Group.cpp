@@ -482,8 +482,11 @@ void Group::recordStep(int64_t Step,
 void Group::fail(const std::string &Message) { Dog->fail(Message); }
 
 void Group::close() {
-  Dog->close();
-  Stream.close();
+  try {
+    Dog->close();
+  } catch (const std::exception &E) {
+    fail(E.what());
+  }
 }
 
 void Group::writeTrace(const std::string &Path) {

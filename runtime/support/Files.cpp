@@ -22,11 +22,23 @@
 
 using namespace poplar::runtime;
 
-OutputFile::OutputFile(const std::string &Path)
-    : Path(Path),
-      FD(open(Path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+/// Why `open` has failed; with O_NOFOLLOW, a link is a loop.
+static std::string describeOpenError() {
+  return errno == ELOOP ? "it is a symbolic link, which is not followed; "
+                          "remove it, or choose another place"
+                        : std::strerror(errno);
+}
+
+OutputFile::OutputFile(const std::string &Path, bool RemovesFirst)
+    : Path(Path) {
+  if (RemovesFirst)
+    unlink(Path.c_str());
+  FD = open(Path.c_str(),
+            O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+                (RemovesFirst ? O_EXCL : O_TRUNC),
+            0644);
   if (FD < 0)
-    fail("cannot create '", Path, "': ", std::strerror(errno));
+    fail("cannot create '", Path, "': ", describeOpenError());
 }
 
 OutputFile::~OutputFile() {
@@ -61,8 +73,22 @@ void OutputFile::close() {
 /// Whether `Path` still is the file that is open.
 static bool isOpen(int FD, const std::string &Path) {
   struct stat Open, Named;
-  return fstat(FD, &Open) == 0 && stat(Path.c_str(), &Named) == 0 &&
+  return fstat(FD, &Open) == 0 && lstat(Path.c_str(), &Named) == 0 &&
          Open.st_ino == Named.st_ino && Open.st_dev == Named.st_dev;
+}
+
+constexpr const char *HolderPrefix = "process ";
+
+/// Whether nothing is lost with what the file holds: the line of a holder that
+/// was killed, or nothing, under one name.
+static bool isLock(int FD) {
+  struct stat Facts;
+  std::string Start(std::strlen(HolderPrefix), 0);
+  return fstat(FD, &Facts) == 0 && S_ISREG(Facts.st_mode) &&
+         Facts.st_nlink <= 1 &&
+         (Facts.st_size == 0 || (pread(FD, Start.data(), Start.size(), 0) ==
+                                     static_cast<ssize_t>(Start.size()) &&
+                                 Start == HolderPrefix));
 }
 
 /// Who has the lock has written this.
@@ -77,9 +103,9 @@ static std::string readHolder(int FD) {
 DirectoryLock::DirectoryLock(const std::string &Directory)
     : Path(Directory + "/lock") {
   while (true) {
-    FD = open(Path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    FD = open(Path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (FD < 0)
-      fail("cannot create '", Path, "': ", std::strerror(errno));
+      fail("cannot create '", Path, "': ", describeOpenError());
     if (flock(FD, LOCK_EX | LOCK_NB) != 0) {
       // File systems without locks: there is nothing that could be done.
       if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS)
@@ -95,10 +121,17 @@ DirectoryLock::DirectoryLock(const std::string &Directory)
       break;
     ::close(FD);
   }
+  if (!isLock(FD)) {
+    ::close(FD);
+    FD = -1;
+    fail("'", Path,
+         "' is not a lock of a run; move it, or choose another "
+         "--out");
+  }
   char Host[256] = {};
   gethostname(Host, sizeof Host - 1);
   std::string Text =
-      "process " + std::to_string(getpid()) + " on " + Host + "\n";
+      HolderPrefix + std::to_string(getpid()) + " on " + Host + "\n";
   // On a full disk the lock holds all the same.
   if (ftruncate(FD, 0) != 0 || pwrite(FD, Text.data(), Text.size(), 0) < 0)
     return;
@@ -126,7 +159,7 @@ void poplar::runtime::writeFileAtomically(const std::string &Path,
   }
   std::string Temporary = Path + ".tmp";
   try {
-    OutputFile File(Temporary);
+    OutputFile File(Temporary, /*RemovesFirst=*/true);
     File.write(Text);
     File.close();
     renamePath(Temporary, Path);

@@ -17,9 +17,12 @@ namespace poplar::runtime {
 
 /// A file being written. Any failure (a full disk, say) is an Error naming the
 /// file; a file that was not closed is incomplete and its maker removes it.
+/// Symbolic links are not followed: who made them may be another user.
 class OutputFile {
 public:
-  explicit OutputFile(const std::string &Path);
+  /// Overwrites what is there, or removes it first: then no other name of that
+  /// file shows what is written.
+  explicit OutputFile(const std::string &Path, bool RemovesFirst = false);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   OutputFile &operator=(const OutputFile &) = delete;
@@ -31,12 +34,13 @@ public:
 
 private:
   std::string Path;
-  int FD;
+  int FD = -1;
 };
 
 /// A lock on a directory, which one process of all hosts can have, for as long
 /// as it lives: an Error names who has it. It is a lock of the kernel's on the
-/// file `lock`, which goes with the process however that ends.
+/// file `lock`, which goes with the process however that ends. A file of that
+/// name that is no lock is an Error, and stays as it is.
 class DirectoryLock {
 public:
   explicit DirectoryLock(const std::string &Directory);

@@ -11,6 +11,7 @@
 //
 //   PoplarFaultJob --out DIR [--steps N] [--step-ms N] [--stall S]
 //       [--throw RANK,STEP] [--hang RANK,STEP] [--hash RANK]
+//       [--message BYTES,EXPECTED]
 //
 // Each rank prints `rank R pid P` after three steps. A run that ends in good
 // order leaves a file DIR/rank-R that holds the number of steps done.
@@ -21,9 +22,11 @@
 #include "comm/Backend.h"
 #include "comm/CommStream.h"
 #include "comm/Launcher.h"
+#include "comm/PluginTransport.h"
 #include "comm/Watchdog.h"
 #include "support/Error.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -40,6 +43,8 @@ struct Job {
   double Stall = 10;
   int64_t ThrowRank = -1, ThrowStep = 0, HangRank = -1, HangStep = 0,
           HashRank = -1;
+  /// Of a message of rank 1 to rank 0, none if negative.
+  int64_t SentBytes = -1, ExpectedBytes = 0;
 };
 
 } // namespace
@@ -66,6 +71,8 @@ static Job parse(int Argc, char **Argv) {
       J.HangRank = First, J.HangStep = Second;
     else if (Option == "--hash")
       J.HashRank = First;
+    else if (Option == "--message")
+      J.SentBytes = First, J.ExpectedBytes = Second;
     else
       fail("unknown option ", Option);
   }
@@ -110,6 +117,17 @@ static int64_t train(const Job &J, CommStream &Stream, Watchdog &Dog) {
   return J.Steps;
 }
 
+/// Rank 1 sends rank 0 a message, which expects it to be of another length.
+static void passMessage(const Job &J, CommStream &Stream) {
+  std::vector<char> Data(
+      static_cast<size_t>(std::max(J.SentBytes, J.ExpectedBytes)));
+  Stream.reserveMessages(1);
+  if (Stream.rank() == 1)
+    Stream.waitMessage(Stream.send(0, 0, Data.data(), J.SentBytes));
+  if (Stream.rank() == 0)
+    Stream.waitMessage(Stream.receive(1, 0, Data.data(), J.ExpectedBytes));
+}
+
 static int run(const Job &J) {
   CommStream Stream([] { return makeCommunicator({}); });
   WatchdogOptions O;
@@ -125,12 +143,13 @@ static int run(const Job &J) {
     });
     if (!Found.Error.empty())
       fail(Found.Error);
+    if (J.SentBytes >= 0)
+      passMessage(J, Stream);
     Dog.setPhase("step", static_cast<double>(J.StepMs) * 1e-3);
     int64_t Done = train(J, Stream, Dog);
     std::string Path = J.Out + "/rank-" + std::to_string(Stream.rank());
     std::ofstream(Path) << Done << "\n";
     Dog.close();
-    Stream.close();
     return 0;
   } catch (const std::exception &E) {
     Dog.fail(E.what());
@@ -144,6 +163,7 @@ int main(int Argc, char **Argv) {
     return run(parse(Argc, Argv));
   } catch (const std::exception &E) {
     std::fprintf(stderr, "error: %s\n", E.what());
+    declineJob(E.what());
     return 1;
   }
 }

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import hashlib
 import hmac
+import itertools
 import os
 import re
 import shutil
@@ -28,7 +29,7 @@ import time
 
 LIMIT = 10.0  # seconds from the fault to the end of the last process
 SECRET = "a secret of these tests, and of no job"
-MAGIC, VERSION = b"POPLARTR", 1
+MAGIC, VERSION = b"POPLARTR", 2
 CHALLENGE, WELCOME, OTHER_JOB, WRONG_PROOF = range(4)
 
 
@@ -55,8 +56,8 @@ class Job:
         self.directory = tempfile.mkdtemp(prefix="poplar-bootstrap-")
         self.ranks = []
 
-    def start(self, rank, steps=3, **variables):
-        started = Rank(self, rank, steps, variables)
+    def start(self, rank, steps=3, options=(), **variables):
+        started = Rank(self, rank, ["--steps", str(steps), *options], variables)
         self.ranks.append(started)
         return started
 
@@ -68,7 +69,7 @@ class Job:
 
 
 class Rank:
-    def __init__(self, job, rank, steps, variables):
+    def __init__(self, job, rank, options, variables):
         self.name = f"process {len(job.ranks)} (RANK={rank})"
         self.log = os.path.join(job.directory, f"log-{len(job.ranks)}")
         place = {
@@ -85,7 +86,7 @@ class Rank:
         os.mkdir(directory)
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [job.program, "--out", directory, "--steps", str(steps)],
+                [job.program, "--out", directory, *options],
                 stdout=log, stderr=subprocess.STDOUT, env=environment,
             )  # fmt: skip
 
@@ -304,6 +305,24 @@ def while_running(job):
     succeed(ranks)
 
 
+def one_host(job):
+    """A job that trains on one host listens nowhere, wherever its ranks have met."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+        with contextlib.suppress(OSError):
+            route.connect(("192.0.2.1", 9))  # sends nothing
+        own = route.getsockname()[0]
+    for address in {"127.0.0.1", "127.0.0.1" if own == "0.0.0.0" else own}:
+        ranks = [job.start(rank, steps=1000000, MASTER_ADDR=address) for rank in (0, 1)]
+        for rank in ranks:
+            rank.wait_for(r"(?m)^rank \d pid")
+        found = [place for rank in ranks for place in listening(rank.process.pid)]
+        check(not found, f"ranks that met at {address} listen at {found}", *ranks)
+        for rank in ranks:
+            rank.process.send_signal(signal.SIGTERM)
+        succeed(ranks)
+        job.port = free_port()
+
+
 def listening(pid):
     """(address, port) of TCP sockets on which a process listens."""
     inodes = set()
@@ -312,13 +331,15 @@ def listening(pid):
             found = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{name}"))
             if found:
                 inodes.add(found[1])
-    with open(f"/proc/{pid}/net/tcp") as table:
-        for row in list(table)[1:]:
-            words = row.split()
-            if words[3] == "0A" and words[9] in inodes:
-                address, port = words[1].split(":")
-                packed = struct.pack("<I", int(address, 16))
-                yield socket.inet_ntoa(packed), int(port, 16)
+    for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
+        with open(f"/proc/{pid}/net/{name}") as table:
+            for row in list(table)[1:]:
+                words = row.split()
+                if words[3] == "0A" and words[9] in inodes:
+                    address, port = words[1].split(":")
+                    parts = [int(address[i : i + 8], 16) for i in range(0, len(address), 8)]
+                    packed = struct.pack(f"={len(parts)}I", *parts)
+                    yield socket.inet_ntop(family, packed), int(port, 16)
 
 
 # ===-----------------------------------------------------------------------===#
@@ -353,7 +374,7 @@ def version(job):
     ranks = [job.start(rank) for rank in (0, 1)]
     connection, kind, _, _ = call(job.port, make_hello(2, 3, version=VERSION + 1))
     check(kind == WELCOME, f"a member is answered {kind}", *ranks)
-    fail(ranks, "rank 2 .* has version 2 of the protocol between ranks")
+    fail(ranks, f"rank 2 .* has version {VERSION + 1} of the protocol between ranks")
     connection.close()
 
 
@@ -493,6 +514,71 @@ def early(job):
         ranks[2].process.kill()
 
 
+def lengths(job):
+    """A message that is longer or shorter than expected, by any of UCX's protocols."""
+    jobs = []
+    for tls, expected in itertools.product((None, "tcp,self"), (100, 300000)):
+        for sent in (1, expected - 1, expected + 1, 400000):
+            options = ["--message", f"{sent},{expected}"]
+            place = {"UCX_TLS": tls, "MASTER_PORT": free_port()}
+            what = sent if sent < expected else "more"
+            jobs.append((
+                f"expected {expected} bytes from rank 1, which sent {what}\n",
+                [job.start(rank, options=options, **place) for rank in (0, 1)],
+            ))  # fmt: skip
+    for text, ranks in jobs:
+        fail(ranks, text, limit=20)
+
+
+def end(job, number):
+    """A rank is killed or stopped in the end of the transport, before or after the last
+    barrier: the others end in time, and name it."""
+    jobs = []
+    for victim, when in itertools.product((0, 2), ("before", "after")):
+        place = {
+            "MASTER_PORT": free_port(), "POPLAR_TCP_PLUGIN": job.dying,
+            "POPLAR_TEST_PLUGIN": job.plugin,
+            "POPLAR_TEST_DEATH": f"{victim} {int(number)} {when}",
+        }  # fmt: skip
+        jobs.append((victim, [job.start(rank, **place) for rank in range(3)]))
+    what = "ended unexpectedly" if number == signal.SIGKILL else "sent nothing for 4"
+    for victim, ranks in jobs:
+        fail([r for i, r in enumerate(ranks) if i != victim], rf"rank {victim} \(.* has {what}")
+
+
+def end_kill(job):
+    end(job, signal.SIGKILL)
+
+
+def end_stop(job):
+    end(job, signal.SIGSTOP)
+
+
+def decline(job):
+    """A rank that fails before it calls tells the others why, also where it is rank 0,
+    and where it fails some time before they call, or after."""
+    for victim, late in itertools.product((0, 2), (True, False)):
+        order = [0, 1, 2]
+        order.remove(victim)
+        order.insert(2 if late else 0, victim)
+        ranks = []
+        for rank in order:
+            options = ["--bogus", "1"] if rank == victim else []
+            ranks.append(job.start(rank, options=options))
+            time.sleep(0 if rank != victim or late else 3)
+        fail(ranks, "unknown option --bogus")
+        job.port = free_port()
+    # All fail, or nobody is there.
+    fail([job.start(rank, options=["--bogus", "1"]) for rank in (2, 0, 1)], "unknown option", limit=5)
+    fail([job.start(1, options=["--bogus", "1"], POPLAR_START_SECONDS=2)], "unknown option", limit=5)
+
+
+def ipv6(job):
+    """Ranks do not meet by IPv6, and say so."""
+    for address in ("::1", "fd00::1"):
+        fail([job.start(1, MASTER_ADDR=address)], "has an IPv6 address alone.*IPv4")
+
+
 def missing(job):
     """A rank does not come."""
     ranks = [job.start(rank, POPLAR_START_SECONDS=2) for rank in (0, 2)]
@@ -571,15 +657,22 @@ class Started:
                 [sys.executable, job.starter, "--ranks", str(job.world), "--", job.program,
                  "--out", job.directory, "--steps", "1000000"],
                 stdout=log, stderr=subprocess.STDOUT,
-                env={k: v for k, v in os.environ.items() if not k.startswith("POPLAR_")},
+                env={
+                    **{k: v for k, v in os.environ.items() if not k.startswith("POPLAR_")},
+                    "TMPDIR": job.directory,
+                },
             )  # fmt: skip
         job.ranks.append(self)
-        self.pids, end = {}, time.monotonic() + 20
+        self.pids = {}
+
+    def wait_for_start(self, job):
+        end = time.monotonic() + 20
         while len(self.pids) < job.world:
             check(time.monotonic() < end, "the job does not start", self)
             found = re.findall(r"^rank (\d+) pid (\d+)$", self.output(), re.MULTILINE)
             self.pids = {int(rank): int(pid) for rank, pid in found}
             time.sleep(0.02)
+        return self
 
     output = Rank.output
 
@@ -594,15 +687,51 @@ def launcher(job):
         (signal.SIGSTOP, "rank 1 .*(was stopped for 4 s|has sent nothing)"),
         (signal.SIGKILL, r"rank 1 \(pid \d+\) was ended by SIGKILL"),
     ):
-        started = Started(job)
+        started = Started(job).wait_for_start(job)
         os.kill(started.pids[1], number)
         fail([started], text)
         started.check_gone()
 
 
+def starter(job):
+    """start-ranks.py holds the port of its job, and leaves nothing when it is killed."""
+    started = Started(job).wait_for_start(job)
+    with open(f"/proc/{started.pids[1]}/environ") as file:
+        port = int(re.search(r"MASTER_PORT=(\d+)", file.read())[1])
+    with socket.socket() as other:
+        try:
+            other.bind(("127.0.0.1", port))
+            raise Failed(f"port {port} is free for others")
+        except OSError:
+            pass
+    started.process.kill()
+    started.process.wait()
+    end = time.monotonic() + 5
+    while any(os.path.exists(f"/proc/{pid}") for pid in started.pids.values()):
+        check(time.monotonic() < end, "ranks are left", started)
+        time.sleep(0.02)
+    left = {name for name in os.listdir(job.directory) if name.startswith("poplar-")}
+    check(len(left) == 1, f"left: {left}", started)
+    # Whose start removes that; it is interrupted in time, and then again too early.
+    for early in (False, True):
+        started = Started(job)
+        if not early:
+            started.wait_for_start(job)
+            check(not left & set(os.listdir(job.directory)), f"{left} is still there", started)
+        else:
+            children = f"/proc/{started.process.pid}/task/{started.process.pid}/children"
+            while not open(children).read():
+                time.sleep(0.002)
+        started.process.send_signal(signal.SIGINT)
+        finish([started])
+        status, said = started.process.returncode, started.output()
+        calm = "rror" not in said and "Traceback" not in said
+        check(status in ((130, 0) if early else (0,)) and calm, f"status {status}", started)
+
+
 def suspended(job):
     """All ranks are suspended for a while, and go on."""
-    started = Started(job)
+    started = Started(job).wait_for_start(job)
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for pid in started.pids.values():
             os.kill(pid, number)
@@ -615,14 +744,15 @@ def suspended(job):
 # The case, and how many ranks there are.
 CASES = {
     "garbage": (garbage, 2), "silence": (silence, 2), "secret": (secret, 2),
-    "flood": (flood, 2), "while-running": (while_running, 2), "twice": (twice, 3),
+    "flood": (flood, 2), "while-running": (while_running, 2), "one-host": (one_host, 2), "twice": (twice, 3),
     "second-hub": (second_hub, 2), "world": (world, 3), "version": (version, 3),
     "records": (records, 3), "impostor": (impostor, 2), "secrets": (secrets, 2),
     "secret-rules": (secret_rules, 2), "kill": (kill, 3),
     "kill-hub": (kill_hub, 3), "stop": (stop, 3), "stop-hub": (stop_hub, 3),
-    "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
+    "end-kill": (end_kill, 3), "end-stop": (end_stop, 3), "lengths": (lengths, 2),
+    "decline": (decline, 3), "ipv6": (ipv6, 2), "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
     "unreachable": (unreachable, 2), "torchrun": (torchrun, 3),
-    "launcher": (launcher, 3), "suspended": (suspended, 2),
+    "launcher": (launcher, 3), "starter": (starter, 2), "suspended": (suspended, 2),
 }  # fmt: skip
 
 
@@ -631,11 +761,14 @@ def main():
     parser.add_argument("cases", choices=CASES, nargs="+", metavar="CASE")
     parser.add_argument("--job", required=True)
     parser.add_argument("--starter", help="start-ranks.py")
+    parser.add_argument("--plugin", help="libpoplar_tcp.so")
+    parser.add_argument("--dying", help="libpoplar_dying.so")
     arguments = parser.parse_args()
     for name in arguments.cases:
         function, count = CASES[name]
         job = Job(arguments.job, count)
         job.starter = arguments.starter
+        job.plugin, job.dying = arguments.plugin, arguments.dying
         begin = time.monotonic()
         try:
             function(job)

@@ -23,6 +23,7 @@ import time
 
 LIMIT = 10.0  # seconds from the fault to the end of the last process
 RANKS = 3
+EXPECTED = 100000  # bytes of a message
 
 # Twice the time mpirun leaves its processes between SIGCONT, SIGTERM and
 # SIGKILL; it waits for all of it, even when the processes have ended.
@@ -32,7 +33,7 @@ SIGKILL_TIMEOUT = 2
 class Job:
     """A running job; `pids` are the ranks'."""
 
-    def __init__(self, arguments, options):
+    def __init__(self, arguments, options, death=None):
         self.directory = tempfile.mkdtemp(prefix="poplar-fault-")
         self.log_path = os.path.join(self.directory, "log")
         command = [
@@ -46,6 +47,12 @@ class Job:
         environment = dict(
             os.environ, OMP_NUM_THREADS="1",
             POPLAR_FAILURE_REPORT=os.path.join(self.directory, "failure"))
+        self.victim = random.randrange(RANKS)
+        if death:
+            when = random.choice(("before", "after"))
+            environment.update(
+                POPLAR_MPI_PLUGIN=arguments.dying, POPLAR_TEST_PLUGIN=arguments.plugin,
+                POPLAR_TEST_DEATH=f"{self.victim} {int(death)} {when}")
         with open(self.log_path, "wb") as log:
             self.launcher = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT,
@@ -182,6 +189,27 @@ def hang(arguments, job):
     return elapsed
 
 
+def end_kill(arguments, job):
+    """A rank is killed in the end of MPI."""
+    elapsed = job.wait_for_end()
+    check_named(job, job.victim, "has ended unexpectedly")
+    return elapsed
+
+
+def end_stop(arguments, job):
+    """A rank is stopped in the end of MPI."""
+    elapsed = job.wait_for_end()
+    check_named(job, job.victim, "has sent nothing for 4")
+    return elapsed
+
+
+def length(arguments, job):
+    """A message that is longer or shorter than expected."""
+    elapsed = job.wait_for_end()
+    check_named(job, 0, f"expected {EXPECTED} bytes from rank 1, which sent ")
+    return elapsed
+
+
 def plan(arguments, job):
     """A rank holds another plan: found before the first step."""
     elapsed = job.wait_for_end(LIMIT + 60)
@@ -205,6 +233,9 @@ def survive(arguments, job):
     return elapsed
 
 
+# The signal with which a rank dies in the end of MPI.
+DEATHS = {"end-kill": signal.SIGKILL, "end-stop": signal.SIGSTOP}
+
 # The case, options of the job, whether it acts on a running job, whether the
 # job succeeds (None: mpirun's exit status says nothing).
 CASES = {
@@ -216,6 +247,10 @@ CASES = {
     "survive": (survive, [], True, True),
     "throw": (throw, ["--throw", "1,20"], True, False),
     "hang": (hang, ["--hang", "2,20", "--stall", "2"], True, False),
+    "end-kill": (end_kill, ["--steps", "5"], True, False),
+    "end-stop": (end_stop, ["--steps", "5"], True, False),
+    "shorter": (length, ["--message", f"{EXPECTED - 1},{EXPECTED}"], False, False),
+    "longer": (length, ["--message", f"{EXPECTED + 1},{EXPECTED}"], False, False),
     "plan": (plan, ["--hash", "1"], False, False),
 }
 
@@ -225,6 +260,8 @@ def main():
     parser.add_argument("case", choices=CASES)
     parser.add_argument("--job", required=True)
     parser.add_argument("--mpirun", required=True)
+    parser.add_argument("--plugin", help="libpoplar_mpi.so")
+    parser.add_argument("--dying", help="libpoplar_dying.so")
     parser.add_argument("--count", type=int, default=int(
         os.environ.get("POPLAR_FAULT_TESTS", "1")))
     parser.add_argument("--seed", type=int, default=None)
@@ -234,10 +271,11 @@ def main():
     random.seed(seed)
     function, options, running, succeeds = CASES[arguments.case]
     for number in range(arguments.count):
-        job = Job(arguments, options)
+        job = Job(arguments, options, DEATHS.get(arguments.case))
         try:
             if running:
                 job.wait_for_start()
+            if running and arguments.case not in DEATHS:
                 time.sleep(random.uniform(0, 1))
             elapsed = function(arguments, job)
             code = job.launcher.wait()

@@ -348,6 +348,51 @@ TEST(Files, WhatCannotBeReplacedLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(Dir / "x.tmp"));
 }
 
+/// What others have put at a name that is written to stays as it is.
+TEST(Files, LinksAreNotFollowed) {
+  TempDir Dir;
+  std::string Mine = Dir / "mine", Lock = Dir / "lock";
+  auto Write = [&](const std::string &Path) {
+    OutputFile File(Path);
+    File.write("precious");
+    File.close();
+  };
+  Write(Mine);
+  auto TryLock = [&]() -> std::string {
+    try {
+      DirectoryLock Held(Dir / "");
+    } catch (const Error &E) {
+      return E.what();
+    }
+    return "";
+  };
+  auto Read = [&] { return std::string(MappedFile(Mine).text()); };
+  for (bool IsHard : {false, true}) {
+    for (std::string Name : {Lock, Dir / "x.tmp"})
+      if (IsHard)
+        std::filesystem::create_hard_link(Mine, Name);
+      else
+        std::filesystem::create_symlink(Mine, Name);
+    EXPECT_NE(TryLock(), "");
+    EXPECT_EQ(Read(), "precious");
+    EXPECT_TRUE(std::filesystem::exists(Lock));
+    writeFileAtomically(Dir / "x", "text");
+    EXPECT_EQ(Read(), "precious");
+    std::filesystem::remove(Lock);
+    if (!IsHard) {
+      std::filesystem::create_symlink(Mine, Lock);
+      EXPECT_THROW(OutputFile File(Lock), Error);
+      EXPECT_EQ(Read(), "precious");
+      std::filesystem::remove(Lock);
+    }
+  }
+  Write(Lock);
+  EXPECT_NE(TryLock().find("is not a lock of a run"), std::string::npos);
+  std::filesystem::remove(Lock);
+  EXPECT_EQ(TryLock(), "");
+  EXPECT_FALSE(std::filesystem::exists(Lock));
+}
+
 TEST(Files, PipesAndDevicesStay) {
   TempDir Dir;
   std::string Path = Dir / "pipe";
