@@ -50,7 +50,7 @@ struct Options {
   Command HelpOf = Train;
 
   // Data.
-  std::vector<std::string> Data, ValData;
+  std::vector<std::string> Data, ValData, IgnoredMembers;
   std::string DataFormat = "auto", DataIds, Tokenizer;
   double ValFraction = 0.1;
   // Run.
