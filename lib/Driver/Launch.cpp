@@ -312,7 +312,7 @@ static bool copyTokenizerFiles(llvm::StringRef from,
   for (llvm::StringRef file :
        {"tokenizer.json", "tokenizer.model", "tokenizer_config.json",
         "special_tokens_map.json", "added_tokens.json", "vocab.json",
-        "merges.txt", "vocab.txt", "chat_template.jinja",
+        "merges.txt", "vocab.txt", "chat_template.jinja", "chat_template.json",
         "generation_config.json"}) {
     if (file == name)
       continue;

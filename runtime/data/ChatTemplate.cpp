@@ -194,6 +194,7 @@ size_t ChatTemplate::addTurn(std::string &Text, const Turn &Form,
 }
 
 RenderedChat ChatTemplate::render(const json::Value &Messages,
+                                  const ExampleMembers &Members,
                                   const std::string &Where) const {
   RenderedChat Result;
   Result.Text = First;
@@ -201,7 +202,10 @@ RenderedChat ChatTemplate::render(const json::Value &Messages,
     fail(Where, ": 'messages' is not a list of messages");
   bool IsInUsers = Place == SystemPlace::FirstUser;
   std::string ForUser;
+  int64_t Number = 0;
   for (const json::Value &Message : Messages.elements()) {
+    bool Counts = Members.checkMessage(Message, Where + ", message " +
+                                                    std::to_string(++Number));
     const json::Value *Content = Message.find("content");
     std::string Role = Message.string("role", "");
     if (!Content || Content->kind() != json::Value::String)
@@ -231,7 +235,7 @@ RenderedChat ChatTemplate::render(const json::Value &Messages,
       Said = std::exchange(ForUser, "") + Said;
     size_t Begin = addTurn(Result.Text, Form, Said);
     Result.Text += Form.Behind;
-    if (IsAnswer)
+    if (IsAnswer && Counts)
       Result.Counted.emplace_back(Begin, Result.Text.size());
     Result.Text += Form.After;
   }

@@ -9,6 +9,7 @@
 #ifndef POPLAR_RUNTIME_CHATTEMPLATE_H
 #define POPLAR_RUNTIME_CHATTEMPLATE_H
 
+#include "data/ExampleMembers.h"
 #include "support/JSON.h"
 #include "tokenizer/Tokenizer.h"
 
@@ -40,9 +41,10 @@ public:
   /// "ChatML, Llama 3, ..."
   static std::string listNames();
 
-  /// Of a list of objects with `role` and `content`. `Where` names it in
-  /// errors.
+  /// Of a list of objects with `role` and `content`, whose other members are
+  /// as `Members` says. `Where` names it in errors.
   RenderedChat render(const json::Value &Messages,
+                      const ExampleMembers &Members,
                       const std::string &Where) const;
   /// A user's message, up to where the answer begins.
   std::string renderPrompt(std::string_view Message) const;

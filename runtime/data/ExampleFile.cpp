@@ -131,27 +131,32 @@ static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
 }
 
 static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
-                          const ModelInfo &Model, bool Reports,
-                          std::string &Note) {
+                          const ModelInfo &Model, const ExampleRules &Rules,
+                          bool Reports, std::string &Note) {
   if (Model.Masked)
     fail("'", Path, "' has examples with targets, and this model is masked");
   MappedFile Source(Path);
   refuseContainers(Source);
-  Note = describeInvalid(Source);
+  std::string Ignored;
+  for (const std::string &Each : Rules.IgnoredMembers)
+    Ignored += (Ignored.empty() ? ", without the members " : ", ") + Each;
+  Note = Ignored + describeInvalid(Source);
   int32_t EndId = findEnd(Model);
   std::string Template = readChatTemplate(Encoding.path());
-  ExampleEncoder Encoder(*Encoding.get(), EndId, Template);
+  ExampleEncoder Encoder(*Encoding.get(), EndId, Template,
+                         ExampleMembers(Rules.IgnoredMembers));
   // The template may decide how conversations are written.
-  return Encoding.keep(Source,
-                       "examples 3 " + std::to_string(EndId) + " " + Template,
-                       [&](const std::string &Out) {
-                         encodeExamples(Source, Encoder, Out, Reports);
-                       });
+  return Encoding.keep(
+      Source, "examples 4 " + std::to_string(EndId) + Ignored + "\n" + Template,
+      [&](const std::string &Out) {
+        encodeExamples(Source, Encoder, Out, Reports);
+      });
 }
 
 ExampleFile::ExampleFile(const std::string &Path, const TextEncoding &Encoding,
-                         const ModelInfo &Model, bool Reports)
-    : Name(Path), File(prepare(Path, Encoding, Model, Reports, Note)) {
+                         const ModelInfo &Model, const ExampleRules &Rules,
+                         bool Reports)
+    : Name(Path), File(prepare(Path, Encoding, Model, Rules, Reports, Note)) {
   Tail End = {};
   if (File.size() >= sizeof End)
     std::memcpy(&End, File.data() + File.size() - sizeof End, sizeof End);

@@ -18,6 +18,12 @@ namespace poplar::runtime {
 
 struct ModelInfo;
 
+/// What options say about examples.
+struct ExampleRules {
+  /// See ExampleMembers.
+  std::vector<std::string> IgnoredMembers;
+};
+
 /// Whether a file is to be read as examples: JSON, of a model with a tokenizer.
 bool isExamples(const std::string &Path, const std::string &Format,
                 const TextEncoding &Encoding);
@@ -28,14 +34,14 @@ public:
   /// Encodes the examples of the file `Path`, or finds what has been kept, as
   /// encoded text is. With `Reports`, says how far that has come.
   ExampleFile(const std::string &Path, const TextEncoding &Encoding,
-              const ModelInfo &Model, bool Reports);
+              const ModelInfo &Model, const ExampleRules &Rules, bool Reports);
 
   int64_t size() const { return Count; }
   /// Tokens of all examples, and those that count.
   int64_t tokens() const { return getEnd(Count - 1); }
   int64_t counted() const { return Counted; }
   const std::string &name() const { return Name; }
-  /// See describeInvalid.
+  /// What else is to be said, see describeInvalid.
   const std::string &note() const { return Note; }
   /// Tokens of an example.
   int64_t length(int64_t Example) const {

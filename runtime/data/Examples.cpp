@@ -14,8 +14,10 @@
 using namespace poplar::runtime;
 
 ExampleEncoder::ExampleEncoder(const Tokenizer &Tok, int32_t EndId,
-                               const std::string &Template)
-    : Encoder(Tok.makeEncoder()), Tok(Tok), Template(Template), EndId(EndId) {}
+                               const std::string &Template,
+                               const ExampleMembers &Members)
+    : Encoder(Tok.makeEncoder()), Tok(Tok), Template(Template),
+      Members(Members), EndId(EndId) {}
 
 const ChatTemplate &ExampleEncoder::getChat(const std::string &Where) {
   if (!Chat)
@@ -82,44 +84,38 @@ Example ExampleEncoder::encodeChat(const RenderedChat &Chat) {
   return E;
 }
 
-/// A member; null, which stands for none where all rows have the same columns,
-/// is none.
-static const json::Value *findMember(const json::Value &Object,
-                                     const char *Key) {
-  const json::Value *Member = Object.find(Key);
-  return Member && Member->kind() != json::Value::Null ? Member : nullptr;
-}
-
-/// What an object has, or what is there instead of one.
-static std::string listKeys(const json::Value &Object) {
-  if (Object.kind() != json::Value::Object)
-    return "no object";
-  std::string Text;
-  for (const auto &[Key, Member] : Object.members())
-    Text += (Text.empty() ? "" : ", ") + json::quote(Key) +
-            (Member.kind() == json::Value::Null ? " (null)" : "");
-  return Text.empty() ? "an empty object" : "one with " + Text;
-}
-
 Example ExampleEncoder::encode(const json::Value &Object,
                                const std::string &Where) {
   Example E = encodeObject(Object, Where);
   // As with trl: whoever trains on answers wants to know of one that is
   // missing.
   if (std::find(E.Counts.begin(), E.Counts.end(), true) == E.Counts.end())
-    fail(Where, findMember(Object, "messages")
-                    ? ": no message is of the assistant, so that nothing would "
-                      "count in the loss"
+    fail(Where, Members.find(Object, "messages")
+                    ? ": no message is of the assistant and counts, so that "
+                      "nothing would count in the loss"
                     : ": the completion is empty, so that nothing would count "
                       "in the loss");
   return E;
 }
 
+/// The words of Stanford's Alpaca.
+static std::string makeAlpacaPrompt(const std::string &Instruction,
+                                    const std::string &Input) {
+  return "Below is an instruction that describes a task" +
+         std::string(Input.empty()
+                         ? ". "
+                         : ", paired with an input that provides further "
+                           "context. ") +
+         "Write a response that appropriately completes the request.\n\n"
+         "### Instruction:\n" +
+         Instruction + (Input.empty() ? "" : "\n\n### Input:\n" + Input) +
+         "\n\n### Response:\n";
+}
+
 Example ExampleEncoder::encodeObject(const json::Value &Object,
                                      const std::string &Where) {
-  auto Has = [&](const char *Key) { return findMember(Object, Key); };
   auto Get = [&](const char *Key) {
-    const json::Value *Member = Has(Key);
+    const json::Value *Member = Members.find(Object, Key);
     if (Member && Member->kind() == json::Value::Array)
       fail(Where, ": '", Key,
            "' is a list, and a string is expected; conversations are given as "
@@ -128,29 +124,22 @@ Example ExampleEncoder::encodeObject(const json::Value &Object,
       fail(Where, ": '", Key, "' is not a string");
     return std::string(Member->asString());
   };
-  if (const json::Value *Messages = Has("messages"))
-    return encodeChat(getChat(Where).render(*Messages, Where));
-  if (Has("prompt") && Has("completion"))
-    return encodeCompletion(Get("prompt"), Get("completion"), Where);
-  if (Has("instruction") && Has("output")) {
-    // The words of Stanford's Alpaca.
-    std::string Input = Has("input") ? Get("input") : "";
-    std::string Prompt =
-        "Below is an instruction that describes a task" +
-        std::string(Input.empty() ? ". "
-                                  : ", paired with an input that provides "
-                                    "further context. ") +
-        "Write a response that appropriately completes the request.\n\n"
-        "### Instruction:\n" +
-        Get("instruction") + (Input.empty() ? "" : "\n\n### Input:\n" + Input) +
-        "\n\n### Response:\n";
+  switch (Members.findShape(Object, Where)) {
+  case ExampleShape::Messages:
+    return encodeChat(getChat(Where).render(*Members.find(Object, "messages"),
+                                            Members, Where));
+  case ExampleShape::Completion: {
+    std::string Prompt = Get("prompt");
+    return encodeCompletion(Prompt, Get("completion"), Where);
+  }
+  case ExampleShape::Alpaca: {
+    std::string Input = Members.find(Object, "input") ? Get("input") : "";
+    std::string Prompt = makeAlpacaPrompt(Get("instruction"), Input);
     return encodeCompletion(Prompt, Get("output"), Where);
   }
-  if (!Has("text"))
-    fail(Where,
-         ": expected an object with text, prompt and completion, instruction "
-         "and output, or messages, found ",
-         listKeys(Object));
+  case ExampleShape::Text:
+    break;
+  }
   Example E;
   E.Ids = encodeText(Get("text"), true);
   E.Counts.assign(E.Ids.size(), true);

@@ -10,6 +10,7 @@
 #define POPLAR_RUNTIME_EXAMPLES_H
 
 #include "data/ChatTemplate.h"
+#include "data/ExampleMembers.h"
 #include "support/JSON.h"
 
 namespace poplar::runtime {
@@ -26,13 +27,14 @@ struct Example {
 ///   instruction, input, output     the same, in Alpaca's words
 ///   messages [{role, content}]     those of the assistant, by the chat
 ///                                  template that the tokenizer's tokens show
-/// The token that ends a text, a completion or an answer counts as well.
+/// The token that ends a text, a completion or an answer counts as well. Which
+/// other members an object may have, ExampleMembers says.
 class ExampleEncoder {
 public:
   /// `EndId` is the model's eos_token_id, or -1. `Template` is the tokenizer's
   /// own chat template, see ChatTemplate.
   ExampleEncoder(const Tokenizer &Tok, int32_t EndId,
-                 const std::string &Template);
+                 const std::string &Template, const ExampleMembers &Members);
 
   /// `Where` names the object in errors. One of which nothing counts is an
   /// error.
@@ -51,6 +53,7 @@ private:
   std::unique_ptr<Tokenizer::Encoder> Encoder;
   const Tokenizer &Tok;
   std::string Template;
+  ExampleMembers Members;
   /// Once a conversation has been met.
   std::optional<ChatTemplate> Chat;
   int32_t EndId;

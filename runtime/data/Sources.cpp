@@ -61,8 +61,8 @@ static DataFile openFile(const std::string &Path, const Options &O,
                          bool Reports) {
   DataFile File;
   if (isExamples(Path, O.DataFormat, Encoding)) {
-    File.Examples =
-        std::make_unique<ExampleFile>(Path, Encoding, Model, Reports);
+    File.Examples = std::make_unique<ExampleFile>(
+        Path, Encoding, Model, ExampleRules{O.IgnoredMembers}, Reports);
     return File;
   }
   TokenFormat Format;

@@ -36,6 +36,9 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
       {"data-format", &O.DataFormat, 0, "NAME",
        "format of --data: auto, text, jsonl, bytes, u16, u32, i32, i64, llmc "
        "or npy (default: auto, by content)"},
+      {"ignore-member", &O.IgnoredMembers, 0, "NAME",
+       "member of examples in JSON to train without, although it may change "
+       "what they mean; messages.NAME for one of their messages; repeatable"},
       {"tokenizer", &O.Tokenizer, 0, "FILE",
        "tokenizer.json or tokenizer.model for text (default: that of the "
        "model, if it was imported with one)",

@@ -51,7 +51,7 @@ struct Options {
   Command HelpOf = Train;
 
   // Data.
-  std::vector<std::string> Data, ValData;
+  std::vector<std::string> Data, ValData, IgnoredMembers;
   std::string DataFormat = "auto", DataIds, Tokenizer;
   double ValFraction = -1;
   // Run.

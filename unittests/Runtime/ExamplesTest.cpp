@@ -15,6 +15,7 @@ using namespace poplar::runtime;
 namespace {
 
 const std::string Inputs = POPLAR_TOKENIZER_INPUTS;
+const ExampleMembers NoneIgnored({});
 
 std::string messageOf(ExampleEncoder &Encoder, const std::string &Text) {
   try {
@@ -39,7 +40,7 @@ std::string decode(const Tokenizer &T, const Example &E, bool All) {
 
 TEST(Examples, CountCompletionsAndAnswersAlone) {
   auto T = Tokenizer::load(Inputs + "/qwen.json");
-  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"), "");
+  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"), "", NoneIgnored);
   auto Encode = [&](const std::string &Text) {
     return Encoder.encode(json::parse(Text, "text"), "here");
   };
@@ -71,7 +72,7 @@ TEST(Examples, CountCompletionsAndAnswersAlone) {
 TEST(Examples, ChatTemplatesOfTokenizers) {
   auto Render = [](const char *File, const char *Part) {
     auto T = Tokenizer::load(Inputs + "/" + File);
-    ExampleEncoder Encoder(*T, -1, "");
+    ExampleEncoder Encoder(*T, -1, "", NoneIgnored);
     Example E = Encoder.encode(json::parse(R"({"messages": [
       {"role": "user", "content": " a "},
       {"role": "assistant", "content": "b"}]})",
@@ -98,7 +99,7 @@ TEST(Examples, PromptsEndWhereTheAnswerBegins) {
         Template->render(json::parse(R"([{"role": "user", "content": "a b"},
                         {"role": "assistant", "content": "c"}])",
                                      "text"),
-                         "here");
+                         NoneIgnored, "here");
     ASSERT_EQ(Whole.Counted.size(), 1u);
     auto [Begin, End] = Whole.Counted.front();
     EXPECT_EQ(Template->renderPrompt("a b"), Whole.Text.substr(0, Begin));
@@ -154,7 +155,7 @@ TEST(Examples, Mistral) {
   auto Render = [](const Tokenizer &Tok, const std::string &Source,
                    const std::string &Messages) {
     return ChatTemplate::find(Tok, Source)
-        ->render(json::parse(Messages, "text"), "here")
+        ->render(json::parse(Messages, "text"), NoneIgnored, "here")
         .Text;
   };
   EXPECT_EQ(Render(*Plain, First, Conversation),
@@ -171,17 +172,18 @@ TEST(Examples, Mistral) {
   EXPECT_EQ(Render(*T, Seventh, WithSystem),
             "<s>[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST] A[/INST] b</s>");
 
-  ExampleEncoder Encoder(*T, -1, Third);
+  ExampleEncoder Encoder(*T, -1, Third, NoneIgnored);
   Example E = Encoder.encode(
       json::parse(std::string("{\"messages\": ") + Conversation + "}", "text"),
       "here");
   EXPECT_EQ(decode(*T, E, false), "b</s> d</s>");
   EXPECT_MENTIONS(messageOf(Encoder, "{\"messages\": " + WithSystem + "}"),
                   "only in front of a user's that nothing follows");
-  ExampleEncoder Unknown(*T, -1, "");
+  ExampleEncoder Unknown(*T, -1, "", NoneIgnored);
   EXPECT_MENTIONS(messageOf(Unknown, "{\"messages\": " + WithSystem + "}"),
                   "no chat_template in a tokenizer_config.json beside it");
-  ExampleEncoder Llama2(*Plain, -1, "'[INST] ' + '<<SYS>>' + ' [/INST]'");
+  ExampleEncoder Llama2(*Plain, -1, "'[INST] ' + '<<SYS>>' + ' [/INST]'",
+                        NoneIgnored);
   EXPECT_MENTIONS(messageOf(Llama2, "{\"messages\": " + WithSystem + "}"),
                   "a form that is none of Mistral's");
 }
@@ -190,7 +192,7 @@ TEST(Examples, Phi) {
   auto Render = [](const std::vector<std::string> &Tokens) {
     auto T = loadWith("gpt2.json", Tokens);
     return ChatTemplate::find(*T, "")
-        ->render(json::parse(Conversation, "text"), "here")
+        ->render(json::parse(Conversation, "text"), NoneIgnored, "here")
         .Text;
   };
   EXPECT_EQ(Render({"<|user|>", "<|assistant|>", "<|end|>"}),
@@ -210,7 +212,7 @@ TEST(Examples, Phi) {
 /// does not use.
 TEST(Examples, NullIsNoMember) {
   auto T = Tokenizer::load(Inputs + "/gpt2.json");
-  ExampleEncoder Encoder(*T, 0, "");
+  ExampleEncoder Encoder(*T, 0, "", NoneIgnored);
   auto Encode = [&](const char *Text) {
     return Encoder.encode(json::parse(Text, "text"), "here").Ids;
   };
@@ -220,9 +222,156 @@ TEST(Examples, NullIsNoMember) {
             Encode(R"({"instruction": "a", "output": "b"})"));
 }
 
+struct Row {
+  const char *Text;
+  /// What counts, or a part of the error's message behind '!'.
+  const char *Expected;
+};
+// ASK and SAY stand for messages.
+
+/// What becomes of each member of the formats that trl, axolotl, LLaMA-Factory
+/// and OpenAI publish (docs/example-formats.md).
+const Row Rows[] = {
+    // Data that say whence they come.
+    {R"({"text": "a", "id": 1, "url": "u", "dump": "d", "language": "en"})",
+     "a<|endoftext|>"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "b", "id": "7"}],
+         "source": "s", "prompt_id": "x", "metadata": {"a": 1}})",
+     "b<|im_end|>"},
+    // What says nothing.
+    {R"({"messages": [ASK, {"role": "assistant", "content": "b",
+         "tool_calls": null, "refusal": null, "annotations": []}],
+         "tools": [], "system": "", "images": null})",
+     "b<|im_end|>"},
+    {R"({"text": "", "messages": [ASK, SAY]})", "b<|im_end|>"},
+    // OpenAI.
+    {R"({"messages": [ASK, {"role": "assistant", "content": "x", "weight": 0},
+         ASK, {"role": "assistant", "content": "b", "weight": 1}]})",
+     "b<|im_end|>"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "x", "weight": 0}]})",
+     "!no message is of the assistant and counts"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "x",
+         "weight": 0.5}]})",
+     "!line 3, message 2: the 'weight' of a message is 0 or 1"},
+    {R"({"messages": [{"role": "user", "content": "x", "weight": 1}, SAY]})",
+     "!message 1: only what the assistant says counts"},
+    {R"({"messages": [{"role": "user", "content": "x", "weight": 0}, SAY]})",
+     "b<|im_end|>"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "",
+         "tool_calls": [{"id": "c"}]}]})",
+     "!message 2: \"tool_calls\" (calls of tools are not supported)"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": null,
+         "function_call": {"name": "f"}}]})",
+     "!\"function_call\" (calls of tools are not supported)"},
+    {R"({"messages": [ASK, SAY], "tools": [{"type": "function"}]})",
+     "!line 3: \"tools\" (calls of tools"},
+    {R"({"messages": [ASK, SAY], "parallel_tool_calls": false})",
+     "!\"parallel_tool_calls\" (calls of tools"},
+    {R"({"messages": [{"role": "user", "content": "x", "name": "Ann"}, SAY]})",
+     "!--ignore-member messages.name"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "b",
+         "refusal": "no"}]})",
+     "!\"refusal\" may change what the example means"},
+    {R"({"input": {}, "preferred_output": [], "non_preferred_output": []})",
+     "!found one with \"input\", \"preferred_output\""},
+    // trl.
+    {R"({"prompt": "a", "completion": "b", "label": false})",
+     "!\"label\" (data of preferences"},
+    {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
+     "!found one with \"prompt\", \"chosen\""},
+    {R"({"prompt": "a", "completions": ["b"], "labels": [true]})",
+     "!found one with \"prompt\", \"completions\""},
+    {R"({"prompt": "a"})", "!found one with \"prompt\""},
+    {R"({"prompt": [ASK], "completion": [SAY]})", "!'prompt' is a list"},
+    {R"({"messages": [ASK, SAY], "images": ["i.png"]})",
+     "!\"images\" (images, audio"},
+    {R"({"messages": [ASK, SAY], "chat_template_kwargs": {"a": 1}})",
+     "!\"chat_template_kwargs\" may change"},
+    // axolotl and LLaMA-Factory.
+    {R"({"messages": [ASK, {"role": "assistant", "content": "x", "train": false},
+         ASK, {"role": "assistant", "content": "b", "training": true}]})",
+     "b<|im_end|>"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "b", "weight": 0,
+         "train": true}]})",
+     "!contradict each other"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "b", "train": 1}]})",
+     "!the 'train' of a message is true or false"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "b",
+         "train_detail": [{"begin_offset": 0}]}]})",
+     "!(a message counts whole or not"},
+    {R"({"messages": [ASK, {"role": "assistant", "content": "b",
+         "reasoning_content": "hm"}]})",
+     "!\"reasoning_content\" (no chat template"},
+    {R"({"messages": [ASK, SAY], "system": "Be brief."})", "!\"system\""},
+    {R"({"instruction": "a", "output": "b", "system": "Be brief."})",
+     "!\"system\" (Alpaca's prompt has no place for it"},
+    {R"({"instruction": "a", "output": "b", "history": [["a", "b"]]})",
+     "!\"history\" (Alpaca's prompt has no place"},
+    {R"({"instruction": "a", "output": "b", "category": "qa"})",
+     "b<|endoftext|>"},
+    {R"({"segments": [{"label": true, "text": "a"}]})",
+     "!found one with \"segments\""},
+    {R"({"conversations": [{"from": "human", "value": "a"}]})",
+     "!found one with \"conversations\""},
+    {R"({"input_ids": [1], "labels": [1]})", "!found one with \"input_ids\""},
+    // Two shapes.
+    {R"({"text": "a", "prompt": "a", "completion": "b"})",
+     "!has both 'prompt' and 'text'"},
+    {R"({"messages": [ASK, SAY], "prompt": "a"})", "!--ignore-member prompt"},
+    {R"({"messages": [ASK, SAY], "instruction": "a", "output": "b"})",
+     "!has both 'messages' and 'instruction'"},
+};
+
+TEST(Examples, MembersAreReadOrRefused) {
+  auto T = Tokenizer::load(Inputs + "/qwen.json");
+  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"), "", NoneIgnored);
+  auto Fill = [](std::string Text) {
+    for (auto [Short, Long] :
+         {std::pair("ASK", R"({"role": "user", "content": "q"})"),
+          std::pair("SAY", R"({"role": "assistant", "content": "b"})")})
+      for (size_t At; (At = Text.find(Short)) != Text.npos;)
+        Text.replace(At, 3, Long);
+    return Text;
+  };
+  for (const Row &Each : Rows) {
+    std::string Text = Fill(Each.Text), Result;
+    try {
+      Example E = Encoder.encode(json::parse(Text, Text), "line 3");
+      Result = decode(*T, E, false);
+    } catch (const Error &Failure) {
+      Result = Failure.what();
+      ASSERT_EQ(Each.Expected[0], '!') << Text << "\n" << Result;
+      EXPECT_MENTIONS(Result, Each.Expected + 1);
+      continue;
+    }
+    EXPECT_EQ(Result, Each.Expected) << Text;
+  }
+}
+
+TEST(Examples, MembersAreIgnoredByName) {
+  auto T = Tokenizer::load(Inputs + "/qwen.json");
+  ExampleEncoder Encoder(
+      *T, T->find("<|endoftext|>"), "",
+      ExampleMembers({"text", "label", "messages.name", "messages.weight"}));
+  auto Encode = [&](const char *Text) {
+    return decode(*T, Encoder.encode(json::parse(Text, "text"), "here"), false);
+  };
+  EXPECT_EQ(Encode(R"({"instruction": "a", "output": "b", "text": "c"})"),
+            "b<|endoftext|>");
+  EXPECT_EQ(Encode(R"({"prompt": "a", "completion": " b", "label": false})"),
+            " b<|endoftext|>");
+  EXPECT_EQ(Encode(R"({"messages": [{"role": "assistant", "content": "b",
+                       "name": "Ann", "weight": 0}]})"),
+            "b<|im_end|>");
+  EXPECT_MENTIONS(messageOf(Encoder, R"({"text": "a"})"), "expected an object");
+  EXPECT_MENTIONS(messageOf(Encoder, R"({"prompt": "a", "completion": "b",
+                                         "name": "c"})"),
+                  "--ignore-member name");
+}
+
 TEST(Examples, Refused) {
   auto T = Tokenizer::load(Inputs + "/gpt2.json");
-  ExampleEncoder Encoder(*T, 0, "");
+  ExampleEncoder Encoder(*T, 0, "", NoneIgnored);
   EXPECT_MENTIONS(messageOf(Encoder, R"({"messages": []})"),
                   "no chat template that is built in");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"words": "a"})"),
@@ -234,10 +383,10 @@ TEST(Examples, Refused) {
                   "' is a list, and a string is expected");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"text": 1})"),
                   "'text' is not a string");
-  ExampleEncoder Endless(*T, -1, "");
+  ExampleEncoder Endless(*T, -1, "", NoneIgnored);
   EXPECT_MENTIONS(messageOf(Endless, R"({"text": "a"})"), "no eos_token_id");
   auto Gemma = Tokenizer::load(Inputs + "/gemma.json");
-  ExampleEncoder Strict(*Gemma, -1, "");
+  ExampleEncoder Strict(*Gemma, -1, "", NoneIgnored);
   EXPECT_MENTIONS(
       messageOf(Strict,
                 R"({"messages": [{"role": "system", "content": "a"}]})"),

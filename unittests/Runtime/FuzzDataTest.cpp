@@ -131,7 +131,7 @@ TEST(FuzzData, Examples) {
     Good += IsList ? "]" : "\n";
     Memory.write(I < 5 ? Good : Mutate(Good));
     bool Was = isRead(Path, [&] {
-      ExampleFile File(Path, Encoding, Model, /*Reports=*/false);
+      ExampleFile File(Path, Encoding, Model, {}, /*Reports=*/false);
       ASSERT_GT(File.size(), 0);
       for (int64_t E = 0; E < File.size(); ++E) {
         std::vector<int32_t> Ids(64), Targets(64);

@@ -102,7 +102,7 @@ protected:
       Lines += std::string(" ") + char('a' + I % 26) + "\"}\n";
     }
     writeFile(Dir / "a.jsonl", Lines);
-    File.emplace(Dir / "a.jsonl", *Encoding, Model, false);
+    File.emplace(Dir / "a.jsonl", *Encoding, Model, ExampleRules(), false);
   }
   struct Sample {
     std::vector<int32_t> Ids, Targets, Positions;

@@ -1,0 +1,213 @@
+//===- ExampleMembers.cpp - Which members of examples are read ------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "data/ExampleMembers.h"
+#include "support/Error.h"
+
+#include <algorithm>
+
+using namespace poplar::runtime;
+
+/// Members that say where an example or a message comes from, and nothing about
+/// what is to be learned. docs/example-formats.md lists them.
+static constexpr std::string_view Metadata[] = {
+    "_id",          "category",    "conversation_id",
+    "created_at",   "data_source", "dataset",
+    "dataset_name", "date",        "domain",
+    "dump",         "example_id",  "file_path",
+    "id",           "idx",         "index",
+    "lang",         "language",    "language_score",
+    "license",      "locale",      "meta",
+    "metadata",     "model",       "model_name",
+    "num_tokens",   "prompt_id",   "row_id",
+    "source",       "split",       "subset",
+    "tags",         "timestamp",   "title",
+    "token_count",  "topic",       "uid",
+    "url",          "uuid"};
+
+namespace {
+/// A member that other libraries read.
+struct Foreign {
+  std::string_view Name;
+  const char *Why;
+};
+} // namespace
+
+static constexpr const char *NoTools = "calls of tools are not supported";
+static constexpr const char *NoMedia = "images, audio and video are not "
+                                       "supported";
+static constexpr const char *NoPreference =
+    "data of preferences and labels are not supported: give what is to be "
+    "learned, as completion or messages";
+static constexpr const char *NoReasoning =
+    "no chat template that is built in writes it: put it into the content as "
+    "the model is to write it";
+static constexpr const char *NoParts =
+    "a message counts whole or not: train is true or false";
+static constexpr const char *NoTurns =
+    "Alpaca's prompt has no place for it: give messages";
+
+static constexpr Foreign Reasons[] = {
+    {"tools", NoTools},         {"tool_calls", NoTools},
+    {"tool_call_id", NoTools},  {"functions", NoTools},
+    {"function_call", NoTools}, {"parallel_tool_calls", NoTools},
+    {"images", NoMedia},        {"image", NoMedia},
+    {"audio", NoMedia},         {"audios", NoMedia},
+    {"videos", NoMedia},        {"label", NoPreference},
+    {"labels", NoPreference},   {"chosen", NoPreference},
+    {"rejected", NoPreference}, {"reasoning_content", NoReasoning},
+    {"reasoning", NoReasoning}, {"thinking", NoReasoning},
+    {"train_detail", NoParts},  {"training_detail", NoParts},
+    {"history", NoTurns},
+};
+
+/// Members of each shape, of which the first ones make it known.
+static const std::vector<std::string_view> &getMembers(ExampleShape Shape) {
+  static const std::vector<std::string_view> Lists[] = {
+      {"text"},
+      {"prompt", "completion"},
+      {"instruction", "output", "input"},
+      {"messages"}};
+  return Lists[static_cast<size_t>(Shape)];
+}
+
+static size_t countKeys(ExampleShape Shape) {
+  return std::min<size_t>(getMembers(Shape).size(), 2);
+}
+
+/// Whether a member is there in form alone.
+static bool isEmpty(const json::Value &Member) {
+  switch (Member.kind()) {
+  case json::Value::Null:
+    return true;
+  case json::Value::String:
+    return Member.asString().empty();
+  case json::Value::Array:
+    return Member.elements().empty();
+  case json::Value::Object:
+    return Member.members().empty();
+  default:
+    return false;
+  }
+}
+
+/// What an object has, or what is there instead of one.
+static std::string listKeys(const json::Value &Object) {
+  if (Object.kind() != json::Value::Object)
+    return "no object";
+  std::string Text;
+  for (const auto &[Key, Member] : Object.members())
+    Text += (Text.empty() ? "" : ", ") + json::quote(Key) +
+            (Member.kind() == json::Value::Null ? " (null)" : "");
+  return Text.empty() ? "an empty object" : "one with " + Text;
+}
+
+ExampleMembers::ExampleMembers(const std::vector<std::string> &Ignored)
+    : Ignored(Ignored.begin(), Ignored.end()) {}
+
+const json::Value *ExampleMembers::find(const json::Value &Object,
+                                        std::string_view Key) const {
+  const json::Value *Member = Object.find(Key);
+  return Member && Member->kind() != json::Value::Null && !Ignored.count(Key)
+             ? Member
+             : nullptr;
+}
+
+void ExampleMembers::checkMembers(const json::Value &Object,
+                                  const std::vector<std::string_view> &Read,
+                                  const char *Prefix,
+                                  const std::string &Where) const {
+  std::string Unknown, Options, Why;
+  for (const auto &[Key, Member] : Object.members()) {
+    std::string Name = Prefix + Key;
+    auto Is = [&Key = Key](std::string_view Other) { return Key == Other; };
+    if (isEmpty(Member) || std::any_of(Read.begin(), Read.end(), Is) ||
+        std::any_of(std::begin(Metadata), std::end(Metadata), Is) ||
+        Ignored.count(Name))
+      continue;
+    Unknown += (Unknown.empty() ? "" : ", ") + json::quote(Key);
+    Options += " --ignore-member " + Name;
+    for (const Foreign &Each : Reasons)
+      if (Is(Each.Name) && Why.empty())
+        Why = std::string(" (") + Each.Why + ")";
+    if (Key == "system" && !*Prefix && Why.empty())
+      Why = std::string(" (") + NoTurns + ")";
+  }
+  if (!Unknown.empty())
+    fail(Where, ": ", Unknown, Why,
+         " may change what the example means, and nothing here reads it; "
+         "remove it, or train as if it were not there by",
+         Options);
+}
+
+ExampleShape ExampleMembers::findShape(const json::Value &Object,
+                                       const std::string &Where) const {
+  std::vector<ExampleShape> Full, Empty;
+  for (ExampleShape Shape : {ExampleShape::Messages, ExampleShape::Completion,
+                             ExampleShape::Alpaca, ExampleShape::Text}) {
+    const std::vector<std::string_view> &Members = getMembers(Shape);
+    auto End = Members.begin() + static_cast<ptrdiff_t>(countKeys(Shape));
+    if (!std::all_of(Members.begin(), End,
+                     [&](std::string_view Key) { return find(Object, Key); }))
+      continue;
+    bool Says = std::any_of(Members.begin(), End, [&](std::string_view Key) {
+      return !isEmpty(*Object.find(Key));
+    });
+    (Says ? Full : Empty).push_back(Shape);
+  }
+  if (Full.empty() && Empty.empty())
+    fail(Where,
+         ": expected an object with text, prompt and completion, instruction "
+         "and output, or messages, found ",
+         listKeys(Object));
+  if (Full.size() > 1) {
+    std::string Other(getMembers(Full[1])[0]);
+    fail(Where, ": has both '", getMembers(Full[0])[0], "' and '", Other,
+         "', which are examples of their own; remove one, or ignore it by "
+         "--ignore-member ",
+         Other);
+  }
+  ExampleShape Shape = Full.empty() ? Empty.front() : Full.front();
+  checkMembers(Object, getMembers(Shape), "", Where);
+  return Shape;
+}
+
+/// `weight` as OpenAI has it.
+static bool readWeight(const json::Value &Weight, const std::string &Where) {
+  double Value = Weight.asDouble(-1);
+  if (Weight.kind() != json::Value::Number || (Value != 0 && Value != 1))
+    fail(Where, ": the 'weight' of a message is 0 or 1");
+  return Value == 1;
+}
+
+bool ExampleMembers::checkMessage(const json::Value &Message,
+                                  const std::string &Where) const {
+  if (Message.kind() != json::Value::Object)
+    fail(Where, ": a message is an object with role and content");
+  checkMembers(Message, {"role", "content", "weight", "train", "training"},
+               "messages.", Where);
+  bool Counts = true, IsAsked = false;
+  for (const char *Key : {"weight", "train", "training"}) {
+    const json::Value *Member = Message.find(Key);
+    if (!Member || Member->kind() == json::Value::Null ||
+        Ignored.count(std::string("messages.") + Key))
+      continue;
+    bool IsWeight = Key[0] == 'w';
+    if (!IsWeight && Member->kind() != json::Value::Boolean)
+      fail(Where, ": the '", Key, "' of a message is true or false");
+    bool Says = IsWeight ? readWeight(*Member, Where) : Member->asBool();
+    IsAsked |= Says;
+    Counts &= Says;
+  }
+  if (IsAsked && Message.string("role", "") != "assistant")
+    fail(Where, ": only what the assistant says counts in the loss, and this "
+                "message is to count as well; leave its weight out");
+  if (IsAsked && !Counts)
+    fail(Where, ": weight and train contradict each other");
+  return Counts;
+}
