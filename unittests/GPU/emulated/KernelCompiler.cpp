@@ -120,10 +120,11 @@ private:
     std::error_code code;
     fs::create_directories(headers, code);
     fs::path header = headers / "Prelude.h.gch";
-    FileLock lock(headers / "lock");
+    FileLock lock(fs::path(headers) += ".lock");
     if (fs::exists(header, code))
       return;
-    fs::path fresh = headers / "new";
+    // Nothing that a header of the library could have the name of.
+    fs::path fresh = fs::path(header) += ".new";
     if (run("-x c++-header", fs::path(POPLAR_EMULATED_INCLUDE) / "Prelude.h",
             fresh))
       fs::rename(fresh, header, code);
