@@ -73,6 +73,8 @@ for old in "$sessions".*; do
   done
   [ -n "$lives" ] || [ ! -e "$old/processes" ] || rm -rf "$old"
 done
+session=
+trap 'rm -rf "$session"; exit 130' INT TERM HUP # until there is a job to stop
 session=$(mktemp -d "$sessions.XXXXXX") || exit 1
 echo $$ >"$session/processes"
 export POPLAR_FAILURE_REPORT="$session/failure"
@@ -94,25 +96,33 @@ if [ -n "$guard" ]; then
   ln -s "$here/lib/libpoplar_guard.so" "$guard"
   export OMPI_MCA_orte_default_hostfile=none
 fi
-$(command -v setsid) ${guard:+env "POPLAR_OTHER_PRELOAD=$LD_PRELOAD" \
-  "LD_PRELOAD=$guard${LD_PRELOAD:+ $LD_PRELOAD}"} \
-  )sh";
-
-static constexpr const char *kLaunchTail = R"sh( &
-job=$!
-echo $job >>"$session/processes"
+job=
 stopped=
+asker=
 stop() {
   if [ "$stopped$1" = 130130 ]; then
     kill -KILL $job # and with it, by the kernel, the ranks
-  else
-    kill -USR1 $job
+  elif [ -z "$asker" ] && [ -n "$job" ]; then
+    # Until the ranks listen, mpirun loses what it should pass on.
+    while kill -USR1 $job && sleep 1; do :; done >/dev/null 2>&1 &
+    asker=$!
   fi
   stopped=$1
 }
 trap 'stop 130' INT
 trap 'stop 143' TERM
 trap 'stop 129' HUP
+(trap '' USR1
+exec $(command -v setsid) ${guard:+env "POPLAR_OTHER_PRELOAD=$LD_PRELOAD" \
+  "LD_PRELOAD=$guard${LD_PRELOAD:+ $LD_PRELOAD}"} \
+  )sh";
+
+static constexpr const char *kLaunchTail = R"sh() &
+job=$!
+echo $job >>"$session/processes"
+early=$stopped
+stopped=
+[ -z "$early" ] || stop $early
 wait $job
 status=$?
 # A signal interrupts the wait, not the job.
@@ -120,16 +130,18 @@ while kill -0 $job 2>/dev/null; do
   wait $job
   status=$?
 done
-if [ $status -ne 0 ] && [ -s "$POPLAR_FAILURE_REPORT" ]; then
-  cat "$POPLAR_FAILURE_REPORT" >&2
-elif [ $status -ne 0 ] && [ -n "$stopped" ]; then
+if [ -n "$stopped" ] && { [ $status -eq 137 ] || [ $status -eq 138 ]; }; then
+  # 137, 138: SIGKILL, and SIGUSR1 to ranks that did not listen yet
   echo "launch.sh: stopped by a signal before the ranks could save" >&2
   status=$stopped
+elif [ $status -ne 0 ] && [ -s "$POPLAR_FAILURE_REPORT" ]; then
+  cat "$POPLAR_FAILURE_REPORT" >&2
 elif [ $status -ne 0 ] && [ $status -ne 141 ] && [ -n "$quiet" ]; then
   # 141: a reader that is gone
   echo "launch.sh: error: mpirun ended with status $status, and no rank has said" \
     "why; POPLAR_MPIRUN_MESSAGES=1 shows what mpirun says" >&2
 fi
+[ -z "$asker" ] || kill $asker 2>/dev/null
 rm -rf "$session"
 exit $status
 )sh";

@@ -227,7 +227,9 @@ void Caller::receive(Record &R, bool SendsAlive) {
     case BootstrapChannel::Pending:
       if (Now - Seen > seconds(kSilenceSeconds))
         fail("rank 0 has sent nothing for ", int(kSilenceSeconds),
-             " s: it is stopped, or its host is lost");
+             " s: it is stopped, its host is lost, or the network between is "
+             "cut, "
+             "at either end");
       waitToRead(Link.socket(), 100);
       continue;
     case BootstrapChannel::Closed:

@@ -422,7 +422,8 @@ void Hub::judge() {
         Now - Who.Seen > seconds(kSilenceSeconds))
       end(describe(Rank) + " has sent nothing for " +
           std::to_string(int(kSilenceSeconds)) +
-          " s: it is stopped, or its host is lost");
+          " s: it is stopped, its host is lost, or the network between is cut, "
+          "at either end");
   }
   if (Listener < 0)
     return;

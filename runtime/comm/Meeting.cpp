@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -21,6 +22,7 @@
 #include <netdb.h>
 #include <sodium.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace poplar::runtime;
@@ -199,7 +201,8 @@ Meeting comm::readMeeting(double StartSeconds) {
   return M;
 }
 
-std::string comm::findInterface(in_addr Address, in_addr &Local) {
+/// This host's end of a connection to `Address`, or the error.
+static int findRoute(in_addr Address, in_addr &Local) {
   // Sends nothing: this only asks for the route.
   int Socket = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_in Place = {};
@@ -213,12 +216,16 @@ std::string comm::findInterface(in_addr Address, in_addr &Local) {
   int Code = errno;
   if (Socket >= 0)
     close(Socket);
-  if (!Found)
-    fail("this host has no route to MASTER_ADDR, ", formatAddress(Address),
-         ": ", std::strerror(Code));
   Local = Place.sin_addr;
+  return Found ? 0 : Code;
+}
+
+/// The device that has an address, and whether it is up and has a link: else no
+/// transport takes it.
+static std::string findDevice(in_addr Local, bool &Runs) {
   std::string Name;
   ifaddrs *First = nullptr;
+  Runs = false;
   if (getifaddrs(&First) != 0)
     return Name;
   for (ifaddrs *A = First; A; A = A->ifa_next) {
@@ -228,9 +235,33 @@ std::string comm::findInterface(in_addr Address, in_addr &Local) {
     // The whole of 127.0.0.0/8 is the loopback's.
     bool BothLoop = (A->ifa_flags & IFF_LOOPBACK) &&
                     ntohl(Local.s_addr) >> 24 == IN_LOOPBACKNET;
-    if (In->sin_addr.s_addr == Local.s_addr || BothLoop)
+    if (In->sin_addr.s_addr == Local.s_addr || BothLoop) {
       Name = A->ifa_name;
+      Runs = (A->ifa_flags & IFF_UP) && (A->ifa_flags & IFF_RUNNING);
+    }
   }
   freeifaddrs(First);
   return Name;
+}
+
+std::string comm::findInterface(in_addr Address, in_addr &Local) {
+  constexpr auto Most = std::chrono::seconds(6);
+  auto End = std::chrono::steady_clock::now() + Most;
+  while (true) {
+    bool Runs = false;
+    int Code = findRoute(Address, Local);
+    std::string Name = Code ? "" : findDevice(Local, Runs);
+    if (Runs || (!Code && Name.empty()))
+      return Name;
+    if (std::chrono::steady_clock::now() > End) {
+      std::string Seconds = " for " + std::to_string(Most.count()) + " s";
+      if (Code)
+        fail("this host has no route to MASTER_ADDR, ", formatAddress(Address),
+             Seconds, ": ", std::strerror(Code));
+      fail("network device ", Name,
+           ", by which this host reaches MASTER_ADDR, ", formatAddress(Address),
+           ", is down or has no link", Seconds);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }

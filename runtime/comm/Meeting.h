@@ -48,7 +48,8 @@ struct Meeting {
 Meeting readMeeting(double StartSeconds);
 
 /// The device with this host's end of a connection to `Address`, such as
-/// `eth0`, and in `Local` its address. Throws an Error if there is no route.
+/// `eth0`, and in `Local` its address. A network may just be coming up: throws
+/// an Error if there is no route for some seconds, or the device stays down.
 std::string findInterface(in_addr Address, in_addr &Local);
 
 /// `10.0.0.1`

@@ -379,7 +379,9 @@ void Watchdog::Impl::judge(Clock::time_point Now) {
       What += " has ended unexpectedly";
     else if (toSeconds(Now - P.Seen) > Options.LostAfter)
       What += " has sent nothing for " + format(toSeconds(Now - P.Seen)) +
-              ": it is stopped, or its host is lost";
+              ": it is stopped, its host is lost, or the network between is "
+              "cut, at "
+              "either end";
     else
       continue;
     // What it said last is not quite up to date.

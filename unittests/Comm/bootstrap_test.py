@@ -56,8 +56,10 @@ class Job:
         self.directory = tempfile.mkdtemp(prefix="poplar-bootstrap-")
         self.ranks = []
 
-    def start(self, rank, steps=3, options=(), **variables):
-        started = Rank(self, rank, ["--steps", str(steps), *options], variables)
+    def start(self, rank, place=(), steps=3, options=(), **variables):
+        """Starts a rank, by a command that `place` begins."""
+        command = [*place, self.program, "--steps", str(steps), *options]
+        started = Rank(self, rank, command, variables)
         self.ranks.append(started)
         return started
 
@@ -69,7 +71,7 @@ class Job:
 
 
 class Rank:
-    def __init__(self, job, rank, options, variables):
+    def __init__(self, job, rank, command, variables):
         self.name = f"process {len(job.ranks)} (RANK={rank})"
         self.log = os.path.join(job.directory, f"log-{len(job.ranks)}")
         place = {
@@ -86,7 +88,7 @@ class Rank:
         os.mkdir(directory)
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [job.program, "--out", directory, *options],
+                [*command, "--out", directory],
                 stdout=log, stderr=subprocess.STDOUT, env=environment,
             )  # fmt: skip
 
@@ -604,6 +606,59 @@ def port(job):
                 held.shutdown(socket.SHUT_RDWR)
 
 
+@contextlib.contextmanager
+def two_namespaces():
+    """Two network namespaces and a link between them, which is down: commands that run
+    something there, and one that brings up an end. Nothing without the right to make them."""
+    names = [f"poplar-test-{os.getpid()}-{i}" for i in range(2)]
+
+    def ip(*words):
+        return subprocess.run(["ip", *words], capture_output=True).returncode == 0
+
+    made = False
+    try:
+        made = shutil.which("ip") is not None and all(ip("netns", "add", n) for n in names) and ip(
+            "link", "add", "end0", "netns", names[0], "type", "veth",
+            "peer", "name", "end1", "netns", names[1],
+        )  # fmt: skip
+        for i, name in enumerate(names if made else ()):
+            ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", name, "addr", "add", f"10.99.0.{i + 1}/24", "dev", f"end{i}")
+        bring_up = [lambda i=i, n=n: ip("-n", n, "link", "set", f"end{i}", "up")
+                    for i, n in enumerate(names)]  # fmt: skip
+        yield (["ip", "netns", "exec", names[0]], ["ip", "netns", "exec", names[1]],
+               *bring_up) if made else None  # fmt: skip
+    finally:
+        for name in names if shutil.which("ip") else ():
+            ip("netns", "del", name)
+
+
+def link(job):
+    """Ranks on two hosts whose network comes up as they start, at one end or at both; or at
+    one end never, which is said with the device."""
+    for late in ((), (0, 1), (1,), None):
+        with two_namespaces() as made:
+            if not made:
+                print("  skipped: needs ip and the right to make network namespaces")
+                return
+            *places, up0, up1 = made
+            ups = (up0, up1)
+            for end in (0, 1):
+                if end not in (late or ()) and not (late is None and end == 1):
+                    ups[end]()
+            ranks = [
+                job.start(rank, places[rank], MASTER_ADDR="10.99.0.1") for rank in (0, 1)
+            ]
+            if late is None:
+                fail([ranks[1]], "no route to MASTER_ADDR, 10.99.0.1 for 6 s|device end1,", limit=15)
+                ranks[0].process.kill()
+            else:
+                time.sleep(1 if late else 0)
+                for end in late:
+                    ups[end]()
+                succeed(ranks)
+
+
 def unreachable(job):
     """Nothing comes back from the place of rank 0: here, a queue of connections that
     is full, behind which packets are dropped as by a firewall."""
@@ -750,7 +805,7 @@ CASES = {
     "secret-rules": (secret_rules, 2), "kill": (kill, 3),
     "kill-hub": (kill_hub, 3), "stop": (stop, 3), "stop-hub": (stop_hub, 3),
     "end-kill": (end_kill, 3), "end-stop": (end_stop, 3), "lengths": (lengths, 2),
-    "decline": (decline, 3), "ipv6": (ipv6, 2), "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
+    "decline": (decline, 3), "ipv6": (ipv6, 2), "link": (link, 2), "early": (early, 3), "missing": (missing, 3), "port": (port, 2),
     "unreachable": (unreachable, 2), "torchrun": (torchrun, 3),
     "launcher": (launcher, 3), "starter": (starter, 2), "suspended": (suspended, 2),
 }  # fmt: skip
@@ -764,6 +819,8 @@ def main():
     parser.add_argument("--plugin", help="libpoplar_tcp.so")
     parser.add_argument("--dying", help="libpoplar_dying.so")
     arguments = parser.parse_args()
+    # A shell in the background ignores it, and so would what it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in arguments.cases:
         function, count = CASES[name]
         job = Job(arguments.job, count)

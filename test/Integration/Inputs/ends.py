@@ -118,6 +118,8 @@ def call(address, port, held):
 
 def main():
     os.makedirs(temporary)  # also the directory of all that is written
+    # A shell that ignores it, as in the background, would keep it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     seen, held = set(), []
     job = Job("run")
 

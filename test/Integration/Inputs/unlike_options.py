@@ -192,6 +192,18 @@ def main():
     )
     accepted("copies", [train("copy-run", data=name) for name in ("a.txt", "copy.txt")])
 
+    # What one rank finds wrong before it calls the other.
+    with open("bad.config", "w") as file:
+        file.write("steps 3\n")
+    for rank, (name, text) in enumerate((
+        (["--bogus", 1], "unknown option --bogus"),
+        (["--config", "bad.config"], "bad.config:1: expected `option = value`"),
+        (["--config", "absent.config"], "cannot open 'absent.config'"),
+    )):  # fmt: skip
+        options = [train("early-run"), train("early-run")]
+        options[rank % 2] += name
+        refused(f"{name[0]} of one rank", options, text)
+
     # Checkpoints.
     seeds = [workshop.path(f"seed-{seed}") for seed in (1, 2)]
     for seed, run in enumerate(seeds):
