@@ -10,6 +10,7 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Simulation/ModelUnits.h"
+#include "Poplar/Simulation/Passes.h"
 
 using namespace poplar;
 
@@ -26,6 +27,12 @@ poplar::readSimulation(Compilation &compilation,
   mlir::ModuleOp module = compilation.getModule();
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty() || zero::PlanOp(*plans.begin()).getGroups().empty()) {
+    // Of what the plan recomputes, there may be no profile.
+    if (!plans.empty() &&
+        !compilation.run(module, [](mlir::OpPassManager &pm) {
+          pm.addPass(createEstimateProfiles());
+        }))
+      return std::nullopt;
     if (!compilation.schedule(module, options))
       return std::nullopt;
     return get(buildPlanSimulation(module));
