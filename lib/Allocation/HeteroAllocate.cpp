@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Allocation/HeteroAllocate.h"
+#include "ModelRemedies.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
@@ -120,7 +121,10 @@ void HeteroAllocatePass::refuse(const PlanSearchResult &result,
       << (choices.stages.size() > 1 ? "any stage; in " : "") << "stage "
       << last->stage << ": " << last->error;
   std::vector<std::string> remedies =
-      findRemedies(cluster, model, algorithm, choices);
+      findModelRemedies(getOperation(), cluster, model, algorithm, choices,
+                        /*triesPipelines=*/simulate && policy == "exact");
+  llvm::append_range(remedies,
+                     findRemedies(cluster, model, algorithm, choices));
   StringRef separator = "; it would fit ";
   for (const std::string &remedy : remedies) {
     diagnostic << separator << remedy;

@@ -147,8 +147,8 @@ LogicalResult EstimateProfilesPass::estimate(int index, int stage,
   const DeviceType &type = cluster.types[index];
   const DeviceProfile *measured = findMeasured(index, stage);
   std::optional<Roofline> roofline = Roofline::get(type);
-  // Of what was measured, all else is a multiple.
-  if (!roofline && planned && measured)
+  // Of what was measured, what is asked for is a multiple.
+  if (!roofline && measured && (planned || type.isRecomputeFixed))
     roofline = getProportions(type);
   if (!roofline)
     return success();
