@@ -38,23 +38,33 @@ static LogicalResult findPlanOfModel(ModuleOp module,
     error = choice.search.error;
     return failure();
   }
-  result.cluster = std::move(problems[choice.problem]);
   result.devices = std::move(whole.devices);
-  result.search = std::move(choice.search);
-  const GeoPlan &plan = *result.search.plan;
+  result.search.lowerBound = choice.search.lowerBound;
   result.isPlayed = !request.hypothetical;
+  auto take = [&](GeoChoice::Finalist &finalist, PipelineSimulation played) {
+    result.cluster = problems[finalist.problem];
+    result.search.plan = std::move(finalist.plan);
+    result.simulation = std::move(played);
+  };
   if (!result.isPlayed) {
-    result.simulation =
-        simulateGeoPlan(result.cluster.problem, plan, request.recordsTimeline);
+    GeoChoice::Finalist &first = choice.finalists.front();
+    take(first, simulateGeoPlan(problems[first.problem].problem, first.plan,
+                                request.recordsTimeline));
     return success();
   }
-  FailureOr<PipelineSimulation> played =
-      playStages(module, result.model, writePlan(cluster, result.cluster, plan),
-                 std::vector<int64_t>(plan.pipelines(), 1), request.bucketBytes,
-                 request.recordsTimeline);
-  if (failed(played))
-    return failure();
-  result.simulation = std::move(*played);
+  bool isFirst = true;
+  for (GeoChoice::Finalist &finalist : choice.finalists) {
+    FailureOr<PipelineSimulation> played = playStages(
+        module, result.model,
+        writePlan(cluster, problems[finalist.problem], finalist.plan),
+        std::vector<int64_t>(finalist.plan.pipelines(), 1),
+        request.bucketBytes, request.recordsTimeline);
+    if (failed(played))
+      return failure();
+    if (isFirst || played->seconds < result.simulation.seconds)
+      take(finalist, std::move(*played));
+    isFirst = false;
+  }
   return success();
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Allocation/HeteroAllocate.h"
+#include "ModelRemedies.h"
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
@@ -71,8 +72,7 @@ private:
 
 LogicalResult HeteroAllocatePass::readSwitch(StringRef name, StringRef value,
                                              StringRef off, bool &isOn) {
-  // Baselines are what they are: only the optimum is over all choices.
-  isOn = value == "auto" && policy == "exact";
+  isOn = value == "auto";
   if (value == "auto" || value == off)
     return success();
   return getOperation().emitError("option ")
@@ -98,10 +98,14 @@ LogicalResult HeteroAllocatePass::readChoices() {
     return getOperation().emitError(
                "option state must be equal, memory or auto, not '")
            << state.getValue() << "'";
-  return failure(
-      failed(readSwitch("leave-out", leaveOut, "none", choices.leaveOut)) ||
+  if (failed(readSwitch("leave-out", leaveOut, "none", choices.leaveOut)) ||
       failed(readSwitch("recompute", recompute, "as-set",
-                        choices.chooseRecompute)));
+                        choices.chooseRecompute)))
+    return failure();
+  // Baselines are what they are: only the optimum is over all devices. Without
+  // recomputing what has to be, they would often be nothing.
+  choices.leaveOut &= policy == "exact";
+  return success();
 }
 
 /// Says of the last stage, which needs the least memory, what is in the way,
@@ -117,7 +121,10 @@ void HeteroAllocatePass::refuse(const PlanSearchResult &result,
       << (choices.stages.size() > 1 ? "any stage; in " : "") << "stage "
       << last->stage << ": " << last->error;
   std::vector<std::string> remedies =
-      findRemedies(cluster, model, algorithm, choices);
+      findModelRemedies(getOperation(), cluster, model, algorithm, choices,
+                        /*triesPipelines=*/simulate && policy == "exact");
+  llvm::append_range(remedies,
+                     findRemedies(cluster, model, algorithm, choices));
   StringRef separator = "; it would fit ";
   for (const std::string &remedy : remedies) {
     diagnostic << separator << remedy;

@@ -10,6 +10,8 @@
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Simulation/ModelUnits.h"
+#include "Poplar/Simulation/Passes.h"
+#include <set>
 
 using namespace poplar;
 
@@ -20,12 +22,30 @@ get(mlir::FailureOr<PlanSimulation> simulation) {
   return std::move(*simulation);
 }
 
+/// Whether there is a profile of each type of a plan, whatever it recomputed.
+static bool hasProfiles(zero::PlanOp plan) {
+  std::set<std::string> types;
+  for (auto profile :
+       plan->getParentOfType<mlir::ModuleOp>().getOps<cluster::ProfileOp>())
+    if (profile.getStage() == plan.getStage())
+      types.insert(profile.getDeviceType().str());
+  return llvm::all_of(plan.getRanks(), [&](zero::RankOp rank) {
+    return types.count(rank.getDeviceType().str()) > 0;
+  });
+}
+
 std::optional<PlanSimulation>
 poplar::readSimulation(Compilation &compilation,
                        const OverlapOptions &options) {
   mlir::ModuleOp module = compilation.getModule();
   auto plans = module.getOps<zero::PlanOp>();
   if (plans.empty() || zero::PlanOp(*plans.begin()).getGroups().empty()) {
+    // Of what the plan recomputes, there may be no profile.
+    if (!plans.empty() && hasProfiles(*plans.begin()) &&
+        !compilation.run(module, [](mlir::OpPassManager &pm) {
+          pm.addPass(createEstimateProfiles());
+        }))
+      return std::nullopt;
     if (!compilation.schedule(module, options))
       return std::nullopt;
     return get(buildPlanSimulation(module));

@@ -89,12 +89,24 @@ static OwningOpRef<ModuleOp> readFile(StringRef path, MLIRContext &context,
   return module;
 }
 
+/// What a cluster says in MLIR that types recompute is a wish, as in JSON; what
+/// a plan says was chosen.
+static void fixRecompute(ModuleOp module) {
+  bool isOfPlan = llvm::any_of(*module.getBody(), [](Operation &op) {
+    return op.getName().getStringRef() == "zero.plan";
+  });
+  for (DeviceTypeOp type : module.getOps<DeviceTypeOp>())
+    if (!isOfPlan && type.getRecompute() != RecomputePolicy::Keep)
+      type.setFixedRecompute(true);
+}
+
 OwningOpRef<ModuleOp> poplar::importCluster(StringRef path,
                                             MLIRContext &context,
                                             std::string &error) {
   OwningOpRef<ModuleOp> module = readFile(path, context, error);
   if (!module)
     return {};
+  fixRecompute(*module);
   for (Operation &op : llvm::make_early_inc_range(*module->getBody()))
     if (!isClusterOp(op))
       op.erase();

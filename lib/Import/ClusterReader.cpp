@@ -167,7 +167,8 @@ void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
       builder, getLoc(type), builder.getStringAttr(name), targetName, memory,
       NumberFormatAttr::get(builder.getContext(), precision),
       builder.getStringAttr(type["recompute"].getString("keep")), flops,
-      bandwidth, getInteger(type["threads"]), getSource(type, device));
+      bandwidth, getInteger(type["threads"]), getSource(type, device),
+      type["recompute"].isPresent() ? builder.getUnitAttr() : UnitAttr());
 }
 
 void ClusterReader::readNode(json::Value node) {

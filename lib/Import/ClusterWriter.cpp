@@ -73,7 +73,9 @@ void Writer::write(DeviceTypeOp op) {
   write("target", op.getTargetAttr());
   write("memory", op.getMemoryAttr());
   os.attribute("precision", stringifyNumberFormat(op.getPrecision()));
-  write("recompute", op.getRecomputeAttr());
+  // Whoever reads it takes it for a wish.
+  if (op.getFixedRecompute())
+    write("recompute", op.getRecomputeAttr());
   if (DictionaryAttr flops = op.getFlopsAttr())
     os.attributeObject("flops", [&] {
       for (NamedAttribute entry : flops)

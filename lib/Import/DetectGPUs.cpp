@@ -289,7 +289,8 @@ poplar::describeGPUs(const GPUMachine &machine,
               "detected: " + gpu.name + ", driver " + machine.driver +
               ", 1 GiB left to context and collectives" +
               (device ? "; rates: device library, " + device->name
-                      : std::string())));
+                      : std::string())),
+          /*fixed_recompute=*/UnitAttr());
     }
     devices.push_back(FlatSymbolRefAttr::get(&context, type));
   }

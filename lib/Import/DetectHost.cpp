@@ -93,7 +93,8 @@ poplar::describeHost(const HostMachine &machine,
             std::min(machine.memory / numRanks, kMaxBytes)),
         NumberFormatAttr::get(&context, findTarget(target)->formats.front()),
         getText("keep"), /*flops=*/nullptr, /*bandwidth=*/nullptr,
-        builder.getI64IntegerAttr(machine.cores / numRanks), source);
+        builder.getI64IntegerAttr(machine.cores / numRanks), source,
+        /*fixed_recompute=*/UnitAttr());
   }
   SmallVector<Attribute> devices;
   for (const auto &[type, count] : ranks)

@@ -8,6 +8,7 @@
 
 #include "Poplar/Report/PlanText.h"
 #include "Poplar/Conversion/Program/Program.h"
+#include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/Exec/Exec.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
 #include "Poplar/Support/Text.h"
@@ -72,6 +73,17 @@ static mlir::DictionaryAttr getShared(zero::RankOp rank) {
   return attributes.getDictionary(rank.getContext());
 }
 
+/// What a rank recomputes, or what its device type does.
+static std::string getRecompute(zero::PlanOp plan, zero::RankOp rank) {
+  auto type = mlir::SymbolTable(plan->getParentOp())
+                  .lookup<cluster::DeviceTypeOp>(rank.getDeviceType());
+  return cluster::stringifyRecomputePolicy(
+             rank.getRecompute() ? *rank.getRecompute()
+             : type              ? type.getRecompute()
+                                 : cluster::RecomputePolicy::Keep)
+      .str();
+}
+
 std::string poplar::formatPlan(zero::PlanOp plan) {
   std::string text = formatHead(zero::readPlan(plan)) + formatGroups(plan);
   llvm::SmallVector<zero::RankOp, 0> ranks = plan.getRanks();
@@ -90,6 +102,8 @@ std::string poplar::formatPlan(zero::PlanOp plan) {
                     formatSteps(rank.getSteps(), rank.getLast()));
     if (plan.getSchedule())
       text += ", group " + std::to_string(rank.getGroup());
+    if (std::string recompute = getRecompute(plan, rank); recompute != "keep")
+      text += ", " + recompute;
     text += "\n";
     first = end;
   }

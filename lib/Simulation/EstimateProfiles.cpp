@@ -8,6 +8,7 @@
 
 #include "Poplar/Dialect/Cluster/Cluster.h"
 #include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Planner/Model/UnitTimes.h"
 #include "Poplar/Simulation/Passes.h"
 #include "ProgramCosts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,6 +17,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <set>
 
 namespace poplar {
 #define GEN_PASS_DEF_ESTIMATEPROFILES
@@ -30,6 +32,12 @@ static constexpr int64_t largestMicroBatch = 1024;
 
 namespace {
 
+/// What the ranks of a plan take of a type.
+struct PlannedType {
+  std::set<std::string> recompute;
+  int64_t microBatch = 0;
+};
+
 class EstimateProfilesPass
     : public poplar::impl::EstimateProfilesBase<EstimateProfilesPass> {
 public:
@@ -37,18 +45,78 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult estimate(const ClusterView &cluster, int type);
-  FailureOr<const ProgramCosts *> getCosts(const DeviceType &type);
+  void readPlan();
+  const DeviceProfile *findMeasured(int type, int stage) const;
+  std::vector<std::string> listPolicies(int type);
+  LogicalResult estimate(int type);
+  LogicalResult estimate(int type, int stage, const std::string &recompute);
+  FailureOr<const ProgramCosts *> getCosts(DeviceType type,
+                                           const std::string &recompute);
 
   std::string fingerprint;
+  ClusterView cluster;
+  /// By name of the type; none where the module has no plan.
+  std::optional<std::map<std::string, PlannedType>> planned;
   /// Device types whose programs are alike share their costs.
   std::map<std::vector<std::string>, ProgramCosts> known;
+  Operation *last = nullptr;
 };
 
 } // namespace
 
+void EstimateProfilesPass::readPlan() {
+  planned.reset();
+  auto plans = getOperation().getOps<zero::PlanOp>();
+  if (plans.empty())
+    return;
+  planned.emplace();
+  for (zero::RankOp rank : zero::PlanOp(*plans.begin()).getRanks()) {
+    std::optional<int> type = cluster.findType(rank.getDeviceType().str());
+    if (!type)
+      continue;
+    PlannedType &own = (*planned)[cluster.types[*type].name];
+    own.recompute.insert(
+        rank.getRecompute()
+            ? cluster::stringifyRecomputePolicy(*rank.getRecompute()).str()
+            : cluster.types[*type].recompute);
+    own.microBatch = std::max(own.microBatch, int64_t(rank.getLargestStep()));
+  }
+}
+
+/// What was measured on a type, of what it is set to recompute or else of any
+/// policy: in this stage or, as no collective is measured, in another. Null if
+/// nothing was.
+const DeviceProfile *EstimateProfilesPass::findMeasured(int type,
+                                                        int stage) const {
+  std::vector<std::string> policies = {cluster.types[type].recompute};
+  policies.insert(policies.end(), std::begin(recomputePolicies),
+                  std::end(recomputePolicies));
+  for (int other : {stage, 0, 1, 2, 3})
+    for (const std::string &policy : policies) {
+      const DeviceProfile *profile =
+          cluster.findProfile(type, other, fingerprint, policy);
+      if (profile && !profile->isEstimate && !profile->microBatches.empty())
+        return profile;
+    }
+  return nullptr;
+}
+
+/// What a type recomputes in the plan; before there is one, what planners may
+/// choose. Beside what was measured, an estimate is no choice.
+std::vector<std::string> EstimateProfilesPass::listPolicies(int index) {
+  const DeviceType &type = cluster.types[index];
+  if (planned) {
+    const std::set<std::string> &own = (*planned)[type.name].recompute;
+    return {own.begin(), own.end()};
+  }
+  if (type.isRecomputeFixed || findMeasured(index, 0))
+    return {type.recompute};
+  return {std::begin(recomputePolicies), std::end(recomputePolicies)};
+}
+
 FailureOr<const ProgramCosts *>
-EstimateProfilesPass::getCosts(const DeviceType &type) {
+EstimateProfilesPass::getCosts(DeviceType type, const std::string &recompute) {
+  type.recompute = recompute;
   ProgramChoice choice(type);
   std::vector<std::string> key = choice.getKey();
   auto entry = known.find(key);
@@ -61,61 +129,94 @@ EstimateProfilesPass::getCosts(const DeviceType &type) {
   return &entry->second;
 }
 
-LogicalResult EstimateProfilesPass::estimate(const ClusterView &cluster,
-                                             int index) {
-  const DeviceType &type = cluster.types[index];
-  SmallVector<int64_t> stages;
-  for (int stage = 0; stage < 4; ++stage)
-    if (!cluster.findProfile(index, stage, fingerprint))
-      stages.push_back(stage);
-  std::optional<Roofline> roofline = Roofline::get(type);
-  if (stages.empty() || !roofline)
-    return success();
-  FailureOr<const ProgramCosts *> found = getCosts(type);
-  if (failed(found))
-    return failure();
-  const ProgramCosts &costs = **found;
-
-  int64_t fitting = type.memory / std::max<int64_t>(costs.bytesPerSample, 1),
-          largest = std::min(fitting, largestMicroBatch);
-  SmallVector<int64_t> batches;
+/// Those that were measured, or powers of two as far as they fit.
+static std::vector<int64_t> listBatches(int64_t largest,
+                                        const DeviceProfile *measured) {
+  if (measured)
+    return measured->microBatches;
+  std::vector<int64_t> batches;
   for (int64_t batch = 1; batch < largest; batch *= 2)
     batches.push_back(batch);
   if (largest > 0)
     batches.push_back(largest);
+  return batches;
+}
+
+LogicalResult EstimateProfilesPass::estimate(int index, int stage,
+                                             const std::string &recompute) {
+  const DeviceType &type = cluster.types[index];
+  const DeviceProfile *measured = findMeasured(index, stage);
+  std::optional<Roofline> roofline = Roofline::get(type);
+  // Of what was measured, what is asked for is a multiple.
+  if (!roofline && measured && (planned || type.isRecomputeFixed))
+    roofline = getProportions(type);
+  if (!roofline)
+    return success();
+  FailureOr<const ProgramCosts *> found = getCosts(type, recompute);
+  if (failed(found))
+    return failure();
+  const ProgramCosts &costs = **found;
+  std::map<int64_t, double> scale;
+  if (measured) {
+    FailureOr<const ProgramCosts *> base = getCosts(type, measured->recompute);
+    if (failed(base))
+      return failure();
+    for (auto [batch, seconds] :
+         llvm::zip_equal(measured->microBatches, measured->seconds))
+      scale[batch] = seconds / roofline->getSeconds((*base)->ops, batch);
+  }
+
+  int64_t fitting = type.memory / std::max<int64_t>(costs.bytesPerSample, 1);
+  // A plan is simulated as it is, whether it fits or not.
+  if (planned)
+    fitting = std::max(fitting, (*planned)[type.name].microBatch);
+  std::vector<int64_t> batches =
+      listBatches(std::min(fitting, largestMicroBatch), measured);
+  if (measured)
+    fitting = batches.back();
   SmallVector<double> seconds;
   for (int64_t batch : batches)
-    seconds.push_back(roofline->getSeconds(costs.ops, batch));
-
-  ModuleOp module = getOperation();
-  auto op = SymbolTable(module).lookup<cluster::DeviceTypeOp>(type.name);
-  Operation *last = nullptr;
-  for (Operation &other : *module.getBody())
-    if (isa_and_present<cluster::ClusterDialect>(other.getDialect()))
-      last = &other;
+    seconds.push_back((measured ? scale[batch] : 1) *
+                      roofline->getSeconds(costs.ops, batch));
+  std::string source =
+      measured ? "estimate: measured times of " + measured->recompute +
+                     " and what a roofline adds for " + recompute
+               : llvm::formatv("estimate: roofline of {0:e3} FLOP/s of {1} and "
+                               "{2:e3} B/s",
+                               type.flops.at(type.getWorkingFormat()),
+                               type.getWorkingFormat(), *type.bandwidth)
+                     .str();
+  auto op = SymbolTable(getOperation()).lookup<cluster::DeviceTypeOp>(type.name);
   OpBuilder builder(&getContext());
   builder.setInsertionPointAfter(last);
   SmallVector<double> spread(batches.size(),
                              roofline->getConstants().uncertainty);
-  std::string source =
-      llvm::formatv("estimate: roofline of {0:e3} FLOP/s of {1} and {2:e3} B/s",
-                    type.flops.at(type.getWorkingFormat()),
-                    type.getWorkingFormat(), *type.bandwidth);
-  for (int64_t stage : stages)
-    cluster::ProfileOp::create(
-        builder, op.getLoc(), FlatSymbolRefAttr::get(op.getSymNameAttr()),
-        builder.getI64IntegerAttr(stage), builder.getDenseI64ArrayAttr(batches),
-        builder.getDenseF64ArrayAttr(seconds),
-        builder.getDenseF64ArrayAttr(spread),
-        // Of one point, only where there is no second.
-        fitting < 2 ? builder.getI64IntegerAttr(fitting) : IntegerAttr(),
-        builder.getI64IntegerAttr(costs.fixedBytes),
-        builder.getI64IntegerAttr(costs.bytesPerSample),
-        builder.getF64FloatAttr(roofline->getOptimizerSeconds(costs.trained)),
-        op.getPrecisionAttr(), op.getRecomputeAttr(), builder.getUnitAttr(),
-        fingerprint.empty() ? StringAttr() : builder.getStringAttr(fingerprint),
-        /*machine=*/StringAttr(), /*versions=*/DictionaryAttr(),
-        builder.getStringAttr(source));
+  last = cluster::ProfileOp::create(
+      builder, op.getLoc(), FlatSymbolRefAttr::get(op.getSymNameAttr()),
+      builder.getI64IntegerAttr(stage), builder.getDenseI64ArrayAttr(batches),
+      builder.getDenseF64ArrayAttr(seconds),
+      builder.getDenseF64ArrayAttr(spread),
+      // Of one point, only where there is no second.
+      batches.size() < 2 ? builder.getI64IntegerAttr(fitting) : IntegerAttr(),
+      builder.getI64IntegerAttr(costs.fixedBytes),
+      builder.getI64IntegerAttr(costs.bytesPerSample),
+      builder.getF64FloatAttr(measured && measured->optimizerSeconds
+                                  ? *measured->optimizerSeconds
+                                  : roofline->getOptimizerSeconds(costs.trained)),
+      op.getPrecisionAttr(), builder.getStringAttr(recompute),
+      builder.getUnitAttr(),
+      fingerprint.empty() ? StringAttr() : builder.getStringAttr(fingerprint),
+      /*machine=*/StringAttr(), /*versions=*/DictionaryAttr(),
+      builder.getStringAttr(source));
+  return success();
+}
+
+LogicalResult EstimateProfilesPass::estimate(int type) {
+  for (const std::string &policy : listPolicies(type))
+    for (int stage = 0; stage < 4; ++stage)
+      if (!cluster.findProfile(type, stage, fingerprint, policy) &&
+          failed(estimate(type, stage, policy)))
+        return failure();
   return success();
 }
 
@@ -132,9 +233,13 @@ void EstimateProfilesPass::runOnOperation() {
   }
   known.clear();
   fingerprint = nn::getFingerprint(module);
-  ClusterView cluster = cluster::buildClusterView(module);
+  cluster = cluster::buildClusterView(module);
+  readPlan();
+  for (Operation &op : *module.getBody())
+    if (isa_and_present<cluster::ClusterDialect>(op.getDialect()))
+      last = &op;
   std::vector<int> counts = cluster.countRanks();
   for (size_t type = 0; type < counts.size(); ++type)
-    if (counts[type] && failed(estimate(cluster, static_cast<int>(type))))
+    if (counts[type] && failed(estimate(static_cast<int>(type))))
       return signalPassFailure();
 }

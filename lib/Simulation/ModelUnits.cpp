@@ -11,6 +11,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/OptimizerStates.h"
 #include "Poplar/Dialect/Zero/PlanFacts.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Runtime/Quantized.h"
 #include "Poplar/Transforms/Plan/ModelSharding.h"
 #include "Poplar/Transforms/Plan/ModelStages.h"
@@ -267,6 +268,16 @@ static std::set<int> listDegrees(const ClusterView &cluster, int type,
   return degrees;
 }
 
+/// The first type with ranks that differs from one in its name only, perhaps
+/// itself: that which stands for both (mergeAlikeTypes()).
+static int findFirstAlike(const ClusterView &cluster,
+                          const std::vector<int> &counts, int type) {
+  for (int other = 0; other < type; ++other)
+    if (counts[other] > 0 && areAlike(cluster, other, type))
+      return other;
+  return type;
+}
+
 FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
                                               const ClusterView &cluster) {
   auto model = module.lookupSymbol<func::FuncOp>("model");
@@ -297,6 +308,8 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
   std::map<std::pair<std::vector<std::string>, int>, HybridModel::Variant>
       known;
   std::vector<int> counts = cluster.countRanks();
+  ClusterView merged = cluster;
+  mergeAlikeTypes(merged);
   auto units = static_cast<int64_t>(run.size());
   auto addVariant = [&](DeviceType type, int degree,
                         std::vector<HybridModel::Variant> &variants) {
@@ -322,8 +335,10 @@ FailureOr<HybridModel> poplar::getHybridModel(ModuleOp module,
     if (counts[index] == 0)
       continue;
     DeviceType type = cluster.types[index];
-    std::set<int> degrees =
-        listDegrees(cluster, static_cast<int>(index), result.mostTensorDegree);
+    // Names do not matter: nodes with devices of either name count.
+    std::set<int> degrees = listDegrees(
+        merged, findFirstAlike(cluster, counts, static_cast<int>(index)),
+        result.mostTensorDegree);
     for (int degree : degrees)
       if (degree > 1 && !result.sharedElements.count(degree) &&
           failed(readSharedElements(module, degree, result)))

@@ -105,7 +105,10 @@ LogicalResult PlanSimulationBuilder::readProgram(size_t rank) {
     return where(rank) << "is on device type '" << name
                        << "', for which there is no program";
   std::string model = nn::getFingerprint(op);
-  const DeviceProfile *profile = cluster.findProfile(*type, plan.stage, model);
+  const Plan::Rank &of = plan.ranks[rank];
+  const DeviceProfile *profile = cluster.findProfile(
+      *type, plan.stage, model,
+      of.recompute.empty() ? cluster.types[*type].recompute : of.recompute);
   if (!profile)
     return where(std::nullopt) << "has ranks on device type '" << name
                                << "', which has no profile of this model ("

@@ -59,7 +59,7 @@ module {
 // the way of the others is noted.
 
 // expected-error @below {{has no plan in any stage; in stage 3: device type 'card' has no profile of this model}}
-// expected-note @below {{in stage 0: types[0] 'card': needs 31000 bytes at its largest micro-batch (0), but has 30000}}
+// expected-note @below {{in stage 0: types[0] 'card': needs 31000 bytes at its largest micro-batch (0), but has 30000 bytes}}
 // expected-note @below {{in stage 1: no device has memory for a single sample}}
 // expected-note @below {{in stage 2: device type 'card' has no profile of this model}}
 module {
@@ -76,7 +76,7 @@ module {
 // What would help, computed. 20 000 bytes are needed, of which stage 2 shards
 // 12 000 and stage 3 all but 4000; and 1000 for a sample.
 
-// expected-error @below {{has no plan in any stage; in stage 3: no device has memory for a single sample; 'card' comes closest, with 1000 more bytes of memory it would hold one; it would fit with 1000 more bytes of memory on each 'card', or with 1 more of 'card'}}
+// expected-error @below {{has no plan in any stage; in stage 3: no device has memory for a single sample; 'card' comes closest, with 1000 bytes more memory it would hold one; it would fit with 1000 bytes more memory on each 'card', or with 1 more of 'card'}}
 // expected-note @below {{in stage 0: types[0] 'card': needs 20000 bytes}}
 // expected-note @below {{in stage 1: types[0] 'card': needs 16000 bytes}}
 // expected-note @below {{in stage 2: types[0] 'card': needs 14000 bytes}}

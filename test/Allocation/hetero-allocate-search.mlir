@@ -3,7 +3,7 @@
 
 // RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=16" | FileCheck %s
 // RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=16 leave-out=none recompute=as-set" | FileCheck %s --check-prefix=ALL
-// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=16 policy=poplar" | FileCheck %s --check-prefix=ALL
+// RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=16 policy=poplar recompute=as-set" | FileCheck %s --check-prefix=ALL
 // RUN: poplar-opt %s --split-input-file --hetero-allocate="global-batch=16" | poplar-opt | FileCheck %s
 
 // In stage 3, three quarters of 12 000 bytes over the slow link are 9 s a

@@ -44,6 +44,17 @@ static std::string findBase(mlir::ModuleOp module) {
   return path.str();
 }
 
+/// Options that are given for a plan but would do nothing.
+static std::string explainOptionsOfModels(const CLI::App &command) {
+  const std::string machine = "a model, and this is a plan";
+  if (command.get_option("--recompute")->count() > 0)
+    return "--recompute is for " + machine + "; give it to poplar plan";
+  if (command.get_option("--timing")->count() > 0)
+    return "--timing is for " + machine +
+           ", of which each device type is compiled in its own process";
+  return explainMachineOption(command, machine);
+}
+
 void addBuildCommand(CLI::App &app, int &status) {
   CLI::App *command =
       app.add_subcommand("build", "Compile a model or a plan into executables");
@@ -88,7 +99,7 @@ void addBuildCommand(CLI::App &app, int &status) {
   command->add_flag("--timing", args->timing,
                     "Print the time of every phase and pass; for models only, "
                     "since each type of a plan is compiled in its own process");
-  command->callback([args, &status] {
+  command->callback([args, command, &status] {
     auto start = std::chrono::steady_clock::now();
     locateLibraries(args->build);
     Compilation compilation(args->timing);
@@ -98,9 +109,12 @@ void addBuildCommand(CLI::App &app, int &status) {
       // Building takes the facts apart.
       base = findBase(compilation.getModule());
       bool planned = !compilation.getModule().getOps<zero::PlanOp>().empty();
-      done = (planned ? buildPlanned : buildAlone)(
-          compilation, *args,
-          [](const std::string &text) { llvm::outs() << text; });
+      if (planned)
+        compilation.error = explainOptionsOfModels(*command);
+      done = compilation.error.empty() &&
+             (planned ? buildPlanned : buildAlone)(
+                 compilation, *args,
+                 [](const std::string &text) { llvm::outs() << text; });
     }
     if (!done) {
       // Files that cannot be written are reported where that is found out.

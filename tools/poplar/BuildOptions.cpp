@@ -18,7 +18,8 @@ void addBuildOptions(CLI::App *command, BuildOptions &options) {
       ->check(CLI::IsMember({"f32", "bf16"}));
   command
       ->add_option("--recompute", options.recompute,
-                   "What the backward pass recomputes to save memory")
+                   "What the backward pass recomputes to save memory; in a "
+                   "plan, on all devices")
       ->check(CLI::IsMember({"keep", "recompute-attention", "recompute-unit"}));
   command
       ->add_option("--cpu", options.cpu,
@@ -36,6 +37,19 @@ void addBuildOptions(CLI::App *command, BuildOptions &options) {
           "--max-batch", options.maxBatch,
           "Largest micro-batch, for which the libraries' scratch is planned")
       ->check(CLI::Range(1, 1 << 20));
+}
+
+std::string explainMachineOption(const CLI::App &command,
+                                 const std::string &machine) {
+  constexpr std::pair<const char *, const char *> options[] = {
+      {"--precision", "the cluster file gives `precision` of each device type"},
+      {"--cpu", "the cluster file gives `target` of each device type"},
+      {"--threads", "the cluster file gives `threads` of each device type"},
+      {"--max-batch", "a plan has micro-batches of its own"}};
+  for (auto [name, instead] : options)
+    if (command.get_option(name)->count() > 0)
+      return std::string(name) + " is for " + machine + "; " + instead;
+  return "";
 }
 
 void addScheduleOptions(CLI::App *command, OverlapOptions &options) {

@@ -15,6 +15,12 @@
 /// Options that say how one device, the machine at hand, is compiled for.
 void addBuildOptions(CLI::App *command, poplar::BuildOptions &options);
 
+/// Options of these that are given but say nothing of a plan or a cluster, which
+/// has its own answer for each device type: why the first of them is refused.
+/// Empty if none is given. They are for `machine`.
+std::string explainMachineOption(const CLI::App &command,
+                                 const std::string &machine);
+
 /// Options that say when collectives are started and waited for.
 void addScheduleOptions(CLI::App *command, poplar::OverlapOptions &options);
 

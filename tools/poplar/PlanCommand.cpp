@@ -19,13 +19,16 @@
 #include "Poplar/Driver/ProgramOptions.h"
 #include "Poplar/Driver/Review.h"
 #include "Poplar/Import/Cluster.h"
+#include "Poplar/Planner/Zero/PlanSearch.h"
 #include "Poplar/Report/PlanReport.h"
 #include "Poplar/Report/PlanText.h"
 #include "Poplar/Simulation/Passes.h"
 #include "Poplar/Transforms/Plan/Buildable.h"
+#include "Poplar/Transforms/Plan/ModelStages.h"
 #include "Poplar/Transforms/Plan/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
+#include <map>
 
 using namespace poplar;
 
@@ -33,6 +36,8 @@ namespace {
 struct Arguments {
   std::string model, cluster, profiles, globalBatch, output, json, trace;
   bool explain = false;
+  /// --recompute is given.
+  bool fixesRecompute = false;
   /// Plan devices and stages that cannot be built, too.
   bool hypothetical = false;
   /// 0 where they are not given.
@@ -66,6 +71,23 @@ static int64_t parseGlobalBatch(llvm::StringRef text, mlir::ModuleOp module) {
       1, std::llround(number * factor / double(length.getInt())));
 }
 
+/// Whether there is a plan of all devices.
+static bool canUseAll(const Arguments &args, mlir::ModuleOp module) {
+  PlanChoices choices;
+  choices.globalBatch = args.allocation.globalBatch;
+  choices.leaveOut = false;
+  if (args.allocation.stage != "auto")
+    choices.stages = {std::stoi(args.allocation.stage)};
+  if (args.allocation.state != "auto")
+    choices.shardings = {args.allocation.state == "equal" ? Sharding::Equal
+                                                          : Sharding::Memory};
+  std::string error;
+  return searchPlans(cluster::buildClusterView(module),
+                     zero::getModelFacts(module), *makePolicy("exact", error),
+                     choices)
+             .best() != nullptr;
+}
+
 /// Why the plan uses fewer devices than the cluster has; empty if it uses all.
 static std::string formatLeftOut(const Arguments &args, mlir::ModuleOp module,
                                  zero::PlanOp plan) {
@@ -75,7 +97,12 @@ static std::string formatLeftOut(const Arguments &args, mlir::ModuleOp module,
   text += "  They would slow the job down, or do not fit";
   if (!args.explain)
     text += ": --explain says which";
-  return text + "; --leave-out none makes all take part.\n";
+  if (canUseAll(args, module))
+    text += "; --leave-out none makes all take part";
+  auto model = module.lookupSymbol<mlir::func::FuncOp>("model");
+  if (model && findLongestRun(model).size() > 1)
+    text += ". Pipeline stages may use them: --policy hybrid tries that";
+  return text + ".\n";
 }
 
 /// Without a cluster: what one device, the machine at hand, needs.
@@ -101,6 +128,14 @@ static std::string checkOptions(const Arguments &args) {
        args.allocation.policy != HeteroAllocateOptions().policy))
     return "--pipeline is a plan of your own, of which nothing is predicted; "
            "leave out --policy, --batch, --explain, --json and --trace";
+  const HeteroAllocateOptions &options = args.allocation, unset;
+  bool chooses = options.state != unset.state ||
+                 options.leaveOut != unset.leaveOut ||
+                 options.recompute != unset.recompute;
+  if (!args.pipeline.stages.empty() && chooses)
+    return "--pipeline says which devices there are, and shards equally; leave "
+           "out --state, --leave-out and --type-recompute (--recompute sets "
+           "what all types recompute)";
   if (!args.pipeline.stages.empty() && args.allocation.allowLossy &&
       args.hypothetical)
     return "--allow-lossy with --pipeline compares programs, of which a "
@@ -118,7 +153,6 @@ static std::string checkOptions(const Arguments &args) {
   if (args.chunks > HybridProblem::mostChunks)
     return "--policy hybrid plans stages of at most " +
            std::to_string(HybridProblem::mostChunks) + " chunks";
-  const HeteroAllocateOptions &options = args.allocation, unset;
   std::string policy = "--policy " + options.policy;
   if (args.explain)
     return policy + " explains itself; leave out --explain";
@@ -127,10 +161,10 @@ static std::string checkOptions(const Arguments &args) {
     return "--policy geo shards by ZeRO stage 1 in each pipeline stage; leave "
            "out --zero " +
            options.stage + ", or use --policy hybrid";
-  if (options.state != unset.state || options.leaveOut != unset.leaveOut ||
-      options.recompute != unset.recompute)
+  if (chooses)
     return policy + " chooses shards, devices and recomputation; leave "
-                    "out --state, --leave-out and --type-recompute";
+                    "out --state, --leave-out and --type-recompute "
+                    "(--recompute sets what all types recompute)";
   return "";
 }
 
@@ -222,6 +256,23 @@ static bool printPolicy(Compilation &compilation, const StagedRequest &request,
                      formatJSON(report));
 }
 
+/// With --recompute, all types do that. Profiles that leave it to the type were
+/// made with what it was set to before.
+static void fixRecompute(mlir::ModuleOp module, const std::string &recompute) {
+  auto policy = *cluster::symbolizeRecomputePolicy(recompute);
+  std::map<std::string, cluster::DeviceTypeOp> types;
+  for (auto type : module.getOps<cluster::DeviceTypeOp>())
+    types[type.getSymName().str()] = type;
+  for (auto profile : module.getOps<cluster::ProfileOp>())
+    if (!profile.getRecompute())
+      profile.setRecompute(
+          types.at(profile.getDeviceType().str()).getRecompute());
+  for (auto &[name, type] : types) {
+    type.setRecompute(policy);
+    type.setFixedRecompute(true);
+  }
+}
+
 static bool planCluster(Compilation &compilation, Arguments &args) {
   compilation.error = checkOptions(args);
   if (!compilation.error.empty())
@@ -239,6 +290,8 @@ static bool planCluster(Compilation &compilation, Arguments &args) {
       (!args.profiles.empty() &&
        mlir::failed(applyProfiles(module, args.profiles, compilation.error))))
     return false;
+  if (args.fixesRecompute)
+    fixRecompute(module, args.build.recompute);
   if (!args.pipeline.stages.empty())
     return planPipeline(compilation, args);
   Buildability buildability;
@@ -318,7 +371,9 @@ void addPlanCommand(CLI::App &app, int &status) {
       "--cluster examples/clusters/mi300x-and-a800.json --global-batch 1536 "
       "--policy hybrid\n  poplar plan --model model.mlir --cluster "
       "cluster.json --global-batch 8 --pipeline 'avx2-f32@3+sse41-f32' -o "
-      "stages.mlir\n  poplar plan model.mlir --recompute recompute-unit");
+      "stages.mlir\n  poplar plan --model "
+      "model.mlir --cluster examples/clusters/a100-40-and-80.json "
+      "--global-batch 2Mtok --recompute recompute-unit\n  poplar plan model.mlir --recompute recompute-unit");
   auto args = std::make_shared<Arguments>();
   addBuildOptions(command, args->build);
   command->add_option("--model,model", args->model, "Model, from poplar import")
@@ -409,8 +464,9 @@ void addPlanCommand(CLI::App &app, int &status) {
       ->needs(cluster);
   command
       ->add_option("--type-recompute", args->allocation.recompute,
-                   "What types recompute: as-set for what the cluster file "
-                   "says, auto for the fastest that was profiled")
+                   "What types recompute whose `recompute` the cluster file "
+                   "does not give: auto for the fastest, as-set for nothing "
+                   "(default: auto)")
       ->check(CLI::IsMember({"auto", "as-set"}))
       ->needs(cluster);
   command
@@ -454,7 +510,7 @@ void addPlanCommand(CLI::App &app, int &status) {
                  "Explain the plan: what limits each rank, what another device "
                  "or more memory would gain, and what other plans would cost")
       ->needs(cluster);
-  command->callback([args, shares, policy, &status] {
+  command->callback([args, shares, policy, command, &status] {
     if (!shares->empty() && policy->count() > 0) {
       status = reportError("--batch is a policy of its own; leave out --batch "
                            "or --policy " +
@@ -463,6 +519,14 @@ void addPlanCommand(CLI::App &app, int &status) {
     }
     if (!shares->empty())
       args->allocation.policy = "batch:" + *shares;
+    args->fixesRecompute = command->get_option("--recompute")->count() > 0;
+    if (!args->cluster.empty())
+      if (std::string error = explainMachineOption(
+              *command, "the machine at hand, without --cluster");
+          !error.empty()) {
+        status = reportError(error);
+        return;
+      }
     Compilation compilation;
     bool done = compilation.load(args->model) &&
                 (args->cluster.empty() ? planAlone(compilation, *args)

@@ -48,7 +48,7 @@ TEST(BatchProblemTest, Check) {
               p.types[0].bytesPerSample = 10;
             }),
             "types[0] 'fast': needs 101 bytes at its largest micro-batch (4), "
-            "but has 100");
+            "but has 100 bytes");
   EXPECT_EQ(check([](BatchProblem &p) { p.types[0].flops = -1; }),
             "types[0] 'fast': FLOP/s must be finite and not negative");
   EXPECT_EQ(check([](BatchProblem &p) { p.globalBatch = 0; }),
@@ -76,7 +76,7 @@ TEST(BatchProblemTest, Check) {
               p.types[1].memoryBytes = 210;
             }),
             "no device has memory for a single sample; 'slow' comes closest, "
-            "with 30 more bytes of memory it would hold one");
+            "with 30 bytes more memory it would hold one");
 }
 
 TEST(BatchProblemTest, SharedStepsTakeTheSlowestRanksTime) {

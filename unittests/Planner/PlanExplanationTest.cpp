@@ -62,6 +62,21 @@ TEST(PlanExplanationTest, LimitsOfSharedSteps) {
   EXPECT_DOUBLE_EQ(why.groups[3].waiting, 8);
   EXPECT_DOUBLE_EQ(why.sumOfParts, 1 + 1 + 0.5 + 0.01);
   EXPECT_DOUBLE_EQ(why.throughput, 13 / 108.5);
+  // Not its memory ends there, but what is known of it.
+  problem.types[0].endsWithCurve = true;
+  EXPECT_EQ(explain(problem, plan).groups[0].limit, Limit::Profile);
+}
+
+TEST(PlanExplanationTest, TheLastSampleIsNotLimitedByMemory) {
+  // All samples in one step, in which as many fit.
+  for (int stage : {0, 3}) {
+    BatchProblem problem;
+    problem.zeroStage = stage;
+    problem.globalBatch = 4;
+    problem.types = {makeType("only", 1, affineCurve(1, 1, 4))};
+    PlanExplanation why = explain(problem, solve("exact", problem));
+    EXPECT_EQ(why.groups[0].limit, Limit::Remainder) << stage;
+  }
 }
 
 TEST(PlanExplanationTest, WhatIf) {

@@ -65,7 +65,7 @@ TEST_F(PlanRemediesTest, StagesAndShardings) {
   ASSERT_GE(remedies.size(), 3u);
   EXPECT_EQ(remedies[0], "with the state shared by memory");
   EXPECT_EQ(remedies[1], "with devices left out");
-  EXPECT_EQ(remedies[2], "with 333 more bytes of memory on each 'b'");
+  EXPECT_EQ(remedies[2], "with 333 bytes more memory on each 'b'");
 }
 
 TEST_F(PlanRemediesTest, MemoryIsTheLeastThereIs) {
@@ -77,7 +77,7 @@ TEST_F(PlanRemediesTest, MemoryIsTheLeastThereIs) {
   cluster.types[0].memory = 12000;
   Texts remedies = find();
   ASSERT_EQ(remedies[0], "in stage 2");
-  EXPECT_EQ(remedies[1], "with 1667 more bytes of memory on each 'b'");
+  EXPECT_EQ(remedies[1], "with 1667 bytes more memory on each 'b'");
   cluster.types[1].memory += 1667;
   EXPECT_TRUE(search(cluster).best());
   cluster.types[1].memory -= 1;
@@ -89,16 +89,16 @@ TEST_F(PlanRemediesTest, SeveralTypesMayBeShort) {
   choices.shardings = {Sharding::Equal};
   choices.leaveOut = false;
   // 16 000 on both, and one of them has to hold a sample.
-  EXPECT_EQ(find().back(), "with 7000 more bytes on each 'a' and 8000 more "
-                           "bytes on each 'b'");
+  EXPECT_EQ(find().back(), "with 7000 bytes more on each 'a' and 8000 "
+                           "bytes more on each 'b'");
 }
 
 TEST_F(PlanRemediesTest, ATypeAlone) {
   choices.stages = {0};
   choices.shardings = {Sharding::Equal};
   Texts remedies = find();
-  EXPECT_EQ(remedies[1], "with 8000 more bytes of memory on each 'a'");
-  EXPECT_EQ(remedies[2], "with 8000 more bytes of memory on each 'b'");
+  EXPECT_EQ(remedies[1], "with 8000 bytes more memory on each 'a'");
+  EXPECT_EQ(remedies[2], "with 8000 bytes more memory on each 'b'");
 }
 
 TEST_F(PlanRemediesTest, MoreDevices) {
@@ -148,7 +148,7 @@ TEST_F(PlanRemediesTest, RandomRemediesAreNeeded) {
       long long bytes;
       int type;
       if (std::sscanf(remedy.c_str(),
-                      "with %lld more bytes of memory on each 't%d'", &bytes,
+                      "with %lld bytes more memory on each 't%d'", &bytes,
                       &type) != 2)
         continue;
       ++found;

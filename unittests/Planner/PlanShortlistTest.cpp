@@ -99,7 +99,7 @@ TEST_F(PlanShortlistTest, BaselinesAreThere) {
         names.push_back("homogeneous:" + test.cluster.types[type].name);
     PlanChoices own = choices;
     own.shardings = {Sharding::Equal};
-    own.leaveOut = own.chooseRecompute = false;
+    own.leaveOut = false;
     for (const std::string &name : names) {
       auto policy = makePolicy(name);
       PlanSearchResult result =

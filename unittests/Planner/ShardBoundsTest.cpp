@@ -73,7 +73,7 @@ TEST(ShardBoundsTest, FreeMemoryIsBalanced) {
   EXPECT_EQ(shards->bounds, (std::vector<int64_t>{0, 48, 70}));
   EXPECT_FALSE(shardByFreeMemory(80, {100, 200}, 4, error));
   EXPECT_EQ(error, "state of 320 bytes does not fit: the 2 ranks have room for "
-                   "256 together, 64 are missing");
+                   "256 bytes together, 64 bytes are missing");
 }
 
 TEST(ShardBoundsTest, RandomShardsCoverOnceAndFit) {

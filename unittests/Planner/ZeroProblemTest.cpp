@@ -372,7 +372,7 @@ TEST_F(ZeroProblemTest, MissingProfilesAreNamed) {
 TEST_F(ZeroProblemTest, DevicesTooSmallForTheStateAreNamed) {
   cluster.types[1].memory = fixedBytes - 1;
   EXPECT_EQ(fail(0), "types[1] 'small': needs 20000 bytes at its largest "
-                     "micro-batch (0), but has 19999");
+                     "micro-batch (0), but has 19999 bytes");
 }
 
 TEST_F(ZeroProblemTest, AProfileWithoutMemoryStillNeedsRoomForTheState) {
@@ -411,7 +411,7 @@ TEST_F(ZeroProblemTest, StateGoesWhereMemoryIs) {
   // The problem they are made for fits where equal shares do not.
   cluster.types[1].memory = 8000;
   EXPECT_EQ(fail(3), "types[1] 'small': needs 9333 bytes at its largest "
-                     "micro-batch (0), but has 8000");
+                     "micro-batch (0), but has 8000 bytes");
   shares = shareStateByMemory(cluster, model, 3, error);
   ASSERT_TRUE(shares) << error;
   BatchProblem problem = pose(3, *shares);
@@ -433,7 +433,7 @@ TEST_F(ZeroProblemTest, StateThatFitsNowhereIsRefused) {
   // 5000 bytes free on each, 19 units of 256 bytes.
   EXPECT_FALSE(shareStateByMemory(cluster, model, 3, error));
   EXPECT_EQ(error, "state of 16128 bytes does not fit: the 3 ranks have room "
-                   "for 14592 together, 1536 are missing");
+                   "for 14592 bytes together, 1536 bytes are missing");
   cluster.profiles[7].memory.reset();
   EXPECT_FALSE(shareStateByMemory(cluster, model, 3, error));
   EXPECT_EQ(error, "profile of 'small' has no memory figures, by which the "

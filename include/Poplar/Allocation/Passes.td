@@ -29,8 +29,8 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
     the transient memory of the largest one.
 
     With the policy `exact`, options that are `auto` are searched together. With
-    other policies, `auto` means equal state, all devices, and recomputation as
-    set. Devices that are left out have no `zero.rank`. The recomputation policy
+    other policies, `auto` means equal state and all devices; what types
+    recompute is searched, unless it is fixed (`fixed_recompute`). Devices that are left out have no `zero.rank`. The recomputation policy
     is set on the `cluster.device_type`.
 
     A closed form predicts the time of each plan, and the fastest is taken. With
@@ -54,7 +54,7 @@ def HeteroAllocate : Pass<"hetero-allocate", "::mlir::ModuleOp"> {
     Option<"leaveOut", "leave-out", "std::string", "\"auto\"",
            "auto drops devices if that is faster, none keeps all">,
     Option<"recompute", "recompute", "std::string", "\"auto\"",
-           "What types recompute: as-set, or auto for the fastest profiled">,
+           "What types recompute: as-set, or auto for the fastest">,
     Option<"simulate", "simulate", "bool", "false",
            "Choose among the best plans by simulating their programs">,
     Option<"allowLossy", "allow-lossy", "bool", "false",

@@ -30,6 +30,16 @@ inline std::string formatBytes(int64_t bytes) {
   return text;
 }
 
+/// What is missing, rounded up so that it suffices: "1.21 GiB", "3.1 MiB"; exact
+/// below a MiB.
+inline std::string formatMissing(int64_t bytes) {
+  constexpr int64_t mebi = int64_t(1) << 20, gibi = int64_t(1) << 30;
+  if (bytes < mebi)
+    return formatCount(bytes, "byte");
+  int64_t step = bytes >= gibi ? gibi / 100 + 1 : mebi / 10 + 1;
+  return formatBytes((bytes + step - 1) / step * step);
+}
+
 /// "2 steps, the last of 5": of so many micro-steps, with so many samples in
 /// the last.
 inline std::string formatSteps(int64_t steps, int64_t last) {

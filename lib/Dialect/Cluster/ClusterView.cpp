@@ -53,6 +53,7 @@ void ViewBuilder::add(DeviceTypeOp op) {
   type.memory = *op.getMemory();
   type.precision = stringifyNumberFormat(op.getPrecision()).str();
   type.recompute = stringifyRecomputePolicy(op.getRecompute()).str();
+  type.isRecomputeFixed = op.getFixedRecompute();
   if (DictionaryAttr flops = op.getFlopsAttr())
     for (NamedAttribute entry : flops)
       type.flops[entry.getName().str()] =

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Batch/BatchProblem.h"
+#include "Poplar/Support/Text.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,8 +36,9 @@ static std::string checkType(const BatchProblem::DeviceType &type) {
     return "bytes of memory must not be negative";
   int64_t need = type.fixedBytes + type.largestBatch * type.bytesPerSample;
   if (type.memoryBytes > 0 && type.count > 0 && need > type.memoryBytes)
-    return "needs " + number(need) + " bytes at its largest micro-batch (" +
-           number(type.largestBatch) + "), but has " + number(type.memoryBytes);
+    return "needs " + formatMissing(need) + " at its largest micro-batch (" +
+           number(type.largestBatch) + "), but has " +
+           formatMissing(type.memoryBytes);
   return "";
 }
 
@@ -53,8 +55,8 @@ static std::string describeShortage(const BatchProblem &problem) {
   if (!closest)
     return "";
   return "; '" + closest->name + "' comes closest, with " +
-         std::to_string(shortage(*closest)) +
-         " more bytes of memory it would hold one";
+         formatMissing(shortage(*closest)) +
+         " more memory it would hold one";
 }
 
 std::string BatchProblem::check() const {

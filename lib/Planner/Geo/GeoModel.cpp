@@ -237,12 +237,50 @@ std::vector<GeoCluster> poplar::makeGeoProblems(const ClusterView &cluster,
 // The search
 //===----------------------------------------------------------------------===//
 
+/// The plans that are played, of those that cost at most so much more than the
+/// best.
+static constexpr size_t mostPlayed = 8, mostSimulated = 64;
+static constexpr double simulationMargin = 1.5;
+
+/// Leaves the fastest of `plans` by simulation.
+static std::vector<GeoChoice::Finalist>
+takeFinalists(const std::vector<GeoCluster> &problems,
+              std::vector<std::pair<size_t, GeoPlan>> plans, double best) {
+  std::stable_sort(plans.begin(), plans.end(), [](const auto &a, const auto &b) {
+    return a.second.seconds < b.second.seconds;
+  });
+  std::vector<GeoChoice::Finalist> finalists;
+  for (auto &[index, plan] : plans) {
+    if (plan.seconds > best * simulationMargin ||
+        finalists.size() >= mostSimulated)
+      break;
+    double seconds = simulateGeoPlan(problems[index].problem, plan).seconds;
+    bool isKnown = std::any_of(finalists.begin(), finalists.end(),
+                               [&](const GeoChoice::Finalist &other) {
+                                 return other.seconds == seconds;
+                               });
+    if (!isKnown)
+      finalists.push_back({index, std::move(plan), seconds});
+  }
+  std::stable_sort(
+      finalists.begin(), finalists.end(),
+      [](const auto &a, const auto &b) { return a.seconds < b.seconds; });
+  if (finalists.size() > mostPlayed)
+    finalists.resize(mostPlayed);
+  return finalists;
+}
+
 GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
                                     int64_t effort) {
   GeoChoice choice;
   double bound = std::numeric_limits<double>::infinity();
   std::vector<std::pair<double, size_t>> order;
+  std::vector<std::pair<size_t, GeoPlan>> plans;
   auto take = [&](size_t index, GeoSearchResult result) {
+    if (result.plan)
+      plans.emplace_back(index, *result.plan);
+    for (GeoPlan &other : result.others)
+      plans.emplace_back(index, std::move(other));
     if (!result.plan)
       choice.search.error = result.error;
     else if (!choice.search.plan ||
@@ -270,8 +308,11 @@ GeoChoice poplar::searchGeoClusters(const std::vector<GeoCluster> &problems,
     take(i, searchGeoPlan(problems[i].problem,
                           (effort - effort / lookShare) /
                               static_cast<int64_t>(order.size())));
-  if (choice.search.plan)
+  if (choice.search.plan) {
     choice.search.error.clear();
+    choice.finalists = takeFinalists(problems, std::move(plans),
+                                     choice.search.plan->seconds);
+  }
   choice.search.lowerBound = bound;
   return choice;
 }

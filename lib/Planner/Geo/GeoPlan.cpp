@@ -12,6 +12,7 @@
 #include "Poplar/Planner/Geo/GeoSearch.h"
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 using namespace poplar;
@@ -32,13 +33,22 @@ GeoPlan::getModes(const GeoProblem &problem) const {
   GeoCosts costs(problem);
   GeoGrid grid = makeGrid(costs, *this);
   std::vector<std::vector<int>> modes(stages.size());
-  for (size_t j = 0; j < stages.size(); ++j)
+  for (size_t j = 0; j < stages.size(); ++j) {
+    // Devices of a kind run one program in a stage: they recompute what the one
+    // with the most micro-batches in flight has to, which fits on all.
+    std::map<int, int> most;
     for (size_t k = 0; k < pipelines(); ++k) {
       double excess = 0;
       int mode = grid.getMode(static_cast<int>(j), static_cast<int>(k),
                               microBatches[k], excess);
       modes[j].push_back(excess > 0 ? -1 : mode);
+      int &own = most[problem.devices[stages[j][k]].kind];
+      own = std::max(own, modes[j].back());
     }
+    for (size_t k = 0; k < pipelines(); ++k)
+      if (modes[j][k] >= 0)
+        modes[j][k] = most[problem.devices[stages[j][k]].kind];
+  }
   return modes;
 }
 

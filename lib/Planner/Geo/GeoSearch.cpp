@@ -11,8 +11,10 @@
 #include "Placement/PlacementStarts.h"
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 using namespace poplar;
 
@@ -57,6 +59,7 @@ private:
   std::vector<Shape> shapes;
   std::vector<Candidate> candidates;
   std::optional<GeoPlan> best;
+  std::map<const Shape *, GeoPlan> ofShape;
 };
 } // namespace
 
@@ -93,7 +96,9 @@ void Search::take(const Shape &shape, GeoAnnealing &annealing,
                   const GeoState &state) {
   GeoPlan plan;
   double seconds = annealing.share(state, plan.microBatches);
-  if (seconds == never || (best && seconds >= best->seconds))
+  auto known = ofShape.find(&shape);
+  if (seconds == never ||
+      (known != ofShape.end() && seconds >= known->second.seconds))
     return;
   plan.schedule = shape.schedule;
   for (int j = 0; j < shape.stages; ++j)
@@ -101,7 +106,9 @@ void Search::take(const Shape &shape, GeoAnnealing &annealing,
                              state.cells.begin() + (j + 1) * shape.pipelines);
   plan.cuts = state.cuts;
   plan.seconds = seconds;
-  best = std::move(plan);
+  if (!best || seconds < best->seconds)
+    best = plan;
+  ofShape[&shape] = std::move(plan);
 }
 
 void Search::addStart(const Shape &shape, GeoAnnealing &annealing,
@@ -226,6 +233,14 @@ GeoSearchResult Search::run() {
                    "devices with more memory";
   else
     result.lowerBound = std::min(result.lowerBound, best->seconds);
+  for (auto &[shape, plan] : ofShape)
+    if (plan.seconds > best->seconds)
+      result.others.push_back(std::move(plan));
+  std::stable_sort(result.others.begin(), result.others.end(),
+                   [](const GeoPlan &a, const GeoPlan &b) {
+                     return std::tie(a.seconds, a.stages) <
+                            std::tie(b.seconds, b.stages);
+                   });
   result.plan = std::move(best);
   return result;
 }

@@ -15,6 +15,14 @@ using namespace poplar;
 /// in the time of a byte, as a server core.
 static constexpr double anyFlops = 1e12, anyBandwidth = 1e11;
 
+Roofline poplar::getProportions(DeviceType type) {
+  if (std::optional<Roofline> own = Roofline::get(type))
+    return *own;
+  type.flops[type.getWorkingFormat()] = anyFlops;
+  type.bandwidth = anyBandwidth;
+  return *Roofline::get(type);
+}
+
 namespace {
 
 /// The measured profile of a type that serves best; empty if there is none.
@@ -53,8 +61,7 @@ static Measurement findMeasurement(const ClusterView &cluster,
 std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
                                         const HybridModel &model, int type,
                                         std::string &error) {
-  DeviceType figures = cluster.types[type];
-  std::string format = figures.getWorkingFormat();
+  const DeviceType &figures = cluster.types[type];
   UnitTimes times;
   times.roofline = Roofline::get(figures);
   times.library = getCollectiveLibrary(figures.target);
@@ -71,12 +78,11 @@ std::optional<UnitTimes> UnitTimes::get(const ClusterView &cluster,
     times.optimizerSeconds =
         times.roofline->getOptimizerSeconds(1 << 20) / (1 << 20);
   } else if (profile) {
-    figures.flops[format] = anyFlops;
-    figures.bandwidth = anyBandwidth;
-    times.roofline = Roofline::get(figures);
+    times.roofline = getProportions(figures);
   } else {
     error = "device type '" + figures.name +
-            "' has neither a profile of this model nor 'flops' of " + format +
+            "' has neither a profile of this model nor 'flops' of " +
+            figures.getWorkingFormat() +
             " and 'bandwidth' to estimate it from; make one with: " +
             getProfileCommand(figures.name) +
             " and plan with --profiles profiles";

@@ -111,6 +111,10 @@ private:
   bool takeTimes(const std::vector<int> &members,
                  std::vector<UnitTimes> &times);
   HybridProblem::Link getLink(size_t type, size_t otherType) const;
+  bool mayRecompute(int type, const std::string &recompute) const {
+    const DeviceType &own = cluster.types[type];
+    return !own.isRecomputeFixed || own.recompute == recompute;
+  }
   bool addModes(HybridProblem::DeviceType &type, int index);
   bool addTeamModes(HybridProblem::DeviceType &type);
   void divideByMemory(HybridProblem::DeviceType &type) const;
@@ -220,7 +224,8 @@ bool HybridProblemBuilder::addModes(HybridProblem::DeviceType &type,
   type.optimizerSeconds = times->getOptimizerSeconds();
   for (int64_t microBatch : hybridMicroBatches)
     for (const HybridModel::Variant &variant : model.variants[index]) {
-      if (type.perNode % variant.tensorDegree != 0)
+      if (type.perNode % variant.tensorDegree != 0 ||
+          !mayRecompute(index, variant.recompute))
         continue;
       auto units = times->getCosts(variant, microBatch, type.inside);
       if (!units.empty())
@@ -282,7 +287,10 @@ bool HybridProblemBuilder::addTeamModes(HybridProblem::DeviceType &type) {
   size_t size = team.size();
   for (int64_t microBatch : hybridMicroBatches)
     for (const HybridModel::Variant &first : model.variants[team.front()]) {
-      if (first.tensorDegree != static_cast<int>(size))
+      if (first.tensorDegree != static_cast<int>(size) ||
+          !std::all_of(team.begin(), team.end(), [&](int member) {
+            return mayRecompute(member, first.recompute);
+          }))
         continue;
       HybridProblem::Mode mode{
           static_cast<int>(size), microBatch, first.recompute,

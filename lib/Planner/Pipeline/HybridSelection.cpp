@@ -9,6 +9,7 @@
 #include "Poplar/Planner/Pipeline/HybridSelection.h"
 #include "Poplar/Planner/Cluster/DeviceSpace.h"
 #include "Poplar/Planner/Pipeline/HybridReview.h"
+#include "Poplar/Planner/Pipeline/PipelineSimulation.h"
 #include "Poplar/Planner/Zero/PlanSearch.h"
 #include <algorithm>
 #include <map>
@@ -30,6 +31,69 @@ static constexpr int64_t choicesTimesDevices = 8192, mostDevices = 64,
 
 /// A simulation may take less than the cost says, by less than this.
 static constexpr double simulationMargin = 1.25;
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+/// The mode of a type that computes like another but for what it recomputes;
+/// -1 if there is none.
+static int findMode(const HybridProblem::DeviceType &type,
+                    const HybridProblem::Mode &like,
+                    const std::string &recompute) {
+  for (size_t mode = 0; mode < type.modes.size(); ++mode)
+    if (type.modes[mode].tensorDegree == like.tensorDegree &&
+        type.modes[mode].microBatch == like.microBatch &&
+        type.modes[mode].recompute == recompute)
+      return static_cast<int>(mode);
+  return -1;
+}
+
+/// Lanes by the device type of the cluster that they have in a group: where
+/// slow links part it into types of the problem, there may be several.
+static std::map<int, std::vector<size_t>> groupLanes(const HybridCluster &it,
+                                                     const HybridPlan &plan,
+                                                     size_t group) {
+  std::map<int, std::vector<size_t>> lanes;
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane)
+    lanes[it.devices[plan.lanes[lane].stages[group].type].type].push_back(lane);
+  return lanes;
+}
+
+bool poplar::agreeOnRecompute(const HybridCluster &cluster, HybridPlan &plan) {
+  const HybridProblem &problem = cluster.problem;
+  for (size_t group = 0; group < plan.groups.size(); ++group)
+    for (const auto &[type, lanes] : groupLanes(cluster, plan, group)) {
+      std::set<std::string> policies;
+      for (size_t lane : lanes) {
+        auto [own, mode] = plan.lanes[lane].stages[group];
+        policies.insert(problem.types[own].modes[mode].recompute);
+      }
+      if (policies.size() < 2)
+        continue;
+      std::optional<HybridPlan> best;
+      for (const std::string &policy : policies) {
+        HybridPlan changed = plan;
+        bool isPossible = true;
+        for (size_t lane : lanes) {
+          HybridPlan::Lane::Stage &stage = changed.lanes[lane].stages[group];
+          const HybridProblem::DeviceType &own = problem.types[stage.type];
+          stage.mode = findMode(own, own.modes[stage.mode], policy);
+          isPossible &= stage.mode >= 0;
+        }
+        if (!isPossible)
+          continue;
+        changed.seconds = changed.predict(problem);
+        if (changed.verify(problem).empty() &&
+            (!best || changed.seconds < best->seconds))
+          best = std::move(changed);
+      }
+      if (!best)
+        return false;
+      plan = std::move(*best);
+    }
+  return true;
+}
 
 namespace {
 
@@ -148,6 +212,49 @@ double Selector::consider(Choice choice) {
   return entry->second;
 }
 
+/// Changes plans of which poplar build could not make one program for each type
+/// in a stage, or drops them. The best may then be another.
+static void agree(HybridChoice &found,
+                  const std::vector<HybridCluster> &problems) {
+  using Other = HybridChoice::Other;
+  std::vector<Other> all = std::move(found.others), kept;
+  found.others.clear();
+  if (found.search.plan)
+    all.insert(all.begin(), {found.problem, *found.search.plan, found.seconds});
+  bool isChanged = false;
+  for (Other &other : all) {
+    const HybridCluster &cluster = problems[other.problem];
+    double before = other.plan.seconds;
+    if (!agreeOnRecompute(cluster, other.plan)) {
+      isChanged = true;
+      continue;
+    }
+    if (other.plan.seconds != before) {
+      other.seconds = simulatePipeline(cluster.problem, other.plan).seconds;
+      isChanged = true;
+    }
+    kept.push_back(std::move(other));
+  }
+  auto best = kept.begin();
+  if (isChanged)
+    best = std::min_element(
+        kept.begin(), kept.end(),
+        [](const Other &a, const Other &b) { return a.seconds < b.seconds; });
+  if (kept.empty()) {
+    if (found.search.plan)
+      found.search.error = "no plan was found in which devices of a type "
+                           "recompute the same in each stage";
+    found.search.plan.reset();
+    found.seconds = never;
+    return;
+  }
+  found.problem = best->problem;
+  found.search.plan = std::move(best->plan);
+  found.seconds = best->seconds;
+  kept.erase(best);
+  found.others = std::move(kept);
+}
+
 void Selector::search(const Choice &choice, double &seconds) {
   std::vector<int> kept;
   ClusterView view = take(choice, kept);
@@ -194,6 +301,7 @@ void Selector::search(const Choice &choice, double &seconds) {
     bounds[chunks] = std::min(bounds[chunks], found.bounds[chunks]);
   if (isFirst)
     best.choice.search.error = found.search.error;
+  agree(found, problems);
   if (!found.search.plan)
     return;
   seconds = found.seconds;

@@ -48,12 +48,23 @@ struct Slowest {
 
 } // namespace
 
+/// Of a rank whose micro-batch is the largest.
+static Limit limitOfSize(const BatchProblem::DeviceType &type) {
+  return type.endsWithCurve ? Limit::Profile : Limit::Memory;
+}
+
 /// The limit in stages 2 and 3, where `batch` samples are done in a step that
-/// takes `seconds`.
-static Limit limitOfStep(const BatchProblem::DeviceType &type, int64_t batch,
-                         double seconds) {
+/// takes `seconds`. In a single step, the slowest rank would only be slower
+/// with more, and one with all samples has no more to get.
+static Limit limitOfStep(const BatchProblem &problem, size_t index,
+                         int64_t batch, double seconds, bool isSingle) {
+  const BatchProblem::DeviceType &type = problem.types[index];
+  if (isSingle && batch == problem.globalBatch)
+    return Limit::Remainder;
   if (batch == type.largestBatch)
-    return Limit::Memory;
+    return isSingle && batch > 0 && atMost(seconds, type.curve.seconds(batch))
+               ? Limit::Speed
+               : limitOfSize(type);
   return atMost(type.curve.seconds(batch + 1), seconds) ? Limit::Remainder
                                                         : Limit::Speed;
 }
@@ -63,13 +74,15 @@ static Limit limitOfIteration(const BatchProblem &problem, size_t index,
                               const RankShare &share, double seconds) {
   const auto &type = problem.types[index];
   if (type.largestBatch == 0)
-    return Limit::Memory;
+    return limitOfSize(type);
+  if (share.samples() == problem.globalBatch && share.steps == 1)
+    return Limit::Remainder;
   RankShare more = fastestShare(problem, index, share.samples() + 1);
   if (atMost(more.meetingSeconds(problem, type.curve), seconds))
     return Limit::Remainder;
   bool faster = share.microBatch == type.largestBatch &&
                 type.curve.peak(type.largestBatch) == type.largestBatch;
-  return faster ? Limit::Memory : Limit::Speed;
+  return faster ? limitOfSize(type) : Limit::Speed;
 }
 
 static PlanExplanation::RankGroup explainGroup(const BatchProblem &problem,
@@ -93,8 +106,10 @@ static PlanExplanation::RankGroup explainGroup(const BatchProblem &problem,
   group.waiting = static_cast<double>(share.steps - 1) * (slowest.step - step) +
                   (slowest.last - last);
   bool single = share.steps == 1;
-  group.limit = single ? limitOfStep(type, share.last, slowest.last)
-                       : limitOfStep(type, share.microBatch, slowest.step);
+  group.limit =
+      single ? limitOfStep(problem, index, share.last, slowest.last, true)
+             : limitOfStep(problem, index, share.microBatch, slowest.step,
+                           false);
   group.slowest = single ? last == slowest.last : step == slowest.step;
   return group;
 }
@@ -206,6 +221,8 @@ const char *poplar::toString(Limit limit) {
   switch (limit) {
   case Limit::Memory:
     return "memory";
+  case Limit::Profile:
+    return "profile";
   case Limit::Speed:
     return "speed";
   case Limit::Remainder:

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Zero/PlanRemedies.h"
+#include "Poplar/Support/Text.h"
 #include <algorithm>
 #include <functional>
 
@@ -127,9 +128,9 @@ void RemedySearch::addMemory() {
     if (own[type] >= unlimitedBytes || !works(unlimitedBytes))
       continue;
     int64_t least = findLeast(own[type], unlimitedBytes, works);
-    remedies.push_back("with " + std::to_string(least - own[type]) +
-                       " more bytes of memory on each '" +
-                       cluster.types[type].name + "'");
+    remedies.push_back("with " + formatMissing(least - own[type]) +
+                       " more memory on each '" + cluster.types[type].name +
+                       "'");
   }
   if (remedies.size() == before)
     addMemoryOfSeveral();
@@ -152,7 +153,7 @@ void RemedySearch::addMemoryOfSeveral() {
     bytes[type] = findLeast(own - 1, bytes[type], works);
     if (bytes[type] > own)
       text += (text.empty() ? "with " : " and ") +
-              std::to_string(bytes[type] - own) + " more bytes on each '" +
+              formatMissing(bytes[type] - own) + " more on each '" +
               cluster.types[type].name + "'";
   }
   remedies.push_back(text);

@@ -28,6 +28,7 @@ private:
   bool pose(PlanReview &review, std::string &error);
   void allocate(PlanReview &review) const;
   void addRanks(PlanReview &review) const;
+  void addRecompute(PlanReview &review) const;
   void addAlternatives(PlanReview &review, const BatchPolicy &policy) const;
 
   const ClusterView &cluster;
@@ -150,6 +151,36 @@ void Reviewer::addRanks(PlanReview &review) const {
   }
 }
 
+/// What each type recomputes, and what the same ranks would take if it was
+/// something else.
+void Reviewer::addRecompute(PlanReview &review) const {
+  std::vector<int> counts = job.countRanks();
+  auto stage = static_cast<int>(written.stage);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    auto index = static_cast<int>(i);
+    if (counts[i] == 0)
+      continue;
+    PlanReview::Recompute entry = {
+        index, job.types[i].recompute, job.types[i].isRecomputeFixed, {}};
+    for (const std::string &policy :
+         getProfiledRecompute(job, model, index, stage)) {
+      if (policy == entry.policy)
+        continue;
+      ClusterView view = job;
+      view.types[i].recompute = policy;
+      std::string error;
+      std::optional<double> seconds;
+      if (auto problem = makeBatchProblem(view, model, stage,
+                                          written.globalBatch,
+                                          review.plan.state, error))
+        if (auto best = makePolicy("exact", error)->solve(*problem, error))
+          seconds = best->seconds;
+      entry.others.emplace_back(policy, seconds);
+    }
+    review.recompute.push_back(std::move(entry));
+  }
+}
+
 void Reviewer::addAlternatives(PlanReview &review,
                                const BatchPolicy &policy) const {
   PlanChoices choices;
@@ -227,6 +258,7 @@ bool Reviewer::run(PlanReview &review, std::string &error) {
   };
   review.explanation = explain(plan.problem, plan.allocation, problemOf);
   addRanks(review);
+  addRecompute(review);
   addAlternatives(review, *policy);
   return true;
 }

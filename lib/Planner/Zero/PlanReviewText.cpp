@@ -218,6 +218,29 @@ static std::string formatWires(const LossyWires &wires) {
   return text + ": --allow-lossy let the plan round them\n";
 }
 
+/// What types recompute, and why.
+static std::string formatRecompute(const ClusterView &cluster,
+                                   const PlanReview &review) {
+  std::string text;
+  for (const PlanReview::Recompute &entry : review.recompute) {
+    text += "recompute '" + cluster.types[entry.type].name +
+            "': " + entry.policy;
+    if (entry.isFixed)
+      text += ", which the user set";
+    else if (entry.others.empty())
+      text += ", of which alone there is a profile";
+    for (const auto &[policy, seconds] : entry.others)
+      text += "; " + policy +
+              (seconds ? " takes " + formatSeconds(*seconds) +
+                             formatPercent(" (%+.2f%%)",
+                                           *seconds /
+                                               review.plan.allocation.seconds)
+                       : " does not fit");
+    text += "\n";
+  }
+  return text;
+}
+
 std::string poplar::formatReview(const ClusterView &cluster,
                                  const PlanReview &review) {
   const PlanCandidate &plan = review.plan;
@@ -231,7 +254,7 @@ std::string poplar::formatReview(const ClusterView &cluster,
     if (review.curves[i].isEstimate)
       text += "times of '" + cluster.types[i].name +
               "' are estimates, not measurements\n";
-  text += formatMemory(cluster, review);
+  text += formatRecompute(cluster, review) + formatMemory(cluster, review);
   text += formatCandidates(review);
   text += formatAlternatives(cluster, review);
   for (const std::string &advice : review.advice)

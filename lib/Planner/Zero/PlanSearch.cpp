@@ -74,6 +74,7 @@ bool poplar::areAlike(const ClusterView &cluster, int a, int b) {
   const DeviceType &one = cluster.types[a], &other = cluster.types[b];
   if (one.target != other.target || one.memory != other.memory ||
       one.precision != other.precision || one.recompute != other.recompute ||
+      one.isRecomputeFixed != other.isRecomputeFixed ||
       one.threads != other.threads || one.flops != other.flops ||
       one.bandwidth != other.bandwidth)
     return false;
@@ -257,15 +258,11 @@ poplar::getProfiledRecompute(const ClusterView &cluster,
                              const ModelFacts &model, int type, int stage) {
   const std::string &own = cluster.types[type].recompute;
   std::vector<std::string> policies = {own};
-  for (const char *policy : {"keep", "recompute-attention", "recompute-unit"})
-    if (policy != own)
+  for (const char *policy : recomputePolicies)
+    if (policy != own && !cluster.types[type].isRecomputeFixed)
       policies.push_back(policy);
-  ClusterView view;
-  view.types = cluster.types;
-  view.profiles = cluster.profiles;
   auto isMissing = [&](const std::string &policy) {
-    view.types[type].recompute = policy;
-    return !view.findProfile(type, stage, model.fingerprint);
+    return !cluster.findProfile(type, stage, model.fingerprint, policy);
   };
   policies.erase(std::remove_if(policies.begin(), policies.end(), isMissing),
                  policies.end());
@@ -508,14 +505,12 @@ void ShardingSearch::improveCombination() {
 std::vector<std::string> ShardingSearch::getUsableRecompute(int type) const {
   std::vector<std::string> policies =
       getProfiledRecompute(cluster, model, type, stage);
-  ClusterView view = cluster;
   auto isOfNoUse = [&](const std::string &policy) {
     if (!choices.chooseRecompute && policy != cluster.types[type].recompute)
       return true;
-    view.types[type].recompute = policy;
     // By memory means that it has to be known.
     return sharding == Sharding::Memory && stage > 0 &&
-           !view.findProfile(type, stage, model.fingerprint)->memory;
+           !cluster.findProfile(type, stage, model.fingerprint, policy)->memory;
   };
   policies.erase(std::remove_if(policies.begin(), policies.end(), isOfNoUse),
                  policies.end());
@@ -536,13 +531,9 @@ void ShardingSearch::eraseDominated(int type,
     int64_t largest = 0;
   };
   std::vector<Known> known;
-  ClusterView view;
-  view.types = cluster.types;
-  view.profiles = cluster.profiles;
   for (const std::string &policy : policies) {
-    view.types[type].recompute = policy;
     const DeviceProfile *profile =
-        view.findProfile(type, stage, model.fingerprint);
+        cluster.findProfile(type, stage, model.fingerprint, policy);
     std::string error;
     std::optional<Curve> curve = profile->fitCurve(error);
     if (!curve)

@@ -82,12 +82,11 @@ void Shortlist::addOthersOf(const PlanCandidate &candidate) {
 }
 
 /// What a policy is when it is asked for by itself (--policy): the state is
-/// shared equally, types recompute what they are set to. Which devices take
-/// part is the policy's to say.
+/// shared equally. Which devices take part is the policy's to say.
 void Shortlist::addBaseline(const std::string &name) {
   PlanChoices own = choices;
   own.shardings = {Sharding::Equal};
-  own.leaveOut = own.chooseRecompute = false;
+  own.leaveOut = false;
   std::string error;
   auto policy = makePolicy(name, error);
   PlanSearchResult result = searchPlans(cluster, model, *policy, own);

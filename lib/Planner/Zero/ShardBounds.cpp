@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Poplar/Planner/Zero/ShardBounds.h"
+#include "Poplar/Support/Text.h"
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -103,10 +104,10 @@ bool UnitShards::fits(std::string &error) const {
     room += roomOf(rank, 0);
   if (room >= units)
     return true;
-  error = "state of " + std::to_string(units * unitBytes) +
-          " bytes does not fit: the " + std::to_string(freeBytes.size()) +
-          " ranks have room for " + std::to_string(room * unitBytes) +
-          " together, " + std::to_string((units - room) * unitBytes) +
+  error = "state of " + formatMissing(units * unitBytes) +
+          " does not fit: the " + std::to_string(freeBytes.size()) +
+          " ranks have room for " + formatMissing(room * unitBytes) +
+          " together, " + formatMissing((units - room) * unitBytes) +
           " are missing";
   return false;
 }

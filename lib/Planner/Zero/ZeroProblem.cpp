@@ -252,6 +252,7 @@ poplar::listDeviceTypes(const ClusterView &cluster, const ModelFacts &model,
       if (profile->maxMicroBatch)
         entry.largestBatch =
             std::min(entry.largestBatch, *profile->maxMicroBatch);
+      entry.endsWithCurve = entry.largestBatch != profile->maxMicroBatch;
     }
     problem.types.push_back(std::move(entry));
   }
@@ -287,9 +288,11 @@ poplar::makeBatchProblem(const ClusterView &cluster, const ModelFacts &model,
     if (profile->memory) {
       entry.bytesPerSample = profile->memory->perSample;
       int64_t free = std::max<int64_t>(device.memory - entry.fixedBytes, 0);
-      if (entry.bytesPerSample > 0)
-        entry.largestBatch =
-            std::min(entry.largestBatch, free / entry.bytesPerSample);
+      if (entry.bytesPerSample > 0 &&
+          free / entry.bytesPerSample <= entry.largestBatch) {
+        entry.largestBatch = free / entry.bytesPerSample;
+        entry.endsWithCurve = false;
+      }
     }
     if (profile->optimizerSeconds)
       slowestUpdate = std::max(slowestUpdate, *profile->optimizerSeconds *

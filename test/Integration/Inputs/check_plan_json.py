@@ -35,7 +35,7 @@ def check_plan(plan):
     for rank in ranks:
         samples = (rank["steps"] - 1) * rank["micro_batch"] + rank["last"]
         check(samples == rank["samples"], f"samples of {rank}")
-        check(rank["limited_by"] in ("memory", "speed", "remainder"), "limit")
+        check(rank["limited_by"] in ("memory", "profile", "speed", "remainder"), "limit")
         memory = rank["memory"]
         largest = max(rank["last"], rank["micro_batch"] if rank["steps"] > 1 else 0)
         peak = memory["fixed"] + largest * memory["per_sample"]

@@ -69,6 +69,8 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
     - `memory`: bytes that a rank may use, above 0.
     - `precision`: a format that the target computes in.
     - `recompute`: `keep`, `recompute-attention` or `recompute-unit`.
+    - `fixed_recompute`: plans recompute what `recompute` says; else planners
+      choose it.
     - `flops`: peak FLOP/s of matrix products by number format.
     - `bandwidth`: of the device's memory, bytes per second.
     - `threads`: of a rank; host targets only.
@@ -83,10 +85,11 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
                        OptionalAttr<DictionaryAttr>:$flops,
                        OptionalAttr<F64Attr>:$bandwidth,
                        OptionalAttr<I64Attr>:$threads,
-                       OptionalAttr<StrAttr>:$source);
+                       OptionalAttr<StrAttr>:$source,
+                       UnitAttr:$fixed_recompute);
   let assemblyFormat = [{
     $sym_name `target` $target (`memory` $memory^)? `precision` $precision
-    oilist(`recompute` $recompute | `flops` custom<Flops>($flops)
+    oilist(`recompute` $recompute | `fixed_recompute` $fixed_recompute | `flops` custom<Flops>($flops)
            | `bandwidth` custom<Real>($bandwidth) | `threads` $threads
            | `source` $source)
     attr-dict

@@ -59,6 +59,8 @@ struct BatchProblem {
     /// Memory of a device, and of a rank: fixedBytes + b * bytesPerSample with
     /// a micro-batch of b. Used in messages; 0 if unknown.
     int64_t memoryBytes = 0, fixedBytes = 0, bytesPerSample = 0;
+    /// Larger micro-batches than `largestBatch` may fit, but the curve ends.
+    bool endsWithCurve = false;
   };
 
   std::vector<DeviceType> types;

@@ -72,6 +72,8 @@ struct DeviceType {
   /// "f32", "bf16" or "f16"; "keep", "recompute-attention" or
   /// "recompute-unit".
   std::string precision, recompute;
+  /// The user's wish: plans recompute nothing else.
+  bool isRecomputeFixed = false;
   /// Peak rate of matrix products by number format, where known.
   std::map<std::string, double> flops;
   /// Of the device's memory.
@@ -126,8 +128,18 @@ struct ClusterView {
   /// preferred to one that names no model, and others do not serve; then what
   /// is measured to what is estimated. Null if there is none.
   const DeviceProfile *findProfile(int type, int stage,
-                                   const std::string &model = "") const;
+                                   const std::string &model = "") const {
+    return findProfile(type, stage, model, types[type].recompute);
+  }
+  /// The same as if the type recomputed something else.
+  const DeviceProfile *findProfile(int type, int stage,
+                                   const std::string &model,
+                                   const std::string &recompute) const;
 };
+
+/// What a type may recompute, by the memory that it takes, most first.
+constexpr const char *recomputePolicies[] = {"keep", "recompute-attention",
+                                             "recompute-unit"};
 
 /// The command that measures device type `type`. What the planner does not know
 /// is in capitals.

@@ -43,6 +43,14 @@ struct GeoChoice {
   size_t problem = 0;
   /// Its bound is one of all problems.
   GeoSearchResult search;
+  /// What is worth playing, pass by pass: plans of all problems and shapes, by
+  /// PipelineSimulation.h the fastest first; the best among them.
+  struct Finalist {
+    size_t problem;
+    GeoPlan plan;
+    double seconds;
+  };
+  std::vector<Finalist> finalists;
 };
 GeoChoice searchGeoClusters(const std::vector<GeoCluster> &problems,
                             int64_t effort = geoEffort);

@@ -140,8 +140,8 @@ struct GeoPlan {
   double seconds = 0;
 
   size_t pipelines() const { return stages.empty() ? 0 : stages[0].size(); }
-  /// Parallel to `stages`: the mode that each computes in; -1 if it does not
-  /// fit.
+  /// Parallel to `stages`: the mode that each computes in, the same for devices
+  /// of a kind in a stage; -1 if it does not fit.
   std::vector<std::vector<int>> getModes(const GeoProblem &problem) const;
   /// The cost in the head of this file; infinite if a stage does not fit.
   double predict(const GeoProblem &problem) const;

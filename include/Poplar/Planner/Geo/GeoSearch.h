@@ -23,6 +23,9 @@ struct GeoSearchResult {
   /// None if `error` says why there is none.
   std::optional<GeoPlan> plan;
   std::string error;
+  /// The best plans of other numbers of stages and pipelines and of the other
+  /// schedule, as far as they were found; the fastest first.
+  std::vector<GeoPlan> others;
   /// No plan takes less.
   double lowerBound = 0;
   /// Devices priced.

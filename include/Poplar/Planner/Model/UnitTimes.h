@@ -25,6 +25,10 @@
 
 namespace poplar {
 
+/// Of a type, with figures of a server core where it has none: what a profile
+/// says of some ops, tells of others then.
+Roofline getProportions(DeviceType type);
+
 /// Of a model on one device type of a cluster.
 class UnitTimes {
 public:

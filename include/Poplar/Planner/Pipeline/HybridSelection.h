@@ -57,6 +57,11 @@ struct HybridSelection {
 
 /// Leaves modes, ZeRO stages and schedules out of a problem that are not
 /// wanted.
+/// Lets devices of a type of the cluster recompute the same in each group, as
+/// they run one program: what costs least and fits. False if nothing does; the
+/// plan may be changed then.
+bool agreeOnRecompute(const HybridCluster &cluster, HybridPlan &plan);
+
 using HybridFilter = std::function<void(HybridProblem &)>;
 
 /// The plan of `globalBatch` samples that is fastest when simulated, of all

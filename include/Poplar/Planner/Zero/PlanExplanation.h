@@ -24,6 +24,8 @@ struct PlanExplanation {
     /// No more fit in a step. In stages 0 and 1: larger steps would be faster
     /// per sample, but do not fit.
     Memory,
+    /// The same where the profile ends before memory does.
+    Profile,
     /// With one more, the others would wait for it.
     Speed,
     /// One more would fit and take no longer, but the others have the rest, or
@@ -84,7 +86,7 @@ std::string formatExplanation(const BatchProblem &problem,
                               const Allocation &allocation,
                               const PlanExplanation &explanation);
 
-/// "memory", "speed", "remainder", "dropped".
+/// "memory", "profile", "speed", "remainder", "dropped".
 const char *toString(PlanExplanation::Limit limit);
 
 } // namespace poplar

@@ -20,12 +20,12 @@
 namespace poplar {
 
 /// For a search that found nothing. In words that follow "it would fit",
-/// such as `with 1000 more bytes of memory on each 'card'`; each is enough by
+/// such as `with 1.21 GiB more memory on each 'card'`; each is enough by
 /// itself:
 ///
 /// - what `choices` rules out: higher stages, state shared by memory, devices
 ///   left out, what else types have been profiled to recompute,
-/// - for each type, the least bytes more on each of its devices, for a job of
+/// - for each type, the least memory more on each of its devices, for a job of
 ///   all devices or (where devices may be left out) of this type alone; where
 ///   no single type helps, bytes on several types, none of which could have
 ///   less,

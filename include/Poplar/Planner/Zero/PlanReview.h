@@ -59,6 +59,16 @@ struct PlanReview {
   /// By type; those without devices in the job have no points.
   std::vector<TypeCurve> curves;
 
+  /// What a device type of the job recomputes, and whether the user set it; else
+  /// what the same ranks take if it is another policy, none if it does not fit.
+  struct Recompute {
+    int type;
+    std::string policy;
+    bool isFixed;
+    std::vector<std::pair<std::string, std::optional<double>>> others;
+  };
+  std::vector<Recompute> recompute;
+
   /// Of the plan's policy over all stages: which are faster, which slower, and
   /// why some have no plan.
   PlanSearchResult alternatives;

@@ -132,9 +132,9 @@ std::optional<BatchProblem> poseProblem(const ClusterView &cluster,
                                         std::vector<double> &state,
                                         std::string &error);
 
-/// The recomputation policies that a type has a usable profile for in a stage,
-/// its own first, then in the order of memory they take: `keep`,
-/// `recompute-attention`, `recompute-unit`.
+/// The recomputation policies that a type may have and has a usable profile for
+/// in a stage: its own first, then in the order of `recomputePolicies`. Only its
+/// own where that is fixed.
 std::vector<std::string> getProfiledRecompute(const ClusterView &cluster,
                                               const ModelFacts &model, int type,
                                               int stage);

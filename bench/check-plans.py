@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# ===- check-plans.py - Plans of random clusters, checked ------------------===#
+#
+# Part of the Poplar project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Checks plans of random clusters of the device library, for every policy:
+
+- that a plan can be simulated, in the time that it claims, or that poplar plan
+  fails with one line that says what the user can do about it;
+- that no plan gets worse, by more than --tolerance, if more is known or there is
+  more: a type whose devices have two names, nodes in another order, another
+  node, another device, or a faster link. Only policies that choose their devices
+  are compared.
+
+Writes each failure as JSON to --out, and exits with 1 if there is one:
+
+  bench/check-plans.py --poplar build/release/bin/poplar --clusters 300
+"""
+
+import argparse
+import copy
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+from commands import ROOT
+
+DEVICES = ("rtx3060", "rtx2080ti", "rtx3090", "rtx4090", "t4", "v100-16", "a10", "l4",
+           "a100-40")  # fmt: skip
+# Policies that choose the devices of a plan.
+CHOOSING = ("exact", "hybrid", "geo")
+# What only the compiler's own checks say.
+INTERNAL = re.compile(r"'\w+\.\w+' op |^#|Assertion|PLEASE submit|Stack dump")
+
+
+def draw_cluster(dice, most_devices):
+    names = dice.sample(DEVICES, dice.choice((1, 1, 2, 2, 3)))
+    nodes = []
+    left = dice.randint(1, most_devices)
+    while left > 0 and len(nodes) < 4:
+        count = min(left, dice.choice((1, 1, 2, 4)))
+        nodes.append({"name": f"n{len(nodes)}", "devices": {dice.choice(names): count}})
+        left -= count
+    used = {name for node in nodes for name in node["devices"]}
+    types = {name: {"device": name} for name in sorted(used)}
+    if dice.random() < 0.2:
+        name = dice.choice(sorted(used))
+        types[name]["recompute"] = dice.choice(
+            ("keep", "recompute-attention", "recompute-unit")
+        )
+    links = [{"inside": "nodes", "latency": 1e-5, "bandwidth": dice.choice((1e10, 2e11))}]
+    for i, node in enumerate(nodes):
+        for other in nodes[:i]:
+            links.append({
+                "between": [other["name"], node["name"]],
+                "latency": dice.choice((3e-5, 1e-3, 1e-2)),
+                "bandwidth": 10 ** dice.uniform(7, 10.3),
+            })  # fmt: skip
+    return {"device_types": types, "nodes": nodes, "links": links}
+
+
+def split_type(cluster, dice):
+    """Devices of a node get another name."""
+    node = dice.choice(cluster["nodes"])
+    name = next(iter(node["devices"]))
+    cluster["device_types"]["zz"] = dict(cluster["device_types"][name])
+    node["devices"] = {"zz": node["devices"][name]}
+    used = {name for node in cluster["nodes"] for name in node["devices"]}
+    cluster["device_types"] = {
+        name: it for name, it in cluster["device_types"].items() if name in used
+    }
+
+
+def shuffle_nodes(cluster, dice):
+    dice.shuffle(cluster["nodes"])
+
+
+def add_node(cluster, dice):
+    """Near one of the nodes, far from the others."""
+    node = dice.choice(cluster["nodes"])
+    for other in cluster["nodes"]:
+        near = other is node
+        cluster["links"].append({
+            "between": [other["name"], "another"],
+            "latency": 1e-4 if near else 2e-2,
+            "bandwidth": 1e9 if near else 1e6,
+        })  # fmt: skip
+    cluster["nodes"].append({"name": "another", "devices": dict(node["devices"])})
+
+
+def add_device(cluster, dice):
+    node = dice.choice(cluster["nodes"])
+    node["devices"][next(iter(node["devices"]))] += 1
+
+
+def speed_link(cluster, dice):
+    link = dice.choice(cluster["links"])
+    link["bandwidth"] *= 4
+
+
+CHANGES = (split_type, shuffle_nodes, add_node, add_device, speed_link)
+
+
+class Checker:
+    def __init__(self, arguments, directory):
+        self.arguments, self.directory = arguments, directory
+        self.failures = self.compared = self.planned = self.refused = 0
+        self.worst = 0.0
+        self.models = {}
+        for name in arguments.models.split(","):
+            path = self.models[name] = f"{directory}/{name}.mlir"
+            self.run("import", f"{ROOT}/examples/models/{name}.json", "--seq-len",
+                     str(arguments.seq_len), "-o", path)  # fmt: skip
+
+    def run(self, *command):
+        return subprocess.run(
+            [self.arguments.poplar, *command], capture_output=True, text=True
+        )
+
+    def fail(self, what, **case):
+        self.failures += 1
+        print(f"FAILED: {what}", flush=True)
+        path = f"{self.arguments.out}/failure-{self.failures}.json"
+        os.makedirs(self.arguments.out, exist_ok=True)
+        with open(path, "w") as file:
+            json.dump({"what": what, **case}, file, indent=1)
+
+    def plan(self, cluster, model, batch, policy):
+        """Seconds of the plan; none where there is none."""
+        case = {"cluster": cluster, "model": model, "batch": batch, "policy": policy}
+        path, plan = f"{self.directory}/cluster.json", f"{self.directory}/plan.mlir"
+        with open(path, "w") as file:
+            json.dump(cluster, file)
+        command = ["plan", "--model", self.models[model], "--cluster", path,
+                   "--global-batch", str(batch), "--policy", policy]  # fmt: skip
+        found = self.run(*command, "-o", plan)
+        if found.returncode:
+            text = found.stderr.strip()
+            self.refused += 1
+            if (found.returncode != 1 or "\n" in text or INTERNAL.search(text)
+                    or not text.startswith("poplar: error: ")):  # fmt: skip
+                self.fail(f"{policy} ends in: {text}", **case)
+            return None
+        self.planned += 1
+        simulated = self.run("simulate", plan, "--json", "-")
+        if simulated.returncode:
+            self.fail(f"a plan of {policy} is no plan: {simulated.stderr}", **case)
+            return None
+        claimed = float(re.search(r"([0-9.]+) s simulated", found.stdout).group(1))
+        seconds = json.loads(simulated.stdout)["simulated_seconds"]
+        if abs(claimed - seconds) > 1e-4 + 1e-3 * seconds:
+            self.fail(f"{policy} claims {claimed} s, simulated {seconds} s", **case)
+        return seconds
+
+    def compare(self, number, cluster, model, batch, policy, seconds):
+        for change in CHANGES:
+            if change is speed_link and not cluster["links"]:
+                continue
+            changed = copy.deepcopy(cluster)
+            change(changed, random.Random(f"{self.arguments.seed}/{number}/change"))
+            other = self.plan(changed, model, batch, policy)
+            self.compared += 1
+            ratio = other / seconds if other else float("inf")
+            self.worst = max(self.worst, ratio)
+            if ratio > 1 + self.arguments.tolerance:
+                self.fail(
+                    f"{number}, {policy}, {change.__name__}: {seconds} s becomes {other} s",
+                    cluster=cluster, changed=changed, model=model, batch=batch,
+                )  # fmt: skip
+
+    def check(self, number):
+        dice = random.Random(f"{self.arguments.seed}/{number}")
+        cluster = draw_cluster(dice, self.arguments.most_devices)
+        model, batch = dice.choice(sorted(self.models)), dice.choice((1, 8, 17, 64))
+        policies = self.arguments.policies.split(",")
+        if "homogeneous" in policies:
+            policies.remove("homogeneous")
+            policies.append(f"homogeneous:{dice.choice(sorted(cluster['device_types']))}")
+        for policy in policies:
+            seconds = self.plan(cluster, model, batch, policy)
+            if seconds and policy in CHOOSING and not self.arguments.only_verify:
+                self.compare(number, cluster, model, batch, policy, seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--poplar", default=ROOT + "/build/release/bin/poplar")
+    parser.add_argument("--out", default=ROOT + "/build/check-plans")
+    parser.add_argument("--clusters", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first cluster")
+    parser.add_argument("--models", default="gpt2-124m,tinyllama-1.1b")
+    parser.add_argument("--seq-len", type=int, default=1024)
+    parser.add_argument("--most-devices", type=int, default=5)
+    parser.add_argument("--tolerance", type=float, default=0.01)
+    parser.add_argument(
+        "--policies", default="exact,poplar,uniform,whale,homogeneous,hybrid,geo"
+    )
+    parser.add_argument(
+        "--only-verify", action="store_true", help="compare no plans with others"
+    )
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        checker = Checker(arguments, directory)
+        for number in range(arguments.first, arguments.first + arguments.clusters):
+            checker.check(number)
+    print(
+        f"{checker.planned} plans verified, {checker.refused} refused with a reason; "
+        f"{checker.compared} comparisons, the worst {checker.worst:.3f} times as long; "
+        f"{checker.failures} failures"
+    )
+    return 1 if checker.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
