@@ -16,13 +16,17 @@ using namespace poplar::runtime;
 
 ExampleSource::ExampleSource(const ExampleFile &File, int64_t Begin,
                              int64_t End, const ModelInfo &Model, uint64_t Seed,
-                             bool Shuffle)
+                             bool Shuffle, const Permutation *Split)
     : File(File), Model(Model), Seed(Seed), Shuffle(Shuffle) {
-  for (int64_t I = Begin; I < End; ++I) {
+  for (int64_t Number = Begin; Number < End; ++Number) {
+    auto I = Split
+                 ? static_cast<int64_t>((*Split)(static_cast<uint64_t>(Number)))
+                 : Number;
     Cut += File.length(I) > Model.SeqLen + 1;
     if (File.hasTargets(I, getPlaces(I)))
       Kept.push_back(I);
   }
+  std::sort(Kept.begin(), Kept.end());
   LeftOut = End - Begin - countKept();
   if (!Model.Packed)
     return;

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 using namespace poplar::runtime;
 
@@ -84,8 +85,13 @@ openPart(const DataFile &File, int64_t Begin, int64_t End,
   if (File.Tokens)
     return std::make_unique<CorpusSource>(*File.Tokens, Begin, End, Model, Seed,
                                           Shuffle, What);
-  auto Source = std::make_unique<ExampleSource>(*File.Examples, Begin, End,
-                                                Model, Seed, Shuffle);
+  std::optional<Permutation> Split;
+  if (File.IsSplitAtRandom)
+    Split.emplace(static_cast<uint64_t>(File.size()),
+                  hashCounters(Seed, static_cast<uint64_t>(Stream::Split), 0));
+  auto Source =
+      std::make_unique<ExampleSource>(*File.Examples, Begin, End, Model, Seed,
+                                      Shuffle, Split ? &*Split : nullptr);
   if (Source->size() == 0 && Note)
     fail("'", File.Examples->name(),
          "': no token counts in the loss, because what counts lies beyond the "
@@ -135,6 +141,15 @@ void Sources::openTraining(const Options &O, const ModelInfo &Model) {
           static_cast<int64_t>(O.ValFraction * static_cast<double>(Size));
     if (File.Examples)
       File.TrainEnd = std::max<int64_t>(File.TrainEnd, 1);
+    if (File.Tokens && O.ValSplit == "random" && File.TrainEnd < Size)
+      fail("--val-split random is for examples in JSON: sequences of a text "
+           "that are neighbours have too much in common; leave it out, or give "
+           "--val-data");
+    File.IsSplitAtRandom =
+        File.Examples && O.ValSplit != "end" && File.TrainEnd < Size;
+    if (File.IsSplitAtRandom)
+      File.Note += ", of which " + std::to_string(Size - File.TrainEnd) +
+                   " at random are for validation";
     Parts.push_back(openPart(File, 0, File.TrainEnd, Model, O, /*Shuffle=*/true,
                              "training", &File.Note));
     Weights.push_back(File.Weight > 0
@@ -178,8 +193,8 @@ void Sources::openValidation(const Options &O, const ModelInfo &Model) {
     if (Part->size() > 0)
       Parts.push_back(std::move(Part));
     else
-      File.Note += "\nno validation: no token counts in the last " +
-                   std::to_string(Rest) + " examples";
+      File.Note += "\nno validation: no token counts in the " +
+                   std::to_string(Rest) + " examples that are held out";
   }
   if (Parts.size() == 1)
     Validation = std::move(Parts.front());

@@ -19,8 +19,10 @@ namespace poplar::runtime {
 struct DataFile {
   std::unique_ptr<Corpus> Tokens;
   std::unique_ptr<ExampleFile> Examples;
-  /// What of it is trained on.
+  /// What of it is trained on: the first ones, in the order of the file or in
+  /// one that the seed decides.
   int64_t TrainEnd = 0;
+  bool IsSplitAtRandom = false;
   /// Among the --data; 0 if it was not given.
   double Weight = 0;
   /// For describe(): what else is to be said.

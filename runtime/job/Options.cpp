@@ -44,11 +44,15 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "model, if it was imported with one)",
        nullptr, Agreement::Contents},
       {"val-data", &O.ValData, 0, "FILE|GLOB",
-       "data to validate on; repeatable (default: the end of every --data)",
+       "data to validate on; repeatable (default: a part of every --data)",
        nullptr, Agreement::Contents},
       {"val-fraction", &O.ValFraction, 0, "X",
        "part of --data that is held out for validation (default: 0.1; none "
        "for fine-tuning)"},
+      {"val-split", &O.ValSplit, 0, "NAME",
+       "what is held out: the end of every --data, or random examples, which "
+       "the seed decides (default: auto, which is random for examples in JSON "
+       "and end for others)"},
       {"data-ids", &O.DataIds, 0, "FILE",
        "samples as raw i32: seq_len ids, then seq_len targets; a target of -1 "
        "is not counted",
@@ -204,6 +208,8 @@ static void check(const Options &O) {
       fail(What);
   };
   Require(O.ValFraction < 1, "--val-fraction must be below 1");
+  Require(O.ValSplit == "auto" || O.ValSplit == "end" || O.ValSplit == "random",
+          "--val-split is auto, end or random");
   Require(O.Steps < 0 || O.Epochs < 0, "give --steps or --epochs, not both");
   Require(O.Warmup < 0 || O.WarmupRatio < 0,
           "give --warmup or --warmup-ratio, not both");

@@ -52,7 +52,7 @@ struct Options {
 
   // Data.
   std::vector<std::string> Data, ValData, IgnoredMembers;
-  std::string DataFormat = "auto", DataIds, Tokenizer;
+  std::string DataFormat = "auto", DataIds, Tokenizer, ValSplit = "auto";
   double ValFraction = -1;
   // Run.
   std::string Out, Init, InitAdapter;

@@ -84,7 +84,7 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
        "eval-dataset val-file val-path test-file valid-data-path",
        "val-data", "train", ""},
       {"val-set-size val-size val-ratio test-size eval-fraction "
-       "valid-fraction validation-split val-split validation-fraction",
+       "valid-fraction validation-split validation-fraction",
        "val-fraction", "train", ""},
       {"dataset-format dataset-type data-type", "data-format", "train", ""},
       {"tokenizer-path tokenizer-name tokenizer-file tokenizer-model "

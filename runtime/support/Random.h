@@ -40,7 +40,8 @@ enum class Stream : uint64_t {
   Dropout,
   Masking,
   Sampling,
-  Packing
+  Packing,
+  Split
 };
 
 /// Uniform in [0, 1), 53 bits.

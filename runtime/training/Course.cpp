@@ -68,12 +68,14 @@ template <typename T> static void decide(T &Value, T Default) {
     Value = Default;
 }
 
-Options poplar::runtime::decideByKind(Options O, RunKind Kind) {
-  const KindDefaults &Defaults = getDefaults(Kind);
+Options poplar::runtime::decideByKind(Options O, const Beginning &Begun) {
+  const KindDefaults &Defaults = getDefaults(Begun.Kind);
   decide(O.Rate, Defaults.Rate);
   decide(O.MinRate, O.Rate / 10);
   decide(O.WeightDecay, Defaults.WeightDecay);
   decide(O.ValFraction, Defaults.ValFraction);
+  if (O.ValSplit == "auto")
+    O.ValSplit = Begun.ValSplit;
   return O;
 }
 

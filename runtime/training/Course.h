@@ -39,8 +39,14 @@ bool parseRunKind(std::string_view Name, RunKind &Result);
 /// The kind of a run that begins with these options.
 RunKind getRunKind(const ModelInfo &Model, const Options &Given);
 
-/// The options with what the kind of run decides.
-Options decideByKind(Options Given, RunKind Kind);
+/// What a run keeps when it is continued, unless options say otherwise.
+struct Beginning {
+  RunKind Kind;
+  std::string ValSplit;
+};
+
+/// The options with what the beginning of the run decides.
+Options decideByKind(Options Given, const Beginning &Begun);
 
 /// Steps that `Epochs` passes over `Samples` samples take.
 int64_t countSteps(double Epochs, int64_t Samples, int64_t GlobalBatch);

@@ -91,7 +91,7 @@ private:
   ModelInfo Model;
   /// The checkpoint to resume from; empty when there is none.
   std::string Latest;
-  RunKind Kind;
+  Beginning Begun;
   Sources Data;
   int64_t GlobalBatch;
   /// With all defaults decided.
@@ -145,30 +145,38 @@ static std::string getLatest(const Options &O, Collectives *Group) {
   return Latest;
 }
 
-/// The kind of the run: as it began, as the first rank reads it.
-static RunKind getKind(const ModelInfo &Model, const Options &O,
-                       Collectives *Group, const std::string &Latest) {
+/// What a run that is continued began with, as the first rank reads it.
+static Beginning getBeginning(const ModelInfo &Model, const Options &O,
+                              Collectives *Group, const std::string &Latest) {
   if (Latest.empty())
-    return getRunKind(Model, O);
-  std::string Name;
-  if (!Group || Group->rank() == 0)
-    Name = readState(Latest).Kind;
-  if (Group)
-    Name = Group->broadcast(Name);
-  // All runs of earlier versions had the defaults of pre-training.
-  RunKind Kind = RunKind::PreTraining;
-  if (!Name.empty() && !parseRunKind(Name, Kind))
-    fail("'", Latest, "/state.json' is damaged: no run has the kind '", Name,
+    return {getRunKind(Model, O), O.ValSplit};
+  std::string Kind, Split;
+  if (!Group || Group->rank() == 0) {
+    TrainingState State = readState(Latest);
+    Kind = State.Kind;
+    Split = State.Options["val-split"];
+  }
+  if (Group) {
+    Kind = Group->broadcast(Kind);
+    Split = Group->broadcast(Split);
+  }
+  // Runs of earlier versions had the defaults of pre-training, and held the end
+  // of their data out.
+  Beginning Result = {RunKind::PreTraining, "end"};
+  if (!Kind.empty() && !parseRunKind(Kind, Result.Kind))
+    fail("'", Latest, "/state.json' is damaged: no run has the kind '", Kind,
          "'");
-  return Kind;
+  for (const char *Known : {"auto", "random"})
+    if (Split == "'" + std::string(Known) + "'")
+      Result.ValSplit = Known;
+  return Result;
 }
 
 /// The data, of which the part that is held out may depend on the kind of run.
 /// Ends the job if ranks see other files.
 static Sources openData(const Options &O, const ModelInfo &Model, bool Leads,
-                        Collectives *Group, const std::string &Latest,
-                        RunKind Kind) {
-  Sources Data(decideByKind(O, Kind), Model, Leads);
+                        Collectives *Group, const std::string &Latest) {
+  Sources Data(O, Model, Leads);
   if (Group)
     agreeOnFiles(*Group, O, Data, Latest);
   return Data;
@@ -199,10 +207,10 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
                  Collectives *Group, int Rank)
     : Given(Given), Group(Group), Leads(Rank == 0), Model(Program),
       Latest(getLatest(Given, Group)),
-      Kind(getKind(Model, Given, Group, Latest)),
-      Data(openData(Given, Model, Leads, Group, Latest, Kind)),
+      Begun(getBeginning(Model, Given, Group, Latest)),
+      Data(openData(decideByKind(Given, Begun), Model, Leads, Group, Latest)),
       GlobalBatch(getGlobalBatch(Program, Given)),
-      O(decideByData(decideByKind(Given, Kind), Kind, Data.Train->size(),
+      O(decideByData(decideByKind(Given, Begun), Begun.Kind, Data.Train->size(),
                      GlobalBatch)),
       MicroBatch(getMicroBatch(Program, Rank, Model, O, GlobalBatch, Latest)),
       ValSamples(
@@ -227,7 +235,7 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
 
 /// What --resume compares with; the first rank writes it.
 void Trainer::record() {
-  State.Kind = getName(Kind);
+  State.Kind = getName(Begun.Kind);
   if (!Leads || O.isDump())
     return;
   State.Options = recordOptions(O, GlobalBatch);
@@ -510,7 +518,7 @@ void Trainer::run() {
   if (O.Resume && !O.Init.empty() && !hasFrozen(Exec.program()))
     fail("give --resume or --init, not both");
   print("%s%s", Data.describe().c_str(),
-        describeCourse(Given, O, Kind, Data.Train->size(), GlobalBatch,
+        describeCourse(Given, O, Begun.Kind, Data.Train->size(), GlobalBatch,
                        ValSamples > 0)
             .c_str());
   if (O.Resume && Latest.empty())

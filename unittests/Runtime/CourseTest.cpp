@@ -20,7 +20,7 @@ using testprogram::Program;
 namespace {
 
 Options decide(Options O, RunKind Kind, int64_t Samples, int64_t Batch) {
-  return decideByData(decideByKind(O, Kind), Kind, Samples, Batch);
+  return decideByData(decideByKind(O, {Kind, "auto"}), Kind, Samples, Batch);
 }
 
 TEST(Course, EpochsAreThoseOfTransformersUpToTheirSmallerSteps) {
@@ -258,6 +258,16 @@ TEST_F(CourseRun, ResumingSaysWhatIsOther) {
             0u)
       << Notes;
   EXPECT_EQ(std::count(Notes.begin(), Notes.end(), '\n'), 1) << Notes;
+}
+
+TEST_F(CourseRun, HoldsSequencesOfATextOutAtItsEnd) {
+  Result R = train("run", {"--steps", "1", "--val-split", "random"});
+  EXPECT_NE(R.Err.find("--val-split random is for examples in JSON"),
+            std::string::npos)
+      << R.Err;
+  R = train("run", {"--steps", "1", "--val-split", "half"});
+  EXPECT_NE(R.Err.find("--val-split is auto, end or random"), std::string::npos)
+      << R.Err;
 }
 
 TEST_F(CourseRun, SavesByTheClock) {

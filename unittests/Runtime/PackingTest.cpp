@@ -11,6 +11,7 @@
 #include "TestSupport.h"
 #include "data/ExampleSource.h"
 #include "data/Mixture.h"
+#include "data/Sources.h"
 #include "job/Options.h"
 
 #include <algorithm>
@@ -185,6 +186,44 @@ TEST_F(ExamplesTest, ShareSamplesWhole) {
   ExampleSource Other(*File, 0, File->size(), Model, 8, true);
   EXPECT_FALSE(read(Other, 0) == read(Source, 0) &&
                read(Other, 1) == read(Source, 1));
+}
+
+TEST_F(ExamplesTest, AreHeldOutAtRandomOrFromTheEnd) {
+  Model.Packed = false;
+  O.Data = {Dir / "a.jsonl"};
+  O.ValFraction = 0.25;
+  using Rows = std::vector<std::vector<int32_t>>;
+  auto ReadAll = [&](SampleSource &Source) {
+    Rows All;
+    for (int64_t I = 0; I < Source.size(); ++I) {
+      std::vector<int32_t> Ids(16), Targets(16);
+      Source.read(I, Ids.data(), Targets.data());
+      All.push_back(Ids);
+    }
+    return All;
+  };
+  auto Split = [&](const char *How, int64_t Seed) {
+    O.ValSplit = How;
+    O.Seed = Seed;
+    Sources Data(O, Model, false);
+    return std::pair(ReadAll(*Data.Train), ReadAll(*Data.Validation));
+  };
+  ExampleSource Whole(*File, 0, File->size(), Model, 1, false);
+  Rows InOrder = ReadAll(Whole);
+  auto End = Split("end", 1).second;
+  EXPECT_EQ(End, Rows(InOrder.end() - 15, InOrder.end()));
+  auto [Train, Held] = Split("random", 1);
+  EXPECT_EQ(Held.size(), 15u);
+  EXPECT_NE(Held, End);
+  // Together they are all, each once.
+  Rows Together = Train;
+  Together.insert(Together.end(), Held.begin(), Held.end());
+  std::sort(Together.begin(), Together.end());
+  std::sort(InOrder.begin(), InOrder.end());
+  EXPECT_EQ(Together, InOrder);
+  // The seed decides; examples are held out at random unless the end is meant.
+  EXPECT_EQ(Split("auto", 1).second, Held);
+  EXPECT_NE(Split("random", 2).second, Held);
 }
 
 /// Samples that tell whose and which they are.

@@ -34,6 +34,7 @@ SPECIAL = {
     "comm": ("auto", "tcp"),
     "link-delay": ("1,1", "2,1"),
     "loss-scale": ("1024", "2048"),
+    "val-split": ("end", "random"),
 }
 
 
