@@ -50,11 +50,13 @@ static bool isOneHost() {
              : Nodes && std::string(Nodes) == "1";
 }
 
-/// Open MPI's components that listen on the network, when there is nothing but
-/// shared memory to use; what the user has chosen stays.
+/// Leaves out Open MPI's components that listen on the network, as there is
+/// shared memory, and lets NCCL listen on the loopback; what the user has
+/// chosen stays.
 static void stayInside() {
   setenv("OMPI_MCA_pml", "ob1", /*overwrite=*/0);
   setenv("OMPI_MCA_btl", "^tcp,ofi,uct,openib", /*overwrite=*/0);
+  setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
 }
 
 /// mpirun and srun have their own limits for the start.

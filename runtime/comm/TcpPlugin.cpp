@@ -294,6 +294,8 @@ int meet(const comm::Meeting &Place) {
   IsOneHost = std::all_of(Cards.begin(), Cards.end(), [&](const auto &Other) {
     return !std::strcmp(Other.Host, Own.Host);
   });
+  if (IsOneHost) // NCCL need not listen on the network either
+    setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
   if (startWorker(Device) || addAddress(Own)) {
     Start->abandon(Message, comm::kFarewellSeconds);
     return 1;

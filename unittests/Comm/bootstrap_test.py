@@ -11,6 +11,7 @@ disturb the start; a rank that is wrong, ends or is stopped must end all ranks i
 time, and each says why."""
 
 import argparse
+import concurrent.futures
 import contextlib
 import hashlib
 import hmac
@@ -818,10 +819,12 @@ def main():
     parser.add_argument("--starter", help="start-ranks.py")
     parser.add_argument("--plugin", help="libpoplar_tcp.so")
     parser.add_argument("--dying", help="libpoplar_dying.so")
+    parser.add_argument("--at-once", type=int, default=1, help="cases that run at a time (1)")
     arguments = parser.parse_args()
     # A shell in the background ignores it, and so would what it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name in arguments.cases:
+
+    def run(name):
         function, count = CASES[name]
         job = Job(arguments.job, count)
         job.starter = arguments.starter
@@ -832,6 +835,11 @@ def main():
         finally:
             job.remove()
         print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
+
+    # Most of the time they wait.
+    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+        for done in [pool.submit(run, name) for name in arguments.cases]:
+            done.result()
 
 
 if __name__ == "__main__":
