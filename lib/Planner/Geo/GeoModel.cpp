@@ -239,7 +239,7 @@ std::vector<GeoCluster> poplar::makeGeoProblems(const ClusterView &cluster,
 
 /// The plans that are played, of those that cost at most so much more than the
 /// best.
-static constexpr size_t mostPlayed = 8, mostSimulated = 64;
+static constexpr size_t mostPlayed = 16, mostSimulated = 64;
 static constexpr double simulationMargin = 1.5;
 
 /// Leaves the fastest of `plans` by simulation.
@@ -254,13 +254,19 @@ takeFinalists(const std::vector<GeoCluster> &problems,
     if (plan.seconds > best * simulationMargin ||
         finalists.size() >= mostSimulated)
       break;
+    // Those of the longer search are often those of the first look.
+    bool isKnown = std::any_of(
+        finalists.begin(), finalists.end(),
+        [index = index, &plan = plan](const GeoChoice::Finalist &other) {
+          return other.problem == index && other.plan.seconds == plan.seconds &&
+                 other.plan.schedule == plan.schedule &&
+                 other.plan.stages.size() == plan.stages.size() &&
+                 other.plan.pipelines() == plan.pipelines();
+        });
+    if (isKnown)
+      continue;
     double seconds = simulateGeoPlan(problems[index].problem, plan).seconds;
-    bool isKnown = std::any_of(finalists.begin(), finalists.end(),
-                               [&](const GeoChoice::Finalist &other) {
-                                 return other.seconds == seconds;
-                               });
-    if (!isKnown)
-      finalists.push_back({index, std::move(plan), seconds});
+    finalists.push_back({index, std::move(plan), seconds});
   }
   std::stable_sort(
       finalists.begin(), finalists.end(),

@@ -24,6 +24,7 @@ static constexpr double never = std::numeric_limits<double>::infinity();
 static constexpr size_t mostShapes = 192, mostAnnealed = 48;
 /// Of chains, in the starts of a shape.
 static constexpr size_t mostLengths = 3;
+static constexpr double simulationMargin = 1.25;
 
 namespace {
 struct Shape {
@@ -49,6 +50,11 @@ private:
   void addStart(const Shape &shape, GeoAnnealing &annealing,
                 std::vector<int> cells);
   void take(const Shape &shape, GeoAnnealing &annealing, const GeoState &state);
+  /// Slower than the best even when its programs run, which may take a little
+  /// less or more than it costs.
+  bool isFar(const Shape &shape) const {
+    return best && shape.bound >= best->seconds * simulationMargin;
+  }
   bool isWorse(const Shape &shape) const {
     return best && shape.bound >= best->seconds * (1 - 1e-9);
   }
@@ -175,7 +181,7 @@ GeoSearchResult Search::run() {
   result.lowerBound = shapes.front().bound;
   int64_t soon = effort - effort / 4;
   for (size_t i = 0; i < shapes.size() && i < mostShapes; ++i)
-    if (!isWorse(shapes[i]) && (effort > soon || i < 2))
+    if (!isFar(shapes[i]) && (effort > soon || i < 2))
       addStarts(shapes[i]);
   // As with placements: each start is annealed a little; then the better half
   // of what came of it, with twice the effort, until one is left.
@@ -234,7 +240,7 @@ GeoSearchResult Search::run() {
   else
     result.lowerBound = std::min(result.lowerBound, best->seconds);
   for (auto &[shape, plan] : ofShape)
-    if (plan.seconds > best->seconds)
+    if (plan.stages != best->stages || plan.schedule != best->schedule)
       result.others.push_back(std::move(plan));
   std::stable_sort(result.others.begin(), result.others.end(),
                    [](const GeoPlan &a, const GeoPlan &b) {

@@ -54,17 +54,14 @@ static Limit limitOfSize(const BatchProblem::DeviceType &type) {
 }
 
 /// The limit in stages 2 and 3, where `batch` samples are done in a step that
-/// takes `seconds`. In a single step, the slowest rank would only be slower
-/// with more, and one with all samples has no more to get.
+/// takes `seconds`. A rank that fits all samples into a single step has no more
+/// to get.
 static Limit limitOfStep(const BatchProblem &problem, size_t index,
                          int64_t batch, double seconds, bool isSingle) {
   const BatchProblem::DeviceType &type = problem.types[index];
-  if (isSingle && batch == problem.globalBatch)
-    return Limit::Remainder;
   if (batch == type.largestBatch)
-    return isSingle && batch > 0 && atMost(seconds, type.curve.seconds(batch))
-               ? Limit::Speed
-               : limitOfSize(type);
+    return isSingle && batch == problem.globalBatch ? Limit::Remainder
+                                                    : limitOfSize(type);
   return atMost(type.curve.seconds(batch + 1), seconds) ? Limit::Remainder
                                                         : Limit::Speed;
 }
@@ -75,7 +72,8 @@ static Limit limitOfIteration(const BatchProblem &problem, size_t index,
   const auto &type = problem.types[index];
   if (type.largestBatch == 0)
     return limitOfSize(type);
-  if (share.samples() == problem.globalBatch && share.steps == 1)
+  if (share.samples() == problem.globalBatch && share.steps == 1 &&
+      share.last == type.largestBatch)
     return Limit::Remainder;
   RankShare more = fastestShare(problem, index, share.samples() + 1);
   if (atMost(more.meetingSeconds(problem, type.curve), seconds))
