@@ -12,6 +12,7 @@
 #include "Poplar/Dialect/NN/NN.h"
 #include "Poplar/Dialect/Zero/Zero.h"
 #include "Poplar/Driver/Files.h"
+#include "Poplar/Driver/RecordedModel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -82,7 +83,7 @@ bool Compilation::load(const std::string &path) {
   }
   mlir::TimingScope phase = timing.nest("Read the model");
   module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
-  return static_cast<bool>(module);
+  return module && mlir::succeeded(verifyRecordedModel(*module));
 }
 
 bool Compilation::run(mlir::ModuleOp target,

@@ -350,6 +350,9 @@ OwningOpRef<ModuleOp> Config::finish(ModelBuilder &builder, Value loss,
                                   builder.getNumElements()))),
       entry("config", attrs.getStringAttr(document.getText())),
       entry("config_facts", attrs.getStringAttr(formatFacts()))};
+  if (options.dropout)
+    entries.push_back(
+        entry("dropout", attrs.getF64FloatAttr(*options.dropout)));
   if (options.packing)
     entries.push_back(entry("packing", attrs.getBoolAttr(true)));
   if (!summary.unsafePrecision.empty())

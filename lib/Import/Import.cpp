@@ -83,38 +83,51 @@ static void removeIgnored(json::Document &document, const Family &family,
   }
 }
 
+static OwningOpRef<ModuleOp>
+buildModel(json::Document &document, StringRef file,
+           const ImportOptions &options, MLIRContext &context,
+           std::string &error, ImportSummary *summary) {
+  context.loadDialect<nn::NNDialect, func::FuncDialect>();
+  OwningOpRef<ModuleOp> module;
+  if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
+    document.error("a dropout outside [0, 1) was asked for");
+  const Family *family = document.hasError() ? nullptr : findFamily(document);
+  if (family)
+    removeIgnored(document, *family, options);
+  if (!document.hasError()) {
+    ImportSummary ignored;
+    Config config(document, *family, options, context, file,
+                  summary ? *summary : ignored);
+    if (!config.failed())
+      module = family->build(config);
+  }
+  if (document.hasError()) {
+    error = document.getError();
+    return {};
+  }
+  if (failed(verify(*module))) {
+    error = (file + ": the imported module is invalid").str();
+    return {};
+  }
+  return module;
+}
+
 OwningOpRef<ModuleOp> poplar::importModel(StringRef path,
                                           const ImportOptions &options,
                                           MLIRContext &context,
                                           std::string &error,
                                           ImportSummary *summary) {
-  context.loadDialect<nn::NNDialect, func::FuncDialect>();
   SmallString<128> file(path);
   if (llvm::sys::fs::is_directory(file))
     llvm::sys::path::append(file, "config.json");
+  auto document = json::Document::open(file.str().str(), file.str().str());
+  return buildModel(*document, file, options, context, error, summary);
+}
 
-  std::unique_ptr<json::Document> document =
-      json::Document::open(file.str().str(), file.str().str());
-  OwningOpRef<ModuleOp> module;
-  if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1))
-    document->error("a dropout outside [0, 1) was asked for");
-  const Family *family = document->hasError() ? nullptr : findFamily(*document);
-  if (family)
-    removeIgnored(*document, *family, options);
-  if (!document->hasError()) {
-    ImportSummary ignored;
-    Config config(*document, *family, options, context, file,
-                  summary ? *summary : ignored);
-    if (!config.failed())
-      module = family->build(config);
-  }
-  if (document->hasError()) {
-    error = document->getError();
-    return {};
-  }
-  if (failed(verify(*module))) {
-    error = file.str().str() + ": the imported module is invalid";
-    return {};
-  }
-  return module;
+OwningOpRef<ModuleOp> poplar::importModelText(StringRef text, StringRef name,
+                                              const ImportOptions &options,
+                                              MLIRContext &context,
+                                              std::string &error) {
+  auto document = json::Document::parse(text.str(), name.str());
+  return buildModel(*document, name, options, context, error, nullptr);
 }

@@ -53,6 +53,14 @@ mlir::OwningOpRef<mlir::ModuleOp> importModel(llvm::StringRef path,
                                               std::string &error,
                                               ImportSummary *summary = nullptr);
 
+/// The same for the text of a config.json; `name` stands for its file, beside
+/// which no tokenizer is looked for if the options have the ids of tokens.
+mlir::OwningOpRef<mlir::ModuleOp> importModelText(llvm::StringRef text,
+                                                  llvm::StringRef name,
+                                                  const ImportOptions &options,
+                                                  mlir::MLIRContext &context,
+                                                  std::string &error);
+
 } // namespace poplar
 
 #endif // POPLAR_IMPORT_IMPORT_H

@@ -82,7 +82,8 @@ LogicalResult ModelVerifier::verifyKeys() {
     if (texts.contains(name)) {
       if (!isa<StringAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a string";
-    } else if (name == "lora_alpha" || name == "lora_dropout") {
+    } else if (name == "lora_alpha" || name == "lora_dropout" ||
+               name == "dropout") {
       if (!isa<FloatAttr>(entry.getValue()))
         return module.emitError("nn.model: ") << name << " is not a number";
     } else if (name == "lora_in_out" || name == "packing" ||

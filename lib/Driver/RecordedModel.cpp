@@ -1,0 +1,277 @@
+//===- RecordedModel.cpp - A module against its configuration -------------===//
+//
+// Part of the Poplar project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Poplar/Driver/RecordedModel.h"
+#include "Poplar/Dialect/NN/NN.h"
+#include "Poplar/Import/Import.h"
+#include "Poplar/Support/Names.h"
+#include "Poplar/Transforms/Model/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace poplar;
+
+namespace {
+
+/// Compares a module with what an import of its configuration makes.
+class ModuleComparison {
+public:
+  ModuleComparison(ModuleOp module, ModuleOp imported)
+      : module(module), imported(imported) {}
+
+  LogicalResult compare() {
+    return failure(failed(compareFacts()) || failed(compareSymbols()));
+  }
+
+private:
+  /// Begins an error; `what` is about the op.
+  InFlightDiagnostic report(Operation *op, const Twine &what);
+
+  LogicalResult compareFacts();
+  LogicalResult compareSymbols();
+  LogicalResult compareOps(Operation *op, Operation *expected);
+  LogicalResult compareAttributes(Operation *op, Operation *expected);
+  LogicalResult compareBlocks(Operation *op, Region &region, Region &expected);
+
+  ModuleOp module, imported;
+  /// Values of the import, for those of the module.
+  DenseMap<Value, Value> counterparts;
+};
+
+} // namespace
+
+/// For an error message, which shows no more than the beginning.
+static std::string show(Attribute attribute) {
+  if (!attribute)
+    return "absent";
+  std::string text;
+  llvm::raw_string_ostream(text) << attribute;
+  return text.size() <= 80 ? text : text.substr(0, 80) + "...";
+}
+
+InFlightDiagnostic ModuleComparison::report(Operation *op, const Twine &what) {
+  InFlightDiagnostic diagnostic = op->emitOpError()
+                                  << "differs from the model of nn.model's "
+                                     "config, which checkpoints get as "
+                                     "config.json: "
+                                  << what;
+  diagnostic.attachNote()
+      << "import a configuration that says so; or remove config and "
+         "config_facts from nn.model, and checkpoints have no configuration";
+  return diagnostic;
+}
+
+/// Whether the facts that another config.json is compared with are those of
+/// the import. The names that it may have may be more: --ignore-key adds some.
+static bool areEqualFacts(StringRef text, StringRef expected) {
+  auto parse = [](StringRef each) {
+    llvm::Expected<llvm::json::Value> value = llvm::json::parse(each);
+    if (value && value->getAsObject())
+      return std::move(*value->getAsObject());
+    llvm::consumeError(value.takeError());
+    return llvm::json::Object();
+  };
+  llvm::json::Object facts = parse(text), wanted = parse(expected);
+  llvm::StringSet<> names;
+  if (const llvm::json::Array *known = facts.getArray("known"))
+    for (const llvm::json::Value &name : *known)
+      names.insert(name.getAsString().value_or(""));
+  if (const llvm::json::Array *known = wanted.getArray("known"))
+    for (const llvm::json::Value &name : *known)
+      if (!names.contains(name.getAsString().value_or("")))
+        return false;
+  facts.erase("known");
+  wanted.erase("known");
+  return facts == wanted;
+}
+
+LogicalResult ModuleComparison::compareFacts() {
+  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr),
+       wanted = imported->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  for (NamedAttribute entry : wanted) {
+    StringRef name = entry.getName();
+    Attribute said = facts.get(entry.getName());
+    // Which tokens are masked is no matter of the function, and a tokenizer
+    // beside the configuration may have told it.
+    if (said == entry.getValue() || name == "mask_token_id" ||
+        name == "special_token_ids")
+      continue;
+    auto text = dyn_cast_or_null<StringAttr>(said);
+    if (name == "config_facts" && text &&
+        areEqualFacts(text, cast<StringAttr>(entry.getValue())))
+      continue;
+    return report(module, "nn.model: " + name + " is " + show(said) +
+                              ", and there " + show(entry.getValue()));
+  }
+  return success();
+}
+
+LogicalResult ModuleComparison::compareSymbols() {
+  SymbolTable symbols(module), others(imported);
+  for (Operation &expected : imported.getOps()) {
+    StringRef name = SymbolTable::getSymbolName(&expected);
+    Operation *op = symbols.lookup(name);
+    if (!op || op->getName() != expected.getName())
+      return report(module, "it has no " + expected.getName().getStringRef() +
+                                " @" + name);
+    if (failed(compareOps(op, &expected)))
+      return failure();
+  }
+  for (Operation &op : module.getOps())
+    if (isa<nn::ParameterOp, func::FuncOp>(op) &&
+        !others.lookup(SymbolTable::getSymbolName(&op)))
+      return report(&op, "there is no such symbol there");
+  return success();
+}
+
+LogicalResult ModuleComparison::compareAttributes(Operation *op,
+                                                  Operation *expected) {
+  DictionaryAttr attributes = op->getAttrDictionary(),
+                 wanted = expected->getAttrDictionary();
+  if (attributes == wanted)
+    return success();
+  for (NamedAttribute entry : wanted)
+    if (Attribute value = attributes.get(entry.getName());
+        value != entry.getValue())
+      return report(op, entry.getName().strref() + " is " + show(value) +
+                            ", and there " + show(entry.getValue()));
+  for (NamedAttribute entry : attributes)
+    if (!wanted.contains(entry.getName()))
+      return report(op, entry.getName().strref() + " is " +
+                            show(entry.getValue()) + ", and there absent");
+  return success();
+}
+
+LogicalResult ModuleComparison::compareOps(Operation *op, Operation *expected) {
+  if (op->getName() != expected->getName() ||
+      op->getNumOperands() != expected->getNumOperands() ||
+      op->getNumRegions() != expected->getNumRegions() ||
+      op->getResultTypes() != expected->getResultTypes())
+    return report(op, "there is another op, of other operands or results, " +
+                          expected->getName().getStringRef() +
+                          ", in its place");
+  for (auto [index, value] : llvm::enumerate(op->getOperands()))
+    if (counterparts.lookup(value) != expected->getOperand(index))
+      return report(op, "its operand " + Twine(index) +
+                            " is another value than there");
+  for (auto [result, other] :
+       llvm::zip(op->getResults(), expected->getResults()))
+    counterparts[result] = other;
+  if (failed(compareAttributes(op, expected)))
+    return failure();
+  for (auto [region, other] :
+       llvm::zip(op->getRegions(), expected->getRegions()))
+    if (failed(compareBlocks(op, region, other)))
+      return failure();
+  return success();
+}
+
+LogicalResult ModuleComparison::compareBlocks(Operation *op, Region &region,
+                                              Region &expected) {
+  if (region.getBlocks().size() != expected.getBlocks().size())
+    return report(op, "it has another number of blocks than there");
+  for (auto [block, other] : llvm::zip(region, expected)) {
+    if (block.getArgumentTypes() != other.getArgumentTypes())
+      return report(op, "it has arguments of other types than there");
+    for (auto [argument, there] :
+         llvm::zip(block.getArguments(), other.getArguments()))
+      counterparts[argument] = there;
+    auto next = other.begin();
+    for (Operation &each : block) {
+      if (next == other.end())
+        return report(&each, "there is no op in its place");
+      if (failed(compareOps(&each, &*next++)))
+        return failure();
+    }
+    if (next != other.end())
+      return report(op, "it lacks a " + next->getName().getStringRef() +
+                            " at its end");
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The import
+//===----------------------------------------------------------------------===//
+
+/// The options of the import that made a module.
+static ImportOptions getOptions(DictionaryAttr facts) {
+  ImportOptions options;
+  if (auto seqLen = facts.getAs<IntegerAttr>("seq_len"))
+    options.seqLen = seqLen.getInt();
+  if (auto dropout = facts.getAs<FloatAttr>("dropout"))
+    options.dropout = dropout.getValueAsDouble();
+  if (auto packing = facts.getAs<BoolAttr>("packing"))
+    options.packing = packing.getValue();
+  if (auto mask = facts.getAs<IntegerAttr>("mask_token_id"))
+    options.maskTokenId = mask.getInt();
+  if (auto ids = facts.getAs<DenseI64ArrayAttr>("special_token_ids"))
+    options.specialTokenIds.assign(ids.asArrayRef().begin(),
+                                   ids.asArrayRef().end());
+  return options;
+}
+
+/// Adapters, and the format of frozen weights, as the module has them.
+static LogicalResult addAdapters(ModuleOp imported, DictionaryAttr facts) {
+  auto rank = facts.getAs<IntegerAttr>("lora_rank");
+  auto format = facts.getAs<StringAttr>("frozen_format");
+  PassManager passes(imported.getContext());
+  if (rank) {
+    NNAddAdaptersOptions options;
+    options.rank = rank.getInt();
+    if (auto alpha = facts.getAs<FloatAttr>("lora_alpha"))
+      options.alpha = alpha.getValueAsDouble();
+    if (auto dropout = facts.getAs<FloatAttr>("lora_dropout"))
+      options.dropout = dropout.getValueAsDouble();
+    if (auto targets = facts.getAs<StringAttr>("lora_targets")) {
+      SmallVector<StringRef> names;
+      targets.getValue().split(names, ',');
+      for (StringRef name : names)
+        options.targets.push_back(name.str());
+    }
+    passes.addPass(createNNAddAdapters(options));
+  }
+  if (format)
+    passes.addPass(createNNQuantizeFrozen({format.str()}));
+  return passes.run(imported);
+}
+
+LogicalResult poplar::verifyRecordedModel(ModuleOp module) {
+  auto facts = module->getAttrOfType<DictionaryAttr>(nn::kModelAttr);
+  if (!facts)
+    return success();
+  auto config = facts.getAs<StringAttr>("config");
+  if (!config)
+    return facts.contains("config_facts")
+               ? module.emitError("nn.model: has config_facts and no config")
+               : success();
+  std::string error;
+  OwningOpRef<ModuleOp> imported;
+  {
+    // The failure is told in one line, at the module.
+    ScopedDiagnosticHandler handler(module.getContext(),
+                                    [&](Diagnostic &diagnostic) {
+                                      if (error.empty())
+                                        error = diagnostic.str();
+                                      return success();
+                                    });
+    imported = importModelText(config.getValue(), "config", getOptions(facts),
+                               *module.getContext(), error);
+    if (imported && failed(addAdapters(*imported, facts)))
+      imported = {};
+  }
+  if (!imported)
+    return module.emitError("nn.model: its config cannot be imported as the "
+                            "module says: ")
+           << error;
+  return ModuleComparison(module, *imported).compare();
+}
