@@ -51,7 +51,7 @@ struct Options {
 
   // Data.
   std::vector<std::string> Data, ValData, IgnoredMembers;
-  std::string DataFormat = "auto", DataIds, Tokenizer;
+  std::string DataFormat = "auto", DataIds, Tokenizer, ChatTemplate, ChatDate;
   double ValFraction = 0.1;
   // Run.
   std::string Out, Init, InitAdapter;
