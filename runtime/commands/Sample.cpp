@@ -10,7 +10,7 @@
 #include "checkpoint/Safetensors.h"
 #include "comm/Launcher.h"
 #include "commands/Inference.h"
-#include "data/ChatTemplate.h"
+#include "data/ChatFormat.h"
 #include "data/Text.h"
 #include "job/Fingerprint.h"
 #include "job/Group.h"
@@ -35,20 +35,16 @@ struct Prompt {
 };
 } // namespace
 
-static Prompt makeChat(const std::string &Message, const ModelInfo &Model,
+static Prompt makeChat(const Options &O, const ModelInfo &Model,
                        const TextEncoding &Encoding) {
   const Tokenizer *Tok = Encoding.get();
-  std::optional<ChatTemplate> Template;
-  if (Tok)
-    Template = ChatTemplate::find(*Tok, readChatTemplate(Encoding.path()));
-  if (!Template)
-    fail("--chat: the model has no tokenizer with the tokens of a chat "
-         "template (",
-         ChatTemplate::listNames(), "); give the text as --prompt");
+  if (!Tok)
+    fail("--chat: the model has no tokenizer; name it by --tokenizer");
+  ChatFormat Format(*Tok, ShippedTemplate::read(Encoding.path()),
+                    {O.ChatTemplate, O.ChatDate});
   std::vector<int64_t> Ends = findEnds(Model);
-  Ends.push_back(Tok->find(Template->getEndOfTurn()));
-  return {Tok->encode(Template->renderPrompt(Message), /*AddSpecial=*/false),
-          Ends};
+  Ends.push_back(Format.getEndOfTurn());
+  return {Tok->encode(Format.renderPrompt(O.Chat), /*AddSpecial=*/false), Ends};
 }
 
 static Prompt parsePrompt(const Options &O, const ModelInfo &Model,
@@ -202,7 +198,11 @@ static void sample(const PoplarProgram &Program, const Options &O,
          "to fill gaps");
   TextEncoding Encoding(O, Model);
   auto [Text, Ends] = O.Chat.empty() ? parsePrompt(O, Model, Encoding.get())
-                                     : makeChat(O.Chat, Model, Encoding);
+                                     : makeChat(O, Model, Encoding);
+  for (int32_t Id : Text)
+    if (Id >= Model.VocabSize)
+      fail("the prompt has the token ", Id,
+           ", which is outside the model's vocabulary of ", Model.VocabSize);
   if (Ranks)
     Ranks->agree({{"--checkpoint", describeCheckpoint(O.Checkpoint)}});
   loadTrained(Exec, O.Checkpoint, O.Init);

@@ -9,8 +9,6 @@
 #ifndef POPLAR_RUNTIME_CHATTEMPLATE_H
 #define POPLAR_RUNTIME_CHATTEMPLATE_H
 
-#include "data/ExampleMembers.h"
-#include "support/JSON.h"
 #include "tokenizer/Tokenizer.h"
 
 #include <optional>
@@ -21,6 +19,14 @@
 
 namespace poplar::runtime {
 
+/// A message, and whether it counts if it is an answer.
+struct ChatMessage {
+  std::string Role, Content;
+  /// Empty if there is none.
+  std::string Reasoning;
+  bool Counts = true;
+};
+
 /// A conversation as text, and the places, in bytes, of which tokens count: the
 /// answers, with the tokens that end them.
 struct RenderedChat {
@@ -28,23 +34,21 @@ struct RenderedChat {
   std::vector<std::pair<size_t, size_t>> Counted;
 };
 
-/// How a family of models writes a conversation. It is known by the tokens that
-/// it needs. A tokenizer's own template, which is a program, is not run: only
-/// which of Mistral's forms it is is read off it.
+/// How a family of models writes a conversation, for models that ship no
+/// template of their own. It is known by the tokens that it needs.
 class ChatTemplate {
 public:
-  /// That of which the tokenizer has the tokens, if there is one. `Source` is
-  /// the tokenizer's own template, see readChatTemplate(). Throws an Error
-  /// where it decides between forms, and none of those is found in it.
-  static std::optional<ChatTemplate> find(const Tokenizer &Tok,
-                                          const std::string &Source);
+  /// That of which the tokenizer has the tokens, if there is one.
+  static std::optional<ChatTemplate> find(const Tokenizer &Tok);
+  /// That which --chat-template names so, if there is one.
+  static std::optional<ChatTemplate> find(const std::string &Option);
   /// "ChatML, Llama 3, ..."
   static std::string listNames();
+  /// "chatml, llama-3, ..."
+  static std::string listOptions();
 
-  /// Of a list of objects with `role` and `content`, whose other members are
-  /// as `Members` says. `Where` names it in errors.
-  RenderedChat render(const json::Value &Messages,
-                      const ExampleMembers &Members,
+  /// `Where` names the conversation in errors.
+  RenderedChat render(const std::vector<ChatMessage> &Messages,
                       const std::string &Where) const;
   /// A user's message, up to where the answer begins.
   std::string renderPrompt(std::string_view Message) const;
@@ -59,16 +63,11 @@ private:
     std::string Before, Behind, After;
     bool Trims = false;
   };
-  /// Where the words of the system go.
-  enum class SystemPlace {
-    Nowhere,
-    Turn,      ///< in a turn of their own
-    FirstUser, ///< in front of the first user's
-    LastUser   ///< in front of the last user's, if nothing follows
-  };
   /// Families whose turns are alike but for the name of the role.
   struct Roles {
     const char *Name;
+    /// What --chat-template calls it.
+    const char *Option;
     /// The tokens that tell the template.
     const char *Needs[2];
     const char *First, *BeforeRole, *BehindRole, *EndOfTurn, *BehindTurn;
@@ -78,21 +77,14 @@ private:
   static const Roles Table[];
 
   explicit ChatTemplate(const Roles &Family);
-  /// Mistral's [INST] and [/INST], as in the template `Source`.
-  explicit ChatTemplate(const std::string &Source);
-
   /// Returns where the content begins.
   size_t addTurn(std::string &Text, const Turn &Form,
                  std::string_view Content) const;
 
   std::string Name, First;
   Turn User, Answer, System;
-  SystemPlace Place = SystemPlace::Turn;
+  bool HasSystem;
 };
-
-/// The `chat_template` that belongs to a tokenizer: of chat_template.jinja or
-/// tokenizer_config.json beside it; empty if there is none.
-std::string readChatTemplate(const std::string &TokenizerPath);
 
 } // namespace poplar::runtime
 

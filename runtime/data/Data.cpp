@@ -79,7 +79,10 @@ void RawSource::check() {
           Targets[I] >= Model.VocabSize)
         fail("'", File.path(), "': sample ", Index, ", position ", I, ": id ",
              Id, " or target ", Targets[I], " is outside the vocabulary of ",
-             Model.VocabSize);
+             Model.VocabSize,
+             Targets[I] == -100 ? "; a target that is not counted is -1 here, "
+                                  "and not -100"
+                                : "");
       if (Model.Packed && Positions[I] != 0 &&
           (I == 0 || Positions[I] != Positions[I - 1] + 1))
         fail("'", File.path(), "': sample ", Index, ", token ", I,

@@ -20,14 +20,15 @@
 using namespace poplar::runtime;
 
 // A file: the ids of all examples, with the highest bit of those that count;
-// where each example ends, in ids; and the tail.
+// where each example ends, in ids; what is to be said of conversations; and the
+// tail.
 namespace {
 struct Tail {
-  uint64_t Examples, Counted;
+  uint64_t Examples, Counted, NoteSize;
   char Magic[8];
 };
 constexpr uint32_t CountBit = 1u << 31;
-constexpr char Magic[8] = {'p', 'o', 'p', 'l', 'e', 'x', '0', '1'};
+constexpr char Magic[8] = {'p', 'o', 'p', 'l', 'e', 'x', '0', '2'};
 } // namespace
 
 bool poplar::runtime::isExamples(const std::string &Path,
@@ -96,7 +97,8 @@ static void forEachObject(const MappedFile &File, const Callback &Take) {
 
 /// Writes the encoded examples of `Source` to the file `Out`.
 static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
-                           const std::string &Out, bool Reports) {
+                           int64_t VocabSize, const std::string &Out,
+                           bool Reports) {
   OutputFile File(Out);
   Waiting Report("encoding '" + Source.path() + "'");
   std::vector<uint64_t> Ends;
@@ -109,6 +111,10 @@ static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
   forEachObject(Source, [&](const json::Value &Object, const std::string &Where,
                             size_t Done) {
     Example E = Encoder.encode(Object, Where);
+    for (int32_t Id : E.Ids)
+      if (Id >= VocabSize)
+        fail(Where, ": has the token ", Id,
+             ", which is outside the model's vocabulary of ", VocabSize);
     for (size_t I = 0; I < E.Ids.size(); ++I) {
       Buffer.push_back(static_cast<uint32_t>(E.Ids[I]) |
                        (E.Counts[I] ? CountBit : 0));
@@ -124,7 +130,10 @@ static void encodeExamples(const MappedFile &Source, ExampleEncoder &Encoder,
     Buffer.push_back(0);
   Flush();
   File.write(Ends.data(), Ends.size() * sizeof(uint64_t));
-  Tail End = {Ends.size(), Counted, {}};
+  std::string Note =
+      Encoder.chat() ? ", " + Encoder.chat()->describe() : std::string();
+  File.write(Note);
+  Tail End = {Ends.size(), Counted, Note.size(), {}};
   std::memcpy(End.Magic, Magic, sizeof Magic);
   File.write(&End, sizeof End);
   File.close();
@@ -142,15 +151,21 @@ static MappedFile prepare(const std::string &Path, const TextEncoding &Encoding,
     Ignored += (Ignored.empty() ? ", without the members " : ", ") + Each;
   Note = Ignored + describeInvalid(Source);
   int32_t EndId = findEnd(Model);
-  std::string Template = readChatTemplate(Encoding.path());
-  ExampleEncoder Encoder(*Encoding.get(), EndId, Template,
-                         ExampleMembers(Rules.IgnoredMembers));
-  // The template may decide how conversations are written.
-  return Encoding.keep(
-      Source, "examples 4 " + std::to_string(EndId) + Ignored + "\n" + Template,
-      [&](const std::string &Out) {
-        encodeExamples(Source, Encoder, Out, Reports);
-      });
+  ShippedTemplate Shipped = ShippedTemplate::read(Encoding.path());
+  ExampleEncoder Encoder(*Encoding.get(), EndId, Shipped, Rules);
+  // Whatever decides how conversations are written.
+  std::string Kind = "examples 5 " + std::to_string(EndId) + " " +
+                     std::to_string(Model.VocabSize) + Ignored + "\n" +
+                     Rules.Chat.Template + "\n" + Rules.Chat.Date + "\n" +
+                     std::filesystem::path(Shipped.Path).filename().string() +
+                     "\n" + Shipped.Source +
+                     jinja::Value(Shipped.Tokens).toJSON();
+  std::error_code Code;
+  if (std::filesystem::exists(Rules.Chat.Template, Code))
+    Kind += MappedFile(Rules.Chat.Template).text();
+  return Encoding.keep(Source, Kind, [&](const std::string &Out) {
+    encodeExamples(Source, Encoder, Model.VocabSize, Out, Reports);
+  });
 }
 
 ExampleFile::ExampleFile(const std::string &Path, const TextEncoding &Encoding,
@@ -161,19 +176,23 @@ ExampleFile::ExampleFile(const std::string &Path, const TextEncoding &Encoding,
   if (File.size() >= sizeof End)
     std::memcpy(&End, File.data() + File.size() - sizeof End, sizeof End);
   if (std::memcmp(End.Magic, Magic, sizeof Magic) != 0 ||
-      End.Examples > (File.size() - sizeof End) / sizeof(uint64_t))
+      End.NoteSize > File.size() - sizeof End ||
+      End.Examples >
+          (File.size() - sizeof End - End.NoteSize) / sizeof(uint64_t))
     fail("'", File.path(), "' is damaged; remove it");
   if (End.Examples == 0)
     fail("'", Path, "' has no examples");
   Count = static_cast<int64_t>(End.Examples);
   Counted = static_cast<int64_t>(End.Counted);
+  EndOfEnds = File.size() - sizeof End - End.NoteSize;
+  Note = std::string(File.text().substr(EndOfEnds, End.NoteSize)) + Note;
 }
 
 int64_t ExampleFile::getEnd(int64_t Example) const {
   uint64_t End = 0;
   if (Example >= 0)
     std::memcpy(&End,
-                File.data() + File.size() - sizeof(Tail) -
+                File.data() + EndOfEnds -
                     static_cast<size_t>(Count - Example) * sizeof End,
                 sizeof End);
   return static_cast<int64_t>(End);

@@ -17,12 +17,7 @@
 namespace poplar::runtime {
 
 struct ModelInfo;
-
-/// What options say about examples.
-struct ExampleRules {
-  /// See ExampleMembers.
-  std::vector<std::string> IgnoredMembers;
-};
+struct ExampleRules;
 
 /// Whether a file is to be read as examples: JSON, of a model with a tokenizer.
 bool isExamples(const std::string &Path, const std::string &Format,
@@ -63,6 +58,8 @@ private:
   std::string Name, Note;
   MappedFile File;
   int64_t Count = 0, Counted = 0;
+  /// Where the places at which examples end do end, in bytes.
+  size_t EndOfEnds = 0;
 };
 
 } // namespace poplar::runtime

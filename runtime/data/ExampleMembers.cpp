@@ -45,8 +45,8 @@ static constexpr const char *NoPreference =
     "data of preferences and labels are not supported: give what is to be "
     "learned, as completion or messages";
 static constexpr const char *NoReasoning =
-    "no chat template that is built in writes it: put it into the content as "
-    "the model is to write it";
+    "the chat template does not write it: put it into the content as the model "
+    "is to write it";
 static constexpr const char *NoParts =
     "a message counts whole or not: train is true or false";
 static constexpr const char *NoTurns =
@@ -114,6 +114,15 @@ const json::Value *ExampleMembers::find(const json::Value &Object,
                                         std::string_view Key) const {
   const json::Value *Member = Object.find(Key);
   return Member && Member->kind() != json::Value::Null && !Ignored.count(Key)
+             ? Member
+             : nullptr;
+}
+
+const json::Value *ExampleMembers::findInMessage(const json::Value &Message,
+                                                 const std::string &Key) const {
+  const json::Value *Member = Message.find(Key);
+  return Member && Member->kind() != json::Value::Null &&
+                 !Ignored.count("messages." + Key)
              ? Member
              : nullptr;
 }
@@ -186,16 +195,19 @@ static bool readWeight(const json::Value &Weight, const std::string &Where) {
 }
 
 bool ExampleMembers::checkMessage(const json::Value &Message,
+                                  bool ReadsReasoning,
                                   const std::string &Where) const {
   if (Message.kind() != json::Value::Object)
     fail(Where, ": a message is an object with role and content");
-  checkMembers(Message, {"role", "content", "weight", "train", "training"},
-               "messages.", Where);
+  std::vector<std::string_view> Read = {"role", "content", "weight", "train",
+                                        "training"};
+  if (ReadsReasoning)
+    Read.push_back("reasoning_content");
+  checkMembers(Message, Read, "messages.", Where);
   bool Counts = true, IsAsked = false;
   for (const char *Key : {"weight", "train", "training"}) {
-    const json::Value *Member = Message.find(Key);
-    if (!Member || Member->kind() == json::Value::Null ||
-        Ignored.count(std::string("messages.") + Key))
+    const json::Value *Member = findInMessage(Message, Key);
+    if (!Member)
       continue;
     bool IsWeight = Key[0] == 'w';
     if (!IsWeight && Member->kind() != json::Value::Boolean)

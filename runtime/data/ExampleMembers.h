@@ -37,12 +37,18 @@ public:
                          const std::string &Where) const;
   /// Checks the members of a message. Returns whether the message counts if it
   /// is an answer: `weight` is not 0, and `train` is not false.
-  bool checkMessage(const json::Value &Message, const std::string &Where) const;
+  /// With `ReadsReasoning`, `reasoning_content` is read.
+  bool checkMessage(const json::Value &Message, bool ReadsReasoning,
+                    const std::string &Where) const;
 
   /// A member of an object. Null, which stands for none in files of which all
   /// rows have the same columns, is none, and so is a member that is ignored.
   const json::Value *find(const json::Value &Object,
                           std::string_view Key) const;
+
+  /// A member of a message.
+  const json::Value *findInMessage(const json::Value &Message,
+                                   const std::string &Key) const;
 
 private:
   /// Fails if a member is not on the list. `Prefix` is that of members of

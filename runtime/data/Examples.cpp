@@ -14,20 +14,18 @@
 using namespace poplar::runtime;
 
 ExampleEncoder::ExampleEncoder(const Tokenizer &Tok, int32_t EndId,
-                               const std::string &Template,
-                               const ExampleMembers &Members)
-    : Encoder(Tok.makeEncoder()), Tok(Tok), Template(Template),
-      Members(Members), EndId(EndId) {}
+                               const ShippedTemplate &Shipped,
+                               const ExampleRules &Rules)
+    : Encoder(Tok.makeEncoder()), Tok(Tok), Shipped(Shipped),
+      Members(Rules.IgnoredMembers), Asked(Rules.Chat), EndId(EndId) {}
 
-const ChatTemplate &ExampleEncoder::getChat(const std::string &Where) {
+const ChatFormat &ExampleEncoder::getChat(const std::string &Where) {
   if (!Chat)
-    Chat = ChatTemplate::find(Tok, Template);
-  if (!Chat)
-    fail(Where,
-         ": the tokenizer has the tokens of no chat template that is "
-         "built in (",
-         ChatTemplate::listNames(),
-         "); give prompt and completion instead of messages");
+    try {
+      Chat = std::make_unique<ChatFormat>(Tok, Shipped, Asked);
+    } catch (const Error &E) {
+      fail(Where, ": ", E.what());
+    }
   return *Chat;
 }
 

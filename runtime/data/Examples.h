@@ -9,8 +9,7 @@
 #ifndef POPLAR_RUNTIME_EXAMPLES_H
 #define POPLAR_RUNTIME_EXAMPLES_H
 
-#include "data/ChatTemplate.h"
-#include "data/ExampleMembers.h"
+#include "data/ChatFormat.h"
 #include "support/JSON.h"
 
 namespace poplar::runtime {
@@ -21,28 +20,35 @@ struct Example {
   std::vector<bool> Counts;
 };
 
+/// What options say about examples.
+struct ExampleRules {
+  /// See ExampleMembers.
+  std::vector<std::string> IgnoredMembers;
+  ChatOptions Chat;
+};
+
 /// Turns objects of JSON into ids. An object has
 ///   text                           all tokens count
 ///   prompt, completion             those of the completion
 ///   instruction, input, output     the same, in Alpaca's words
-///   messages [{role, content}]     those of the assistant, by the chat
-///                                  template that the tokenizer's tokens show
+///   messages [{role, content}]     those of the assistant, see ChatFormat
 /// The token that ends a text, a completion or an answer counts as well. Which
 /// other members an object may have, ExampleMembers says.
 class ExampleEncoder {
 public:
-  /// `EndId` is the model's eos_token_id, or -1. `Template` is the tokenizer's
-  /// own chat template, see ChatTemplate.
+  /// `EndId` is the model's eos_token_id, or -1.
   ExampleEncoder(const Tokenizer &Tok, int32_t EndId,
-                 const std::string &Template, const ExampleMembers &Members);
+                 const ShippedTemplate &Shipped, const ExampleRules &Rules);
 
   /// `Where` names the object in errors. One of which nothing counts is an
   /// error.
   Example encode(const json::Value &Object, const std::string &Where);
+  /// How conversations are written, if one has been met.
+  const ChatFormat *chat() const { return Chat.get(); }
 
 private:
   Example encodeObject(const json::Value &Object, const std::string &Where);
-  const ChatTemplate &getChat(const std::string &Where);
+  const ChatFormat &getChat(const std::string &Where);
   Example encodeChat(const RenderedChat &Chat);
   Example encodeCompletion(const std::string &Prompt,
                            const std::string &Completion,
@@ -52,10 +58,11 @@ private:
 
   std::unique_ptr<Tokenizer::Encoder> Encoder;
   const Tokenizer &Tok;
-  std::string Template;
+  ShippedTemplate Shipped;
   ExampleMembers Members;
+  ChatOptions Asked;
   /// Once a conversation has been met.
-  std::optional<ChatTemplate> Chat;
+  std::unique_ptr<ChatFormat> Chat;
   int32_t EndId;
 };
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/Sources.h"
+#include "data/Examples.h"
 #include "data/Mixture.h"
 #include "job/Fingerprint.h"
 #include "job/Job.h"
@@ -63,7 +64,8 @@ static DataFile openFile(const std::string &Path, const Options &O,
   DataFile File;
   if (isExamples(Path, O.DataFormat, Encoding)) {
     File.Examples = std::make_unique<ExampleFile>(
-        Path, Encoding, Model, ExampleRules{O.IgnoredMembers}, Reports);
+        Path, Encoding, Model,
+        ExampleRules{O.IgnoredMembers, {O.ChatTemplate, O.ChatDate}}, Reports);
     return File;
   }
   TokenFormat Format;

@@ -65,11 +65,9 @@ TextEncoding::TextEncoding(const Options &O, const ModelInfo &Model) {
          "' is not the tokenizer that the program was built with; build it "
          "again, or name the tokenizer by --tokenizer");
   Tok = Tokenizer::load(Path);
-  if (Tok->size() > Model.VocabSize)
-    fail("the tokenizer '", Path, "' has ids up to ", Tok->size() - 1,
-         ", and the model a vocabulary of ", Model.VocabSize,
-         "; give the tokenizer that the model was made with");
-  Width = Model.VocabSize <= 1 << 16 ? 2 : 4;
+  // Ids outside the vocabulary, which some tokenizers have, are refused where
+  // they are met.
+  Width = std::max(Model.VocabSize, Tok->size()) <= 1 << 16 ? 2 : 4;
 }
 
 static std::string getCacheDirectory() {

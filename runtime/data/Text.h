@@ -23,7 +23,7 @@ struct Options;
 class TextEncoding {
 public:
   /// That of --tokenizer, or the one that `poplar build` put into the job's
-  /// directory. Its ids must be in the model's vocabulary.
+  /// directory. It may have ids outside the model's vocabulary.
   TextEncoding(const Options &O, const ModelInfo &Model);
 
   /// Null if the model has none: then text is bytes.

@@ -43,6 +43,13 @@ static std::vector<Spec> getSpecs(Options &O, std::string &Config) {
        "tokenizer.json or tokenizer.model for text (default: that of the "
        "model, if it was imported with one)",
        nullptr, Agreement::Contents},
+      {"chat-template", &O.ChatTemplate, 0, "FILE|NAME",
+       "template for conversations: a file of Jinja, or chatml, llama-3, "
+       "gemma, phi-3, phi-4 or phi-4-mini (default: the model's own; if it "
+       "ships none, by its tokens)"},
+      {"chat-date", &O.ChatDate, 0, "YYYY-MM-DD",
+       "date for chat templates that write the date of the day (default: "
+       "none in training, today in sample)"},
       {"val-data", &O.ValData, 0, "FILE|GLOB",
        "data to validate on; repeatable (default: a part of every --data)",
        nullptr, Agreement::Contents},

@@ -52,7 +52,8 @@ struct Options {
 
   // Data.
   std::vector<std::string> Data, ValData, IgnoredMembers;
-  std::string DataFormat = "auto", DataIds, Tokenizer, ValSplit = "auto";
+  std::string DataFormat = "auto", DataIds, Tokenizer, ChatTemplate, ChatDate,
+              ValSplit = "auto";
   double ValFraction = -1;
   // Run.
   std::string Out, Init, InitAdapter;

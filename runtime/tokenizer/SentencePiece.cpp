@@ -74,6 +74,10 @@ public:
     int32_t Id = Reserved.find(Token);
     return Id >= 0 ? Id : Pieces.find(Token);
   }
+  int32_t findAdded(std::string_view Token) const override {
+    int32_t Id = Pieces.find(Token);
+    return Id >= 0 && get(Id).Type == SentencePieceFile::UserDefined ? Id : -1;
+  }
   std::string describe() const override {
     return "SentencePiece, " + std::to_string(size()) + " tokens";
   }

@@ -49,6 +49,9 @@ public:
   virtual int64_t size() const = 0;
   /// The id of a token, as it is written in the file, or -1.
   virtual int32_t find(std::string_view Token) const = 0;
+  /// The id of a token that is found in a text as it is, before the text is
+  /// cut, or -1: a special or an added one.
+  virtual int32_t findAdded(std::string_view Token) const = 0;
   /// "BPE, 50257 tokens", for people.
   virtual std::string describe() const = 0;
 

@@ -32,6 +32,9 @@ public:
     int32_t Id = Added.findId(Token);
     return Id >= 0 ? Id : TheModel->find(Token);
   }
+  int32_t findAdded(std::string_view Token) const override {
+    return Added.findId(Token);
+  }
   std::string describe() const override {
     return ModelType + ", " + std::to_string(size()) + " tokens";
   }

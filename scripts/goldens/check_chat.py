@@ -164,8 +164,12 @@ def run(*command, **environment):
 def read_examples(path):
     """(ids, whether each counts) of a file that Poplar keeps."""
     data = path.read_bytes()
-    count = int.from_bytes(data[-24:-16], "little")
-    ends = array.array("Q", data[-24 - 8 * count : -24])
+    end = len(data)
+    count, _, note = (
+        int.from_bytes(data[end - at : end - at + 8], "little") for at in (32, 24, 16)
+    )
+    tail = len(data) - 32 - note
+    ends = array.array("Q", data[tail - 8 * count : tail])
     tokens = array.array("I", data[: 4 * ends[-1]])
     starts = [0, *ends[:-1]]
     return [

@@ -15,7 +15,6 @@ using namespace poplar::runtime;
 namespace {
 
 const std::string Inputs = POPLAR_TOKENIZER_INPUTS;
-const ExampleMembers NoneIgnored({});
 
 std::string messageOf(ExampleEncoder &Encoder, const std::string &Text) {
   try {
@@ -40,7 +39,7 @@ std::string decode(const Tokenizer &T, const Example &E, bool All) {
 
 TEST(Examples, CountCompletionsAndAnswersAlone) {
   auto T = Tokenizer::load(Inputs + "/qwen.json");
-  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"), "", NoneIgnored);
+  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"), {}, {});
   auto Encode = [&](const std::string &Text) {
     return Encoder.encode(json::parse(Text, "text"), "here");
   };
@@ -72,7 +71,7 @@ TEST(Examples, CountCompletionsAndAnswersAlone) {
 TEST(Examples, ChatTemplatesOfTokenizers) {
   auto Render = [](const char *File, const char *Part) {
     auto T = Tokenizer::load(Inputs + "/" + File);
-    ExampleEncoder Encoder(*T, -1, "", NoneIgnored);
+    ExampleEncoder Encoder(*T, -1, {}, {});
     Example E = Encoder.encode(json::parse(R"({"messages": [
       {"role": "user", "content": " a "},
       {"role": "assistant", "content": "b"}]})",
@@ -93,13 +92,10 @@ TEST(Examples, ChatTemplatesOfTokenizers) {
 TEST(Examples, PromptsEndWhereTheAnswerBegins) {
   for (const char *File : {"qwen.json", "llama3.json", "gemma.json"}) {
     auto T = Tokenizer::load(Inputs + "/" + File);
-    std::optional<ChatTemplate> Template = ChatTemplate::find(*T, "");
+    std::optional<ChatTemplate> Template = ChatTemplate::find(*T);
     ASSERT_TRUE(Template.has_value()) << File;
-    RenderedChat Whole =
-        Template->render(json::parse(R"([{"role": "user", "content": "a b"},
-                        {"role": "assistant", "content": "c"}])",
-                                     "text"),
-                         NoneIgnored, "here");
+    RenderedChat Whole = Template->render(
+        {{"user", "a b", "", true}, {"assistant", "c", "", true}}, "here");
     ASSERT_EQ(Whole.Counted.size(), 1u);
     auto [Begin, End] = Whole.Counted.front();
     EXPECT_EQ(Template->renderPrompt("a b"), Whole.Text.substr(0, Begin));
@@ -122,78 +118,15 @@ std::unique_ptr<Tokenizer> loadWith(const std::string &File,
   return readTokenizerJSON(Text, File);
 }
 
-const char *const Conversation =
-    R"([{"role": "user", "content": "A"}, {"role": "assistant", "content": " b "},
-        {"role": "user", "content": "C"}, {"role": "assistant", "content": "d"}])";
-
-// The expected texts are those of transformers' apply_chat_template
-// (scripts/goldens/check_chat.py).
-TEST(Examples, Mistral) {
-  // As in the tokenizer_config.json of the versions.
-  const std::string First =
-      "{%- if loop.first and system_message is defined %}{{- ' [INST] ' + "
-      "system_message + '\\n\\n' + message['content'] + ' [/INST]' }}{%- else "
-      "%}{{- ' [INST] ' + message['content'] + ' [/INST]' }}{%- endif %}{%- "
-      "elif message['role'] == 'assistant' %}{{- ' ' + message['content'] + "
-      "eos_token}}";
-  const std::string Third =
-      "{%- if loop.last and system_message is defined %}{{- \"[INST] \" + "
-      "system_message + \"\\n\\n\" + message[\"content\"] + \"[/INST]\" }}{%- "
-      "else %}{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}{%- elif "
-      "message[\"role\"] == \"assistant\" %}{{- \" \" + "
-      "message[\"content\"]|trim + eos_token}}";
-  const std::string Tekken =
-      "{{- \"[INST]\" + message[\"content\"] + \"[/INST]\" }}{%- elif "
-      "message[\"role\"] == \"assistant\" %}{{- message[\"content\"] + "
-      "eos_token}}";
-  const std::string Seventh =
-      "{{ '[INST] ' + message['content'] + '[/INST]' }}{{ '[SYSTEM_PROMPT] ' + "
-      "message['content'] + '[/SYSTEM_PROMPT]' }}{{ ' ' + message['content'] + "
-      "eos_token }}";
-  auto Plain = Tokenizer::load(Inputs + "/mistral.json");
-  auto T = loadWith("mistral.json", {"[INST]", "[/INST]"});
-  auto Render = [](const Tokenizer &Tok, const std::string &Source,
-                   const std::string &Messages) {
-    return ChatTemplate::find(Tok, Source)
-        ->render(json::parse(Messages, "text"), NoneIgnored, "here")
-        .Text;
-  };
-  EXPECT_EQ(Render(*Plain, First, Conversation),
-            "<s> [INST] A [/INST]  b </s> [INST] C [/INST] d</s>");
-  EXPECT_EQ(Render(*T, Third, Conversation),
-            "<s>[INST] A[/INST] b</s>[INST] C[/INST] d</s>");
-  EXPECT_EQ(Render(*T, Tekken, Conversation),
-            "<s>[INST]A[/INST] b </s>[INST]C[/INST]d</s>");
-  const std::string WithSystem =
-      R"([{"role": "system", "content": "S"}, {"role": "user", "content": "A"},
-          {"role": "assistant", "content": "b"}])";
-  EXPECT_EQ(Render(*Plain, First, WithSystem),
-            "<s> [INST] S\n\nA [/INST] b</s>");
-  EXPECT_EQ(Render(*T, Seventh, WithSystem),
-            "<s>[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST] A[/INST] b</s>");
-
-  ExampleEncoder Encoder(*T, -1, Third, NoneIgnored);
-  Example E = Encoder.encode(
-      json::parse(std::string("{\"messages\": ") + Conversation + "}", "text"),
-      "here");
-  EXPECT_EQ(decode(*T, E, false), "b</s> d</s>");
-  EXPECT_MENTIONS(messageOf(Encoder, "{\"messages\": " + WithSystem + "}"),
-                  "only in front of a user's that nothing follows");
-  ExampleEncoder Unknown(*T, -1, "", NoneIgnored);
-  EXPECT_MENTIONS(messageOf(Unknown, "{\"messages\": " + WithSystem + "}"),
-                  "no chat_template in a tokenizer_config.json beside it");
-  ExampleEncoder Llama2(*Plain, -1, "'[INST] ' + '<<SYS>>' + ' [/INST]'",
-                        NoneIgnored);
-  EXPECT_MENTIONS(messageOf(Llama2, "{\"messages\": " + WithSystem + "}"),
-                  "a form that is none of Mistral's");
-}
+const std::vector<ChatMessage> Conversation = {{"user", "A", "", true},
+                                               {"assistant", " b ", "", true},
+                                               {"user", "C", "", true},
+                                               {"assistant", "d", "", true}};
 
 TEST(Examples, Phi) {
   auto Render = [](const std::vector<std::string> &Tokens) {
     auto T = loadWith("gpt2.json", Tokens);
-    return ChatTemplate::find(*T, "")
-        ->render(json::parse(Conversation, "text"), NoneIgnored, "here")
-        .Text;
+    return ChatTemplate::find(*T)->render(Conversation, "here").Text;
   };
   EXPECT_EQ(Render({"<|user|>", "<|assistant|>", "<|end|>"}),
             "<|user|>\nA<|end|>\n<|assistant|>\n b <|end|>\n<|user|>\nC<|end|>"
@@ -208,11 +141,142 @@ TEST(Examples, Phi) {
       "assistant<|im_sep|>d<|im_end|>");
 }
 
+/// What an encoder with a template makes of messages: the text, and what
+/// counts.
+std::pair<std::string, std::string> encodeBy(const Tokenizer &T,
+                                             const std::string &Template,
+                                             const std::string &Messages,
+                                             const ChatOptions &Asked = {}) {
+  ShippedTemplate Shipped;
+  Shipped.Path = "chat_template.jinja";
+  Shipped.Source = Template;
+  Shipped.Tokens = {{"eos_token", "<|im_end|>"}, {"bos_token", ""}};
+  ExampleEncoder Encoder(T, -1, Shipped, {{}, Asked});
+  try {
+    Example E = Encoder.encode(
+        json::parse("{\"messages\": [" + Messages + "]}", "text"), "line 3");
+    return {decode(T, E, true), decode(T, E, false)};
+  } catch (const Error &Failure) {
+    return {"", Failure.what()};
+  }
+}
+
+const char *const Question = R"({"role": "user", "content": "q"},)";
+const char *const Answer = R"({"role": "assistant", "content": "b"})";
+
+// The texts are those of transformers' apply_chat_template.
+TEST(Examples, TheModelsOwnTemplateIsTrained) {
+  auto T = Tokenizer::load(Inputs + "/qwen.json");
+  std::string Think = readFile(Inputs + "/../Templates/think.jinja");
+  auto [Text, Counted] = encodeBy(
+      *T, Think, std::string(Question) + Answer + "," + Question + Answer);
+  EXPECT_EQ(Text, "<|im_start|>system\nHelp.<|im_end|>\n<|im_start|>user\nq"
+                  "<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+                  "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"
+                  "<think>\n\n</think>\n\nb<|im_end|>\n");
+  // The thoughts are the model's to write.
+  EXPECT_EQ(Counted, "b<|im_end|><think>\n\n</think>\n\nb<|im_end|>");
+  Counted = encodeBy(*T, Think,
+                     std::string(Question) +
+                         R"({"role": "assistant", "content": "b",
+                             "reasoning_content": "hm"})")
+                .second;
+  EXPECT_EQ(Counted, "<think>\nhm\n</think>\n\nb<|im_end|>");
+  // What is cut out of a content cannot be placed.
+  EXPECT_MENTIONS(encodeBy(*T, Think,
+                           std::string(Question) +
+                               R"({"role": "assistant",
+                                   "content": "<think>a</think>b"})")
+                      .second,
+                  "does more than to write the content of message 2");
+  // {% generation %} decides where it is.
+  const std::string Marked =
+      "{% for m in messages %}{{ m.role }}:{% if m.role == 'assistant' %}"
+      "{% generation %} {{ m.content | trim }}{{ eos_token }}"
+      "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+  EXPECT_EQ(encodeBy(*T, Marked, std::string(Question) + Answer),
+            std::pair(std::string("user:qassistant: b<|im_end|>"),
+                      std::string(" b<|im_end|>")));
+  EXPECT_EQ(encodeBy(*T, Marked,
+                     std::string(Question) +
+                         R"({"role": "assistant", "content": "x", "weight": 0},
+                            )" +
+                         Question + Answer)
+                .second,
+            " b<|im_end|>");
+  // Another template, and a family by name.
+  EXPECT_EQ(encodeBy(*T, Marked, std::string(Question) + Answer, {"chatml", ""})
+                .first,
+            "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\nb<|im_end|>"
+            "\n");
+}
+
+TEST(Examples, TemplatesThatCannotBeTrainedAreRefused) {
+  auto T = Tokenizer::load(Inputs + "/qwen.json");
+  auto Refusal = [&](const std::string &Template,
+                     const ChatOptions &Asked = {}) {
+    return encodeBy(*T, Template,
+                    R"({"role": "system", "content": "s"},)" +
+                        std::string(Question) + Answer,
+                    Asked)
+        .second;
+  };
+  const std::string Rest =
+      "{% for m in messages[1:] %}{{ m.content + eos_token "
+      "}}{% endfor %}";
+  EXPECT_MENTIONS(Refusal(Rest), "does not write the content of message 1");
+  EXPECT_MENTIONS(Refusal("{{ strftime_now('%Y') }}" + Rest), "--chat-date");
+  EXPECT_MENTIONS(
+      Refusal("{{ messages[0].content }}{{ strftime_now('%Y-%m-%d') "
+              "}}" +
+                  Rest,
+              {"", "2024-07-26"}),
+      "b<|im_end|>");
+  EXPECT_MENTIONS(Refusal("\n{{ raise_exception('no system') }}"),
+                  "fails: line 2: the template says: no system");
+  EXPECT_MENTIONS(Refusal("{% include 'x' %}"),
+                  "cannot be run: line 1: {% include %} is not supported");
+  EXPECT_MENTIONS(Refusal("{% for m in messages %}{{ m.content }}{% endfor %}"),
+                  "puts no special token behind the content of message 3");
+  // A template is not trusted.
+  EXPECT_MENTIONS(Refusal("{% for i in range(1000000000) %}{% endfor %}"),
+                  "takes too many steps");
+  EXPECT_MENTIONS(Refusal("{{ 'aaaaaaaa' * 1000000000 }}"), "takes too many");
+  EXPECT_MENTIONS(Refusal("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
+                  "nested too deeply");
+  EXPECT_MENTIONS(Refusal("{{ " + std::string(5000, '-') + "1 }}"),
+                  "nested too deeply");
+  EXPECT_MENTIONS(
+      Refusal("{% set n = namespace() %}{% set n.a = [n] %}{{ n }}"),
+      "nested too deeply");
+  EXPECT_MENTIONS(Refusal("", {"llama", ""}), "neither a file nor one of");
+}
+
+/// str.strip() of Python takes more than white space of ASCII.
+TEST(Examples, TrimmingIsPythons) {
+  auto T = Tokenizer::load(Inputs + "/llama3.json");
+  ExampleEncoder Encoder(*T, -1, {}, {});
+  auto Encode = [&](const std::string &Space) {
+    return Encoder
+        .encode(
+            json::parse(R"({"messages": [{"role": "user", "content": ")" +
+                            Space + "a" + Space +
+                            R"("}, {"role": "assistant", "content": "b"}]})",
+                        "text"),
+            "here")
+        .Ids;
+  };
+  for (const char *Space : {" \\n\\t", "\\u3000", "\\u00a0", "\\u2003",
+                            "\\u2028", "\\u0085", "\\u001c", "\\u205f"})
+    EXPECT_EQ(Encode(Space), Encode("")) << Space;
+  EXPECT_NE(Encode("\\u200b"), Encode(""));
+}
+
 /// Files of which all rows have the same columns have null in those that a row
 /// does not use.
 TEST(Examples, NullIsNoMember) {
   auto T = Tokenizer::load(Inputs + "/gpt2.json");
-  ExampleEncoder Encoder(*T, 0, "", NoneIgnored);
+  ExampleEncoder Encoder(*T, 0, {}, {});
   auto Encode = [&](const char *Text) {
     return Encoder.encode(json::parse(Text, "text"), "here").Ids;
   };
@@ -301,7 +365,7 @@ const Row Rows[] = {
      "!(a message counts whole or not"},
     {R"({"messages": [ASK, {"role": "assistant", "content": "b",
          "reasoning_content": "hm"}]})",
-     "!\"reasoning_content\" (no chat template"},
+     "!\"reasoning_content\" (the chat template does not write it"},
     {R"({"messages": [ASK, SAY], "system": "Be brief."})", "!\"system\""},
     {R"({"instruction": "a", "output": "b", "system": "Be brief."})",
      "!\"system\" (Alpaca's prompt has no place for it"},
@@ -324,7 +388,7 @@ const Row Rows[] = {
 
 TEST(Examples, MembersAreReadOrRefused) {
   auto T = Tokenizer::load(Inputs + "/qwen.json");
-  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"), "", NoneIgnored);
+  ExampleEncoder Encoder(*T, T->find("<|endoftext|>"), {}, {});
   auto Fill = [](std::string Text) {
     for (auto [Short, Long] :
          {std::pair("ASK", R"({"role": "user", "content": "q"})"),
@@ -351,8 +415,8 @@ TEST(Examples, MembersAreReadOrRefused) {
 TEST(Examples, MembersAreIgnoredByName) {
   auto T = Tokenizer::load(Inputs + "/qwen.json");
   ExampleEncoder Encoder(
-      *T, T->find("<|endoftext|>"), "",
-      ExampleMembers({"text", "label", "messages.name", "messages.weight"}));
+      *T, T->find("<|endoftext|>"), {},
+      {{"text", "label", "messages.name", "messages.weight"}, {}});
   auto Encode = [&](const char *Text) {
     return decode(*T, Encoder.encode(json::parse(Text, "text"), "here"), false);
   };
@@ -371,9 +435,9 @@ TEST(Examples, MembersAreIgnoredByName) {
 
 TEST(Examples, Refused) {
   auto T = Tokenizer::load(Inputs + "/gpt2.json");
-  ExampleEncoder Encoder(*T, 0, "", NoneIgnored);
+  ExampleEncoder Encoder(*T, 0, {}, {});
   EXPECT_MENTIONS(messageOf(Encoder, R"({"messages": []})"),
-                  "no chat template that is built in");
+                  "ships no chat_template");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"words": "a"})"),
                   "here: expected an object with text");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"prompt": "a", "completion": null})"),
@@ -383,10 +447,10 @@ TEST(Examples, Refused) {
                   "' is a list, and a string is expected");
   EXPECT_MENTIONS(messageOf(Encoder, R"({"text": 1})"),
                   "'text' is not a string");
-  ExampleEncoder Endless(*T, -1, "", NoneIgnored);
+  ExampleEncoder Endless(*T, -1, {}, {});
   EXPECT_MENTIONS(messageOf(Endless, R"({"text": "a"})"), "no eos_token_id");
   auto Gemma = Tokenizer::load(Inputs + "/gemma.json");
-  ExampleEncoder Strict(*Gemma, -1, "", NoneIgnored);
+  ExampleEncoder Strict(*Gemma, -1, {}, {});
   EXPECT_MENTIONS(
       messageOf(Strict,
                 R"({"messages": [{"role": "system", "content": "a"}]})"),

@@ -15,6 +15,7 @@
 #include "TestProgram.h"
 #include "TestSupport.h"
 #include "data/ExampleFile.h"
+#include "data/Examples.h"
 #include "data/Tokens.h"
 #include "job/Options.h"
 #include "support/Error.h"

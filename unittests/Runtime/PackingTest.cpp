@@ -10,6 +10,7 @@
 #include "TestProgram.h"
 #include "TestSupport.h"
 #include "data/ExampleSource.h"
+#include "data/Examples.h"
 #include "data/Mixture.h"
 #include "data/Sources.h"
 #include "job/Options.h"
