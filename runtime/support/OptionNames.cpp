@@ -118,9 +118,13 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
        "eval-every", "train", "steps"},
       {"eval-iters max-eval-batches limit-val-batches", "eval-batches", "train",
        ""},
-      {"logging-steps log-interval log-freq logging-interval print-every "
+      {"logging-steps logging-strategy log-interval log-freq logging-interval "
+       "log-steps print-every "
        "disp-interval",
        "log-every", "train", "steps"},
+      {"per-device-eval-batch-size eval-batch-size val-batch-size",
+       "eval-batches", "train",
+       "validations take the micro-batches of training"},
       {"profiler", "trace", "train", ""},
       {"backend ddp-backend distributed-backend", "comm", "train", ""},
       {"num-threads n-threads omp-num-threads cpu-threads", "threads", "train",
@@ -143,7 +147,8 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
       {"load-in-8bit", "frozen-format int8", "import", "with --lora-rank"},
       {"quantization quantization-bit quantize qlora bnb-4bit-quant-type",
        "frozen-format", "import", "with --lora-rank"},
-      {"sample-packing pack packed multipack", "packing", "import", ""},
+      {"sample-packing pack packed multipack group-by-length", "packing",
+       "import", ""},
       {"optim optimizer optimizer-type", "optimizer-states", "import",
        "the optimizer is AdamW, whose moments may have 8 bits"},
       {"hidden-dropout attention-dropout resid-pdrop", "dropout", "import", ""},
@@ -204,6 +209,33 @@ const std::vector<OtherNames> &poplar::runtime::getOtherNames() {
        "a checkpoint in --out is a directory that hf upload takes"},
       {"torch-compile compile use-torch-compile", "", "train",
        "every program is compiled"},
+      {"flash-attn flash-attention use-flash-attn attn-implementation "
+       "sdp-attention xformers-attention",
+       "", "train", "the compiler chooses how attention is computed"},
+      {"train-on-inputs train-on-input completion-only-loss "
+       "assistant-only-loss mask-prompt",
+       "", "train",
+       "of messages the answers count, of a prompt the completion, of a text "
+       "all"},
+      {"load-best-model-at-end metric-for-best-model early-stopping "
+       "early-stopping-patience",
+       "", "train",
+       "a run does not stop early; --keep 0 keeps all checkpoints, and "
+       "metrics.csv has the validation losses"},
+      {"num-workers dataloader-num-workers dataset-num-proc "
+       "preprocessing-num-workers dataset-processes streaming",
+       "", "train", "files of data are mapped, and need no workers"},
+      {"use-dora use-rslora modules-to-save lora-modules-to-save lora-bias "
+       "loraplus-lr-ratio",
+       "", "import", "adapters are plain LoRA on linear layers"},
+      {"neftune-noise-alpha label-smoothing label-smoothing-factor", "",
+       "train", "the loss is the cross-entropy of the tokens"},
+      {"trust-remote-code use-fast-tokenizer hf-token cache-dir", "", "train",
+       "no code of a model is run, and nothing is downloaded"},
+      {"local-rank node-rank machine-rank master-addr master-port", "", "train",
+       "launch.sh, mpirun, srun or torchrun tell each process its rank"},
+      {"do-sample num-beams", "", "sample",
+       "--temperature 0 takes the likeliest token, above 0 it is sampled"},
   };
   return Table;
 }

@@ -16,6 +16,7 @@
 #include "data/Batch.h"
 #include "data/Sources.h"
 #include "job/EventFile.h"
+#include "job/Fingerprint.h"
 #include "job/Group.h"
 #include "job/Job.h"
 #include "job/Progress.h"
@@ -230,7 +231,6 @@ Trainer::Trainer(const PoplarProgram &Program, const Options &Given,
   State.Seed = O.Seed;
   State.Threads = Exec.threads();
   State.MicroBatch = std::max<int64_t>(MicroBatch, 1);
-  record();
 }
 
 /// What --resume compares with; the first rank writes it.
@@ -240,6 +240,8 @@ void Trainer::record() {
     return;
   State.Options = recordOptions(O, GlobalBatch);
   State.Data = recordData(O, Data);
+  if (!State.Base.empty())
+    State.Data["--init"] = describeCheckpoint(State.Base);
 }
 
 void Trainer::rememberBase(const std::string &Path) {
@@ -266,6 +268,7 @@ void Trainer::start() {
   if (!O.InitAdapter.empty())
     Load("--init-adapter", O.InitAdapter, loadAdapter(Exec, O.InitAdapter));
   rememberBase(O.Init);
+  record();
 }
 
 void Trainer::resume() {
@@ -527,7 +530,10 @@ void Trainer::run() {
     start();
   else
     resume();
-  if (Leads && O.BigramBaseline && ValSamples) {
+  if (O.BigramBaseline && !ValSamples)
+    fail("--bigram-baseline is the loss of a validation; give --val-data or "
+         "--val-fraction, and an --eval-every above 0");
+  if (Leads && O.BigramBaseline) {
     const DataFile &File = Data.Data.front();
     if (!File.Tokens || Data.Data.size() > 1)
       fail("--bigram-baseline counts the tokens of one --data, which is no "
@@ -590,14 +596,13 @@ void Trainer::run() {
     if (Group)
       Group->recordStep(State.Step, Begin);
     // The first steps may leave something behind: caches of OpenMP, graphs of a
-    // GPU. Where there are other ranks, a step may: the communication library
-    // keeps messages that have come early.
+    // GPU. A single step may, too: what the C library keeps for a thread counts
+    // as in use, and a communication library keeps messages that come early.
     bool Grew = O.CheckAllocations && State.Step > FirstStep + 2 &&
                 getHeapBytes() > HeapBytes;
     StepsThatGrew = Grew ? StepsThatGrew + 1 : 0;
-    if (StepsThatGrew == (Group ? 3 : 1))
-      fail("step ", State.Step, Group ? ", as the two before," : "",
-           " left memory allocated");
+    if (StepsThatGrew == 3)
+      fail("step ", State.Step, ", as the two before, left memory allocated");
     StepSeconds = Seconds.count();
     Row.TokensPerSecond = static_cast<double>(TokensPerStep) / Seconds.count();
     Report.addStep(Seconds.count(), TokensPerStep);

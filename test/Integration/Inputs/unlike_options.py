@@ -191,6 +191,16 @@ def main():
         [train("tokenizer-run", "--tokenizer", name) for name in ("a.txt", "b.txt")],
         "--tokenizer: ", *bytes_and_hash,
     )
+    # 2000 tokens, of which 1800 are trained on, are 56 samples of 32: 1.25 epochs
+    # in steps of two are 35 steps.
+    with open("short.txt", "wb") as file:
+        file.write(text[:2000])
+    options = train("epochs-run", "--epochs", 1.25, data="short.txt")
+    statuses, outputs = pair.start([options, options])
+    said = "pre-training, 35 steps (1.25 epochs of 56 samples)"
+    trained = "step 35/35" in outputs[0] and said in outputs[0]
+    report.check("epochs", outputs if any(statuses) or not trained else [])
+
     accepted("copies", [train("copy-run", data=name) for name in ("a.txt", "copy.txt")])
 
     # What one rank finds wrong before it calls the other.
