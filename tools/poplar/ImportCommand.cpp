@@ -70,9 +70,11 @@ static bool holdsFile(llvm::StringRef directory, llvm::StringRef name) {
   return llvm::sys::fs::exists(path) ||
          llvm::sys::fs::exists(path + ".index.json");
 }
+
 /// Whether Git LFS has the file and this is what stands for it.
 static bool isLfsPointer(llvm::StringRef path) {
-  auto file = llvm::MemoryBuffer::getFile(path);
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
   return file && (*file)->getBufferSize() < 1024 &&
          (*file)->getBuffer().starts_with("version https://git-lfs.");
 }
