@@ -15,9 +15,12 @@ def EstimateProfiles : Pass<"estimate-profiles", "::mlir::ModuleOp"> {
   let summary = "Estimate profiles of devices from their specifications";
   let description = [{
     Works on a module that holds a model, its buckets and a cluster. Adds a
-    `cluster.profile` marked `estimate` for every stage in which a device type
-    that ranks use has none of this model (in its precision, with its
-    recomputation policy), if `flops` and `bandwidth` of the type are known.
+    `cluster.profile` marked `estimate` for every stage and recomputation policy
+    of which a device type that ranks use has none of this model (in its
+    precision), if `flops` and `bandwidth` of the type are known. Of a type with
+    a measured profile, or with `fixed_recompute`, it adds only its own policy;
+    in a module with a plan, what ranks recompute. Where something was measured,
+    estimates are multiples of it.
 
     Times are those of Planner/Model/Roofline.h, over the ops of the program that the
     type would run. Memory is that program's plan. The program is made for a
