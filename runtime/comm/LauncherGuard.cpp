@@ -14,7 +14,9 @@
 // all that arrives there.
 //
 // Ranks are not concerned: the library takes itself out of their environment.
-// The port of PMIx, at which ranks call mpirun, is on the loopback as it is.
+// The port of PMIx, at which they call mpirun, is on the loopback as it is. A
+// stranger who calls there reaches mpirun only with something to say, and with
+// less than a rank's greeting finds the connection closed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +25,8 @@
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <string>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -61,7 +65,57 @@ void dropArrivals(int Socket) {
   setsockopt(Socket, SOL_SOCKET, SO_ATTACH_FILTER, &Program, sizeof Program);
 }
 
+/// Whether a caller has said as much as a rank does in one message.
+bool hasGreeted(int Socket) {
+  constexpr ssize_t Least = 32; // more than the header of PMIx's
+  char Greeting[Least];
+  for (int Turn = 0; Turn < 10; ++Turn) {
+    if (recv(Socket, Greeting, Least, MSG_PEEK | MSG_DONTWAIT) >= Least)
+      return true;
+    poll(nullptr, 0, 2); // of a message in pieces, the next one
+  }
+  return false;
+}
+
+/// A connection whose other end is closed.
+int makeClosed() {
+  int Ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, Ends) != 0)
+    return -1;
+  close(Ends[1]);
+  return Ends[0];
+}
+
 } // namespace
+
+extern "C" __attribute__((visibility("default"))) int listen(int Socket,
+                                                             int Backlog) {
+  using Listen = int (*)(int, int);
+  static const Listen Real =
+      reinterpret_cast<Listen>(dlsym(RTLD_NEXT, "listen"));
+  // Who connects and says nothing is the kernel's business. No effect on others
+  // than TCP's sockets.
+  int Seconds = 60;
+  if (isLauncher())
+    setsockopt(Socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, &Seconds, sizeof Seconds);
+  return Real(Socket, Backlog);
+}
+
+extern "C" __attribute__((visibility("default"))) int
+accept(int Socket, sockaddr *Address, socklen_t *Length) {
+  using Accept = int (*)(int, sockaddr *, socklen_t *);
+  static const Accept Real =
+      reinterpret_cast<Accept>(dlsym(RTLD_NEXT, "accept"));
+  int Caller = Real(Socket, Address, Length);
+  int Domain = AF_UNSPEC;
+  socklen_t Size = sizeof Domain;
+  if (Caller < 0 || !isLauncher() ||
+      getsockopt(Caller, SOL_SOCKET, SO_DOMAIN, &Domain, &Size) != 0 ||
+      Domain == AF_UNIX || hasGreeted(Caller))
+    return Caller;
+  close(Caller);
+  return makeClosed();
+}
 
 extern "C" __attribute__((visibility("default"))) int
 bind(int Socket, const sockaddr *Address, socklen_t Length) {

@@ -104,14 +104,14 @@ class Job:
 
 
 def call(address, port, held):
-    """Strangers that say half of what a greeting has, and stay."""
-    for _ in range(200):
+    """Strangers that say nothing, or half of what a greeting has, and stay."""
+    for size in (0, 1, 50, 900) * 50:
         stranger = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         stranger.settimeout(0.2)
         held.append(stranger)
         try:
             stranger.connect((address, port))
-            stranger.send(os.urandom(50))
+            stranger.send(os.urandom(size))
         except OSError:
             pass
 
