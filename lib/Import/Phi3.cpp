@@ -49,8 +49,12 @@ Family import::getPhi3Family() {
        // Not applied by transformers.
        harmless("embd_pdrop"),
        // Where the code of the first Phi-3 lay, which transformers now has.
-       harmless("auto_map"), fixed("attention_bias", {"false"}),
-       fixed("mlp_bias", {"false"}), fixed("lm_head_bias", {"false"})});
+       harmless("auto_map"),
+       // Phi-4-mini has these; another value is of a code that nobody has
+       // published.
+       fixed("full_attn_mod", {"1"}), fixed("interpolate_factor", {"1"}),
+       fixed("attention_bias", {"false"}), fixed("mlp_bias", {"false"}),
+       fixed("lm_head_bias", {"false"})});
   return {"phi3", "Phi3ForCausalLM", keys, buildPhi3};
 }
 

@@ -230,7 +230,10 @@ def check_messages(work, family):
     directory = work / family
     tokenizer = make_tokenizer(directory, name, added, template)
     own = with_answer(template, "' '" in template)
-    (directory / "tokenizer_config.json").write_text(json.dumps({"chat_template": own}))
+    settings = {"chat_template": own, "eos_token": tokenizer.eos_token}
+    if tokenizer.bos_token:
+        settings["bos_token"] = tokenizer.bos_token
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
     model = Model(directory, make_config(len(tokenizer), tokenizer.eos_token_id))
     conversations = [messages_of(turns) for turns in CONVERSATIONS + [WITH_SYSTEM] * has_system]
     _, ours = model.describe([{"messages": m} for m in conversations], "chat")
