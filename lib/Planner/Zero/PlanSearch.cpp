@@ -75,7 +75,7 @@ bool poplar::areAlike(const ClusterView &cluster, int a, int b) {
   if (one.target != other.target || one.memory != other.memory ||
       one.precision != other.precision || one.recompute != other.recompute ||
       one.threads != other.threads || one.flops != other.flops ||
-      one.bandwidth != other.bandwidth)
+      one.bandwidth != other.bandwidth || one.power != other.power)
     return false;
   auto list = [&](int type) {
     std::vector<const DeviceProfile *> profiles;
