@@ -8,13 +8,25 @@
 # ===-----------------------------------------------------------------------===#
 """Says how far the estimates of --estimate-profiles are from measurements.
 
-  bench/estimates.py --poplar build/release/bin/poplar published
+  bench/estimates.py products --check
+  bench/estimates.py --poplar build/release/bin/poplar training
+  bench/estimates.py --poplar build/release/bin/poplar ratios
   bench/estimates.py --poplar build/release/bin/poplar host avx2-f32 sse41-f32
 
-published: training throughput that others have published of GPUs: MosaicML,
-LLM Foundry, scripts/train/benchmarking/README.md, models MPT, bf16, FSDP on
-8 GPUs of a node, 2048 tokens a sample. What they measured includes collectives
-and the optimizer; the estimate has the optimizer's share and no collectives.
+Measurements of GPUs are those that others have published: bench/measurements.json,
+with the source of each. None was made with Poplar.
+
+products: large matrix products by themselves, by card (bench/products.py).
+--check fails if the constants in Roofline.cpp are not those of the fit.
+
+training: tokens a second of trainers with fused attention, against the estimate
+of a step by `poplar plan`: of each class, the first, third, ... measurement is
+fitted (one factor a class, which is printed: 1.00 if the constants are those of
+the fit), the others check it. What was measured includes the optimizer and
+collectives; the estimate has the optimizer's share and no collectives.
+
+ratios: one trainer on several cards; estimated and measured speed as multiples
+of the speed of an A100. Nothing is fitted to them.
 
 host: this machine's device types, measured by `poplar profile`. Their flops are
 measured with a large matrix product by the profiled program itself, their
@@ -26,44 +38,34 @@ import json
 import os
 import re
 import statistics
+import sys
 import tempfile
 import time
 
+import products
 from commands import ROOT, run
 
 MODELS = os.path.join(ROOT, "examples", "models")
-GPUS_PER_NODE = 8
 
-# Width, heads, layers.
-MPT = {
-    "125m": (768, 12, 12),
-    "350m": (1024, 16, 24),
-    "760m": (1536, 12, 24),
-    "1b": (2048, 16, 24),
-    "3b": (2560, 20, 32),
-    "7b": (4096, 32, 32),
-    "13b": (5120, 40, 40),
-    "30b": (7168, 56, 48),
+# Of the family of GPT-2: width, heads, layers, entries of the vocabulary.
+GPT = {
+    "mpt-125m": (768, 12, 12, 50432),
+    "mpt-350m": (1024, 16, 24, 50432),
+    "mpt-760m": (1536, 12, 24, 50432),
+    "mpt-1b": (2048, 16, 24, 50432),
+    "mpt-3b": (2560, 20, 32, 50432),
+    "mpt-7b": (4096, 32, 32, 50432),
+    "mpt-13b": (5120, 40, 40, 50432),
+    "mpt-30b": (7168, 56, 48, 50432),
+    "gpt2": (768, 12, 12, 50304),
+    "languini-small": (768, 12, 12, 16384),
+    "languini-medium": (1024, 16, 24, 16384),
+    "languini-large": (1536, 16, 24, 16384),
 }
-# Device, model, micro-batch, tokens per second and GPU, recomputation, steps of
-# gradient accumulation.
-PUBLISHED = [
-    ("a100-80", "125m", 32, 141737, "keep", 2),
-    ("a100-80", "350m", 32, 58782, "keep", 2),
-    ("a100-80", "760m", 24, 32434, "keep", 2),
-    ("a100-80", "1b", 14, 20513, "keep", 4),
-    ("a100-80", "3b", 10, 10811, "keep", 2),
-    ("a100-80", "7b", 6, 4641, "keep", 2),
-    ("a100-80", "13b", 2, 2262, "keep", 3),
-    ("a100-80", "30b", 3, 916, "recompute-unit", 21),
-    ("a100-40", "7b", 12, 3679, "recompute-unit", 4),
-    ("a100-40", "13b", 4, 1668, "recompute-unit", 16),
-    ("h100", "760m", 24, 63147, "keep", 2),
-    ("h100", "1b", 14, 45455, "keep", 1),
-    ("h100", "7b", 6, 10643, "keep", 1),
-    ("h100", "13b", 2, 4792, "keep", 1),
-    ("h100", "30b", 3, 2002, "recompute-unit", 21),
-]
+# Published models that are examples.
+EXAMPLES = {"tinyllama": "tinyllama-1.1b", "bert-large": "bert-large"}
+# What the ratios are multiples of.
+REFERENCE = "a100-80"
 
 
 # A profile in a plan.
@@ -78,7 +80,7 @@ def read_estimates(text):
     found = {}
     for name, stage, batches, seconds, optimizer in PROFILE.findall(text):
         if stage == "0":
-            found[name] = {
+            found[name.strip('"')] = {
                 "micro_batches": [int(batch) for batch in batches.split(", ")],
                 "seconds": [float(second) for second in seconds.split(", ")],
                 "optimizer": float(optimizer),
@@ -130,17 +132,14 @@ def seconds_at(profile, batch):
     return t0 + (t1 - t0) * (batch - b0) / (b1 - b0)
 
 
-def mpt_config(width, heads, layers, seq_len):
+def get_config(model, seq_len):
+    if model in EXAMPLES:
+        return os.path.join(MODELS, EXAMPLES[model] + ".json")
+    width, heads, layers, vocabulary = GPT[model]
     with open(os.path.join(MODELS, "gpt2-124m.json")) as file:
         config = json.load(file)
-    config.update(
-        n_embd=width,
-        n_head=heads,
-        n_layer=layers,
-        n_ctx=seq_len,
-        n_positions=seq_len,
-        vocab_size=50432,
-    )
+    config.update(n_embd=width, n_head=heads, n_layer=layers, n_ctx=seq_len)
+    config.update(n_positions=seq_len, vocab_size=vocabulary)
     return config
 
 
@@ -153,21 +152,91 @@ def summarize(errors):
     )
 
 
-def compare_published(bench):
-    seq_len = 2048
-    print("device    model  batch  recompute         measured s  estimate s  error")
+class Training:
+    """Rows of bench/measurements.json, and their estimates."""
+
+    def __init__(self, bench, rows):
+        self.bench, self.profiles = bench, {}
+        self.rows = [
+            dict(zip(("device", "format", "model", "tokens", "batch", "recompute",
+                      "ranks", "accumulation", "rate", "source"), row))
+            for row in rows
+        ]  # fmt: skip
+        self.cards = products.load(products.LIBRARY)["devices"]
+
+    def estimate(self, row):
+        """Seconds of a micro-step, with its share of the optimizer."""
+        key = (row["model"], row["tokens"], row["recompute"])
+        if key not in self.profiles:
+            alike = [other for other in self.rows
+                     if (other["model"], other["tokens"], other["recompute"]) == key]
+            types = {
+                other["device"]: {
+                    "device": other["device"], "memory": "4TiB",
+                    "precision": other["format"], "recompute": row["recompute"],
+                } for other in alike
+            }  # fmt: skip
+            model = self.bench.import_model(get_config(*key[:2]), row["tokens"])
+            self.profiles[key] = self.bench.estimate(model, types)
+        profile = self.profiles[key][row["device"]]
+        update = profile["optimizer"] / row["ranks"] / row["accumulation"]
+        return seconds_at(profile, row["batch"]) + update
+
+    def get_class(self, row):
+        card = products.Card(row["device"], self.cards[row["device"]], 1)
+        return "half rate" if card.half else f"{card.generation}, full rate"
+
+
+def compare_training(bench):
+    training = Training(bench, products.load(products.MEASUREMENTS)["training"])
+    parts, classes = {"fit": [], "check": []}, {}
+    print("device   model     tokens batch  recompute       class"
+          "                  part  measured s  estimate s  error")  # fmt: skip
+    for row in training.rows:
+        measured = row["batch"] * row["tokens"] / row["rate"]
+        estimate = training.estimate(row)
+        group = classes.setdefault(training.get_class(row), [])
+        part = "check" if len(group) % 2 else "fit"
+        group.append(estimate / measured)
+        parts[part].append(estimate / measured - 1)
+        print(
+            f"{row['device']:<8} {row['model']:<10} {row['tokens']:>5} {row['batch']:>5}"
+            f"  {row['recompute']:<15} {training.get_class(row):<22} {part:<5}"
+            f" {measured:>10.3f} {estimate:>11.3f} {100 * parts[part][-1]:>+5.0f} %"
+        )
+    for name, group in classes.items():
+        print(f"{name}: factor of the fit {statistics.median(group[::2]):.2f}; of its check")
+        if group[1::2]:
+            summarize([ratio - 1 for ratio in group[1::2]])
+    for part, errors in parts.items():
+        print(part)
+        summarize(errors)
+
+
+def compare_ratios(bench):
+    rows = products.load(products.MEASUREMENTS)["ratios"]
+    training = Training(
+        bench, [row[:5] + ["keep", 1, 1] + row[5:] for row in rows]
+    )  # fmt: skip
+    reference = {
+        row["model"]: row for row in training.rows if row["device"] == REFERENCE
+    }
     errors = []
-    for device, name, batch, rate, recompute, accumulation in PUBLISHED:
-        model = bench.import_model(mpt_config(*MPT[name], seq_len), seq_len)
-        types = {"d": {"device": device, "memory": "4TiB", "recompute": recompute}}
-        profile = bench.estimate(model, types)["d"]
-        measured = batch * seq_len / rate
-        update = profile["optimizer"] / GPUS_PER_NODE / accumulation
-        estimate = seconds_at(profile, batch) + update
+
+    def get_rate(row):
+        return row["batch"] * row["tokens"] / training.estimate(row)
+
+    print(f"device        model            measured  estimate, of {REFERENCE}  error")
+    for row in training.rows:
+        if row["device"] == REFERENCE:
+            continue
+        base = reference[row["model"]]
+        measured = row["rate"] / base["rate"]
+        estimate = get_rate(row) / get_rate(base)
         errors.append(estimate / measured - 1)
         print(
-            f"{device:<9} {name:<6} {batch:>5}  {recompute:<16} {measured:>11.3f}"
-            f" {estimate:>11.3f} {100 * errors[-1]:>+5.0f} %"
+            f"{row['device']:<13} {row['model']:<16} {measured:>8.3f} {estimate:>9.3f}"
+            f" {100 * errors[-1]:>+22.0f} %"
         )
     summarize(errors)
 
@@ -241,16 +310,23 @@ def main():
     )
     parser.add_argument("--poplar", default="build/release/bin/poplar")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("published")
+    large = commands.add_parser("products")
+    large.add_argument("--check", action="store_true", help="compare with Roofline.cpp")
+    commands.add_parser("training")
+    commands.add_parser("ratios")
     host = commands.add_parser("host")
     host.add_argument("types", nargs="+", metavar="TYPE", help="as in avx2-f32")
     host.add_argument("--model", default="demo-llama", help="of examples/models")
     host.add_argument("--seq-len", type=int, default=128)
     arguments = parser.parse_args()
+    if arguments.command == "products":
+        sys.exit(products.show(arguments.check))
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(os.path.abspath(arguments.poplar), directory)
-        if arguments.command == "published":
-            compare_published(bench)
+        if arguments.command == "training":
+            compare_training(bench)
+        elif arguments.command == "ratios":
+            compare_ratios(bench)
         else:
             compare_host(bench, arguments)
 

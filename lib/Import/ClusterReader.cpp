@@ -132,7 +132,7 @@ StringAttr ClusterReader::getSource(json::Value type,
   if (!device || type["source"].isPresent())
     return getString(type["source"]);
   std::string given;
-  for (const char *key : {"target", "memory", "flops", "bandwidth"})
+  for (const char *key : {"target", "memory", "flops", "bandwidth", "power"})
     if (type[key].isPresent())
       given += (given.empty() ? "" : ", ") + std::string(key);
   return builder.getStringAttr("device library: " + device->name +
@@ -141,7 +141,7 @@ StringAttr ClusterReader::getSource(json::Value type,
 
 void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
   expectKeys(type, {"device", "target", "memory", "precision", "recompute",
-                    "flops", "bandwidth", "threads", "source"});
+                    "flops", "bandwidth", "power", "threads", "source"});
   claimName(type, name);
   const DeviceSpecification *device = getDevice(type["device"]);
   bool takesTarget = device && !type["target"].isPresent();
@@ -160,6 +160,9 @@ void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
   FloatAttr bandwidth = getReal(type["bandwidth"]);
   if (!bandwidth && device)
     bandwidth = builder.getF64FloatAttr(device->bandwidth);
+  FloatAttr power = getReal(type["power"]);
+  if (!power && device)
+    power = builder.getF64FloatAttr(device->power);
   DictionaryAttr flops = getFlops(type["flops"], device);
   if (failed())
     return;
@@ -167,7 +170,7 @@ void ClusterReader::readDeviceType(const std::string &name, json::Value type) {
       builder, getLoc(type), builder.getStringAttr(name), targetName, memory,
       NumberFormatAttr::get(builder.getContext(), precision),
       builder.getStringAttr(type["recompute"].getString("keep")), flops,
-      bandwidth, getInteger(type["threads"]), getSource(type, device),
+      bandwidth, power, getInteger(type["threads"]), getSource(type, device),
       type["recompute"].isPresent() ? builder.getUnitAttr() : UnitAttr());
 }
 

@@ -82,6 +82,7 @@ void Writer::write(DeviceTypeOp op) {
         write(entry.getName().getValue(), cast<FloatAttr>(entry.getValue()));
     });
   write("bandwidth", op.getBandwidthAttr());
+  write("power", op.getPowerAttr());
   write("threads", op.getThreadsAttr());
   write("source", op.getSourceAttr());
 }

@@ -47,12 +47,19 @@ public:
     return false;
     POPLAR_NVML(POPLAR_NVML_LOAD)
 #undef POPLAR_NVML_LOAD
+    std::string ignored;
+#define POPLAR_NVML_LOAD(NAME, ...)                                            \
+  NAME = reinterpret_cast<decltype(NAME)>(                                     \
+      nvidia::findFunction(handle, name, #NAME, ignored));
+    POPLAR_NVML_OPTIONAL(POPLAR_NVML_LOAD)
+#undef POPLAR_NVML_LOAD
     return true;
   }
 
 #define POPLAR_NVML_MEMBER(NAME, ...)                                          \
   nvidia::Status (*NAME)(__VA_ARGS__) = nullptr;
   POPLAR_NVML(POPLAR_NVML_MEMBER)
+  POPLAR_NVML_OPTIONAL(POPLAR_NVML_MEMBER)
 #undef POPLAR_NVML_MEMBER
 };
 
@@ -77,6 +84,61 @@ static double getNVLinkRate(unsigned version) {
   return version >= 5 ? 50e9 : version >= 2 ? 25e9 : 20e9;
 }
 
+/// Whether a GPU is divided into slices (MIG); those that can be seen.
+static bool findSlices(const Library &library, nvidia::Handle device,
+                       std::vector<nvidia::Handle> &slices) {
+  unsigned now = 0, next = 0, most = 0;
+  if (!library.nvmlDeviceGetMigMode ||
+      library.nvmlDeviceGetMigMode(device, &now, &next) || now != 1)
+    return false;
+  if (library.nvmlDeviceGetMaxMigDeviceCount &&
+      library.nvmlDeviceGetMigDeviceHandleByIndex &&
+      !library.nvmlDeviceGetMaxMigDeviceCount(device, &most))
+    for (unsigned i = 0; i < most; ++i)
+      if (nvidia::Handle slice = nullptr;
+          !library.nvmlDeviceGetMigDeviceHandleByIndex(device, i, &slice))
+        slices.push_back(slice);
+  return true;
+}
+
+/// The one slice of a machine's one GPU. CUDA shows a program no other slice,
+/// and no GPU beside it.
+static bool detectSlice(const Library &library, nvidia::Handle device,
+                        const std::vector<nvidia::Handle> &slices,
+                        unsigned numGPUs, DetectedGPU &gpu,
+                        std::string &error) {
+  char name[96] = "";
+  nvidia::MemoryInfo memory;
+  int major = 0, minor = 0;
+  library.nvmlDeviceGetName(device, name, sizeof(name));
+  bool hasCapability =
+      !library.nvmlDeviceGetCudaComputeCapability(device, &major, &minor);
+  gpu.capability = major * 10 + minor;
+  if (hasCapability && numGPUs == 1 && slices.size() == 1 &&
+      !library.nvmlDeviceGetMemoryInfo(slices.front(), &memory)) {
+    gpu.name = name + std::string(" MIG");
+    if (!library.nvmlDeviceGetName(slices.front(), name, sizeof(name)) &&
+        StringRef(name).contains("MIG"))
+      gpu.name = name;
+    gpu.memory = static_cast<int64_t>(memory.total);
+    return true;
+  }
+  error = std::string("GPU '") + name +
+          "' is divided into MIG slices, of which NVIDIA's management library "
+          "shows " +
+          std::to_string(slices.size()) +
+          (numGPUs > 1 ? ", on a machine of " + std::to_string(numGPUs) +
+                             " GPUs"
+                       : "") +
+          "; only one slice of one GPU, whose memory can be read, is "
+          "described: give the container one slice, switch MIG off, or write "
+          "the device type by hand, with \"target\": \"cuda:sm_" +
+          std::to_string(gpu.capability) +
+          "\" and the memory of a slice that nvidia-smi -L lists "
+          "(docs/cluster-file.md)";
+  return false;
+}
+
 static bool detectGPU(const Library &library, nvidia::Handle device,
                       DetectedGPU &gpu) {
   char name[96] = "";
@@ -90,6 +152,10 @@ static bool detectGPU(const Library &library, nvidia::Handle device,
   gpu.memory = static_cast<int64_t>(memory.total);
   gpu.capability = major * 10 + minor;
   // What follows is not there on every board.
+  unsigned milliwatts = 0;
+  if (library.nvmlDeviceGetEnforcedPowerLimit &&
+      !library.nvmlDeviceGetEnforcedPowerLimit(device, &milliwatts))
+    gpu.power = milliwatts / 1e3;
   unsigned generation = 0, width = 0;
   if (!library.nvmlDeviceGetMaxPcieLinkGeneration(device, &generation) &&
       !library.nvmlDeviceGetMaxPcieLinkWidth(device, &width)) {
@@ -130,14 +196,22 @@ LogicalResult poplar::detectGPUs(GPUMachine &machine, bool &missing,
   }
   std::vector<nvidia::Handle> devices(count);
   machine.gpus.resize(count);
-  for (unsigned i = 0; i < count; ++i)
-    if (library.nvmlDeviceGetHandleByIndex_v2(i, &devices[i]) ||
-        !detectGPU(library, devices[i], machine.gpus[i])) {
+  for (unsigned i = 0; i < count; ++i) {
+    std::vector<nvidia::Handle> slices;
+    bool isFound = !library.nvmlDeviceGetHandleByIndex_v2(i, &devices[i]);
+    if (isFound && findSlices(library, devices[i], slices)) {
+      if (!detectSlice(library, devices[i], slices, count, machine.gpus[i],
+                       error))
+        return failure();
+      continue;
+    }
+    if (!isFound || !detectGPU(library, devices[i], machine.gpus[i])) {
       error = "NVIDIA's management library does not report name, memory and "
               "capability of GPU " +
               std::to_string(i);
       return failure();
     }
+  }
   machine.nvlinkEverywhere = machine.peersEverywhere = true;
   for (nvidia::Handle one : devices)
     for (nvidia::Handle other : devices) {
@@ -182,22 +256,37 @@ std::string poplar::findKnownDevice(const DetectedGPU &gpu) {
   if (!library)
     return "";
   std::vector<std::string> words = getWords(gpu.name);
+  // Others than the card whose name they have.
+  for (const char *variant : {"mig", "laptop", "mobile", "max", "d"})
+    if (llvm::is_contained(words, variant))
+      return "";
   std::string target = "cuda:sm_" + std::to_string(gpu.capability);
   auto has = [&](StringRef word) { return namesModel(words, word); };
   // The model is the first word of a key ("a100-pcie-40").
   std::vector<const DeviceSpecification *> found;
   for (const DeviceSpecification &device : library->getDevices()) {
     auto [model, form] = StringRef(device.key).split('-');
-    bool pcie = form.contains("pcie"), nvl = form.contains("nvl");
+    bool pcie = form.contains("pcie"), nvl = form.contains("nvl"),
+         server = form.contains("server");
     double ratio =
         static_cast<double>(gpu.memory) / static_cast<double>(device.memory);
     if (device.target != target || !has(model) ||
-        std::fabs(ratio - 1) > kMemoryTolerance || nvl != has("nvl"))
+        std::fabs(ratio - 1) > kMemoryTolerance || nvl != has("nvl") ||
+        (server && !has("server")))
       continue;
     // Some models are PCIe cards only, and do not say so.
     if (pcie != has("pcie") && (pcie || StringRef(device.linkKind) == "NVLink"))
       continue;
-    found.push_back(&device);
+    // "rtx4070super" says more than "rtx4070".
+    auto rank = [](const DeviceSpecification &one) {
+      StringRef key = one.key;
+      return std::make_pair(key.split('-').first.size(),
+                            key.contains("server"));
+    };
+    if (!found.empty() && rank(device) > rank(*found.front()))
+      found.clear();
+    if (found.empty() || rank(device) == rank(*found.front()))
+      found.push_back(&device);
   }
   return found.size() == 1 ? found.front()->key : "";
 }
@@ -271,6 +360,7 @@ poplar::describeGPUs(const GPUMachine &machine,
       }
       const DeviceSpecification *device =
           known.empty() ? nullptr : library->find(known);
+      double power = gpu.power > 0 ? gpu.power : device ? device->power : 0;
       SmallVector<NamedAttribute> flops;
       if (device)
         for (const auto &[format, rate] : device->flops)
@@ -284,6 +374,7 @@ poplar::describeGPUs(const GPUMachine &machine,
           builder.getStringAttr("keep"),
           device ? builder.getDictionaryAttr(flops) : DictionaryAttr(),
           device ? builder.getF64FloatAttr(device->bandwidth) : FloatAttr(),
+          power > 0 ? builder.getF64FloatAttr(power) : FloatAttr(),
           /*threads=*/nullptr,
           builder.getStringAttr(
               "detected: " + gpu.name + ", driver " + machine.driver +

@@ -93,6 +93,7 @@ poplar::describeHost(const HostMachine &machine,
             std::min(machine.memory / numRanks, kMaxBytes)),
         NumberFormatAttr::get(&context, findTarget(target)->formats.front()),
         getText("keep"), /*flops=*/nullptr, /*bandwidth=*/nullptr,
+        /*power=*/nullptr,
         builder.getI64IntegerAttr(machine.cores / numRanks), source,
         /*fixed_recompute=*/UnitAttr());
   }

@@ -57,10 +57,44 @@ static void readFlops(json::Value flops, DeviceSpecification &device) {
   }
 }
 
+/// `link` is the name of a bus, or says itself what it is.
+static void readLink(json::Value link, json::Value buses,
+                     DeviceSpecification &device) {
+  if (link.isObject()) {
+    expectKeys(link, {"kind", "bandwidth"});
+    device.linkKind = link["kind"].getString();
+    device.linkBandwidth = getPositive(link["bandwidth"]);
+    return;
+  }
+  device.linkKind = link.getString();
+  json::Value bus = buses[device.linkKind];
+  if (!bus.isPresent())
+    return link.error("unknown bus '" + device.linkKind + "'");
+  device.linkBandwidth = getPositive(bus["bandwidth"]);
+  device.linkSource = bus["source"].getString();
+}
+
+/// The document of each figure; "all" is that of figures without one.
+static void readSources(json::Value sources, DeviceSpecification &device) {
+  expectKeys(sources,
+             {"all", "memory", "bandwidth", "power", "flops", "link"});
+  auto read = [&](const char *figure) {
+    json::Value own = sources[figure];
+    return (own.isPresent() ? own : sources["all"]).getString();
+  };
+  device.memorySource = read("memory");
+  device.bandwidthSource = read("bandwidth");
+  device.powerSource = read("power");
+  device.flopsSource = read("flops");
+  if (device.linkSource.empty() || sources["link"].isPresent())
+    device.linkSource = read("link");
+}
+
 static DeviceSpecification readDevice(const std::string &key, json::Value value,
+                                      json::Value buses,
                                       const Reserve &reserve) {
   expectKeys(value, {"name", "target", "memory", "inline_ecc", "bandwidth",
-                     "flops", "link", "sources"});
+                     "power", "flops", "link", "sources"});
   DeviceSpecification device;
   device.key = key;
   device.name = value["name"].getString();
@@ -78,16 +112,10 @@ static DeviceSpecification readDevice(const std::string &key, json::Value value,
         "expected more than the " + std::to_string(device.reserved) +
         " bytes that are reserved, found " + value["memory"].describe());
   device.bandwidth = getPositive(value["bandwidth"]);
+  device.power = getPositive(value["power"]);
   readFlops(value["flops"], device);
-  json::Value link = value["link"], sources = value["sources"];
-  expectKeys(link, {"kind", "bandwidth"});
-  device.linkKind = link["kind"].getString();
-  device.linkBandwidth = getPositive(link["bandwidth"]);
-  expectKeys(sources, {"memory", "bandwidth", "flops", "link"});
-  device.memorySource = sources["memory"].getString();
-  device.bandwidthSource = sources["bandwidth"].getString();
-  device.flopsSource = sources["flops"].getString();
-  device.linkSource = sources["link"].getString();
+  readLink(value["link"], buses, device);
+  readSources(value["sources"], device);
   return device;
 }
 
@@ -96,8 +124,9 @@ std::optional<DeviceLibrary> DeviceLibrary::parse(const std::string &text,
                                                   std::string &error) {
   std::unique_ptr<json::Document> document = json::Document::parse(text, name);
   json::Value root = document->getRoot();
-  expectKeys(root, {"reserved", "devices"});
-  json::Value reserved = root["reserved"], devices = root["devices"];
+  expectKeys(root, {"reserved", "buses", "devices"});
+  json::Value reserved = root["reserved"], buses = root["buses"],
+              devices = root["devices"];
   expectKeys(reserved, {"bytes", "inline_ecc", "source"});
   Reserve reserve{getBytes(reserved["bytes"]),
                   reserved["inline_ecc"].getNumber()};
@@ -105,8 +134,10 @@ std::optional<DeviceLibrary> DeviceLibrary::parse(const std::string &text,
   library.reservedSource = reserved["source"].getString();
   if (!devices.isObject())
     devices.error("expected an object, found " + devices.describe());
+  for (const std::string &bus : buses.keys())
+    expectKeys(buses[bus], {"bandwidth", "source"});
   for (const std::string &key : devices.keys())
-    library.devices.push_back(readDevice(key, devices[key], reserve));
+    library.devices.push_back(readDevice(key, devices[key], buses, reserve));
   if (document->hasError()) {
     error = document->getError();
     return std::nullopt;

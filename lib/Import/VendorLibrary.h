@@ -62,6 +62,14 @@ constexpr Status kPeerAlreadyEnabled = 704;
   X(nvmlDeviceGetNvLinkVersion, nvidia::Handle, unsigned, unsigned *)          \
   X(nvmlDeviceGetP2PStatus, nvidia::Handle, nvidia::Handle, int, int *)
 
+/// Of slices of GPUs (MIG), and of power; not in every library.
+#define POPLAR_NVML_OPTIONAL(X)                                                \
+  X(nvmlDeviceGetMigMode, nvidia::Handle, unsigned *, unsigned *)              \
+  X(nvmlDeviceGetMaxMigDeviceCount, nvidia::Handle, unsigned *)                \
+  X(nvmlDeviceGetMigDeviceHandleByIndex, nvidia::Handle, unsigned,             \
+    nvidia::Handle *)                                                          \
+  X(nvmlDeviceGetEnforcedPowerLimit, nvidia::Handle, unsigned *)
+
 #define POPLAR_PROBE_DRIVER(X)                                                 \
   X(cuInit, unsigned)                                                          \
   X(cuDeviceGetCount, int *)                                                   \

@@ -13,6 +13,8 @@
 #include "Poplar/Import/Cluster.h"
 #include "Poplar/Import/DetectGPUs.h"
 #include "Poplar/Import/DeviceLibrary.h"
+#include "Poplar/Planner/Cluster/Targets.h"
+#include "Poplar/Planner/Model/Roofline.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -196,19 +198,32 @@ static void addLinksCommand(CLI::App &app, int &status) {
   });
 }
 
+/// FLOP/s of large products in a training step, in the best of its formats.
+static double estimateProducts(const DeviceSpecification &device) {
+  DeviceType type;
+  type.target = device.target;
+  type.precision = findTargetInfo(device.target)->formats.front();
+  type.flops = device.flops;
+  type.bandwidth = device.bandwidth;
+  type.power = device.power;
+  std::optional<Roofline> roofline = Roofline::get(type);
+  return roofline ? roofline->getProductRate() : 0;
+}
+
 /// One line per device. A rate that a device does not have is a dash.
 static std::string formatDevices(const DeviceLibrary &library) {
   constexpr const char *row =
-      "{0,-14} {1,-11} {2,7} {3,8} {4,8} {5,7} {6,7} {7,7} {8,6}  {9,-16}{10}";
+      "{0,-17} {1,-11} {2,7} {3,8} {4,8} {5,6} {6,7} {7,7} {8,7} {9,8} {10,6}  "
+      "{11,-16}{12}";
   auto formatLine = [&](auto &&...cells) {
     std::string line = llvm::formatv(row, cells...).str();
     return llvm::StringRef(line).rtrim().str() + "\n";
   };
   std::string text =
-      formatLine("device", "target", "memory", "usable", "memory", "f32",
-                 "bf16", "f16", "link", "", "") +
-      formatLine("", "", "GiB", "GiB", "GB/s", "TFLOP/s", "TFLOP/s", "TFLOP/s",
-                 "GB/s", "", "");
+      formatLine("device", "target", "memory", "usable", "memory", "power",
+                 "f32", "bf16", "f16", "training", "link", "", "") +
+      formatLine("", "", "GiB", "GiB", "GB/s", "W", "TFLOP/s", "TFLOP/s", "TFLOP/s",
+                 "TFLOP/s", "GB/s", "", "");
   for (const DeviceSpecification &device : library.getDevices()) {
     auto formatRate = [&](const char *format) {
       auto rate = device.flops.find(format);
@@ -221,13 +236,17 @@ static std::string formatDevices(const DeviceLibrary &library) {
         llvm::formatv("{0:f1}", device.memory * 0x1p-30).str(),
         llvm::formatv("{0:f1}", device.getUsableMemory() * 0x1p-30).str(),
         llvm::formatv("{0:f0}", device.bandwidth / 1e9).str(),
-        formatRate("f32"), formatRate("bf16"), formatRate("f16"),
+        llvm::formatv("{0:f0}", device.power).str(), formatRate("f32"),
+        formatRate("bf16"), formatRate("f16"),
+        llvm::formatv("{0:f1}", estimateProducts(device) / 1e12).str(),
         llvm::formatv("{0:f1}", device.linkBandwidth / 1e9).str(),
         device.linkKind, device.flopsSource);
   }
   return text +
          "\nLinks are inside a node, per direction. Rates are dense, with "
-         "f32 sums; their source is last.\nReserved memory: " +
+         "f32 sums; their source is last.\nTraining: what large products "
+         "are estimated to reach in a training step (docs/estimates.md)."
+         "\nReserved memory: " +
          library.getReservedSource() +
          ".\nThe source of every figure: poplar cluster devices --json\n";
 }

@@ -54,6 +54,22 @@ TEST(DetectGPUs, KnownDevicesAreFoundByTheirNames) {
                {"NVIDIA L40S", 89, 46068, "l40s"},
                {"NVIDIA GeForce RTX 3060", 86, 12288, "rtx3060"},
                {"NVIDIA GeForce RTX 4090", 89, 24564, "rtx4090"},
+               {"NVIDIA A10G", 86, 23028, "a10g"},
+               {"NVIDIA GH200 480GB", 90, 97871, "gh200-96"},
+               {"NVIDIA GeForce RTX 4070", 89, 12282, "rtx4070"},
+               {"NVIDIA GeForce RTX 4070 SUPER", 89, 12282, "rtx4070super"},
+               {"NVIDIA GeForce RTX 4070 Ti", 89, 12282, "rtx4070ti"},
+               {"NVIDIA GeForce RTX 4070 Ti SUPER", 89, 16376,
+                "rtx4070tisuper"},
+               {"NVIDIA GeForce RTX 4060 Ti", 89, 8188, "rtx4060ti-8"},
+               {"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 120, 97887,
+                "rtxpro6000"},
+               {"NVIDIA RTX PRO 6000 Blackwell Server Edition", 120, 97887,
+                "rtxpro6000-server"},
+               // Slower than the card of the same name.
+               {"NVIDIA GeForce RTX 4090 D", 89, 24564, ""},
+               {"NVIDIA GeForce RTX 4060 Laptop GPU", 89, 8188, ""},
+               {"NVIDIA A100-SXM4-40GB MIG 7g.40gb", 80, 40192, ""},
                // Of another size than the one that is known, and unknown.
                {"NVIDIA GeForce RTX 3060", 86, 8192, ""},
                {"NVIDIA Thing", 86, 8192, ""}};

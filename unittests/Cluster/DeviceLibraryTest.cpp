@@ -32,7 +32,9 @@ TEST(DeviceLibraryTest, KnowsWhatItIsAskedFor) {
         "v100s",   "p100",    "t4",           "l4",           "l40s",
         "a10",     "a40",     "a6000",        "rtx2080ti",    "rtx3060",
         "rtx3080", "rtx3090", "rtx4090",      "rtx5090",      "b200",
-        "mi210",   "mi250x",  "mi300x"})
+        "mi210",   "mi250x",  "mi300x",       "a10g",         "t4g",
+        "a2",      "a30",     "a4000",        "gh200-96",     "rtx4070ti",
+        "rtx2060", "rtx5070", "rtxpro6000",   "l20",          "h20"})
     EXPECT_TRUE(library.find(key)) << key;
   EXPECT_FALSE(library.find("a100"));
 }
@@ -43,15 +45,19 @@ TEST(DeviceLibraryTest, FiguresAreOfTheirKind) {
   for (const DeviceSpecification &device : getLibrary().getDevices()) {
     SCOPED_TRACE(device.key);
     EXPECT_TRUE(cluster::findTarget(device.target));
-    EXPECT_GE(device.memory, int64_t(8) << 30);
+    EXPECT_GE(device.memory, int64_t(6) << 30);
     EXPECT_LE(device.memory, int64_t(288) << 30);
     EXPECT_GE(device.reserved, int64_t(1) << 30);
-    EXPECT_LE(device.reserved, device.memory / 5);
-    EXPECT_GE(device.bandwidth, 250e9);
+    EXPECT_LE(device.reserved, device.memory / 4);
+    EXPECT_GE(device.power, 50);
+    EXPECT_LE(device.power, 1200);
+    // No board has more FLOP/s a watt than those of its time.
+    EXPECT_LE(device.flops.at("f16") / device.power, 2.5e12);
+    EXPECT_GE(device.bandwidth, 200e9);
     EXPECT_LE(device.bandwidth, 10e12);
     EXPECT_GE(device.linkBandwidth, 15e9);
     EXPECT_LE(device.linkBandwidth, 1e12);
-    EXPECT_GE(device.flops.at("f32"), 5e12);
+    EXPECT_GE(device.flops.at("f32"), 4e12);
     EXPECT_LE(device.flops.at("f32"), 200e12);
     EXPECT_GE(device.flops.at("f16"), device.flops.at("f32"));
     EXPECT_LE(device.flops.at("f16"), 2500e12);
@@ -60,8 +66,8 @@ TEST(DeviceLibraryTest, FiguresAreOfTheirKind) {
       EXPECT_EQ(device.flops.at("bf16"), device.flops.at("f16"));
     }
     for (const std::string &source :
-         {device.memorySource, device.bandwidthSource, device.flopsSource,
-          device.linkSource})
+         {device.memorySource, device.bandwidthSource, device.powerSource,
+          device.flopsSource, device.linkSource})
       EXPECT_GE(source.size(), 5u);
   }
 }
@@ -94,9 +100,10 @@ TEST(DeviceLibraryTest, NearestNames) {
 std::string parse(const std::string &from, const std::string &to) {
   std::string text = R"json({
     "reserved": {"bytes": "1GiB", "inline_ecc": 0.0625, "source": "assumed"},
+    "buses": {"B": {"bandwidth": 3e10, "source": "PCI-SIG"}},
     "devices": {"d": {
       "name": "D", "target": "cuda:sm_80", "memory": "40GiB",
-      "bandwidth": 1e12, "flops": {"f32": 1e13, "bf16": 1e14, "f16": 1e14},
+      "bandwidth": 1e12, "power": 400, "flops": {"f32": 1e13, "bf16": 1e14, "f16": 1e14},
       "link": {"kind": "NVLink", "bandwidth": 3e11},
       "sources": {"memory": "m", "bandwidth": "b", "flops": "f", "link": "l"}
     }}})json";
@@ -112,7 +119,7 @@ TEST(DeviceLibraryTest, ErrorsAreLocated) {
   EXPECT_EQ(parse("", ""), "");
   EXPECT_EQ(parse("\"link\": {", "\"link\": 3, \"x\": {"),
             "lib: devices.d: unknown key 'x' (known: name, target, memory, "
-            "inline_ecc, bandwidth, flops, link, sources)");
+            "inline_ecc, bandwidth, power, flops, link, sources)");
   EXPECT_EQ(parse("sm_80", "sm_81"),
             "lib: devices.d.target: unknown target 'cuda:sm_81' (known are "
             "those of docs/cluster-file.md)");
@@ -127,7 +134,13 @@ TEST(DeviceLibraryTest, ErrorsAreLocated) {
   EXPECT_EQ(parse("cuda:sm_80", "cuda:sm_70"),
             "lib: devices.d.flops: gives bf16, which cuda:sm_70 does not have");
   EXPECT_EQ(parse("\"memory\": \"m\", ", ""),
-            "lib: devices.d.sources.memory: expected a string, found nothing");
+            "lib: devices.d.sources.all: expected a string, found nothing");
+  EXPECT_EQ(parse("\"memory\": \"m\", ", "\"all\": \"a\", "), "");
+  EXPECT_EQ(parse("{\"kind\": \"NVLink\", \"bandwidth\": 3e11}", "\"B\""), "");
+  EXPECT_EQ(parse("{\"kind\": \"NVLink\", \"bandwidth\": 3e11}", "\"C\""),
+            "lib: devices.d.link: unknown bus 'C'");
+  EXPECT_EQ(parse("\"power\": 400, ", ""),
+            "lib: devices.d.power: expected a number, found nothing");
   EXPECT_EQ(parse("}}}", "}}").substr(0, 4), "lib:");
 }
 

@@ -46,7 +46,8 @@ TEST(RooflineTest, AProductIsAsFastAsItsDimensionsAllow) {
   const RooflineConstants &c = roofline.getConstants();
   // With every dimension at `half`, an eighth of what large products reach; a
   // batch lengthens the rows, or the depth.
-  double h = c.gemmHalf, peak = 1e14 * c.gemmShare;
+  double h = c.gemmHalf, peak = roofline.getProductRate();
+  EXPECT_DOUBLE_EQ(peak, 1e14 * c.gemmShare * c.trainShare);
   for (bool isDeep : {false, true}) {
     RooflineOp op = makeGemm(h, h, h, isDeep);
     EXPECT_DOUBLE_EQ(roofline.getSeconds(op, 1),
@@ -56,6 +57,59 @@ TEST(RooflineTest, AProductIsAsFastAsItsDimensionsAllow) {
   }
   RooflineOp large = makeGemm(1e9, 1e9, 1e9, false);
   EXPECT_NEAR(roofline.getSeconds(large, 1) / (large.flops / peak), 1, 1e-5);
+}
+
+double getAloneRate(const std::string &target, double matrix, double vector,
+                    std::optional<double> power) {
+  DeviceType type = makeType(target, target == "cuda:sm_75" ? "f16" : "bf16");
+  type.flops = {{"f32", vector}, {"bf16", matrix}, {"f16", matrix}};
+  type.power = power;
+  return Roofline::get(type)->getAloneRate();
+}
+
+TEST(RooflineTest, WattsBindMatrixUnitsAtFullRate) {
+  // A T4, an A10 and an L4 pay for less than their peak, an A100 SXM for all.
+  struct Board {
+    const char *target;
+    double matrix, vector, power;
+    bool isBound;
+  };
+  for (auto [target, matrix, vector, power, isBound] :
+       {Board{"cuda:sm_75", 65e12, 8.1e12, 70, true},
+        Board{"cuda:sm_86", 125e12, 31.2e12, 150, true},
+        Board{"cuda:sm_89", 121e12, 30.3e12, 72, true},
+        Board{"cuda:sm_80", 312e12, 19.5e12, 400, false}}) {
+    SCOPED_TRACE(target);
+    const RooflineConstants &c = getRooflineConstants(target);
+    double free = getAloneRate(target, matrix, vector, std::nullopt);
+    EXPECT_DOUBLE_EQ(free, matrix * c.gemmShare);
+    double bound = getAloneRate(target, matrix, vector, power);
+    EXPECT_DOUBLE_EQ(bound, isBound ? power * c.flopsPerJoule : free);
+    // With half of the watts, no board is faster.
+    EXPECT_LE(getAloneRate(target, matrix, vector, power / 2), bound);
+    // f32 is not computed by these units.
+    DeviceType type = makeType(target, "f32");
+    type.power = 1;
+    EXPECT_DOUBLE_EQ(Roofline::get(type)->getAloneRate(), 1e13 * c.gemmShare);
+  }
+}
+
+TEST(RooflineTest, UnitsAtHalfRateReachTheirPeak) {
+  // An RTX 3090 beside an A40 with the same vector units: half the peak, but
+  // more of it, and no limit by watts.
+  double geforce = getAloneRate("cuda:sm_86", 71e12, 35.6e12, 350),
+         a40 = getAloneRate("cuda:sm_86", 150e12, 37.4e12, 300);
+  const RooflineConstants &c = getRooflineConstants("cuda:sm_86");
+  EXPECT_DOUBLE_EQ(geforce, 71e12 * c.halfRateShare);
+  EXPECT_DOUBLE_EQ(geforce, getAloneRate("cuda:sm_86", 71e12, 35.6e12, 1));
+  EXPECT_GT(geforce / 71e12, a40 / 150e12);
+  // Of an A100, whatever its vector units do, all is at full rate.
+  EXPECT_DOUBLE_EQ(getAloneRate("cuda:sm_80", 312e12, 300e12, {}),
+                   312e12 * getRooflineConstants("cuda:sm_80").gemmShare);
+  // Whose vector units are not known is not said to be at half rate.
+  DeviceType type = makeType("cuda:sm_86", "bf16");
+  type.flops.erase("f32");
+  EXPECT_DOUBLE_EQ(Roofline::get(type)->getAloneRate(), 1e14 * c.gemmShare);
 }
 
 TEST(RooflineTest, MemoryBindsWhatComputesLittle) {
@@ -85,7 +139,8 @@ TEST(RooflineTest, AttentionIsFasterOnLongSequences) {
   op.flops = 1e12;
   op.rows = c.attentionHalf;
   EXPECT_DOUBLE_EQ(roofline.getSeconds(op, 1),
-                   1e12 / (1e14 * c.attentionShare / 2) + c.launchSeconds);
+                   1e12 / (roofline.getAttentionRate() / 2) + c.launchSeconds);
+  EXPECT_LT(roofline.getAttentionRate(), roofline.getProductRate());
   // On hosts it runs on the vector units.
   Roofline host = makeRoofline("host:amx-bf16", "bf16");
   const RooflineConstants &h = host.getConstants();

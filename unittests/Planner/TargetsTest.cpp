@@ -57,16 +57,16 @@ TEST(Targets, SpeedIsThatOfTheEntry) {
   const RooflineConstants &host = getRooflineConstants("host:avx2-f32"),
                           &ampere = getRooflineConstants("cuda:sm_80"),
                           &hopper = getRooflineConstants("cuda:sm_90");
+  EXPECT_NE(&ampere, &hopper);
   EXPECT_EQ(&host, &getRooflineConstants("host"));
   EXPECT_TRUE(host.attentionOnVectors);
-  // A relative has the same shares, of which less is known.
-  const RooflineConstants &volta = getRooflineConstants("cuda:sm_70"),
-                          &blackwell = getRooflineConstants("cuda:sm_100"),
-                          &amd = getRooflineConstants("hip:gfx942");
-  EXPECT_EQ(volta.gemmShare, ampere.gemmShare);
-  EXPECT_GT(volta.uncertainty, ampere.uncertainty);
-  EXPECT_EQ(blackwell.gemmShare, hopper.gemmShare);
-  EXPECT_EQ(&amd, &blackwell);
+  // Of relatives that nobody measured in training, less is known.
+  for (const char *target : {"cuda:sm_60", "cuda:sm_70", "cuda:sm_75",
+                             "cuda:sm_100", "cuda:sm_120", "hip:gfx942"})
+    EXPECT_GT(getRooflineConstants(target).uncertainty, ampere.uncertainty)
+        << target;
+  EXPECT_EQ(&getRooflineConstants("hip:gfx90a"),
+            &getRooflineConstants("hip:gfx942"));
 }
 
 } // namespace

@@ -25,6 +25,8 @@ struct DetectedGPU {
   int capability = 0;
   /// Bytes in all.
   int64_t memory = 0;
+  /// Watts that the driver lets the board draw; 0 if it does not say.
+  double power = 0;
   /// To other GPUs by NVLink, all links together, and to the host by PCIe; in
   /// bytes per second and one direction, by the links' specifications.
   double nvlinkBandwidth = 0, pcieBandwidth = 0;

@@ -32,13 +32,16 @@ struct DeviceSpecification {
   /// collectives and inline ECC take.
   int64_t memory = 0, reserved = 0;
   double bandwidth = 0;
+  /// The limit of the board, in watts; of a package with two dies, half.
+  double power = 0;
   /// Dense matrix products with f32 sums, by format of the factors.
   std::map<std::string, double> flops;
   /// Between devices of one node, in each direction.
   std::string linkKind;
   double linkBandwidth = 0;
   /// Where each figure is published.
-  std::string memorySource, bandwidthSource, flopsSource, linkSource;
+  std::string memorySource, bandwidthSource, powerSource, flopsSource,
+      linkSource;
 
   /// Bytes that a rank may use.
   int64_t getUsableMemory() const { return memory - reserved; }

@@ -329,6 +329,9 @@ LogicalResult DeviceTypeOp::verify() {
       failed(expectPositive(*this, "bandwidth",
                             getBandwidth()->convertToDouble())))
     return failure();
+  if (getPower() &&
+      failed(expectPositive(*this, "power", getPower()->convertToDouble())))
+    return failure();
   DictionaryAttr flops = getFlopsAttr();
   if (!flops)
     return success();

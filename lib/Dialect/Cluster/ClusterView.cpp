@@ -59,6 +59,7 @@ void ViewBuilder::add(DeviceTypeOp op) {
       type.flops[entry.getName().str()] =
           cast<FloatAttr>(entry.getValue()).getValueAsDouble();
   type.bandwidth = toDouble(op.getBandwidth());
+  type.power = toDouble(op.getPower());
   type.threads = toInteger(op.getThreads());
 }
 

@@ -76,7 +76,7 @@ bool poplar::areAlike(const ClusterView &cluster, int a, int b) {
       one.precision != other.precision || one.recompute != other.recompute ||
       one.isRecomputeFixed != other.isRecomputeFixed ||
       one.threads != other.threads || one.flops != other.flops ||
-      one.bandwidth != other.bandwidth)
+      one.bandwidth != other.bandwidth || one.power != other.power)
     return false;
   auto list = [&](int type) {
     std::vector<const DeviceProfile *> profiles;

@@ -11,6 +11,8 @@
 //
 //   POPLAR_EMULATED_NVML    GPUs: name/sm_80/bytes/pcie generation/width/
 //                           nvlinks/nvlink version, separated by ';'
+//   POPLAR_EMULATED_MIG     bytes of the slices of every GPU, separated by ','
+//   POPLAR_EMULATED_WATTS   limit of power of every GPU
 //   POPLAR_EMULATED_P2P     "nvlink" (default), "pcie" or "none": what every
 //                           two GPUs have between them
 //
@@ -85,6 +87,36 @@ Status nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle *device) {
     return invalidArgument;
   *device = const_cast<GPU *>(&getGPUs()[index]);
   return 0;
+}
+Status nvmlDeviceGetMigMode(Handle, unsigned *now, unsigned *next) {
+  *now = *next = std::getenv("POPLAR_EMULATED_MIG") != nullptr;
+  return 0;
+}
+Status nvmlDeviceGetMaxMigDeviceCount(Handle, unsigned *count) {
+  *count = 7;
+  return 0;
+}
+Status nvmlDeviceGetMigDeviceHandleByIndex(Handle device, unsigned index,
+                                           Handle *slice) {
+  static std::vector<GPU> slices;
+  if (slices.empty()) {
+    slices.reserve(7);
+    std::istringstream list(std::getenv("POPLAR_EMULATED_MIG"));
+    for (std::string bytes; std::getline(list, bytes, ',');) {
+      slices.push_back(at(device));
+      slices.back().fields[0] += " MIG 1g.5gb";
+      slices.back().fields[2] = bytes;
+    }
+  }
+  if (index >= slices.size())
+    return 6; // NVML_ERROR_NOT_FOUND
+  *slice = &slices[index];
+  return 0;
+}
+Status nvmlDeviceGetEnforcedPowerLimit(Handle, unsigned *milliwatts) {
+  const char *given = std::getenv("POPLAR_EMULATED_WATTS");
+  *milliwatts = given ? 1000 * unsigned(std::atoi(given)) : 0;
+  return given ? 0 : notSupported;
 }
 Status nvmlDeviceGetName(Handle device, char *text, unsigned size) {
   std::snprintf(text, size, "%s", at(device).fields[0].c_str());

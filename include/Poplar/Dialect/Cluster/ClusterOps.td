@@ -61,7 +61,7 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
     cluster.device_type @a100 target "cuda:sm_80" memory 85899345920
         precision bf16 recompute "recompute-attention"
         flops {bf16 = 3.12e+14, f32 = 1.95e+13} bandwidth 2.039e+12
-        source "NVIDIA A100 datasheet, 2021"
+        power 4.0e+02 source "NVIDIA A100 datasheet, 2021"
     ```
 
     - `target`: `host` (the CPU at hand), `host:<set of instructions>`,
@@ -73,6 +73,7 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
       choose it.
     - `flops`: peak FLOP/s of matrix products by number format.
     - `bandwidth`: of the device's memory, bytes per second.
+    - `power`: the limit of the board, watts.
     - `threads`: of a rank; host targets only.
     - `source`: where the figures come from.
   }];
@@ -84,13 +85,16 @@ def Cluster_DeviceTypeOp : Cluster_Op<"device_type", [Symbol]> {
                            "::poplar::cluster::RecomputePolicy::Keep">:$recompute,
                        OptionalAttr<DictionaryAttr>:$flops,
                        OptionalAttr<F64Attr>:$bandwidth,
+                       OptionalAttr<F64Attr>:$power,
                        OptionalAttr<I64Attr>:$threads,
                        OptionalAttr<StrAttr>:$source,
                        UnitAttr:$fixed_recompute);
   let assemblyFormat = [{
     $sym_name `target` $target (`memory` $memory^)? `precision` $precision
-    oilist(`recompute` $recompute | `fixed_recompute` $fixed_recompute | `flops` custom<Flops>($flops)
-           | `bandwidth` custom<Real>($bandwidth) | `threads` $threads
+    oilist(`recompute` $recompute | `fixed_recompute` $fixed_recompute
+           | `flops` custom<Flops>($flops)
+           | `bandwidth` custom<Real>($bandwidth)
+           | `power` custom<Real>($power) | `threads` $threads
            | `source` $source)
     attr-dict
   }];

@@ -78,6 +78,8 @@ struct DeviceType {
   std::map<std::string, double> flops;
   /// Of the device's memory.
   std::optional<double> bandwidth;
+  /// The limit of the board, in watts.
+  std::optional<double> power;
   /// Threads of a rank; host targets only.
   std::optional<int64_t> threads;
 

@@ -40,7 +40,19 @@ struct TargetKind {
 };
 
 /// Which constants of Roofline.cpp hold.
-enum class SpeedModel { Host, Ampere, Hopper, LikeAmpere, LikeHopper };
+enum class SpeedModel {
+  Host,
+  Pascal,
+  Volta,
+  Turing,
+  Ampere,
+  AmpereRTX,
+  Ada,
+  Hopper,
+  Blackwell,
+  BlackwellRTX,
+  CDNA
+};
 
 struct TargetInfo {
   /// "host:avx2-f32", "cuda:sm_80".

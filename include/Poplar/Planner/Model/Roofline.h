@@ -17,8 +17,9 @@
 //
 //   eff = share  m / (m + half)  n / (n + half)  k / (k + half),
 //
-// and attention's with the length of the sequence. All constants are in
-// Roofline.cpp, with where they come from. Units: seconds, bytes, FLOP.
+// and attention's with the length of the sequence. The share is that of the
+// device's class, or what its limit of power allows. All constants are in
+// Roofline.cpp, with where they come from. Units: seconds, bytes, FLOP, watts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,11 +62,21 @@ struct RooflineOp {
 
 /// What is known of devices that were not measured, by kind of target.
 struct RooflineConstants {
-  /// Of the peak, for products that are large in all dimensions; the dimension
-  /// at which half of that is left.
-  double gemmShare, gemmHalf;
-  /// The same of attention, in tokens; of the f32 peak if the kernel does not
-  /// use matrix units.
+  /// Of the peak, for products that are large in all dimensions, alone: of
+  /// units at full and at half rate.
+  double gemmShare, halfRateShare;
+  /// Units that have less than this of the vector units' rate are at half rate;
+  /// 0 if all are at full rate.
+  double halfRate;
+  /// Products in 16 bits that a joule pays for; 0 if that limits none.
+  double flopsPerJoule;
+  /// What is left of a product alone in a training step.
+  double trainShare, halfRateTrainShare;
+  /// The dimension at which half of the rate is left.
+  double gemmHalf;
+  /// Attention: of what products reach in a training step, or of the f32 peak
+  /// if the kernel does not use matrix units; half of it is left at so many
+  /// tokens.
   double attentionShare, attentionHalf;
   bool attentionOnVectors;
   /// Of the memory's bandwidth, for kernels that stream.
@@ -97,10 +108,18 @@ public:
   double getOptimizerSeconds(int64_t elements) const;
 
   const RooflineConstants &getConstants() const { return *constants; }
+  /// FLOP/s of large products: alone, and in a training step.
+  double getAloneRate() const { return aloneFlops; }
+  double getProductRate() const { return productFlops; }
+  /// FLOP/s of attention to long sequences.
+  double getAttentionRate() const { return attentionFlops; }
 
 private:
+  void setProductRates(const DeviceType &type);
+
   const RooflineConstants *constants = nullptr;
   double matrixFlops = 0, vectorFlops = 0, bandwidth = 0;
+  double aloneFlops = 0, productFlops = 0, attentionFlops = 0;
   bool isSinglePrecision = false;
 };
 
