@@ -105,7 +105,8 @@ std::string parse(const std::string &from, const std::string &to) {
       "name": "D", "target": "cuda:sm_80", "memory": "40GiB",
       "bandwidth": 1e12, "power": 400, "flops": {"f32": 1e13, "bf16": 1e14, "f16": 1e14},
       "link": {"kind": "NVLink", "bandwidth": 3e11},
-      "sources": {"memory": "m", "bandwidth": "b", "flops": "f", "link": "l"}
+      "sources": {"memory": "m", "bandwidth": "b", "power": "p",
+                  "flops": "f", "link": "l"}
     }}})json";
   if (!from.empty())
     text.replace(text.find(from), from.size(), to);
