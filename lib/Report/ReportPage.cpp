@@ -189,6 +189,10 @@ std::string Page::formatTitle() const {
   return title + (devices.empty() ? "" : " on " + devices);
 }
 
+/// A measured time that is further than this from the simulated one says that
+/// comparisons of simulated times do not hold for the run.
+static constexpr double kMostDeviation = 1.25;
+
 /// One or two sentences: how fast it is, and what that is worth.
 std::string Page::formatVerdict() const {
   std::optional<double> plan = getPlanSeconds(input);
@@ -202,6 +206,17 @@ std::string Page::formatVerdict() const {
   text += formatTime(*plan) +
           (input.simulated ? " as simulated" : " as predicted") +
           (input.isEstimate ? " from estimates." : ".");
+  double deviation = run.steps.median / *plan;
+  if (run.steps.median > 0 &&
+      std::max(deviation, 1 / deviation) > kMostDeviation)
+    return "<p class=\"verdict\">" +
+           escapeHTML(text + " The measured time is " +
+                      formatQuantity(deviation) +
+                      " times the other, so nothing is claimed from that: "
+                      "other programs were at work, or the profiles are of "
+                      "other devices; measure with poplar profile, and plan "
+                      "again.") +
+           "</p>\n";
   auto compare = [&](const ReportBaseline *other, const char *what) {
     double ratio = *other->seconds / *plan;
     if (ratio > 0.995 && ratio < 1.005)
